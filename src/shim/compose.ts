@@ -1,0 +1,31 @@
+import { InvalidArgumentError } from '../verbs/errors.ts';
+import { type Provider, VERB_NAMES, type Verbs } from '../verbs/provider.ts';
+
+/** Wraps a provider: returns the verbs that it overrides, or changes to what the provider says of itself. */
+export interface Interceptor {
+  /** Used in errors, logs and `provider.interceptors`. */
+  readonly name: string;
+  wrap(next: Provider): Partial<Verbs> & Partial<Pick<Provider, 'wait'>>;
+}
+
+const OVERRIDABLE = new Set<string>([...VERB_NAMES, 'wait']);
+
+/**
+ * Puts interceptors around a provider; the first listed is the outermost, so the application meets it
+ * first. The result is a frozen plain object: a verb that nobody overrides keeps the same function.
+ * @throws InvalidArgumentError when an interceptor overrides something that is no verb
+ */
+export function compose(provider: Provider, interceptors: readonly Interceptor[]): Provider {
+  return interceptors.reduceRight<Provider>((next, interceptor) => {
+    const overrides = interceptor.wrap(next);
+    for (const [verb, value] of Object.entries(overrides)) {
+      if (!OVERRIDABLE.has(verb)) {
+        throw new InvalidArgumentError(`interceptor '${interceptor.name}' overrides '${verb}', which is no verb`);
+      }
+      if (verb !== 'wait' && typeof value !== 'function') {
+        throw new InvalidArgumentError(`interceptor '${interceptor.name}' overrides '${verb}' with a ${typeof value}`);
+      }
+    }
+    return Object.freeze({ ...next, ...overrides, interceptors: [interceptor.name, ...next.interceptors] });
+  }, provider);
+}

@@ -1,0 +1,388 @@
+/**
+ * Batches: the application's view of ring memory. Filling and reading them allocates nothing.
+ * All values are numbers; 64-bit ones are exact below 2^53 (wr_id and atomic operands also as lo/hi pairs).
+ */
+import * as C from './constants.ts';
+import { InvalidArgumentError } from './errors.ts';
+import * as L from './layout.ts';
+import type { RingInfo, Verbs } from './provider.ts';
+
+const TWO32 = 4294967296;
+
+/** What batches need of a provider. */
+export type RingVerbs = Pick<Verbs, 'createWrRing' | 'createWcRing' | 'destroyRing'>;
+
+export interface BatchOptions {
+  /** Slots. */
+  capacity: number;
+  /** Scatter-gather elements per request. Default 2: those cost no extension. */
+  sges?: number;
+  /** Longest inline message, in bytes. Default 0. */
+  inlineBytes?: number;
+}
+
+abstract class WrBatch {
+  /** Handle of the ring, for postSend and postRecv. */
+  readonly ring: number;
+  readonly capacity: number;
+  /** The ring's memory as words; layout.ts says what is where. */
+  readonly words: Uint32Array;
+  readonly sges: number;
+  readonly inlineBytes: number;
+  /** Requests in the batch. */
+  length = 0;
+  protected readonly extBytes: number;
+  private readonly verbs: RingVerbs;
+
+  constructor(verbs: RingVerbs, options: BatchOptions) {
+    const { capacity, sges = 2, inlineBytes = 0 } = options;
+    const info: RingInfo = verbs.createWrRing(capacity, sges, inlineBytes);
+    this.verbs = verbs;
+    this.ring = info.handle;
+    this.capacity = info.capacity;
+    this.extBytes = info.extBytes;
+    this.words = new Uint32Array(info.memory);
+    this.sges = sges;
+    this.inlineBytes = inlineBytes;
+  }
+
+  /** Empties the batch; what was posted from it is not affected. */
+  clear(): this {
+    this.length = 0;
+    return this;
+  }
+
+  /** errno of the last post from this ring that came back short. */
+  get errno(): number {
+    return this.words[L.HDR_ERRNO];
+  }
+
+  /** REASON_* of the last post from this ring that came back short. */
+  get reason(): number {
+    return this.words[L.HDR_REASON];
+  }
+
+  close(): void {
+    this.verbs.destroyRing(this.ring);
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  /** Appends a scatter-gather element to request `index`. @throws InvalidArgumentError beyond `sges` */
+  sge(index: number, addr: number, lengthBytes: number, lkey: number): this {
+    const w = this.words;
+    const op = L.slotAt(this.check(index)) + L.WR_OP;
+    const n = w[op] >>> 16;
+    if (n >= this.sges) {
+      throw new InvalidArgumentError(`request ${index} has ${n} SGEs, all that this batch was made for (sges: ${this.sges})`);
+    }
+    const at = this.sgeAt(index, n);
+    w[at] = addr;
+    w[at + 1] = addr / TWO32;
+    w[at + 2] = lengthBytes;
+    w[at + 3] = lkey;
+    w[op] += 1 << 16;
+    return this;
+  }
+
+  /** Sets all 64 bits of wr_id. */
+  wrId(index: number, lo: number, hi: number): this {
+    const at = L.slotAt(this.check(index));
+    this.words[at] = lo;
+    this.words[at + 1] = hi;
+    return this;
+  }
+
+  protected sgeAt(index: number, n: number): number {
+    if (n < 2) return L.slotAt(index) + L.WR_SGE0 + n * L.SGE_WORDS;
+    return L.extAt(index, this.capacity, this.extBytes) + (n - 2) * L.SGE_WORDS;
+  }
+
+  protected check(index: number): number {
+    if (index >>> 0 >= this.length) throw new InvalidArgumentError(`the batch has no request ${index}`);
+    return index;
+  }
+
+  /** Begins the next request; returns the first word of its slot. */
+  protected next(wrId: number, opFlags: number): number {
+    const index = this.length;
+    if (index >= this.capacity) {
+      throw new InvalidArgumentError(`the batch is full (capacity ${this.capacity}); post it, then clear()`);
+    }
+    this.length = index + 1;
+    const at = L.HEADER_WORDS + index * L.SLOT_WORDS;
+    const w = this.words;
+    w[at] = wrId;
+    w[at + 1] = wrId / TWO32;
+    w[at + 2] = opFlags;
+    return at;
+  }
+}
+
+/** Send work requests (ibv_send_wr). Each method appends one; the flags are IBV_SEND_*. */
+export class SendBatch extends WrBatch {
+  private bytes: Uint8Array | null = null;
+
+  /** SEND of one element; more with `sge()`. A length of 0 with lkey 0 makes a message of no elements. */
+  send(wrId: number, flags: number, addr: number, lengthBytes: number, lkey: number): this {
+    this.first(this.next(wrId, C.IBV_WR_SEND | (flags << 8)), addr, lengthBytes, lkey);
+    return this;
+  }
+
+  /** SEND_WITH_IMM; `imm` in host byte order. */
+  sendImm(wrId: number, flags: number, addr: number, lengthBytes: number, lkey: number, imm: number): this {
+    const at = this.next(wrId, C.IBV_WR_SEND_WITH_IMM | (flags << 8));
+    this.first(at, addr, lengthBytes, lkey);
+    this.words[at + L.WR_IMM] = imm;
+    return this;
+  }
+
+  /** RDMA_WRITE of one element to `remoteAddr`. */
+  write(
+    wrId: number,
+    flags: number,
+    addr: number,
+    lengthBytes: number,
+    lkey: number,
+    remoteAddr: number,
+    rkey: number,
+  ): this {
+    const at = this.next(wrId, C.IBV_WR_RDMA_WRITE | (flags << 8));
+    this.first(at, addr, lengthBytes, lkey);
+    this.remote(at, remoteAddr, rkey);
+    return this;
+  }
+
+  /** RDMA_WRITE_WITH_IMM; consumes a receive at the peer. */
+  writeImm(
+    wrId: number,
+    flags: number,
+    addr: number,
+    lengthBytes: number,
+    lkey: number,
+    remoteAddr: number,
+    rkey: number,
+    imm: number,
+  ): this {
+    const at = this.next(wrId, C.IBV_WR_RDMA_WRITE_WITH_IMM | (flags << 8));
+    this.first(at, addr, lengthBytes, lkey);
+    this.remote(at, remoteAddr, rkey);
+    this.words[at + L.WR_IMM] = imm;
+    return this;
+  }
+
+  /** RDMA_READ of `lengthBytes` at `remoteAddr` into one element. */
+  read(
+    wrId: number,
+    flags: number,
+    addr: number,
+    lengthBytes: number,
+    lkey: number,
+    remoteAddr: number,
+    rkey: number,
+  ): this {
+    const at = this.next(wrId, C.IBV_WR_RDMA_READ | (flags << 8));
+    this.first(at, addr, lengthBytes, lkey);
+    this.remote(at, remoteAddr, rkey);
+    return this;
+  }
+
+  /** ATOMIC_FETCH_AND_ADD; the old value lands in the 8 bytes at `addr`. */
+  fetchAdd(wrId: number, flags: number, addr: number, lkey: number, remoteAddr: number, rkey: number, add: bigint): this {
+    return this.atomic(C.IBV_WR_ATOMIC_FETCH_AND_ADD, wrId, flags, addr, lkey, remoteAddr, rkey, add, 0n);
+  }
+
+  /** ATOMIC_CMP_AND_SWP; the old value lands in the 8 bytes at `addr`. */
+  compareSwap(
+    wrId: number,
+    flags: number,
+    addr: number,
+    lkey: number,
+    remoteAddr: number,
+    rkey: number,
+    compare: bigint,
+    swap: bigint,
+  ): this {
+    return this.atomic(C.IBV_WR_ATOMIC_CMP_AND_SWP, wrId, flags, addr, lkey, remoteAddr, rkey, compare, swap);
+  }
+
+  /** Any opcode whose message is copied now (IBV_SEND_INLINE); set the rest with remoteTo() and imm(). */
+  inline(wrId: number, opcode: number, flags: number, data: Uint8Array): this {
+    if (data.length > this.inlineBytes) {
+      throw new InvalidArgumentError(
+        `${data.length} inline bytes, but this batch was made for ${this.inlineBytes} (inlineBytes)`,
+      );
+    }
+    const at = this.next(wrId, opcode | ((flags | C.IBV_SEND_INLINE) << 8));
+    this.bytes ??= new Uint8Array(this.words.buffer);
+    this.bytes.set(data, L.extAt(this.length - 1, this.capacity, this.extBytes) * 4);
+    this.words[at + L.WR_INLINE_LENGTH] = data.length;
+    return this;
+  }
+
+  /** ISO_WR_WAIT on a completion queue; count 0 is PeRF's 0_WAIT, `repeat` of them in one slot. */
+  wait(wrId: number, flags: number, cq: number, count: number, repeat = 1): this {
+    const at = this.next(wrId, C.ISO_WR_WAIT | (flags << 8));
+    this.words[at + L.WR_TARGET] = cq;
+    this.words[at + L.WR_COUNT] = count;
+    this.words[at + L.WR_REPEAT] = repeat;
+    return this;
+  }
+
+  /** ISO_WR_ENABLE of `count` requests of a managed queue pair (0: all). */
+  enable(wrId: number, flags: number, qp: number, count: number): this {
+    const at = this.next(wrId, C.ISO_WR_ENABLE | (flags << 8));
+    this.words[at + L.WR_TARGET] = qp;
+    this.words[at + L.WR_COUNT] = count;
+    return this;
+  }
+
+  /** Sets the remote address and key of request `index`. */
+  remoteTo(index: number, remoteAddr: number, rkey: number): this {
+    this.remote(L.slotAt(this.check(index)), remoteAddr, rkey);
+    return this;
+  }
+
+  /** Sets the immediate of request `index`, in host byte order. */
+  imm(index: number, value: number): this {
+    this.words[L.slotAt(this.check(index)) + L.WR_IMM] = value;
+    return this;
+  }
+
+  private first(at: number, addr: number, lengthBytes: number, lkey: number): void {
+    if (lengthBytes === 0 && lkey === 0) return;
+    const w = this.words;
+    w[at + 8] = addr;
+    w[at + 9] = addr / TWO32;
+    w[at + 10] = lengthBytes;
+    w[at + 11] = lkey;
+    w[at + 2] += 1 << 16;
+  }
+
+  private remote(at: number, remoteAddr: number, rkey: number): void {
+    const w = this.words;
+    w[at + 4] = remoteAddr;
+    w[at + 5] = remoteAddr / TWO32;
+    w[at + 6] = rkey;
+  }
+
+  private atomic(
+    opcode: number,
+    wrId: number,
+    flags: number,
+    addr: number,
+    lkey: number,
+    remoteAddr: number,
+    rkey: number,
+    compare: bigint,
+    swap: bigint,
+  ): this {
+    const at = this.next(wrId, opcode | (flags << 8));
+    this.first(at, addr, 8, lkey);
+    this.remote(at, remoteAddr, rkey);
+    this.words[at + L.WR_COMPARE_LO] = Number(compare & 0xffffffffn);
+    this.words[at + L.WR_COMPARE_HI] = Number((compare >> 32n) & 0xffffffffn);
+    this.words[at + L.WR_SWAP_LO] = Number(swap & 0xffffffffn);
+    this.words[at + L.WR_SWAP_HI] = Number((swap >> 32n) & 0xffffffffn);
+    return this;
+  }
+}
+
+/** Receive work requests (ibv_recv_wr). */
+export class RecvBatch extends WrBatch {
+  /** A receive into one element; more with `sge()`. */
+  recv(wrId: number, addr: number, lengthBytes: number, lkey: number): this {
+    const at = this.next(wrId, 0);
+    if (lengthBytes === 0 && lkey === 0) return this;
+    const w = this.words;
+    w[at + 8] = addr;
+    w[at + 9] = addr / TWO32;
+    w[at + 10] = lengthBytes;
+    w[at + 11] = lkey;
+    w[at + 2] = 1 << 16;
+    return this;
+  }
+}
+
+/** Completions (ibv_wc), read in place. `index` counts from 0 up to what the poll returned. */
+export class WcBatch {
+  readonly ring: number;
+  readonly capacity: number;
+  readonly words: Uint32Array;
+  /** Completions of the last poll. */
+  length = 0;
+  private readonly verbs: RingVerbs;
+
+  constructor(verbs: RingVerbs, options: { capacity: number }) {
+    const info = verbs.createWcRing(options.capacity);
+    this.verbs = verbs;
+    this.ring = info.handle;
+    this.capacity = info.capacity;
+    this.words = new Uint32Array(info.memory);
+  }
+
+  /** wr_id as a number: exact below 2^53. */
+  wrId(index: number): number {
+    const at = L.slotAt(index);
+    return this.words[at] + this.words[at + 1] * TWO32;
+  }
+
+  wrIdBigInt(index: number): bigint {
+    const at = L.slotAt(index);
+    return (BigInt(this.words[at + 1]) << 32n) | BigInt(this.words[at]);
+  }
+
+  /** IBV_WC_SUCCESS or another status. */
+  status(index: number): number {
+    return this.words[L.slotAt(index) + L.WC_OP] & 0xff;
+  }
+
+  /** IBV_WC_* opcode; undefined on errors, as in libibverbs. */
+  opcode(index: number): number {
+    return (this.words[L.slotAt(index) + L.WC_OP] >>> 8) & 0xff;
+  }
+
+  /** IBV_WC_WITH_IMM, IBV_WC_GRH. */
+  flags(index: number): number {
+    return (this.words[L.slotAt(index) + L.WC_OP] >>> 16) & 0xff;
+  }
+
+  /** Whether it completes a receive; right on errors too. */
+  isRecv(index: number): boolean {
+    return (this.words[L.slotAt(index) + L.WC_OP] & L.WC_RECV_SIDE) !== 0;
+  }
+
+  /** Length of the message: receives, READs and atomics. */
+  byteLen(index: number): number {
+    return this.words[L.slotAt(index) + L.WC_BYTE_LEN];
+  }
+
+  /** Immediate data in host byte order, when flags() has IBV_WC_WITH_IMM. */
+  imm(index: number): number {
+    return this.words[L.slotAt(index) + L.WC_IMM];
+  }
+
+  /** Handle of the queue pair. */
+  qp(index: number): number {
+    return this.words[L.slotAt(index) + L.WC_QP];
+  }
+
+  qpNum(index: number): number {
+    return this.words[L.slotAt(index) + L.WC_QP_NUM];
+  }
+
+  /** The vendor's error code, on errors. */
+  vendorErr(index: number): number {
+    return this.words[L.slotAt(index) + L.WC_SRC_QP];
+  }
+
+  close(): void {
+    this.verbs.destroyRing(this.ring);
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}

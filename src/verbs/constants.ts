@@ -1,0 +1,127 @@
+/**
+ * The numbers of libibverbs, under their C names (`infiniband/verbs.h`), so that one value means the same
+ * in TypeScript, in the packed rings and in the addon.
+ */
+
+// ibv_wr_opcode
+export const IBV_WR_RDMA_WRITE = 0;
+export const IBV_WR_RDMA_WRITE_WITH_IMM = 1;
+export const IBV_WR_SEND = 2;
+export const IBV_WR_SEND_WITH_IMM = 3;
+export const IBV_WR_RDMA_READ = 4;
+export const IBV_WR_ATOMIC_CMP_AND_SWP = 5;
+export const IBV_WR_ATOMIC_FETCH_AND_ADD = 6;
+/** Stalls its send queue until a CQ has written `count` more completions; count 0 only gives up the turn. */
+export const ISO_WR_WAIT = 64;
+/** Allows `count` more work requests of a managed QP (0: all that are posted). */
+export const ISO_WR_ENABLE = 65;
+
+// ibv_send_flags
+export const IBV_SEND_FENCE = 1;
+export const IBV_SEND_SIGNALED = 2;
+export const IBV_SEND_SOLICITED = 4;
+export const IBV_SEND_INLINE = 8;
+/** Internal work request of a shim: `sqSigAll` does not signal it; only IBV_SEND_SIGNALED does. */
+export const ISO_SEND_INTERNAL = 128;
+
+// ibv_wc_status
+export const IBV_WC_SUCCESS = 0;
+export const IBV_WC_LOC_LEN_ERR = 1;
+export const IBV_WC_LOC_QP_OP_ERR = 2;
+export const IBV_WC_LOC_PROT_ERR = 4;
+export const IBV_WC_WR_FLUSH_ERR = 5;
+export const IBV_WC_MW_BIND_ERR = 6;
+export const IBV_WC_BAD_RESP_ERR = 7;
+export const IBV_WC_LOC_ACCESS_ERR = 8;
+export const IBV_WC_REM_INV_REQ_ERR = 9;
+export const IBV_WC_REM_ACCESS_ERR = 10;
+export const IBV_WC_REM_OP_ERR = 11;
+export const IBV_WC_RETRY_EXC_ERR = 12;
+export const IBV_WC_RNR_RETRY_EXC_ERR = 13;
+export const IBV_WC_FATAL_ERR = 20;
+export const IBV_WC_GENERAL_ERR = 22;
+
+// ibv_wc_opcode
+export const IBV_WC_SEND = 0;
+export const IBV_WC_RDMA_WRITE = 1;
+export const IBV_WC_RDMA_READ = 2;
+export const IBV_WC_COMP_SWAP = 3;
+export const IBV_WC_FETCH_ADD = 4;
+/** Of a WAIT or ENABLE that was signaled (mlx5 reports its own as IBV_WC_DRIVER2). */
+export const IBV_WC_DRIVER2 = 136;
+export const IBV_WC_RECV = 128;
+export const IBV_WC_RECV_RDMA_WITH_IMM = 129;
+
+// ibv_wc_flags
+export const IBV_WC_GRH = 1;
+export const IBV_WC_WITH_IMM = 2;
+
+// ibv_access_flags
+export const IBV_ACCESS_LOCAL_WRITE = 1;
+export const IBV_ACCESS_REMOTE_WRITE = 2;
+export const IBV_ACCESS_REMOTE_READ = 4;
+export const IBV_ACCESS_REMOTE_ATOMIC = 8;
+
+// ibv_qp_type
+export const IBV_QPT_RC = 2;
+export const IBV_QPT_UC = 3;
+export const IBV_QPT_UD = 4;
+
+// ibv_qp_state
+export const IBV_QPS_RESET = 0;
+export const IBV_QPS_INIT = 1;
+export const IBV_QPS_RTR = 2;
+export const IBV_QPS_RTS = 3;
+export const IBV_QPS_SQD = 4;
+export const IBV_QPS_SQE = 5;
+export const IBV_QPS_ERR = 6;
+
+// ibv_qp_attr_mask
+export const IBV_QP_STATE = 1 << 0;
+export const IBV_QP_CUR_STATE = 1 << 1;
+export const IBV_QP_EN_SQD_ASYNC_NOTIFY = 1 << 2;
+export const IBV_QP_ACCESS_FLAGS = 1 << 3;
+export const IBV_QP_PKEY_INDEX = 1 << 4;
+export const IBV_QP_PORT = 1 << 5;
+export const IBV_QP_QKEY = 1 << 6;
+export const IBV_QP_AV = 1 << 7;
+export const IBV_QP_PATH_MTU = 1 << 8;
+export const IBV_QP_TIMEOUT = 1 << 9;
+export const IBV_QP_RETRY_CNT = 1 << 10;
+export const IBV_QP_RNR_RETRY = 1 << 11;
+export const IBV_QP_RQ_PSN = 1 << 12;
+export const IBV_QP_MAX_QP_RD_ATOMIC = 1 << 13;
+export const IBV_QP_ALT_PATH = 1 << 14;
+export const IBV_QP_MIN_RNR_TIMER = 1 << 15;
+export const IBV_QP_SQ_PSN = 1 << 16;
+export const IBV_QP_MAX_DEST_RD_ATOMIC = 1 << 17;
+export const IBV_QP_PATH_MIG_STATE = 1 << 18;
+export const IBV_QP_CAP = 1 << 19;
+export const IBV_QP_DEST_QPN = 1 << 20;
+
+// ibv_mtu
+export const IBV_MTU_256 = 1;
+export const IBV_MTU_512 = 2;
+export const IBV_MTU_1024 = 3;
+export const IBV_MTU_2048 = 4;
+export const IBV_MTU_4096 = 5;
+
+// ibv_port_state
+export const IBV_PORT_NOP = 0;
+export const IBV_PORT_DOWN = 1;
+export const IBV_PORT_INIT = 2;
+export const IBV_PORT_ARMED = 3;
+export const IBV_PORT_ACTIVE = 4;
+
+// errno values that verbs return (Linux)
+export const EPERM = 1;
+export const ENOENT = 2;
+export const EIO = 5;
+export const ENOMEM = 12;
+export const EACCES = 13;
+export const EFAULT = 14;
+export const EBUSY = 16;
+export const ENODEV = 19;
+export const EINVAL = 22;
+export const ENOSYS = 38;
+export const EOPNOTSUPP = 95;

@@ -1,0 +1,154 @@
+/** Every error that isoverbs throws: one table, one page (docs/errors.md), one test that they match. */
+
+export interface ErrorKind {
+  /** What happened, as a noun phrase for the docs. */
+  readonly meaning: string;
+  /** What to do about it. */
+  readonly advice: string;
+}
+
+export const ERRORS = {
+  ISO_ERR_NO_DEVICE: {
+    meaning: 'No such device, or no RDMA library or kernel support for real ones.',
+    advice: 'Run `isoverbs devices`: it lists what there is and says what to install.',
+  },
+  ISO_ERR_HANDLE: {
+    meaning: 'A handle that is closed, of another type, or of another device.',
+    advice: 'Use the object only between its creation and its close(), and with objects of its own context.',
+  },
+  ISO_ERR_ARGUMENT: {
+    meaning: 'An argument of the wrong type or out of range.',
+    advice: 'The message names the argument and what was expected.',
+  },
+  ISO_ERR_STATE: {
+    meaning: 'The object is in a state that does not allow this.',
+    advice: 'The message names the state and, for modifyQp, the missing and the disallowed attributes.',
+  },
+  ISO_ERR_BUSY: {
+    meaning: 'The object still has children (EBUSY).',
+    advice: 'Close the objects that the message names first, or close the context: it closes all in order.',
+  },
+  ISO_ERR_NO_RESOURCES: {
+    meaning: 'The device or the system has no more of it, or less than was asked for (ENOMEM, EINVAL at creation).',
+    advice: 'Ask for less (queryDevice tells the limits), or raise the limit that the message names.',
+  },
+  ISO_ERR_UNSUPPORTED: {
+    meaning: 'This device, provider or build cannot do it.',
+    advice: 'docs say which provider can; `isoverbs devices` shows the capabilities.',
+  },
+  ISO_ERR_QUEUE_FULL: {
+    meaning: 'A send or receive queue had no room for the request at `index` (ENOMEM); those before it were posted.',
+    advice: 'Poll completions and post the rest again from `index`.',
+  },
+  ISO_ERR_INVALID_WR: {
+    meaning: 'The work request at `index` was refused (EINVAL); those before it were posted.',
+    advice: 'The message says what is wrong with it. Nothing from `index` on was posted.',
+  },
+  ISO_ERR_MEMORY: {
+    meaning: 'The memory cannot be registered, or was detached or resized after it was.',
+    advice: 'Use memory of pd.allocate(), or a SharedArrayBuffer; never a pooled Buffer or a resizable one.',
+  },
+  ISO_ERR_HANDSHAKE: {
+    meaning: 'The peer of a connection sent something else than our handshake.',
+    advice: 'Check that both ends speak isoverbs, and the same version of it.',
+  },
+  ISO_ERR_CONNECTION: {
+    meaning: 'A connection could not be made, or its peer has gone.',
+    advice: 'Check the address; on a vanished peer the queue pair has been moved to ERR and flushed.',
+  },
+  ISO_ERR_COMPLETION: {
+    meaning: 'A work request completed with an error status.',
+    advice: '`status` is the ibv_wc_status; the queue pair is in ERR and wants a new connection.',
+  },
+  ISO_ERR_CONFIG: {
+    meaning: 'A configuration file, environment variable or option is wrong.',
+    advice: 'The message names the key and what it takes.',
+  },
+  ISO_ERR_SYSTEM: {
+    meaning: 'A verb failed with an errno that none of the others describes.',
+    advice: '`errno` and `verb` tell which; the man page of the verb lists its causes.',
+  },
+} as const satisfies Record<string, ErrorKind>;
+
+export type ErrorCode = keyof typeof ERRORS;
+
+export interface ErrorDetails {
+  /** The verb that failed, as in the Verbs interface. */
+  verb?: string;
+  /** errno, positive, as libibverbs gave it. */
+  errno?: number;
+  /** Index, inside the batch, of the work request that was refused. */
+  index?: number;
+  /** How many work requests of the batch were posted before it. */
+  posted?: number;
+  /** ibv_wc_status of a failed completion. */
+  status?: number;
+  cause?: unknown;
+}
+
+/** The base of all errors of this package. Match `code`, which is stable; the message is for people. */
+export class IsoverbsError extends Error {
+  readonly code: ErrorCode;
+  readonly verb?: string;
+  readonly errno?: number;
+  readonly index?: number;
+  readonly posted?: number;
+  readonly status?: number;
+
+  constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
+    super(message, details.cause === undefined ? undefined : { cause: details.cause });
+    this.name = new.target.name;
+    this.code = code;
+    for (const key of ['verb', 'errno', 'index', 'posted', 'status'] as const) {
+      if (details[key] !== undefined) Object.assign(this, { [key]: details[key] });
+    }
+  }
+}
+
+function errorClass(code: ErrorCode) {
+  return class extends IsoverbsError {
+    constructor(message: string, details?: ErrorDetails) {
+      super(code, message, details);
+    }
+  };
+}
+
+export class NoDeviceError extends errorClass('ISO_ERR_NO_DEVICE') {}
+export class InvalidHandleError extends errorClass('ISO_ERR_HANDLE') {}
+export class InvalidArgumentError extends errorClass('ISO_ERR_ARGUMENT') {}
+export class InvalidStateError extends errorClass('ISO_ERR_STATE') {}
+export class BusyError extends errorClass('ISO_ERR_BUSY') {}
+export class NoResourcesError extends errorClass('ISO_ERR_NO_RESOURCES') {}
+export class UnsupportedError extends errorClass('ISO_ERR_UNSUPPORTED') {}
+export class QueueFullError extends errorClass('ISO_ERR_QUEUE_FULL') {}
+export class InvalidWorkRequestError extends errorClass('ISO_ERR_INVALID_WR') {}
+export class MemoryError extends errorClass('ISO_ERR_MEMORY') {}
+export class HandshakeError extends errorClass('ISO_ERR_HANDSHAKE') {}
+export class ConnectionError extends errorClass('ISO_ERR_CONNECTION') {}
+export class CompletionError extends errorClass('ISO_ERR_COMPLETION') {}
+export class ConfigError extends errorClass('ISO_ERR_CONFIG') {}
+export class SystemError extends errorClass('ISO_ERR_SYSTEM') {}
+
+const CLASSES: Record<ErrorCode, new (message: string, details?: ErrorDetails) => IsoverbsError> = {
+  ISO_ERR_NO_DEVICE: NoDeviceError,
+  ISO_ERR_HANDLE: InvalidHandleError,
+  ISO_ERR_ARGUMENT: InvalidArgumentError,
+  ISO_ERR_STATE: InvalidStateError,
+  ISO_ERR_BUSY: BusyError,
+  ISO_ERR_NO_RESOURCES: NoResourcesError,
+  ISO_ERR_UNSUPPORTED: UnsupportedError,
+  ISO_ERR_QUEUE_FULL: QueueFullError,
+  ISO_ERR_INVALID_WR: InvalidWorkRequestError,
+  ISO_ERR_MEMORY: MemoryError,
+  ISO_ERR_HANDSHAKE: HandshakeError,
+  ISO_ERR_CONNECTION: ConnectionError,
+  ISO_ERR_COMPLETION: CompletionError,
+  ISO_ERR_CONFIG: ConfigError,
+  ISO_ERR_SYSTEM: SystemError,
+};
+
+/** Makes the error class that belongs to a code; the addon throws through this one function. */
+export function makeError(code: ErrorCode, message: string, details?: ErrorDetails): IsoverbsError {
+  const Class = CLASSES[code] ?? SystemError;
+  return new Class(message, details);
+}

@@ -1,0 +1,39 @@
+/** GIDs: 16 bytes on the wire, IPv6 notation for people (as ibv_devinfo prints them). */
+import { InvalidArgumentError } from './errors.ts';
+
+/** Sixteen bytes as IPv6 text: IPv4-mapped addresses with dots, the longest run of zeros as '::'. */
+export function gidToString(bytes: Uint8Array): string {
+  const words = Array.from({ length: 8 }, (_, i) => (bytes[2 * i] << 8) | bytes[2 * i + 1]);
+  if (words.slice(0, 5).every((w) => w === 0) && words[5] === 0xffff) {
+    return `::ffff:${bytes.slice(12, 16).join('.')}`;
+  }
+  const text = words.map((w) => w.toString(16)).join(':');
+  const runs = text.match(/\b0(:0)+\b/g) ?? [];
+  const longest = runs.reduce((best, run) => (run.length > best.length ? run : best), '');
+  return longest === '' ? text : text.replace(longest, '::').replace(/:{3,}/, '::');
+}
+
+/** The 16 bytes of a GID in IPv6 text. @throws InvalidArgumentError */
+export function gidToBytes(gid: string): Uint8Array {
+  const bad = () => new InvalidArgumentError(`'${gid}' is not a GID; it is written like an IPv6 address`);
+  const bytes = new Uint8Array(16);
+  let text = gid;
+  const dotted = /^(.*:)(\d+)\.(\d+)\.(\d+)\.(\d+)$/.exec(gid);
+  if (dotted) {
+    const [a, b, c, d] = dotted.slice(2).map(Number);
+    if ([a, b, c, d].some((n) => n > 255)) throw bad();
+    text = `${dotted[1]}${((a << 8) | b).toString(16)}:${((c << 8) | d).toString(16)}`;
+  }
+  const halves = text.split('::');
+  if (halves.length > 2) throw bad();
+  const [head, tail] = halves.map((half) => (half === '' ? [] : half.split(':')));
+  const gap = tail === undefined ? 0 : 8 - head.length - tail.length;
+  const words = [...head, ...Array(Math.max(gap, 0)).fill('0'), ...(tail ?? [])];
+  if (words.length !== 8 || gap < 0 || words.some((w) => !/^[0-9a-f]{1,4}$/i.test(w))) throw bad();
+  words.forEach((word, i) => {
+    const value = Number.parseInt(word, 16);
+    bytes[2 * i] = value >> 8;
+    bytes[2 * i + 1] = value & 255;
+  });
+  return bytes;
+}

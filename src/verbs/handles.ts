@@ -1,0 +1,100 @@
+/**
+ * Handles: small positive integers, `kind << 27 | generation << 18 | index`, the same in the addon
+ * (native/handles.h) and in providers written in TypeScript. A closed handle's generation no longer
+ * matches, a handle of another type has another kind: both are told apart from a good one, always.
+ */
+import { InvalidHandleError } from './errors.ts';
+
+export const KIND_CONTEXT = 1;
+export const KIND_PD = 2;
+export const KIND_MR = 3;
+export const KIND_CQ = 4;
+export const KIND_QP = 5;
+export const KIND_CHANNEL = 6;
+export const KIND_WR_RING = 7;
+export const KIND_WC_RING = 8;
+export const KIND_SRQ = 9;
+export const KIND_AH = 10;
+
+export const KIND_NAMES: readonly string[] = [
+  'nothing',
+  'context',
+  'protection domain',
+  'memory region',
+  'completion queue',
+  'queue pair',
+  'completion channel',
+  'work-request ring',
+  'completion ring',
+  'shared receive queue',
+  'address handle',
+];
+
+const INDEX_BITS = 18;
+const INDEX_MASK = (1 << INDEX_BITS) - 1;
+const GENERATION_MASK = 0x1ff;
+
+export function handleIndex(handle: number): number {
+  return handle & INDEX_MASK;
+}
+
+/** Says what is wrong with a handle, for a person. */
+export function describeHandle(handle: unknown): string {
+  if (typeof handle !== 'number' || !Number.isInteger(handle) || handle <= 0) return `${String(handle)}`;
+  const kind = KIND_NAMES[handle >> 27];
+  return kind === undefined ? `${handle}` : `a ${kind}'s handle that is closed or foreign`;
+}
+
+/** Slots by handle. Freed slots are reused last-freed-last, so that a stale handle stays stale for long. */
+export class HandleTable<T extends object> {
+  readonly kind: number;
+  readonly items: (T | undefined)[] = [];
+  private readonly handles: number[] = [];
+  private readonly free: number[] = [];
+  private live = 0;
+
+  constructor(kind: number) {
+    this.kind = kind;
+  }
+
+  get size(): number {
+    return this.live;
+  }
+
+  add(item: T): number {
+    const reused = this.free.length > 64 || this.items.length > INDEX_MASK ? this.free.shift() : undefined;
+    const index = reused ?? this.items.length;
+    const generation = reused === undefined ? 0 : ((this.handles[index] >> INDEX_BITS) + 1) & GENERATION_MASK;
+    const handle = (this.kind << 27) | (generation << INDEX_BITS) | index;
+    this.items[index] = item;
+    this.handles[index] = handle;
+    this.live++;
+    return handle;
+  }
+
+  /** The item, or undefined for anything that is not a live handle of this table. */
+  get(handle: number): T | undefined {
+    const index = handle & INDEX_MASK;
+    return this.handles[index] === handle ? this.items[index] : undefined;
+  }
+
+  /** The item; throws InvalidHandleError (naming `verb`) for anything else than a live handle. */
+  require(handle: number, verb: string): T {
+    const item = this.get(handle);
+    if (item !== undefined) return item;
+    const got = handle >> 27 === this.kind ? 'one that is closed or foreign' : describeHandle(handle);
+    throw new InvalidHandleError(`${verb} needs a live ${KIND_NAMES[this.kind]}, got ${got}`, { verb });
+  }
+
+  delete(handle: number): void {
+    const index = handle & INDEX_MASK;
+    if (this.handles[index] !== handle || this.items[index] === undefined) return;
+    this.items[index] = undefined;
+    this.free.push(index);
+    this.live--;
+  }
+
+  *values(): IterableIterator<T> {
+    for (const item of this.items) if (item !== undefined) yield item;
+  }
+}

@@ -1,0 +1,124 @@
+/**
+ * The packed rings that carry work requests and completions between TypeScript, shims and providers.
+ * A ring is one ArrayBuffer of little-endian 32-bit words:
+ *
+ *     header (16 words) | capacity x slot (16 words = 64 bytes) | capacity x extension (extBytes each)
+ *
+ * 64-bit values are a low word followed by a high word. `native/layout.h` says the same for C++; a test
+ * holds the two together.
+ */
+
+export const SLOT_BYTES = 64;
+export const SLOT_WORDS = 16;
+export const HEADER_BYTES = 64;
+export const HEADER_WORDS = 16;
+
+// Header words of a work-request ring: why the last post came back short.
+/** errno of the first refused work request, 0 when all were taken (libibverbs' return value). */
+export const HDR_ERRNO = 0;
+/** One of the REASON_* numbers, finer than the errno. */
+export const HDR_REASON = 1;
+
+// Work-request slot. A RECV uses wr_id, the SGE count and the SGEs alone.
+export const WR_ID_LO = 0;
+export const WR_ID_HI = 1;
+/** opcode | flags << 8 | SGE count << 16 */
+export const WR_OP = 2;
+/** Immediate data in host byte order. */
+export const WR_IMM = 3;
+export const WR_REMOTE_LO = 4;
+export const WR_REMOTE_HI = 5;
+export const WR_RKEY = 6;
+export const WR_SRQN = 7;
+/** Two SGEs live in the slot: address lo, address hi, length, lkey. The others, in the extension. */
+export const WR_SGE0 = 8;
+export const WR_SGE1 = 12;
+export const SGE_WORDS = 4;
+export const SGE_LO = 0;
+export const SGE_HI = 1;
+export const SGE_LENGTH = 2;
+export const SGE_LKEY = 3;
+/** Atomics have one SGE and two operands: compare or add, then swap. */
+export const WR_COMPARE_LO = 12;
+export const WR_COMPARE_HI = 13;
+export const WR_SWAP_LO = 14;
+export const WR_SWAP_HI = 15;
+/** IBV_SEND_INLINE: how many bytes of the extension are the message; such a request has no SGE. */
+export const WR_INLINE_LENGTH = 10;
+/** WAIT: a CQ; ENABLE: a managed QP. */
+export const WR_TARGET = 8;
+/** WAIT: completions to wait for (0: give up the turn); ENABLE: requests to release (0: all). */
+export const WR_COUNT = 9;
+/** WAIT with count 0: how many of them this slot stands for (0 and 1 are the same). */
+export const WR_REPEAT = 10;
+
+// Completion slot.
+export const WC_ID_LO = 0;
+export const WC_ID_HI = 1;
+/** status | opcode << 8 | flags << 16 | WC_RECV_SIDE if a receive; the side is right on errors too. */
+export const WC_OP = 2;
+export const WC_BYTE_LEN = 3;
+export const WC_IMM = 4;
+/** Handle of the QP. */
+export const WC_QP = 5;
+/** Running number (mod 2^32) of the completed request in its send or receive queue. */
+export const WC_SEQ = 6;
+/** UD: source QP number; on an error: the vendor's code. */
+export const WC_SRC_QP = 7;
+/** The number of the QP as the wire knows it. */
+export const WC_QP_NUM = 8;
+export const WC_RECV_SIDE = 1 << 24;
+
+// Why a post was refused (HDR_REASON). REASON_TEXT is what the error says to a person.
+export const REASON_NONE = 0;
+export const REASON_STATE = 1;
+export const REASON_QUEUE_FULL = 2;
+export const REASON_OPCODE = 3;
+export const REASON_SGE_COUNT = 4;
+export const REASON_LENGTH = 5;
+export const REASON_INLINE = 6;
+export const REASON_ATOMIC = 7;
+export const REASON_DETACHED = 8;
+export const REASON_TARGET = 9;
+export const REASON_PROVIDER = 10;
+export const REASON_RANGE = 11;
+export const REASON_FLAGS = 12;
+export const REASON_LIMIT = 13;
+
+export const REASON_TEXT: readonly string[] = [
+  'accepted',
+  'the queue pair is in a state that takes no such request; move it on with modifyQp first',
+  'the queue is full; poll completions, or create the queue pair with a larger cap',
+  'this opcode is not allowed on this type of queue pair',
+  'more scatter-gather elements than the queue pair was created for',
+  'the lengths add up to more than the largest message of the port',
+  'more inline bytes than the queue pair or the ring was created for',
+  'an atomic needs one 8-byte element and an 8-byte aligned remote address',
+  'the ArrayBuffer behind this lkey was detached or resized; register memory that stays in place',
+  'the WAIT or ENABLE names no such completion queue or managed queue pair of this device',
+  'the device refused it',
+  'start and count do not lie inside the ring',
+  'an unknown flag is set',
+  'a policy refused it: the tenant is over its limit',
+];
+
+/** Extension bytes that a ring needs for this many SGEs and inline bytes, a multiple of 64. */
+export function extBytesFor(sges: number, inlineBytes: number): number {
+  const bytes = Math.max((sges - 2) * 16, inlineBytes, 0);
+  return (bytes + 63) & ~63;
+}
+
+/** Total bytes of a ring. */
+export function ringBytes(capacity: number, extBytes: number): number {
+  return HEADER_BYTES + capacity * (SLOT_BYTES + extBytes);
+}
+
+/** Index of the first word of slot `index`. */
+export function slotAt(index: number): number {
+  return HEADER_WORDS + index * SLOT_WORDS;
+}
+
+/** Index of the first word of the extension of slot `index`. */
+export function extAt(index: number, capacity: number, extBytes: number): number {
+  return HEADER_WORDS + capacity * SLOT_WORDS + index * (extBytes >> 2);
+}

@@ -1,0 +1,53 @@
+/** Texts for numbers, as ibv_wc_status_str(3) and its kin give them. */
+import * as C from './constants.ts';
+
+function table(prefix: string): Record<number, string> {
+  const entries = Object.entries(C).filter(([name]) => name.startsWith(prefix));
+  return Object.fromEntries(entries.map(([name, value]) => [value, name.slice(prefix.length)]));
+}
+
+const WC_OPCODES: Record<number, string> = {
+  [C.IBV_WC_SEND]: 'SEND',
+  [C.IBV_WC_RDMA_WRITE]: 'RDMA_WRITE',
+  [C.IBV_WC_RDMA_READ]: 'RDMA_READ',
+  [C.IBV_WC_COMP_SWAP]: 'COMP_SWAP',
+  [C.IBV_WC_FETCH_ADD]: 'FETCH_ADD',
+  [C.IBV_WC_RECV]: 'RECV',
+  [C.IBV_WC_RECV_RDMA_WITH_IMM]: 'RECV_RDMA_WITH_IMM',
+  [C.IBV_WC_DRIVER2]: 'DRIVER2',
+};
+
+const WR_OPCODES: Record<number, string> = {
+  ...table('IBV_WR_'),
+  [C.ISO_WR_WAIT]: 'WAIT',
+  [C.ISO_WR_ENABLE]: 'ENABLE',
+};
+
+const WC_STATUSES: Record<number, string> = {
+  [C.IBV_WC_SUCCESS]: 'SUCCESS',
+  ...Object.fromEntries(
+    Object.entries(C)
+      .filter(([name]) => name.startsWith('IBV_WC_') && name.endsWith('_ERR'))
+      .map(([name, value]) => [value, name.slice('IBV_WC_'.length)]),
+  ),
+};
+
+/** `'RDMA_WRITE'` for IBV_WR_RDMA_WRITE. */
+export function wrOpcodeName(opcode: number): string {
+  return WR_OPCODES[opcode] ?? `opcode ${opcode}`;
+}
+
+/** `'RECV'` for IBV_WC_RECV. */
+export function wcOpcodeName(opcode: number): string {
+  return WC_OPCODES[opcode] ?? `opcode ${opcode}`;
+}
+
+/** `'REM_ACCESS_ERR'` for IBV_WC_REM_ACCESS_ERR. */
+export function wcStatusName(status: number): string {
+  return WC_STATUSES[status] ?? `status ${status}`;
+}
+
+/** Bytes of an IBV_MTU_* value. */
+export function mtuBytes(mtu: number): number {
+  return 128 << mtu;
+}

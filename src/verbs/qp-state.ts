@@ -1,0 +1,116 @@
+/** The queue-pair state table of the InfiniBand specification (10.3.1; ibv_modify_qp(3)), for RC, UC and UD. */
+import * as C from './constants.ts';
+import { InvalidArgumentError, InvalidStateError } from './errors.ts';
+import type { QpAttr } from './provider.ts';
+
+const STATE_NAMES = ['RESET', 'INIT', 'RTR', 'RTS', 'SQD', 'SQE', 'ERR'];
+
+const MASK_BITS: readonly [name: string, bit: number, field: keyof QpAttr][] = [
+  ['IBV_QP_STATE', C.IBV_QP_STATE, 'qpState'],
+  ['IBV_QP_CUR_STATE', C.IBV_QP_CUR_STATE, 'curQpState'],
+  ['IBV_QP_EN_SQD_ASYNC_NOTIFY', C.IBV_QP_EN_SQD_ASYNC_NOTIFY, 'enSqdAsyncNotify'],
+  ['IBV_QP_ACCESS_FLAGS', C.IBV_QP_ACCESS_FLAGS, 'qpAccessFlags'],
+  ['IBV_QP_PKEY_INDEX', C.IBV_QP_PKEY_INDEX, 'pkeyIndex'],
+  ['IBV_QP_PORT', C.IBV_QP_PORT, 'portNum'],
+  ['IBV_QP_QKEY', C.IBV_QP_QKEY, 'qkey'],
+  ['IBV_QP_AV', C.IBV_QP_AV, 'ah'],
+  ['IBV_QP_PATH_MTU', C.IBV_QP_PATH_MTU, 'pathMtu'],
+  ['IBV_QP_TIMEOUT', C.IBV_QP_TIMEOUT, 'timeout'],
+  ['IBV_QP_RETRY_CNT', C.IBV_QP_RETRY_CNT, 'retryCnt'],
+  ['IBV_QP_RNR_RETRY', C.IBV_QP_RNR_RETRY, 'rnrRetry'],
+  ['IBV_QP_RQ_PSN', C.IBV_QP_RQ_PSN, 'rqPsn'],
+  ['IBV_QP_MAX_QP_RD_ATOMIC', C.IBV_QP_MAX_QP_RD_ATOMIC, 'maxRdAtomic'],
+  ['IBV_QP_MIN_RNR_TIMER', C.IBV_QP_MIN_RNR_TIMER, 'minRnrTimer'],
+  ['IBV_QP_SQ_PSN', C.IBV_QP_SQ_PSN, 'sqPsn'],
+  ['IBV_QP_MAX_DEST_RD_ATOMIC', C.IBV_QP_MAX_DEST_RD_ATOMIC, 'maxDestRdAtomic'],
+  ['IBV_QP_PATH_MIG_STATE', C.IBV_QP_PATH_MIG_STATE, 'pathMigState'],
+  ['IBV_QP_CAP', C.IBV_QP_CAP, 'cap'],
+  ['IBV_QP_DEST_QPN', C.IBV_QP_DEST_QPN, 'destQpNum'],
+];
+
+interface Transition {
+  required: number;
+  optional: number;
+}
+
+const { IBV_QPS_RESET: RESET, IBV_QPS_INIT: INIT, IBV_QPS_RTR: RTR, IBV_QPS_RTS: RTS } = C;
+const { IBV_QPS_SQD: SQD, IBV_QPS_SQE: SQE } = C;
+
+/** Bits that RC, UC and UD want for a transition; any state goes to RESET or ERR with the state alone. */
+function transition(qpType: number, from: number, to: number): Transition | null {
+  if (to === RESET || to === C.IBV_QPS_ERR) return { required: 0, optional: 0 };
+  const rc = qpType === C.IBV_QPT_RC;
+  const ud = qpType === C.IBV_QPT_UD;
+  const access = ud ? C.IBV_QP_QKEY : C.IBV_QP_ACCESS_FLAGS;
+  if (from === RESET && to === INIT) {
+    return { required: C.IBV_QP_PKEY_INDEX | C.IBV_QP_PORT | access, optional: 0 };
+  }
+  if (from === INIT && to === INIT) {
+    return { required: 0, optional: C.IBV_QP_PKEY_INDEX | C.IBV_QP_PORT | access };
+  }
+  if (from === INIT && to === RTR) {
+    if (ud) return { required: 0, optional: C.IBV_QP_PKEY_INDEX | C.IBV_QP_QKEY };
+    const connected = C.IBV_QP_AV | C.IBV_QP_PATH_MTU | C.IBV_QP_DEST_QPN | C.IBV_QP_RQ_PSN;
+    const responder = C.IBV_QP_MAX_DEST_RD_ATOMIC | C.IBV_QP_MIN_RNR_TIMER;
+    return { required: connected | (rc ? responder : 0), optional: C.IBV_QP_PKEY_INDEX | access };
+  }
+  const live = C.IBV_QP_CUR_STATE | access | (rc ? C.IBV_QP_MIN_RNR_TIMER : 0) | (ud ? 0 : C.IBV_QP_PATH_MIG_STATE);
+  if (from === RTR && to === RTS) {
+    const requester = C.IBV_QP_TIMEOUT | C.IBV_QP_RETRY_CNT | C.IBV_QP_RNR_RETRY | C.IBV_QP_MAX_QP_RD_ATOMIC;
+    return { required: C.IBV_QP_SQ_PSN | (rc ? requester : 0), optional: live };
+  }
+  if (to === RTS && (from === RTS || from === SQD || from === SQE)) return { required: 0, optional: live };
+  if (from === RTS && to === SQD) return { required: 0, optional: C.IBV_QP_EN_SQD_ASYNC_NOTIFY };
+  if (from === SQD && to === SQD) return { required: 0, optional: live | C.IBV_QP_PKEY_INDEX | C.IBV_QP_AV };
+  return null;
+}
+
+function bitNames(mask: number): string {
+  const known = MASK_BITS.filter(([, bit]) => (mask & bit) !== 0).map(([name]) => name);
+  const unknown = MASK_BITS.reduce((rest, [, bit]) => rest & ~bit, mask);
+  if (unknown !== 0) known.push(`0x${(unknown >>> 0).toString(16)}`);
+  return known.join(', ');
+}
+
+/** `'RTS'` for IBV_QPS_RTS; for messages. */
+export function stateName(state: number): string {
+  return STATE_NAMES[state] ?? `state ${state}`;
+}
+
+/** The mask that says which fields of `attr` are set. */
+export function maskOf(attr: QpAttr): number {
+  return MASK_BITS.reduce((mask, [, bit, field]) => (attr[field] === undefined ? mask : mask | bit), 0);
+}
+
+/**
+ * Checks one modifyQp against the table and returns the state that the queue pair will have.
+ * @throws InvalidStateError naming the transition, the missing and the disallowed bits
+ * @throws InvalidArgumentError when a bit is set whose field is not
+ */
+export function checkModify(qpType: number, current: number, attr: QpAttr, mask: number): number {
+  const to = (mask & C.IBV_QP_STATE) !== 0 ? attr.qpState : current;
+  if (to === undefined || STATE_NAMES[to] === undefined) {
+    throw new InvalidArgumentError(`modifyQp: qpState must be one of IBV_QPS_*, got ${to}`, { verb: 'modifyQp' });
+  }
+  const absent = MASK_BITS.filter(([, bit, field]) => (mask & bit) !== 0 && attr[field] === undefined);
+  if (absent.length > 0) {
+    const list = absent.map(([name, , field]) => `${name} (attr.${field})`).join(', ');
+    throw new InvalidArgumentError(`modifyQp: the mask names ${list}, but attr has no such field`, {
+      verb: 'modifyQp',
+    });
+  }
+  const edge = `${stateName(current)} -> ${stateName(to)}`;
+  const rule = transition(qpType, current, to);
+  if (rule === null) {
+    throw new InvalidStateError(`modifyQp: ${edge} is not a transition of this queue pair`, { verb: 'modifyQp' });
+  }
+  const missing = rule.required & ~mask;
+  const disallowed = mask & ~(rule.required | rule.optional | C.IBV_QP_STATE | C.IBV_QP_CUR_STATE);
+  if (missing !== 0 || disallowed !== 0) {
+    const parts = [];
+    if (missing !== 0) parts.push(`missing ${bitNames(missing)}`);
+    if (disallowed !== 0) parts.push(`disallowed ${bitNames(disallowed)}`);
+    throw new InvalidStateError(`modifyQp: ${edge}: ${parts.join('; ')}`, { verb: 'modifyQp' });
+  }
+  return to;
+}
