@@ -20,10 +20,14 @@ export function compose(provider: Provider, interceptors: readonly Interceptor[]
     const overrides = interceptor.wrap(next);
     for (const [verb, value] of Object.entries(overrides)) {
       if (!OVERRIDABLE.has(verb)) {
-        throw new InvalidArgumentError(`interceptor '${interceptor.name}' overrides '${verb}', which is no verb`);
+        throw new InvalidArgumentError(
+          `interceptor '${interceptor.name}' overrides '${verb}', which is no verb`,
+        );
       }
       if (verb !== 'wait' && typeof value !== 'function') {
-        throw new InvalidArgumentError(`interceptor '${interceptor.name}' overrides '${verb}' with a ${typeof value}`);
+        throw new InvalidArgumentError(
+          `interceptor '${interceptor.name}' overrides '${verb}' with a ${typeof value}`,
+        );
       }
     }
     return Object.freeze({ ...next, ...overrides, interceptors: [interceptor.name, ...next.interceptors] });

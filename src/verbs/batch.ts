@@ -76,7 +76,9 @@ abstract class WrBatch {
     const op = L.slotAt(this.check(index)) + L.WR_OP;
     const n = w[op] >>> 16;
     if (n >= this.sges) {
-      throw new InvalidArgumentError(`request ${index} has ${n} SGEs, all that this batch was made for (sges: ${this.sges})`);
+      throw new InvalidArgumentError(
+        `request ${index} has ${n} SGEs, all that this batch was made for (sges: ${this.sges})`,
+      );
     }
     const at = this.sgeAt(index, n);
     w[at] = addr;
@@ -190,7 +192,15 @@ export class SendBatch extends WrBatch {
   }
 
   /** ATOMIC_FETCH_AND_ADD; the old value lands in the 8 bytes at `addr`. */
-  fetchAdd(wrId: number, flags: number, addr: number, lkey: number, remoteAddr: number, rkey: number, add: bigint): this {
+  fetchAdd(
+    wrId: number,
+    flags: number,
+    addr: number,
+    lkey: number,
+    remoteAddr: number,
+    rkey: number,
+    add: bigint,
+  ): this {
     return this.atomic(C.IBV_WR_ATOMIC_FETCH_AND_ADD, wrId, flags, addr, lkey, remoteAddr, rkey, add, 0n);
   }
 

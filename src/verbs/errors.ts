@@ -29,7 +29,8 @@ export const ERRORS = {
     advice: 'Close the objects that the message names first, or close the context: it closes all in order.',
   },
   ISO_ERR_NO_RESOURCES: {
-    meaning: 'The device or the system has no more of it, or less than was asked for (ENOMEM, EINVAL at creation).',
+    meaning:
+      'The device or the system has no more of it, or less than was asked for (ENOMEM, EINVAL at creation).',
     advice: 'Ask for less (queryDevice tells the limits), or raise the limit that the message names.',
   },
   ISO_ERR_UNSUPPORTED: {
@@ -37,7 +38,8 @@ export const ERRORS = {
     advice: 'docs say which provider can; `isoverbs devices` shows the capabilities.',
   },
   ISO_ERR_QUEUE_FULL: {
-    meaning: 'A send or receive queue had no room for the request at `index` (ENOMEM); those before it were posted.',
+    meaning:
+      'A send or receive queue had no room for the request at `index` (ENOMEM); those before it were posted.',
     advice: 'Poll completions and post the rest again from `index`.',
   },
   ISO_ERR_INVALID_WR: {

@@ -228,13 +228,17 @@ export interface Verbs {
   destroyRing(ring: number): void;
   /**
    * ibv_post_send(3) for the slots start .. start + count - 1 of a work-request ring.
-   * Returns how many were taken. Short: HDR_ERRNO and HDR_REASON of the ring say why slot
+   * Returns how many were taken. Their running numbers (WC_SEQ) count from 0 at creation and go on through
+   * a RESET. Short: HDR_ERRNO and HDR_REASON of the ring say why slot
    * start + returned was not. A bad handle throws.
    */
   postSend(qp: number, ring: number, start: number, count: number): number;
   /** ibv_post_recv(3), in the same way. */
   postRecv(qp: number, ring: number, start: number, count: number): number;
-  /** The errno that postSend would give for this one slot if the queue had room, 0 for none; posts nothing. */
+  /**
+   * The errno that postSend would give for this one slot if the queue had room, 0 for none; posts nothing.
+   * Not 0: HDR_ERRNO and HDR_REASON of the ring say why.
+   */
   validateSend(qp: number, ring: number, index: number): number;
   /** ibv_poll_cq(3) into the slots start .. start + max - 1; returns how many. */
   pollCq(cq: number, ring: number, start: number, max: number): number;
@@ -264,7 +268,11 @@ export interface WireServer {
 
 /** How two ends find each other: TCP on real devices, in memory on simulated ones. */
 export interface Rendezvous {
-  listen(context: number, options: { port: number; host?: string }, onWire: (wire: Wire) => void): Promise<WireServer>;
+  listen(
+    context: number,
+    options: { port: number; host?: string },
+    onWire: (wire: Wire) => void,
+  ): Promise<WireServer>;
   connect(context: number, options: { port: number; host?: string; timeoutMs?: number }): Promise<Wire>;
 }
 

@@ -54,7 +54,8 @@ function transition(qpType: number, from: number, to: number): Transition | null
     const responder = C.IBV_QP_MAX_DEST_RD_ATOMIC | C.IBV_QP_MIN_RNR_TIMER;
     return { required: connected | (rc ? responder : 0), optional: C.IBV_QP_PKEY_INDEX | access };
   }
-  const live = C.IBV_QP_CUR_STATE | access | (rc ? C.IBV_QP_MIN_RNR_TIMER : 0) | (ud ? 0 : C.IBV_QP_PATH_MIG_STATE);
+  const live =
+    C.IBV_QP_CUR_STATE | access | (rc ? C.IBV_QP_MIN_RNR_TIMER : 0) | (ud ? 0 : C.IBV_QP_PATH_MIG_STATE);
   if (from === RTR && to === RTS) {
     const requester = C.IBV_QP_TIMEOUT | C.IBV_QP_RETRY_CNT | C.IBV_QP_RNR_RETRY | C.IBV_QP_MAX_QP_RD_ATOMIC;
     return { required: C.IBV_QP_SQ_PSN | (rc ? requester : 0), optional: live };
@@ -90,7 +91,9 @@ export function maskOf(attr: QpAttr): number {
 export function checkModify(qpType: number, current: number, attr: QpAttr, mask: number): number {
   const to = (mask & C.IBV_QP_STATE) !== 0 ? attr.qpState : current;
   if (to === undefined || STATE_NAMES[to] === undefined) {
-    throw new InvalidArgumentError(`modifyQp: qpState must be one of IBV_QPS_*, got ${to}`, { verb: 'modifyQp' });
+    throw new InvalidArgumentError(`modifyQp: qpState must be one of IBV_QPS_*, got ${to}`, {
+      verb: 'modifyQp',
+    });
   }
   const absent = MASK_BITS.filter(([, bit, field]) => (mask & bit) !== 0 && attr[field] === undefined);
   if (absent.length > 0) {
@@ -102,7 +105,9 @@ export function checkModify(qpType: number, current: number, attr: QpAttr, mask:
   const edge = `${stateName(current)} -> ${stateName(to)}`;
   const rule = transition(qpType, current, to);
   if (rule === null) {
-    throw new InvalidStateError(`modifyQp: ${edge} is not a transition of this queue pair`, { verb: 'modifyQp' });
+    throw new InvalidStateError(`modifyQp: ${edge} is not a transition of this queue pair`, {
+      verb: 'modifyQp',
+    });
   }
   const missing = rule.required & ~mask;
   const disallowed = mask & ~(rule.required | rule.optional | C.IBV_QP_STATE | C.IBV_QP_CUR_STATE);

@@ -1,0 +1,39 @@
+/** The policies by name, with their validated options. */
+import type { ZodType } from 'zod';
+import type { Interceptor } from '../shim/compose.ts';
+import { ConfigError } from '../verbs/errors.ts';
+import { perf } from './perf/index.ts';
+import { perfOptions } from './perf/options.ts';
+
+export interface PolicyEntry {
+  readonly summary: string;
+  readonly options: ZodType;
+  create(options: unknown): Interceptor;
+}
+
+export const policies: Readonly<Record<string, PolicyEntry>> = {
+  perf: {
+    summary: 'PeRF: large messages are split, with 0_WAITs between the pieces, so that small ones get a turn',
+    options: perfOptions,
+    create: (options) => perf(perfOptions.parse(options)),
+  },
+};
+
+/**
+ * Makes the interceptor of a policy.
+ * @throws ConfigError naming the policies there are, or the option that is wrong and what it takes
+ */
+export function createPolicy(name: string, options: Record<string, unknown> = {}): Interceptor {
+  const entry = Object.hasOwn(policies, name) ? policies[name] : undefined;
+  if (entry === undefined) {
+    throw new ConfigError(`there is no policy '${name}'; there are: ${Object.keys(policies).join(', ')}`);
+  }
+  const checked = entry.options.safeParse(options);
+  if (!checked.success) {
+    const issues = checked.error.issues.map(
+      (issue) => `${[name, ...issue.path].join('.')}: ${issue.message}`,
+    );
+    throw new ConfigError(issues.join('; '));
+  }
+  return entry.create(options);
+}

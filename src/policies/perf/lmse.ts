@@ -1,0 +1,86 @@
+/**
+ * PeRF's long-message split engine (LMSE): large messages go out as sub-messages with 0_WAITs between them,
+ * so that the device's round robin gives other tenants a turn more often (PeRF, USENIX ATC 2024, section 3.2).
+ */
+
+import type { Actions, Policy, QpView } from '../../shim/policy.ts';
+import { messageBytes } from '../../shim/queue.ts';
+import { IBV_QPT_RC } from '../../verbs/constants.ts';
+import * as L from '../../verbs/layout.ts';
+import type { PerfOptions } from './options.ts';
+
+/** A message this long belongs to a bandwidth application (PeRF, section 3.3). */
+const LARGE_BYTES = 1024;
+/** Two slots a piece: 64 covers 32 sub-messages with their waits. */
+const SLOTS = 64;
+
+export class Lmse implements Policy {
+  readonly name = 'perf';
+  readonly needs = { wait: 'preferred' } as const;
+  readonly slots = SLOTS;
+  private readonly subMsgSizeBytes: number;
+  private readonly zeroWaitUnitBytes: number;
+  private readonly feedBytes: number;
+  /** By queue pair: bytes of whole messages that no 0_WAIT has been charged for yet. */
+  private owedBytes = new Float64Array(64);
+
+  constructor(options: PerfOptions) {
+    this.subMsgSizeBytes = options.subMsgSizeBytes;
+    this.zeroWaitUnitBytes = options.zeroWaitUnitBytes;
+    this.feedBytes = options.subMsgSizeBytes * options.feedPieces;
+  }
+
+  /** Small messages bypass the policy while nothing large is before them. */
+  onload(qp: QpView, words: Uint32Array, start: number, count: number): number {
+    if (qp.type !== IBV_QPT_RC) return count;
+    for (let i = 0; i < count; i++) {
+      const at = L.HEADER_WORDS + (start + i) * L.SLOT_WORDS;
+      const op = words[at + L.WR_OP];
+      // Two SGEs live in the slot; a longer list is looked at by the shim's copy.
+      if (op >>> 16 > 2 || messageBytes(words, at, 0) >= LARGE_BYTES) return i;
+    }
+    return count;
+  }
+
+  feed(qp: QpView, out: Actions): void {
+    this.fit(qp.index);
+    while (out.backlog(qp) > 0 && out.room(qp) >= 2) {
+      const flying = out.inflightBytes(qp);
+      const bytes = out.nextBytes(qp);
+      const step = bytes < this.subMsgSizeBytes ? bytes : this.subMsgSizeBytes;
+      if (flying > 0 && flying + step > this.feedBytes) return;
+      if (bytes > this.subMsgSizeBytes && out.splittable(qp)) {
+        this.sendPiece(qp, out);
+      } else {
+        this.sendWhole(qp, bytes, out);
+      }
+    }
+  }
+
+  private sendPiece(qp: QpView, out: Actions): void {
+    const bytes = Math.min(out.nextBytes(qp), this.subMsgSizeBytes);
+    out.piece(qp, bytes);
+    out.zeroWaits(qp, this.waitsFor(bytes));
+  }
+
+  /** Short messages are charged together: rounded one by one they would pay up to twice their share. */
+  private sendWhole(qp: QpView, bytes: number, out: Actions): void {
+    out.pass(qp);
+    if (bytes < LARGE_BYTES) return;
+    const owed = this.owedBytes[qp.index] + bytes;
+    const waits = Math.floor(owed / this.zeroWaitUnitBytes);
+    this.owedBytes[qp.index] = owed - waits * this.zeroWaitUnitBytes;
+    if (waits > 0) out.zeroWaits(qp, waits);
+  }
+
+  private waitsFor(bytes: number): number {
+    return Math.max(1, Math.floor(bytes / this.zeroWaitUnitBytes));
+  }
+
+  private fit(index: number): void {
+    if (index < this.owedBytes.length) return;
+    const wider = new Float64Array(Math.max(index + 1, this.owedBytes.length * 2));
+    wider.set(this.owedBytes);
+    this.owedBytes = wider;
+  }
+}

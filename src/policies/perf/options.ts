@@ -1,0 +1,33 @@
+import { z } from 'zod';
+
+/** Knobs of PeRF (section 4.1 of the paper; names as there, units last). */
+export const perfOptions = z
+  .strictObject({
+    subMsgSizeBytes: z.coerce
+      .number()
+      .int()
+      .min(256)
+      .max(2 ** 30)
+      .default(16384)
+      .describe('size of a sub-message'),
+    zeroWaitUnitBytes: z.coerce
+      .number()
+      .int()
+      .min(1)
+      .default(1024)
+      .describe('bytes of a sub-message per 0_WAIT'),
+    feedPieces: z.coerce
+      .number()
+      .int()
+      .min(1)
+      .max(32)
+      .default(4)
+      .describe('sub-messages posted ahead per queue pair'),
+    emulation: z.stringbool().or(z.boolean()).default(true).describe('whether WAIT may be emulated'),
+  })
+  .refine((o) => o.zeroWaitUnitBytes <= o.subMsgSizeBytes, {
+    path: ['zeroWaitUnitBytes'],
+    message: 'must not be larger than subMsgSizeBytes',
+  });
+
+export type PerfOptions = z.infer<typeof perfOptions>;

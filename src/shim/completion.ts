@@ -1,0 +1,131 @@
+/** From real completions back to the application's: what it sees, in place, and what waits for it. */
+import { IBV_WC_SUCCESS } from '../verbs/constants.ts';
+import * as L from '../verbs/layout.ts';
+import type { ShimQp } from './queue.ts';
+
+export class ShimCq {
+  readonly handle: number;
+  readonly appCqe: number;
+  readonly realCqe: number;
+  readonly context: number;
+  /** The channel whose listener is told of its events: the application's, or the shim's own. */
+  readonly channel: number;
+  readonly appChannel: number;
+  /** Queue pairs that send on it and hold requests. */
+  readonly backlogged: ShimQp[] = [];
+  /** Queue pairs whose oldest held request is a WAIT on this CQ. */
+  readonly waiters: ShimQp[] = [];
+  /** Internal requests outstanding on it: each may become a completion, so they may not outgrow it. */
+  extra = 0;
+  /** Queue pairs on it that keep rows: its events may be the shim's. */
+  translatedQps = 0;
+  /** 0 no, 1 next completion, 2 next solicited completion */
+  appArmed = 0;
+  realArmed = false;
+  /** The application armed it and a completion of its own has arrived since: it is owed an event. */
+  due = false;
+  /** Completions that the application has been or will be given: what a WAIT on this CQ counts. */
+  produced = 0;
+  /** Completions that the shim polled for itself, waiting for the application. */
+  private fifo: Uint32Array = new Uint32Array(0);
+  private fifoHead = 0;
+  fifoCount = 0;
+
+  constructor(fields: {
+    handle: number;
+    appCqe: number;
+    realCqe: number;
+    context: number;
+    channel: number;
+    appChannel: number;
+  }) {
+    this.handle = fields.handle;
+    this.appCqe = fields.appCqe;
+    this.realCqe = fields.realCqe;
+    this.context = fields.context;
+    this.channel = fields.channel;
+    this.appChannel = fields.appChannel;
+  }
+
+  push(words: Uint32Array, at: number): void {
+    const capacity = this.fifo.length / L.SLOT_WORDS;
+    if (this.fifoCount === capacity) this.grow(capacity);
+    const size = this.fifo.length / L.SLOT_WORDS;
+    const to = ((this.fifoHead + this.fifoCount) & (size - 1)) * L.SLOT_WORDS;
+    for (let i = 0; i < L.SLOT_WORDS; i++) this.fifo[to + i] = words[at + i];
+    this.fifoCount++;
+  }
+
+  /** Moves up to `max` waiting completions to `words`; returns how many. */
+  shift(words: Uint32Array, at: number, max: number): number {
+    const size = this.fifo.length / L.SLOT_WORDS;
+    const n = Math.min(max, this.fifoCount);
+    for (let k = 0; k < n; k++) {
+      const from = ((this.fifoHead + k) & (size - 1)) * L.SLOT_WORDS;
+      for (let i = 0; i < L.SLOT_WORDS; i++) words[at + k * L.SLOT_WORDS + i] = this.fifo[from + i];
+    }
+    this.fifoHead = (this.fifoHead + n) & (size - 1);
+    this.fifoCount -= n;
+    return n;
+  }
+
+  /** Drops what waits of a destroyed queue pair, as a device does. */
+  forget(qp: number): void {
+    const all = new Uint32Array(this.fifoCount * L.SLOT_WORDS);
+    const n = this.shift(all, 0, this.fifoCount);
+    for (let k = 0; k < n; k++) {
+      if (all[k * L.SLOT_WORDS + L.WC_QP] !== qp) this.push(all, k * L.SLOT_WORDS);
+    }
+  }
+
+  private grow(capacity: number): void {
+    const size = Math.max(64, capacity * 2);
+    const next = new Uint32Array(size * L.SLOT_WORDS);
+    const n = this.shift(next, 0, this.fifoCount);
+    this.fifo = next;
+    this.fifoHead = 0;
+    this.fifoCount = n;
+  }
+}
+
+/**
+ * One completion of a send queue whose rows are kept. Returns whether the application sees it; then its
+ * number and byte_len are the application's.
+ */
+export function settleSend(qp: ShimQp, words: Uint32Array, at: number): boolean {
+  const seq = words[at + L.WC_SEQ] | 0;
+  const status = words[at + L.WC_OP] & 0xff;
+  if (((seq - qp.resetAt) | 0) < 0) return false;
+  qp.realFreed = (seq + 1) | 0;
+  if (status !== IBV_WC_SUCCESS) qp.broken = true;
+  if (((seq - qp.base) | 0) < 0) return true;
+  const { mask, last } = qp;
+  while (qp.head !== qp.issued && ((last[qp.head & mask] - seq) | 0) < 0) finish(qp);
+  const row = qp.head & mask;
+  if (qp.head === qp.issued) {
+    const ofPartial = qp.partial && ((seq - qp.first[row]) | 0) >= 0;
+    if (!ofPartial || status === IBV_WC_SUCCESS) return false;
+    abandonPartial(qp);
+  } else {
+    // A real number between two rows is one of the shim's own WAITs.
+    if (((seq - qp.first[row]) | 0) < 0) return false;
+    if (status === IBV_WC_SUCCESS && last[row] !== seq) return false;
+  }
+  words[at + L.WC_SEQ] = qp.head;
+  if (qp.split[row] !== 0) words[at + L.WC_BYTE_LEN] = qp.bytes[row];
+  finish(qp);
+  return status !== IBV_WC_SUCCESS || qp.visible[row] !== 0;
+}
+
+function finish(qp: ShimQp): void {
+  qp.sums[1] += qp.bytes[qp.head & qp.mask];
+  qp.head = (qp.head + 1) | 0;
+}
+
+/** The request at the cursor failed in an earlier piece: the rest of it is never issued. */
+function abandonPartial(qp: ShimQp): void {
+  qp.sums[0] += qp.bytes[qp.issued & qp.mask] - qp.sums[2];
+  qp.sums[2] = 0;
+  qp.partial = false;
+  qp.issued = (qp.issued + 1) | 0;
+}

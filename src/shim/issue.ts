@@ -1,0 +1,374 @@
+/** Writes internal requests into the shim's own ring: the Actions of a policy. */
+import {
+  IBV_QPT_RC,
+  IBV_SEND_FENCE,
+  IBV_SEND_SIGNALED,
+  IBV_SEND_SOLICITED,
+  IBV_WC_DRIVER2,
+  IBV_WR_RDMA_READ,
+  IBV_WR_RDMA_WRITE,
+  IBV_WR_SEND,
+  ISO_SEND_INTERNAL,
+  ISO_WR_WAIT,
+} from '../verbs/constants.ts';
+import * as L from '../verbs/layout.ts';
+import type { Provider, RingInfo, WaitSupport } from '../verbs/provider.ts';
+import type { ShimCq } from './completion.ts';
+import type { Actions, QpView } from './policy.ts';
+import type { ShimQp } from './queue.ts';
+
+const TWO32 = 4294967296;
+const RING_SLOTS = 512;
+const FORCED = (IBV_SEND_SIGNALED | ISO_SEND_INTERNAL) << 8;
+
+/** What the issuer needs of the shim around it. */
+export interface IssuerHost {
+  cq(handle: number): ShimCq | undefined;
+  /** The device refused an internal request: the queue pair must go to ERR. */
+  refused(qp: ShimQp): void;
+  /** Lets the completion of `cq` wake the shim. */
+  arm(cq: ShimCq): void;
+}
+
+export class Issuer implements Actions {
+  readonly wait: WaitSupport;
+  private readonly next: Provider;
+  private readonly host: IssuerHost;
+  private ring: RingInfo | null = null;
+  private words: Uint32Array = new Uint32Array(0);
+  private extWords = 0;
+  /** Slots written and not yet posted, all of one queue pair. */
+  private pending = 0;
+  /** Word and real number of the last slot that is no WAIT. */
+  private lastData = -1;
+  private lastDataSeq = -1;
+
+  constructor(next: Provider, host: IssuerHost) {
+    this.next = next;
+    this.wait = next.wait;
+    this.host = host;
+  }
+
+  /** Makes the ring wide enough for a queue pair's SGEs and inline bytes. */
+  fit(sges: number, inlineBytes: number): void {
+    if (this.ring !== null && L.extBytesFor(sges, inlineBytes) <= this.ring.extBytes) return;
+    const wide = this.ring === null ? 0 : this.ring.extBytes;
+    this.close();
+    this.ring = this.next.createWrRing(RING_SLOTS, Math.max(sges, 2 + wide / 16), inlineBytes);
+    this.words = new Uint32Array(this.ring.memory);
+    this.extWords = this.ring.extBytes >> 2;
+  }
+
+  close(): void {
+    if (this.ring !== null) this.next.destroyRing(this.ring.handle);
+    this.ring = null;
+  }
+
+  room(view: QpView): number {
+    const qp = view as ShimQp;
+    const cq = qp.sendCq;
+    const queue = (qp.realDepth - (qp.realPosted - qp.realFreed)) | 0;
+    // A whole request uses the application's own place on the CQ; more than that is the CQ's spare room.
+    const spare = Math.max(1, cq.realCqe - cq.appCqe - cq.extra - this.pending);
+    return queue < spare ? queue : spare;
+  }
+
+  inflight(view: QpView): number {
+    const qp = view as ShimQp;
+    // When nothing outstanding will report, waiting for it would be for ever.
+    if (((qp.lastSignaled - qp.realFreed) | 0) < 0 && this.pending === 0) return 0;
+    return (qp.realPosted - qp.realFreed) | 0;
+  }
+
+  inflightBytes(view: QpView): number {
+    const qp = view as ShimQp;
+    return this.inflight(qp) === 0 ? 0 : qp.sums[0] - qp.sums[1];
+  }
+
+  backlog(view: QpView): number {
+    return (view as ShimQp).backlog;
+  }
+
+  nextOpcode(view: QpView): number {
+    return this.nextWord(view, L.WR_OP) & 0xff;
+  }
+
+  nextWord(view: QpView, word: number): number {
+    const qp = view as ShimQp;
+    return qp.held[(qp.issued & qp.mask) * qp.stride + word];
+  }
+
+  nextBytes(view: QpView): number {
+    const qp = view as ShimQp;
+    if (qp.issued === qp.appPosted) return -1;
+    return qp.bytes[qp.issued & qp.mask] - qp.sums[2];
+  }
+
+  splittable(view: QpView): boolean {
+    const qp = view as ShimQp;
+    const opcode = this.nextOpcode(qp);
+    // An immediate or a SEND would show the cut in the peer's completion, UC a loss between two pieces.
+    return (
+      qp.type === IBV_QPT_RC && !qp.broken && (opcode === IBV_WR_RDMA_WRITE || opcode === IBV_WR_RDMA_READ)
+    );
+  }
+
+  pass(view: QpView): void {
+    const qp = view as ShimQp;
+    if (qp.partial) {
+      this.piece(qp, this.nextBytes(qp));
+      return;
+    }
+    const row = qp.issued & qp.mask;
+    const from = row * qp.stride;
+    const to = this.slot(qp);
+    const { held } = qp;
+    for (let i = 0; i < L.SLOT_WORDS; i++) this.words[to + i] = held[from + i];
+    const op = held[from + L.WR_OP];
+    const ext = qp.extWords(op, held[from + L.WR_INLINE_LENGTH]);
+    if (ext > 0) {
+      const at = L.extAt(this.pending, RING_SLOTS, this.extWords << 2);
+      for (let i = 0; i < ext; i++) this.words[at + i] = held[from + L.SLOT_WORDS + i];
+    }
+    qp.first[row] = qp.realPosted;
+    qp.sums[0] += qp.bytes[row];
+    this.lastData = to;
+    this.lastDataSeq = qp.realPosted;
+    let flags = (op >>> 8) & 0xff;
+    if (this.mustReport(qp)) {
+      this.words[to + L.WR_OP] |= IBV_SEND_SIGNALED << 8;
+      flags |= IBV_SEND_SIGNALED;
+    }
+    this.push(qp, flags);
+    this.finish(qp, row);
+  }
+
+  piece(view: QpView, bytes: number): void {
+    const qp = view as ShimQp;
+    const row = qp.issued & qp.mask;
+    const total = qp.bytes[row];
+    const offset = qp.sums[2];
+    const take = Math.min(bytes, total - offset);
+    if (take === total) {
+      this.pass(qp);
+      return;
+    }
+    const isLast = offset + take >= total;
+    const to = this.slot(qp);
+    const flags = this.pieceFlags(qp, row, offset === 0, isLast);
+    this.writeHead(qp, row, to, offset);
+    const sges = this.writeSges(qp, row, to, take);
+    this.words[to + L.WR_OP] = (qp.held[row * qp.stride + L.WR_OP] & 0xff) | (flags << 8) | (sges << 16);
+    if (offset === 0) qp.first[row] = qp.realPosted;
+    qp.sums[0] += take;
+    qp.sums[2] = offset + take;
+    qp.partial = true;
+    qp.split[row] = 1;
+    this.lastData = to;
+    this.lastDataSeq = qp.realPosted;
+    this.push(qp, flags);
+    if (isLast) this.finish(qp, row);
+  }
+
+  pieces(view: QpView, bytes: number, max: number, waits: number): number {
+    const qp = view as ShimQp;
+    const parent = qp.issued;
+    const slotsEach = waits > 0 ? 2 : 1;
+    const most = Math.min(max, Math.floor(this.room(qp) / slotsEach));
+    let n = 0;
+    while (n < most && qp.issued === parent) {
+      this.piece(qp, bytes);
+      if (waits > 0) this.zeroWaits(qp, waits);
+      n++;
+    }
+    return n;
+  }
+
+  zeroWaits(view: QpView, count: number): void {
+    const qp = view as ShimQp;
+    const to = this.slot(qp);
+    const w = this.words;
+    w[to] = 0;
+    w[to + 1] = 0;
+    w[to + L.WR_OP] = ISO_WR_WAIT | (ISO_SEND_INTERNAL << 8);
+    w[to + L.WR_TARGET] = qp.sendCq.handle;
+    w[to + L.WR_COUNT] = 0;
+    w[to + L.WR_REPEAT] = count;
+    this.push(qp, ISO_SEND_INTERNAL);
+  }
+
+  consume(view: QpView): void {
+    const qp = view as ShimQp;
+    const row = qp.issued & qp.mask;
+    const cq = qp.sendCq;
+    qp.first[row] = qp.realPosted;
+    // No real number of its own: it is over when the one before it is.
+    qp.last[row] = (qp.realPosted - 1) | 0;
+    const wasIdle = qp.head === qp.issued;
+    qp.issued = (qp.issued + 1) | 0;
+    if (qp.visible[row] === 0) return;
+    if (wasIdle) qp.head = qp.issued;
+    const wc = new Uint32Array(L.SLOT_WORDS);
+    const from = row * qp.stride;
+    wc[L.WC_ID_LO] = qp.held[from];
+    wc[L.WC_ID_HI] = qp.held[from + 1];
+    wc[L.WC_OP] = IBV_WC_DRIVER2 << 8;
+    wc[L.WC_QP] = qp.handle;
+    wc[L.WC_SEQ] = (qp.issued - 1) | 0;
+    cq.push(wc, 0);
+    cq.produced = (cq.produced + 1) | 0;
+  }
+
+  wakeOn(view: QpView, handle: number): void {
+    const cq = this.host.cq(handle);
+    if (cq === undefined) return;
+    const qp = view as ShimQp;
+    if (!cq.waiters.includes(qp)) cq.waiters.push(qp);
+    this.host.arm(cq);
+  }
+
+  completionCount(handle: number): number {
+    return this.host.cq(handle)?.produced ?? 0;
+  }
+
+  /**
+   * The queue pair is in ERR: everything held goes down as an empty, signaled request, which the device
+   * flushes like any other. Empty, because the memory of a held request may be gone.
+   */
+  flushHeld(qp: ShimQp): void {
+    while (qp.backlog > 0 && this.room(qp) > 0) {
+      const row = qp.issued & qp.mask;
+      const from = row * qp.stride;
+      const to = this.slot(qp);
+      this.words[to] = qp.held[from];
+      this.words[to + 1] = qp.held[from + 1];
+      this.words[to + L.WR_OP] = IBV_WR_SEND | FORCED;
+      if (!qp.partial) qp.first[row] = qp.realPosted;
+      qp.sums[0] += qp.bytes[row] - qp.sums[2];
+      this.push(qp, IBV_SEND_SIGNALED);
+      this.finish(qp, row);
+    }
+    this.post(qp);
+  }
+
+  /** Hands everything written for this queue pair to the device, in one call. */
+  post(qp: ShimQp): void {
+    const n = this.pending;
+    if (n === 0) return;
+    if (qp.backlog > 0 && this.lastData >= 0) {
+      // What is held needs a completion to be fed again.
+      this.words[this.lastData + L.WR_OP] |= FORCED;
+      qp.lastSignaled = this.lastDataSeq;
+    }
+    this.pending = 0;
+    this.lastData = -1;
+    const taken = this.next.postSend(qp.handle, this.ring!.handle, 0, n);
+    if (taken < n) this.takeBack(qp, n - taken);
+    this.account(qp);
+    if (taken < n) this.host.refused(qp);
+  }
+
+  /** The last `lost` slots were not posted: the requests that end in them are held again. */
+  private takeBack(qp: ShimQp, lost: number): void {
+    qp.realPosted = (qp.realPosted - lost) | 0;
+    while (qp.issued !== qp.head && ((qp.last[(qp.issued - 1) & qp.mask] - qp.realPosted) | 0) >= 0) {
+      qp.issued = (qp.issued - 1) | 0;
+      qp.partial = true;
+      qp.sums[2] = qp.bytes[qp.issued & qp.mask];
+    }
+    qp.partial = qp.partial && ((qp.first[qp.issued & qp.mask] - qp.realPosted) | 0) < 0;
+    if (((qp.lastSignaled - qp.realPosted) | 0) >= 0) qp.lastSignaled = (qp.realPosted - 1) | 0;
+  }
+
+  /** Recounts what this queue pair may put on its CQ beyond the application's own completions. */
+  account(qp: ShimQp): void {
+    const extra = Math.max(0, ((qp.realPosted - qp.realFreed) | 0) - ((qp.issued - qp.head) | 0));
+    qp.sendCq.extra += extra - qp.extra;
+    qp.extra = extra;
+  }
+
+  private slot(qp: ShimQp): number {
+    if (this.pending === RING_SLOTS) this.post(qp);
+    return L.HEADER_WORDS + this.pending * L.SLOT_WORDS;
+  }
+
+  private push(qp: ShimQp, flags: number): void {
+    if (qp.isVisible(flags)) qp.lastSignaled = qp.realPosted;
+    this.pending++;
+    qp.realPosted = (qp.realPosted + 1) | 0;
+  }
+
+  private finish(qp: ShimQp, row: number): void {
+    qp.last[row] = (qp.realPosted - 1) | 0;
+    qp.partial = false;
+    qp.sums[2] = 0;
+    qp.sgeIndex = 0;
+    qp.sgeOffset = 0;
+    qp.issued = (qp.issued + 1) | 0;
+  }
+
+  /** Fence before the first piece; the application's signal and event on the last. */
+  private pieceFlags(qp: ShimQp, row: number, isFirst: boolean, isLast: boolean): number {
+    const flags = (qp.held[row * qp.stride + L.WR_OP] >>> 8) & 0xff;
+    let own = ISO_SEND_INTERNAL;
+    if (isFirst) own |= flags & IBV_SEND_FENCE;
+    if (isLast) own |= flags & IBV_SEND_SOLICITED;
+    if (isLast && qp.visible[row] !== 0) own |= IBV_SEND_SIGNALED;
+    if (this.mustReport(qp)) own |= IBV_SEND_SIGNALED;
+    return own;
+  }
+
+  /** Whether so much went unsignaled that the queue could fill up unseen. */
+  private mustReport(qp: ShimQp): boolean {
+    return ((qp.realPosted - qp.lastSignaled) | 0) >= qp.realDepth >> 2;
+  }
+
+  /** wr_id and remote address of a piece; an error on any piece carries the application's wr_id. */
+  private writeHead(qp: ShimQp, row: number, to: number, offset: number): void {
+    const from = row * qp.stride;
+    const { held } = qp;
+    const w = this.words;
+    w[to] = held[from];
+    w[to + 1] = held[from + 1];
+    const lo = held[from + L.WR_REMOTE_LO] + offset;
+    w[to + L.WR_REMOTE_LO] = lo;
+    w[to + L.WR_REMOTE_HI] = held[from + L.WR_REMOTE_HI] + (lo >= TWO32 ? 1 : 0);
+    w[to + L.WR_RKEY] = held[from + L.WR_RKEY];
+  }
+
+  /** Copies the SGEs that cover the next `bytes`, from the cursor on; returns how many. */
+  private writeSges(qp: ShimQp, row: number, to: number, bytes: number): number {
+    const from = row * qp.stride;
+    const { held } = qp;
+    const w = this.words;
+    let left = bytes;
+    let n = 0;
+    while (left > 0) {
+      const i = qp.sgeIndex;
+      const source = from + (i < 2 ? L.WR_SGE0 + i * L.SGE_WORDS : L.SLOT_WORDS + (i - 2) * L.SGE_WORDS);
+      const rest = held[source + L.SGE_LENGTH] - qp.sgeOffset;
+      const take = rest < left ? rest : left;
+      if (take > 0) {
+        const at = n < 2 ? to + L.WR_SGE0 + n * L.SGE_WORDS : this.ext() + (n - 2) * L.SGE_WORDS;
+        const lo = held[source] + qp.sgeOffset;
+        w[at] = lo;
+        w[at + 1] = held[source + 1] + (lo >= TWO32 ? 1 : 0);
+        w[at + 2] = take;
+        w[at + 3] = held[source + 3];
+        n++;
+      }
+      left -= take;
+      if (take === rest) {
+        qp.sgeIndex = i + 1;
+        qp.sgeOffset = 0;
+      } else {
+        qp.sgeOffset += take;
+      }
+    }
+    return n;
+  }
+
+  private ext(): number {
+    return L.extAt(this.pending, RING_SLOTS, this.extWords << 2);
+  }
+}

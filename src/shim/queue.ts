@@ -1,0 +1,191 @@
+/**
+ * The books of one queue pair: which application request became which internal ones, and back.
+ *
+ * Two running numbers (mod 2^32) name requests: the application's, counted at its post, and the real one,
+ * counted at the post below. While nothing was ever held they are equal and requests go straight down. From
+ * the first held request on, a row per application request (its number modulo the depth) keeps the first
+ * and the last real number that it became.
+ */
+import { IBV_SEND_INLINE, IBV_SEND_SIGNALED, ISO_SEND_INTERNAL } from '../verbs/constants.ts';
+import * as L from '../verbs/layout.ts';
+import type { QpInitAttr } from '../verbs/provider.ts';
+import type { ShimCq } from './completion.ts';
+import type { QpView } from './policy.ts';
+
+function powerOfTwo(n: number): number {
+  return 2 ** Math.ceil(Math.log2(Math.max(n, 1)));
+}
+
+export class ShimQp implements QpView {
+  readonly index: number;
+  readonly handle: number;
+  readonly type: number;
+  readonly appDepth: number;
+  readonly realDepth: number;
+  readonly sqSigAll: boolean;
+  readonly sendCq: ShimCq;
+  readonly recvCq: ShimCq;
+  readonly inlineBytes: number;
+  readonly sges: number;
+  /** Words of one held request: its slot and its extension. */
+  readonly stride: number;
+
+  appPosted = 0;
+  /** Application requests whose completion was handed over: their places in its queue are free. */
+  appFreed = 0;
+  realPosted = 0;
+  realFreed = 0;
+  /** Whether anything was ever held. */
+  translated = false;
+  /** First real number that has a row; earlier ones are the application's own. */
+  base = 0;
+  /** Real numbers below this one died in a RESET. */
+  resetAt = 0;
+  /** Oldest application request that is not known to be complete. */
+  head = 0;
+  /** Oldest application request that is not issued whole; from here to appPosted they are held. */
+  issued = 0;
+  /** Whether the request at `issued` is partly issued, and how far. */
+  partial = false;
+  sgeIndex = 0;
+  sgeOffset = 0;
+  /** An error was seen: what is held goes down whole, for the device to flush. */
+  broken = false;
+  /** Internal requests that this queue pair has outstanding on its send CQ beyond the application's own. */
+  extra = 0;
+  /** The real number of the last signaled request. */
+  lastSignaled = -1;
+  inBacklogList = false;
+
+  mask = 0;
+  first: Int32Array = new Int32Array(0);
+  last: Int32Array = new Int32Array(0);
+  visible: Uint8Array = new Uint8Array(0);
+  split: Uint8Array = new Uint8Array(0);
+  bytes: Float64Array = new Float64Array(0);
+  held: Uint32Array = new Uint32Array(0);
+  /** [bytes issued, bytes known complete, bytes of `issued` already issued] */
+  readonly sums = new Float64Array(3);
+
+  constructor(
+    index: number,
+    handle: number,
+    attr: QpInitAttr,
+    depths: { app: number; real: number; sges: number; inlineBytes: number },
+    sendCq: ShimCq,
+    recvCq: ShimCq,
+  ) {
+    this.index = index;
+    this.handle = handle;
+    this.type = attr.qpType;
+    this.sqSigAll = attr.sqSigAll;
+    this.appDepth = depths.app;
+    this.realDepth = depths.real;
+    this.sges = depths.sges;
+    this.inlineBytes = depths.inlineBytes;
+    this.stride = L.SLOT_WORDS + (L.extBytesFor(depths.sges, depths.inlineBytes) >> 2);
+    this.sendCq = sendCq;
+    this.recvCq = recvCq;
+  }
+
+  get backlog(): number {
+    return (this.appPosted - this.issued) | 0;
+  }
+
+  /** From now on rows are kept. Until here both numbers are equal. */
+  translate(): void {
+    if (this.translated) return;
+    const depth = powerOfTwo(this.appDepth);
+    this.mask = depth - 1;
+    this.first = new Int32Array(depth);
+    this.last = new Int32Array(depth);
+    this.visible = new Uint8Array(depth);
+    this.split = new Uint8Array(depth);
+    this.bytes = new Float64Array(depth);
+    this.held = new Uint32Array(depth * this.stride);
+    this.translated = true;
+    this.base = this.realPosted;
+    this.head = this.appPosted;
+    this.issued = this.appPosted;
+  }
+
+  /** Copies request `index` of a ring: the application may reuse its slot as soon as post returns. */
+  hold(words: Uint32Array, index: number, capacity: number, extBytes: number): void {
+    const row = this.appPosted & this.mask;
+    const to = row * this.stride;
+    const from = L.HEADER_WORDS + index * L.SLOT_WORDS;
+    const held = this.held;
+    for (let i = 0; i < L.SLOT_WORDS; i++) held[to + i] = words[from + i];
+    const op = words[from + L.WR_OP];
+    const extWords = this.extWords(op, words[from + L.WR_INLINE_LENGTH]);
+    if (extWords > 0) {
+      const ext = L.extAt(index, capacity, extBytes);
+      for (let i = 0; i < extWords; i++) held[to + L.SLOT_WORDS + i] = words[ext + i];
+    }
+    this.visible[row] = this.isVisible(op >>> 8) ? 1 : 0;
+    this.split[row] = 0;
+    this.bytes[row] = this.messageBytes(held, to, to + L.SLOT_WORDS);
+    this.appPosted = (this.appPosted + 1) | 0;
+  }
+
+  /** A row for a request that goes straight down while rows are kept. */
+  passThrough(words: Uint32Array, at: number, ext: number): void {
+    const row = this.appPosted & this.mask;
+    this.first[row] = this.realPosted;
+    this.last[row] = this.realPosted;
+    const op = words[at + L.WR_OP];
+    const visible = this.isVisible(op >>> 8);
+    this.visible[row] = visible ? 1 : 0;
+    this.split[row] = 0;
+    this.bytes[row] = this.messageBytes(words, at, ext);
+    this.sums[0] += this.bytes[row];
+    if (visible) this.lastSignaled = this.realPosted;
+    this.appPosted = (this.appPosted + 1) | 0;
+    this.issued = this.appPosted;
+    this.realPosted = (this.realPosted + 1) | 0;
+  }
+
+  /** Forgets everything that is posted or held: the queue pair went to RESET. */
+  purge(): void {
+    this.resetAt = this.realPosted;
+    this.realFreed = this.realPosted;
+    this.appFreed = this.appPosted;
+    this.head = this.appPosted;
+    this.issued = this.appPosted;
+    this.partial = false;
+    this.broken = false;
+    this.lastSignaled = (this.realPosted - 1) | 0;
+    this.sums.fill(0);
+  }
+
+  /** Words of the extension that a request uses. */
+  extWords(op: number, inlineLength: number): number {
+    if ((op & (IBV_SEND_INLINE << 8)) !== 0) return (inlineLength + 3) >> 2;
+    const sges = op >>> 16;
+    return sges > 2 ? (sges - 2) * L.SGE_WORDS : 0;
+  }
+
+  /** Whether a successful completion of a request with these flags belongs to the application. */
+  isVisible(flags: number): boolean {
+    if ((flags & IBV_SEND_SIGNALED) !== 0) return true;
+    return this.sqSigAll && (flags & ISO_SEND_INTERNAL) === 0;
+  }
+
+  private messageBytes(words: Uint32Array, at: number, ext: number): number {
+    return messageBytes(words, at, ext);
+  }
+}
+
+/** Message length of the request in `words[at..]` whose extension begins at word `ext`. */
+export function messageBytes(words: Uint32Array, at: number, ext: number): number {
+  const op = words[at + L.WR_OP];
+  if ((op & 0xff) >= 64) return 0;
+  if ((op & (IBV_SEND_INLINE << 8)) !== 0) return words[at + L.WR_INLINE_LENGTH];
+  const sges = op >>> 16;
+  if (sges === 0) return 0;
+  let bytes = words[at + L.WR_SGE0 + L.SGE_LENGTH];
+  if (sges === 1 || (op & 0xff) === 5 || (op & 0xff) === 6) return bytes;
+  bytes += words[at + L.WR_SGE1 + L.SGE_LENGTH];
+  for (let i = 2; i < sges; i++) bytes += words[ext + (i - 2) * L.SGE_WORDS + L.SGE_LENGTH];
+  return bytes;
+}
