@@ -1,0 +1,164 @@
+/** The handshake: caller's hello, listener's hello (it is ready to receive by then), caller's ready. */
+import { ConnectionError, HandshakeError, InvalidArgumentError, type Wire } from '../../verbs/index.ts';
+import type { Context } from '../context.ts';
+import { ProtectionDomain } from '../protection-domain.ts';
+import { QueuePair } from '../queue-pair.ts';
+import { requireOwned } from '../resource.ts';
+import { Connection, type Remote } from './connection.ts';
+import { FrameChannel } from './frame-channel.ts';
+import { decodePrivateData, encodePrivateData, type Frame, type HelloFrame } from './frames.ts';
+import type { ConnectionOptions, ConnectOptions } from './options.ts';
+
+const DEFAULT_TIMEOUT_MS = 10_000;
+/** What we ask for and offer at most, of READs and atomics outstanding. */
+const DEFAULT_RD_ATOMIC = 16;
+
+/**
+ * Calls a listener and connects a queue pair with it.
+ * @throws ConnectionError when nobody answers or the listener refuses
+ * @throws HandshakeError when the other side speaks something else
+ */
+export async function connect(context: Context, options: ConnectOptions): Promise<Connection> {
+  const { port, host, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
+  let wire: Wire;
+  try {
+    wire = await context.provider.rendezvous.connect(context.handle, { port, host, timeoutMs });
+  } catch (cause) {
+    const where = `${host ?? 'localhost'}:${port}`;
+    throw new ConnectionError(`cannot connect to ${where}: ${(cause as Error).message}`, { cause });
+  }
+  return withDeadline(wire, timeoutMs, (channel) => call(context, options, channel));
+}
+
+/** The listener's side of one call. */
+export function accept(
+  context: Context,
+  options: ConnectionOptions,
+  channel: FrameChannel,
+): Promise<Connection> {
+  return guarded(channel, async (cleanup) => {
+    const hello = expectHello(await channel.receive());
+    const remote = remoteOf(hello, channel);
+    const qp = makeQp(context, options, remote);
+    cleanup(qp);
+    qp.toInit(options);
+    await options.prepare?.(qp, remote);
+    const mine = helloOf(qp, options, remote);
+    moveToRts(qp, options, remote, mine, hello);
+    channel.send(mine);
+    const frame = await channel.receive();
+    if (frame.type !== 'ready') throw new HandshakeError(`the peer sent '${frame.type}' instead of 'ready'`);
+    return new Connection(qp, remote, channel);
+  });
+}
+
+/** Runs a handshake on a wire, within a time limit. */
+export async function withDeadline(
+  wire: Wire,
+  timeoutMs: number | undefined,
+  run: (channel: FrameChannel) => Promise<Connection>,
+): Promise<Connection> {
+  const channel = new FrameChannel(wire);
+  const limit = timeoutMs ?? DEFAULT_TIMEOUT_MS;
+  const late = () =>
+    channel.abort(new HandshakeError(`the peer did not finish the handshake within ${limit} ms`));
+  const timer = setTimeout(late, limit);
+  try {
+    return await run(channel);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function call(context: Context, options: ConnectOptions, channel: FrameChannel): Promise<Connection> {
+  return guarded(channel, async (cleanup) => {
+    const qp = makeQp(context, options, null);
+    cleanup(qp);
+    qp.toInit(options);
+    const mine = helloOf(qp, options, null);
+    channel.send(mine);
+    const hello = expectHello(await channel.receive());
+    const remote = remoteOf(hello, channel);
+    await options.prepare?.(qp, remote);
+    moveToRts(qp, options, remote, mine, hello);
+    channel.send({ type: 'ready' });
+    return new Connection(qp, remote, channel);
+  });
+}
+
+/** On failure: tells the peer, closes the wire and the queue pair, and passes the error on. */
+async function guarded(
+  channel: FrameChannel,
+  run: (cleanup: (qp: QueuePair) => void) => Promise<Connection>,
+): Promise<Connection> {
+  let made: QueuePair | null = null;
+  try {
+    return await run((qp) => {
+      made = qp;
+    });
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    channel.send({ type: 'refuse', message: message.slice(0, 1000) });
+    channel.close();
+    (made as QueuePair | null)?.close();
+    throw error;
+  }
+}
+
+function makeQp(context: Context, options: ConnectionOptions, remote: Remote | null): QueuePair {
+  const { createQp, pd, sendCq, recvCq, cap, sqSigAll, type } = options;
+  if (createQp !== undefined) return requireOwned(createQp(remote), QueuePair, context, "createQp's result");
+  if (pd === undefined || sendCq === undefined) {
+    throw new InvalidArgumentError('a connection needs pd and sendCq, or createQp');
+  }
+  requireOwned(pd, ProtectionDomain, context, 'pd');
+  return pd.createQp({ sendCq, recvCq, cap, sqSigAll, type });
+}
+
+function helloOf(qp: QueuePair, options: ConnectionOptions, remote: Remote | null): HelloFrame {
+  const { privateData } = options;
+  if (qp.type === 'UD') throw new InvalidArgumentError('UD queue pairs have no connections; use RC or UC');
+  const port = qp.context.queryPort(options.portNum ?? 1);
+  const device = qp.context.queryDevice();
+  const endpoint = qp.endpoint(options);
+  return {
+    type: 'hello',
+    qpType: qp.type,
+    ...endpoint,
+    mtu: Math.min(port.activeMtu, options.mtu ?? port.activeMtu),
+    initiatorDepth: options.maxRdAtomic ?? Math.min(device.maxQpInitRdAtom, DEFAULT_RD_ATOMIC),
+    responderResources: options.maxDestRdAtomic ?? Math.min(device.maxQpRdAtom, DEFAULT_RD_ATOMIC),
+    privateData: encodePrivateData(typeof privateData === 'function' ? privateData(remote, qp) : privateData),
+  };
+}
+
+function remoteOf(hello: HelloFrame, channel: FrameChannel): Remote {
+  const { qpNum, psn, gid, lid, mtu } = hello;
+  const privateData = decodePrivateData(hello.privateData);
+  return { qpNum, psn, gid, lid, mtu, privateData, address: channel.remoteAddress };
+}
+
+/** INIT -> RTS, with what both ends can do. */
+function moveToRts(
+  qp: QueuePair,
+  options: ConnectionOptions,
+  remote: Remote,
+  mine: HelloFrame,
+  theirs: HelloFrame,
+): void {
+  if (theirs.qpType !== mine.qpType) {
+    throw new HandshakeError(`the peer's queue pair is ${theirs.qpType}, this one ${mine.qpType}`);
+  }
+  qp.toRtr(remote, {
+    ...options,
+    mtu: Math.min(mine.mtu, theirs.mtu),
+    maxDestRdAtomic: Math.min(mine.responderResources, theirs.initiatorDepth),
+  });
+  qp.toRts({ ...options, maxRdAtomic: Math.min(mine.initiatorDepth, theirs.responderResources) });
+}
+
+function expectHello(frame: Frame): HelloFrame {
+  if (frame.type === 'refuse') throw new ConnectionError(`the peer refused: ${frame.message}`);
+  if (frame.type !== 'hello') throw new HandshakeError(`the peer sent '${frame.type}' instead of 'hello'`);
+  return frame;
+}

@@ -1,0 +1,103 @@
+import { EventEmitter } from 'node:events';
+import { ConnectionError, type Wire, type WireServer } from '../../verbs/index.ts';
+import type { Context } from '../context.ts';
+import type { Connection } from './connection.ts';
+import type { FrameChannel } from './frame-channel.ts';
+import { accept, withDeadline } from './handshake.ts';
+import type { ListenOptions } from './options.ts';
+
+const DEFAULT_MAX_PENDING = 128;
+
+export interface ListenerEvents {
+  connection: [connection: Connection];
+  /** A caller failed its handshake; the listener goes on. */
+  clientError: [error: Error, from: { remoteAddress: string }];
+  error: [error: Error];
+  close: [];
+}
+
+/** Takes calls; made by listen(). */
+export class Listener extends EventEmitter<ListenerEvents> {
+  private readonly context: Context;
+  private readonly options: ListenOptions;
+  private readonly pending = new Set<FrameChannel>();
+  private server: WireServer | null = null;
+  private over = false;
+
+  /** @internal Use listen(). */
+  constructor(context: Context, options: ListenOptions) {
+    super();
+    this.context = context;
+    this.options = options;
+  }
+
+  /** The port it listens on. */
+  get port(): number {
+    return this.server?.port ?? this.options.port;
+  }
+
+  /** Takes no more calls and breaks off handshakes under way; connections stay. */
+  close(): void {
+    if (this.over) return;
+    this.over = true;
+    this.server?.close();
+    this.context.detach(this);
+    for (const channel of this.pending) channel.abort(new ConnectionError('the listener was closed'));
+    process.nextTick(() => this.emit('close'));
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  /** @internal */
+  async start(): Promise<this> {
+    const { port, host } = this.options;
+    const { context } = this;
+    try {
+      this.server = await context.provider.rendezvous.listen(context.handle, { port, host }, (wire) => {
+        void this.take(wire);
+      });
+    } catch (cause) {
+      const where = `${host ?? '*'}:${port}`;
+      throw new ConnectionError(`cannot listen on ${where}: ${(cause as Error).message}`, { cause });
+    }
+    if (context.closed) this.server.close();
+    else context.attach(this);
+    return this;
+  }
+
+  private async take(wire: Wire): Promise<void> {
+    const { maxPending = DEFAULT_MAX_PENDING, timeoutMs } = this.options;
+    if (this.over || this.pending.size >= maxPending) return wire.close();
+    let channel: FrameChannel | null = null;
+    try {
+      const connection = await withDeadline(wire, timeoutMs, (opened) => {
+        channel = opened;
+        this.pending.add(opened);
+        return accept(this.context, this.options, opened);
+      });
+      process.nextTick(() => this.emit('connection', connection));
+    } catch (error) {
+      const { remoteAddress } = wire;
+      if (!this.over) process.nextTick(() => this.emit('clientError', error as Error, { remoteAddress }));
+    } finally {
+      if (channel !== null) this.pending.delete(channel);
+    }
+  }
+}
+
+/**
+ * Listens for calls on this device: TCP on real devices, in memory on simulated ones. Each call gets a
+ * queue pair made from the options; `onConnection` sees it connected.
+ * @throws ConnectionError when the port is taken
+ */
+export function listen(
+  context: Context,
+  options: ListenOptions,
+  onConnection?: (connection: Connection) => void,
+): Promise<Listener> {
+  const listener = new Listener(context, options);
+  if (onConnection !== undefined) listener.on('connection', onConnection);
+  return listener.start();
+}

@@ -1,0 +1,211 @@
+import {
+  type BatchOptions,
+  type DeviceAttr,
+  type GidEntry,
+  InvalidHandleError,
+  type PortAttr,
+  type Provider,
+  RecvBatch,
+  type RingVerbs,
+  SendBatch,
+  WcBatch,
+} from '../verbs/index.ts';
+import { CompletionChannel } from './completion-channel.ts';
+import { CompletionQueue, type CompletionQueueOptions } from './completion-queue.ts';
+import { gidAt, preferredGid, usedGids } from './gids.ts';
+import { type LeakRecord, unwatchLeak, watchForLeak } from './leaks.ts';
+import { ProtectionDomain } from './protection-domain.ts';
+import { CLOSE_RANK, Resource } from './resource.ts';
+
+export interface ContextOptions {
+  /** Who the context works for; by default each context is a tenant of its own. */
+  tenant?: string;
+}
+
+/** What a context closes before all else: connections and listeners. */
+export interface Service {
+  close(): void;
+}
+
+type Batch = SendBatch | RecvBatch | WcBatch;
+
+/** An open device (ibv_open_device(3)). Everything else is made from it, and closed with it. */
+export class Context extends Resource {
+  /** Name of the device: 'sim0', 'mlx5_0'. */
+  readonly name: string;
+  readonly tenant: string | undefined;
+  private readonly record: LeakRecord;
+  private readonly services = new Set<Service>();
+  private readonly rings = new Set<number>();
+  private readonly batches = new WeakSet<Batch>();
+  private readonly ringVerbs: RingVerbs;
+  private readonly counts = new Map<string, number>();
+  private channel: CompletionChannel | null = null;
+
+  /** Opens a device of this provider; openDevice() chooses both. @throws NoDeviceError */
+  constructor(provider: Provider, name: string, options: ContextOptions = {}) {
+    const { tenant } = options;
+    super({
+      provider,
+      handle: provider.openDevice(name, tenant === undefined ? undefined : { tenant }),
+      label: `context of ${name}`,
+      rank: CLOSE_RANK.context,
+      parents: [],
+    });
+    this.name = name;
+    this.tenant = tenant;
+    this.record = { label: this.label };
+    this.ringVerbs = trackedRings(provider, this.rings);
+    watchForLeak(this, this.record);
+  }
+
+  /** ibv_query_device(3). */
+  queryDevice(): DeviceAttr {
+    return this.provider.queryDevice(this.handle);
+  }
+
+  /** ibv_query_port(3). Ports count from 1. */
+  queryPort(portNum = 1): PortAttr {
+    return this.provider.queryPort(this.handle, portNum);
+  }
+
+  /** ibv_query_gid(3), with the type. @throws InvalidArgumentError beyond the table */
+  queryGid(portNum: number, index: number): GidEntry {
+    return this.provider.queryGid(this.handle, portNum, index);
+  }
+
+  /** The entries of the GID table that are in use. */
+  gids(portNum = 1): GidEntry[] {
+    const { gidTblLen } = this.queryPort(portNum);
+    return usedGids(gidTblLen, (index) => this.queryGid(portNum, index));
+  }
+
+  /**
+   * The GID at `index`; without one, the preferred: on RoCE a RoCE v2 GID of an IPv4 address.
+   * @throws InvalidArgumentError, NoDeviceError
+   */
+  chooseGid(portNum = 1, index?: number): GidEntry {
+    const where = `port ${portNum} of ${this.name}`;
+    return index === undefined
+      ? preferredGid(this.gids(portNum), where)
+      : gidAt(this.gids(portNum), index, where);
+  }
+
+  /** ibv_alloc_pd(3). */
+  allocPd(): ProtectionDomain {
+    return new ProtectionDomain(this);
+  }
+
+  /** ibv_create_cq(3). @throws NoResourcesError */
+  createCq(options: CompletionQueueOptions = {}): CompletionQueue {
+    return new CompletionQueue(this, options);
+  }
+
+  /** ibv_create_comp_channel(3). */
+  createChannel(): CompletionChannel {
+    return new CompletionChannel(this);
+  }
+
+  /** Memory for send requests, for qp.postSend(). Closed with the context, or before by its close(). */
+  sendBatch(options: BatchOptions): SendBatch {
+    return this.own(new SendBatch(this.ringVerbs, options));
+  }
+
+  /** Memory for receive requests, for qp.postRecv(). */
+  recvBatch(options: BatchOptions): RecvBatch {
+    return this.own(new RecvBatch(this.ringVerbs, options));
+  }
+
+  /** Memory for completions, for cq.poll(). */
+  wcBatch(options: { capacity: number }): WcBatch {
+    return this.own(new WcBatch(this.ringVerbs, options));
+  }
+
+  /** The device's time in nanoseconds: virtual on simulated devices, a monotonic clock on real ones. */
+  nowNs(): number {
+    return this.provider.nowNs(this.handle);
+  }
+
+  /** Resolves when `delayNs` nanoseconds of the device's time have gone by. */
+  sleep(delayNs: number): Promise<void> {
+    return this.provider.sleep(this.handle, delayNs);
+  }
+
+  /** Closes all that was made from this context, in the right order, and the device. */
+  override close(): void {
+    if (this.closed) return;
+    const closables: Service[] = [...this.services, ...this.descendants()];
+    const errors: unknown[] = [];
+    for (const closable of closables) {
+      try {
+        closable.close();
+      } catch (error) {
+        errors.push(error);
+      }
+    }
+    for (const ring of [...this.rings]) this.ringVerbs.destroyRing(ring);
+    if (errors.length > 0) throw errors[0];
+    super.close();
+  }
+
+  /** @internal The channel of queues that name none. */
+  sharedChannel(): CompletionChannel {
+    if (this.channel === null || this.channel.closed) this.channel = this.createChannel();
+    return this.channel;
+  }
+
+  /** @internal */
+  labelFor(kind: string): string {
+    const number = (this.counts.get(kind) ?? 0) + 1;
+    this.counts.set(kind, number);
+    return `${kind} ${number} of ${this.name}`;
+  }
+
+  /** @internal @throws InvalidHandleError for a batch of another context */
+  requireBatch(batch: Batch): void {
+    if (this.batches.has(batch)) return;
+    const what = batch?.constructor?.name ?? String(batch);
+    throw new InvalidHandleError(
+      `${what} was not made by ${this.label}; make it with its sendBatch() and kin`,
+    );
+  }
+
+  /** @internal */
+  attach(service: Service): void {
+    this.services.add(service);
+  }
+
+  /** @internal */
+  detach(service: Service): void {
+    this.services.delete(service);
+  }
+
+  private own<T extends Batch>(batch: T): T {
+    this.batches.add(batch);
+    return batch;
+  }
+
+  protected override release(handle: number): void {
+    this.provider.closeDevice(handle);
+  }
+
+  protected override released(): void {
+    unwatchLeak(this.record);
+  }
+}
+
+/** Ring verbs that remember what is open, so that closing twice, or with the context, does nothing. */
+function trackedRings(provider: Provider, rings: Set<number>): RingVerbs {
+  const track = <T extends { handle: number }>(ring: T): T => {
+    rings.add(ring.handle);
+    return ring;
+  };
+  return {
+    createWrRing: (capacity, sges, inlineBytes) => track(provider.createWrRing(capacity, sges, inlineBytes)),
+    createWcRing: (capacity) => track(provider.createWcRing(capacity)),
+    destroyRing: (ring) => {
+      if (!rings.delete(ring)) return;
+      provider.destroyRing(ring);
+    },
+  };
+}

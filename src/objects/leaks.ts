@@ -1,0 +1,25 @@
+/** Reports contexts that were collected without close(). It only reports: closing is the program's. */
+
+/** What is left to say of a context when it is gone. */
+export interface LeakRecord {
+  label: string;
+}
+
+let reported = false;
+
+const registry = new FinalizationRegistry<LeakRecord>((record) => {
+  if (reported) return;
+  reported = true;
+  process.emitWarning(`the ${record.label} was never closed`, {
+    code: 'ISO_LEAK',
+    detail: 'Call context.close() (it closes all in order). Further leaks are not reported.',
+  });
+});
+
+export function watchForLeak(context: object, record: LeakRecord): void {
+  registry.register(context, record, record);
+}
+
+export function unwatchLeak(record: LeakRecord): void {
+  registry.unregister(record);
+}

@@ -1,0 +1,183 @@
+/** The façade: work requests as plain objects, packed into a batch of one. For the hot path use batches. */
+import * as C from '../verbs/constants.ts';
+import { InvalidArgumentError, type RecvBatch, type SendBatch, slotAt, WR_OP } from '../verbs/index.ts';
+import type { Context } from './context.ts';
+import { MemoryRegion } from './memory-region.ts';
+import { requireOwned } from './resource.ts';
+
+/** A piece of registered memory. */
+export interface Sge {
+  mr: MemoryRegion;
+  /** Bytes from the start of the region. Default 0. */
+  offset?: number;
+  /** Bytes; default: up to the end of the region. */
+  length?: number;
+}
+
+/** Memory of the peer, as the peer told it. */
+export interface RemoteMemory {
+  addr: number | bigint;
+  rkey: number;
+}
+
+export interface SendFlags {
+  /** Ask for a completion. Default true here (batches ask only when told). */
+  signaled?: boolean;
+  /** Wait for earlier READs and atomics first. */
+  fence?: boolean;
+  /** Wake a peer that waits for solicited events only. */
+  solicited?: boolean;
+  /** Copy the data of sgList now; the memory may be reused at once. */
+  inline?: boolean;
+}
+
+export type SendOpcode =
+  | 'SEND'
+  | 'SEND_WITH_IMM'
+  | 'RDMA_WRITE'
+  | 'RDMA_WRITE_WITH_IMM'
+  | 'RDMA_READ'
+  | 'ATOMIC_CMP_AND_SWP'
+  | 'ATOMIC_FETCH_AND_ADD';
+
+export interface SendRequest {
+  opcode: SendOpcode;
+  /** Comes back in the completion, all 64 bits. Default 0. */
+  wrId?: number | bigint;
+  sgList?: readonly Sge[];
+  /** For RDMA and atomic opcodes. */
+  remote?: RemoteMemory;
+  /** For *_WITH_IMM: 32 bits, in host byte order. */
+  imm?: number;
+  flags?: SendFlags;
+  /** Bytes to copy now instead of sgList; implies flags.inline. */
+  inlineData?: Uint8Array;
+  /** ATOMIC_FETCH_AND_ADD. */
+  add?: bigint;
+  /** ATOMIC_CMP_AND_SWP. */
+  compare?: bigint;
+  swap?: bigint;
+}
+
+export interface RecvRequest {
+  wrId?: number | bigint;
+  sgList?: readonly Sge[];
+}
+
+const OPCODES: Record<SendOpcode, number> = {
+  SEND: C.IBV_WR_SEND,
+  SEND_WITH_IMM: C.IBV_WR_SEND_WITH_IMM,
+  RDMA_WRITE: C.IBV_WR_RDMA_WRITE,
+  RDMA_WRITE_WITH_IMM: C.IBV_WR_RDMA_WRITE_WITH_IMM,
+  RDMA_READ: C.IBV_WR_RDMA_READ,
+  ATOMIC_CMP_AND_SWP: C.IBV_WR_ATOMIC_CMP_AND_SWP,
+  ATOMIC_FETCH_AND_ADD: C.IBV_WR_ATOMIC_FETCH_AND_ADD,
+};
+
+/** Fills an empty batch with one send request. @throws InvalidArgumentError, InvalidHandleError */
+export function packSend(batch: SendBatch, request: SendRequest, context: Context): void {
+  const opcode = OPCODES[request.opcode];
+  if (opcode === undefined) {
+    throw new InvalidArgumentError(
+      `opcode '${request.opcode}' is none of ${Object.keys(OPCODES).join(', ')}`,
+    );
+  }
+  const { sgList = [], remote } = request;
+  const pieces = sgList.map((sge, i) => resolve(sge, i, context));
+  const bits = flagBits(request.flags);
+  batch.clear();
+  if (request.inlineData !== undefined || (bits & C.IBV_SEND_INLINE) !== 0) {
+    batch.inline(0, opcode, bits, request.inlineData ?? gather(pieces));
+  } else {
+    appendPlain(batch, request, opcode, bits, pieces);
+  }
+  if (remote !== undefined) batch.remoteTo(0, toNumber(remote.addr, 'remote.addr'), remote.rkey);
+  if (request.imm !== undefined) batch.imm(0, request.imm);
+  setWrId(batch, request.wrId);
+}
+
+/** Fills an empty batch with one receive request. */
+export function packRecv(batch: RecvBatch, request: RecvRequest, context: Context): void {
+  const pieces = (request.sgList ?? []).map((sge, i) => resolve(sge, i, context));
+  batch.clear().recv(0, 0, 0, 0);
+  for (const piece of pieces) batch.sge(0, piece.addr, piece.length, piece.mr.lkey);
+  setWrId(batch, request.wrId);
+}
+
+interface Piece {
+  mr: MemoryRegion;
+  offset: number;
+  length: number;
+  addr: number;
+}
+
+function appendPlain(
+  batch: SendBatch,
+  request: SendRequest,
+  opcode: number,
+  bits: number,
+  pieces: Piece[],
+): void {
+  if (opcode === C.IBV_WR_ATOMIC_FETCH_AND_ADD || opcode === C.IBV_WR_ATOMIC_CMP_AND_SWP) {
+    if (pieces.length !== 1)
+      throw new InvalidArgumentError('an atomic takes one element of 8 bytes in sgList');
+    const { addr, mr } = pieces[0];
+    if (opcode === C.IBV_WR_ATOMIC_FETCH_AND_ADD) {
+      batch.fetchAdd(0, bits, addr, mr.lkey, 0, 0, operand(request, 'add'));
+    } else {
+      batch.compareSwap(0, bits, addr, mr.lkey, 0, 0, operand(request, 'compare'), operand(request, 'swap'));
+    }
+    return;
+  }
+  // These opcodes share one layout: append a SEND of no elements, then say what it is.
+  batch.send(0, bits, 0, 0, 0);
+  batch.words[slotAt(0) + WR_OP] = opcode | (bits << 8);
+  for (const piece of pieces) batch.sge(0, piece.addr, piece.length, piece.mr.lkey);
+}
+
+function operand(request: SendRequest, name: 'add' | 'compare' | 'swap'): bigint {
+  const value = request[name];
+  if (typeof value !== 'bigint') throw new InvalidArgumentError(`${request.opcode} needs ${name}, a bigint`);
+  return value;
+}
+
+function resolve(sge: Sge, index: number, context: Context): Piece {
+  const { mr, offset = 0 } = sge;
+  requireOwned(mr, MemoryRegion, context, `sgList[${index}].mr`);
+  const { length = mr.lengthBytes - offset } = sge;
+  if (!(offset >= 0 && length >= 0 && offset + length <= mr.lengthBytes)) {
+    throw new InvalidArgumentError(
+      `sgList[${index}]: offset ${offset}, length ${length} do not lie inside the ${mr.lengthBytes} bytes of ${mr.label}`,
+    );
+  }
+  return { mr, offset, length, addr: mr.addr + offset };
+}
+
+function gather(pieces: Piece[]): Uint8Array {
+  return Buffer.concat(pieces.map(({ mr, offset, length }) => mr.bytes.subarray(offset, offset + length)));
+}
+
+function flagBits(flags: SendFlags = {}): number {
+  const { signaled = true, fence = false, solicited = false, inline = false } = flags;
+  let bits = signaled ? C.IBV_SEND_SIGNALED : 0;
+  if (fence) bits |= C.IBV_SEND_FENCE;
+  if (solicited) bits |= C.IBV_SEND_SOLICITED;
+  if (inline) bits |= C.IBV_SEND_INLINE;
+  return bits;
+}
+
+function toNumber(value: number | bigint, name: string): number {
+  const number = Number(value);
+  if (!Number.isSafeInteger(number) || number < 0) {
+    throw new InvalidArgumentError(`${name} must be an integer from 0 to 2^53 - 1, got ${value}`);
+  }
+  return number;
+}
+
+function setWrId(batch: SendBatch | RecvBatch, wrId: number | bigint = 0): void {
+  if (typeof wrId === 'number' && !Number.isSafeInteger(wrId)) {
+    throw new InvalidArgumentError(`wrId must be a bigint or a safe integer, got ${wrId}`);
+  }
+  const bits = BigInt.asUintN(64, BigInt(wrId));
+  batch.wrId(0, Number(bits & 0xffffffffn), Number(bits >> 32n));
+}

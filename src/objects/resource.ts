@@ -1,0 +1,137 @@
+/** What all objects have in common: a handle, parents that they keep alive, children that keep them open. */
+import { BusyError, InvalidHandleError, KIND_NAMES, type Provider } from '../verbs/index.ts';
+
+/** In which order context.close() closes: queue pairs first, so that nothing they use goes before them. */
+export const CLOSE_RANK = {
+  queuePair: 0,
+  completionQueue: 1,
+  channel: 2,
+  memoryRegion: 3,
+  domain: 4,
+  context: 5,
+};
+
+export interface ResourceInit {
+  provider: Provider;
+  handle: number;
+  /** Of whom messages speak: 'queue pair 17 of sim0'. */
+  label: string;
+  rank: number;
+  parents: readonly Resource[];
+}
+
+export abstract class Resource {
+  readonly provider: Provider;
+  /** How messages name it: 'queue pair 17 of sim0'. */
+  readonly label: string;
+  private readonly rawHandle: number;
+  private readonly rank: number;
+  private readonly parents: readonly Resource[];
+  private readonly children = new Set<Resource>();
+  private readonly closeCallbacks: (() => void)[] = [];
+  private open = true;
+
+  constructor(init: ResourceInit) {
+    this.provider = init.provider;
+    this.label = init.label;
+    this.rawHandle = init.handle;
+    this.rank = init.rank;
+    this.parents = init.parents;
+    for (const parent of init.parents) parent.children.add(this);
+  }
+
+  /** The handle that the flat verbs take. @throws InvalidHandleError once closed */
+  get handle(): number {
+    if (!this.open) throw this.closedError();
+    return this.rawHandle;
+  }
+
+  get closed(): boolean {
+    return !this.open;
+  }
+
+  /**
+   * Gives it back to the device. Closing twice does nothing.
+   * @throws BusyError naming what still uses it
+   */
+  close(): void {
+    if (!this.open) return;
+    if (this.children.size > 0) {
+      const names = [...this.children].map((child) => child.label).join(', ');
+      throw new BusyError(`${this.label} is still used by ${names}; close them first`, { errno: 16 });
+    }
+    this.release(this.rawHandle);
+    this.open = false;
+    for (const parent of this.parents) parent.children.delete(this);
+    this.released();
+    for (const callback of this.closeCallbacks.splice(0)) callback();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  /** The verb that gives it back. */
+  protected abstract release(handle: number): void;
+
+  /** @internal Calls back once, after it was closed. */
+  onClose(callback: () => void): void {
+    this.closeCallbacks.push(callback);
+  }
+
+  /** Called once, after it was closed. */
+  protected released(): void {}
+
+  protected closedError(): InvalidHandleError {
+    return new InvalidHandleError(`${this.label} is closed`);
+  }
+
+  /** All that depends on it, in the order in which it can be closed. */
+  protected descendants(): Resource[] {
+    const found = new Set<Resource>();
+    const visit = (resource: Resource) => {
+      for (const child of resource.children) {
+        if (found.has(child)) continue;
+        found.add(child);
+        visit(child);
+      }
+    };
+    visit(this);
+    return [...found].sort((a, b) => a.rank - b.rank);
+  }
+}
+
+/** A resource that belongs to a context: all but the context itself. */
+export interface Owned {
+  readonly context: Resource;
+}
+
+/**
+ * Checks that an argument is an open object of the right class and context.
+ * @throws InvalidHandleError naming the argument and what it is
+ */
+export function requireOwned<T extends Resource & Owned>(
+  value: T,
+  Class: abstract new (...args: never[]) => T,
+  context: Resource,
+  argument: string,
+): T {
+  if (!(value instanceof Class)) {
+    const got = value instanceof Resource ? (value as Resource).label : describe(value);
+    throw new InvalidHandleError(`${argument} must be a ${Class.name}, got ${got}`);
+  }
+  if (value.context !== context) {
+    throw new InvalidHandleError(
+      `${argument}: ${value.label} belongs to another context than ${context.label}`,
+    );
+  }
+  void value.handle;
+  return value;
+}
+
+function describe(value: unknown): string {
+  if (value === null || value === undefined) return String(value);
+  if (typeof value === 'number')
+    return `${value}${KIND_NAMES[value >> 27] ? ' (a handle, not an object)' : ''}`;
+  return typeof value === 'object' ? (value.constructor?.name ?? 'an object') : `a ${typeof value}`;
+}
