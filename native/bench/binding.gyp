@@ -1,0 +1,19 @@
+{
+  # Built by `npm run bench:datapath` only; needs rdma-core's headers.
+  'target_defaults': {
+    'cflags_cc': ['-std=c++20', '-Wall', '-Wextra', '-Werror', '-O2'],
+  },
+  'targets': [
+    {
+      'target_name': 'null_verbs',
+      'type': 'shared_library',
+      'sources': ['null_verbs.cc'],
+    },
+    {
+      'target_name': 'cpp_loop',
+      'sources': ['cpp_loop.cc'],
+      'defines': ['NAPI_VERSION=8'],
+      'libraries': ['-ldl'],
+    },
+  ],
+}

@@ -1,0 +1,235 @@
+/**
+ * What posting and polling through the packed rings costs, against a C++ loop over the same null device in
+ * the same process. Medians of interleaved rounds of thread CPU time; JSON on stdout.
+ */
+import { createRequire } from 'node:module';
+import { fileURLToPath } from 'node:url';
+import { PerformanceObserver } from 'node:perf_hooks';
+import { perfOptions } from '../policies/perf/options.ts';
+import { Lmse } from '../policies/perf/lmse.ts';
+import { createRdmaCoreProvider } from '../providers/rdma-core/index.ts';
+import { compose, type Interceptor } from '../shim/compose.ts';
+import { createShim } from '../shim/shim.ts';
+import * as V from '../verbs/index.ts';
+
+interface CppLoop {
+  run(library: string, total: number, batch: number, poll: boolean): number | null;
+  threadCpuNs(): number;
+}
+
+const require = createRequire(import.meta.url);
+const BUILD = fileURLToPath(new URL('../../native/bench/build/Release/', import.meta.url));
+const LIBRARY = `${BUILD}null_verbs.so`;
+const ROUNDS = 11;
+const PER_ROUND = 640_000;
+const GC_POSTS = 10_000_000;
+
+interface Bench {
+  qp: number;
+  cq: number;
+  send: V.SendBatch;
+  wcs: V.WcBatch;
+  provider: V.Provider;
+}
+
+function open(provider: V.Provider): Bench {
+  const context = provider.openDevice('null0');
+  const pd = provider.allocPd(context);
+  const cq = provider.createCq(context, 4096, 0).handle;
+  const cap = { maxSendWr: 2048, maxRecvWr: 1, maxSendSge: 2, maxRecvSge: 1, maxInlineData: 0 };
+  const qp = provider.createQp(pd, { qpType: V.IBV_QPT_RC, sendCq: cq, recvCq: cq, cap, sqSigAll: false }).handle;
+  toRts(provider, qp);
+  const send = new V.SendBatch(provider, { capacity: 256 });
+  const wcs = new V.WcBatch(provider, { capacity: 256 });
+  return { qp, cq, send, wcs, provider };
+}
+
+function toRts(provider: V.Provider, qp: number): void {
+  const init: V.QpAttr = { qpState: V.IBV_QPS_INIT, pkeyIndex: 0, portNum: 1, qpAccessFlags: 0 };
+  provider.modifyQp(qp, init, V.maskOf(init));
+  const rtr: V.QpAttr = {
+    qpState: V.IBV_QPS_RTR,
+    pathMtu: V.IBV_MTU_4096,
+    destQpNum: 1,
+    rqPsn: 0,
+    maxDestRdAtomic: 1,
+    minRnrTimer: 12,
+    ah: { dlid: 1, portNum: 1 },
+  };
+  provider.modifyQp(qp, rtr, V.maskOf(rtr));
+  const rts: V.QpAttr = { qpState: V.IBV_QPS_RTS, sqPsn: 0, timeout: 14, retryCnt: 7, rnrRetry: 7, maxRdAtomic: 1 };
+  provider.modifyQp(qp, rts, V.maskOf(rts));
+}
+
+/** Posts `total` 64-byte WRITEs; with `poll`, every one is signaled and its completion read. */
+function loop(bench: Bench, total: number, size: number, poll: boolean): number {
+  const { provider, qp, cq, send, wcs } = bench;
+  const { postSend, pollCq } = provider;
+  let sum = 0;
+  for (let done = 0; done < total; done += size) {
+    send.clear();
+    for (let i = 0; i < size; i++) {
+      const id = done + i;
+      // Without polling, the last of 1024 is signaled, so that the queue's places are freed.
+      const flags = poll || (id & 1023) === 1023 ? V.IBV_SEND_SIGNALED : 0;
+      send.write(id, flags, 0x10000000 + (id & 1023) * 64, 64, 7, 0x20000000 + (id & 1023) * 64, 9);
+    }
+    postSend(qp, send.ring, 0, size);
+    if (poll) {
+      const n = pollCq(cq, wcs.ring, 0, size);
+      for (let i = 0; i < n; i++) sum += wcs.wrId(i) + wcs.status(i);
+    } else if ((done & 1023) + size >= 1024) {
+      pollCq(cq, wcs.ring, 0, 16);
+    }
+  }
+  return sum;
+}
+
+const forward: Interceptor = {
+  name: 'forward',
+  wrap: (next) => ({
+    postSend: (qp, ring, start, count) => next.postSend(qp, ring, start, count),
+    pollCq: (cq, ring, start, max) => next.pollCq(cq, ring, start, max),
+  }),
+};
+
+/** Takes WAITs too, which the addon refuses on a device that has none: what is measured is the shim alone. */
+const nullSink: Interceptor = {
+  name: 'null-sink',
+  wrap(next) {
+    let words = new Uint32Array(0);
+    let wcs = new Uint32Array(0);
+    const done = new Uint32Array(4096 * 4);
+    let head = 0;
+    let tail = 0;
+    let seq = 0;
+    return {
+      createWrRing(capacity, sges, inlineBytes) {
+        const info = next.createWrRing(capacity, sges, inlineBytes);
+        // The shim's ring is the last that is made.
+        words = new Uint32Array(info.memory);
+        return info;
+      },
+      createWcRing(capacity) {
+        const info = next.createWcRing(capacity);
+        wcs = new Uint32Array(info.memory);
+        return info;
+      },
+      postSend(qp, _ring, start, count) {
+        for (let i = start; i < start + count; i++) {
+          const at = V.HEADER_WORDS + i * V.SLOT_WORDS;
+          if ((words[at + V.WR_OP] & (V.IBV_SEND_SIGNALED << 8)) !== 0) {
+            const to = (tail++ & 4095) * 4;
+            done[to] = words[at];
+            done[to + 1] = words[at + 1];
+            done[to + 2] = seq;
+            done[to + 3] = qp;
+          }
+          seq = (seq + 1) | 0;
+        }
+        return count;
+      },
+      pollCq(_cq, _ring, start, max) {
+        let n = 0;
+        for (; n < max && head !== tail; n++) {
+          const at = V.HEADER_WORDS + (start + n) * V.SLOT_WORDS;
+          const from = (head++ & 4095) * 4;
+          wcs[at] = done[from];
+          wcs[at + 1] = done[from + 1];
+          wcs[at + V.WC_OP] = V.IBV_WC_RDMA_WRITE << 8;
+          wcs[at + V.WC_QP] = done[from + 3];
+          wcs[at + V.WC_SEQ] = done[from + 2];
+        }
+        return n;
+      },
+    };
+  },
+};
+
+/** 1 MiB WRITEs through the splitting shim: ns for each of the 64 x (1 + 16) slots that one becomes. */
+function splitLoop(bench: Bench, messages: number): void {
+  const { provider, qp, cq, send, wcs } = bench;
+  for (let i = 0; i < messages; i++) {
+    send.clear().write(i, V.IBV_SEND_SIGNALED, 0x10000000, 1 << 20, 7, 0x20000000, 9);
+    provider.postSend(qp, send.ring, 0, 1);
+    while (provider.pollCq(cq, wcs.ring, 0, 16) === 0);
+  }
+}
+
+function median(values: number[]): number {
+  return [...values].sort((a, b) => a - b)[values.length >> 1];
+}
+
+const round2 = (value: number) => Math.round(value * 100) / 100;
+
+/** Times each named run once a round, in turn, so that a slow moment of the machine hits all alike. */
+function interleaved(runs: Record<string, () => number>): Record<string, number> {
+  const times: Record<string, number[]> = Object.fromEntries(Object.keys(runs).map((name) => [name, []]));
+  for (let r = 0; r < ROUNDS + 2; r++) {
+    for (const [name, run] of Object.entries(runs)) {
+      const ns = run();
+      if (r >= 2) times[name].push(ns);
+    }
+  }
+  return Object.fromEntries(Object.entries(times).map(([name, list]) => [name, median(list)]));
+}
+
+async function gcDuringPosts(bench: Bench): Promise<{ posts: number; collections: number }> {
+  let collections = 0;
+  const observer = new PerformanceObserver((list) => {
+    collections += list.getEntries().length;
+  });
+  global.gc?.();
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  observer.observe({ entryTypes: ['gc'] });
+  loop(bench, GC_POSTS, 32, false);
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  observer.disconnect();
+  return { posts: GC_POSTS, collections };
+}
+
+async function main(): Promise<void> {
+  process.env.ISOVERBS_LIBIBVERBS = LIBRARY;
+  const cpp: CppLoop = require(`${BUILD}cpp_loop.node`);
+  const provider = createRdmaCoreProvider();
+  const plain = open(provider);
+  const forwarded = open(compose(provider, [forward]));
+  const split = createShim(() => new Lmse(perfOptions.parse({ feedPieces: 32 })));
+  const shimmed = open(compose({ ...provider, wait: 'hardware' }, [split, nullSink]));
+
+  const cpu = (work: () => void, units: number) => {
+    const start = cpp.threadCpuNs();
+    work();
+    return (cpp.threadCpuNs() - start) / units;
+  };
+  const runs: Record<string, () => number> = {};
+  for (const [mode, poll] of [['post', false], ['postPoll', true]] as const) {
+    for (const batch of [1, 8, 32, 256]) {
+      runs[`cpp.${mode}.${batch}`] = () => cpp.run(LIBRARY, PER_ROUND, batch, poll)!;
+      runs[`js.${mode}.${batch}`] = () => cpu(() => loop(plain, PER_ROUND, batch, poll), PER_ROUND);
+    }
+  }
+  runs['interceptor.postPoll.32'] = () => cpu(() => loop(forwarded, PER_ROUND, 32, true), PER_ROUND);
+  const messages = 400;
+  runs['split.slot'] = () => cpu(() => splitLoop(shimmed, messages), messages * 64 * 17);
+  const ns = interleaved(runs);
+  const gc = await gcDuringPosts(plain);
+  const ratio = (a: string, b: string) => round2(ns[a] / ns[b]);
+  const report = {
+    benchmark: 'datapath',
+    node: process.version,
+    rounds: ROUNDS,
+    nsPerRequest: Object.fromEntries(Object.entries(ns).map(([name, value]) => [name, round2(value)])),
+    ratios: {
+      'post batch 32 / C++ (goal 2.2)': ratio('js.post.32', 'cpp.post.32'),
+      'post batch 1 / C++ (goal 7)': ratio('js.post.1', 'cpp.post.1'),
+      'post+poll batch 32 / C++ (goal 2.5)': ratio('js.postPoll.32', 'cpp.postPoll.32'),
+      'one forwarding interceptor / none, batch 32 (goal 1.05)': ratio('interceptor.postPoll.32', 'js.postPoll.32'),
+    },
+    'split 1 MiB into 64 x (1 + 16 WAIT), ns per slot (goal 8)': round2(ns['split.slot']),
+    garbageCollections: gc,
+  };
+  console.log(JSON.stringify(report, null, 2));
+}
+
+void main();
