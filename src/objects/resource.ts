@@ -74,7 +74,7 @@ export abstract class Resource {
   /** The verb that gives it back. */
   protected abstract release(handle: number): void;
 
-  /** @internal Calls back once, after it was closed. */
+  /** Calls back once, right after it was closed: the place to close what was made for it. */
   onClose(callback: () => void): void {
     this.closeCallbacks.push(callback);
   }

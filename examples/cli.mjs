@@ -1,0 +1,49 @@
+// What the example programs share: roles from the command line, and a summary of samples.
+import { pathToFileURL } from 'node:url';
+import { parseArgs } from 'node:util';
+import { openDevice } from 'isoverbs';
+
+/** Whether `url` (import.meta.url) is the program that was started. */
+export function isProgram(url) {
+  return process.argv[1] !== undefined && url === pathToFileURL(process.argv[1]).href;
+}
+
+/**
+ * No role: both ends in this process, on sim0 and sim1 or on --device. --listen PORT: the server alone.
+ * --connect HOST:PORT: the client alone. `options` are the program's own, for parseArgs.
+ */
+export async function run({ options = {}, server, client }) {
+  const text = { type: 'string' };
+  const all = { listen: text, connect: text, device: text, ...options };
+  const { values } = parseArgs({ options: all });
+  const both = values.listen === undefined && values.connect === undefined;
+  const target = /^(.*):(\d+)$/.exec(values.connect ?? ':0');
+  if (target === null) throw new Error('--connect takes HOST:PORT');
+  let [host, port] = [target[1] || undefined, Number(target[2])];
+  let serving;
+  if (values.connect === undefined) {
+    serving = openDevice(values.device ?? (both ? 'sim0' : undefined));
+    ({ port } = await server(serving, { port: Number(values.listen ?? 0) }, values));
+    if (!both) {
+      console.log(`listening on ${serving.name}, port ${port}`);
+      return;
+    }
+    host = serving.provider.name === 'sim' ? serving.name : '127.0.0.1';
+  }
+  const context = openDevice(values.device ?? (both ? 'sim1' : undefined));
+  await client(context, { host, port }, values);
+  context.close();
+  serving?.close();
+}
+
+/** `--count` and `--seconds` as numbers; with neither, `count`. */
+export function limits({ count, seconds }, fallback) {
+  if (count === undefined && seconds === undefined) return { count: fallback, seconds: Infinity };
+  return { count: Number(count ?? Infinity), seconds: Number(seconds ?? Infinity) };
+}
+
+/** The q-quantile of an array of numbers. */
+export function quantile(samples, q) {
+  const sorted = Float64Array.from(samples).sort();
+  return sorted[Math.floor(q * (sorted.length - 1))];
+}

@@ -1,0 +1,149 @@
+// A key-value store over RDMA. GET is one RDMA_READ of the server's table: the server's CPU takes no part.
+// PUT is a SEND, answered by a SEND.
+//
+//   node examples/kv-store.mjs                          both ends in this process
+//   node examples/kv-store.mjs --listen 7471            the server
+//   node examples/kv-store.mjs --connect HOST:7471      the client
+import { connect, expectSuccess, IBV_SEND_SIGNALED, listen } from 'isoverbs';
+import { isProgram, limits, quantile, run } from './cli.mjs';
+
+// A record, in the table and as PUT message: version u32, two lengths u8, key at 8, value at 40, version at 124.
+const SLOT = 128;
+const KEY_MAX = 32;
+const VALUE_MAX = 84;
+const DEPTH = 16; // PUTs on their way per client
+
+function encode(record, key, value) {
+  const bytes = Buffer.from(key);
+  if (bytes.length > KEY_MAX || value.length > VALUE_MAX) throw new RangeError('key or value too long');
+  record.set([bytes.length, value.length], 4);
+  record.set(bytes, 8);
+  record.set(value, 8 + KEY_MAX);
+}
+
+const keyIn = (record) => Buffer.from(record.subarray(8, 8 + record[4])).toString();
+const valueIn = (record) => Buffer.from(record.subarray(8 + KEY_MAX, 8 + KEY_MAX + record[5]));
+
+/** FNV-1a: where the key lives; on a collision, the next slots are tried. */
+function hash(key) {
+  let h = 0x811c9dc5;
+  for (const byte of Buffer.from(key)) h = Math.imul(h ^ byte, 0x01000193) >>> 0;
+  return h;
+}
+
+/** Puts a record into the table; false when it is full. */
+function store(table, slots, record) {
+  const key = keyIn(record);
+  for (let probe = 0; probe < slots; probe++) {
+    const slot = Buffer.from(table.buffer, ((hash(key) + probe) % slots) * SLOT, SLOT);
+    if (slot[4] !== 0 && keyIn(slot) !== key) continue;
+    const version = (slot.readUInt32LE(0) + 1) >>> 0;
+    slot.writeUInt32LE(version, SLOT - 4); // a reader that sees two versions reads again
+    slot.set(record.subarray(4, SLOT - 4), 4);
+    slot.writeUInt32LE(version, 0);
+    return true;
+  }
+  return false;
+}
+
+/** Answers PUTs until the queue is closed. A client that left flushes its receives. */
+async function answer(cq, table, slots, clients) {
+  for await (const { status, isRecv, wrId, qp } of cq) {
+    const client = clients.get(qp);
+    if (status !== 0 || !isRecv || client === undefined) continue;
+    const i = Number(wrId);
+    client.replies.bytes[i] = store(table, slots, client.requests.bytes.subarray(i * SLOT, (i + 1) * SLOT));
+    qp.receive({ wrId, sgList: [{ mr: client.requests, offset: i * SLOT, length: SLOT }] });
+    qp.post({ opcode: 'SEND', sgList: [{ mr: client.replies, offset: i, length: 1 }] });
+  }
+}
+
+/** Serves a table of `slots` keys; returns the listener. */
+export async function server(context, { port = 0, host, slots = 4096 } = {}) {
+  const pd = context.allocPd();
+  const cq = context.createCq({ cqe: 4096 });
+  const table = pd.allocate(slots * SLOT, { access: { remoteRead: true } });
+  const clients = new Map();
+
+  function prepare(qp) {
+    const client = { requests: pd.allocate(DEPTH * SLOT), replies: pd.allocate(DEPTH) };
+    clients.set(qp, client);
+    qp.onClose(() => {
+      clients.delete(qp);
+      client.requests.close();
+      client.replies.close();
+    });
+    for (let i = 0; i < DEPTH; i++) {
+      qp.receive({ wrId: i, sgList: [{ mr: client.requests, offset: i * SLOT, length: SLOT }] });
+    }
+  }
+  answer(cq, table, slots, clients);
+  const privateData = { slots, addr: table.addr, rkey: table.rkey };
+  return listen(context, { port, host, pd, sendCq: cq, privateData, prepare }, (connection) => {
+    connection.on('close', () => connection.close());
+  });
+}
+
+/** Connects to a server; returns get, put and close. One request at a time. */
+export async function client(context, { port, host }) {
+  const pd = context.allocPd();
+  const cq = context.createCq();
+  const mr = pd.allocate(3 * SLOT); // what GET read, what PUT sends, the reply
+  const batch = context.sendBatch({ capacity: 1 });
+  const connection = await connect(context, { port, host, pd, sendCq: cq });
+  const { qp } = connection;
+  const { slots, addr, rkey } = connection.remote.privateData;
+
+  async function get(key, probe = 0) {
+    const from = addr + ((hash(key) + probe) % slots) * SLOT;
+    qp.postSend(batch.clear().read(0, IBV_SEND_SIGNALED, mr.addr, SLOT, mr.lkey, from, rkey));
+    expectSuccess(await cq.next());
+    const slot = Buffer.from(mr.buffer, 0, SLOT);
+    if (slot.readUInt32LE(0) !== slot.readUInt32LE(SLOT - 4)) return get(key, probe);
+    if (slot[4] === 0 || probe === slots) return null;
+    return keyIn(slot) === key ? valueIn(slot) : get(key, probe + 1);
+  }
+
+  async function put(key, value) {
+    encode(mr.bytes.subarray(SLOT, 2 * SLOT), key, value);
+    qp.receive({ sgList: [{ mr, offset: 2 * SLOT, length: 1 }] });
+    qp.post({ opcode: 'SEND', sgList: [{ mr, offset: SLOT, length: SLOT }] });
+    for (const completion of await cq.drain(2)) expectSuccess(completion);
+    if (mr.bytes[2 * SLOT] !== 1) throw new Error('the table is full');
+  }
+
+  return { get, put, close: () => connection.close() };
+}
+
+/** Puts `keys` keys, then gets them in turn; returns each GET's latency in nanoseconds of the device's time. */
+export async function load(context, kv, { count = 1000, seconds = Infinity, keys = 100, onSample } = {}) {
+  const expected = Array.from({ length: keys }, (_, i) => Buffer.from(`value ${i}`));
+  for (let i = 0; i < keys; i++) await kv.put(`key ${i}`, expected[i]);
+  const latenciesNs = [];
+  const beganNs = context.nowNs();
+  for (let n = 0; n < count && context.nowNs() < beganNs + seconds * 1e9; n++) {
+    const startNs = context.nowNs();
+    const value = await kv.get(`key ${n % keys}`);
+    const latencyNs = context.nowNs() - startNs;
+    latenciesNs.push(latencyNs);
+    onSample?.(latencyNs);
+    if (!value?.equals(expected[n % keys])) throw new Error(`key ${n % keys} has the wrong value: ${value}`);
+  }
+  return { latenciesNs, elapsedNs: context.nowNs() - beganNs };
+}
+
+if (isProgram(import.meta.url)) {
+  const text = { type: 'string' };
+  await run({
+    options: { count: text, seconds: text },
+    server,
+    async client(context, address, values) {
+      const kv = await client(context, address);
+      const { latenciesNs, elapsedNs } = await load(context, kv, limits(values, 1000));
+      kv.close();
+      const [p50, p99] = [0.5, 0.99].map((q) => (quantile(latenciesNs, q) / 1000).toFixed(2));
+      const rate = Math.round(latenciesNs.length / (elapsedNs / 1e9));
+      console.log(`${latenciesNs.length} GETs: p50 ${p50} us, p99 ${p99} us, ${rate} per second`);
+    },
+  });
+}

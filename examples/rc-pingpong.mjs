@@ -1,0 +1,154 @@
+// A pingpong over a reliable connection that speaks the handshake of rdma-core's ibv_rc_pingpong, so that
+// either end may be the C program. Without HOST it is the server.
+//
+//   node examples/rc-pingpong.mjs -d rxe0 -g 1 [-e] [-p 18515] [-s 4096] [-n 1000] [-m 1024] [HOST]
+import { once } from 'node:events';
+import { connect, createServer } from 'node:net';
+import { parseArgs } from 'node:util';
+import {
+  expectSuccess,
+  gidToBytes,
+  gidToString,
+  IBV_SEND_SIGNALED,
+  IBV_WC_SUCCESS,
+  mtuBytes,
+  openDevice,
+  wcStatusName,
+} from 'isoverbs';
+
+const MESSAGE_BYTES = 'LLLL:QQQQQQ:PPPPPP:'.length + 32 + 1;
+const RX_DEPTH = 500;
+
+/** lid:qpn:psn:gid in hexadecimal, and a zero byte. */
+function encode({ lid, qpNum, psn, gid }) {
+  const hex = (number, digits) => number.toString(16).padStart(digits, '0');
+  const wireGid = Buffer.from(gid === '' ? new Uint8Array(16) : gidToBytes(gid)).toString('hex');
+  return Buffer.from(`${hex(lid, 4)}:${hex(qpNum, 6)}:${hex(psn, 6)}:${wireGid}\0`);
+}
+
+function decode(bytes) {
+  const match = /^([0-9a-f]{4}):([0-9a-f]{6}):([0-9a-f]{6}):([0-9a-f]{32})\0$/.exec(bytes.toString('latin1'));
+  if (match === null) throw new Error(`the peer sent ${JSON.stringify(bytes.toString('latin1'))}`);
+  const [lid, qpNum, psn] = match.slice(1, 4).map((hex) => Number.parseInt(hex, 16));
+  return { lid, qpNum, psn, gid: gidToString(Buffer.from(match[4], 'hex')) };
+}
+
+/** Exactly `length` bytes of a socket. */
+async function read(socket, length) {
+  for (;;) {
+    const bytes = socket.read(length);
+    if (bytes?.length === length) return bytes;
+    if (bytes !== null || socket.readableEnded) throw new Error('the peer went away during the handshake');
+    await Promise.race([once(socket, 'readable'), once(socket, 'end')]);
+  }
+}
+
+/** The client tells its address first; the server is ready to receive before it answers. */
+async function exchange(host, port, mine, connectQp) {
+  if (host !== undefined) {
+    const socket = connect(port, host);
+    socket.write(encode(mine));
+    const remote = decode(await read(socket, MESSAGE_BYTES));
+    socket.end('done\0');
+    connectQp(remote);
+    return remote;
+  }
+  const server = createServer().listen(port);
+  const [socket] = await once(server, 'connection');
+  const remote = decode(await read(socket, MESSAGE_BYTES));
+  connectQp(remote);
+  socket.write(encode(mine));
+  await read(socket, 'done\0'.length);
+  socket.end();
+  server.close();
+  return remote;
+}
+
+function show(which, { lid, qpNum, psn, gid }) {
+  const hex = (number, digits) => `0x${number.toString(16).padStart(digits, '0')}`;
+  console.log(
+    `  ${which} address:  LID ${hex(lid, 4)}, QPN ${hex(qpNum, 6)}, PSN ${hex(psn, 6)}, GID ${gid || '::'}`,
+  );
+}
+
+/** Completions one after the other: awaited (-e), or polled as the C program does. */
+async function* completions(context, cq, useEvents) {
+  const wc = context.wcBatch({ capacity: 2 });
+  for (;;) {
+    if (useEvents) yield expectSuccess(await cq.next()).isRecv;
+    else {
+      for (let i = 0, n = cq.poll(wc); i < n; i++) {
+        if (wc.status(i) !== IBV_WC_SUCCESS) throw new Error(`failed: ${wcStatusName(wc.status(i))}`);
+        yield wc.isRecv(i);
+      }
+    }
+  }
+}
+
+const text = (short) => ({ type: 'string', short });
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    device: text('d'),
+    port: text('p'),
+    size: text('s'),
+    iters: text('n'),
+    gidIndex: text('g'),
+    mtu: text('m'),
+    events: { type: 'boolean', short: 'e' },
+  },
+});
+const [host] = positionals;
+const size = Number(values.size ?? 4096);
+const iters = Number(values.iters ?? 1000);
+const gidIndex = values.gidIndex === undefined ? undefined : Number(values.gidIndex);
+const mtu = [1, 2, 3, 4, 5].find((code) => mtuBytes(code) === Number(values.mtu ?? 1024));
+
+const context = openDevice(values.device);
+const pd = context.allocPd();
+const mr = pd.allocate(size);
+const cq = context.createCq({ cqe: RX_DEPTH + 1 });
+const qp = pd.createQp({
+  sendCq: cq,
+  cap: { maxSendWr: 1, maxRecvWr: RX_DEPTH, maxSendSge: 1, maxRecvSge: 1 },
+});
+qp.toInit();
+
+const receives = context.recvBatch({ capacity: RX_DEPTH });
+for (let i = 0; i < RX_DEPTH; i++) receives.recv(1, mr.addr, size, mr.lkey);
+const send = context.sendBatch({ capacity: 1 }).send(2, IBV_SEND_SIGNALED, mr.addr, size, mr.lkey);
+let posted = qp.postRecv(receives);
+
+const mine = qp.endpoint({ gidIndex });
+show('local', mine);
+const path = { gidIndex, mtu, maxRdAtomic: 1, maxDestRdAtomic: 1, retryCnt: 7 };
+const remote = await exchange(host, Number(values.port ?? 18515), mine, (peer) => qp.connectTo(peer, path));
+show('remote', remote);
+
+const beganNs = context.nowNs();
+let sent = 0;
+let received = 0;
+let pending = 1; // each round is one receive and one send
+if (host !== undefined) {
+  qp.postSend(send);
+  pending++;
+}
+for await (const isRecv of completions(context, cq, values.events)) {
+  if (isRecv) received++;
+  else sent++;
+  if (isRecv && --posted <= 1) posted += qp.postRecv(receives, 0, RX_DEPTH - posted);
+  if (--pending === 0 && sent < iters) {
+    qp.postSend(send);
+    pending = 2;
+  }
+  if (sent >= iters && received >= iters) break;
+}
+const seconds = (context.nowNs() - beganNs) / 1e9;
+const bytes = size * iters * 2;
+console.log(
+  `${bytes} bytes in ${seconds.toFixed(2)} seconds = ${((bytes * 8) / 1e6 / seconds).toFixed(2)} Mbit/sec`,
+);
+console.log(
+  `${iters} iters in ${seconds.toFixed(2)} seconds = ${((seconds * 1e6) / iters).toFixed(2)} usec/iter`,
+);
+context.close();

@@ -1,0 +1,174 @@
+/** Where the configuration comes from, and what may be in it. */
+import { existsSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join, resolve } from 'node:path';
+import { parse as parseYaml } from 'yaml';
+import { z } from 'zod';
+import { ConfigError } from './verbs/errors.ts';
+
+/** A policy by name, with its options. */
+export interface PolicyConfig {
+  name: string;
+  options: Record<string, unknown>;
+}
+
+export interface Config {
+  /** Outermost first. */
+  policies: PolicyConfig[];
+  device?: string;
+  tenant?: string;
+  log: LogLevel;
+  /** Where the policies come from: 'ISOVERBS_POLICY', a file, or 'nothing'. */
+  source: string;
+}
+
+const LOG_LEVELS = ['silent', 'error', 'warn', 'info', 'debug'] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
+
+const FILE_NAMES = [
+  'isoverbs.config.json',
+  'isoverbs.config.yaml',
+  'isoverbs.config.yml',
+  'isoverbs.config.js',
+  'isoverbs.config.mjs',
+];
+
+const policyEntry = z.union([z.string().min(1), z.looseObject({ name: z.string().min(1) })], {
+  error: "must be the name of a policy, or an object with 'name' and the policy's options",
+});
+const fileSchema = z.strictObject({
+  policy: z
+    .union([z.string(), z.looseObject({}), z.array(z.unknown())], {
+      error: 'must be a policy or a list of them, the outermost first',
+    })
+    .optional(),
+  device: z.string().min(1).optional(),
+  tenant: z.string().min(1).optional(),
+  log: z.enum(LOG_LEVELS).optional(),
+});
+
+export interface ConfigSources {
+  cwd?: string;
+  env?: Record<string, string | undefined>;
+}
+
+/**
+ * Reads the configuration: ISOVERBS_CONFIG, or the first isoverbs.config.* or package.json with an
+ * "isoverbs" key from `cwd` upwards; then ISOVERBS_POLICY, ISOVERBS_DEVICE, ISOVERBS_TENANT and
+ * ISOVERBS_LOG, which win.
+ * @throws ConfigError naming the file and the key
+ */
+export function loadConfig(sources: ConfigSources = {}): Config {
+  const { cwd = process.cwd(), env = process.env } = sources;
+  const file = findFile(cwd, env.ISOVERBS_CONFIG);
+  const config: Config = file === null ? { policies: [], log: 'warn', source: 'nothing' } : fromFile(file);
+  if (env.ISOVERBS_POLICY !== undefined && env.ISOVERBS_POLICY !== '') {
+    config.policies = parsePolicies(env.ISOVERBS_POLICY, 'ISOVERBS_POLICY');
+    config.source = 'ISOVERBS_POLICY';
+  }
+  if (env.ISOVERBS_DEVICE) config.device = env.ISOVERBS_DEVICE;
+  if (env.ISOVERBS_TENANT) config.tenant = env.ISOVERBS_TENANT;
+  if (env.ISOVERBS_LOG) config.log = logLevel(env.ISOVERBS_LOG);
+  return config;
+}
+
+/**
+ * Policies as one line of text: `perf`, `perf:subMsgSizeBytes=16384,emulation=false`, several joined by
+ * `;`, the outermost first; `none` for none.
+ * @throws ConfigError
+ */
+export function parsePolicies(text: string, source: string): PolicyConfig[] {
+  if (text.trim() === 'none') return [];
+  return text.split(';').map((part) => {
+    const [, name, rest] = /^\s*([^:\s]+)\s*(?::(.*))?$/s.exec(part) ?? [];
+    if (name === undefined)
+      throw new ConfigError(`${source}: '${part.trim()}' is no policy; write NAME or NAME:KEY=VALUE,...`);
+    const options: Record<string, unknown> = {};
+    for (const pair of rest?.split(',') ?? []) {
+      const at = pair.indexOf('=');
+      if (at < 1) throw new ConfigError(`${source}: ${name}: '${pair.trim()}' should be KEY=VALUE`);
+      options[pair.slice(0, at).trim()] = scalar(pair.slice(at + 1).trim());
+    }
+    return { name, options };
+  });
+}
+
+function scalar(text: string): unknown {
+  if (text === 'true' || text === 'false') return text === 'true';
+  return text !== '' && Number.isFinite(Number(text)) ? Number(text) : text;
+}
+
+function logLevel(text: string): LogLevel {
+  const level = LOG_LEVELS.find((known) => known === text);
+  if (level === undefined)
+    throw new ConfigError(`ISOVERBS_LOG: '${text}' is none of ${LOG_LEVELS.join(', ')}`);
+  return level;
+}
+
+function findFile(cwd: string, named: string | undefined): string | null {
+  if (named) {
+    const path = resolve(cwd, named);
+    if (!existsSync(path)) throw new ConfigError(`ISOVERBS_CONFIG: there is no file ${path}`);
+    return path;
+  }
+  for (let folder = resolve(cwd); ; folder = dirname(folder)) {
+    const name = FILE_NAMES.find((candidate) => existsSync(join(folder, candidate)));
+    if (name !== undefined) return join(folder, name);
+    const manifest = join(folder, 'package.json');
+    if (existsSync(manifest)) return hasOurKey(manifest) ? manifest : null;
+    if (folder === dirname(folder)) return null;
+  }
+}
+
+function hasOurKey(manifest: string): boolean {
+  try {
+    return JSON.parse(readFileSync(manifest, 'utf8')).isoverbs !== undefined;
+  } catch {
+    return false;
+  }
+}
+
+function fromFile(path: string): Config {
+  const parsed = fileSchema.safeParse(readValue(path));
+  if (!parsed.success) throw problem(path, parsed.error.issues[0], []);
+  const { policy, device, tenant, log = 'warn' } = parsed.data;
+  const config: Config = { policies: filePolicies(policy, path), log, source: path };
+  if (device !== undefined) config.device = device;
+  if (tenant !== undefined) config.tenant = tenant;
+  return config;
+}
+
+function readValue(path: string): unknown {
+  try {
+    if (/\.m?js$/.test(path)) {
+      const module = createRequire(path)(path);
+      return module?.default ?? module;
+    }
+    const text = readFileSync(path, 'utf8');
+    const value = /\.ya?ml$/.test(path) ? parseYaml(text) : JSON.parse(text);
+    return path.endsWith('package.json') ? value.isoverbs : (value ?? {});
+  } catch (cause) {
+    throw new ConfigError(`${path}: cannot be read: ${(cause as Error).message}`, { cause });
+  }
+}
+
+function filePolicies(policy: unknown, path: string): PolicyConfig[] {
+  if (policy === undefined) return [];
+  const list = Array.isArray(policy) ? policy : [policy];
+  return list.flatMap((entry, index) => {
+    const where = Array.isArray(policy) ? ['policy', index] : ['policy'];
+    const parsed = policyEntry.safeParse(entry);
+    if (!parsed.success) throw problem(path, parsed.error.issues[0], where);
+    if (typeof parsed.data === 'string') return parsePolicies(parsed.data, `${path}: ${where.join('.')}`);
+    const { name, ...options } = parsed.data;
+    return [{ name, options }];
+  });
+}
+
+function problem(path: string, issue: z.core.$ZodIssue, prefix: PropertyKey[]): ConfigError {
+  const keys = issue.code === 'unrecognized_keys' ? issue.keys.slice(0, 1) : [];
+  const where = [...prefix, ...issue.path, ...keys].join('.');
+  const what =
+    keys.length > 0 ? `no such key; there are: ${Object.keys(fileSchema.shape).join(', ')}` : issue.message;
+  return new ConfigError(`${path}: ${where === '' ? '' : `${where}: `}${what}`);
+}

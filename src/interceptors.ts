@@ -1,0 +1,35 @@
+/** The interceptors of this process: put here by `isoverbs/register`, taken by openDevice(). */
+import { compose, type Interceptor } from './shim/compose.ts';
+import type { Provider } from './verbs/provider.ts';
+
+/** Shared by all copies of this package in a process, hence the global symbol and the version in it. */
+const SLOT = Symbol.for('isoverbs.interceptors.1');
+
+export interface InterceptorSlot {
+  /** Outermost first. */
+  interceptors: readonly Interceptor[];
+  /** Device to open when the program names none. */
+  device?: string;
+  tenant?: string;
+  /** Names of the devices of the contexts opened so far, one each time. */
+  opened: string[];
+}
+
+export function interceptorSlot(): InterceptorSlot {
+  const holder = globalThis as { [SLOT]?: InterceptorSlot };
+  holder[SLOT] ??= { interceptors: [], opened: [] };
+  return holder[SLOT];
+}
+
+const composed = new WeakMap<Provider, WeakMap<Interceptor, Provider>>();
+
+/** As compose(), but the same interceptor around the same provider is made once: its contexts share it. */
+export function composeOnce(provider: Provider, interceptors: readonly Interceptor[]): Provider {
+  return interceptors.reduceRight<Provider>((next, interceptor) => {
+    const known = composed.get(next) ?? new WeakMap<Interceptor, Provider>();
+    composed.set(next, known);
+    const wrapped = known.get(interceptor) ?? compose(next, [interceptor]);
+    known.set(interceptor, wrapped);
+    return wrapped;
+  }, provider);
+}
