@@ -3,10 +3,10 @@
  * the same process. Medians of interleaved rounds of thread CPU time; JSON on stdout.
  */
 import { createRequire } from 'node:module';
-import { fileURLToPath } from 'node:url';
 import { PerformanceObserver } from 'node:perf_hooks';
-import { perfOptions } from '../policies/perf/options.ts';
+import { fileURLToPath } from 'node:url';
 import { Lmse } from '../policies/perf/lmse.ts';
+import { perfOptions } from '../policies/perf/options.ts';
 import { createRdmaCoreProvider } from '../providers/rdma-core/index.ts';
 import { compose, type Interceptor } from '../shim/compose.ts';
 import { createShim } from '../shim/shim.ts';
@@ -37,7 +37,13 @@ function open(provider: V.Provider): Bench {
   const pd = provider.allocPd(context);
   const cq = provider.createCq(context, 4096, 0).handle;
   const cap = { maxSendWr: 2048, maxRecvWr: 1, maxSendSge: 2, maxRecvSge: 1, maxInlineData: 0 };
-  const qp = provider.createQp(pd, { qpType: V.IBV_QPT_RC, sendCq: cq, recvCq: cq, cap, sqSigAll: false }).handle;
+  const qp = provider.createQp(pd, {
+    qpType: V.IBV_QPT_RC,
+    sendCq: cq,
+    recvCq: cq,
+    cap,
+    sqSigAll: false,
+  }).handle;
   toRts(provider, qp);
   const send = new V.SendBatch(provider, { capacity: 256 });
   const wcs = new V.WcBatch(provider, { capacity: 256 });
@@ -57,7 +63,14 @@ function toRts(provider: V.Provider, qp: number): void {
     ah: { dlid: 1, portNum: 1 },
   };
   provider.modifyQp(qp, rtr, V.maskOf(rtr));
-  const rts: V.QpAttr = { qpState: V.IBV_QPS_RTS, sqPsn: 0, timeout: 14, retryCnt: 7, rnrRetry: 7, maxRdAtomic: 1 };
+  const rts: V.QpAttr = {
+    qpState: V.IBV_QPS_RTS,
+    sqPsn: 0,
+    timeout: 14,
+    retryCnt: 7,
+    rnrRetry: 7,
+    maxRdAtomic: 1,
+  };
   provider.modifyQp(qp, rts, V.maskOf(rts));
 }
 
@@ -203,7 +216,10 @@ async function main(): Promise<void> {
     return (cpp.threadCpuNs() - start) / units;
   };
   const runs: Record<string, () => number> = {};
-  for (const [mode, poll] of [['post', false], ['postPoll', true]] as const) {
+  for (const [mode, poll] of [
+    ['post', false],
+    ['postPoll', true],
+  ] as const) {
     for (const batch of [1, 8, 32, 256]) {
       runs[`cpp.${mode}.${batch}`] = () => cpp.run(LIBRARY, PER_ROUND, batch, poll)!;
       runs[`js.${mode}.${batch}`] = () => cpu(() => loop(plain, PER_ROUND, batch, poll), PER_ROUND);
@@ -224,7 +240,10 @@ async function main(): Promise<void> {
       'post batch 32 / C++ (goal 2.2)': ratio('js.post.32', 'cpp.post.32'),
       'post batch 1 / C++ (goal 7)': ratio('js.post.1', 'cpp.post.1'),
       'post+poll batch 32 / C++ (goal 2.5)': ratio('js.postPoll.32', 'cpp.postPoll.32'),
-      'one forwarding interceptor / none, batch 32 (goal 1.05)': ratio('interceptor.postPoll.32', 'js.postPoll.32'),
+      'one forwarding interceptor / none, batch 32 (goal 1.05)': ratio(
+        'interceptor.postPoll.32',
+        'js.postPoll.32',
+      ),
     },
     'split 1 MiB into 64 x (1 + 16 WAIT), ns per slot (goal 8)': round2(ns['split.slot']),
     garbageCollections: gc,

@@ -1,0 +1,59 @@
+/** The demo's picture, by vega-lite: an optional dependency. */
+import type { TopLevelSpec } from 'vega-lite';
+import type { Measured } from './demo.ts';
+
+function spec(rows: readonly Measured[]): TopLevelSpec {
+  const order = rows.map((row) => row.name);
+  const latency = rows.flatMap(({ name, latencyUs }) =>
+    latencyUs === null
+      ? []
+      : [
+          { name, quantile: 'p50', us: latencyUs.p50 },
+          { name, quantile: 'p99', us: latencyUs.p99 },
+          { name, quantile: 'p99.9', us: latencyUs.p999 },
+        ],
+  );
+  const bandwidth = rows.flatMap(({ name, bandwidthGbps }) =>
+    bandwidthGbps === null ? [] : [{ name, gbps: bandwidthGbps }],
+  );
+  const y = { field: 'name', type: 'nominal', sort: order, title: null, axis: { labelLimit: 200 } } as const;
+  return {
+    background: 'white',
+    padding: 12,
+    title: 'A key-value store (A) and a file transfer (B) on one simulated 100 Gbit/s NIC',
+    hconcat: [
+      {
+        title: 'A: latency of a GET (us)',
+        width: 340,
+        data: { values: latency },
+        mark: { type: 'bar', tooltip: true },
+        encoding: {
+          y,
+          yOffset: { field: 'quantile', sort: ['p50', 'p99', 'p99.9'] },
+          x: { field: 'us', type: 'quantitative', title: 'us of virtual time' },
+          color: { field: 'quantile', sort: ['p50', 'p99', 'p99.9'], title: null },
+        },
+      },
+      {
+        title: 'B: bandwidth (Gbit/s)',
+        width: 260,
+        data: { values: bandwidth },
+        mark: { type: 'bar', color: '#888' },
+        encoding: {
+          y,
+          x: { field: 'gbps', type: 'quantitative', title: 'Gbit/s', scale: { domain: [0, 100] } },
+        },
+      },
+    ],
+    resolve: { scale: { color: 'independent' } },
+  };
+}
+
+/** SVG text; null when vega is not installed. */
+export async function demoSvg(rows: readonly Measured[]): Promise<string | null> {
+  const modules = await Promise.all([import('vega'), import('vega-lite')]).catch(() => null);
+  if (modules === null) return null;
+  const [vega, vegaLite] = modules;
+  const view = new vega.View(vega.parse(vegaLite.compile(spec(rows)).spec), { renderer: 'none' });
+  return view.toSVG();
+}

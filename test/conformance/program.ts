@@ -1,0 +1,322 @@
+/**
+ * Random programs of verbs, run on a provider with or without interceptors. What an application can see of a
+ * run (return codes, completions in order, data) is its trace; a shim must not change it.
+ */
+import fc from 'fast-check';
+import { createFabric } from '../../src/providers/sim/index.ts';
+import { compose, type Interceptor } from '../../src/shim/compose.ts';
+import * as V from '../../src/verbs/index.ts';
+
+export const DEPTH = 16;
+export const SGES = 4;
+const INLINE_BYTES = 64;
+const REGION_BYTES = 1 << 18;
+const RECV_BYTES = 1 << 15;
+const RECVS = 64;
+
+export interface Op {
+  kind: 'write' | 'read' | 'send' | 'sendImm' | 'writeImm' | 'fetchAdd' | 'compareSwap' | 'inline';
+  /** Length of each SGE. */
+  sges: number[];
+  /** Where in the regions, as fractions. */
+  local: number;
+  remote: number;
+  flags: number;
+  fault: 'none' | 'rkey' | 'lkey' | 'range' | 'sges';
+}
+
+export type Step =
+  | { do: 'post'; qp: number; ops: Op[] }
+  | { do: 'settle' }
+  | { do: 'advance'; ns: number }
+  | { do: 'error'; qp: number }
+  | { do: 'reset'; qp: number };
+
+export interface Program {
+  qps: number;
+  sigAll: boolean;
+  sharedCq: boolean;
+  steps: Step[];
+}
+
+const op: fc.Arbitrary<Op> = fc.record({
+  kind: fc.constantFrom(
+    'write',
+    'write',
+    'write',
+    'read',
+    'read',
+    'send',
+    'sendImm',
+    'writeImm',
+    'fetchAdd',
+    'compareSwap',
+    'inline',
+  ),
+  sges: fc.array(fc.oneof(fc.integer({ min: 0, max: 300 }), fc.integer({ min: 0, max: 12_000 })), {
+    minLength: 0,
+    maxLength: SGES,
+  }),
+  local: fc.double({ min: 0, max: 1, noNaN: true }),
+  remote: fc.double({ min: 0, max: 1, noNaN: true }),
+  flags: fc.constantFrom(V.IBV_SEND_SIGNALED, V.IBV_SEND_SIGNALED, 0, V.IBV_SEND_SIGNALED | V.IBV_SEND_FENCE),
+  fault: fc.oneof(
+    { weight: 30, arbitrary: fc.constant('none' as const) },
+    { weight: 1, arbitrary: fc.constantFrom('rkey' as const, 'lkey' as const, 'range' as const, 'sges' as const) },
+  ),
+});
+
+export const program: fc.Arbitrary<Program> = fc.integer({ min: 1, max: 4 }).chain((qps) => {
+  const qp = fc.integer({ min: 0, max: qps - 1 });
+  const step: fc.Arbitrary<Step> = fc.oneof(
+    { weight: 8, arbitrary: fc.record({ do: fc.constant('post' as const), qp, ops: fc.array(op, { minLength: 1, maxLength: 20 }) }) },
+    { weight: 3, arbitrary: fc.record({ do: fc.constant('settle' as const) }) },
+    { weight: 2, arbitrary: fc.record({ do: fc.constant('advance' as const), ns: fc.integer({ min: 0, max: 20_000 }) }) },
+    { weight: 0.5, arbitrary: fc.record({ do: fc.constant('error' as const), qp }) },
+    { weight: 0.5, arbitrary: fc.record({ do: fc.constant('reset' as const), qp }) },
+  );
+  return fc.record({
+    qps: fc.constant(qps),
+    sigAll: fc.boolean(),
+    sharedCq: fc.boolean(),
+    steps: fc.array(step, { minLength: 1, maxLength: 12 }),
+  });
+});
+
+interface End {
+  context: number;
+  pd: number;
+  mr: V.MrInfo;
+  cqs: number[];
+  qps: number[];
+}
+
+interface World {
+  provider: V.Provider;
+  run: () => void;
+  advance: (ns: number) => void;
+  a: End;
+  b: End;
+  /** By QP handle: 'a0', 'b2' ... */
+  names: Map<number, string>;
+  nextId: number;
+  trace: Record<string, string[]>;
+  /** Byte ranges that a failed request may have touched are not compared. */
+  failed: boolean;
+}
+
+const CAP = { maxSendWr: DEPTH, maxRecvWr: RECVS, maxSendSge: SGES, maxRecvSge: 1, maxInlineData: INLINE_BYTES };
+const ACCESS =
+  V.IBV_ACCESS_LOCAL_WRITE | V.IBV_ACCESS_REMOTE_WRITE | V.IBV_ACCESS_REMOTE_READ | V.IBV_ACCESS_REMOTE_ATOMIC;
+
+function openEnd(p: V.Provider, device: string, program: Program): End {
+  const context = p.openDevice(device);
+  const pd = p.allocPd(context);
+  const mr = p.allocMr(pd, REGION_BYTES, ACCESS);
+  const bytes = new Uint8Array(mr.memory, mr.byteOffset, REGION_BYTES);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = (i * 31 + (i >> 8) + device.charCodeAt(3)) & 255;
+  const cqCount = program.sharedCq ? 1 : program.qps;
+  const cqs = Array.from({ length: cqCount }, () => p.createCq(context, 1024, 0).handle);
+  const qps = Array.from({ length: program.qps }, (_, i) => {
+    const cq = cqs[i % cqs.length];
+    const attr = { qpType: V.IBV_QPT_RC, sendCq: cq, recvCq: cq, cap: CAP, sqSigAll: program.sigAll };
+    return p.createQp(pd, attr).handle;
+  });
+  return { context, pd, mr, cqs, qps };
+}
+
+export function connectQp(p: V.Provider, qp: number, peer: number, peerGid: string): void {
+  const modify = (attr: V.QpAttr) => p.modifyQp(qp, attr, V.maskOf(attr));
+  modify({ qpState: V.IBV_QPS_INIT, pkeyIndex: 0, portNum: 1, qpAccessFlags: ACCESS });
+  modify({
+    qpState: V.IBV_QPS_RTR,
+    pathMtu: V.IBV_MTU_1024,
+    destQpNum: peer,
+    rqPsn: 7,
+    maxDestRdAtomic: 4,
+    minRnrTimer: 1,
+    ah: { dgid: peerGid, sgidIndex: 0, hopLimit: 64, portNum: 1 },
+  });
+  modify({ qpState: V.IBV_QPS_RTS, sqPsn: 7, timeout: 8, retryCnt: 3, rnrRetry: 2, maxRdAtomic: 4 });
+}
+
+function qpNum(p: V.Provider, qp: number, cache: Map<number, number>): number {
+  return cache.get(qp) ?? 0;
+}
+
+function postRecvs(w: World, end: End, i: number): void {
+  const batch = new V.RecvBatch(w.provider, { capacity: RECVS });
+  for (let k = 0; k < RECVS; k++) {
+    batch.recv(0xabc0000 + k, end.mr.addr + REGION_BYTES - RECV_BYTES, RECV_BYTES, end.mr.lkey);
+  }
+  w.provider.postRecv(end.qps[i], batch.ring, 0, RECVS);
+  batch.close();
+}
+
+const numbers = new Map<number, number>();
+
+function build(program: Program, interceptors: Interceptor[], wait: boolean): World {
+  const fabric = createFabric({ hosts: 2, seed: 1, wait, autoAdvance: false });
+  const bare = fabric.provider;
+  numbers.clear();
+  const remember: Interceptor = {
+    name: 'remember',
+    wrap: (next) => ({
+      createQp(pd, attr) {
+        const info = next.createQp(pd, attr);
+        numbers.set(info.handle, info.qpNum);
+        return info;
+      },
+    }),
+  };
+  const provider = compose(bare, [remember, ...interceptors]);
+  const a = openEnd(provider, 'sim0', program);
+  const b = openEnd(provider, 'sim1', program);
+  const names = new Map<number, string>();
+  const w: World = {
+    provider,
+    run: () => fabric.run(),
+    advance: (ns) => fabric.advance(ns),
+    a,
+    b,
+    names,
+    nextId: 1,
+    trace: { posts: [] },
+    failed: false,
+  };
+  for (let i = 0; i < program.qps; i++) connectPair(w, i);
+  return w;
+}
+
+function connectPair(w: World, i: number): void {
+  const { a, b, provider: p } = w;
+  connectQp(p, a.qps[i], qpNum(p, b.qps[i], numbers), p.queryGid(b.context, 1, 0).gid);
+  connectQp(p, b.qps[i], qpNum(p, a.qps[i], numbers), p.queryGid(a.context, 1, 0).gid);
+  w.names.set(a.qps[i], `a${i}`);
+  w.names.set(b.qps[i], `b${i}`);
+  postRecvs(w, b, i);
+}
+
+function addSges(batch: V.SendBatch, index: number, o: Op, mr: V.MrInfo, share: number): number {
+  const total = o.sges.reduce((sum, n) => sum + n, 0);
+  let addr = mr.addr + Math.floor(o.local * (share - total - 64));
+  const lkey = o.fault === 'lkey' ? 0xdead : mr.lkey;
+  for (const bytes of o.sges) {
+    batch.sge(index, addr, bytes, lkey);
+    addr += bytes;
+  }
+  if (o.fault === 'sges') for (let i = o.sges.length; i <= SGES; i++) batch.sge(index, mr.addr, 1, mr.lkey);
+  return total;
+}
+
+/** Each QP has its own share of both regions, so that QPs do not race for the same bytes. */
+function addOp(w: World, batch: V.SendBatch, o: Op, qp: number, qps: number): void {
+  const share = Math.floor((REGION_BYTES - RECV_BYTES) / qps) & ~63;
+  const { a, b } = w;
+  const id = w.nextId++;
+  const base = qp * share;
+  const local = { ...a.mr, addr: a.mr.addr + base };
+  const total = o.sges.reduce((sum, n) => sum + n, 0);
+  const rkey = o.fault === 'rkey' ? 0xdead : b.mr.rkey;
+  const at = Math.floor(o.remote * (share - total - 64));
+  const remote = o.fault === 'range' ? b.mr.addr + REGION_BYTES - 8 + base : b.mr.addr + base + at;
+  const index = batch.length;
+  if (o.kind === 'fetchAdd' || o.kind === 'compareSwap') {
+    const target = (b.mr.addr + base + (at & ~7)) | 0 ? b.mr.addr + base + (at & ~7) : b.mr.addr;
+    if (o.kind === 'fetchAdd') batch.fetchAdd(id, o.flags, local.addr, local.lkey, target, rkey, 5n);
+    else batch.compareSwap(id, o.flags, local.addr + 8, local.lkey, target, rkey, 3n, 9n);
+    return;
+  }
+  if (o.kind === 'inline') {
+    const data = new Uint8Array(Math.min(total, INLINE_BYTES)).fill(id & 255);
+    batch.inline(id, V.IBV_WR_RDMA_WRITE, o.flags, data).remoteTo(index, remote, b.mr.rkey);
+    return;
+  }
+  const opcodes = {
+    write: V.IBV_WR_RDMA_WRITE,
+    read: V.IBV_WR_RDMA_READ,
+    send: V.IBV_WR_SEND,
+    sendImm: V.IBV_WR_SEND_WITH_IMM,
+    writeImm: V.IBV_WR_RDMA_WRITE_WITH_IMM,
+  };
+  batch.write(id, o.flags, 0, 0, 0, remote, rkey);
+  batch.words[V.slotAt(index) + V.WR_OP] = opcodes[o.kind] | (o.flags << 8);
+  batch.imm(index, id);
+  addSges(batch, index, o, local, share);
+}
+
+function post(w: World, step: Extract<Step, { do: 'post' }>, qps: number): void {
+  const batch = new V.SendBatch(w.provider, { capacity: step.ops.length, sges: SGES + 1, inlineBytes: INLINE_BYTES });
+  for (const o of step.ops) addOp(w, batch, o, step.qp, qps);
+  const n = w.provider.postSend(w.a.qps[step.qp], batch.ring, 0, batch.length);
+  w.trace.posts.push(`${n}/${batch.length} ${n < batch.length ? `${batch.errno} ${batch.reason}` : ''}`);
+  // The application may reuse its request memory at once.
+  batch.words.fill(0xffffffff, V.HEADER_WORDS);
+  batch.close();
+}
+
+function describe(wcs: V.WcBatch, i: number): string {
+  const recv = wcs.isRecv(i);
+  const parts = [recv ? 'recv' : 'send', wcs.wrId(i), V.wcStatusName(wcs.status(i))];
+  if (wcs.status(i) === V.IBV_WC_SUCCESS) {
+    const opcode = wcs.opcode(i);
+    parts.push(V.wcOpcodeName(opcode));
+    // ibv_poll_cq(3): byte_len is defined for receives, READs and atomics.
+    if (recv || opcode === V.IBV_WC_RDMA_READ || opcode === V.IBV_WC_FETCH_ADD) parts.push(wcs.byteLen(i));
+    if ((wcs.flags(i) & V.IBV_WC_WITH_IMM) !== 0) parts.push(`imm ${wcs.imm(i)}`);
+  }
+  return parts.join(' ');
+}
+
+function pollAll(w: World, wcs: V.WcBatch): number {
+  let total = 0;
+  for (const cq of [...w.a.cqs, ...w.b.cqs]) {
+    const n = w.provider.pollCq(cq, wcs.ring, 0, wcs.capacity);
+    total += n;
+    for (let i = 0; i < n; i++) {
+      const name = w.names.get(wcs.qp(i)) ?? 'unknown';
+      (w.trace[name] ??= []).push(describe(wcs, i));
+      if (wcs.status(i) !== V.IBV_WC_SUCCESS) w.failed = true;
+    }
+  }
+  return total;
+}
+
+function settle(w: World, wcs: V.WcBatch): void {
+  for (let idle = 0; idle < 3; ) {
+    w.run();
+    idle = pollAll(w, wcs) === 0 ? idle + 1 : 0;
+  }
+}
+
+function hash(memory: ArrayBuffer | SharedArrayBuffer): number {
+  const words = new Uint32Array(memory);
+  let h = 2166136261;
+  for (const word of words) h = Math.imul(h ^ word, 16777619);
+  return h >>> 0;
+}
+
+/** Runs a program; its trace is everything that the application may rely on. */
+export function runProgram(program: Program, interceptors: Interceptor[], options: { wait?: boolean } = {}) {
+  const w = build(program, interceptors, options.wait ?? true);
+  const wcs = new V.WcBatch(w.provider, { capacity: 64 });
+  for (const step of program.steps) {
+    if (step.do === 'post') post(w, step, program.qps);
+    else if (step.do === 'settle') settle(w, wcs);
+    else if (step.do === 'advance') w.advance(step.ns);
+    else if (step.do === 'error') {
+      settle(w, wcs);
+      w.provider.modifyQp(w.a.qps[step.qp], { qpState: V.IBV_QPS_ERR }, V.IBV_QP_STATE);
+    } else {
+      settle(w, wcs);
+      for (const end of [w.a, w.b]) {
+        w.provider.modifyQp(end.qps[step.qp], { qpState: V.IBV_QPS_RESET }, V.IBV_QP_STATE);
+      }
+      connectPair(w, step.qp);
+    }
+  }
+  settle(w, wcs);
+  const data = w.failed ? 'not compared' : `${hash(w.a.mr.memory)} ${hash(w.b.mr.memory)}`;
+  const caps = w.a.qps.map((qp) => JSON.stringify(w.provider.queryQp(qp).init.cap));
+  return { trace: w.trace, data, caps };
+}
