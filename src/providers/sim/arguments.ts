@@ -1,0 +1,22 @@
+/** Checks of arguments; each message names the verb, the argument and what was expected. */
+import { InvalidArgumentError } from '../../verbs/errors.ts';
+
+export function requireInteger(verb: string, name: string, value: unknown, min: number, max: number): number {
+  if (typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max) return value;
+  throw new InvalidArgumentError(
+    `${verb}: ${name} must be an integer from ${min} to ${max}, got ${String(value)}`,
+    {
+      verb,
+    },
+  );
+}
+
+export function requireObject(verb: string, name: string, value: unknown): void {
+  if (typeof value === 'object' && value !== null) return;
+  throw new InvalidArgumentError(`${verb}: ${name} must be an object, got ${String(value)}`, { verb });
+}
+
+/** 'a completion queue', '3 queue pairs'. */
+export function countOf(n: number, one: string): string {
+  return n === 1 ? `a ${one}` : `${n} ${one}s`;
+}

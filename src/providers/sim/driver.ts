@@ -1,0 +1,119 @@
+/**
+ * Time for programs that know nothing of virtual time. Posts and waits put events into the simulation;
+ * a pump on the event loop delivers them, one thing that a program could see per turn, and keeps the
+ * process alive only while events are pending. Polls that find nothing move time themselves (miss).
+ */
+import { ARM_NONE, type Cq } from '../../sim/cq.ts';
+import type { Simulation } from '../../sim/simulation.ts';
+
+/** Events that a program can not see are delivered together, up to so many per turn. */
+const EVENTS_PER_TURN = 512;
+
+export class Driver {
+  readonly sim: Simulation;
+  private readonly autoAdvance: boolean;
+  private pumping = false;
+  private flushing = false;
+  /** What events want to tell the program; always told on a fresh stack. */
+  private news: (() => void)[] = [];
+  private readonly calls = new Map<number, () => void>();
+  private nextToken = 1;
+
+  constructor(sim: Simulation, autoAdvance: boolean) {
+    this.sim = sim;
+    this.autoAdvance = autoAdvance;
+    sim.net.hooks.call = (token) => {
+      const call = this.calls.get(token);
+      this.calls.delete(token);
+      if (call !== undefined) this.tell(call);
+    };
+  }
+
+  get nowNs(): number {
+    return this.sim.net.clock[0];
+  }
+
+  /** Calls `action` after a delay in virtual time. */
+  after(delayNs: number, action: () => void): void {
+    const token = this.nextToken;
+    this.nextToken = (token + 1) | 0;
+    this.calls.set(token, action);
+    this.sim.call(delayNs, token);
+    this.wake();
+  }
+
+  sleep(delayNs: number): Promise<void> {
+    return new Promise((resolve) => this.after(delayNs, resolve));
+  }
+
+  /** The program is to hear of something: from the pump, or as soon as its own call has returned. */
+  tell(action: () => void): void {
+    this.news.push(action);
+    if (this.flushing) return;
+    this.flushing = true;
+    queueMicrotask(() => this.flush());
+  }
+
+  /** Something was put into the simulation: the pump runs if it did not. */
+  wake(): void {
+    if (this.pumping || !this.autoAdvance || this.sim.nextNs() === Number.POSITIVE_INFINITY) return;
+    this.pumping = true;
+    setImmediate(this.turn);
+  }
+
+  /** A poll found nothing: time goes by. */
+  miss(cq: Cq): void {
+    // A program that armed its queue and looks once more has nothing else to do: on to the next event.
+    if (cq.armed !== ARM_NONE) this.sim.step();
+    else this.sim.runUntil(this.sim.nowNs + this.sim.net.params.pollMissNs);
+    this.wake();
+  }
+
+  /** Runs until nothing is left to happen, giving the program its turn after all that it could see. */
+  async run(untilNs = Number.POSITIVE_INFINITY): Promise<void> {
+    for (;;) {
+      while (this.sim.nextNs() <= untilNs) {
+        this.runSome(untilNs);
+        await nextTurn();
+      }
+      // The program may have gone on meanwhile: let it settle before saying that all is quiet.
+      await nextTurn();
+      if (this.sim.nextNs() > untilNs) break;
+    }
+    if (untilNs !== Number.POSITIVE_INFINITY) this.sim.runUntil(untilNs);
+  }
+
+  private readonly turn = (): void => {
+    this.pumping = false;
+    this.runSome(Number.POSITIVE_INFINITY);
+    this.wake();
+  };
+
+  /** Runs events until one that a program could see, at most one turn's worth. */
+  private runSome(untilNs: number): void {
+    const { sim } = this;
+    const before = sim.net.observable;
+    for (let n = 0; n < EVENTS_PER_TURN && sim.net.observable === before; n++) {
+      if (sim.nextNs() > untilNs || !sim.step()) return;
+    }
+  }
+
+  private flush(): void {
+    this.flushing = false;
+    const news = this.news;
+    this.news = [];
+    for (let i = 0; i < news.length; i++) {
+      try {
+        news[i]();
+      } catch (error) {
+        // Those behind it are still told; the error is the program's, and uncaught like any other.
+        for (const action of news.slice(i + 1)) this.tell(action);
+        throw error;
+      }
+    }
+  }
+}
+
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}

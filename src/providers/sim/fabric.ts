@@ -1,0 +1,162 @@
+/** A fabric: simulated hosts on one network, for programs and for users' own tests. */
+import { brokenInvariants } from '../../sim/invariants.ts';
+import { type NicParams, PROFILES } from '../../sim/params.ts';
+import { Simulation } from '../../sim/simulation.ts';
+import { InvalidArgumentError } from '../../verbs/errors.ts';
+import type { Provider } from '../../verbs/provider.ts';
+import { requireInteger } from './arguments.ts';
+import { Driver } from './driver.ts';
+import { buildProvider } from './provider.ts';
+import { SimRendezvous } from './rendezvous.ts';
+
+export interface FabricOptions {
+  /** Hosts, each with one device: sim0, sim1 ... Default 2. */
+  hosts?: number;
+  /** Name of a profile, or changes to the minimal one. Default 'minimal'. */
+  profile?: string | Partial<NicParams>;
+  /** Of everything random. Default 1. */
+  seed?: number;
+  /** Probability, on every link, that a packet is lost. Default 0. */
+  loss?: number;
+  /** Whether time also moves by itself, one event per turn of the event loop. Default true. */
+  autoAdvance?: boolean;
+  /** Whether the devices execute WAIT and ENABLE. Default true. */
+  wait?: boolean;
+  /** Whether bytes are moved; timing is the same without. Default true. */
+  payload?: boolean;
+}
+
+/** What goes wrong from now on; `host` is a device name ('sim1') or its index. */
+export type Fault =
+  | { kill: string | number }
+  | { linkDown: string | number }
+  | { linkUp: string | number }
+  /** Loss on one host's link, or on all. */
+  | { loss: number; host?: string | number };
+
+/** An open context, for inspection. */
+export interface OpenTenant {
+  device: string;
+  tenant: string;
+  context: number;
+}
+
+export interface Fabric {
+  readonly provider: Provider;
+  /** Virtual time in nanoseconds. */
+  readonly nowNs: number;
+  /** Lets this much virtual time go by; what programs await meanwhile happens. */
+  advance(delayNs: number): Promise<void>;
+  /** Lets time go by until nothing is left to happen. */
+  run(): Promise<void>;
+  /** Resolves when this much virtual time has gone by. */
+  sleep(delayNs: number): Promise<void>;
+  fault(fault: Fault): void;
+  /** Hash of (time, kind, queue pair, PSN) of every packet and completion so far. */
+  traceHash(): string;
+  /** What does not hold of what always must; empty when all is well. */
+  brokenInvariants(): string[];
+  tenants(): OpenTenant[];
+  /** The simulation itself. */
+  readonly simulation: Simulation;
+}
+
+const MAX_HOSTS = 4096;
+
+function paramsOf(profile: string | Partial<NicParams>): Readonly<NicParams> {
+  if (typeof profile === 'string') {
+    const params = PROFILES[profile];
+    if (params !== undefined) return params;
+    throw new InvalidArgumentError(
+      `createFabric: no profile '${profile}'; there is ${Object.keys(PROFILES).join(', ')}`,
+    );
+  }
+  const params: Record<string, number> = { ...PROFILES.minimal };
+  for (const [name, value] of Object.entries(profile)) {
+    if (params[name] === undefined)
+      throw new InvalidArgumentError(`createFabric: a profile has no '${name}'`);
+    if (typeof value !== 'number' || !Number.isFinite(value) || value <= 0) {
+      throw new InvalidArgumentError(`createFabric: ${name} must be a number above 0, got ${String(value)}`);
+    }
+    params[name] = value;
+  }
+  return params as unknown as NicParams;
+}
+
+function requireProbability(name: string, value: unknown): number {
+  if (typeof value === 'number' && value >= 0 && value <= 1) return value;
+  throw new InvalidArgumentError(`${name} must be a probability from 0 to 1, got ${String(value)}`);
+}
+
+/** Makes simulated hosts on one network. The same seed and program give the same run, always. */
+export function createFabric(options: FabricOptions = {}): Fabric {
+  const {
+    profile = 'minimal',
+    seed = 1,
+    loss = 0,
+    autoAdvance = true,
+    wait = true,
+    payload = true,
+  } = options;
+  const hosts = requireInteger('createFabric', 'hosts', options.hosts ?? 2, 1, MAX_HOSTS);
+  requireInteger('createFabric', 'seed', seed, -(2 ** 53), 2 ** 53);
+  requireProbability('createFabric: loss', loss);
+  const simulation = new Simulation({ hosts, params: paramsOf(profile), seed, loss, payload });
+  const driver = new Driver(simulation, autoAdvance);
+  const rendezvous = new SimRendezvous(driver);
+  const { provider, objects } = buildProvider(driver, rendezvous, wait);
+  const fault = (what: Fault) => applyFault(simulation, rendezvous, what);
+  return {
+    provider,
+    simulation,
+    get nowNs() {
+      return driver.nowNs;
+    },
+    advance: (delayNs) => driver.run(driver.nowNs + requireDelay('advance', delayNs)),
+    run: () => driver.run(),
+    sleep: (delayNs) => driver.sleep(requireDelay('sleep', delayNs)),
+    fault,
+    traceHash: () => simulation.net.trace.hash(),
+    brokenInvariants: () => brokenInvariants(simulation),
+    tenants: () =>
+      [...objects.contexts.values()].map(({ handle, host, tenant }) => ({
+        device: `sim${host}`,
+        tenant,
+        context: handle,
+      })),
+  };
+}
+
+export function requireDelay(verb: string, delayNs: unknown): number {
+  if (typeof delayNs === 'number' && delayNs >= 0 && Number.isFinite(delayNs)) return delayNs;
+  throw new InvalidArgumentError(
+    `${verb}: the delay must be a number of nanoseconds, got ${String(delayNs)}`,
+  );
+}
+
+function applyFault(simulation: Simulation, rendezvous: SimRendezvous, fault: Fault): void {
+  const { hosts } = simulation.net;
+  const hostOf = (name: string | number) => {
+    const index = typeof name === 'number' ? name : Number(/^sim(\d+)$/.exec(name)?.[1] ?? Number.NaN);
+    const host = hosts[index];
+    if (host !== undefined) return host;
+    throw new InvalidArgumentError(
+      `fault: no host '${name}' in this fabric; it has sim0 .. sim${hosts.length - 1}`,
+    );
+  };
+  if ('kill' in fault) {
+    const host = hostOf(fault.kill);
+    host.dead = true;
+    rendezvous.hostDied(host.index);
+  } else if ('linkDown' in fault) {
+    hostOf(fault.linkDown).linkUp = false;
+  } else if ('linkUp' in fault) {
+    hostOf(fault.linkUp).linkUp = true;
+  } else if ('loss' in fault) {
+    const loss = requireProbability('fault: loss', fault.loss);
+    for (const host of fault.host === undefined ? hosts : [hostOf(fault.host)])
+      simulation.net.setLoss(host, loss);
+  } else {
+    throw new InvalidArgumentError('fault: one of kill, linkDown, linkUp, loss must be given');
+  }
+}

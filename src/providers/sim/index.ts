@@ -1,0 +1,35 @@
+/** `isoverbs/sim`: simulated devices, for programs without a NIC and for users' own tests. */
+import { ConfigError } from '../../verbs/errors.ts';
+import type { Provider } from '../../verbs/provider.ts';
+import { createFabric, type Fabric } from './fabric.ts';
+
+export { MINIMAL_NIC, type NicParams, PROFILES } from '../../sim/params.ts';
+export { createFabric, type Fabric, type FabricOptions, type Fault, type OpenTenant } from './fabric.ts';
+
+/** The provider of a fabric: what `Context` and `compose` take. */
+export function createSimProvider(fabric: Fabric): Provider {
+  return fabric.provider;
+}
+
+let shared: Fabric | null = null;
+
+/** The fabric that programs get which did not make one: ISOVERBS_SIM_HOSTS hosts (2), seed ISOVERBS_SEED (1). */
+export function defaultFabric(): Fabric {
+  shared ??= createFabric({
+    hosts: fromEnv('ISOVERBS_SIM_HOSTS', 2, 1, 4096),
+    seed: fromEnv('ISOVERBS_SEED', 1, 0, 2 ** 53),
+  });
+  return shared;
+}
+
+export function defaultSimProvider(): Provider {
+  return defaultFabric().provider;
+}
+
+function fromEnv(name: string, otherwise: number, min: number, max: number): number {
+  const text = process.env[name];
+  if (text === undefined || text === '') return otherwise;
+  const value = Number(text);
+  if (Number.isInteger(value) && value >= min && value <= max) return value;
+  throw new ConfigError(`${name} must be an integer from ${min} to ${max}, got '${text}'`);
+}

@@ -1,0 +1,84 @@
+/** What simulated devices say of themselves: shaped like soft-RoCE's figures, see docs of each limit. */
+import { MAX_MESSAGE_BYTES } from '../../sim/post.ts';
+import * as C from '../../verbs/constants.ts';
+import type { DeviceAttr, PortAttr } from '../../verbs/provider.ts';
+
+export const LIMITS = {
+  maxQp: 1 << 17,
+  maxQpWr: 32768,
+  maxSge: 32,
+  maxCq: 1 << 17,
+  maxCqe: 1 << 22,
+  maxMr: 1 << 22,
+  maxPd: 1 << 17,
+  maxQpRdAtom: 16,
+  maxInlineData: 512,
+  maxMrSizeBytes: 2 ** 40,
+  gidTableLength: 4,
+  ringCapacity: 1 << 20,
+} as const;
+
+/** EUI-64 of host `index`, from a locally administered prefix. */
+export function guidOf(index: number): string {
+  const low = (index + 1).toString(16).padStart(8, '0');
+  return `0215:53ff:${low.slice(0, 4)}:${low.slice(4)}`;
+}
+
+/** IPv4 address of host `index`. */
+export function addressOf(index: number): string {
+  return `10.0.${Math.floor(index / 250)}.${(index % 250) + 1}`;
+}
+
+export function gidOf(index: number): string {
+  return `::ffff:${addressOf(index)}`;
+}
+
+export function deviceAttr(index: number): DeviceAttr {
+  return {
+    fwVer: '0.1',
+    nodeGuid: guidOf(index),
+    vendorId: 0,
+    vendorPartId: 0,
+    hwVer: 0,
+    maxMrSizeBytes: LIMITS.maxMrSizeBytes,
+    maxQp: LIMITS.maxQp,
+    maxQpWr: LIMITS.maxQpWr,
+    maxSge: LIMITS.maxSge,
+    maxSgeRd: LIMITS.maxSge,
+    maxCq: LIMITS.maxCq,
+    maxCqe: LIMITS.maxCqe,
+    maxMr: LIMITS.maxMr,
+    maxPd: LIMITS.maxPd,
+    maxQpRdAtom: LIMITS.maxQpRdAtom,
+    maxQpInitRdAtom: LIMITS.maxQpRdAtom,
+    atomicCap: 1,
+    maxSrq: 0,
+    maxSrqWr: 0,
+    maxSrqSge: 0,
+    maxAh: 0,
+    maxMw: 0,
+    maxPkeys: 1,
+    physPortCnt: 1,
+    deviceCapFlags: 0,
+  };
+}
+
+export function portAttr(up: boolean, mtu: number): PortAttr {
+  return {
+    state: up ? C.IBV_PORT_ACTIVE : C.IBV_PORT_DOWN,
+    maxMtu: C.IBV_MTU_4096,
+    activeMtu: mtu,
+    gidTblLen: LIMITS.gidTableLength,
+    portCapFlags: 0,
+    maxMsgSizeBytes: MAX_MESSAGE_BYTES,
+    pkeyTblLen: 1,
+    lid: 0,
+    smLid: 0,
+    lmc: 0,
+    // 4 lanes of 25 Gbps (EDR), like a 100 Gbps port.
+    activeWidth: 2,
+    activeSpeed: 32,
+    physState: up ? 5 : 3,
+    linkLayer: 'Ethernet',
+  };
+}

@@ -1,0 +1,100 @@
+/** The provider's objects behind handles: who owns what, and of which context. */
+import type { Cq } from '../../sim/cq.ts';
+import type { Region } from '../../sim/memory.ts';
+import type { WrRing } from '../../sim/post.ts';
+import type { Qp } from '../../sim/qp.ts';
+import { BusyError, InvalidHandleError } from '../../verbs/errors.ts';
+import * as H from '../../verbs/handles.ts';
+import type { CompletionListener, QpInitAttr } from '../../verbs/provider.ts';
+import { countOf } from './arguments.ts';
+
+export interface Context {
+  handle: number;
+  readonly host: number;
+  readonly tenant: string;
+  readonly pds: Set<Pd>;
+  readonly cqs: Set<CqObject>;
+  readonly channels: Set<Channel>;
+}
+
+export interface Pd {
+  readonly context: Context;
+  /** Number of the protection domain in the simulation. */
+  readonly id: number;
+  readonly mrs: Set<Mr>;
+  readonly qps: Set<QpObject>;
+}
+
+export interface Mr {
+  readonly pd: Pd;
+  readonly region: Region;
+  /** Memory of ours, to be detached with the region. */
+  readonly owned: ArrayBuffer | null;
+}
+
+export interface Channel {
+  readonly context: Context;
+  readonly cqs: Set<CqObject>;
+  listener: CompletionListener | null;
+  /** Events that nobody has listened to yet. */
+  pending: CqObject[];
+}
+
+export interface CqObject {
+  readonly context: Context;
+  readonly cq: Cq;
+  readonly channel: Channel | null;
+  readonly qps: Set<QpObject>;
+}
+
+export interface QpObject {
+  readonly pd: Pd;
+  readonly qp: Qp;
+  readonly init: QpInitAttr;
+  readonly sendCq: CqObject;
+  readonly recvCq: CqObject;
+}
+
+export interface WcRing {
+  readonly capacity: number;
+  readonly words: Uint32Array;
+}
+
+export class Objects {
+  readonly contexts = new H.HandleTable<Context>(H.KIND_CONTEXT);
+  readonly pds = new H.HandleTable<Pd>(H.KIND_PD);
+  readonly mrs = new H.HandleTable<Mr>(H.KIND_MR);
+  readonly cqs = new H.HandleTable<CqObject>(H.KIND_CQ);
+  readonly qps = new H.HandleTable<QpObject>(H.KIND_QP);
+  readonly channels = new H.HandleTable<Channel>(H.KIND_CHANNEL);
+  readonly wrRings = new H.HandleTable<WrRing>(H.KIND_WR_RING);
+  readonly wcRings = new H.HandleTable<WcRing>(H.KIND_WC_RING);
+}
+
+/** @throws InvalidHandleError when an object belongs to another context */
+export function sameContext(verb: string, name: string, a: Context, b: Context): void {
+  if (a === b) return;
+  throw new InvalidHandleError(`${verb}: ${name} belongs to another context`, { verb });
+}
+
+/** @throws BusyError naming what is still alive */
+export function requireNoChildren(
+  verb: string,
+  what: string,
+  children: [count: number, name: string][],
+): void {
+  const alive = children.filter(([count]) => count > 0).map(([count, name]) => countOf(count, name));
+  if (alive.length === 0) return;
+  throw new BusyError(`${verb}: the ${what} still has ${alive.join(', ')}; close them first`, {
+    verb,
+    errno: 16,
+  });
+}
+
+/** Takes an ArrayBuffer's memory away from everyone. */
+export function detach(memory: ArrayBuffer): void {
+  const buffer = memory as ArrayBuffer & { transfer?: (bytes: number) => ArrayBuffer };
+  // transfer() is of Node 21 and later; before it, only structuredClone can detach.
+  if (typeof buffer.transfer === 'function') buffer.transfer(0);
+  else structuredClone(memory, { transfer: [memory] });
+}

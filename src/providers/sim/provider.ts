@@ -1,0 +1,199 @@
+/** The Provider over a simulation: handles, arguments and ownership; the device itself is src/sim. */
+import { postRecv, postSend, validateSend, WrRing } from '../../sim/post.ts';
+import * as C from '../../verbs/constants.ts';
+import { InvalidArgumentError, NoDeviceError, NoResourcesError } from '../../verbs/errors.ts';
+import { extBytesFor, HDR_ERRNO, HDR_REASON, REASON_RANGE, ringBytes } from '../../verbs/layout.ts';
+import type { Provider } from '../../verbs/provider.ts';
+import { requireInteger } from './arguments.ts';
+import type { Driver } from './driver.ts';
+import { deviceAttr, gidOf, guidOf, LIMITS, portAttr } from './limits.ts';
+import { memoryVerbs } from './memory-verbs.ts';
+import { type Context, detach, Objects, requireNoChildren } from './objects.ts';
+import { qpVerbs } from './qp-verbs.ts';
+import { queueVerbs } from './queue-verbs.ts';
+import type { SimRendezvous } from './rendezvous.ts';
+
+export interface BuiltProvider {
+  provider: Provider;
+  objects: Objects;
+}
+
+export function buildProvider(driver: Driver, rendezvous: SimRendezvous, waits: boolean): BuiltProvider {
+  const objects = new Objects();
+  const { hooks } = driver.sim.net;
+  hooks.cqOf = (handle) => objects.cqs.get(handle)?.cq;
+  hooks.qpOf = (handle) => objects.qps.get(handle)?.qp;
+  const hostOf = (context: number, verb: string) => objects.contexts.require(context, verb).host;
+  const provider: Provider = {
+    name: 'sim',
+    threads: 'one',
+    wait: waits ? 'simulated' : 'none',
+    interceptors: [],
+    ...deviceVerbs(driver, objects),
+    ...memoryVerbs(driver, objects),
+    ...queueVerbs(driver, objects),
+    ...qpVerbs(driver, objects),
+    ...ringVerbs(objects),
+    ...dataVerbs(driver, objects, waits),
+    nowNs: () => driver.nowNs,
+    sleep: (_context, delayNs) => driver.sleep(Math.max(0, delayNs)),
+    rendezvous: {
+      listen: async (context, options, onWire) =>
+        rendezvous.listen(hostOf(context, 'listen'), options, onWire),
+      connect: async (context, options) => rendezvous.connect(hostOf(context, 'connect'), options),
+    },
+  };
+  return { provider: Object.freeze(provider), objects };
+}
+
+type DeviceVerbs = Pick<
+  Provider,
+  'getDeviceList' | 'openDevice' | 'closeDevice' | 'queryDevice' | 'queryPort' | 'queryGid'
+>;
+
+function deviceVerbs(driver: Driver, objects: Objects): DeviceVerbs {
+  const { contexts } = objects;
+  const { net } = driver.sim;
+  const alive = () => net.hosts.filter((host) => !host.dead);
+  const onlyPort = (verb: string, portNum: number) => requireInteger(verb, 'portNum', portNum, 1, 1);
+  let opened = 0;
+  return {
+    getDeviceList: () =>
+      alive().map(({ index }) => ({
+        name: `sim${index}`,
+        provider: 'sim',
+        guid: guidOf(index),
+        transport: 'InfiniBand',
+      })),
+    openDevice(name, options) {
+      const host = alive().find(({ index }) => name === `sim${index}`);
+      if (host === undefined) {
+        const names = alive().map(({ index }) => `sim${index}`);
+        throw new NoDeviceError(
+          `openDevice: no device '${name}'; there is ${names.slice(0, 8).join(', ') || 'none'}`,
+        );
+      }
+      opened++;
+      const tenant = options?.tenant ?? `context-${opened}`;
+      const context: Context = {
+        handle: 0,
+        host: host.index,
+        tenant,
+        pds: new Set(),
+        cqs: new Set(),
+        channels: new Set(),
+      };
+      context.handle = contexts.add(context);
+      return context.handle;
+    },
+    closeDevice(handle) {
+      const { pds, cqs, channels } = contexts.require(handle, 'closeDevice');
+      requireNoChildren('closeDevice', 'context', [
+        [pds.size, 'protection domain'],
+        [cqs.size, 'completion queue'],
+        [channels.size, 'completion channel'],
+      ]);
+      contexts.delete(handle);
+    },
+    queryDevice: (context) => deviceAttr(contexts.require(context, 'queryDevice').host),
+    queryPort(context, portNum) {
+      const { host } = contexts.require(context, 'queryPort');
+      onlyPort('queryPort', portNum);
+      return portAttr(net.hosts[host].linkUp && !net.hosts[host].dead, Math.log2(net.params.mtuBytes / 128));
+    },
+    queryGid(context, portNum, index) {
+      const { host } = contexts.require(context, 'queryGid');
+      onlyPort('queryGid', portNum);
+      requireInteger('queryGid', 'index', index, 0, LIMITS.gidTableLength - 1);
+      // As on mlx5, one address twice: for RoCE v1 and for RoCE v2.
+      const type = index === 0 ? 'RoCE v1' : 'RoCE v2';
+      return { index, gid: index < 2 ? gidOf(host) : '::', type };
+    },
+  };
+}
+
+function ringVerbs(objects: Objects): Pick<Provider, 'createWrRing' | 'createWcRing' | 'destroyRing'> {
+  const { wrRings, wcRings } = objects;
+  return {
+    createWrRing(capacity, sges, inlineBytes) {
+      requireInteger('createWrRing', 'capacity', capacity, 1, LIMITS.ringCapacity);
+      requireInteger('createWrRing', 'sges', sges, 0, LIMITS.maxSge);
+      requireInteger('createWrRing', 'inlineBytes', inlineBytes, 0, 65536);
+      const extBytes = extBytesFor(sges, inlineBytes);
+      const memory = allocate('createWrRing', ringBytes(capacity, extBytes));
+      return { handle: wrRings.add(new WrRing(memory, capacity, extBytes)), memory, capacity, extBytes };
+    },
+    createWcRing(capacity) {
+      requireInteger('createWcRing', 'capacity', capacity, 1, LIMITS.ringCapacity);
+      const memory = allocate('createWcRing', ringBytes(capacity, 0));
+      const handle = wcRings.add({ capacity, words: new Uint32Array(memory) });
+      return { handle, memory, capacity, extBytes: 0 };
+    },
+    destroyRing(handle) {
+      const table = wcRings.get(handle) === undefined ? wrRings : wcRings;
+      const ring = table.require(handle, 'destroyRing');
+      table.delete(handle);
+      detach(ring.words.buffer as ArrayBuffer);
+    },
+  };
+}
+
+function allocate(verb: string, bytes: number): ArrayBuffer {
+  try {
+    return new ArrayBuffer(bytes);
+  } catch (cause) {
+    throw new NoResourcesError(`${verb}: no memory for ${bytes} bytes`, { verb, errno: C.ENOMEM, cause });
+  }
+}
+
+type DataVerbs = Pick<Provider, 'postSend' | 'postRecv' | 'validateSend' | 'pollCq'>;
+
+/** Whether the slots lie inside the ring; if not, the ring's header says so. */
+function inside(ring: WrRing, start: number, count: number): boolean {
+  if (start >= 0 && count >= 0 && Number.isInteger(start + count) && start + count <= ring.capacity)
+    return true;
+  ring.words[HDR_ERRNO] = C.EINVAL;
+  ring.words[HDR_REASON] = REASON_RANGE;
+  return false;
+}
+
+function dataVerbs(driver: Driver, objects: Objects, waits: boolean): DataVerbs {
+  const { qps, cqs, wrRings, wcRings } = objects;
+  const { net } = driver.sim;
+  return {
+    postSend(qp, ring, start, count) {
+      const to = qps.get(qp) ?? qps.require(qp, 'postSend');
+      const from = wrRings.get(ring) ?? wrRings.require(ring, 'postSend');
+      if (!inside(from, start, count)) return 0;
+      const posted = postSend(net, to.qp, from, start, count, waits);
+      driver.wake();
+      return posted;
+    },
+    postRecv(qp, ring, start, count) {
+      const to = qps.get(qp) ?? qps.require(qp, 'postRecv');
+      const from = wrRings.get(ring) ?? wrRings.require(ring, 'postRecv');
+      if (!inside(from, start, count)) return 0;
+      const posted = postRecv(net, to.qp, from, start, count);
+      driver.wake();
+      return posted;
+    },
+    validateSend(qp, ring, index) {
+      const to = qps.require(qp, 'validateSend');
+      return validateSend(net, to.qp, wrRings.require(ring, 'validateSend'), index, waits);
+    },
+    pollCq(cq, ring, start, max) {
+      const from = cqs.get(cq) ?? cqs.require(cq, 'pollCq');
+      const to = wcRings.get(ring) ?? wcRings.require(ring, 'pollCq');
+      if (!(start >= 0 && max >= 0 && Number.isInteger(start + max) && start + max <= to.capacity)) {
+        throw new InvalidArgumentError(
+          `pollCq: start ${start} and max ${max} do not lie inside a ring of ${to.capacity} completions`,
+          { verb: 'pollCq' },
+        );
+      }
+      const n = from.cq.poll(to.words, start, max, net.qps);
+      if (n > 0 || max === 0) return n;
+      driver.miss(from.cq);
+      return from.cq.poll(to.words, start, max, net.qps);
+    },
+  };
+}

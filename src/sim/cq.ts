@@ -1,0 +1,126 @@
+/** A completion queue: a ring that the NIC writes and the application polls. */
+import * as L from '../verbs/layout.ts';
+import type { Qp } from './qp.ts';
+
+export const ARM_NONE = 0;
+export const ARM_ANY = 1;
+export const ARM_SOLICITED = 2;
+
+/** In the WC_OP word: this completion counts as solicited (never shown to the application). */
+const SOLICITED_BIT = 1 << 30;
+/** WC_OP of a completion whose queue pair was reset or destroyed: poll skips it. */
+const PURGED = -1;
+
+export class Cq {
+  readonly id: number;
+  readonly host: number;
+  readonly cqe: number;
+  /** The provider's name for it. */
+  handle = 0;
+  /** Completions written, those not visible yet included. */
+  written = 0;
+  /** Completions visible to the application; WAIT compares with this one (the producer index). */
+  visible = 0;
+  /** Completions polled. */
+  polled = 0;
+  /** What the next WAIT on this queue counts from. */
+  waitIndex = 0;
+  armed = ARM_NONE;
+  /** Set for ever once a completion found no room. */
+  overflowed = false;
+  dropped = 0;
+  /** Queue pairs that complete here. */
+  readonly qps = new Set<Qp>();
+  /** Queue pairs whose WAIT is not satisfied yet. */
+  readonly waiters: Qp[] = [];
+  /** Told of each visible completion: an application inside the simulation. */
+  actor = -1;
+  private readonly words: Int32Array;
+  private readonly mask: number;
+
+  constructor(id: number, host: number, cqe: number) {
+    this.id = id;
+    this.host = host;
+    this.cqe = cqe;
+    let slots = 1;
+    while (slots < cqe) slots *= 2;
+    this.mask = slots - 1;
+    this.words = new Int32Array(slots * L.SLOT_WORDS);
+  }
+
+  /** Writes one completion, to be made visible later; false when there is no room. */
+  write(
+    idLo: number,
+    idHi: number,
+    op: number,
+    byteLen: number,
+    imm: number,
+    qp: Qp,
+    seq: number,
+    vendorErr: number,
+    solicited: boolean,
+  ): boolean {
+    if (((this.written - this.polled) | 0) >= this.cqe) {
+      this.overflowed = true;
+      this.dropped++;
+      return false;
+    }
+    const w = this.words;
+    const at = (this.written & this.mask) * L.SLOT_WORDS;
+    w[at + L.WC_ID_LO] = idLo;
+    w[at + L.WC_ID_HI] = idHi;
+    w[at + L.WC_OP] = solicited ? op | SOLICITED_BIT : op;
+    w[at + L.WC_BYTE_LEN] = byteLen;
+    w[at + L.WC_IMM] = imm;
+    w[at + L.WC_QP] = qp.handle;
+    w[at + L.WC_SEQ] = seq;
+    w[at + L.WC_SRC_QP] = vendorErr;
+    w[at + L.WC_QP_NUM] = qp.qpn;
+    this.written = (this.written + 1) | 0;
+    return true;
+  }
+
+  /** Makes the oldest written completion visible; says whether a sleeper is to be woken. */
+  reveal(): boolean {
+    const op = this.words[(this.visible & this.mask) * L.SLOT_WORDS + L.WC_OP];
+    this.visible = (this.visible + 1) | 0;
+    if (this.armed === ARM_NONE || op === PURGED) return false;
+    const failed = (op & 0xff) !== 0;
+    if (this.armed === ARM_SOLICITED && !failed && (op & SOLICITED_BIT) === 0) return false;
+    this.armed = ARM_NONE;
+    return true;
+  }
+
+  /** Copies up to `max` visible completions into slots of `out` from `start` on; returns how many. */
+  poll(out: Uint32Array, start: number, max: number, qps: readonly (Qp | undefined)[]): number {
+    const w = this.words;
+    let n = 0;
+    while (n < max && this.polled !== this.visible) {
+      const at = (this.polled & this.mask) * L.SLOT_WORDS;
+      this.polled = (this.polled + 1) | 0;
+      const op = w[at + L.WC_OP];
+      if (op === PURGED) continue;
+      const to = L.HEADER_WORDS + (start + n) * L.SLOT_WORDS;
+      out[to] = w[at];
+      out[to + 1] = w[at + 1];
+      out[to + 2] = op & ~SOLICITED_BIT;
+      out[to + 3] = w[at + 3];
+      out[to + 4] = w[at + 4];
+      out[to + 5] = w[at + 5];
+      out[to + 6] = w[at + 6];
+      out[to + 7] = w[at + 7];
+      out[to + 8] = w[at + 8];
+      qps[w[at + L.WC_QP_NUM]]?.polled(w[at + L.WC_SEQ], (op & L.WC_RECV_SIDE) !== 0);
+      n++;
+    }
+    return n;
+  }
+
+  /** Forgets the completions of a queue pair that is reset or destroyed, as libibverbs does. */
+  purge(qpn: number): void {
+    for (let i = this.polled; i !== this.written; i = (i + 1) | 0) {
+      const at = (i & this.mask) * L.SLOT_WORDS;
+      if (this.words[at + L.WC_QP_NUM] === qpn) this.words[at + L.WC_OP] = PURGED;
+    }
+  }
+}

@@ -1,0 +1,44 @@
+/** The error state: everything in both queues is flushed, in order. */
+import * as C from '../verbs/constants.ts';
+import * as L from '../verbs/layout.ts';
+import type { Network } from './network.ts';
+import type { Qp } from './qp.ts';
+import { completeOldest } from './requester.ts';
+
+/** Takes the oldest receive off the queue and completes it. */
+export function completeRecv(
+  net: Network,
+  qp: Qp,
+  status: number,
+  opcode: number,
+  byteLen: number,
+  flags: number,
+  imm: number,
+  solicited: boolean,
+): void {
+  const seq = qp.rqDone;
+  const at = qp.rq.at(seq);
+  qp.rqDone = (seq + 1) | 0;
+  if (((qp.rqTaken - qp.rqDone) | 0) < 0) qp.rqTaken = qp.rqDone;
+  if (status === C.IBV_WC_SUCCESS) qp.completed++;
+  else qp.errored++;
+  const op = status | (opcode << 8) | (flags << 16) | L.WC_RECV_SIDE;
+  net.complete(qp.recvCq, qp.rq.words[at], qp.rq.words[at + 1], op, byteLen, imm, qp, seq, solicited);
+}
+
+/** Moves a queue pair to ERR and flushes it. */
+export function failQp(net: Network, qp: Qp): void {
+  if (qp.state === C.IBV_QPS_RESET) return;
+  qp.state = C.IBV_QPS_ERR;
+  qp.halt();
+  flush(net, qp);
+}
+
+/** Completes everything that is in the queues of a queue pair in ERR: also what was unsignaled or managed. */
+export function flush(net: Network, qp: Qp): void {
+  while (qp.una !== qp.sq.posted) completeOldest(net, qp, C.IBV_WC_WR_FLUSH_ERR);
+  qp.cur = qp.started = qp.available = qp.una;
+  while (qp.rqDone !== qp.rq.posted) {
+    completeRecv(net, qp, C.IBV_WC_WR_FLUSH_ERR, C.IBV_WC_RECV, 0, 0, 0, false);
+  }
+}

@@ -1,0 +1,37 @@
+/** Kinds of events. The comment says what a, b and c are. */
+
+/** WQEs became visible to the NIC. a: qp number, b: one past the last, c: incarnation. */
+export const EV_DOORBELL = 1;
+/** The requester's processing unit is through with a WQE. a: qp number, b: token. */
+export const EV_STEP = 2;
+/** The same for a response. a: qp number, b: token. */
+export const EV_RESPONSE_STEP = 3;
+/** The head packet of an egress port fits now. a: port. */
+export const EV_ROOM = 4;
+/** A packet is at its destination. a: packet. */
+export const EV_ARRIVE = 5;
+/** An acknowledgement is at the requester. a: qp number, b: psn | syndrome << 24, c: incarnation. */
+export const EV_ACK = 6;
+/** A completion becomes visible. a: cq. */
+export const EV_COMPLETION = 7;
+/** Retry timer. a: qp number. Stale ones do not move the clock. */
+export const EV_TIMEOUT = 8;
+/** The wait after an RNR NAK is over. a: qp number, c: incarnation. */
+export const EV_RNR = 9;
+/** A CQ overflowed: its queue pairs fail. a: cq. */
+export const EV_CQ_OVERFLOW = 10;
+/** Requests posted in ERR are flushed. a: qp number, c: incarnation. */
+export const EV_FLUSH = 11;
+/** For an application inside the simulation. a: actor, b: anything. */
+export const EV_ACTOR = 12;
+/** For whoever runs the simulation. a: token. */
+export const EV_CALL = 13;
+
+// Syndromes of acknowledgements.
+export const ACK = 0;
+export const NAK_SEQUENCE = 1;
+export const NAK_INVALID_REQUEST = 2;
+export const NAK_REMOTE_ACCESS = 3;
+export const NAK_REMOTE_OPERATION = 4;
+/** Plus the code of the timer, 0 .. 31. */
+export const NAK_RNR = 32;

@@ -1,0 +1,141 @@
+/** Registered memory: keys, a fake 48-bit address space, bounds and access checks, copies. */
+
+/** What a memory region is to the NIC. */
+export interface Region {
+  readonly lkey: number;
+  readonly rkey: number;
+  /** Index of the host. */
+  readonly host: number;
+  /** Number of the protection domain. */
+  readonly pd: number;
+  readonly access: number;
+  readonly addr: number;
+  readonly lengthBytes: number;
+  /** The registered range. A detached ArrayBuffer makes its length 0. */
+  readonly bytes: Uint8Array;
+}
+
+const PAGE_BYTES = 4096;
+/** Where fake addresses begin: they look like those of a Linux process, and 0 is never valid. */
+const FIRST_ADDR = 0x7f00_0000_0000;
+/** Copies up to this size go byte by byte: cheaper than making a view. */
+const SMALL_BYTES = 48;
+
+export class RegionTable {
+  /** By key >> 8; a key's low byte has a generation and tells lkey (even) from rkey (odd). */
+  private readonly regions: (Region | undefined)[] = [undefined];
+  private readonly free: number[] = [];
+  private readonly generations: number[] = [0];
+  private readonly bases = new WeakMap<ArrayBuffer | SharedArrayBuffer, number>();
+  private readonly nextAddr = new Float64Array([FIRST_ADDR]);
+  live = 0;
+
+  /** The same memory has the same address however often it is registered. */
+  addressOf(memory: ArrayBuffer | SharedArrayBuffer): number {
+    let base = this.bases.get(memory);
+    if (base === undefined) {
+      base = this.nextAddr[0];
+      // One unmapped page between any two buffers: an overrun never lands in a neighbour.
+      this.nextAddr[0] = base + Math.ceil(memory.byteLength / PAGE_BYTES + 1) * PAGE_BYTES;
+      this.bases.set(memory, base);
+    }
+    return base;
+  }
+
+  add(
+    host: number,
+    pd: number,
+    memory: ArrayBuffer | SharedArrayBuffer,
+    byteOffset: number,
+    lengthBytes: number,
+    access: number,
+  ): Region {
+    // Keys come back late, so that a stale one stays wrong for long.
+    const index = (this.free.length > 64 ? this.free.shift() : undefined) ?? this.regions.length;
+    const generation = ((this.generations[index] ?? -1) + 1) & 0x7f;
+    this.generations[index] = generation;
+    const lkey = (index << 8) | (generation << 1);
+    const region: Region = {
+      lkey,
+      rkey: lkey | 1,
+      host,
+      pd,
+      access,
+      addr: this.addressOf(memory) + byteOffset,
+      lengthBytes,
+      bytes: new Uint8Array(memory, byteOffset, lengthBytes),
+    };
+    this.regions[index] = region;
+    this.live++;
+    return region;
+  }
+
+  remove(region: Region): void {
+    const index = region.lkey >>> 8;
+    if (this.regions[index] !== region) return;
+    this.regions[index] = undefined;
+    this.free.push(index);
+    this.live--;
+  }
+
+  /** Whether this lkey names live registered memory whose buffer was detached since. */
+  isDetached(lkey: number): boolean {
+    const region = this.regions[lkey >>> 8];
+    return region !== undefined && region.lkey === lkey && region.bytes.length !== region.lengthBytes;
+  }
+
+  /** The region that an lkey opens for this range and access, or undefined. */
+  local(
+    host: number,
+    pd: number,
+    lkey: number,
+    addr: number,
+    length: number,
+    access: number,
+  ): Region | undefined {
+    const region = this.regions[lkey >>> 8];
+    if (region === undefined || region.lkey !== lkey) return undefined;
+    return this.allows(region, host, pd, addr, length, access) ? region : undefined;
+  }
+
+  /** The region that an rkey opens for this range and access, or undefined. */
+  remote(
+    host: number,
+    pd: number,
+    rkey: number,
+    addr: number,
+    length: number,
+    access: number,
+  ): Region | undefined {
+    const region = this.regions[rkey >>> 8];
+    if (region === undefined || region.rkey !== rkey) return undefined;
+    return this.allows(region, host, pd, addr, length, access) ? region : undefined;
+  }
+
+  private allows(r: Region, host: number, pd: number, addr: number, length: number, access: number): boolean {
+    const offset = addr - r.addr;
+    return (
+      r.host === host &&
+      r.pd === pd &&
+      (r.access & access) === access &&
+      offset >= 0 &&
+      offset + length <= r.lengthBytes &&
+      r.bytes.length === r.lengthBytes
+    );
+  }
+}
+
+/** Copies bytes between two arrays. */
+export function copyBytes(
+  to: Uint8Array,
+  toAt: number,
+  from: Uint8Array,
+  fromAt: number,
+  length: number,
+): void {
+  if (length > SMALL_BYTES) {
+    to.set(from.subarray(fromAt, fromAt + length), toAt);
+    return;
+  }
+  for (let i = 0; i < length; i++) to[toAt + i] = from[fromAt + i];
+}

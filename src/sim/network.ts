@@ -1,0 +1,171 @@
+/** What the parts of the simulation share: the clock, the event queue, the tables of objects, the wires. */
+import * as C from '../verbs/constants.ts';
+import * as L from '../verbs/layout.ts';
+import type { Cq } from './cq.ts';
+import { EgressPort } from './egress.ts';
+import { EventQueue } from './events.ts';
+import { EV_ARRIVE, EV_COMPLETION, EV_CQ_OVERFLOW } from './kinds.ts';
+import { RegionTable } from './memory.ts';
+import { PacketPool } from './packets.ts';
+import type { NicParams } from './params.ts';
+import { type Qp, RESPONSE_END, type Sender } from './qp.ts';
+import { RandomStream } from './random.ts';
+import { TRACE_ACK, TRACE_COMPLETION, TRACE_LOST, TRACE_PACKET, Trace } from './trace.ts';
+
+/** A machine with one NIC on one link. */
+export interface Host {
+  readonly index: number;
+  /** Nothing leaves it and nothing arrives. */
+  dead: boolean;
+  linkUp: boolean;
+  /** Probability of loss on its link, of each packet and acknowledgement in either direction, times 2^32. */
+  lossThreshold: number;
+  readonly random: RandomStream;
+}
+
+/** What the outside may hear of. Called from events: they must not call back into the simulation's posts. */
+export interface NetworkHooks {
+  /** An armed completion queue has its event. */
+  completionEvent(cq: Cq): void;
+  /** Something that was scheduled with `call` is due. */
+  call(token: number): void;
+  /** An application inside the simulation is due. */
+  actor(actor: number, b: number): void;
+  /** Objects by the handles that work requests name. */
+  cqOf(handle: number): Cq | undefined;
+  qpOf(handle: number): Qp | undefined;
+}
+
+const TWO32 = 4294967296;
+
+export class Network {
+  readonly params: Readonly<NicParams>;
+  readonly events = new EventQueue();
+  readonly packets = new PacketPool();
+  readonly regions = new RegionTable();
+  readonly trace = new Trace();
+  readonly hosts: Host[] = [];
+  /** Two of each host: the link and the loopback. */
+  readonly ports: EgressPort[] = [];
+  /** By number; numbers are unique in the whole network and never come back. */
+  readonly qps: (Qp | undefined)[] = [undefined];
+  readonly cqs: (Cq | undefined)[] = [undefined];
+  /** Whether payload bytes are moved; timing does not depend on it. */
+  readonly payload: boolean;
+  hooks: NetworkHooks;
+  /** Things that an application could see, so far: completions made visible and calls. */
+  observable = 0;
+  /** Packets admitted and dropped since the beginning. */
+  readonly packetCount = new Float64Array(2);
+  /** [0] now, in nanoseconds. */
+  readonly clock = new Float64Array(1);
+  /** Ports whose round is to be run when the current event is done. */
+  readonly kicked: EgressPort[] = [];
+
+  constructor(
+    params: Readonly<NicParams>,
+    hostCount: number,
+    seed: number,
+    payload: boolean,
+    hooks: NetworkHooks,
+  ) {
+    this.params = params;
+    this.payload = payload;
+    this.hooks = hooks;
+    for (let index = 0; index < hostCount; index++) {
+      this.hosts.push({
+        index,
+        dead: false,
+        linkUp: true,
+        lossThreshold: 0,
+        random: new RandomStream(seed, 'loss', index),
+      });
+      for (const gbps of [params.linkGbps, params.loopbackGbps]) {
+        this.ports.push(new EgressPort(this.ports.length, params.egressFifoBytes, gbps, params.headerBytes));
+      }
+    }
+  }
+
+  get nowNs(): number {
+    return this.clock[0];
+  }
+
+  setLoss(host: Host, probability: number): void {
+    host.lossThreshold = probability * TWO32;
+  }
+
+  /** The egress port that a connected queue pair sends through. */
+  portOf(qp: Qp): EgressPort {
+    return this.ports[qp.host * 2 + (qp.peerHost === qp.host ? 1 : 0)];
+  }
+
+  /** A sender has packets: it joins the round of its port. */
+  join(sender: Sender): void {
+    const port = this.portOf(sender.qp);
+    port.join(sender);
+    if (port.waiting || port.kicked) return;
+    port.kicked = true;
+    this.kicked.push(port);
+  }
+
+  /** Sends a packet that was just admitted to a port. */
+  launch(port: EgressPort, p: number, peerHost: number): void {
+    const pool = this.packets;
+    this.packetCount[0]++;
+    const from = this.hosts[port.id >> 1];
+    if (this.isLost(from, peerHost)) {
+      this.packetCount[1]++;
+      this.trace.add(this.clock[0], TRACE_LOST, pool.source[p], pool.psn[p]);
+      pool.release(p);
+      return;
+    }
+    this.trace.add(this.clock[0], TRACE_PACKET, pool.source[p], pool.psn[p]);
+    this.events.push(port.busyUntil + this.params.oneWayNs, EV_ARRIVE, p, 0, 0);
+  }
+
+  /** Sends an acknowledgement event; it never overtakes the responses of its queue pair. */
+  acknowledge(qp: Qp, kind: number, psn: number, syndrome: number, peerEpoch: number): void {
+    const from = this.hosts[qp.host];
+    const lost = this.isLost(from, qp.peerHost);
+    this.trace.add(this.clock[0], lost ? TRACE_LOST : TRACE_ACK, qp.qpn, psn);
+    if (lost) return;
+    const at = this.clock[0] + this.params.ackReturnNs;
+    const after = qp.times[RESPONSE_END] + this.params.oneWayNs;
+    this.events.push(Math.max(at, after), kind, qp.peer, psn | (syndrome << 24), peerEpoch);
+  }
+
+  /** Writes a completion; it becomes visible a little later. */
+  complete(
+    cq: Cq,
+    idLo: number,
+    idHi: number,
+    op: number,
+    byteLen: number,
+    imm: number,
+    qp: Qp,
+    seq: number,
+    solicited: boolean,
+  ): void {
+    if (this.hosts[cq.host].dead) return;
+    const first = !cq.overflowed;
+    const failed = (op & 0xff) !== C.IBV_WC_SUCCESS;
+    this.trace.add(this.clock[0], TRACE_COMPLETION, qp.qpn, seq ^ (op & L.WC_RECV_SIDE));
+    if (
+      cq.overflowed ||
+      !cq.write(idLo, idHi, op, byteLen, imm, qp, seq, failed ? op & 0xff : 0, solicited)
+    ) {
+      if (first) this.events.push(this.clock[0], EV_CQ_OVERFLOW, cq.id, 0, 0);
+      return;
+    }
+    this.events.push(this.clock[0] + this.params.cqeWriteNs, EV_COMPLETION, cq.id, 0, 0);
+  }
+
+  private isLost(from: Host, toIndex: number): boolean {
+    if (from.dead) return true;
+    if (from.index === toIndex) return false;
+    const to = this.hosts[toIndex];
+    if (to === undefined || to.dead || !from.linkUp || !to.linkUp) return true;
+    if (from.lossThreshold > 0 && from.random.u32() < from.lossThreshold) return true;
+    return to.lossThreshold > 0 && to.random.u32() < to.lossThreshold;
+  }
+}

@@ -1,0 +1,90 @@
+/** Packets in flight: rows of typed arrays with a free list, and a slab of payload bytes. */
+
+// Kinds of packets. Acknowledgements are events, not packets: they carry no data.
+export const PKT_SEND = 0;
+export const PKT_WRITE = 1;
+export const PKT_READ = 2;
+export const PKT_COMPARE_SWAP = 3;
+export const PKT_FETCH_ADD = 4;
+/** One packet of a READ's data, or the old value that an atomic found. */
+export const PKT_RESPONSE = 5;
+
+// Flags of packets.
+export const FIRST = 1;
+export const LAST = 2;
+export const HAS_IMM = 4;
+export const SOLICITED = 8;
+export const ACK_REQUEST = 16;
+
+/** Payload room of one packet: the largest MTU of verbs. */
+const SLAB_BYTES = 4096;
+
+export class PacketPool {
+  kind = new Uint8Array(0);
+  flags = new Uint8Array(0);
+  source = new Int32Array(0);
+  /** Incarnation of the source's connection: packets of one that was reset vanish. */
+  epoch = new Int32Array(0);
+  dest = new Int32Array(0);
+  psn = new Int32Array(0);
+  /** Bytes of payload. */
+  length = new Int32Array(0);
+  imm = new Int32Array(0);
+  rkey = new Int32Array(0);
+  /** Remote address of this packet's first byte. */
+  addr = new Float64Array(0);
+  /** Bytes of the message from this packet's first byte on. */
+  rest = new Float64Array(0);
+  bytes = new Uint8Array(0);
+  words = new Uint32Array(0);
+  /** Packets in use. */
+  live = 0;
+  private capacity = 0;
+  private free = new Int32Array(0);
+
+  constructor() {
+    this.grow(64);
+  }
+
+  take(): number {
+    if (this.live === this.capacity) this.grow(this.capacity * 2);
+    const p = this.free[this.live];
+    this.live = (this.live + 1) | 0;
+    return p;
+  }
+
+  /** The one released last is taken first: its slab is still in the cache. */
+  release(p: number): void {
+    this.live = (this.live - 1) | 0;
+    this.free[this.live] = p;
+  }
+
+  /** Index of the first payload byte of a packet in `bytes`. */
+  slab(p: number): number {
+    return p * SLAB_BYTES;
+  }
+
+  private grow(capacity: number): void {
+    const old = this.capacity;
+    const keep = <T extends Uint8Array | Int32Array | Float64Array>(to: T, from: T): T => {
+      to.set(from);
+      return to;
+    };
+    this.kind = keep(new Uint8Array(capacity), this.kind);
+    this.flags = keep(new Uint8Array(capacity), this.flags);
+    this.source = keep(new Int32Array(capacity), this.source);
+    this.epoch = keep(new Int32Array(capacity), this.epoch);
+    this.dest = keep(new Int32Array(capacity), this.dest);
+    this.psn = keep(new Int32Array(capacity), this.psn);
+    this.length = keep(new Int32Array(capacity), this.length);
+    this.imm = keep(new Int32Array(capacity), this.imm);
+    this.rkey = keep(new Int32Array(capacity), this.rkey);
+    this.addr = keep(new Float64Array(capacity), this.addr);
+    this.rest = keep(new Float64Array(capacity), this.rest);
+    this.bytes = keep(new Uint8Array(capacity * SLAB_BYTES), this.bytes);
+    this.words = new Uint32Array(this.bytes.buffer);
+    this.free = keep(new Int32Array(capacity), this.free);
+    for (let i = old; i < capacity; i++) this.free[i] = i;
+    this.capacity = capacity;
+  }
+}

@@ -1,0 +1,245 @@
+/** Posting: checks work requests in a ring and copies them into a queue. */
+import * as C from '../verbs/constants.ts';
+import * as L from '../verbs/layout.ts';
+import { failQp } from './failure.ts';
+import { EV_DOORBELL, EV_FLUSH } from './kinds.ts';
+import type { Network } from './network.ts';
+import type { Qp, WorkQueue } from './qp.ts';
+
+/** Largest message, as on mlx5. */
+export const MAX_MESSAGE_BYTES = 1 << 30;
+const KNOWN_FLAGS =
+  C.IBV_SEND_FENCE | C.IBV_SEND_SIGNALED | C.IBV_SEND_SOLICITED | C.IBV_SEND_INLINE | C.ISO_SEND_INTERNAL;
+
+/** Work-request memory: what createWrRing gives out. */
+export class WrRing {
+  readonly capacity: number;
+  readonly extBytes: number;
+  readonly words: Uint32Array;
+  readonly bytes: Uint8Array;
+
+  constructor(memory: ArrayBuffer, capacity: number, extBytes: number) {
+    this.capacity = capacity;
+    this.extBytes = extBytes;
+    this.words = new Uint32Array(memory);
+    this.bytes = new Uint8Array(memory);
+  }
+
+  /** Index of the first word of the extension of slot `index`. */
+  extAt(index: number): number {
+    return L.extAt(index, this.capacity, this.extBytes);
+  }
+}
+
+/** What is wrong with a request: a REASON_* number. */
+type Reason = number;
+
+const ERRNO_OF: readonly number[] = [
+  0,
+  C.EINVAL,
+  C.ENOMEM,
+  C.EINVAL,
+  C.EINVAL,
+  C.EINVAL,
+  C.EINVAL,
+  C.EINVAL,
+  C.EINVAL,
+  C.EINVAL,
+  C.EIO,
+  C.EINVAL,
+  C.EINVAL,
+  C.ENOMEM,
+];
+
+export function errnoOf(reason: Reason, opcode: number): number {
+  // A device without WAIT says that it has no such operation.
+  if (reason === L.REASON_OPCODE && opcode >= C.ISO_WR_WAIT) return C.EOPNOTSUPP;
+  return ERRNO_OF[reason];
+}
+
+function sendStateReason(qp: Qp): Reason {
+  return qp.state >= C.IBV_QPS_RTS ? L.REASON_NONE : L.REASON_STATE;
+}
+
+/** Sum of the SGE lengths of a slot; -1 when one names detached memory. */
+function sgeBytes(net: Network, ring: WrRing, index: number, count: number): number {
+  const w = ring.words;
+  const at = L.slotAt(index) + L.WR_SGE0;
+  const ext = ring.extAt(index);
+  let total = 0;
+  for (let i = 0; i < count; i++) {
+    const e = i < 2 ? at + i * L.SGE_WORDS : ext + (i - 2) * L.SGE_WORDS;
+    total += w[e + L.SGE_LENGTH];
+    if (net.regions.isDetached(w[e + L.SGE_LKEY])) return -1;
+  }
+  return total;
+}
+
+/** Bytes of the message that the last call of sendReason looked at. */
+const message = new Float64Array(1);
+
+/** Why this send request may not be posted, the room in the queue aside. */
+function sendReason(net: Network, qp: Qp, ring: WrRing, index: number, waits: boolean): Reason {
+  const w = ring.words;
+  const at = L.slotAt(index);
+  const op = w[at + L.WR_OP];
+  const opcode = op & 0xff;
+  const flags = (op >>> 8) & 0xff;
+  const count = op >>> 16;
+  message[0] = 0;
+  if ((flags & ~KNOWN_FLAGS) !== 0) return L.REASON_FLAGS;
+  if (opcode > C.IBV_WR_ATOMIC_FETCH_AND_ADD) {
+    if (!waits || (opcode !== C.ISO_WR_WAIT && opcode !== C.ISO_WR_ENABLE)) return L.REASON_OPCODE;
+    return targetReason(net, qp, ring, at, opcode);
+  }
+  if ((flags & C.IBV_SEND_INLINE) !== 0) {
+    const bytes = w[at + L.WR_INLINE_LENGTH];
+    if (opcode >= C.IBV_WR_RDMA_READ || bytes > qp.cap.maxInlineData || bytes > ring.extBytes)
+      return L.REASON_INLINE;
+    if (count !== 0) return L.REASON_SGE_COUNT;
+    message[0] = bytes;
+    return L.REASON_NONE;
+  }
+  if (count > qp.cap.maxSendSge || (count > 2 && (count - 2) * 16 > ring.extBytes)) return L.REASON_SGE_COUNT;
+  if (opcode >= C.IBV_WR_ATOMIC_CMP_AND_SWP) {
+    const aligned = (w[at + L.WR_REMOTE_LO] & 7) === 0;
+    if (count !== 1 || w[at + L.WR_SGE0 + L.SGE_LENGTH] !== 8 || !aligned) return L.REASON_ATOMIC;
+  }
+  const bytes = sgeBytes(net, ring, index, count);
+  if (bytes < 0) return L.REASON_DETACHED;
+  if (bytes > MAX_MESSAGE_BYTES) return L.REASON_LENGTH;
+  message[0] = bytes;
+  return L.REASON_NONE;
+}
+
+function targetReason(net: Network, qp: Qp, ring: WrRing, at: number, opcode: number): Reason {
+  const handle = ring.words[at + L.WR_TARGET];
+  if (opcode === C.ISO_WR_WAIT) {
+    const cq = net.hooks.cqOf(handle);
+    return cq !== undefined && cq.host === qp.host ? L.REASON_NONE : L.REASON_TARGET;
+  }
+  const managed = net.hooks.qpOf(handle);
+  if (managed === undefined || !managed.managed || managed.host !== qp.host) return L.REASON_TARGET;
+  const count = ring.words[at + L.WR_COUNT];
+  // More than is posted can not be enabled.
+  if (count > ((managed.sq.posted - managed.enableIndex) | 0)) return L.REASON_TARGET;
+  return L.REASON_NONE;
+}
+
+/** The errno that postSend would give for one slot if the queue had room. */
+export function validateSend(net: Network, qp: Qp, ring: WrRing, index: number, waits: boolean): number {
+  if (index >>> 0 >= ring.capacity) return C.EINVAL;
+  const reason = sendStateReason(qp) || sendReason(net, qp, ring, index, waits);
+  return errnoOf(reason, ring.words[L.slotAt(index) + L.WR_OP] & 0xff);
+}
+
+/** Copies a slot, and what it uses of its extension, into the queue. */
+function copySlot(queue: WorkQueue, ring: WrRing, index: number, extBytes: number): number {
+  const from = L.slotAt(index);
+  const to = queue.at(queue.posted);
+  const w = ring.words;
+  const q = queue.words;
+  for (let i = 0; i < L.SLOT_WORDS; i++) q[to + i] = w[from + i];
+  if (extBytes > 0) {
+    const ext = ring.extAt(index);
+    const toExt = queue.extAt(queue.posted);
+    const words = (extBytes + 3) >> 2;
+    for (let i = 0; i < words; i++) queue.ext[toExt + i] = w[ext + i];
+  }
+  queue.length[queue.posted & queue.mask] = message[0];
+  return to;
+}
+
+/** What a WAIT or ENABLE aims at is fixed when it is posted. */
+function fixTarget(net: Network, qp: Qp, at: number, opcode: number): void {
+  const w = qp.sq.words;
+  const slot = qp.sq.posted & qp.sq.mask;
+  const count = w[at + L.WR_COUNT];
+  if (opcode === C.ISO_WR_WAIT) {
+    const cq = net.hooks.cqOf(w[at + L.WR_TARGET])!;
+    if (count > 0) cq.waitIndex = (cq.waitIndex + count) | 0;
+    qp.sqTarget[slot] = cq.id;
+    qp.sqPsn[slot] = cq.waitIndex;
+    return;
+  }
+  const managed = net.hooks.qpOf(w[at + L.WR_TARGET])!;
+  managed.enableIndex = count === 0 ? managed.sq.posted : (managed.enableIndex + count) | 0;
+  qp.sqTarget[slot] = managed.qpn;
+  qp.sqPsn[slot] = managed.enableIndex;
+}
+
+/** Posts slots of a ring; returns how many were taken. The ring's header says why not all. */
+export function postSend(
+  net: Network,
+  qp: Qp,
+  ring: WrRing,
+  start: number,
+  count: number,
+  waits: boolean,
+): number {
+  const { sq } = qp;
+  const w = ring.words;
+  let reason: Reason = sendStateReason(qp);
+  let n = 0;
+  if (reason === L.REASON_NONE) {
+    for (; n < count; n++) {
+      const index = start + n;
+      if (sq.full) reason = L.REASON_QUEUE_FULL;
+      else reason = sendReason(net, qp, ring, index, waits);
+      if (reason !== L.REASON_NONE) break;
+      const op = w[L.slotAt(index) + L.WR_OP];
+      const sges = op >>> 16;
+      const inline = ((op >>> 8) & C.IBV_SEND_INLINE) !== 0;
+      const at = copySlot(sq, ring, index, inline ? message[0] : sges > 2 ? (sges - 2) * 16 : 0);
+      if ((op & 0xff) >= C.ISO_WR_WAIT) fixTarget(net, qp, at, op & 0xff);
+      sq.posted = (sq.posted + 1) | 0;
+    }
+    qp.posted += n;
+  }
+  w[L.HDR_ERRNO] = reason === 0 ? 0 : errnoOf(reason, w[L.slotAt(start + n) + L.WR_OP] & 0xff);
+  w[L.HDR_REASON] = reason;
+  if (n > 0) ringDoorbell(net, qp);
+  // Memory that moved away under a queue pair: nothing that it would still do can be trusted.
+  if (reason === L.REASON_DETACHED) failQp(net, qp);
+  return n;
+}
+
+function ringDoorbell(net: Network, qp: Qp): void {
+  if (qp.state === C.IBV_QPS_ERR) {
+    net.events.push(net.clock[0], EV_FLUSH, qp.qpn, 0, qp.epoch);
+  } else if (!qp.managed) {
+    net.events.push(net.clock[0] + net.params.doorbellFetchNs, EV_DOORBELL, qp.qpn, qp.sq.posted, qp.epoch);
+  }
+}
+
+/** Posts receives in the same way. */
+export function postRecv(net: Network, qp: Qp, ring: WrRing, start: number, count: number): number {
+  const { rq } = qp;
+  const w = ring.words;
+  let reason: Reason = qp.state >= C.IBV_QPS_INIT ? L.REASON_NONE : L.REASON_STATE;
+  let n = 0;
+  for (; reason === L.REASON_NONE && n < count; n++) {
+    const index = start + n;
+    const sges = w[L.slotAt(index) + L.WR_OP] >>> 16;
+    reason = recvReason(net, qp, ring, index, sges);
+    if (reason !== L.REASON_NONE) break;
+    copySlot(rq, ring, index, sges > 2 ? (sges - 2) * 16 : 0);
+    rq.posted = (rq.posted + 1) | 0;
+  }
+  qp.posted += n;
+  w[L.HDR_ERRNO] = ERRNO_OF[reason];
+  w[L.HDR_REASON] = reason;
+  if (n > 0 && qp.state === C.IBV_QPS_ERR) net.events.push(net.clock[0], EV_FLUSH, qp.qpn, 0, qp.epoch);
+  if (reason === L.REASON_DETACHED) failQp(net, qp);
+  return n;
+}
+
+function recvReason(net: Network, qp: Qp, ring: WrRing, index: number, sges: number): Reason {
+  if (qp.rq.full) return L.REASON_QUEUE_FULL;
+  if (sges > qp.cap.maxRecvSge || (sges > 2 && (sges - 2) * 16 > ring.extBytes)) return L.REASON_SGE_COUNT;
+  const bytes = sgeBytes(net, ring, index, sges);
+  if (bytes < 0) return L.REASON_DETACHED;
+  if (bytes > MAX_MESSAGE_BYTES) return L.REASON_LENGTH;
+  message[0] = bytes;
+  return L.REASON_NONE;
+}

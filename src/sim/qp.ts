@@ -1,0 +1,287 @@
+/** A reliable-connection queue pair: its rings, and the state of its requester and responder. */
+import * as C from '../verbs/constants.ts';
+import * as L from '../verbs/layout.ts';
+import type { QpAttr, QpCap } from '../verbs/provider.ts';
+import type { Cq } from './cq.ts';
+
+// What the requester is doing (phase).
+/** Nothing, or stalled by a fence, a READ limit, the window, RNR or SQD: tryStart looks again. */
+export const IDLE = 0;
+/** In the processing unit. */
+export const STEP = 1;
+/** Its packets wait for the egress FIFO. */
+export const SENDING = 2;
+/** At a WAIT that is not satisfied. */
+export const PARKED = 3;
+
+export const ROLE_REQUEST = 0;
+export const ROLE_RESPONSE = 1;
+
+// Indexes of Qp.times.
+/** When the retry timer fires; Infinity when it is off. */
+export const DEADLINE = 0;
+/** When the last READ response has left. */
+export const RESPONSE_END = 1;
+export const TIMEOUT = 2;
+
+/** One of the two things of a queue pair that take turns at an egress port. */
+export class Sender {
+  readonly qp: Qp;
+  readonly role: number;
+  next: Sender | null = null;
+  queued = false;
+
+  constructor(qp: Qp, role: number) {
+    this.qp = qp;
+    this.role = role;
+  }
+}
+
+function powerOfTwo(atLeast: number): number {
+  let n = 1;
+  while (n < atLeast) n *= 2;
+  return n;
+}
+
+/** Work requests in a queue: copies of the posted slots with their extensions. */
+export class WorkQueue {
+  readonly size: number;
+  readonly mask: number;
+  readonly words: Uint32Array;
+  readonly ext: Uint32Array;
+  readonly extBytes: Uint8Array;
+  readonly extWords: number;
+  /** Bytes of the message. */
+  readonly length: Float64Array;
+  /** Numbers of the requests, mod 2^32: posted so far, and freed by a polled completion. */
+  posted = 0;
+  freed = 0;
+
+  constructor(size: number, sges: number, inlineBytes: number) {
+    this.size = size;
+    const slots = powerOfTwo(size);
+    this.mask = slots - 1;
+    this.words = new Uint32Array(slots * L.SLOT_WORDS);
+    this.extWords = L.extBytesFor(sges, inlineBytes) >> 2;
+    this.ext = new Uint32Array(slots * this.extWords);
+    this.extBytes = new Uint8Array(this.ext.buffer);
+    this.length = new Float64Array(slots);
+  }
+
+  get full(): boolean {
+    return ((this.posted - this.freed) | 0) >= this.size;
+  }
+
+  /** First word of the slot of request `seq`. */
+  at(seq: number): number {
+    return (seq & this.mask) * L.SLOT_WORDS;
+  }
+
+  /** First word, in `ext`, of the extension of request `seq`. */
+  extAt(seq: number): number {
+    return (seq & this.mask) * this.extWords;
+  }
+}
+
+/** READs and atomics that a responder has accepted, and the results of atomics for retransmissions. */
+export class ResponseQueue {
+  readonly size: number;
+  readonly kind: Uint8Array;
+  readonly psn: Int32Array;
+  readonly packets: Int32Array;
+  readonly rkey: Int32Array;
+  readonly addr: Float64Array;
+  readonly length: Float64Array;
+  /** Old values of atomics, two words each. */
+  readonly value: Uint32Array;
+  head = 0;
+  count = 0;
+  readonly donePsn: Int32Array;
+  readonly doneValue: Uint32Array;
+  done = 0;
+
+  constructor(size: number) {
+    this.size = size;
+    this.kind = new Uint8Array(size);
+    this.psn = new Int32Array(size);
+    this.packets = new Int32Array(size);
+    this.rkey = new Int32Array(size);
+    this.addr = new Float64Array(size);
+    this.length = new Float64Array(size);
+    this.value = new Uint32Array(size * 2);
+    this.donePsn = new Int32Array(size).fill(-1);
+    this.doneValue = new Uint32Array(size * 2);
+  }
+}
+
+const NO_RESPONSES = new ResponseQueue(0);
+
+export interface QpOptions {
+  qpn: number;
+  host: number;
+  pd: number;
+  cap: QpCap;
+  sendCq: Cq;
+  recvCq: Cq;
+  sqSigAll: boolean;
+  managed: boolean;
+}
+
+export class Qp {
+  readonly qpn: number;
+  readonly host: number;
+  readonly pd: number;
+  readonly cap: QpCap;
+  readonly sendCq: Cq;
+  readonly recvCq: Cq;
+  readonly sqSigAll: boolean;
+  readonly managed: boolean;
+  /** The provider's name for it. */
+  handle = 0;
+  state = C.IBV_QPS_RESET;
+  /** As set by modifyQp. */
+  attr: QpAttr = {};
+  /** Connection: host of the peer (-1: none such), its number, bytes per packet, whether it is this host. */
+  peerHost = -1;
+  peer = 0;
+  mtu = 4096;
+  /** Incarnation: grows with each RESET, so that what was in flight before it is ignored. */
+  epoch = 0;
+
+  readonly sq: WorkQueue;
+  readonly rq: WorkQueue;
+  /** By send slot: first PSN (WAIT, ENABLE: the target index), PSNs used, WAIT or ENABLE executed, status to fail with. */
+  readonly sqPsn: Int32Array;
+  readonly sqPackets: Int32Array;
+  readonly sqDone: Uint8Array;
+  readonly sqStatus: Uint8Array;
+  /** By send slot: the object that a WAIT or ENABLE names. */
+  readonly sqTarget: Int32Array;
+
+  // Requester. All sequence numbers count requests since RESET, mod 2^32.
+  phase = IDLE;
+  /** Invalidates step and RNR events of before a rewind or an error. */
+  token = 0;
+  /** Requests that the NIC may fetch: doorbells, or ENABLE on a managed queue pair. */
+  available = 0;
+  /** Of a managed queue pair: what ENABLE requests posted so far allow. */
+  enableIndex = 0;
+  /** The oldest request that is not complete. */
+  una = 0;
+  /** The request being worked on, and its next packet. */
+  cur = 0;
+  pkt = 0;
+  /** One past the newest request that ever began. */
+  started = 0;
+  sndPsn = 0;
+  unaPsn = 0;
+  /** READs and atomics begun and not complete; response packets received for the oldest of them. */
+  rdOutstanding = 0;
+  rdGot = 0;
+  /** Gone back for a lost response: those still in flight are no news. */
+  rdLost = false;
+  rnrWait = false;
+  retriesLeft = 0;
+  rnrRetriesLeft = 0;
+  timerQueued = false;
+  /** DEADLINE, RESPONSE_END, TIMEOUT. */
+  readonly times = new Float64Array([Number.POSITIVE_INFINITY, 0, Number.POSITIVE_INFINITY]);
+
+  // Responder.
+  ePsn = 0;
+  nakSent = false;
+  /** The receive that a SEND is arriving into. */
+  rqTaken = 0;
+  rqDone = 0;
+  receiving = false;
+  readonly recvOffset = new Float64Array(1);
+  responses = NO_RESPONSES;
+  respPhase = IDLE;
+  respToken = 0;
+  respPkt = 0;
+  /** An acknowledgement that must not overtake responses: syndrome (-1 none) and PSN. */
+  ackHeld = -1;
+  ackHeldPsn = 0;
+  /** Syndrome of the fatal NAK that ends this responder once its responses are out; -1 none. */
+  doom = -1;
+  /** Status for the receive that the doom hits; 0 none. */
+  doomRecvStatus = 0;
+
+  readonly requests = new Sender(this, ROLE_REQUEST);
+  readonly replies = new Sender(this, ROLE_RESPONSE);
+
+  // Counters for the invariants: requests posted, completed and failed since creation, both queues.
+  posted = 0;
+  completed = 0;
+  errored = 0;
+  discarded = 0;
+
+  constructor(o: QpOptions) {
+    this.qpn = o.qpn;
+    this.host = o.host;
+    this.pd = o.pd;
+    this.cap = o.cap;
+    this.sendCq = o.sendCq;
+    this.recvCq = o.recvCq;
+    this.sqSigAll = o.sqSigAll;
+    this.managed = o.managed;
+    this.sq = new WorkQueue(o.cap.maxSendWr, o.cap.maxSendSge, o.cap.maxInlineData);
+    this.rq = new WorkQueue(o.cap.maxRecvWr, o.cap.maxRecvSge, 0);
+    const slots = this.sq.mask + 1;
+    this.sqPsn = new Int32Array(slots);
+    this.sqPackets = new Int32Array(slots);
+    this.sqDone = new Uint8Array(slots);
+    this.sqStatus = new Uint8Array(slots);
+    this.sqTarget = new Int32Array(slots);
+  }
+
+  /** A completion was polled: its slot, and those before it, are free again. */
+  polled(seq: number, recvSide: boolean): void {
+    const queue = recvSide ? this.rq : this.sq;
+    queue.freed = (seq + 1) | 0;
+  }
+
+  /** Everything as at creation, but for what counts incarnations. */
+  reset(): void {
+    this.discarded += ((this.sq.posted - this.una) | 0) + ((this.rq.posted - this.rqDone) | 0);
+    this.epoch = (this.epoch + 1) | 0;
+    this.attr = {};
+    this.peerHost = -1;
+    this.sq.posted = this.sq.freed = this.rq.posted = this.rq.freed = 0;
+    this.available = this.enableIndex = this.una = this.cur = this.pkt = this.started = 0;
+    this.rqTaken = this.rqDone = 0;
+    this.halt();
+  }
+
+  /** Stops requester and responder; nothing of theirs that is on its way takes effect any more. */
+  halt(): void {
+    this.phase = IDLE;
+    this.token = (this.token + 1) | 0;
+    this.rdOutstanding = 0;
+    this.rdGot = 0;
+    this.rdLost = false;
+    this.rnrWait = false;
+    this.times[DEADLINE] = Number.POSITIVE_INFINITY;
+    this.receiving = false;
+    this.nakSent = false;
+    this.responses.count = 0;
+    this.respPhase = IDLE;
+    this.respToken = (this.respToken + 1) | 0;
+    this.ackHeld = -1;
+    this.doom = -1;
+  }
+
+  /** A responder may have this many READs and atomics in hand. */
+  setResponderResources(count: number): void {
+    this.responses = new ResponseQueue(count);
+  }
+}
+
+/** a - b in the 24-bit arithmetic of packet sequence numbers. */
+export function psnDiff(a: number, b: number): number {
+  return ((a - b) << 8) >> 8;
+}
+
+export function psnAdd(psn: number, n: number): number {
+  return (psn + n) & 0xffffff;
+}

@@ -1,0 +1,456 @@
+/**
+ * The sending half of a queue pair: processing unit, packets, acknowledgements, retries, completions.
+ *
+ * A request goes IDLE -> STEP (it has the processing unit) -> SENDING (its packets take turns at the port),
+ * then the next one begins. It completes when it is the oldest and its acknowledgement or data is here.
+ */
+import * as C from '../verbs/constants.ts';
+import * as L from '../verbs/layout.ts';
+import { failQp } from './failure.ts';
+import { ACK, EV_RNR, EV_STEP, EV_TIMEOUT, NAK_RNR, NAK_SEQUENCE } from './kinds.ts';
+import { copyBytes } from './memory.ts';
+import type { Network } from './network.ts';
+import * as P from './packets.ts';
+import { DEADLINE, IDLE, psnAdd, psnDiff, type Qp, SENDING, STEP, TIMEOUT } from './qp.ts';
+import { moveSges } from './sges.ts';
+import { executeLocal } from './wait.ts';
+
+const TWO32 = 4294967296;
+/** Half the PSN space: more in flight could not be told from old packets. */
+const WINDOW_PACKETS = 1 << 23;
+
+/** min_rnr_timer codes in nanoseconds (InfiniBand 9.7.5.2.8). */
+const RNR_TIMER_US = [
+  655360, 10, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480, 640, 960, 1280, 1920, 2560, 3840, 5120, 7680,
+  10240, 15360, 20480, 30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520,
+];
+
+export function isLocalOp(opcode: number): boolean {
+  return opcode >= C.ISO_WR_WAIT;
+}
+
+/** Requests that wait for data: READ and atomics. */
+function wantsResponse(opcode: number): boolean {
+  return opcode >= C.IBV_WR_RDMA_READ && opcode <= C.IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+export function opcodeOf(qp: Qp, seq: number): number {
+  return qp.sq.words[qp.sq.at(seq) + L.WR_OP] & 0xff;
+}
+
+function flagsOf(qp: Qp, seq: number): number {
+  return (qp.sq.words[qp.sq.at(seq) + L.WR_OP] >>> 8) & 0xff;
+}
+
+/** Whether the sending half works. */
+function isLive(qp: Qp): boolean {
+  return qp.state === C.IBV_QPS_RTS || qp.state === C.IBV_QPS_SQD;
+}
+
+/** Gives the processing unit to the next request, if there is one and nothing forbids it. */
+export function tryStart(net: Network, qp: Qp): void {
+  if (qp.phase !== IDLE || qp.rnrWait) return;
+  const draining = qp.state === C.IBV_QPS_SQD;
+  if (qp.state !== C.IBV_QPS_RTS && !draining) return;
+  // SQD finishes what began and begins no more.
+  const limit = draining ? qp.started : qp.available;
+  // Going back over a WAIT or ENABLE does not execute it again.
+  while (qp.cur !== limit && qp.sqDone[qp.cur & qp.sq.mask] !== 0) qp.cur = (qp.cur + 1) | 0;
+  if (qp.cur === limit) return;
+  if (qp.cur === qp.started && mustWait(qp)) return;
+  if (qp.sqStatus[qp.cur & qp.sq.mask] !== 0) return;
+  const at = qp.sq.at(qp.cur);
+  const w = qp.sq.words;
+  let steps = 1;
+  if ((w[at + L.WR_OP] & 0xff) === C.ISO_WR_WAIT && w[at + L.WR_COUNT] === 0 && w[at + L.WR_REPEAT] > 1) {
+    steps = w[at + L.WR_REPEAT];
+  }
+  qp.phase = STEP;
+  net.events.push(net.clock[0] + steps * net.params.wqeStepNs, EV_STEP, qp.qpn, qp.token, 0);
+}
+
+/** Whether a fence, the READ limit or the PSN window keeps a new request from beginning. */
+function mustWait(qp: Qp): boolean {
+  const opcode = opcodeOf(qp, qp.cur);
+  if ((flagsOf(qp, qp.cur) & C.IBV_SEND_FENCE) !== 0 && qp.rdOutstanding > 0) return true;
+  if (isLocalOp(opcode)) return false;
+  if (wantsResponse(opcode) && qp.rdOutstanding >= (qp.attr.maxRdAtomic ?? 0) && qp.rdOutstanding > 0)
+    return true;
+  const inFlight = psnDiff(qp.sndPsn, qp.unaPsn) & 0xffffff;
+  return inFlight + packetsOf(qp, qp.cur) >= WINDOW_PACKETS;
+}
+
+function packetsOf(qp: Qp, seq: number): number {
+  const length = qp.sq.length[seq & qp.sq.mask];
+  return length <= qp.mtu ? 1 : Math.ceil(length / qp.mtu);
+}
+
+/** The processing unit is through with request `cur`. */
+export function onStep(net: Network, qp: Qp): void {
+  const seq = qp.cur;
+  const slot = seq & qp.sq.mask;
+  const opcode = opcodeOf(qp, seq);
+  qp.phase = IDLE;
+  if (seq === qp.started) {
+    qp.started = (seq + 1) | 0;
+    if (!isLocalOp(opcode)) {
+      qp.sqPsn[slot] = qp.sndPsn;
+      qp.sqPackets[slot] = packetsOf(qp, seq);
+      qp.sndPsn = psnAdd(qp.sndPsn, qp.sqPackets[slot]);
+      if (wantsResponse(opcode)) {
+        qp.rdOutstanding++;
+        // A queue pair connected with max_rd_atomic 0 may not issue any.
+        if ((qp.attr.maxRdAtomic ?? 0) === 0) {
+          failRequest(net, qp, seq, C.IBV_WC_LOC_QP_OP_ERR);
+          return;
+        }
+      }
+    }
+  }
+  if (isLocalOp(opcode)) {
+    if (executeLocal(net, qp, seq)) localDone(net, qp);
+    return;
+  }
+  qp.phase = SENDING;
+  net.join(qp.requests);
+}
+
+/** The WAIT or ENABLE at `cur` is through. */
+export function localDone(net: Network, qp: Qp): void {
+  qp.sqDone[qp.cur & qp.sq.mask] = 1;
+  qp.phase = IDLE;
+  qp.cur = (qp.cur + 1) | 0;
+  retire(net, qp, psnAdd(qp.unaPsn, -1));
+  tryStart(net, qp);
+}
+
+/** Bytes on the wire of the next packet; -1 when there is none. */
+export function nextRequestBytes(net: Network, qp: Qp): number {
+  if (qp.phase !== SENDING) return -1;
+  const slot = qp.cur & qp.sq.mask;
+  if (wantsResponse(opcodeOf(qp, qp.cur))) return net.params.headerBytes;
+  const left = qp.sq.length[slot] - qp.pkt * qp.mtu;
+  return Math.min(left, qp.mtu) + net.params.headerBytes;
+}
+
+/** Makes the next packet, reading memory now; -1 when its memory may not be read. */
+export function nextRequest(net: Network, qp: Qp): number {
+  const seq = qp.cur;
+  const slot = seq & qp.sq.mask;
+  const pool = net.packets;
+  const opcode = opcodeOf(qp, seq);
+  const p = pool.take();
+  const w = qp.sq.words;
+  const at = qp.sq.at(seq);
+  const offset = qp.pkt * qp.mtu;
+  const rest = qp.sq.length[slot] - offset;
+  pool.source[p] = qp.qpn;
+  pool.epoch[p] = qp.epoch;
+  pool.dest[p] = qp.peer;
+  pool.psn[p] = psnAdd(qp.sqPsn[slot], qp.pkt);
+  pool.imm[p] = w[at + L.WR_IMM];
+  pool.rkey[p] = w[at + L.WR_RKEY];
+  pool.addr[p] = w[at + L.WR_REMOTE_LO] + w[at + L.WR_REMOTE_HI] * TWO32 + offset;
+  pool.rest[p] = rest;
+  const alone = wantsResponse(opcode);
+  const length = alone ? 0 : Math.min(rest, qp.mtu);
+  pool.length[p] = length;
+  const last = alone || rest <= qp.mtu;
+  pool.flags[p] = requestFlags(net, qp, seq, opcode, last);
+  if (alone) fillResponseRequest(net, qp, p, opcode, at);
+  else pool.kind[p] = opcode >= C.IBV_WR_SEND ? P.PKT_SEND : P.PKT_WRITE;
+  if (length > 0 && !fillPayload(net, qp, seq, offset, length, p)) {
+    pool.release(p);
+    failRequest(net, qp, seq, C.IBV_WC_LOC_PROT_ERR);
+    return -1;
+  }
+  if (last) {
+    qp.cur = (seq + 1) | 0;
+    qp.pkt = 0;
+    qp.phase = IDLE;
+    tryStart(net, qp);
+  } else {
+    qp.pkt = (qp.pkt + 1) | 0;
+  }
+  return p;
+}
+
+function requestFlags(net: Network, qp: Qp, seq: number, opcode: number, last: boolean): number {
+  let flags = qp.pkt === 0 ? P.FIRST : 0;
+  if (last) {
+    flags |= P.LAST | P.ACK_REQUEST;
+    if (opcode === C.IBV_WR_SEND_WITH_IMM || opcode === C.IBV_WR_RDMA_WRITE_WITH_IMM) flags |= P.HAS_IMM;
+    if ((flagsOf(qp, seq) & C.IBV_SEND_SOLICITED) !== 0) flags |= P.SOLICITED;
+  } else if ((qp.pkt + 1) % net.params.ackEveryPackets === 0) {
+    flags |= P.ACK_REQUEST;
+  }
+  return flags;
+}
+
+/** READ requests and atomics: no payload, but operands. */
+function fillResponseRequest(net: Network, qp: Qp, p: number, opcode: number, at: number): void {
+  const pool = net.packets;
+  if (opcode === C.IBV_WR_RDMA_READ) {
+    pool.kind[p] = P.PKT_READ;
+    return;
+  }
+  pool.kind[p] = opcode === C.IBV_WR_ATOMIC_CMP_AND_SWP ? P.PKT_COMPARE_SWAP : P.PKT_FETCH_ADD;
+  const slab = pool.slab(p) >> 2;
+  for (let i = 0; i < 4; i++) pool.words[slab + i] = qp.sq.words[at + L.WR_COMPARE_LO + i];
+}
+
+function fillPayload(net: Network, qp: Qp, seq: number, offset: number, length: number, p: number): boolean {
+  const slab = net.packets.slab(p);
+  if ((flagsOf(qp, seq) & C.IBV_SEND_INLINE) === 0)
+    return moveSges(net, qp, qp.sq, seq, offset, length, slab, false);
+  if (net.payload) copyBytes(net.packets.bytes, slab, qp.sq.extBytes, qp.sq.extAt(seq) * 4 + offset, length);
+  return true;
+}
+
+/** A packet is out: the retry timer runs from here if it did not run. */
+export function startTimer(net: Network, qp: Qp, sentNs: number): void {
+  if (qp.times[DEADLINE] !== Number.POSITIVE_INFINITY) return;
+  qp.times[DEADLINE] = sentNs + qp.times[TIMEOUT];
+  queueTimer(net, qp);
+}
+
+function queueTimer(net: Network, qp: Qp): void {
+  if (qp.timerQueued || qp.times[DEADLINE] === Number.POSITIVE_INFINITY) return;
+  qp.timerQueued = true;
+  net.events.push(qp.times[DEADLINE], EV_TIMEOUT, qp.qpn, 0, 0);
+}
+
+/** The event of a retry timer came up: whether the timer is due; else it is queued again if it still runs. */
+export function timerIsDue(net: Network, qp: Qp, eventNs: number): boolean {
+  if (qp.times[DEADLINE] <= eventNs) return true;
+  qp.timerQueued = false;
+  queueTimer(net, qp);
+  return false;
+}
+
+/** Nothing was heard for the whole timeout. */
+export function onTimeout(net: Network, qp: Qp): void {
+  qp.timerQueued = false;
+  qp.times[DEADLINE] = Number.POSITIVE_INFINITY;
+  if (qp.una === qp.started || net.hosts[qp.host].dead) return;
+  qp.rdLost = false;
+  retry(net, qp);
+}
+
+/** Goes back to the oldest packet that is not acknowledged, unless that was done too often. */
+function retry(net: Network, qp: Qp): void {
+  if (qp.retriesLeft === 0) {
+    failOldest(net, qp, C.IBV_WC_RETRY_EXC_ERR);
+    return;
+  }
+  qp.retriesLeft--;
+  goBack(qp, qp.unaPsn);
+  tryStart(net, qp);
+}
+
+/** Moves the cursor back to the packet with this PSN. */
+function goBack(qp: Qp, psn: number): void {
+  let seq = qp.una;
+  qp.pkt = 0;
+  for (; seq !== qp.started; seq = (seq + 1) | 0) {
+    const slot = seq & qp.sq.mask;
+    if (isLocalOp(opcodeOf(qp, seq))) {
+      if (qp.sqDone[slot] !== 0) continue;
+      break;
+    }
+    const into = psnDiff(psn, qp.sqPsn[slot]);
+    if (into < qp.sqPackets[slot]) {
+      qp.pkt = Math.max(into, 0);
+      break;
+    }
+  }
+  qp.token = (qp.token + 1) | 0;
+  qp.phase = IDLE;
+  qp.cur = seq;
+  qp.times[DEADLINE] = Number.POSITIVE_INFINITY;
+}
+
+/** An acknowledgement: everything up to its PSN arrived; a NAK says what about the one at its PSN. */
+export function onAck(net: Network, qp: Qp, psn: number, syndrome: number): void {
+  if (!isLive(qp)) return;
+  const acked = syndrome === ACK ? psn : psnAdd(psn, -1);
+  if (psnDiff(acked, qp.sndPsn) >= 0) return;
+  if (syndrome !== ACK && psnDiff(psn, qp.unaPsn) < 0) return;
+  const lostResponse = acknowledgeUpTo(net, qp, acked);
+  if (!isLive(qp)) return;
+  if (syndrome === ACK || lostResponse) {
+    tryStart(net, qp);
+    return;
+  }
+  if (syndrome === NAK_SEQUENCE) {
+    retry(net, qp);
+  } else if (syndrome >= NAK_RNR) {
+    onRnrNak(net, qp, RNR_TIMER_US[syndrome - NAK_RNR] * 1000);
+  } else {
+    const statuses = [0, 0, C.IBV_WC_REM_INV_REQ_ERR, C.IBV_WC_REM_ACCESS_ERR, C.IBV_WC_REM_OP_ERR];
+    failOldest(net, qp, statuses[syndrome]);
+  }
+}
+
+/** Completes what is finished up to this PSN. True when a READ's data was found missing on the way. */
+function acknowledgeUpTo(net: Network, qp: Qp, acked: number): boolean {
+  const before = qp.unaPsn;
+  retire(net, qp, acked);
+  if (!isLive(qp)) return false;
+  let una = psnAdd(acked, 1);
+  let lost = false;
+  const slot = qp.una & qp.sq.mask;
+  if (qp.una !== qp.started && wantsResponse(opcodeOf(qp, qp.una))) {
+    const expected = psnAdd(qp.sqPsn[slot], qp.rdGot);
+    if (psnDiff(una, expected) > 0) {
+      // Later requests are acknowledged, so this response was sent, and lost.
+      lost = true;
+      una = expected;
+    }
+  }
+  if (psnDiff(una, before) > 0) {
+    qp.unaPsn = una;
+    progress(net, qp);
+  }
+  skipAcknowledged(qp);
+  if (lost && !qp.rdLost) {
+    qp.rdLost = true;
+    goBack(qp, una);
+    tryStart(net, qp);
+  }
+  return lost;
+}
+
+/** After going back, the cursor may stand on what an earlier transmission has delivered meanwhile. */
+function skipAcknowledged(qp: Qp): void {
+  if (((qp.cur - qp.una) | 0) < 0) {
+    qp.cur = qp.una;
+    qp.pkt = 0;
+    qp.phase = IDLE;
+    qp.token = (qp.token + 1) | 0;
+  }
+  if (qp.cur !== qp.una || qp.cur === qp.started || isLocalOp(opcodeOf(qp, qp.cur))) return;
+  const into = psnDiff(qp.unaPsn, qp.sqPsn[qp.cur & qp.sq.mask]);
+  if (into > qp.pkt && into < qp.sqPackets[qp.cur & qp.sq.mask]) qp.pkt = into;
+}
+
+/** Something new was acknowledged: counters and timer begin again. */
+function progress(net: Network, qp: Qp): void {
+  qp.retriesLeft = qp.attr.retryCnt ?? 0;
+  qp.rnrRetriesLeft = qp.attr.rnrRetry ?? 0;
+  if (qp.unaPsn === qp.sndPsn) {
+    qp.times[DEADLINE] = Number.POSITIVE_INFINITY;
+  } else if (qp.times[DEADLINE] !== Number.POSITIVE_INFINITY) {
+    qp.times[DEADLINE] = net.clock[0] + qp.times[TIMEOUT];
+  }
+}
+
+/** The receiver had no receive posted: wait as long as it asks, then send again from there. */
+function onRnrNak(net: Network, qp: Qp, delayNs: number): void {
+  if (qp.rnrWait) return;
+  if (qp.rnrRetriesLeft === 0) {
+    failOldest(net, qp, C.IBV_WC_RNR_RETRY_EXC_ERR);
+    return;
+  }
+  // 7 stands for ever.
+  if (qp.attr.rnrRetry !== 7) qp.rnrRetriesLeft--;
+  goBack(qp, qp.unaPsn);
+  qp.rnrWait = true;
+  net.events.push(net.clock[0] + delayNs, EV_RNR, qp.qpn, 0, qp.epoch);
+}
+
+/** A packet of a READ's data, or an atomic's old value. */
+export function onResponse(net: Network, qp: Qp, p: number): void {
+  if (!isLive(qp)) return;
+  const pool = net.packets;
+  const psn = pool.psn[p];
+  if (psnDiff(psn, qp.unaPsn) < 0 || psnDiff(psn, qp.sndPsn) >= 0) return;
+  // It acknowledges all that came before it.
+  if (psnDiff(psn, qp.unaPsn) > 0 && acknowledgeUpTo(net, qp, psnAdd(psn, -1))) return;
+  if (!isLive(qp)) return;
+  const slot = qp.una & qp.sq.mask;
+  if (
+    qp.una === qp.started ||
+    !wantsResponse(opcodeOf(qp, qp.una)) ||
+    psn !== psnAdd(qp.sqPsn[slot], qp.rdGot)
+  )
+    return;
+  const length = pool.length[p];
+  if (!moveSges(net, qp, qp.sq, qp.una, qp.rdGot * qp.mtu, length, pool.slab(p), true)) {
+    failOldest(net, qp, C.IBV_WC_LOC_PROT_ERR);
+    return;
+  }
+  qp.rdGot = (qp.rdGot + 1) | 0;
+  qp.rdLost = false;
+  qp.unaPsn = psnAdd(psn, 1);
+  progress(net, qp);
+  retire(net, qp, psn);
+  skipAcknowledged(qp);
+  tryStart(net, qp);
+}
+
+/** Completes, in order, the requests that are finished when all up to PSN `acked` has arrived. */
+export function retire(net: Network, qp: Qp, acked: number): void {
+  while (qp.una !== qp.started) {
+    const slot = qp.una & qp.sq.mask;
+    const opcode = opcodeOf(qp, qp.una);
+    if (qp.sqStatus[slot] !== 0) {
+      failOldest(net, qp, qp.sqStatus[slot]);
+      return;
+    }
+    if (isLocalOp(opcode)) {
+      if (qp.sqDone[slot] === 0) return;
+    } else {
+      if (psnDiff(acked, psnAdd(qp.sqPsn[slot], qp.sqPackets[slot] - 1)) < 0) return;
+      if (wantsResponse(opcode)) {
+        if (qp.rdGot < qp.sqPackets[slot]) return;
+        qp.rdGot = 0;
+        qp.rdOutstanding--;
+      }
+    }
+    completeOldest(net, qp, C.IBV_WC_SUCCESS);
+  }
+}
+
+const WC_OPCODES = [
+  C.IBV_WC_RDMA_WRITE,
+  C.IBV_WC_RDMA_WRITE,
+  C.IBV_WC_SEND,
+  C.IBV_WC_SEND,
+  C.IBV_WC_RDMA_READ,
+  C.IBV_WC_COMP_SWAP,
+  C.IBV_WC_FETCH_ADD,
+];
+
+/** Takes the oldest request off the queue; writes its completion if it is signaled or failed. */
+export function completeOldest(net: Network, qp: Qp, status: number): void {
+  const seq = qp.una;
+  const at = qp.sq.at(seq);
+  const w = qp.sq.words;
+  const slot = seq & qp.sq.mask;
+  const opcode = w[at + L.WR_OP] & 0xff;
+  const flags = (w[at + L.WR_OP] >>> 8) & 0xff;
+  qp.una = (seq + 1) | 0;
+  qp.sqDone[slot] = 0;
+  qp.sqStatus[slot] = 0;
+  if (status === C.IBV_WC_SUCCESS) qp.completed++;
+  else qp.errored++;
+  const all = qp.sqSigAll && (flags & C.ISO_SEND_INTERNAL) === 0;
+  if (status === C.IBV_WC_SUCCESS && !all && (flags & C.IBV_SEND_SIGNALED) === 0) return;
+  const wc = isLocalOp(opcode) ? C.IBV_WC_DRIVER2 : WC_OPCODES[opcode];
+  const length = isLocalOp(opcode) ? 0 : qp.sq.length[slot];
+  net.complete(qp.sendCq, w[at], w[at + 1], status | (wc << 8), length, 0, qp, seq, false);
+}
+
+/** Fails a request that is not the oldest: it waits for those before it, and nothing follows it. */
+export function failRequest(net: Network, qp: Qp, seq: number, status: number): void {
+  qp.sqStatus[seq & qp.sq.mask] = status;
+  qp.phase = IDLE;
+  retire(net, qp, psnAdd(qp.unaPsn, -1));
+}
+
+/** The oldest request fails; the queue pair with it. */
+export function failOldest(net: Network, qp: Qp, status: number): void {
+  completeOldest(net, qp, status);
+  failQp(net, qp);
+}

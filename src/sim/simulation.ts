@@ -1,0 +1,305 @@
+/**
+ * The simulation as its users drive it: objects, posts, polls, time and faults. One event at a time is
+ * taken from the queue and given to the part that it belongs to; ports that got work then run their round.
+ */
+import * as C from '../verbs/constants.ts';
+import { NoResourcesError } from '../verbs/errors.ts';
+import { mtuBytes } from '../verbs/names.ts';
+import type { QpAttr, QpCap } from '../verbs/provider.ts';
+import { Cq } from './cq.ts';
+import type { EgressPort } from './egress.ts';
+import { failQp, flush } from './failure.ts';
+import * as K from './kinds.ts';
+import { Network, type NetworkHooks } from './network.ts';
+import { PKT_RESPONSE } from './packets.ts';
+import { MINIMAL_NIC, type NicParams } from './params.ts';
+import { DEADLINE, IDLE, Qp, ROLE_REQUEST, TIMEOUT } from './qp.ts';
+import {
+  nextRequest,
+  nextRequestBytes,
+  onAck,
+  onResponse,
+  onStep,
+  onTimeout,
+  startTimer,
+  timerIsDue,
+  tryStart,
+} from './requester.ts';
+import { nextResponse, nextResponseBytes, onRequest, onResponseStep, responseSent } from './responder.ts';
+import { failWaiters, wakeWaiters } from './wait.ts';
+
+export interface SimulationOptions {
+  hosts?: number;
+  params?: Readonly<NicParams>;
+  seed?: number;
+  /** Probability of loss of each packet, on every link. */
+  loss?: number;
+  /** Whether payload bytes are moved. Default true; timing is the same. */
+  payload?: boolean;
+}
+
+export interface QpRequest {
+  host: number;
+  pd: number;
+  cap: QpCap;
+  sendCq: Cq;
+  recvCq: Cq;
+  sqSigAll?: boolean;
+  managed?: boolean;
+}
+
+const NO_HOOKS: NetworkHooks = {
+  completionEvent() {},
+  call() {},
+  actor() {},
+  cqOf: () => undefined,
+  qpOf: () => undefined,
+};
+
+const LAST_QPN = 0xffffff;
+
+export class Simulation {
+  readonly net: Network;
+
+  constructor(options: SimulationOptions = {}) {
+    const { hosts = 2, params = MINIMAL_NIC, seed = 1, loss = 0, payload = true } = options;
+    this.net = new Network(params, hosts, seed, payload, NO_HOOKS);
+    for (const host of this.net.hosts) this.net.setLoss(host, loss);
+  }
+
+  get nowNs(): number {
+    return this.net.clock[0];
+  }
+
+  createCq(host: number, cqe: number): Cq {
+    const cq = new Cq(this.net.cqs.length, host, cqe);
+    this.net.cqs.push(cq);
+    return cq;
+  }
+
+  destroyCq(cq: Cq): void {
+    this.net.cqs[cq.id] = undefined;
+    failWaiters(this.net, cq);
+  }
+
+  createQp(request: QpRequest): Qp {
+    const qpn = this.net.qps.length;
+    if (qpn > LAST_QPN)
+      throw new NoResourcesError('createQp: all 2^24 queue pair numbers of this network were used');
+    const { sqSigAll = false, managed = false } = request;
+    const qp = new Qp({ ...request, qpn, sqSigAll, managed });
+    this.net.qps.push(qp);
+    qp.sendCq.qps.add(qp);
+    qp.recvCq.qps.add(qp);
+    return qp;
+  }
+
+  destroyQp(qp: Qp): void {
+    qp.reset();
+    qp.state = C.IBV_QPS_RESET;
+    this.net.qps[qp.qpn] = undefined;
+    for (const cq of [qp.sendCq, qp.recvCq]) {
+      cq.purge(qp.qpn);
+      cq.qps.delete(qp);
+    }
+  }
+
+  /** Applies a modify that was checked against the state table. `peerHost` is where attr.ah leads, -1 nowhere. */
+  modifyQp(qp: Qp, attr: QpAttr, mask: number, to: number, peerHost: number): void {
+    const from = qp.state;
+    if (to === C.IBV_QPS_RESET) {
+      qp.reset();
+      qp.sendCq.purge(qp.qpn);
+      qp.recvCq.purge(qp.qpn);
+      qp.state = to;
+      return;
+    }
+    Object.assign(qp.attr, attr);
+    if ((mask & C.IBV_QP_AV) !== 0) qp.peerHost = peerHost;
+    if ((mask & C.IBV_QP_DEST_QPN) !== 0) qp.peer = attr.destQpNum ?? 0;
+    if ((mask & C.IBV_QP_PATH_MTU) !== 0) qp.mtu = mtuBytes(attr.pathMtu ?? C.IBV_MTU_1024);
+    if ((mask & C.IBV_QP_RQ_PSN) !== 0) qp.ePsn = (attr.rqPsn ?? 0) & 0xffffff;
+    if ((mask & C.IBV_QP_SQ_PSN) !== 0) qp.sndPsn = qp.unaPsn = (attr.sqPsn ?? 0) & 0xffffff;
+    if ((mask & C.IBV_QP_MAX_DEST_RD_ATOMIC) !== 0) qp.setResponderResources(attr.maxDestRdAtomic ?? 0);
+    if ((mask & C.IBV_QP_TIMEOUT) !== 0) {
+      const timeout = attr.timeout ?? 0;
+      // 0 stands for never.
+      qp.times[TIMEOUT] = timeout === 0 ? Number.POSITIVE_INFINITY : 4096 * 2 ** timeout;
+    }
+    if ((mask & C.IBV_QP_RETRY_CNT) !== 0) qp.retriesLeft = attr.retryCnt ?? 0;
+    if ((mask & C.IBV_QP_RNR_RETRY) !== 0) qp.rnrRetriesLeft = attr.rnrRetry ?? 0;
+    if (to === C.IBV_QPS_ERR && from !== C.IBV_QPS_ERR) {
+      failQp(this.net, qp);
+      return;
+    }
+    qp.state = to;
+    if (to === C.IBV_QPS_RTS) tryStart(this.net, qp);
+    this.runKicked();
+  }
+
+  /** Whether a host's queue pair has finished what began before it was put in SQD. */
+  isDrained(qp: Qp): boolean {
+    return qp.una === qp.started && qp.phase === IDLE;
+  }
+
+  /** Time of the next event; Infinity when there is none. Stale timers are dropped on the way. */
+  nextNs(): number {
+    const { net } = this;
+    const { events } = net;
+    while (events.size > 0 && events.headKind() === K.EV_TIMEOUT) {
+      const qp = net.qps[events.headA()];
+      const at = events.headTime();
+      // A timer that is due is a real event; a stale one goes back, or away.
+      if (qp?.timerQueued && qp.times[DEADLINE] <= at) break;
+      events.pop();
+      if (qp !== undefined) timerIsDue(net, qp, at);
+    }
+    return events.headTime();
+  }
+
+  /** Runs one event; false when there was none. */
+  step(): boolean {
+    if (this.nextNs() === Number.POSITIVE_INFINITY) return false;
+    const { net } = this;
+    const { events } = net;
+    events.pop();
+    net.clock[0] = events.time;
+    this.dispatch(events.kind, events.a, events.b, events.c);
+    this.runKicked();
+    return true;
+  }
+
+  /** Runs all events up to this time, and sets the clock to it. */
+  runUntil(timeNs: number): void {
+    while (this.nextNs() <= timeNs) this.step();
+    if (timeNs > this.net.clock[0]) this.net.clock[0] = timeNs;
+  }
+
+  /** Runs until nothing is left to happen. */
+  run(): void {
+    while (this.step());
+  }
+
+  /** Calls hooks.call(token) after a delay. */
+  call(delayNs: number, token: number): void {
+    this.net.events.push(this.net.clock[0] + delayNs, K.EV_CALL, token, 0, 0);
+  }
+
+  /** Calls hooks.actor(actor, b) after a delay. */
+  wake(delayNs: number, actor: number, b: number): void {
+    this.net.events.push(this.net.clock[0] + delayNs, K.EV_ACTOR, actor, b, 0);
+  }
+
+  private dispatch(kind: number, a: number, b: number, c: number): void {
+    const { net } = this;
+    switch (kind) {
+      case K.EV_ARRIVE:
+        this.arrive(a);
+        return;
+      case K.EV_COMPLETION:
+        this.reveal(a);
+        return;
+      case K.EV_ROOM:
+        net.ports[a].waiting = false;
+        this.round(net.ports[a]);
+        return;
+      case K.EV_CALL:
+        net.observable++;
+        net.hooks.call(a);
+        return;
+      case K.EV_ACTOR:
+        net.hooks.actor(a, b);
+        return;
+      case K.EV_CQ_OVERFLOW:
+        for (const qp of [...(net.cqs[a]?.qps ?? [])]) failQp(net, qp);
+        return;
+    }
+    const qp = net.qps[a];
+    if (qp !== undefined && !net.hosts[qp.host].dead) this.dispatchQp(kind, qp, b, c);
+  }
+
+  /** Events of one queue pair; those of an earlier incarnation or course of it are ignored. */
+  private dispatchQp(kind: number, qp: Qp, b: number, c: number): void {
+    const { net } = this;
+    switch (kind) {
+      case K.EV_STEP:
+        if (b === qp.token) onStep(net, qp);
+        return;
+      case K.EV_ACK:
+        if (c === qp.epoch) onAck(net, qp, b & 0xffffff, b >>> 24);
+        return;
+      case K.EV_DOORBELL:
+        if (c !== qp.epoch || qp.state === C.IBV_QPS_ERR) return;
+        qp.available = b;
+        tryStart(net, qp);
+        return;
+      case K.EV_RESPONSE_STEP:
+        if (b === qp.respToken) onResponseStep(net, qp);
+        return;
+      case K.EV_TIMEOUT:
+        onTimeout(net, qp);
+        return;
+      case K.EV_RNR:
+        if (c !== qp.epoch || !qp.rnrWait) return;
+        qp.rnrWait = false;
+        tryStart(net, qp);
+        return;
+      case K.EV_FLUSH:
+        if (c === qp.epoch && qp.state === C.IBV_QPS_ERR) flush(net, qp);
+    }
+  }
+
+  private arrive(p: number): void {
+    const { net } = this;
+    const pool = net.packets;
+    const qp = net.qps[pool.dest[p]];
+    const source = net.qps[pool.source[p]];
+    // Of a connection that is no more, or to a host that is no more, or led astray: it vanishes.
+    const alive = qp !== undefined && source !== undefined && source.epoch === pool.epoch[p];
+    if (alive && qp.host === source.peerHost && !net.hosts[qp.host].dead) {
+      if (pool.kind[p] === PKT_RESPONSE) onResponse(net, qp, p);
+      else onRequest(net, qp, p);
+    }
+    pool.release(p);
+  }
+
+  private reveal(id: number): void {
+    const { net } = this;
+    const cq = net.cqs[id];
+    if (cq === undefined) return;
+    const event = cq.reveal();
+    net.observable++;
+    if (cq.waiters.length > 0) wakeWaiters(net, cq);
+    if (event) net.hooks.completionEvent(cq);
+    if (cq.actor >= 0) net.hooks.actor(cq.actor, 0);
+  }
+
+  private runKicked(): void {
+    const { kicked } = this.net;
+    for (let port = kicked.pop(); port !== undefined; port = kicked.pop()) {
+      port.kicked = false;
+      if (!port.waiting) this.round(port);
+    }
+  }
+
+  /** Admits packets, one of each sender in turn, as long as the head's packet fits. */
+  private round(port: EgressPort): void {
+    const { net } = this;
+    for (let sender = port.head; sender !== null; sender = port.head) {
+      const { qp } = sender;
+      const request = sender.role === ROLE_REQUEST;
+      const bytes = request ? nextRequestBytes(net, qp) : nextResponseBytes(net, qp);
+      if (bytes >= 0 && !port.fits(bytes, net.clock[0], net.events)) return;
+      port.leave();
+      if (bytes < 0) continue;
+      const { peerHost } = qp;
+      const p = request ? nextRequest(net, qp) : nextResponse(net, qp);
+      if (p < 0) continue;
+      port.admit(bytes, net.clock[0]);
+      net.launch(port, p, peerHost);
+      if (request) startTimer(net, qp, port.busyUntil);
+      else responseSent(net, qp, port.busyUntil);
+      if ((request ? nextRequestBytes(net, qp) : nextResponseBytes(net, qp)) >= 0) port.join(sender);
+    }
+  }
+}

@@ -1,0 +1,42 @@
+/** A running hash of what happened: (time, kind, qp, psn) of every packet and completion. */
+
+export const TRACE_PACKET = 1;
+export const TRACE_LOST = 2;
+export const TRACE_ACK = 3;
+export const TRACE_COMPLETION = 4;
+
+export class Trace {
+  /** Entries so far; a double from birth. */
+  private readonly counts = new Float64Array(1);
+  private readonly time = new Float64Array(1);
+  private readonly timeWords = new Uint32Array(this.time.buffer);
+  private lo = 0x811c9dc5 | 0;
+  private hi = 0x1b873593 | 0;
+
+  get entries(): number {
+    return this.counts[0];
+  }
+
+  add(timeNs: number, kind: number, qp: number, psn: number): void {
+    this.time[0] = timeNs;
+    this.mix(this.timeWords[0]);
+    this.mix(this.timeWords[1]);
+    this.mix((kind << 24) ^ qp);
+    this.mix(psn);
+    this.counts[0]++;
+  }
+
+  /** Sixteen hexadecimal digits. */
+  hash(): string {
+    const hex = (word: number) => (word >>> 0).toString(16).padStart(8, '0');
+    return hex(this.hi) + hex(this.lo);
+  }
+
+  /** Two FNV-like lanes with different multipliers. */
+  private mix(word: number): void {
+    this.lo = Math.imul(this.lo ^ word, 0x01000193);
+    this.lo ^= this.lo >>> 15;
+    this.hi = Math.imul(this.hi ^ word, 0x5bd1e995);
+    this.hi ^= this.hi >>> 13;
+  }
+}
