@@ -1,0 +1,42 @@
+{
+  "variables": {
+    # rdma-core's headers are wanted at build time only; the libraries are opened at run time.
+    "have_verbs%": "<!(pkg-config --exists libibverbs 2>/dev/null && echo 1 || echo 0)"
+  },
+  "targets": [
+    {
+      "target_name": "isoverbs",
+      "sources": [
+        "native/addon.cc",
+        "native/args.cc",
+        "native/env.cc",
+        "native/errors.cc",
+        "native/handles.cc",
+        "native/loader.cc",
+        "native/memory.cc",
+        "native/ring.cc"
+      ],
+      "defines": ["NAPI_VERSION=8"],
+      "cflags": ["-Wall", "-Wextra", "-Werror", "-fvisibility=hidden"],
+      "cflags_cc": ["-std=c++20", "-O2"],
+      "cflags_cc!": ["-std=gnu++17", "-std=gnu++20", "-O3"],
+      "libraries": ["-ldl"],
+      "conditions": [
+        ["have_verbs==1", {
+          "defines": ["ISOVERBS_HAVE_VERBS"],
+          "cflags": ["<!@(pkg-config --cflags-only-I libibverbs)"],
+          "sources": [
+            "native/channel.cc",
+            "native/cq.cc",
+            "native/device.cc",
+            "native/lifecycle.cc",
+            "native/mr.cc",
+            "native/poll.cc",
+            "native/post.cc",
+            "native/qp.cc"
+          ]
+        }]
+      ]
+    }
+  ]
+}

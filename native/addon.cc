@@ -1,0 +1,135 @@
+// The addon's entry: one Env for each env that loads it, and the table of functions.
+#include <node_api.h>
+
+#include <cstring>
+
+#include "args.h"
+#include "env.h"
+#include "loader.h"
+#include "objects.h"
+#include "verbs.h"
+
+namespace isoverbs {
+
+namespace {
+
+/** init(makeError, allocShared): what the addon needs of TypeScript. */
+napi_value init(napi_env napi, napi_callback_info info) {
+  Args args(napi, info, "init");
+  Env& env = args.env();
+  napi_ref* const refs[] = {&env.makeError, &env.allocShared};
+  for (size_t i = 0; i < 2; i++) {
+    napi_valuetype type = napi_undefined;
+    if (napi_typeof(napi, args.value(i), &type) != napi_ok || type != napi_function) {
+      return fail(env, Err::Argument, "init", 0, "argument %zu must be a function", i + 1);
+    }
+    if (*refs[i] != nullptr) napi_delete_reference(napi, *refs[i]);
+    napi_create_reference(napi, args.value(i), 1, refs[i]);
+  }
+  return undefined(napi);
+}
+
+/** Which libraries can be opened here: null for those that can, else the reason why not. */
+napi_value status(napi_env napi, napi_callback_info info) {
+  Args args(napi, info, "status");
+  Result result(napi);
+#ifdef ISOVERBS_HAVE_VERBS
+  result.boolean("verbs", true);
+#else
+  result.boolean("verbs", false);
+#endif
+  const char* const kLibraries[][2] = {
+      {"libibverbs", verbsLibraryName()}, {"librdmacm", "librdmacm.so.1"}, {"libmlx5", "libmlx5.so.1"}};
+  for (const auto& [name, soname] : kLibraries) {
+    std::string reason = probeLibrary(soname, nullptr);
+#ifdef ISOVERBS_HAVE_VERBS
+    if (reason.empty() && std::strcmp(name, "libibverbs") == 0) reason = verbsError();
+#endif
+    if (!reason.empty()) {
+      result.string(name, reason.c_str());
+      continue;
+    }
+    napi_value null = nullptr;
+    napi_get_null(napi, &null);
+    result.value(name, null);
+  }
+  return result;
+}
+
+struct Function {
+  const char* name;
+  napi_callback callback;
+};
+
+constexpr Function kFunctions[] = {
+    {"init", init},
+    {"status", status},
+    {"createWrRing", createWrRing},
+    {"createWcRing", createWcRing},
+    {"destroyRing", destroyRing},
+#ifdef ISOVERBS_HAVE_VERBS
+    {"getDeviceList", getDeviceList},
+    {"openDevice", openDevice},
+    {"closeDevice", closeDevice},
+    {"queryDevice", queryDevice},
+    {"queryPort", queryPort},
+    {"queryGid", queryGid},
+    {"allocPd", allocPd},
+    {"deallocPd", deallocPd},
+    {"allocMr", allocMr},
+    {"regMr", regMr},
+    {"deregMr", deregMr},
+    {"createCompChannel", createCompChannel},
+    {"destroyCompChannel", destroyCompChannel},
+    {"watchCompChannel", watchCompChannel},
+    {"refCompChannel", refCompChannel},
+    {"createCq", createCq},
+    {"destroyCq", destroyCq},
+    {"reqNotifyCq", reqNotifyCq},
+    {"createQp", createQp},
+    {"modifyQp", modifyQp},
+    {"queryQp", queryQp},
+    {"destroyQp", destroyQp},
+    {"postSend", postSend},
+    {"postRecv", postRecv},
+    {"validateSend", validateSend},
+    {"pollCq", pollCq},
+#endif
+};
+
+}  // namespace
+
+#ifndef ISOVERBS_HAVE_VERBS
+
+void freeScratch(Scratch*) {}
+
+void closeAllOf(Env& env) {
+  for (const Kind kind : {Kind::WrRing, Kind::WcRing}) {
+    forEach(
+        kind,
+        [](Object* object, void* arg) {
+          Env* ending = static_cast<Env*>(arg);
+          if (object->owner == ending) closeRing(static_cast<Kind>(object->handle >> kKindShift), static_cast<Ring*>(object), ending);
+        },
+        &env);
+  }
+}
+
+#endif
+
+}  // namespace isoverbs
+
+NAPI_MODULE_INIT() {
+  using isoverbs::kFunctions;
+  isoverbs::Env* state = isoverbs::createEnv(env);
+  if (state == nullptr) return nullptr;
+  for (const auto& [name, callback] : kFunctions) {
+    napi_value function = nullptr;
+    // The state travels with each function: no look-up per call.
+    if (napi_create_function(env, name, NAPI_AUTO_LENGTH, callback, state, &function) != napi_ok ||
+        napi_set_named_property(env, exports, name, function) != napi_ok) {
+      return nullptr;
+    }
+  }
+  return exports;
+}

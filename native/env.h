@@ -1,0 +1,87 @@
+// State of one env (the main thread or a worker), and the bookkeeping of which envs are in the hot path.
+#pragma once
+
+#include <node_api.h>
+
+#include <atomic>
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "handles.h"
+
+namespace isoverbs {
+
+/** A registered ArrayBuffer of the application's, which its owner can detach under us. */
+struct ForeignBuffer {
+  napi_ref buffer = nullptr;
+  uint64_t key = 0;
+  /** Cleared, from any thread, when the region is deregistered. */
+  std::atomic<bool> live{true};
+};
+
+/** References that only this env's thread may drop; another env that closed the object leaves them here. */
+struct Dropped {
+  napi_ref ref = nullptr;
+  bool detach = false;
+  ForeignBuffer* foreign = nullptr;
+};
+
+struct Scratch;
+
+struct Env {
+  napi_env env = nullptr;
+  /** (code, message, details) -> Error; handed over by TypeScript once. */
+  napi_ref makeError = nullptr;
+  /** (bytes) -> Uint8Array over a SharedArrayBuffer, where external ArrayBuffers are not allowed. */
+  napi_ref allocShared = nullptr;
+  /** 1 while this env posts or polls. */
+  std::atomic<uint32_t> hot{0};
+  /** Work requests under construction; one post at a time per env. */
+  Scratch* scratch = nullptr;
+  /** Foreign ArrayBuffers of this env by context << 32 | lkey. */
+  std::unordered_map<uint64_t, ForeignBuffer*> foreign;
+  std::vector<Dropped> dropped;
+  std::atomic<bool> hasDropped{false};
+  bool ending = false;
+};
+
+/** False when a hot section must fence, because the kernel has no membarrier(2) for us. */
+extern bool g_membarrier;
+
+class HotSection {
+ public:
+  explicit HotSection(Env& env) : env_(env) {
+    env_.hot.store(1, std::memory_order_relaxed);
+    // The store must be visible before the look-up. Who retires a handle makes it so for all threads
+    // with one membarrier(2), which spares every post a fence.
+    if (g_membarrier) {
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+    } else {
+      std::atomic_thread_fence(std::memory_order_seq_cst);
+    }
+  }
+  ~HotSection() { env_.hot.store(0, std::memory_order_release); }
+  HotSection(const HotSection&) = delete;
+  HotSection& operator=(const HotSection&) = delete;
+
+ private:
+  Env& env_;
+};
+
+/** Spins until no env is in a hot section that began before the call; the caller is in none. */
+void waitForHotEnvs();
+
+/** The calling env's state; set up by the first call in each env. */
+Env* createEnv(napi_env env);
+
+/** Drops references that other envs left to this one. Control verbs call it. */
+void dropLeftovers(Env& env);
+
+/** Lets `env` drop a reference: now if it is the caller, else at its next control verb. */
+void dropReference(Env& owner, Env* caller, Dropped dropped);
+
+/** Closes every object that the env made, children first. Defined by the verbs part. */
+void closeAllOf(Env& env);
+
+}  // namespace isoverbs

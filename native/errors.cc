@@ -1,0 +1,122 @@
+#include "errors.h"
+
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+namespace isoverbs {
+
+namespace {
+
+const char* codeText(Err code) {
+  switch (code) {
+    case Err::NoDevice:
+      return "ISO_ERR_NO_DEVICE";
+    case Err::Handle:
+      return "ISO_ERR_HANDLE";
+    case Err::Argument:
+      return "ISO_ERR_ARGUMENT";
+    case Err::State:
+      return "ISO_ERR_STATE";
+    case Err::Busy:
+      return "ISO_ERR_BUSY";
+    case Err::NoResources:
+      return "ISO_ERR_NO_RESOURCES";
+    case Err::Unsupported:
+      return "ISO_ERR_UNSUPPORTED";
+    case Err::Memory:
+      return "ISO_ERR_MEMORY";
+    case Err::System:
+      return "ISO_ERR_SYSTEM";
+  }
+  return "ISO_ERR_SYSTEM";
+}
+
+napi_value details(napi_env env, const char* verb, int errnum) {
+  napi_value object = nullptr;
+  napi_value value = nullptr;
+  if (napi_create_object(env, &object) != napi_ok) return nullptr;
+  napi_create_string_utf8(env, verb, NAPI_AUTO_LENGTH, &value);
+  napi_set_named_property(env, object, "verb", value);
+  if (errnum != 0) {
+    napi_create_int32(env, errnum, &value);
+    napi_set_named_property(env, object, "errno", value);
+  }
+  return object;
+}
+
+}  // namespace
+
+napi_value fail(Env& env, Err code, const char* verb, int errnum, const char* format, ...) {
+  char text[512];
+  const int prefix = std::snprintf(text, sizeof text, "%s: ", verb);
+  va_list args;
+  va_start(args, format);
+  std::vsnprintf(text + prefix, sizeof text - static_cast<size_t>(prefix), format, args);
+  va_end(args);
+  napi_value make = nullptr;
+  if (env.makeError == nullptr || napi_get_reference_value(env.env, env.makeError, &make) != napi_ok ||
+      make == nullptr) {
+    napi_throw_error(env.env, codeText(code), text);
+    return nullptr;
+  }
+  napi_value self = nullptr;
+  napi_value error = nullptr;
+  napi_value argv[3] = {};
+  napi_get_undefined(env.env, &self);
+  napi_create_string_utf8(env.env, codeText(code), NAPI_AUTO_LENGTH, &argv[0]);
+  napi_create_string_utf8(env.env, text, NAPI_AUTO_LENGTH, &argv[1]);
+  argv[2] = details(env.env, verb, errnum);
+  if (napi_call_function(env.env, self, make, 3, argv, &error) == napi_ok) napi_throw(env.env, error);
+  return nullptr;
+}
+
+napi_value failErrno(Env& env, const char* verb, int errnum) {
+  const char* text = strerrordesc_np(errnum);
+  if (text == nullptr) text = "unknown error";
+  switch (errnum) {
+    case EBUSY:
+      return fail(env, Err::Busy, verb, errnum, "%s (EBUSY)", text);
+    case ENOMEM:
+    case EAGAIN:
+    case EMFILE:
+    case ENOSPC:
+      return fail(env, Err::NoResources, verb, errnum, "%s (errno %d)", text, errnum);
+    case ENOSYS:
+    case EOPNOTSUPP:
+      return fail(env, Err::Unsupported, verb, errnum, "%s (errno %d)", text, errnum);
+    case ENODEV:
+    case ENXIO:
+      return fail(env, Err::NoDevice, verb, errnum, "%s (errno %d)", text, errnum);
+    default:
+      return fail(env, Err::System, verb, errnum, "%s (errno %d)", text, errnum);
+  }
+}
+
+napi_value failHandle(Env& env, const char* verb, Kind wanted, uint32_t handle) {
+  const auto want = static_cast<uint32_t>(wanted);
+  const uint32_t kind = handle >> kKindShift;
+  if (kind == want) {
+    return fail(env, Err::Handle, verb, 0, "needs a live %s, got one that is closed or foreign", kindName(want));
+  }
+  if (kind == 0 || kind > static_cast<uint32_t>(Kind::WcRing)) {
+    return fail(env, Err::Handle, verb, 0, "needs a live %s, got %d", kindName(want), static_cast<int>(handle));
+  }
+  return fail(env, Err::Handle, verb, 0, "needs a live %s, got a %s's handle", kindName(want), kindName(kind));
+}
+
+napi_value failBusy(Env& env, const char* verb, const Object& object) {
+  std::string list;
+  if (object.children[kWatches] != 0) list = "a listener in another thread";
+  for (uint32_t kind = 1; kind < kKinds; kind++) {
+    const uint32_t n = object.children[kind];
+    if (n == 0) continue;
+    if (!list.empty()) list += ", ";
+    list += std::to_string(n) + " " + kindName(kind) + (n > 1 ? "s" : "");
+  }
+  return fail(env, Err::Busy, verb, EBUSY, "the %s still has %s", kindName(object.handle >> kKindShift), list.c_str());
+}
+
+}  // namespace isoverbs

@@ -1,0 +1,96 @@
+#include "handles.h"
+
+#include <cassert>
+#include <deque>
+
+#include "env.h"
+
+namespace isoverbs {
+
+Table g_tables[kKinds];
+
+namespace {
+
+/** How long a freed slot rests at least, so that a stale handle stays stale for long. */
+constexpr size_t kResting = 64;
+
+struct Allocator {
+  uint32_t used = 0;
+  std::deque<uint32_t> free;
+};
+
+Allocator g_allocators[kKinds];
+
+constexpr const char* kNames[] = {
+    "nothing",
+    "context",
+    "protection domain",
+    "memory region",
+    "completion queue",
+    "queue pair",
+    "completion channel",
+    "work-request ring",
+    "completion ring",
+    "shared receive queue",
+    "address handle",
+};
+
+Slot& slotAt(uint32_t kind, uint32_t index) {
+  std::atomic<Slot*>& chunk = g_tables[kind].chunks[index >> kChunkBits];
+  if (chunk.load(std::memory_order_relaxed) == nullptr) {
+    chunk.store(new Slot[kChunkSlots], std::memory_order_release);
+  }
+  return chunk.load(std::memory_order_relaxed)[index & (kChunkSlots - 1)];
+}
+
+}  // namespace
+
+std::recursive_mutex& controlMutex() {
+  // Never destroyed: workers may still be closing their handles while the process exits.
+  static auto* mutex = new std::recursive_mutex;
+  return *mutex;
+}
+
+bool publish(Kind kind, Object* object) {
+  const auto k = static_cast<uint32_t>(kind);
+  Allocator& allocator = g_allocators[k];
+  uint32_t index = allocator.used;
+  if (allocator.free.size() > kResting || (index > kIndexMask && !allocator.free.empty())) {
+    index = allocator.free.front();
+    allocator.free.pop_front();
+  } else if (index > kIndexMask) {
+    return false;
+  } else {
+    allocator.used++;
+  }
+  Slot& slot = slotAt(k, index);
+  assert(slot.handle.load() == 0);
+  object->handle = (k << kKindShift) | (slot.generation << kIndexBits) | index;
+  slot.object = object;
+  slot.handle.store(object->handle, std::memory_order_release);
+  return true;
+}
+
+void retire(Object* object) {
+  const uint32_t kind = object->handle >> kKindShift;
+  const uint32_t index = object->handle & kIndexMask;
+  Slot& slot = slotAt(kind, index);
+  assert(slot.object == object);
+  slot.handle.store(0, std::memory_order_release);
+  slot.generation = (slot.generation + 1) & kGenerationMask;
+  waitForHotEnvs();
+  slot.object = nullptr;
+  g_allocators[kind].free.push_back(index);
+}
+
+void forEach(Kind kind, void (*fn)(Object*, void*), void* arg) {
+  const auto k = static_cast<uint32_t>(kind);
+  for (uint32_t index = 0; index < g_allocators[k].used; index++) {
+    Slot& slot = slotAt(k, index);
+    if (slot.handle.load(std::memory_order_relaxed) != 0) fn(slot.object, arg);
+  }
+}
+
+const char* kindName(uint32_t kind) { return kind < sizeof kNames / sizeof *kNames ? kNames[kind] : "nothing"; }
+
+}  // namespace isoverbs

@@ -1,0 +1,99 @@
+// Handles: kind << 27 | generation << 18 | index, as in src/verbs/handles.ts. One process-wide table per
+// kind, so that a handle means the same in every worker.
+//
+// Control verbs hold controlMutex() throughout. The hot path (post, poll) takes no lock for a look-up: it
+// marks its env as busy (HotSection), and whoever retires a handle waits until no other env that might still
+// see the object is busy. So an object is never freed under a post that runs in another thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+
+namespace isoverbs {
+
+struct Env;
+
+enum class Kind : uint32_t {
+  Context = 1,
+  Pd = 2,
+  Mr = 3,
+  Cq = 4,
+  Qp = 5,
+  Channel = 6,
+  WrRing = 7,
+  WcRing = 8,
+};
+
+constexpr uint32_t kKinds = 9;
+/** Kind 0 is no kind: in Object::children it counts who listens to a completion channel. */
+constexpr uint32_t kWatches = 0;
+constexpr uint32_t kIndexBits = 18;
+constexpr uint32_t kIndexMask = (1u << kIndexBits) - 1;
+constexpr uint32_t kGenerationMask = 0x1ff;
+constexpr uint32_t kKindShift = 27;
+/** What a handle is without its kind: fits the 31 bits that a wr_id has for it. */
+constexpr uint32_t kLocalMask = (1u << kKindShift) - 1;
+
+/** What every object behind a handle has. */
+struct Object {
+  uint32_t handle = 0;
+  /** The env that made it, and whose end closes it. */
+  Env* owner = nullptr;
+  /** Live children by kind, and watches; an object with children cannot be closed. */
+  uint32_t children[kKinds] = {};
+  /** Its env has ended while children of other envs lived: the last child's end closes it. */
+  bool orphan = false;
+
+  bool childless() const {
+    for (const uint32_t n : children) {
+      if (n != 0) return false;
+    }
+    return true;
+  }
+};
+
+struct Slot {
+  std::atomic<uint32_t> handle{0};
+  Object* object = nullptr;
+  uint32_t generation = 0;
+};
+
+constexpr uint32_t kChunkBits = 10;
+constexpr uint32_t kChunkSlots = 1u << kChunkBits;
+constexpr uint32_t kChunks = 1u << (kIndexBits - kChunkBits);
+
+/** Slots are allocated in chunks that are never freed, so a reader may look at any index at any time. */
+struct Table {
+  std::atomic<Slot*> chunks[kChunks] = {};
+};
+
+extern Table g_tables[kKinds];
+
+std::recursive_mutex& controlMutex();
+
+/** The live object of a handle, or null for anything else. */
+template <class T>
+inline T* lookup(uint32_t handle) {
+  if ((handle >> kKindShift) != static_cast<uint32_t>(T::kKind)) return nullptr;
+  const uint32_t index = handle & kIndexMask;
+  Slot* chunk = g_tables[static_cast<uint32_t>(T::kKind)].chunks[index >> kChunkBits].load(std::memory_order_acquire);
+  if (chunk == nullptr) return nullptr;
+  Slot& slot = chunk[index & (kChunkSlots - 1)];
+  if (slot.handle.load(std::memory_order_acquire) != handle) return nullptr;
+  return static_cast<T*>(slot.object);
+}
+
+/** Gives the object a handle; false when all handles of its kind are in use. */
+bool publish(Kind kind, Object* object);
+
+/** Makes the handle stale and waits until no other env can still be using the object. */
+void retire(Object* object);
+
+/** Calls `fn` for each live object of a kind. The control mutex must be held; fn may retire the object. */
+void forEach(Kind kind, void (*fn)(Object*, void*), void* arg);
+
+/** 'protection domain' for Kind::Pd; for messages. */
+const char* kindName(uint32_t kind);
+
+}  // namespace isoverbs

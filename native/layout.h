@@ -1,0 +1,78 @@
+// The packed rings, as src/verbs/layout.ts describes them; a test holds the two files together.
+#pragma once
+
+#include <cstdint>
+
+namespace isoverbs::layout {
+
+constexpr uint32_t SLOT_BYTES = 64;
+constexpr uint32_t SLOT_WORDS = 16;
+constexpr uint32_t HEADER_BYTES = 64;
+constexpr uint32_t HEADER_WORDS = 16;
+
+constexpr uint32_t HDR_ERRNO = 0;
+constexpr uint32_t HDR_REASON = 1;
+
+constexpr uint32_t WR_ID_LO = 0;
+constexpr uint32_t WR_ID_HI = 1;
+constexpr uint32_t WR_OP = 2;
+constexpr uint32_t WR_IMM = 3;
+constexpr uint32_t WR_REMOTE_LO = 4;
+constexpr uint32_t WR_REMOTE_HI = 5;
+constexpr uint32_t WR_RKEY = 6;
+constexpr uint32_t WR_SGE0 = 8;
+constexpr uint32_t SGE_WORDS = 4;
+constexpr uint32_t SGE_LO = 0;
+constexpr uint32_t SGE_HI = 1;
+constexpr uint32_t SGE_LENGTH = 2;
+constexpr uint32_t SGE_LKEY = 3;
+constexpr uint32_t WR_COMPARE_LO = 12;
+constexpr uint32_t WR_COMPARE_HI = 13;
+constexpr uint32_t WR_SWAP_LO = 14;
+constexpr uint32_t WR_SWAP_HI = 15;
+constexpr uint32_t WR_INLINE_LENGTH = 10;
+
+constexpr uint32_t WC_ID_LO = 0;
+constexpr uint32_t WC_ID_HI = 1;
+constexpr uint32_t WC_OP = 2;
+constexpr uint32_t WC_BYTE_LEN = 3;
+constexpr uint32_t WC_IMM = 4;
+constexpr uint32_t WC_QP = 5;
+constexpr uint32_t WC_SEQ = 6;
+constexpr uint32_t WC_SRC_QP = 7;
+constexpr uint32_t WC_QP_NUM = 8;
+constexpr uint32_t WC_RECV_SIDE = 1 << 24;
+
+constexpr uint32_t REASON_NONE = 0;
+constexpr uint32_t REASON_STATE = 1;
+constexpr uint32_t REASON_QUEUE_FULL = 2;
+constexpr uint32_t REASON_OPCODE = 3;
+constexpr uint32_t REASON_SGE_COUNT = 4;
+constexpr uint32_t REASON_LENGTH = 5;
+constexpr uint32_t REASON_INLINE = 6;
+constexpr uint32_t REASON_ATOMIC = 7;
+constexpr uint32_t REASON_DETACHED = 8;
+constexpr uint32_t REASON_PROVIDER = 10;
+constexpr uint32_t REASON_RANGE = 11;
+constexpr uint32_t REASON_FLAGS = 12;
+
+// Opcodes and flags that libibverbs does not know (src/verbs/constants.ts).
+constexpr uint32_t ISO_WR_WAIT = 64;
+constexpr uint32_t ISO_WR_ENABLE = 65;
+constexpr uint32_t ISO_SEND_INTERNAL = 128;
+
+/** SGEs that live in the slot itself; the others are in the extension. */
+constexpr uint32_t SLOT_SGES = 2;
+
+/** Extension bytes for this many SGEs and inline bytes, a multiple of 64. */
+constexpr uint64_t extBytesFor(uint64_t sges, uint64_t inlineBytes) {
+  const uint64_t sgeBytes = sges > SLOT_SGES ? (sges - SLOT_SGES) * 16 : 0;
+  const uint64_t bytes = sgeBytes > inlineBytes ? sgeBytes : inlineBytes;
+  return (bytes + 63) & ~uint64_t{63};
+}
+
+constexpr uint64_t ringBytes(uint64_t capacity, uint64_t extBytes) {
+  return HEADER_BYTES + capacity * (SLOT_BYTES + extBytes);
+}
+
+}  // namespace isoverbs::layout

@@ -1,0 +1,64 @@
+// libibverbs, opened at run time: one build of the addon loads everywhere and can say what is missing.
+#pragma once
+
+#include <string>
+
+#ifdef ISOVERBS_HAVE_VERBS
+#include <infiniband/verbs.h>
+// These are macros over inline functions that call symbols we do not link.
+#undef ibv_query_port
+#undef ibv_reg_mr
+#endif
+
+namespace isoverbs {
+
+/**
+ * The soname of libibverbs, or what ISOVERBS_LIBIBVERBS names: another library with the same functions, say
+ * a recorder, or the null device of the benchmarks.
+ */
+const char* verbsLibraryName();
+
+/** Opens a library by its soname and closes nothing; the reason why not, or empty. */
+std::string probeLibrary(const char* soname, void** handle);
+
+#ifdef ISOVERBS_HAVE_VERBS
+
+/** The functions of libibverbs that are symbols; post, poll and notify are reached through ibv_context.ops. */
+struct Verbs {
+  decltype(&::ibv_fork_init) forkInit;
+  decltype(&::ibv_get_device_list) getDeviceList;
+  decltype(&::ibv_free_device_list) freeDeviceList;
+  decltype(&::ibv_get_device_name) getDeviceName;
+  decltype(&::ibv_get_device_guid) getDeviceGuid;
+  decltype(&::ibv_open_device) openDevice;
+  decltype(&::ibv_close_device) closeDevice;
+  decltype(&::ibv_query_device) queryDevice;
+  decltype(&::ibv_query_port) queryPort;
+  decltype(&::ibv_query_gid) queryGid;
+  decltype(&::ibv_alloc_pd) allocPd;
+  decltype(&::ibv_dealloc_pd) deallocPd;
+  decltype(&::ibv_reg_mr) regMr;
+  decltype(&::ibv_dereg_mr) deregMr;
+  decltype(&::ibv_create_comp_channel) createCompChannel;
+  decltype(&::ibv_destroy_comp_channel) destroyCompChannel;
+  decltype(&::ibv_create_cq) createCq;
+  decltype(&::ibv_destroy_cq) destroyCq;
+  decltype(&::ibv_get_cq_event) getCqEvent;
+  decltype(&::ibv_ack_cq_events) ackCqEvents;
+  decltype(&::ibv_create_qp) createQp;
+  decltype(&::ibv_modify_qp) modifyQp;
+  decltype(&::ibv_query_qp) queryQp;
+  decltype(&::ibv_destroy_qp) destroyQp;
+  /** Null before rdma-core 33. */
+  decltype(&::_ibv_query_gid_ex) queryGidEx;
+};
+
+/** The library, opened at the first call; null when it cannot be had. */
+const Verbs* verbs();
+
+/** Why verbs() is null. */
+const std::string& verbsError();
+
+#endif
+
+}  // namespace isoverbs

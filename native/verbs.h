@@ -1,0 +1,41 @@
+// The functions that JavaScript sees (src/providers/rdma-core/addon.ts types them).
+#pragma once
+
+#include <node_api.h>
+
+namespace isoverbs {
+
+napi_value createWrRing(napi_env env, napi_callback_info info);
+napi_value createWcRing(napi_env env, napi_callback_info info);
+napi_value destroyRing(napi_env env, napi_callback_info info);
+
+#ifdef ISOVERBS_HAVE_VERBS
+napi_value getDeviceList(napi_env env, napi_callback_info info);
+napi_value openDevice(napi_env env, napi_callback_info info);
+napi_value closeDevice(napi_env env, napi_callback_info info);
+napi_value queryDevice(napi_env env, napi_callback_info info);
+napi_value queryPort(napi_env env, napi_callback_info info);
+napi_value queryGid(napi_env env, napi_callback_info info);
+napi_value allocPd(napi_env env, napi_callback_info info);
+napi_value deallocPd(napi_env env, napi_callback_info info);
+napi_value allocMr(napi_env env, napi_callback_info info);
+napi_value regMr(napi_env env, napi_callback_info info);
+napi_value deregMr(napi_env env, napi_callback_info info);
+napi_value createCompChannel(napi_env env, napi_callback_info info);
+napi_value destroyCompChannel(napi_env env, napi_callback_info info);
+napi_value watchCompChannel(napi_env env, napi_callback_info info);
+napi_value refCompChannel(napi_env env, napi_callback_info info);
+napi_value createCq(napi_env env, napi_callback_info info);
+napi_value destroyCq(napi_env env, napi_callback_info info);
+napi_value reqNotifyCq(napi_env env, napi_callback_info info);
+napi_value createQp(napi_env env, napi_callback_info info);
+napi_value modifyQp(napi_env env, napi_callback_info info);
+napi_value queryQp(napi_env env, napi_callback_info info);
+napi_value destroyQp(napi_env env, napi_callback_info info);
+napi_value postSend(napi_env env, napi_callback_info info);
+napi_value postRecv(napi_env env, napi_callback_info info);
+napi_value validateSend(napi_env env, napi_callback_info info);
+napi_value pollCq(napi_env env, napi_callback_info info);
+#endif
+
+}  // namespace isoverbs

@@ -1,0 +1,206 @@
+/** The native addon: its functions as TypeScript sees them, and how it is found. */
+import { existsSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { makeError, NoDeviceError } from '../../verbs/errors.ts';
+import type {
+  CompletionListener,
+  CqInfo,
+  DeviceAttr,
+  PortAttr,
+  RingInfo,
+  Verbs,
+} from '../../verbs/provider.ts';
+
+/** What the addon answers about the libraries of this machine; null: can be opened, else why not. */
+export interface NativeStatus {
+  /** Whether rdma-core's headers were there when the addon was built. */
+  verbs: boolean;
+  libibverbs: string | null;
+  librdmacm: string | null;
+  libmlx5: string | null;
+}
+
+interface NativeMr {
+  handle: number;
+  lkey: number;
+  rkey: number;
+  addr: number;
+}
+
+interface NativeQp {
+  handle: number;
+  qpNum: number;
+  maxSendWr: number;
+  maxRecvWr: number;
+  maxSendSge: number;
+  maxRecvSge: number;
+  maxInlineData: number;
+}
+
+/** native/verbs.h. The verbs whose arguments need no shaping are the provider's own functions. */
+export interface NativeVerbs
+  extends Pick<
+    Verbs,
+    | 'closeDevice'
+    | 'allocPd'
+    | 'deallocPd'
+    | 'deregMr'
+    | 'createCompChannel'
+    | 'destroyCompChannel'
+    | 'refCompChannel'
+    | 'destroyCq'
+    | 'reqNotifyCq'
+    | 'destroyQp'
+    | 'destroyRing'
+    | 'postSend'
+    | 'postRecv'
+    | 'validateSend'
+    | 'pollCq'
+  > {
+  init(make: typeof makeError, allocShared: (bytes: number) => Uint8Array): void;
+  status(): NativeStatus;
+  getDeviceList(): { name: string; guid: string; transport: string }[];
+  openDevice(name: string): number;
+  queryDevice(context: number): DeviceAttr;
+  queryPort(context: number, portNum: number): PortAttr;
+  queryGid(context: number, portNum: number, index: number): { bytes: Uint8Array; type: string };
+  allocMr(
+    pd: number,
+    lengthBytes: number,
+    access: number,
+  ): NativeMr & { memory: ArrayBuffer; byteOffset: number };
+  regMr(pd: number, view: Uint8Array, access: number): NativeMr;
+  watchCompChannel(channel: number, listener: CompletionListener | null): void;
+  createCq(context: number, cqe: number, channel: number): CqInfo;
+  createQp(pd: number, words: Uint32Array, sendCq: number, recvCq: number, sqSigAll: boolean): NativeQp;
+  modifyQp(qp: number, words: Uint32Array, mask: number): void;
+  queryQp(qp: number, words: Uint32Array): void;
+  createWrRing(capacity: number, sges: number, inlineBytes: number): RingInfo & { byteOffset: number };
+  createWcRing(capacity: number): RingInfo & { byteOffset: number };
+}
+
+/** What `isoverbs devices` says about real devices. */
+export interface AddonStatus {
+  /** Whether real devices can be used here, if there are any. */
+  available: boolean;
+  /** Whether the addon itself could be loaded. */
+  loaded: boolean;
+  /** Whether it was built with rdma-core's headers. */
+  verbs: boolean;
+  /** Why it is not available, and what to do about it; empty if it is available. */
+  notes: string[];
+  /** null: can be opened; a text: why not; undefined: the addon could not be asked. */
+  libraries: { libibverbs?: string | null; librdmacm?: string | null; libmlx5?: string | null };
+}
+
+const INSTALL_LIBRARIES =
+  'install rdma-core: `apt install rdma-core ibverbs-providers` (Debian, Ubuntu) or `dnf install rdma-core libibverbs` (Fedora, RHEL)';
+const INSTALL_HEADERS =
+  'install its headers, then `npm rebuild isoverbs`: `apt install libibverbs-dev librdmacm-dev pkg-config` (Debian, Ubuntu) or `dnf install rdma-core-devel pkgconf` (Fedora, RHEL)';
+
+function packageRoot(): string {
+  const here = dirname(fileURLToPath(import.meta.url));
+  let folder = here;
+  while (!existsSync(join(folder, 'binding.gyp'))) {
+    const parent = dirname(folder);
+    if (parent === folder) return here;
+    folder = parent;
+  }
+  return folder;
+}
+
+/** JavaScript's own memory, for runtimes that refuse external ArrayBuffers. Nothing can detach it. */
+function allocShared(bytes: number): Uint8Array {
+  return new Uint8Array(new SharedArrayBuffer(bytes));
+}
+
+function load(): NativeVerbs {
+  const require = createRequire(import.meta.url);
+  const bindings: typeof import('bindings') = require('bindings');
+  const native: NativeVerbs = bindings({ bindings: 'isoverbs', module_root: packageRoot() });
+  native.init(makeError, allocShared);
+  return native;
+}
+
+interface Loaded {
+  native: NativeVerbs | null;
+  error: unknown;
+}
+
+let loaded: Loaded | null = null;
+
+function loadOnce(): Loaded {
+  if (process.env.ISOVERBS_NO_ADDON === '1') {
+    return { native: null, error: new Error('ISOVERBS_NO_ADDON=1 is set') };
+  }
+  if (loaded === null) {
+    try {
+      loaded = { native: load(), error: null };
+    } catch (error) {
+      loaded = { native: null, error };
+    }
+  }
+  return loaded;
+}
+
+function notLoadedAdvice(): string[] {
+  if (process.env.ISOVERBS_NO_ADDON === '1') return ['unset ISOVERBS_NO_ADDON to use real devices'];
+  if (process.platform !== 'linux') return ['real devices need Linux; the simulated device works here'];
+  return [
+    'build the addon: `npm rebuild isoverbs` (wants a C++ compiler, make and python3)',
+    'if install scripts are blocked (--ignore-scripts), run `node node_modules/isoverbs/scripts/install.mjs`',
+    `for real devices also ${INSTALL_HEADERS}`,
+    'or use the simulated device, which needs no addon',
+  ];
+}
+
+interface Diagnosis {
+  loaded: boolean;
+  verbs: boolean;
+  reason: string;
+  advice: string[];
+  libraries: AddonStatus['libraries'];
+}
+
+function diagnose(): Diagnosis {
+  const { native, error } = loadOnce();
+  if (native === null) {
+    const reason = `the addon is not loaded: ${error instanceof Error ? error.message : String(error)}`;
+    return { loaded: false, verbs: false, reason, advice: notLoadedAdvice(), libraries: {} };
+  }
+  const { verbs, ...libraries } = native.status();
+  if (!verbs) {
+    const reason = 'the addon was built without the headers of rdma-core';
+    return { loaded: true, verbs, reason, advice: [INSTALL_HEADERS], libraries };
+  }
+  if (libraries.libibverbs !== null) {
+    const reason = `libibverbs cannot be opened: ${libraries.libibverbs}`;
+    return { loaded: true, verbs, reason, advice: [INSTALL_LIBRARIES], libraries };
+  }
+  return { loaded: true, verbs, reason: '', advice: [], libraries };
+}
+
+/** What there is on this machine; never throws. */
+export function addonStatus(): AddonStatus {
+  const { loaded, verbs, reason, advice, libraries } = diagnose();
+  const notes = reason === '' ? [] : [`real devices cannot be used: ${reason}`, ...advice];
+  return { available: reason === '', loaded, verbs, notes, libraries };
+}
+
+/** Whether real devices can be used here, if there are any. */
+export function isAddonAvailable(): boolean {
+  return diagnose().reason === '';
+}
+
+/** The addon's functions. @throws NoDeviceError with the reason and what to do, when it cannot be used */
+export function requireNative(): NativeVerbs {
+  const { native, error } = loadOnce();
+  const { verbs, reason, advice } = diagnose();
+  if (native !== null && verbs) return native;
+  const list = advice.map((line) => `\n  - ${line}`).join('');
+  throw new NoDeviceError(`real RDMA devices cannot be used: ${reason}\nPossible solutions:${list}`, {
+    cause: error ?? undefined,
+  });
+}

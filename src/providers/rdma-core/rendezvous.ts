@@ -1,0 +1,164 @@
+/** How two ends find each other on real devices: TCP, with length-prefixed messages. */
+import { createServer, connect as netConnect, type Socket } from 'node:net';
+import { ConnectionError, HandshakeError, InvalidArgumentError } from '../../verbs/errors.ts';
+import type { Rendezvous, Wire, WireServer } from '../../verbs/provider.ts';
+
+/** Connection data is some hundred bytes; more is somebody who speaks another protocol. */
+export const MAX_FRAME_BYTES = 64 * 1024;
+
+const PREFIX_BYTES = 4;
+const CONNECT_TIMEOUT_MS = 10_000;
+/** A peer whose host vanished says nothing; the kernel asks after this long. */
+const KEEP_ALIVE_MS = 5_000;
+
+/** A TCP socket as a Wire: u32 length, big endian, then the message. */
+class TcpWire implements Wire {
+  readonly remoteAddress: string;
+  private readonly socket: Socket;
+  private chunks: Buffer[] = [];
+  private bufferedBytes = 0;
+  private closed = false;
+  private failure: Error | undefined;
+  private messageListener: ((message: Uint8Array) => void) | null = null;
+  private closeListener: ((error?: Error) => void) | null = null;
+  /** Messages that came before anybody listened. */
+  private waiting: Uint8Array[] = [];
+
+  constructor(socket: Socket) {
+    this.socket = socket;
+    this.remoteAddress = `${socket.remoteAddress ?? ''}:${socket.remotePort ?? 0}`;
+    socket.setNoDelay(true);
+    socket.setKeepAlive(true, KEEP_ALIVE_MS);
+    socket.on('data', (chunk) => this.receive(chunk));
+    socket.on('error', (cause) => {
+      this.failure ??= new ConnectionError(`${this.remoteAddress}: ${cause.message}`, { cause });
+    });
+    socket.on('close', () => this.finish());
+  }
+
+  get onMessage(): (message: Uint8Array) => void {
+    return this.messageListener ?? (() => {});
+  }
+
+  set onMessage(listener: (message: Uint8Array) => void) {
+    this.messageListener = listener;
+    for (const message of this.waiting.splice(0)) listener(message);
+  }
+
+  get onClose(): (error?: Error) => void {
+    return this.closeListener ?? (() => {});
+  }
+
+  set onClose(listener: (error?: Error) => void) {
+    this.closeListener = listener;
+    if (this.closed) queueMicrotask(() => listener(this.failure));
+  }
+
+  send(message: Uint8Array): void {
+    if (message.length > MAX_FRAME_BYTES) {
+      throw new InvalidArgumentError(`a message has at most ${MAX_FRAME_BYTES} bytes, got ${message.length}`);
+    }
+    if (this.closed || this.socket.writableEnded) return;
+    const frame = Buffer.allocUnsafe(PREFIX_BYTES + message.length);
+    frame.writeUInt32BE(message.length);
+    frame.set(message, PREFIX_BYTES);
+    this.socket.write(frame);
+  }
+
+  close(): void {
+    this.socket.end();
+  }
+
+  private receive(chunk: Buffer): void {
+    if (this.failure !== undefined) return;
+    this.chunks.push(chunk);
+    this.bufferedBytes += chunk.length;
+    let data = this.chunks.length === 1 ? chunk : Buffer.concat(this.chunks);
+    while (data.length >= PREFIX_BYTES) {
+      const length = data.readUInt32BE();
+      if (length > MAX_FRAME_BYTES) {
+        this.nonsense(length);
+        return;
+      }
+      if (data.length < PREFIX_BYTES + length) break;
+      // A copy: the message must not be a view into a pooled buffer that is written again.
+      this.deliver(new Uint8Array(data.subarray(PREFIX_BYTES, PREFIX_BYTES + length)));
+      data = data.subarray(PREFIX_BYTES + length);
+    }
+    this.chunks = data.length > 0 ? [data] : [];
+    this.bufferedBytes = data.length;
+  }
+
+  private deliver(message: Uint8Array): void {
+    if (this.messageListener === null) this.waiting.push(message);
+    else this.messageListener(message);
+  }
+
+  private nonsense(length: number): void {
+    this.failure = new HandshakeError(
+      `${this.remoteAddress} announced a message of ${length} bytes; at most ${MAX_FRAME_BYTES} are taken`,
+    );
+    this.chunks = [];
+    this.socket.destroy();
+  }
+
+  private finish(): void {
+    if (this.closed) return;
+    this.closed = true;
+    if (this.failure === undefined && this.bufferedBytes > 0) {
+      this.failure = new ConnectionError(`${this.remoteAddress} broke off in the middle of a message`);
+    }
+    this.closeListener?.(this.failure);
+  }
+}
+
+function checkPort(verb: string, port: unknown): void {
+  if (typeof port === 'number' && Number.isInteger(port) && port >= 0 && port <= 65535) return;
+  throw new InvalidArgumentError(`${verb}: port must be a whole number from 0 to 65535, got ${String(port)}`);
+}
+
+export const tcpRendezvous: Rendezvous = Object.freeze({
+  async listen(
+    _context: number,
+    options: { port: number; host?: string },
+    onWire: (wire: Wire) => void,
+  ): Promise<WireServer> {
+    checkPort('listen', options.port);
+    const server = createServer((socket) => onWire(new TcpWire(socket)));
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', (cause) => {
+        reject(new ConnectionError(`cannot listen on port ${options.port}: ${cause.message}`, { cause }));
+      });
+      server.listen(options.port, options.host, resolve);
+    });
+    // A failed accept (out of descriptors) must not end the process; the peer sees its connection refused.
+    server.on('error', () => {});
+    const address = server.address();
+    const port = typeof address === 'object' && address !== null ? address.port : options.port;
+    return { port, close: () => void server.close() };
+  },
+
+  async connect(
+    _context: number,
+    options: { port: number; host?: string; timeoutMs?: number },
+  ): Promise<Wire> {
+    const { port, host = 'localhost', timeoutMs = CONNECT_TIMEOUT_MS } = options;
+    checkPort('connect', port);
+    const socket = netConnect({ port, host });
+    return await new Promise<Wire>((resolve, reject) => {
+      const fail = (why: string, cause?: Error) => {
+        clearTimeout(timer);
+        socket.destroy();
+        reject(new ConnectionError(`cannot connect to ${host}:${port}: ${why}`, { cause }));
+      };
+      const timer = setTimeout(() => fail(`no answer within ${timeoutMs} ms`), timeoutMs);
+      const onError = (cause: Error) => fail(cause.message, cause);
+      socket.once('error', onError);
+      socket.once('connect', () => {
+        clearTimeout(timer);
+        socket.off('error', onError);
+        resolve(new TcpWire(socket));
+      });
+    });
+  },
+});
