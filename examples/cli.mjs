@@ -1,3 +1,4 @@
+// @ts-nocheck
 // What the example programs share: roles from the command line, and a summary of samples.
 import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';

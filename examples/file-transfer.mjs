@@ -1,3 +1,4 @@
+// @ts-nocheck
 // Bulk transfer: 1 MiB RDMA_WRITEs, several at a time, into the receiver's memory; sha256 at the end.
 //
 //   node examples/file-transfer.mjs --size 64M          both ends in this process

@@ -1,3 +1,4 @@
+// @ts-nocheck
 // A key-value store over RDMA. GET is one RDMA_READ of the server's table: the server's CPU takes no part.
 // PUT is a SEND, answered by a SEND.
 //

@@ -1,3 +1,4 @@
+// @ts-nocheck
 // A pingpong over a reliable connection that speaks the handshake of rdma-core's ibv_rc_pingpong, so that
 // either end may be the C program. Without HOST it is the server.
 //

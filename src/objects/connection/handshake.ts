@@ -1,5 +1,11 @@
 /** The handshake: caller's hello, listener's hello (it is ready to receive by then), caller's ready. */
-import { ConnectionError, HandshakeError, InvalidArgumentError, type Wire } from '../../verbs/index.ts';
+import {
+  ConnectionError,
+  HandshakeError,
+  InvalidArgumentError,
+  IsoverbsError,
+  type Wire,
+} from '../../verbs/index.ts';
 import type { Context } from '../context.ts';
 import { ProtectionDomain } from '../protection-domain.ts';
 import { QueuePair } from '../queue-pair.ts';
@@ -24,6 +30,7 @@ export async function connect(context: Context, options: ConnectOptions): Promis
   try {
     wire = await context.provider.rendezvous.connect(context.handle, { port, host, timeoutMs });
   } catch (cause) {
+    if (cause instanceof IsoverbsError) throw cause;
     const where = `${host ?? 'localhost'}:${port}`;
     throw new ConnectionError(`cannot connect to ${where}: ${(cause as Error).message}`, { cause });
   }

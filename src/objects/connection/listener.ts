@@ -1,5 +1,5 @@
 import { EventEmitter } from 'node:events';
-import { ConnectionError, type Wire, type WireServer } from '../../verbs/index.ts';
+import { ConnectionError, IsoverbsError, type Wire, type WireServer } from '../../verbs/index.ts';
 import type { Context } from '../context.ts';
 import type { Connection } from './connection.ts';
 import type { FrameChannel } from './frame-channel.ts';
@@ -59,6 +59,7 @@ export class Listener extends EventEmitter<ListenerEvents> {
         void this.take(wire);
       });
     } catch (cause) {
+      if (cause instanceof IsoverbsError) throw cause;
       const where = `${host ?? '*'}:${port}`;
       throw new ConnectionError(`cannot listen on ${where}: ${(cause as Error).message}`, { cause });
     }

@@ -1,0 +1,72 @@
+/** The `isoverbs` command. Exit codes: 0 done, 1 it failed, 2 it was called wrongly. */
+import { Command, CommanderError, InvalidArgumentError } from 'commander';
+import pino, { type Logger } from 'pino';
+import { ConfigError, IsoverbsError } from '../verbs/errors.ts';
+import { version } from '../version.ts';
+import { devices } from './devices.ts';
+import { listPolicies } from './policies.ts';
+
+export const OK = 0;
+export const FAILED = 1;
+export const USAGE = 2;
+
+const LEVELS = ['silent', 'error', 'warn', 'info', 'debug'];
+
+/** Runs the command line; resolves with the exit code. Results go to stdout, everything else to stderr. */
+export async function run(argv: readonly string[]): Promise<number> {
+  const log = pino({ name: 'isoverbs', level: levelFromEnv() }, pino.destination({ dest: 2, sync: true }));
+  try {
+    await program(log).parseAsync([...argv], { from: 'user' });
+    return OK;
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? OK : USAGE;
+    log.debug(error);
+    const code = error instanceof IsoverbsError ? ` (${error.code})` : '';
+    process.stderr.write(`isoverbs: ${error instanceof Error ? error.message : String(error)}${code}\n`);
+    return error instanceof ConfigError ? USAGE : FAILED;
+  }
+}
+
+function program(log: Logger): Command {
+  const command = new Command('isoverbs')
+    .description('RDMA verbs for Node.js, and a shim that keeps tenants of one NIC from hurting each other')
+    .version(version())
+    .option('--log <level>', `what to say on stderr: ${LEVELS.join(', ')}`, (level) => {
+      if (!LEVELS.includes(level)) throw new InvalidArgumentError(`It is one of ${LEVELS.join(', ')}.`);
+      log.level = level;
+      return level;
+    })
+    .exitOverride();
+  command
+    .command('devices')
+    .description('list the devices, and say what is missing for real ones')
+    .option('--json', 'print one JSON object: { devices, notes }')
+    .action((options: { json?: boolean }) => devices(options, log));
+  command
+    .command('policies')
+    .description('list the policies and their options')
+    .option('--json', 'print JSON')
+    .action((options: { json?: boolean }) => listPolicies(options));
+  command
+    .command('demo')
+    .description('two tenants share one simulated NIC: alone, bare, and under each policy')
+    .option('--ms <n>', 'virtual time of each run, in milliseconds', positive, 5)
+    .option('--json [file]', 'write JSON to this file; without a file, to standard output')
+    .option('--svg <file>', 'draw the picture into this file')
+    .action(async ({ ms, json, svg }: { ms: number; json?: string | true; svg?: string }) => {
+      const { runDemo } = await import('./demo.ts');
+      await runDemo({ ms, json: json === true ? '-' : json, svg });
+    });
+  return command;
+}
+
+function positive(text: string): number {
+  const value = Number(text);
+  if (!(value > 0 && Number.isFinite(value))) throw new InvalidArgumentError('It is a number above 0.');
+  return value;
+}
+
+function levelFromEnv(): string {
+  const level = process.env.ISOVERBS_LOG ?? '';
+  return LEVELS.includes(level) ? level : 'warn';
+}

@@ -1,0 +1,131 @@
+/** Which device, of which provider, under which policies. */
+import { composeOnce, interceptorSlot } from './interceptors.ts';
+import { Context } from './objects/index.ts';
+import { createPolicy } from './policies/index.ts';
+import { createRdmaCoreProvider, isAddonAvailable } from './providers/rdma-core/index.ts';
+import { defaultSimProvider } from './providers/sim/index.ts';
+import type { Interceptor } from './shim/compose.ts';
+import {
+  type DeviceInfo,
+  InvalidArgumentError,
+  NoDeviceError,
+  type Provider,
+  UnsupportedError,
+} from './verbs/index.ts';
+
+export type ProviderName = 'rdma-core' | 'sim';
+
+/** A policy: its name, its name and options, or an interceptor. */
+export type PolicyChoice = string | { name: string; options?: Record<string, unknown> } | Interceptor;
+
+export interface OpenDeviceOptions {
+  /** Who the context works for. Default: ISOVERBS_TENANT, else a tenant of its own. */
+  tenant?: string;
+  /** Default: the one that has the device. */
+  provider?: Provider | ProviderName;
+  /**
+   * Policies around this context, outermost first, instead of those that `isoverbs/register` set for the
+   * process. null or []: none.
+   */
+  policy?: PolicyChoice | readonly PolicyChoice[] | null;
+}
+
+let realProvider: Provider | null | undefined;
+
+/** The provider of real devices; null where the addon or the RDMA libraries are missing. */
+function rdmaCore(): Provider | null {
+  if (realProvider === undefined) realProvider = loadRdmaCore();
+  return realProvider;
+}
+
+function loadRdmaCore(): Provider | null {
+  try {
+    return isAddonAvailable() ? createRdmaCoreProvider() : null;
+  } catch (error) {
+    if (error instanceof NoDeviceError || error instanceof UnsupportedError) return null;
+    throw error;
+  }
+}
+
+/** The providers of this process, real devices first. */
+function providers(): Provider[] {
+  const real = rdmaCore();
+  return real === null ? [defaultSimProvider()] : [real, defaultSimProvider()];
+}
+
+/** All devices: real ones first, then sim0, sim1, ... Empty lists are no error. */
+export function getDeviceList(): DeviceInfo[] {
+  return providers().flatMap((provider) => provider.getDeviceList());
+}
+
+/**
+ * Opens a device. Without a name: ISOVERBS_DEVICE, else the first real one, else sim0.
+ * @throws NoDeviceError naming the devices there are
+ * @throws ConfigError for an unknown policy or option
+ */
+export function openDevice(name?: string, options: OpenDeviceOptions = {}): Context {
+  const slot = interceptorSlot();
+  const tenant = options.tenant ?? (process.env.ISOVERBS_TENANT || slot.tenant);
+  const chosen = chooseDevice(name ?? defaultDeviceName(), options.provider);
+  const interceptors = options.policy === undefined ? slot.interceptors : interceptorsOf(options.policy);
+  const context = new Context(composeOnce(chosen.provider, interceptors), chosen.name, { tenant });
+  slot.opened.push(chosen.name);
+  return context;
+}
+
+/** The provider that openDevice() without arguments would use, with the policies of the process. */
+export function defaultProvider(): Provider {
+  const { provider } = chooseDevice(defaultDeviceName(), undefined);
+  return composeOnce(provider, interceptorSlot().interceptors);
+}
+
+function defaultDeviceName(): string | undefined {
+  return process.env.ISOVERBS_DEVICE || interceptorSlot().device;
+}
+
+function chooseDevice(name: string | undefined, wanted: OpenDeviceOptions['provider']) {
+  const among = wanted === undefined ? providers() : [namedProvider(wanted)];
+  const seen: string[] = [];
+  for (const provider of among) {
+    for (const device of provider.getDeviceList()) {
+      if (name === undefined || device.name === name) return { provider, name: device.name };
+      seen.push(device.name);
+    }
+  }
+  const which = name === undefined ? 'no device' : `no device '${name}'`;
+  const there = seen.length === 0 ? 'there is none' : `there are: ${seen.join(', ')}`;
+  throw new NoDeviceError(`${which}; ${there}. \`isoverbs devices\` says what is missing`, {
+    verb: 'openDevice',
+  });
+}
+
+function namedProvider(wanted: Provider | ProviderName): Provider {
+  if (typeof wanted === 'object') return wanted;
+  if (wanted === 'sim') return defaultSimProvider();
+  if (wanted !== 'rdma-core') {
+    throw new InvalidArgumentError(`provider must be 'rdma-core', 'sim' or a Provider, got '${wanted}'`);
+  }
+  const real = rdmaCore();
+  if (real !== null) return real;
+  throw new NoDeviceError('there is no rdma-core provider here; `isoverbs devices` says what is missing');
+}
+
+const named = new Map<string, Interceptor>();
+
+function interceptorsOf(policy: NonNullable<OpenDeviceOptions['policy']> | null): Interceptor[] {
+  if (policy === null) return [];
+  const list = Array.isArray(policy) ? policy : [policy];
+  return list.map((choice: PolicyChoice) => {
+    if (typeof choice === 'object' && 'wrap' in choice) return choice;
+    const { name, options = {} } = typeof choice === 'string' ? { name: choice } : choice;
+    return policyOnce(name, options);
+  });
+}
+
+/** Contexts that name the same policy with the same options share it, as tenants of one device should. */
+function policyOnce(name: string, options: Record<string, unknown>): Interceptor {
+  const key = JSON.stringify([name, options]);
+  const policy = named.get(key) ?? createPolicy(name, options);
+  named.set(key, policy);
+  return policy;
+}

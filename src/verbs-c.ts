@@ -1,0 +1,115 @@
+/**
+ * `isoverbs/verbs`: the flat verbs under their C names, for people who think in man pages. Handles are
+ * integers. They are bound to one provider: that of openDevice() without arguments (ISOVERBS_DEVICE, else
+ * real devices, else the simulated ones), with the policies of the process, or the one that
+ * iso_use_provider() set.
+ *
+ * What C does by return value is done by exceptions (docs/errors.md), except in ibv_post_send,
+ * ibv_post_recv and ibv_poll_cq, which return counts. Requests and completions live in rings: make them
+ * with `new SendBatch(iso_provider(), { capacity })` and kin, and pass `batch.ring`. Names with iso_ are
+ * ours.
+ */
+import { defaultProvider } from './open.ts';
+import { type DeviceInfo, type OpenOptions, type Provider, type Verbs, wcStatusName } from './verbs/index.ts';
+
+export * from './verbs/index.ts';
+
+let bound: Provider | null = null;
+
+/** The provider behind these functions. */
+export function iso_provider(): Provider {
+  bound ??= defaultProvider();
+  return bound;
+}
+
+/** Binds these functions to a provider; null: choose again at the next call. Handles of the old one stay its own. */
+export function iso_use_provider(provider: Provider | null): void {
+  bound = provider;
+}
+
+/** A verb of whatever provider is bound when it is called. */
+function verb<K extends keyof Verbs>(name: K): Verbs[K] {
+  const call = (...args: unknown[]) => (iso_provider()[name] as (...args: unknown[]) => unknown)(...args);
+  return call as Verbs[K];
+}
+
+/** ibv_get_device_list(3). */
+export const ibv_get_device_list = verb('getDeviceList');
+
+/** ibv_open_device(3), by name or by an entry of the list. */
+export function ibv_open_device(device: string | DeviceInfo, options?: OpenOptions): number {
+  return iso_provider().openDevice(typeof device === 'string' ? device : device.name, options);
+}
+
+/** ibv_get_device_name(3). */
+export function ibv_get_device_name(device: DeviceInfo): string {
+  return device.name;
+}
+
+/** ibv_close_device(3). */
+export const ibv_close_device = verb('closeDevice');
+/** ibv_query_device(3). */
+export const ibv_query_device = verb('queryDevice');
+/** ibv_query_port(3). */
+export const ibv_query_port = verb('queryPort');
+/** ibv_query_gid(3). */
+export const ibv_query_gid = verb('queryGid');
+/** ibv_alloc_pd(3). */
+export const ibv_alloc_pd = verb('allocPd');
+/** ibv_dealloc_pd(3). */
+export const ibv_dealloc_pd = verb('deallocPd');
+/** ibv_reg_mr(3) over (memory, byteOffset, lengthBytes). */
+export const ibv_reg_mr = verb('regMr');
+/** Memory of the provider's own, registered. */
+export const iso_alloc_mr = verb('allocMr');
+/** ibv_dereg_mr(3). */
+export const ibv_dereg_mr = verb('deregMr');
+/** ibv_create_comp_channel(3). */
+export const ibv_create_comp_channel = verb('createCompChannel');
+/** ibv_destroy_comp_channel(3). */
+export const ibv_destroy_comp_channel = verb('destroyCompChannel');
+/** In place of ibv_get_cq_event(3): calls back for each event, which is acknowledged. */
+export const iso_watch_comp_channel = verb('watchCompChannel');
+/** Whether the watched channel keeps the process alive. */
+export const iso_ref_comp_channel = verb('refCompChannel');
+/** ibv_create_cq(3); channel 0 for none. */
+export const ibv_create_cq = verb('createCq');
+/** ibv_destroy_cq(3). */
+export const ibv_destroy_cq = verb('destroyCq');
+/** ibv_req_notify_cq(3). */
+export const ibv_req_notify_cq = verb('reqNotifyCq');
+/** ibv_create_qp(3). */
+export const ibv_create_qp = verb('createQp');
+/** ibv_modify_qp(3). */
+export const ibv_modify_qp = verb('modifyQp');
+/** ibv_query_qp(3), whole. */
+export const ibv_query_qp = verb('queryQp');
+/** ibv_destroy_qp(3). */
+export const ibv_destroy_qp = verb('destroyQp');
+/** Memory for work requests; SendBatch and RecvBatch do it for you. */
+export const iso_create_wr_ring = verb('createWrRing');
+/** Memory for completions; WcBatch does it for you. */
+export const iso_create_wc_ring = verb('createWcRing');
+export const iso_destroy_ring = verb('destroyRing');
+/** The errno that ibv_post_send would give for one slot, 0 for none; posts nothing. */
+export const iso_validate_send = verb('validateSend');
+
+/** ibv_post_send(3): how many of the slots were taken; the ring's header says why not the next. */
+export function ibv_post_send(qp: number, ring: number, start: number, count: number): number {
+  return iso_provider().postSend(qp, ring, start, count);
+}
+
+/** ibv_post_recv(3), in the same way. */
+export function ibv_post_recv(qp: number, ring: number, start: number, count: number): number {
+  return iso_provider().postRecv(qp, ring, start, count);
+}
+
+/** ibv_poll_cq(3) into the slots start .. start + max - 1; how many. */
+export function ibv_poll_cq(cq: number, ring: number, start: number, max: number): number {
+  return iso_provider().pollCq(cq, ring, start, max);
+}
+
+/** ibv_wc_status_str(3): 'WR_FLUSH_ERR' for IBV_WC_WR_FLUSH_ERR. */
+export function ibv_wc_status_str(status: number): string {
+  return wcStatusName(status);
+}
