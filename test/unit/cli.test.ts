@@ -1,0 +1,55 @@
+// The command: what it prints, where, and its exit codes. Needs a build.
+import { spawnSync } from 'node:child_process';
+import { resolve } from 'node:path';
+import { expect, test } from 'vitest';
+
+const MAIN = resolve(import.meta.dirname, '../../dist/cli/main.js');
+
+function isoverbs(args: string[], env: Record<string, string> = {}) {
+  const child = spawnSync(process.execPath, [MAIN, ...args], {
+    env: { ...process.env, ISOVERBS_LOG: '', ...env },
+    encoding: 'utf8',
+    timeout: 60_000,
+  });
+  return { code: child.status, out: child.stdout, err: child.stderr };
+}
+
+test('devices --json lists the simulated ones, and says what real ones want', () => {
+  const { code, out, err } = isoverbs(['devices', '--json'], { ISOVERBS_NO_ADDON: '1' });
+  expect({ code, err }).toEqual({ code: 0, err: '' });
+  const { devices, notes } = JSON.parse(out);
+  expect(devices.map((device: { name: string }) => device.name)).toEqual(['sim0', 'sim1']);
+  expect(devices[0]).toMatchObject({
+    provider: 'sim',
+    wait: 'simulated',
+    ports: [{ port: 1, state: 'ACTIVE', linkLayer: 'Ethernet', activeMtuBytes: 4096 }],
+  });
+  expect(devices[0].ports[0].gids).toContainEqual({ index: 1, gid: '::ffff:10.0.0.1', type: 'RoCE v2' });
+  expect(notes.join(' ')).toContain('ISOVERBS_NO_ADDON');
+});
+
+test('devices prints a table; without RDMA it says what to do', () => {
+  const { code, out } = isoverbs(['devices']);
+  expect(code).toBe(0);
+  expect(out).toMatch(/^device +provider +port/);
+  expect(out).toMatch(/sim0 +sim +1 +ACTIVE +4096/);
+  if (!/rdma-core/.test(out.split('note:')[0])) expect(out).toContain('note: ');
+});
+
+test('policies lists names, options and defaults', () => {
+  expect(isoverbs(['policies']).out).toMatch(/^perf {2}.*\n {4}subMsgSizeBytes=16384/m);
+  const { policies } = JSON.parse(isoverbs(['policies', '--json']).out);
+  expect(policies[0]).toMatchObject({ name: 'perf', options: { subMsgSizeBytes: { default: 16384 } } });
+});
+
+test('help and version succeed; wrong calls are 2, failures 1', () => {
+  expect(isoverbs(['--version'])).toMatchObject({ code: 0, out: expect.stringMatching(/^\d+\.\d+\.\d+\n$/) });
+  expect(isoverbs(['--help']).out).toContain('devices');
+  expect(isoverbs(['bogus'])).toMatchObject({ code: 2, out: '' });
+  expect(isoverbs(['devices', '--bogus']).code).toBe(2);
+  expect(isoverbs(['demo', '--ms', 'x']).code).toBe(2);
+  expect(isoverbs(['--log', 'loud', 'devices']).code).toBe(2);
+  const wrong = isoverbs(['devices'], { ISOVERBS_SIM_HOSTS: 'many' });
+  expect(wrong.code).toBe(2);
+  expect(wrong.err).toContain('ISO_ERR_CONFIG');
+});

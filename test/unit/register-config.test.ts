@@ -1,0 +1,96 @@
+// Where the configuration comes from, and what a wrong one is answered.
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { loadConfig, parsePolicies } from '../../src/config.ts';
+import { ConfigError } from '../../src/verbs/errors.ts';
+
+function folder(files: Record<string, string>): string {
+  const cwd = mkdtempSync(join(tmpdir(), 'isoverbs-config-'));
+  for (const [name, text] of Object.entries({ 'package.json': '{}', ...files }))
+    writeFileSync(join(cwd, name), text);
+  return cwd;
+}
+const load = (files: Record<string, string>, env: Record<string, string> = {}) =>
+  loadConfig({ cwd: folder(files), env });
+
+test('nothing configured is no policy', () => {
+  expect(load({})).toEqual({ policies: [], log: 'warn', source: 'nothing' });
+});
+
+test('a policy with parameters, on one line', () => {
+  expect(parsePolicies('perf', 'x')).toEqual([{ name: 'perf', options: {} }]);
+  expect(parsePolicies('perf:subMsgSizeBytes=16384,emulation=false,who=me', 'x')).toEqual([
+    { name: 'perf', options: { subMsgSizeBytes: 16384, emulation: false, who: 'me' } },
+  ]);
+  expect(parsePolicies('a:x=1; b', 'x').map((policy) => policy.name)).toEqual(['a', 'b']);
+  expect(parsePolicies('none', 'x')).toEqual([]);
+  for (const bad of ['', ':x=1', 'perf:x', 'perf:=1', 'a;;b', 'perf:a=1,,b=2']) {
+    expect(() => parsePolicies(bad, 'HERE')).toThrow(ConfigError);
+    expect(() => parsePolicies(bad, 'HERE')).toThrow('HERE');
+  }
+});
+
+test.each([
+  ['isoverbs.config.json', '{"policy":{"name":"perf","x":1},"device":"sim1","log":"info"}'],
+  ['isoverbs.config.yaml', 'policy:\n  name: perf\n  x: 1\ndevice: sim1\nlog: info\n'],
+  ['isoverbs.config.yml', 'policy: [perf:x=1]\ndevice: sim1\nlog: info\n'],
+  ['isoverbs.config.mjs', 'export default { policy: [{ name: "perf", x: 1 }], device: "sim1", log: "info" }'],
+  ['isoverbs.config.js', 'module.exports = { policy: "perf:x=1", device: "sim1", log: "info" }'],
+  ['package.json', '{"isoverbs":{"policy":"perf:x=1","device":"sim1","log":"info"}}'],
+])('%s', (name, text) => {
+  expect(load({ [name]: text })).toMatchObject({
+    policies: [{ name: 'perf', options: { x: 1 } }],
+    device: 'sim1',
+    log: 'info',
+    source: expect.stringContaining(name),
+  });
+});
+
+test('found upwards, to the nearest package.json', () => {
+  const cwd = folder({ 'isoverbs.config.yaml': 'policy: perf' });
+  mkdirSync(join(cwd, 'deep/er'), { recursive: true });
+  expect(loadConfig({ cwd: join(cwd, 'deep/er'), env: {} }).policies).toHaveLength(1);
+  writeFileSync(join(cwd, 'deep/package.json'), '{}');
+  expect(loadConfig({ cwd: join(cwd, 'deep/er'), env: {} }).policies).toHaveLength(0);
+});
+
+test('variables win over the file', () => {
+  const files = { 'isoverbs.config.json': '{"policy":"perf","device":"a","tenant":"t","log":"info"}' };
+  const env = { ISOVERBS_POLICY: 'none', ISOVERBS_DEVICE: 'b', ISOVERBS_TENANT: 'u', ISOVERBS_LOG: 'debug' };
+  expect(load(files, env)).toEqual({
+    policies: [],
+    device: 'b',
+    tenant: 'u',
+    log: 'debug',
+    source: 'ISOVERBS_POLICY',
+  });
+  expect(load({ 'other.yaml': 'policy: perf' }, { ISOVERBS_CONFIG: 'other.yaml' }).policies).toHaveLength(1);
+});
+
+test.each([
+  ['{"polcy":"perf"}', 'polcy: no such key; there are: policy, device, tenant, log'],
+  ['{"policy":5}', 'policy: must be a policy or a list of them'],
+  ['{"policy":{"nam":"perf"}}', 'policy: must be the name of a policy'],
+  ['{"policy":["perf",{"name":5}]}', 'policy.1: must be the name of a policy'],
+  ['{"policy":"perf:x"}', "policy: perf: 'x' should be KEY=VALUE"],
+  ['{"log":"loud"}', 'log: '],
+  ['{"device":""}', 'device: '],
+  ['{"tenant":7}', 'tenant: '],
+  ['{"device"', 'cannot be read'],
+  ['[]', 'isoverbs.config.json: '],
+])('%s is refused by the path of the key', (text, expected) => {
+  const run = () => load({ 'isoverbs.config.json': text });
+  expect(run).toThrow(ConfigError);
+  expect(run).toThrow('isoverbs.config.json');
+  expect(run).toThrow(expected);
+});
+
+test('other mistakes', () => {
+  expect(() => load({}, { ISOVERBS_CONFIG: 'absent.json' })).toThrow('absent.json');
+  expect(() => load({}, { ISOVERBS_LOG: 'loud' })).toThrow('silent, error, warn, info, debug');
+  expect(() => load({ 'isoverbs.config.yaml': 'a: [' })).toThrow('cannot be read');
+  expect(() => load({ 'isoverbs.config.mjs': 'throw new Error("oops")' })).toThrow('oops');
+  expect(load({ 'isoverbs.config.yaml': '' }).policies).toEqual([]);
+});

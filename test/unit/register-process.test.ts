@@ -1,0 +1,106 @@
+// `node --import isoverbs/register`, require('isoverbs'), and leaks, as processes see them. Needs a build.
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { expect, test } from 'vitest';
+
+const ROOT = resolve(import.meta.dirname, '../..');
+
+function node(args: string[], env: Record<string, string> = {}) {
+  const inherited = Object.fromEntries(
+    Object.entries(process.env).filter(([key]) => !key.startsWith('ISOVERBS_')),
+  );
+  const child = spawnSync(process.execPath, args, {
+    cwd: ROOT,
+    env: { ...inherited, NODE_OPTIONS: '', ...env },
+    encoding: 'utf8',
+    timeout: 30_000,
+  });
+  return { code: child.status, out: child.stdout.trim(), err: child.stderr.trim() };
+}
+
+const REGISTER = ['--import', 'isoverbs/register', '--input-type=module', '-e'];
+const OPEN = "import { openDevice } from 'isoverbs'; const c = openDevice('sim0');";
+
+test('there is a build to test', () => {
+  expect(existsSync(resolve(ROOT, 'dist/index.js')), 'run `npm run build` first').toBe(true);
+});
+
+test('require() works, without warnings', () => {
+  const script = `const i = require('isoverbs'); const v = require('isoverbs/verbs');
+    const c = i.openDevice('sim0'); c.close();
+    console.log(typeof v.ibv_post_send, v.IBV_WR_SEND, typeof require('isoverbs/sim').createFabric);`;
+  expect(node(['-e', script])).toEqual({ code: 0, out: 'function 2 function', err: '' });
+});
+
+test('a registered policy is around every context, and the program does not know', () => {
+  const { code, out, err } = node([...REGISTER, `${OPEN} console.log(c.provider.interceptors.join())`], {
+    ISOVERBS_POLICY: 'perf:subMsgSizeBytes=32768',
+  });
+  expect({ code, out, err }).toEqual({ code: 0, out: 'perf', err: '' });
+});
+
+test('contexts share one policy; a program that names its own gets that', () => {
+  const script = `${OPEN} import { getDeviceList } from 'isoverbs';
+    const d = openDevice('sim1'), bare = openDevice('sim1', { policy: null });
+    const own = [openDevice('sim0', { policy: 'perf' }), openDevice('sim1', { policy: { name: 'perf' } })];
+    console.log(c.provider === d.provider, bare.provider.interceptors.length, own[0].provider === own[1].provider);
+    console.log(own[0].provider.interceptors.join(), c.provider !== own[0].provider, getDeviceList().length >= 2);`;
+  expect(node([...REGISTER, script], { ISOVERBS_POLICY: 'perf' }).out).toBe('true 0 true\nperf true true');
+});
+
+test('worker threads inherit it', () => {
+  const script = `import { Worker } from 'node:worker_threads';
+    new Worker("import('isoverbs').then((i) => console.log(i.openDevice('sim0').provider.interceptors.join()))", { eval: true });`;
+  expect(node([...REGISTER, script], { ISOVERBS_POLICY: 'perf' })).toEqual({ code: 0, out: 'perf', err: '' });
+});
+
+test.each([
+  ['nope', "there is no policy 'nope'"],
+  ['perf:nope=1', 'perf'],
+  ['perf:subMsgSizeBytes=1', 'perf.subMsgSizeBytes'],
+])('ISOVERBS_POLICY=%s stops the process before the program', (policy, expected) => {
+  const { code, out, err } = node([...REGISTER, "console.log('ran')"], { ISOVERBS_POLICY: policy });
+  expect(code).toBe(1);
+  expect(out).toBe('');
+  expect(err).toContain('ISO_ERR_CONFIG');
+  expect(err).toContain('ISOVERBS_POLICY');
+  expect(err).toContain(expected);
+});
+
+test('ISOVERBS_LOG=info says at exit what it saw', () => {
+  const env = { ISOVERBS_POLICY: 'perf', ISOVERBS_LOG: 'info' };
+  expect(node([...REGISTER, OPEN], env).err).toBe(
+    'isoverbs: policy perf (from ISOVERBS_POLICY); attached to 1 context(s) of sim0; 0 sends and 0 receives posted, 0 completions',
+  );
+  expect(node([...REGISTER, '0'], env).err).toContain('attached to nothing: no device was opened');
+  expect(node([...REGISTER, '0'], { ISOVERBS_LOG: 'info' }).err).toContain('no policy');
+});
+
+test('loading it too late gives a warning', () => {
+  const script = `${OPEN} await import('isoverbs/register'); console.log(openDevice('sim1').provider.interceptors.join())`;
+  const { out, err } = node(['--input-type=module', '-e', script], { ISOVERBS_POLICY: 'perf' });
+  expect(err).toContain('[ISO_LATE]');
+  expect(out).toBe('perf');
+});
+
+test('ISOVERBS_DEVICE and ISOVERBS_TENANT choose; an unknown device is named with those there are', () => {
+  const script =
+    "import { openDevice } from 'isoverbs'; const c = openDevice(); console.log(c.name, c.tenant);";
+  const run = (env: Record<string, string>) => node(['--input-type=module', '-e', script], env);
+  expect(run({ ISOVERBS_DEVICE: 'sim1', ISOVERBS_TENANT: 'blue' }).out).toBe('sim1 blue');
+  const { code, err } = run({ ISOVERBS_DEVICE: 'mlx9_9' });
+  expect(code).toBe(1);
+  expect(err).toContain("no device 'mlx9_9'");
+  expect(err).toContain('sim0, sim1');
+  expect(err).toContain('ISO_ERR_NO_DEVICE');
+});
+
+test('a context that is forgotten is reported, once; one that is closed is not', () => {
+  const script = `import { openDevice } from 'isoverbs';
+    (() => { openDevice('sim0').createCq(); openDevice('sim1').allocPd(); openDevice('sim0').close(); })();
+    for (let i = 0; i < 10; i++) { globalThis.gc(); await new Promise((r) => setTimeout(r, 5)); }`;
+  const { code, err } = node(['--expose-gc', '--input-type=module', '-e', script]);
+  expect(code).toBe(0);
+  expect(err.match(/\[ISO_LEAK\]/g)).toHaveLength(1);
+});
