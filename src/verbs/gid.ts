@@ -10,7 +10,8 @@ export function gidToString(bytes: Uint8Array): string {
   const text = words.map((w) => w.toString(16)).join(':');
   const runs = text.match(/\b0(:0)+\b/g) ?? [];
   const longest = runs.reduce((best, run) => (run.length > best.length ? run : best), '');
-  return longest === '' ? text : text.replace(longest, '::').replace(/:{3,}/, '::');
+  // The boundary keeps the last 0 of a word such as fe80 out of the run.
+  return longest === '' ? text : text.replace(new RegExp(`\\b${longest}\\b`), '::').replace(/:{3,}/, '::');
 }
 
 /** The 16 bytes of a GID in IPv6 text. @throws InvalidArgumentError */
