@@ -1,0 +1,35 @@
+// What must not bring a process down: each case is a process of its own that prints exactly `pass`, writes
+// nothing to stderr, and ends with 0. They run on a simulated device, and on a real one where there is one.
+import { spawnSync } from 'node:child_process';
+import { readdirSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { expect, test } from 'vitest';
+import { getDeviceList } from '../../src/open.ts';
+
+const CASES = resolve(import.meta.dirname, 'cases');
+const real = getDeviceList().find((device) => device.provider !== 'sim');
+const devices = real === undefined ? ['sim0'] : ['sim0', real.name];
+
+function run(file: string, device: string) {
+  const inherited = Object.entries(process.env).filter(([key]) => !key.startsWith('ISOVERBS_'));
+  return spawnSync(process.execPath, ['--expose-gc', resolve(CASES, file)], {
+    env: { ...Object.fromEntries(inherited), NODE_OPTIONS: '', ISOVERBS_DEVICE: device },
+    encoding: 'utf8',
+    timeout: 60_000,
+  });
+}
+
+for (const device of devices) {
+  test.each(readdirSync(CASES).filter((name) => /^[a-z].*\.mjs$/.test(name) && name !== 'setup.mjs'))(
+    `%s on ${device}`,
+    (file) => {
+      const { status, signal, stdout, stderr } = run(file, device);
+      expect({ stdout: stdout.trim(), stderr, status, signal }).toEqual({
+        stdout: 'pass',
+        stderr: '',
+        status: 0,
+        signal: null,
+      });
+    },
+  );
+}
