@@ -130,7 +130,12 @@ function targetReason(net: Network, qp: Qp, ring: WrRing, at: number, opcode: nu
 export function validateSend(net: Network, qp: Qp, ring: WrRing, index: number, waits: boolean): number {
   if (index >>> 0 >= ring.capacity) return C.EINVAL;
   const reason = sendStateReason(qp) || sendReason(net, qp, ring, index, waits);
-  return errnoOf(reason, ring.words[L.slotAt(index) + L.WR_OP] & 0xff);
+  const errno = errnoOf(reason, ring.words[L.slotAt(index) + L.WR_OP] & 0xff);
+  if (errno !== 0) {
+    ring.words[L.HDR_ERRNO] = errno;
+    ring.words[L.HDR_REASON] = reason;
+  }
+  return errno;
 }
 
 /** Copies a slot, and what it uses of its extension, into the queue. */

@@ -69,23 +69,19 @@ export class Driver {
     this.wake();
   }
 
-  /** Runs until nothing is left to happen, giving the program its turn after all that it could see. */
-  async run(untilNs = Number.POSITIVE_INFINITY): Promise<void> {
-    for (;;) {
-      while (this.sim.nextNs() <= untilNs) {
-        this.runSome(untilNs);
-        await nextTurn();
-      }
-      // The program may have gone on meanwhile: let it settle before saying that all is quiet.
+  /** Runs until nothing is left to happen before `untilNs`, giving the program its turn after all that it could see. */
+  async run(untilNs = Number.MAX_VALUE): Promise<void> {
+    do {
+      this.runSome(untilNs);
+      // The program may go on now: let it settle before saying that all is quiet.
       await nextTurn();
-      if (this.sim.nextNs() > untilNs) break;
-    }
-    if (untilNs !== Number.POSITIVE_INFINITY) this.sim.runUntil(untilNs);
+    } while (this.sim.nextNs() <= untilNs);
+    if (untilNs !== Number.MAX_VALUE) this.sim.runUntil(untilNs);
   }
 
   private readonly turn = (): void => {
     this.pumping = false;
-    this.runSome(Number.POSITIVE_INFINITY);
+    this.runSome(Number.MAX_VALUE);
     this.wake();
   };
 
