@@ -71,8 +71,7 @@ export async function server(context, { port = 0, host, slots = 4096 } = {}) {
     clients.set(qp, client);
     qp.onClose(() => {
       clients.delete(qp);
-      client.requests.close();
-      client.replies.close();
+      for (const mr of Object.values(client)) mr.close();
     });
     for (let i = 0; i < DEPTH; i++) {
       qp.receive({ wrId: i, sgList: [{ mr: client.requests, offset: i * SLOT, length: SLOT }] });

@@ -1,0 +1,96 @@
+// Connections over real TCP: what comes from other programs, and peers that vanish.
+import { once } from 'node:events';
+import { connect as tcp } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { type Connection, Context, connect, listen } from '../../src/objects/index.ts';
+import { tcpRendezvous } from '../../src/providers/rdma-core/rendezvous.ts';
+import { ConnectionError, HandshakeError } from '../../src/verbs/index.ts';
+import { createFake } from './objects-fake.ts';
+
+function end() {
+  const fake = createFake();
+  const context = new Context({ ...fake.provider, rendezvous: tcpRendezvous }, 'fake0');
+  const pd = context.allocPd();
+  const cq = context.createCq();
+  return { context, options: { pd, sendCq: cq, host: '127.0.0.1' } };
+}
+
+async function setup(options: object = {}) {
+  const a = end();
+  const listener = await listen(a.context, { port: 0, ...a.options, ...options });
+  return { a, listener };
+}
+
+/** A caller that works, to show that the listener goes on. */
+async function expectService(port: number, a: ReturnType<typeof end>) {
+  const b = end();
+  const connection = await connect(b.context, { port, ...b.options });
+  expect(connection.qp.state).toBe('RTS');
+  b.context.close();
+  a.context.close();
+}
+
+test.each([
+  ['an HTTP request', Buffer.from('GET / HTTP/1.1\r\nHost: x\r\n\r\n'), 'announced a message of'],
+  [
+    'a frame of garbage',
+    Buffer.concat([Buffer.from([0, 0, 0, 7]), Buffer.from('garbage')]),
+    'does not speak isoverbs',
+  ],
+  ['zero bytes', Buffer.alloc(4), 'does not speak isoverbs'],
+])('%s: clientError, and the listener goes on', async (_name, bytes, expected) => {
+  const { a, listener } = await setup();
+  const failed = once(listener, 'clientError');
+  const socket = tcp(listener.port, '127.0.0.1');
+  socket.on('error', () => {});
+  socket.write(bytes);
+  const [error] = await failed;
+  expect(error).toBeInstanceOf(HandshakeError);
+  expect(error.message).toContain(expected);
+  socket.destroy();
+  await expectService(listener.port, a);
+});
+
+test('a caller that breaks off in the middle, or says nothing', async () => {
+  const { a, listener } = await setup({ timeoutMs: 50 });
+  const errors: Error[] = [];
+  listener.on('clientError', (error) => errors.push(error));
+  const half = tcp(listener.port, '127.0.0.1');
+  half.end(Buffer.from([0, 0, 1, 0, 1, 2, 3]));
+  const silent = tcp(listener.port, '127.0.0.1');
+  while (errors.length < 2) await delay(5);
+  expect(errors[0]).toBeInstanceOf(ConnectionError);
+  expect(errors[0].message).toContain('middle of a message');
+  expect(errors[1].message).toContain('within 50 ms');
+  half.destroy();
+  silent.destroy();
+  await expectService(listener.port, a);
+});
+
+test('a peer whose socket is cut off: ERR, and a ConnectionError', async () => {
+  const { a, listener } = await setup();
+  const b = end();
+  const accepted = once(listener, 'connection') as Promise<[Connection]>;
+  const connection = await connect(b.context, { port: listener.port, ...b.options });
+  const [peer] = await accepted;
+  const gone = once(peer, 'close');
+  // What the kernel does for a process that was killed: the socket ends, and nothing was said.
+  (
+    connection as unknown as { channel: { wire: { socket: { resetAndDestroy(): void } } } }
+  ).channel.wire.socket.resetAndDestroy();
+  expect((await gone)[0]).toBeInstanceOf(ConnectionError);
+  expect(peer.qp.state).toBe('ERR');
+  b.context.close();
+  a.context.close();
+});
+
+test('nobody listens, or the port is taken: ConnectionError', async () => {
+  const { a, listener } = await setup();
+  const { port } = listener;
+  await expect(listen(a.context, { port, ...a.options })).rejects.toThrow(ConnectionError);
+  listener.close();
+  await delay(5);
+  await expect(connect(a.context, { port, ...a.options })).rejects.toThrow('ECONNREFUSED');
+  a.context.close();
+});
