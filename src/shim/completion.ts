@@ -99,8 +99,9 @@ export function settleSend(qp: ShimQp, words: Uint32Array, at: number): boolean 
   qp.realFreed = (seq + 1) | 0;
   if (status !== IBV_WC_SUCCESS) qp.broken = true;
   if (((seq - qp.base) | 0) < 0) return true;
+  qp.sums[1] = qp.issuedBytes[seq & qp.realMask];
   const { mask, last } = qp;
-  while (qp.head !== qp.issued && ((last[qp.head & mask] - seq) | 0) < 0) finish(qp);
+  while (qp.head !== qp.issued && ((last[qp.head & mask] - seq) | 0) < 0) qp.head = (qp.head + 1) | 0;
   const row = qp.head & mask;
   if (qp.head === qp.issued) {
     const ofPartial = qp.partial && ((seq - qp.first[row]) | 0) >= 0;
@@ -113,18 +114,12 @@ export function settleSend(qp: ShimQp, words: Uint32Array, at: number): boolean 
   }
   words[at + L.WC_SEQ] = qp.head;
   if (qp.split[row] !== 0) words[at + L.WC_BYTE_LEN] = qp.bytes[row];
-  finish(qp);
-  return status !== IBV_WC_SUCCESS || qp.visible[row] !== 0;
-}
-
-function finish(qp: ShimQp): void {
-  qp.sums[1] += qp.bytes[qp.head & qp.mask];
   qp.head = (qp.head + 1) | 0;
+  return status !== IBV_WC_SUCCESS || qp.visible[row] !== 0;
 }
 
 /** The request at the cursor failed in an earlier piece: the rest of it is never issued. */
 function abandonPartial(qp: ShimQp): void {
-  qp.sums[0] += qp.bytes[qp.issued & qp.mask] - qp.sums[2];
   qp.sums[2] = 0;
   qp.partial = false;
   qp.issued = (qp.issued + 1) | 0;

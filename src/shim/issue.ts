@@ -70,7 +70,7 @@ export class Issuer implements Actions {
     const queue = (qp.realDepth - (qp.realPosted - qp.realFreed)) | 0;
     // A whole request uses the application's own place on the CQ; more than that is the CQ's spare room.
     const spare = Math.max(1, cq.realCqe - cq.appCqe - cq.extra - this.pending);
-    return queue < spare ? queue : spare;
+    return Math.min(queue, spare);
   }
 
   inflight(view: QpView): number {
@@ -244,7 +244,6 @@ export class Issuer implements Actions {
       this.words[to + 1] = qp.held[from + 1];
       this.words[to + L.WR_OP] = IBV_WR_SEND | FORCED;
       if (!qp.partial) qp.first[row] = qp.realPosted;
-      qp.sums[0] += qp.bytes[row] - qp.sums[2];
       this.push(qp, IBV_SEND_SIGNALED);
       this.finish(qp, row);
     }
@@ -295,6 +294,7 @@ export class Issuer implements Actions {
   private push(qp: ShimQp, flags: number): void {
     if (qp.isVisible(flags)) qp.lastSignaled = qp.realPosted;
     this.pending++;
+    qp.issuedBytes[qp.realPosted & qp.realMask] = qp.sums[0];
     qp.realPosted = (qp.realPosted + 1) | 0;
   }
 
@@ -314,7 +314,8 @@ export class Issuer implements Actions {
     if (isFirst) own |= flags & IBV_SEND_FENCE;
     if (isLast) own |= flags & IBV_SEND_SOLICITED;
     if (isLast && qp.visible[row] !== 0) own |= IBV_SEND_SIGNALED;
-    if (this.mustReport(qp)) own |= IBV_SEND_SIGNALED;
+    // Each piece but the last reports, so that the next one follows without a pause.
+    if (!isLast || this.mustReport(qp)) own |= IBV_SEND_SIGNALED;
     return own;
   }
 
@@ -347,7 +348,7 @@ export class Issuer implements Actions {
       const i = qp.sgeIndex;
       const source = from + (i < 2 ? L.WR_SGE0 + i * L.SGE_WORDS : L.SLOT_WORDS + (i - 2) * L.SGE_WORDS);
       const rest = held[source + L.SGE_LENGTH] - qp.sgeOffset;
-      const take = rest < left ? rest : left;
+      const take = Math.min(rest, left);
       if (take > 0) {
         const at = n < 2 ? to + L.WR_SGE0 + n * L.SGE_WORDS : this.ext() + (n - 2) * L.SGE_WORDS;
         const lo = held[source] + qp.sgeOffset;

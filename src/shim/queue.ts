@@ -64,6 +64,9 @@ export class ShimQp implements QpView {
   split: Uint8Array = new Uint8Array(0);
   bytes: Float64Array = new Float64Array(0);
   held: Uint32Array = new Uint32Array(0);
+  /** By real number, modulo the real depth: what sums[0] was when it was issued. */
+  issuedBytes: Float64Array = new Float64Array(0);
+  realMask = 0;
   /** [bytes issued, bytes known complete, bytes of `issued` already issued] */
   readonly sums = new Float64Array(3);
 
@@ -89,7 +92,7 @@ export class ShimQp implements QpView {
   }
 
   get backlog(): number {
-    return (this.appPosted - this.issued) | 0;
+    return this.translated ? (this.appPosted - this.issued) | 0 : 0;
   }
 
   /** From now on rows are kept. Until here both numbers are equal. */
@@ -103,6 +106,9 @@ export class ShimQp implements QpView {
     this.split = new Uint8Array(depth);
     this.bytes = new Float64Array(depth);
     this.held = new Uint32Array(depth * this.stride);
+    const real = powerOfTwo(this.realDepth);
+    this.realMask = real - 1;
+    this.issuedBytes = new Float64Array(real);
     this.translated = true;
     this.base = this.realPosted;
     this.head = this.appPosted;
@@ -139,6 +145,7 @@ export class ShimQp implements QpView {
     this.split[row] = 0;
     this.bytes[row] = this.messageBytes(words, at, ext);
     this.sums[0] += this.bytes[row];
+    this.issuedBytes[this.realPosted & this.realMask] = this.sums[0];
     if (visible) this.lastSignaled = this.realPosted;
     this.appPosted = (this.appPosted + 1) | 0;
     this.issued = this.appPosted;

@@ -48,8 +48,11 @@ class Shim {
   private readonly issuer: Issuer;
   private readonly qps: (ShimQp | undefined)[] = [];
   private readonly cqs: (ShimCq | undefined)[] = [];
-  private readonly rings: (RingInfo | undefined)[] = [];
-  private readonly ringWords: (Uint32Array | undefined)[] = [];
+  // By handle index; the two kinds of rings count their indices apart.
+  private readonly wrRings: (RingInfo | undefined)[] = [];
+  private readonly wrWords: (Uint32Array | undefined)[] = [];
+  private readonly wcRings: (RingInfo | undefined)[] = [];
+  private readonly wcWords: (Uint32Array | undefined)[] = [];
   private readonly contexts = new Map<number, ContextState>();
   private readonly pdContext = new Map<number, number>();
   private readonly listeners = new Map<number, CompletionListener | null>();
@@ -93,14 +96,17 @@ class Shim {
       destroyQp: (qp) => this.destroyQp(qp),
       createWrRing: (capacity, sges, inlineBytes) => {
         const info = this.next.createWrRing(capacity, sges, inlineBytes);
-        return this.rememberRing(info);
+        this.wrRings[handleIndex(info.handle)] = info;
+        this.wrWords[handleIndex(info.handle)] = new Uint32Array(info.memory);
+        return info;
       },
-      createWcRing: (capacity) => this.rememberRing(this.next.createWcRing(capacity)),
-      destroyRing: (ring) => {
-        this.next.destroyRing(ring);
-        this.rings[handleIndex(ring)] = undefined;
-        this.ringWords[handleIndex(ring)] = undefined;
+      createWcRing: (capacity) => {
+        const info = this.next.createWcRing(capacity);
+        this.wcRings[handleIndex(info.handle)] = info;
+        this.wcWords[handleIndex(info.handle)] = new Uint32Array(info.memory);
+        return info;
       },
+      destroyRing: (ring) => this.destroyRing(ring),
       validateSend: (qp, ring, index) => this.validateSend(qp, ring, index),
       postSend: (qp, ring, start, count) => this.postSend(qp, ring, start, count),
       pollCq: (cq, ring, start, max) => this.pollCq(cq, ring, start, max),
@@ -215,26 +221,32 @@ class Shim {
     this.qps[handleIndex(handle)] = undefined;
   }
 
-  private rememberRing(info: RingInfo): RingInfo {
-    this.rings[handleIndex(info.handle)] = info;
-    this.ringWords[handleIndex(info.handle)] = new Uint32Array(info.memory);
-    return info;
+  private destroyRing(ring: number): void {
+    this.next.destroyRing(ring);
+    const index = handleIndex(ring);
+    if (this.wrRings[index]?.handle === ring) {
+      this.wrRings[index] = undefined;
+      this.wrWords[index] = undefined;
+    } else if (this.wcRings[index]?.handle === ring) {
+      this.wcRings[index] = undefined;
+      this.wcWords[index] = undefined;
+    }
   }
 
   // ---- posting
 
   private postSend(handle: number, ring: number, start: number, count: number): number {
     const qp = this.qps[handle & 0x3ffff];
-    const words = this.ringWords[ring & 0x3ffff];
+    const words = this.wrWords[ring & 0x3ffff];
     if (qp === undefined || qp.handle !== handle || words === undefined) {
       return this.next.postSend(handle, ring, start, count);
     }
-    const info = this.rings[ring & 0x3ffff]!;
+    const info = this.wrRings[ring & 0x3ffff]!;
     if (info.handle !== ring || !(start >= 0 && count >= 0 && start + count <= info.capacity)) {
       return this.next.postSend(handle, ring, start, count);
     }
     const places = (qp.appDepth - (qp.appPosted - qp.appFreed)) | 0;
-    const most = count <= places ? count : places;
+    const most = Math.min(count, places);
     let n = 0;
     if (!qp.translated || qp.backlog === 0) {
       n = this.straight(qp, ring, words, info, start, this.policy.onload(qp, words, start, most));
@@ -271,7 +283,11 @@ class Shim {
   private holdRest(qp: ShimQp, words: Uint32Array, info: RingInfo, start: number, count: number): number {
     let n = 0;
     while (n < count) {
-      if (this.validateSend(qp.handle, info.handle, start + n) !== 0) break;
+      if (this.validateSend(qp.handle, info.handle, start + n) !== 0) {
+        // As at a post that names memory which went away: the queue pair fails.
+        if (words[L.HDR_REASON] === L.REASON_DETACHED) this.refused(qp);
+        break;
+      }
       if (!qp.translated) this.beginTranslating(qp);
       const row = qp.appPosted & qp.mask;
       qp.hold(words, start + n, info.capacity, info.extBytes);
@@ -284,7 +300,7 @@ class Shim {
 
   /** As the device would; requests that the policy executes itself never reach it. */
   private validateSend(handle: number, ring: number, index: number): number {
-    const words = this.ringWords[ring & 0x3ffff];
+    const words = this.wrWords[ring & 0x3ffff];
     const opcode = words === undefined ? 0 : words[L.slotAt(index) + L.WR_OP] & 0xff;
     if (this.policy.executes?.(opcode) === true && this.qp(handle) !== undefined) return 0;
     return this.next.validateSend(handle, ring, index);
@@ -338,8 +354,11 @@ class Shim {
 
   private pollCq(handle: number, ring: number, start: number, max: number): number {
     const cq = this.cqs[handle & 0x3ffff];
-    const words = this.ringWords[ring & 0x3ffff];
-    if (cq === undefined || cq.handle !== handle || words === undefined || !(start >= 0 && max >= 0)) {
+    const words = this.wcWords[ring & 0x3ffff];
+    const info = this.wcRings[ring & 0x3ffff];
+    const inside =
+      info !== undefined && info.handle === ring && start >= 0 && max >= 0 && start + max <= info.capacity;
+    if (cq === undefined || cq.handle !== handle || words === undefined || !inside) {
       return this.next.pollCq(handle, ring, start, max);
     }
     let n = cq.fifoCount > 0 ? this.drain(cq, words, start, max) : 0;

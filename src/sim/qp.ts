@@ -53,7 +53,7 @@ export class WorkQueue {
   readonly extWords: number;
   /** Bytes of the message. */
   readonly length: Float64Array;
-  /** Numbers of the requests, mod 2^32: posted so far, and freed by a polled completion. */
+  /** Requests since creation, mod 2^32: posted so far, and freed by a polled completion. */
   posted = 0;
   freed = 0;
 
@@ -158,7 +158,7 @@ export class Qp {
   /** By send slot: the object that a WAIT or ENABLE names. */
   readonly sqTarget: Int32Array;
 
-  // Requester. All sequence numbers count requests since RESET, mod 2^32.
+  // Requester. All sequence numbers count requests since creation, mod 2^32.
   phase = IDLE;
   /** Invalidates step and RNR events of before a rewind or an error. */
   token = 0;
@@ -247,9 +247,13 @@ export class Qp {
     this.epoch = (this.epoch + 1) | 0;
     this.attr = {};
     this.peerHost = -1;
-    this.sq.posted = this.sq.freed = this.rq.posted = this.rq.freed = 0;
-    this.available = this.enableIndex = this.una = this.cur = this.pkt = this.started = 0;
-    this.rqTaken = this.rqDone = 0;
+    // Requests keep counting: a number never names two of them.
+    const { sq, rq } = this;
+    sq.freed = this.available = this.enableIndex = this.una = this.cur = this.started = sq.posted;
+    rq.freed = this.rqTaken = this.rqDone = rq.posted;
+    this.pkt = 0;
+    this.sqDone.fill(0);
+    this.sqStatus.fill(0);
     this.halt();
   }
 

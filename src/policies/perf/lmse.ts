@@ -47,7 +47,7 @@ export class Lmse implements Policy {
     while (out.backlog(qp) > 0 && out.room(qp) >= 2) {
       const flying = out.inflightBytes(qp);
       const bytes = out.nextBytes(qp);
-      const step = bytes < this.subMsgSizeBytes ? bytes : this.subMsgSizeBytes;
+      const step = Math.min(bytes, this.subMsgSizeBytes);
       if (flying > 0 && flying + step > this.feedBytes) return;
       if (bytes > this.subMsgSizeBytes && out.splittable(qp)) {
         this.sendPiece(qp, out);

@@ -1,0 +1,73 @@
+/** Chains of interceptors under which a program must not notice anything. */
+
+import { createPolicy } from '../../src/policies/index.ts';
+import type { Interceptor } from '../../src/shim/compose.ts';
+import { emulateWait } from '../../src/shim/emulate-wait.ts';
+import type { Actions, Policy, QpView } from '../../src/shim/policy.ts';
+import { createShim } from '../../src/shim/shim.ts';
+
+/** Holds everything and lets one request go at a time. */
+class OneByOne implements Policy {
+  readonly name = 'one-by-one';
+  readonly needs = { wait: 'none' } as const;
+  readonly slots = 4;
+  onload(): number {
+    return 0;
+  }
+  feed(qp: QpView, out: Actions): void {
+    if (out.inflight(qp) === 0 && out.room(qp) > 0) out.pass(qp);
+  }
+}
+
+/** Cuts, holds and waits by a generator of its own: whatever a policy may do, it does at some time. */
+class Arbitrary implements Policy {
+  readonly name = 'arbitrary';
+  readonly needs = { wait: 'none' } as const;
+  readonly slots = 24;
+  private state: number;
+  constructor(seed: number) {
+    this.state = seed | 1;
+  }
+  private next(n: number): number {
+    this.state = (Math.imul(this.state, 1664525) + 1013904223) | 0;
+    return (this.state >>> 8) % n;
+  }
+  onload(_qp: QpView, _words: Uint32Array, _start: number, count: number): number {
+    return this.next(count + 1);
+  }
+  feed(qp: QpView, out: Actions): void {
+    if (out.inflight(qp) > 0 && this.next(3) === 0) return;
+    while (out.backlog(qp) > 0 && out.room(qp) >= 2 && this.next(8) !== 0) {
+      if (out.splittable(qp) && out.nextBytes(qp) > 0 && this.next(4) !== 0)
+        out.piece(qp, 1 + this.next(5000));
+      else out.pass(qp);
+      if (out.wait !== 'none' && this.next(2) === 0) out.zeroWaits(qp, 1 + this.next(3));
+    }
+    if (out.inflight(qp) === 0 && out.room(qp) > 0 && out.backlog(qp) > 0) out.pass(qp);
+  }
+}
+
+const passThrough: Policy = {
+  name: 'pass-through',
+  needs: { wait: 'none' },
+  slots: 0,
+  onload: (_qp, _words, _start, count) => count,
+  feed: () => {},
+};
+
+const perf = (sub: number, unit: number) =>
+  createPolicy('perf', { subMsgSizeBytes: sub, zeroWaitUnitBytes: unit });
+
+export const chains: Record<string, { chain: () => Interceptor[]; wait?: boolean }> = {
+  'pass-through': { chain: () => [createShim(() => passThrough)] },
+  'one by one': { chain: () => [createShim(() => new OneByOne())] },
+  arbitrary: { chain: () => [createShim(() => new Arbitrary(7))] },
+  'arbitrary over arbitrary': {
+    chain: () => [createShim(() => new Arbitrary(11)), createShim(() => new Arbitrary(13))],
+  },
+  'perf 256': { chain: () => [perf(256, 64)] },
+  'perf 16384': { chain: () => [perf(16384, 1024)] },
+  'perf 1024, WAIT emulated': { chain: () => [perf(1024, 256)], wait: false },
+  'emulated WAIT alone': { chain: () => [emulateWait()], wait: false },
+  'perf over one by one': { chain: () => [perf(512, 256), createShim(() => new OneByOne())] },
+};
