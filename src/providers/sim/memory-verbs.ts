@@ -7,7 +7,8 @@ import type { Driver } from './driver.ts';
 import { LIMITS } from './limits.ts';
 import { detach, type Objects, type Pd, requireNoChildren } from './objects.ts';
 
-type MemoryVerbs = Pick<Provider, 'allocPd' | 'deallocPd' | 'allocMr' | 'regMr' | 'deregMr'>;
+type PdVerbs = Pick<Provider, 'allocPd' | 'deallocPd'>;
+type MrVerbs = Pick<Provider, 'allocMr' | 'regMr' | 'deregMr'>;
 
 const PAGE_BYTES = 4096;
 const ALL_ACCESS =
@@ -16,26 +17,9 @@ const ALL_ACCESS =
   C.IBV_ACCESS_REMOTE_READ |
   C.IBV_ACCESS_REMOTE_ATOMIC;
 
-export function memoryVerbs(driver: Driver, objects: Objects): MemoryVerbs {
-  const { contexts, pds, mrs } = objects;
-  const { regions } = driver.sim.net;
+export function pdVerbs(objects: Objects): PdVerbs {
+  const { contexts, pds } = objects;
   let pdCount = 0;
-
-  function register(
-    pd: Pd,
-    memory: ArrayBuffer | SharedArrayBuffer,
-    byteOffset: number,
-    lengthBytes: number,
-    access: number,
-    owned: ArrayBuffer | null,
-  ): MrInfo {
-    const region = regions.add(pd.context.host, pd.id, memory, byteOffset, lengthBytes, access);
-    const mr = { pd, region, owned };
-    pd.mrs.add(mr);
-    const { lkey, rkey, addr } = region;
-    return { handle: mrs.add(mr), lkey, rkey, addr, lengthBytes, memory, byteOffset };
-  }
-
   return {
     allocPd(handle) {
       const context = contexts.require(handle, 'allocPd');
@@ -55,6 +39,29 @@ export function memoryVerbs(driver: Driver, objects: Objects): MemoryVerbs {
       pd.context.pds.delete(pd);
       pds.delete(handle);
     },
+  };
+}
+
+export function mrVerbs(driver: Driver, objects: Objects): MrVerbs {
+  const { pds, mrs } = objects;
+  const { regions } = driver.sim.net;
+
+  function register(
+    pd: Pd,
+    memory: ArrayBuffer | SharedArrayBuffer,
+    byteOffset: number,
+    lengthBytes: number,
+    access: number,
+    owned: ArrayBuffer | null,
+  ): MrInfo {
+    const region = regions.add(pd.context.host, pd.id, memory, byteOffset, lengthBytes, access);
+    const mr = { pd, region, owned };
+    pd.mrs.add(mr);
+    const { lkey, rkey, addr } = region;
+    return { handle: mrs.add(mr), lkey, rkey, addr, lengthBytes, memory, byteOffset };
+  }
+
+  return {
     allocMr(handle, lengthBytes, access) {
       const pd = pds.require(handle, 'allocMr');
       requireInteger('allocMr', 'lengthBytes', lengthBytes, 1, LIMITS.maxMrSizeBytes);

@@ -7,10 +7,10 @@ import type { Provider } from '../../verbs/provider.ts';
 import { requireInteger } from './arguments.ts';
 import type { Driver } from './driver.ts';
 import { deviceAttr, gidOf, guidOf, LIMITS, portAttr } from './limits.ts';
-import { memoryVerbs } from './memory-verbs.ts';
+import { mrVerbs, pdVerbs } from './memory-verbs.ts';
 import { type Context, detach, Objects, requireNoChildren } from './objects.ts';
 import { qpVerbs } from './qp-verbs.ts';
-import { queueVerbs } from './queue-verbs.ts';
+import { channelVerbs, cqVerbs } from './queue-verbs.ts';
 import type { SimRendezvous } from './rendezvous.ts';
 
 export interface BuiltProvider {
@@ -30,8 +30,10 @@ export function buildProvider(driver: Driver, rendezvous: SimRendezvous, waits: 
     wait: waits ? 'simulated' : 'none',
     interceptors: [],
     ...deviceVerbs(driver, objects),
-    ...memoryVerbs(driver, objects),
-    ...queueVerbs(driver, objects),
+    ...pdVerbs(objects),
+    ...mrVerbs(driver, objects),
+    ...channelVerbs(driver, objects),
+    ...cqVerbs(driver, objects),
     ...qpVerbs(driver, objects),
     ...ringVerbs(objects),
     ...dataVerbs(driver, objects, waits),

@@ -7,18 +7,13 @@ import type { Driver } from './driver.ts';
 import { LIMITS } from './limits.ts';
 import { type Channel, type CqObject, type Objects, requireNoChildren, sameContext } from './objects.ts';
 
-type QueueVerbs = Pick<
+type ChannelVerbs = Pick<
   Provider,
-  | 'createCompChannel'
-  | 'destroyCompChannel'
-  | 'watchCompChannel'
-  | 'refCompChannel'
-  | 'createCq'
-  | 'destroyCq'
-  | 'reqNotifyCq'
+  'createCompChannel' | 'destroyCompChannel' | 'watchCompChannel' | 'refCompChannel'
 >;
+type CqVerbs = Pick<Provider, 'createCq' | 'destroyCq' | 'reqNotifyCq'>;
 
-export function queueVerbs(driver: Driver, objects: Objects): QueueVerbs {
+export function channelVerbs(driver: Driver, objects: Objects): ChannelVerbs {
   const { contexts, channels, cqs } = objects;
   const { net } = driver.sim;
 
@@ -63,6 +58,12 @@ export function queueVerbs(driver: Driver, objects: Objects): QueueVerbs {
     refCompChannel(handle) {
       channels.require(handle, 'refCompChannel');
     },
+  };
+}
+
+export function cqVerbs(driver: Driver, objects: Objects): CqVerbs {
+  const { contexts, channels, cqs } = objects;
+  return {
     createCq(handle, cqe, channelHandle) {
       const context = contexts.require(handle, 'createCq');
       requireInteger('createCq', 'cqe', cqe, 1, 2 ** 31 - 1);
