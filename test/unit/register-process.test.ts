@@ -51,7 +51,7 @@ test('contexts share one policy; a program that names its own gets that', () => 
 
 test('worker threads inherit it', () => {
   const script = `import { Worker } from 'node:worker_threads';
-    new Worker("import('isoverbs').then((i) => console.log(i.openDevice('sim0').provider.interceptors.join()))", { eval: true });`;
+    new Worker("import('isoverbs').then((i) => { const c = i.openDevice(); console.log(c.provider.interceptors.join()); c.close(); })", { eval: true });`;
   expect(node([...REGISTER, script], { ISOVERBS_POLICY: 'perf' })).toEqual({ code: 0, out: 'perf', err: '' });
 });
 

@@ -1,0 +1,123 @@
+// Our programs on a real device: against the C pingpong of rdma-core, and two of ours against each other.
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterEach, describe, expect, test } from 'vitest';
+import { findDevice } from './rig.ts';
+
+const ROOT = resolve(import.meta.dirname, '../..');
+const found = findDevice();
+const device = typeof found === 'string' ? '' : found.name;
+const other = process.env.RXE_DEV2;
+const pingpong = spawnSync('ibv_rc_pingpong', ['--version']).error === undefined;
+if (device !== '' && !pingpong)
+  console.warn('no ibv_rc_pingpong (apt install ibverbs-utils): its tests are skipped');
+
+const children = new Set<ChildProcess>();
+afterEach(() => {
+  for (const child of children) child.kill();
+  children.clear();
+});
+
+interface Program {
+  child: ChildProcess;
+  done: Promise<{ code: number | null; out: string; err: string }>;
+}
+
+function start(command: string, args: string[], env: Record<string, string> = {}): Program {
+  const child = spawn(command, args, { cwd: ROOT, env: { ...process.env, ...env } });
+  children.add(child);
+  let [out, err] = ['', ''];
+  child.stdout.on('data', (chunk) => {
+    out += chunk;
+  });
+  child.stderr.on('data', (chunk) => {
+    err += chunk;
+  });
+  const done = once(child, 'close').then(([code]) => ({ code: code as number | null, out, err }));
+  return { child, done };
+}
+
+const ours = (name: string, args: string[], policy?: string) => {
+  const register = policy === undefined ? [] : ['--import', 'isoverbs/register'];
+  const env: Record<string, string> = policy === undefined ? {} : { ISOVERBS_POLICY: policy };
+  return start(process.execPath, [...register, `examples/${name}.mjs`, ...args], env);
+};
+
+/** Until something listens: the kernel's table knows, without disturbing who listens. */
+async function listening(port: number): Promise<void> {
+  const hex = port.toString(16).toUpperCase().padStart(4, '0');
+  const entry = new RegExp(`:${hex} [0-9A-F]+:0000 0A`);
+  for (let tries = 0; tries < 600; tries++) {
+    if (['tcp', 'tcp6'].some((table) => entry.test(readFileSync(`/proc/net/${table}`, 'utf8')))) return;
+    await delay(50);
+  }
+  throw new Error(`nothing listens on port ${port}`);
+}
+
+let nextPort = 21_000 + (process.pid % 1000);
+
+describe.skipIf(device === '' || !pingpong)('rc-pingpong and ibv_rc_pingpong', () => {
+  const cases = ['poll', 'events'].flatMap((mode) => ['server', 'client'].map((role) => [role, mode]));
+  test.each(cases)(
+    'we are the %s, %s',
+    async (role, mode) => {
+      const port = nextPort++;
+      const args = [
+        '-d',
+        device,
+        '-g',
+        '1',
+        '-n',
+        '100',
+        '-s',
+        '8192',
+        '-p',
+        `${port}`,
+        ...(mode === 'events' ? ['-e'] : []),
+      ];
+      const make = (isOurs: boolean, extra: string[]) =>
+        isOurs ? ours('rc-pingpong', [...args, ...extra]) : start('ibv_rc_pingpong', [...args, ...extra]);
+      const server = make(role === 'server', []);
+      await listening(port);
+      const client = make(role === 'client', ['127.0.0.1']);
+      for (const { code, out } of await Promise.all([server.done, client.done])) {
+        expect(out).toMatch(/^1638400 bytes in [\d.]+ seconds = [\d.]+ Mbit\/sec$/m);
+        expect(out).toMatch(/^100 iters in [\d.]+ seconds = [\d.]+ usec\/iter$/m);
+        expect(code).toBe(0);
+      }
+    },
+    120_000,
+  );
+});
+
+describe.skipIf(device === '')('examples between two processes', () => {
+  const runs = [undefined, 'perf'].flatMap((policy) => [
+    { name: 'kv-store', args: ['--count', '50'], expected: /^50 GETs: p50/, policy },
+    {
+      name: 'file-transfer',
+      args: ['--size', '4M'],
+      expected: /^sent 4194304 bytes, .* sha256 ok$/m,
+      policy,
+    },
+  ]);
+  test.each(runs)(
+    '$name, policy $policy',
+    async ({ name, args, expected, policy }) => {
+      const port = nextPort++;
+      ours(name, ['--device', device, '--listen', `${port}`], policy);
+      await listening(port);
+      const client = ours(
+        name,
+        ['--device', other ?? device, '--connect', `127.0.0.1:${port}`, ...args],
+        policy,
+      );
+      const { code, out, err } = await client.done;
+      expect({ code, err }).toEqual({ code: 0, err: '' });
+      expect(out).toMatch(expected);
+    },
+    120_000,
+  );
+});
