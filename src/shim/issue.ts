@@ -2,6 +2,7 @@
 import {
   IBV_QPT_RC,
   IBV_SEND_FENCE,
+  IBV_SEND_INLINE,
   IBV_SEND_SIGNALED,
   IBV_SEND_SOLICITED,
   IBV_WC_DRIVER2,
@@ -106,11 +107,12 @@ export class Issuer implements Actions {
 
   splittable(view: QpView): boolean {
     const qp = view as ShimQp;
-    const opcode = this.nextOpcode(qp);
+    if (qp.type !== IBV_QPT_RC || qp.broken) return false;
+    const op = this.nextWord(qp, L.WR_OP);
+    // Inline messages are short, and lie in the request itself.
+    if ((op & (IBV_SEND_INLINE << 8)) !== 0) return false;
     // An immediate or a SEND would show the cut in the peer's completion, UC a loss between two pieces.
-    return (
-      qp.type === IBV_QPT_RC && !qp.broken && (opcode === IBV_WR_RDMA_WRITE || opcode === IBV_WR_RDMA_READ)
-    );
+    return (op & 0xff) === IBV_WR_RDMA_WRITE || (op & 0xff) === IBV_WR_RDMA_READ;
   }
 
   pass(view: QpView): void {

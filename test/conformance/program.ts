@@ -224,7 +224,8 @@ function connectPair(w: World, i: number): void {
 function addSges(batch: V.SendBatch, index: number, o: Op, mr: V.MrInfo, share: number): number {
   const total = o.sges.reduce((sum, n) => sum + n, 0);
   let addr = mr.addr + Math.floor(o.local * (share - total - 64));
-  const lkey = o.fault === 'lkey' ? 0xdead : mr.lkey;
+  // A READ finds out late, when what is behind it may have been executed or not.
+  const lkey = o.fault === 'lkey' && o.kind !== 'read' ? 0xdead : mr.lkey;
   for (const bytes of o.sges) {
     batch.sge(index, addr, bytes, lkey);
     addr += bytes;
