@@ -108,18 +108,19 @@ export class Network {
     this.kicked.push(port);
   }
 
-  /** Sends a packet that was just admitted to a port. */
-  launch(port: EgressPort, p: number, peerHost: number): void {
+  /** Sends a packet of this queue pair that was just admitted to a port; its PSN counts from `basePsn`. */
+  launch(port: EgressPort, p: number, qp: Qp, basePsn: number): void {
     const pool = this.packets;
     this.packetCount[0]++;
     const from = this.hosts[port.id >> 1];
-    if (this.isLost(from, peerHost)) {
+    const psn = (pool.psn[p] - basePsn) & 0xffffff;
+    if (this.isLost(from, qp.peerHost)) {
       this.packetCount[1]++;
-      this.trace.add(this.clock[0], TRACE_LOST, pool.source[p], pool.psn[p]);
+      this.trace.add(this.clock[0], TRACE_LOST, qp.qpn, psn);
       pool.release(p);
       return;
     }
-    this.trace.add(this.clock[0], TRACE_PACKET, pool.source[p], pool.psn[p]);
+    this.trace.add(this.clock[0], TRACE_PACKET, qp.qpn, psn);
     this.events.push(port.busyUntil + this.params.oneWayNs, EV_ARRIVE, p, 0, 0);
   }
 
@@ -127,7 +128,7 @@ export class Network {
   acknowledge(qp: Qp, kind: number, psn: number, syndrome: number, peerEpoch: number): void {
     const from = this.hosts[qp.host];
     const lost = this.isLost(from, qp.peerHost);
-    this.trace.add(this.clock[0], lost ? TRACE_LOST : TRACE_ACK, qp.qpn, psn);
+    this.trace.add(this.clock[0], lost ? TRACE_LOST : TRACE_ACK, qp.qpn, (psn - qp.rqBasePsn) & 0xffffff);
     if (lost) return;
     const at = this.clock[0] + this.params.ackReturnNs;
     const after = qp.times[RESPONSE_END] + this.params.oneWayNs;

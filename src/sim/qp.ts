@@ -175,6 +175,9 @@ export class Qp {
   started = 0;
   sndPsn = 0;
   unaPsn = 0;
+  /** Where the two directions began: traces count from there, since programs may begin anywhere. */
+  sqBasePsn = 0;
+  rqBasePsn = 0;
   /** READs and atomics begun and not complete; response packets received for the oldest of them. */
   rdOutstanding = 0;
   rdGot = 0;

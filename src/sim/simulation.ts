@@ -118,8 +118,8 @@ export class Simulation {
     if ((mask & C.IBV_QP_AV) !== 0) qp.peerHost = peerHost;
     if ((mask & C.IBV_QP_DEST_QPN) !== 0) qp.peer = attr.destQpNum ?? 0;
     if ((mask & C.IBV_QP_PATH_MTU) !== 0) qp.mtu = mtuBytes(attr.pathMtu ?? C.IBV_MTU_1024);
-    if ((mask & C.IBV_QP_RQ_PSN) !== 0) qp.ePsn = (attr.rqPsn ?? 0) & 0xffffff;
-    if ((mask & C.IBV_QP_SQ_PSN) !== 0) qp.sndPsn = qp.unaPsn = (attr.sqPsn ?? 0) & 0xffffff;
+    if ((mask & C.IBV_QP_RQ_PSN) !== 0) qp.ePsn = qp.rqBasePsn = (attr.rqPsn ?? 0) & 0xffffff;
+    if ((mask & C.IBV_QP_SQ_PSN) !== 0) qp.sndPsn = qp.unaPsn = qp.sqBasePsn = (attr.sqPsn ?? 0) & 0xffffff;
     if ((mask & C.IBV_QP_MAX_DEST_RD_ATOMIC) !== 0) qp.setResponderResources(attr.maxDestRdAtomic ?? 0);
     if ((mask & C.IBV_QP_TIMEOUT) !== 0) {
       const timeout = attr.timeout ?? 0;
@@ -292,11 +292,10 @@ export class Simulation {
       if (bytes >= 0 && !port.fits(bytes, net.clock[0], net.events)) return;
       port.leave();
       if (bytes < 0) continue;
-      const { peerHost } = qp;
       const p = request ? nextRequest(net, qp) : nextResponse(net, qp);
       if (p < 0) continue;
       port.admit(bytes, net.clock[0]);
-      net.launch(port, p, peerHost);
+      net.launch(port, p, qp, request ? qp.sqBasePsn : qp.rqBasePsn);
       if (request) startTimer(net, qp, port.busyUntil);
       else responseSent(net, qp, port.busyUntil);
       if ((request ? nextRequestBytes(net, qp) : nextResponseBytes(net, qp)) >= 0) port.join(sender);

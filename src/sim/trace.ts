@@ -1,4 +1,4 @@
-/** A running hash of what happened: (time, kind, qp, psn) of every packet and completion. */
+/** A running hash of what happened: (time, kind, qp, psn) of every packet and completion; PSNs count from the connection's first. */
 
 export const TRACE_PACKET = 1;
 export const TRACE_LOST = 2;
