@@ -121,3 +121,35 @@ describe.skipIf(device === '')('examples between two processes', () => {
     120_000,
   );
 });
+
+describe.skipIf(device === '')('a peer that vanishes', () => {
+  test('the waiting receiver is flushed, and told', async () => {
+    const port = nextPort++;
+    const open = `import { connect, listen, openDevice } from 'isoverbs';
+      const context = openDevice('${device}'), pd = context.allocPd(), cq = context.createCq(), mr = pd.allocate(64);
+      const options = { port: ${port}, host: '127.0.0.1', pd, sendCq: cq };`;
+    const script = (text: string) =>
+      start(process.execPath, ['--input-type=module', '-e', `${open}\n${text}`]);
+    const server = script(`
+      const prepare = (qp) => qp.receive({ wrId: 5, sgList: [{ mr }] });
+      const listener = await listen(context, { ...options, prepare }, async (connection) => {
+        console.log('connected');
+        connection.on('close', async (error) => {
+          const { wrId, statusText } = await cq.next();
+          console.log(error.code, String(wrId), statusText, connection.qp.state);
+          listener.close();
+          context.close();
+        });
+      });`);
+    await listening(port);
+    const client = script('await connect(context, options); setInterval(() => {}, 1000);');
+    await once(server.child.stdout as NodeJS.ReadableStream, 'data');
+    client.child.kill('SIGKILL');
+    const { code, out, err } = await server.done;
+    expect({ code, out, err }).toEqual({
+      code: 0,
+      out: 'connected\nISO_ERR_CONNECTION 5 WR_FLUSH_ERR ERR\n',
+      err: '',
+    });
+  }, 120_000);
+});
