@@ -134,6 +134,17 @@ export class ShimQp implements QpView {
     this.appPosted = (this.appPosted + 1) | 0;
   }
 
+  /** `count` requests went straight down and need no rows. */
+  countStraight(words: Uint32Array, start: number, count: number): void {
+    for (let i = count - 1; i >= 0; i--) {
+      if (!this.isVisible(words[L.HEADER_WORDS + (start + i) * L.SLOT_WORDS + L.WR_OP] >>> 8)) continue;
+      this.lastSignaled = (this.realPosted + i) | 0;
+      break;
+    }
+    this.appPosted = (this.appPosted + count) | 0;
+    this.realPosted = (this.realPosted + count) | 0;
+  }
+
   /** A row for a request that goes straight down while rows are kept. */
   passThrough(words: Uint32Array, at: number, ext: number): void {
     const row = this.appPosted & this.mask;

@@ -269,8 +269,7 @@ class Shim {
     if (count === 0) return 0;
     const taken = this.next.postSend(qp.handle, ring, start, count);
     if (!qp.translated) {
-      qp.appPosted = (qp.appPosted + taken) | 0;
-      qp.realPosted = (qp.realPosted + taken) | 0;
+      qp.countStraight(words, start, taken);
     } else {
       for (let i = 0; i < taken; i++) {
         const ext = L.extAt(start + i, info.capacity, info.extBytes);

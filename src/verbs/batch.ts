@@ -8,6 +8,8 @@ import * as L from './layout.ts';
 import type { RingInfo, Verbs } from './provider.ts';
 
 const TWO32 = 4294967296;
+/** Times this, not divided: exact all the same, and cheaper where every nanosecond counts. */
+const HIGH = 1 / TWO32;
 
 /** What batches need of a provider. */
 export type RingVerbs = Pick<Verbs, 'createWrRing' | 'createWcRing' | 'destroyRing'>;
@@ -82,7 +84,7 @@ abstract class WrBatch {
     }
     const at = this.sgeAt(index, n);
     w[at] = addr;
-    w[at + 1] = addr / TWO32;
+    w[at + 1] = addr * HIGH;
     w[at + 2] = lengthBytes;
     w[at + 3] = lkey;
     w[op] += 1 << 16;
@@ -110,16 +112,18 @@ abstract class WrBatch {
   /** Begins the next request; returns the first word of its slot. */
   protected next(wrId: number, opFlags: number): number {
     const index = this.length;
-    if (index >= this.capacity) {
-      throw new InvalidArgumentError(`the batch is full (capacity ${this.capacity}); post it, then clear()`);
-    }
+    if (index >= this.capacity) this.full();
     this.length = index + 1;
-    const at = L.HEADER_WORDS + index * L.SLOT_WORDS;
+    const at = L.HEADER_WORDS + (index << 4);
     const w = this.words;
     w[at] = wrId;
-    w[at + 1] = wrId / TWO32;
+    w[at + 1] = wrId * HIGH;
     w[at + 2] = opFlags;
     return at;
+  }
+
+  private full(): never {
+    throw new InvalidArgumentError(`the batch is full (capacity ${this.capacity}); post it, then clear()`);
   }
 }
 
@@ -265,7 +269,7 @@ export class SendBatch extends WrBatch {
     if (lengthBytes === 0 && lkey === 0) return;
     const w = this.words;
     w[at + 8] = addr;
-    w[at + 9] = addr / TWO32;
+    w[at + 9] = addr * HIGH;
     w[at + 10] = lengthBytes;
     w[at + 11] = lkey;
     w[at + 2] += 1 << 16;
@@ -274,7 +278,7 @@ export class SendBatch extends WrBatch {
   private remote(at: number, remoteAddr: number, rkey: number): void {
     const w = this.words;
     w[at + 4] = remoteAddr;
-    w[at + 5] = remoteAddr / TWO32;
+    w[at + 5] = remoteAddr * HIGH;
     w[at + 6] = rkey;
   }
 
@@ -308,7 +312,7 @@ export class RecvBatch extends WrBatch {
     if (lengthBytes === 0 && lkey === 0) return this;
     const w = this.words;
     w[at + 8] = addr;
-    w[at + 9] = addr / TWO32;
+    w[at + 9] = addr * HIGH;
     w[at + 10] = lengthBytes;
     w[at + 11] = lkey;
     w[at + 2] = 1 << 16;

@@ -91,11 +91,11 @@ export interface ErrorDetails {
 /** The base of all errors of this package. Match `code`, which is stable; the message is for people. */
 export class IsoverbsError extends Error {
   readonly code: ErrorCode;
-  readonly verb?: string;
-  readonly errno?: number;
-  readonly index?: number;
-  readonly posted?: number;
-  readonly status?: number;
+  declare readonly verb?: string;
+  declare readonly errno?: number;
+  declare readonly index?: number;
+  declare readonly posted?: number;
+  declare readonly status?: number;
 
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause });

@@ -164,10 +164,6 @@ export function connectQp(p: V.Provider, qp: number, peer: number, peerGid: stri
   modify({ qpState: V.IBV_QPS_RTS, sqPsn: 7, timeout: 8, retryCnt: 3, rnrRetry: 2, maxRdAtomic: 4 });
 }
 
-function qpNum(p: V.Provider, qp: number, cache: Map<number, number>): number {
-  return cache.get(qp) ?? 0;
-}
-
 function postRecvs(w: World, end: End, i: number): void {
   const batch = new V.RecvBatch(w.provider, { capacity: RECVS });
   for (let k = 0; k < RECVS; k++) {
@@ -214,8 +210,8 @@ function build(program: Program, interceptors: Interceptor[], wait: boolean): Wo
 
 function connectPair(w: World, i: number): void {
   const { a, b, provider: p } = w;
-  connectQp(p, a.qps[i], qpNum(p, b.qps[i], numbers), p.queryGid(b.context, 1, 0).gid);
-  connectQp(p, b.qps[i], qpNum(p, a.qps[i], numbers), p.queryGid(a.context, 1, 0).gid);
+  connectQp(p, a.qps[i], numbers.get(b.qps[i]) ?? 0, p.queryGid(b.context, 1, 0).gid);
+  connectQp(p, b.qps[i], numbers.get(a.qps[i]) ?? 0, p.queryGid(a.context, 1, 0).gid);
   w.names.set(a.qps[i], `a${i}`);
   w.names.set(b.qps[i], `b${i}`);
   postRecvs(w, b, i);
@@ -309,7 +305,8 @@ function pollAll(w: World, wcs: V.WcBatch): number {
     total += n;
     for (let i = 0; i < n; i++) {
       const name = w.names.get(wcs.qp(i)) ?? 'unknown';
-      (w.trace[name] ??= []).push(describe(wcs, i));
+      w.trace[name] ??= [];
+      w.trace[name].push(describe(wcs, i));
       if (wcs.status(i) !== V.IBV_WC_SUCCESS) w.failed = true;
     }
   }

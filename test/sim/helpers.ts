@@ -24,6 +24,8 @@ export interface EndOptions {
   maxRdAtomic?: number;
   maxDestRdAtomic?: number;
   psn?: number;
+  /** Whether the send CQ has a completion channel. */
+  event?: boolean;
 }
 
 /** One end: a context with a PD, a memory region, CQs for sends and receives, and a queue pair. */
@@ -33,6 +35,7 @@ export interface End {
   pd: number;
   mr: V.MrInfo;
   bytes: Uint8Array;
+  channel: number;
   sendCq: number;
   recvCq: number;
   qp: number;
@@ -48,7 +51,8 @@ export function makeEnd(fabric: Fabric, host: number, o: EndOptions = {}): End {
   const context = v.openDevice(`sim${host}`);
   const pd = v.allocPd(context);
   const mr = v.allocMr(pd, o.bytes ?? 65536, o.access ?? ALL_ACCESS);
-  const sendCq = v.createCq(context, o.cqe ?? 256, 0).handle;
+  const channel = o.event === true ? v.createCompChannel(context) : 0;
+  const sendCq = v.createCq(context, o.cqe ?? 256, channel).handle;
   const recvCq = v.createCq(context, o.cqe ?? 256, 0).handle;
   const cap = { maxSendWr: 64, maxRecvWr: 64, maxSendSge: 4, maxRecvSge: 4, maxInlineData: 128, ...o.cap };
   const { sqSigAll = false, managed = false } = o;
@@ -57,7 +61,7 @@ export function makeEnd(fabric: Fabric, host: number, o: EndOptions = {}): End {
   const recv = new V.RecvBatch(v, { capacity: 256, sges: 8 });
   const wc = new V.WcBatch(v, { capacity: 256 });
   const bytes = new Uint8Array(mr.memory);
-  return { v, context, pd, mr, bytes, sendCq, recvCq, qp: handle, qpNum, send, recv, wc, o };
+  return { v, context, pd, mr, bytes, channel, sendCq, recvCq, qp: handle, qpNum, send, recv, wc, o };
 }
 
 export function modify(end: End, attr: V.QpAttr): void {
