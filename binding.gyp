@@ -18,8 +18,8 @@
       ],
       "defines": ["NAPI_VERSION=8"],
       "cflags": ["-Wall", "-Wextra", "-Werror", "-fvisibility=hidden"],
-      "cflags_cc": ["-std=c++20", "-O2"],
-      "cflags_cc!": ["-std=gnu++17", "-std=gnu++20", "-O3"],
+      "cflags_cc": ["-std=c++20"],
+      "cflags_cc!": ["-std=gnu++17", "-std=gnu++20"],
       "libraries": ["-ldl"],
       "conditions": [
         ["have_verbs==1", {

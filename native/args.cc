@@ -31,6 +31,12 @@ uint32_t Args::uint32(size_t i) {
   return value;
 }
 
+uint32_t Args::handle(size_t i) const {
+  uint32_t value = 0;
+  napi_get_value_uint32(env_->env, argv_[i], &value);
+  return value;
+}
+
 uint64_t Args::size(size_t i) {
   double value = 0;
   if (!ok_ || napi_get_value_double(env_->env, argv_[i], &value) != napi_ok ||

@@ -32,6 +32,8 @@ class Args {
   uint32_t uint32(size_t i);
   /** A whole number from 0 to 2^53. */
   uint64_t size(size_t i);
+  /** What is no number is no handle: 0, which none is. */
+  uint32_t handle(size_t i) const;
   bool boolean(size_t i);
   std::string string(size_t i);
   /** The memory of a Uint8Array or Uint32Array (over an ArrayBuffer or a SharedArrayBuffer). */
@@ -43,9 +45,7 @@ class Args {
   template <class T>
   T* object(size_t i) {
     if (!ok_) return nullptr;
-    // What is no number is no handle: 0 never is one.
-    uint32_t handle = 0;
-    napi_get_value_uint32(env_->env, argv_[i], &handle);
+    const uint32_t handle = this->handle(i);
     T* object = lookup<T>(handle);
     if (object == nullptr) {
       ok_ = false;

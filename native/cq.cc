@@ -11,7 +11,7 @@ namespace isoverbs {
 napi_value createCq(napi_env napi, napi_callback_info info) {
   Args args(napi, info, "createCq");
   const int cqe = args.int32(1);
-  const uint32_t channelHandle = args.uint32(2);
+  const uint32_t channelHandle = args.handle(2);
   const std::lock_guard lock(controlMutex());
   auto* context = args.object<Context>(0);
   if (context == nullptr) return nullptr;
@@ -60,7 +60,7 @@ napi_value destroyCq(napi_env napi, napi_callback_info info) {
 
 napi_value reqNotifyCq(napi_env napi, napi_callback_info info) {
   Args args(napi, info, "reqNotifyCq");
-  const uint32_t handle = args.uint32(0);
+  const uint32_t handle = args.handle(0);
   const bool solicitedOnly = args.boolean(1);
   if (!args.ok()) return nullptr;
   int rc = -1;

@@ -62,11 +62,11 @@ constexpr uint32_t ISO_WR_ENABLE = 65;
 constexpr uint32_t ISO_SEND_INTERNAL = 128;
 
 /** SGEs that live in the slot itself; the others are in the extension. */
-constexpr uint32_t SLOT_SGES = 2;
+constexpr uint32_t kSlotSges = 2;
 
 /** Extension bytes for this many SGEs and inline bytes, a multiple of 64. */
 constexpr uint64_t extBytesFor(uint64_t sges, uint64_t inlineBytes) {
-  const uint64_t sgeBytes = sges > SLOT_SGES ? (sges - SLOT_SGES) * 16 : 0;
+  const uint64_t sgeBytes = sges > kSlotSges ? (sges - kSlotSges) * 16 : 0;
   const uint64_t bytes = sgeBytes > inlineBytes ? sgeBytes : inlineBytes;
   return (bytes + 63) & ~uint64_t{63};
 }

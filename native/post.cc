@@ -1,27 +1,19 @@
 // The hot path: packed work requests to one ibv_post_send(3) per batch. Plain Node-API, nothing allocated.
 #include "post.h"
 
-#include <arpa/inet.h>
-
-#include <cerrno>
+#include <algorithm>
 
 #include "args.h"
-#include "layout.h"
-#include "objects.h"
+#include "prepare.h"
 #include "verbs.h"
 
 namespace isoverbs {
-
-using namespace layout;
-
-static_assert(sizeof(ibv_sge) == 16 && IBV_WR_RDMA_WRITE == 0 && IBV_WR_ATOMIC_FETCH_AND_ADD == 6);
-static_assert(IBV_SEND_FENCE == 1 && IBV_SEND_SIGNALED == 2 && IBV_SEND_SOLICITED == 4 && IBV_SEND_INLINE == 8);
 
 namespace {
 
 /** A batch longer than this goes down in several lists. */
 constexpr uint32_t kMaxWrs = 256;
-constexpr uint32_t kMaxSges = 1024;
+constexpr uint32_t kMaxSges = 4096;
 
 }  // namespace
 
@@ -55,114 +47,6 @@ napi_value failHotHandles(Env& env, const char* verb, Kind kind, uint32_t object
 
 namespace {
 
-/** Why a slot is not posted; errnum 0: it may be. */
-struct Refusal {
-  int errnum = 0;
-  uint32_t reason = REASON_NONE;
-};
-
-/** One slot of a ring. */
-struct Entry {
-  const uint32_t* slot;
-  const uint32_t* ext;
-};
-
-Entry entryAt(const WrRing& ring, uint32_t index) {
-  const uint32_t* slots = ring.words + HEADER_WORDS;
-  const uint32_t* exts = slots + size_t{ring.capacity} * SLOT_WORDS;
-  return {slots + size_t{index} * SLOT_WORDS, exts + size_t{index} * (ring.extBytes / 4)};
-}
-
-uint64_t u64(const uint32_t* words) { return words[0] | static_cast<uint64_t>(words[1]) << 32; }
-
-/** Copies the SGEs of a slot; the total length. The caller has checked the count. */
-uint64_t copySges(const Entry& entry, uint32_t count, ibv_sge* out) {
-  uint64_t total = 0;
-  for (uint32_t i = 0; i < count; i++) {
-    const uint32_t* from = i < SLOT_SGES ? entry.slot + WR_SGE0 + i * SGE_WORDS
-                                         : entry.ext + (i - SLOT_SGES) * SGE_WORDS;
-    out[i] = {.addr = u64(from), .length = from[SGE_LENGTH], .lkey = from[SGE_LKEY]};
-    total += out[i].length;
-  }
-  return total;
-}
-
-/** SGEs that the ring has room for in each slot. */
-uint32_t ringSges(const WrRing& ring) { return SLOT_SGES + ring.extBytes / 16; }
-
-bool opcodeAllowed(ibv_qp_type type, uint32_t opcode) {
-  if (type == IBV_QPT_RC) return opcode <= IBV_WR_ATOMIC_FETCH_AND_ADD;
-  // UD wants an address handle with each send, which this interface does not have yet.
-  return type == IBV_QPT_UC && opcode <= IBV_WR_SEND_WITH_IMM;
-}
-
-bool hasRemote(uint32_t opcode) { return opcode != IBV_WR_SEND && opcode != IBV_WR_SEND_WITH_IMM; }
-
-Refusal prepareInline(const Qp& qp, const WrRing& ring, const Entry& entry, uint32_t opcode, uint32_t sges,
-                      ibv_send_wr& wr, ibv_sge* sge) {
-  const uint32_t length = entry.slot[WR_INLINE_LENGTH];
-  if (opcode > IBV_WR_SEND_WITH_IMM || length > ring.extBytes || length > qp.maxInlineBytes) {
-    return {EINVAL, REASON_INLINE};
-  }
-  if (sges != 0) return {EINVAL, REASON_SGE_COUNT};
-  // libibverbs copies the bytes during the post; lkey does not count.
-  sge[0] = {.addr = reinterpret_cast<uintptr_t>(entry.ext), .length = length, .lkey = 0};
-  wr.num_sge = length == 0 ? 0 : 1;
-  return {};
-}
-
-Refusal prepareAtomic(const Entry& entry, uint32_t sges, ibv_send_wr& wr, ibv_sge* sge) {
-  const uint64_t remote = u64(entry.slot + WR_REMOTE_LO);
-  if (sges != 1 || (remote & 7) != 0 || copySges(entry, 1, sge) != 8) return {EINVAL, REASON_ATOMIC};
-  wr.wr.atomic.remote_addr = remote;
-  wr.wr.atomic.rkey = entry.slot[WR_RKEY];
-  wr.wr.atomic.compare_add = u64(entry.slot + WR_COMPARE_LO);
-  wr.wr.atomic.swap = u64(entry.slot + WR_SWAP_LO);
-  wr.num_sge = 1;
-  return {};
-}
-
-/** Fills `wr` from a slot, or says why it cannot be posted. `sge` has room for the queue's max_sge. */
-Refusal prepareSend(const Qp& qp, const WrRing& ring, const Entry& entry, ibv_send_wr& wr, ibv_sge* sge) {
-  const uint32_t op = entry.slot[WR_OP];
-  const uint32_t opcode = op & 0xff;
-  const uint32_t flags = op >> 8 & 0xff;
-  const uint32_t sges = op >> 16;
-  if (opcode == ISO_WR_WAIT || opcode == ISO_WR_ENABLE) return {EOPNOTSUPP, REASON_OPCODE};
-  if (!opcodeAllowed(qp.qp->qp_type, opcode)) return {EINVAL, REASON_OPCODE};
-  constexpr uint32_t kDevice = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
-  if ((flags & ~(kDevice | ISO_SEND_INTERNAL)) != 0) return {EINVAL, REASON_FLAGS};
-  const bool signal = qp.sigAll && (flags & ISO_SEND_INTERNAL) == 0;
-  wr.opcode = static_cast<ibv_wr_opcode>(opcode);
-  wr.send_flags = (flags & kDevice) | (signal ? IBV_SEND_SIGNALED : 0);
-  wr.sg_list = sge;
-  if ((flags & IBV_SEND_INLINE) == 0) {
-    if (sges > qp.send.maxSge || sges > ringSges(ring)) return {EINVAL, REASON_SGE_COUNT};
-    if (opcode >= IBV_WR_ATOMIC_CMP_AND_SWP) return prepareAtomic(entry, sges, wr, sge);
-    wr.num_sge = static_cast<int>(sges);
-    if (copySges(entry, sges, sge) > qp.maxMessageBytes.load(std::memory_order_relaxed)) {
-      return {EINVAL, REASON_LENGTH};
-    }
-  } else if (const Refusal refusal = prepareInline(qp, ring, entry, opcode, sges, wr, sge); refusal.errnum != 0) {
-    return refusal;
-  }
-  wr.imm_data = htonl(entry.slot[WR_IMM]);
-  if (hasRemote(opcode)) {
-    wr.wr.rdma.remote_addr = u64(entry.slot + WR_REMOTE_LO);
-    wr.wr.rdma.rkey = entry.slot[WR_RKEY];
-  }
-  return {};
-}
-
-Refusal prepareRecv(const Qp& qp, const WrRing& ring, const Entry& entry, ibv_recv_wr& wr, ibv_sge* sge) {
-  const uint32_t sges = entry.slot[WR_OP] >> 16;
-  if (sges > qp.recv.maxSge || sges > ringSges(ring)) return {EINVAL, REASON_SGE_COUNT};
-  copySges(entry, sges, sge);
-  wr.sg_list = sge;
-  wr.num_sge = static_cast<int>(sges);
-  return {};
-}
-
 /** What differs between the directions. */
 struct Send {
   using Wr = ibv_send_wr;
@@ -170,8 +54,8 @@ struct Send {
   static Wr* wrs(Scratch& scratch) { return scratch.sends; }
   static Queue& queue(Qp& qp) { return qp.send; }
   static bool stateTakes(uint32_t state) { return state >= IBV_QPS_RTS && state <= IBV_QPS_ERR; }
-  static Refusal prepare(const Qp& qp, const WrRing& ring, const Entry& entry, Wr& wr, ibv_sge* sge) {
-    return prepareSend(qp, ring, entry, wr, sge);
+  ISOVERBS_HOT static Refusal prepare(const Rules& rules, const Entry& entry, Wr& wr, ibv_sge* sge) {
+    return prepareSend(rules, entry, wr, sge);
   }
   static int post(ibv_qp* qp, Wr* wr, Wr** bad) { return ibv_post_send(qp, wr, bad); }
   static bool signaled(const Wr& wr) { return (wr.send_flags & IBV_SEND_SIGNALED) != 0; }
@@ -183,8 +67,8 @@ struct Recv {
   static Wr* wrs(Scratch& scratch) { return scratch.recvs; }
   static Queue& queue(Qp& qp) { return qp.recv; }
   static bool stateTakes(uint32_t state) { return state >= IBV_QPS_INIT && state <= IBV_QPS_ERR; }
-  static Refusal prepare(const Qp& qp, const WrRing& ring, const Entry& entry, Wr& wr, ibv_sge* sge) {
-    return prepareRecv(qp, ring, entry, wr, sge);
+  ISOVERBS_HOT static Refusal prepare(const Rules& rules, const Entry& entry, Wr& wr, ibv_sge* sge) {
+    return prepareRecv(rules, entry, wr, sge);
   }
   static int post(ibv_qp* qp, Wr* wr, Wr** bad) { return ibv_post_recv(qp, wr, bad); }
   static bool signaled(const Wr&) { return true; }
@@ -199,7 +83,7 @@ bool isDetached(Env& env, const ForeignBuffer& foreign) {
 }
 
 /** Whether an SGE names an ArrayBuffer of the application's that it has detached. Only with such regions. */
-bool namesDetached(Env& env, const Qp& qp, const ibv_sge* sges, int count) {
+ISOVERBS_COLD bool namesDetached(Env& env, const Qp& qp, const ibv_sge* sges, int count) {
   const uint64_t context = static_cast<uint64_t>(qp.pd->context->handle) << 32;
   for (int i = 0; i < count; i++) {
     if (i > 0 && sges[i].lkey == sges[i - 1].lkey) continue;
@@ -228,6 +112,7 @@ bool reclaim(Qp& qp, Queue& queue) {
   if (verbs()->queryQp(qp.qp, &attr, IBV_QP_STATE, &init) != 0) return false;
   if (attr.qp_state != IBV_QPS_RTS && attr.qp_state != IBV_QPS_SQD) return false;
   queue.done.store(queue.next - (queue.mask + 1) / 2, std::memory_order_release);
+  queue.anySignaled = false;
   return true;
 }
 
@@ -241,35 +126,51 @@ struct Poster {
 
   uint32_t room() const { return queue.mask + 1 - (queue.next - queue.done.load(std::memory_order_acquire)); }
 
-  /** Builds up to `count` requests from `start`; how many, and why not more. */
-  uint32_t build(uint32_t start, uint32_t count, Refusal* refusal) {
-    typename D::Wr* wrs = D::wrs(scratch);
-    ibv_sge* sge = scratch.sges;
-    const ibv_sge* const end = scratch.sges + kMaxSges;
-    const bool foreign = !env.foreign.empty();
+  /** How many of `count` requests may be built at once: the scratch's size, and free places for ids. */
+  uint32_t limit(uint32_t count) const {
     // An inline request takes one SGE even where the queue has none.
-    const uint32_t perWr = queue.maxSge + 1;
-    uint32_t room = this->room();
+    const uint32_t fit = std::min(kMaxWrs, kMaxSges / (queue.maxSge + 1));
+    return std::min({count, fit, room()});
+  }
+
+  /** Builds `count` requests from `start`; how many, and why not all. */
+  uint32_t build(uint32_t start, uint32_t count, Refusal* refusal) {
+    const Rules rules = rulesOf(qp, queue, ring);
+    const uint64_t qpId = deviceId(qp, D::kRecv, 0);
+    const uint32_t mask = queue.mask;
+    const size_t extWords = ring.extBytes / 4;
+    uint64_t* const ids = queue.ids;
+    typename D::Wr* wr = D::wrs(scratch);
+    ibv_sge* sge = scratch.sges;
+    Entry entry = entryAt(ring, start);
+    uint32_t seq = queue.next;
     for (uint32_t i = 0; i < count; i++) {
-      if (sge + perWr > end) return i;
-      if (room == 0 && (!reclaim(qp, queue) || (room = this->room() - i) == 0)) {
-        *refusal = {ENOMEM, REASON_QUEUE_FULL};
+      const Refusal why = D::prepare(rules, entry, *wr, sge);
+      if (why.errnum != 0) [[unlikely]] {
+        *refusal = why;
         return i;
       }
-      const Entry entry = entryAt(ring, start + i);
-      *refusal = D::prepare(qp, ring, entry, wrs[i], sge);
-      if (refusal->errnum == 0 && foreign && namesDetached(env, qp, sge, wrs[i].num_sge)) {
-        *refusal = {EINVAL, REASON_DETACHED};
-      }
-      if (refusal->errnum != 0) return i;
-      const uint32_t seq = queue.next + i;
-      queue.ids[seq & queue.mask] = u64(entry.slot + WR_ID_LO);
-      wrs[i].wr_id = deviceId(qp, D::kRecv, seq);
-      wrs[i].next = &wrs[i + 1];
-      sge += wrs[i].num_sge;
-      room--;
+      ids[seq & mask] = u64(entry.slot + WR_ID_LO);
+      wr->wr_id = qpId | seq;
+      wr->next = wr + 1;
+      sge += wr->num_sge;
+      seq++;
+      wr++;
+      entry.slot += SLOT_WORDS;
+      entry.ext += extWords;
     }
     return count;
+  }
+
+  /** How many of the built requests come before one that names a detached buffer. */
+  uint32_t cutDetached(uint32_t built, Refusal* refusal) {
+    const typename D::Wr* wrs = D::wrs(scratch);
+    for (uint32_t i = 0; i < built; i++) {
+      if (!namesDetached(env, qp, wrs[i].sg_list, wrs[i].num_sge)) continue;
+      *refusal = {EINVAL, REASON_DETACHED};
+      return i;
+    }
+    return built;
   }
 
   /** Posts the first `count` requests that were built; how many were taken, and why not all. */
@@ -297,16 +198,25 @@ struct Poster {
 
   uint32_t run(uint32_t start, uint32_t count, Refusal* refusal) {
     uint32_t taken = 0;
-    while (taken < count && refusal->errnum == 0) {
-      const uint32_t rest = count - taken;
+    while (taken < count) {
+      const uint32_t n = limit(count - taken);
+      if (n == 0) {
+        if (reclaim(qp, queue)) continue;
+        *refusal = {ENOMEM, REASON_QUEUE_FULL};
+        break;
+      }
       Refusal why;
-      const uint32_t built = build(start + taken, rest < kMaxWrs ? rest : kMaxWrs, &why);
+      uint32_t built = build(start + taken, n, &why);
+      if (!env.foreign.empty()) [[unlikely]] built = cutDetached(built, &why);
       if (built > 0) {
         const uint32_t posted = flush(built, refusal);
         taken += posted;
         if (posted < built) break;
       }
-      if (why.errnum != 0) *refusal = why;
+      if (why.errnum != 0) {
+        *refusal = why;
+        break;
+      }
     }
     return taken;
   }
@@ -361,7 +271,7 @@ Refusal validate(Env& env, Qp& qp, const WrRing& ring, uint32_t index) {
   if (!Send::stateTakes(qp.state.load(std::memory_order_acquire))) return {EINVAL, REASON_STATE};
   if (env.scratch == nullptr) env.scratch = new Scratch;
   ibv_send_wr& wr = env.scratch->sends[0];
-  const Refusal refusal = prepareSend(qp, ring, entryAt(ring, index), wr, env.scratch->sges);
+  const Refusal refusal = prepareSend(rulesOf(qp, qp.send, ring), entryAt(ring, index), wr, env.scratch->sges);
   if (refusal.errnum == 0 && namesDetached(env, qp, env.scratch->sges, wr.num_sge)) return {EINVAL, REASON_DETACHED};
   return refusal;
 }
@@ -374,8 +284,8 @@ napi_value postRecv(napi_env env, napi_callback_info info) { return postVerb<Rec
 
 napi_value validateSend(napi_env napi, napi_callback_info info) {
   Args args(napi, info, "validateSend");
-  const uint32_t qpHandle = args.uint32(0);
-  const uint32_t ringHandle = args.uint32(1);
+  const uint32_t qpHandle = args.handle(0);
+  const uint32_t ringHandle = args.handle(1);
   const uint32_t index = args.uint32(2);
   if (!args.ok()) return nullptr;
   Refusal refusal;

@@ -79,7 +79,7 @@ napi_value createWcRing(napi_env napi, napi_callback_info info) {
 
 napi_value destroyRing(napi_env napi, napi_callback_info info) {
   Args args(napi, info, "destroyRing");
-  const uint32_t handle = args.uint32(0);
+  const uint32_t handle = args.handle(0);
   if (!args.ok()) return nullptr;
   const std::lock_guard lock(controlMutex());
   if (auto* wr = lookup<WrRing>(handle)) {

@@ -31,11 +31,12 @@ describe.skipIf(skipReason !== '')('refused work requests', () => {
   }
 
   test('too many SGEs', async () => {
-    const { addr, mr } = open();
+    const { addr, mr, qpInfo } = open();
+    expect(qpInfo.cap.maxSendSge).toBeGreaterThanOrEqual(4);
     const bad = (send: V.SendBatch) => {
       send.write(2, SIGNALED, addr, 8, mr.lkey, addr + 4096, mr.rkey);
       const at = V.slotAt(1) + V.WR_OP;
-      send.words[at] = (send.words[at] & 0xffff) | (5 << 16);
+      send.words[at] = (send.words[at] & 0xffff) | ((qpInfo.cap.maxSendSge + 1) << 16);
     };
     await refusedInTheMiddle(bad, V.EINVAL, V.REASON_SGE_COUNT);
   });
@@ -165,7 +166,8 @@ describe.skipIf(skipReason !== '')('refused work requests', () => {
       seen.push(...(await rig.drain(1)).map((wc) => wc.wrId));
     }
     seen.push(...(await rig.drain(256 - seen.length)).map((wc) => wc.wrId));
-    expect(seen).toEqual(Array.from({ length: 256 }, (_, i) => i));
+    expect(seen.findIndex((id, i) => id !== i)).toBe(-1);
+    expect(seen.length).toBe(256);
     expect(refusals).toBeGreaterThan(0);
   });
 

@@ -118,7 +118,9 @@ function queueVerbs(native: NativeVerbs) {
     refCompChannel: native.refCompChannel,
     createCq(context: number, cqe: number, channel: number) {
       whole('createCq', 'cqe', cqe, 1, 0x7fffffff);
-      return native.createCq(context, cqe, channel);
+      // 0 is no channel; what is no handle must not become one by conversion.
+      const handle = Number.isInteger(channel) && channel >= 0 && channel < 2 ** 31 ? channel : -1;
+      return native.createCq(context, cqe, handle);
     },
     destroyCq: native.destroyCq,
     reqNotifyCq: native.reqNotifyCq,
