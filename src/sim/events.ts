@@ -24,12 +24,34 @@ export class EventQueue {
   /** [0] time of the popped event, [1] running order; in an array so that both stay doubles. */
   private readonly numbers = new Float64Array(2);
 
+  /**
+   * Of the next push: [0] when it is due, [1] its place among those due at the same time, which push() sets.
+   * An array, because V8 allocates a double that is handed to a function.
+   */
+  readonly due = new Float64Array(2);
+
   /** Time of the event that the last pop() took out. */
   get time(): number {
     return this.numbers[0];
   }
 
-  push(time: number, kind: number, a: number, b: number, c: number): void {
+  /** Puts in an event for the time in `due[0]`, behind those that are there for the same time. */
+  push(kind: number, a: number, b: number, c: number): void {
+    this.reserve();
+    this.insert(kind, a, b, c);
+  }
+
+  /** Takes the next place for a later insert(): `due[1]`. */
+  reserve(): void {
+    const order = this.numbers[1];
+    this.numbers[1] = order + 1;
+    this.due[1] = order;
+  }
+
+  /** Puts in an event for the time in `due[0]` at the place in `due[1]`. */
+  insert(kind: number, a: number, b: number, c: number): void {
+    const time = this.due[0];
+    const order = this.due[1];
     const at = this.size;
     if (at === this.capacity) this.grow();
     const slot = this.free[at];
@@ -37,15 +59,13 @@ export class EventQueue {
     this.as[slot] = a;
     this.bs[slot] = b;
     this.cs[slot] = c;
-    const order = this.numbers[1];
-    this.numbers[1] = order + 1;
     this.size = (at + 1) | 0;
     const { times, orders, slots } = this;
     let hole = at;
     while (hole > 0) {
       const parent = (hole - 1) >> 2;
-      // A new event has the highest order: it stays behind its equals.
-      if (times[parent] <= time) break;
+      const before = times[parent];
+      if (before < time || (before === time && orders[parent] < order)) break;
       times[hole] = times[parent];
       orders[hole] = orders[parent];
       slots[hole] = slots[parent];

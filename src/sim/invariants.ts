@@ -26,7 +26,7 @@ export function brokenInvariants(sim: Simulation): string[] {
     const busyNs = port.bytesOut[0] * port.nsPerByte;
     if (busyNs > Math.max(port.busyUntil, net.clock[0]) * (1 + 1e-9))
       broken.push(`port ${port.id}: used beyond its rate`);
-    port.reclaim(net.clock[0]);
+    port.reclaim();
     if (idle && port.used !== 0 && port.busyUntil <= net.clock[0])
       broken.push(`port ${port.id}: bytes left in its FIFO`);
   }

@@ -8,7 +8,7 @@ export const EV_STEP = 2;
 export const EV_RESPONSE_STEP = 3;
 /** The head packet of an egress port fits now. a: port. */
 export const EV_ROOM = 4;
-/** A packet is at its destination. a: packet. */
+/** The first packet that a port has on the way is at its destination. a: port. */
 export const EV_ARRIVE = 5;
 /** An acknowledgement is at the requester. a: qp number, b: psn | syndrome << 24, c: incarnation. */
 export const EV_ACK = 6;

@@ -4,7 +4,7 @@ import * as L from '../verbs/layout.ts';
 import type { Cq } from './cq.ts';
 import { EgressPort } from './egress.ts';
 import { EventQueue } from './events.ts';
-import { EV_ARRIVE, EV_COMPLETION, EV_CQ_OVERFLOW } from './kinds.ts';
+import { EV_COMPLETION, EV_CQ_OVERFLOW } from './kinds.ts';
 import { RegionTable } from './memory.ts';
 import { PacketPool } from './packets.ts';
 import type { NicParams } from './params.ts';
@@ -43,7 +43,9 @@ export class Network {
   readonly events = new EventQueue();
   readonly packets = new PacketPool();
   readonly regions = new RegionTable();
-  readonly trace = new Trace();
+  /** [0] now, in nanoseconds. */
+  readonly clock = new Float64Array(1);
+  readonly trace = new Trace(this.clock);
   readonly hosts: Host[] = [];
   /** Two of each host: the link and the loopback. */
   readonly ports: EgressPort[] = [];
@@ -57,8 +59,6 @@ export class Network {
   observable = 0;
   /** Packets admitted and dropped since the beginning. */
   readonly packetCount = new Float64Array(2);
-  /** [0] now, in nanoseconds. */
-  readonly clock = new Float64Array(1);
   /** Ports whose round is to be run when the current event is done. */
   readonly kicked: EgressPort[] = [];
 
@@ -81,7 +81,7 @@ export class Network {
         random: new RandomStream(seed, 'loss', index),
       });
       for (const gbps of [params.linkGbps, params.loopbackGbps]) {
-        this.ports.push(new EgressPort(this.ports.length, params.egressFifoBytes, gbps, params.headerBytes));
+        this.ports.push(new EgressPort(this.ports.length, params, gbps, this.clock));
       }
     }
   }
@@ -116,23 +116,26 @@ export class Network {
     const psn = (pool.psn[p] - basePsn) & 0xffffff;
     if (this.isLost(from, qp.peerHost)) {
       this.packetCount[1]++;
-      this.trace.add(this.clock[0], TRACE_LOST, qp.qpn, psn);
+      this.trace.add(TRACE_LOST, qp.qpn, psn);
       pool.release(p);
       return;
     }
-    this.trace.add(this.clock[0], TRACE_PACKET, qp.qpn, psn);
-    this.events.push(port.busyUntil + this.params.oneWayNs, EV_ARRIVE, p, 0, 0);
+    this.trace.add(TRACE_PACKET, qp.qpn, psn);
+    port.send(p, this.events);
   }
 
   /** Sends an acknowledgement event; it never overtakes the responses of its queue pair. */
   acknowledge(qp: Qp, kind: number, psn: number, syndrome: number, peerEpoch: number): void {
     const from = this.hosts[qp.host];
     const lost = this.isLost(from, qp.peerHost);
-    this.trace.add(this.clock[0], lost ? TRACE_LOST : TRACE_ACK, qp.qpn, (psn - qp.rqBasePsn) & 0xffffff);
+    this.trace.add(lost ? TRACE_LOST : TRACE_ACK, qp.qpn, (psn - qp.rqBasePsn) & 0xffffff);
     if (lost) return;
     const at = this.clock[0] + this.params.ackReturnNs;
-    const after = qp.times[RESPONSE_END] + this.params.oneWayNs;
-    this.events.push(Math.max(at, after), kind, qp.peer, psn | (syndrome << 24), peerEpoch);
+    // Behind a response it takes a header's time of its own; at the very same time it would come before it.
+    const ownNs = (this.params.headerBytes * 8) / this.params.linkGbps;
+    const after = qp.times[RESPONSE_END] + this.params.oneWayNs + ownNs;
+    this.events.due[0] = Math.max(at, after);
+    this.events.push(kind, qp.peer, psn | (syndrome << 24), peerEpoch);
   }
 
   /** Writes a completion; it becomes visible a little later. */
@@ -150,15 +153,19 @@ export class Network {
     if (this.hosts[cq.host].dead) return;
     const first = !cq.overflowed;
     const failed = (op & 0xff) !== C.IBV_WC_SUCCESS;
-    this.trace.add(this.clock[0], TRACE_COMPLETION, qp.qpn, seq ^ (op & L.WC_RECV_SIDE));
+    this.trace.add(TRACE_COMPLETION, qp.qpn, seq ^ (op & L.WC_RECV_SIDE));
     if (
       cq.overflowed ||
       !cq.write(idLo, idHi, op, byteLen, imm, qp, seq, failed ? op & 0xff : 0, solicited)
     ) {
-      if (first) this.events.push(this.clock[0], EV_CQ_OVERFLOW, cq.id, 0, 0);
+      if (first) {
+        this.events.due[0] = this.clock[0];
+        this.events.push(EV_CQ_OVERFLOW, cq.id, 0, 0);
+      }
       return;
     }
-    this.events.push(this.clock[0] + this.params.cqeWriteNs, EV_COMPLETION, cq.id, 0, 0);
+    this.events.due[0] = this.clock[0] + this.params.cqeWriteNs;
+    this.events.push(EV_COMPLETION, cq.id, 0, 0);
   }
 
   private isLost(from: Host, toIndex: number): boolean {

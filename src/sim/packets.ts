@@ -1,5 +1,7 @@
 /** Packets in flight: rows of typed arrays with a free list, and a slab of payload bytes. */
 
+import { copyBytes } from './memory.ts';
+
 // Kinds of packets. Acknowledgements are events, not packets: they carry no data.
 export const PKT_SEND = 0;
 export const PKT_WRITE = 1;
@@ -17,7 +19,7 @@ export const SOLICITED = 8;
 export const ACK_REQUEST = 16;
 
 /** Payload room of one packet: the largest MTU of verbs. */
-const SLAB_BYTES = 4096;
+export const SLAB_BYTES = 4096;
 
 export class PacketPool {
   kind = new Uint8Array(0);
@@ -37,6 +39,8 @@ export class PacketPool {
   rest = new Float64Array(0);
   bytes = new Uint8Array(0);
   words = new Uint32Array(0);
+  /** By packet: a view of its slab, so that full packets are copied out without making one. */
+  views: Uint8Array[] = [];
   /** Packets in use. */
   live = 0;
   private capacity = 0;
@@ -64,6 +68,12 @@ export class PacketPool {
     return p * SLAB_BYTES;
   }
 
+  /** Copies the payload of a packet to where it belongs. */
+  copyOut(p: number, to: Uint8Array, at: number, length: number): void {
+    if (length === SLAB_BYTES) to.set(this.views[p], at);
+    else copyBytes(to, at, this.bytes, p * SLAB_BYTES, length);
+  }
+
   private grow(capacity: number): void {
     const old = this.capacity;
     const keep = <T extends Uint8Array | Int32Array | Float64Array>(to: T, from: T): T => {
@@ -85,6 +95,9 @@ export class PacketPool {
     this.words = new Uint32Array(this.bytes.buffer);
     this.free = keep(new Int32Array(capacity), this.free);
     for (let i = old; i < capacity; i++) this.free[i] = i;
+    this.views = Array.from({ length: capacity }, (_, i) =>
+      this.bytes.subarray(i * SLAB_BYTES, (i + 1) * SLAB_BYTES),
+    );
     this.capacity = capacity;
   }
 }

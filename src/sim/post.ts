@@ -211,9 +211,11 @@ export function postSend(
 
 function ringDoorbell(net: Network, qp: Qp): void {
   if (qp.state === C.IBV_QPS_ERR) {
-    net.events.push(net.clock[0], EV_FLUSH, qp.qpn, 0, qp.epoch);
+    net.events.due[0] = net.clock[0];
+    net.events.push(EV_FLUSH, qp.qpn, 0, qp.epoch);
   } else if (!qp.managed) {
-    net.events.push(net.clock[0] + net.params.doorbellFetchNs, EV_DOORBELL, qp.qpn, qp.sq.posted, qp.epoch);
+    net.events.due[0] = net.clock[0] + net.params.doorbellFetchNs;
+    net.events.push(EV_DOORBELL, qp.qpn, qp.sq.posted, qp.epoch);
   }
 }
 
@@ -234,7 +236,10 @@ export function postRecv(net: Network, qp: Qp, ring: WrRing, start: number, coun
   qp.posted += n;
   w[L.HDR_ERRNO] = ERRNO_OF[reason];
   w[L.HDR_REASON] = reason;
-  if (n > 0 && qp.state === C.IBV_QPS_ERR) net.events.push(net.clock[0], EV_FLUSH, qp.qpn, 0, qp.epoch);
+  if (n > 0 && qp.state === C.IBV_QPS_ERR) {
+    net.events.due[0] = net.clock[0];
+    net.events.push(EV_FLUSH, qp.qpn, 0, qp.epoch);
+  }
   if (reason === L.REASON_DETACHED) failQp(net, qp);
   return n;
 }

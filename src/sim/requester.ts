@@ -6,6 +6,7 @@
  */
 import * as C from '../verbs/constants.ts';
 import * as L from '../verbs/layout.ts';
+import type { EgressPort } from './egress.ts';
 import { failQp } from './failure.ts';
 import { ACK, EV_RNR, EV_STEP, EV_TIMEOUT, NAK_RNR, NAK_SEQUENCE } from './kinds.ts';
 import { copyBytes } from './memory.ts';
@@ -66,7 +67,8 @@ export function tryStart(net: Network, qp: Qp): void {
     steps = w[at + L.WR_REPEAT];
   }
   qp.phase = STEP;
-  net.events.push(net.clock[0] + steps * net.params.wqeStepNs, EV_STEP, qp.qpn, qp.token, 0);
+  net.events.due[0] = net.clock[0] + steps * net.params.wqeStepNs;
+  net.events.push(EV_STEP, qp.qpn, qp.token, 0);
 }
 
 /** Whether a fence, the READ limit or the PSN window keeps a new request from beginning. */
@@ -208,16 +210,17 @@ function fillPayload(net: Network, qp: Qp, seq: number, offset: number, length: 
 }
 
 /** A packet is out: the retry timer runs from here if it did not run. */
-export function startTimer(net: Network, qp: Qp, sentNs: number): void {
+export function startTimer(net: Network, qp: Qp, port: EgressPort): void {
   if (qp.times[DEADLINE] !== Number.POSITIVE_INFINITY) return;
-  qp.times[DEADLINE] = sentNs + qp.times[TIMEOUT];
+  qp.times[DEADLINE] = port.busyUntil + qp.times[TIMEOUT];
   queueTimer(net, qp);
 }
 
 function queueTimer(net: Network, qp: Qp): void {
   if (qp.timerQueued || qp.times[DEADLINE] === Number.POSITIVE_INFINITY) return;
   qp.timerQueued = true;
-  net.events.push(qp.times[DEADLINE], EV_TIMEOUT, qp.qpn, 0, 0);
+  net.events.due[0] = qp.times[DEADLINE];
+  net.events.push(EV_TIMEOUT, qp.qpn, 0, 0);
 }
 
 /** The event of a retry timer came up: whether the timer is due; else it is queued again if it still runs. */
@@ -356,7 +359,8 @@ function onRnrNak(net: Network, qp: Qp, delayNs: number): void {
   if (qp.attr.rnrRetry !== 7) qp.rnrRetriesLeft--;
   goBack(qp, qp.unaPsn);
   qp.rnrWait = true;
-  net.events.push(net.clock[0] + delayNs, EV_RNR, qp.qpn, 0, qp.epoch);
+  net.events.due[0] = net.clock[0] + delayNs;
+  net.events.push(EV_RNR, qp.qpn, 0, qp.epoch);
 }
 
 /** A packet of a READ's data, or an atomic's old value. */

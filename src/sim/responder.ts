@@ -3,6 +3,7 @@
  * READs and atomics, which have a processing unit of their own and take turns at the egress port.
  */
 import * as C from '../verbs/constants.ts';
+import type { EgressPort } from './egress.ts';
 import { completeRecv, failQp } from './failure.ts';
 import {
   ACK,
@@ -112,7 +113,7 @@ function onWrite(net: Network, qp: Qp, p: number): void {
       notReady(net, qp);
       return;
     }
-    if (net.payload) copyBytes(region.bytes, pool.addr[p] - region.addr, pool.bytes, pool.slab(p), length);
+    if (net.payload) pool.copyOut(p, region.bytes, pool.addr[p] - region.addr, length);
   }
   if ((flags & P.FIRST) !== 0) qp.recvOffset[0] = pool.rest[p];
   if ((flags & P.HAS_IMM) !== 0) {
@@ -280,7 +281,8 @@ function startResponse(net: Network, qp: Qp): void {
   if (qp.respPhase !== IDLE || qp.responses.count === 0) return;
   qp.respPhase = STEP;
   qp.respPkt = 0;
-  net.events.push(net.clock[0] + net.params.wqeStepNs, EV_RESPONSE_STEP, qp.qpn, qp.respToken, 0);
+  net.events.due[0] = net.clock[0] + net.params.wqeStepNs;
+  net.events.push(EV_RESPONSE_STEP, qp.qpn, qp.respToken, 0);
 }
 
 export function onResponseStep(net: Network, qp: Qp): void {
@@ -331,9 +333,9 @@ export function nextResponse(net: Network, qp: Qp): number {
   return p;
 }
 
-/** A response packet is out; its last bit leaves at `endNs`. */
-export function responseSent(net: Network, qp: Qp, endNs: number): void {
-  qp.times[RESPONSE_END] = endNs;
+/** A response packet is out; the port was busy with it last. */
+export function responseSent(net: Network, qp: Qp, port: EgressPort): void {
+  qp.times[RESPONSE_END] = port.busyUntil;
   const r = qp.responses;
   if (qp.respPkt < r.packets[r.head]) return;
   r.head = (r.head + 1) % r.size;

@@ -182,19 +182,21 @@ export class Simulation {
 
   /** Calls hooks.call(token) after a delay. */
   call(delayNs: number, token: number): void {
-    this.net.events.push(this.net.clock[0] + delayNs, K.EV_CALL, token, 0, 0);
+    this.net.events.due[0] = this.net.clock[0] + delayNs;
+    this.net.events.push(K.EV_CALL, token, 0, 0);
   }
 
   /** Calls hooks.actor(actor, b) after a delay. */
   wake(delayNs: number, actor: number, b: number): void {
-    this.net.events.push(this.net.clock[0] + delayNs, K.EV_ACTOR, actor, b, 0);
+    this.net.events.due[0] = this.net.clock[0] + delayNs;
+    this.net.events.push(K.EV_ACTOR, actor, b, 0);
   }
 
   private dispatch(kind: number, a: number, b: number, c: number): void {
     const { net } = this;
     switch (kind) {
       case K.EV_ARRIVE:
-        this.arrive(a);
+        this.arrive(net.ports[a].arrived(net.events));
         return;
       case K.EV_COMPLETION:
         this.reveal(a);
@@ -289,15 +291,15 @@ export class Simulation {
       const { qp } = sender;
       const request = sender.role === ROLE_REQUEST;
       const bytes = request ? nextRequestBytes(net, qp) : nextResponseBytes(net, qp);
-      if (bytes >= 0 && !port.fits(bytes, net.clock[0], net.events)) return;
+      if (bytes >= 0 && !port.fits(bytes, net.events)) return;
       port.leave();
       if (bytes < 0) continue;
       const p = request ? nextRequest(net, qp) : nextResponse(net, qp);
       if (p < 0) continue;
-      port.admit(bytes, net.clock[0]);
+      port.admit(bytes);
       net.launch(port, p, qp, request ? qp.sqBasePsn : qp.rqBasePsn);
-      if (request) startTimer(net, qp, port.busyUntil);
-      else responseSent(net, qp, port.busyUntil);
+      if (request) startTimer(net, qp, port);
+      else responseSent(net, qp, port);
       if ((request ? nextRequestBytes(net, qp) : nextResponseBytes(net, qp)) >= 0) port.join(sender);
     }
   }

@@ -8,17 +8,20 @@ export const TRACE_COMPLETION = 4;
 export class Trace {
   /** Entries so far; a double from birth. */
   private readonly counts = new Float64Array(1);
-  private readonly time = new Float64Array(1);
-  private readonly timeWords = new Uint32Array(this.time.buffer);
+  /** The clock, as two words. */
+  private readonly timeWords: Uint32Array;
   private lo = 0x811c9dc5 | 0;
   private hi = 0x1b873593 | 0;
+
+  constructor(clock: Float64Array) {
+    this.timeWords = new Uint32Array(clock.buffer);
+  }
 
   get entries(): number {
     return this.counts[0];
   }
 
-  add(timeNs: number, kind: number, qp: number, psn: number): void {
-    this.time[0] = timeNs;
+  add(kind: number, qp: number, psn: number): void {
     this.mix(this.timeWords[0]);
     this.mix(this.timeWords[1]);
     this.mix((kind << 24) ^ qp);
