@@ -18,10 +18,12 @@ for (const file of reports) {
   totals.passed += report.numPassedTests;
   totals.failed += report.numFailedTests;
   totals.skipped += report.numPendingTests + report.numTodoTests;
-  console.log(`${file}: ${report.numPassedTests} passed, ${report.numFailedTests} failed, ${report.numPendingTests} skipped`);
+  console.log(
+    `${file}: ${report.numPassedTests} passed, ${report.numFailedTests} failed, ${report.numPendingTests} skipped`,
+  );
   for (const suite of report.testResults) {
-    for (const test of suite.assertionResults.filter((result) => result.status === 'failed')) {
-      console.log(`  failed: ${test.fullName}`);
+    for (const test of suite.assertionResults) {
+      if (test.status === 'failed') console.log(`  failed: ${test.fullName}`);
     }
   }
 }

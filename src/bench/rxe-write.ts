@@ -5,7 +5,8 @@
 import { execFile, spawn } from 'node:child_process';
 import { performance } from 'node:perf_hooks';
 import { promisify } from 'node:util';
-import { type Context, openDevice } from '../index.ts';
+import { Context } from '../objects/index.ts';
+import { createRdmaCoreProvider } from '../providers/rdma-core/index.ts';
 import { IBV_SEND_SIGNALED } from '../verbs/index.ts';
 
 const run = promisify(execFile);
@@ -43,7 +44,15 @@ async function ours(context: Context, bytes: number, iterations: number): Promis
     while (posted - done < DEPTH && posted < iterations) {
       posted++;
       const signaled = posted % MODERATION === 0 || posted === iterations;
-      batch.write(posted, signaled ? IBV_SEND_SIGNALED : 0, mr.addr, bytes, mr.lkey, mr.addr + bytes, mr.rkey);
+      batch.write(
+        posted,
+        signaled ? IBV_SEND_SIGNALED : 0,
+        mr.addr,
+        bytes,
+        mr.lkey,
+        mr.addr + bytes,
+        mr.rkey,
+      );
     }
     if (batch.length > 0) qp.postSend(batch);
     const n = cq.poll(wcs);
@@ -72,7 +81,7 @@ async function perftest(bytes: number, iterations: number, port: number): Promis
 const median = (values: number[]) => [...values].sort((a, b) => a - b)[values.length >> 1];
 
 async function main(): Promise<void> {
-  const context = openDevice(DEVICE);
+  const context = new Context(createRdmaCoreProvider(), DEVICE);
   const results = [];
   let port = 18600;
   for (const { bytes, iterations } of CASES) {
@@ -87,7 +96,13 @@ async function main(): Promise<void> {
       messagesPerS: median(rates.map((rate) => rate.messagesPerS)),
     });
     const [isoverbs, ibWriteBw] = [of(mine), of(theirs)];
-    results.push({ bytes, iterations, isoverbs, ibWriteBw, ratio: isoverbs.messagesPerS / ibWriteBw.messagesPerS });
+    results.push({
+      bytes,
+      iterations,
+      isoverbs,
+      ibWriteBw,
+      ratio: isoverbs.messagesPerS / ibWriteBw.messagesPerS,
+    });
   }
   context.close();
   console.log(JSON.stringify({ benchmark: 'rxe-write', device: DEVICE, rounds: ROUNDS, results }, null, 2));

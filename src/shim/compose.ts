@@ -16,20 +16,21 @@ const OVERRIDABLE = new Set<string>([...VERB_NAMES, 'wait']);
  * @throws InvalidArgumentError when an interceptor overrides something that is no verb
  */
 export function compose(provider: Provider, interceptors: readonly Interceptor[]): Provider {
-  return interceptors.reduceRight<Provider>((next, interceptor) => {
-    const overrides = interceptor.wrap(next);
-    for (const [verb, value] of Object.entries(overrides)) {
-      if (!OVERRIDABLE.has(verb)) {
-        throw new InvalidArgumentError(
-          `interceptor '${interceptor.name}' overrides '${verb}', which is no verb`,
-        );
-      }
-      if (verb !== 'wait' && typeof value !== 'function') {
-        throw new InvalidArgumentError(
-          `interceptor '${interceptor.name}' overrides '${verb}' with a ${typeof value}`,
-        );
-      }
+  let composed = provider;
+  for (const interceptor of [...interceptors].reverse()) composed = wrap(composed, interceptor);
+  return composed;
+}
+
+function wrap(next: Provider, interceptor: Interceptor): Provider {
+  const { name } = interceptor;
+  const overrides = interceptor.wrap(next);
+  for (const [verb, value] of Object.entries(overrides)) {
+    if (!OVERRIDABLE.has(verb)) {
+      throw new InvalidArgumentError(`interceptor '${name}' overrides '${verb}', which is no verb`);
     }
-    return Object.freeze({ ...next, ...overrides, interceptors: [interceptor.name, ...next.interceptors] });
-  }, provider);
+    if (verb !== 'wait' && typeof value !== 'function') {
+      throw new InvalidArgumentError(`interceptor '${name}' overrides '${verb}' with a ${typeof value}`);
+    }
+  }
+  return Object.freeze({ ...next, ...overrides, interceptors: [name, ...next.interceptors] });
 }

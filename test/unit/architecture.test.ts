@@ -82,7 +82,9 @@ test('a room imports only those above it', () => {
 test('a policy imports no provider and no simulator', () => {
   const wrong = files
     .filter((file) => roomOf(file) === 'policies')
-    .filter((file) => imports(readFileSync(file, 'utf8')).some((name) => /\/(providers|sim|drivers)\//.test(name)));
+    .filter((file) =>
+      imports(readFileSync(file, 'utf8')).some((name) => /\/(providers|sim|drivers)\//.test(name)),
+    );
   expect(wrong).toEqual([]);
 });
 
@@ -95,14 +97,18 @@ test('pure rooms know no clock, timer, randomness, thread or file', () => {
     }
     const allowed = PACKAGES[roomOf(file)] ?? [];
     for (const name of imports(text)) {
-      if (!name.startsWith('.') && !allowed.includes(name)) wrong.push(`${relative(SRC, file)} imports ${name}`);
+      if (!name.startsWith('.') && !allowed.includes(name))
+        wrong.push(`${relative(SRC, file)} imports ${name}`);
     }
   }
   expect(wrong).toEqual([]);
 });
 
 test('the checker sees what it should see', () => {
-  expect(imports("import { a } from '../sim/x.ts';\nawait import('../cli/y.ts')")).toEqual(['../sim/x.ts', '../cli/y.ts']);
+  expect(imports("import { a } from '../sim/x.ts';\nawait import('../cli/y.ts')")).toEqual([
+    '../sim/x.ts',
+    '../cli/y.ts',
+  ]);
   expect(withoutComments('/* Date */ a; // Date\nb')).not.toMatch(/Date/);
   expect(BANNED.some(([pattern]) => pattern.test('const t = Date.now();'))).toBe(true);
 });
@@ -114,7 +120,10 @@ test('functions stay under 70 lines', () => {
     let start = -1;
     let indent = '';
     lines.forEach((line, i) => {
-      const opens = /^(\s*)(?!if|for|while|switch|else|do\b|try|return|export const \w+ = \{|const \w+ = \{).*\)(: [^=]+)? (=> )?\{$/.exec(line);
+      const opens =
+        /^(\s*)(?!if|for|while|switch|else|do\b|try|return|export const \w+ = \{|const \w+ = \{).*\)(: [^=]+)? (=> )?\{$/.exec(
+          line,
+        );
       if (start < 0 && opens) {
         start = i;
         indent = opens[1];

@@ -1,0 +1,64 @@
+import { expect, test } from 'vitest';
+import { createPolicy } from '../../src/policies/index.ts';
+import { createFabric } from '../../src/providers/sim/index.ts';
+import { compose, type Interceptor } from '../../src/shim/compose.ts';
+import { createShim } from '../../src/shim/shim.ts';
+
+const { provider } = createFabric({ autoAdvance: false });
+
+function spy(name: string, calls: string[]): Interceptor {
+  return {
+    name,
+    wrap: (next) => ({
+      getDeviceList() {
+        calls.push(name);
+        return next.getDeviceList();
+      },
+    }),
+  };
+}
+
+test('the first listed is the outermost', () => {
+  const calls: string[] = [];
+  const composed = compose(provider, [spy('a', calls), spy('b', calls)]);
+  composed.getDeviceList();
+  expect(calls).toEqual(['a', 'b']);
+  expect(composed.interceptors).toEqual(['a', 'b']);
+});
+
+test('a verb that nobody overrides stays the same function', () => {
+  const composed = compose(provider, [spy('a', [])]);
+  expect(composed.postSend).toBe(provider.postSend);
+  expect(Object.isFrozen(composed)).toBe(true);
+});
+
+test('what is no verb is refused, with the name of the interceptor', () => {
+  const wrong = { name: 'wrong', wrap: () => ({ postSendd: () => 0 }) } as unknown as Interceptor;
+  expect(() => compose(provider, [wrong])).toThrowError(/'wrong' overrides 'postSendd', which is no verb/);
+  const value = { name: 'value', wrap: () => ({ postSend: 7 }) } as unknown as Interceptor;
+  expect(() => compose(provider, [value])).toThrowError(/'value' overrides 'postSend' with a number/);
+});
+
+test('a policy that needs WAIT says so where there is none', () => {
+  const bare = createFabric({ wait: false, autoAdvance: false }).provider;
+  expect(() => compose(bare, [createPolicy('perf', { emulation: false })])).toThrowError(/needs WAIT/);
+  expect(compose(bare, [createPolicy('perf')]).wait).toBe('emulated');
+  expect(compose(provider, [createPolicy('perf')]).wait).toBe('simulated');
+  const strict = createShim(() => ({
+    name: 'strict',
+    needs: { wait: 'required' },
+    slots: 0,
+    onload: () => 0,
+    feed: () => {},
+  }));
+  expect(() => compose(bare, [strict])).toThrowError(/policy 'strict' needs WAIT/);
+});
+
+test('policy options are checked, with the path of the wrong one', () => {
+  expect(() => createPolicy('perv')).toThrowError(/there is no policy 'perv'; there are: perf/);
+  expect(() => createPolicy('perf', { subMsgSizeBytes: 0 })).toThrowError(/perf.subMsgSizeBytes/);
+  expect(() => createPolicy('perf', { subMsgSize: 1 })).toThrowError(/subMsgSize/);
+  expect(() => createPolicy('perf', { subMsgSizeBytes: 1024, zeroWaitUnitBytes: 2048 })).toThrowError(
+    /perf.zeroWaitUnitBytes: must not be larger/,
+  );
+});
