@@ -42,11 +42,9 @@ function enable(net: Network, managed: Qp, index: number): void {
   tryStart(net, managed);
 }
 
-/** A completion became visible: queue pairs whose WAIT it satisfies go on, those with the lowest target first. */
+/** A completion became visible: the queue pair whose WAIT it satisfies goes on. Each WAIT has a target of its own. */
 export function wakeWaiters(net: Network, cq: Cq): void {
-  const waiting = cq.waiters.splice(0);
-  waiting.sort((a, b) => (targetOf(a) - targetOf(b)) | 0);
-  for (const qp of waiting) {
+  for (const qp of cq.waiters.splice(0)) {
     if (qp.phase !== PARKED || qp.sqTarget[qp.cur & qp.sq.mask] !== cq.id) continue;
     if (((cq.visible - targetOf(qp)) | 0) >= 0) localDone(net, qp);
     else cq.waiters.push(qp);

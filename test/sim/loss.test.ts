@@ -60,6 +60,13 @@ function check(a: End, b: End, program: Step[], initial: Uint8Array): void {
   expect(new DataView(b.mr.memory as ArrayBuffer).getBigUint64(COUNTER, true)).toBe(BigInt(added));
 }
 
+/** Packets of a program that loses none: each request's, and the responses. */
+function packetsOf(program: Step[], pathMtu: number): number {
+  const packets = (bytes: number) => Math.max(1, Math.ceil(bytes / V.mtuBytes(pathMtu)));
+  const cost = { wait: () => 0, fetchAdd: () => 2, read: (bytes: number) => 1 + packets(bytes) } as const;
+  return program.reduce((sum, { op, bytes }) => sum + (op in cost ? cost[op as 'read'] : packets)(bytes), 0);
+}
+
 function runProgram(program: Step[], seed: number, loss: number, pathMtu: number, maxRdAtomic: number): void {
   const options = {
     bytes: BYTES,
@@ -94,6 +101,8 @@ function runProgram(program: Step[], seed: number, loss: number, pathMtu: number
     received.map(({ i, bytes }) => [i, bytes]),
   );
   check(a, b, program, initial);
+  // Nothing is sent twice without a reason.
+  if (loss === 0) expect(fabric.simulation.net.packetCount[0]).toBe(packetsOf(program, pathMtu));
 }
 
 test('random programs on links that lose up to 10 % of packets and acknowledgements', () => {
@@ -121,6 +130,21 @@ test('1 MiB messages at 1 % loss arrive whole', () => {
   expect(Buffer.compare(a.bytes, b.bytes)).toBe(0);
   const [sent, lost] = fabric.simulation.net.packetCount;
   expect(lost).toBeGreaterThan(0.005 * sent);
+});
+
+test('going back is cheap: a loss is noticed at once, and costs what was in flight', () => {
+  for (const op of ['write', 'read'] as const) {
+    const [a, b, fabric] = pair({ seed: 3, loss: 0.002 }, { bytes: 1 << 20, timeout: 14 });
+    for (let i = 0; i < 8; i++) a.send[op](i, SIGNALED, a.mr.addr, 1 << 20, a.mr.lkey, b.mr.addr, b.mr.rkey);
+    post(a);
+    expect(drain(fabric, a).map((wc) => wc.status)).toEqual(Array(8).fill('SUCCESS'));
+    const [sent, lost] = fabric.simulation.net.packetCount;
+    expect(lost).toBeGreaterThan(3);
+    // 12 packets of 4 KiB in the FIFO and on the wire, and as many responses to a READ that is repeated.
+    expect(sent).toBeLessThan(8 * 257 + lost * 60);
+    // One timeout is 67 ms: at most the loss of a last packet costs one.
+    expect(fabric.nowNs).toBeLessThan(op === 'write' ? 2e6 : 150e6);
+  }
 });
 
 describe('determinism', () => {

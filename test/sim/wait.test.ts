@@ -94,17 +94,34 @@ describe('WAIT', () => {
   });
 
   test('is not executed again when the queue pair goes back after a loss', () => {
-    const [a, b, fabric] = pair({}, { timeout: 4 });
+    const [a, b, fabric] = pair({}, { timeout: 8 });
     a.send.write(1, SIGNALED, a.mr.addr, 30000, a.mr.lkey, b.mr.addr, b.mr.rkey);
-    a.send.wait(2, SIGNALED, a.sendCq, 0, 3);
+    a.send.wait(2, SIGNALED, a.sendCq, 0, 1000);
     a.send.write(3, SIGNALED, a.mr.addr, 30000, a.mr.lkey, b.mr.addr, b.mr.rkey);
     post(a);
     fabric.fault({ linkDown: 0 });
-    fabric.simulation.runUntil(8000);
+    fabric.simulation.runUntil(500_000);
     fabric.fault({ linkUp: 0 });
     expect(drain(fabric, a).map((wc) => [wc.wrId, wc.status])).toEqual(
       [1, 2, 3].map((id) => [id, 'SUCCESS']),
     );
+    // One timeout of 1.05 ms, then both WRITEs at once: not another 80 us of waiting.
+    expect(fabric.nowNs).toBeLessThan(4096 * 256 + 30_000);
+  });
+
+  test('leaves nothing behind when it ran and the queue pair was reset', () => {
+    const [a, b, fabric] = pair({}, { cap: { maxSendWr: 4 } });
+    fabric.fault({ linkDown: 0 });
+    write(a, 1);
+    a.send.wait(2, 0, a.sendCq, 0);
+    post(a);
+    fabric.simulation.runUntil(5000);
+    fabric.fault({ linkUp: 0 });
+    for (const end of [a, b]) modify(end, { qpState: V.IBV_QPS_RESET });
+    connect(a, b);
+    for (let i = 10; i < 14; i++) write(a, i);
+    expect(post(a)).toBe(4);
+    expect(drain(fabric, a).map((wc) => wc.wrId)).toEqual([10, 11, 12, 13]);
   });
 
   test('names a CQ of this device', () => {
