@@ -141,7 +141,7 @@ test('going back is cheap: a loss is noticed at once, and costs what was in flig
     const [sent, lost] = fabric.simulation.net.packetCount;
     expect(lost).toBeGreaterThan(3);
     // 12 packets of 4 KiB in the FIFO and on the wire, and as many responses to a READ that is repeated.
-    expect(sent).toBeLessThan(8 * 257 + lost * 60);
+    expect(sent).toBeLessThan(8 * 257 + lost * 25);
     // One timeout is 67 ms: at most the loss of a last packet costs one.
     expect(fabric.nowNs).toBeLessThan(op === 'write' ? 2e6 : 150e6);
   }

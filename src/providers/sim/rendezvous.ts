@@ -19,6 +19,8 @@ class SimWire implements Wire {
   readonly remoteAddress: string;
   readonly host: number;
   peer: SimWire | null = null;
+  /** Called when this end is closed, by whomever. */
+  onOver: () => void = () => {};
   private readonly driver: Driver;
   private readonly delayNs: number;
   private messageHandler: ((message: Uint8Array) => void) | null = null;
@@ -67,6 +69,7 @@ class SimWire implements Wire {
   close(): void {
     if (this.closed) return;
     this.closed = true;
+    this.onOver();
     const { peer } = this;
     if (peer !== null) this.driver.after(this.delayNs, () => peer.hearClose());
   }
@@ -77,6 +80,7 @@ class SimWire implements Wire {
     this.heardClose = true;
     if (this.closed) return;
     this.closed = true;
+    this.onOver();
     if (this.closeHandler === null) this.earlyClose = { error };
     else this.closeHandler(error);
   }
@@ -153,7 +157,10 @@ export class SimRendezvous {
     const theirs = new SimWire(this.driver, this.delayNs, other, host);
     ours.peer = theirs;
     theirs.peer = ours;
-    this.wires.add(ours).add(theirs);
+    for (const wire of [ours, theirs]) {
+      this.wires.add(wire);
+      wire.onOver = () => this.wires.delete(wire);
+    }
     return [ours, theirs];
   }
 
