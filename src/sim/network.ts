@@ -131,9 +131,7 @@ export class Network {
     this.trace.add(lost ? TRACE_LOST : TRACE_ACK, qp.qpn, (psn - qp.rqBasePsn) & 0xffffff);
     if (lost) return;
     const at = this.clock[0] + this.params.ackReturnNs;
-    // Behind a response it takes a header's time of its own; at the very same time it would come before it.
-    const ownNs = (this.params.headerBytes * 8) / this.params.linkGbps;
-    const after = qp.times[RESPONSE_END] + this.params.oneWayNs + ownNs;
+    const after = qp.times[RESPONSE_END] + this.params.oneWayNs;
     this.events.due[0] = Math.max(at, after);
     this.events.push(kind, qp.peer, psn | (syndrome << 24), peerEpoch);
   }

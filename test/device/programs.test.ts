@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { findDevice } from './rig.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
@@ -93,7 +93,18 @@ describe.skipIf(device === '' || !pingpong)('rc-pingpong and ibv_rc_pingpong', (
   );
 });
 
-describe.skipIf(device === '')('examples between two processes', () => {
+/** Packets between the two devices get lost; on one device there is no wire to lose them on. */
+function lose(percent: number): void {
+  const { status, stderr } = spawnSync('tc', [
+    ...['qdisc', 'replace', 'dev', 'veth0', 'root', 'netem', 'loss', `${percent}%`],
+  ]);
+  if (status !== 0) throw new Error(`tc could not set the loss: ${stderr}`);
+}
+
+describe.skipIf(device === '').each([0, 1])('examples between two processes, %i %% loss', (percent) => {
+  beforeAll(() => {
+    if (other !== undefined) lose(percent);
+  });
   const runs = [undefined, 'perf'].flatMap((policy) => [
     { name: 'kv-store', args: ['--count', '50'], expected: /^50 GETs: p50/, policy },
     {
@@ -103,7 +114,7 @@ describe.skipIf(device === '')('examples between two processes', () => {
       policy,
     },
   ]);
-  test.each(runs)(
+  test.skipIf(percent > 0 && other === undefined).each(runs)(
     '$name, policy $policy',
     async ({ name, args, expected, policy }) => {
       const port = nextPort++;
@@ -123,6 +134,10 @@ describe.skipIf(device === '')('examples between two processes', () => {
 });
 
 describe.skipIf(device === '')('a peer that vanishes', () => {
+  beforeAll(() => {
+    if (other !== undefined) lose(0);
+  });
+
   test('the waiting receiver is flushed, and told', async () => {
     const port = nextPort++;
     const open = `import { connect, listen, openDevice } from 'isoverbs';
