@@ -13,12 +13,23 @@ namespace isoverbs {
 
 namespace {
 
-/** init(makeError, allocShared): what the addon needs of TypeScript. */
+/**
+ * detachBuffer(buffer): for runtimes whose ArrayBuffers have no transfer(). Never on others: there a buffer
+ * may carry a detach key (markAsUntransferable), and napi_detach_arraybuffer ends the process over it.
+ */
+napi_value detachBuffer(napi_env napi, napi_callback_info info) {
+  Args args(napi, info, "detachBuffer");
+  bool is = false;
+  if (napi_is_arraybuffer(napi, args.value(0), &is) == napi_ok && is) napi_detach_arraybuffer(napi, args.value(0));
+  return undefined(napi);
+}
+
+/** init(makeError, allocShared, detach): what the addon needs of TypeScript. */
 napi_value init(napi_env napi, napi_callback_info info) {
   Args args(napi, info, "init");
   Env& env = args.env();
-  napi_ref* const refs[] = {&env.makeError, &env.allocShared};
-  for (size_t i = 0; i < 2; i++) {
+  napi_ref* const refs[] = {&env.makeError, &env.allocShared, &env.detach};
+  for (size_t i = 0; i < 3; i++) {
     napi_valuetype type = napi_undefined;
     if (napi_typeof(napi, args.value(i), &type) != napi_ok || type != napi_function) {
       return fail(env, Err::Argument, "init", 0, "argument %zu must be a function", i + 1);
@@ -64,6 +75,7 @@ struct Function {
 constexpr Function kFunctions[] = {
     {"init", init},
     {"status", status},
+    {"detachBuffer", detachBuffer},
     {"createWrRing", createWrRing},
     {"createWcRing", createWcRing},
     {"destroyRing", destroyRing},

@@ -35,6 +35,8 @@ struct Env {
   napi_ref makeError = nullptr;
   /** (bytes) -> Uint8Array over a SharedArrayBuffer, where external ArrayBuffers are not allowed. */
   napi_ref allocShared = nullptr;
+  /** (buffer) -> void: detaches an ArrayBuffer if it can be. */
+  napi_ref detach = nullptr;
   /** 1 while this env posts or polls. */
   std::atomic<uint32_t> hot{0};
   /** Work requests under construction; one post at a time per env. */

@@ -84,11 +84,19 @@ bool allocExposed(Env& env, const char* verb, size_t bytes, Exposed* out) {
 
 void detachArrayBuffer(Env& env, napi_ref ref) {
   napi_value buffer = nullptr;
+  napi_value detach = nullptr;
+  napi_value self = nullptr;
+  napi_value ignored = nullptr;
   bool is = false;
   // Without an ArrayBuffer there is nothing to detach: it was collected, or it is the fallback's view.
   if (napi_get_reference_value(env.env, ref, &buffer) != napi_ok || buffer == nullptr) return;
   if (napi_is_arraybuffer(env.env, buffer, &is) != napi_ok || !is) return;
-  napi_detach_arraybuffer(env.env, buffer);
+  if (env.detach == nullptr || napi_get_reference_value(env.env, env.detach, &detach) != napi_ok) return;
+  napi_get_undefined(env.env, &self);
+  // Not detached is not fatal: the bytes live until the finalizer has run.
+  if (napi_call_function(env.env, self, detach, 1, &buffer, &ignored) == napi_pending_exception) {
+    napi_get_and_clear_last_exception(env.env, &ignored);
+  }
 }
 
 }  // namespace isoverbs

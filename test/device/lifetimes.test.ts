@@ -318,7 +318,7 @@ describe.skipIf(skipReason !== '')('memory', () => {
     try {
       moved = detach(info.memory as ArrayBuffer);
     } catch {
-      // Node refuses to transfer what is marked untransferable.
+      // Node refuses to transfer memory that is not its own.
     }
     // transfer() is the language's own and cannot be refused: the device goes on with memory that is still there.
     rig.send.clear().write(1, SIGNALED, info.addr, 3, info.lkey, rig.addr + 4096, rig.mr.rkey);

@@ -59,7 +59,12 @@ export interface NativeVerbs
     | 'validateSend'
     | 'pollCq'
   > {
-  init(make: typeof makeError, allocShared: (bytes: number) => Uint8Array): void;
+  init(
+    make: typeof makeError,
+    allocShared: (bytes: number) => Uint8Array,
+    detach: (buffer: ArrayBuffer) => void,
+  ): void;
+  detachBuffer(buffer: ArrayBuffer): void;
   status(): NativeStatus;
   getDeviceList(): { name: string; guid: string; transport: string }[];
   openDevice(name: string): number;
@@ -116,11 +121,19 @@ function allocShared(bytes: number): Uint8Array {
   return new Uint8Array(new SharedArrayBuffer(bytes));
 }
 
+/** ES2024; absent in Node 20. */
+const transfer = (ArrayBuffer.prototype as { transfer?: (newByteLength: number) => ArrayBuffer }).transfer;
+
+/** Detaches by the language's own means, which refuse with an exception where the addon's would abort. */
+function detach(buffer: ArrayBuffer): void {
+  transfer?.call(buffer, 0);
+}
+
 function load(): NativeVerbs {
   const require = createRequire(import.meta.url);
   const bindings: typeof import('bindings') = require('bindings');
   const native: NativeVerbs = bindings({ bindings: 'isoverbs', module_root: packageRoot() });
-  native.init(makeError, allocShared);
+  native.init(makeError, allocShared, transfer === undefined ? native.detachBuffer : detach);
   return native;
 }
 

@@ -1,6 +1,5 @@
 /** Real devices: rdma-core through the addon. */
 import { isAnyArrayBuffer } from 'node:util/types';
-import { markAsUntransferable } from 'node:worker_threads';
 import { InvalidArgumentError, MemoryError, UnsupportedError } from '../../verbs/errors.ts';
 import { gidToString } from '../../verbs/gid.ts';
 import type { MrInfo, Provider, QpAttr, QpInfo, QpInitAttr, RingInfo, Verbs } from '../../verbs/provider.ts';
@@ -47,12 +46,6 @@ function deviceVerbs(native: NativeVerbs) {
   } satisfies Partial<Verbs>;
 }
 
-/** Transferring memory that the device writes to would pull it away; Node refuses it for marked buffers. */
-function pinned<T extends { memory: ArrayBuffer }>(info: T): T {
-  markAsUntransferable(info.memory);
-  return info;
-}
-
 /** The bytes to register. @throws MemoryError for what cannot stay in place, InvalidArgumentError for a bad range */
 function viewOf(
   memory: ArrayBuffer | SharedArrayBuffer,
@@ -83,7 +76,7 @@ function memoryVerbs(native: NativeVerbs) {
     allocMr(pd: number, lengthBytes: number, access: number): MrInfo {
       whole('allocMr', 'lengthBytes', lengthBytes, 1, Number.MAX_SAFE_INTEGER);
       checkAccess('allocMr', access);
-      return pinned({ ...native.allocMr(pd, lengthBytes, access), lengthBytes });
+      return { ...native.allocMr(pd, lengthBytes, access), lengthBytes };
     },
     regMr(
       pd: number,
@@ -107,7 +100,7 @@ function ring(info: RingInfo & { byteOffset: number }): RingInfo {
       'this runtime allows no external ArrayBuffers: rings cannot be shared with the addon',
     );
   }
-  return pinned(info);
+  return info;
 }
 
 function queueVerbs(native: NativeVerbs) {
