@@ -3,7 +3,6 @@
  * run (return codes, completions in order, data) is its trace; a shim must not change it.
  */
 import fc from 'fast-check';
-import { createFabric } from '../../src/providers/sim/index.ts';
 import { compose, type Interceptor } from '../../src/shim/compose.ts';
 import * as V from '../../src/verbs/index.ts';
 
@@ -106,10 +105,25 @@ interface End {
   qps: number[];
 }
 
-interface World {
+/** Where programs run: two devices that reach each other, and how time goes by there. */
+export interface Ground {
   provider: V.Provider;
-  run: () => Promise<void>;
-  advance: (ns: number) => Promise<void>;
+  devices: readonly [string, string];
+  gidIndex: number;
+  /** Whether a full send queue refuses exactly what exceeds it; if not, programs never fill it. */
+  strictQueues: boolean;
+  /** Polls in a row that find nothing before a program counts as settled. */
+  idlePolls: number;
+  /** Lets happen what is to happen. */
+  run(): Promise<void>;
+  advance(ns: number): Promise<void>;
+}
+
+interface World {
+  ground: Ground;
+  provider: V.Provider;
+  /** By QP: requests posted since it was last settled. */
+  posted: number[];
   a: End;
   b: End;
   /** By QP handle: 'a0', 'b2' ... */
@@ -138,7 +152,8 @@ function openEnd(p: V.Provider, device: string, program: Program): End {
   const pd = p.allocPd(context);
   const mr = p.allocMr(pd, REGION_BYTES, ACCESS);
   const bytes = new Uint8Array(mr.memory, mr.byteOffset, REGION_BYTES);
-  for (let i = 0; i < bytes.length; i++) bytes[i] = (i * 31 + (i >> 8) + device.charCodeAt(3)) & 255;
+  for (let i = 0; i < bytes.length; i++)
+    bytes[i] = (i * 31 + (i >> 8) + device.length + device.charCodeAt(3)) & 255;
   const cqCount = program.sharedCq ? 1 : program.qps;
   const cqs = Array.from({ length: cqCount }, () => p.createCq(context, 1024, 0).handle);
   const qps = Array.from({ length: program.qps }, (_, i) => {
@@ -149,7 +164,7 @@ function openEnd(p: V.Provider, device: string, program: Program): End {
   return { context, pd, mr, cqs, qps };
 }
 
-export function connectQp(p: V.Provider, qp: number, peer: number, peerGid: string): void {
+function connectQp(p: V.Provider, qp: number, peer: number, dgid: string, sgidIndex: number): void {
   const modify = (attr: V.QpAttr) => p.modifyQp(qp, attr, V.maskOf(attr));
   modify({ qpState: V.IBV_QPS_INIT, pkeyIndex: 0, portNum: 1, qpAccessFlags: ACCESS });
   modify({
@@ -159,9 +174,9 @@ export function connectQp(p: V.Provider, qp: number, peer: number, peerGid: stri
     rqPsn: 7,
     maxDestRdAtomic: 4,
     minRnrTimer: 1,
-    ah: { dgid: peerGid, sgidIndex: 0, hopLimit: 64, portNum: 1 },
+    ah: { dgid, sgidIndex, hopLimit: 64, portNum: 1 },
   });
-  modify({ qpState: V.IBV_QPS_RTS, sqPsn: 7, timeout: 8, retryCnt: 3, rnrRetry: 2, maxRdAtomic: 4 });
+  modify({ qpState: V.IBV_QPS_RTS, sqPsn: 7, timeout: 14, retryCnt: 3, rnrRetry: 2, maxRdAtomic: 4 });
 }
 
 function postRecvs(w: World, end: End, i: number): void {
@@ -175,9 +190,7 @@ function postRecvs(w: World, end: End, i: number): void {
 
 const numbers = new Map<number, number>();
 
-function build(program: Program, interceptors: Interceptor[], wait: boolean): World {
-  const fabric = createFabric({ hosts: 2, seed: 1, wait, autoAdvance: false });
-  const bare = fabric.provider;
+function build(program: Program, interceptors: Interceptor[], ground: Ground): World {
   numbers.clear();
   const remember: Interceptor = {
     name: 'remember',
@@ -189,32 +202,32 @@ function build(program: Program, interceptors: Interceptor[], wait: boolean): Wo
       },
     }),
   };
-  const provider = compose(bare, [remember, ...interceptors]);
-  const a = openEnd(provider, 'sim0', program);
-  const b = openEnd(provider, 'sim1', program);
-  const names = new Map<number, string>();
-  const w: World = {
-    provider,
-    run: () => fabric.run(),
-    advance: (ns) => fabric.advance(ns),
-    a,
-    b,
-    names,
-    nextId: 1,
-    trace: { posts: [] },
-    failed: false,
-  };
+  const provider = compose(ground.provider, [remember, ...interceptors]);
+  const a = openEnd(provider, ground.devices[0], program);
+  const b = openEnd(provider, ground.devices[1], program);
+  const posted = new Array<number>(program.qps).fill(0);
+  const trace = { posts: [] };
+  const w: World = { ground, provider, posted, a, b, names: new Map(), nextId: 1, trace, failed: false };
   for (let i = 0; i < program.qps; i++) connectPair(w, i);
   return w;
 }
 
 function connectPair(w: World, i: number): void {
   const { a, b, provider: p } = w;
-  connectQp(p, a.qps[i], numbers.get(b.qps[i]) ?? 0, p.queryGid(b.context, 1, 0).gid);
-  connectQp(p, b.qps[i], numbers.get(a.qps[i]) ?? 0, p.queryGid(a.context, 1, 0).gid);
+  const { gidIndex } = w.ground;
+  connectQp(p, a.qps[i], numbers.get(b.qps[i]) ?? 0, p.queryGid(b.context, 1, gidIndex).gid, gidIndex);
+  connectQp(p, b.qps[i], numbers.get(a.qps[i]) ?? 0, p.queryGid(a.context, 1, gidIndex).gid, gidIndex);
   w.names.set(a.qps[i], `a${i}`);
   w.names.set(b.qps[i], `b${i}`);
   postRecvs(w, b, i);
+}
+
+function closeEnd(p: V.Provider, end: End): void {
+  for (const qp of end.qps) p.destroyQp(qp);
+  for (const cq of end.cqs) p.destroyCq(cq);
+  p.deregMr(end.mr.handle);
+  p.deallocPd(end.pd);
+  p.closeDevice(end.context);
 }
 
 function addSges(batch: V.SendBatch, index: number, o: Op, mr: V.MrInfo, share: number): number {
@@ -277,7 +290,9 @@ function post(w: World, step: Extract<Step, { do: 'post' }>, qps: number): void 
     sges: SGES + 1,
     inlineBytes: INLINE_BYTES,
   });
-  for (const o of step.ops) addOp(w, batch, o, step.qp, qps);
+  const room = w.ground.strictQueues ? step.ops.length : DEPTH - w.posted[step.qp];
+  for (const o of step.ops.slice(0, room)) addOp(w, batch, o, step.qp, qps);
+  w.posted[step.qp] += batch.length;
   const n = w.provider.postSend(w.a.qps[step.qp], batch.ring, 0, batch.length);
   w.trace.posts.push(`${n}/${batch.length} ${n < batch.length ? `${batch.errno} ${batch.reason}` : ''}`);
   // The application may reuse its request memory at once.
@@ -314,10 +329,11 @@ function pollAll(w: World, wcs: V.WcBatch): number {
 }
 
 async function settle(w: World, wcs: V.WcBatch): Promise<void> {
-  for (let idle = 0; idle < 3; ) {
-    await w.run();
+  for (let idle = 0; idle < w.ground.idlePolls; ) {
+    await w.ground.run();
     idle = pollAll(w, wcs) === 0 ? idle + 1 : 0;
   }
+  w.posted.fill(0);
 }
 
 function hash(memory: ArrayBuffer | SharedArrayBuffer): number {
@@ -328,17 +344,13 @@ function hash(memory: ArrayBuffer | SharedArrayBuffer): number {
 }
 
 /** Runs a program; its trace is everything that the application may rely on. */
-export async function runProgram(
-  program: Program,
-  interceptors: Interceptor[],
-  options: { wait?: boolean } = {},
-) {
-  const w = build(program, interceptors, options.wait ?? true);
+export async function runProgram(program: Program, interceptors: Interceptor[], ground: Ground) {
+  const w = build(program, interceptors, ground);
   const wcs = new V.WcBatch(w.provider, { capacity: 64 });
   for (const step of program.steps) {
     if (step.do === 'post') post(w, step, program.qps);
     else if (step.do === 'settle') await settle(w, wcs);
-    else if (step.do === 'advance') await w.advance(step.ns);
+    else if (step.do === 'advance') await ground.advance(step.ns);
     else if (step.do === 'error') {
       await settle(w, wcs);
       w.provider.modifyQp(w.a.qps[step.qp], { qpState: V.IBV_QPS_ERR }, V.IBV_QP_STATE);
@@ -352,6 +364,12 @@ export async function runProgram(
   }
   await settle(w, wcs);
   const data = w.failed ? 'not compared' : `${hash(w.a.mr.memory)} ${hash(w.b.mr.memory)}`;
-  const caps = w.a.qps.map((qp) => JSON.stringify(w.provider.queryQp(qp).init.cap));
+  // A device may grant more than was asked; a shim need not know that it would have.
+  const caps = w.a.qps.map((qp) => {
+    const { cap } = w.provider.queryQp(qp).init;
+    return ground.strictQueues ? cap : cap.maxSendWr >= DEPTH;
+  });
+  for (const end of [w.a, w.b]) closeEnd(w.provider, end);
+  wcs.close();
   return { trace: w.trace, data, caps };
 }

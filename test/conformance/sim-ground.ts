@@ -1,0 +1,16 @@
+import { createFabric } from '../../src/providers/sim/index.ts';
+import type { Ground } from './program.ts';
+
+/** A fabric of its own: two hosts, time moves only when a program says so. */
+export function simGround(wait = true): Ground {
+  const fabric = createFabric({ hosts: 2, seed: 1, wait, autoAdvance: false });
+  return {
+    provider: fabric.provider,
+    devices: ['sim0', 'sim1'],
+    gidIndex: 0,
+    strictQueues: true,
+    idlePolls: 3,
+    run: () => fabric.run(),
+    advance: (ns) => fabric.advance(ns),
+  };
+}
