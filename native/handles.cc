@@ -19,7 +19,11 @@ struct Allocator {
   std::deque<uint32_t> free;
 };
 
-Allocator g_allocators[kKinds];
+/** Never destroyed: see controlMutex(). */
+Allocator& allocatorOf(uint32_t kind) {
+  static auto* all = new Allocator[kKinds];
+  return all[kind];
+}
 
 constexpr const char* kNames[] = {
     "nothing",
@@ -53,7 +57,7 @@ std::recursive_mutex& controlMutex() {
 
 bool publish(Kind kind, Object* object) {
   const auto k = static_cast<uint32_t>(kind);
-  Allocator& allocator = g_allocators[k];
+  Allocator& allocator = allocatorOf(k);
   uint32_t index = allocator.used;
   if (allocator.free.size() > kResting || (index > kIndexMask && !allocator.free.empty())) {
     index = allocator.free.front();
@@ -80,12 +84,13 @@ void retire(Object* object) {
   slot.generation = (slot.generation + 1) & kGenerationMask;
   waitForHotEnvs();
   slot.object = nullptr;
-  g_allocators[kind].free.push_back(index);
+  allocatorOf(kind).free.push_back(index);
 }
 
 void forEach(Kind kind, void (*fn)(Object*, void*), void* arg) {
   const auto k = static_cast<uint32_t>(kind);
-  for (uint32_t index = 0; index < g_allocators[k].used; index++) {
+  const Allocator& allocator = allocatorOf(k);
+  for (uint32_t index = 0; index < allocator.used; index++) {
     Slot& slot = slotAt(k, index);
     if (slot.handle.load(std::memory_order_relaxed) != 0) fn(slot.object, arg);
   }
