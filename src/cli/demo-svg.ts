@@ -20,11 +20,15 @@ function spec(rows: readonly Measured[]): TopLevelSpec {
   return {
     background: 'white',
     padding: 12,
-    title: 'A key-value store (A) and a file transfer (B) on one simulated 100 Gbit/s NIC',
+    title: {
+      text: 'A key-value store (A) and a file transfer (B) on one simulated 100 Gbit/s NIC',
+      offset: 16,
+    },
     hconcat: [
       {
         title: 'A: latency of a GET (us)',
         width: 340,
+        height: 240,
         data: { values: latency },
         mark: { type: 'bar', tooltip: true },
         encoding: {
@@ -37,6 +41,7 @@ function spec(rows: readonly Measured[]): TopLevelSpec {
       {
         title: 'B: bandwidth (Gbit/s)',
         width: 260,
+        height: 240,
         data: { values: bandwidth },
         mark: { type: 'bar', color: '#888' },
         encoding: {

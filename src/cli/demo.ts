@@ -3,7 +3,8 @@
  * simulated NIC. A alone, both bare, both under a policy; all times are virtual, so the result is the same
  * on every machine.
  */
-import { writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import Table from 'cli-table3';
 import { Context } from '../objects/index.ts';
@@ -123,6 +124,12 @@ function table(rows: readonly Measured[]): string {
   return out.toString();
 }
 
+/** Makes the folder too: `npm run demo` writes to out/, which a fresh clone does not have. */
+function write(path: string, text: string): void {
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(path, text);
+}
+
 export interface DemoOptions {
   /** Virtual time of each run. */
   ms: number;
@@ -147,12 +154,12 @@ export async function runDemo(options: DemoOptions): Promise<void> {
   const json = JSON.stringify({ virtualMs: options.ms, scenarios: rows }, null, 2);
   if (quiet) console.log(json);
   else console.log(table(rows));
-  if (options.json !== undefined && !quiet) writeFileSync(options.json, `${json}\n`);
+  if (options.json !== undefined && !quiet) write(options.json, `${json}\n`);
   if (options.svg !== undefined) {
     const svg = await demoSvg(rows);
     if (svg === null)
       console.error('No picture: the optional packages vega and vega-lite are not installed.');
-    else writeFileSync(options.svg, svg);
+    else write(options.svg, svg);
     if (svg !== null && !quiet) console.log(`\nPicture: ${options.svg}`);
   }
   if (!quiet) console.log(`Took ${((performance.now() - startMs) / 1000).toFixed(1)} s.`);

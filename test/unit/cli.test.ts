@@ -1,6 +1,8 @@
 // The command: what it prints, where, and its exit codes. Needs a build.
 import { spawnSync } from 'node:child_process';
-import { resolve } from 'node:path';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
 import { expect, test } from 'vitest';
 
 const MAIN = resolve(import.meta.dirname, '../../dist/cli/main.js');
@@ -40,6 +42,22 @@ test('policies lists names, options and defaults', () => {
   expect(isoverbs(['policies']).out).toMatch(/^perf {2}.*\n {4}subMsgSizeBytes=16384/m);
   const { policies } = JSON.parse(isoverbs(['policies', '--json']).out);
   expect(policies[0]).toMatchObject({ name: 'perf', options: { subMsgSizeBytes: { default: 16384 } } });
+});
+
+test('demo makes the folders of the files it writes', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'isoverbs-demo-'));
+  try {
+    const json = join(folder, 'a/demo.json');
+    const svg = join(folder, 'b/demo.svg');
+    expect(isoverbs(['demo', '--ms', '0.1', '--json', json, '--svg', svg])).toMatchObject({
+      code: 0,
+      err: '',
+    });
+    expect(JSON.parse(readFileSync(json, 'utf8')).virtualMs).toBe(0.1);
+    expect(readFileSync(svg, 'utf8')).toMatch(/^<svg /);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });
 
 test('help and version succeed; wrong calls are 2, failures 1', () => {
