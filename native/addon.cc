@@ -102,6 +102,7 @@ constexpr Function kFunctions[] = {
     {"modifyQp", modifyQp},
     {"queryQp", queryQp},
     {"destroyQp", destroyQp},
+    {"callBlock", callBlock},
     {"postSend", postSend},
     {"postRecv", postRecv},
     {"validateSend", validateSend},

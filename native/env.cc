@@ -37,6 +37,7 @@ void onEnvEnd(void* data) {
 void onInstanceGone(napi_env, void* data, void*) {
   Env* env = static_cast<Env*>(data);
   freeScratch(env->scratch);
+  if (env->callMemory != nullptr) env->callMemory->release();
   delete env;
 }
 

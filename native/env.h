@@ -27,6 +27,7 @@ struct Dropped {
   ForeignBuffer* foreign = nullptr;
 };
 
+struct Memory;
 struct Scratch;
 
 struct Env {
@@ -37,6 +38,12 @@ struct Env {
   napi_ref allocShared = nullptr;
   /** (buffer) -> void: detaches an ArrayBuffer if it can be. */
   napi_ref detach = nullptr;
+  /**
+   * The call block, kCallWords words that JavaScript sees too: object, ring, start, count in, and the answer
+   * out. Numbers through memory cost a tenth of arguments through Node-API.
+   */
+  uint32_t* call = nullptr;
+  Memory* callMemory = nullptr;
   /** 1 while this env posts or polls. */
   std::atomic<uint32_t> hot{0};
   /** Work requests under construction; one post at a time per env. */

@@ -114,6 +114,8 @@ struct Queue {
   std::atomic<uint32_t> base{0};
   SpinLock lock;
   uint32_t maxSge = 0;
+  /** Requests that may be built at once; post.cc computes it at the first post. */
+  uint32_t batchLimit = 0;
 };
 
 struct Qp : Object {

@@ -86,31 +86,35 @@ int poll(Cq& cq, const WcRing& ring, uint32_t start, uint32_t max) {
 
 }  // namespace
 
-napi_value pollCq(napi_env napi, napi_callback_info info) {
+napi_value pollCq(napi_env napi, napi_callback_info) {
   constexpr const char* kVerb = "pollCq";
-  uint32_t args[4];
-  Env& env = readHotArgs(napi, info, args);
+  Env* const env = hotEnv(napi);
+  if (env == nullptr) return nullptr;
+  uint32_t* const call = env->call;
+  const uint32_t object = call[CALL_OBJECT];
+  const uint32_t ringHandle = call[CALL_RING];
+  const uint32_t start = call[CALL_START];
+  const uint32_t max = call[CALL_COUNT];
   int count = 0;
   bool live = false;
   bool inside = false;
   {
-    const HotSection hot(env);
-    Cq* cq = lookup<Cq>(args[0]);
-    WcRing* ring = lookup<WcRing>(args[1]);
+    const HotSection hot(*env);
+    Cq* cq = lookup<Cq>(object);
+    WcRing* ring = lookup<WcRing>(ringHandle);
     live = cq != nullptr && ring != nullptr;
-    inside = live && args[2] <= ring->capacity && args[3] <= ring->capacity - args[2];
+    inside = live && start <= ring->capacity && max <= ring->capacity - start;
     if (inside) {
       cq->lock.lock();
-      count = poll(*cq, *ring, args[2], args[3]);
+      count = poll(*cq, *ring, start, max);
       cq->lock.unlock();
     }
   }
-  if (!live) return failHotHandles(env, kVerb, Kind::Cq, args[0], Kind::WcRing, args[1]);
-  if (!inside) return fail(env, Err::Argument, kVerb, EINVAL, "start and max do not lie inside the ring");
-  if (count < 0) return fail(env, Err::System, kVerb, EIO, "the device could not be polled");
-  napi_value result = nullptr;
-  napi_create_int32(napi, count, &result);
-  return result;
+  if (!live) return failHotHandles(*env, kVerb, Kind::Cq, object, Kind::WcRing, ringHandle);
+  if (!inside) return fail(*env, Err::Argument, kVerb, EINVAL, "start and max do not lie inside the ring");
+  if (count < 0) return fail(*env, Err::System, kVerb, EIO, "the device could not be polled");
+  call[CALL_ANSWER] = static_cast<uint32_t>(count);
+  return nullptr;
 }
 
 }  // namespace isoverbs

@@ -25,21 +25,6 @@ struct Scratch {
 
 void freeScratch(Scratch* scratch) { delete scratch; }
 
-/** Without the comforts of Args: this is called millions of times a second. */
-Env& readHotArgs(napi_env napi, napi_callback_info info, uint32_t (&out)[4]) {
-  napi_value argv[4];
-  size_t argc = 4;
-  void* data = nullptr;
-  napi_get_cb_info(napi, info, &argc, argv, nullptr, &data);
-  // What is no number leaves these: no handle, and a place outside any ring.
-  constexpr uint32_t kNone[4] = {0, 0, ~0u, ~0u};
-  for (size_t i = 0; i < 4; i++) {
-    out[i] = kNone[i];
-    napi_get_value_uint32(napi, argv[i], &out[i]);
-  }
-  return *static_cast<Env*>(data);
-}
-
 napi_value failHotHandles(Env& env, const char* verb, Kind kind, uint32_t object, Kind ringKind, uint32_t ring) {
   const bool objectLives = kind == Kind::Qp ? lookup<Qp>(object) != nullptr : lookup<Cq>(object) != nullptr;
   return objectLives ? failHandle(env, verb, ringKind, ring) : failHandle(env, verb, kind, object);
@@ -129,8 +114,8 @@ struct Poster {
   /** How many of `count` requests may be built at once: the scratch's size, and free places for ids. */
   uint32_t limit(uint32_t count) const {
     // An inline request takes one SGE even where the queue has none.
-    const uint32_t fit = std::min(kMaxWrs, kMaxSges / (queue.maxSge + 1));
-    return std::min({count, fit, room()});
+    if (queue.batchLimit == 0) [[unlikely]] queue.batchLimit = std::min(kMaxWrs, kMaxSges / (queue.maxSge + 1));
+    return std::min({count, queue.batchLimit, room()});
   }
 
   /** Builds `count` requests from `start`; how many, and why not all. */
@@ -248,22 +233,22 @@ uint32_t post(Env& env, Qp& qp, const WrRing& ring, uint32_t start, uint32_t cou
 }
 
 template <class D>
-napi_value postVerb(napi_env napi, napi_callback_info info, const char* verb) {
-  uint32_t args[4];
-  Env& env = readHotArgs(napi, info, args);
-  uint32_t taken = 0;
-  bool live = false;
+napi_value postVerb(napi_env napi, const char* verb) {
+  Env* const env = hotEnv(napi);
+  if (env == nullptr) return nullptr;
+  uint32_t* const call = env->call;
+  const uint32_t object = call[CALL_OBJECT];
+  const uint32_t ringHandle = call[CALL_RING];
   {
-    const HotSection hot(env);
-    Qp* qp = lookup<Qp>(args[0]);
-    WrRing* ring = lookup<WrRing>(args[1]);
-    live = qp != nullptr && ring != nullptr;
-    if (live) taken = post<D>(env, *qp, *ring, args[2], args[3]);
+    const HotSection hot(*env);
+    Qp* qp = lookup<Qp>(object);
+    WrRing* ring = lookup<WrRing>(ringHandle);
+    if (qp != nullptr && ring != nullptr) [[likely]] {
+      call[CALL_ANSWER] = post<D>(*env, *qp, *ring, call[CALL_START], call[CALL_COUNT]);
+      return nullptr;
+    }
   }
-  if (!live) return failHotHandles(env, verb, Kind::Qp, args[0], Kind::WrRing, args[1]);
-  napi_value result = nullptr;
-  napi_create_uint32(napi, taken, &result);
-  return result;
+  return failHotHandles(*env, verb, Kind::Qp, object, Kind::WrRing, ringHandle);
 }
 
 Refusal validate(Env& env, Qp& qp, const WrRing& ring, uint32_t index) {
@@ -278,9 +263,23 @@ Refusal validate(Env& env, Qp& qp, const WrRing& ring, uint32_t index) {
 
 }  // namespace
 
-napi_value postSend(napi_env env, napi_callback_info info) { return postVerb<Send>(env, info, "postSend"); }
+napi_value callBlock(napi_env napi, napi_callback_info info) {
+  Args args(napi, info, "callBlock");
+  Env& env = args.env();
+  Exposed exposed;
+  if (env.call != nullptr) return fail(env, Err::State, args.verb(), EBUSY, "the call block was handed out before");
+  if (!allocExposed(env, args.verb(), kCallWords * sizeof(uint32_t), &exposed)) return nullptr;
+  env.callMemory = exposed.memory;
+  env.call = reinterpret_cast<uint32_t*>(exposed.memory->data);
+  return Result(napi)
+      .value("memory", exposed.buffer)
+      .number("byteOffset", static_cast<double>(exposed.byteOffset))
+      .number("words", kCallWords);
+}
 
-napi_value postRecv(napi_env env, napi_callback_info info) { return postVerb<Recv>(env, info, "postRecv"); }
+napi_value postSend(napi_env env, napi_callback_info) { return postVerb<Send>(env, "postSend"); }
+
+napi_value postRecv(napi_env env, napi_callback_info) { return postVerb<Recv>(env, "postRecv"); }
 
 napi_value validateSend(napi_env napi, napi_callback_info info) {
   Args args(napi, info, "validateSend");

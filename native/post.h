@@ -8,8 +8,16 @@
 
 namespace isoverbs {
 
-/** Reads (object, ring, start, count). What is not a number becomes no handle, or no place in a ring. */
-Env& readHotArgs(napi_env napi, napi_callback_info info, uint32_t (&out)[4]);
+/** Words of the call block, in this order. */
+enum CallWord : uint32_t { CALL_OBJECT, CALL_RING, CALL_START, CALL_COUNT, CALL_ANSWER, kCallWords };
+
+/** The calling env; its call block holds the arguments. Null before callBlock(). */
+inline Env* hotEnv(napi_env napi) {
+  void* data = nullptr;
+  napi_get_instance_data(napi, &data);
+  Env* env = static_cast<Env*>(data);
+  return env != nullptr && env->call != nullptr ? env : nullptr;
+}
 
 /** Throws for whichever of the two handles is not live. */
 napi_value failHotHandles(Env& env, const char* verb, Kind kind, uint32_t object, Kind ringKind, uint32_t ring);

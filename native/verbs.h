@@ -32,6 +32,7 @@ napi_value createQp(napi_env env, napi_callback_info info);
 napi_value modifyQp(napi_env env, napi_callback_info info);
 napi_value queryQp(napi_env env, napi_callback_info info);
 napi_value destroyQp(napi_env env, napi_callback_info info);
+napi_value callBlock(napi_env env, napi_callback_info info);
 napi_value postSend(napi_env env, napi_callback_info info);
 napi_value postRecv(napi_env env, napi_callback_info info);
 napi_value validateSend(napi_env env, napi_callback_info info);

@@ -122,6 +122,18 @@ abstract class WrBatch {
     return at;
   }
 
+  /** A request of one element, or of none where length and lkey are 0. */
+  protected put(wrId: number, opFlags: number, addr: number, lengthBytes: number, lkey: number): number {
+    if (lengthBytes === 0 && lkey === 0) return this.next(wrId, opFlags);
+    const at = this.next(wrId, opFlags | (1 << 16));
+    const w = this.words;
+    w[at + 8] = addr;
+    w[at + 9] = addr * HIGH;
+    w[at + 10] = lengthBytes;
+    w[at + 11] = lkey;
+    return at;
+  }
+
   private full(): never {
     throw new InvalidArgumentError(`the batch is full (capacity ${this.capacity}); post it, then clear()`);
   }
@@ -133,14 +145,13 @@ export class SendBatch extends WrBatch {
 
   /** SEND of one element; more with `sge()`. A length of 0 with lkey 0 makes a message of no elements. */
   send(wrId: number, flags: number, addr: number, lengthBytes: number, lkey: number): this {
-    this.first(this.next(wrId, C.IBV_WR_SEND | (flags << 8)), addr, lengthBytes, lkey);
+    this.put(wrId, C.IBV_WR_SEND | (flags << 8), addr, lengthBytes, lkey);
     return this;
   }
 
   /** SEND_WITH_IMM; `imm` in host byte order. */
   sendImm(wrId: number, flags: number, addr: number, lengthBytes: number, lkey: number, imm: number): this {
-    const at = this.next(wrId, C.IBV_WR_SEND_WITH_IMM | (flags << 8));
-    this.first(at, addr, lengthBytes, lkey);
+    const at = this.put(wrId, C.IBV_WR_SEND_WITH_IMM | (flags << 8), addr, lengthBytes, lkey);
     this.words[at + L.WR_IMM] = imm;
     return this;
   }
@@ -155,8 +166,7 @@ export class SendBatch extends WrBatch {
     remoteAddr: number,
     rkey: number,
   ): this {
-    const at = this.next(wrId, C.IBV_WR_RDMA_WRITE | (flags << 8));
-    this.first(at, addr, lengthBytes, lkey);
+    const at = this.put(wrId, C.IBV_WR_RDMA_WRITE | (flags << 8), addr, lengthBytes, lkey);
     this.remote(at, remoteAddr, rkey);
     return this;
   }
@@ -172,8 +182,7 @@ export class SendBatch extends WrBatch {
     rkey: number,
     imm: number,
   ): this {
-    const at = this.next(wrId, C.IBV_WR_RDMA_WRITE_WITH_IMM | (flags << 8));
-    this.first(at, addr, lengthBytes, lkey);
+    const at = this.put(wrId, C.IBV_WR_RDMA_WRITE_WITH_IMM | (flags << 8), addr, lengthBytes, lkey);
     this.remote(at, remoteAddr, rkey);
     this.words[at + L.WR_IMM] = imm;
     return this;
@@ -189,8 +198,7 @@ export class SendBatch extends WrBatch {
     remoteAddr: number,
     rkey: number,
   ): this {
-    const at = this.next(wrId, C.IBV_WR_RDMA_READ | (flags << 8));
-    this.first(at, addr, lengthBytes, lkey);
+    const at = this.put(wrId, C.IBV_WR_RDMA_READ | (flags << 8), addr, lengthBytes, lkey);
     this.remote(at, remoteAddr, rkey);
     return this;
   }
@@ -265,16 +273,6 @@ export class SendBatch extends WrBatch {
     return this;
   }
 
-  private first(at: number, addr: number, lengthBytes: number, lkey: number): void {
-    if (lengthBytes === 0 && lkey === 0) return;
-    const w = this.words;
-    w[at + 8] = addr;
-    w[at + 9] = addr * HIGH;
-    w[at + 10] = lengthBytes;
-    w[at + 11] = lkey;
-    w[at + 2] += 1 << 16;
-  }
-
   private remote(at: number, remoteAddr: number, rkey: number): void {
     const w = this.words;
     w[at + 4] = remoteAddr;
@@ -293,8 +291,7 @@ export class SendBatch extends WrBatch {
     compare: bigint,
     swap: bigint,
   ): this {
-    const at = this.next(wrId, opcode | (flags << 8));
-    this.first(at, addr, 8, lkey);
+    const at = this.put(wrId, opcode | (flags << 8), addr, 8, lkey);
     this.remote(at, remoteAddr, rkey);
     this.words[at + L.WR_COMPARE_LO] = Number(compare & 0xffffffffn);
     this.words[at + L.WR_COMPARE_HI] = Number((compare >> 32n) & 0xffffffffn);
@@ -308,14 +305,7 @@ export class SendBatch extends WrBatch {
 export class RecvBatch extends WrBatch {
   /** A receive into one element; more with `sge()`. */
   recv(wrId: number, addr: number, lengthBytes: number, lkey: number): this {
-    const at = this.next(wrId, 0);
-    if (lengthBytes === 0 && lkey === 0) return this;
-    const w = this.words;
-    w[at + 8] = addr;
-    w[at + 9] = addr * HIGH;
-    w[at + 10] = lengthBytes;
-    w[at + 11] = lkey;
-    w[at + 2] = 1 << 16;
+    this.put(wrId, 0, addr, lengthBytes, lkey);
     return this;
   }
 }

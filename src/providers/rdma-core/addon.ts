@@ -54,10 +54,7 @@ export interface NativeVerbs
     | 'reqNotifyCq'
     | 'destroyQp'
     | 'destroyRing'
-    | 'postSend'
-    | 'postRecv'
     | 'validateSend'
-    | 'pollCq'
   > {
   init(
     make: typeof makeError,
@@ -84,6 +81,11 @@ export interface NativeVerbs
   queryQp(qp: number, words: Uint32Array): void;
   createWrRing(capacity: number, sges: number, inlineBytes: number): RingInfo & { byteOffset: number };
   createWcRing(capacity: number): RingInfo & { byteOffset: number };
+  /** The words that carry the hot path's arguments and answer (hot-path.ts). Once per env. */
+  callBlock(): { memory: ArrayBuffer; byteOffset: number; words: number };
+  postSend(): void;
+  postRecv(): void;
+  pollCq(): void;
 }
 
 /** What `isoverbs devices` says about real devices. */

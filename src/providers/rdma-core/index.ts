@@ -5,6 +5,7 @@ import { gidToString } from '../../verbs/gid.ts';
 import type { MrInfo, Provider, QpAttr, QpInfo, QpInitAttr, RingInfo, Verbs } from '../../verbs/provider.ts';
 import { checkModify } from '../../verbs/qp-state.ts';
 import { type NativeVerbs, requireNative } from './addon.ts';
+import { hotPath } from './hot-path.ts';
 import { attrOf, QPW_COUNT, QPW_STATE, QPW_TYPE, wordsOf, writeCap } from './qp-words.ts';
 import { tcpRendezvous } from './rendezvous.ts';
 
@@ -121,11 +122,8 @@ function queueVerbs(native: NativeVerbs) {
       ring(native.createWrRing(capacity, sges, inlineBytes)),
     createWcRing: (capacity: number) => ring(native.createWcRing(capacity)),
     destroyRing: native.destroyRing,
-    // The hot path is the addon's own functions: one Node-API call per batch and nothing around it.
-    postSend: native.postSend,
-    postRecv: native.postRecv,
     validateSend: native.validateSend,
-    pollCq: native.pollCq,
+    ...hotPath(native),
   } satisfies Partial<Verbs>;
 }
 
