@@ -16,7 +16,8 @@
         "native/memory.cc",
         "native/ring.cc"
       ],
-      "defines": ["NAPI_VERSION=8"],
+      "include_dirs": ["<!(node -p \"require('node-addon-api').include_dir\")"],
+      "defines": ["NAPI_VERSION=8", "NODE_ADDON_API_DISABLE_CPP_EXCEPTIONS", "NODE_ADDON_API_DISABLE_DEPRECATED"],
       "cflags": ["-Wall", "-Wextra", "-Werror", "-fvisibility=hidden"],
       "cflags_cc": ["-std=c++20"],
       "cflags_cc!": ["-std=gnu++17", "-std=gnu++20"],

@@ -1,5 +1,5 @@
 // The addon's entry: one Env for each env that loads it, and the table of functions.
-#include <node_api.h>
+#include <napi.h>
 
 #include <cstring>
 
@@ -41,13 +41,13 @@ napi_value init(napi_env napi, napi_callback_info info) {
 }
 
 /** Which libraries can be opened here: null for those that can, else the reason why not. */
-napi_value status(napi_env napi, napi_callback_info info) {
-  Args args(napi, info, "status");
-  Result result(napi);
+napi_value status(napi_env napi, napi_callback_info) {
+  const Napi::Env env(napi);
+  Napi::Object result = Napi::Object::New(env);
 #ifdef ISOVERBS_HAVE_VERBS
-  result.boolean("verbs", true);
+  result.Set("verbs", true);
 #else
-  result.boolean("verbs", false);
+  result.Set("verbs", false);
 #endif
   const char* const kLibraries[][2] = {
       {"libibverbs", verbsLibraryName()}, {"librdmacm", "librdmacm.so.1"}, {"libmlx5", "libmlx5.so.1"}};
@@ -56,13 +56,7 @@ napi_value status(napi_env napi, napi_callback_info info) {
 #ifdef ISOVERBS_HAVE_VERBS
     if (reason.empty() && std::strcmp(name, "libibverbs") == 0) reason = verbsError();
 #endif
-    if (!reason.empty()) {
-      result.string(name, reason.c_str());
-      continue;
-    }
-    napi_value null = nullptr;
-    napi_get_null(napi, &null);
-    result.value(name, null);
+    result.Set(name, reason.empty() ? env.Null() : Napi::Value(Napi::String::New(env, reason)));
   }
   return result;
 }
@@ -132,17 +126,16 @@ void closeAllOf(Env& env) {
 
 }  // namespace isoverbs
 
-NAPI_MODULE_INIT() {
-  using isoverbs::kFunctions;
+static Napi::Object InitModule(Napi::Env env, Napi::Object exports) {
   isoverbs::Env* state = isoverbs::createEnv(env);
-  if (state == nullptr) return nullptr;
-  for (const auto& [name, callback] : kFunctions) {
+  if (state == nullptr) return exports;
+  for (const auto& [name, callback] : isoverbs::kFunctions) {
     napi_value function = nullptr;
     // The state travels with each function: no look-up per call.
-    if (napi_create_function(env, name, NAPI_AUTO_LENGTH, callback, state, &function) != napi_ok ||
-        napi_set_named_property(env, exports, name, function) != napi_ok) {
-      return nullptr;
-    }
+    if (napi_create_function(env, name, NAPI_AUTO_LENGTH, callback, state, &function) != napi_ok) break;
+    exports.Set(name, function);
   }
   return exports;
 }
+
+NODE_API_MODULE(isoverbs, InitModule)
