@@ -3,6 +3,11 @@ import { IBV_WC_SUCCESS } from '../verbs/constants.ts';
 import * as L from '../verbs/layout.ts';
 import type { ShimQp } from './queue.ts';
 
+/** What ibv_req_notify_cq(3) asks for: nothing, the next completion, the next solicited or failed one. */
+export const ARM_NONE = 0;
+export const ARM_ANY = 1;
+export const ARM_SOLICITED = 2;
+
 export class ShimCq {
   readonly handle: number;
   readonly appCqe: number;
@@ -19,11 +24,14 @@ export class ShimCq {
   extra = 0;
   /** Queue pairs on it that keep rows: its events may be the shim's. */
   translatedQps = 0;
-  /** 0 no, 1 next completion, 2 next solicited completion */
-  appArmed = 0;
-  realArmed = false;
-  /** The application armed it and a completion of its own has arrived since: it is owed an event. */
+  /** What the application asked to be told of: ARM_*. */
+  appArmed = ARM_NONE;
+  /** What the device was asked for since its last event. */
+  realArmed = ARM_NONE;
+  /** A completion that the application asked to be told of has arrived: an event is due. */
   due = false;
+  /** Events of before the application armed it again, not told yet. */
+  owed = 0;
   /** Completions that the application has been or will be given: what a WAIT on this CQ counts. */
   produced = 0;
   /** Completions that the shim polled for itself, waiting for the application. */
@@ -95,10 +103,13 @@ export class ShimCq {
 export function settleSend(qp: ShimQp, words: Uint32Array, at: number): boolean {
   const seq = words[at + L.WC_SEQ] | 0;
   const status = words[at + L.WC_OP] & 0xff;
-  if (((seq - qp.resetAt) | 0) < 0) return false;
+  // Completions come in order: what is below the last one died in a RESET.
+  if (((seq - qp.realFreed) | 0) < 0) return false;
   qp.realFreed = (seq + 1) | 0;
   if (status !== IBV_WC_SUCCESS) qp.broken = true;
   if (((seq - qp.base) | 0) < 0) return true;
+  // Follows, so that it is never more than a queue's depth behind: running numbers wrap.
+  qp.base = seq;
   qp.sums[1] = qp.issuedBytes[seq & qp.realMask];
   const { mask, last } = qp;
   while (qp.head !== qp.issued && ((last[qp.head & mask] - seq) | 0) < 0) qp.head = (qp.head + 1) | 0;

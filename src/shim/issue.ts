@@ -29,6 +29,8 @@ export interface IssuerHost {
   refused(qp: ShimQp): void;
   /** Lets the completion of `cq` wake the shim. */
   arm(cq: ShimCq): void;
+  /** A completion of the shim's own making waits in `cq`. */
+  synthesised(cq: ShimCq): void;
 }
 
 export class Issuer implements Actions {
@@ -219,6 +221,7 @@ export class Issuer implements Actions {
     wc[L.WC_SEQ] = (qp.issued - 1) | 0;
     cq.push(wc, 0);
     cq.produced = (cq.produced + 1) | 0;
+    this.host.synthesised(cq);
   }
 
   wakeOn(view: QpView, handle: number): void {

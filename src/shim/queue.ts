@@ -22,6 +22,7 @@ export class ShimQp implements QpView {
   readonly type: number;
   readonly appDepth: number;
   readonly realDepth: number;
+  readonly recvDepth: number;
   readonly sqSigAll: boolean;
   readonly sendCq: ShimCq;
   readonly recvCq: ShimCq;
@@ -33,14 +34,18 @@ export class ShimQp implements QpView {
   appPosted = 0;
   /** Application requests whose completion was handed over: their places in its queue are free. */
   appFreed = 0;
+  recvPosted = 0;
+  /** Receives whose completion the shim keeps for the application, and while there are any: the first of them. */
+  recvsKept = 0;
+  recvFreed = 0;
   realPosted = 0;
   realFreed = 0;
+  /** IBV_QPS_*, as last set: what the device does by itself (ERR) takes requests as RTS does. */
+  state = 0;
   /** Whether anything was ever held. */
   translated = false;
-  /** First real number that has a row; earlier ones are the application's own. */
+  /** Real numbers from here on have a row; earlier ones are the application's own. */
   base = 0;
-  /** Real numbers below this one died in a RESET. */
-  resetAt = 0;
   /** Oldest application request that is not known to be complete. */
   head = 0;
   /** Oldest application request that is not issued whole; from here to appPosted they are held. */
@@ -74,7 +79,7 @@ export class ShimQp implements QpView {
     index: number,
     handle: number,
     attr: QpInitAttr,
-    depths: { app: number; real: number; sges: number; inlineBytes: number },
+    depths: { app: number; real: number; recv: number; sges: number; inlineBytes: number },
     sendCq: ShimCq,
     recvCq: ShimCq,
   ) {
@@ -84,6 +89,7 @@ export class ShimQp implements QpView {
     this.sqSigAll = attr.sqSigAll;
     this.appDepth = depths.app;
     this.realDepth = depths.real;
+    this.recvDepth = depths.recv;
     this.sges = depths.sges;
     this.inlineBytes = depths.inlineBytes;
     this.stride = L.SLOT_WORDS + (L.extBytesFor(depths.sges, depths.inlineBytes) >> 2);
@@ -165,12 +171,14 @@ export class ShimQp implements QpView {
 
   /** Forgets everything that is posted or held: the queue pair went to RESET. */
   purge(): void {
-    this.resetAt = this.realPosted;
     this.realFreed = this.realPosted;
     this.appFreed = this.appPosted;
+    this.recvsKept = 0;
     this.head = this.appPosted;
     this.issued = this.appPosted;
     this.partial = false;
+    this.sgeIndex = 0;
+    this.sgeOffset = 0;
     this.broken = false;
     this.lastSignaled = (this.realPosted - 1) | 0;
     this.sums.fill(0);

@@ -1,10 +1,19 @@
 /** Puts one policy between an application and a provider: the verbs that it overrides. */
-import { ENOMEM, IBV_QP_STATE, IBV_QPS_ERR, IBV_QPS_RESET } from '../verbs/constants.ts';
+import {
+  EINVAL,
+  ENOMEM,
+  IBV_QP_STATE,
+  IBV_QPS_ERR,
+  IBV_QPS_RESET,
+  IBV_QPS_RTS,
+  IBV_QPT_RC,
+  IBV_WC_SUCCESS,
+} from '../verbs/constants.ts';
 import { UnsupportedError } from '../verbs/errors.ts';
 import { handleIndex } from '../verbs/handles.ts';
 import * as L from '../verbs/layout.ts';
 import type { CompletionListener, Provider, QpAttr, QpInitAttr, RingInfo, Verbs } from '../verbs/provider.ts';
-import { ShimCq, settleSend } from './completion.ts';
+import { ARM_ANY, ARM_NONE, ARM_SOLICITED, ShimCq, settleSend } from './completion.ts';
 import type { Interceptor } from './compose.ts';
 import { Issuer } from './issue.ts';
 import type { Policy } from './policy.ts';
@@ -20,6 +29,15 @@ interface ContextState {
   /** Channel of the CQs that the application made without one. */
   ownChannel: number;
   cqs: number;
+}
+
+/** A completion channel: the device's events go through the shim, the application's are told or kept. */
+interface ChannelState {
+  listener: CompletionListener | null;
+  /** Whether the shim listens to the device's channel: from the first time that it needs to. */
+  watched: boolean;
+  /** CQs with events that nobody has listened for yet. */
+  pending: number[];
 }
 
 /**
@@ -55,7 +73,7 @@ class Shim {
   private readonly wcWords: (Uint32Array | undefined)[] = [];
   private readonly contexts = new Map<number, ContextState>();
   private readonly pdContext = new Map<number, number>();
-  private readonly listeners = new Map<number, CompletionListener | null>();
+  private readonly channels = new Map<number, ChannelState>();
   private scratch: { handle: number; words: Uint32Array } | null = null;
   private feeding = false;
 
@@ -65,7 +83,8 @@ class Shim {
     this.issuer = new Issuer(next, {
       cq: (handle) => this.cq(handle),
       refused: (qp) => this.refused(qp),
-      arm: (cq) => this.arm(cq),
+      arm: (cq) => this.arm(cq, ARM_ANY),
+      synthesised: (cq) => this.synthesised(cq),
     });
   }
 
@@ -88,7 +107,7 @@ class Shim {
       watchCompChannel: (channel, listener) => this.watch(channel, listener),
       destroyCompChannel: (channel) => {
         this.next.destroyCompChannel(channel);
-        this.listeners.delete(channel);
+        this.channels.delete(channel);
       },
       createQp: (pd, attr) => this.createQp(pd, attr),
       modifyQp: (qp, attr, mask) => this.modifyQp(qp, attr, mask),
@@ -109,6 +128,7 @@ class Shim {
       destroyRing: (ring) => this.destroyRing(ring),
       validateSend: (qp, ring, index) => this.validateSend(qp, ring, index),
       postSend: (qp, ring, start, count) => this.postSend(qp, ring, start, count),
+      postRecv: (qp, ring, start, count) => this.postRecv(qp, ring, start, count),
       pollCq: (cq, ring, start, max) => this.pollCq(cq, ring, start, max),
     };
   }
@@ -126,6 +146,7 @@ class Shim {
     const state = this.contexts.get(context);
     if (state !== undefined && state.ownChannel !== 0 && state.cqs === 0) {
       this.next.destroyCompChannel(state.ownChannel);
+      this.channels.delete(state.ownChannel);
       state.ownChannel = 0;
     }
     this.next.closeDevice(context);
@@ -149,7 +170,6 @@ class Shim {
   private channelOf(context: number, state: ContextState): number {
     if (state.ownChannel === 0) {
       state.ownChannel = this.next.createCompChannel(context);
-      this.next.watchCompChannel(state.ownChannel, (cq) => this.onEvent(cq));
     }
     return state.ownChannel;
   }
@@ -164,19 +184,22 @@ class Shim {
   }
 
   private createQp(pd: number, attr: QpInitAttr) {
-    const sendCq = this.cq(attr.sendCq);
-    const recvCq = this.cq(attr.recvCq);
     const state = this.contexts.get(this.pdContext.get(pd) ?? 0);
-    const { cap } = attr;
-    if (sendCq === undefined || recvCq === undefined || state === undefined || !(cap.maxSendWr > 0)) {
+    // ENABLE counts the requests of a managed queue pair: there, one must stay one.
+    if (state === undefined || !(attr?.cap?.maxSendWr > 0) || attr.managed === true) {
       return this.next.createQp(pd, attr);
     }
+    const sendCq = this.cq(attr.sendCq);
+    const recvCq = this.cq(attr.recvCq);
+    const { cap } = attr;
+    if (sendCq === undefined || recvCq === undefined) return this.next.createQp(pd, attr);
     const enlarged = Math.min(state.maxQpWr, cap.maxSendWr + 2 * this.policy.slots);
     const maxSendWr = cap.maxSendWr > state.maxQpWr ? cap.maxSendWr : enlarged;
     const info = this.next.createQp(pd, { ...attr, cap: { ...cap, maxSendWr } });
     const depths = {
       app: cap.maxSendWr,
       real: info.cap.maxSendWr,
+      recv: info.cap.maxRecvWr,
       sges: info.cap.maxSendSge,
       inlineBytes: info.cap.maxInlineData,
     };
@@ -189,6 +212,7 @@ class Shim {
     this.next.modifyQp(handle, attr, mask);
     const qp = this.qp(handle);
     if (qp === undefined || (mask & IBV_QP_STATE) === 0) return;
+    qp.state = attr.qpState ?? qp.state;
     if (attr.qpState === IBV_QPS_ERR) {
       qp.broken = true;
       this.feed(qp);
@@ -257,6 +281,18 @@ class Shim {
     return n;
   }
 
+  /** Straight down, but while the shim keeps completed receives, theirs are not places to post to. */
+  private postRecv(handle: number, ring: number, start: number, count: number): number {
+    const qp = this.qps[handle & 0x3ffff];
+    if (qp === undefined || qp.handle !== handle) return this.next.postRecv(handle, ring, start, count);
+    const places = qp.recvsKept === 0 ? count : (qp.recvDepth - (qp.recvPosted - qp.recvFreed)) | 0;
+    const taken = this.next.postRecv(handle, ring, start, Math.min(places, count));
+    qp.recvPosted = (qp.recvPosted + taken) | 0;
+    const words = this.wrWords[ring & 0x3ffff];
+    if (taken === places && taken < count && words !== undefined) refuse(words, ENOMEM, L.REASON_QUEUE_FULL);
+    return taken;
+  }
+
   /** Requests that need nothing: from the application's own ring. -1 - n when the device took only n. */
   private straight(
     qp: ShimQp,
@@ -300,9 +336,20 @@ class Shim {
   /** As the device would; requests that the policy executes itself never reach it. */
   private validateSend(handle: number, ring: number, index: number): number {
     const words = this.wrWords[ring & 0x3ffff];
-    const opcode = words === undefined ? 0 : words[L.slotAt(index) + L.WR_OP] & 0xff;
-    if (this.policy.executes?.(opcode) === true && this.qp(handle) !== undefined) return 0;
-    return this.next.validateSend(handle, ring, index);
+    const qp = this.qp(handle);
+    const at = L.slotAt(index);
+    if (
+      words === undefined ||
+      qp === undefined ||
+      this.policy.executes?.(words[at + L.WR_OP] & 0xff) !== true
+    ) {
+      return this.next.validateSend(handle, ring, index);
+    }
+    const target = this.cq(words[at + L.WR_TARGET]);
+    const reason = qp.state < IBV_QPS_RTS ? L.REASON_STATE : L.REASON_TARGET;
+    if (reason === L.REASON_TARGET && target !== undefined) return 0;
+    refuse(words, EINVAL, reason);
+    return EINVAL;
   }
 
   private beginTranslating(qp: ShimQp): void {
@@ -327,7 +374,7 @@ class Shim {
       qp.inBacklogList = true;
       qp.sendCq.backlogged.push(qp);
     }
-    this.arm(qp.sendCq);
+    this.arm(qp.sendCq, ARM_ANY);
   }
 
   private unlist(qp: ShimQp): void {
@@ -369,16 +416,22 @@ class Shim {
       n += this.settle(cq, words, start + n, raw, true);
       if (raw < wanted) break;
     }
-    if (arrived > 0) this.feedAll(cq);
+    if (arrived > 0) {
+      this.feedAll(cq);
+      if (n < max && cq.fifoCount > 0) n += this.drain(cq, words, start + n, max - n);
+    }
     return n;
   }
 
   /** Rewrites `raw` completions in place; returns how many are the application's. */
   private settle(cq: ShimCq, words: Uint32Array, start: number, raw: number, delivered: boolean): number {
     let kept = 0;
+    let notable = false;
+    const watchful = cq.appArmed !== ARM_NONE && cq.translatedQps > 0;
     for (let i = 0; i < raw; i++) {
       const at = L.HEADER_WORDS + (start + i) * L.SLOT_WORDS;
-      if ((words[at + L.WC_OP] & L.WC_RECV_SIDE) === 0) {
+      const op = words[at + L.WC_OP];
+      if ((op & L.WC_RECV_SIDE) === 0) {
         const handle = words[at + L.WC_QP];
         const qp = this.qps[handle & 0x3ffff];
         if (qp !== undefined && qp.handle === handle) {
@@ -389,14 +442,26 @@ class Shim {
           }
           if (delivered) qp.appFreed = (words[at + L.WC_SEQ] + 1) | 0;
         }
+      } else if ((op & 0xff) !== IBV_WC_SUCCESS) {
+        this.receiveFailed(words[at + L.WC_QP]);
       }
+      // Whether a receive was solicited does not show: better one event too many than one too few.
+      if (watchful) notable ||= cq.appArmed === ARM_ANY || (op & (L.WC_RECV_SIDE | 0xff)) !== 0;
       const to = L.HEADER_WORDS + (start + kept) * L.SLOT_WORDS;
       if (to !== at) words.copyWithin(to, at, at + L.SLOT_WORDS);
       kept++;
     }
     cq.produced = (cq.produced + kept) | 0;
-    if (kept > 0 && cq.appArmed !== 0) cq.due = true;
+    if (notable) cq.due = true;
     return kept;
+  }
+
+  /** A failed receive takes the whole queue pair to ERR, with nothing on the send side to say so. */
+  private receiveFailed(handle: number): void {
+    const qp = this.qp(handle);
+    if (qp === undefined || qp.broken || qp.type !== IBV_QPT_RC) return;
+    qp.broken = true;
+    if (qp.backlog > 0) this.feed(qp);
   }
 
   private drain(cq: ShimCq, words: Uint32Array, start: number, max: number): number {
@@ -404,8 +469,13 @@ class Shim {
     for (let i = 0; i < n; i++) {
       const at = L.HEADER_WORDS + (start + i) * L.SLOT_WORDS;
       const qp = this.qp(words[at + L.WC_QP]);
-      if (qp !== undefined && (words[at + L.WC_OP] & L.WC_RECV_SIDE) === 0) {
-        qp.appFreed = (words[at + L.WC_SEQ] + 1) | 0;
+      if (qp === undefined) continue;
+      const freed = (words[at + L.WC_SEQ] + 1) | 0;
+      if ((words[at + L.WC_OP] & L.WC_RECV_SIDE) === 0) {
+        qp.appFreed = freed;
+      } else {
+        qp.recvFreed = freed;
+        qp.recvsKept--;
       }
     }
     return n;
@@ -414,53 +484,97 @@ class Shim {
   private feedAll(cq: ShimCq): void {
     if (this.feeding) return;
     this.feeding = true;
-    for (let i = cq.backlogged.length - 1; i >= 0; i--) {
-      if (i < cq.backlogged.length) this.feed(cq.backlogged[i]);
+    try {
+      for (let i = cq.backlogged.length - 1; i >= 0; i--) {
+        if (i < cq.backlogged.length) this.feed(cq.backlogged[i]);
+      }
+      while (cq.waiters.length > 0) {
+        const waiting = cq.waiters.splice(0);
+        const before = cq.produced;
+        for (const qp of waiting) this.feed(qp);
+        if (cq.produced === before) break;
+      }
+    } finally {
+      this.feeding = false;
     }
-    while (cq.waiters.length > 0) {
-      const waiting = cq.waiters.splice(0);
-      const before = cq.produced;
-      for (const qp of waiting) this.feed(qp);
-      if (cq.produced === before) break;
-    }
-    this.feeding = false;
   }
 
   private reqNotifyCq(handle: number, solicitedOnly: boolean): void {
     const cq = this.cq(handle);
-    this.next.reqNotifyCq(handle, cq !== undefined && cq.backlogged.length > 0 ? false : solicitedOnly);
-    if (cq === undefined) return;
-    cq.appArmed = solicitedOnly ? 2 : 1;
+    if (cq === undefined) {
+      this.next.reqNotifyCq(handle, solicitedOnly);
+      return;
+    }
+    // Only what arrives from here on is worth an event.
+    if (cq.translatedQps > 0) this.pollForShim(cq);
+    if (cq.due && cq.appArmed === ARM_ANY) cq.owed++;
+    if (cq.due) cq.appArmed = ARM_NONE;
     cq.due = false;
-    cq.realArmed = true;
+    // Asking for any completion is not taken back by asking for less.
+    if (cq.appArmed !== ARM_ANY) cq.appArmed = solicitedOnly ? ARM_SOLICITED : ARM_ANY;
+    const level = this.levelOf(cq);
+    if (cq.realArmed !== ARM_ANY) cq.realArmed = level;
+    this.next.reqNotifyCq(handle, level === ARM_SOLICITED);
   }
 
-  private arm(cq: ShimCq): void {
-    if (cq.realArmed) return;
-    cq.realArmed = true;
-    this.next.reqNotifyCq(cq.handle, false);
+  /** What the device is to be asked for: whoever waits for held requests wants to hear of everything. */
+  private levelOf(cq: ShimCq): number {
+    if (cq.backlogged.length > 0 || cq.waiters.length > 0) return ARM_ANY;
+    return cq.due ? ARM_NONE : cq.appArmed;
+  }
+
+  private arm(cq: ShimCq, level: number): void {
+    if (level === ARM_ANY) this.listen(cq.channel);
+    if (level === ARM_NONE || cq.realArmed === ARM_ANY || cq.realArmed === level) return;
+    cq.realArmed = level;
+    this.next.reqNotifyCq(cq.handle, level === ARM_SOLICITED);
+  }
+
+  private channelState(channel: number): ChannelState {
+    let state = this.channels.get(channel);
+    if (state === undefined) {
+      state = { listener: null, watched: false, pending: [] };
+      this.channels.set(channel, state);
+    }
+    return state;
+  }
+
+  private listen(channel: number): void {
+    const state = this.channelState(channel);
+    if (state.watched) return;
+    state.watched = true;
+    this.next.watchCompChannel(channel, (cq) => this.onEvent(cq));
   }
 
   private watch(channel: number, listener: CompletionListener | null): void {
-    this.listeners.set(channel, listener);
-    this.next.watchCompChannel(channel, listener === null ? null : (cq) => this.onEvent(cq));
+    const needed = this.cqs.some((cq) => cq?.channel === channel && this.levelOf(cq) === ARM_ANY);
+    const stays = listener !== null || needed;
+    this.next.watchCompChannel(channel, stays ? (cq) => this.onEvent(cq) : null);
+    const state = this.channelState(channel);
+    state.watched = stays;
+    state.listener = listener;
+    const cq = state.pending.map((handle) => this.cq(handle)).find((one) => one !== undefined);
+    if (listener !== null && cq !== undefined) this.soon(cq, () => this.tell(state));
   }
 
   /** A completion event: the application's, the shim's, or both. */
   private onEvent(handle: number): void {
     const cq = this.cq(handle);
     if (cq === undefined) return;
-    cq.realArmed = false;
+    cq.realArmed = ARM_NONE;
     if (cq.translatedQps === 0 && cq.waiters.length === 0) {
-      this.raise(cq);
-      return;
-    }
-    this.pollForShim(cq);
-    // What arrives between that poll and the next arming would wake nobody: arm, then look again.
-    if (cq.backlogged.length > 0 || cq.waiters.length > 0 || cq.appArmed !== 0) {
-      this.arm(cq);
+      // Nothing of the shim's: each event is the application's own.
+      if (cq.owed === 0) cq.due = cq.appArmed !== ARM_NONE;
+    } else {
       this.pollForShim(cq);
+      // What arrives between that poll and the next arming would wake nobody: arm, then look again.
+      const level = this.levelOf(cq);
+      if (level !== ARM_NONE) {
+        this.arm(cq, level);
+        this.pollForShim(cq);
+      }
     }
+    this.raise(cq);
   }
 
   private pollForShim(cq: ShimCq): void {
@@ -470,19 +584,65 @@ class Shim {
     while (raw === SCRATCH_SLOTS) {
       raw = this.next.pollCq(cq.handle, handle, 0, SCRATCH_SLOTS);
       const kept = this.settle(cq, words, 0, raw, false);
-      for (let i = 0; i < kept; i++) cq.push(words, L.HEADER_WORDS + i * L.SLOT_WORDS);
-      const before = cq.fifoCount;
+      for (let i = 0; i < kept; i++) this.keep(cq, words, L.HEADER_WORDS + i * L.SLOT_WORDS);
       if (raw > 0) this.feedAll(cq);
-      if (cq.fifoCount > before && cq.appArmed !== 0) cq.due = true;
     }
-    if (cq.due) this.raise(cq);
   }
 
+  /** Until the application has polled it, a receive keeps its place in the queue. */
+  private keep(cq: ShimCq, words: Uint32Array, at: number): void {
+    cq.push(words, at);
+    const qp = this.qp(words[at + L.WC_QP]);
+    if (qp === undefined || (words[at + L.WC_OP] & L.WC_RECV_SIDE) === 0) return;
+    if (qp.recvsKept === 0) qp.recvFreed = words[at + L.WC_SEQ] | 0;
+    qp.recvsKept++;
+  }
+
+  /** A policy completed a request itself: no event of the device tells of it. */
+  private synthesised(cq: ShimCq): void {
+    if (cq.appArmed === ARM_ANY) cq.due = true;
+    if (cq.due || cq.waiters.length > 0) this.soon(cq, () => this.onSynthesised(cq));
+  }
+
+  private onSynthesised(cq: ShimCq): void {
+    if (this.cq(cq.handle) !== cq) return;
+    this.feedAll(cq);
+    this.raise(cq);
+  }
+
+  /** On a stack of its own, not inside the application's call. */
+  private soon(cq: ShimCq, action: () => void): void {
+    void this.next.sleep(cq.context, 0).then(action);
+  }
+
+  /** Comes last wherever it is called: the application may do anything in its listener, and throw. */
   private raise(cq: ShimCq): void {
-    if (cq.appArmed === 0) return;
-    cq.appArmed = 0;
-    cq.due = false;
-    this.listeners.get(cq.appChannel)?.(cq.handle);
+    let events = cq.owed;
+    cq.owed = 0;
+    if (cq.due) {
+      cq.due = false;
+      cq.appArmed = ARM_NONE;
+      events++;
+    }
+    if (events === 0 || cq.appChannel === 0) return;
+    const state = this.channelState(cq.appChannel);
+    for (let i = 0; i < events; i++) state.pending.push(cq.handle);
+    this.tell(state);
+  }
+
+  private tell(state: ChannelState): void {
+    while (state.listener !== null) {
+      const handle = state.pending.shift();
+      if (handle === undefined) return;
+      const cq = this.cq(handle);
+      if (cq === undefined) continue;
+      try {
+        state.listener(handle);
+      } catch (error) {
+        if (state.pending.length > 0) this.soon(cq, () => this.tell(state));
+        throw error;
+      }
+    }
   }
 
   private makeScratch(): { handle: number; words: Uint32Array } {

@@ -44,7 +44,12 @@ export class Lmse implements Policy {
 
   feed(qp: QpView, out: Actions): void {
     this.fit(qp.index);
-    while (out.backlog(qp) > 0 && out.room(qp) >= 2) {
+    while (out.backlog(qp) > 0) {
+      if (out.room(qp) < 2) {
+        // Room for no more than this, and nothing under way that would make some: no cut, but no standstill.
+        if (out.room(qp) === 1 && out.inflight(qp) === 0) out.pass(qp);
+        return;
+      }
       const flying = out.inflightBytes(qp);
       const bytes = out.nextBytes(qp);
       const step = Math.min(bytes, this.subMsgSizeBytes);

@@ -1,0 +1,226 @@
+/** Places where a program could tell a shim from a bare device: each runs on both. */
+import { describe, expect, test } from 'vitest';
+import { createPolicy } from '../../src/policies/index.ts';
+import { createFabric } from '../../src/providers/sim/index.ts';
+import type { ShimCq } from '../../src/shim/completion.ts';
+import { settleSend } from '../../src/shim/completion.ts';
+import { compose, type Interceptor } from '../../src/shim/compose.ts';
+import { emulateWait } from '../../src/shim/emulate-wait.ts';
+import { ShimQp } from '../../src/shim/queue.ts';
+import * as V from '../../src/verbs/index.ts';
+import { connect, type End, type EndOptions, makeEnd, modify, post, SIGNALED, take } from '../sim/helpers.ts';
+
+const BIG = 1 << 20;
+
+function world(chain: Interceptor[], options: EndOptions = {}, wait = true) {
+  const fabric = createFabric({ autoAdvance: false, wait });
+  const { bytes = BIG } = options;
+  const a = makeEnd({ ...fabric, provider: compose(fabric.provider, chain) }, 0, { ...options, bytes });
+  const b = makeEnd(fabric, 1, { bytes });
+  connect(a, b);
+  /** Lets happen what happens without the program. */
+  const settle = async () => {
+    for (let i = 0; i < 5; i++) await fabric.run();
+  };
+  return { fabric, a, b, settle };
+}
+
+function writeBig(a: End, b: End, id: number, flags = SIGNALED): void {
+  a.send.write(id, flags, a.mr.addr, BIG, a.mr.lkey, b.mr.addr, b.mr.rkey);
+}
+
+const sides: [string, () => Interceptor[]][] = [
+  ['bare', () => []],
+  ['under perf', () => [createPolicy('perf')]],
+];
+
+describe.each(sides)('%s', (_, chain) => {
+  test('a long message goes on while its queue is armed for solicited completions only', async () => {
+    const { a, b, settle } = world(chain(), { event: true });
+    const events: number[] = [];
+    a.v.watchCompChannel(a.channel, (cq) => events.push(cq));
+    a.v.reqNotifyCq(a.sendCq, true);
+    a.bytes.fill(7);
+    writeBig(a, b, 1);
+    post(a);
+    await settle();
+    expect(b.bytes[BIG - 1]).toBe(7);
+    expect(events).toEqual([]);
+  });
+
+  test.each([true, false])('a long message goes on while nobody listens (armed: %s)', async (armed) => {
+    const { a, b, settle } = world(chain(), { event: true });
+    if (armed) a.v.reqNotifyCq(a.sendCq, false);
+    a.bytes.fill(7);
+    writeBig(a, b, 1);
+    post(a);
+    await settle();
+    expect(b.bytes[BIG - 1]).toBe(7);
+    const events: number[] = [];
+    a.v.watchCompChannel(a.channel, (cq) => events.push(cq));
+    await settle();
+    expect(events).toEqual(armed ? [a.sendCq] : []);
+    expect(take(a).map((wc) => wc.wrId)).toEqual([1]);
+  });
+
+  test('a queue as deep as the device allows', async () => {
+    const { provider } = createFabric();
+    const { maxCqe } = provider.queryDevice(provider.openDevice('sim0'));
+    const { a, b, settle } = world(chain(), { cqe: maxCqe });
+    writeBig(a, b, 1);
+    writeBig(a, b, 2);
+    post(a);
+    await settle();
+    expect(take(a).map((wc) => wc.wrId)).toEqual([1, 2]);
+  });
+
+  test('a send queue as deep as the device allows, filled without signals', async () => {
+    const { provider } = createFabric();
+    const { maxQpWr } = provider.queryDevice(provider.openDevice('sim0'));
+    const { a, b, settle } = world(chain(), { cap: { maxSendWr: maxQpWr } });
+    for (let left = maxQpWr - 1; left > 0; ) {
+      const n = Math.min(left, a.send.capacity);
+      for (let i = 0; i < n; i++) a.send.write(0, 0, a.mr.addr, 8, a.mr.lkey, b.mr.addr, b.mr.rkey);
+      left -= post(a);
+    }
+    writeBig(a, b, 1);
+    expect(post(a)).toBe(1);
+    await settle();
+    expect(take(a).map((wc) => wc.wrId)).toEqual([1]);
+  });
+
+  test('RESET in the middle of a message leaves nothing behind', async () => {
+    const { fabric, a, b, settle } = world(chain());
+    for (let i = 0; i < BIG; i += 4096) a.bytes.fill(i >> 12, i, i + 4096);
+    for (let i = 0; i < 6; i++) writeBig(a, b, i);
+    post(a);
+    await fabric.advance(3000);
+    for (const end of [a, b]) modify(end, { qpState: V.IBV_QPS_RESET });
+    connect(a, b);
+    b.bytes.fill(0);
+    writeBig(a, b, 9);
+    post(a);
+    await settle();
+    expect(take(a).map((wc) => [wc.wrId, wc.status])).toEqual([[9, 'SUCCESS']]);
+    expect(Buffer.compare(a.bytes, b.bytes)).toBe(0);
+  });
+
+  test('receives that completed and were not polled keep their places', async () => {
+    const { a, b, settle } = world(chain(), { event: true, cap: { maxRecvWr: 4 } });
+    const cap = { maxSendWr: 16, maxRecvWr: 4, maxSendSge: 2, maxRecvSge: 2, maxInlineData: 0 };
+    const attr = { qpType: V.IBV_QPT_RC, sendCq: a.sendCq, recvCq: a.sendCq, cap, sqSigAll: false };
+    const { handle: qp, qpNum } = a.v.createQp(a.pd, attr);
+    const one: End = { ...a, qp, qpNum };
+    const other = { ...b, ...b.v.createQp(b.pd, { ...attr, sendCq: b.sendCq, recvCq: b.recvCq }) };
+    const two: End = { ...other, qp: other.handle };
+    connect(one, two);
+    for (let i = 0; i < 4; i++) one.recv.recv(i, a.mr.addr, 64, a.mr.lkey);
+    expect(a.v.postRecv(qp, one.recv.ring, 0, 4)).toBe(4);
+    for (let i = 0; i < 3; i++) two.send.send(i, SIGNALED, b.mr.addr, 8, b.mr.lkey);
+    writeBig(one, two, 7);
+    post(one);
+    post(two);
+    await settle();
+    expect(a.v.postRecv(qp, one.recv.ring, 0, 4)).toBe(0);
+    expect(one.recv.errno).toBe(V.ENOMEM);
+    expect(
+      take(one)
+        .map((wc) => wc.wrId)
+        .sort(),
+    ).toEqual([0, 1, 2, 7]);
+    expect(a.v.postRecv(qp, one.recv.ring, 0, 4)).toBe(3);
+  });
+
+  test('bad arguments of createQp are typed errors', () => {
+    const { a } = world(chain());
+    const bad: unknown[] = [undefined, {}, { qpType: 2, sendCq: a.sendCq, recvCq: a.sendCq }];
+    for (const attr of bad) {
+      expect(() => a.v.createQp(a.pd, attr as V.QpInitAttr)).toThrow(
+        expect.objectContaining({ code: 'ISO_ERR_ARGUMENT' }),
+      );
+    }
+  });
+
+  test('a managed queue pair sends as many requests as are enabled', async () => {
+    const { a, b, settle } = world(chain(), { managed: true });
+    const other: End = { ...a, ...openPlain(a, b), send: new V.SendBatch(a.v, { capacity: 4 }) };
+    a.bytes.fill(7);
+    for (let i = 0; i < 3; i++) writeBig(a, b, i);
+    post(a);
+    other.send.enable(0, 0, a.qp, 2);
+    expect(post(other)).toBe(1);
+    await settle();
+    expect(take(a).map((wc) => wc.wrId)).toEqual([0, 1]);
+  });
+});
+
+function openPlain(a: End, b: End): { qp: number; qpNum: number } {
+  const cap = { maxSendWr: 16, maxRecvWr: 4, maxSendSge: 2, maxRecvSge: 2, maxInlineData: 0 };
+  const attr = { qpType: V.IBV_QPT_RC, cap, sqSigAll: false };
+  const one = a.v.createQp(a.pd, { ...attr, sendCq: a.sendCq, recvCq: a.recvCq });
+  const two = b.v.createQp(b.pd, { ...attr, sendCq: b.sendCq, recvCq: b.recvCq });
+  connect({ ...a, qp: one.handle, qpNum: one.qpNum }, { ...b, qp: two.handle, qpNum: two.qpNum });
+  return { qp: one.handle, qpNum: one.qpNum };
+}
+
+const waits: [string, boolean, () => Interceptor[]][] = [
+  ['simulated', true, () => []],
+  ['emulated', false, () => [emulateWait()]],
+];
+
+describe.each(waits)('WAIT, %s', (_, wait, chain) => {
+  test('the completion of a WAIT raises an event', async () => {
+    const { a, settle } = world(chain(), { event: true }, wait);
+    let events = 0;
+    a.v.watchCompChannel(a.channel, () => events++);
+    a.v.reqNotifyCq(a.sendCq, false);
+    a.send.wait(5, SIGNALED, a.sendCq, 0);
+    post(a);
+    await settle();
+    expect(events).toBe(1);
+    expect(take(a).map((wc) => wc.wrId)).toEqual([5]);
+  });
+
+  test('before RTS, or on what is no completion queue, it is refused', () => {
+    const { a } = world(chain(), {}, wait);
+    a.send.wait(5, SIGNALED, 12345, 1);
+    expect([post(a), a.send.errno, a.send.reason]).toEqual([0, V.EINVAL, V.REASON_TARGET]);
+    modify(a, { qpState: V.IBV_QPS_RESET });
+    a.send.wait(5, SIGNALED, a.sendCq, 0);
+    expect([post(a), a.send.errno, a.send.reason]).toEqual([0, V.EINVAL, V.REASON_STATE]);
+  });
+
+  test('a failed receive flushes what waits', async () => {
+    const { a, b, settle } = world(chain(), {}, wait);
+    a.recv.recv(9, a.mr.addr, 4, a.mr.lkey);
+    a.v.postRecv(a.qp, a.recv.ring, 0, 1);
+    a.send.wait(5, 0, a.recvCq, 100).write(6, SIGNALED, 0, 0, 0, 0, 0);
+    post(a);
+    b.send.send(1, SIGNALED, b.mr.addr, 100, b.mr.lkey);
+    post(b);
+    await settle();
+    expect(take(a, a.recvCq).map((wc) => wc.status)).toEqual(['LOC_LEN_ERR']);
+    await settle();
+    expect(take(a).map((wc) => [wc.wrId, wc.status])).toEqual([
+      [5, 'WR_FLUSH_ERR'],
+      [6, 'WR_FLUSH_ERR'],
+    ]);
+  });
+});
+
+test('running numbers wrap', () => {
+  const cap = { maxSendWr: 8, maxRecvWr: 8, maxSendSge: 2, maxRecvSge: 2, maxInlineData: 0 };
+  const attr = { qpType: V.IBV_QPT_RC, sendCq: 1, recvCq: 1, cap, sqSigAll: true };
+  const cq = {} as ShimCq;
+  const qp = new ShimQp(1, 1, attr, { app: 8, real: 16, recv: 8, sges: 2, inlineBytes: 0 }, cq, cq);
+  qp.translate();
+  const wc = new Uint32Array(V.SLOT_WORDS);
+  for (let turn = 0; turn < 12; turn++) {
+    const seq = Math.imul(turn, 2 ** 30 - 5);
+    qp.appPosted = qp.realPosted = qp.head = qp.issued = seq;
+    qp.passThrough(new Uint32Array(V.SLOT_WORDS), 0, 0);
+    wc[V.WC_SEQ] = seq;
+    expect([turn, settleSend(qp, wc, 0)]).toEqual([turn, true]);
+    expect([qp.head, qp.realFreed]).toEqual([(seq + 1) | 0, (seq + 1) | 0]);
+  }
+});
