@@ -24,6 +24,11 @@ export async function run({ options = {}, server, client }) {
   let serving;
   if (values.connect === undefined) {
     serving = openDevice(values.device ?? (both ? 'sim0' : undefined));
+    if (!both && serving.provider.name === 'sim') {
+      throw new Error(
+        'simulated devices connect inside one process only: leave --listen out, or name a real --device',
+      );
+    }
     ({ port } = await server(serving, { port: Number(values.listen ?? 0) }, values));
     if (!both) {
       console.log(`listening on ${serving.name}, port ${port}`);

@@ -106,6 +106,9 @@ const gidIndex = values.gidIndex === undefined ? undefined : Number(values.gidIn
 const mtu = [1, 2, 3, 4, 5].find((code) => mtuBytes(code) === Number(values.mtu ?? 1024));
 
 const context = openDevice(values.device);
+if (context.provider.name === 'sim') {
+  throw new Error('simulated devices connect inside one process only: name a real one with -d');
+}
 const pd = context.allocPd();
 const mr = pd.allocate(size);
 const cq = context.createCq({ cqe: RX_DEPTH + 1 });

@@ -67,7 +67,7 @@ function notes(list: readonly DeviceInfo[]): string[] {
   return [
     'the RDMA libraries are there, but the kernel has no RDMA device',
     'for a software one on an Ethernet interface (soft-RoCE): `modprobe rdma_rxe && rdma link add rxe0 type rxe netdev eth0`',
-    'where the kernel has no such module: `scripts/rxe-run -- COMMAND` runs a command in a virtual machine that has',
+    'where the kernel has no such module: `scripts/rxe-run -- COMMAND` of this package runs a command in a virtual machine with a soft-RoCE device',
   ];
 }
 
