@@ -35,7 +35,7 @@ export const ERRORS = {
   },
   ISO_ERR_UNSUPPORTED: {
     meaning: 'This device, provider or build cannot do it.',
-    advice: 'docs say which provider can; `isoverbs devices` shows the capabilities.',
+    advice: 'The message says what it is. `isoverbs devices` shows which devices have WAIT.',
   },
   ISO_ERR_QUEUE_FULL: {
     meaning:
