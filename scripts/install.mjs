@@ -75,8 +75,7 @@ try {
   } else {
     build();
     const verbs = works('pkg-config', ['--exists', 'libibverbs']);
-    const missing =
-      'without rdma-core, whose headers are missing: install libibverbs-dev and pkg-config, then `npm rebuild isoverbs`';
+    const missing = `without rdma-core, whose headers are missing: install libibverbs-dev and pkg-config, then \`node ${join(ROOT, 'scripts/install.mjs')}\``;
     console.log(`isoverbs: the addon was built${verbs ? ' with rdma-core' : ` ${missing}`}.`);
   }
 } catch (error) {

@@ -105,7 +105,7 @@ export interface AddonStatus {
 const INSTALL_LIBRARIES =
   'install rdma-core: `apt install rdma-core ibverbs-providers` (Debian, Ubuntu) or `dnf install rdma-core libibverbs` (Fedora, RHEL)';
 const INSTALL_HEADERS =
-  'install its headers, then `npm rebuild isoverbs`: `apt install libibverbs-dev librdmacm-dev pkg-config` (Debian, Ubuntu) or `dnf install rdma-core-devel pkgconf` (Fedora, RHEL)';
+  'install the headers of rdma-core: `apt install libibverbs-dev librdmacm-dev pkg-config` (Debian, Ubuntu) or `dnf install rdma-core-devel pkgconf` (Fedora, RHEL)';
 
 function packageRoot(): string {
   const here = dirname(fileURLToPath(import.meta.url));
@@ -116,6 +116,12 @@ function packageRoot(): string {
     folder = parent;
   }
   return folder;
+}
+
+/** Works in a clone, as a dependency, and where install scripts are blocked; `npm rebuild` does not. */
+function buildAdvice(): string {
+  const script = join(packageRoot(), 'scripts/install.mjs');
+  return `then build the addon: \`node ${script}\` (wants a C++ compiler, make and python3)`;
 }
 
 /** JavaScript's own memory, for runtimes that refuse external ArrayBuffers. Nothing can detach it. */
@@ -163,12 +169,13 @@ function loadOnce(): Loaded {
 function notLoadedAdvice(): string[] {
   if (process.env.ISOVERBS_NO_ADDON === '1') return ['unset ISOVERBS_NO_ADDON to use real devices'];
   if (process.platform !== 'linux') return ['real devices need Linux; the simulated device works here'];
-  return [
-    'build the addon: `npm rebuild isoverbs` (wants a C++ compiler, make and python3)',
-    'if install scripts are blocked (--ignore-scripts), run `node node_modules/isoverbs/scripts/install.mjs`',
-    `for real devices also ${INSTALL_HEADERS}`,
-    'or use the simulated device, which needs no addon',
-  ];
+  return [INSTALL_HEADERS, buildAdvice(), 'or use the simulated device, which needs no addon'];
+}
+
+/** `bindings` lists every path it tried, a dozen lines that say no more than this. */
+function whyNotLoaded(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return 'tries' in error ? 'it has not been built' : error.message;
 }
 
 interface Diagnosis {
@@ -182,13 +189,13 @@ interface Diagnosis {
 function diagnose(): Diagnosis {
   const { native, error } = loadOnce();
   if (native === null) {
-    const reason = `the addon is not loaded: ${error instanceof Error ? error.message : String(error)}`;
+    const reason = `the addon is not loaded: ${whyNotLoaded(error)}`;
     return { loaded: false, verbs: false, reason, advice: notLoadedAdvice(), libraries: {} };
   }
   const { verbs, ...libraries } = native.status();
   if (!verbs) {
     const reason = 'the addon was built without the headers of rdma-core';
-    return { loaded: true, verbs, reason, advice: [INSTALL_HEADERS], libraries };
+    return { loaded: true, verbs, reason, advice: [INSTALL_HEADERS, buildAdvice()], libraries };
   }
   if (libraries.libibverbs !== null) {
     const reason = `libibverbs cannot be opened: ${libraries.libibverbs}`;
