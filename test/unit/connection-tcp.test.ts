@@ -94,3 +94,75 @@ test('nobody listens, or the port is taken: ConnectionError', async () => {
   await expect(connect(a.context, { port, ...a.options })).rejects.toThrow('ECONNREFUSED');
   a.context.close();
 });
+
+function frame(message: object | string): Buffer {
+  const body = Buffer.from(
+    typeof message === 'string' ? message : JSON.stringify({ isoverbs: 1, ...message }),
+  );
+  const prefix = Buffer.alloc(4);
+  prefix.writeUInt32BE(body.length);
+  return Buffer.concat([prefix, body]);
+}
+
+/** What a caller that speaks our protocol says first. */
+function hello(): Buffer {
+  const { context, options } = end();
+  const endpoint = options.pd.createQp({ sendCq: options.sendCq }).endpoint();
+  context.close();
+  return frame({ type: 'hello', qpType: 'RC', ...endpoint, initiatorDepth: 1, responderResources: 1 });
+}
+
+test('a caller that never hangs up is hung up on', async () => {
+  const { a, listener } = await setup();
+  const failed = once(listener, 'clientError');
+  const socket = tcp({ port: listener.port, host: '127.0.0.1', allowHalfOpen: true });
+  const over = new Promise((resolve) => socket.on('close', resolve));
+  socket.on('error', () => {});
+  socket.resume();
+  socket.write(frame('garbage'));
+  await failed;
+  // It goes on talking; what it says is for nobody.
+  const talk = setInterval(() => socket.write(Buffer.alloc(1000)), 20);
+  await over;
+  clearInterval(talk);
+  await expectService(listener.port, a);
+});
+
+test('a caller that says everything at once: the listener hears of the connection, then of its end', async () => {
+  const { a, listener } = await setup();
+  const heard: string[] = [];
+  const over = new Promise<void>((resolve) => {
+    listener.on('connection', (connection) => {
+      heard.push('connection');
+      connection.on('close', () => {
+        heard.push('close');
+        connection.close();
+        resolve();
+      });
+    });
+  });
+  const socket = tcp(listener.port, '127.0.0.1');
+  socket.write(Buffer.concat([hello(), frame({ type: 'ready' }), frame({ type: 'bye' })]));
+  await over;
+  expect(heard).toEqual(['connection', 'close']);
+  socket.destroy();
+  await expectService(listener.port, a);
+});
+
+test('a caller that floods the handshake is cut off', async () => {
+  let release = () => {};
+  const prepare = () => new Promise<void>((resolve) => (release = resolve));
+  const { a, listener } = await setup({ prepare });
+  const failed = once(listener, 'clientError');
+  const socket = tcp(listener.port, '127.0.0.1');
+  const over = new Promise((resolve) => socket.on('close', resolve));
+  socket.on('error', () => {});
+  socket.resume();
+  socket.write(hello());
+  for (let i = 0; i < 100; i++) socket.write(frame({ type: 'ready' }));
+  await over;
+  release();
+  const [error] = await failed;
+  expect(error.message).toContain('without waiting');
+  a.context.close();
+});

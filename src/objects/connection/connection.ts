@@ -81,6 +81,7 @@ export class Connection extends EventEmitter<ConnectionEvents> {
     } catch (failure) {
       process.nextTick(() => this.listenerCount('error') > 0 && this.emit('error', failure as Error));
     }
-    process.nextTick(() => this.emit('close', error));
+    // Not before whoever is about to be given this connection has had the chance to listen.
+    setImmediate(() => this.emit('close', error));
   }
 }

@@ -1,6 +1,9 @@
 import { ConnectionError, HandshakeError, type Wire } from '../../verbs/index.ts';
 import { decodeFrame, encodeFrame, type Frame } from './frames.ts';
 
+/** A handshake has two frames each way, and then a goodbye. */
+const MAX_BACKLOG = 4;
+
 export interface FrameListener {
   onFrame(frame: Frame): void;
   onEnd(error: Error): void;
@@ -66,8 +69,14 @@ export class FrameChannel {
       this.end(error as Error);
       return;
     }
-    if (this.listener === null) this.backlog.push(frame);
-    else this.listener.onFrame(frame);
+    if (this.listener !== null) {
+      this.listener.onFrame(frame);
+    } else if (this.backlog.length < MAX_BACKLOG) {
+      this.backlog.push(frame);
+    } else {
+      this.backlog.length = 0;
+      this.end(new HandshakeError(`the peer sent more than ${MAX_BACKLOG} frames without waiting`));
+    }
   }
 
   private end(error: Error): void {

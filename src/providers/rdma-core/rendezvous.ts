@@ -10,6 +10,10 @@ const PREFIX_BYTES = 4;
 const CONNECT_TIMEOUT_MS = 10_000;
 /** A peer whose host vanished says nothing; the kernel asks after this long. */
 const KEEP_ALIVE_MS = 5_000;
+/** A peer that was told goodbye and does not hang up is hung up on. */
+const LINGER_MS = 1_000;
+/** Messages that may wait for somebody to listen. */
+const MAX_WAITING = 16;
 
 /** A TCP socket as a Wire: u32 length, big endian, then the message. */
 class TcpWire implements Wire {
@@ -18,6 +22,8 @@ class TcpWire implements Wire {
   private chunks: Buffer[] = [];
   private bufferedBytes = 0;
   private closed = false;
+  /** This side said goodbye: what still comes is for nobody. */
+  private closing = false;
   private failure: Error | undefined;
   private messageListener: ((message: Uint8Array) => void) | null = null;
   private closeListener: ((error?: Error) => void) | null = null;
@@ -66,18 +72,28 @@ class TcpWire implements Wire {
   }
 
   close(): void {
+    if (this.closing) return;
+    this.closing = true;
+    this.waiting = [];
     this.socket.end();
+    const timer = setTimeout(() => this.socket.destroy(), LINGER_MS);
+    timer.unref();
+    this.socket.once('close', () => clearTimeout(timer));
   }
 
   private receive(chunk: Buffer): void {
-    if (this.failure !== undefined) return;
+    if (this.failure !== undefined || this.closing) return;
     this.chunks.push(chunk);
     this.bufferedBytes += chunk.length;
     let data = this.chunks.length === 1 ? chunk : Buffer.concat(this.chunks);
     while (data.length >= PREFIX_BYTES) {
       const length = data.readUInt32BE();
       if (length > MAX_FRAME_BYTES) {
-        this.nonsense(length);
+        this.nonsense(`announced a message of ${length} bytes; at most ${MAX_FRAME_BYTES} are taken`);
+        return;
+      }
+      if (this.waiting.length >= MAX_WAITING) {
+        this.nonsense(`sent more than ${MAX_WAITING} messages before anybody listened`);
         return;
       }
       if (data.length < PREFIX_BYTES + length) break;
@@ -94,10 +110,8 @@ class TcpWire implements Wire {
     else this.messageListener(message);
   }
 
-  private nonsense(length: number): void {
-    this.failure = new HandshakeError(
-      `${this.remoteAddress} announced a message of ${length} bytes; at most ${MAX_FRAME_BYTES} are taken`,
-    );
+  private nonsense(what: string): void {
+    this.failure = new HandshakeError(`${this.remoteAddress} ${what}`);
     this.chunks = [];
     this.socket.destroy();
   }
