@@ -236,6 +236,12 @@ export class CompletionQueue extends Resource implements AsyncIterable<Completio
   /** Completions that awaiting had fetched and nobody took: a poll gets them first. */
   private takeKept(wc: WcBatch, max: number): number {
     const inbox = this.inbox as WcBatch;
+    if (this.inboxNext === inbox.length) return 0;
+    if (!(Number.isInteger(max) && max >= 0 && max <= wc.capacity)) {
+      throw new InvalidArgumentError(`max ${max} does not fit into a batch of ${wc.capacity} completions`);
+    }
+    // Takes nothing, but refuses a batch that is closed: what is kept must not get lost in it.
+    this.provider.pollCq(this.handle, wc.ring, 0, 0);
     let count = 0;
     while (count < max && this.inboxNext < inbox.length) {
       const from = slotAt(this.inboxNext++);

@@ -104,6 +104,27 @@ test('polling in a loop, without any await, makes progress', async () => {
   expect(b.context.nowNs()).toBeGreaterThan(0);
 });
 
+test('what awaiting fetched outlives a poll with a bad batch or count', async () => {
+  const { a, b } = await pair();
+  const send = b.context.sendBatch({ capacity: 10 });
+  for (let i = 0; i < 10; i++) {
+    send.write(i, IBV_SEND_SIGNALED, b.mr.addr, 8, b.mr.lkey, a.mr.addr, a.mr.rkey);
+  }
+  b.qp.postSend(send);
+  await b.context.sleep(100_000);
+  expect((await b.cq.next()).wrId).toBe(0n);
+  const wc = b.context.wcBatch({ capacity: 4 });
+  const closed = b.context.wcBatch({ capacity: 4 });
+  closed.close();
+  for (const max of [100, -1, Number.NaN, 2.5]) {
+    expect(() => b.cq.poll(wc, max)).toThrow(expect.objectContaining({ code: 'ISO_ERR_ARGUMENT' }));
+  }
+  expect(() => b.cq.poll(closed)).toThrow(expect.objectContaining({ code: 'ISO_ERR_HANDLE' }));
+  const ids: number[] = [];
+  while (b.cq.poll(wc) > 0) for (let i = 0; i < wc.length; i++) ids.push(wc.wrId(i));
+  expect(ids).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9]);
+});
+
 test('a refused access fails the request, and flushes the rest', async () => {
   const { a, b } = await pair();
   const sgList = [{ mr: b.mr, length: 8 }];
