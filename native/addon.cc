@@ -61,6 +61,9 @@ napi_value status(napi_env napi, napi_callback_info) {
   return result;
 }
 
+/** Grows whenever what TypeScript may call here changes: a build of another version must not be used. */
+constexpr uint32_t kInterfaceVersion = 1;
+
 struct Function {
   const char* name;
   napi_callback callback;
@@ -135,6 +138,7 @@ static Napi::Object InitModule(Napi::Env env, Napi::Object exports) {
     if (napi_create_function(env, name, NAPI_AUTO_LENGTH, callback, state, &function) != napi_ok) break;
     exports.Set(name, function);
   }
+  exports.Set("interfaceVersion", isoverbs::kInterfaceVersion);
   return exports;
 }
 

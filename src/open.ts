@@ -64,6 +64,7 @@ export function getDeviceList(): DeviceInfo[] {
  * @throws ConfigError for an unknown policy or option
  */
 export function openDevice(name?: string, options: OpenDeviceOptions = {}): Context {
+  checkArguments(name, options);
   const slot = interceptorSlot();
   const tenant = options.tenant ?? (process.env.ISOVERBS_TENANT || slot.tenant);
   const chosen = chooseDevice(name ?? defaultDeviceName(), options.provider);
@@ -71,6 +72,20 @@ export function openDevice(name?: string, options: OpenDeviceOptions = {}): Cont
   const context = new Context(composeOnce(chosen.provider, interceptors), chosen.name, { tenant });
   slot.opened.push(chosen.name);
   return context;
+}
+
+/** A misspelt option would otherwise run the program without what it asked for. */
+function checkArguments(name: unknown, options: object): void {
+  if (name !== undefined && typeof name !== 'string') {
+    throw new InvalidArgumentError(
+      `openDevice: the name must be a string, got ${typeof name} ${String(name)}`,
+    );
+  }
+  const known = ['tenant', 'provider', 'policy'];
+  const unknown = Object.keys(options).filter((key) => !known.includes(key));
+  if (unknown.length > 0) {
+    throw new InvalidArgumentError(`openDevice: no option '${unknown[0]}'; there are: ${known.join(', ')}`);
+  }
 }
 
 /** The provider that openDevice() without arguments would use, with the policies of the process. */

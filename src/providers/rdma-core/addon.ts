@@ -56,6 +56,7 @@ export interface NativeVerbs
     | 'destroyRing'
     | 'validateSend'
   > {
+  interfaceVersion: number;
   init(
     make: typeof makeError,
     allocShared: (bytes: number) => Uint8Array,
@@ -137,10 +138,16 @@ function detach(buffer: ArrayBuffer): void {
   transfer?.call(buffer, 0);
 }
 
+/** kInterfaceVersion of native/addon.cc. */
+const INTERFACE_VERSION = 1;
+
 function load(): NativeVerbs {
   const require = createRequire(import.meta.url);
   const bindings: typeof import('bindings') = require('bindings');
   const native: NativeVerbs = bindings({ bindings: 'isoverbs', module_root: packageRoot() });
+  if (native.interfaceVersion !== INTERFACE_VERSION) {
+    throw new Error('it was built from another version of isoverbs');
+  }
   native.init(makeError, allocShared, transfer === undefined ? native.detachBuffer : detach);
   return native;
 }
