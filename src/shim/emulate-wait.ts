@@ -19,7 +19,8 @@ const DEFAULT_YIELD_BYTES = 65536;
 class EmulateWait implements Policy {
   readonly name = 'emulate-wait';
   readonly needs = { wait: 'none' } as const;
-  readonly slots = 0;
+  /** None of its own; but requests that it makes report, to go on, take places in completion queues. */
+  readonly slots = 16;
   private readonly yieldBytes: number;
   /** By CQ handle: the completion count that the next WAIT on it starts from (facts of the verbs: wait_index). */
   private readonly waitIndex = new Map<number, number>();

@@ -190,6 +190,25 @@ describe.each(waits)('WAIT, %s', (_, wait, chain) => {
     expect([post(a), a.send.errno, a.send.reason]).toEqual([0, V.EINVAL, V.REASON_STATE]);
   });
 
+  test('what waits reports in places of its own, not in those of the application', async () => {
+    const { a, b, settle } = world(chain(), { cqe: 2 }, wait);
+    const other: End = { ...a, ...openPlain(a, b) };
+    for (const id of [1, 2]) a.send.write(id, SIGNALED, a.mr.addr, 8, a.mr.lkey, b.mr.addr, b.mr.rkey);
+    post(a);
+    await settle();
+    for (let i = 0; i < 8; i++) {
+      other.send.wait(0, 0, a.sendCq, 0);
+      other.send.write(3, 0, a.mr.addr, 60_000, a.mr.lkey, b.mr.addr, b.mr.rkey);
+    }
+    expect(post(other)).toBe(16);
+    await settle();
+    expect(take(a).map((wc) => [wc.wrId, wc.status])).toEqual([
+      [1, 'SUCCESS'],
+      [2, 'SUCCESS'],
+    ]);
+    expect(a.v.queryQp(other.qp).attr.qpState).toBe(V.IBV_QPS_RTS);
+  });
+
   test('a failed receive flushes what waits', async () => {
     const { a, b, settle } = world(chain(), {}, wait);
     a.recv.recv(9, a.mr.addr, 4, a.mr.lkey);
