@@ -133,6 +133,14 @@ describe.skipIf(device === '').each([0, 1])('examples between two processes, %i 
   );
 });
 
+test.skipIf(device === '')('isoverbs devices lists it', async () => {
+  const { code, out } = await start(process.execPath, ['dist/cli/main.js', 'devices', '--json']).done;
+  expect(code).toBe(0);
+  const { devices } = JSON.parse(out);
+  expect(devices[0]).toMatchObject({ name: device, provider: 'rdma-core' });
+  expect(devices.map(({ name }: { name: string }) => name)).toContain('sim0');
+});
+
 describe.skipIf(device === '')('a peer that vanishes', () => {
   beforeAll(() => {
     if (other !== undefined) lose(0);
@@ -165,6 +173,46 @@ describe.skipIf(device === '')('a peer that vanishes', () => {
       code: 0,
       out: 'connected\nISO_ERR_CONNECTION 5 WR_FLUSH_ERR ERR\n',
       err: '',
+    });
+  }, 120_000);
+
+  test('the sender gets RETRY_EXC_ERR within a second', async () => {
+    // Without the connection helper, which would flush the queue pair as soon as it hears of it.
+    const open = `import { once } from 'node:events';
+      import { openDevice } from 'isoverbs';
+      const context = openDevice('${device}'), pd = context.allocPd(), cq = context.createCq();
+      const mr = pd.allocate(64, { access: { remoteWrite: true } });
+      const qp = pd.createQp({ sendCq: cq });
+      const told = async () => JSON.parse((await once(process.stdin, 'data'))[0]);
+      console.log(JSON.stringify({ endpoint: qp.endpoint(), addr: mr.addr, rkey: mr.rkey }));
+      const peer = await told();
+      qp.connectTo(peer.endpoint);`;
+    const script = (text: string) =>
+      start(process.execPath, ['--input-type=module', '-e', `${open}\n${text}`]);
+    const victim = script("console.log('connected'); setInterval(() => {}, 1000);");
+    const sender = script(`
+      const write = (wrId) => qp.post({ wrId, opcode: 'RDMA_WRITE', sgList: [{ mr }], remote: peer });
+      write(1);
+      console.log((await cq.next()).statusText);
+      await told();
+      const began = performance.now();
+      write(2);
+      console.log((await cq.next()).statusText, performance.now() - began < 1000 ? 'in time' : 'late');
+      process.exit();`);
+    const said = async ({ child }: Program) =>
+      `${(await once(child.stdout as NodeJS.ReadableStream, 'data'))[0]}`;
+    const [first, second] = await Promise.all([said(victim), said(sender)]);
+    victim.child.stdin?.write(second);
+    expect(await said(victim)).toBe('connected\n');
+    sender.child.stdin?.write(first);
+    expect(await said(sender)).toBe('SUCCESS\n');
+    victim.child.kill('SIGKILL');
+    await victim.done;
+    sender.child.stdin?.write('"go"');
+    const { code, out } = await sender.done;
+    expect({ code, out: out.slice(second.length) }).toEqual({
+      code: 0,
+      out: 'SUCCESS\nRETRY_EXC_ERR in time\n',
     });
   }, 120_000);
 });
