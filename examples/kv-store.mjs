@@ -116,17 +116,16 @@ export async function client(context, { port, host }) {
 }
 
 /** Puts `keys` keys, then gets them in turn; returns each GET's latency in nanoseconds of the device's time. */
-export async function load(context, kv, { count = 1000, seconds = Infinity, keys = 100, onSample } = {}) {
+export async function load(context, kv, { count = 1000, seconds = Infinity, keys = 100, pause } = {}) {
   const expected = Array.from({ length: keys }, (_, i) => Buffer.from(`value ${i}`));
   for (let i = 0; i < keys; i++) await kv.put(`key ${i}`, expected[i]);
   const latenciesNs = [];
   const beganNs = context.nowNs();
   for (let n = 0; n < count && context.nowNs() < beganNs + seconds * 1e9; n++) {
+    await pause?.();
     const startNs = context.nowNs();
     const value = await kv.get(`key ${n % keys}`);
-    const latencyNs = context.nowNs() - startNs;
-    latenciesNs.push(latencyNs);
-    onSample?.(latencyNs);
+    latenciesNs.push(context.nowNs() - startNs);
     if (!value?.equals(expected[n % keys])) throw new Error(`key ${n % keys} has the wrong value: ${value}`);
   }
   return { latenciesNs, elapsedNs: context.nowNs() - beganNs };

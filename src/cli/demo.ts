@@ -11,6 +11,7 @@ import { Context } from '../objects/index.ts';
 import { createPolicy } from '../policies/index.ts';
 import { createFabric } from '../providers/sim/index.ts';
 import { compose } from '../shim/compose.ts';
+import { RandomStream } from '../sim/random.ts';
 import { demoSvg } from './demo-svg.ts';
 
 export interface Scenario {
@@ -33,7 +34,11 @@ export interface Measured extends Scenario {
 interface KeyValueStore {
   server(context: Context, options: { port: number }): Promise<{ port: number }>;
   client(context: Context, options: { host: string; port: number }): Promise<{ close(): void }>;
-  load(context: Context, kv: unknown, options: { count: number; seconds: number }): Promise<Samples>;
+  load(
+    context: Context,
+    kv: unknown,
+    options: { count: number; seconds: number; pause: () => Promise<void> },
+  ): Promise<Samples>;
 }
 interface FileTransfer {
   server(context: Context, options: { port: number }): Promise<{ port: number }>;
@@ -54,6 +59,8 @@ const SCENARIOS: readonly Scenario[] = [
   { name: 'A and B, perf', policy: 'perf', keyValueStore: true, fileTransfer: true },
 ];
 const FILE_BYTES = 8 << 20;
+/** Mean pause of A between two GETs. */
+const THINK_NS = 500;
 const EXAMPLES = new URL('../../examples/', import.meta.url);
 
 function quantileUs(sortedNs: Float64Array, q: number): number {
@@ -74,7 +81,10 @@ async function measure(scenario: Scenario, virtualMs: number): Promise<Measured>
   const runA = async () => {
     const { port } = await kv.server(serverA, { port: 7471 });
     const store = await kv.client(clientA, { host: 'sim1', port });
-    return kv.load(clientA, store, { count: Number.POSITIVE_INFINITY, seconds });
+    // A client that never pauses locks to the period of B's packets, and sees one latency for ever.
+    const random = new RandomStream(1, 'think');
+    const pause = () => clientA.sleep(random.exponential(THINK_NS));
+    return kv.load(clientA, store, { count: Number.POSITIVE_INFINITY, seconds, pause });
   };
   const runB = async () => {
     const { port } = await transfer.server(serverB, { port: 7472 });

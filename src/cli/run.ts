@@ -50,7 +50,7 @@ function program(log: Logger): Command {
   command
     .command('demo')
     .description('two tenants share one simulated NIC: alone, bare, and under each policy')
-    .option('--ms <n>', 'virtual time of each run, in milliseconds', positive, 5)
+    .option('--ms <n>', 'virtual time of each run, in milliseconds', positive, 20)
     .option('--json [file]', 'write JSON to this file; without a file, to standard output')
     .option('--svg <file>', 'draw the picture into this file')
     .action(async ({ ms, json, svg }: { ms: number; json?: string | true; svg?: string }) => {
