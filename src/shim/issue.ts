@@ -192,8 +192,10 @@ export class Issuer implements Actions {
     const qp = view as ShimQp;
     const to = this.slot(qp);
     const w = this.words;
-    w[to] = 0;
-    w[to + 1] = 0;
+    // Flushed between two pieces, it is what the message's completion is made of.
+    const from = (qp.issued & qp.mask) * qp.stride;
+    w[to] = qp.partial ? qp.held[from] : 0;
+    w[to + 1] = qp.partial ? qp.held[from + 1] : 0;
     w[to + L.WR_OP] = ISO_WR_WAIT | (ISO_SEND_INTERNAL << 8);
     w[to + L.WR_TARGET] = qp.sendCq.handle;
     w[to + L.WR_COUNT] = 0;

@@ -8,7 +8,7 @@ export const ARM_SOLICITED = 2;
 
 /** In the WC_OP word: this completion counts as solicited (never shown to the application). */
 const SOLICITED_BIT = 1 << 30;
-/** WC_OP of a completion whose queue pair was reset or destroyed: poll skips it. */
+/** WC_OP of a completion whose queue pair was reset or destroyed: it is never visible. */
 const PURGED = -1;
 
 export class Cq {
@@ -29,6 +29,8 @@ export class Cq {
   /** Set for ever once a completion found no room. */
   overflowed = false;
   dropped = 0;
+  /** Completions written, not visible yet, and forgotten. */
+  ghosts = 0;
   /** Queue pairs that complete here. */
   readonly qps = new Set<Qp>();
   /** Queue pairs whose WAIT is not satisfied yet. */
@@ -42,8 +44,9 @@ export class Cq {
     this.id = id;
     this.host = host;
     this.cqe = cqe;
-    let slots = 1;
-    while (slots < cqe) slots *= 2;
+    // Twice as many: forgotten completions that are not visible yet have a slot, but take no room.
+    let slots = 2;
+    while (slots < 2 * cqe) slots *= 2;
     this.mask = slots - 1;
     this.words = new Int32Array(slots * L.SLOT_WORDS);
   }
@@ -60,7 +63,8 @@ export class Cq {
     vendorErr: number,
     solicited: boolean,
   ): boolean {
-    if (((this.written - this.polled) | 0) >= this.cqe) {
+    const held = (this.written - this.polled) | 0;
+    if (held - this.ghosts >= this.cqe || held > this.mask) {
       this.overflowed = true;
       this.dropped++;
       return false;
@@ -84,7 +88,12 @@ export class Cq {
   reveal(): boolean {
     const op = this.words[(this.visible & this.mask) * L.SLOT_WORDS + L.WC_OP];
     this.visible = (this.visible + 1) | 0;
-    if (this.armed === ARM_NONE || op === PURGED) return false;
+    if (op === PURGED) {
+      this.ghosts--;
+      this.compact();
+      return false;
+    }
+    if (this.armed === ARM_NONE) return false;
     const failed = (op & 0xff) !== 0;
     if (this.armed === ARM_SOLICITED && !failed && (op & SOLICITED_BIT) === 0) return false;
     this.armed = ARM_NONE;
@@ -99,7 +108,6 @@ export class Cq {
       const at = (this.polled & this.mask) * L.SLOT_WORDS;
       this.polled = (this.polled + 1) | 0;
       const op = w[at + L.WC_OP];
-      if (op === PURGED) continue;
       const to = L.HEADER_WORDS + (start + n) * L.SLOT_WORDS;
       out[to] = w[at];
       out[to + 1] = w[at + 1];
@@ -120,7 +128,23 @@ export class Cq {
   purge(qpn: number): void {
     for (let i = this.polled; i !== this.written; i = (i + 1) | 0) {
       const at = (i & this.mask) * L.SLOT_WORDS;
-      if (this.words[at + L.WC_QP_NUM] === qpn) this.words[at + L.WC_OP] = PURGED;
+      if (this.words[at + L.WC_QP_NUM] !== qpn || this.words[at + L.WC_OP] === PURGED) continue;
+      this.words[at + L.WC_OP] = PURGED;
+      if (((i - this.visible) | 0) >= 0) this.ghosts++;
     }
+    this.compact();
+  }
+
+  /** Moves what is visible together, so that forgotten completions take no room. */
+  private compact(): void {
+    const w = this.words;
+    let to = this.visible;
+    for (let i = (this.visible - 1) | 0; ((i - this.polled) | 0) >= 0; i = (i - 1) | 0) {
+      const from = (i & this.mask) * L.SLOT_WORDS;
+      if (w[from + L.WC_OP] === PURGED) continue;
+      to = (to - 1) | 0;
+      if (to !== i) w.copyWithin((to & this.mask) * L.SLOT_WORDS, from, from + L.SLOT_WORDS);
+    }
+    this.polled = to;
   }
 }
