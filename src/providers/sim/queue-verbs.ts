@@ -23,7 +23,14 @@ export function channelVerbs(driver: Driver, objects: Objects): ChannelVerbs {
       const cq = channel.pending.shift();
       if (cq === undefined) return;
       // Destroyed meanwhile: an event that nobody can read any more.
-      if (objects.cqs.get(cq.cq.handle) === cq) channel.listener(cq.cq.handle);
+      if (objects.cqs.get(cq.cq.handle) !== cq) continue;
+      try {
+        channel.listener(cq.cq.handle);
+      } catch (error) {
+        // The others are told all the same.
+        if (channel.pending.length > 0) driver.tell(() => deliver(channel));
+        throw error;
+      }
     }
   }
 
