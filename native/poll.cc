@@ -20,6 +20,9 @@ namespace {
 /** Completions fetched at a time: 1.5 KiB of stack. */
 constexpr uint32_t kChunk = 32;
 
+/** How far the base of a queue may lag behind its completions; far below 2^31, where they would seem old. */
+constexpr uint32_t kBaseLag = 1u << 30;
+
 /** The queue that a completion belongs to and its running number; null for one that no longer counts. */
 struct Owner {
   Qp* qp = nullptr;
@@ -38,8 +41,10 @@ Owner ownerOf(uint64_t deviceId, Qp* hint) {
   if (qp == nullptr) return {};
   Queue& queue = (deviceId & kRecvDirection) != 0 ? qp->recv : qp->send;
   const auto seq = static_cast<uint32_t>(deviceId);
-  const uint32_t base = queue.base.load(std::memory_order_relaxed);
+  uint32_t base = queue.base.load(std::memory_order_relaxed);
   if (static_cast<int32_t>(seq - base) < 0) return {};
+  // Running numbers wrap: the base follows, unless a RESET in another thread has just moved it.
+  if (seq - base >= kBaseLag) queue.base.compare_exchange_strong(base, seq, std::memory_order_relaxed);
   return {qp, &queue, seq};
 }
 
