@@ -45,7 +45,7 @@ export interface Policy {
 export interface Actions {
   /** How the requests below this shim treat WAIT and ENABLE. */
   readonly wait: WaitSupport;
-  /** Slots that can be issued now. */
+  /** Slots that can be issued now. At the limits of a device never more than 1: a policy must get on with that. */
   room(qp: QpView): number;
   /** Slots issued whose completion is not known. */
   inflight(qp: QpView): number;
