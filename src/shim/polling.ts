@@ -1,0 +1,128 @@
+/** pollCq, and the shim's own polls: completions rewritten, dropped, kept for the application. */
+import { IBV_QPT_RC, IBV_WC_SUCCESS } from '../verbs/constants.ts';
+import * as L from '../verbs/layout.ts';
+import type { Provider } from '../verbs/provider.ts';
+import { ARM_ANY, ARM_NONE, type ShimCq, settleSend } from './completion.ts';
+import type { Feeder } from './feeder.ts';
+import { type KnownRing, scratchRing, type Tables } from './tables.ts';
+
+const SCRATCH_SLOTS = 64;
+
+export class Polling {
+  private readonly next: Provider;
+  private readonly tables: Tables;
+  private readonly feeder: Feeder;
+  private scratch: KnownRing | null = null;
+
+  constructor(next: Provider, tables: Tables, feeder: Feeder) {
+    this.next = next;
+    this.tables = tables;
+    this.feeder = feeder;
+  }
+
+  pollCq(handle: number, ring: number, start: number, max: number): number {
+    const cq = this.tables.cqs[handle & 0x3ffff];
+    const known = this.tables.wcRings[ring & 0x3ffff];
+    if (cq === undefined || cq.handle !== handle || known === undefined || known.info.handle !== ring) {
+      return this.next.pollCq(handle, ring, start, max);
+    }
+    const { info, words } = known;
+    if (!(start >= 0 && max >= 0 && start + max <= info.capacity)) {
+      return this.next.pollCq(handle, ring, start, max);
+    }
+    let n = cq.fifoCount > 0 ? this.drain(cq, words, start, max) : 0;
+    let arrived = 0;
+    while (n < max) {
+      const wanted = max - n;
+      const raw = this.next.pollCq(handle, ring, start + n, wanted);
+      arrived += raw;
+      n += this.settle(cq, words, start + n, raw, true);
+      if (raw < wanted) break;
+    }
+    if (arrived > 0) {
+      this.feeder.feedAll(cq);
+      if (n < max && cq.fifoCount > 0) n += this.drain(cq, words, start + n, max - n);
+    }
+    return n;
+  }
+
+  /** Polls for the shim itself; what is the application's waits for its next poll. */
+  look(cq: ShimCq): void {
+    this.scratch ??= scratchRing(this.next, SCRATCH_SLOTS);
+    const { info, words } = this.scratch;
+    let raw = SCRATCH_SLOTS;
+    while (raw === SCRATCH_SLOTS) {
+      raw = this.next.pollCq(cq.handle, info.handle, 0, SCRATCH_SLOTS);
+      const kept = this.settle(cq, words, 0, raw, false);
+      for (let i = 0; i < kept; i++) this.keep(cq, words, L.HEADER_WORDS + i * L.SLOT_WORDS);
+      if (raw > 0) this.feeder.feedAll(cq);
+    }
+  }
+
+  /** Rewrites `raw` completions in place; returns how many are the application's. */
+  private settle(cq: ShimCq, words: Uint32Array, start: number, raw: number, delivered: boolean): number {
+    let kept = 0;
+    let notable = false;
+    const watchful = cq.appArmed !== ARM_NONE && cq.translatedQps > 0;
+    for (let i = 0; i < raw; i++) {
+      const at = L.HEADER_WORDS + (start + i) * L.SLOT_WORDS;
+      const op = words[at + L.WC_OP];
+      if ((op & L.WC_RECV_SIDE) === 0) {
+        const handle = words[at + L.WC_QP];
+        const qp = this.tables.qps[handle & 0x3ffff];
+        if (qp !== undefined && qp.handle === handle) {
+          if (qp.translated) {
+            if (!settleSend(qp, words, at)) continue;
+          } else {
+            qp.realFreed = (words[at + L.WC_SEQ] + 1) | 0;
+          }
+          if (delivered) qp.appFreed = (words[at + L.WC_SEQ] + 1) | 0;
+        }
+      } else if ((op & 0xff) !== IBV_WC_SUCCESS) {
+        this.receiveFailed(words[at + L.WC_QP]);
+      }
+      // Whether a receive was solicited does not show: better one event too many than one too few.
+      if (watchful) notable ||= cq.appArmed === ARM_ANY || (op & (L.WC_RECV_SIDE | 0xff)) !== 0;
+      const to = L.HEADER_WORDS + (start + kept) * L.SLOT_WORDS;
+      if (to !== at) words.copyWithin(to, at, at + L.SLOT_WORDS);
+      kept++;
+    }
+    cq.produced = (cq.produced + kept) | 0;
+    if (notable) cq.due = true;
+    return kept;
+  }
+
+  /** A failed receive takes the whole queue pair to ERR, with nothing on the send side to say so. */
+  private receiveFailed(handle: number): void {
+    const qp = this.tables.qp(handle);
+    if (qp === undefined || qp.broken || qp.type !== IBV_QPT_RC) return;
+    qp.broken = true;
+    if (qp.backlog > 0) this.feeder.feed(qp);
+  }
+
+  private drain(cq: ShimCq, words: Uint32Array, start: number, max: number): number {
+    const n = cq.shift(words, L.HEADER_WORDS + start * L.SLOT_WORDS, max);
+    for (let i = 0; i < n; i++) {
+      const at = L.HEADER_WORDS + (start + i) * L.SLOT_WORDS;
+      const qp = this.tables.qp(words[at + L.WC_QP]);
+      if (qp === undefined) continue;
+      const freed = (words[at + L.WC_SEQ] + 1) | 0;
+      if ((words[at + L.WC_OP] & L.WC_RECV_SIDE) === 0) {
+        qp.appFreed = freed;
+      } else {
+        qp.recvFreed = freed;
+        qp.recvsKept--;
+      }
+    }
+    return n;
+  }
+
+  /** Until the application has polled it, a receive keeps its place in the queue. */
+  private keep(cq: ShimCq, words: Uint32Array, at: number): void {
+    cq.push(words, at);
+    const qp = this.tables.qp(words[at + L.WC_QP]);
+    if (qp === undefined || (words[at + L.WC_OP] & L.WC_RECV_SIDE) === 0) return;
+    if (qp.recvsKept === 0) qp.recvFreed = words[at + L.WC_SEQ] | 0;
+    qp.recvsKept++;
+  }
+}

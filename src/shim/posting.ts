@@ -1,0 +1,120 @@
+/** postSend and postRecv: what goes straight down, and what is held. */
+import { EINVAL, ENOMEM, IBV_QPS_RTS } from '../verbs/constants.ts';
+import * as L from '../verbs/layout.ts';
+import type { Provider, RingInfo } from '../verbs/provider.ts';
+import type { Feeder } from './feeder.ts';
+import type { Policy } from './policy.ts';
+import type { ShimQp } from './queue.ts';
+import type { Tables } from './tables.ts';
+
+export class Posting {
+  private readonly policy: Policy;
+  private readonly next: Provider;
+  private readonly tables: Tables;
+  private readonly feeder: Feeder;
+
+  constructor(policy: Policy, next: Provider, tables: Tables, feeder: Feeder) {
+    this.policy = policy;
+    this.next = next;
+    this.tables = tables;
+    this.feeder = feeder;
+  }
+
+  postSend(handle: number, ring: number, start: number, count: number): number {
+    const qp = this.tables.qps[handle & 0x3ffff];
+    const known = this.tables.wrRings[ring & 0x3ffff];
+    if (qp === undefined || qp.handle !== handle || known === undefined) {
+      return this.next.postSend(handle, ring, start, count);
+    }
+    const { info, words } = known;
+    if (info.handle !== ring || !(start >= 0 && count >= 0 && start + count <= info.capacity)) {
+      return this.next.postSend(handle, ring, start, count);
+    }
+    const places = (qp.appDepth - (qp.appPosted - qp.appFreed)) | 0;
+    const most = Math.min(count, places);
+    let n = 0;
+    if (!qp.translated || qp.backlog === 0) {
+      n = this.straight(qp, ring, words, info, start, this.policy.onload(qp, words, start, most));
+      if (n < 0) return -1 - n;
+    }
+    if (n < most) n += this.holdRest(qp, words, info, start + n, most - n);
+    if (n === most && n < count) refuse(words, ENOMEM, L.REASON_QUEUE_FULL);
+    return n;
+  }
+
+  /** Straight down, but while the shim keeps completed receives, theirs are not places to post to. */
+  postRecv(handle: number, ring: number, start: number, count: number): number {
+    const qp = this.tables.qps[handle & 0x3ffff];
+    if (qp === undefined || qp.handle !== handle) return this.next.postRecv(handle, ring, start, count);
+    const places = qp.recvsKept === 0 ? count : (qp.recvDepth - (qp.recvPosted - qp.recvFreed)) | 0;
+    const taken = this.next.postRecv(handle, ring, start, Math.min(places, count));
+    qp.recvPosted = (qp.recvPosted + taken) | 0;
+    const words = this.tables.wrRings[ring & 0x3ffff]?.words;
+    if (taken === places && taken < count && words !== undefined) refuse(words, ENOMEM, L.REASON_QUEUE_FULL);
+    return taken;
+  }
+
+  /** Requests that need nothing: from the application's own ring. -1 - n when the device took only n. */
+  private straight(
+    qp: ShimQp,
+    ring: number,
+    words: Uint32Array,
+    info: RingInfo,
+    start: number,
+    count: number,
+  ): number {
+    if (count === 0) return 0;
+    const taken = this.next.postSend(qp.handle, ring, start, count);
+    if (!qp.translated) {
+      qp.countStraight(words, start, taken);
+    } else {
+      for (let i = 0; i < taken; i++) {
+        const ext = L.extAt(start + i, info.capacity, info.extBytes);
+        qp.passThrough(words, L.HEADER_WORDS + (start + i) * L.SLOT_WORDS, ext);
+      }
+    }
+    return taken === count ? taken : -1 - taken;
+  }
+
+  private holdRest(qp: ShimQp, words: Uint32Array, info: RingInfo, start: number, count: number): number {
+    let n = 0;
+    while (n < count) {
+      if (this.validateSend(qp.handle, info.handle, start + n) !== 0) {
+        // As at a post that names memory which went away: the queue pair fails.
+        if (words[L.HDR_REASON] === L.REASON_DETACHED) this.feeder.refused(qp);
+        break;
+      }
+      if (!qp.translated) this.feeder.beginTranslating(qp);
+      const row = qp.appPosted & qp.mask;
+      qp.hold(words, start + n, info.capacity, info.extBytes);
+      this.policy.onHeld?.(qp, qp.held, row * qp.stride, this.feeder.issuer);
+      n++;
+    }
+    if (n > 0) this.feeder.feed(qp);
+    return n;
+  }
+
+  /** As the device would; requests that the policy executes itself never reach it. */
+  validateSend(handle: number, ring: number, index: number): number {
+    const words = this.tables.wrRings[ring & 0x3ffff]?.words;
+    const qp = this.tables.qp(handle);
+    const at = L.slotAt(index);
+    if (
+      words === undefined ||
+      qp === undefined ||
+      this.policy.executes?.(words[at + L.WR_OP] & 0xff) !== true
+    ) {
+      return this.next.validateSend(handle, ring, index);
+    }
+    const target = this.tables.cq(words[at + L.WR_TARGET]);
+    const reason = qp.state < IBV_QPS_RTS ? L.REASON_STATE : L.REASON_TARGET;
+    if (reason === L.REASON_TARGET && target !== undefined) return 0;
+    refuse(words, EINVAL, reason);
+    return EINVAL;
+  }
+}
+
+function refuse(words: Uint32Array, errno: number, reason: number): void {
+  words[L.HDR_ERRNO] = errno;
+  words[L.HDR_REASON] = reason;
+}

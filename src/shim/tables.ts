@@ -1,0 +1,51 @@
+/** What a shim knows by handle: queue pairs, completion queues, rings. */
+import { handleIndex } from '../verbs/handles.ts';
+import type { Provider, RingInfo } from '../verbs/provider.ts';
+import type { ShimCq } from './completion.ts';
+import type { ShimQp } from './queue.ts';
+
+/** A ring and its memory as words. */
+export interface KnownRing {
+  readonly info: RingInfo;
+  readonly words: Uint32Array;
+}
+
+export class Tables {
+  // By handle index, of which each kind of object counts its own.
+  readonly qps: (ShimQp | undefined)[] = [];
+  readonly cqs: (ShimCq | undefined)[] = [];
+  readonly wrRings: (KnownRing | undefined)[] = [];
+  readonly wcRings: (KnownRing | undefined)[] = [];
+
+  qp(handle: number): ShimQp | undefined {
+    const qp = this.qps[handleIndex(handle)];
+    return qp !== undefined && qp.handle === handle ? qp : undefined;
+  }
+
+  cq(handle: number): ShimCq | undefined {
+    const cq = this.cqs[handleIndex(handle)];
+    return cq !== undefined && cq.handle === handle ? cq : undefined;
+  }
+
+  addWrRing(info: RingInfo): RingInfo {
+    this.wrRings[handleIndex(info.handle)] = { info, words: new Uint32Array(info.memory) };
+    return info;
+  }
+
+  addWcRing(info: RingInfo): RingInfo {
+    this.wcRings[handleIndex(info.handle)] = { info, words: new Uint32Array(info.memory) };
+    return info;
+  }
+
+  removeRing(handle: number): void {
+    for (const rings of [this.wrRings, this.wcRings]) {
+      if (rings[handleIndex(handle)]?.info.handle === handle) rings[handleIndex(handle)] = undefined;
+    }
+  }
+}
+
+/** Makes a completion ring for the shim's own polls. */
+export function scratchRing(next: Provider, slots: number): KnownRing {
+  const info = next.createWcRing(slots);
+  return { info, words: new Uint32Array(info.memory) };
+}
