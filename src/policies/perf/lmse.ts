@@ -21,6 +21,8 @@ export class Lmse implements Policy {
   private readonly subMsgSizeBytes: number;
   private readonly zeroWaitUnitBytes: number;
   private readonly feedBytes: number;
+  /** 0_WAITs behind a full piece. */
+  private readonly waits: number;
   /** By queue pair: bytes of whole messages that no 0_WAIT has been charged for yet. */
   private owedBytes = new Float64Array(64);
 
@@ -28,6 +30,7 @@ export class Lmse implements Policy {
     this.subMsgSizeBytes = options.subMsgSizeBytes;
     this.zeroWaitUnitBytes = options.zeroWaitUnitBytes;
     this.feedBytes = options.subMsgSizeBytes * options.feedPieces;
+    this.waits = Math.max(1, Math.floor(options.subMsgSizeBytes / options.zeroWaitUnitBytes));
   }
 
   /** Small messages bypass the policy while nothing large is before them. */
@@ -55,17 +58,18 @@ export class Lmse implements Policy {
       const step = Math.min(bytes, this.subMsgSizeBytes);
       if (flying > 0 && flying + step > this.feedBytes) return;
       if (bytes > this.subMsgSizeBytes && out.splittable(qp)) {
-        this.sendPiece(qp, out);
+        this.sendPieces(qp, bytes, flying, out);
       } else {
         this.sendWhole(qp, bytes, out);
       }
     }
   }
 
-  private sendPiece(qp: QpView, out: Actions): void {
-    const bytes = Math.min(out.nextBytes(qp), this.subMsgSizeBytes);
-    out.piece(qp, bytes);
-    out.zeroWaits(qp, this.waitsFor(bytes));
+  /** As many full pieces as may fly now; what remains at the end is sent like a short message. */
+  private sendPieces(qp: QpView, bytes: number, flying: number, out: Actions): void {
+    const size = this.subMsgSizeBytes;
+    const most = Math.max(1, Math.floor((this.feedBytes - flying) / size));
+    out.pieces(qp, size, Math.min(most, Math.floor(bytes / size)), this.waits);
   }
 
   /** Short messages are charged together: rounded one by one they would pay up to twice their share. */
@@ -76,10 +80,6 @@ export class Lmse implements Policy {
     const waits = Math.floor(owed / this.zeroWaitUnitBytes);
     this.owedBytes[qp.index] = owed - waits * this.zeroWaitUnitBytes;
     if (waits > 0) out.zeroWaits(qp, waits);
-  }
-
-  private waitsFor(bytes: number): number {
-    return Math.max(1, Math.floor(bytes / this.zeroWaitUnitBytes));
   }
 
   private fit(index: number): void {
