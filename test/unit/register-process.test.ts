@@ -34,7 +34,7 @@ test('require() works, without warnings', () => {
 });
 
 test('a registered policy is around every context, and the program does not know', () => {
-  const { code, out, err } = node([...REGISTER, `${OPEN} console.log(c.provider.interceptors.join())`], {
+  const { code, out, err } = node([...REGISTER, `${OPEN} console.log(c.provider.interceptors.join()); c.close();`], {
     ISOVERBS_POLICY: 'perf:subMsgSizeBytes=32768',
   });
   expect({ code, out, err }).toEqual({ code: 0, out: 'perf', err: '' });
@@ -70,7 +70,7 @@ test.each([
 
 test('ISOVERBS_LOG=info says at exit what it saw', () => {
   const env = { ISOVERBS_POLICY: 'perf', ISOVERBS_LOG: 'info' };
-  expect(node([...REGISTER, OPEN], env).err).toBe(
+  expect(node([...REGISTER, `${OPEN} c.close();`], env).err).toBe(
     'isoverbs: policy perf (from ISOVERBS_POLICY); attached to 1 context(s) of sim0; 0 sends and 0 receives posted, 0 completions',
   );
   expect(node([...REGISTER, '0'], env).err).toContain('attached to nothing: no device was opened');
