@@ -3,11 +3,12 @@
  * A 0_WAIT gives up the turn: the next request goes once few enough bytes of its queue pair are in flight,
  * which is what a device's round robin would have let it have.
  */
-import { IBV_SEND_SIGNALED, ISO_WR_WAIT } from '../verbs/constants.ts';
+import { ISO_WR_WAIT } from '../verbs/constants.ts';
 import * as L from '../verbs/layout.ts';
 import type { Interceptor } from './compose.ts';
 import type { Actions, Policy, QpView } from './policy.ts';
 import { createShim } from './shim.ts';
+import { SoftwareWaits } from './software-waits.ts';
 
 export interface EmulateWaitOptions {
   /** After a 0_WAIT, bytes of one queue pair that may be in flight when its next request goes. Default 64 KiB. */
@@ -22,8 +23,7 @@ class EmulateWait implements Policy {
   /** None of its own; but requests that it makes report, to go on, take places in completion queues. */
   readonly slots = 16;
   private readonly yieldBytes: number;
-  /** By CQ handle: the completion count that the next WAIT on it starts from (facts of the verbs: wait_index). */
-  private readonly waitIndex = new Map<number, number>();
+  private readonly softwareWaits = new SoftwareWaits();
   /** By queue pair: whether a 0_WAIT stands between the last request and the next. */
   private yielded = new Uint8Array(64);
 
@@ -44,13 +44,8 @@ class EmulateWait implements Policy {
     return opcode === ISO_WR_WAIT;
   }
 
-  /** A WAIT's target is fixed when it is posted: the count that it names, on top of the WAITs before it. */
   onHeld(_qp: QpView, held: Uint32Array, at: number): void {
-    if ((held[at + L.WR_OP] & 0xff) !== ISO_WR_WAIT || held[at + L.WR_COUNT] === 0) return;
-    const cq = held[at + L.WR_TARGET];
-    const target = ((this.waitIndex.get(cq) ?? 0) + held[at + L.WR_COUNT]) | 0;
-    this.waitIndex.set(cq, target);
-    held[at + L.WR_REPEAT] = target;
+    this.softwareWaits.fix(held, at);
   }
 
   feed(qp: QpView, out: Actions): void {
@@ -63,11 +58,9 @@ class EmulateWait implements Policy {
         out.pass(qp);
         continue;
       }
-      if (!this.satisfied(qp, out)) return;
-      // Its completion comes after those before it.
-      if ((op & (IBV_SEND_SIGNALED << 8)) !== 0 && out.inflight(qp) > 0) return;
-      if (out.nextWord(qp, L.WR_COUNT) === 0) this.yielded[qp.index] = 1;
-      out.consume(qp);
+      const isZeroWait = out.nextWord(qp, L.WR_COUNT) === 0;
+      if (!this.softwareWaits.tryEnd(qp, out)) return;
+      if (isZeroWait) this.yielded[qp.index] = 1;
     }
   }
 
@@ -75,14 +68,6 @@ class EmulateWait implements Policy {
     if (this.yielded[qp.index] === 0) return true;
     const flying = out.inflightBytes(qp);
     return flying === 0 || flying + out.nextBytes(qp) <= this.yieldBytes;
-  }
-
-  private satisfied(qp: QpView, out: Actions): boolean {
-    if (out.nextWord(qp, L.WR_COUNT) === 0) return true;
-    const cq = out.nextWord(qp, L.WR_TARGET);
-    if (((out.completionCount(cq) - out.nextWord(qp, L.WR_REPEAT)) | 0) >= 0) return true;
-    out.wakeOn(qp, cq);
-    return false;
   }
 
   private fit(index: number): void {

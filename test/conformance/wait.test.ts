@@ -1,19 +1,31 @@
 /** WAIT means the same whether the device executes it or the shim does. */
 import { describe, expect, test } from 'vitest';
+import { createPolicy } from '../../src/policies/index.ts';
 import { createFabric } from '../../src/providers/sim/index.ts';
-import { compose } from '../../src/shim/compose.ts';
+import { compose, type Interceptor } from '../../src/shim/compose.ts';
 import { emulateWait } from '../../src/shim/emulate-wait.ts';
 import * as V from '../../src/verbs/index.ts';
 import { connect, type End, makeEnd, modify, SIGNALED } from '../sim/helpers.ts';
 
+const PERF = { subMsgSizeBytes: 256, zeroWaitUnitBytes: 64 };
+
+const kinds: Record<string, { wait: boolean; chain: () => Interceptor[] }> = {
+  simulated: { wait: true, chain: () => [] },
+  emulated: { wait: false, chain: () => [emulateWait()] },
+  'simulated, under perf': { wait: true, chain: () => [createPolicy('perf', PERF)] },
+  'emulated, under perf': { wait: false, chain: () => [createPolicy('perf', PERF)] },
+};
+
 async function open(kind: string, count: number) {
-  const fabric = createFabric({ autoAdvance: false, wait: kind === 'simulated' });
-  const provider = compose(fabric.provider, kind === 'simulated' ? [] : [emulateWait()]);
+  const { wait, chain } = kinds[kind];
+  const fabric = createFabric({ autoAdvance: false, wait });
+  const provider = compose(fabric.provider, chain());
   const wrapped = { ...fabric, provider };
-  const ends = Array.from({ length: count }, () => {
-    const end = makeEnd(wrapped, 0);
-    connect(end, makeEnd(wrapped, 1));
-    return end;
+  const ends = Array.from({ length: count }, () => makeEnd(wrapped, 0));
+  const peers = ends.map((end) => {
+    const peer = makeEnd(wrapped, 1);
+    connect(end, peer);
+    return peer;
   });
   const ids: Record<number, number[]> = {};
   /** Runs to the end, polling every queue; returns the wr_ids that `end` completed so far. */
@@ -29,7 +41,7 @@ async function open(kind: string, count: number) {
     }
     return ids[end.qp];
   };
-  return { provider, ends, completed };
+  return { provider, ends, peers, completed };
 }
 
 function write(end: End, id: number): void {
@@ -42,10 +54,10 @@ function post(end: End): number {
   return n;
 }
 
-describe.each(['simulated', 'emulated'])('WAIT, %s', (kind) => {
+describe.each(Object.keys(kinds))('WAIT, %s', (kind) => {
   test('the provider says how', async () => {
     const { provider } = await open(kind, 1);
-    expect(provider.wait).toBe(kind);
+    expect(provider.wait).toBe(kind.split(',')[0]);
   });
 
   test('0_WAITs complete in order when signaled', async () => {
@@ -88,6 +100,22 @@ describe.each(['simulated', 'emulated'])('WAIT, %s', (kind) => {
     write(c, 10);
     post(c);
     expect(await completed(b)).toEqual([2]);
+  });
+
+  test('a WAIT counts messages, not their pieces', async () => {
+    const { ends, peers, completed } = await open(kind, 2);
+    const [a, b] = ends;
+    const { addr, rkey } = peers[1].mr;
+    a.send.wait(1, 0, b.sendCq, 2);
+    write(a, 2);
+    post(a);
+    b.send.write(1, SIGNALED, b.mr.addr, 4096, b.mr.lkey, addr, rkey);
+    post(b);
+    expect(await completed(b)).toEqual([1]);
+    expect(await completed(a)).toEqual([]);
+    b.send.write(2, SIGNALED, b.mr.addr, 4096, b.mr.lkey, addr, rkey);
+    post(b);
+    expect(await completed(a)).toEqual([2]);
   });
 
   test('what waits is flushed when the queue pair fails', async () => {

@@ -34,9 +34,12 @@ test('require() works, without warnings', () => {
 });
 
 test('a registered policy is around every context, and the program does not know', () => {
-  const { code, out, err } = node([...REGISTER, `${OPEN} console.log(c.provider.interceptors.join()); c.close();`], {
-    ISOVERBS_POLICY: 'perf:subMsgSizeBytes=32768',
-  });
+  const { code, out, err } = node(
+    [...REGISTER, `${OPEN} console.log(c.provider.interceptors.join()); c.close();`],
+    {
+      ISOVERBS_POLICY: 'perf:subMsgSizeBytes=32768',
+    },
+  );
   expect({ code, out, err }).toEqual({ code: 0, out: 'perf', err: '' });
 });
 

@@ -5,7 +5,8 @@
 
 import type { Actions, Policy, QpView } from '../../shim/policy.ts';
 import { messageBytes } from '../../shim/queue.ts';
-import { IBV_QPT_RC } from '../../verbs/constants.ts';
+import { SoftwareWaits, waitsForCompletions } from '../../shim/software-waits.ts';
+import { IBV_QPT_RC, ISO_WR_WAIT } from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import type { PerfOptions } from './options.ts';
 
@@ -23,6 +24,8 @@ export class Lmse implements Policy {
   private readonly feedBytes: number;
   /** 0_WAITs behind a full piece. */
   private readonly waits: number;
+  /** The application's own: the device would count the completions of pieces. */
+  private readonly softwareWaits = new SoftwareWaits();
   /** By queue pair: bytes of whole messages that no 0_WAIT has been charged for yet. */
   private owedBytes = new Float64Array(64);
 
@@ -41,13 +44,26 @@ export class Lmse implements Policy {
       const op = words[at + L.WR_OP];
       // Two SGEs live in the slot; a longer list is looked at by the shim's copy.
       if (op >>> 16 > 2 || messageBytes(words, at, 0) >= LARGE_BYTES) return i;
+      if (waitsForCompletions(words, at)) return i;
     }
     return count;
+  }
+
+  executes(opcode: number): boolean {
+    return opcode === ISO_WR_WAIT;
+  }
+
+  onHeld(_qp: QpView, held: Uint32Array, at: number): void {
+    this.softwareWaits.fix(held, at);
   }
 
   feed(qp: QpView, out: Actions): void {
     this.fit(qp.index);
     while (out.backlog(qp) > 0) {
+      if (out.nextOpcode(qp) === ISO_WR_WAIT && out.nextWord(qp, L.WR_COUNT) !== 0) {
+        if (!this.softwareWaits.tryEnd(qp, out)) return;
+        continue;
+      }
       if (out.room(qp) < 2) {
         // Room for no more than this, and nothing under way that would make some: no cut, but no standstill.
         if (out.room(qp) === 1 && out.inflight(qp) === 0) out.pass(qp);
