@@ -24,7 +24,7 @@ struct Watch {
 
 namespace {
 
-/** Events fetched before JavaScript runs; the rest stays in the kernel, and the loop comes back for it. */
+/** Events told in one turn of the loop; the rest stays in the kernel, and the loop comes back for it. */
 constexpr int kMaxEvents = 64;
 
 void onClosed(uv_handle_t* handle) {
@@ -73,19 +73,15 @@ void onReadable(uv_poll_t* poll, int status, int) {
     uv_poll_stop(poll);
     return;
   }
-  uint32_t cqs[kMaxEvents];
-  int count = 0;
   ibv_cq* cq = nullptr;
   void* handle = nullptr;
-  // Acknowledged at once, before any JavaScript: ibv_destroy_cq(3) waits for all that were fetched.
-  while (count < kMaxEvents && verbs()->getCqEvent(watch->channel->channel, &cq, &handle) == 0) {
+  // One at a time: a listener may close the CQ, the channel, or everything, or stop listening, and what was
+  // not fetched yet stays in the kernel. Acknowledged before any JavaScript: ibv_destroy_cq(3) waits for that.
+  for (int i = 0; i < kMaxEvents && watch->channel != nullptr; i++) {
+    if (verbs()->getCqEvent(watch->channel->channel, &cq, &handle) != 0) return;
     verbs()->ackCqEvents(cq, 1);
-    cqs[count++] = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(handle));
-  }
-  for (int i = 0; i < count; i++) {
-    // A listener may close the CQ, the channel, or everything; libuv frees the watch only later.
-    if (watch->channel == nullptr) return;
-    if (lookup<Cq>(cqs[i]) != nullptr) notify(watch, cqs[i]);
+    const auto name = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(handle));
+    if (lookup<Cq>(name) != nullptr) notify(watch, name);
   }
 }
 

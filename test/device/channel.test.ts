@@ -62,6 +62,34 @@ describe.skipIf(skipReason !== '')('completion channels', () => {
     p.destroyCq(other);
   });
 
+  test('a listener that stops listening in its own call loses no event', async () => {
+    const { p, context, cq, channel, send, addr, mr } = open();
+    const other = p.createCq(context, 16, channel).handle;
+    const cap = { maxSendWr: 8, maxRecvWr: 8, maxSendSge: 1, maxRecvSge: 1, maxInlineData: 0 };
+    const attr = { qpType: 2, sendCq: other, recvCq: other, cap, sqSigAll: false };
+    const qp = p.createQp(rig.pd, attr);
+    toInit(p, qp.handle);
+    connect(p, context, qp.handle, qp.qpNum);
+    for (const one of [cq, other]) p.reqNotifyCq(one, false);
+    write(1);
+    send.clear().write(2, SIGNALED, addr, 8, mr.lkey, addr + 64, mr.rkey);
+    p.postSend(qp.handle, send.ring, 0, 1);
+    await pause(50);
+    const told: number[] = [];
+    await new Promise<void>((resolve) => {
+      p.watchCompChannel(channel, (one) => {
+        told.push(one);
+        p.watchCompChannel(channel, null);
+        resolve();
+      });
+    });
+    told.push((await nextEvent()) ?? 0);
+    expect(told.sort()).toEqual([cq, other].sort());
+    await rig.drain(1);
+    p.destroyQp(qp.handle);
+    p.destroyCq(other);
+  });
+
   test('solicited only', async () => {
     const { p, cq, recv, send, addr, mr } = open();
     recv.clear().recv(1, addr, 64, mr.lkey).recv(2, addr, 64, mr.lkey);
