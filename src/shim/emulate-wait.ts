@@ -5,6 +5,7 @@
  */
 import { ISO_WR_WAIT } from '../verbs/constants.ts';
 import * as L from '../verbs/layout.ts';
+import { withPlace } from './columns.ts';
 import type { Interceptor } from './compose.ts';
 import type { Actions, Policy, QpView } from './policy.ts';
 import { createShim } from './shim.ts';
@@ -49,7 +50,7 @@ class EmulateWait implements Policy {
   }
 
   feed(qp: QpView, out: Actions): void {
-    this.fit(qp.index);
+    this.yielded = withPlace(this.yielded, qp.index);
     while (out.backlog(qp) > 0) {
       const op = out.nextWord(qp, L.WR_OP);
       if ((op & 0xff) !== ISO_WR_WAIT) {
@@ -68,13 +69,6 @@ class EmulateWait implements Policy {
     if (this.yielded[qp.index] === 0) return true;
     const flying = out.inflightBytes(qp);
     return flying === 0 || flying + out.nextBytes(qp) <= this.yieldBytes;
-  }
-
-  private fit(index: number): void {
-    if (index < this.yielded.length) return;
-    const wider = new Uint8Array(Math.max(index + 1, this.yielded.length * 2));
-    wider.set(this.yielded);
-    this.yielded = wider;
   }
 }
 

@@ -1,5 +1,6 @@
 /** pollCq, and the shim's own polls: completions rewritten, dropped, kept for the application. */
 import { IBV_QPT_RC, IBV_WC_SUCCESS } from '../verbs/constants.ts';
+import { handleIndex } from '../verbs/handles.ts';
 import * as L from '../verbs/layout.ts';
 import type { Provider } from '../verbs/provider.ts';
 import { ARM_ANY, ARM_NONE, type ShimCq, settleSend } from './completion.ts';
@@ -21,8 +22,8 @@ export class Polling {
   }
 
   pollCq(handle: number, ring: number, start: number, max: number): number {
-    const cq = this.tables.cqs[handle & 0x3ffff];
-    const known = this.tables.wcRings[ring & 0x3ffff];
+    const cq = this.tables.cqs[handleIndex(handle)];
+    const known = this.tables.wcRings[handleIndex(ring)];
     if (cq === undefined || cq.handle !== handle || known === undefined || known.info.handle !== ring) {
       return this.next.pollCq(handle, ring, start, max);
     }
@@ -69,7 +70,7 @@ export class Polling {
       const op = words[at + L.WC_OP];
       if ((op & L.WC_RECV_SIDE) === 0) {
         const handle = words[at + L.WC_QP];
-        const qp = this.tables.qps[handle & 0x3ffff];
+        const qp = this.tables.qps[handleIndex(handle)];
         if (qp !== undefined && qp.handle === handle) {
           if (qp.translated) {
             if (!settleSend(qp, words, at)) continue;

@@ -1,5 +1,6 @@
 /** postSend and postRecv: what goes straight down, and what is held. */
 import { EINVAL, ENOMEM, IBV_QPS_RTS } from '../verbs/constants.ts';
+import { handleIndex } from '../verbs/handles.ts';
 import * as L from '../verbs/layout.ts';
 import type { Provider, RingInfo } from '../verbs/provider.ts';
 import type { Feeder } from './feeder.ts';
@@ -21,8 +22,8 @@ export class Posting {
   }
 
   postSend(handle: number, ring: number, start: number, count: number): number {
-    const qp = this.tables.qps[handle & 0x3ffff];
-    const known = this.tables.wrRings[ring & 0x3ffff];
+    const qp = this.tables.qps[handleIndex(handle)];
+    const known = this.tables.wrRings[handleIndex(ring)];
     if (qp === undefined || qp.handle !== handle || known === undefined) {
       return this.next.postSend(handle, ring, start, count);
     }
@@ -44,12 +45,12 @@ export class Posting {
 
   /** Straight down, but while the shim keeps completed receives, theirs are not places to post to. */
   postRecv(handle: number, ring: number, start: number, count: number): number {
-    const qp = this.tables.qps[handle & 0x3ffff];
+    const qp = this.tables.qps[handleIndex(handle)];
     if (qp === undefined || qp.handle !== handle) return this.next.postRecv(handle, ring, start, count);
     const places = qp.recvsKept === 0 ? count : (qp.recvDepth - (qp.recvPosted - qp.recvFreed)) | 0;
     const taken = this.next.postRecv(handle, ring, start, Math.min(places, count));
     qp.recvPosted = (qp.recvPosted + taken) | 0;
-    const words = this.tables.wrRings[ring & 0x3ffff]?.words;
+    const words = this.tables.wrRings[handleIndex(ring)]?.words;
     if (taken === places && taken < count && words !== undefined) refuse(words, ENOMEM, L.REASON_QUEUE_FULL);
     return taken;
   }
@@ -96,7 +97,7 @@ export class Posting {
 
   /** As the device would; requests that the policy executes itself never reach it. */
   validateSend(handle: number, ring: number, index: number): number {
-    const words = this.tables.wrRings[ring & 0x3ffff]?.words;
+    const words = this.tables.wrRings[handleIndex(ring)]?.words;
     const qp = this.tables.qp(handle);
     const at = L.slotAt(index);
     if (

@@ -6,7 +6,15 @@
  * the first held request on, a row per application request (its number modulo the depth) keeps the first
  * and the last real number that it became.
  */
-import { IBV_SEND_INLINE, IBV_SEND_SIGNALED, ISO_SEND_INTERNAL } from '../verbs/constants.ts';
+import {
+  IBV_SEND_INLINE,
+  IBV_SEND_SIGNALED,
+  IBV_WR_ATOMIC_CMP_AND_SWP,
+  IBV_WR_ATOMIC_FETCH_AND_ADD,
+  ISO_SEND_INTERNAL,
+  ISO_WR_ENABLE,
+  ISO_WR_WAIT,
+} from '../verbs/constants.ts';
 import * as L from '../verbs/layout.ts';
 import type { QpInitAttr } from '../verbs/provider.ts';
 import type { ShimCq } from './completion.ts';
@@ -136,7 +144,7 @@ export class ShimQp implements QpView {
     }
     this.visible[row] = this.isVisible(op >>> 8) ? 1 : 0;
     this.split[row] = 0;
-    this.bytes[row] = this.messageBytes(held, to, to + L.SLOT_WORDS);
+    this.bytes[row] = messageBytes(held, to, to + L.SLOT_WORDS);
     this.appPosted = (this.appPosted + 1) | 0;
   }
 
@@ -160,7 +168,7 @@ export class ShimQp implements QpView {
     const visible = this.isVisible(op >>> 8);
     this.visible[row] = visible ? 1 : 0;
     this.split[row] = 0;
-    this.bytes[row] = this.messageBytes(words, at, ext);
+    this.bytes[row] = messageBytes(words, at, ext);
     this.sums[0] += this.bytes[row];
     this.issuedBytes[this.realPosted & this.realMask] = this.sums[0];
     if (visible) this.lastSignaled = this.realPosted;
@@ -196,21 +204,20 @@ export class ShimQp implements QpView {
     if ((flags & IBV_SEND_SIGNALED) !== 0) return true;
     return this.sqSigAll && (flags & ISO_SEND_INTERNAL) === 0;
   }
-
-  private messageBytes(words: Uint32Array, at: number, ext: number): number {
-    return messageBytes(words, at, ext);
-  }
 }
 
 /** Message length of the request in `words[at..]` whose extension begins at word `ext`. */
 export function messageBytes(words: Uint32Array, at: number, ext: number): number {
   const op = words[at + L.WR_OP];
-  if ((op & 0xff) >= 64) return 0;
+  const opcode = op & 0xff;
+  if (opcode === ISO_WR_WAIT || opcode === ISO_WR_ENABLE) return 0;
   if ((op & (IBV_SEND_INLINE << 8)) !== 0) return words[at + L.WR_INLINE_LENGTH];
   const sges = op >>> 16;
   if (sges === 0) return 0;
   let bytes = words[at + L.WR_SGE0 + L.SGE_LENGTH];
-  if (sges === 1 || (op & 0xff) === 5 || (op & 0xff) === 6) return bytes;
+  // The operands of an atomic lie where a second SGE would.
+  const atomic = opcode === IBV_WR_ATOMIC_CMP_AND_SWP || opcode === IBV_WR_ATOMIC_FETCH_AND_ADD;
+  if (sges === 1 || atomic) return bytes;
   bytes += words[at + L.WR_SGE1 + L.SGE_LENGTH];
   for (let i = 2; i < sges; i++) bytes += words[ext + (i - 2) * L.SGE_WORDS + L.SGE_LENGTH];
   return bytes;

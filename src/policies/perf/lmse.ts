@@ -3,6 +3,7 @@
  * so that the device's round robin gives other tenants a turn more often (PeRF, USENIX ATC 2024, section 3.2).
  */
 
+import { withPlace } from '../../shim/columns.ts';
 import type { Actions, Policy, QpView } from '../../shim/policy.ts';
 import { messageBytes } from '../../shim/queue.ts';
 import { SoftwareWaits, waitsForCompletions } from '../../shim/software-waits.ts';
@@ -58,7 +59,7 @@ export class Lmse implements Policy {
   }
 
   feed(qp: QpView, out: Actions): void {
-    this.fit(qp.index);
+    this.owedBytes = withPlace(this.owedBytes, qp.index);
     while (out.backlog(qp) > 0) {
       if (out.nextOpcode(qp) === ISO_WR_WAIT && out.nextWord(qp, L.WR_COUNT) !== 0) {
         if (!this.softwareWaits.tryEnd(qp, out)) return;
@@ -96,12 +97,5 @@ export class Lmse implements Policy {
     const waits = Math.floor(owed / this.zeroWaitUnitBytes);
     this.owedBytes[qp.index] = owed - waits * this.zeroWaitUnitBytes;
     if (waits > 0) out.zeroWaits(qp, waits);
-  }
-
-  private fit(index: number): void {
-    if (index < this.owedBytes.length) return;
-    const wider = new Float64Array(Math.max(index + 1, this.owedBytes.length * 2));
-    wider.set(this.owedBytes);
-    this.owedBytes = wider;
   }
 }
