@@ -37,6 +37,10 @@ constexpr const char* kNames[] = {
     "completion ring",
     "shared receive queue",
     "address handle",
+    "memory window",
+    "XRC domain",
+    "CM event channel",
+    "CM identifier",
 };
 
 Slot& slotAt(uint32_t kind, uint32_t index) {

@@ -23,9 +23,15 @@ enum class Kind : uint32_t {
   Channel = 6,
   WrRing = 7,
   WcRing = 8,
+  Srq = 9,
+  Ah = 10,
+  Mw = 11,
+  Xrcd = 12,
+  CmChannel = 13,
+  CmId = 14,
 };
 
-constexpr uint32_t kKinds = 9;
+constexpr uint32_t kKinds = 15;
 /** Kind 0 is no kind: in Object::children it counts who listens to a completion channel. */
 constexpr uint32_t kWatches = 0;
 constexpr uint32_t kIndexBits = 18;

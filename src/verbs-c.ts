@@ -50,20 +50,48 @@ export function ibv_get_device_name(device: DeviceInfo): string {
 export const ibv_close_device = verb('closeDevice');
 /** ibv_query_device(3). */
 export const ibv_query_device = verb('queryDevice');
+/** ibv_query_device_ex(3). */
+export const ibv_query_device_ex = verb('queryDeviceEx');
+/** ibv_query_rt_values_ex(3). */
+export const ibv_query_rt_values_ex = verb('queryRtValues');
 /** ibv_query_port(3). */
 export const ibv_query_port = verb('queryPort');
 /** ibv_query_gid(3). */
 export const ibv_query_gid = verb('queryGid');
+/** ibv_query_pkey(3), in host byte order. */
+export const ibv_query_pkey = verb('queryPkey');
+/** In place of ibv_get_async_event(3): calls back for each event, which is acknowledged. */
+export const iso_watch_async_events = verb('watchAsyncEvents');
+/** Whether listening for asynchronous events keeps the process alive. */
+export const iso_ref_async_events = verb('refAsyncEvents');
+/** ibv_open_xrcd(3). */
+export const ibv_open_xrcd = verb('openXrcd');
+/** ibv_close_xrcd(3). */
+export const ibv_close_xrcd = verb('closeXrcd');
 /** ibv_alloc_pd(3). */
 export const ibv_alloc_pd = verb('allocPd');
 /** ibv_dealloc_pd(3). */
 export const ibv_dealloc_pd = verb('deallocPd');
 /** ibv_reg_mr(3) over (memory, byteOffset, lengthBytes). */
 export const ibv_reg_mr = verb('regMr');
+/** ibv_reg_dmabuf_mr(3). */
+export const ibv_reg_dmabuf_mr = verb('regDmabufMr');
+/** ibv_rereg_mr(3). */
+export const ibv_rereg_mr = verb('reregMr');
 /** Memory of the provider's own, registered. */
 export const iso_alloc_mr = verb('allocMr');
 /** ibv_dereg_mr(3). */
 export const ibv_dereg_mr = verb('deregMr');
+/** ibv_alloc_mw(3). */
+export const ibv_alloc_mw = verb('allocMw');
+/** The key that a memory window has now. */
+export const iso_query_mw = verb('queryMw');
+/** ibv_dealloc_mw(3). */
+export const ibv_dealloc_mw = verb('deallocMw');
+/** ibv_create_ah(3). */
+export const ibv_create_ah = verb('createAh');
+/** ibv_destroy_ah(3). */
+export const ibv_destroy_ah = verb('destroyAh');
 /** ibv_create_comp_channel(3). */
 export const ibv_create_comp_channel = verb('createCompChannel');
 /** ibv_destroy_comp_channel(3). */
@@ -74,10 +102,22 @@ export const iso_watch_comp_channel = verb('watchCompChannel');
 export const iso_ref_comp_channel = verb('refCompChannel');
 /** ibv_create_cq(3); channel 0 for none. */
 export const ibv_create_cq = verb('createCq');
+/** ibv_resize_cq(3). */
+export const ibv_resize_cq = verb('resizeCq');
+/** ibv_modify_cq(3). */
+export const ibv_modify_cq = verb('modifyCq');
 /** ibv_destroy_cq(3). */
 export const ibv_destroy_cq = verb('destroyCq');
 /** ibv_req_notify_cq(3). */
 export const ibv_req_notify_cq = verb('reqNotifyCq');
+/** ibv_create_srq(3), ibv_create_srq_ex(3). */
+export const ibv_create_srq = verb('createSrq');
+/** ibv_modify_srq(3). */
+export const ibv_modify_srq = verb('modifySrq');
+/** ibv_query_srq(3). */
+export const ibv_query_srq = verb('querySrq');
+/** ibv_destroy_srq(3). */
+export const ibv_destroy_srq = verb('destroySrq');
 /** ibv_create_qp(3). */
 export const ibv_create_qp = verb('createQp');
 /** ibv_modify_qp(3). */
@@ -86,6 +126,18 @@ export const ibv_modify_qp = verb('modifyQp');
 export const ibv_query_qp = verb('queryQp');
 /** ibv_destroy_qp(3). */
 export const ibv_destroy_qp = verb('destroyQp');
+/** ibv_modify_qp_rate_limit(3). */
+export const ibv_modify_qp_rate_limit = verb('modifyQpRateLimit');
+/** ibv_query_qp_data_in_order(3). */
+export const ibv_query_qp_data_in_order = verb('queryQpDataInOrder');
+/** ibv_query_ece(3). */
+export const ibv_query_ece = verb('queryEce');
+/** ibv_set_ece(3). */
+export const ibv_set_ece = verb('setEce');
+/** ibv_attach_mcast(3). */
+export const ibv_attach_mcast = verb('attachMcast');
+/** ibv_detach_mcast(3). */
+export const ibv_detach_mcast = verb('detachMcast');
 /** Memory for work requests; SendBatch and RecvBatch do it for you. */
 export const iso_create_wr_ring = verb('createWrRing');
 /** Memory for completions; WcBatch does it for you. */
@@ -102,6 +154,11 @@ export function ibv_post_send(qp: number, ring: number, start: number, count: nu
 /** ibv_post_recv(3), in the same way. */
 export function ibv_post_recv(qp: number, ring: number, start: number, count: number): number {
   return iso_provider().postRecv(qp, ring, start, count);
+}
+
+/** ibv_post_srq_recv(3), in the same way. */
+export function ibv_post_srq_recv(srq: number, ring: number, start: number, count: number): number {
+  return iso_provider().postSrqRecv(srq, ring, start, count);
 }
 
 /** ibv_poll_cq(3) into the slots start .. start + max - 1; how many. */

@@ -230,6 +230,47 @@ export class SendBatch extends WrBatch {
     return this.atomic(C.IBV_WR_ATOMIC_CMP_AND_SWP, wrId, flags, addr, lkey, remoteAddr, rkey, compare, swap);
   }
 
+  /** SEND_WITH_INV: the peer's key `rkey` opens nothing any more when the message has arrived. */
+  sendInv(wrId: number, flags: number, addr: number, lengthBytes: number, lkey: number, rkey: number): this {
+    const at = this.put(wrId, C.IBV_WR_SEND_WITH_INV | (flags << 8), addr, lengthBytes, lkey);
+    this.words[at + L.WR_IMM] = rkey;
+    return this;
+  }
+
+  /** LOCAL_INV of a key of one's own. */
+  localInv(wrId: number, flags: number, rkey: number): this {
+    const at = this.next(wrId, C.IBV_WR_LOCAL_INV | (flags << 8));
+    this.words[at + L.WR_IMM] = rkey;
+    return this;
+  }
+
+  /**
+   * BIND_MW: the window `mw` opens `lengthBytes` at `addr` of the region `mr` (handles; length 0 unbinds).
+   * `rkey` is the new key of a type 2 window; type 1 chooses its own.
+   */
+  bindMw(
+    wrId: number,
+    flags: number,
+    mw: number,
+    mr: number,
+    addr: number,
+    lengthBytes: number,
+    access: number,
+    rkey = 0,
+  ): this {
+    const at = this.next(wrId, C.IBV_WR_BIND_MW | (flags << 8));
+    const w = this.words;
+    w[at + L.WR_RKEY] = rkey;
+    w[at + L.WR_BIND_MW] = mw;
+    w[at + L.WR_BIND_MR] = mr;
+    w[at + L.WR_BIND_ADDR_LO] = addr;
+    w[at + L.WR_BIND_ADDR_HI] = addr * HIGH;
+    w[at + L.WR_BIND_LENGTH_LO] = lengthBytes;
+    w[at + L.WR_BIND_LENGTH_HI] = lengthBytes * HIGH;
+    w[at + L.WR_BIND_ACCESS] = access;
+    return this;
+  }
+
   /** Any opcode whose message is copied now (IBV_SEND_INLINE); set the rest with remoteTo() and imm(). */
   inline(wrId: number, opcode: number, flags: number, data: Uint8Array): this {
     if (data.length > this.inlineBytes) {
@@ -264,6 +305,21 @@ export class SendBatch extends WrBatch {
   /** Sets the remote address and key of request `index`. */
   remoteTo(index: number, remoteAddr: number, rkey: number): this {
     this.remote(L.slotAt(this.check(index)), remoteAddr, rkey);
+    return this;
+  }
+
+  /** Sets where request `index` of a UD queue pair goes: address handle, number and Q_Key of the peer. */
+  datagramTo(index: number, ah: number, qpNum: number, qkey: number): this {
+    const at = L.slotAt(this.check(index));
+    this.words[at + L.WR_AH] = ah;
+    this.words[at + L.WR_REMOTE_QPN] = qpNum;
+    this.words[at + L.WR_REMOTE_QKEY] = qkey;
+    return this;
+  }
+
+  /** Sets the shared receive queue that request `index` of an XRC queue pair is for. */
+  srqTo(index: number, srqNum: number): this {
+    this.words[L.slotAt(this.check(index)) + L.WR_SRQN] = srqNum;
     return this;
   }
 
@@ -363,7 +419,7 @@ export class WcBatch {
     return this.words[L.slotAt(index) + L.WC_BYTE_LEN];
   }
 
-  /** Immediate data in host byte order, when flags() has IBV_WC_WITH_IMM. */
+  /** Immediate data in host byte order with IBV_WC_WITH_IMM, the invalidated key with IBV_WC_WITH_INV. */
   imm(index: number): number {
     return this.words[L.slotAt(index) + L.WC_IMM];
   }
@@ -375,6 +431,48 @@ export class WcBatch {
 
   qpNum(index: number): number {
     return this.words[L.slotAt(index) + L.WC_QP_NUM];
+  }
+
+  /** UD receives: number of the queue pair that sent it. */
+  srcQp(index: number): number {
+    return this.words[L.slotAt(index) + L.WC_SRC_QP];
+  }
+
+  /** UD receives. */
+  pkeyIndex(index: number): number {
+    return this.words[L.slotAt(index) + L.WC_PKEY_SLID] & 0xffff;
+  }
+
+  /** UD receives: local identifier of the sender; 0 on RoCE. */
+  slid(index: number): number {
+    return this.words[L.slotAt(index) + L.WC_PKEY_SLID] >>> 16;
+  }
+
+  /** UD receives: service level. */
+  sl(index: number): number {
+    return this.words[L.slotAt(index) + L.WC_SL_PATH_BITS] & 0xff;
+  }
+
+  /** UD receives: dlid_path_bits. */
+  dlidPathBits(index: number): number {
+    return (this.words[L.slotAt(index) + L.WC_SL_PATH_BITS] >>> 8) & 0xff;
+  }
+
+  /** Extended queues: the device's clock when it completed (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP). */
+  ticks(index: number): bigint {
+    const at = L.slotAt(index);
+    return (BigInt(this.words[at + L.WC_TICKS_HI]) << 32n) | BigInt(this.words[at + L.WC_TICKS_LO]);
+  }
+
+  /** Extended queues: time of day in nanoseconds (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK). */
+  wallclockNs(index: number): bigint {
+    const at = L.slotAt(index);
+    return (BigInt(this.words[at + L.WC_WALLCLOCK_HI]) << 32n) | BigInt(this.words[at + L.WC_WALLCLOCK_LO]);
+  }
+
+  /** Handle of the shared receive queue that the receive came from; 0: the queue pair's own queue. */
+  srq(index: number): number {
+    return this.words[L.slotAt(index) + L.WC_SRQ];
   }
 
   /** The vendor's error code, on errors. */

@@ -11,6 +11,9 @@ export const IBV_WR_SEND_WITH_IMM = 3;
 export const IBV_WR_RDMA_READ = 4;
 export const IBV_WR_ATOMIC_CMP_AND_SWP = 5;
 export const IBV_WR_ATOMIC_FETCH_AND_ADD = 6;
+export const IBV_WR_LOCAL_INV = 7;
+export const IBV_WR_BIND_MW = 8;
+export const IBV_WR_SEND_WITH_INV = 9;
 /** Stalls its send queue until a CQ has written `count` more completions; count 0 only gives up the turn. */
 export const ISO_WR_WAIT = 64;
 /** Allows `count` more work requests of a managed QP (0: all that are posted). */
@@ -38,7 +41,9 @@ export const IBV_WC_REM_ACCESS_ERR = 10;
 export const IBV_WC_REM_OP_ERR = 11;
 export const IBV_WC_RETRY_EXC_ERR = 12;
 export const IBV_WC_RNR_RETRY_EXC_ERR = 13;
+export const IBV_WC_REM_ABORT_ERR = 16;
 export const IBV_WC_FATAL_ERR = 20;
+export const IBV_WC_RESP_TIMEOUT_ERR = 21;
 export const IBV_WC_GENERAL_ERR = 22;
 
 // ibv_wc_opcode
@@ -47,6 +52,8 @@ export const IBV_WC_RDMA_WRITE = 1;
 export const IBV_WC_RDMA_READ = 2;
 export const IBV_WC_COMP_SWAP = 3;
 export const IBV_WC_FETCH_ADD = 4;
+export const IBV_WC_BIND_MW = 5;
+export const IBV_WC_LOCAL_INV = 6;
 /** Of a WAIT or ENABLE that was signaled (mlx5 reports its own as IBV_WC_DRIVER2). */
 export const IBV_WC_DRIVER2 = 136;
 export const IBV_WC_RECV = 128;
@@ -55,17 +62,49 @@ export const IBV_WC_RECV_RDMA_WITH_IMM = 129;
 // ibv_wc_flags
 export const IBV_WC_GRH = 1;
 export const IBV_WC_WITH_IMM = 2;
+export const IBV_WC_WITH_INV = 8;
+
+// ibv_create_cq_wc_flags: what an extended completion queue reports beside the plain completion
+export const IBV_WC_EX_WITH_COMPLETION_TIMESTAMP = 1 << 7;
+export const IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK = 1 << 11;
 
 // ibv_access_flags
 export const IBV_ACCESS_LOCAL_WRITE = 1;
 export const IBV_ACCESS_REMOTE_WRITE = 2;
 export const IBV_ACCESS_REMOTE_READ = 4;
 export const IBV_ACCESS_REMOTE_ATOMIC = 8;
+export const IBV_ACCESS_MW_BIND = 16;
+/** Remote addresses count from 0 at the first byte of the region or window. */
+export const IBV_ACCESS_ZERO_BASED = 32;
+export const IBV_ACCESS_ON_DEMAND = 64;
+export const IBV_ACCESS_HUGETLB = 128;
+/** Optional: a device without it ignores it. */
+export const IBV_ACCESS_RELAXED_ORDERING = 1 << 20;
+
+// ibv_rereg_mr_flags
+export const IBV_REREG_MR_CHANGE_TRANSLATION = 1;
+export const IBV_REREG_MR_CHANGE_PD = 2;
+export const IBV_REREG_MR_CHANGE_ACCESS = 4;
+
+// ibv_mw_type
+export const IBV_MW_TYPE_1 = 1;
+export const IBV_MW_TYPE_2 = 2;
 
 // ibv_qp_type
 export const IBV_QPT_RC = 2;
 export const IBV_QPT_UC = 3;
 export const IBV_QPT_UD = 4;
+/** Sending half of an extended reliable connection. */
+export const IBV_QPT_XRC_SEND = 9;
+/** Receiving half: its messages land in the shared receive queues that they name. */
+export const IBV_QPT_XRC_RECV = 10;
+
+// ibv_srq_type, ibv_srq_attr_mask
+export const IBV_SRQT_BASIC = 0;
+export const IBV_SRQT_XRC = 1;
+export const IBV_SRQT_TM = 2;
+export const IBV_SRQ_MAX_WR = 1;
+export const IBV_SRQ_LIMIT = 2;
 
 // ibv_qp_state
 export const IBV_QPS_RESET = 0;
@@ -98,6 +137,51 @@ export const IBV_QP_MAX_DEST_RD_ATOMIC = 1 << 17;
 export const IBV_QP_PATH_MIG_STATE = 1 << 18;
 export const IBV_QP_CAP = 1 << 19;
 export const IBV_QP_DEST_QPN = 1 << 20;
+export const IBV_QP_RATE_LIMIT = 1 << 25;
+
+// ibv_event_type
+export const IBV_EVENT_CQ_ERR = 0;
+export const IBV_EVENT_QP_FATAL = 1;
+export const IBV_EVENT_QP_REQ_ERR = 2;
+export const IBV_EVENT_QP_ACCESS_ERR = 3;
+export const IBV_EVENT_COMM_EST = 4;
+export const IBV_EVENT_SQ_DRAINED = 5;
+export const IBV_EVENT_PATH_MIG = 6;
+export const IBV_EVENT_PATH_MIG_ERR = 7;
+export const IBV_EVENT_DEVICE_FATAL = 8;
+export const IBV_EVENT_PORT_ACTIVE = 9;
+export const IBV_EVENT_PORT_ERR = 10;
+export const IBV_EVENT_LID_CHANGE = 11;
+export const IBV_EVENT_PKEY_CHANGE = 12;
+export const IBV_EVENT_SM_CHANGE = 13;
+export const IBV_EVENT_SRQ_ERR = 14;
+export const IBV_EVENT_SRQ_LIMIT_REACHED = 15;
+export const IBV_EVENT_QP_LAST_WQE_REACHED = 16;
+export const IBV_EVENT_CLIENT_REREGISTER = 17;
+export const IBV_EVENT_GID_CHANGE = 18;
+export const IBV_EVENT_WQ_FATAL = 19;
+
+// rdma_port_space
+export const RDMA_PS_TCP = 0x0106;
+export const RDMA_PS_UDP = 0x0111;
+
+// rdma_cm_event_type
+export const RDMA_CM_EVENT_ADDR_RESOLVED = 0;
+export const RDMA_CM_EVENT_ADDR_ERROR = 1;
+export const RDMA_CM_EVENT_ROUTE_RESOLVED = 2;
+export const RDMA_CM_EVENT_ROUTE_ERROR = 3;
+export const RDMA_CM_EVENT_CONNECT_REQUEST = 4;
+export const RDMA_CM_EVENT_CONNECT_RESPONSE = 5;
+export const RDMA_CM_EVENT_CONNECT_ERROR = 6;
+export const RDMA_CM_EVENT_UNREACHABLE = 7;
+export const RDMA_CM_EVENT_REJECTED = 8;
+export const RDMA_CM_EVENT_ESTABLISHED = 9;
+export const RDMA_CM_EVENT_DISCONNECTED = 10;
+export const RDMA_CM_EVENT_DEVICE_REMOVAL = 11;
+export const RDMA_CM_EVENT_MULTICAST_JOIN = 12;
+export const RDMA_CM_EVENT_MULTICAST_ERROR = 13;
+export const RDMA_CM_EVENT_ADDR_CHANGE = 14;
+export const RDMA_CM_EVENT_TIMEWAIT_EXIT = 15;
 
 // ibv_mtu
 export const IBV_MTU_256 = 1;

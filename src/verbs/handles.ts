@@ -15,6 +15,10 @@ export const KIND_WR_RING = 7;
 export const KIND_WC_RING = 8;
 export const KIND_SRQ = 9;
 export const KIND_AH = 10;
+export const KIND_MW = 11;
+export const KIND_XRCD = 12;
+export const KIND_CM_CHANNEL = 13;
+export const KIND_CM_ID = 14;
 
 export const KIND_NAMES: readonly string[] = [
   'nothing',
@@ -28,6 +32,10 @@ export const KIND_NAMES: readonly string[] = [
   'completion ring',
   'shared receive queue',
   'address handle',
+  'memory window',
+  'XRC domain',
+  'CM event channel',
+  'CM identifier',
 ];
 
 const INDEX_BITS = 18;

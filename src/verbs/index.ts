@@ -7,3 +7,4 @@ export * from './layout.ts';
 export * from './names.ts';
 export * from './provider.ts';
 export * from './qp-state.ts';
+export * from './unsupported.ts';

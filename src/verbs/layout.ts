@@ -24,12 +24,17 @@ export const WR_ID_LO = 0;
 export const WR_ID_HI = 1;
 /** opcode | flags << 8 | SGE count << 16 */
 export const WR_OP = 2;
-/** Immediate data in host byte order. */
+/** Immediate data in host byte order; SEND_WITH_INV and LOCAL_INV: the key to invalidate. */
 export const WR_IMM = 3;
 export const WR_REMOTE_LO = 4;
 export const WR_REMOTE_HI = 5;
 export const WR_RKEY = 6;
+/** XRC: number of the shared receive queue that the message is for. */
 export const WR_SRQN = 7;
+/** UD sends: handle of the address handle, number and Q_Key of the queue pair that it leads to. */
+export const WR_AH = 4;
+export const WR_REMOTE_QPN = 5;
+export const WR_REMOTE_QKEY = 6;
 /** Two SGEs live in the slot: address lo, address hi, length, lkey. The others, in the extension. */
 export const WR_SGE0 = 8;
 export const WR_SGE1 = 12;
@@ -45,6 +50,14 @@ export const WR_SWAP_LO = 14;
 export const WR_SWAP_HI = 15;
 /** IBV_SEND_INLINE: how many bytes of the extension are the message; such a request has no SGE. */
 export const WR_INLINE_LENGTH = 10;
+/** BIND_MW has no SGE: window, region (0 unbinds), range and IBV_ACCESS_* bits; WR_RKEY is a type 2 window's new key. */
+export const WR_BIND_MW = 8;
+export const WR_BIND_MR = 9;
+export const WR_BIND_ADDR_LO = 10;
+export const WR_BIND_ADDR_HI = 11;
+export const WR_BIND_LENGTH_LO = 12;
+export const WR_BIND_LENGTH_HI = 13;
+export const WR_BIND_ACCESS = 14;
 /** WAIT: a CQ; ENABLE: a managed QP. */
 export const WR_TARGET = 8;
 /** WAIT: completions to wait for (0: give up the turn); ENABLE: requests to release (0: all). */
@@ -58,15 +71,29 @@ export const WC_ID_HI = 1;
 /** status | opcode << 8 | flags << 16 | WC_RECV_SIDE if a receive; the side is right on errors too. */
 export const WC_OP = 2;
 export const WC_BYTE_LEN = 3;
+/** Immediate data in host byte order, or with IBV_WC_WITH_INV the key that the peer invalidated. */
 export const WC_IMM = 4;
 /** Handle of the QP. */
 export const WC_QP = 5;
-/** Running number (mod 2^32) of the completed request in its send or receive queue. */
+/**
+ * Running number (mod 2^32) of the completed request in its send or receive queue. A receive of a shared
+ * receive queue (WC_SRQ is not 0) has a number that no other outstanding receive of that queue has.
+ */
 export const WC_SEQ = 6;
 /** UD: source QP number; on an error: the vendor's code. */
 export const WC_SRC_QP = 7;
 /** The number of the QP as the wire knows it. */
 export const WC_QP_NUM = 8;
+/** UD receives: pkey_index | slid << 16, and sl | dlid_path_bits << 8. */
+export const WC_PKEY_SLID = 9;
+export const WC_SL_PATH_BITS = 10;
+/** Extended completion queues: the device's clock when it completed, and the time of day in nanoseconds. */
+export const WC_TICKS_LO = 11;
+export const WC_TICKS_HI = 12;
+export const WC_WALLCLOCK_LO = 13;
+export const WC_WALLCLOCK_HI = 14;
+/** Handle of the shared receive queue that a receive came from; 0: the queue pair's own. */
+export const WC_SRQ = 15;
 export const WC_RECV_SIDE = 1 << 24;
 
 // Why a post was refused (HDR_REASON). REASON_TEXT is what the error says to a person.
@@ -84,6 +111,9 @@ export const REASON_PROVIDER = 10;
 export const REASON_RANGE = 11;
 export const REASON_FLAGS = 12;
 export const REASON_LIMIT = 13;
+export const REASON_AH = 14;
+export const REASON_WINDOW = 15;
+export const REASON_SRQ = 16;
 
 export const REASON_TEXT: readonly string[] = [
   'accepted',
@@ -100,6 +130,9 @@ export const REASON_TEXT: readonly string[] = [
   'start and count do not lie inside the ring',
   'an unknown flag is set',
   'a policy refused it: the tenant is over its limit',
+  'a send of an unreliable datagram needs a live address handle of the same protection domain',
+  'the BIND_MW names no such window and region of this protection domain, or a range outside the region',
+  'the queue pair receives from a shared receive queue; post there',
 ];
 
 /** Extension bytes that a ring needs for this many SGEs and inline bytes, a multiple of 64. */

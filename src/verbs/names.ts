@@ -12,6 +12,8 @@ const WC_OPCODES: Record<number, string> = {
   [C.IBV_WC_RDMA_READ]: 'RDMA_READ',
   [C.IBV_WC_COMP_SWAP]: 'COMP_SWAP',
   [C.IBV_WC_FETCH_ADD]: 'FETCH_ADD',
+  [C.IBV_WC_BIND_MW]: 'BIND_MW',
+  [C.IBV_WC_LOCAL_INV]: 'LOCAL_INV',
   [C.IBV_WC_RECV]: 'RECV',
   [C.IBV_WC_RECV_RDMA_WITH_IMM]: 'RECV_RDMA_WITH_IMM',
   [C.IBV_WC_DRIVER2]: 'DRIVER2',
@@ -45,6 +47,19 @@ export function wcOpcodeName(opcode: number): string {
 /** `'REM_ACCESS_ERR'` for IBV_WC_REM_ACCESS_ERR. */
 export function wcStatusName(status: number): string {
   return WC_STATUSES[status] ?? `status ${status}`;
+}
+
+const EVENTS = table('IBV_EVENT_');
+const CM_EVENTS = table('RDMA_CM_EVENT_');
+
+/** `'QP_FATAL'` for IBV_EVENT_QP_FATAL. */
+export function asyncEventName(event: number): string {
+  return EVENTS[event] ?? `event ${event}`;
+}
+
+/** `'CONNECT_REQUEST'` for RDMA_CM_EVENT_CONNECT_REQUEST. */
+export function cmEventName(event: number): string {
+  return CM_EVENTS[event] ?? `event ${event}`;
 }
 
 /** Bytes of an IBV_MTU_* value. */

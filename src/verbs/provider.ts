@@ -43,8 +43,51 @@ export interface DeviceAttr {
   maxAh: number;
   maxMw: number;
   maxPkeys: number;
+  maxMcastGrp: number;
+  maxMcastQpAttach: number;
+  maxTotalMcastQpAttach: number;
+  /** Code of the time to an acknowledgement: 4.096 us * 2^code. */
+  localCaAckDelay: number;
+  sysImageGuid: string;
   physPortCnt: number;
   deviceCapFlags: number;
+}
+
+/** What on-demand paging can do, by transport: IBV_ODP_SUPPORT_* bits. */
+export interface OdpCaps {
+  /** IBV_ODP_SUPPORT (1), IBV_ODP_SUPPORT_IMPLICIT (2) */
+  general: number;
+  rc: number;
+  uc: number;
+  ud: number;
+  xrc: number;
+}
+
+/** ibv_query_device_ex(3): what `queryDevice` has no room for. A device without a feature answers zeros. */
+export interface DeviceAttrEx {
+  odp: OdpCaps;
+  /** Which bits of a completion timestamp count; 0: this device stamps no completions. */
+  completionTimestampMask: bigint;
+  /** Rate of the clock behind those timestamps; 0: unknown. */
+  hcaCoreClockKhz: number;
+  deviceCapFlagsEx: bigint;
+  tso: { maxTsoBytes: number; supportedQpTypes: number };
+  rss: { supportedQpTypes: number; maxRwqIndirectionTables: number; maxRwqIndirectionTableSize: number };
+  maxWqTypeRq: number;
+  rawPacketCaps: number;
+  tagMatching: { maxRndvHdrBytes: number; maxNumTags: number; flags: number; maxOps: number; maxSge: number };
+  /** modifyCq: most completions and microseconds that one event may stand for; 0: no moderation. */
+  cqModeration: { maxCount: number; maxPeriodUs: number };
+  /** modifyQpRateLimit; 0 and 0: no limits. */
+  packetPacing: { minKbps: number; maxKbps: number; supportedQpTypes: number };
+  maxDeviceMemoryBytes: number;
+  xrc: boolean;
+}
+
+/** ibv_query_rt_values_ex(3). */
+export interface RtValues {
+  /** The clock of completion timestamps. */
+  ticks: bigint;
 }
 
 /** ibv_query_port(3). */
@@ -74,6 +117,8 @@ export interface GidEntry {
   gid: string;
   /** 'IB', 'RoCE v1' or 'RoCE v2' */
   type: string;
+  /** Index of the network interface behind it (as in `ip link`); 0: none. */
+  ndevIfindex: number;
 }
 
 /** What a registered memory region is known by. `memory` is the ArrayBuffer that it covers. */
@@ -89,10 +134,61 @@ export interface MrInfo {
   byteOffset: number;
 }
 
+/** ibv_rereg_mr(3): what changes; what is absent stays. */
+export interface MrChange {
+  pd?: number;
+  access?: number;
+  translation?: { memory: ArrayBuffer | SharedArrayBuffer; byteOffset: number; lengthBytes: number };
+}
+
+export interface MwInfo {
+  handle: number;
+  /** IBV_MW_TYPE_* */
+  type: number;
+  /** Opens nothing until the window is bound. Each bind changes it: queryMw tells. */
+  rkey: number;
+}
+
+/** ibv_create_cq_ex(3). */
+export interface CqOptions {
+  /** Which of the device's completion vectors (interrupts) raises its events. Default 0. */
+  compVector?: number;
+  /** IBV_WC_EX_WITH_*: completions report these too (WC_TICKS_*, WC_WALLCLOCK_*). */
+  wcFlags?: number;
+}
+
 export interface CqInfo {
   handle: number;
   /** Entries granted, at least what was asked for. */
   cqe: number;
+}
+
+/** ibv_srq_init_attr_ex. */
+export interface SrqInitAttr {
+  maxWr: number;
+  maxSge: number;
+  /** IBV_SRQT_*; default IBV_SRQT_BASIC. */
+  srqType?: number;
+  /** IBV_SRQT_XRC: XRC domain, and where its receives complete. */
+  xrcd?: number;
+  cq?: number;
+}
+
+export interface SrqInfo {
+  handle: number;
+  /** What was granted. */
+  maxWr: number;
+  maxSge: number;
+  /** IBV_SRQT_XRC: what senders name; else 0. */
+  srqNum: number;
+}
+
+/** ibv_srq_attr. */
+export interface SrqAttr {
+  maxWr: number;
+  maxSge: number;
+  /** IBV_EVENT_SRQ_LIMIT_REACHED is raised, once, when fewer receives are left; 0: not armed. */
+  srqLimit: number;
 }
 
 /** ibv_qp_cap. */
@@ -104,12 +200,19 @@ export interface QpCap {
   maxInlineData: number;
 }
 
-/** ibv_qp_init_attr, with handles. */
+/** ibv_qp_init_attr_ex, with handles. */
 export interface QpInitAttr {
   qpType: number;
+  /** IBV_QPT_XRC_RECV has no queues of its own: 0, 0 and a cap of zeros. */
   sendCq: number;
   recvCq: number;
   cap: QpCap;
+  /** Receives come from this shared receive queue; the queue pair has none of its own. */
+  srq?: number;
+  /** IBV_QPT_XRC_RECV: its XRC domain, in place of a protection domain. */
+  xrcd?: number;
+  /** Posts go through ibv_wr_*(3) (ibv_create_qp_ex with send_ops_flags); it behaves the same. */
+  extended?: boolean;
   /** Every send request completes visibly, as if IBV_SEND_SIGNALED were set. */
   sqSigAll: boolean;
   /** ISO: a managed queue pair fetches its requests only as ENABLE requests on other queue pairs allow. */
@@ -160,6 +263,23 @@ export interface QpAttr {
   timeout?: number;
   retryCnt?: number;
   rnrRetry?: number;
+  rateLimitKbps?: number;
+  /** queryQp in SQD: whether requests that began before are still going on. */
+  sqDraining?: boolean;
+}
+
+/** ibv_qp_rate_limit_attr. */
+export interface QpRateLimit {
+  /** 0: no limit. */
+  rateLimitKbps: number;
+  maxBurstBytes?: number;
+  typicalPktBytes?: number;
+}
+
+/** ibv_ece: enhanced connection establishment, options that two vendors' devices agree on. */
+export interface Ece {
+  vendorId: number;
+  options: number;
 }
 
 /** Ring memory that TypeScript writes and the provider reads (work requests), or the reverse (completions). */
@@ -173,6 +293,12 @@ export interface RingInfo {
 
 /** Called once for each completion event, with the handle of its CQ. */
 export type CompletionListener = (cq: number) => void;
+
+/**
+ * Called once for each asynchronous event (ibv_get_async_event(3)), which is acknowledged. `element` is the
+ * handle of the queue pair, completion queue or shared receive queue that it is about, or the port number.
+ */
+export type AsyncListener = (event: number, element: number) => void;
 
 export interface OpenOptions {
   /** Who this context works for; by default each context is a tenant of its own. */
@@ -188,9 +314,22 @@ export interface Verbs {
   /** ibv_close_device(3). @throws BusyError while it has children */
   closeDevice(context: number): void;
   queryDevice(context: number): DeviceAttr;
+  /** ibv_query_device_ex(3) */
+  queryDeviceEx(context: number): DeviceAttrEx;
+  /** ibv_query_rt_values_ex(3). @throws UnsupportedError where completions are not stamped */
+  queryRtValues(context: number): RtValues;
   queryPort(context: number, portNum: number): PortAttr;
   /** @throws InvalidArgumentError beyond the table; unused entries have the gid '::'. */
   queryGid(context: number, portNum: number, index: number): GidEntry;
+  /** ibv_query_pkey(3), in host byte order. @throws InvalidArgumentError beyond the table */
+  queryPkey(context: number, portNum: number, index: number): number;
+  /** Listens for asynchronous events on the env's event loop (null: no more). */
+  watchAsyncEvents(context: number, listener: AsyncListener | null): void;
+  /** Whether listening keeps the process alive (at first it does not). */
+  refAsyncEvents(context: number, keepAlive: boolean): void;
+  /** ibv_open_xrcd(3) of a domain that only this process shares. @throws UnsupportedError */
+  openXrcd(context: number): number;
+  closeXrcd(xrcd: number): void;
   allocPd(context: number): number;
   deallocPd(pd: number): void;
   /** Memory of the provider's own, page-aligned and zeroed, registered. deregMr detaches its ArrayBuffer. */
@@ -203,24 +342,68 @@ export interface Verbs {
     lengthBytes: number,
     access: number,
   ): MrInfo;
+  /**
+   * ibv_reg_dmabuf_mr(3): memory of another device, which has no ArrayBuffer (`memory` is empty).
+   * @throws UnsupportedError
+   */
+  regDmabufMr(
+    pd: number,
+    offsetBytes: number,
+    lengthBytes: number,
+    iova: number,
+    fd: number,
+    access: number,
+  ): MrInfo;
+  /** ibv_rereg_mr(3). Keys and address may change. @throws UnsupportedError */
+  reregMr(mr: number, change: MrChange): MrInfo;
   deregMr(mr: number): void;
+  /** ibv_alloc_mw(3). Bound by a posted BIND_MW of either type. @throws UnsupportedError */
+  allocMw(pd: number, type: number): MwInfo;
+  /** The key that the window has now: after the bind that changed it has been posted. */
+  queryMw(mw: number): MwInfo;
+  deallocMw(mw: number): void;
+  /** ibv_create_ah(3). */
+  createAh(pd: number, attr: AhAttr): number;
+  destroyAh(ah: number): void;
   createCompChannel(context: number): number;
   destroyCompChannel(channel: number): void;
   /** Listens for completion events on the env's event loop (null: no more). Events are acknowledged. */
   watchCompChannel(channel: number, listener: CompletionListener | null): void;
   /** Whether waiting on this channel keeps the process alive (at first it does not). */
   refCompChannel(channel: number, keepAlive: boolean): void;
-  /** ibv_create_cq(3); channel 0 for none. */
-  createCq(context: number, cqe: number, channel: number): CqInfo;
+  /** ibv_create_cq(3); channel 0 for none. With wcFlags: ibv_create_cq_ex(3). @throws UnsupportedError */
+  createCq(context: number, cqe: number, channel: number, options?: CqOptions): CqInfo;
+  /** ibv_resize_cq(3): entries granted. @throws BusyError when more completions wait, UnsupportedError */
+  resizeCq(cq: number, cqe: number): number;
+  /** ibv_modify_cq(3): one event for `maxCount` completions or after `periodUs`. @throws UnsupportedError */
+  modifyCq(cq: number, maxCount: number, periodUs: number): void;
   destroyCq(cq: number): void;
   /** ibv_req_notify_cq(3): one event for the next completion (or the next solicited or failed one). */
   reqNotifyCq(cq: number, solicitedOnly: boolean): void;
+  /** ibv_create_srq_ex(3). @throws NoResourcesError, UnsupportedError */
+  createSrq(pd: number, attr: SrqInitAttr): SrqInfo;
+  /** ibv_modify_srq(3): IBV_SRQ_LIMIT arms the limit event, IBV_SRQ_MAX_WR resizes. */
+  modifySrq(srq: number, attr: Partial<SrqAttr>, mask: number): void;
+  querySrq(srq: number): SrqAttr;
+  destroySrq(srq: number): void;
+  /** ibv_create_qp(3), ibv_create_qp_ex(3). `pd` is 0 for IBV_QPT_XRC_RECV. */
   createQp(pd: number, attr: QpInitAttr): QpInfo;
   /** ibv_modify_qp(3). @throws InvalidStateError naming missing and disallowed bits of the mask */
   modifyQp(qp: number, attr: QpAttr, mask: number): void;
   /** ibv_query_qp(3), whole: the mask that libibverbs takes is only a hint. */
   queryQp(qp: number): { attr: QpAttr; init: QpInitAttr };
   destroyQp(qp: number): void;
+  /** ibv_modify_qp_rate_limit(3). @throws UnsupportedError */
+  modifyQpRateLimit(qp: number, limit: QpRateLimit): void;
+  /** ibv_query_qp_data_in_order(3): 1 when data of this opcode lands in order. */
+  queryQpDataInOrder(qp: number, opcode: number, flags: number): number;
+  /** ibv_query_ece(3). @throws UnsupportedError */
+  queryEce(qp: number): Ece;
+  /** ibv_set_ece(3). @throws UnsupportedError */
+  setEce(qp: number, ece: Ece): void;
+  /** ibv_attach_mcast(3): a UD queue pair receives what is sent to the group. */
+  attachMcast(qp: number, gid: string, lid: number): void;
+  detachMcast(qp: number, gid: string, lid: number): void;
   /** Memory for work requests: `capacity` slots, each with room for `sges` SGEs or `inlineBytes`. */
   createWrRing(capacity: number, sges: number, inlineBytes: number): RingInfo;
   createWcRing(capacity: number): RingInfo;
@@ -235,6 +418,8 @@ export interface Verbs {
   postSend(qp: number, ring: number, start: number, count: number): number;
   /** ibv_post_recv(3), in the same way. */
   postRecv(qp: number, ring: number, start: number, count: number): number;
+  /** ibv_post_srq_recv(3), in the same way. */
+  postSrqRecv(srq: number, ring: number, start: number, count: number): number;
   /**
    * The errno that postSend would give for this one slot if the queue had room, 0 for none; posts nothing.
    * Not 0: HDR_ERRNO and HDR_REASON of the ring say why.
@@ -276,12 +461,102 @@ export interface Rendezvous {
   connect(context: number, options: { port: number; host?: string; timeoutMs?: number }): Promise<Wire>;
 }
 
+/** What the connection manager tells (rdma_cm_event), acknowledged when the listener returns. */
+export interface CmEvent {
+  /** RDMA_CM_EVENT_* */
+  event: number;
+  /** The identifier that it is about; of a CONNECT_REQUEST, a new one. */
+  id: number;
+  /** The listening identifier of a CONNECT_REQUEST; else 0. */
+  listenId: number;
+  /** Negative errno, or the reason of a rejection. */
+  status: number;
+  privateData: Uint8Array;
+  /** RDMA_PS_TCP: what the peer offers. */
+  conn?: CmConnParam;
+  /** RDMA_PS_UDP and multicast: how to reach the peer or the group. */
+  ud?: { ah: AhAttr; qpNum: number; qkey: number };
+}
+
+/** rdma_conn_param. */
+export interface CmConnParam {
+  privateData?: Uint8Array;
+  responderResources?: number;
+  initiatorDepth?: number;
+  flowControl?: number;
+  retryCount?: number;
+  rnrRetryCount?: number;
+  srq?: boolean;
+  qpNum?: number;
+}
+
+/** An IPv4 or IPv6 address as text. */
+export interface CmAddress {
+  address: string;
+  port: number;
+}
+
+/** What an identifier is bound to. */
+export interface CmIdInfo {
+  /** Name for openDevice, '' before an address was resolved or bound to a device. */
+  deviceName: string;
+  portNum: number;
+  local: CmAddress;
+  remote: CmAddress;
+}
+
+/**
+ * librdmacm, flat: identifiers are handles, what it answers comes as events. It moves no queue pair: the
+ * caller creates one (createQp), asks `initQpAttr` for each transition, and tells its number in the
+ * parameters, as with an rdma_cm_id without a queue pair (rdma_create_qp(3), NOTES of rdma_init_qp_attr).
+ */
+export interface ConnectionManager {
+  /** rdma_create_event_channel(3) */
+  createEventChannel(): number;
+  destroyEventChannel(channel: number): void;
+  watchEventChannel(channel: number, listener: ((event: CmEvent) => void) | null): void;
+  refEventChannel(channel: number, keepAlive: boolean): void;
+  /** rdma_create_id(3); RDMA_PS_TCP or RDMA_PS_UDP. */
+  createId(channel: number, portSpace: number): number;
+  /** rdma_destroy_id(3) */
+  destroyId(id: number): void;
+  queryId(id: number): CmIdInfo;
+  /** rdma_bind_addr(3) */
+  bindAddr(id: number, local: CmAddress): void;
+  /** rdma_resolve_addr(3): ADDR_RESOLVED or ADDR_ERROR. */
+  resolveAddr(id: number, local: CmAddress | null, remote: CmAddress, timeoutMs: number): void;
+  /** rdma_resolve_route(3): ROUTE_RESOLVED or ROUTE_ERROR. */
+  resolveRoute(id: number, timeoutMs: number): void;
+  /** rdma_listen(3): CONNECT_REQUEST for each that comes. */
+  listen(id: number, backlog: number): void;
+  /** rdma_connect(3): CONNECT_RESPONSE (RDMA_PS_UDP: ESTABLISHED), REJECTED or UNREACHABLE. */
+  connect(id: number, param: CmConnParam): void;
+  /** rdma_establish(3): after CONNECT_RESPONSE, when the queue pair is in RTS. */
+  establish(id: number): void;
+  /** rdma_accept(3); RDMA_PS_UDP: privateData, qpNum and qkey answer the request. */
+  accept(id: number, param: CmConnParam & { qkey?: number }): void;
+  /** rdma_reject(3) */
+  reject(id: number, privateData: Uint8Array): void;
+  /** rdma_disconnect(3) */
+  disconnect(id: number): void;
+  /** rdma_notify(3): IBV_EVENT_COMM_EST. */
+  notify(id: number, event: number): void;
+  /** rdma_init_qp_attr(3): what modifyQp wants for this state. */
+  initQpAttr(id: number, qpState: number): { attr: QpAttr; mask: number };
+  /** rdma_join_multicast(3): MULTICAST_JOIN or MULTICAST_ERROR. */
+  joinMulticast(id: number, group: CmAddress): void;
+  leaveMulticast(id: number, group: CmAddress): void;
+}
+
 export interface Provider extends Verbs {
   readonly name: string;
   /** 'one': all calls must come from the isolate that made the provider. */
   readonly threads: 'any' | 'one';
   readonly wait: WaitSupport;
   readonly rendezvous: Rendezvous;
+  /** Null where there is none (librdmacm is not installed): `cmError` says why. */
+  readonly cm: ConnectionManager | null;
+  readonly cmError: string | null;
   /** Names of the interceptors around it, outermost first. */
   readonly interceptors: readonly string[];
   /** The device's time: virtual on simulated devices, a monotonic clock on real ones. */
@@ -296,29 +571,56 @@ export const VERB_NAMES = [
   'openDevice',
   'closeDevice',
   'queryDevice',
+  'queryDeviceEx',
+  'queryRtValues',
   'queryPort',
   'queryGid',
+  'queryPkey',
+  'watchAsyncEvents',
+  'refAsyncEvents',
+  'openXrcd',
+  'closeXrcd',
   'allocPd',
   'deallocPd',
   'allocMr',
   'regMr',
+  'regDmabufMr',
+  'reregMr',
   'deregMr',
+  'allocMw',
+  'queryMw',
+  'deallocMw',
+  'createAh',
+  'destroyAh',
   'createCompChannel',
   'destroyCompChannel',
   'watchCompChannel',
   'refCompChannel',
   'createCq',
+  'resizeCq',
+  'modifyCq',
   'destroyCq',
   'reqNotifyCq',
+  'createSrq',
+  'modifySrq',
+  'querySrq',
+  'destroySrq',
   'createQp',
   'modifyQp',
   'queryQp',
   'destroyQp',
+  'modifyQpRateLimit',
+  'queryQpDataInOrder',
+  'queryEce',
+  'setEce',
+  'attachMcast',
+  'detachMcast',
   'createWrRing',
   'createWcRing',
   'destroyRing',
   'postSend',
   'postRecv',
+  'postSrqRecv',
   'validateSend',
   'pollCq',
 ] as const satisfies readonly (keyof Verbs)[];

@@ -1,4 +1,4 @@
-/** The queue-pair state table of the InfiniBand specification (10.3.1; ibv_modify_qp(3)), for RC, UC and UD. */
+/** The queue-pair state table of the InfiniBand specification (10.3.1; ibv_modify_qp(3)), for RC, UC, UD and XRC. */
 import * as C from './constants.ts';
 import { InvalidArgumentError, InvalidStateError } from './errors.ts';
 import type { QpAttr } from './provider.ts';
@@ -26,6 +26,7 @@ const MASK_BITS: readonly [name: string, bit: number, field: keyof QpAttr][] = [
   ['IBV_QP_PATH_MIG_STATE', C.IBV_QP_PATH_MIG_STATE, 'pathMigState'],
   ['IBV_QP_CAP', C.IBV_QP_CAP, 'cap'],
   ['IBV_QP_DEST_QPN', C.IBV_QP_DEST_QPN, 'destQpNum'],
+  ['IBV_QP_RATE_LIMIT', C.IBV_QP_RATE_LIMIT, 'rateLimitKbps'],
 ];
 
 interface Transition {
@@ -36,10 +37,12 @@ interface Transition {
 const { IBV_QPS_RESET: RESET, IBV_QPS_INIT: INIT, IBV_QPS_RTR: RTR, IBV_QPS_RTS: RTS } = C;
 const { IBV_QPS_SQD: SQD, IBV_QPS_SQE: SQE } = C;
 
-/** Bits that RC, UC and UD want for a transition; any state goes to RESET or ERR with the state alone. */
+/** Bits that RC, UC, UD and both halves of XRC want for a transition; any state goes to RESET or ERR with the state alone. */
 function transition(qpType: number, from: number, to: number): Transition | null {
   if (to === RESET || to === C.IBV_QPS_ERR) return { required: 0, optional: 0 };
-  const rc = qpType === C.IBV_QPT_RC;
+  // XRC is a reliable connection whose halves are queue pairs of their own.
+  const requests = qpType === C.IBV_QPT_RC || qpType === C.IBV_QPT_XRC_SEND;
+  const responds = qpType === C.IBV_QPT_RC || qpType === C.IBV_QPT_XRC_RECV;
   const ud = qpType === C.IBV_QPT_UD;
   const access = ud ? C.IBV_QP_QKEY : C.IBV_QP_ACCESS_FLAGS;
   if (from === RESET && to === INIT) {
@@ -52,17 +55,29 @@ function transition(qpType: number, from: number, to: number): Transition | null
     if (ud) return { required: 0, optional: C.IBV_QP_PKEY_INDEX | C.IBV_QP_QKEY };
     const connected = C.IBV_QP_AV | C.IBV_QP_PATH_MTU | C.IBV_QP_DEST_QPN | C.IBV_QP_RQ_PSN;
     const responder = C.IBV_QP_MAX_DEST_RD_ATOMIC | C.IBV_QP_MIN_RNR_TIMER;
-    return { required: connected | (rc ? responder : 0), optional: C.IBV_QP_PKEY_INDEX | access };
+    return { required: connected | (responds ? responder : 0), optional: C.IBV_QP_PKEY_INDEX | access };
   }
   const live =
-    C.IBV_QP_CUR_STATE | access | (rc ? C.IBV_QP_MIN_RNR_TIMER : 0) | (ud ? 0 : C.IBV_QP_PATH_MIG_STATE);
+    C.IBV_QP_CUR_STATE |
+    access |
+    (responds ? C.IBV_QP_MIN_RNR_TIMER : 0) |
+    (ud ? 0 : C.IBV_QP_PATH_MIG_STATE);
+  const rate = requests ? C.IBV_QP_RATE_LIMIT : 0;
   if (from === RTR && to === RTS) {
-    const requester = C.IBV_QP_TIMEOUT | C.IBV_QP_RETRY_CNT | C.IBV_QP_RNR_RETRY | C.IBV_QP_MAX_QP_RD_ATOMIC;
-    return { required: C.IBV_QP_SQ_PSN | (rc ? requester : 0), optional: live };
+    const retry = C.IBV_QP_RETRY_CNT | C.IBV_QP_RNR_RETRY | C.IBV_QP_MAX_QP_RD_ATOMIC;
+    const timeout = requests || responds ? C.IBV_QP_TIMEOUT : 0;
+    return { required: C.IBV_QP_SQ_PSN | timeout | (requests ? retry : 0), optional: live | rate };
   }
-  if (to === RTS && (from === RTS || from === SQD || from === SQE)) return { required: 0, optional: live };
+  if (to === RTS && (from === RTS || from === SQD)) return { required: 0, optional: live | rate };
+  // Only unreliable queue pairs know SQE: an error of the others takes them to ERR.
+  if (to === RTS && from === SQE && !requests && !responds) return { required: 0, optional: live };
+  const connection =
+    C.IBV_QP_AV | (requests ? C.IBV_QP_TIMEOUT | C.IBV_QP_RETRY_CNT | C.IBV_QP_RNR_RETRY : 0);
+  const readLimits =
+    (requests ? C.IBV_QP_MAX_QP_RD_ATOMIC : 0) | (responds ? C.IBV_QP_MAX_DEST_RD_ATOMIC : 0);
+  const drained = ud ? 0 : connection | readLimits;
   if (from === RTS && to === SQD) return { required: 0, optional: C.IBV_QP_EN_SQD_ASYNC_NOTIFY };
-  if (from === SQD && to === SQD) return { required: 0, optional: live | C.IBV_QP_PKEY_INDEX | C.IBV_QP_AV };
+  if (from === SQD && to === SQD) return { required: 0, optional: live | C.IBV_QP_PKEY_INDEX | drained };
   return null;
 }
 

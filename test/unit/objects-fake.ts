@@ -116,8 +116,10 @@ export function createFake(name = 'fake0'): Fake {
     return info;
   };
 
-  const verbs: Provider = {
+  const verbs: Partial<Provider> = {
     name: 'fake',
+    cm: null,
+    cmError: 'the fake has none',
     threads: 'one',
     wait: 'none',
     interceptors: [],
@@ -148,6 +150,7 @@ export function createFake(name = 'fake0'): Fake {
       index,
       gid: ['fe80::1', '::ffff:10.0.0.1', '::', '::'][index],
       type: 'RoCE v2',
+      ndevIfindex: 0,
     }),
     allocPd: () => pds.add({}),
     deallocPd: (pd) => pds.delete(pd),

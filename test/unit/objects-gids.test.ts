@@ -28,7 +28,12 @@ test.each([
   expect(Buffer.from(gidToBytes(text)).toString('hex')).toBe(hex);
 });
 
-const entry = (index: number, gid: string, type = 'RoCE v2'): GidEntry => ({ index, gid, type });
+const entry = (index: number, gid: string, type = 'RoCE v2'): GidEntry => ({
+  index,
+  gid,
+  type,
+  ndevIfindex: 0,
+});
 
 test('RoCE v2 over IPv4 is preferred, then other RoCE v2, then what is there', () => {
   const v1 = entry(0, '::ffff:10.0.0.1', 'RoCE v1');

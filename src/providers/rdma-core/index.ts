@@ -4,6 +4,7 @@ import { InvalidArgumentError, MemoryError, UnsupportedError } from '../../verbs
 import { gidToString } from '../../verbs/gid.ts';
 import type { MrInfo, Provider, QpAttr, QpInfo, QpInitAttr, RingInfo, Verbs } from '../../verbs/provider.ts';
 import { checkModify } from '../../verbs/qp-state.ts';
+import { unsupportedVerbs } from '../../verbs/unsupported.ts';
 import { type NativeVerbs, requireNative } from './addon.ts';
 import { hotPath } from './hot-path.ts';
 import { attrOf, QPW_COUNT, QPW_STATE, QPW_TYPE, wordsOf, writeCap } from './qp-words.ts';
@@ -42,7 +43,7 @@ function deviceVerbs(native: NativeVerbs) {
       whole('queryGid', 'portNum', portNum, 0, 255);
       whole('queryGid', 'index', index, 0, 0xffff);
       const { bytes, type } = native.queryGid(context, portNum, index);
-      return { index, gid: gidToString(bytes), type };
+      return { index, gid: gidToString(bytes), type, ndevIfindex: 0 };
     },
   } satisfies Partial<Verbs>;
 }
@@ -182,6 +183,37 @@ export function createRdmaCoreProvider(): Provider {
     threads: 'any',
     wait: 'none',
     interceptors: Object.freeze([]),
+    ...unsupportedVerbs({
+      queryDeviceEx: 'is not there yet',
+      queryRtValues: 'is not there yet',
+      queryPkey: 'is not there yet',
+      watchAsyncEvents: 'is not there yet',
+      refAsyncEvents: 'is not there yet',
+      openXrcd: 'is not there yet',
+      closeXrcd: 'is not there yet',
+      regDmabufMr: 'is not there yet',
+      reregMr: 'is not there yet',
+      allocMw: 'is not there yet',
+      queryMw: 'is not there yet',
+      deallocMw: 'is not there yet',
+      createAh: 'is not there yet',
+      destroyAh: 'is not there yet',
+      resizeCq: 'is not there yet',
+      modifyCq: 'is not there yet',
+      createSrq: 'is not there yet',
+      modifySrq: 'is not there yet',
+      querySrq: 'is not there yet',
+      destroySrq: 'is not there yet',
+      modifyQpRateLimit: 'is not there yet',
+      queryQpDataInOrder: 'is not there yet',
+      queryEce: 'is not there yet',
+      setEce: 'is not there yet',
+      attachMcast: 'is not there yet',
+      detachMcast: 'is not there yet',
+      postSrqRecv: 'is not there yet',
+    }),
+    cm: null,
+    cmError: 'is not there yet',
     rendezvous: tcpRendezvous,
     ...deviceVerbs(native),
     ...memoryVerbs(native),

@@ -58,6 +58,11 @@ export function deviceAttr(index: number): DeviceAttr {
     maxAh: 0,
     maxMw: 0,
     maxPkeys: 1,
+    maxMcastGrp: 0,
+    maxMcastQpAttach: 0,
+    maxTotalMcastQpAttach: 0,
+    localCaAckDelay: 0,
+    sysImageGuid: guidOf(index),
     physPortCnt: 1,
     deviceCapFlags: 0,
   };

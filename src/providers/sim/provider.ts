@@ -4,6 +4,7 @@ import * as C from '../../verbs/constants.ts';
 import { InvalidArgumentError, NoDeviceError, NoResourcesError } from '../../verbs/errors.ts';
 import { extBytesFor, HDR_ERRNO, HDR_REASON, REASON_RANGE, ringBytes } from '../../verbs/layout.ts';
 import type { Provider } from '../../verbs/provider.ts';
+import { unsupportedVerbs } from '../../verbs/unsupported.ts';
 import { requireInteger } from './arguments.ts';
 import type { Driver } from './driver.ts';
 import { deviceAttr, gidOf, guidOf, LIMITS, portAttr } from './limits.ts';
@@ -29,6 +30,37 @@ export function buildProvider(driver: Driver, rendezvous: SimRendezvous, waits: 
     threads: 'one',
     wait: waits ? 'simulated' : 'none',
     interceptors: [],
+    ...unsupportedVerbs({
+      queryDeviceEx: 'is not there yet',
+      queryRtValues: 'is not there yet',
+      queryPkey: 'is not there yet',
+      watchAsyncEvents: 'is not there yet',
+      refAsyncEvents: 'is not there yet',
+      openXrcd: 'is not there yet',
+      closeXrcd: 'is not there yet',
+      regDmabufMr: 'is not there yet',
+      reregMr: 'is not there yet',
+      allocMw: 'is not there yet',
+      queryMw: 'is not there yet',
+      deallocMw: 'is not there yet',
+      createAh: 'is not there yet',
+      destroyAh: 'is not there yet',
+      resizeCq: 'is not there yet',
+      modifyCq: 'is not there yet',
+      createSrq: 'is not there yet',
+      modifySrq: 'is not there yet',
+      querySrq: 'is not there yet',
+      destroySrq: 'is not there yet',
+      modifyQpRateLimit: 'is not there yet',
+      queryQpDataInOrder: 'is not there yet',
+      queryEce: 'is not there yet',
+      setEce: 'is not there yet',
+      attachMcast: 'is not there yet',
+      detachMcast: 'is not there yet',
+      postSrqRecv: 'is not there yet',
+    }),
+    cm: null,
+    cmError: 'is not there yet',
     ...deviceVerbs(driver, objects),
     ...pdVerbs(objects),
     ...mrVerbs(driver, objects),
@@ -109,7 +141,7 @@ function deviceVerbs(driver: Driver, objects: Objects): DeviceVerbs {
       requireInteger('queryGid', 'index', index, 0, LIMITS.gidTableLength - 1);
       // As on mlx5, one address twice: for RoCE v1 and for RoCE v2.
       const type = index === 0 ? 'RoCE v1' : 'RoCE v2';
-      return { index, gid: index < 2 ? gidOf(host) : '::', type };
+      return { index, gid: index < 2 ? gidOf(host) : '::', type, ndevIfindex: 0 };
     },
   };
 }

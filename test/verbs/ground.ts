@@ -1,0 +1,119 @@
+/**
+ * The verbs suite runs every case on every provider that is there: simulated devices always, real ones where
+ * there are any (soft-RoCE in the tests of `npm run test:rxe`). A feature that a provider does not have must
+ * be refused with a typed error, and that is tested too: docs/support.md is made of the results.
+ */
+import { describe, expect, test } from 'vitest';
+import { addonStatus, createRdmaCoreProvider } from '../../src/providers/rdma-core/index.ts';
+import { createFabric, type Fabric } from '../../src/providers/sim/index.ts';
+import * as V from '../../src/verbs/index.ts';
+
+export type GroundName = 'sim' | 'rxe';
+
+/** Where one case runs: two devices that reach each other (perhaps one and the same). */
+export interface Ground {
+  readonly name: GroundName;
+  readonly provider: V.Provider;
+  readonly devices: readonly [string, string];
+  /** Simulated devices only. */
+  readonly fabric: Fabric | null;
+  /** Index of a GID that reaches the other device. */
+  readonly gidIndex: number;
+  /** Lets time go by: what is under way goes on. */
+  turn(): Promise<void>;
+}
+
+const PATIENCE_MS = 20_000;
+
+function simGround(): Ground {
+  const fabric = createFabric({ hosts: 2, seed: 1, autoAdvance: false });
+  const turn = () => fabric.advance(50_000);
+  return { name: 'sim', provider: fabric.provider, devices: ['sim0', 'sim1'], fabric, gidIndex: 1, turn };
+}
+
+/** Names of one or two real devices; else why there are none. */
+function realDevices(): [string, string] | string {
+  const status = addonStatus();
+  if (!status.available) return status.notes[0];
+  const names = createRdmaCoreProvider()
+    .getDeviceList()
+    .map(({ name }) => name);
+  const first = process.env.RXE_DEV ?? names[0];
+  const second = process.env.RXE_DEV2 ?? first;
+  if (first === undefined || !names.includes(first)) return 'there is no RDMA device on this machine';
+  return [first, names.includes(second) ? second : first];
+}
+
+const real = realDevices();
+if (typeof real === 'string') console.warn(`the verbs suite runs on simulated devices alone: ${real}`);
+
+function realGround(devices: readonly [string, string]): Ground {
+  const provider = createRdmaCoreProvider();
+  const context = provider.openDevice(devices[0]);
+  let gidIndex = 0;
+  const { gidTblLen } = provider.queryPort(context, 1);
+  for (let i = 0; i < Math.min(gidTblLen, 16); i++) {
+    const { gid, type } = provider.queryGid(context, 1, i);
+    if (gid.startsWith('::ffff:') && type === 'RoCE v2') gidIndex = i;
+  }
+  provider.closeDevice(context);
+  const turn = () => new Promise<void>((resolve) => setTimeout(resolve, 1));
+  return { name: 'rxe', provider, devices, fabric: null, gidIndex, turn };
+}
+
+export interface FeatureNotes {
+  /** The group of rdma-core's own tests that has its counterpart here: 'srq', 'cqex' ... */
+  group: string;
+  /** Providers that do not have it: there, each case must end in an UnsupportedError. */
+  refusedBy?: readonly GroundName[];
+  /** What it takes on other devices, for docs/support.md. */
+  others: string;
+}
+
+export type Case = (title: string, run: (ground: Ground) => void | Promise<void>) => void;
+
+declare module 'vitest' {
+  interface TaskMeta {
+    feature?: { name: string; group: string; ground: GroundName; refused: boolean; others: string };
+  }
+}
+
+/** Declares a feature: its cases run on every ground. */
+export function feature(name: string, notes: FeatureNotes, declare: (it: Case) => void): void {
+  const { group, refusedBy = [], others } = notes;
+  for (const ground of ['sim', 'rxe'] as const) {
+    const refused = refusedBy.includes(ground);
+    const absent = ground === 'rxe' && typeof real === 'string';
+    describe.skipIf(absent)(`${group}: ${name} on ${ground}${refused ? ' is refused' : ''}`, () => {
+      declare((title, run) => {
+        test(title, async ({ task }) => {
+          task.meta.feature = { name, group, ground, refused, others };
+          const here = ground === 'sim' ? simGround() : realGround(real as [string, string]);
+          const attempt = async () => run(here);
+          if (refused) await expect(attempt()).rejects.toMatchObject({ code: 'ISO_ERR_UNSUPPORTED' });
+          else await attempt();
+        });
+      });
+    });
+  }
+}
+
+/** Lets time go by until `done` says so. @throws Error naming `what` when it never does */
+export async function until(ground: Ground, what: string, done: () => boolean): Promise<void> {
+  const giveUp = Date.now() + PATIENCE_MS;
+  while (!done()) {
+    if (Date.now() > giveUp) throw new Error(`waited in vain for ${what}`);
+    await ground.turn();
+  }
+}
+
+/** Polls until `count` completions are there; returns a batch with them (close it with its ring). */
+export async function completions(ground: Ground, cq: number, count: number): Promise<V.WcBatch> {
+  const { provider } = ground;
+  const wcs = new V.WcBatch(provider, { capacity: Math.max(count, 1) });
+  await until(ground, `${count} completions`, () => {
+    wcs.length += provider.pollCq(cq, wcs.ring, wcs.length, count - wcs.length);
+    return wcs.length >= count;
+  });
+  return wcs;
+}
