@@ -1,0 +1,188 @@
+/** What the cases of the verbs suite share: an open device with the usual objects, and connected queue pairs. */
+import * as V from '../../src/verbs/index.ts';
+import { completions, type Ground } from './ground.ts';
+
+export const ACCESS =
+  V.IBV_ACCESS_LOCAL_WRITE |
+  V.IBV_ACCESS_REMOTE_WRITE |
+  V.IBV_ACCESS_REMOTE_READ |
+  V.IBV_ACCESS_REMOTE_ATOMIC;
+
+export const CAP: V.QpCap = { maxSendWr: 64, maxRecvWr: 64, maxSendSge: 4, maxRecvSge: 4, maxInlineData: 0 };
+
+export const QKEY = 0x11111111;
+
+/** One side: an open device, a protection domain, a completion queue and memory that peers may do anything to. */
+export interface End {
+  ground: Ground;
+  p: V.Provider;
+  context: number;
+  pd: number;
+  cq: number;
+  mr: V.MrInfo;
+  bytes: Uint8Array;
+  gid: string;
+}
+
+export function openEnd(ground: Ground, which: 0 | 1, access = ACCESS, lengthBytes = 1 << 16): End {
+  const p = ground.provider;
+  const context = p.openDevice(ground.devices[which]);
+  const pd = p.allocPd(context);
+  const cq = p.createCq(context, 256, 0).handle;
+  const mr = p.allocMr(pd, lengthBytes, access);
+  const { gid } = p.queryGid(context, 1, ground.gidIndex);
+  return {
+    ground,
+    p,
+    context,
+    pd,
+    cq,
+    mr,
+    bytes: new Uint8Array(mr.memory, mr.byteOffset, lengthBytes),
+    gid,
+  };
+}
+
+/** Closes what openEnd made; queue pairs and what else the case made must be gone. */
+export function closeEnd(end: End): void {
+  const { p } = end;
+  p.destroyCq(end.cq);
+  p.deregMr(end.mr.handle);
+  p.deallocPd(end.pd);
+  p.closeDevice(end.context);
+}
+
+export function createQp(end: End, init: Partial<V.QpInitAttr> = {}): V.QpInfo {
+  const { pd, cq, p } = end;
+  return p.createQp(pd, { qpType: V.IBV_QPT_RC, sendCq: cq, recvCq: cq, cap: CAP, sqSigAll: false, ...init });
+}
+
+export function modify(end: End, qp: number, attr: V.QpAttr): void {
+  end.p.modifyQp(qp, attr, V.maskOf(attr));
+}
+
+export function toInit(end: End, qp: number, qpType = V.IBV_QPT_RC, access = ACCESS): void {
+  const common = { qpState: V.IBV_QPS_INIT, pkeyIndex: 0, portNum: 1 };
+  modify(end, qp, qpType === V.IBV_QPT_UD ? { ...common, qkey: QKEY } : { ...common, qpAccessFlags: access });
+}
+
+export interface ConnectOptions {
+  qpType?: number;
+  access?: number;
+  mtu?: number;
+  timeout?: number;
+  retryCnt?: number;
+  rnrRetry?: number;
+}
+
+/** RESET -> RTS, towards `qpNum` of `peer` (for UD: to nowhere in particular). */
+export function connect(
+  end: End,
+  qp: number,
+  peer: End,
+  destQpNum: number,
+  options: ConnectOptions = {},
+): void {
+  const { qpType = V.IBV_QPT_RC, mtu = V.IBV_MTU_1024, timeout = 14, retryCnt = 6, rnrRetry = 6 } = options;
+  toInit(end, qp, qpType, options.access);
+  if (qpType === V.IBV_QPT_UD) {
+    modify(end, qp, { qpState: V.IBV_QPS_RTR });
+    modify(end, qp, { qpState: V.IBV_QPS_RTS, sqPsn: 1 });
+    return;
+  }
+  const responds = qpType === V.IBV_QPT_RC || qpType === V.IBV_QPT_XRC_RECV;
+  const requests = qpType === V.IBV_QPT_RC || qpType === V.IBV_QPT_XRC_SEND;
+  modify(end, qp, {
+    qpState: V.IBV_QPS_RTR,
+    pathMtu: mtu,
+    destQpNum,
+    rqPsn: 1,
+    ah: { dgid: peer.gid, sgidIndex: end.ground.gidIndex, portNum: 1, hopLimit: 64 },
+    ...(responds && { maxDestRdAtomic: 4, minRnrTimer: 1 }),
+  });
+  modify(end, qp, {
+    qpState: V.IBV_QPS_RTS,
+    sqPsn: 1,
+    ...((requests || responds) && { timeout }),
+    ...(requests && { retryCnt, rnrRetry, maxRdAtomic: 4 }),
+  });
+}
+
+/** Two ends with one connected queue pair each. */
+export interface Pair {
+  a: End;
+  b: End;
+  qpA: V.QpInfo;
+  qpB: V.QpInfo;
+}
+
+export function connectedPair(
+  ground: Ground,
+  options: ConnectOptions & { init?: Partial<V.QpInitAttr> } = {},
+): Pair {
+  const a = openEnd(ground, 0);
+  const b = openEnd(ground, 1);
+  const init = { qpType: options.qpType ?? V.IBV_QPT_RC, ...options.init };
+  const qpA = createQp(a, init);
+  const qpB = createQp(b, init);
+  connect(a, qpA.handle, b, qpB.qpNum, options);
+  connect(b, qpB.handle, a, qpA.qpNum, options);
+  return { a, b, qpA, qpB };
+}
+
+export function closePair({ a, b, qpA, qpB }: Pair): void {
+  a.p.destroyQp(qpA.handle);
+  b.p.destroyQp(qpB.handle);
+  closeEnd(a);
+  closeEnd(b);
+}
+
+/** Posts what `fill` puts into a batch; all of it must be taken. */
+export function postSend(end: End, qp: number, fill: (batch: V.SendBatch) => void): void {
+  const batch = new V.SendBatch(end.p, { capacity: 32, sges: 4, inlineBytes: 64 });
+  fill(batch);
+  const posted = end.p.postSend(qp, batch.ring, 0, batch.length);
+  const { errno, reason, length } = batch;
+  batch.close();
+  if (posted !== length)
+    throw new Error(`posted ${posted} of ${length}: errno ${errno}, ${V.REASON_TEXT[reason]}`);
+}
+
+/** Posts one receive of `lengthBytes` at `offset` of the end's memory. */
+export function postRecv(end: End, qp: number, wrId: number, offset: number, lengthBytes: number): void {
+  const batch = new V.RecvBatch(end.p, { capacity: 1 });
+  batch.recv(wrId, end.mr.addr + offset, lengthBytes, end.mr.lkey);
+  const posted = end.p.postRecv(qp, batch.ring, 0, 1);
+  const { errno, reason } = batch;
+  batch.close();
+  if (posted !== 1) throw new Error(`the receive was refused: errno ${errno}, ${V.REASON_TEXT[reason]}`);
+}
+
+/** What of a completion a case compares. */
+export interface Wc {
+  wrId: number;
+  status: string;
+  opcode: string;
+  byteLen: number;
+  flags: number;
+  imm: number;
+  qpNum: number;
+  srcQp: number;
+}
+
+/** Waits for `count` completions and reads them. */
+export async function polled(end: End, count: number, cq = end.cq): Promise<Wc[]> {
+  const wcs = await completions(end.ground, cq, count);
+  const read = Array.from({ length: wcs.length }, (_, i) => ({
+    wrId: wcs.wrId(i),
+    status: V.wcStatusName(wcs.status(i)),
+    opcode: V.wcOpcodeName(wcs.opcode(i)),
+    byteLen: wcs.byteLen(i),
+    flags: wcs.flags(i),
+    imm: wcs.imm(i),
+    qpNum: wcs.qpNum(i),
+    srcQp: wcs.srcQp(i),
+  }));
+  wcs.close();
+  return read;
+}
