@@ -1,0 +1,11 @@
+/** What a person may get wrong in the arguments of a verb, said exactly; the addon's own checks come after. */
+import { InvalidArgumentError } from '../../verbs/errors.ts';
+
+/** @throws InvalidArgumentError for what is no whole number from `min` to `max` */
+export function whole(verb: string, name: string, value: unknown, min: number, max: number): void {
+  if (typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max) return;
+  throw new InvalidArgumentError(
+    `${verb}: ${name} must be a whole number from ${min} to ${max}, got ${String(value)}`,
+    { verb },
+  );
+}

@@ -1,0 +1,39 @@
+/** Completion queues and channels, and the rings. */
+import { UnsupportedError } from '../../verbs/errors.ts';
+import type { RingInfo, Verbs } from '../../verbs/provider.ts';
+import type { NativeVerbs } from './addon.ts';
+import { whole } from './check.ts';
+import { hotPath } from './hot-path.ts';
+
+/** Rings begin at their buffer's first byte, but where the fallback of native/memory.cc had to align them. */
+function ring(info: RingInfo & { byteOffset: number }): RingInfo {
+  if (info.byteOffset !== 0) {
+    throw new UnsupportedError(
+      'this runtime allows no external ArrayBuffers: rings cannot be shared with the addon',
+    );
+  }
+  return info;
+}
+
+export function cqVerbs(native: NativeVerbs) {
+  return {
+    createCompChannel: native.createCompChannel,
+    destroyCompChannel: native.destroyCompChannel,
+    watchCompChannel: native.watchCompChannel,
+    refCompChannel: native.refCompChannel,
+    createCq(context: number, cqe: number, channel: number) {
+      whole('createCq', 'cqe', cqe, 1, 0x7fffffff);
+      // 0 is no channel; what is no handle must not become one by conversion.
+      const handle = Number.isInteger(channel) && channel >= 0 && channel < 2 ** 31 ? channel : -1;
+      return native.createCq(context, cqe, handle);
+    },
+    destroyCq: native.destroyCq,
+    reqNotifyCq: native.reqNotifyCq,
+    createWrRing: (capacity: number, sges: number, inlineBytes: number) =>
+      ring(native.createWrRing(capacity, sges, inlineBytes)),
+    createWcRing: (capacity: number) => ring(native.createWcRing(capacity)),
+    destroyRing: native.destroyRing,
+    validateSend: native.validateSend,
+    ...hotPath(native),
+  } satisfies Partial<Verbs>;
+}

@@ -1,0 +1,34 @@
+/** Devices, ports, GIDs. */
+import { InvalidArgumentError } from '../../verbs/errors.ts';
+import { gidToString } from '../../verbs/gid.ts';
+import type { Verbs } from '../../verbs/provider.ts';
+import type { NativeVerbs } from './addon.ts';
+import { whole } from './check.ts';
+
+export const PROVIDER_NAME = 'rdma-core';
+
+export function deviceVerbs(native: NativeVerbs) {
+  return {
+    getDeviceList: () => native.getDeviceList().map((device) => ({ ...device, provider: PROVIDER_NAME })),
+    openDevice(name: string) {
+      if (typeof name !== 'string') {
+        throw new InvalidArgumentError(`openDevice: the name must be a string, got ${String(name)}`, {
+          verb: 'openDevice',
+        });
+      }
+      return native.openDevice(name);
+    },
+    closeDevice: native.closeDevice,
+    queryDevice: native.queryDevice,
+    queryPort(context: number, portNum: number) {
+      whole('queryPort', 'portNum', portNum, 0, 255);
+      return native.queryPort(context, portNum);
+    },
+    queryGid(context: number, portNum: number, index: number) {
+      whole('queryGid', 'portNum', portNum, 0, 255);
+      whole('queryGid', 'index', index, 0, 0xffff);
+      const { bytes, type } = native.queryGid(context, portNum, index);
+      return { index, gid: gidToString(bytes), type, ndevIfindex: 0 };
+    },
+  } satisfies Partial<Verbs>;
+}
