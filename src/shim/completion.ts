@@ -10,8 +10,8 @@ export const ARM_SOLICITED = 2;
 
 export class ShimCq {
   readonly handle: number;
-  readonly appCqe: number;
-  readonly realCqe: number;
+  appCqe: number;
+  realCqe: number;
   readonly context: number;
   /** The channel whose listener is told of its events: the application's, or the shim's own. */
   readonly channel: number;

@@ -250,6 +250,8 @@ export class Issuer implements Actions {
       this.words[to] = qp.held[from];
       this.words[to + 1] = qp.held[from + 1];
       this.words[to + L.WR_OP] = IBV_WR_SEND | FORCED;
+      // A datagram is refused without its address.
+      for (let i = L.WR_REMOTE_LO; i <= L.WR_SRQN; i++) this.words[to + i] = qp.held[from + i];
       if (!qp.partial) qp.first[row] = qp.realPosted;
       this.push(qp, IBV_SEND_SIGNALED);
       this.finish(qp, row);

@@ -110,7 +110,7 @@ export class Polling {
       const freed = (words[at + L.WC_SEQ] + 1) | 0;
       if ((words[at + L.WC_OP] & L.WC_RECV_SIDE) === 0) {
         qp.appFreed = freed;
-      } else {
+      } else if (!qp.hasSrq) {
         qp.recvFreed = freed;
         qp.recvsKept--;
       }
@@ -122,7 +122,7 @@ export class Polling {
   private keep(cq: ShimCq, words: Uint32Array, at: number): void {
     cq.push(words, at);
     const qp = this.tables.qp(words[at + L.WC_QP]);
-    if (qp === undefined || (words[at + L.WC_OP] & L.WC_RECV_SIDE) === 0) return;
+    if (qp === undefined || qp.hasSrq || (words[at + L.WC_OP] & L.WC_RECV_SIDE) === 0) return;
     if (qp.recvsKept === 0) qp.recvFreed = words[at + L.WC_SEQ] | 0;
     qp.recvsKept++;
   }

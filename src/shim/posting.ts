@@ -46,7 +46,9 @@ export class Posting {
   /** Straight down, but while the shim keeps completed receives, theirs are not places to post to. */
   postRecv(handle: number, ring: number, start: number, count: number): number {
     const qp = this.tables.qps[handleIndex(handle)];
-    if (qp === undefined || qp.handle !== handle) return this.next.postRecv(handle, ring, start, count);
+    if (qp === undefined || qp.handle !== handle || qp.hasSrq) {
+      return this.next.postRecv(handle, ring, start, count);
+    }
     const places = qp.recvsKept === 0 ? count : (qp.recvDepth - (qp.recvPosted - qp.recvFreed)) | 0;
     const taken = this.next.postRecv(handle, ring, start, Math.min(places, count));
     qp.recvPosted = (qp.recvPosted + taken) | 0;

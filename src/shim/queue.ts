@@ -32,6 +32,8 @@ export class ShimQp implements QpView {
   readonly realDepth: number;
   readonly recvDepth: number;
   readonly sqSigAll: boolean;
+  /** Its receives come from a shared queue, whose places are not counted here. */
+  readonly hasSrq: boolean;
   readonly sendCq: ShimCq;
   readonly recvCq: ShimCq;
   readonly inlineBytes: number;
@@ -95,6 +97,7 @@ export class ShimQp implements QpView {
     this.handle = handle;
     this.type = attr.qpType;
     this.sqSigAll = attr.sqSigAll;
+    this.hasSrq = (attr.srq ?? 0) !== 0;
     this.appDepth = depths.app;
     this.realDepth = depths.real;
     this.recvDepth = depths.recv;

@@ -1,8 +1,8 @@
 /** Puts one policy between an application and a provider: the verbs that it overrides. */
-import { IBV_QP_STATE, IBV_QPS_ERR, IBV_QPS_RESET } from '../verbs/constants.ts';
-import { UnsupportedError } from '../verbs/errors.ts';
+import { EBUSY, IBV_QP_STATE, IBV_QPS_ERR, IBV_QPS_RESET, IBV_QPS_RTS } from '../verbs/constants.ts';
+import { BusyError, UnsupportedError } from '../verbs/errors.ts';
 import { handleIndex } from '../verbs/handles.ts';
-import type { Provider, QpAttr, QpInitAttr, Verbs } from '../verbs/provider.ts';
+import type { CqInfo, CqOptions, Provider, QpAttr, QpInitAttr, Verbs } from '../verbs/provider.ts';
 import { ShimCq } from './completion.ts';
 import type { Interceptor } from './compose.ts';
 import { Events } from './events.ts';
@@ -81,7 +81,8 @@ class Shim {
         next.deallocPd(pd);
         this.pdContext.delete(pd);
       },
-      createCq: (context, cqe, channel) => this.createCq(context, cqe, channel),
+      createCq: (context, cqe, channel, options) => this.createCq(context, cqe, channel, options),
+      resizeCq: (cq, cqe) => this.resizeCq(cq, cqe),
       destroyCq: (cq) => this.destroyCq(cq),
       reqNotifyCq: (cq, solicitedOnly) => events.reqNotifyCq(cq, solicitedOnly),
       watchCompChannel: (channel, listener) => events.watch(channel, listener),
@@ -125,17 +126,38 @@ class Shim {
     this.contexts.delete(context);
   }
 
-  private createCq(context: number, cqe: number, appChannel: number): { handle: number; cqe: number } {
+  private createCq(context: number, cqe: number, appChannel: number, options?: CqOptions): CqInfo {
     const state = this.contexts.get(context);
-    if (state === undefined) return this.next.createCq(context, cqe, appChannel);
-    const room = 2 * this.policy.slots * SHAPED_QPS_PER_CQ;
-    const wanted = cqe > state.maxCqe || cqe < 1 ? cqe : Math.min(state.maxCqe, cqe + room);
+    if (state === undefined) return this.next.createCq(context, cqe, appChannel, options);
     const channel = appChannel !== 0 ? appChannel : this.channelOf(context, state);
-    const info = this.next.createCq(context, wanted, channel);
+    const info = this.next.createCq(context, this.enlarged(cqe, state), channel, options);
     const fields = { handle: info.handle, appCqe: cqe, realCqe: info.cqe, context, channel, appChannel };
     this.tables.cqs[handleIndex(info.handle)] = new ShimCq(fields);
     state.cqs++;
     return { handle: info.handle, cqe };
+  }
+
+  /** What is to be asked for, so that internal completions have room beside the application's. */
+  private enlarged(cqe: number, { maxCqe }: ContextState): number {
+    const room = 2 * this.policy.slots * SHAPED_QPS_PER_CQ;
+    return cqe > maxCqe || !(cqe >= 1) ? cqe : Math.min(maxCqe, cqe + room);
+  }
+
+  private resizeCq(handle: number, cqe: number): number {
+    const cq = this.tables.cq(handle);
+    const state = this.contexts.get(cq?.context ?? 0);
+    if (cq === undefined || state === undefined) return this.next.resizeCq(handle, cqe);
+    if (cqe >= 1 && cqe < cq.appCqe) {
+      // The device's own check would count the shim's spare room: all that waits is fetched, and counted here.
+      this.polling.look(cq);
+      if (cqe < cq.fifoCount) {
+        const text = `resizeCq: ${cq.fifoCount} completions wait to be polled, more than ${cqe} entries hold`;
+        throw new BusyError(text, { verb: 'resizeCq', errno: EBUSY });
+      }
+    }
+    cq.realCqe = this.next.resizeCq(handle, this.enlarged(cqe, state));
+    cq.appCqe = cqe;
+    return cqe;
   }
 
   /** CQs without a channel get the shim's, so that held requests go on while the application does nothing. */
@@ -185,6 +207,11 @@ class Shim {
     const qp = this.tables.qp(handle);
     if (qp === undefined || (mask & IBV_QP_STATE) === 0) return;
     qp.state = attr.qpState ?? qp.state;
+    if (attr.qpState === IBV_QPS_RTS) {
+      // Out of SQD what is held goes on; out of SQE the queue pair is whole again.
+      qp.broken = false;
+      this.feeder.feed(qp);
+    }
     if (attr.qpState === IBV_QPS_ERR) {
       qp.broken = true;
       this.feeder.feed(qp);
