@@ -29,6 +29,11 @@ export interface NetworkHooks {
   completionEvent(cq: Cq): void;
   /** Something that was scheduled with `call` is due. */
   call(token: number): void;
+  /**
+   * An asynchronous event of a host: `element` is the handle of the queue pair, completion queue or shared
+   * receive queue that it is about, a port number, or 0 for the device.
+   */
+  raised(host: number, event: number, element: number): void;
   /** An application inside the simulation is due. */
   actor(actor: number, b: number): void;
   /** Objects by the handles that work requests name. */
@@ -84,6 +89,11 @@ export class Network {
         this.ports.push(new EgressPort(this.ports.length, params, gbps, this.clock));
       }
     }
+  }
+
+  /** Raises an affiliated asynchronous event (IBV_EVENT_*), unless its host is no more. */
+  raise(event: number, about: { readonly host: number; readonly handle: number }): void {
+    if (!this.hosts[about.host].dead) this.hooks.raised(about.host, event, about.handle);
   }
 
   get nowNs(): number {

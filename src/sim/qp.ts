@@ -193,6 +193,8 @@ export class Qp {
   // Responder.
   ePsn = 0;
   nakSent = false;
+  /** Something arrived before this end was in RTS. */
+  heard = false;
   /** The receive that a SEND is arriving into. */
   rqTaken = 0;
   rqDone = 0;
@@ -249,6 +251,7 @@ export class Qp {
     this.discarded += ((this.sq.posted - this.una) | 0) + ((this.rq.posted - this.rqDone) | 0);
     this.epoch = (this.epoch + 1) | 0;
     this.attr = {};
+    this.heard = false;
     this.peerHost = -1;
     // Requests keep counting: a number never names two of them.
     const { sq, rq } = this;

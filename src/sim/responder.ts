@@ -36,11 +36,19 @@ export function onRequest(net: Network, qp: Qp, p: number): void {
     return;
   }
   qp.nakSent = false;
+  if (qp.state === C.IBV_QPS_RTR) established(net, qp);
   const kind = pool.kind[p];
   if (kind === P.PKT_SEND) onSend(net, qp, p);
   else if (kind === P.PKT_WRITE) onWrite(net, qp, p);
   else if (kind === P.PKT_READ) onRead(net, qp, p);
   else onAtomic(net, qp, p);
+}
+
+/** The peer sends, and nobody said yet that this end may: once for each connection. */
+function established(net: Network, qp: Qp): void {
+  if (qp.heard) return;
+  qp.heard = true;
+  net.raise(C.IBV_EVENT_COMM_EST, qp);
 }
 
 /** The packet was executed; the next one is expected, and perhaps an acknowledgement. */
@@ -378,6 +386,8 @@ function fatal(net: Network, qp: Qp, syndrome: number, recvStatus: number): void
 
 function endResponder(net: Network, qp: Qp, psn: number, syndrome: number, recvStatus: number): void {
   sendAck(net, qp, psn, syndrome);
+  // What no completion can tell, an event does (InfiniBand 11.6.3.3).
   if (recvStatus !== 0) completeRecv(net, qp, recvStatus, C.IBV_WC_RECV, 0, 0, 0, false);
+  else net.raise(syndrome === NAK_REMOTE_ACCESS ? C.IBV_EVENT_QP_ACCESS_ERR : C.IBV_EVENT_QP_REQ_ERR, qp);
   failQp(net, qp);
 }

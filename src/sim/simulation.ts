@@ -51,6 +51,7 @@ export interface QpRequest {
 const NO_HOOKS: NetworkHooks = {
   completionEvent() {},
   call() {},
+  raised() {},
   actor() {},
   cqOf: () => undefined,
   qpOf: () => undefined,
@@ -142,6 +143,24 @@ export class Simulation {
     return qp.una === qp.started && qp.phase === IDLE;
   }
 
+  /** The host is no more: nothing leaves it and nothing arrives. Who listens there hears that, and no more. */
+  kill(host: number): void {
+    const { net } = this;
+    if (net.hosts[host].dead) return;
+    net.hooks.raised(host, C.IBV_EVENT_DEVICE_FATAL, 0);
+    net.hosts[host].dead = true;
+  }
+
+  /** Plugs the cable of a host in, or pulls it. */
+  setLink(host: number, up: boolean): void {
+    const { net } = this;
+    if (net.hosts[host].linkUp === up) return;
+    net.hosts[host].linkUp = up;
+    if (!net.hosts[host].dead) {
+      net.hooks.raised(host, up ? C.IBV_EVENT_PORT_ACTIVE : C.IBV_EVENT_PORT_ERR, 1);
+    }
+  }
+
   /** Time of the next event; Infinity when there is none. Stale timers are dropped on the way. */
   nextNs(): number {
     const { net } = this;
@@ -213,7 +232,7 @@ export class Simulation {
         net.hooks.actor(a, b);
         return;
       case K.EV_CQ_OVERFLOW:
-        for (const qp of [...(net.cqs[a]?.qps ?? [])]) failQp(net, qp);
+        this.overflow(a);
         return;
     }
     const qp = net.qps[a];
@@ -263,6 +282,18 @@ export class Simulation {
       else onRequest(net, qp, p);
     }
     pool.release(p);
+  }
+
+  /** A completion was lost: nobody can trust the queue any more, nor the queue pairs that complete there. */
+  private overflow(id: number): void {
+    const { net } = this;
+    const cq = net.cqs[id];
+    if (cq === undefined) return;
+    net.raise(C.IBV_EVENT_CQ_ERR, cq);
+    for (const qp of [...cq.qps]) {
+      net.raise(C.IBV_EVENT_QP_FATAL, qp);
+      failQp(net, qp);
+    }
   }
 
   private reveal(id: number): void {

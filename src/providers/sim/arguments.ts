@@ -16,6 +16,14 @@ export function requireObject(verb: string, name: string, value: unknown): void 
   throw new InvalidArgumentError(`${verb}: ${name} must be an object, got ${String(value)}`, { verb });
 }
 
+/** A function, or null for none. */
+export function requireListener(verb: string, listener: unknown): void {
+  if (listener === null || typeof listener === 'function') return;
+  throw new InvalidArgumentError(`${verb}: listener must be a function or null, got ${String(listener)}`, {
+    verb,
+  });
+}
+
 /** 'a completion queue', '3 queue pairs'. */
 export function countOf(n: number, one: string): string {
   return n === 1 ? `a ${one}` : `${n} ${one}s`;

@@ -146,12 +146,12 @@ function applyFault(simulation: Simulation, rendezvous: SimRendezvous, fault: Fa
   };
   if ('kill' in fault) {
     const host = hostOf(fault.kill);
-    host.dead = true;
+    simulation.kill(host.index);
     rendezvous.hostDied(host.index);
   } else if ('linkDown' in fault) {
-    hostOf(fault.linkDown).linkUp = false;
+    simulation.setLink(hostOf(fault.linkDown).index, false);
   } else if ('linkUp' in fault) {
-    hostOf(fault.linkUp).linkUp = true;
+    simulation.setLink(hostOf(fault.linkUp).index, true);
   } else if ('loss' in fault) {
     const loss = requireProbability('fault: loss', fault.loss);
     for (const host of fault.host === undefined ? hosts : [hostOf(fault.host)])

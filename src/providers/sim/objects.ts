@@ -5,7 +5,7 @@ import type { WrRing } from '../../sim/post.ts';
 import type { Qp } from '../../sim/qp.ts';
 import { BusyError, InvalidHandleError } from '../../verbs/errors.ts';
 import * as H from '../../verbs/handles.ts';
-import type { CompletionListener, QpInitAttr } from '../../verbs/provider.ts';
+import type { AsyncListener, CompletionListener, QpInitAttr } from '../../verbs/provider.ts';
 import { countOf } from './arguments.ts';
 
 export interface Context {
@@ -15,6 +15,9 @@ export interface Context {
   readonly pds: Set<Pd>;
   readonly cqs: Set<CqObject>;
   readonly channels: Set<Channel>;
+  listener: AsyncListener | null;
+  /** Asynchronous events that nobody has listened to yet. */
+  events: { event: number; element: number }[];
 }
 
 export interface Pd {

@@ -6,6 +6,7 @@ import { extBytesFor, HDR_ERRNO, HDR_REASON, REASON_RANGE, ringBytes } from '../
 import type { Provider } from '../../verbs/provider.ts';
 import { unsupportedVerbs } from '../../verbs/unsupported.ts';
 import { requireInteger } from './arguments.ts';
+import { asyncVerbs } from './async-verbs.ts';
 import type { Driver } from './driver.ts';
 import { deviceAttr, gidOf, guidOf, LIMITS, portAttr } from './limits.ts';
 import { mrVerbs, pdVerbs } from './memory-verbs.ts';
@@ -34,8 +35,6 @@ export function buildProvider(driver: Driver, rendezvous: SimRendezvous, waits: 
       queryDeviceEx: 'is not there yet',
       queryRtValues: 'is not there yet',
       queryPkey: 'is not there yet',
-      watchAsyncEvents: 'is not there yet',
-      refAsyncEvents: 'is not there yet',
       openXrcd: 'is not there yet',
       closeXrcd: 'is not there yet',
       regDmabufMr: 'is not there yet',
@@ -62,6 +61,7 @@ export function buildProvider(driver: Driver, rendezvous: SimRendezvous, waits: 
     cm: null,
     cmError: 'is not there yet',
     ...deviceVerbs(driver, objects),
+    ...asyncVerbs(driver, objects),
     ...pdVerbs(objects),
     ...mrVerbs(driver, objects),
     ...channelVerbs(driver, objects),
@@ -116,6 +116,8 @@ function deviceVerbs(driver: Driver, objects: Objects): DeviceVerbs {
         pds: new Set(),
         cqs: new Set(),
         channels: new Set(),
+        listener: null,
+        events: [],
       };
       context.handle = contexts.add(context);
       return context.handle;
