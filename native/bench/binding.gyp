@@ -1,5 +1,5 @@
 {
-  # Built by `npm run bench:datapath` only; needs rdma-core's headers.
+  # Built by the benchmarks only; needs rdma-core's headers.
   'target_defaults': {
     'cflags_cc': ['-std=c++20', '-Wall', '-Wextra', '-Werror', '-O2'],
   },
@@ -14,6 +14,12 @@
       'sources': ['cpp_loop.cc'],
       'defines': ['NAPI_VERSION=8'],
       'libraries': ['-ldl'],
+    },
+    {
+      'target_name': 'qp_connect',
+      'type': 'executable',
+      'sources': ['qp_connect.cc'],
+      'libraries': ['-libverbs'],
     },
   ],
 }
