@@ -97,6 +97,7 @@ constexpr Function kFunctions[] = {
     {"reqNotifyCq", reqNotifyCq},
     {"createQp", createQp},
     {"modifyQp", modifyQp},
+    {"knownState", knownState},
     {"queryQp", queryQp},
     {"destroyQp", destroyQp},
     {"callBlock", callBlock},

@@ -221,6 +221,15 @@ napi_value modifyQp(napi_env napi, napi_callback_info info) {
   return undefined(napi);
 }
 
+/** knownState(qp): type << 8 | the state that was last set, without asking the device. */
+napi_value knownState(napi_env napi, napi_callback_info info) {
+  Args args(napi, info, "modifyQp");
+  const std::lock_guard lock(controlMutex());
+  auto* qp = args.object<Qp>(0);
+  if (qp == nullptr) return nullptr;
+  return number(napi, static_cast<double>(qp->qp->qp_type << 8 | qp->state.load(std::memory_order_acquire)));
+}
+
 /** queryQp(qp, words): fills the words. */
 napi_value queryQp(napi_env napi, napi_callback_info info) {
   Args args(napi, info, "queryQp");

@@ -30,6 +30,7 @@ napi_value destroyCq(napi_env env, napi_callback_info info);
 napi_value reqNotifyCq(napi_env env, napi_callback_info info);
 napi_value createQp(napi_env env, napi_callback_info info);
 napi_value modifyQp(napi_env env, napi_callback_info info);
+napi_value knownState(napi_env env, napi_callback_info info);
 napi_value queryQp(napi_env env, napi_callback_info info);
 napi_value destroyQp(napi_env env, napi_callback_info info);
 napi_value callBlock(napi_env env, napi_callback_info info);

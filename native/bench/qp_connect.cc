@@ -90,8 +90,12 @@ int main(int argc, char** argv) {
   for (int i = 0; i < pairs; i++) {
     ibv_qp* a = create(pd, cq);
     ibv_qp* b = create(pd, cq);
-    connect(a, b, gid, gidIndex);
-    connect(b, a, gid, gidIndex);
+    for (ibv_qp* qp : {a, b}) {
+      // As ibv_rc_pingpong: each connection asks for its port and its GID.
+      ibv_port_attr port;
+      if (ibv_query_port(context, 1, &port) || ibv_query_gid(context, 1, gidIndex, &gid)) die("ibv_query_port");
+      connect(qp, qp == a ? b : a, gid, gidIndex);
+    }
     ibv_destroy_qp(a);
     ibv_destroy_qp(b);
   }

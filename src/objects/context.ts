@@ -40,6 +40,9 @@ export class Context extends Resource {
   private readonly batches = new WeakSet<Batch>();
   private readonly ringVerbs: RingVerbs;
   private readonly counts = new Map<string, number>();
+  /** By port: the entry that chooseGid found best. */
+  private readonly chosenGids = new Map<number, GidEntry>();
+  private attr: DeviceAttr | null = null;
   private channel: CompletionChannel | null = null;
 
   /** Opens a device of this provider; openDevice() chooses both. @throws NoDeviceError */
@@ -61,7 +64,10 @@ export class Context extends Resource {
 
   /** ibv_query_device(3). */
   queryDevice(): DeviceAttr {
-    return this.provider.queryDevice(this.handle);
+    // Asked once: what it tells never changes while the device is open.
+    const handle = this.handle;
+    this.attr ??= this.provider.queryDevice(handle);
+    return { ...this.attr };
   }
 
   /** ibv_query_port(3). Ports count from 1. */
@@ -85,10 +91,19 @@ export class Context extends Resource {
    * @throws InvalidArgumentError, NoDeviceError
    */
   chooseGid(portNum = 1, index?: number): GidEntry {
+    // Whole tables are long to read: the entry that was named, or was best last time, is asked for alone.
+    const known = index === undefined ? this.chosenGids.get(portNum) : undefined;
+    const candidate = index ?? known?.index;
+    if (candidate !== undefined) {
+      const now = this.queryGid(portNum, candidate);
+      if (known === undefined ? now.gid !== '::' : now.gid === known.gid && now.type === known.type)
+        return now;
+    }
     const where = `port ${portNum} of ${this.name}`;
-    return index === undefined
-      ? preferredGid(this.gids(portNum), where)
-      : gidAt(this.gids(portNum), index, where);
+    if (index !== undefined) return gidAt(this.gids(portNum), index, where);
+    const chosen = preferredGid(this.gids(portNum), where);
+    this.chosenGids.set(portNum, chosen);
+    return chosen;
   }
 
   /** ibv_alloc_pd(3). */

@@ -2,8 +2,10 @@ import { randomInt } from 'node:crypto';
 import * as C from '../verbs/constants.ts';
 import {
   type AhAttr,
+  type GidEntry,
   InvalidArgumentError,
   maskOf,
+  type PortAttr,
   type QpAttr,
   type QpCap,
   type QpInitAttr,
@@ -112,6 +114,10 @@ export class QueuePair extends Resource {
   private lastRecv: RecvBatch | null = null;
   private single: SendBatch | null = null;
   private singleRecv: RecvBatch | null = null;
+  /** As last set: errors move a queue pair by themselves. */
+  private lastState: number = C.IBV_QPS_RESET;
+  /** What the local port and GID were when this queue pair first asked, by 'port/index'. */
+  private readonly paths = new Map<string, { port: PortAttr; gid: GidEntry }>();
 
   /** @internal Use pd.createQp(). */
   constructor(pd: ProtectionDomain, options: QueuePairOptions) {
@@ -148,6 +154,8 @@ export class QueuePair extends Resource {
   /** ibv_modify_qp(3); the mask follows from the fields. @throws InvalidStateError naming wrong attributes */
   modify(attr: QpAttr): void {
     this.provider.modifyQp(this.handle, attr, maskOf(attr));
+    this.lastState = attr.qpState ?? this.lastState;
+    if (attr.qpState === C.IBV_QPS_RESET) this.paths.clear();
   }
 
   /** ibv_query_qp(3). */
@@ -163,9 +171,8 @@ export class QueuePair extends Resource {
   /** What the peer must know of this end. */
   endpoint(options: PathOptions = {}): Endpoint {
     const { portNum = 1, gidIndex } = options;
-    const port = this.context.queryPort(portNum);
-    const gid = this.context.chooseGid(portNum, gidIndex).gid;
-    return { qpNum: this.qpNum, psn: this.psn, gid, lid: port.lid, mtu: port.activeMtu };
+    const { port, gid } = this.localPath(portNum, gidIndex);
+    return { qpNum: this.qpNum, psn: this.psn, gid: gid.gid, lid: port.lid, mtu: port.activeMtu };
   }
 
   /** RESET -> INIT: receives may be posted from here on. */
@@ -177,7 +184,7 @@ export class QueuePair extends Resource {
   /** INIT -> RTR, towards `remote`: the queue pair receives. */
   toRtr(remote: Endpoint, options: RtrOptions = {}): void {
     const { portNum = 1, minRnrTimer = 12 } = options;
-    const active = this.context.queryPort(portNum).activeMtu;
+    const active = this.localPath(portNum, options.gidIndex).port.activeMtu;
     const attr: QpAttr = {
       qpState: C.IBV_QPS_RTR,
       pathMtu: options.mtu ?? Math.min(active, remote.mtu ?? active),
@@ -207,7 +214,7 @@ export class QueuePair extends Resource {
 
   /** RESET or INIT -> RTS, towards `remote`. Post the receives first (after toInit()) if the peer is fast. */
   connectTo(remote: Endpoint, options: ConnectToOptions = {}): void {
-    if (this.state === 'RESET') this.toInit(options);
+    if (this.lastState === C.IBV_QPS_RESET) this.toInit(options);
     this.toRtr(remote, options);
     this.toRts(options);
   }
@@ -261,13 +268,25 @@ export class QueuePair extends Resource {
     this.postRecv(this.singleRecv);
   }
 
+  /** Asked for once in a connection: both ends are told the same. */
+  private localPath(portNum: number, gidIndex: number | undefined) {
+    const key = `${portNum}/${gidIndex}`;
+    let path = this.paths.get(key);
+    if (path === undefined) {
+      const port = this.context.queryPort(portNum);
+      path = { port, gid: this.context.chooseGid(portNum, gidIndex) };
+      this.paths.set(key, path);
+    }
+    return path;
+  }
+
   private path(remote: Endpoint, options: RtrOptions): AhAttr {
     const { portNum = 1, gidIndex, hopLimit = 64, trafficClass = 0, sl = 0 } = options;
-    const routed = this.context.queryPort(portNum).linkLayer === 'Ethernet' || remote.lid === 0;
+    const local = this.localPath(portNum, gidIndex);
+    const routed = local.port.linkLayer === 'Ethernet' || remote.lid === 0;
     const ah: AhAttr = { portNum, sl, dlid: remote.lid };
     if (!routed && gidIndex === undefined) return ah;
-    const sgidIndex = this.context.chooseGid(portNum, gidIndex).index;
-    return { ...ah, dgid: remote.gid, sgidIndex, hopLimit, trafficClass };
+    return { ...ah, dgid: remote.gid, sgidIndex: local.gid.index, hopLimit, trafficClass };
   }
 
   protected override release(handle: number): void {

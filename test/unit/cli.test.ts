@@ -26,7 +26,12 @@ test('devices --json lists the simulated ones, and says what real ones want', ()
     wait: 'simulated',
     ports: [{ port: 1, state: 'ACTIVE', linkLayer: 'Ethernet', activeMtuBytes: 4096 }],
   });
-  expect(devices[0].ports[0].gids).toContainEqual({ index: 1, gid: '::ffff:10.0.0.1', type: 'RoCE v2' });
+  expect(devices[0].ports[0].gids).toContainEqual({
+    index: 1,
+    gid: '::ffff:10.0.0.1',
+    type: 'RoCE v2',
+    ndevIfindex: 0,
+  });
   expect(notes.join(' ')).toContain('ISOVERBS_NO_ADDON');
 });
 

@@ -79,6 +79,8 @@ export interface NativeVerbs
   createCq(context: number, cqe: number, channel: number): CqInfo;
   createQp(pd: number, words: Uint32Array, sendCq: number, recvCq: number, sqSigAll: boolean): NativeQp;
   modifyQp(qp: number, words: Uint32Array, mask: number): void;
+  /** type << 8 | the state that was last set, without asking the device. */
+  knownState(qp: number): number;
   queryQp(qp: number, words: Uint32Array): void;
   createWrRing(capacity: number, sges: number, inlineBytes: number): RingInfo & { byteOffset: number };
   createWcRing(capacity: number): RingInfo & { byteOffset: number };

@@ -30,10 +30,18 @@ export function qpVerbs(native: NativeVerbs) {
     },
     modifyQp(qp: number, attr: QpAttr, mask: number): void {
       whole('modifyQp', 'mask', mask, 0, 0x7fffffff);
-      const now = new Uint32Array(QPW_COUNT);
-      native.queryQp(qp, now);
-      checkModify(now[QPW_TYPE], now[QPW_STATE], attr, mask);
-      native.modifyQp(qp, wordsOf(attr), mask);
+      const known = native.knownState(qp);
+      try {
+        checkModify(known >>> 8, known & 0xff, attr, mask);
+        native.modifyQp(qp, wordsOf(attr), mask);
+      } catch (error) {
+        // Only the device knows that it went to SQE or ERR by itself: judge by the state that it is really in.
+        const now = new Uint32Array(QPW_COUNT);
+        native.queryQp(qp, now);
+        if (now[QPW_STATE] === (known & 0xff)) throw error;
+        checkModify(now[QPW_TYPE], now[QPW_STATE], attr, mask);
+        native.modifyQp(qp, wordsOf(attr), mask);
+      }
     },
     queryQp(qp: number) {
       const words = new Uint32Array(QPW_COUNT);
