@@ -34,7 +34,8 @@
             "native/mr.cc",
             "native/poll.cc",
             "native/post.cc",
-            "native/qp.cc"
+            "native/qp.cc",
+            "native/watch.cc"
           ]
         }]
       ]

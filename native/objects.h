@@ -10,6 +10,7 @@
 #include "handles.h"
 #include "loader.h"
 #include "memory.h"
+#include "watch.h"
 
 namespace isoverbs {
 
@@ -69,15 +70,10 @@ struct Mr : Object {
   ForeignBuffer* foreign = nullptr;
 };
 
-struct Watch;
-
-struct Channel : Object {
+struct Channel : Watchable {
   static constexpr Kind kKind = Kind::Channel;
   Context* context = nullptr;
   ibv_comp_channel* channel = nullptr;
-  Watch* watch = nullptr;
-  /** Whether a watch keeps its event loop alive; kept here so that it may be said before watching. */
-  bool keepAlive = false;
 };
 
 struct Cq : Object {
@@ -148,9 +144,6 @@ int closeMr(Mr* mr, Env* caller);
 int closeChannel(Channel* channel);
 int closeCq(Cq* cq);
 int closeQp(Qp* qp);
-
-/** Ends a watch from its own env's thread. */
-void stopWatch(Channel* channel);
 
 /** After a close: a parent whose env has ended goes with its last child. */
 void reap(Object* parent, Env* caller);

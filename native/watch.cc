@@ -1,0 +1,177 @@
+#include "watch.h"
+
+#include <fcntl.h>
+#include <uv.h>
+
+#include <cerrno>
+#include <cstddef>
+
+#include "objects.h"
+
+namespace isoverbs {
+
+struct Watch {
+  uv_poll_t poll = {};
+  Env* env = nullptr;
+  const WatchKind* kind = nullptr;
+  /** Null once stopped. */
+  Watchable* object = nullptr;
+  napi_ref listener = nullptr;
+  napi_async_context async = nullptr;
+  napi_async_cleanup_hook_handle hook = nullptr;
+};
+
+namespace {
+
+/** Events told in one turn of the loop; the rest stays in the kernel, and the loop comes back for it. */
+constexpr int kMaxEvents = 64;
+
+/** Largest event of all kinds. */
+constexpr size_t kScratchBytes = 512;
+
+void onClosed(uv_handle_t* handle) {
+  auto* watch = static_cast<Watch*>(handle->data);
+  napi_env env = watch->env->env;
+  napi_handle_scope scope = nullptr;
+  napi_open_handle_scope(env, &scope);
+  if (watch->listener != nullptr) napi_delete_reference(env, watch->listener);
+  if (watch->async != nullptr) napi_async_destroy(env, watch->async);
+  napi_close_handle_scope(env, scope);
+  if (watch->hook != nullptr) napi_remove_async_cleanup_hook(watch->hook);
+  delete watch;
+}
+
+/** The env ends: the loop runs on until onClosed has removed this hook. */
+void onEnvEnding(napi_async_cleanup_hook_handle, void* data) {
+  auto* watch = static_cast<Watch*>(data);
+  const std::lock_guard lock(controlMutex());
+  Watchable* object = watch->object;
+  if (object == nullptr) return;
+  stopWatch(object);
+  reap(object, watch->env);
+}
+
+/** Calls the listener; what it throws becomes an uncaughtException, as from any event handler. */
+void tell(Watch* watch, const void* event) {
+  napi_env env = watch->env->env;
+  napi_handle_scope scope = nullptr;
+  if (napi_open_handle_scope(env, &scope) != napi_ok) return;
+  napi_value argv[kMaxEventArgs] = {};
+  const size_t argc = watch->kind->describe(*watch->env, event, argv);
+  if (argc != 0) {
+    napi_value listener = nullptr;
+    napi_value self = nullptr;
+    napi_get_reference_value(env, watch->listener, &listener);
+    napi_get_global(env, &self);
+    if (napi_make_callback(env, watch->async, self, listener, argc, argv, nullptr) == napi_pending_exception) {
+      napi_value error = nullptr;
+      if (napi_get_and_clear_last_exception(env, &error) == napi_ok) napi_fatal_exception(env, error);
+    }
+  }
+  napi_close_handle_scope(env, scope);
+}
+
+void onReadable(uv_poll_t* poll, int status, int) {
+  auto* watch = static_cast<Watch*>(poll->data);
+  if (status < 0 || watch->object == nullptr) {
+    uv_poll_stop(poll);
+    return;
+  }
+  alignas(std::max_align_t) unsigned char event[kScratchBytes];
+  // One at a time: a listener may close what the next event is about, the object, or everything, or stop
+  // listening, and what was not fetched yet stays in the kernel. Acknowledged before any JavaScript: the
+  // verbs that destroy things wait for that.
+  for (int i = 0; i < kMaxEvents && watch->object != nullptr; i++) {
+    if (!watch->kind->fetch(watch->object, *watch->env, event)) return;
+    tell(watch, event);
+  }
+}
+
+bool setNonBlocking(int fd) {
+  const int flags = fcntl(fd, F_GETFL);
+  return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
+}
+
+napi_value startWatch(Args& args, Watchable* object, int fd, const WatchKind& kind, napi_value listener) {
+  Env& env = args.env();
+  uv_loop_t* loop = nullptr;
+  auto* watch = new Watch;
+  watch->env = &env;
+  watch->kind = &kind;
+  watch->poll.data = watch;
+  if (kind.eventBytes > kScratchBytes || !setNonBlocking(fd) || napi_get_uv_event_loop(env.env, &loop) != napi_ok ||
+      uv_poll_init(loop, &watch->poll, fd) != 0) {
+    delete watch;
+    return fail(env, Err::System, args.verb(), errno, "the %s's descriptor cannot be polled",
+                kindName(object->handle >> kKindShift));
+  }
+  napi_value name = nullptr;
+  napi_create_string_utf8(env.env, kind.resourceName, NAPI_AUTO_LENGTH, &name);
+  napi_async_init(env.env, nullptr, name, &watch->async);
+  napi_create_reference(env.env, listener, 1, &watch->listener);
+  napi_add_async_cleanup_hook(env.env, onEnvEnding, watch, &watch->hook);
+  watch->object = object;
+  object->watch = watch;
+  object->children[kWatches]++;
+  uv_poll_start(&watch->poll, UV_READABLE, onReadable);
+  if (!object->keepAlive) uv_unref(reinterpret_cast<uv_handle_t*>(&watch->poll));
+  return undefined(env.env);
+}
+
+napi_value failForeign(Args& args, const Watchable* object) {
+  return fail(args.env(), Err::State, args.verb(), EBUSY, "another thread listens to this %s",
+              kindName(object->handle >> kKindShift));
+}
+
+}  // namespace
+
+bool isWatchedBy(const Watchable* object, const Env& env) {
+  return object->watch != nullptr && object->watch->env == &env;
+}
+
+void stopWatch(Watchable* object) {
+  Watch* watch = object->watch;
+  object->watch = nullptr;
+  object->children[kWatches]--;
+  watch->object = nullptr;
+  uv_poll_stop(&watch->poll);
+  uv_close(reinterpret_cast<uv_handle_t*>(&watch->poll), onClosed);
+}
+
+napi_value watchObject(Args& args, Watchable* object, int fd, const WatchKind& kind, napi_value listener) {
+  Env& env = args.env();
+  napi_valuetype type = napi_undefined;
+  napi_typeof(env.env, listener, &type);
+  if (type != napi_function && type != napi_null) {
+    return fail(env, Err::Argument, args.verb(), EINVAL, "the listener must be a function or null");
+  }
+  Watch* watch = object->watch;
+  if (watch != nullptr && watch->env != &env) return failForeign(args, object);
+  if (type == napi_null) {
+    if (watch != nullptr) {
+      stopWatch(object);
+      reap(object, &env);
+    }
+    return undefined(env.env);
+  }
+  if (watch == nullptr) return startWatch(args, object, fd, kind, listener);
+  napi_delete_reference(env.env, watch->listener);
+  napi_create_reference(env.env, listener, 1, &watch->listener);
+  return undefined(env.env);
+}
+
+napi_value refObject(Args& args, Watchable* object, bool keepAlive) {
+  if (object->watch != nullptr && object->watch->env != &args.env()) return failForeign(args, object);
+  object->keepAlive = keepAlive;
+  if (object->watch != nullptr) {
+    auto* handle = reinterpret_cast<uv_handle_t*>(&object->watch->poll);
+    if (keepAlive) {
+      uv_ref(handle);
+    } else {
+      uv_unref(handle);
+    }
+  }
+  return undefined(args.env().env);
+}
+
+}  // namespace isoverbs

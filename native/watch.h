@@ -1,0 +1,49 @@
+// Descriptors that libraries hand out with events behind them, listened to on the env's own loop.
+#pragma once
+
+#include <node_api.h>
+
+#include "args.h"
+#include "handles.h"
+
+namespace isoverbs {
+
+/** One env listening to one object. Freed when libuv has closed the handle, which may be after the object. */
+struct Watch;
+
+/** An object that has a descriptor with events. */
+struct Watchable : Object {
+  Watch* watch = nullptr;
+  /** Whether a watch keeps its event loop alive; kept here so that it may be said before watching. */
+  bool keepAlive = false;
+};
+
+/** Most arguments that a listener is called with. */
+constexpr size_t kMaxEventArgs = 8;
+
+struct WatchKind {
+  /** Of the asynchronous resource, as async_hooks shows it. */
+  const char* resourceName;
+  /**
+   * Fetches one event into eventBytes bytes and acknowledges it; false when none waits. The control mutex is
+   * not held.
+   */
+  bool (*fetch)(Watchable* object, Env& env, void* event);
+  size_t eventBytes;
+  /** Fills in the listener's arguments and says how many; 0: this event is not told. */
+  size_t (*describe)(Env& env, const void* event, napi_value* argv);
+};
+
+/** watch...(object, listener or null): starts, stops, or changes the listener. Under the control mutex. */
+napi_value watchObject(Args& args, Watchable* object, int fd, const WatchKind& kind, napi_value listener);
+
+/** ref...(object, keepAlive). Under the control mutex. */
+napi_value refObject(Args& args, Watchable* object, bool keepAlive);
+
+/** Whether `env` is the one that listens. */
+bool isWatchedBy(const Watchable* object, const Env& env);
+
+/** Ends a watch from its own env's thread. Under the control mutex. */
+void stopWatch(Watchable* object);
+
+}  // namespace isoverbs
