@@ -2,6 +2,7 @@ import {
   type BatchOptions,
   type DeviceAttr,
   type GidEntry,
+  InvalidArgumentError,
   InvalidHandleError,
   type PortAttr,
   type Provider,
@@ -93,17 +94,26 @@ export class Context extends Resource {
   chooseGid(portNum = 1, index?: number): GidEntry {
     // Whole tables are long to read: the entry that was named, or was best last time, is asked for alone.
     const known = index === undefined ? this.chosenGids.get(portNum) : undefined;
-    const candidate = index ?? known?.index;
-    if (candidate !== undefined) {
-      const now = this.queryGid(portNum, candidate);
-      if (known === undefined ? now.gid !== '::' : now.gid === known.gid && now.type === known.type)
-        return now;
-    }
+    const now = this.gidInUse(portNum, index ?? known?.index);
+    if (now !== null && (known === undefined || (now.gid === known.gid && now.type === known.type)))
+      return now;
     const where = `port ${portNum} of ${this.name}`;
     if (index !== undefined) return gidAt(this.gids(portNum), index, where);
     const chosen = preferredGid(this.gids(portNum), where);
     this.chosenGids.set(portNum, chosen);
     return chosen;
+  }
+
+  private gidInUse(portNum: number, index: number | undefined): GidEntry | null {
+    if (index === undefined) return null;
+    try {
+      const entry = this.queryGid(portNum, index);
+      return entry.gid === '::' ? null : entry;
+    } catch (error) {
+      // Beyond the table: whoever asked is told what there is.
+      if (error instanceof InvalidArgumentError) return null;
+      throw error;
+    }
   }
 
   /** ibv_alloc_pd(3). */
