@@ -1,5 +1,6 @@
 /** A completion queue: a ring that the NIC writes and the application polls. */
 import * as L from '../verbs/layout.ts';
+import type { Moderation } from './moderation.ts';
 import type { Qp } from './qp.ts';
 
 export const ARM_NONE = 0;
@@ -11,10 +12,20 @@ const SOLICITED_BIT = 1 << 30;
 /** WC_OP of a completion whose queue pair was reset or destroyed: it is never visible. */
 const PURGED = -1;
 
+const TWO32 = 4294967296;
+
+/** Twice as many: forgotten completions that are not visible yet have a slot, but take no room. */
+function slotsFor(cqe: number): number {
+  let slots = 2;
+  while (slots < 2 * cqe) slots *= 2;
+  return slots;
+}
+
 export class Cq {
   readonly id: number;
   readonly host: number;
-  readonly cqe: number;
+  /** Completions that it has room for. */
+  cqe: number;
   /** The provider's name for it. */
   handle = 0;
   /** Completions written, those not visible yet included. */
@@ -37,18 +48,49 @@ export class Cq {
   readonly waiters: Qp[] = [];
   /** Told of each visible completion: an application inside the simulation. */
   actor = -1;
-  private readonly words: Int32Array;
-  private readonly mask: number;
+  /** Whether completions carry the time at which they were written. */
+  readonly stamped: boolean;
+  /** How many completions, and how long after the first of them, make one event; null: each makes one. */
+  moderation: Moderation | null = null;
+  private words: Int32Array;
+  private mask: number;
 
-  constructor(id: number, host: number, cqe: number) {
+  constructor(id: number, host: number, cqe: number, stamped = false) {
     this.id = id;
     this.host = host;
     this.cqe = cqe;
-    // Twice as many: forgotten completions that are not visible yet have a slot, but take no room.
-    let slots = 2;
-    while (slots < 2 * cqe) slots *= 2;
+    this.stamped = stamped;
+    const slots = slotsFor(cqe);
     this.mask = slots - 1;
     this.words = new Int32Array(slots * L.SLOT_WORDS);
+  }
+
+  /** Completions that take room: written, not polled, not forgotten. */
+  get waiting(): number {
+    return ((this.written - this.polled) | 0) - this.ghosts;
+  }
+
+  /** Makes room for `cqe` completions, at least `waiting`, and keeps those that are there. */
+  resize(cqe: number): void {
+    const old = this.words;
+    const oldMask = this.mask;
+    const slots = slotsFor(Math.max(cqe, (this.written - this.polled) | 0));
+    this.cqe = cqe;
+    this.mask = slots - 1;
+    this.words = new Int32Array(slots * L.SLOT_WORDS);
+    for (let i = this.polled; i !== this.written; i = (i + 1) | 0) {
+      const from = (i & oldMask) * L.SLOT_WORDS;
+      this.words.set(old.subarray(from, from + L.SLOT_WORDS), (i & this.mask) * L.SLOT_WORDS);
+    }
+  }
+
+  /** Notes when the completion written last was written. */
+  stamp(nowNs: number): void {
+    const w = this.words;
+    const at = ((this.written - 1) & this.mask) * L.SLOT_WORDS;
+    const ns = Math.floor(nowNs);
+    w[at + L.WC_TICKS_LO] = w[at + L.WC_WALLCLOCK_LO] = ns % TWO32;
+    w[at + L.WC_TICKS_HI] = w[at + L.WC_WALLCLOCK_HI] = ns / TWO32;
   }
 
   /** Writes one completion, to be made visible later; false when there is no room. */
@@ -84,7 +126,7 @@ export class Cq {
     return true;
   }
 
-  /** Makes the oldest written completion visible; says whether a sleeper is to be woken. */
+  /** Makes the oldest written completion visible; says whether an event is wanted for it. */
   reveal(): boolean {
     const op = this.words[(this.visible & this.mask) * L.SLOT_WORDS + L.WC_OP];
     this.visible = (this.visible + 1) | 0;
@@ -96,7 +138,7 @@ export class Cq {
     if (this.armed === ARM_NONE) return false;
     const failed = (op & 0xff) !== 0;
     if (this.armed === ARM_SOLICITED && !failed && (op & SOLICITED_BIT) === 0) return false;
-    this.armed = ARM_NONE;
+    if (this.moderation === null) this.armed = ARM_NONE;
     return true;
   }
 
@@ -118,6 +160,7 @@ export class Cq {
       out[to + 6] = w[at + 6];
       out[to + 7] = w[at + 7];
       out[to + 8] = w[at + 8];
+      if (this.stamped) for (let i = L.WC_TICKS_LO; i <= L.WC_WALLCLOCK_HI; i++) out[to + i] = w[at + i];
       qps[w[at + L.WC_QP_NUM]]?.polled(w[at + L.WC_SEQ], (op & L.WC_RECV_SIDE) !== 0);
       n++;
     }

@@ -26,6 +26,10 @@ export const EV_FLUSH = 11;
 export const EV_ACTOR = 12;
 /** For whoever runs the simulation. a: token. */
 export const EV_CALL = 13;
+/** The period of a moderated CQ is over. a: cq, b: token. */
+export const EV_MODERATION = 20;
+/** The pace of a queue pair allows its next packet. a: qp number, b: token. */
+export const EV_PACE = 21;
 
 // Syndromes of acknowledgements.
 export const ACK = 0;

@@ -1,6 +1,8 @@
 /** Registered memory: keys, a fake 48-bit address space, bounds and access checks, copies. */
 
-/** What a memory region is to the NIC. */
+import { IBV_ACCESS_ZERO_BASED } from '../verbs/constants.ts';
+
+/** What a memory region, or a bound memory window, is to the NIC. */
 export interface Region {
   readonly lkey: number;
   readonly rkey: number;
@@ -9,10 +11,13 @@ export interface Region {
   /** Number of the protection domain. */
   readonly pd: number;
   readonly access: number;
+  /** What work requests call its first byte. */
   readonly addr: number;
   readonly lengthBytes: number;
   /** The registered range. A detached ArrayBuffer makes its length 0. */
   readonly bytes: Uint8Array;
+  /** Memory windows bound to it. */
+  windows: number;
 }
 
 const PAGE_BYTES = 4096;
@@ -50,31 +55,83 @@ export class RegionTable {
     lengthBytes: number,
     access: number,
   ): Region {
+    const key = this.takeKey();
+    const region = this.make(key, host, pd, memory, byteOffset, lengthBytes, access);
+    this.regions[key >>> 8] = region;
+    this.live++;
+    return region;
+  }
+
+  /** The same place in the table, of new contents and new keys: the old ones open nothing any more. */
+  replace(
+    old: Region,
+    pd: number,
+    memory: ArrayBuffer | SharedArrayBuffer,
+    byteOffset: number,
+    lengthBytes: number,
+    access: number,
+  ): Region {
+    const index = old.lkey >>> 8;
+    const region = this.make(this.keyAt(index), old.host, pd, memory, byteOffset, lengthBytes, access);
+    this.regions[index] = region;
+    return region;
+  }
+
+  /** An even key that no other has; its index stays taken until giveKey(). */
+  takeKey(): number {
     // Keys come back late, so that a stale one stays wrong for long.
-    const index = (this.free.length > 64 ? this.free.shift() : undefined) ?? this.regions.length;
+    return this.keyAt(
+      (this.free.length > 64 ? this.free.shift() : undefined) ?? this.regions.push(undefined) - 1,
+    );
+  }
+
+  giveKey(key: number): void {
+    this.regions[key >>> 8] = undefined;
+    this.free.push(key >>> 8);
+  }
+
+  /** Says what the keys of this index open from now on. */
+  set(key: number, region: Region | undefined): void {
+    this.regions[key >>> 8] = region;
+  }
+
+  /** The region with this lkey. */
+  get(lkey: number): Region | undefined {
+    const region = this.regions[lkey >>> 8];
+    return region?.lkey === lkey ? region : undefined;
+  }
+
+  private keyAt(index: number): number {
     const generation = ((this.generations[index] ?? -1) + 1) & 0x7f;
     this.generations[index] = generation;
-    const lkey = (index << 8) | (generation << 1);
-    const region: Region = {
+    return (index << 8) | (generation << 1);
+  }
+
+  private make(
+    lkey: number,
+    host: number,
+    pd: number,
+    memory: ArrayBuffer | SharedArrayBuffer,
+    byteOffset: number,
+    lengthBytes: number,
+    access: number,
+  ): Region {
+    return {
       lkey,
       rkey: lkey | 1,
       host,
       pd,
       access,
-      addr: this.addressOf(memory) + byteOffset,
+      addr: (access & IBV_ACCESS_ZERO_BASED) !== 0 ? 0 : this.addressOf(memory) + byteOffset,
       lengthBytes,
       bytes: new Uint8Array(memory, byteOffset, lengthBytes),
+      windows: 0,
     };
-    this.regions[index] = region;
-    this.live++;
-    return region;
   }
 
   remove(region: Region): void {
-    const index = region.lkey >>> 8;
-    if (this.regions[index] !== region) return;
-    this.regions[index] = undefined;
-    this.free.push(index);
+    if (this.regions[region.lkey >>> 8] !== region) return;
+    this.giveKey(region.lkey);
     this.live--;
   }
 

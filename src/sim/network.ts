@@ -172,6 +172,7 @@ export class Network {
       }
       return;
     }
+    if (cq.stamped) cq.stamp(this.clock[0]);
     this.events.due[0] = this.clock[0] + this.params.cqeWriteNs;
     this.events.push(EV_COMPLETION, cq.id, 0, 0);
   }

@@ -10,6 +10,7 @@ import { Cq } from './cq.ts';
 import type { EgressPort } from './egress.ts';
 import { failQp, flush } from './failure.ts';
 import * as K from './kinds.ts';
+import { countsUp, onPeriod } from './moderation.ts';
 import { Network, type NetworkHooks } from './network.ts';
 import { PKT_RESPONSE } from './packets.ts';
 import { MINIMAL_NIC, type NicParams } from './params.ts';
@@ -72,8 +73,8 @@ export class Simulation {
     return this.net.clock[0];
   }
 
-  createCq(host: number, cqe: number): Cq {
-    const cq = new Cq(this.net.cqs.length, host, cqe);
+  createCq(host: number, cqe: number, stamped = false): Cq {
+    const cq = new Cq(this.net.cqs.length, host, cqe, stamped);
     this.net.cqs.push(cq);
     return cq;
   }
@@ -231,6 +232,9 @@ export class Simulation {
       case K.EV_ACTOR:
         net.hooks.actor(a, b);
         return;
+      case K.EV_MODERATION:
+        if (net.cqs[a] !== undefined) onPeriod(net, net.cqs[a], b);
+        return;
       case K.EV_CQ_OVERFLOW:
         this.overflow(a);
         return;
@@ -300,7 +304,8 @@ export class Simulation {
     const { net } = this;
     const cq = net.cqs[id];
     if (cq === undefined) return;
-    const event = cq.reveal();
+    const wanted = cq.reveal();
+    const event = wanted && (cq.moderation === null || countsUp(net, cq, cq.moderation));
     net.observable++;
     if (cq.waiters.length > 0) wakeWaiters(net, cq);
     if (event) net.hooks.completionEvent(cq);

@@ -81,6 +81,9 @@ export const IBV_ACCESS_HUGETLB = 128;
 /** Optional: a device without it ignores it. */
 export const IBV_ACCESS_RELAXED_ORDERING = 1 << 20;
 
+/** Flags that a device may ignore: bits 20 to 29. */
+export const IBV_ACCESS_OPTIONAL_RANGE = 0x3ff00000;
+
 // ibv_rereg_mr_flags
 export const IBV_REREG_MR_CHANGE_TRANSLATION = 1;
 export const IBV_REREG_MR_CHANGE_PD = 2;
@@ -182,6 +185,23 @@ export const RDMA_CM_EVENT_MULTICAST_JOIN = 12;
 export const RDMA_CM_EVENT_MULTICAST_ERROR = 13;
 export const RDMA_CM_EVENT_ADDR_CHANGE = 14;
 export const RDMA_CM_EVENT_TIMEWAIT_EXIT = 15;
+
+// ibv_device_cap_flags
+export const IBV_DEVICE_RESIZE_MAX_WR = 1 << 0;
+export const IBV_DEVICE_UD_AV_PORT_ENFORCE = 1 << 6;
+export const IBV_DEVICE_CURR_QP_STATE_MOD = 1 << 7;
+export const IBV_DEVICE_PORT_ACTIVE_EVENT = 1 << 10;
+export const IBV_DEVICE_SYS_IMAGE_GUID = 1 << 11;
+export const IBV_DEVICE_RC_RNR_NAK_GEN = 1 << 12;
+export const IBV_DEVICE_SRQ_RESIZE = 1 << 13;
+/** Memory windows of type 1. */
+export const IBV_DEVICE_MEM_WINDOW = 1 << 17;
+export const IBV_DEVICE_XRC = 1 << 20;
+/** SEND_WITH_INV and LOCAL_INV (and, in the kernel, fast registration). */
+export const IBV_DEVICE_MEM_MGT_EXTENSIONS = 1 << 21;
+export const IBV_DEVICE_MEM_WINDOW_TYPE_2A = 1 << 23;
+/** Memory windows of type 2 that belong to the queue pair which bound them. */
+export const IBV_DEVICE_MEM_WINDOW_TYPE_2B = 1 << 24;
 
 // ibv_mtu
 export const IBV_MTU_256 = 1;

@@ -16,6 +16,18 @@ export const LIMITS = {
   maxMrSizeBytes: 2 ** 40,
   gidTableLength: 4,
   ringCapacity: 1 << 20,
+  maxMw: 1 << 20,
+  /** Completion vectors: they differ in number alone. */
+  compVectors: 8,
+  maxModerationCount: 0xffff,
+  maxModerationPeriodUs: 0xffff,
+  deviceCapFlags:
+    C.IBV_DEVICE_CURR_QP_STATE_MOD |
+    C.IBV_DEVICE_SYS_IMAGE_GUID |
+    C.IBV_DEVICE_RC_RNR_NAK_GEN |
+    C.IBV_DEVICE_MEM_WINDOW |
+    C.IBV_DEVICE_MEM_MGT_EXTENSIONS |
+    C.IBV_DEVICE_MEM_WINDOW_TYPE_2B,
 } as const;
 
 /** EUI-64 of host `index`, from a locally administered prefix. */
@@ -56,7 +68,7 @@ export function deviceAttr(index: number): DeviceAttr {
     maxSrqWr: 0,
     maxSrqSge: 0,
     maxAh: 0,
-    maxMw: 0,
+    maxMw: LIMITS.maxMw,
     maxPkeys: 1,
     maxMcastGrp: 0,
     maxMcastQpAttach: 0,
@@ -64,7 +76,7 @@ export function deviceAttr(index: number): DeviceAttr {
     localCaAckDelay: 0,
     sysImageGuid: guidOf(index),
     physPortCnt: 1,
-    deviceCapFlags: 0,
+    deviceCapFlags: LIMITS.deviceCapFlags,
   };
 }
 

@@ -29,8 +29,8 @@ export interface Pd {
 }
 
 export interface Mr {
-  readonly pd: Pd;
-  readonly region: Region;
+  pd: Pd;
+  region: Region;
   /** Memory of ours, to be detached with the region. */
   readonly owned: ArrayBuffer | null;
 }

@@ -7,12 +7,15 @@ import type { Provider } from '../../verbs/provider.ts';
 import { unsupportedVerbs } from '../../verbs/unsupported.ts';
 import { requireInteger } from './arguments.ts';
 import { asyncVerbs } from './async-verbs.ts';
+import { channelVerbs } from './channel-verbs.ts';
+import { cqVerbs } from './cq-verbs.ts';
+import { deviceQueries } from './device-queries.ts';
 import type { Driver } from './driver.ts';
 import { deviceAttr, gidOf, guidOf, LIMITS, portAttr } from './limits.ts';
 import { mrVerbs, pdVerbs } from './memory-verbs.ts';
+import { mrChanges } from './mr-change.ts';
 import { type Context, detach, Objects, requireNoChildren } from './objects.ts';
 import { qpVerbs } from './qp-verbs.ts';
-import { channelVerbs, cqVerbs } from './queue-verbs.ts';
 import type { SimRendezvous } from './rendezvous.ts';
 
 export interface BuiltProvider {
@@ -32,28 +35,18 @@ export function buildProvider(driver: Driver, rendezvous: SimRendezvous, waits: 
     wait: waits ? 'simulated' : 'none',
     interceptors: [],
     ...unsupportedVerbs({
-      queryDeviceEx: 'is not there yet',
-      queryRtValues: 'is not there yet',
-      queryPkey: 'is not there yet',
       openXrcd: 'is not there yet',
       closeXrcd: 'is not there yet',
-      regDmabufMr: 'is not there yet',
-      reregMr: 'is not there yet',
       allocMw: 'is not there yet',
       queryMw: 'is not there yet',
       deallocMw: 'is not there yet',
       createAh: 'is not there yet',
       destroyAh: 'is not there yet',
-      resizeCq: 'is not there yet',
-      modifyCq: 'is not there yet',
       createSrq: 'is not there yet',
       modifySrq: 'is not there yet',
       querySrq: 'is not there yet',
       destroySrq: 'is not there yet',
       modifyQpRateLimit: 'is not there yet',
-      queryQpDataInOrder: 'is not there yet',
-      queryEce: 'is not there yet',
-      setEce: 'is not there yet',
       attachMcast: 'is not there yet',
       detachMcast: 'is not there yet',
       postSrqRecv: 'is not there yet',
@@ -62,8 +55,10 @@ export function buildProvider(driver: Driver, rendezvous: SimRendezvous, waits: 
     cmError: 'is not there yet',
     ...deviceVerbs(driver, objects),
     ...asyncVerbs(driver, objects),
+    ...deviceQueries(driver, objects),
     ...pdVerbs(objects),
     ...mrVerbs(driver, objects),
+    ...mrChanges(driver, objects),
     ...channelVerbs(driver, objects),
     ...cqVerbs(driver, objects),
     ...qpVerbs(driver, objects),

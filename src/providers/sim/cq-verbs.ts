@@ -1,0 +1,100 @@
+/** Completion queues of simulated devices. */
+import { ARM_ANY, ARM_SOLICITED } from '../../sim/cq.ts';
+import { moderate } from '../../sim/moderation.ts';
+import * as C from '../../verbs/constants.ts';
+import { BusyError, NoResourcesError, UnsupportedError } from '../../verbs/errors.ts';
+import type { CqOptions, Provider } from '../../verbs/provider.ts';
+import { requireInteger, requireObject } from './arguments.ts';
+import type { Driver } from './driver.ts';
+import { LIMITS } from './limits.ts';
+import { type CqObject, type Objects, requireNoChildren, sameContext } from './objects.ts';
+
+type CqVerbs = Pick<Provider, 'createCq' | 'resizeCq' | 'modifyCq' | 'destroyCq' | 'reqNotifyCq'>;
+
+const MAX_COUNT = 2 ** 31 - 1;
+const WC_FLAGS = C.IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | C.IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+
+export function cqVerbs(driver: Driver, objects: Objects): CqVerbs {
+  const { contexts, channels, cqs } = objects;
+  const { sim } = driver;
+  return {
+    createCq(handle, cqe, channelHandle, options) {
+      const context = contexts.require(handle, 'createCq');
+      requireInteger('createCq', 'cqe', cqe, 1, MAX_COUNT);
+      const channel = channelHandle === 0 ? null : channels.require(channelHandle, 'createCq');
+      if (channel !== null) sameContext('createCq', 'channel', channel.context, context);
+      const stamped = wantsStamps(options);
+      if (cqe > LIMITS.maxCqe || cqs.size >= LIMITS.maxCq) {
+        throw new NoResourcesError(
+          `createCq: the device has ${LIMITS.maxCq} queues of at most ${LIMITS.maxCqe} completions`,
+        );
+      }
+      const cq = sim.createCq(context.host, cqe, stamped);
+      const object: CqObject = { context, cq, channel, qps: new Set() };
+      cq.handle = cqs.add(object);
+      context.cqs.add(object);
+      channel?.cqs.add(object);
+      return { handle: cq.handle, cqe };
+    },
+    resizeCq(handle, cqe) {
+      const { cq } = cqs.require(handle, 'resizeCq');
+      requireInteger('resizeCq', 'cqe', cqe, 1, MAX_COUNT);
+      if (cqe > LIMITS.maxCqe) {
+        throw new NoResourcesError(`resizeCq: a queue has at most ${LIMITS.maxCqe} completions, not ${cqe}`, {
+          verb: 'resizeCq',
+          errno: C.EINVAL,
+        });
+      }
+      if (cq.waiting > cqe) {
+        throw new BusyError(`resizeCq: ${cq.waiting} completions wait, more than ${cqe}; poll them first`, {
+          verb: 'resizeCq',
+          errno: C.EBUSY,
+        });
+      }
+      cq.resize(cqe);
+      return cqe;
+    },
+    modifyCq(handle, maxCount, periodUs) {
+      const { cq } = cqs.require(handle, 'modifyCq');
+      requireInteger('modifyCq', 'maxCount', maxCount, 0, LIMITS.maxModerationCount);
+      requireInteger('modifyCq', 'periodUs', periodUs, 0, LIMITS.maxModerationPeriodUs);
+      moderate(sim.net, cq, maxCount, periodUs * 1000);
+      driver.wake();
+    },
+    destroyCq(handle) {
+      const object = cqs.require(handle, 'destroyCq');
+      requireNoChildren('destroyCq', 'completion queue', [[object.qps.size, 'queue pair']]);
+      sim.destroyCq(object.cq);
+      object.context.cqs.delete(object);
+      object.channel?.cqs.delete(object);
+      cqs.delete(handle);
+      driver.wake();
+    },
+    reqNotifyCq(handle, solicitedOnly) {
+      const { cq } = cqs.require(handle, 'reqNotifyCq');
+      // Asking for any completion is not taken back by asking for less.
+      if (cq.armed !== ARM_ANY) cq.armed = solicitedOnly ? ARM_SOLICITED : ARM_ANY;
+      driver.wake();
+    },
+  };
+}
+
+/** Checks the options; says whether completions are to carry times. */
+function wantsStamps(options: CqOptions | undefined): boolean {
+  if (options === undefined) return false;
+  requireObject('createCq', 'options', options);
+  const { compVector = 0, wcFlags = 0 } = options;
+  requireInteger('createCq', 'options.compVector', compVector, 0, LIMITS.compVectors - 1);
+  requireInteger('createCq', 'options.wcFlags', wcFlags, 0, MAX_COUNT);
+  if ((wcFlags & ~WC_FLAGS) !== 0) {
+    const bits = (wcFlags & ~WC_FLAGS).toString(16);
+    throw new UnsupportedError(
+      `createCq: options.wcFlags has 0x${bits}; this device reports two timestamps only`,
+      {
+        verb: 'createCq',
+        errno: C.EOPNOTSUPP,
+      },
+    );
+  }
+  return wcFlags !== 0;
+}

@@ -1,0 +1,70 @@
+/** What simulated devices say beyond ibv_query_device(3): extended capabilities, clock, P_Keys, vendor options. */
+import * as C from '../../verbs/constants.ts';
+import type { DeviceAttrEx, Provider } from '../../verbs/provider.ts';
+import { unsupportedVerbs } from '../../verbs/unsupported.ts';
+import { requireInteger } from './arguments.ts';
+import type { Driver } from './driver.ts';
+import { LIMITS } from './limits.ts';
+import type { Objects } from './objects.ts';
+
+type DeviceQueries = Pick<
+  Provider,
+  'queryDeviceEx' | 'queryRtValues' | 'queryPkey' | 'queryQpDataInOrder' | 'queryEce' | 'setEce'
+>;
+
+/** Of the default partition, all members. */
+const DEFAULT_PKEY = 0xffff;
+/** IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS: the answer is a set of IBV_QUERY_QP_DATA_IN_ORDER_* bits. */
+const RETURN_CAPS = 1;
+const WHOLE_MESSAGE = 1;
+const ALIGNED_128_BYTES = 2;
+
+export function deviceQueries(driver: Driver, objects: Objects): DeviceQueries {
+  const { contexts, qps } = objects;
+  return {
+    queryDeviceEx(context) {
+      contexts.require(context, 'queryDeviceEx');
+      return deviceAttrEx(driver.sim.net.params.linkGbps);
+    },
+    queryRtValues(context) {
+      contexts.require(context, 'queryRtValues');
+      return { ticks: BigInt(Math.floor(driver.nowNs)) };
+    },
+    queryPkey(context, portNum, index) {
+      contexts.require(context, 'queryPkey');
+      requireInteger('queryPkey', 'portNum', portNum, 1, 1);
+      requireInteger('queryPkey', 'index', index, 0, 0);
+      return DEFAULT_PKEY;
+    },
+    queryQpDataInOrder(qp, opcode, flags) {
+      qps.require(qp, 'queryQpDataInOrder');
+      requireInteger('queryQpDataInOrder', 'opcode', opcode, 0, C.IBV_WR_SEND_WITH_INV);
+      requireInteger('queryQpDataInOrder', 'flags', flags, 0, RETURN_CAPS);
+      // Packets are executed in the order of their numbers, and none twice.
+      return (flags & RETURN_CAPS) !== 0 ? WHOLE_MESSAGE | ALIGNED_128_BYTES : 1;
+    },
+    ...unsupportedVerbs({
+      queryEce: 'simulated devices have no options for two ends to agree on',
+      setEce: 'simulated devices have no options for two ends to agree on',
+    }),
+  };
+}
+
+function deviceAttrEx(linkGbps: number): DeviceAttrEx {
+  return {
+    odp: { general: 0, rc: 0, uc: 0, ud: 0, xrc: 0 },
+    // Ticks are nanoseconds of virtual time.
+    completionTimestampMask: (1n << 64n) - 1n,
+    hcaCoreClockKhz: 1_000_000,
+    deviceCapFlagsEx: BigInt(LIMITS.deviceCapFlags),
+    tso: { maxTsoBytes: 0, supportedQpTypes: 0 },
+    rss: { supportedQpTypes: 0, maxRwqIndirectionTables: 0, maxRwqIndirectionTableSize: 0 },
+    maxWqTypeRq: 0,
+    rawPacketCaps: 0,
+    tagMatching: { maxRndvHdrBytes: 0, maxNumTags: 0, flags: 0, maxOps: 0, maxSge: 0 },
+    cqModeration: { maxCount: LIMITS.maxModerationCount, maxPeriodUs: LIMITS.maxModerationPeriodUs },
+    packetPacing: { minKbps: 1, maxKbps: linkGbps * 1e6, supportedQpTypes: 1 << C.IBV_QPT_RC },
+    maxDeviceMemoryBytes: 0,
+    xrc: (LIMITS.deviceCapFlags & C.IBV_DEVICE_XRC) !== 0,
+  };
+}
