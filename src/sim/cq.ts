@@ -122,6 +122,7 @@ export class Cq {
     w[at + L.WC_SEQ] = seq;
     w[at + L.WC_SRC_QP] = vendorErr;
     w[at + L.WC_QP_NUM] = qp.qpn;
+    w[at + L.WC_SRQ] = qp.srq !== null && (op & L.WC_RECV_SIDE) !== 0 ? qp.srq.handle : 0;
     this.written = (this.written + 1) | 0;
     return true;
   }
@@ -161,6 +162,9 @@ export class Cq {
       out[to + 7] = w[at + 7];
       out[to + 8] = w[at + 8];
       if (this.stamped) for (let i = L.WC_TICKS_LO; i <= L.WC_WALLCLOCK_HI; i++) out[to + i] = w[at + i];
+      out[to + L.WC_PKEY_SLID] = 0;
+      out[to + L.WC_SL_PATH_BITS] = 0;
+      out[to + L.WC_SRQ] = w[at + L.WC_SRQ];
       qps[w[at + L.WC_QP_NUM]]?.polled(w[at + L.WC_SEQ], (op & L.WC_RECV_SIDE) !== 0);
       n++;
     }

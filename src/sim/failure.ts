@@ -22,16 +22,21 @@ export function completeRecv(
   if (((qp.rqTaken - qp.rqDone) | 0) < 0) qp.rqTaken = qp.rqDone;
   if (status === C.IBV_WC_SUCCESS) qp.completed++;
   else qp.errored++;
+  if (qp.srq !== null) qp.srq.completed++;
+  const number = qp.srq === null ? seq : qp.sharedSeq;
   const op = status | (opcode << 8) | (flags << 16) | L.WC_RECV_SIDE;
-  net.complete(qp.recvCq, qp.rq.words[at], qp.rq.words[at + 1], op, byteLen, imm, qp, seq, solicited);
+  net.complete(qp.recvCq, qp.rq.words[at], qp.rq.words[at + 1], op, byteLen, imm, qp, number, solicited);
 }
 
 /** Moves a queue pair to ERR and flushes it. */
 export function failQp(net: Network, qp: Qp): void {
   if (qp.state === C.IBV_QPS_RESET) return;
+  const first = qp.state !== C.IBV_QPS_ERR;
   qp.state = C.IBV_QPS_ERR;
   qp.halt();
   flush(net, qp);
+  // It takes no receive of the shared queue any more: what it took is complete.
+  if (first && qp.srq !== null) net.raise(C.IBV_EVENT_QP_LAST_WQE_REACHED, qp);
 }
 
 /** Completes everything that is in the queues of a queue pair in ERR: also what was unsignaled or managed. */

@@ -16,6 +16,16 @@ export function brokenInvariants(sim: Simulation): string[] {
       broken.push(`queue pair ${qp.qpn}: its send queue is overfull`);
     if (qp.rdOutstanding < 0) broken.push(`queue pair ${qp.qpn}: ${qp.rdOutstanding} READs outstanding`);
   }
+  for (const srq of net.srqs) {
+    if (srq === undefined) continue;
+    let held = 0;
+    for (const qp of net.qps) if (qp?.srq === srq) held += (qp.rq.posted - qp.rqDone) | 0;
+    const known = srq.completed + srq.discarded + held + srq.waiting;
+    if ((srq.queue.posted | 0) !== (known | 0))
+      broken.push(
+        `shared receive queue ${srq.number}: ${srq.queue.posted} receives posted, ${known} accounted for`,
+      );
+  }
   for (const cq of net.cqs) {
     if (cq === undefined) continue;
     if (((cq.written - cq.polled) | 0) - cq.ghosts > cq.cqe)

@@ -1,6 +1,7 @@
 /** What the parts of the simulation share: the clock, the event queue, the tables of objects, the wires. */
 import * as C from '../verbs/constants.ts';
 import * as L from '../verbs/layout.ts';
+import { type Ah, EVERYBODY, Groups } from './address.ts';
 import type { Cq } from './cq.ts';
 import { EgressPort } from './egress.ts';
 import { EventQueue } from './events.ts';
@@ -10,6 +11,7 @@ import { PacketPool } from './packets.ts';
 import type { NicParams } from './params.ts';
 import { type Qp, RESPONSE_END, type Sender } from './qp.ts';
 import { RandomStream } from './random.ts';
+import type { Srq } from './srq.ts';
 import { TRACE_ACK, TRACE_COMPLETION, TRACE_LOST, TRACE_PACKET, Trace } from './trace.ts';
 
 /** A machine with one NIC on one link. */
@@ -39,6 +41,7 @@ export interface NetworkHooks {
   /** Objects by the handles that work requests name. */
   cqOf(handle: number): Cq | undefined;
   qpOf(handle: number): Qp | undefined;
+  ahOf(handle: number): Ah | undefined;
 }
 
 const TWO32 = 4294967296;
@@ -57,6 +60,8 @@ export class Network {
   /** By number; numbers are unique in the whole network and never come back. */
   readonly qps: (Qp | undefined)[] = [undefined];
   readonly cqs: (Cq | undefined)[] = [undefined];
+  readonly srqs: (Srq | undefined)[] = [undefined];
+  readonly groups = new Groups();
   /** Whether payload bytes are moved; timing does not depend on it. */
   readonly payload: boolean;
   hooks: NetworkHooks;
@@ -164,7 +169,7 @@ export class Network {
     this.trace.add(TRACE_COMPLETION, qp.qpn, seq ^ (op & L.WC_RECV_SIDE));
     if (
       cq.overflowed ||
-      !cq.write(idLo, idHi, op, byteLen, imm, qp, seq, failed ? op & 0xff : 0, solicited)
+      !cq.write(idLo, idHi, op, byteLen, imm, qp, seq, failed ? op & 0xff : qp.srcQp, solicited)
     ) {
       if (first) {
         this.events.due[0] = this.clock[0];
@@ -181,8 +186,21 @@ export class Network {
     if (from.dead) return true;
     if (from.index === toIndex) return false;
     const to = this.hosts[toIndex];
-    if (to === undefined || to.dead || !from.linkUp || !to.linkUp) return true;
-    if (from.lossThreshold > 0 && from.random.u32() < from.lossThreshold) return true;
-    return to.lossThreshold > 0 && to.random.u32() < to.lossThreshold;
+    // A copy for everybody is on its own from the switch on (losesArrival).
+    if (to === undefined) return toIndex !== EVERYBODY || !from.linkUp || drops(from);
+    if (to.dead || !from.linkUp || !to.linkUp) return true;
+    return drops(from) || drops(to);
   }
+
+  /** Whether a packet for everybody, which left `fromIndex`, is lost on the link of this host. */
+  losesArrival(fromIndex: number, toIndex: number): boolean {
+    const to = this.hosts[toIndex];
+    // The NIC that sent it hands copies to its own queue pairs.
+    if (fromIndex === toIndex) return to.dead;
+    return to.dead || !to.linkUp || drops(to);
+  }
+}
+
+function drops(host: Host): boolean {
+  return host.lossThreshold > 0 && host.random.u32() < host.lossThreshold;
 }

@@ -1,5 +1,6 @@
 /** Packets in flight: rows of typed arrays with a free list, and a slab of payload bytes. */
 
+import type { Ah } from './address.ts';
 import { copyBytes } from './memory.ts';
 
 // Kinds of packets. Acknowledgements are events, not packets: they carry no data.
@@ -10,6 +11,8 @@ export const PKT_COMPARE_SWAP = 3;
 export const PKT_FETCH_ADD = 4;
 /** One packet of a READ's data, or the old value that an atomic found. */
 export const PKT_RESPONSE = 5;
+/** A whole message of a UD queue pair. */
+export const PKT_DATAGRAM = 6;
 
 // Flags of packets.
 export const FIRST = 1;
@@ -32,7 +35,12 @@ export class PacketPool {
   /** Bytes of payload. */
   length = new Int32Array(0);
   imm = new Int32Array(0);
+  /** Remote key; of a datagram, its Q_Key. */
   rkey = new Int32Array(0);
+  /** XRC: number of the shared receive queue that the request is for. */
+  srqNum = new Int32Array(0);
+  /** Datagrams: the way that they went. */
+  ah: (Ah | null)[] = [];
   /** Remote address of this packet's first byte. */
   addr = new Float64Array(0);
   /** Bytes of the message from this packet's first byte on. */
@@ -89,6 +97,8 @@ export class PacketPool {
     this.length = keep(new Int32Array(capacity), this.length);
     this.imm = keep(new Int32Array(capacity), this.imm);
     this.rkey = keep(new Int32Array(capacity), this.rkey);
+    this.srqNum = keep(new Int32Array(capacity), this.srqNum);
+    while (this.ah.length < capacity) this.ah.push(null);
     this.addr = keep(new Float64Array(capacity), this.addr);
     this.rest = keep(new Float64Array(capacity), this.rest);
     this.bytes = keep(new Uint8Array(capacity * SLAB_BYTES), this.bytes);

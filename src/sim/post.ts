@@ -4,7 +4,9 @@ import * as L from '../verbs/layout.ts';
 import { failQp } from './failure.ts';
 import { EV_DOORBELL, EV_FLUSH } from './kinds.ts';
 import type { Network } from './network.ts';
-import type { Qp, WorkQueue } from './qp.ts';
+import type { Qp } from './qp.ts';
+import type { Srq } from './srq.ts';
+import type { WorkQueue } from './work-queue.ts';
 
 /** Largest message, as on mlx5. */
 export const MAX_MESSAGE_BYTES = 1 << 30;
@@ -49,7 +51,38 @@ const ERRNO_OF: readonly number[] = [
   C.EINVAL,
   C.EINVAL,
   C.ENOMEM,
+  C.EINVAL,
+  C.EINVAL,
+  C.EINVAL,
 ];
+
+const CONNECTED = bits(
+  C.IBV_WR_RDMA_WRITE,
+  C.IBV_WR_RDMA_WRITE_WITH_IMM,
+  C.IBV_WR_SEND,
+  C.IBV_WR_SEND_WITH_IMM,
+);
+/** By type other than RC: the opcodes that it may post. */
+const OPCODES: Record<number, number> = {
+  [C.IBV_QPT_UC]: CONNECTED,
+  [C.IBV_QPT_UD]: bits(C.IBV_WR_SEND, C.IBV_WR_SEND_WITH_IMM),
+  [C.IBV_QPT_XRC_SEND]:
+    CONNECTED | bits(C.IBV_WR_RDMA_READ, C.IBV_WR_ATOMIC_CMP_AND_SWP, C.IBV_WR_ATOMIC_FETCH_AND_ADD),
+  [C.IBV_QPT_XRC_RECV]: 0,
+};
+
+function bits(...opcodes: number[]): number {
+  return opcodes.reduce((mask, opcode) => mask | (1 << opcode), 0);
+}
+
+/** What another type than RC forbids. */
+function typeReason(net: Network, qp: Qp, ring: WrRing, at: number, opcode: number): Reason {
+  if (opcode >= C.ISO_WR_WAIT) return qp.type === C.IBV_QPT_XRC_RECV ? L.REASON_OPCODE : L.REASON_NONE;
+  if (opcode > 31 || ((OPCODES[qp.type] >>> opcode) & 1) === 0) return L.REASON_OPCODE;
+  if (qp.type !== C.IBV_QPT_UD) return L.REASON_NONE;
+  const ah = net.hooks.ahOf(ring.words[at + L.WR_AH]);
+  return ah !== undefined && ah.pd === qp.pd ? L.REASON_NONE : L.REASON_AH;
+}
 
 export function errnoOf(reason: Reason, opcode: number): number {
   // A device without WAIT says that it has no such operation.
@@ -88,6 +121,10 @@ function sendReason(net: Network, qp: Qp, ring: WrRing, index: number, waits: bo
   const count = op >>> 16;
   message[0] = 0;
   if ((flags & ~KNOWN_FLAGS) !== 0) return L.REASON_FLAGS;
+  if (qp.type !== C.IBV_QPT_RC) {
+    const reason = typeReason(net, qp, ring, at, opcode);
+    if (reason !== L.REASON_NONE) return reason;
+  }
   if (opcode > C.IBV_WR_ATOMIC_FETCH_AND_ADD) {
     if (!waits || (opcode !== C.ISO_WR_WAIT && opcode !== C.ISO_WR_ENABLE)) return L.REASON_OPCODE;
     return targetReason(net, qp, ring, at, opcode);
@@ -187,6 +224,7 @@ export function postSend(
   let reason: Reason = sendStateReason(qp);
   let n = 0;
   if (reason === L.REASON_NONE) {
+    qp.openSends();
     for (; n < count; n++) {
       const index = start + n;
       if (sq.full) reason = L.REASON_QUEUE_FULL;
@@ -197,6 +235,9 @@ export function postSend(
       const inline = ((op >>> 8) & C.IBV_SEND_INLINE) !== 0;
       const at = copySlot(sq, ring, index, inline ? message[0] : sges > 2 ? (sges - 2) * 16 : 0);
       if ((op & 0xff) >= C.ISO_WR_WAIT) fixTarget(net, qp, at, op & 0xff);
+      // Where it leads is fixed as well: the handle may be destroyed while the request waits.
+      else if (qp.type === C.IBV_QPT_UD)
+        qp.sqAh[sq.posted & sq.mask] = net.hooks.ahOf(w[L.slotAt(index) + L.WR_AH])!;
       sq.posted = (sq.posted + 1) | 0;
     }
     qp.posted += n;
@@ -223,19 +264,15 @@ function ringDoorbell(net: Network, qp: Qp): void {
 export function postRecv(net: Network, qp: Qp, ring: WrRing, start: number, count: number): number {
   const { rq } = qp;
   const w = ring.words;
-  let reason: Reason = qp.state >= C.IBV_QPS_INIT ? L.REASON_NONE : L.REASON_STATE;
+  let reason: Reason = recvQueueReason(qp);
   let n = 0;
-  for (; reason === L.REASON_NONE && n < count; n++) {
-    const index = start + n;
-    const sges = w[L.slotAt(index) + L.WR_OP] >>> 16;
-    reason = recvReason(net, qp, ring, index, sges);
-    if (reason !== L.REASON_NONE) break;
-    copySlot(rq, ring, index, sges > 2 ? (sges - 2) * 16 : 0);
-    rq.posted = (rq.posted + 1) | 0;
+  if (reason === L.REASON_NONE) {
+    n = queueReceives(net, rq, qp.cap.maxRecvSge, ring, start, count);
+    qp.posted += n;
+    reason = w[L.HDR_REASON];
+  } else {
+    refuse(ring, reason);
   }
-  qp.posted += n;
-  w[L.HDR_ERRNO] = ERRNO_OF[reason];
-  w[L.HDR_REASON] = reason;
   if (n > 0 && qp.state === C.IBV_QPS_ERR) {
     net.events.due[0] = net.clock[0];
     net.events.push(EV_FLUSH, qp.qpn, 0, qp.epoch);
@@ -244,9 +281,57 @@ export function postRecv(net: Network, qp: Qp, ring: WrRing, start: number, coun
   return n;
 }
 
-function recvReason(net: Network, qp: Qp, ring: WrRing, index: number, sges: number): Reason {
-  if (qp.rq.full) return L.REASON_QUEUE_FULL;
-  if (sges > qp.cap.maxRecvSge || (sges > 2 && (sges - 2) * 16 > ring.extBytes)) return L.REASON_SGE_COUNT;
+/** Posts receives to a shared receive queue in the same way. */
+export function postSrqRecv(net: Network, srq: Srq, ring: WrRing, start: number, count: number): number {
+  return queueReceives(net, srq.queue, srq.maxSge, ring, start, count);
+}
+
+function refuse(ring: WrRing, reason: Reason): void {
+  ring.words[L.HDR_ERRNO] = ERRNO_OF[reason];
+  ring.words[L.HDR_REASON] = reason;
+}
+
+/** Why a queue pair takes no receives at all. */
+function recvQueueReason(qp: Qp): Reason {
+  if (qp.type === C.IBV_QPT_XRC_SEND) return L.REASON_OPCODE;
+  if (qp.srq !== null || qp.type === C.IBV_QPT_XRC_RECV) return L.REASON_SRQ;
+  return qp.state >= C.IBV_QPS_INIT ? L.REASON_NONE : L.REASON_STATE;
+}
+
+/** Copies receives into a queue; returns how many, and says in the ring's header why not all. */
+function queueReceives(
+  net: Network,
+  queue: WorkQueue,
+  maxSge: number,
+  ring: WrRing,
+  start: number,
+  count: number,
+): number {
+  let reason: Reason = L.REASON_NONE;
+  let n = 0;
+  queue.open();
+  for (; n < count; n++) {
+    const index = start + n;
+    const sges = ring.words[L.slotAt(index) + L.WR_OP] >>> 16;
+    reason = recvReason(net, queue, maxSge, ring, index, sges);
+    if (reason !== L.REASON_NONE) break;
+    copySlot(queue, ring, index, sges > 2 ? (sges - 2) * 16 : 0);
+    queue.posted = (queue.posted + 1) | 0;
+  }
+  refuse(ring, reason);
+  return n;
+}
+
+function recvReason(
+  net: Network,
+  queue: WorkQueue,
+  maxSge: number,
+  ring: WrRing,
+  index: number,
+  sges: number,
+): Reason {
+  if (queue.full) return L.REASON_QUEUE_FULL;
+  if (sges > maxSge || (sges > 2 && (sges - 2) * 16 > ring.extBytes)) return L.REASON_SGE_COUNT;
   const bytes = sgeBytes(net, ring, index, sges);
   if (bytes < 0) return L.REASON_DETACHED;
   if (bytes > MAX_MESSAGE_BYTES) return L.REASON_LENGTH;

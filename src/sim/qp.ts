@@ -1,8 +1,10 @@
-/** A reliable-connection queue pair: its rings, and the state of its requester and responder. */
+/** A queue pair: its rings, and the state of its requester and responder. */
 import * as C from '../verbs/constants.ts';
-import * as L from '../verbs/layout.ts';
 import type { QpAttr, QpCap } from '../verbs/provider.ts';
+import type { Ah } from './address.ts';
 import type { Cq } from './cq.ts';
+import type { Srq } from './srq.ts';
+import { WorkQueue } from './work-queue.ts';
 
 // What the requester is doing (phase).
 /** Nothing, or stalled by a fence, a READ limit, the window, RNR or SQD: tryStart looks again. */
@@ -37,52 +39,6 @@ export class Sender {
   }
 }
 
-function powerOfTwo(atLeast: number): number {
-  let n = 1;
-  while (n < atLeast) n *= 2;
-  return n;
-}
-
-/** Work requests in a queue: copies of the posted slots with their extensions. */
-export class WorkQueue {
-  readonly size: number;
-  readonly mask: number;
-  readonly words: Uint32Array;
-  readonly ext: Uint32Array;
-  readonly extBytes: Uint8Array;
-  readonly extWords: number;
-  /** Bytes of the message. */
-  readonly length: Float64Array;
-  /** Requests since creation, mod 2^32: posted so far, and freed by a polled completion. */
-  posted = 0;
-  freed = 0;
-
-  constructor(size: number, sges: number, inlineBytes: number) {
-    this.size = size;
-    const slots = powerOfTwo(size);
-    this.mask = slots - 1;
-    this.words = new Uint32Array(slots * L.SLOT_WORDS);
-    this.extWords = L.extBytesFor(sges, inlineBytes) >> 2;
-    this.ext = new Uint32Array(slots * this.extWords);
-    this.extBytes = new Uint8Array(this.ext.buffer);
-    this.length = new Float64Array(slots);
-  }
-
-  get full(): boolean {
-    return ((this.posted - this.freed) | 0) >= this.size;
-  }
-
-  /** First word of the slot of request `seq`. */
-  at(seq: number): number {
-    return (seq & this.mask) * L.SLOT_WORDS;
-  }
-
-  /** First word, in `ext`, of the extension of request `seq`. */
-  extAt(seq: number): number {
-    return (seq & this.mask) * this.extWords;
-  }
-}
-
 /** READs and atomics that a responder has accepted, and the results of atomics for retransmissions. */
 export class ResponseQueue {
   readonly size: number;
@@ -92,6 +48,8 @@ export class ResponseQueue {
   readonly rkey: Int32Array;
   readonly addr: Float64Array;
   readonly length: Float64Array;
+  /** Protection domain that the memory is of. */
+  readonly pd: Int32Array;
   /** Old values of atomics, two words each. */
   readonly value: Uint32Array;
   head = 0;
@@ -108,6 +66,7 @@ export class ResponseQueue {
     this.rkey = new Int32Array(size);
     this.addr = new Float64Array(size);
     this.length = new Float64Array(size);
+    this.pd = new Int32Array(size);
     this.value = new Uint32Array(size * 2);
     this.donePsn = new Int32Array(size).fill(-1);
     this.doneValue = new Uint32Array(size * 2);
@@ -116,8 +75,24 @@ export class ResponseQueue {
 
 const NO_RESPONSES = new ResponseQueue(0);
 
+const NO_INTS = new Int32Array(0);
+const NO_BYTES = new Uint8Array(0);
+const NO_AHS: Ah[] = [];
+
+/** Types of queue pairs that talk to this type. */
+const PEER_TYPES: Record<number, number> = {
+  [C.IBV_QPT_RC]: C.IBV_QPT_RC,
+  [C.IBV_QPT_UC]: C.IBV_QPT_UC,
+  [C.IBV_QPT_XRC_SEND]: C.IBV_QPT_XRC_RECV,
+  [C.IBV_QPT_XRC_RECV]: C.IBV_QPT_XRC_SEND,
+};
+
 export interface QpOptions {
   qpn: number;
+  type: number;
+  srq: Srq | null;
+  /** XRC_RECV: its domain; else 0. */
+  xrcd: number;
   host: number;
   pd: number;
   cap: QpCap;
@@ -130,10 +105,18 @@ export interface QpOptions {
 export class Qp {
   readonly qpn: number;
   readonly host: number;
-  readonly pd: number;
+  readonly type: number;
+  /** Type of the queue pairs that it hears; 0: of datagrams. */
+  readonly peerType: number;
+  /** Nobody acknowledges what it sends. */
+  readonly unreliable: boolean;
+  readonly xrcd: number;
+  /** XRC_RECV: those of the shared receive queue that the current message names. */
+  pd: number;
+  recvCq: Cq;
+  srq: Srq | null;
   readonly cap: QpCap;
   readonly sendCq: Cq;
-  readonly recvCq: Cq;
   readonly sqSigAll: boolean;
   readonly managed: boolean;
   /** The provider's name for it. */
@@ -149,14 +132,17 @@ export class Qp {
   epoch = 0;
 
   readonly sq: WorkQueue;
+  /** With a shared receive queue: room for the one receive that was taken from there. */
   readonly rq: WorkQueue;
   /** By send slot: first PSN (WAIT, ENABLE: the target index), PSNs used, WAIT or ENABLE executed, status to fail with. */
-  readonly sqPsn: Int32Array;
-  readonly sqPackets: Int32Array;
-  readonly sqDone: Uint8Array;
-  readonly sqStatus: Uint8Array;
+  sqPsn = NO_INTS;
+  sqPackets = NO_INTS;
+  sqDone = NO_BYTES;
+  sqStatus = NO_BYTES;
   /** By send slot: the object that a WAIT or ENABLE names. */
-  readonly sqTarget: Int32Array;
+  sqTarget = NO_INTS;
+  /** By send slot, UD: where it goes. */
+  sqAh = NO_AHS;
 
   // Requester. All sequence numbers count requests since creation, mod 2^32.
   phase = IDLE;
@@ -200,6 +186,14 @@ export class Qp {
   rqDone = 0;
   receiving = false;
   readonly recvOffset = new Float64Array(1);
+  /** UC: the rest of the current message is ignored. */
+  dropping = false;
+  /** Of the shared receive that was taken last: its number there. */
+  sharedSeq = 0;
+  /** UD, while a receive completes: who sent it. */
+  srcQp = 0;
+  /** READs and atomics that may be in hand; room for them is made when the first comes. */
+  responderResources = 0;
   responses = NO_RESPONSES;
   respPhase = IDLE;
   respToken = 0;
@@ -224,30 +218,46 @@ export class Qp {
   constructor(o: QpOptions) {
     this.qpn = o.qpn;
     this.host = o.host;
+    this.type = o.type;
+    this.peerType = PEER_TYPES[o.type] ?? 0;
+    this.unreliable = o.type === C.IBV_QPT_UC || o.type === C.IBV_QPT_UD;
+    this.srq = o.srq;
+    this.xrcd = o.xrcd;
     this.pd = o.pd;
     this.cap = o.cap;
     this.sendCq = o.sendCq;
     this.recvCq = o.recvCq;
     this.sqSigAll = o.sqSigAll;
     this.managed = o.managed;
-    this.sq = new WorkQueue(o.cap.maxSendWr, o.cap.maxSendSge, o.cap.maxInlineData);
-    this.rq = new WorkQueue(o.cap.maxRecvWr, o.cap.maxRecvSge, 0);
+    this.sq = new WorkQueue(o.cap.maxSendWr, o.cap.maxSendSge, o.cap.maxInlineData, o.pd);
+    const receives = o.srq === null && o.xrcd === 0 ? o.cap.maxRecvWr : 1;
+    this.rq = new WorkQueue(receives, o.cap.maxRecvSge, 0, o.pd);
+  }
+
+  /** Makes room for send requests, once. */
+  openSends(): void {
+    if (this.sqPsn !== NO_INTS) return;
     const slots = this.sq.mask + 1;
+    this.sq.open();
     this.sqPsn = new Int32Array(slots);
     this.sqPackets = new Int32Array(slots);
     this.sqDone = new Uint8Array(slots);
     this.sqStatus = new Uint8Array(slots);
     this.sqTarget = new Int32Array(slots);
+    if (this.type === C.IBV_QPT_UD) this.sqAh = [];
   }
 
   /** A completion was polled: its slot, and those before it, are free again. */
   polled(seq: number, recvSide: boolean): void {
+    // A shared receive made room in its queue when it was taken.
+    if (recvSide && this.srq !== null) return;
     const queue = recvSide ? this.rq : this.sq;
     queue.freed = (seq + 1) | 0;
   }
 
   /** Everything as at creation, but for what counts incarnations. */
   reset(): void {
+    if (this.srq !== null) this.srq.discarded += (this.rq.posted - this.rqDone) | 0;
     this.discarded += ((this.sq.posted - this.una) | 0) + ((this.rq.posted - this.rqDone) | 0);
     this.epoch = (this.epoch + 1) | 0;
     this.attr = {};
@@ -274,6 +284,7 @@ export class Qp {
     this.times[DEADLINE] = Number.POSITIVE_INFINITY;
     this.receiving = false;
     this.nakSent = false;
+    this.dropping = false;
     this.responses.count = 0;
     this.respPhase = IDLE;
     this.respToken = (this.respToken + 1) | 0;
@@ -283,7 +294,17 @@ export class Qp {
 
   /** A responder may have this many READs and atomics in hand. */
   setResponderResources(count: number): void {
-    this.responses = new ResponseQueue(count);
+    this.responderResources = count;
+    this.responses = NO_RESPONSES;
+  }
+
+  /** Whether there is room for one more READ or atomic. */
+  canRespond(): boolean {
+    const { responses } = this;
+    if (responses.count < responses.size) return true;
+    if (responses !== NO_RESPONSES || this.responderResources === 0) return false;
+    this.responses = new ResponseQueue(this.responderResources);
+    return true;
   }
 }
 

@@ -14,6 +14,7 @@ import type { Network } from './network.ts';
 import * as P from './packets.ts';
 import { DEADLINE, IDLE, psnAdd, psnDiff, type Qp, SENDING, STEP, TIMEOUT } from './qp.ts';
 import { moveSges } from './sges.ts';
+import { aim } from './unreliable.ts';
 import { executeLocal } from './wait.ts';
 
 const TWO32 = 4294967296;
@@ -113,6 +114,10 @@ export function onStep(net: Network, qp: Qp): void {
     if (executeLocal(net, qp, seq)) localDone(net, qp);
     return;
   }
+  if (qp.type === C.IBV_QPT_UD && !aim(net, qp, seq)) {
+    tryStart(net, qp);
+    return;
+  }
   qp.phase = SENDING;
   net.join(qp.requests);
 }
@@ -161,6 +166,7 @@ export function nextRequest(net: Network, qp: Qp): number {
   pool.flags[p] = requestFlags(net, qp, seq, opcode, last);
   if (alone) fillResponseRequest(net, qp, p, opcode, at);
   else pool.kind[p] = opcode >= C.IBV_WR_SEND ? P.PKT_SEND : P.PKT_WRITE;
+  if (qp.type !== C.IBV_QPT_RC) address(net, qp, p, at);
   if (length > 0 && !fillPayload(net, qp, seq, offset, length, p)) {
     pool.release(p);
     failRequest(net, qp, seq, C.IBV_WC_LOC_PROT_ERR);
@@ -175,6 +181,22 @@ export function nextRequest(net: Network, qp: Qp): number {
     qp.pkt = (qp.pkt + 1) | 0;
   }
   return p;
+}
+
+/** What packets of other types than RC say beside: where in particular they are for. */
+function address(net: Network, qp: Qp, p: number, at: number): void {
+  const pool = net.packets;
+  const w = qp.sq.words;
+  if (qp.type !== C.IBV_QPT_UD) {
+    pool.srqNum[p] = w[at + L.WR_SRQN];
+    return;
+  }
+  pool.kind[p] = P.PKT_DATAGRAM;
+  pool.ah[p] = qp.sqAh[qp.cur & qp.sq.mask];
+  pool.dest[p] = w[at + L.WR_REMOTE_QPN];
+  // A Q_Key with the highest bit set is privileged: it stands for the queue pair's own.
+  const qkey = w[at + L.WR_REMOTE_QKEY];
+  pool.rkey[p] = qkey >>> 31 === 0 ? qkey : (qp.attr.qkey ?? 0);
 }
 
 function requestFlags(net: Network, qp: Qp, seq: number, opcode: number, last: boolean): number {

@@ -20,15 +20,23 @@ import type { Network } from './network.ts';
 import * as P from './packets.ts';
 import { IDLE, psnAdd, psnDiff, type Qp, RESPONSE_END, SENDING, STEP } from './qp.ts';
 import { moveSges } from './sges.ts';
+import { takeShared } from './srq.ts';
+import { onUnreliable } from './unreliable.ts';
+import { nameSrq, ofSrq } from './xrc.ts';
 
 /** A request packet has arrived. */
 export function onRequest(net: Network, qp: Qp, p: number): void {
   if (qp.state < C.IBV_QPS_RTR || qp.state === C.IBV_QPS_ERR || qp.doom >= 0) return;
   const pool = net.packets;
   if (qp.peer !== pool.source[p]) return;
+  if (qp.state === C.IBV_QPS_RTR) established(net, qp);
+  if (qp.type === C.IBV_QPT_UC) {
+    onUnreliable(net, qp, p);
+    return;
+  }
   const ahead = psnDiff(pool.psn[p], qp.ePsn);
   if (ahead !== 0) {
-    if (ahead < 0) onDuplicate(net, qp, p);
+    if (ahead < 0) ofSrq(net, qp, p, onDuplicate);
     else if (!qp.nakSent) {
       qp.nakSent = true;
       sendAck(net, qp, qp.ePsn, NAK_SEQUENCE);
@@ -36,7 +44,10 @@ export function onRequest(net: Network, qp: Qp, p: number): void {
     return;
   }
   qp.nakSent = false;
-  if (qp.state === C.IBV_QPS_RTR) established(net, qp);
+  if (qp.type === C.IBV_QPT_XRC_RECV && !nameSrq(net, qp, p)) {
+    fatal(net, qp, NAK_INVALID_REQUEST, 0);
+    return;
+  }
   const kind = pool.kind[p];
   if (kind === P.PKT_SEND) onSend(net, qp, p);
   else if (kind === P.PKT_WRITE) onWrite(net, qp, p);
@@ -58,6 +69,11 @@ function accept(net: Network, qp: Qp, p: number): void {
   if ((net.packets.flags[p] & P.ACK_REQUEST) !== 0) sendAck(net, qp, psn, ACK);
 }
 
+/** Whether no receive is at hand, nor one to take. */
+function isEmpty(net: Network, qp: Qp): boolean {
+  return qp.rqTaken === qp.rq.posted && !takeShared(net, qp);
+}
+
 /** No receive is posted: ask the requester to come back later. */
 function notReady(net: Network, qp: Qp): void {
   // What follows is ahead of the expected PSN: dropped without a second NAK.
@@ -69,7 +85,7 @@ function onSend(net: Network, qp: Qp, p: number): void {
   const pool = net.packets;
   const flags = pool.flags[p];
   if ((flags & P.FIRST) !== 0) {
-    if (qp.rqTaken === qp.rq.posted) {
+    if (isEmpty(net, qp)) {
       notReady(net, qp);
       return;
     }
@@ -117,7 +133,7 @@ function onWrite(net: Network, qp: Qp, p: number): void {
       fatal(net, qp, NAK_REMOTE_ACCESS, 0);
       return;
     }
-    if ((flags & (P.LAST | P.HAS_IMM)) === (P.LAST | P.HAS_IMM) && qp.rqTaken === qp.rq.posted) {
+    if ((flags & (P.LAST | P.HAS_IMM)) === (P.LAST | P.HAS_IMM) && isEmpty(net, qp)) {
       notReady(net, qp);
       return;
     }
@@ -125,7 +141,7 @@ function onWrite(net: Network, qp: Qp, p: number): void {
   }
   if ((flags & P.FIRST) !== 0) qp.recvOffset[0] = pool.rest[p];
   if ((flags & P.HAS_IMM) !== 0) {
-    if (qp.rqTaken === qp.rq.posted) {
+    if (isEmpty(net, qp)) {
       notReady(net, qp);
       return;
     }
@@ -146,8 +162,9 @@ function reach(
   addr: number,
   length: number,
   access: number,
+  pd = qp.pd,
 ): Region | undefined {
-  return net.regions.remote(qp.host, qp.pd, rkey, addr, length, access);
+  return net.regions.remote(qp.host, pd, rkey, addr, length, access);
 }
 
 function onRead(net: Network, qp: Qp, p: number): void {
@@ -158,7 +175,7 @@ function onRead(net: Network, qp: Qp, p: number): void {
     fatal(net, qp, NAK_INVALID_REQUEST, 0);
     return;
   }
-  if (qp.responses.count === qp.responses.size) {
+  if (!qp.canRespond()) {
     fatal(net, qp, NAK_INVALID_REQUEST, 0);
     return;
   }
@@ -177,7 +194,7 @@ function onAtomic(net: Network, qp: Qp, p: number): void {
     fatal(net, qp, NAK_INVALID_REQUEST, 0);
     return;
   }
-  if (qp.responses.count === qp.responses.size || addr % 8 !== 0) {
+  if (!qp.canRespond() || addr % 8 !== 0) {
     fatal(net, qp, NAK_INVALID_REQUEST, 0);
     return;
   }
@@ -280,6 +297,7 @@ function queueResponse(net: Network, qp: Qp, p: number, packets: number, lo: num
   r.rkey[slot] = pool.rkey[p];
   r.addr[slot] = pool.addr[p];
   r.length[slot] = pool.rest[p];
+  r.pd[slot] = qp.pd;
   r.value[slot * 2] = lo;
   r.value[slot * 2 + 1] = hi;
   startResponse(net, qp);
@@ -327,7 +345,7 @@ export function nextResponse(net: Network, qp: Qp): number {
     pool.words[(pool.slab(p) >> 2) + 1] = r.value[slot * 2 + 1];
   } else if (length > 0) {
     const addr = r.addr[slot] + offset;
-    const region = reach(net, qp, r.rkey[slot], addr, length, C.IBV_ACCESS_REMOTE_READ);
+    const region = reach(net, qp, r.rkey[slot], addr, length, C.IBV_ACCESS_REMOTE_READ, r.pd[slot]);
     if (region === undefined) {
       pool.release(p);
       r.count = 0;

@@ -3,7 +3,8 @@ import * as C from '../verbs/constants.ts';
 import * as L from '../verbs/layout.ts';
 import { copyBytes } from './memory.ts';
 import type { Network } from './network.ts';
-import type { Qp, WorkQueue } from './qp.ts';
+import type { Qp } from './qp.ts';
+import type { WorkQueue } from './work-queue.ts';
 
 const TWO32 = 4294967296;
 
@@ -36,7 +37,7 @@ export function moveSges(
       continue;
     }
     const addr = w[e + L.SGE_LO] + w[e + L.SGE_HI] * TWO32;
-    const region = net.regions.local(qp.host, qp.pd, w[e + L.SGE_LKEY], addr, bytes, access);
+    const region = net.regions.local(qp.host, queue.pd, w[e + L.SGE_LKEY], addr, bytes, access);
     if (region === undefined) return false;
     const part = Math.min(bytes - skip, left);
     if (net.payload) {

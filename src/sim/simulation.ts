@@ -12,7 +12,7 @@ import { failQp, flush } from './failure.ts';
 import * as K from './kinds.ts';
 import { countsUp, onPeriod } from './moderation.ts';
 import { Network, type NetworkHooks } from './network.ts';
-import { PKT_RESPONSE } from './packets.ts';
+import { PKT_DATAGRAM, PKT_RESPONSE } from './packets.ts';
 import { MINIMAL_NIC, type NicParams } from './params.ts';
 import { DEADLINE, IDLE, Qp, ROLE_REQUEST, TIMEOUT } from './qp.ts';
 import {
@@ -27,6 +27,8 @@ import {
   tryStart,
 } from './requester.ts';
 import { nextResponse, nextResponseBytes, onRequest, onResponseStep, responseSent } from './responder.ts';
+import { Srq, type SrqOptions } from './srq.ts';
+import { onDatagram, requestSent } from './unreliable.ts';
 import { failWaiters, wakeWaiters } from './wait.ts';
 
 export interface SimulationOptions {
@@ -41,10 +43,16 @@ export interface SimulationOptions {
 
 export interface QpRequest {
   host: number;
+  /** XRC_RECV: 0, as there is none. */
   pd: number;
   cap: QpCap;
-  sendCq: Cq;
-  recvCq: Cq;
+  /** XRC_RECV has neither. */
+  sendCq?: Cq;
+  recvCq?: Cq;
+  /** IBV_QPT_*; default RC. */
+  type?: number;
+  srq?: Srq | null;
+  xrcd?: number;
   sqSigAll?: boolean;
   managed?: boolean;
 }
@@ -56,12 +64,15 @@ const NO_HOOKS: NetworkHooks = {
   actor() {},
   cqOf: () => undefined,
   qpOf: () => undefined,
+  ahOf: () => undefined,
 };
 
 const LAST_QPN = 0xffffff;
 
 export class Simulation {
   readonly net: Network;
+  /** Where queue pairs complete that never do. */
+  private readonly noCq = new Cq(0, 0, 1);
 
   constructor(options: SimulationOptions = {}) {
     const { hosts = 2, params = MINIMAL_NIC, seed = 1, loss = 0, payload = true } = options;
@@ -88,12 +99,25 @@ export class Simulation {
     const qpn = this.net.qps.length;
     if (qpn > LAST_QPN)
       throw new NoResourcesError('createQp: all 2^24 queue pair numbers of this network were used');
-    const { sqSigAll = false, managed = false } = request;
-    const qp = new Qp({ ...request, qpn, sqSigAll, managed });
+    const { sqSigAll = false, managed = false, type = C.IBV_QPT_RC, srq = null, xrcd = 0 } = request;
+    const { sendCq = this.noCq, recvCq = this.noCq } = request;
+    const qp = new Qp({ ...request, qpn, sqSigAll, managed, type, srq, xrcd, sendCq, recvCq });
+    // A datagram is one packet, of the port's size.
+    if (type === C.IBV_QPT_UD) qp.mtu = this.net.params.mtuBytes;
     this.net.qps.push(qp);
     qp.sendCq.qps.add(qp);
     qp.recvCq.qps.add(qp);
     return qp;
+  }
+
+  createSrq(request: Omit<SrqOptions, 'number'>): Srq {
+    const srq = new Srq({ ...request, number: this.net.srqs.length });
+    this.net.srqs.push(srq);
+    return srq;
+  }
+
+  destroySrq(srq: Srq): void {
+    this.net.srqs[srq.number] = undefined;
   }
 
   destroyQp(qp: Qp): void {
@@ -276,16 +300,22 @@ export class Simulation {
 
   private arrive(p: number): void {
     const { net } = this;
+    if (net.packets.kind[p] === PKT_DATAGRAM) onDatagram(net, p);
+    else this.arriveConnected(p);
+    net.packets.release(p);
+  }
+
+  private arriveConnected(p: number): void {
+    const { net } = this;
     const pool = net.packets;
     const qp = net.qps[pool.dest[p]];
     const source = net.qps[pool.source[p]];
     // Of a connection that is no more, or to a host that is no more, or led astray: it vanishes.
     const alive = qp !== undefined && source !== undefined && source.epoch === pool.epoch[p];
-    if (alive && qp.host === source.peerHost && !net.hosts[qp.host].dead) {
+    if (alive && qp.peerType === source.type && qp.host === source.peerHost && !net.hosts[qp.host].dead) {
       if (pool.kind[p] === PKT_RESPONSE) onResponse(net, qp, p);
       else onRequest(net, qp, p);
     }
-    pool.release(p);
   }
 
   /** A completion was lost: nobody can trust the queue any more, nor the queue pairs that complete there. */
@@ -334,8 +364,10 @@ export class Simulation {
       if (p < 0) continue;
       port.admit(bytes);
       net.launch(port, p, qp, request ? qp.sqBasePsn : qp.rqBasePsn);
-      if (request) startTimer(net, qp, port);
-      else responseSent(net, qp, port);
+      if (request) {
+        if (qp.unreliable) requestSent(net, qp, port);
+        else startTimer(net, qp, port);
+      } else responseSent(net, qp, port);
       if ((request ? nextRequestBytes(net, qp) : nextResponseBytes(net, qp)) >= 0) port.join(sender);
     }
   }
