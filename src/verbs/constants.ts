@@ -168,6 +168,9 @@ export const IBV_EVENT_WQ_FATAL = 19;
 export const RDMA_PS_TCP = 0x0106;
 export const RDMA_PS_UDP = 0x0111;
 
+/** Q_Key of all datagrams of RDMA_PS_UDP. */
+export const RDMA_UDP_QKEY = 0x01234567;
+
 // rdma_cm_event_type
 export const RDMA_CM_EVENT_ADDR_RESOLVED = 0;
 export const RDMA_CM_EVENT_ADDR_ERROR = 1;
@@ -229,3 +232,6 @@ export const ENODEV = 19;
 export const EINVAL = 22;
 export const ENOSYS = 38;
 export const EOPNOTSUPP = 95;
+export const EADDRINUSE = 98;
+export const EADDRNOTAVAIL = 99;
+export const ETIMEDOUT = 110;

@@ -5,6 +5,7 @@ import { Simulation } from '../../sim/simulation.ts';
 import { InvalidArgumentError } from '../../verbs/errors.ts';
 import type { Provider } from '../../verbs/provider.ts';
 import { requireInteger } from './arguments.ts';
+import { SimCm } from './cm.ts';
 import { Driver } from './driver.ts';
 import { buildProvider } from './provider.ts';
 import { SimRendezvous } from './rendezvous.ts';
@@ -104,8 +105,9 @@ export function createFabric(options: FabricOptions = {}): Fabric {
   const simulation = new Simulation({ hosts, params: paramsOf(profile), seed, loss, payload });
   const driver = new Driver(simulation, autoAdvance);
   const rendezvous = new SimRendezvous(driver);
-  const { provider, objects } = buildProvider(driver, rendezvous, wait);
-  const fault = (what: Fault) => applyFault(simulation, rendezvous, what);
+  const cm = new SimCm(driver);
+  const { provider, objects } = buildProvider(driver, { rendezvous, cm: cm.verbs }, wait);
+  const fault = (what: Fault) => applyFault(simulation, [rendezvous, cm], what);
   return {
     provider,
     simulation,
@@ -134,7 +136,12 @@ export function requireDelay(verb: string, delayNs: unknown): number {
   );
 }
 
-function applyFault(simulation: Simulation, rendezvous: SimRendezvous, fault: Fault): void {
+/** `managers`: of connections, whose ends hear of a host that died. */
+function applyFault(
+  simulation: Simulation,
+  managers: { hostDied(host: number): void }[],
+  fault: Fault,
+): void {
   const { hosts } = simulation.net;
   const hostOf = (name: string | number) => {
     const index = typeof name === 'number' ? name : Number(/^sim(\d+)$/.exec(name)?.[1] ?? Number.NaN);
@@ -147,7 +154,7 @@ function applyFault(simulation: Simulation, rendezvous: SimRendezvous, fault: Fa
   if ('kill' in fault) {
     const host = hostOf(fault.kill);
     simulation.kill(host.index);
-    rendezvous.hostDied(host.index);
+    for (const manager of managers) manager.hostDied(host.index);
   } else if ('linkDown' in fault) {
     simulation.setLink(hostOf(fault.linkDown).index, false);
   } else if ('linkUp' in fault) {

@@ -3,7 +3,7 @@ import { postRecv, postSend, validateSend, WrRing } from '../../sim/post.ts';
 import * as C from '../../verbs/constants.ts';
 import { InvalidArgumentError, NoDeviceError, NoResourcesError } from '../../verbs/errors.ts';
 import { extBytesFor, HDR_ERRNO, HDR_REASON, REASON_RANGE, ringBytes } from '../../verbs/layout.ts';
-import type { Provider } from '../../verbs/provider.ts';
+import type { ConnectionManager, Provider } from '../../verbs/provider.ts';
 import { unsupportedVerbs } from '../../verbs/unsupported.ts';
 import { requireInteger } from './arguments.ts';
 import { asyncVerbs } from './async-verbs.ts';
@@ -23,7 +23,14 @@ export interface BuiltProvider {
   objects: Objects;
 }
 
-export function buildProvider(driver: Driver, rendezvous: SimRendezvous, waits: boolean): BuiltProvider {
+/** How programs on the hosts find each other. */
+export interface Managers {
+  rendezvous: SimRendezvous;
+  cm: ConnectionManager;
+}
+
+export function buildProvider(driver: Driver, managers: Managers, waits: boolean): BuiltProvider {
+  const { rendezvous, cm } = managers;
   const objects = new Objects();
   const { hooks } = driver.sim.net;
   hooks.cqOf = (handle) => objects.cqs.get(handle)?.cq;
@@ -51,8 +58,8 @@ export function buildProvider(driver: Driver, rendezvous: SimRendezvous, waits: 
       detachMcast: 'is not there yet',
       postSrqRecv: 'is not there yet',
     }),
-    cm: null,
-    cmError: 'is not there yet',
+    cm,
+    cmError: null,
     ...deviceVerbs(driver, objects),
     ...asyncVerbs(driver, objects),
     ...deviceQueries(driver, objects),

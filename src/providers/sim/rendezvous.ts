@@ -1,10 +1,10 @@
 /** The exchange of connection data, in memory: messages are events of virtual time. */
-import { ConnectionError, InvalidArgumentError } from '../../verbs/errors.ts';
-import { gidToBytes, gidToString } from '../../verbs/gid.ts';
+import { ConnectionError } from '../../verbs/errors.ts';
 import type { Wire, WireServer } from '../../verbs/provider.ts';
 import { requireInteger } from './arguments.ts';
 import type { Driver } from './driver.ts';
-import { addressOf, gidOf } from './limits.ts';
+import { hostNamed } from './hosts.ts';
+import { addressOf } from './limits.ts';
 
 interface Listener {
   readonly host: number;
@@ -125,8 +125,8 @@ export class SimRendezvous {
   connect(host: number, options: { port: number; host?: string }): Promise<Wire> {
     const port = requireInteger('connect', 'port', options.port, 1, 65535);
     const name = options.host ?? 'localhost';
-    const target = this.resolve(name);
     const { net } = this.driver.sim;
+    const target = hostNamed('connect', net.hosts.length, name);
     return new Promise((resolve, reject) => {
       // One way to ask, one way to hear.
       this.driver.after(this.delayNs, () => {
@@ -164,32 +164,11 @@ export class SimRendezvous {
     return [ours, theirs];
   }
 
-  /** Index of a host by name, address or GID; -1 for 'localhost'. */
-  private resolve(name: string): number {
-    if (name === 'localhost' || name === '127.0.0.1' || name === '::1' || name === '0.0.0.0') return -1;
-    const { hosts } = this.driver.sim.net;
-    const index = hosts.findIndex(
-      (_, i) => name === `sim${i}` || name === addressOf(i) || sameGid(name, gidOf(i)),
-    );
-    if (index >= 0) return index;
-    const known = hosts.length === 1 ? 'sim0' : `sim0 .. sim${hosts.length - 1}`;
-    throw new ConnectionError(`connect: no host '${name}' in this fabric; it has ${known} and localhost`);
-  }
-
   private find(from: number, target: number, port: number): Listener | undefined {
     const { hosts } = this.driver.sim.net;
     const open = this.listeners.filter((l) => l.port === port && !hosts[l.host].dead);
     if (target >= 0) return open.find((l) => l.host === target);
     // All hosts of a fabric are in this process: localhost is whoever listens, one's own host first.
     return open.find((l) => l.host === from) ?? open[0];
-  }
-}
-
-function sameGid(name: string, gid: string): boolean {
-  try {
-    return gidToString(gidToBytes(name)) === gid;
-  } catch (error) {
-    if (error instanceof InvalidArgumentError) return false;
-    throw error;
   }
 }

@@ -1,0 +1,187 @@
+// What only a fabric can do to rdma_cm: hosts die, links fail, nobody has an address, backlogs fill, runs repeat.
+import { expect, test } from 'vitest';
+import { createFabric, type Fabric } from '../../src/providers/sim/index.ts';
+import * as V from '../../src/verbs/index.ts';
+
+const PARAM = { qpNum: 0x11 };
+const PORT = 7471;
+
+function rig(fabric: Fabric) {
+  const cm = fabric.provider.cm as V.ConnectionManager;
+  const channel = cm.createEventChannel();
+  const log: string[] = [];
+  const events: V.CmEvent[] = [];
+  cm.watchEventChannel(channel, (event) => {
+    events.push(event);
+    log.push(`${fabric.nowNs} ${V.cmEventName(event.event)} ${event.status}`);
+  });
+  const createId = () => cm.createId(channel, V.RDMA_PS_TCP);
+  return { cm, channel, log, events, createId };
+}
+
+/** What came last, without its time. */
+function last(log: string[]): string {
+  return (log.at(-1) ?? '').replace(/^\S+ /, '');
+}
+
+async function routed(fabric: Fabric, at: ReturnType<typeof rig>, remote: string): Promise<number> {
+  const id = at.createId();
+  at.cm.resolveAddr(id, { address: 'sim1', port: 0 }, { address: remote, port: PORT }, 100);
+  await fabric.run();
+  at.cm.resolveRoute(id, 100);
+  await fabric.run();
+  return id;
+}
+
+function listenAt(at: ReturnType<typeof rig>, address: string, backlog = 8): number {
+  const id = at.createId();
+  at.cm.bindAddr(id, { address, port: PORT });
+  at.cm.listen(id, backlog);
+  return id;
+}
+
+async function established(fabric: Fabric, at: ReturnType<typeof rig>) {
+  const listener = listenAt(at, 'sim0');
+  const client = await routed(fabric, at, 'sim0');
+  at.cm.connect(client, PARAM);
+  await fabric.run();
+  const server = at.events.at(-1)?.id as number;
+  at.cm.accept(server, PARAM);
+  await fabric.run();
+  at.cm.establish(client);
+  await fabric.run();
+  expect(last(at.log)).toBe('ESTABLISHED 0');
+  return { listener, client, server };
+}
+
+test('an address that nobody has is no error of the call: the event tells', async () => {
+  const fabric = createFabric({ autoAdvance: false });
+  const at = rig(fabric);
+  const id = at.createId();
+  at.cm.resolveAddr(id, null, { address: '10.0.9.9', port: PORT }, 100);
+  await fabric.run();
+  expect(last(at.log)).toBe(`ADDR_ERROR ${-V.ETIMEDOUT}`);
+  // It may try again.
+  at.cm.resolveAddr(id, null, { address: '10.0.0.1', port: PORT }, 100);
+  await fabric.run();
+  expect(last(at.log)).toBe('ADDR_RESOLVED 0');
+  expect(at.cm.queryId(id).deviceName).toBe('sim1');
+});
+
+test('a name that the fabric does not have is refused', () => {
+  const at = rig(createFabric());
+  const call = () => at.cm.resolveAddr(at.createId(), null, { address: 'nowhere', port: PORT }, 100);
+  expect(call).toThrow(/no host 'nowhere'.*sim0 \.\. sim1/);
+});
+
+test.each(['kill', 'linkDown'] as const)('%s between the route and the call: unreachable', async (fault) => {
+  const fabric = createFabric({ autoAdvance: false });
+  const at = rig(fabric);
+  listenAt(at, 'sim0');
+  const client = await routed(fabric, at, 'sim0');
+  fabric.fault({ [fault]: 'sim0' } as { kill: string });
+  at.cm.connect(client, PARAM);
+  await fabric.run();
+  expect(last(at.log)).toBe(`UNREACHABLE ${-V.ETIMEDOUT}`);
+});
+
+test('when a host is killed, those connected with it are told', async () => {
+  const fabric = createFabric({ autoAdvance: false });
+  const at = rig(fabric);
+  const { client, server } = await established(fabric, at);
+  fabric.fault({ kill: 'sim0' });
+  await fabric.run();
+  expect(at.events.at(-1)).toMatchObject({ id: client, status: -V.ETIMEDOUT });
+  expect(last(at.log)).toBe(`DISCONNECTED ${-V.ETIMEDOUT}`);
+  at.cm.disconnect(client);
+  await fabric.run();
+  expect(at.events.at(-1)).toMatchObject({ id: client });
+  at.cm.destroyId(client);
+  at.cm.destroyId(server);
+});
+
+test('a disconnect over a dead link ends all the same', async () => {
+  const fabric = createFabric({ autoAdvance: false });
+  const at = rig(fabric);
+  const { client } = await established(fabric, at);
+  fabric.fault({ linkDown: 'sim0' });
+  at.cm.disconnect(client);
+  await fabric.run();
+  expect(last(at.log)).toBe(`DISCONNECTED ${-V.ETIMEDOUT}`);
+});
+
+test('a full backlog drops requests, which come again, and give up in the end', async () => {
+  const fabric = createFabric({ autoAdvance: false });
+  const at = rig(fabric);
+  const deaf = rig(fabric);
+  listenAt(deaf, '0.0.0.0', 2);
+  deaf.cm.watchEventChannel(deaf.channel, null);
+  const clients = [];
+  for (let i = 0; i < 3; i++) clients.push(await routed(fabric, at, 'sim0'));
+  for (const client of clients) at.cm.connect(client, PARAM);
+  await fabric.advance(60_000);
+  expect(last(at.log)).toBe('ROUTE_RESOLVED 0');
+  await fabric.run();
+  expect(at.events.at(-1)).toMatchObject({ id: clients[2], event: V.RDMA_CM_EVENT_UNREACHABLE });
+  // The two that were kept are told to whoever listens at last.
+  deaf.cm.watchEventChannel(deaf.channel, (event) => deaf.events.push(event));
+  await fabric.run();
+  expect(deaf.events.map((event) => V.cmEventName(event.event))).toEqual([
+    'CONNECT_REQUEST',
+    'CONNECT_REQUEST',
+  ]);
+});
+
+test('a dropped request that finds room in time comes through', async () => {
+  const fabric = createFabric({ autoAdvance: false });
+  const at = rig(fabric);
+  const slow = rig(fabric);
+  listenAt(slow, 'sim0', 1);
+  slow.cm.watchEventChannel(slow.channel, null);
+  const clients = [await routed(fabric, at, 'sim0'), await routed(fabric, at, 'sim0')];
+  for (const client of clients) at.cm.connect(client, PARAM);
+  await fabric.advance(20_000);
+  slow.cm.watchEventChannel(slow.channel, (event) => slow.events.push(event));
+  await fabric.run();
+  expect(slow.events).toHaveLength(2);
+});
+
+test('a listener that throws loses no event', async () => {
+  const fabric = createFabric({ autoAdvance: false });
+  const cm = fabric.provider.cm as V.ConnectionManager;
+  const channel = cm.createEventChannel();
+  const ids = [0, 1].map(() => cm.createId(channel, V.RDMA_PS_TCP));
+  for (const id of ids) cm.resolveAddr(id, null, { address: 'sim0', port: PORT }, 100);
+  await fabric.run();
+  const seen: number[] = [];
+  const uncaught: unknown[] = [];
+  const before = process.listeners('uncaughtException');
+  process.removeAllListeners('uncaughtException');
+  process.on('uncaughtException', (error) => uncaught.push(error));
+  cm.watchEventChannel(channel, ({ id }) => {
+    seen.push(id);
+    if (seen.length === 1) throw new Error('mine');
+  });
+  await fabric.run();
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  process.removeAllListeners('uncaughtException');
+  for (const listener of before) process.on('uncaughtException', listener);
+  expect(seen).toEqual(ids);
+  expect(uncaught).toMatchObject([{ message: 'mine' }]);
+});
+
+test('the same program gets the same events at the same times', async () => {
+  const run = async () => {
+    const fabric = createFabric({ seed: 5, autoAdvance: false });
+    const at = rig(fabric);
+    const { client, server } = await established(fabric, at);
+    at.cm.disconnect(server);
+    await fabric.run();
+    at.cm.disconnect(client);
+    await fabric.run();
+    return at.log;
+  };
+  const log = await run();
+  expect(log).toHaveLength(9);
+  expect(await run()).toEqual(log);
+});
