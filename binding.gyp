@@ -1,7 +1,8 @@
 {
   "variables": {
     # rdma-core's headers are wanted at build time only; the libraries are opened at run time.
-    "have_verbs%": "<!(pkg-config --exists libibverbs 2>/dev/null && echo 1 || echo 0)"
+    "have_verbs%": "<!(pkg-config --exists libibverbs 2>/dev/null && echo 1 || echo 0)",
+    "have_rdmacm%": "<!(pkg-config --exists libibverbs librdmacm 2>/dev/null && echo 1 || echo 0)"
   },
   "targets": [
     {
@@ -9,6 +10,7 @@
       "sources": [
         "native/addon.cc",
         "native/args.cc",
+        "native/cm-loader.cc",
         "native/env.cc",
         "native/errors.cc",
         "native/handles.cc",
@@ -37,6 +39,11 @@
             "native/qp.cc",
             "native/watch.cc"
           ]
+        }],
+        ["have_verbs==1 and have_rdmacm==1", {
+          "defines": ["ISOVERBS_HAVE_RDMACM"],
+          "cflags": ["<!@(pkg-config --cflags-only-I librdmacm)"],
+          "sources": ["native/cm.cc", "native/cm-verbs.cc"]
         }]
       ]
     }

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "args.h"
+#include "cm.h"
 #include "env.h"
 #include "loader.h"
 #include "objects.h"
@@ -50,11 +51,12 @@ napi_value status(napi_env napi, napi_callback_info) {
   result.Set("verbs", false);
 #endif
   const char* const kLibraries[][2] = {
-      {"libibverbs", verbsLibraryName()}, {"librdmacm", "librdmacm.so.1"}, {"libmlx5", "libmlx5.so.1"}};
+      {"libibverbs", verbsLibraryName()}, {"librdmacm", kCmLibraryName}, {"libmlx5", "libmlx5.so.1"}};
   for (const auto& [name, soname] : kLibraries) {
     std::string reason = probeLibrary(soname, nullptr);
 #ifdef ISOVERBS_HAVE_VERBS
     if (reason.empty() && std::strcmp(name, "libibverbs") == 0) reason = verbsError();
+    if (reason.empty() && std::strcmp(name, "librdmacm") == 0) reason = cmError();
 #endif
     result.Set(name, reason.empty() ? env.Null() : Napi::Value(Napi::String::New(env, reason)));
   }
@@ -62,7 +64,7 @@ napi_value status(napi_env napi, napi_callback_info) {
 }
 
 /** Grows whenever what TypeScript may call here changes: a build of another version must not be used. */
-constexpr uint32_t kInterfaceVersion = 1;
+constexpr uint32_t kInterfaceVersion = 2;
 
 struct Function {
   const char* name;
@@ -105,6 +107,28 @@ constexpr Function kFunctions[] = {
     {"postRecv", postRecv},
     {"validateSend", validateSend},
     {"pollCq", pollCq},
+#endif
+#ifdef ISOVERBS_HAVE_RDMACM
+    {"createEventChannel", createEventChannel},
+    {"destroyEventChannel", destroyEventChannel},
+    {"watchEventChannel", watchEventChannel},
+    {"refEventChannel", refEventChannel},
+    {"createId", createId},
+    {"destroyId", destroyId},
+    {"queryId", queryId},
+    {"bindAddr", bindAddr},
+    {"resolveAddr", resolveAddr},
+    {"resolveRoute", resolveRoute},
+    {"listen", listenCm},
+    {"connect", connectCm},
+    {"establish", establish},
+    {"accept", acceptCm},
+    {"reject", reject},
+    {"disconnect", disconnect},
+    {"notify", notify},
+    {"initQpAttr", initQpAttr},
+    {"joinMulticast", joinMulticast},
+    {"leaveMulticast", leaveMulticast},
 #endif
 };
 

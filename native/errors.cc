@@ -28,6 +28,8 @@ const char* codeText(Err code) {
       return "ISO_ERR_UNSUPPORTED";
     case Err::Memory:
       return "ISO_ERR_MEMORY";
+    case Err::Connection:
+      return "ISO_ERR_CONNECTION";
     case Err::System:
       return "ISO_ERR_SYSTEM";
   }
@@ -101,7 +103,7 @@ napi_value failHandle(Env& env, const char* verb, Kind wanted, uint32_t handle) 
   if (kind == want) {
     return fail(env, Err::Handle, verb, 0, "needs a live %s, got one that is closed or foreign", kindName(want));
   }
-  if (kind == 0 || kind > static_cast<uint32_t>(Kind::WcRing)) {
+  if (kind == 0 || kind >= kKinds) {
     return fail(env, Err::Handle, verb, 0, "needs a live %s, got %d", kindName(want), static_cast<int>(handle));
   }
   return fail(env, Err::Handle, verb, 0, "needs a live %s, got a %s's handle", kindName(want), kindName(kind));
@@ -109,13 +111,14 @@ napi_value failHandle(Env& env, const char* verb, Kind wanted, uint32_t handle) 
 
 napi_value failBusy(Env& env, const char* verb, const Object& object) {
   std::string list;
-  if (object.children[kWatches] != 0) list = "a listener in another thread";
   for (uint32_t kind = 1; kind < kKinds; kind++) {
     const uint32_t n = object.children[kind];
     if (n == 0) continue;
     if (!list.empty()) list += ", ";
     list += std::to_string(n) + " " + kindName(kind) + (n > 1 ? "s" : "");
   }
+  // Who closes stops listening first, where it may: what is left then is another thread's.
+  if (list.empty()) list = "a listener in another thread";
   return fail(env, Err::Busy, verb, EBUSY, "the %s still has %s", kindName(object.handle >> kKindShift), list.c_str());
 }
 

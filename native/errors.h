@@ -16,6 +16,7 @@ enum class Err {
   NoResources,
   Unsupported,
   Memory,
+  Connection,
   System,
 };
 

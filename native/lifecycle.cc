@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "cm.h"
 #include "objects.h"
 
 namespace isoverbs {
@@ -104,6 +105,16 @@ void reap(Object* parent, Env* caller) {
       if (closeChannel(static_cast<Channel*>(parent)) == 0) reap(context, caller);
       return;
     }
+#ifdef ISOVERBS_HAVE_RDMACM
+    case Kind::CmId: {
+      CmChannel* channel = static_cast<CmId*>(parent)->channel;
+      if (closeCmId(static_cast<CmId*>(parent)) == 0) reap(channel, caller);
+      return;
+    }
+    case Kind::CmChannel:
+      closeCmChannel(static_cast<CmChannel*>(parent));
+      return;
+#endif
     default:
       return;
   }
@@ -147,7 +158,7 @@ void closeAtEnd(Object* object, Env& env) {
 }  // namespace
 
 void closeAllOf(Env& env) {
-  constexpr Kind kOrder[] = {Kind::Qp,      Kind::Cq,      Kind::Mr,     Kind::Pd,
+  constexpr Kind kOrder[] = {Kind::CmId,    Kind::CmChannel, Kind::Qp,      Kind::Cq,      Kind::Mr,     Kind::Pd,
                              Kind::Channel, Kind::Context, Kind::WrRing, Kind::WcRing};
   for (const Kind kind : kOrder) {
     forEach(

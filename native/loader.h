@@ -18,6 +18,9 @@ namespace isoverbs {
  */
 const char* verbsLibraryName();
 
+/** The soname of librdmacm (cm.h). */
+constexpr const char* kCmLibraryName = "librdmacm.so.1";
+
 /** Opens a library by its soname and closes nothing; the reason why not, or empty. */
 std::string probeLibrary(const char* soname, void** handle);
 

@@ -119,6 +119,8 @@ void readAddress(const uint32_t* words, ibv_ah_attr* ah) {
   ah->port_num = static_cast<uint8_t>(words[QPW_AH_PORT]);
 }
 
+}  // namespace
+
 void writeAddress(const ibv_ah_attr& ah, uint32_t* words) {
   words[QPW_IS_GLOBAL] = ah.is_global;
   std::memcpy(words + QPW_DGID, ah.grh.dgid.raw, sizeof ah.grh.dgid.raw);
@@ -132,6 +134,8 @@ void writeAddress(const ibv_ah_attr& ah, uint32_t* words) {
   words[QPW_STATIC_RATE] = ah.static_rate;
   words[QPW_AH_PORT] = ah.port_num;
 }
+
+namespace {
 
 void readAttr(const uint32_t* words, ibv_qp_attr* attr) {
   attr->qp_state = static_cast<ibv_qp_state>(words[QPW_STATE]);
@@ -155,6 +159,8 @@ void readAttr(const uint32_t* words, ibv_qp_attr* attr) {
   attr->rnr_retry = static_cast<uint8_t>(words[QPW_RNR_RETRY]);
   readAddress(words, &attr->ah_attr);
 }
+
+}  // namespace
 
 void writeAttr(const ibv_qp_attr& attr, uint32_t* words) {
   words[QPW_STATE] = attr.qp_state;
@@ -180,6 +186,8 @@ void writeAttr(const ibv_qp_attr& attr, uint32_t* words) {
   words[QPW_RNR_RETRY] = attr.rnr_retry;
   writeAddress(attr.ah_attr, words);
 }
+
+namespace {
 
 /** RESET drops what was posted: completions of before, where a device leaves them, no longer count. */
 void resetQueue(Queue& queue) {

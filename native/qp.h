@@ -48,6 +48,12 @@ constexpr uint32_t QPW_COUNT = 41;
 
 struct Qp;
 
+/** The words of an address, from QPW_IS_GLOBAL on. */
+void writeAddress(const ibv_ah_attr& ah, uint32_t* words);
+
+/** The words of all attributes, address included. */
+void writeAttr(const ibv_qp_attr& attr, uint32_t* words);
+
 /** Gives a queue pair its id tables and its handle, and tells its parents. */
 bool adoptQp(Qp* qp, const ibv_qp_cap& cap);
 

@@ -98,6 +98,12 @@ export function maskOf(attr: QpAttr): number {
   return MASK_BITS.reduce((mask, [, bit, field]) => (attr[field] === undefined ? mask : mask | bit), 0);
 }
 
+/** The fields of `attr` that `mask` names. */
+export function fieldsOf(attr: QpAttr, mask: number): QpAttr {
+  const named = MASK_BITS.filter(([, bit]) => (mask & bit) !== 0);
+  return Object.fromEntries(named.map(([, , field]) => [field, attr[field]]));
+}
+
 /**
  * Checks one modifyQp against the table and returns the state that the queue pair will have.
  * @throws InvalidStateError naming the transition, the missing and the disallowed bits

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { makeError, NoDeviceError } from '../../verbs/errors.ts';
 import type {
   CompletionListener,
+  ConnectionManager,
   CqInfo,
   DeviceAttr,
   PortAttr,
@@ -37,6 +38,53 @@ interface NativeQp {
   maxSendSge: number;
   maxRecvSge: number;
   maxInlineData: number;
+}
+
+/** (event, id, listenId, status, privateData, words of conn, words of ud) */
+export type NativeCmListener = (
+  event: number,
+  id: number,
+  listenId: number,
+  status: number,
+  privateData: Uint8Array,
+  conn: Uint32Array | undefined,
+  ud: Uint32Array | undefined,
+) => void;
+
+/** native/cm.h; absent where the addon was built without the headers of librdmacm. */
+export interface NativeCm
+  extends Pick<
+    ConnectionManager,
+    | 'createEventChannel'
+    | 'destroyEventChannel'
+    | 'refEventChannel'
+    | 'destroyId'
+    | 'queryId'
+    | 'establish'
+    | 'disconnect'
+  > {
+  watchEventChannel(channel: number, listener: NativeCmListener | null): void;
+  createId(channel: number, portSpace: number): number;
+  bindAddr(id: number, address: string, port: number): void;
+  /** `localAddress` '' for any. */
+  resolveAddr(
+    id: number,
+    localAddress: string,
+    localPort: number,
+    remoteAddress: string,
+    remotePort: number,
+    timeoutMs: number,
+  ): void;
+  resolveRoute(id: number, timeoutMs: number): void;
+  listen(id: number, backlog: number): void;
+  connect(id: number, words: Uint32Array, privateData: Uint8Array): void;
+  accept(id: number, words: Uint32Array, privateData: Uint8Array): void;
+  reject(id: number, privateData: Uint8Array): void;
+  notify(id: number, event: number): void;
+  /** Fills the words, returns the mask. */
+  initQpAttr(id: number, qpState: number, words: Uint32Array): number;
+  joinMulticast(id: number, address: string, port: number): void;
+  leaveMulticast(id: number, address: string, port: number): void;
 }
 
 /** native/verbs.h. The verbs whose arguments need no shaping are the provider's own functions. */
@@ -141,7 +189,7 @@ function detach(buffer: ArrayBuffer): void {
 }
 
 /** kInterfaceVersion of native/addon.cc. */
-const INTERFACE_VERSION = 1;
+const INTERFACE_VERSION = 2;
 
 function load(): NativeVerbs {
   const require = createRequire(import.meta.url);

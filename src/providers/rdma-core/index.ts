@@ -2,6 +2,7 @@
 import type { Provider } from '../../verbs/provider.ts';
 import { unsupportedVerbs } from '../../verbs/unsupported.ts';
 import { requireNative } from './addon.ts';
+import { connectionManager } from './cm.ts';
 import { cqVerbs } from './cq-verbs.ts';
 import { deviceVerbs, PROVIDER_NAME } from './device-verbs.ts';
 import { memoryVerbs } from './memory-verbs.ts';
@@ -56,8 +57,7 @@ export function createRdmaCoreProvider(): Provider {
       detachMcast: 'is not there yet',
       postSrqRecv: 'is not there yet',
     }),
-    cm: null,
-    cmError: 'is not there yet',
+    ...connectionManager(native),
     rendezvous: tcpRendezvous,
     ...deviceVerbs(native),
     ...memoryVerbs(native),

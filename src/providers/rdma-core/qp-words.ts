@@ -132,7 +132,8 @@ function readCap(words: Uint32Array): QpCap {
   return { maxSendWr, maxRecvWr, maxSendSge, maxRecvSge, maxInlineData };
 }
 
-function readAh(words: Uint32Array): AhAttr {
+/** The address in these words. */
+export function readAh(words: Uint32Array): AhAttr {
   const ah: AhAttr = {};
   for (const [field, at] of AH_FIELDS) ah[field] = words[at];
   if (words[QPW_IS_GLOBAL] !== 0) {
