@@ -167,8 +167,6 @@ export const IBV_EVENT_WQ_FATAL = 19;
 // rdma_port_space
 export const RDMA_PS_TCP = 0x0106;
 export const RDMA_PS_UDP = 0x0111;
-/** Q_Key of all datagram queue pairs that the connection manager brings together. */
-export const RDMA_UDP_QKEY = 0x01234567;
 /** responderResources and initiatorDepth: as many as the device has; accepting, no more than the peer asks for. */
 export const RDMA_MAX_RESP_RES = 0xff;
 export const RDMA_MAX_INIT_DEPTH = 0xff;
