@@ -10,12 +10,12 @@ type AsyncVerbs = Pick<Provider, 'watchAsyncEvents' | 'refAsyncEvents'>;
 const LAST_PORT = 255;
 
 export function asyncVerbs(driver: Driver, objects: Objects): AsyncVerbs {
-  const { contexts, cqs, qps } = objects;
+  const { contexts, cqs, qps, srqs } = objects;
   const { net } = driver.sim;
 
   /** The context of a live object; undefined once it is destroyed: nobody can be told of it any more. */
   function ownerOf(element: number): Context | undefined {
-    return qps.get(element)?.pd.context ?? cqs.get(element)?.context;
+    return qps.get(element)?.context ?? cqs.get(element)?.context ?? srqs.get(element)?.pd.context;
   }
 
   function deliver(context: Context): void {

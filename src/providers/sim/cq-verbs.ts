@@ -30,7 +30,7 @@ export function cqVerbs(driver: Driver, objects: Objects): CqVerbs {
         );
       }
       const cq = sim.createCq(context.host, cqe, stamped);
-      const object: CqObject = { context, cq, channel, qps: new Set() };
+      const object: CqObject = { context, cq, channel, qps: 0, srqs: 0 };
       cq.handle = cqs.add(object);
       context.cqs.add(object);
       channel?.cqs.add(object);
@@ -63,7 +63,10 @@ export function cqVerbs(driver: Driver, objects: Objects): CqVerbs {
     },
     destroyCq(handle) {
       const object = cqs.require(handle, 'destroyCq');
-      requireNoChildren('destroyCq', 'completion queue', [[object.qps.size, 'queue pair']]);
+      requireNoChildren('destroyCq', 'completion queue', [
+        [object.qps, 'queue pair'],
+        [object.srqs, 'shared receive queue'],
+      ]);
       sim.destroyCq(object.cq);
       object.context.cqs.delete(object);
       object.channel?.cqs.delete(object);

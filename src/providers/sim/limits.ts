@@ -17,12 +17,20 @@ export const LIMITS = {
   gidTableLength: 4,
   ringCapacity: 1 << 20,
   maxMw: 1 << 20,
+  maxSrq: 1 << 17,
+  maxAh: 1 << 17,
+  /** As rxe has it. */
+  maxMcastGrp: 8192,
+  maxMcastQpAttach: 56,
   /** Completion vectors: they differ in number alone. */
   compVectors: 8,
   maxModerationCount: 0xffff,
   maxModerationPeriodUs: 0xffff,
   deviceCapFlags:
     C.IBV_DEVICE_CURR_QP_STATE_MOD |
+    C.IBV_DEVICE_PORT_ACTIVE_EVENT |
+    C.IBV_DEVICE_SRQ_RESIZE |
+    C.IBV_DEVICE_XRC |
     C.IBV_DEVICE_SYS_IMAGE_GUID |
     C.IBV_DEVICE_RC_RNR_NAK_GEN |
     C.IBV_DEVICE_MEM_WINDOW |
@@ -64,15 +72,15 @@ export function deviceAttr(index: number): DeviceAttr {
     maxQpRdAtom: LIMITS.maxQpRdAtom,
     maxQpInitRdAtom: LIMITS.maxQpRdAtom,
     atomicCap: 1,
-    maxSrq: 0,
-    maxSrqWr: 0,
-    maxSrqSge: 0,
-    maxAh: 0,
+    maxSrq: LIMITS.maxSrq,
+    maxSrqWr: LIMITS.maxQpWr,
+    maxSrqSge: LIMITS.maxSge,
+    maxAh: LIMITS.maxAh,
     maxMw: LIMITS.maxMw,
     maxPkeys: 1,
-    maxMcastGrp: 0,
-    maxMcastQpAttach: 0,
-    maxTotalMcastQpAttach: 0,
+    maxMcastGrp: LIMITS.maxMcastGrp,
+    maxMcastQpAttach: LIMITS.maxMcastQpAttach,
+    maxTotalMcastQpAttach: LIMITS.maxMcastGrp * LIMITS.maxMcastQpAttach,
     localCaAckDelay: 0,
     sysImageGuid: guidOf(index),
     physPortCnt: 1,

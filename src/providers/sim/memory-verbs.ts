@@ -21,14 +21,16 @@ export function pdVerbs(objects: Objects): PdVerbs {
       if (pds.size >= LIMITS.maxPd)
         throw new NoResourcesError(`allocPd: the device has ${LIMITS.maxPd} at most`);
       pdCount++;
-      const pd: Pd = { context, id: pdCount, mrs: new Set(), qps: new Set() };
+      const pd: Pd = { context, id: pdCount, mrs: new Set(), qps: 0, srqs: 0, ahs: 0 };
       context.pds.add(pd);
       return pds.add(pd);
     },
     deallocPd(handle) {
       const pd = pds.require(handle, 'deallocPd');
       requireNoChildren('deallocPd', 'protection domain', [
-        [pd.qps.size, 'queue pair'],
+        [pd.qps, 'queue pair'],
+        [pd.srqs, 'shared receive queue'],
+        [pd.ahs, 'address handle'],
         [pd.mrs.size, 'memory region'],
       ]);
       pd.context.pds.delete(pd);

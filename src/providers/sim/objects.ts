@@ -1,11 +1,13 @@
 /** The provider's objects behind handles: who owns what, and of which context. */
+import type { Ah } from '../../sim/address.ts';
 import type { Cq } from '../../sim/cq.ts';
 import type { Region } from '../../sim/memory.ts';
 import type { WrRing } from '../../sim/post.ts';
 import type { Qp } from '../../sim/qp.ts';
+import type { Srq } from '../../sim/srq.ts';
 import { BusyError, InvalidHandleError } from '../../verbs/errors.ts';
 import * as H from '../../verbs/handles.ts';
-import type { AsyncListener, CompletionListener, QpInitAttr } from '../../verbs/provider.ts';
+import type { AsyncListener, CompletionListener } from '../../verbs/provider.ts';
 import { countOf } from './arguments.ts';
 
 export interface Context {
@@ -15,6 +17,8 @@ export interface Context {
   readonly pds: Set<Pd>;
   readonly cqs: Set<CqObject>;
   readonly channels: Set<Channel>;
+  /** How many of these it has; so with the other objects. */
+  xrcds: number;
   listener: AsyncListener | null;
   /** Asynchronous events that nobody has listened to yet. */
   events: { event: number; element: number }[];
@@ -25,7 +29,31 @@ export interface Pd {
   /** Number of the protection domain in the simulation. */
   readonly id: number;
   readonly mrs: Set<Mr>;
-  readonly qps: Set<QpObject>;
+  qps: number;
+  srqs: number;
+  ahs: number;
+}
+
+export interface AhObject {
+  readonly pd: Pd;
+  readonly ah: Ah;
+}
+
+export interface Xrcd {
+  handle: number;
+  readonly context: Context;
+  /** Number of the domain in the simulation. */
+  readonly id: number;
+  qps: number;
+  srqs: number;
+}
+
+export interface SrqObject {
+  readonly pd: Pd;
+  readonly srq: Srq;
+  readonly xrcd: Xrcd | null;
+  readonly cq: CqObject | null;
+  qps: number;
 }
 
 export interface Mr {
@@ -47,15 +75,22 @@ export interface CqObject {
   readonly context: Context;
   readonly cq: Cq;
   readonly channel: Channel | null;
-  readonly qps: Set<QpObject>;
+  qps: number;
+  srqs: number;
 }
 
 export interface QpObject {
-  readonly pd: Pd;
+  readonly context: Context;
   readonly qp: Qp;
-  readonly init: QpInitAttr;
-  readonly sendCq: CqObject;
-  readonly recvCq: CqObject;
+  /** XRC_RECV has an XRC domain in place of these three. */
+  readonly pd: Pd | null;
+  readonly sendCq: CqObject | null;
+  readonly recvCq: CqObject | null;
+  readonly xrcd: Xrcd | null;
+  readonly srq: SrqObject | null;
+  readonly extended: boolean;
+  /** Multicast groups that it is attached to. */
+  groups: number;
 }
 
 export interface WcRing {
@@ -69,6 +104,9 @@ export class Objects {
   readonly mrs = new H.HandleTable<Mr>(H.KIND_MR);
   readonly cqs = new H.HandleTable<CqObject>(H.KIND_CQ);
   readonly qps = new H.HandleTable<QpObject>(H.KIND_QP);
+  readonly ahs = new H.HandleTable<AhObject>(H.KIND_AH);
+  readonly srqs = new H.HandleTable<SrqObject>(H.KIND_SRQ);
+  readonly xrcds = new H.HandleTable<Xrcd>(H.KIND_XRCD);
   readonly channels = new H.HandleTable<Channel>(H.KIND_CHANNEL);
   readonly wrRings = new H.HandleTable<WrRing>(H.KIND_WR_RING);
   readonly wcRings = new H.HandleTable<WcRing>(H.KIND_WC_RING);

@@ -2,9 +2,10 @@
 import { postRecv, postSend, validateSend, WrRing } from '../../sim/post.ts';
 import * as C from '../../verbs/constants.ts';
 import { InvalidArgumentError, NoDeviceError, NoResourcesError } from '../../verbs/errors.ts';
-import { extBytesFor, HDR_ERRNO, HDR_REASON, REASON_RANGE, ringBytes } from '../../verbs/layout.ts';
+import { extBytesFor, ringBytes } from '../../verbs/layout.ts';
 import type { ConnectionManager, Provider } from '../../verbs/provider.ts';
 import { unsupportedVerbs } from '../../verbs/unsupported.ts';
+import { ahVerbs } from './ah-verbs.ts';
 import { requireInteger } from './arguments.ts';
 import { asyncVerbs } from './async-verbs.ts';
 import { channelVerbs } from './channel-verbs.ts';
@@ -17,6 +18,8 @@ import { mrChanges } from './mr-change.ts';
 import { type Context, detach, Objects, requireNoChildren } from './objects.ts';
 import { qpVerbs } from './qp-verbs.ts';
 import type { SimRendezvous } from './rendezvous.ts';
+import { inside } from './rings.ts';
+import { srqVerbs, xrcdVerbs } from './srq-verbs.ts';
 
 export interface BuiltProvider {
   provider: Provider;
@@ -42,21 +45,10 @@ export function buildProvider(driver: Driver, managers: Managers, waits: boolean
     wait: waits ? 'simulated' : 'none',
     interceptors: [],
     ...unsupportedVerbs({
-      openXrcd: 'is not there yet',
-      closeXrcd: 'is not there yet',
       allocMw: 'is not there yet',
       queryMw: 'is not there yet',
       deallocMw: 'is not there yet',
-      createAh: 'is not there yet',
-      destroyAh: 'is not there yet',
-      createSrq: 'is not there yet',
-      modifySrq: 'is not there yet',
-      querySrq: 'is not there yet',
-      destroySrq: 'is not there yet',
       modifyQpRateLimit: 'is not there yet',
-      attachMcast: 'is not there yet',
-      detachMcast: 'is not there yet',
-      postSrqRecv: 'is not there yet',
     }),
     cm,
     cmError: null,
@@ -69,6 +61,9 @@ export function buildProvider(driver: Driver, managers: Managers, waits: boolean
     ...channelVerbs(driver, objects),
     ...cqVerbs(driver, objects),
     ...qpVerbs(driver, objects),
+    ...ahVerbs(driver, objects),
+    ...xrcdVerbs(objects),
+    ...srqVerbs(driver, objects),
     ...ringVerbs(objects),
     ...dataVerbs(driver, objects, waits),
     nowNs: () => driver.nowNs,
@@ -118,6 +113,7 @@ function deviceVerbs(driver: Driver, objects: Objects): DeviceVerbs {
         pds: new Set(),
         cqs: new Set(),
         channels: new Set(),
+        xrcds: 0,
         listener: null,
         events: [],
       };
@@ -125,11 +121,12 @@ function deviceVerbs(driver: Driver, objects: Objects): DeviceVerbs {
       return context.handle;
     },
     closeDevice(handle) {
-      const { pds, cqs, channels } = contexts.require(handle, 'closeDevice');
+      const { pds, cqs, channels, xrcds } = contexts.require(handle, 'closeDevice');
       requireNoChildren('closeDevice', 'context', [
         [pds.size, 'protection domain'],
         [cqs.size, 'completion queue'],
         [channels.size, 'completion channel'],
+        [xrcds, 'XRC domain'],
       ]);
       contexts.delete(handle);
     },
@@ -185,15 +182,6 @@ function allocate(verb: string, bytes: number): ArrayBuffer {
 }
 
 type DataVerbs = Pick<Provider, 'postSend' | 'postRecv' | 'validateSend' | 'pollCq'>;
-
-/** Whether the slots lie inside the ring; if not, the ring's header says so. */
-function inside(ring: WrRing, start: number, count: number): boolean {
-  if (start >= 0 && count >= 0 && Number.isInteger(start + count) && start + count <= ring.capacity)
-    return true;
-  ring.words[HDR_ERRNO] = C.EINVAL;
-  ring.words[HDR_REASON] = REASON_RANGE;
-  return false;
-}
 
 function dataVerbs(driver: Driver, objects: Objects, waits: boolean): DataVerbs {
   const { qps, cqs, wrRings, wcRings } = objects;

@@ -1,73 +1,69 @@
 /** Queue pairs of simulated devices: creation, states, destruction. */
 import * as C from '../../verbs/constants.ts';
-import {
-  InvalidArgumentError,
-  InvalidStateError,
-  NoResourcesError,
-  UnsupportedError,
-} from '../../verbs/errors.ts';
-import { gidToBytes, gidToString } from '../../verbs/gid.ts';
-import type { AhAttr, Provider, QpAttr, QpCap, QpInitAttr } from '../../verbs/provider.ts';
+import { InvalidStateError, NoResourcesError } from '../../verbs/errors.ts';
+import { gidToString } from '../../verbs/gid.ts';
+import type { Provider, QpAttr, QpCap, QpInitAttr } from '../../verbs/provider.ts';
 import { checkModify, stateName } from '../../verbs/qp-state.ts';
+import { requireAddress } from './addresses.ts';
 import { requireInteger, requireObject } from './arguments.ts';
 import type { Driver } from './driver.ts';
 import { gidOf, LIMITS } from './limits.ts';
-import { type CqObject, type Objects, type Pd, type QpObject, sameContext } from './objects.ts';
+import { type Objects, type QpObject, requireNoChildren } from './objects.ts';
+import { countChild, qpPartners } from './qp-partners.ts';
 
 type QpVerbs = Pick<Provider, 'createQp' | 'modifyQp' | 'queryQp' | 'destroyQp'>;
 
 const MAX_COUNT = 2 ** 31 - 1;
 
 export function qpVerbs(driver: Driver, objects: Objects): QpVerbs {
-  const { pds, cqs, qps } = objects;
+  const { qps } = objects;
   const { sim } = driver;
   const hostByGid = new Map(sim.net.hosts.map(({ index }) => [gidOf(index), index]));
 
   return {
     createQp(pdHandle, attr) {
-      const pd = pds.require(pdHandle, 'createQp');
       requireObject('createQp', 'attr', attr);
-      requireRc(attr.qpType);
-      const sendCq = ownCq('sendCq', cqs.require(attr.sendCq, 'createQp'), pd);
-      const recvCq = ownCq('recvCq', cqs.require(attr.recvCq, 'createQp'), pd);
-      const cap = grantedCap(attr.cap);
+      const partners = qpPartners(objects, pdHandle, attr);
+      const cap = grantedCap(attr.cap, attr.qpType, partners.srq !== null);
       if (qps.size >= LIMITS.maxQp)
         throw new NoResourcesError(`createQp: the device has ${LIMITS.maxQp} at most`);
-      const { sqSigAll = false, managed = false } = attr;
-      const { host } = pd.context;
+      const { sqSigAll = false, managed = false, extended = false } = attr;
+      const { context, pd, sendCq, recvCq, srq, xrcd } = partners;
       const qp = sim.createQp({
-        host,
-        pd: pd.id,
+        host: context.host,
+        pd: pd?.id ?? 0,
         cap,
-        sendCq: sendCq.cq,
-        recvCq: recvCq.cq,
+        sendCq: sendCq?.cq,
+        recvCq: recvCq?.cq,
+        type: attr.qpType,
+        srq: srq?.srq,
+        xrcd: xrcd?.id,
         sqSigAll,
         managed,
       });
-      const init: QpInitAttr = { ...attr, sqSigAll, managed, cap };
-      const object: QpObject = { pd, qp, init, sendCq, recvCq };
+      const object: QpObject = { ...partners, qp, extended, groups: 0 };
       qp.handle = qps.add(object);
-      pd.qps.add(object);
-      sendCq.qps.add(object);
-      recvCq.qps.add(object);
+      countChild(object, 1);
       return { handle: qp.handle, qpNum: qp.qpn, cap: { ...cap } };
     },
     modifyQp(handle, attr, mask) {
       const { qp } = qps.require(handle, 'modifyQp');
       requireObject('modifyQp', 'attr', attr);
       requireInteger('modifyQp', 'mask', mask, 0, MAX_COUNT);
-      const to = checkModify(C.IBV_QPT_RC, qp.state, attr, mask);
+      const to = checkModify(qp.type, qp.state, attr, mask);
       requireRanges(attr, mask, sim.net.params.mtuBytes);
       if ((mask & C.IBV_QP_CUR_STATE) !== 0 && attr.curQpState !== qp.state) {
         const text = `curQpState is ${stateName(attr.curQpState ?? -1)}, but the queue pair is in ${stateName(qp.state)}`;
         throw new InvalidStateError(`modifyQp: ${text}`, { verb: 'modifyQp', errno: C.EINVAL });
       }
-      const peerHost = (mask & C.IBV_QP_AV) === 0 ? -1 : (hostByGid.get(destination(attr.ah)) ?? -1);
+      const destination = () => gidToString(requireAddress('modifyQp', 'ah', attr.ah));
+      const peerHost = (mask & C.IBV_QP_AV) === 0 ? -1 : (hostByGid.get(destination()) ?? -1);
       sim.modifyQp(qp, maskedAttr(attr, mask), mask, to, peerHost);
       driver.wake();
     },
     queryQp(handle) {
-      const { qp, init } = qps.require(handle, 'queryQp');
+      const object = qps.require(handle, 'queryQp');
+      const { qp } = object;
       const attr: QpAttr = {
         ...qp.attr,
         qpState: qp.state,
@@ -76,40 +72,44 @@ export function qpVerbs(driver: Driver, objects: Objects): QpVerbs {
         rqPsn: qp.ePsn,
         cap: { ...qp.cap },
       };
-      return { attr, init: { ...init, cap: { ...init.cap } } };
+      return { attr, init: initOf(object) };
     },
     destroyQp(handle) {
       const object = qps.require(handle, 'destroyQp');
+      requireNoChildren('destroyQp', 'queue pair', [[object.groups, 'multicast group']]);
       sim.destroyQp(object.qp);
-      object.pd.qps.delete(object);
-      object.sendCq.qps.delete(object);
-      object.recvCq.qps.delete(object);
+      countChild(object, -1);
       qps.delete(handle);
       driver.wake();
     },
   };
 }
 
-function requireRc(qpType: number): void {
-  if (qpType === C.IBV_QPT_RC) return;
-  if (qpType === C.IBV_QPT_UC || qpType === C.IBV_QPT_UD) {
-    throw new UnsupportedError('createQp: simulated devices have reliable connections (IBV_QPT_RC) only', {
-      verb: 'createQp',
-      errno: C.EOPNOTSUPP,
-    });
-  }
-  throw new InvalidArgumentError(`createQp: qpType must be one of IBV_QPT_*, got ${String(qpType)}`, {
-    verb: 'createQp',
-  });
+/** What the queue pair was created with, and granted. */
+function initOf({ qp, sendCq, recvCq, srq, xrcd, extended }: QpObject): QpInitAttr {
+  return {
+    qpType: qp.type,
+    sendCq: sendCq?.cq.handle ?? 0,
+    recvCq: recvCq?.cq.handle ?? 0,
+    cap: { ...qp.cap },
+    ...(srq !== null && { srq: srq.srq.handle }),
+    ...(xrcd !== null && { xrcd: xrcd.handle }),
+    ...(extended && { extended }),
+    sqSigAll: qp.sqSigAll,
+    managed: qp.managed,
+  };
 }
 
-function ownCq(name: string, cq: CqObject, pd: Pd): CqObject {
-  sameContext('createQp', name, cq.context, pd.context);
-  return cq;
+/** Everything that may be asked for is granted exactly; queues that the type has not, with zeros. */
+function grantedCap(cap: QpCap, qpType: number, shares: boolean): QpCap {
+  const granted = askedCap(cap);
+  if (qpType === C.IBV_QPT_XRC_RECV) granted.maxSendWr = granted.maxSendSge = granted.maxInlineData = 0;
+  const ownReceives = qpType !== C.IBV_QPT_XRC_RECV && qpType !== C.IBV_QPT_XRC_SEND && !shares;
+  if (!ownReceives) granted.maxRecvWr = granted.maxRecvSge = 0;
+  return granted;
 }
 
-/** Everything that may be asked for is granted exactly. */
-function grantedCap(cap: QpCap): QpCap {
+function askedCap(cap: QpCap): QpCap {
   requireObject('createQp', 'cap', cap);
   const limits: [keyof QpCap, number][] = [
     ['maxSendWr', LIMITS.maxQpWr],
@@ -130,19 +130,6 @@ function grantedCap(cap: QpCap): QpCap {
   return { maxSendWr, maxRecvWr, maxSendSge, maxRecvSge, maxInlineData };
 }
 
-/** The GID that an address leads to, in canonical text. */
-function destination(ah: AhAttr | undefined): string {
-  requireObject('modifyQp', 'ah', ah);
-  const { dgid, portNum = 1, sgidIndex = 0 } = ah as AhAttr;
-  requireInteger('modifyQp', 'ah.portNum', portNum, 1, 1);
-  requireInteger('modifyQp', 'ah.sgidIndex', sgidIndex, 0, 1);
-  if (typeof dgid === 'string') return gidToString(gidToBytes(dgid));
-  throw new InvalidArgumentError('modifyQp: ah.dgid is missing; RoCE has no LID routing', {
-    verb: 'modifyQp',
-    errno: C.EINVAL,
-  });
-}
-
 const RANGES: [field: keyof QpAttr, bit: number, min: number, max: number][] = [
   ['qpAccessFlags', C.IBV_QP_ACCESS_FLAGS, 0, 15],
   ['pkeyIndex', C.IBV_QP_PKEY_INDEX, 0, 0],
@@ -156,6 +143,7 @@ const RANGES: [field: keyof QpAttr, bit: number, min: number, max: number][] = [
   ['maxDestRdAtomic', C.IBV_QP_MAX_DEST_RD_ATOMIC, 0, LIMITS.maxQpRdAtom],
   ['minRnrTimer', C.IBV_QP_MIN_RNR_TIMER, 0, 31],
   ['destQpNum', C.IBV_QP_DEST_QPN, 0, 0xffffff],
+  ['qkey', C.IBV_QP_QKEY, 0, 0xffffffff],
 ];
 
 function requireRanges(attr: QpAttr, mask: number, mtuBytes: number): void {

@@ -1,0 +1,104 @@
+/** Address handles and multicast groups of simulated devices. */
+import { type Ah, EVERYBODY } from '../../sim/address.ts';
+import * as C from '../../verbs/constants.ts';
+import { InvalidArgumentError, NoResourcesError } from '../../verbs/errors.ts';
+import { gidToBytes, gidToString } from '../../verbs/gid.ts';
+import type { AhAttr, Provider } from '../../verbs/provider.ts';
+import { isGroup, requireAddress, requireGid } from './addresses.ts';
+import { requireInteger } from './arguments.ts';
+import type { Driver } from './driver.ts';
+import { gidOf, LIMITS } from './limits.ts';
+import type { Objects, Pd, QpObject } from './objects.ts';
+
+type AhVerbs = Pick<Provider, 'createAh' | 'destroyAh' | 'attachMcast' | 'detachMcast'>;
+
+/** Of packets whose sender did not say. */
+const DEFAULT_HOP_LIMIT = 64;
+
+export function ahVerbs(driver: Driver, objects: Objects): AhVerbs {
+  const { pds, ahs, qps } = objects;
+  const { net } = driver.sim;
+  const hostByGid = new Map(net.hosts.map(({ index }) => [gidOf(index), index]));
+  net.hooks.ahOf = (handle) => ahs.get(handle)?.ah;
+
+  function resolve(pd: Pd, attr: AhAttr): Ah {
+    const dgid = requireAddress('createAh', 'attr', attr);
+    const gid = gidToString(dgid);
+    const group = isGroup(dgid) ? net.groups.at(gid) : null;
+    const { trafficClass = 0, flowLabel = 0, hopLimit = 0 } = attr;
+    return {
+      host: pd.context.host,
+      pd: pd.id,
+      peerHost: group === null ? (hostByGid.get(gid) ?? -1) : EVERYBODY,
+      group,
+      sgid: gidToBytes(gidOf(pd.context.host)),
+      dgid,
+      trafficClass,
+      flowLabel,
+      hopLimit: hopLimit === 0 ? DEFAULT_HOP_LIMIT : hopLimit,
+    };
+  }
+
+  return {
+    createAh(handle, attr) {
+      const pd = pds.require(handle, 'createAh');
+      const ah = resolve(pd, attr);
+      if (ahs.size >= LIMITS.maxAh) {
+        throw new NoResourcesError(`createAh: the device has ${LIMITS.maxAh} at most`, {
+          verb: 'createAh',
+          errno: C.ENOMEM,
+        });
+      }
+      pd.ahs++;
+      return ahs.add({ pd, ah });
+    },
+    destroyAh(handle) {
+      const { pd } = ahs.require(handle, 'destroyAh');
+      pd.ahs--;
+      ahs.delete(handle);
+    },
+    attachMcast(handle, gid, lid) {
+      const object = qps.require(handle, 'attachMcast');
+      const group = requireMembership('attachMcast', object, gid, lid);
+      if (net.groups.at(group).members.length >= LIMITS.maxMcastQpAttach) {
+        throw new NoResourcesError(
+          `attachMcast: a group has ${LIMITS.maxMcastQpAttach} queue pairs at most`,
+          {
+            verb: 'attachMcast',
+            errno: C.ENOMEM,
+          },
+        );
+      }
+      // As with libibverbs, once more is no error, and one detach undoes it.
+      if (net.groups.attach(group, object.qp)) object.groups++;
+    },
+    detachMcast(handle, gid, lid) {
+      const object = qps.require(handle, 'detachMcast');
+      const group = requireMembership('detachMcast', object, gid, lid);
+      if (!net.groups.detach(group, object.qp)) {
+        throw new InvalidArgumentError(`detachMcast: the queue pair is not attached to gid ${group}`, {
+          verb: 'detachMcast',
+          errno: C.EINVAL,
+        });
+      }
+      object.groups--;
+    },
+  };
+}
+
+/** The group's GID in canonical text. */
+function requireMembership(verb: string, object: QpObject, gid: string, lid: number): string {
+  const bytes = requireGid(verb, 'gid', gid);
+  requireInteger(verb, 'lid', lid, 0, 0xffff);
+  if (object.qp.type !== C.IBV_QPT_UD) {
+    throw new InvalidArgumentError(`${verb}: qp must be an unreliable datagram queue pair (IBV_QPT_UD)`, {
+      verb,
+      errno: C.EINVAL,
+    });
+  }
+  if (isGroup(bytes)) return gidToString(bytes);
+  throw new InvalidArgumentError(
+    `${verb}: gid must be of a group (ff00::/8 or ::ffff:224.0.0.0/4), got ${gid}`,
+    { verb, errno: C.EINVAL },
+  );
+}

@@ -1,0 +1,13 @@
+/** Checks of what a post names of a ring. */
+import type { WrRing } from '../../sim/post.ts';
+import { EINVAL } from '../../verbs/constants.ts';
+import { HDR_ERRNO, HDR_REASON, REASON_RANGE } from '../../verbs/layout.ts';
+
+/** Whether the slots lie inside the ring; if not, the ring's header says so. */
+export function inside(ring: WrRing, start: number, count: number): boolean {
+  if (start >= 0 && count >= 0 && Number.isInteger(start + count) && start + count <= ring.capacity)
+    return true;
+  ring.words[HDR_ERRNO] = EINVAL;
+  ring.words[HDR_REASON] = REASON_RANGE;
+  return false;
+}
