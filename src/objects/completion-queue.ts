@@ -1,27 +1,50 @@
 import {
   type CqInfo,
+  type CqOptions,
+  IBV_WC_EX_WITH_COMPLETION_TIMESTAMP,
+  IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK,
   InvalidArgumentError,
   InvalidHandleError,
   SLOT_WORDS,
   slotAt,
   type WcBatch,
 } from '../verbs/index.ts';
-import { type Completion, readCompletion } from './completion.ts';
+import type { CqEvent, EventsOf } from './async-events.ts';
+import { type Completion, readCompletion, type Stamps } from './completion.ts';
 import { CompletionChannel } from './completion-channel.ts';
 import type { Context } from './context.ts';
-import type { QueuePair } from './queue-pair.ts';
-import { CLOSE_RANK, Resource, requireOwned } from './resource.ts';
+import { EmittingResource } from './emitting-resource.ts';
+import { type Claim, Inbox } from './inbox.ts';
+import { CLOSE_RANK, requireOwned } from './resource.ts';
 
 export interface CompletionQueueOptions {
   /** Entries wanted; at least the requests that may be outstanding on its queue pairs. Default 256. */
   cqe?: number;
   /** What wakes those who await; by default the context's own channel. null: polling only. */
   channel?: CompletionChannel | null;
+  /** Which of the device's completion vectors (interrupts) raises its events. Default 0. */
+  compVector?: number;
+  /** Completions carry `ticks`, the device's clock (ibv_create_cq_ex(3)). Default false. */
+  timestamps?: boolean;
+  /** Completions carry `wallclockNs`, the time of day. Default false. */
+  wallclock?: boolean;
+}
+
+export interface ModerationOptions {
+  /** One event stands for so many completions, */
+  count: number;
+  /** or for those of so many microseconds, whichever comes first. */
+  periodUs: number;
 }
 
 export interface NextOptions {
   /** Gives the wait up; the promise rejects with the signal's reason. */
   signal?: AbortSignal;
+  /**
+   * Sleep on until a completion comes that its sender marked as solicited, or a failed one; what has come
+   * before it is then given first. Completions that are there already are given at once. Default false.
+   */
+  solicitedOnly?: boolean;
 }
 
 export interface DrainOptions {
@@ -30,6 +53,7 @@ export interface DrainOptions {
 }
 
 interface Waiter {
+  solicitedOnly: boolean;
   resolve(completion: Completion): void;
   reject(reason: unknown): void;
   release(): void;
@@ -39,28 +63,38 @@ const INBOX_CAPACITY = 64;
 /** After so many completions in a row without a turn of the event loop, awaiting takes one. */
 const STREAK_LIMIT = 256;
 
-/** A completion queue (ibv_create_cq(3)): poll it into a batch, or await completions one by one. */
-export class CompletionQueue extends Resource implements AsyncIterable<Completion> {
+/** What the next event was asked for. */
+const ARMED_NOT = 0;
+const ARMED_SOLICITED = 1;
+const ARMED_ANY = 2;
+
+/**
+ * A completion queue (ibv_create_cq(3)): poll it into a batch, or await completions one by one.
+ * It emits 'cqErr' when it overflowed: make it as large as all that may be outstanding.
+ */
+export class CompletionQueue
+  extends EmittingResource<EventsOf<CqEvent>>
+  implements AsyncIterable<Completion>
+{
   readonly context: Context;
   readonly channel: CompletionChannel | null;
-  /** Entries granted. */
-  readonly cqe: number;
+  private granted: number;
   private readonly cq: number;
-  private readonly qps = new Map<number, QueuePair>();
+  private readonly stamps: Stamps;
   private readonly waiters = new Set<Waiter>();
-  private inbox: WcBatch | null = null;
+  private inbox: Inbox | null = null;
   private lastBatch: WcBatch | null = null;
-  private inboxNext = 0;
+  private claims = 0;
   private streak = 0;
-  private armed = false;
+  private armed = ARMED_NOT;
   private pumping = false;
 
   /** @internal Use context.createCq(). */
   constructor(context: Context, options: CompletionQueueOptions = {}) {
-    const { cqe = 256 } = options;
+    const { cqe = 256, timestamps = false, wallclock = false } = options;
     const channel = options.channel === undefined ? context.sharedChannel() : options.channel;
     if (channel !== null) requireOwned(channel, CompletionChannel, context, 'channel');
-    const info: CqInfo = context.provider.createCq(context.handle, cqe, channel?.handle ?? 0);
+    const info = createCq(context, cqe, channel?.handle ?? 0, options);
     super({
       provider: context.provider,
       handle: info.handle,
@@ -70,9 +104,31 @@ export class CompletionQueue extends Resource implements AsyncIterable<Completio
     });
     this.context = context;
     this.channel = channel;
-    this.cqe = info.cqe;
+    this.granted = info.cqe;
     this.cq = info.handle;
+    this.stamps = { ticks: timestamps, wallclock };
     channel?.addQueue(this.cq, this);
+    context.addElement(this.cq, this);
+  }
+
+  /** Entries granted. */
+  get cqe(): number {
+    return this.granted;
+  }
+
+  /**
+   * ibv_resize_cq(3): returns the entries granted.
+   * @throws BusyError when more completions wait in it
+   * @throws UnsupportedError
+   */
+  resize(cqe: number): number {
+    this.granted = this.provider.resizeCq(this.handle, cqe);
+    return this.granted;
+  }
+
+  /** ibv_modify_cq(3): fewer events for those who sleep, each for more completions. @throws UnsupportedError */
+  moderate(options: ModerationOptions): void {
+    this.provider.modifyCq(this.handle, options.count, options.periodUs);
   }
 
   /**
@@ -86,7 +142,8 @@ export class CompletionQueue extends Resource implements AsyncIterable<Completio
     }
     const handle = this.handle;
     const kept = this.inbox === null ? 0 : this.takeKept(wc, max);
-    const polled = kept < max ? this.provider.pollCq(handle, wc.ring, kept, max - kept) : 0;
+    const polled =
+      kept < max && this.claims === 0 ? this.provider.pollCq(handle, wc.ring, kept, max - kept) : 0;
     wc.length = kept + polled;
     return wc.length;
   }
@@ -106,15 +163,23 @@ export class CompletionQueue extends Resource implements AsyncIterable<Completio
         return Promise.resolve(completion);
       }
     }
-    return this.wait(options.signal);
+    return this.wait(options);
   }
 
   /** `for await (const wc of cq)`: ends when the queue is closed. */
   [Symbol.asyncIterator](): AsyncIterator<Completion, undefined> {
+    return this.completions()[Symbol.asyncIterator]();
+  }
+
+  /** `for await (const wc of cq.completions({ solicitedOnly: true }))`: the same, with next()'s options. */
+  completions(options: NextOptions = {}): AsyncIterableIterator<Completion, undefined> {
     return {
+      [Symbol.asyncIterator]() {
+        return this;
+      },
       next: async () => {
         try {
-          return { value: await this.next(), done: false };
+          return { value: await this.next(options), done: false };
         } catch (error) {
           if (this.closed && error instanceof InvalidHandleError) return { value: undefined, done: true };
           throw error;
@@ -140,24 +205,66 @@ export class CompletionQueue extends Resource implements AsyncIterable<Completio
     return done;
   }
 
-  /** @internal */
-  addQp(handle: number, qp: QueuePair): void {
-    this.qps.set(handle, qp);
+  /** @internal This claim comes first, for all completions of a queue pair, until `done` is called. */
+  claimQp(qp: number, claim: Claim): () => void {
+    const inbox = this.fetched();
+    inbox.claimQp(qp, claim);
+    return this.claimed(() => inbox.unclaimQp(qp));
+  }
+
+  /** @internal The same, for the one completion that will come back with `tag` (newTag()) of a queue pair. */
+  claimTag(tag: bigint, qp: number, claim: Claim): () => void {
+    const inbox = this.fetched();
+    inbox.claimTag(tag, qp, claim);
+    return this.claimed(() => inbox.unclaimTag(tag));
+  }
+
+  /** @internal Gives claims what is there. */
+  sift(): void {
+    if (!this.closed && this.claims > 0) this.fetched().sift();
   }
 
   /** @internal */
-  removeQp(handle: number): void {
-    this.qps.delete(handle);
+  read(words: Uint32Array, at: number): Completion {
+    return readCompletion(words, at, this.context, this.stamps);
+  }
+
+  /** @internal A queue pair of this queue was closed. */
+  qpClosed(qp: number, label: string): void {
+    if (this.claims > 0) this.inbox?.abandon(qp, label);
   }
 
   /** @internal The channel saw an event of this queue. */
   onEvent(): void {
-    this.armed = false;
+    this.armed = ARMED_NOT;
     this.streak = 0;
-    if (!this.closed && this.waiters.size > 0) this.pump();
+    if (!this.closed && (this.waiters.size > 0 || this.claims > 0)) this.pump();
   }
 
-  private wait(signal: AbortSignal | undefined): Promise<Completion> {
+  private claimed(unclaim: () => void): () => void {
+    this.claims++;
+    this.channel?.retain();
+    // Whoever claims has yet to post: look when it has.
+    if (this.channel === null) setImmediate(this.pollClaims);
+    else queueMicrotask(() => !this.closed && this.pump());
+    let done = false;
+    return () => {
+      if (done) return;
+      done = true;
+      unclaim();
+      this.claims--;
+      this.channel?.letGo();
+    };
+  }
+
+  /** Without a channel, nothing wakes those who claimed: they look once per turn. */
+  private readonly pollClaims = (): void => {
+    if (this.closed || this.claims === 0) return;
+    this.fetched().sift();
+    if (this.claims > 0) setImmediate(this.pollClaims);
+  };
+
+  private wait({ signal, solicitedOnly = false }: NextOptions): Promise<Completion> {
     const { channel } = this;
     if (channel === null) {
       const text = `${this.label} was created with channel: null, so it can only be polled`;
@@ -169,6 +276,7 @@ export class CompletionQueue extends Resource implements AsyncIterable<Completio
         reject(signal?.reason);
       };
       const waiter: Waiter = {
+        solicitedOnly,
         resolve,
         reject,
         release: () => {
@@ -193,11 +301,13 @@ export class CompletionQueue extends Resource implements AsyncIterable<Completio
     if (this.pumping) return;
     this.pumping = true;
     try {
-      while (this.waiters.size > 0) {
-        const completion = this.take();
+      while (this.waiters.size > 0 || this.claims > 0) {
+        if (this.waiters.size === 0) this.fetched().sift();
+        const completion = this.waiters.size === 0 ? null : this.take();
+        const wanted = this.wantedEvent();
         if (completion !== null) this.serve(completion);
-        else if (this.armed) return;
-        else this.arm();
+        else if (this.armed >= wanted) return;
+        else this.arm(wanted);
       }
     } catch (error) {
       for (const waiter of [...this.waiters]) {
@@ -209,9 +319,16 @@ export class CompletionQueue extends Resource implements AsyncIterable<Completio
     }
   }
 
-  private arm(): void {
-    this.armed = true;
-    this.provider.reqNotifyCq(this.handle, false);
+  /** The least of events that wakes all who wait. */
+  private wantedEvent(): number {
+    if (this.claims > 0) return ARMED_ANY;
+    for (const waiter of this.waiters) if (!waiter.solicitedOnly) return ARMED_ANY;
+    return this.waiters.size > 0 ? ARMED_SOLICITED : ARMED_NOT;
+  }
+
+  private arm(wanted: number): void {
+    this.armed = wanted;
+    this.provider.reqNotifyCq(this.handle, wanted === ARMED_SOLICITED);
   }
 
   private serve(completion: Completion): void {
@@ -222,32 +339,36 @@ export class CompletionQueue extends Resource implements AsyncIterable<Completio
     }
   }
 
+  private fetched(): Inbox {
+    this.inbox ??= new Inbox(this.context.wcBatch({ capacity: INBOX_CAPACITY }), (batch) =>
+      this.provider.pollCq(this.handle, batch.ring, 0, batch.capacity),
+    );
+    return this.inbox;
+  }
+
   private take(): Completion | null {
-    this.inbox ??= this.context.wcBatch({ capacity: INBOX_CAPACITY });
-    const inbox = this.inbox;
-    if (this.inboxNext === inbox.length) {
-      this.inboxNext = 0;
-      inbox.length = this.provider.pollCq(this.handle, inbox.ring, 0, inbox.capacity);
-      if (inbox.length === 0) return null;
-    }
-    return readCompletion(inbox, this.inboxNext++, this.qps);
+    const inbox = this.fetched();
+    return inbox.take() ? this.read(inbox.words, inbox.at) : null;
   }
 
   /** Completions that awaiting had fetched and nobody took: a poll gets them first. */
   private takeKept(wc: WcBatch, max: number): number {
-    const inbox = this.inbox as WcBatch;
-    if (this.inboxNext === inbox.length) return 0;
+    const inbox = this.inbox as Inbox;
+    if (!inbox.holds && this.claims === 0) return 0;
     if (!(Number.isInteger(max) && max >= 0 && max <= wc.capacity)) {
       throw new InvalidArgumentError(`max ${max} does not fit into a batch of ${wc.capacity} completions`);
     }
     // Takes nothing, but refuses a batch that is closed: what is kept must not get lost in it.
     this.provider.pollCq(this.handle, wc.ring, 0, 0);
     let count = 0;
-    while (count < max && this.inboxNext < inbox.length) {
-      const from = slotAt(this.inboxNext++);
-      wc.words.set(inbox.words.subarray(from, from + SLOT_WORDS), slotAt(count++));
+    while (count < max && (inbox.holds || this.claims > 0) && inbox.take()) {
+      wc.words.set(inbox.words.subarray(inbox.at, inbox.at + SLOT_WORDS), slotAt(count++));
     }
     return count;
+  }
+
+  protected override watchEvents(): void {
+    this.context.watchEvents();
   }
 
   protected override release(handle: number): void {
@@ -256,6 +377,7 @@ export class CompletionQueue extends Resource implements AsyncIterable<Completio
 
   protected override released(): void {
     this.channel?.removeQueue(this.cq);
+    this.context.removeElement(this.cq);
     this.inbox?.close();
     this.inbox = null;
     for (const waiter of [...this.waiters]) {
@@ -263,4 +385,15 @@ export class CompletionQueue extends Resource implements AsyncIterable<Completio
       waiter.reject(new InvalidHandleError(`${this.label} was closed while a completion was awaited`));
     }
   }
+}
+
+function createCq(context: Context, cqe: number, channel: number, options: CompletionQueueOptions): CqInfo {
+  const { compVector, timestamps, wallclock } = options;
+  const wcFlags =
+    (timestamps ? IBV_WC_EX_WITH_COMPLETION_TIMESTAMP : 0) |
+    (wallclock ? IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK : 0);
+  if (compVector === undefined && wcFlags === 0)
+    return context.provider.createCq(context.handle, cqe, channel);
+  const how: CqOptions = { compVector, wcFlags };
+  return context.provider.createCq(context.handle, cqe, channel, how);
 }

@@ -2,13 +2,31 @@ import {
   CompletionError,
   IBV_WC_SUCCESS,
   IBV_WC_WITH_IMM,
-  type WcBatch,
+  IBV_WC_WITH_INV,
+  WC_BYTE_LEN,
+  WC_ID_HI,
+  WC_ID_LO,
+  WC_IMM,
+  WC_OP,
+  WC_PKEY_SLID,
+  WC_QP,
+  WC_QP_NUM,
+  WC_RECV_SIDE,
+  WC_SL_PATH_BITS,
+  WC_SRC_QP,
+  WC_SRQ,
+  WC_TICKS_HI,
+  WC_TICKS_LO,
+  WC_WALLCLOCK_HI,
+  WC_WALLCLOCK_LO,
   wcOpcodeName,
   wcStatusName,
 } from '../verbs/index.ts';
+import type { Context } from './context.ts';
 import type { QueuePair } from './queue-pair.ts';
+import type { SharedReceiveQueue } from './shared-receive-queue.ts';
 
-/** One completion (ibv_wc) as a plain object. */
+/** One completion (ibv_wc, ibv_poll_cq(3)) as a plain object. */
 export interface Completion {
   wrId: bigint;
   /** IBV_WC_* status; 0 is success. */
@@ -17,39 +35,77 @@ export interface Completion {
   statusText: string;
   /** 'SEND', 'RECV', 'RDMA_WRITE', ...; null on errors, where it is undefined. */
   opcode: string | null;
-  /** Length of the message in bytes: receives, READs and atomics. */
+  /** Length of the message in bytes: receives (of datagrams: with the 40 bytes of GRH), READs and atomics. */
   byteLen: number;
   /** Immediate data in host byte order, or null when there is none. */
   imm: number | null;
+  /** The key of ours that the peer's SEND_WITH_INV has invalidated, or null. */
+  invalidatedRkey: number | null;
   /** The queue pair, or null when it was closed. */
   qp: QueuePair | null;
   qpNum: number;
+  /** The shared receive queue that the receive came from, or null. */
+  srq: SharedReceiveQueue | null;
+  /** Receives of datagrams: number of the queue pair that sent it; 0 on others. */
+  srcQp: number;
+  /** Receives of datagrams: local identifier of the sender's port (0 on RoCE), service level, path bits. */
+  slid: number;
+  sl: number;
+  dlidPathBits: number;
+  pkeyIndex: number;
   /** Whether it completes a receive; right on errors too. */
   isRecv: boolean;
-  /** IBV_WC_GRH, IBV_WC_WITH_IMM. */
+  /** IBV_WC_GRH, IBV_WC_WITH_IMM, IBV_WC_WITH_INV. */
   flags: number;
   /** The vendor's error code; 0 on success. */
   vendorErr: number;
+  /** Queues made with `timestamps`: the device's clock when it completed (queryDeviceEx has its rate), else null. */
+  ticks: bigint | null;
+  /** Queues made with `wallclock`: the time of day in nanoseconds, else null. */
+  wallclockNs: bigint | null;
 }
 
-/** @internal Reads slot `index` of a batch. */
-export function readCompletion(wc: WcBatch, index: number, qps: ReadonlyMap<number, QueuePair>): Completion {
-  const status = wc.status(index);
+/** What of a completion only an extended queue reports: IBV_WC_EX_WITH_* bits of its creation. */
+export interface Stamps {
+  ticks: boolean;
+  wallclock: boolean;
+}
+
+/** @internal Reads the completion whose slot begins at `w[at]`. */
+export function readCompletion(w: Uint32Array, at: number, context: Context, stamps: Stamps): Completion {
+  const op = w[at + WC_OP];
+  const status = op & 0xff;
   const ok = status === IBV_WC_SUCCESS;
-  const flags = wc.flags(index);
+  const flags = (op >>> 16) & 0xff;
+  const pkeySlid = w[at + WC_PKEY_SLID];
+  const slPathBits = w[at + WC_SL_PATH_BITS];
+  const srq = w[at + WC_SRQ];
   return {
-    wrId: wc.wrIdBigInt(index),
+    wrId: wide(w, at + WC_ID_LO, at + WC_ID_HI),
     status,
     statusText: wcStatusName(status),
-    opcode: ok ? wcOpcodeName(wc.opcode(index)) : null,
-    byteLen: wc.byteLen(index),
-    imm: ok && (flags & IBV_WC_WITH_IMM) !== 0 ? wc.imm(index) : null,
-    qp: qps.get(wc.qp(index)) ?? null,
-    qpNum: wc.qpNum(index),
-    isRecv: wc.isRecv(index),
+    opcode: ok ? wcOpcodeName((op >>> 8) & 0xff) : null,
+    byteLen: w[at + WC_BYTE_LEN],
+    imm: ok && (flags & IBV_WC_WITH_IMM) !== 0 ? w[at + WC_IMM] : null,
+    invalidatedRkey: ok && (flags & IBV_WC_WITH_INV) !== 0 ? w[at + WC_IMM] : null,
+    qp: (context.element(w[at + WC_QP]) as QueuePair | undefined) ?? null,
+    qpNum: w[at + WC_QP_NUM],
+    srq: srq === 0 ? null : ((context.element(srq) as SharedReceiveQueue | undefined) ?? null),
+    srcQp: ok ? w[at + WC_SRC_QP] : 0,
+    slid: pkeySlid >>> 16,
+    sl: slPathBits & 0xff,
+    dlidPathBits: (slPathBits >>> 8) & 0xff,
+    pkeyIndex: pkeySlid & 0xffff,
+    isRecv: (op & WC_RECV_SIDE) !== 0,
     flags,
-    vendorErr: ok ? 0 : wc.vendorErr(index),
+    vendorErr: ok ? 0 : w[at + WC_SRC_QP],
+    ticks: stamps.ticks ? wide(w, at + WC_TICKS_LO, at + WC_TICKS_HI) : null,
+    wallclockNs: stamps.wallclock ? wide(w, at + WC_WALLCLOCK_LO, at + WC_WALLCLOCK_HI) : null,
   };
+}
+
+function wide(w: Uint32Array, lo: number, hi: number): bigint {
+  return (BigInt(w[hi]) << 32n) | BigInt(w[lo]);
 }
 
 /** Returns a successful completion as it is. @throws CompletionError with the status of a failed one */

@@ -1,6 +1,7 @@
 import {
   type BatchOptions,
   type DeviceAttr,
+  type DeviceAttrEx,
   type GidEntry,
   InvalidArgumentError,
   InvalidHandleError,
@@ -8,15 +9,19 @@ import {
   type Provider,
   RecvBatch,
   type RingVerbs,
+  type RtValues,
   SendBatch,
   WcBatch,
 } from '../verbs/index.ts';
+import { type AsyncEvent, AsyncEvents, type ContextEvents, type Element } from './async-events.ts';
 import { CompletionChannel } from './completion-channel.ts';
 import { CompletionQueue, type CompletionQueueOptions } from './completion-queue.ts';
+import { EmittingResource } from './emitting-resource.ts';
 import { gidAt, preferredGid, usedGids } from './gids.ts';
 import { type LeakRecord, unwatchLeak, watchForLeak } from './leaks.ts';
 import { ProtectionDomain } from './protection-domain.ts';
-import { CLOSE_RANK, Resource } from './resource.ts';
+import { CLOSE_RANK } from './resource.ts';
+import { XrcDomain } from './xrc-domain.ts';
 
 export interface ContextOptions {
   /** Who the context works for; by default each context is a tenant of its own. */
@@ -30,8 +35,18 @@ export interface Service {
 
 type Batch = SendBatch | RecvBatch | WcBatch;
 
-/** An open device (ibv_open_device(3)). Everything else is made from it, and closed with it. */
-export class Context extends Resource {
+export interface EventsOptions {
+  /** Ends the waiting; the loop throws the signal's reason. */
+  signal?: AbortSignal;
+}
+
+/**
+ * An open device (ibv_open_device(3)). Everything else is made from it, and closed with it.
+ *
+ * It emits each asynchronous event as 'event', and those of ports and of the device also by name: 'portErr',
+ * 'portActive', 'gidChange', 'deviceFatal' ... (AsyncEvent). An event that nobody listens to is no error.
+ */
+export class Context extends EmittingResource<ContextEvents> {
   /** Name of the device: 'sim0', 'mlx5_0'. */
   readonly name: string;
   readonly tenant: string | undefined;
@@ -43,6 +58,7 @@ export class Context extends Resource {
   private readonly counts = new Map<string, number>();
   /** By port: the entry that chooseGid found best. */
   private readonly chosenGids = new Map<number, GidEntry>();
+  private readonly asyncEvents: AsyncEvents;
   private attr: DeviceAttr | null = null;
   private channel: CompletionChannel | null = null;
 
@@ -58,6 +74,7 @@ export class Context extends Resource {
     });
     this.name = name;
     this.tenant = tenant;
+    this.asyncEvents = new AsyncEvents(this);
     this.record = { label: this.label };
     this.ringVerbs = trackedRings(provider, this.rings);
     watchForLeak(this, this.record);
@@ -71,6 +88,16 @@ export class Context extends Resource {
     return { ...this.attr };
   }
 
+  /** ibv_query_device_ex(3): what the device can do beyond; zeros for what it cannot. */
+  queryDeviceEx(): DeviceAttrEx {
+    return this.provider.queryDeviceEx(this.handle);
+  }
+
+  /** ibv_query_rt_values_ex(3): the clock that completion timestamps are of. @throws UnsupportedError */
+  queryRtValues(): RtValues {
+    return this.provider.queryRtValues(this.handle);
+  }
+
   /** ibv_query_port(3). Ports count from 1. */
   queryPort(portNum = 1): PortAttr {
     return this.provider.queryPort(this.handle, portNum);
@@ -79,6 +106,21 @@ export class Context extends Resource {
   /** ibv_query_gid(3), with the type. @throws InvalidArgumentError beyond the table */
   queryGid(portNum: number, index: number): GidEntry {
     return this.provider.queryGid(this.handle, portNum, index);
+  }
+
+  /** ibv_query_pkey(3), in host byte order. @throws InvalidArgumentError beyond the table */
+  queryPkey(portNum: number, index: number): number {
+    return this.provider.queryPkey(this.handle, portNum, index);
+  }
+
+  /** The partition keys of a port that are in use, by their index. */
+  pkeys(portNum = 1): { index: number; pkey: number }[] {
+    const { pkeyTblLen } = this.queryPort(portNum);
+    const all = Array.from({ length: pkeyTblLen }, (_, index) => ({
+      index,
+      pkey: this.queryPkey(portNum, index),
+    }));
+    return all.filter(({ pkey }) => pkey !== 0);
   }
 
   /** The entries of the GID table that are in use. */
@@ -121,7 +163,20 @@ export class Context extends Resource {
     return new ProtectionDomain(this);
   }
 
-  /** ibv_create_cq(3). @throws NoResourcesError */
+  /** ibv_open_xrcd(3). @throws UnsupportedError */
+  openXrcd(): XrcDomain {
+    return new XrcDomain(this);
+  }
+
+  /**
+   * The asynchronous events from now on (ibv_get_async_event(3)): `for await (const event of context.events())`.
+   * Waiting keeps the process alive; the loop ends when the context is closed.
+   */
+  events(options: EventsOptions = {}): AsyncIterableIterator<AsyncEvent, undefined> {
+    return this.asyncEvents.stream(options.signal);
+  }
+
+  /** ibv_create_cq(3). @throws NoResourcesError, UnsupportedError */
   createCq(options: CompletionQueueOptions = {}): CompletionQueue {
     return new CompletionQueue(this, options);
   }
@@ -173,6 +228,37 @@ export class Context extends Resource {
     super.close();
   }
 
+  /** @internal Whether a path goes by GID: always on RoCE, else when there is no LID or a GID is named. */
+  isRouted(portNum: number, lid: number, gidIndex: number | undefined): boolean {
+    return lid === 0 || gidIndex !== undefined || this.queryPort(portNum).linkLayer === 'Ethernet';
+  }
+
+  /** @internal */
+  addElement(handle: number, element: Element): void {
+    this.asyncEvents.add(handle, element);
+  }
+
+  /** @internal */
+  removeElement(handle: number): void {
+    this.asyncEvents.remove(handle);
+  }
+
+  /** @internal The open queue pair, completion queue or shared receive queue with this handle. */
+  element(handle: number): Element | undefined {
+    return this.asyncEvents.find(handle);
+  }
+
+  /** @internal */
+  override watchEvents(): void {
+    this.asyncEvents.watch();
+  }
+
+  /** @internal Somebody awaits an event; returns how to end that. */
+  awaitEvents(): () => void {
+    this.asyncEvents.retain();
+    return () => this.asyncEvents.letGo();
+  }
+
   /** @internal The channel of queues that name none. */
   sharedChannel(): CompletionChannel {
     if (this.channel === null || this.channel.closed) this.channel = this.createChannel();
@@ -211,10 +297,12 @@ export class Context extends Resource {
   }
 
   protected override release(handle: number): void {
+    this.asyncEvents.stop(handle);
     this.provider.closeDevice(handle);
   }
 
   protected override released(): void {
+    this.asyncEvents.stopped();
     unwatchLeak(this.record);
   }
 }

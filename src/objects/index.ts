@@ -1,31 +1,66 @@
 export type { Access } from './access.ts';
+export { AddressHandle } from './address-handle.ts';
+export type {
+  AsyncEvent,
+  ContextEvents,
+  CqEvent,
+  DeviceEvent,
+  EventName,
+  EventsOf,
+  PortEvent,
+  QpEvent,
+  SrqEvent,
+} from './async-events.ts';
 export { type Completion, expectSuccess } from './completion.ts';
 export { CompletionChannel } from './completion-channel.ts';
 export {
   CompletionQueue,
   type CompletionQueueOptions,
   type DrainOptions,
+  type ModerationOptions,
   type NextOptions,
 } from './completion-queue.ts';
 export * from './connection/index.ts';
-export { Context, type ContextOptions } from './context.ts';
-export { MemoryRegion } from './memory-region.ts';
+export { Context, type ContextOptions, type EventsOptions } from './context.ts';
+export type { EmittingResource } from './emitting-resource.ts';
+export { MemoryRegion, type ReregisterOptions } from './memory-region.ts';
+export {
+  type BindOptions,
+  MemoryWindow,
+  type MemoryWindowOptions,
+  type PostBindOptions,
+} from './memory-window.ts';
 export {
   type AllocateOptions,
+  type DmabufOptions,
   ProtectionDomain,
   type RegisterOptions,
-  type Registrable,
 } from './protection-domain.ts';
-export {
-  type ConnectToOptions,
-  type Endpoint,
-  type InitOptions,
-  type PathOptions,
-  type QpState,
-  type QpType,
-  QueuePair,
-  type QueuePairOptions,
-  type RtrOptions,
-  type RtsOptions,
-} from './queue-pair.ts';
-export type { RecvRequest, RemoteMemory, SendFlags, SendOpcode, SendRequest, Sge } from './request.ts';
+export type {
+  ConnectToOptions,
+  Endpoint,
+  InitOptions,
+  PathOptions,
+  QpDrainOptions,
+  QpState,
+  QpType,
+  QueuePairOptions,
+  RtrOptions,
+  RtsOptions,
+  SqdOptions,
+} from './qp-options.ts';
+export { QueuePair } from './queue-pair.ts';
+export type { RangeOptions, Registrable } from './registrable.ts';
+export type {
+  Bind,
+  Destination,
+  RecvRequest,
+  RemoteMemory,
+  SendFlags,
+  SendOpcode,
+  SendRequest,
+  Sge,
+} from './request.ts';
+export type { Resource } from './resource.ts';
+export { SharedReceiveQueue, type SharedReceiveQueueOptions } from './shared-receive-queue.ts';
+export { XrcDomain } from './xrc-domain.ts';

@@ -1,21 +1,23 @@
-import { MemoryError, type MrInfo } from '../verbs/index.ts';
+import { MemoryError, type MrChange, type MrInfo } from '../verbs/index.ts';
+import { type Access, accessBits } from './access.ts';
 import type { Context } from './context.ts';
-import type { ProtectionDomain } from './protection-domain.ts';
-import { CLOSE_RANK, Resource } from './resource.ts';
+import { ProtectionDomain } from './protection-domain.ts';
+import { type RangeOptions, type Registrable, rangeOf } from './registrable.ts';
+import { CLOSE_RANK, Resource, requireOwned } from './resource.ts';
 
-/** Memory that the device may use (ibv_reg_mr(3)). Made by pd.allocate() and pd.register(). */
+/** What of a region changes; what is absent stays. */
+export interface ReregisterOptions extends RangeOptions {
+  pd?: ProtectionDomain;
+  access?: Access;
+  /** Other memory, in the same way as pd.register() takes it. */
+  memory?: Registrable;
+}
+
+/** Memory that the device may use (ibv_reg_mr(3)). Made by pd.allocate(), pd.register() and pd.registerDmabuf(). */
 export class MemoryRegion extends Resource {
   readonly context: Context;
-  readonly pd: ProtectionDomain;
-  /** Key for the scatter-gather elements of this host. */
-  readonly lkey: number;
-  /** Key for peers. */
-  readonly rkey: number;
-  /** Address of the first byte: what peers use as remote address. */
-  readonly addr: number;
-  readonly lengthBytes: number;
-  private readonly memory: ArrayBuffer | SharedArrayBuffer;
-  private readonly byteOffset: number;
+  private owner: ProtectionDomain;
+  private info: MrInfo;
   private view: Uint8Array | null = null;
 
   /** @internal Use pd.allocate() or pd.register(). */
@@ -28,19 +30,56 @@ export class MemoryRegion extends Resource {
       parents: [pd],
     });
     this.context = pd.context;
-    this.pd = pd;
-    this.lkey = info.lkey;
-    this.rkey = info.rkey;
-    this.addr = info.addr;
-    this.lengthBytes = info.lengthBytes;
-    this.memory = info.memory;
-    this.byteOffset = info.byteOffset;
+    this.owner = pd;
+    this.info = info;
+  }
+
+  get pd(): ProtectionDomain {
+    return this.owner;
+  }
+
+  /** Key for the scatter-gather elements of this host. */
+  get lkey(): number {
+    return this.info.lkey;
+  }
+
+  /** Key for peers. */
+  get rkey(): number {
+    return this.info.rkey;
+  }
+
+  /** Address of the first byte: what peers use as remote address (0 in a zero-based region). */
+  get addr(): number {
+    return this.info.addr;
+  }
+
+  get lengthBytes(): number {
+    return this.info.lengthBytes;
+  }
+
+  /**
+   * ibv_rereg_mr(3): other memory, access or domain for the same region. Keys and address may change.
+   * Nothing may be under way in it.
+   * @throws UnsupportedError
+   * @throws MemoryError for memory that cannot be registered
+   */
+  rereg(options: ReregisterOptions): void {
+    const { pd, access, memory } = options;
+    const change: MrChange = {};
+    if (pd !== undefined) change.pd = requireOwned(pd, ProtectionDomain, this.context, 'pd').handle;
+    if (access !== undefined) change.access = accessBits(access);
+    if (memory !== undefined) change.translation = rangeOf('rereg', memory, options);
+    this.info = this.provider.reregMr(this.handle, change);
+    this.view = null;
+    if (pd === undefined) return;
+    this.moveTo(pd, this.owner);
+    this.owner = pd;
   }
 
   /** The memory behind it. @throws InvalidHandleError once closed */
   get buffer(): ArrayBuffer | SharedArrayBuffer {
     if (this.closed) throw this.closedError();
-    return this.memory;
+    return this.info.memory;
   }
 
   /**
@@ -50,11 +89,14 @@ export class MemoryRegion extends Resource {
    */
   get bytes(): Uint8Array {
     if (this.closed) throw this.closedError();
-    if (this.view === null || this.view.byteLength !== this.lengthBytes) {
-      if (this.memory.byteLength < this.byteOffset + this.lengthBytes) {
-        throw new MemoryError(`the ArrayBuffer behind ${this.label} was detached or resized`);
+    const { memory, byteOffset, lengthBytes } = this.info;
+    if (this.view === null || this.view.byteLength !== lengthBytes) {
+      if (memory.byteLength < byteOffset + lengthBytes) {
+        throw new MemoryError(
+          `${this.label} has no memory to look at: its ArrayBuffer was detached or resized, or it is a dma-buf`,
+        );
       }
-      this.view = new Uint8Array(this.memory, this.byteOffset, this.lengthBytes);
+      this.view = new Uint8Array(memory, byteOffset, lengthBytes);
     }
     return this.view;
   }

@@ -2,6 +2,7 @@ import { getSystemErrorName } from 'node:util';
 import {
   ENOMEM,
   type ErrorDetails,
+  InvalidArgumentError,
   InvalidWorkRequestError,
   type IsoverbsError,
   QueueFullError,
@@ -10,8 +11,8 @@ import {
 } from '../verbs/index.ts';
 
 export interface RefusedPost {
-  verb: 'postSend' | 'postRecv';
-  /** Label of the queue pair. */
+  verb: 'postSend' | 'postRecv' | 'postSrqRecv';
+  /** Label of the queue. */
   label: string;
   /** Why, from the ring's header. */
   errno: number;
@@ -31,6 +32,13 @@ export function postError(refused: RefusedPost): IsoverbsError {
   return errno === ENOMEM
     ? new QueueFullError(message, details)
     : new InvalidWorkRequestError(message, details);
+}
+
+/** The error for requests that are not in the batch. */
+export function rangeError(batch: { length: number }, start: number, count: number): InvalidArgumentError {
+  return new InvalidArgumentError(
+    `start ${start} and count ${count} do not lie inside the ${batch.length} requests`,
+  );
 }
 
 function errnoName(errno: number): string {

@@ -1,24 +1,30 @@
-import { InvalidArgumentError, MemoryError } from '../verbs/errors.ts';
+import { InvalidArgumentError } from '../verbs/errors.ts';
+import type { AhAttr } from '../verbs/provider.ts';
 import { type Access, accessBits } from './access.ts';
+import { AddressHandle, replyAttr, type Sender } from './address-handle.ts';
 import type { Context } from './context.ts';
 import { MemoryRegion } from './memory-region.ts';
-import { QueuePair, type QueuePairOptions } from './queue-pair.ts';
+import { MemoryWindow, type MemoryWindowOptions } from './memory-window.ts';
+import type { Endpoint, PathOptions, QueuePairOptions } from './qp-options.ts';
+import { QueuePair } from './queue-pair.ts';
+import { type RangeOptions, type Registrable, rangeOf } from './registrable.ts';
 import { CLOSE_RANK, Resource } from './resource.ts';
+import { SharedReceiveQueue, type SharedReceiveQueueOptions } from './shared-receive-queue.ts';
 
 export interface AllocateOptions {
   /** Default: local write. */
   access?: Access;
 }
 
-export interface RegisterOptions extends AllocateOptions {
-  /** Where the region begins, counted from the start of the buffer or view. Default 0. */
-  byteOffset?: number;
-  /** Default: up to the end. */
-  lengthBytes?: number;
-}
+export interface RegisterOptions extends AllocateOptions, RangeOptions {}
 
-/** What pd.register() takes. */
-export type Registrable = ArrayBuffer | SharedArrayBuffer | ArrayBufferView;
+export interface DmabufOptions extends AllocateOptions {
+  /** Where in the dma-buf the region begins. Default 0. */
+  offsetBytes?: number;
+  lengthBytes: number;
+  /** The address that requests and peers use for its first byte. Default: offsetBytes. */
+  iova?: number;
+}
 
 /** A protection domain (ibv_alloc_pd(3)): queue pairs reach only the memory of their own. */
 export class ProtectionDomain extends Resource {
@@ -57,55 +63,66 @@ export class ProtectionDomain extends Resource {
    * @throws MemoryError for pooled Buffers, and for resizable, growable, empty or detached buffers
    */
   register(source: Registrable, options: RegisterOptions = {}): MemoryRegion {
-    const range = rangeOf(source, options);
+    const range = rangeOf('register', source, options);
     const access = accessBits(options.access);
     const info = this.provider.regMr(this.handle, range.memory, range.byteOffset, range.lengthBytes, access);
     return new MemoryRegion(this, info);
   }
 
-  /** ibv_create_qp(3). @throws NoResourcesError, InvalidHandleError */
+  /**
+   * Memory of another device (ibv_reg_dmabuf_mr(3)), by the file descriptor of its dma-buf. It has no bytes here.
+   * @throws UnsupportedError
+   */
+  registerDmabuf(fd: number, options: DmabufOptions): MemoryRegion {
+    const { offsetBytes = 0, lengthBytes, iova = offsetBytes, access } = options;
+    const bits = accessBits(access);
+    return new MemoryRegion(
+      this,
+      this.provider.regDmabufMr(this.handle, offsetBytes, lengthBytes, iova, fd, bits),
+    );
+  }
+
+  /** ibv_alloc_mw(3). @throws UnsupportedError */
+  allocMw(options: MemoryWindowOptions = {}): MemoryWindow {
+    return new MemoryWindow(this, options);
+  }
+
+  /** ibv_create_srq_ex(3). @throws NoResourcesError, UnsupportedError */
+  createSrq(options: SharedReceiveQueueOptions = {}): SharedReceiveQueue {
+    return new SharedReceiveQueue(this, options);
+  }
+
+  /** ibv_create_ah(3). Default: port 1, the preferred GID of it (Context.chooseGid), 64 hops. */
+  createAh(attr: AhAttr): AddressHandle {
+    return new AddressHandle(this, attr);
+  }
+
+  /** An address handle towards the port of `remote` (qp.endpoint() over there). */
+  createAhTo(remote: Pick<Endpoint, 'gid' | 'lid'>, options: PathOptions = {}): AddressHandle {
+    const { portNum = 1, gidIndex } = options;
+    const attr: AhAttr = { portNum, dlid: remote.lid };
+    if (this.context.isRouted(portNum, remote.lid, gidIndex)) {
+      attr.dgid = remote.gid;
+      attr.sgidIndex = this.context.chooseGid(portNum, gidIndex).index;
+    }
+    return this.createAh(attr);
+  }
+
+  /**
+   * An address handle back to who sent a datagram (ibv_create_ah_from_wc(3)): its completion, and the 40
+   * bytes of GRH at the start of its receive buffer. Its queue pair is `completion.srcQp`.
+   * @throws InvalidArgumentError when those bytes are no GRH
+   */
+  createAhFrom(completion: Sender, grh: Uint8Array, portNum = 1): AddressHandle {
+    return this.createAh(replyAttr(this.context, completion, grh, portNum));
+  }
+
+  /** ibv_create_qp(3). @throws NoResourcesError, InvalidHandleError, UnsupportedError */
   createQp(options: QueuePairOptions): QueuePair {
     return new QueuePair(this, options);
   }
 
   protected override release(handle: number): void {
     this.provider.deallocPd(handle);
-  }
-}
-
-function rangeOf(source: Registrable, options: RegisterOptions) {
-  const view = ArrayBuffer.isView(source);
-  const memory = view ? source.buffer : source;
-  if (!(memory instanceof ArrayBuffer) && !(memory instanceof SharedArrayBuffer)) {
-    throw new InvalidArgumentError('register takes an ArrayBuffer, a SharedArrayBuffer or a view of one');
-  }
-  refuseUnstable(source, memory);
-  const start = view ? source.byteOffset : 0;
-  const { byteOffset = 0, lengthBytes = source.byteLength - byteOffset } = options;
-  const good = Number.isSafeInteger(byteOffset) && Number.isSafeInteger(lengthBytes);
-  if (!good || byteOffset < 0 || lengthBytes <= 0 || byteOffset + lengthBytes > source.byteLength) {
-    throw new InvalidArgumentError(
-      `register: byteOffset ${byteOffset} and lengthBytes ${lengthBytes} do not lie inside the ` +
-        `${source.byteLength} bytes given`,
-    );
-  }
-  return { memory, byteOffset: start + byteOffset, lengthBytes };
-}
-
-function refuseUnstable(source: Registrable, memory: ArrayBuffer | SharedArrayBuffer): void {
-  if (Buffer.isBuffer(source) && source.byteLength !== memory.byteLength) {
-    throw new MemoryError(
-      'this Buffer is a slice of a larger buffer (Node keeps small ones in a pool that others use); ' +
-        'use pd.allocate(), Buffer.alloc() with a size of its own, or a SharedArrayBuffer',
-    );
-  }
-  const flexible = memory as { resizable?: boolean; growable?: boolean };
-  if (flexible.resizable || flexible.growable) {
-    throw new MemoryError(
-      'a resizable or growable buffer cannot be registered: it may move; make it without maxByteLength',
-    );
-  }
-  if (memory.byteLength === 0) {
-    throw new MemoryError('the buffer is empty or detached; register memory that is there');
   }
 }

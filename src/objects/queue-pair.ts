@@ -2,114 +2,81 @@ import { randomInt } from 'node:crypto';
 import * as C from '../verbs/constants.ts';
 import {
   type AhAttr,
+  type Ece,
   type GidEntry,
   InvalidArgumentError,
   maskOf,
   type PortAttr,
   type QpAttr,
   type QpCap,
+  type QpInfo,
   type QpInitAttr,
+  type QpRateLimit,
   type RecvBatch,
   type SendBatch,
   stateName,
 } from '../verbs/index.ts';
-import { type Access, accessBits } from './access.ts';
+import { accessBits } from './access.ts';
+import type { EventsOf, QpEvent } from './async-events.ts';
+import { type Completion, expectSuccess } from './completion.ts';
 import { CompletionQueue } from './completion-queue.ts';
 import type { Context } from './context.ts';
-import { postError } from './post-error.ts';
-import type { ProtectionDomain } from './protection-domain.ts';
-import { packRecv, packSend, type RecvRequest, type SendRequest } from './request.ts';
-import { CLOSE_RANK, Resource, requireOwned } from './resource.ts';
+import { EmittingResource } from './emitting-resource.ts';
+import { newTag } from './inbox.ts';
+import { postError, rangeError } from './post-error.ts';
+import { ProtectionDomain } from './protection-domain.ts';
+import { drainQp, sendQueueDrained } from './qp-drain.ts';
+import type {
+  ConnectToOptions,
+  Endpoint,
+  InitOptions,
+  PathOptions,
+  QpDrainOptions,
+  QpState,
+  QpType,
+  QueuePairOptions,
+  RtrOptions,
+  RtsOptions,
+  SqdOptions,
+} from './qp-options.ts';
+import { packRecv, packSend, type RecvRequest, type SendRequest, wrOpcode } from './request.ts';
+import { CLOSE_RANK, type Resource, requireOwned } from './resource.ts';
+import { SharedReceiveQueue } from './shared-receive-queue.ts';
+import type { XrcDomain } from './xrc-domain.ts';
 
-export type QpType = 'RC' | 'UC' | 'UD';
-export type QpState = 'RESET' | 'INIT' | 'RTR' | 'RTS' | 'SQD' | 'SQE' | 'ERR';
+export type * from './qp-options.ts';
 
-export interface QueuePairOptions {
-  sendCq: CompletionQueue;
-  /** Default: sendCq. */
-  recvCq?: CompletionQueue;
-  /** Default 'RC'. */
-  type?: QpType;
-  /** Default: 128 requests each way, 2 elements each, no inline data. */
-  cap?: Partial<QpCap>;
-  /** Every send request completes visibly. Default false. */
-  sqSigAll?: boolean;
-  /** ISO: requests are fetched only as ENABLE requests on other queue pairs allow. Default false. */
-  managed?: boolean;
-}
-
-/** What one end must know of the other to connect. */
-export interface Endpoint {
-  qpNum: number;
-  /** First packet sequence number of its send queue. */
-  psn: number;
-  /** In IPv6 notation. */
-  gid: string;
-  /** 0 on RoCE. */
-  lid: number;
-  /** IBV_MTU_*: the largest that its port takes. */
-  mtu?: number;
-}
-
-export interface PathOptions {
-  /** Default 1. */
-  portNum?: number;
-  /** Index of the local GID; default: the preferred one (Context.chooseGid). */
-  gidIndex?: number;
-}
-
-export interface InitOptions extends Pick<PathOptions, 'portNum'> {
-  /** What peers may do through this queue pair. Default: read, write and atomics, as far as keys allow. */
-  access?: Access;
-  /** Default 0. */
-  pkeyIndex?: number;
-}
-
-export interface RtrOptions extends PathOptions {
-  /** IBV_MTU_*; default: the smaller of both ports' active MTUs. */
-  mtu?: number;
-  /** READs and atomics of the peer that may be outstanding. Default: what the device takes, at most 16. */
-  maxDestRdAtomic?: number;
-  /** Code of the RNR NAK delay; default 12 (0.64 ms). */
-  minRnrTimer?: number;
-  /** Default 64. */
-  hopLimit?: number;
-  trafficClass?: number;
-  /** Service level; default 0. */
-  sl?: number;
-}
-
-export interface RtsOptions {
-  /** Own READs and atomics that may be outstanding. Default: what the device takes, at most 16. */
-  maxRdAtomic?: number;
-  /** Code of the acknowledgement timeout: 4.096 us * 2^timeout. Default 14 (67 ms). */
-  timeout?: number;
-  /** Default 6; some devices take 7 for "for ever". */
-  retryCnt?: number;
-  /** Default 7: for ever. */
-  rnrRetry?: number;
-}
-
-export interface ConnectToOptions extends InitOptions, RtrOptions, RtsOptions {}
-
-const TYPES: Record<QpType, number> = { RC: C.IBV_QPT_RC, UC: C.IBV_QPT_UC, UD: C.IBV_QPT_UD };
+const TYPES: Record<QpType, number> = {
+  RC: C.IBV_QPT_RC,
+  UC: C.IBV_QPT_UC,
+  UD: C.IBV_QPT_UD,
+  XRC_SEND: C.IBV_QPT_XRC_SEND,
+  XRC_RECV: C.IBV_QPT_XRC_RECV,
+};
 const DEFAULT_CAP: QpCap = { maxSendWr: 128, maxRecvWr: 128, maxSendSge: 2, maxRecvSge: 2, maxInlineData: 0 };
+const NO_CAP: QpCap = { maxSendWr: 0, maxRecvWr: 0, maxSendSge: 0, maxRecvSge: 0, maxInlineData: 0 };
 const DEFAULT_RD_ATOMIC = 16;
+const DEFAULT_QKEY = 0x11111111;
 const ALL_REMOTE = { remoteRead: true, remoteWrite: true, remoteAtomic: true };
 
-/** A queue pair (ibv_create_qp(3)). Made by pd.createQp(). */
-export class QueuePair extends Resource {
+/**
+ * A queue pair (ibv_create_qp(3)). Made by pd.createQp(). It emits its asynchronous events by name:
+ * 'qpFatal', 'qpReqErr', 'qpAccessErr', 'commEst', 'sqDrained', 'qpLastWqeReached' ... (QpEvent).
+ */
+export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
   readonly context: Context;
-  readonly pd: ProtectionDomain;
-  readonly sendCq: CompletionQueue;
-  readonly recvCq: CompletionQueue;
   readonly type: QpType;
   readonly qpNum: number;
+  /** Where its receives come from when it has none of its own, or null. */
+  readonly srq: SharedReceiveQueue | null;
   /** What was granted. */
   readonly cap: QpCap;
   /** First packet sequence number of the send queue, chosen at random. */
   readonly psn: number = randomInt(1 << 24);
   private readonly qp: number;
+  private readonly owner: ProtectionDomain | XrcDomain;
+  private readonly queues: { send: CompletionQueue; recv: CompletionQueue } | null;
+  private ownQkey = DEFAULT_QKEY;
   private lastSend: SendBatch | null = null;
   private lastRecv: RecvBatch | null = null;
   private single: SendBatch | null = null;
@@ -118,37 +85,51 @@ export class QueuePair extends Resource {
   private lastState: number = C.IBV_QPS_RESET;
   /** What the local port and GID were when this queue pair first asked, by 'port/index'. */
   private readonly paths = new Map<string, { port: PortAttr; gid: GidEntry }>();
+  private draining: Promise<Completion[]> | null = null;
+  private groups: { gid: string; lid: number }[] | null = null;
 
-  /** @internal Use pd.createQp(). */
-  constructor(pd: ProtectionDomain, options: QueuePairOptions) {
-    const { sendCq, recvCq = sendCq, type = 'RC', sqSigAll = false, managed } = options;
-    const { context, provider } = pd;
-    requireOwned(sendCq, CompletionQueue, context, 'sendCq');
-    requireOwned(recvCq, CompletionQueue, context, 'recvCq');
-    if (TYPES[type] === undefined)
-      throw new InvalidArgumentError(`type must be 'RC', 'UC' or 'UD', got '${type}'`);
-    const init: QpInitAttr = {
-      qpType: TYPES[type],
-      sendCq: sendCq.handle,
-      recvCq: recvCq.handle,
-      cap: { ...DEFAULT_CAP, ...options.cap },
-      sqSigAll,
-    };
-    if (managed !== undefined) init.managed = managed;
-    const info = provider.createQp(pd.handle, init);
-    const label = `queue pair ${info.qpNum} of ${context.name}`;
-    const parents = [pd, sendCq, recvCq];
-    super({ provider, handle: info.handle, label, rank: CLOSE_RANK.queuePair, parents });
+  /** @internal Use pd.createQp() or xrcd.createQp(). */
+  constructor(owner: ProtectionDomain | XrcDomain, options: QueuePairOptions | { type: 'XRC_RECV' }) {
+    const { context } = owner;
+    const { queues, srq } = ownedBy(context, options);
+    const info = createQp(owner, options, queues, srq);
+    super({
+      provider: owner.provider,
+      handle: info.handle,
+      label: `queue pair ${info.qpNum} of ${context.name}`,
+      rank: CLOSE_RANK.queuePair,
+      parents: parentsOf(owner, queues, srq),
+    });
     this.context = context;
-    this.pd = pd;
-    this.sendCq = sendCq;
-    this.recvCq = recvCq;
-    this.type = type;
+    this.owner = owner;
+    this.queues = queues;
+    this.srq = srq;
+    this.type = options.type ?? 'RC';
     this.qp = info.handle;
     this.qpNum = info.qpNum;
     this.cap = info.cap;
-    sendCq.addQp(this.qp, this);
-    recvCq.addQp(this.qp, this);
+    context.addElement(this.qp, this);
+  }
+
+  /** @throws InvalidArgumentError for XRC_RECV, which has an XRC domain instead */
+  get pd(): ProtectionDomain {
+    if (this.owner instanceof ProtectionDomain) return this.owner;
+    throw new InvalidArgumentError(`${this.label} is of type XRC_RECV: it has an XRC domain, not a pd`);
+  }
+
+  /** @throws InvalidArgumentError for XRC_RECV: what it receives completes in the queues of XRC SRQs */
+  get sendCq(): CompletionQueue {
+    return this.queuePair().send;
+  }
+
+  /** @throws InvalidArgumentError for XRC_RECV: what it receives completes in the queues of XRC SRQs */
+  get recvCq(): CompletionQueue {
+    return this.queuePair().recv;
+  }
+
+  /** Datagrams: what senders must name (set by toInit()). */
+  get qkey(): number {
+    return this.ownQkey;
   }
 
   /** ibv_modify_qp(3); the mask follows from the fields. @throws InvalidStateError naming wrong attributes */
@@ -172,17 +153,26 @@ export class QueuePair extends Resource {
   endpoint(options: PathOptions = {}): Endpoint {
     const { portNum = 1, gidIndex } = options;
     const { port, gid } = this.localPath(portNum, gidIndex);
-    return { qpNum: this.qpNum, psn: this.psn, gid: gid.gid, lid: port.lid, mtu: port.activeMtu };
+    const endpoint = { qpNum: this.qpNum, psn: this.psn, gid: gid.gid, lid: port.lid, mtu: port.activeMtu };
+    return this.type === 'UD' ? { ...endpoint, qkey: this.ownQkey } : endpoint;
   }
 
   /** RESET -> INIT: receives may be posted from here on. */
   toInit(options: InitOptions = {}): void {
-    const { portNum = 1, pkeyIndex = 0, access = ALL_REMOTE } = options;
-    this.modify({ qpState: C.IBV_QPS_INIT, portNum, pkeyIndex, qpAccessFlags: accessBits(access) });
+    const { portNum = 1, pkeyIndex = 0, access = ALL_REMOTE, qkey = DEFAULT_QKEY } = options;
+    const common: QpAttr = { qpState: C.IBV_QPS_INIT, portNum, pkeyIndex };
+    if (this.type === 'UD') this.modify({ ...common, qkey });
+    else this.modify({ ...common, qpAccessFlags: accessBits(access) });
+    this.ownQkey = qkey;
   }
 
-  /** INIT -> RTR, towards `remote`: the queue pair receives. */
-  toRtr(remote: Endpoint, options: RtrOptions = {}): void {
+  /** INIT -> RTR, towards `remote` (datagrams: towards nobody in particular): the queue pair receives. */
+  toRtr(remote?: Endpoint, options: RtrOptions = {}): void {
+    if (this.type === 'UD') {
+      this.modify({ qpState: C.IBV_QPS_RTR });
+      return;
+    }
+    if (remote === undefined) throw new InvalidArgumentError(`toRtr: ${this.label} needs a remote endpoint`);
     const { portNum = 1, minRnrTimer = 12 } = options;
     const active = this.localPath(portNum, options.gidIndex).port.activeMtu;
     const attr: QpAttr = {
@@ -192,7 +182,7 @@ export class QueuePair extends Resource {
       rqPsn: remote.psn,
       ah: this.path(remote, options),
     };
-    if (this.type === 'RC') {
+    if (this.type === 'RC' || this.type === 'XRC_RECV') {
       const { maxQpRdAtom } = this.context.queryDevice();
       attr.maxDestRdAtomic = options.maxDestRdAtomic ?? Math.min(maxQpRdAtom, DEFAULT_RD_ATOMIC);
       attr.minRnrTimer = minRnrTimer;
@@ -204,7 +194,8 @@ export class QueuePair extends Resource {
   toRts(options: RtsOptions = {}): void {
     const { timeout = 14, retryCnt = 6, rnrRetry = 7 } = options;
     const attr: QpAttr = { qpState: C.IBV_QPS_RTS, sqPsn: this.psn };
-    if (this.type === 'RC') {
+    if (this.type === 'XRC_RECV') attr.timeout = timeout;
+    if (this.type === 'RC' || this.type === 'XRC_SEND') {
       const { maxQpInitRdAtom } = this.context.queryDevice();
       attr.maxRdAtomic = options.maxRdAtomic ?? Math.min(maxQpInitRdAtom, DEFAULT_RD_ATOMIC);
       Object.assign(attr, { timeout, retryCnt, rnrRetry });
@@ -217,6 +208,86 @@ export class QueuePair extends Resource {
     if (this.lastState === C.IBV_QPS_RESET) this.toInit(options);
     this.toRtr(remote, options);
     this.toRts(options);
+  }
+
+  /** Datagrams: RESET or INIT -> RTS. It may send to whomever, and whoever knows its Q_Key to it. */
+  start(options: InitOptions = {}): void {
+    if (this.type !== 'UD') throw new InvalidArgumentError(`start: ${this.label} is ${this.type}, not UD`);
+    if (this.lastState === C.IBV_QPS_RESET) this.toInit(options);
+    this.toRtr();
+    this.toRts();
+  }
+
+  /**
+   * RTS -> SQD: requests are taken, and not begun. Resolves when those that had begun are done (SQ_DRAINED);
+   * attributes may then be changed, and resume() goes on.
+   * @throws InvalidStateError when it failed meanwhile
+   */
+  async toSqd(options: SqdOptions = {}): Promise<void> {
+    const { notify = true } = options;
+    if (notify) await sendQueueDrained(this);
+    else this.modify({ qpState: C.IBV_QPS_SQD });
+  }
+
+  /** SQD -> RTS; datagrams and UC also SQE -> RTS: sends go on. */
+  resume(): void {
+    this.modify({ qpState: C.IBV_QPS_RTS });
+  }
+
+  /** Any state -> ERR: all that is posted comes back as WR_FLUSH_ERR. */
+  toErr(): void {
+    this.modify({ qpState: C.IBV_QPS_ERR });
+  }
+
+  /** Any state -> RESET: what is posted is forgotten. */
+  reset(): void {
+    this.modify({ qpState: C.IBV_QPS_RESET });
+  }
+
+  /**
+   * Moves it to ERR, and resolves when everything posted has come back: with the completions, most of them
+   * flushed, that nobody had taken. Completions of other queue pairs stay in the queue for others, in order.
+   * @throws InvalidHandleError when it is closed meanwhile
+   */
+  drain(options: QpDrainOptions = {}): Promise<Completion[]> {
+    this.draining ??= drainQp(this, options).finally(() => {
+      this.draining = null;
+    });
+    return this.draining;
+  }
+
+  /** ibv_attach_mcast(3): a UD queue pair receives what is sent to the group. Closing it detaches it. */
+  attachMcast(gid: string, lid = 0): void {
+    this.provider.attachMcast(this.handle, gid, lid);
+    this.groups ??= [];
+    this.groups.push({ gid, lid });
+  }
+
+  /** ibv_detach_mcast(3). */
+  detachMcast(gid: string, lid = 0): void {
+    this.provider.detachMcast(this.handle, gid, lid);
+    const at = this.groups?.findIndex((group) => group.gid === gid && group.lid === lid) ?? -1;
+    if (at >= 0) this.groups?.splice(at, 1);
+  }
+
+  /** ibv_modify_qp_rate_limit(3). @throws UnsupportedError */
+  rateLimit(limit: QpRateLimit): void {
+    this.provider.modifyQpRateLimit(this.handle, limit);
+  }
+
+  /** ibv_query_qp_data_in_order(3): whether the bytes of such a message land in the order of their addresses. */
+  queryDataInOrder(opcode: SendRequest['opcode'], flags = 0): boolean {
+    return this.provider.queryQpDataInOrder(this.handle, wrOpcode(opcode), flags) !== 0;
+  }
+
+  /** ibv_query_ece(3): options for enhanced connection establishment. @throws UnsupportedError */
+  queryEce(): Ece {
+    return this.provider.queryEce(this.handle);
+  }
+
+  /** ibv_set_ece(3), before toRtr(). @throws UnsupportedError */
+  setEce(ece: Ece): void {
+    this.provider.setEce(this.handle, ece);
   }
 
   /**
@@ -257,8 +328,42 @@ export class QueuePair extends Resource {
       sges: Math.max(2, maxSendSge),
       inlineBytes: maxInlineData,
     });
-    packSend(this.single, request, this.context);
+    packSend(this.single, request, this);
     this.postSend(this.single);
+  }
+
+  /**
+   * Posts one request and resolves with its completion, which nobody else will see.
+   * @throws CompletionError when it failed
+   * @throws QueueFullError, InvalidWorkRequestError when it was not taken
+   */
+  async execute(request: SendRequest): Promise<Completion> {
+    const { sendCq, qp } = this;
+    const tag = newTag();
+    let resolve!: (completion: Completion) => void;
+    let reject!: (error: Error) => void;
+    const promise = new Promise<Completion>((yes, no) => {
+      resolve = yes;
+      reject = no;
+    });
+    const done = sendCq.claimTag(tag, qp, {
+      take: (words, at) => {
+        done();
+        resolve({ ...sendCq.read(words, at), wrId: BigInt.asUintN(64, BigInt(request.wrId ?? 0)) });
+        return true;
+      },
+      abandon: (error) => {
+        done();
+        reject(error);
+      },
+    });
+    try {
+      this.post({ ...request, wrId: tag, flags: { ...request.flags, signaled: true } });
+    } catch (error) {
+      done();
+      throw error;
+    }
+    return expectSuccess(await promise);
   }
 
   /** Posts one receive request given as an object. */
@@ -266,6 +371,11 @@ export class QueuePair extends Resource {
     this.singleRecv ??= this.context.recvBatch({ capacity: 1, sges: Math.max(2, this.cap.maxRecvSge) });
     packRecv(this.singleRecv, request, this.context);
     this.postRecv(this.singleRecv);
+  }
+
+  private queuePair() {
+    if (this.queues !== null) return this.queues;
+    throw new InvalidArgumentError(`${this.label} is of type XRC_RECV: it has no queues of its own`);
   }
 
   /** Asked for once in a connection: both ends are told the same. */
@@ -289,20 +399,76 @@ export class QueuePair extends Resource {
     return { ...ah, dgid: remote.gid, sgidIndex: local.gid.index, hopLimit, trafficClass };
   }
 
+  protected override watchEvents(): void {
+    this.context.watchEvents();
+  }
+
   protected override release(handle: number): void {
+    for (const { gid, lid } of this.groups?.splice(0) ?? []) this.provider.detachMcast(handle, gid, lid);
     this.provider.destroyQp(handle);
   }
 
   protected override released(): void {
-    this.sendCq.removeQp(this.qp);
-    this.recvCq.removeQp(this.qp);
+    this.context.removeElement(this.qp);
+    if (this.queues !== null) {
+      const { send, recv } = this.queues;
+      for (const cq of new Set([send, recv])) cq.qpClosed(this.qp, this.label);
+    }
     this.single?.close();
     this.singleRecv?.close();
   }
 }
 
-function rangeError(batch: SendBatch | RecvBatch, start: number, count: number): InvalidArgumentError {
-  return new InvalidArgumentError(
-    `start ${start} and count ${count} do not lie inside the ${batch.length} requests`,
-  );
+type AnyOptions = QueuePairOptions | { type: 'XRC_RECV' };
+type Queues = { send: CompletionQueue; recv: CompletionQueue } | null;
+
+/** The objects that the options name. @throws InvalidHandleError, InvalidArgumentError */
+function ownedBy(context: Context, options: AnyOptions): { queues: Queues; srq: SharedReceiveQueue | null } {
+  const { type = 'RC' } = options;
+  if (TYPES[type] === undefined) {
+    throw new InvalidArgumentError(`type must be one of ${Object.keys(TYPES).join(', ')}, got '${type}'`);
+  }
+  if (!('sendCq' in options) && type === 'XRC_RECV') return { queues: null, srq: null };
+  const { sendCq, recvCq = sendCq, srq } = options as QueuePairOptions;
+  requireOwned(sendCq, CompletionQueue, context, 'sendCq');
+  requireOwned(recvCq, CompletionQueue, context, 'recvCq');
+  if (srq !== undefined) requireOwned(srq, SharedReceiveQueue, context, 'srq');
+  return { queues: { send: sendCq, recv: recvCq }, srq: srq ?? null };
+}
+
+function createQp(
+  owner: ProtectionDomain | XrcDomain,
+  options: AnyOptions,
+  queues: Queues,
+  srq: SharedReceiveQueue | null,
+): QpInfo {
+  const { provider } = owner;
+  if (!(owner instanceof ProtectionDomain)) {
+    const xrcd = owner.handle;
+    const qpType = C.IBV_QPT_XRC_RECV;
+    return provider.createQp(0, { qpType, sendCq: 0, recvCq: 0, cap: NO_CAP, xrcd, sqSigAll: false });
+  }
+  if (queues === null || options.type === 'XRC_RECV') {
+    throw new InvalidArgumentError("createQp: 'XRC_RECV' is made by createQp() of an XRC domain");
+  }
+  const { type = 'RC', sqSigAll = false, managed, extended } = options;
+  const noReceives = srq !== null || type === 'XRC_SEND' ? { maxRecvWr: 0, maxRecvSge: 0 } : {};
+  const init: QpInitAttr = {
+    qpType: TYPES[type],
+    sendCq: queues.send.handle,
+    recvCq: queues.recv.handle,
+    cap: { ...DEFAULT_CAP, ...noReceives, ...options.cap },
+    sqSigAll,
+  };
+  if (srq !== null) init.srq = srq.handle;
+  if (managed !== undefined) init.managed = managed;
+  if (extended !== undefined) init.extended = extended;
+  return provider.createQp(owner.handle, init);
+}
+
+function parentsOf(owner: Resource, queues: Queues, srq: SharedReceiveQueue | null): Resource[] {
+  const parents = [owner];
+  if (queues !== null) parents.push(queues.send, queues.recv);
+  if (srq !== null) parents.push(srq);
+  return parents;
 }

@@ -1,8 +1,11 @@
 /** The façade: work requests as plain objects, packed into a batch of one. For the hot path use batches. */
 import * as C from '../verbs/constants.ts';
 import { InvalidArgumentError, type RecvBatch, type SendBatch, slotAt, WR_OP } from '../verbs/index.ts';
+import { accessBits } from './access.ts';
+import { AddressHandle } from './address-handle.ts';
 import type { Context } from './context.ts';
 import { MemoryRegion } from './memory-region.ts';
+import { type BindOptions, MemoryWindow } from './memory-window.ts';
 import { requireOwned } from './resource.ts';
 
 /** A piece of registered memory. */
@@ -18,6 +21,22 @@ export interface Sge {
 export interface RemoteMemory {
   addr: number | bigint;
   rkey: number;
+}
+
+/** Whom a datagram is for. */
+export interface Destination {
+  /** Of the queue pair's own protection domain; or of a group. */
+  ah: AddressHandle;
+  /** 0xffffff for a group. */
+  qpNum: number;
+  /** Q_Key of the receiver. Default: that of the sending queue pair. */
+  qkey?: number;
+}
+
+/** What IBV_WR_BIND_MW opens; without `mr` it closes the window. MemoryWindow.bind() makes them. */
+export interface Bind extends Omit<BindOptions, 'mr'> {
+  window: MemoryWindow;
+  mr: MemoryRegion | null;
 }
 
 export interface SendFlags {
@@ -38,7 +57,10 @@ export type SendOpcode =
   | 'RDMA_WRITE_WITH_IMM'
   | 'RDMA_READ'
   | 'ATOMIC_CMP_AND_SWP'
-  | 'ATOMIC_FETCH_AND_ADD';
+  | 'ATOMIC_FETCH_AND_ADD'
+  | 'SEND_WITH_INV'
+  | 'LOCAL_INV'
+  | 'BIND_MW';
 
 export interface SendRequest {
   opcode: SendOpcode;
@@ -57,6 +79,14 @@ export interface SendRequest {
   /** ATOMIC_CMP_AND_SWP. */
   compare?: bigint;
   swap?: bigint;
+  /** UD queue pairs: whom it is for. */
+  to?: Destination;
+  /** SEND_WITH_INV: the key of the peer's window that it closes; LOCAL_INV: the key of one's own. */
+  invalidate?: number;
+  /** XRC_SEND queue pairs: number of the shared receive queue that it is for. */
+  srqNum?: number;
+  /** BIND_MW. */
+  bind?: Bind;
 }
 
 export interface RecvRequest {
@@ -72,28 +102,64 @@ const OPCODES: Record<SendOpcode, number> = {
   RDMA_READ: C.IBV_WR_RDMA_READ,
   ATOMIC_CMP_AND_SWP: C.IBV_WR_ATOMIC_CMP_AND_SWP,
   ATOMIC_FETCH_AND_ADD: C.IBV_WR_ATOMIC_FETCH_AND_ADD,
+  SEND_WITH_INV: C.IBV_WR_SEND_WITH_INV,
+  LOCAL_INV: C.IBV_WR_LOCAL_INV,
+  BIND_MW: C.IBV_WR_BIND_MW,
 };
 
+/** IBV_WR_* by its name. @throws InvalidArgumentError */
+export function wrOpcode(name: SendOpcode): number {
+  const opcode = OPCODES[name];
+  if (opcode !== undefined) return opcode;
+  throw new InvalidArgumentError(`opcode '${name}' is none of ${Object.keys(OPCODES).join(', ')}`);
+}
+
+/** What of a queue pair its requests are packed by. */
+export interface Sender {
+  context: Context;
+  qkey: number;
+}
+
 /** Fills an empty batch with one send request. @throws InvalidArgumentError, InvalidHandleError */
-export function packSend(batch: SendBatch, request: SendRequest, context: Context): void {
-  const opcode = OPCODES[request.opcode];
-  if (opcode === undefined) {
-    throw new InvalidArgumentError(
-      `opcode '${request.opcode}' is none of ${Object.keys(OPCODES).join(', ')}`,
-    );
-  }
-  const { sgList = [], remote } = request;
+export function packSend(batch: SendBatch, request: SendRequest, sender: Sender): void {
+  const opcode = wrOpcode(request.opcode);
+  const { context } = sender;
+  const { sgList = [], remote, to, srqNum, imm, invalidate } = request;
   const pieces = sgList.map((sge, i) => resolve(sge, i, context));
   const bits = flagBits(request.flags);
   batch.clear();
-  if (request.inlineData !== undefined || (bits & C.IBV_SEND_INLINE) !== 0) {
+  if (opcode === C.IBV_WR_BIND_MW) {
+    appendBind(batch, request.bind, bits, context);
+  } else if (request.inlineData !== undefined || (bits & C.IBV_SEND_INLINE) !== 0) {
     batch.inline(0, opcode, bits, request.inlineData ?? gather(pieces));
   } else {
     appendPlain(batch, request, opcode, bits, pieces);
   }
   if (remote !== undefined) batch.remoteTo(0, toNumber(remote.addr, 'remote.addr'), remote.rkey);
-  if (request.imm !== undefined) batch.imm(0, request.imm);
+  if (to !== undefined) {
+    const ah = requireOwned(to.ah, AddressHandle, context, 'to.ah');
+    batch.datagramTo(0, ah.handle, toNumber(to.qpNum, 'to.qpNum'), to.qkey ?? sender.qkey);
+  }
+  if (srqNum !== undefined) batch.srqTo(0, toNumber(srqNum, 'srqNum'));
+  if (imm !== undefined) batch.imm(0, imm);
+  if (opcode === C.IBV_WR_SEND_WITH_INV || opcode === C.IBV_WR_LOCAL_INV) {
+    if (invalidate === undefined) throw new InvalidArgumentError(`${request.opcode} needs invalidate, a key`);
+    batch.imm(0, invalidate);
+  }
   setWrId(batch, request.wrId);
+}
+
+function appendBind(batch: SendBatch, bind: Bind | undefined, bits: number, context: Context): void {
+  if (bind === undefined) throw new InvalidArgumentError('BIND_MW needs bind: { window, mr, ... }');
+  const window = requireOwned(bind.window, MemoryWindow, context, 'bind.window');
+  const { mr, access, rkey = 0 } = bind;
+  const rights = accessBits(access, false);
+  if (mr === null) {
+    batch.bindMw(0, bits, window.handle, 0, 0, 0, rights, rkey);
+    return;
+  }
+  const { addr, length } = resolve({ mr, offset: bind.offset, length: bind.length }, 0, context, 'bind');
+  batch.bindMw(0, bits, window.handle, mr.handle, addr, length, rights, rkey);
 }
 
 /** Fills an empty batch with one receive request. */
@@ -141,13 +207,13 @@ function operand(request: SendRequest, name: 'add' | 'compare' | 'swap'): bigint
   return value;
 }
 
-function resolve(sge: Sge, index: number, context: Context): Piece {
+function resolve(sge: Sge, index: number, context: Context, where = `sgList[${index}]`): Piece {
   const { mr, offset = 0 } = sge;
-  requireOwned(mr, MemoryRegion, context, `sgList[${index}].mr`);
+  requireOwned(mr, MemoryRegion, context, `${where}.mr`);
   const { length = mr.lengthBytes - offset } = sge;
   if (!(offset >= 0 && length >= 0 && offset + length <= mr.lengthBytes)) {
     throw new InvalidArgumentError(
-      `sgList[${index}]: offset ${offset}, length ${length} do not lie inside the ${mr.lengthBytes} bytes of ${mr.label}`,
+      `${where}: offset ${offset}, length ${length} do not lie inside the ${mr.lengthBytes} bytes of ${mr.label}`,
     );
   }
   return { mr, offset, length, addr: mr.addr + offset };

@@ -4,11 +4,15 @@ import { BusyError, InvalidHandleError, KIND_NAMES, type Provider } from '../ver
 /** In which order context.close() closes: queue pairs first, so that nothing they use goes before them. */
 export const CLOSE_RANK = {
   queuePair: 0,
-  completionQueue: 1,
-  channel: 2,
-  memoryRegion: 3,
-  domain: 4,
-  context: 5,
+  addressHandle: 1,
+  memoryWindow: 2,
+  sharedReceiveQueue: 3,
+  completionQueue: 4,
+  channel: 5,
+  memoryRegion: 6,
+  xrcDomain: 7,
+  domain: 8,
+  context: 9,
 };
 
 export interface ResourceInit {
@@ -26,7 +30,7 @@ export abstract class Resource {
   readonly label: string;
   private readonly rawHandle: number;
   private readonly rank: number;
-  private readonly parents: readonly Resource[];
+  private parents: readonly Resource[];
   private readonly children = new Set<Resource>();
   private readonly closeCallbacks: (() => void)[] = [];
   private open = true;
@@ -81,6 +85,13 @@ export abstract class Resource {
 
   /** Called once, after it was closed. */
   protected released(): void {}
+
+  /** Now depends on `parent` instead of on `former`. */
+  protected moveTo(parent: Resource, former: Resource): void {
+    former.children.delete(this);
+    parent.children.add(this);
+    this.parents = this.parents.map((one) => (one === former ? parent : one));
+  }
 
   protected closedError(): InvalidHandleError {
     return new InvalidHandleError(`${this.label} is closed`);

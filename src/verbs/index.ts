@@ -2,6 +2,7 @@ export * from './batch.ts';
 export * from './constants.ts';
 export * from './errors.ts';
 export * from './gid.ts';
+export * from './grh.ts';
 export * from './handles.ts';
 export * from './layout.ts';
 export * from './names.ts';

@@ -113,18 +113,20 @@ async function guarded(
 }
 
 function makeQp(context: Context, options: ConnectionOptions, remote: Remote | null): QueuePair {
-  const { createQp, pd, sendCq, recvCq, cap, sqSigAll, type } = options;
+  const { createQp, pd, sendCq, recvCq, cap, sqSigAll, type, srq, extended } = options;
   if (createQp !== undefined) return requireOwned(createQp(remote), QueuePair, context, "createQp's result");
   if (pd === undefined || sendCq === undefined) {
     throw new InvalidArgumentError('a connection needs pd and sendCq, or createQp');
   }
   requireOwned(pd, ProtectionDomain, context, 'pd');
-  return pd.createQp({ sendCq, recvCq, cap, sqSigAll, type });
+  return pd.createQp({ sendCq, recvCq, cap, sqSigAll, type, srq, extended });
 }
 
 function helloOf(qp: QueuePair, options: ConnectionOptions, remote: Remote | null): HelloFrame {
   const { privateData } = options;
-  if (qp.type === 'UD') throw new InvalidArgumentError('UD queue pairs have no connections; use RC or UC');
+  if (qp.type !== 'RC' && qp.type !== 'UC') {
+    throw new InvalidArgumentError(`${qp.type} queue pairs cannot be connected in this way; use RC or UC`);
+  }
   const port = qp.context.queryPort(options.portNum ?? 1);
   const device = qp.context.queryDevice();
   const endpoint = qp.endpoint(options);

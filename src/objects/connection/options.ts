@@ -5,7 +5,11 @@ import type { Remote } from './connection.ts';
 import type { PrivateData } from './frames.ts';
 
 /** How an end of a connection makes its queue pair: from `pd` and `sendCq`, or by `createQp`. */
-export interface ConnectionOptions extends ConnectToOptions, Omit<QueuePairOptions, 'sendCq' | 'managed'> {
+export interface ConnectionOptions
+  extends ConnectToOptions,
+    Omit<QueuePairOptions, 'sendCq' | 'managed' | 'type'> {
+  /** Default 'RC'. */
+  type?: 'RC' | 'UC';
   pd?: ProtectionDomain;
   sendCq?: CompletionQueue;
   /** Makes the queue pair instead; `remote` is null on the connecting side, which calls before it knows. */

@@ -1,0 +1,232 @@
+/** Asynchronous events (ibv_get_async_event(3)) as typed objects. */
+import { asyncEventName } from '../verbs/index.ts';
+import type { CompletionQueue } from './completion-queue.ts';
+import type { Context } from './context.ts';
+import type { QueuePair } from './queue-pair.ts';
+import type { SharedReceiveQueue } from './shared-receive-queue.ts';
+
+interface Base<T extends string> {
+  /** The name of IBV_EVENT_*: 'QP_FATAL'. */
+  type: T;
+  /** IBV_EVENT_* */
+  event: number;
+}
+
+/** Of a queue pair. */
+export interface QpEvent
+  extends Base<
+    | 'QP_FATAL'
+    | 'QP_REQ_ERR'
+    | 'QP_ACCESS_ERR'
+    | 'COMM_EST'
+    | 'SQ_DRAINED'
+    | 'PATH_MIG'
+    | 'PATH_MIG_ERR'
+    | 'QP_LAST_WQE_REACHED'
+  > {
+  qp: QueuePair;
+}
+
+/** Of a completion queue: it overflowed. */
+export interface CqEvent extends Base<'CQ_ERR'> {
+  cq: CompletionQueue;
+}
+
+/** Of a shared receive queue. */
+export interface SrqEvent extends Base<'SRQ_ERR' | 'SRQ_LIMIT_REACHED'> {
+  srq: SharedReceiveQueue;
+}
+
+/** Of a port. */
+export interface PortEvent
+  extends Base<
+    | 'PORT_ACTIVE'
+    | 'PORT_ERR'
+    | 'LID_CHANGE'
+    | 'PKEY_CHANGE'
+    | 'SM_CHANGE'
+    | 'CLIENT_REREGISTER'
+    | 'GID_CHANGE'
+  > {
+  portNum: number;
+}
+
+/** Of the whole device: close the context, nothing on it works any more. */
+export interface DeviceEvent extends Base<'DEVICE_FATAL'> {}
+
+/** What context.events() gives, and every listener gets. */
+export type AsyncEvent = QpEvent | CqEvent | SrqEvent | PortEvent | DeviceEvent;
+
+/** 'qpLastWqeReached' for 'QP_LAST_WQE_REACHED': what listeners listen to. */
+export type EventName<T extends string> = T extends `${infer Head}_${infer Tail}`
+  ? `${Lowercase<Head>}${Capitalize<EventName<Tail>>}`
+  : Lowercase<T>;
+
+/** The names that an object emits, with what its listeners get. */
+export type EventsOf<E extends AsyncEvent> = { [T in E['type'] as EventName<T>]: [event: E & { type: T }] };
+
+/** What a context emits: 'event' for all there is, and those of its ports and of the device by name. */
+export type ContextEvents = { event: [event: AsyncEvent] } & EventsOf<PortEvent | DeviceEvent>;
+
+function eventName(type: string): string {
+  return type.toLowerCase().replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
+}
+
+/** What an event can be about. */
+export type Element = QueuePair | CompletionQueue | SharedReceiveQueue;
+
+/** Contexts whose events somebody awaits: this keeps them from being collected. */
+const awaited = new Set<Context>();
+
+/** The events of one context: watched from when somebody first wants them. */
+export class AsyncEvents {
+  private readonly context: Context;
+  private readonly elements = new Map<number, Element>();
+  private readonly streams = new Set<EventStream>();
+  private watched = false;
+  private waiters = 0;
+
+  constructor(context: Context) {
+    this.context = context;
+  }
+
+  add(handle: number, element: Element): void {
+    this.elements.set(handle, element);
+  }
+
+  remove(handle: number): void {
+    this.elements.delete(handle);
+  }
+
+  /** The queue pair, completion queue or shared receive queue with this handle. */
+  find(handle: number): Element | undefined {
+    return this.elements.get(handle);
+  }
+
+  /** @throws InvalidHandleError once the context is closed */
+  watch(): void {
+    const { handle, provider } = this.context;
+    if (this.watched) return;
+    // A context that nobody holds any more must not be held by its events.
+    const weak = new WeakRef(this);
+    provider.watchAsyncEvents(handle, (event, element) => weak.deref()?.deliver(event, element));
+    this.watched = true;
+  }
+
+  /** All events from now on, until `signal` or the end of the loop or of the context. */
+  stream(signal?: AbortSignal): EventStream {
+    this.watch();
+    const stream = new EventStream(this, signal);
+    this.streams.add(stream);
+    return stream;
+  }
+
+  end(stream: EventStream): void {
+    this.streams.delete(stream);
+  }
+
+  /** One more awaits an event: the first one keeps the process alive. */
+  retain(): void {
+    this.watch();
+    if (this.waiters++ > 0) return;
+    awaited.add(this.context);
+    this.context.provider.refAsyncEvents(this.context.handle, true);
+  }
+
+  letGo(): void {
+    if (--this.waiters > 0) return;
+    awaited.delete(this.context);
+    if (!this.context.closed) this.context.provider.refAsyncEvents(this.context.handle, false);
+  }
+
+  /** The context is being closed. */
+  stop(handle: number): void {
+    if (this.watched) this.context.provider.watchAsyncEvents(handle, null);
+    this.watched = false;
+  }
+
+  /** The context was closed. */
+  stopped(): void {
+    for (const stream of [...this.streams]) void stream.return();
+  }
+
+  private deliver(event: number, element: number): void {
+    const object = this.elements.get(element);
+    const about = eventOf(event, element, object);
+    if (about === null) return;
+    for (const stream of this.streams) stream.push(about);
+    const name = eventName(about.type);
+    try {
+      (object ?? this.context).emit(name, about);
+    } finally {
+      this.context.emit('event', about);
+    }
+  }
+}
+
+/** Null when it is about an object that was closed meanwhile. */
+function eventOf(event: number, element: number, object: Element | undefined): AsyncEvent | null {
+  const type = asyncEventName(event);
+  if (/^(QP_|COMM_|SQ_|PATH_)/.test(type)) return object ? ({ type, event, qp: object } as QpEvent) : null;
+  if (type.startsWith('CQ_')) return object ? ({ type, event, cq: object } as CqEvent) : null;
+  if (type.startsWith('SRQ_')) return object ? ({ type, event, srq: object } as SrqEvent) : null;
+  if (type === 'DEVICE_FATAL') return { type, event };
+  return { type, event, portNum: element } as PortEvent;
+}
+
+/** `for await (const event of context.events())`: what came since it was made waits in it. */
+export class EventStream implements AsyncIterableIterator<AsyncEvent, undefined> {
+  private readonly source: AsyncEvents;
+  private readonly signal: AbortSignal | undefined;
+  private readonly onAbort = () => this.settle((waiter) => waiter.reject(this.signal?.reason));
+  private readonly waiting: AsyncEvent[] = [];
+  private readonly waiters: {
+    resolve: (result: IteratorResult<AsyncEvent, undefined>) => void;
+    reject: (reason: unknown) => void;
+  }[] = [];
+  private over = false;
+
+  constructor(source: AsyncEvents, signal: AbortSignal | undefined) {
+    this.source = source;
+    this.signal = signal;
+    signal?.addEventListener('abort', this.onAbort);
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  async next(): Promise<IteratorResult<AsyncEvent, undefined>> {
+    const value = this.waiting.shift();
+    if (value !== undefined) return { value, done: false };
+    if (this.over) return { value: undefined, done: true };
+    this.signal?.throwIfAborted();
+    this.source.retain();
+    return new Promise((resolve, reject) => this.waiters.push({ resolve, reject }));
+  }
+
+  async return(): Promise<IteratorResult<AsyncEvent, undefined>> {
+    this.over = true;
+    this.source.end(this);
+    this.signal?.removeEventListener('abort', this.onAbort);
+    this.settle((waiter) => waiter.resolve({ value: undefined, done: true }));
+    return { value: undefined, done: true };
+  }
+
+  push(event: AsyncEvent): void {
+    const waiter = this.waiters.shift();
+    if (waiter === undefined) {
+      this.waiting.push(event);
+      return;
+    }
+    this.source.letGo();
+    waiter.resolve({ value: event, done: false });
+  }
+
+  private settle(how: (waiter: EventStream['waiters'][number]) => void): void {
+    for (const waiter of this.waiters.splice(0)) {
+      this.source.letGo();
+      how(waiter);
+    }
+  }
+}

@@ -1,0 +1,144 @@
+/**
+ * Completions between the device and whoever takes them. Most are fetched and taken at once; some are
+ * claimed (a queue pair that is drained, a request whose own completion somebody awaits), and then the
+ * others, fetched on the way to those, are kept here in their order.
+ */
+import { randomInt } from 'node:crypto';
+import {
+  InvalidHandleError,
+  SLOT_WORDS,
+  slotAt,
+  WC_ID_HI,
+  WC_ID_LO,
+  WC_QP,
+  type WcBatch,
+} from '../verbs/index.ts';
+
+/** High word of the wr_ids that we give to requests of our own; random, since those of programs are all their own. */
+const TAG_HI = randomInt(2 ** 32);
+let lastTag = 0;
+
+/** A wr_id that nothing else has; its low word is what Inbox knows it by. */
+export function newTag(): bigint {
+  lastTag = (lastTag + 1) >>> 0;
+  return (BigInt(TAG_HI) << 32n) | BigInt(lastTag);
+}
+
+/** Who wants completions before anyone else. */
+export interface Claim {
+  /** Takes the completion whose slot begins at `words[at]`, or leaves it to others. */
+  take(words: Uint32Array, at: number): boolean;
+  /** The queue pair was closed: nothing will come any more. */
+  abandon(error: Error): void;
+}
+
+interface Tagged extends Claim {
+  qp: number;
+}
+
+/** Fills a batch from its first slot on; returns how many. */
+export type Fetch = (batch: WcBatch) => number;
+
+export class Inbox {
+  /** Where the completion is that take() moved to. */
+  words: Uint32Array;
+  at = 0;
+  private readonly batch: WcBatch;
+  private readonly fetch: Fetch;
+  private next = 0;
+  private kept: Uint32Array[] = [];
+  private keptNext = 0;
+  /** Claims on all completions of a queue pair, by its handle. */
+  private readonly byQp = new Map<number, Claim>();
+  /** Claims on one completion, by the low word of the wr_id that was given to its request. */
+  private readonly byTag = new Map<number, Tagged>();
+
+  constructor(batch: WcBatch, fetch: Fetch) {
+    this.batch = batch;
+    this.fetch = fetch;
+    this.words = batch.words;
+  }
+
+  get claimed(): boolean {
+    return this.byQp.size > 0 || this.byTag.size > 0;
+  }
+
+  /** Whether completions that were fetched wait here. */
+  get holds(): boolean {
+    return this.keptNext < this.kept.length || this.next < this.batch.length;
+  }
+
+  claimQp(qp: number, claim: Claim): void {
+    this.kept = this.kept.slice(this.keptNext).filter((slot) => !claim.take(slot, 0));
+    this.keptNext = 0;
+    this.byQp.set(qp, claim);
+  }
+
+  unclaimQp(qp: number): void {
+    this.byQp.delete(qp);
+  }
+
+  claimTag(tag: bigint, qp: number, claim: Claim): void {
+    this.byTag.set(Number(tag & 0xffffffffn), { qp, take: claim.take, abandon: claim.abandon });
+  }
+
+  unclaimTag(tag: bigint): void {
+    this.byTag.delete(Number(tag & 0xffffffffn));
+  }
+
+  /** The queue pair was closed. */
+  abandon(qp: number, label: string): void {
+    const error = () => new InvalidHandleError(`${label} was closed while a completion of it was awaited`);
+    this.byQp.get(qp)?.abandon(error());
+    for (const tagged of [...this.byTag.values()]) if (tagged.qp === qp) tagged.abandon(error());
+  }
+
+  /** Moves to the next completion that nobody claims; false when there is none. */
+  take(): boolean {
+    if (this.claimed) this.sift();
+    if (this.keptNext < this.kept.length) {
+      this.words = this.kept[this.keptNext++];
+      this.at = 0;
+      if (this.keptNext === this.kept.length) {
+        this.kept = [];
+        this.keptNext = 0;
+      }
+      return true;
+    }
+    if (this.next === this.batch.length && (this.claimed || this.refill() === 0)) return false;
+    this.words = this.batch.words;
+    this.at = slotAt(this.next++);
+    return true;
+  }
+
+  /** Gives claims what is theirs, of all that is there; keeps the rest. */
+  sift(): void {
+    const { batch, kept } = this;
+    do {
+      while (this.next < batch.length) {
+        const at = slotAt(this.next++);
+        if (!this.offer(batch.words, at)) kept.push(batch.words.slice(at, at + SLOT_WORDS));
+      }
+    } while (this.refill() > 0);
+  }
+
+  close(): void {
+    this.batch.close();
+  }
+
+  private refill(): number {
+    this.next = 0;
+    this.batch.length = 0;
+    this.batch.length = this.fetch(this.batch);
+    return this.batch.length;
+  }
+
+  private offer(words: Uint32Array, at: number): boolean {
+    const qp = words[at + WC_QP];
+    if (words[at + WC_ID_HI] === TAG_HI) {
+      const tagged = this.byTag.get(words[at + WC_ID_LO]);
+      if (tagged !== undefined && tagged.qp === qp) return tagged.take(words, at);
+    }
+    return this.byQp.get(qp)?.take(words, at) ?? false;
+  }
+}

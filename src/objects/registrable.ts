@@ -1,0 +1,56 @@
+/** Memory that a program brings: which of it can be registered. */
+import { InvalidArgumentError, MemoryError } from '../verbs/errors.ts';
+
+/** What pd.register() takes. */
+export type Registrable = ArrayBuffer | SharedArrayBuffer | ArrayBufferView;
+
+export interface RangeOptions {
+  /** Where the region begins, counted from the start of the buffer or view. Default 0. */
+  byteOffset?: number;
+  /** Default: up to the end. */
+  lengthBytes?: number;
+}
+
+interface Range {
+  memory: ArrayBuffer | SharedArrayBuffer;
+  byteOffset: number;
+  lengthBytes: number;
+}
+
+/** Which bytes of which buffer. @throws MemoryError, InvalidArgumentError */
+export function rangeOf(verb: string, source: Registrable, options: RangeOptions): Range {
+  const view = ArrayBuffer.isView(source);
+  const memory = view ? source.buffer : source;
+  if (!(memory instanceof ArrayBuffer) && !(memory instanceof SharedArrayBuffer)) {
+    throw new InvalidArgumentError(`${verb} takes an ArrayBuffer, a SharedArrayBuffer or a view of one`);
+  }
+  refuseUnstable(source, memory);
+  const start = view ? source.byteOffset : 0;
+  const { byteOffset = 0, lengthBytes = source.byteLength - byteOffset } = options;
+  const good = Number.isSafeInteger(byteOffset) && Number.isSafeInteger(lengthBytes);
+  if (!good || byteOffset < 0 || lengthBytes <= 0 || byteOffset + lengthBytes > source.byteLength) {
+    throw new InvalidArgumentError(
+      `${verb}: byteOffset ${byteOffset} and lengthBytes ${lengthBytes} do not lie inside the ` +
+        `${source.byteLength} bytes given`,
+    );
+  }
+  return { memory, byteOffset: start + byteOffset, lengthBytes };
+}
+
+function refuseUnstable(source: Registrable, memory: ArrayBuffer | SharedArrayBuffer): void {
+  if (Buffer.isBuffer(source) && source.byteLength !== memory.byteLength) {
+    throw new MemoryError(
+      'this Buffer is a slice of a larger buffer (Node keeps small ones in a pool that others use); ' +
+        'use pd.allocate(), Buffer.alloc() with a size of its own, or a SharedArrayBuffer',
+    );
+  }
+  const flexible = memory as { resizable?: boolean; growable?: boolean };
+  if (flexible.resizable || flexible.growable) {
+    throw new MemoryError(
+      'a resizable or growable buffer cannot be registered: it may move; make it without maxByteLength',
+    );
+  }
+  if (memory.byteLength === 0) {
+    throw new MemoryError('the buffer is empty or detached; register memory that is there');
+  }
+}

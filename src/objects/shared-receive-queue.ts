@@ -1,0 +1,127 @@
+import {
+  IBV_SRQ_LIMIT,
+  IBV_SRQ_MAX_WR,
+  IBV_SRQT_XRC,
+  InvalidArgumentError,
+  type RecvBatch,
+  type SrqAttr,
+  type SrqInitAttr,
+} from '../verbs/index.ts';
+import type { EventsOf, SrqEvent } from './async-events.ts';
+import { CompletionQueue } from './completion-queue.ts';
+import type { Context } from './context.ts';
+import { EmittingResource } from './emitting-resource.ts';
+import { postError, rangeError } from './post-error.ts';
+import type { ProtectionDomain } from './protection-domain.ts';
+import { packRecv, type RecvRequest } from './request.ts';
+import { CLOSE_RANK, requireOwned } from './resource.ts';
+import { XrcDomain } from './xrc-domain.ts';
+
+export interface SharedReceiveQueueOptions {
+  /** Receives that may be posted. Default 128. */
+  maxWr?: number;
+  /** Elements of each. Default 2. */
+  maxSge?: number;
+  /** Makes it a queue for XRC (IBV_SRQT_XRC), which senders name by `srqNum`: its domain, */
+  xrcd?: XrcDomain;
+  /** and where its receives complete. */
+  cq?: CompletionQueue;
+}
+
+/**
+ * Receives that several queue pairs share (ibv_create_srq_ex(3)). Made by pd.createSrq(). It emits
+ * 'srqLimitReached', once, when fewer receives are left than arm() said, and 'srqErr'.
+ */
+export class SharedReceiveQueue extends EmittingResource<EventsOf<SrqEvent>> {
+  readonly context: Context;
+  readonly pd: ProtectionDomain;
+  /** What XRC senders name; 0 on others. */
+  readonly srqNum: number;
+  /** Elements of a receive, as granted. */
+  readonly maxSge: number;
+  private readonly srq: number;
+  private lastBatch: RecvBatch | null = null;
+  private single: RecvBatch | null = null;
+
+  /** @internal Use pd.createSrq(). */
+  constructor(pd: ProtectionDomain, options: SharedReceiveQueueOptions = {}) {
+    const { context } = pd;
+    const { xrcd, cq } = options;
+    const info = pd.provider.createSrq(pd.handle, initAttr(context, options));
+    super({
+      provider: pd.provider,
+      handle: info.handle,
+      label: context.labelFor('shared receive queue'),
+      rank: CLOSE_RANK.sharedReceiveQueue,
+      parents: [pd, ...(xrcd === undefined ? [] : [xrcd]), ...(cq === undefined ? [] : [cq])],
+    });
+    this.context = context;
+    this.pd = pd;
+    this.srqNum = info.srqNum;
+    this.maxSge = info.maxSge;
+    this.srq = info.handle;
+    context.addElement(this.srq, this);
+  }
+
+  /**
+   * ibv_post_srq_recv(3) for the requests start .. start + count - 1 of the batch. Returns count.
+   * @throws QueueFullError, InvalidWorkRequestError as queue pairs do
+   */
+  postRecv(batch: RecvBatch, start = 0, count = batch.length - start): number {
+    if (batch !== this.lastBatch) {
+      this.context.requireBatch(batch);
+      this.lastBatch = batch;
+    }
+    if (!(start >= 0 && count >= 0 && start + count <= batch.length)) throw rangeError(batch, start, count);
+    const posted = this.provider.postSrqRecv(this.handle, batch.ring, start, count);
+    if (posted === count) return count;
+    const { errno, reason } = batch;
+    throw postError({ verb: 'postSrqRecv', label: this.label, errno, reason, start, posted });
+  }
+
+  /** Posts one receive given as an object. */
+  receive(request: RecvRequest): void {
+    this.single ??= this.context.recvBatch({ capacity: 1, sges: Math.max(2, this.maxSge) });
+    packRecv(this.single, request, this.context);
+    this.postRecv(this.single);
+  }
+
+  /** ibv_query_srq(3): what was granted, and the limit that is armed (0: none). */
+  query(): SrqAttr {
+    return this.provider.querySrq(this.handle);
+  }
+
+  /** Asks for one 'srqLimitReached' when fewer than `limit` receives are left (IBV_SRQ_LIMIT); 0: for none. */
+  arm(limit: number): void {
+    this.provider.modifySrq(this.handle, { srqLimit: limit }, IBV_SRQ_LIMIT);
+  }
+
+  /** Makes room for `maxWr` receives (IBV_SRQ_MAX_WR). @throws UnsupportedError, NoResourcesError */
+  resize(maxWr: number): void {
+    this.provider.modifySrq(this.handle, { maxWr }, IBV_SRQ_MAX_WR);
+  }
+
+  protected override watchEvents(): void {
+    this.context.watchEvents();
+  }
+
+  protected override release(handle: number): void {
+    this.provider.destroySrq(handle);
+  }
+
+  protected override released(): void {
+    this.context.removeElement(this.srq);
+    this.single?.close();
+  }
+}
+
+function initAttr(context: Context, options: SharedReceiveQueueOptions): SrqInitAttr {
+  const { maxWr = 128, maxSge = 2, xrcd, cq } = options;
+  if (xrcd === undefined && cq === undefined) return { maxWr, maxSge };
+  if (xrcd === undefined || cq === undefined) {
+    throw new InvalidArgumentError('createSrq: a queue for XRC takes both xrcd and cq, another neither');
+  }
+  requireOwned(xrcd, XrcDomain, context, 'xrcd');
+  requireOwned(cq, CompletionQueue, context, 'cq');
+  return { maxWr, maxSge, srqType: IBV_SRQT_XRC, xrcd: xrcd.handle, cq: cq.handle };
+}

@@ -1,0 +1,32 @@
+import type { Context } from './context.ts';
+import { QueuePair } from './queue-pair.ts';
+import { CLOSE_RANK, Resource } from './resource.ts';
+
+/**
+ * An XRC domain (ibv_open_xrcd(3)): its receiving queue pairs reach its shared receive queues. Made by
+ * context.openXrcd().
+ */
+export class XrcDomain extends Resource {
+  readonly context: Context;
+
+  /** @internal Use context.openXrcd(). */
+  constructor(context: Context) {
+    super({
+      provider: context.provider,
+      handle: context.provider.openXrcd(context.handle),
+      label: context.labelFor('XRC domain'),
+      rank: CLOSE_RANK.xrcDomain,
+      parents: [context],
+    });
+    this.context = context;
+  }
+
+  /** The receiving half of an extended reliable connection (IBV_QPT_XRC_RECV): it has no queues of its own. */
+  createQp(): QueuePair {
+    return new QueuePair(this, { type: 'XRC_RECV' });
+  }
+
+  protected override release(handle: number): void {
+    this.provider.closeXrcd(handle);
+  }
+}
