@@ -29,15 +29,20 @@
           "defines": ["ISOVERBS_HAVE_VERBS"],
           "cflags": ["<!@(pkg-config --cflags-only-I libibverbs)"],
           "sources": [
+            "native/ah.cc",
             "native/channel.cc",
             "native/cq.cc",
             "native/device.cc",
             "native/lifecycle.cc",
             "native/mr.cc",
+            "native/mw.cc",
             "native/poll.cc",
             "native/post.cc",
             "native/qp.cc",
-            "native/watch.cc"
+            "native/rereg.cc",
+            "native/srq.cc",
+            "native/watch.cc",
+            "native/xrcd.cc"
           ]
         }],
         ["have_verbs==1 and have_rdmacm==1", {

@@ -44,8 +44,13 @@ class Args {
   /** The live object of a handle argument, or null with an exception pending. */
   template <class T>
   T* object(size_t i) {
+    return objectOf<T>(handle(i));
+  }
+
+  /** The live object of a handle that came in words. */
+  template <class T>
+  T* objectOf(uint32_t handle) {
     if (!ok_) return nullptr;
-    const uint32_t handle = this->handle(i);
     T* object = lookup<T>(handle);
     if (object == nullptr) {
       ok_ = false;

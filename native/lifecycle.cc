@@ -15,11 +15,66 @@ void SpinLock::lock() {
   }
 }
 
-namespace {
+Parents parentsOf(Object* object) {
+  Parents parents;
+  switch (static_cast<Kind>(object->handle >> kKindShift)) {
+    case Kind::Pd:
+      parents.add(static_cast<Pd*>(object)->context);
+      break;
+    case Kind::Xrcd:
+      parents.add(static_cast<Xrcd*>(object)->context);
+      break;
+    case Kind::Channel:
+      parents.add(static_cast<Channel*>(object)->context);
+      break;
+    case Kind::Cq:
+      parents.add(static_cast<Cq*>(object)->context);
+      parents.add(static_cast<Cq*>(object)->channel);
+      break;
+    case Kind::Mr:
+      parents.add(static_cast<Mr*>(object)->pd);
+      break;
+    case Kind::Mw:
+      parents.add(static_cast<Mw*>(object)->pd);
+      break;
+    case Kind::Ah:
+      parents.add(static_cast<Ah*>(object)->pd);
+      break;
+    case Kind::Srq: {
+      auto* srq = static_cast<Srq*>(object);
+      for (Object* parent : {static_cast<Object*>(srq->pd), static_cast<Object*>(srq->xrcd),
+                             static_cast<Object*>(srq->cq)}) {
+        parents.add(parent);
+      }
+      break;
+    }
+    case Kind::Qp: {
+      auto* qp = static_cast<Qp*>(object);
+      for (Object* parent : {static_cast<Object*>(qp->pd), static_cast<Object*>(qp->xrcd),
+                             static_cast<Object*>(qp->sendCq), static_cast<Object*>(qp->recvCq),
+                             static_cast<Object*>(qp->srq)}) {
+        parents.add(parent);
+      }
+      break;
+    }
+#ifdef ISOVERBS_HAVE_RDMACM
+    case Kind::CmId:
+      parents.add(static_cast<CmId*>(object)->channel);
+      break;
+#endif
+    default:
+      break;
+  }
+  return parents;
+}
 
-void leave(Object* parent, Kind kind) { parent->children[static_cast<uint32_t>(kind)]--; }
+void enter(Object* object) {
+  for (Object* parent : parentsOf(object)) parent->children[object->handle >> kKindShift]++;
+}
 
-}  // namespace
+void leave(Object* object) {
+  for (Object* parent : parentsOf(object)) parent->children[object->handle >> kKindShift]--;
+}
 
 int closeContext(Context* context) {
   retire(context);
@@ -32,7 +87,7 @@ int closeContext(Context* context) {
 int closePd(Pd* pd) {
   if (const int rc = verbs()->deallocPd(pd->pd); rc != 0) return rc;
   retire(pd);
-  leave(pd->context, Kind::Pd);
+  leave(pd);
   delete pd;
   return 0;
 }
@@ -40,10 +95,11 @@ int closePd(Pd* pd) {
 int closeMr(Mr* mr, Env* caller) {
   if (const int rc = verbs()->deregMr(mr->mr); rc != 0) return rc;
   retire(mr);
-  leave(mr->pd, Kind::Mr);
+  leave(mr);
   if (mr->foreign != nullptr) mr->foreign->live.store(false, std::memory_order_release);
   const Dropped dropped{.ref = mr->ref, .detach = mr->memory != nullptr, .foreign = mr->foreign};
-  dropReference(*mr->owner, caller, dropped);
+  // An owner that has ended could not close it (a window was bound): its references have ended with it.
+  if (mr->owner != nullptr) dropReference(*mr->owner, caller, dropped);
   if (mr->memory != nullptr) mr->memory->release();
   delete mr;
   return 0;
@@ -52,7 +108,7 @@ int closeMr(Mr* mr, Env* caller) {
 int closeChannel(Channel* channel) {
   if (const int rc = verbs()->destroyCompChannel(channel->channel); rc != 0) return rc;
   retire(channel);
-  leave(channel->context, Kind::Channel);
+  leave(channel);
   delete channel;
   return 0;
 }
@@ -62,103 +118,133 @@ int closeCq(Cq* cq) {
   // a refusal would be the device's own failure: the handle is closed all the same.
   retire(cq);
   const int rc = verbs()->destroyCq(cq->cq);
-  leave(cq->context, Kind::Cq);
-  if (cq->channel != nullptr) leave(cq->channel, Kind::Cq);
+  leave(cq);
   delete cq;
   return rc;
 }
 
 int closeQp(Qp* qp) {
+  if (qp->srq != nullptr) qp->srq->qps.remove(qp);
+  if (qp->xrcd != nullptr) qp->xrcd->qps.remove(qp);
   retire(qp);
+  // The kernel destroys no queue pair that is attached.
+  for (const McastGroup& group : qp->groups) verbs()->detachMcast(qp->qp, &group.gid, group.lid);
   const int rc = verbs()->destroyQp(qp->qp);
-  leave(qp->pd, Kind::Qp);
-  leave(qp->sendCq, Kind::Qp);
-  if (qp->recvCq != qp->sendCq) leave(qp->recvCq, Kind::Qp);
+  leave(qp);
   free(qp->send.ids);
   free(qp->recv.ids);
   delete qp;
   return rc;
 }
 
+int closeXrcd(Xrcd* xrcd) {
+  if (const int rc = ibv_close_xrcd(xrcd->xrcd); rc != 0) return rc;
+  retire(xrcd);
+  leave(xrcd);
+  delete xrcd;
+  return 0;
+}
+
+int closeSrq(Srq* srq) {
+  // Stale first, as a CQ: another thread may be posting to it.
+  retire(srq);
+  const int rc = verbs()->destroySrq(srq->srq);
+  leave(srq);
+  delete srq;
+  return rc;
+}
+
+int closeAh(Ah* ah) {
+  retire(ah);
+  const int rc = verbs()->destroyAh(ah->ah);
+  leave(ah);
+  delete ah;
+  return rc;
+}
+
+int closeMw(Mw* mw) {
+  retire(mw);
+  const int rc = ibv_dealloc_mw(mw->mw);
+  leave(mw);
+  delete mw;
+  return rc;
+}
+
+namespace {
+
+int closeObject(Object* object, Env* caller) {
+  const Kind kind = static_cast<Kind>(object->handle >> kKindShift);
+  switch (kind) {
+    case Kind::Context:
+      return closeContext(static_cast<Context*>(object));
+    case Kind::Pd:
+      return closePd(static_cast<Pd*>(object));
+    case Kind::Mr:
+      return closeMr(static_cast<Mr*>(object), caller);
+    case Kind::Cq:
+      return closeCq(static_cast<Cq*>(object));
+    case Kind::Qp:
+      return closeQp(static_cast<Qp*>(object));
+    case Kind::Channel:
+      return closeChannel(static_cast<Channel*>(object));
+    case Kind::Srq:
+      return closeSrq(static_cast<Srq*>(object));
+    case Kind::Ah:
+      return closeAh(static_cast<Ah*>(object));
+    case Kind::Mw:
+      return closeMw(static_cast<Mw*>(object));
+    case Kind::Xrcd:
+      return closeXrcd(static_cast<Xrcd*>(object));
+#ifdef ISOVERBS_HAVE_RDMACM
+    case Kind::CmId:
+      return closeCmId(static_cast<CmId*>(object));
+    case Kind::CmChannel:
+      return closeCmChannel(static_cast<CmChannel*>(object));
+#endif
+    case Kind::WrRing:
+    case Kind::WcRing:
+      closeRing(kind, static_cast<Ring*>(object), caller);
+      return 0;
+    default:
+      return 0;
+  }
+}
+
+}  // namespace
+
 void reap(Object* parent, Env* caller) {
   if (!parent->orphan || !parent->childless()) return;
-  switch (static_cast<Kind>(parent->handle >> kKindShift)) {
-    case Kind::Context:
-      closeContext(static_cast<Context*>(parent));
-      return;
-    case Kind::Pd: {
-      Context* context = static_cast<Pd*>(parent)->context;
-      if (closePd(static_cast<Pd*>(parent)) == 0) reap(context, caller);
-      return;
-    }
-    case Kind::Cq: {
-      auto* cq = static_cast<Cq*>(parent);
-      Context* context = cq->context;
-      Channel* channel = cq->channel;
-      if (closeCq(cq) != 0) return;
-      if (channel != nullptr) reap(channel, caller);
-      reap(context, caller);
-      return;
-    }
-    case Kind::Channel: {
-      Context* context = static_cast<Channel*>(parent)->context;
-      if (closeChannel(static_cast<Channel*>(parent)) == 0) reap(context, caller);
-      return;
-    }
-#ifdef ISOVERBS_HAVE_RDMACM
-    case Kind::CmId: {
-      CmChannel* channel = static_cast<CmId*>(parent)->channel;
-      if (closeCmId(static_cast<CmId*>(parent)) == 0) reap(channel, caller);
-      return;
-    }
-    case Kind::CmChannel:
-      closeCmChannel(static_cast<CmChannel*>(parent));
-      return;
-#endif
-    default:
-      return;
-  }
+  Parents above = parentsOf(parent);
+  closeObject(parent, caller);
+  // If it could not be closed, it is still their child.
+  for (Object* next : above) reap(next, caller);
 }
 
 namespace {
 
 /** Closes one object of an ending env, or leaves it to its children of other envs. */
 void closeAtEnd(Object* object, Env& env) {
+  Parents above = parentsOf(object);
   const Kind kind = static_cast<Kind>(object->handle >> kKindShift);
-  if (!object->childless()) {
+  bool stays = !object->childless();
+  if (!stays) {
+    const bool refused = closeObject(object, &env) != 0;
+    // The others go even if the device failed.
+    stays = refused && (kind == Kind::Pd || kind == Kind::Mr || kind == Kind::Channel || kind == Kind::Xrcd ||
+                        kind == Kind::CmId);
+  }
+  if (stays) {
     object->orphan = true;
     object->owner = nullptr;
-    return;
   }
-  switch (kind) {
-    case Kind::Qp: {
-      auto* qp = static_cast<Qp*>(object);
-      Object* parents[] = {qp->pd, qp->sendCq, qp->recvCq == qp->sendCq ? nullptr : qp->recvCq};
-      closeQp(qp);
-      for (Object* parent : parents) {
-        if (parent != nullptr) reap(parent, &env);
-      }
-      return;
-    }
-    case Kind::Mr: {
-      Pd* pd = static_cast<Mr*>(object)->pd;
-      if (closeMr(static_cast<Mr*>(object), &env) == 0) reap(pd, &env);
-      return;
-    }
-    case Kind::WrRing:
-    case Kind::WcRing:
-      return closeRing(kind, static_cast<Ring*>(object), &env);
-    default:
-      object->orphan = true;
-      object->owner = nullptr;
-      return reap(object, &env);
-  }
+  for (Object* parent : above) reap(parent, &env);
 }
 
 }  // namespace
 
 void closeAllOf(Env& env) {
-  constexpr Kind kOrder[] = {Kind::CmId,    Kind::CmChannel, Kind::Qp,      Kind::Cq,      Kind::Mr,     Kind::Pd,
+  constexpr Kind kOrder[] = {Kind::CmId, Kind::CmChannel, Kind::Qp,      Kind::Mw,      Kind::Ah,
+                             Kind::Srq,  Kind::Cq,        Kind::Mr,      Kind::Pd,      Kind::Xrcd,
                              Kind::Channel, Kind::Context, Kind::WrRing, Kind::WcRing};
   for (const Kind kind : kOrder) {
     forEach(

@@ -33,9 +33,17 @@ struct Library {
     if (handle == nullptr) return;
     loadDevices(handle);
     loadQueues(handle);
-    verbs.queryGidEx = reinterpret_cast<decltype(verbs.queryGidEx)>(dlsym(handle, "_ibv_query_gid_ex"));
+    loadDatagrams(handle);
+    want(handle, verbs.queryGidEx, "_ibv_query_gid_ex");
+    want(handle, verbs.regMrIova2, "ibv_reg_mr_iova2");
+    want(handle, verbs.regDmabufMr, "ibv_reg_dmabuf_mr");
     // Registered memory must survive the fork of a child process. Newer kernels need no help and say so.
     if (error.empty()) verbs.forkInit();
+  }
+
+  template <class F>
+  void want(void* handle, F& function, const char* name) {
+    function = reinterpret_cast<F>(dlsym(handle, name));
   }
 
   template <class F>
@@ -59,6 +67,7 @@ struct Library {
     need(h, verbs.deallocPd, "ibv_dealloc_pd");
     need(h, verbs.regMr, "ibv_reg_mr");
     need(h, verbs.deregMr, "ibv_dereg_mr");
+    need(h, verbs.reregMr, "ibv_rereg_mr");
   }
 
   void loadQueues(void* h) {
@@ -72,6 +81,17 @@ struct Library {
     need(h, verbs.modifyQp, "ibv_modify_qp");
     need(h, verbs.queryQp, "ibv_query_qp");
     need(h, verbs.destroyQp, "ibv_destroy_qp");
+    need(h, verbs.createSrq, "ibv_create_srq");
+    need(h, verbs.modifySrq, "ibv_modify_srq");
+    need(h, verbs.querySrq, "ibv_query_srq");
+    need(h, verbs.destroySrq, "ibv_destroy_srq");
+  }
+
+  void loadDatagrams(void* h) {
+    need(h, verbs.createAh, "ibv_create_ah");
+    need(h, verbs.destroyAh, "ibv_destroy_ah");
+    need(h, verbs.attachMcast, "ibv_attach_mcast");
+    need(h, verbs.detachMcast, "ibv_detach_mcast");
   }
 };
 

@@ -52,6 +52,19 @@ struct Verbs {
   decltype(&::ibv_modify_qp) modifyQp;
   decltype(&::ibv_query_qp) queryQp;
   decltype(&::ibv_destroy_qp) destroyQp;
+  decltype(&::ibv_create_srq) createSrq;
+  decltype(&::ibv_modify_srq) modifySrq;
+  decltype(&::ibv_query_srq) querySrq;
+  decltype(&::ibv_destroy_srq) destroySrq;
+  decltype(&::ibv_create_ah) createAh;
+  decltype(&::ibv_destroy_ah) destroyAh;
+  decltype(&::ibv_attach_mcast) attachMcast;
+  decltype(&::ibv_detach_mcast) detachMcast;
+  decltype(&::ibv_rereg_mr) reregMr;
+  /** Null before rdma-core 28. */
+  decltype(&::ibv_reg_mr_iova2) regMrIova2;
+  /** Null before rdma-core 34. */
+  decltype(&::ibv_reg_dmabuf_mr) regDmabufMr;
   /** Null before rdma-core 33. */
   decltype(&::_ibv_query_gid_ex) queryGidEx;
 };

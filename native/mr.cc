@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "args.h"
+#include "mr.h"
 #include "objects.h"
 #include "verbs.h"
 
@@ -11,7 +12,21 @@ namespace isoverbs {
 
 namespace {
 
-napi_value failRegister(Env& env, const char* verb, int errnum, uint64_t bytes) {
+/** Flags that a driver or kernel may leave out: IBV_ACCESS_OPTIONAL_RANGE, relaxed ordering among them. */
+constexpr unsigned kOptional = IBV_ACCESS_OPTIONAL_RANGE;
+
+bool hasOnDemandPaging(const Context& context) {
+  verbs_context* vctx = verbs_get_ctx_op(context.ctx, query_device_ex);
+  ibv_device_attr_ex attr = {};
+  return vctx != nullptr && vctx->query_device_ex(context.ctx, nullptr, &attr, sizeof attr) == 0 &&
+         (attr.odp_caps.general_caps & IBV_ODP_SUPPORT) != 0;
+}
+
+napi_value failRegister(Env& env, const char* verb, int errnum, uint64_t bytes, const Context& context,
+                        unsigned access) {
+  if ((access & IBV_ACCESS_ON_DEMAND) != 0 && !hasOnDemandPaging(context)) {
+    return fail(env, Err::Unsupported, verb, errnum, "this device has no on-demand paging (IBV_ACCESS_ON_DEMAND)");
+  }
   switch (errnum) {
     case ENOMEM:
       return fail(env, Err::NoResources, verb, errnum,
@@ -28,13 +43,19 @@ napi_value failRegister(Env& env, const char* verb, int errnum, uint64_t bytes) 
   }
 }
 
-/** Registers and publishes; on failure throws and gives `mr` back to the caller to clean up. */
-bool registerRegion(Args& args, Pd* pd, Mr* mr, void* data, uint64_t bytes, int access) {
-  mr->mr = verbs()->regMr(pd->pd, data, bytes, access);
-  if (mr->mr == nullptr) {
-    failRegister(args.env(), args.verb(), errno, bytes);
-    return false;
+/** ibv_reg_mr(3) as its macro: flags of the optional range and addresses of one's own need the newer symbol. */
+ibv_mr* registerMemory(const Pd& pd, void* data, uint64_t bytes, uint64_t iova, unsigned access) {
+  const bool plain = (access & kOptional) == 0 && iova == reinterpret_cast<uintptr_t>(data);
+  if (!plain && verbs()->regMrIova2 != nullptr) return verbs()->regMrIova2(pd.pd, data, bytes, iova, access);
+  if (iova == reinterpret_cast<uintptr_t>(data)) {
+    return verbs()->regMr(pd.pd, data, bytes, static_cast<int>(access & ~kOptional));
   }
+  errno = EOPNOTSUPP;
+  return nullptr;
+}
+
+/** Publishes what was registered, as a child of `pd`; on failure throws and deregisters. */
+bool publishRegion(Args& args, Pd* pd, Mr* mr) {
   mr->pd = pd;
   mr->owner = &args.env();
   if (!publish(Kind::Mr, mr)) {
@@ -42,28 +63,45 @@ bool registerRegion(Args& args, Pd* pd, Mr* mr, void* data, uint64_t bytes, int 
     failErrno(args.env(), args.verb(), ENOMEM);
     return false;
   }
-  pd->children[static_cast<uint32_t>(Kind::Mr)]++;
+  enter(mr);
   return true;
 }
 
-Result describe(napi_env napi, const Mr& mr) {
+/** Registers and publishes; on failure throws and gives `mr` back to the caller to clean up. */
+bool registerRegion(Args& args, Pd* pd, Mr* mr, void* data, uint64_t bytes, int access) {
+  constexpr uintptr_t kPage = 4096;
+  const bool zeroBased = (access & IBV_ACCESS_ZERO_BASED) != 0;
+  if (zeroBased && reinterpret_cast<uintptr_t>(data) % kPage != 0) {
+    fail(args.env(), Err::Argument, args.verb(), EINVAL,
+         "a zero-based region (IBV_ACCESS_ZERO_BASED) must begin at a page, as memory of allocMr does");
+    return false;
+  }
+  mr->iova = zeroBased ? 0 : reinterpret_cast<uintptr_t>(data);
+  mr->bytes = bytes;
+  mr->mr = registerMemory(*pd, data, bytes, mr->iova, static_cast<unsigned>(access));
+  if (mr->mr != nullptr) return publishRegion(args, pd, mr);
+  failRegister(args.env(), args.verb(), errno, bytes, *pd->context, static_cast<unsigned>(access));
+  return false;
+}
+
+}  // namespace
+
+Result describeMr(napi_env napi, const Mr& mr) {
   return Result(napi)
       .number("handle", mr.handle)
       .number("lkey", mr.mr->lkey)
       .number("rkey", mr.mr->rkey)
-      .number("addr", static_cast<double>(reinterpret_cast<uintptr_t>(mr.mr->addr)));
+      .number("addr", static_cast<double>(mr.iova))
+      .number("lengthBytes", static_cast<double>(mr.bytes));
 }
 
 void rememberForeign(Env& env, Mr* mr) {
-  auto* foreign = new ForeignBuffer;
-  foreign->key = static_cast<uint64_t>(mr->pd->context->handle) << 32 | mr->mr->lkey;
-  foreign->buffer = mr->ref;
+  if (mr->foreign == nullptr) mr->foreign = new ForeignBuffer;
+  mr->foreign->key = static_cast<uint64_t>(mr->pd->context->handle) << 32 | mr->mr->lkey;
+  mr->foreign->buffer = mr->ref;
   // A stale one may be left if another env closed it: its references are in env.dropped.
-  env.foreign[foreign->key] = foreign;
-  mr->foreign = foreign;
+  env.foreign[mr->foreign->key] = mr->foreign;
 }
-
-}  // namespace
 
 napi_value allocMr(napi_env napi, napi_callback_info info) {
   Args args(napi, info, "allocMr");
@@ -84,7 +122,7 @@ napi_value allocMr(napi_env napi, napi_callback_info info) {
     exposed.memory->release();
     return nullptr;
   }
-  return describe(napi, *mr.release())
+  return describeMr(napi, *mr.release())
       .value("memory", exposed.buffer)
       .number("byteOffset", static_cast<double>(exposed.byteOffset));
 }
@@ -115,7 +153,7 @@ napi_value regMr(napi_env napi, napi_callback_info info) {
     return nullptr;
   }
   if (detachable) rememberForeign(args.env(), mr.get());
-  return describe(napi, *mr.release());
+  return describeMr(napi, *mr.release());
 }
 
 napi_value deregMr(napi_env napi, napi_callback_info info) {
@@ -124,9 +162,41 @@ napi_value deregMr(napi_env napi, napi_callback_info info) {
   auto* mr = args.object<Mr>(0);
   if (mr == nullptr) return nullptr;
   Pd* pd = mr->pd;
-  if (const int rc = closeMr(mr, &args.env()); rc != 0) return failErrno(args.env(), args.verb(), rc);
+  if (const int rc = closeMr(mr, &args.env()); rc != 0) {
+    if (rc != EINVAL && rc != EBUSY) return failErrno(args.env(), args.verb(), rc);
+    return fail(args.env(), Err::Busy, args.verb(), rc, "a memory window is bound to the memory region");
+  }
   reap(pd, &args.env());
   return undefined(napi);
+}
+
+/** regDmabufMr(pd, offset, length, iova, fd, access). */
+napi_value regDmabufMr(napi_env napi, napi_callback_info info) {
+  Args args(napi, info, "regDmabufMr");
+  const uint64_t offset = args.size(1);
+  const uint64_t bytes = args.size(2);
+  const uint64_t iova = args.size(3);
+  const int fd = args.int32(4);
+  const int access = args.int32(5);
+  const std::lock_guard lock(controlMutex());
+  auto* pd = args.object<Pd>(0);
+  if (pd == nullptr) return nullptr;
+  if (verbs()->regDmabufMr == nullptr) {
+    return fail(args.env(), Err::Unsupported, args.verb(), EOPNOTSUPP, "this libibverbs has no ibv_reg_dmabuf_mr");
+  }
+  auto mr = std::make_unique<Mr>();
+  mr->iova = iova;
+  mr->bytes = bytes;
+  mr->mr = verbs()->regDmabufMr(pd->pd, offset, bytes, iova, fd, access);
+  if (mr->mr == nullptr) {
+    if (errno == EOPNOTSUPP || errno == ENOSYS || errno == ENOTTY) {
+      return fail(args.env(), Err::Unsupported, args.verb(), errno, "this device takes no dmabuf memory");
+    }
+    if (errno == EBADF) return fail(args.env(), Err::Argument, args.verb(), errno, "fd %d is no dmabuf", fd);
+    return failRegister(args.env(), args.verb(), errno, bytes, *pd->context, static_cast<unsigned>(access));
+  }
+  if (!publishRegion(args, pd, mr.get())) return nullptr;
+  return describeMr(napi, *mr.release());
 }
 
 }  // namespace isoverbs

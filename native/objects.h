@@ -62,6 +62,9 @@ struct Mr : Object {
   static constexpr Kind kKind = Kind::Mr;
   Pd* pd = nullptr;
   ibv_mr* mr = nullptr;
+  /** The address that its first byte has for the device: 0 if IBV_ACCESS_ZERO_BASED. */
+  uint64_t iova = 0;
+  uint64_t bytes = 0;
   /** The addon's own memory; null over a foreign buffer. */
   Memory* memory = nullptr;
   /** Belongs to the owner env: what keeps a foreign buffer alive, or what finds our own to detach it. */
@@ -74,6 +77,43 @@ struct Channel : Watchable {
   static constexpr Kind kKind = Kind::Channel;
   Context* context = nullptr;
   ibv_comp_channel* channel = nullptr;
+};
+
+struct Qp;
+
+/** Queue pairs by their numbers: a completion of a shared receive queue names no other. */
+class QpIndex {
+ public:
+  /** Looked up without a lock, in a hot section: who removes a queue pair retires it before it is freed. */
+  Qp* find(uint32_t qpNum) const;
+  // With the control mutex held.
+  void insert(Qp* qp);
+  void remove(Qp* qp);
+
+ private:
+  static constexpr uint32_t kBuckets = 256;
+  std::atomic<Qp*> buckets_[kBuckets] = {};
+};
+
+struct Xrcd : Object {
+  static constexpr Kind kKind = Kind::Xrcd;
+  Context* context = nullptr;
+  ibv_xrcd* xrcd = nullptr;
+  /** Receiving halves of extended reliable connections. */
+  QpIndex qps;
+};
+
+struct Ah : Object {
+  static constexpr Kind kKind = Kind::Ah;
+  Pd* pd = nullptr;
+  ibv_ah* ah = nullptr;
+};
+
+struct Mw : Object {
+  static constexpr Kind kKind = Kind::Mw;
+  Pd* pd = nullptr;
+  /** Its rkey is the window's key of now, for both types: post.cc sets it when a bind was posted. */
+  ibv_mw* mw = nullptr;
 };
 
 struct Cq : Object {
@@ -114,11 +154,69 @@ struct Queue {
   uint32_t batchLimit = 0;
 };
 
+/**
+ * The 64-bit wr_ids of a shared receive queue. Its receives complete in any order and on any queue pair, so
+ * each has a numbered place of its own, which the device's wr_id names, until its completion was polled.
+ * Grows when it is full: the device's ENOMEM comes first, except for the places of receives that a destroyed
+ * queue pair took with it.
+ */
+class SharedIds {
+ public:
+  ~SharedIds();
+  bool init(uint32_t capacity);
+  // With the lock held. False: no memory for more.
+  bool put(uint64_t id, uint32_t* number);
+  /** Frees the place; false for one that is not in use. */
+  bool take(uint32_t number, uint64_t* id);
+  SpinLock lock;
+
+ private:
+  struct Place {
+    uint64_t id;
+    /** Of a free place: the next free one. */
+    uint32_t next;
+    bool used;
+  };
+  bool grow(uint32_t capacity);
+  Place* places_ = nullptr;
+  uint32_t capacity_ = 0;
+  uint32_t free_ = 0;
+};
+
+struct Srq : Object {
+  static constexpr Kind kKind = Kind::Srq;
+  Pd* pd = nullptr;
+  ibv_srq* srq = nullptr;
+  /** IBV_SRQT_XRC has these. */
+  Xrcd* xrcd = nullptr;
+  Cq* cq = nullptr;
+  uint32_t maxSge = 0;
+  SharedIds ids;
+  /** The queue pairs that were created on it. */
+  QpIndex qps;
+
+  /** Which queue pairs its completions are of. */
+  const QpIndex& users() const { return xrcd != nullptr ? xrcd->qps : qps; }
+};
+
+/** What a UD queue pair is attached to. */
+struct McastGroup {
+  ibv_gid gid;
+  uint16_t lid;
+};
+
 struct Qp : Object {
   static constexpr Kind kKind = Kind::Qp;
+  Context* context = nullptr;
+  /** Null for IBV_QPT_XRC_RECV, which has an XRC domain instead, and no queues. */
   Pd* pd = nullptr;
+  Xrcd* xrcd = nullptr;
   Cq* sendCq = nullptr;
   Cq* recvCq = nullptr;
+  Srq* srq = nullptr;
+  /** Chain of a QpIndex. */
+  std::atomic<Qp*> nextInIndex{nullptr};
+  std::vector<McastGroup> groups;
   ibv_qp* qp = nullptr;
   /** As last set; the device alone knows of its own moves to SQE and ERR, which take requests as RTS does. */
   std::atomic<uint32_t> state{0};
@@ -129,8 +227,16 @@ struct Qp : Object {
   Queue recv;
 };
 
-/** wr_id of the device: direction << 63 | queue pair << 32 | running number. */
+/**
+ * wr_id of the device: direction << 63 | queue pair << 32 | running number. A receive of a shared receive
+ * queue has that queue's handle and the number of its place, and kShared.
+ */
 constexpr uint64_t kRecvDirection = uint64_t{1} << 63;
+constexpr uint64_t kShared = uint64_t{1} << 62;
+
+inline uint64_t sharedId(const Srq& srq, uint32_t number) {
+  return kRecvDirection | kShared | static_cast<uint64_t>(srq.handle & kLocalMask) << 32 | number;
+}
 
 inline uint64_t deviceId(const Qp& qp, bool recv, uint32_t seq) {
   return (recv ? kRecvDirection : 0) | static_cast<uint64_t>(qp.handle & kLocalMask) << 32 | seq;
@@ -144,6 +250,31 @@ int closeMr(Mr* mr, Env* caller);
 int closeChannel(Channel* channel);
 int closeCq(Cq* cq);
 int closeQp(Qp* qp);
+int closeXrcd(Xrcd* xrcd);
+int closeSrq(Srq* srq);
+int closeAh(Ah* ah);
+int closeMw(Mw* mw);
+
+/** What an object is a child of, each once. */
+struct Parents {
+  Object* all[5] = {};
+  uint32_t count = 0;
+
+  void add(Object* parent) {
+    for (uint32_t i = 0; i < count; i++) {
+      if (all[i] == parent) return;
+    }
+    if (parent != nullptr) all[count++] = parent;
+  }
+  Object** begin() { return all; }
+  Object** end() { return all + count; }
+};
+
+Parents parentsOf(Object* object);
+
+/** Counts the object as a child of its parents, and no more. */
+void enter(Object* object);
+void leave(Object* object);
 
 /** After a close: a parent whose env has ended goes with its last child. */
 void reap(Object* parent, Env* caller);

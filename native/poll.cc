@@ -48,22 +48,49 @@ Owner ownerOf(uint64_t deviceId, Qp* hint) {
   return {qp, &queue, seq};
 }
 
-void pack(const ibv_wc& wc, const Owner& owner, uint32_t* slot) {
-  const bool recv = (wc.wr_id & kRecvDirection) != 0;
-  const uint64_t id = owner.queue->ids[owner.seq & owner.queue->mask];
+/** What completions of both kinds of receive queue, and of sends, have in the same places. */
+inline void packCommon(const ibv_wc& wc, const Qp& qp, uint64_t id, bool recv, uint32_t* slot) {
   slot[WC_ID_LO] = static_cast<uint32_t>(id);
   slot[WC_ID_HI] = static_cast<uint32_t>(id >> 32);
   slot[WC_OP] = (wc.status & 0xff) | (wc.opcode & 0xff) << 8 | (wc.wc_flags & 0xff) << 16 | (recv ? WC_RECV_SIDE : 0);
   slot[WC_BYTE_LEN] = wc.byte_len;
-  slot[WC_IMM] = ntohl(wc.imm_data);
-  slot[WC_QP] = owner.qp->handle;
-  slot[WC_SEQ] = owner.seq;
+  slot[WC_IMM] = (wc.wc_flags & IBV_WC_WITH_INV) != 0 ? wc.invalidated_rkey : ntohl(wc.imm_data);
+  slot[WC_QP] = qp.handle;
   slot[WC_SRC_QP] = wc.status == IBV_WC_SUCCESS ? wc.src_qp : wc.vendor_err;
-  slot[WC_QP_NUM] = owner.qp->qp->qp_num;
+  slot[WC_QP_NUM] = qp.qp->qp_num;
+  slot[WC_PKEY_SLID] = wc.pkey_index | static_cast<uint32_t>(wc.slid) << 16;
+  slot[WC_SL_PATH_BITS] = wc.sl | static_cast<uint32_t>(wc.dlid_path_bits) << 8;
+}
+
+void pack(const ibv_wc& wc, const Owner& owner, uint32_t* slot) {
+  packCommon(wc, *owner.qp, owner.queue->ids[owner.seq & owner.queue->mask], (wc.wr_id & kRecvDirection) != 0, slot);
+  slot[WC_SEQ] = owner.seq;
+  slot[WC_SRQ] = 0;
   // The id has been read: now its place, and those before it, may be used again.
   if (static_cast<int32_t>(owner.seq + 1 - owner.queue->done.load(std::memory_order_relaxed)) > 0) {
     owner.queue->done.store(owner.seq + 1, std::memory_order_release);
   }
+}
+
+/**
+ * A receive of a shared receive queue: false for one whose queue pair is gone. Its place is free again either
+ * way, as the device has taken the receive off its queue.
+ */
+[[gnu::noinline]] bool packShared(const ibv_wc& wc, uint32_t* slot) {
+  const auto local = static_cast<uint32_t>(wc.wr_id >> 32) & kLocalMask;
+  const auto number = static_cast<uint32_t>(wc.wr_id);
+  Srq* srq = lookup<Srq>(static_cast<uint32_t>(Kind::Srq) << kKindShift | local);
+  if (srq == nullptr) return false;
+  uint64_t id = 0;
+  srq->ids.lock.lock();
+  const bool outstanding = srq->ids.take(number, &id);
+  srq->ids.lock.unlock();
+  const Qp* qp = srq->users().find(wc.qp_num);
+  if (!outstanding || qp == nullptr) return false;
+  packCommon(wc, *qp, id, true, slot);
+  slot[WC_SEQ] = number;
+  slot[WC_SRQ] = srq->handle;
+  return true;
 }
 
 /** How many completions were written, or -1 when the device failed. */
@@ -77,10 +104,14 @@ int poll(Cq& cq, const WcRing& ring, uint32_t start, uint32_t max) {
     const int got = ibv_poll_cq(cq.cq, static_cast<int>(want), wcs);
     if (got < 0) return written > 0 ? static_cast<int>(written) : -1;
     for (int i = 0; i < got; i++) {
-      const Owner owner = ownerOf(wcs[i].wr_id, hint);
-      if (owner.qp == nullptr) continue;
-      hint = owner.qp;
-      pack(wcs[i], owner, slot);
+      if ((wcs[i].wr_id & kShared) != 0) [[unlikely]] {
+        if (!packShared(wcs[i], slot)) continue;
+      } else {
+        const Owner owner = ownerOf(wcs[i].wr_id, hint);
+        if (owner.qp == nullptr) continue;
+        hint = owner.qp;
+        pack(wcs[i], owner, slot);
+      }
       slot += SLOT_WORDS;
       written++;
     }

@@ -5,28 +5,17 @@
 
 #include "args.h"
 #include "prepare.h"
+#include "scratch.h"
 #include "verbs.h"
 
 namespace isoverbs {
 
-namespace {
-
-/** A batch longer than this goes down in several lists. */
-constexpr uint32_t kMaxWrs = 256;
-constexpr uint32_t kMaxSges = 4096;
-
-}  // namespace
-
-struct Scratch {
-  ibv_send_wr sends[kMaxWrs];
-  ibv_recv_wr recvs[kMaxWrs];
-  ibv_sge sges[kMaxSges];
-};
-
 void freeScratch(Scratch* scratch) { delete scratch; }
 
 napi_value failHotHandles(Env& env, const char* verb, Kind kind, uint32_t object, Kind ringKind, uint32_t ring) {
-  const bool objectLives = kind == Kind::Qp ? lookup<Qp>(object) != nullptr : lookup<Cq>(object) != nullptr;
+  const bool objectLives = kind == Kind::Qp    ? lookup<Qp>(object) != nullptr
+                           : kind == Kind::Srq ? lookup<Srq>(object) != nullptr
+                                               : lookup<Cq>(object) != nullptr;
   return objectLives ? failHandle(env, verb, ringKind, ring) : failHandle(env, verb, kind, object);
 }
 
@@ -67,9 +56,10 @@ bool isDetached(Env& env, const ForeignBuffer& foreign) {
   return napi_is_detached_arraybuffer(env.env, buffer, &detached) == napi_ok && detached;
 }
 
-/** Whether an SGE names an ArrayBuffer of the application's that it has detached. Only with such regions. */
-ISOVERBS_COLD bool namesDetached(Env& env, const Qp& qp, const ibv_sge* sges, int count) {
-  const uint64_t context = static_cast<uint64_t>(qp.pd->context->handle) << 32;
+}  // namespace
+
+ISOVERBS_COLD bool namesDetached(Env& env, const Context& owner, const ibv_sge* sges, int count) {
+  const uint64_t context = static_cast<uint64_t>(owner.handle) << 32;
   for (int i = 0; i < count; i++) {
     if (i > 0 && sges[i].lkey == sges[i - 1].lkey) continue;
     const auto found = env.foreign.find(context | sges[i].lkey);
@@ -77,6 +67,8 @@ ISOVERBS_COLD bool namesDetached(Env& env, const Qp& qp, const ibv_sge* sges, in
   }
   return false;
 }
+
+namespace {
 
 /** The buffer moved away under the queue pair: nothing that it still does can be trusted. */
 void moveToError(Qp& qp) {
@@ -101,6 +93,36 @@ bool reclaim(Qp& qp, Queue& queue) {
   return true;
 }
 
+/** rxe reads the region of every bind; this one, with key 0, is none. */
+ibv_mr* noRegion(const Qp& qp) {
+  constexpr uint32_t kSoftRoce = 0xffffff;
+  if (qp.context->attr.vendor_id != kSoftRoce) return nullptr;
+  // Larger than any driver's own.
+  static thread_local union {
+    ibv_mr mr;
+    char room[1024];
+  } none;
+  none.mr = {};
+  none.mr.context = qp.context->ctx;
+  none.mr.pd = qp.pd->pd;
+  return &none.mr;
+}
+
+/** The driver chooses the new key and keeps it in the window. */
+int bindType1(const Qp& qp, const ibv_send_wr& wr) {
+  ibv_mw_bind bind = {.wr_id = wr.wr_id, .send_flags = wr.send_flags, .bind_info = wr.bind_mw.bind_info};
+  if (bind.bind_info.mr == nullptr) bind.bind_info.mr = noRegion(qp);
+  return ibv_bind_mw(qp.qp, wr.bind_mw.mw, &bind);
+}
+
+/** The application chooses the new key of a type 2 window; keeping it in the window is left to us. */
+int postBind(const Qp& qp, ibv_send_wr& wr) {
+  ibv_send_wr* bad = nullptr;
+  const int rc = ibv_post_send(qp.qp, &wr, &bad);
+  if (rc == 0) wr.bind_mw.mw->rkey = wr.bind_mw.rkey;
+  return rc;
+}
+
 template <class D>
 struct Poster {
   Env& env;
@@ -113,8 +135,7 @@ struct Poster {
 
   /** How many of `count` requests may be built at once: the scratch's size, and free places for ids. */
   uint32_t limit(uint32_t count) const {
-    // An inline request takes one SGE even where the queue has none.
-    if (queue.batchLimit == 0) [[unlikely]] queue.batchLimit = std::min(kMaxWrs, kMaxSges / (queue.maxSge + 1));
+    if (queue.batchLimit == 0) [[unlikely]] queue.batchLimit = batchLimit(queue.maxSge);
     return std::min({count, queue.batchLimit, room()});
   }
 
@@ -151,7 +172,7 @@ struct Poster {
   uint32_t cutDetached(uint32_t built, Refusal* refusal) {
     const typename D::Wr* wrs = D::wrs(scratch);
     for (uint32_t i = 0; i < built; i++) {
-      if (!namesDetached(env, qp, wrs[i].sg_list, wrs[i].num_sge)) continue;
+      if (!namesDetached(env, *qp.context, wrs[i].sg_list, wrs[i].num_sge)) continue;
       *refusal = {EINVAL, REASON_DETACHED};
       return i;
     }
@@ -181,6 +202,30 @@ struct Poster {
     return taken;
   }
 
+  /**
+   * Posts a BIND_MW that was built at place `at` of the scratch, everything before it having been posted.
+   * Alone, because drivers read the window's key of before, which each bind changes.
+   */
+  bool bind(uint32_t at, const Entry& entry, Refusal* refusal) {
+    ibv_send_wr& wr = scratch.sends[at];
+    ibv_mw* const mw = wr.bind_mw.mw;
+    wr.next = nullptr;
+    wr.wr_id = deviceId(qp, false, queue.next);
+    queue.ids[queue.next & queue.mask] = u64(entry.slot + WR_ID_LO);
+    const int rc = mw->type == IBV_MW_TYPE_1 ? bindType1(qp, wr) : postBind(qp, wr);
+    if (rc != 0) {
+      const int errnum = rc > 0 ? rc : errno;
+      *refusal = {errnum, errnum == ENOMEM ? REASON_QUEUE_FULL : REASON_PROVIDER};
+      return false;
+    }
+    if (D::signaled(wr)) {
+      queue.lastSignaled = queue.next;
+      queue.anySignaled = true;
+    }
+    queue.next++;
+    return true;
+  }
+
   uint32_t run(uint32_t start, uint32_t count, Refusal* refusal) {
     uint32_t taken = 0;
     while (taken < count) {
@@ -198,6 +243,13 @@ struct Poster {
         taken += posted;
         if (posted < built) break;
       }
+      if constexpr (!D::kRecv) {
+        if (why.errnum == kAlone) [[unlikely]] {
+          if (!bind(built, entryAt(ring, start + taken), refusal)) break;
+          taken++;
+          continue;
+        }
+      }
       if (why.errnum != 0) {
         *refusal = why;
         break;
@@ -207,8 +259,9 @@ struct Poster {
   }
 };
 
-bool inRing(const WrRing& ring, uint32_t start, uint32_t count) {
-  return start <= ring.capacity && count <= ring.capacity - start;
+/** Receives come from a shared receive queue, or there are none. */
+bool takesNoRecv(const Qp& qp) {
+  return qp.srq != nullptr || qp.qp->qp_type == IBV_QPT_XRC_SEND || qp.qp->qp_type == IBV_QPT_XRC_RECV;
 }
 
 template <class D>
@@ -217,18 +270,18 @@ uint32_t post(Env& env, Qp& qp, const WrRing& ring, uint32_t start, uint32_t cou
   uint32_t taken = 0;
   if (!inRing(ring, start, count)) {
     refusal = {EINVAL, REASON_RANGE};
+  } else if (D::kRecv && takesNoRecv(qp)) {
+    refusal = {EINVAL, REASON_SRQ};
   } else if (count > 0 && !D::stateTakes(qp.state.load(std::memory_order_acquire))) {
     refusal = {EINVAL, REASON_STATE};
   } else {
-    if (env.scratch == nullptr) env.scratch = new Scratch;
     Queue& queue = D::queue(qp);
     queue.lock.lock();
-    taken = Poster<D>{env, qp, ring, queue, *env.scratch}.run(start, count, &refusal);
+    taken = Poster<D>{env, qp, ring, queue, scratchOf(env)}.run(start, count, &refusal);
     queue.lock.unlock();
     if (refusal.reason == REASON_DETACHED) moveToError(qp);
   }
-  ring.words[HDR_ERRNO] = static_cast<uint32_t>(refusal.errnum);
-  ring.words[HDR_REASON] = refusal.reason;
+  answer(ring, refusal);
   return taken;
 }
 
@@ -254,10 +307,13 @@ napi_value postVerb(napi_env napi, const char* verb) {
 Refusal validate(Env& env, Qp& qp, const WrRing& ring, uint32_t index) {
   if (!inRing(ring, index, 1)) return {EINVAL, REASON_RANGE};
   if (!Send::stateTakes(qp.state.load(std::memory_order_acquire))) return {EINVAL, REASON_STATE};
-  if (env.scratch == nullptr) env.scratch = new Scratch;
-  ibv_send_wr& wr = env.scratch->sends[0];
-  const Refusal refusal = prepareSend(rulesOf(qp, qp.send, ring), entryAt(ring, index), wr, env.scratch->sges);
-  if (refusal.errnum == 0 && namesDetached(env, qp, env.scratch->sges, wr.num_sge)) return {EINVAL, REASON_DETACHED};
+  Scratch& scratch = scratchOf(env);
+  ibv_send_wr& wr = scratch.sends[0];
+  const Refusal refusal = prepareSend(rulesOf(qp, qp.send, ring), entryAt(ring, index), wr, scratch.sges);
+  if (refusal.errnum == kAlone) return {};
+  if (refusal.errnum == 0 && namesDetached(env, *qp.context, scratch.sges, wr.num_sge)) {
+    return {EINVAL, REASON_DETACHED};
+  }
   return refusal;
 }
 
@@ -296,8 +352,7 @@ napi_value validateSend(napi_env napi, napi_callback_info info) {
     live = qp != nullptr && ring != nullptr;
     if (live) {
       refusal = validate(args.env(), *qp, *ring, index);
-      ring->words[HDR_ERRNO] = static_cast<uint32_t>(refusal.errnum);
-      ring->words[HDR_REASON] = refusal.reason;
+      answer(*ring, refusal);
     }
   }
   if (!live) return failHotHandles(args.env(), args.verb(), Kind::Qp, qpHandle, Kind::WrRing, ringHandle);

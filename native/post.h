@@ -1,10 +1,11 @@
-// What post.cc and poll.cc share.
+// What the hot paths share.
 #pragma once
 
 #include <node_api.h>
 
 #include "env.h"
 #include "handles.h"
+#include "loader.h"
 
 namespace isoverbs {
 
@@ -18,6 +19,11 @@ inline Env* hotEnv(napi_env napi) {
   Env* env = static_cast<Env*>(data);
   return env != nullptr && env->call != nullptr ? env : nullptr;
 }
+
+struct Context;
+
+/** Whether an SGE names an ArrayBuffer of the application's that it has detached. Only with such regions. */
+bool namesDetached(Env& env, const Context& context, const ibv_sge* sges, int count);
 
 /** Throws for whichever of the two handles is not live. */
 napi_value failHotHandles(Env& env, const char* verb, Kind kind, uint32_t object, Kind ringKind, uint32_t ring);

@@ -31,13 +31,13 @@ bool initQueue(Queue& queue, uint32_t granted, uint32_t maxSge) {
   return queue.ids != nullptr;
 }
 
-napi_value failCreate(Args& args, int errnum, const ibv_qp_init_attr& want, const ibv_device_attr& dev) {
+napi_value failCreate(Args& args, int errnum, const uint32_t* words, const ibv_device_attr& dev) {
+  const uint32_t* cap = words + QPW_CAP;
   if (errnum == EINVAL || errnum == ENOMEM) {
     return fail(args.env(), Err::NoResources, args.verb(), errnum,
                 "the device refused the capabilities: max_send_wr %u, max_recv_wr %u (its max_qp_wr is %d), "
                 "max_send_sge %u, max_recv_sge %u (its max_sge is %d), max_inline_data %u",
-                want.cap.max_send_wr, want.cap.max_recv_wr, dev.max_qp_wr, want.cap.max_send_sge,
-                want.cap.max_recv_sge, dev.max_sge, want.cap.max_inline_data);
+                cap[0], cap[1], dev.max_qp_wr, cap[2], cap[3], dev.max_sge, cap[4]);
   }
   return failErrno(args.env(), args.verb(), errnum);
 }
@@ -52,43 +52,98 @@ bool adoptQp(Qp* qp, const ibv_qp_cap& cap) {
     std::free(qp->recv.ids);
     return false;
   }
-  constexpr auto kind = static_cast<uint32_t>(Kind::Qp);
-  qp->pd->children[kind]++;
-  qp->sendCq->children[kind]++;
-  if (qp->recvCq != qp->sendCq) qp->recvCq->children[kind]++;
+  // What asynchronous events give back.
+  qp->qp->qp_context = reinterpret_cast<void*>(static_cast<uintptr_t>(qp->handle));
+  enter(qp);
+  if (qp->srq != nullptr) qp->srq->qps.insert(qp);
+  if (qp->xrcd != nullptr) qp->xrcd->qps.insert(qp);
   return true;
 }
 
-/** createQp(pd, words, sendCq, recvCq, sqSigAll): words[QPW_CAP ..] and words[QPW_TYPE]. */
+namespace {
+
+/** What a new queue pair is made from, looked up. */
+bool readParents(Args& args, const uint32_t* words, Qp* qp) {
+  const bool receiver = words[QPW_TYPE] == IBV_QPT_XRC_RECV;
+  if (receiver) {
+    qp->xrcd = args.objectOf<Xrcd>(words[QPW_XRCD]);
+  } else {
+    qp->pd = args.object<Pd>(0);
+    qp->sendCq = args.objectOf<Cq>(words[QPW_SEND_CQ]);
+    // XRC_SEND has no receives.
+    if (words[QPW_TYPE] != IBV_QPT_XRC_SEND) qp->recvCq = args.objectOf<Cq>(words[QPW_RECV_CQ]);
+    if (words[QPW_SRQ] != 0) qp->srq = args.objectOf<Srq>(words[QPW_SRQ]);
+  }
+  if (!args.ok()) return false;
+  qp->context = receiver ? qp->xrcd->context : qp->pd->context;
+  for (const Cq* cq : {qp->sendCq, qp->recvCq}) {
+    if (cq == nullptr || cq->context == qp->context) continue;
+    fail(args.env(), Err::Handle, args.verb(), EINVAL, "a completion queue is of another context than the pd");
+    return false;
+  }
+  if (qp->srq != nullptr && qp->srq->pd->context != qp->context) {
+    fail(args.env(), Err::Handle, args.verb(), EINVAL, "the shared receive queue is of another context than the pd");
+    return false;
+  }
+  return true;
+}
+
+/** ibv_create_qp_ex(3) without the inline function, which names symbols that we do not link. */
+ibv_qp* createReceiver(const Qp& qp) {
+  verbs_context* vctx = verbs_get_ctx_op(qp.context->ctx, create_qp_ex);
+  if (vctx == nullptr) {
+    errno = EOPNOTSUPP;
+    return nullptr;
+  }
+  ibv_qp_init_attr_ex init = {};
+  init.qp_type = IBV_QPT_XRC_RECV;
+  init.comp_mask = IBV_QP_INIT_ATTR_XRCD;
+  init.xrcd = qp.xrcd->xrcd;
+  return vctx->create_qp_ex(qp.context->ctx, &init);
+}
+
+ibv_qp* createOnDevice(const Qp& qp, const uint32_t* words, ibv_qp_init_attr* init) {
+  init->qp_type = static_cast<ibv_qp_type>(words[QPW_TYPE]);
+  init->cap = {words[QPW_CAP], words[QPW_CAP + 1], words[QPW_CAP + 2], words[QPW_CAP + 3], words[QPW_CAP + 4]};
+  if (init->qp_type == IBV_QPT_XRC_RECV) {
+    init->cap = {};
+    return createReceiver(qp);
+  }
+  // Never sq_sig_all: a shim's internal requests must be able to stay silent. post.cc signals instead.
+  init->send_cq = qp.sendCq->cq;
+  init->recv_cq = qp.recvCq == nullptr ? nullptr : qp.recvCq->cq;
+  init->srq = qp.srq == nullptr ? nullptr : qp.srq->srq;
+  return verbs()->createQp(qp.pd->pd, init);
+}
+
+bool lacksXrc(const Qp& qp, uint32_t type) {
+  const bool xrc = type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV;
+  return xrc && (qp.context->attr.device_cap_flags & IBV_DEVICE_XRC) == 0;
+}
+
+}  // namespace
+
+/** createQp(pd, words, sqSigAll): words[QPW_CAP ..], _TYPE, _SEND_CQ, _RECV_CQ, _SRQ and _XRCD. */
 napi_value createQp(napi_env napi, napi_callback_info info) {
   Args args(napi, info, "createQp");
   const uint32_t* words = args.words(1, QPW_COUNT);
-  const bool sigAll = args.boolean(4);
+  const bool sigAll = args.boolean(2);
   const std::lock_guard lock(controlMutex());
-  auto* pd = args.object<Pd>(0);
-  auto* sendCq = args.object<Cq>(2);
-  auto* recvCq = args.object<Cq>(3);
-  if (!args.ok()) return nullptr;
-  if (sendCq->context != pd->context || recvCq->context != pd->context) {
-    return fail(args.env(), Err::Handle, args.verb(), EINVAL, "a completion queue is of another context than the pd");
-  }
-  ibv_qp_init_attr want = {};
-  want.send_cq = sendCq->cq;
-  want.recv_cq = recvCq->cq;
-  want.qp_type = static_cast<ibv_qp_type>(words[QPW_TYPE]);
-  want.cap = {words[QPW_CAP], words[QPW_CAP + 1], words[QPW_CAP + 2], words[QPW_CAP + 3], words[QPW_CAP + 4]};
-  // Never sq_sig_all: a shim's internal requests must be able to stay silent. post.cc signals instead.
-  ibv_qp_init_attr got = want;
   auto qp = std::make_unique<Qp>();
-  qp->qp = verbs()->createQp(pd->pd, &got);
-  if (qp->qp == nullptr) return failCreate(args, errno, want, pd->context->attr);
+  if (!args.ok() || !readParents(args, words, qp.get())) return nullptr;
+  if (lacksXrc(*qp, words[QPW_TYPE])) {
+    return fail(args.env(), Err::Unsupported, args.verb(), EOPNOTSUPP,
+                "this device has no extended reliable connections (XRC)");
+  }
+  ibv_qp_init_attr init = {};
+  qp->qp = createOnDevice(*qp, words, &init);
+  if (qp->qp == nullptr) return failCreate(args, errno, words, qp->context->attr);
   qp->owner = &args.env();
-  qp->pd = pd;
-  qp->sendCq = sendCq;
-  qp->recvCq = recvCq;
   qp->sigAll = sigAll;
-  qp->maxMessageBytes.store(pd->context->maxMessageBytes[1], std::memory_order_relaxed);
-  if (!adoptQp(qp.get(), got.cap)) {
+  qp->maxMessageBytes.store(qp->context->maxMessageBytes[1], std::memory_order_relaxed);
+  // Drivers write what they grant; what a shared receive queue has is not the queue pair's.
+  if (qp->srq != nullptr) init.cap.max_recv_wr = init.cap.max_recv_sge = 0;
+  if (!adoptQp(qp.get(), init.cap)) {
     verbs()->destroyQp(qp->qp);
     return failErrno(args.env(), args.verb(), ENOMEM);
   }
@@ -96,14 +151,12 @@ napi_value createQp(napi_env napi, napi_callback_info info) {
   return Result(napi)
       .number("handle", qp.release()->handle)
       .number("qpNum", qpNum)
-      .number("maxSendWr", got.cap.max_send_wr)
-      .number("maxRecvWr", got.cap.max_recv_wr)
-      .number("maxSendSge", got.cap.max_send_sge)
-      .number("maxRecvSge", got.cap.max_recv_sge)
-      .number("maxInlineData", got.cap.max_inline_data);
+      .number("maxSendWr", init.cap.max_send_wr)
+      .number("maxRecvWr", init.cap.max_recv_wr)
+      .number("maxSendSge", init.cap.max_send_sge)
+      .number("maxRecvSge", init.cap.max_recv_sge)
+      .number("maxInlineData", init.cap.max_inline_data);
 }
-
-namespace {
 
 void readAddress(const uint32_t* words, ibv_ah_attr* ah) {
   ah->is_global = words[QPW_IS_GLOBAL] != 0;
@@ -119,7 +172,6 @@ void readAddress(const uint32_t* words, ibv_ah_attr* ah) {
   ah->port_num = static_cast<uint8_t>(words[QPW_AH_PORT]);
 }
 
-}  // namespace
 
 void writeAddress(const ibv_ah_attr& ah, uint32_t* words) {
   words[QPW_IS_GLOBAL] = ah.is_global;
@@ -188,6 +240,7 @@ void writeAttr(const ibv_qp_attr& attr, uint32_t* words) {
 }
 
 namespace {
+uint32_t handleOf(const Object* object) { return object == nullptr ? 0 : object->handle; }
 
 /** RESET drops what was posted: completions of before, where a device leaves them, no longer count. */
 void resetQueue(Queue& queue) {
@@ -215,7 +268,7 @@ napi_value modifyQp(napi_env napi, napi_callback_info info) {
     if (errnum != EINVAL) return failErrno(args.env(), args.verb(), errnum);
     return fail(args.env(), Err::Argument, args.verb(), errnum, "the device refused the attributes (EINVAL)");
   }
-  const auto& maxBytes = qp->pd->context->maxMessageBytes;
+  const auto& maxBytes = qp->context->maxMessageBytes;
   if ((mask & IBV_QP_PORT) != 0 && attr.port_num < maxBytes.size()) {
     qp->maxMessageBytes.store(maxBytes[attr.port_num], std::memory_order_relaxed);
   }
@@ -254,8 +307,10 @@ napi_value queryQp(napi_env napi, napi_callback_info info) {
   writeAttr(attr, words);
   words[QPW_TYPE] = init.qp_type;
   words[QPW_SIG_ALL] = qp->sigAll ? 1 : 0;
-  words[QPW_SEND_CQ] = qp->sendCq->handle;
-  words[QPW_RECV_CQ] = qp->recvCq->handle;
+  words[QPW_SEND_CQ] = handleOf(qp->sendCq);
+  words[QPW_RECV_CQ] = handleOf(qp->recvCq);
+  words[QPW_SRQ] = handleOf(qp->srq);
+  words[QPW_XRCD] = handleOf(qp->xrcd);
   return undefined(napi);
 }
 
@@ -264,11 +319,13 @@ napi_value destroyQp(napi_env napi, napi_callback_info info) {
   const std::lock_guard lock(controlMutex());
   auto* qp = args.object<Qp>(0);
   if (qp == nullptr) return nullptr;
-  Object* parents[] = {qp->pd, qp->sendCq, qp->recvCq == qp->sendCq ? nullptr : qp->recvCq};
-  const int rc = closeQp(qp);
-  for (Object* parent : parents) {
-    if (parent != nullptr) reap(parent, &args.env());
+  if (!qp->groups.empty()) {
+    return fail(args.env(), Err::Busy, args.verb(), EBUSY, "the queue pair is still attached to %zu multicast group%s",
+                qp->groups.size(), qp->groups.size() > 1 ? "s" : "");
   }
+  Parents parents = parentsOf(qp);
+  const int rc = closeQp(qp);
+  for (Object* parent : parents) reap(parent, &args.env());
   if (rc != 0) return failErrno(args.env(), args.verb(), rc);
   return undefined(napi);
 }

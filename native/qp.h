@@ -44,7 +44,12 @@ constexpr uint32_t QPW_TYPE = 37;
 constexpr uint32_t QPW_SIG_ALL = 38;
 constexpr uint32_t QPW_SEND_CQ = 39;
 constexpr uint32_t QPW_RECV_CQ = 40;
-constexpr uint32_t QPW_COUNT = 41;
+constexpr uint32_t QPW_SRQ = 41;
+constexpr uint32_t QPW_XRCD = 42;
+constexpr uint32_t QPW_COUNT = 43;
+
+/** The address in these words. */
+void readAddress(const uint32_t* words, ibv_ah_attr* ah);
 
 struct Qp;
 

@@ -196,4 +196,15 @@ int ibv_destroy_qp(ibv_qp* qp) {
   delete static_cast<NullQp*>(qp);
   return 0;
 }
+
+// What no benchmark uses.
+int ibv_rereg_mr(ibv_mr*, int, ibv_pd*, void*, size_t, int) { return EOPNOTSUPP; }
+ibv_srq* ibv_create_srq(ibv_pd*, ibv_srq_init_attr*) { return nullptr; }
+int ibv_modify_srq(ibv_srq*, ibv_srq_attr*, int) { return EOPNOTSUPP; }
+int ibv_query_srq(ibv_srq*, ibv_srq_attr*) { return EOPNOTSUPP; }
+int ibv_destroy_srq(ibv_srq*) { return EOPNOTSUPP; }
+ibv_ah* ibv_create_ah(ibv_pd*, ibv_ah_attr*) { return nullptr; }
+int ibv_destroy_ah(ibv_ah*) { return EOPNOTSUPP; }
+int ibv_attach_mcast(ibv_qp*, const union ibv_gid*, uint16_t) { return EOPNOTSUPP; }
+int ibv_detach_mcast(ibv_qp*, const union ibv_gid*, uint16_t) { return EOPNOTSUPP; }
 }

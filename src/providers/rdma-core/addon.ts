@@ -9,8 +9,11 @@ import type {
   ConnectionManager,
   CqInfo,
   DeviceAttr,
+  MrInfo,
+  MwInfo,
   PortAttr,
   RingInfo,
+  SrqInfo,
   Verbs,
 } from '../../verbs/provider.ts';
 
@@ -28,6 +31,7 @@ interface NativeMr {
   lkey: number;
   rkey: number;
   addr: number;
+  lengthBytes: number;
 }
 
 interface NativeQp {
@@ -95,6 +99,13 @@ export interface NativeVerbs
     | 'allocPd'
     | 'deallocPd'
     | 'deregMr'
+    | 'queryMw'
+    | 'deallocMw'
+    | 'destroyAh'
+    | 'openXrcd'
+    | 'closeXrcd'
+    | 'querySrq'
+    | 'destroySrq'
     | 'createCompChannel'
     | 'destroyCompChannel'
     | 'refCompChannel'
@@ -123,9 +134,24 @@ export interface NativeVerbs
     access: number,
   ): NativeMr & { memory: ArrayBuffer; byteOffset: number };
   regMr(pd: number, view: Uint8Array, access: number): NativeMr;
+  regDmabufMr(
+    pd: number,
+    offsetBytes: number,
+    lengthBytes: number,
+    iova: number,
+    fd: number,
+    access: number,
+  ): NativeMr;
+  reregMr(mr: number, flags: number, pd: number, view: Uint8Array | undefined, access: number): MrInfo;
+  allocMw(pd: number, type: number): MwInfo;
+  createAh(pd: number, words: Uint32Array): number;
+  attachMcast(qp: number, gid: Uint8Array, lid: number): void;
+  detachMcast(qp: number, gid: Uint8Array, lid: number): void;
+  createSrq(pd: number, maxWr: number, maxSge: number, xrcd: number, cq: number): SrqInfo;
+  modifySrq(srq: number, maxWr: number, srqLimit: number, mask: number): void;
   watchCompChannel(channel: number, listener: CompletionListener | null): void;
   createCq(context: number, cqe: number, channel: number): CqInfo;
-  createQp(pd: number, words: Uint32Array, sendCq: number, recvCq: number, sqSigAll: boolean): NativeQp;
+  createQp(pd: number, words: Uint32Array, sqSigAll: boolean): NativeQp;
   modifyQp(qp: number, words: Uint32Array, mask: number): void;
   /** type << 8 | the state that was last set, without asking the device. */
   knownState(qp: number): number;
@@ -136,6 +162,7 @@ export interface NativeVerbs
   callBlock(): { memory: ArrayBuffer; byteOffset: number; words: number };
   postSend(): void;
   postRecv(): void;
+  postSrqRecv(): void;
   pollCq(): void;
 }
 

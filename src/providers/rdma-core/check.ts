@@ -9,3 +9,8 @@ export function whole(verb: string, name: string, value: unknown, min: number, m
     { verb },
   );
 }
+
+/** What is no handle must not become one by conversion: -1, which none is. 0 stays, where it means none. */
+export function handleOf(value: unknown): number {
+  return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value < 2 ** 31 ? value : -1;
+}

@@ -2,7 +2,7 @@
 import { UnsupportedError } from '../../verbs/errors.ts';
 import type { RingInfo, Verbs } from '../../verbs/provider.ts';
 import type { NativeVerbs } from './addon.ts';
-import { whole } from './check.ts';
+import { handleOf, whole } from './check.ts';
 import { hotPath } from './hot-path.ts';
 
 /** Rings begin at their buffer's first byte, but where the fallback of native/memory.cc had to align them. */
@@ -23,9 +23,8 @@ export function cqVerbs(native: NativeVerbs) {
     refCompChannel: native.refCompChannel,
     createCq(context: number, cqe: number, channel: number) {
       whole('createCq', 'cqe', cqe, 1, 0x7fffffff);
-      // 0 is no channel; what is no handle must not become one by conversion.
-      const handle = Number.isInteger(channel) && channel >= 0 && channel < 2 ** 31 ? channel : -1;
-      return native.createCq(context, cqe, handle);
+      // 0 is no channel.
+      return native.createCq(context, cqe, handleOf(channel));
     },
     destroyCq: native.destroyCq,
     reqNotifyCq: native.reqNotifyCq,

@@ -1,5 +1,5 @@
 /**
- * postSend, postRecv and pollCq: one Node-API call per batch, without arguments. They travel through a few
+ * postSend, postRecv, postSrqRecv and pollCq: one Node-API call per batch, without arguments. They travel through a few
  * words of memory that the addon sees too: four numbers through Node-API would cost 30 ns, so cost 3.
  */
 import type { Verbs } from '../../verbs/provider.ts';
@@ -31,9 +31,11 @@ function word(value: number): number {
   return typeof value === 'number' && value >>> 0 === value ? value : NONE;
 }
 
-export function hotPath(native: NativeVerbs): Pick<Verbs, 'postSend' | 'postRecv' | 'pollCq'> {
+export function hotPath(
+  native: NativeVerbs,
+): Pick<Verbs, 'postSend' | 'postRecv' | 'postSrqRecv' | 'pollCq'> {
   const call = callBlock(native);
-  const { postSend, postRecv, pollCq } = native;
+  const { postSend, postRecv, postSrqRecv, pollCq } = native;
   return {
     postSend(qp, ring, start, count) {
       call[OBJECT] = word(qp);
@@ -49,6 +51,14 @@ export function hotPath(native: NativeVerbs): Pick<Verbs, 'postSend' | 'postRecv
       call[START] = word(start);
       call[COUNT] = word(count);
       postRecv();
+      return call[ANSWER];
+    },
+    postSrqRecv(srq, ring, start, count) {
+      call[OBJECT] = word(srq);
+      call[RING] = word(ring);
+      call[START] = word(start);
+      call[COUNT] = word(count);
+      postSrqRecv();
       return call[ANSWER];
     },
     pollCq(cq, ring, start, max) {

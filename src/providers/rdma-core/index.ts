@@ -8,6 +8,7 @@ import { deviceVerbs, PROVIDER_NAME } from './device-verbs.ts';
 import { memoryVerbs } from './memory-verbs.ts';
 import { qpVerbs } from './qp-verbs.ts';
 import { tcpRendezvous } from './rendezvous.ts';
+import { srqVerbs } from './srq-verbs.ts';
 
 export { type AddonStatus, addonStatus, isAddonAvailable } from './addon.ts';
 
@@ -34,28 +35,12 @@ export function createRdmaCoreProvider(): Provider {
       queryPkey: 'is not there yet',
       watchAsyncEvents: 'is not there yet',
       refAsyncEvents: 'is not there yet',
-      openXrcd: 'is not there yet',
-      closeXrcd: 'is not there yet',
-      regDmabufMr: 'is not there yet',
-      reregMr: 'is not there yet',
-      allocMw: 'is not there yet',
-      queryMw: 'is not there yet',
-      deallocMw: 'is not there yet',
-      createAh: 'is not there yet',
-      destroyAh: 'is not there yet',
       resizeCq: 'is not there yet',
       modifyCq: 'is not there yet',
-      createSrq: 'is not there yet',
-      modifySrq: 'is not there yet',
-      querySrq: 'is not there yet',
-      destroySrq: 'is not there yet',
       modifyQpRateLimit: 'is not there yet',
       queryQpDataInOrder: 'is not there yet',
       queryEce: 'is not there yet',
       setEce: 'is not there yet',
-      attachMcast: 'is not there yet',
-      detachMcast: 'is not there yet',
-      postSrqRecv: 'is not there yet',
     }),
     ...connectionManager(native),
     rendezvous: tcpRendezvous,
@@ -63,6 +48,7 @@ export function createRdmaCoreProvider(): Provider {
     ...memoryVerbs(native),
     ...cqVerbs(native),
     ...qpVerbs(native),
+    ...srqVerbs(native),
     nowNs: monotonicClock(),
     sleep: (_context: number, delayNs: number) =>
       new Promise<void>((resolve) => setTimeout(resolve, delayNs / NS_PER_MS)),

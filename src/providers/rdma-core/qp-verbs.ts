@@ -1,10 +1,26 @@
-/** Queue pairs. */
-import { UnsupportedError } from '../../verbs/errors.ts';
-import type { QpAttr, QpInfo, QpInitAttr, Verbs } from '../../verbs/provider.ts';
+/** Queue pairs, and where datagrams go: address handles and multicast groups. */
+import {
+  IBV_QPT_RC,
+  IBV_QPT_UC,
+  IBV_QPT_UD,
+  IBV_QPT_XRC_RECV,
+  IBV_QPT_XRC_SEND,
+} from '../../verbs/constants.ts';
+import { InvalidArgumentError, UnsupportedError } from '../../verbs/errors.ts';
+import { gidToBytes } from '../../verbs/gid.ts';
+import type { AhAttr, QpAttr, QpInfo, QpInitAttr, Verbs } from '../../verbs/provider.ts';
 import { checkModify } from '../../verbs/qp-state.ts';
 import type { NativeVerbs } from './addon.ts';
-import { whole } from './check.ts';
-import { attrOf, QPW_COUNT, QPW_STATE, QPW_TYPE, wordsOf, writeCap } from './qp-words.ts';
+import { handleOf, whole } from './check.ts';
+import * as W from './qp-words.ts';
+
+/** @throws InvalidArgumentError for what is no GID or LID */
+function groupBytes(verb: string, gid: string, lid: number): Uint8Array {
+  whole(verb, 'lid', lid, 0, 0xffff);
+  return gidToBytes(gid);
+}
+
+const QP_TYPES = new Set([IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_XRC_SEND, IBV_QPT_XRC_RECV]);
 
 export function qpVerbs(native: NativeVerbs) {
   return {
@@ -15,17 +31,19 @@ export function qpVerbs(native: NativeVerbs) {
           verb,
         });
       }
-      whole(verb, 'qpType', attr.qpType, 2, 4);
-      const words = new Uint32Array(QPW_COUNT);
-      writeCap(verb, attr.cap, words);
-      words[QPW_TYPE] = attr.qpType;
-      const { handle, qpNum, ...cap } = native.createQp(
-        pd,
-        words,
-        attr.sendCq,
-        attr.recvCq,
-        attr.sqSigAll === true,
-      );
+      if (!QP_TYPES.has(attr.qpType)) {
+        throw new InvalidArgumentError(`${verb}: qpType must be one of IBV_QPT_*, got ${attr.qpType}`, {
+          verb,
+        });
+      }
+      const words = new Uint32Array(W.QPW_COUNT);
+      W.writeCap(verb, attr.cap, words);
+      words[W.QPW_TYPE] = attr.qpType;
+      words[W.QPW_SEND_CQ] = handleOf(attr.sendCq);
+      words[W.QPW_RECV_CQ] = handleOf(attr.recvCq);
+      words[W.QPW_SRQ] = handleOf(attr.srq ?? 0);
+      words[W.QPW_XRCD] = handleOf(attr.xrcd ?? 0);
+      const { handle, qpNum, ...cap } = native.createQp(pd, words, attr.sqSigAll === true);
       return { handle, qpNum, cap };
     },
     modifyQp(qp: number, attr: QpAttr, mask: number): void {
@@ -33,21 +51,31 @@ export function qpVerbs(native: NativeVerbs) {
       const known = native.knownState(qp);
       try {
         checkModify(known >>> 8, known & 0xff, attr, mask);
-        native.modifyQp(qp, wordsOf(attr), mask);
+        native.modifyQp(qp, W.wordsOf(attr), mask);
       } catch (error) {
         // Only the device knows that it went to SQE or ERR by itself: judge by the state that it is really in.
-        const now = new Uint32Array(QPW_COUNT);
+        const now = new Uint32Array(W.QPW_COUNT);
         native.queryQp(qp, now);
-        if (now[QPW_STATE] === (known & 0xff)) throw error;
-        checkModify(now[QPW_TYPE], now[QPW_STATE], attr, mask);
-        native.modifyQp(qp, wordsOf(attr), mask);
+        if (now[W.QPW_STATE] === (known & 0xff)) throw error;
+        checkModify(now[W.QPW_TYPE], now[W.QPW_STATE], attr, mask);
+        native.modifyQp(qp, W.wordsOf(attr), mask);
       }
     },
     queryQp(qp: number) {
-      const words = new Uint32Array(QPW_COUNT);
+      const words = new Uint32Array(W.QPW_COUNT);
       native.queryQp(qp, words);
-      return attrOf(words);
+      return W.attrOf(words);
     },
     destroyQp: native.destroyQp,
+    attachMcast: (qp: number, gid: string, lid: number) =>
+      native.attachMcast(qp, groupBytes('attachMcast', gid, lid), lid),
+    detachMcast: (qp: number, gid: string, lid: number) =>
+      native.detachMcast(qp, groupBytes('detachMcast', gid, lid), lid),
+    createAh(pd: number, attr: AhAttr): number {
+      const words = new Uint32Array(W.QPW_COUNT);
+      W.writeAh('createAh', attr, words);
+      return native.createAh(pd, words);
+    },
+    destroyAh: native.destroyAh,
   } satisfies Partial<Verbs>;
 }

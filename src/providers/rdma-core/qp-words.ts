@@ -39,7 +39,9 @@ export const QPW_TYPE = 37;
 export const QPW_SIG_ALL = 38;
 export const QPW_SEND_CQ = 39;
 export const QPW_RECV_CQ = 40;
-export const QPW_COUNT = 41;
+export const QPW_SRQ = 41;
+export const QPW_XRCD = 42;
+export const QPW_COUNT = 43;
 
 const U8 = 0xff;
 const U16 = 0xffff;
@@ -104,7 +106,8 @@ export function writeCap(verb: string, cap: QpCap, words: Uint32Array): void {
   });
 }
 
-function writeAh(verb: string, ah: AhAttr, words: Uint32Array): void {
+/** @throws InvalidArgumentError naming the field that is out of range */
+export function writeAh(verb: string, ah: AhAttr, words: Uint32Array): void {
   for (const [field, at, max] of AH_FIELDS) {
     if (ah[field] !== undefined) words[at] = whole(verb, `ah.${field}`, ah[field], max);
   }
@@ -155,5 +158,7 @@ export function attrOf(words: Uint32Array): { attr: QpAttr; init: QpInitAttr } {
     cap: readCap(words),
     sqSigAll: words[QPW_SIG_ALL] !== 0,
   };
+  if (words[QPW_SRQ] !== 0) init.srq = words[QPW_SRQ];
+  if (words[QPW_XRCD] !== 0) init.xrcd = words[QPW_XRCD];
   return { attr, init };
 }
