@@ -16,7 +16,9 @@ export function gidToString(bytes: Uint8Array): string {
 
 /** The 16 bytes of a GID in IPv6 text. @throws InvalidArgumentError */
 export function gidToBytes(gid: string): Uint8Array {
-  const bad = () => new InvalidArgumentError(`'${gid}' is not a GID; it is written like an IPv6 address`);
+  const bad = () =>
+    new InvalidArgumentError(`'${String(gid)}' is not a GID; it is written like an IPv6 address`);
+  if (typeof gid !== 'string') throw bad();
   const bytes = new Uint8Array(16);
   let text = gid;
   const dotted = /^(.*:)(\d+)\.(\d+)\.(\d+)\.(\d+)$/.exec(gid);

@@ -245,7 +245,7 @@ describe.skipIf(skipReason !== '')('other types of queue pair', () => {
     p.modifyQp(qp, { qpState: V.IBV_QPS_RTS, sqPsn: 0 }, V.IBV_QP_STATE | V.IBV_QP_SQ_PSN);
     send.clear().send(1, SIGNALED, addr, 8, mr.lkey);
     expect(rig.postSend()).toBe(0);
-    expect(send.reason).toBe(V.REASON_OPCODE);
+    expect(send.reason).toBe(V.REASON_AH);
     rig.close();
   });
 });
