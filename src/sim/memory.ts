@@ -1,6 +1,7 @@
 /** Registered memory: keys, a fake 48-bit address space, bounds and access checks, copies. */
 
 import { IBV_ACCESS_ZERO_BASED } from '../verbs/constants.ts';
+import type { Window } from './windows.ts';
 
 /** What a memory region, or a bound memory window, is to the NIC. */
 export interface Region {
@@ -18,6 +19,8 @@ export interface Region {
   readonly bytes: Uint8Array;
   /** Memory windows bound to it. */
   windows: number;
+  /** The window that this is an entry of; null for regions. */
+  readonly window: Window | null;
 }
 
 const PAGE_BYTES = 4096;
@@ -101,6 +104,11 @@ export class RegionTable {
     return region?.lkey === lkey ? region : undefined;
   }
 
+  /** What a key's index stands for now, whether or not the key is its own. */
+  at(key: number): Region | undefined {
+    return this.regions[key >>> 8];
+  }
+
   private keyAt(index: number): number {
     const generation = ((this.generations[index] ?? -1) + 1) & 0x7f;
     this.generations[index] = generation;
@@ -126,6 +134,7 @@ export class RegionTable {
       lengthBytes,
       bytes: new Uint8Array(memory, byteOffset, lengthBytes),
       windows: 0,
+      window: null,
     };
   }
 

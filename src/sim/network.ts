@@ -6,13 +6,14 @@ import type { Cq } from './cq.ts';
 import { EgressPort } from './egress.ts';
 import { EventQueue } from './events.ts';
 import { EV_COMPLETION, EV_CQ_OVERFLOW } from './kinds.ts';
-import { RegionTable } from './memory.ts';
+import { type Region, RegionTable } from './memory.ts';
 import { PacketPool } from './packets.ts';
 import type { NicParams } from './params.ts';
 import { type Qp, RESPONSE_END, type Sender } from './qp.ts';
 import { RandomStream } from './random.ts';
 import type { Srq } from './srq.ts';
 import { TRACE_ACK, TRACE_COMPLETION, TRACE_LOST, TRACE_PACKET, Trace } from './trace.ts';
+import type { Window } from './windows.ts';
 
 /** A machine with one NIC on one link. */
 export interface Host {
@@ -42,6 +43,8 @@ export interface NetworkHooks {
   cqOf(handle: number): Cq | undefined;
   qpOf(handle: number): Qp | undefined;
   ahOf(handle: number): Ah | undefined;
+  windowOf(handle: number): Window | undefined;
+  regionOf(handle: number): Region | undefined;
 }
 
 const TWO32 = 4294967296;
@@ -62,6 +65,7 @@ export class Network {
   readonly cqs: (Cq | undefined)[] = [undefined];
   readonly srqs: (Srq | undefined)[] = [undefined];
   readonly groups = new Groups();
+  readonly windows: (Window | undefined)[] = [undefined];
   /** Whether payload bytes are moved; timing does not depend on it. */
   readonly payload: boolean;
   hooks: NetworkHooks;

@@ -20,6 +20,8 @@ export const LAST = 2;
 export const HAS_IMM = 4;
 export const SOLICITED = 8;
 export const ACK_REQUEST = 16;
+/** The immediate is a key that is to be invalidated. */
+export const HAS_INV = 32;
 
 /** Payload room of one packet: the largest MTU of verbs. */
 export const SLAB_BYTES = 4096;

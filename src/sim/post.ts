@@ -5,7 +5,9 @@ import { failQp } from './failure.ts';
 import { EV_DOORBELL, EV_FLUSH } from './kinds.ts';
 import type { Network } from './network.ts';
 import type { Qp } from './qp.ts';
+import { isLocalOp, isReadOrAtomic } from './requester.ts';
 import type { Srq } from './srq.ts';
+import { fixBind, windowReason } from './windows.ts';
 import type { WorkQueue } from './work-queue.ts';
 
 /** Largest message, as on mlx5. */
@@ -62,12 +64,20 @@ const CONNECTED = bits(
   C.IBV_WR_SEND,
   C.IBV_WR_SEND_WITH_IMM,
 );
+const WINDOWS = bits(C.IBV_WR_LOCAL_INV, C.IBV_WR_BIND_MW);
 /** By type other than RC: the opcodes that it may post. */
 const OPCODES: Record<number, number> = {
-  [C.IBV_QPT_UC]: CONNECTED,
+  [C.IBV_QPT_UC]: CONNECTED | WINDOWS,
   [C.IBV_QPT_UD]: bits(C.IBV_WR_SEND, C.IBV_WR_SEND_WITH_IMM),
   [C.IBV_QPT_XRC_SEND]:
-    CONNECTED | bits(C.IBV_WR_RDMA_READ, C.IBV_WR_ATOMIC_CMP_AND_SWP, C.IBV_WR_ATOMIC_FETCH_AND_ADD),
+    CONNECTED |
+    WINDOWS |
+    bits(
+      C.IBV_WR_RDMA_READ,
+      C.IBV_WR_ATOMIC_CMP_AND_SWP,
+      C.IBV_WR_ATOMIC_FETCH_AND_ADD,
+      C.IBV_WR_SEND_WITH_INV,
+    ),
   [C.IBV_QPT_XRC_RECV]: 0,
 };
 
@@ -125,20 +135,21 @@ function sendReason(net: Network, qp: Qp, ring: WrRing, index: number, waits: bo
     const reason = typeReason(net, qp, ring, at, opcode);
     if (reason !== L.REASON_NONE) return reason;
   }
-  if (opcode > C.IBV_WR_ATOMIC_FETCH_AND_ADD) {
+  if (isLocalOp(opcode)) {
+    if (opcode < C.ISO_WR_WAIT) return windowReason(net, qp, w, at);
     if (!waits || (opcode !== C.ISO_WR_WAIT && opcode !== C.ISO_WR_ENABLE)) return L.REASON_OPCODE;
     return targetReason(net, qp, ring, at, opcode);
   }
   if ((flags & C.IBV_SEND_INLINE) !== 0) {
     const bytes = w[at + L.WR_INLINE_LENGTH];
-    if (opcode >= C.IBV_WR_RDMA_READ || bytes > qp.cap.maxInlineData || bytes > ring.extBytes)
+    if (isReadOrAtomic(opcode) || bytes > qp.cap.maxInlineData || bytes > ring.extBytes)
       return L.REASON_INLINE;
     if (count !== 0) return L.REASON_SGE_COUNT;
     message[0] = bytes;
     return L.REASON_NONE;
   }
   if (count > qp.cap.maxSendSge || (count > 2 && (count - 2) * 16 > ring.extBytes)) return L.REASON_SGE_COUNT;
-  if (opcode >= C.IBV_WR_ATOMIC_CMP_AND_SWP) {
+  if (opcode >= C.IBV_WR_ATOMIC_CMP_AND_SWP && opcode !== C.IBV_WR_SEND_WITH_INV) {
     const aligned = (w[at + L.WR_REMOTE_LO] & 7) === 0;
     if (count !== 1 || w[at + L.WR_SGE0 + L.SGE_LENGTH] !== 8 || !aligned) return L.REASON_ATOMIC;
   }
@@ -192,8 +203,12 @@ function copySlot(queue: WorkQueue, ring: WrRing, index: number, extBytes: numbe
   return to;
 }
 
-/** What a WAIT or ENABLE aims at is fixed when it is posted. */
+/** What a WAIT, ENABLE or BIND_MW aims at is fixed when it is posted. */
 function fixTarget(net: Network, qp: Qp, at: number, opcode: number): void {
+  if (opcode < C.ISO_WR_WAIT) {
+    if (opcode === C.IBV_WR_BIND_MW) fixBind(net, qp, at);
+    return;
+  }
   const w = qp.sq.words;
   const slot = qp.sq.posted & qp.sq.mask;
   const count = w[at + L.WR_COUNT];
@@ -234,7 +249,7 @@ export function postSend(
       const sges = op >>> 16;
       const inline = ((op >>> 8) & C.IBV_SEND_INLINE) !== 0;
       const at = copySlot(sq, ring, index, inline ? message[0] : sges > 2 ? (sges - 2) * 16 : 0);
-      if ((op & 0xff) >= C.ISO_WR_WAIT) fixTarget(net, qp, at, op & 0xff);
+      if (isLocalOp(op & 0xff)) fixTarget(net, qp, at, op & 0xff);
       // Where it leads is fixed as well: the handle may be destroyed while the request waits.
       else if (qp.type === C.IBV_QPT_UD)
         qp.sqAh[sq.posted & sq.mask] = net.hooks.ahOf(w[L.slotAt(index) + L.WR_AH])!;

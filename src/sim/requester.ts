@@ -16,6 +16,7 @@ import { DEADLINE, IDLE, psnAdd, psnDiff, type Qp, SENDING, STEP, TIMEOUT } from
 import { moveSges } from './sges.ts';
 import { aim } from './unreliable.ts';
 import { executeLocal } from './wait.ts';
+import { bindFailed } from './windows.ts';
 
 const TWO32 = 4294967296;
 /** Half the PSN space: more in flight could not be told from old packets. */
@@ -27,12 +28,13 @@ const RNR_TIMER_US = [
   10240, 15360, 20480, 30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520,
 ];
 
+/** LOCAL_INV, BIND_MW, WAIT, ENABLE: done in the processing unit, without a packet. */
 export function isLocalOp(opcode: number): boolean {
-  return opcode >= C.ISO_WR_WAIT;
+  return opcode > C.IBV_WR_ATOMIC_FETCH_AND_ADD && opcode !== C.IBV_WR_SEND_WITH_INV;
 }
 
 /** Requests that wait for data: READ and atomics. */
-function wantsResponse(opcode: number): boolean {
+export function isReadOrAtomic(opcode: number): boolean {
   return opcode >= C.IBV_WR_RDMA_READ && opcode <= C.IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
@@ -77,7 +79,7 @@ function mustWait(qp: Qp): boolean {
   const opcode = opcodeOf(qp, qp.cur);
   if ((flagsOf(qp, qp.cur) & C.IBV_SEND_FENCE) !== 0 && qp.rdOutstanding > 0) return true;
   if (isLocalOp(opcode)) return false;
-  if (wantsResponse(opcode) && qp.rdOutstanding >= (qp.attr.maxRdAtomic ?? 0) && qp.rdOutstanding > 0)
+  if (isReadOrAtomic(opcode) && qp.rdOutstanding >= (qp.attr.maxRdAtomic ?? 0) && qp.rdOutstanding > 0)
     return true;
   const inFlight = psnDiff(qp.sndPsn, qp.unaPsn) & 0xffffff;
   return inFlight + packetsOf(qp, qp.cur) >= WINDOW_PACKETS;
@@ -100,7 +102,7 @@ export function onStep(net: Network, qp: Qp): void {
       qp.sqPsn[slot] = qp.sndPsn;
       qp.sqPackets[slot] = packetsOf(qp, seq);
       qp.sndPsn = psnAdd(qp.sndPsn, qp.sqPackets[slot]);
-      if (wantsResponse(opcode)) {
+      if (isReadOrAtomic(opcode)) {
         qp.rdOutstanding++;
         // A queue pair connected with max_rd_atomic 0 may not issue any.
         if ((qp.attr.maxRdAtomic ?? 0) === 0) {
@@ -135,7 +137,7 @@ export function localDone(net: Network, qp: Qp): void {
 export function nextRequestBytes(net: Network, qp: Qp): number {
   if (qp.phase !== SENDING) return -1;
   const slot = qp.cur & qp.sq.mask;
-  if (wantsResponse(opcodeOf(qp, qp.cur))) return net.params.headerBytes;
+  if (isReadOrAtomic(opcodeOf(qp, qp.cur))) return net.params.headerBytes;
   const left = qp.sq.length[slot] - qp.pkt * qp.mtu;
   return Math.min(left, qp.mtu) + net.params.headerBytes;
 }
@@ -159,7 +161,7 @@ export function nextRequest(net: Network, qp: Qp): number {
   pool.rkey[p] = w[at + L.WR_RKEY];
   pool.addr[p] = w[at + L.WR_REMOTE_LO] + w[at + L.WR_REMOTE_HI] * TWO32 + offset;
   pool.rest[p] = rest;
-  const alone = wantsResponse(opcode);
+  const alone = isReadOrAtomic(opcode);
   const length = alone ? 0 : Math.min(rest, qp.mtu);
   pool.length[p] = length;
   const last = alone || rest <= qp.mtu;
@@ -204,6 +206,7 @@ function requestFlags(net: Network, qp: Qp, seq: number, opcode: number, last: b
   if (last) {
     flags |= P.LAST | P.ACK_REQUEST;
     if (opcode === C.IBV_WR_SEND_WITH_IMM || opcode === C.IBV_WR_RDMA_WRITE_WITH_IMM) flags |= P.HAS_IMM;
+    else if (opcode === C.IBV_WR_SEND_WITH_INV) flags |= P.HAS_INV;
     if ((flagsOf(qp, seq) & C.IBV_SEND_SOLICITED) !== 0) flags |= P.SOLICITED;
   } else if ((qp.pkt + 1) % net.params.ackEveryPackets === 0) {
     flags |= P.ACK_REQUEST;
@@ -325,7 +328,7 @@ function acknowledgeUpTo(net: Network, qp: Qp, acked: number): boolean {
   let una = psnAdd(acked, 1);
   let lost = false;
   const slot = qp.una & qp.sq.mask;
-  if (qp.una !== qp.started && wantsResponse(opcodeOf(qp, qp.una))) {
+  if (qp.una !== qp.started && isReadOrAtomic(opcodeOf(qp, qp.una))) {
     const expected = psnAdd(qp.sqPsn[slot], qp.rdGot);
     if (psnDiff(una, expected) > 0) {
       // Later requests are acknowledged, so this response was sent, and lost.
@@ -397,7 +400,7 @@ export function onResponse(net: Network, qp: Qp, p: number): void {
   const slot = qp.una & qp.sq.mask;
   if (
     qp.una === qp.started ||
-    !wantsResponse(opcodeOf(qp, qp.una)) ||
+    !isReadOrAtomic(opcodeOf(qp, qp.una)) ||
     psn !== psnAdd(qp.sqPsn[slot], qp.rdGot)
   )
     return;
@@ -428,7 +431,7 @@ export function retire(net: Network, qp: Qp, acked: number): void {
       if (qp.sqDone[slot] === 0) return;
     } else {
       if (psnDiff(acked, psnAdd(qp.sqPsn[slot], qp.sqPackets[slot] - 1)) < 0) return;
-      if (wantsResponse(opcode)) {
+      if (isReadOrAtomic(opcode)) {
         if (qp.rdGot < qp.sqPackets[slot]) return;
         qp.rdGot = 0;
         qp.rdOutstanding--;
@@ -446,6 +449,9 @@ const WC_OPCODES = [
   C.IBV_WC_RDMA_READ,
   C.IBV_WC_COMP_SWAP,
   C.IBV_WC_FETCH_ADD,
+  C.IBV_WC_LOCAL_INV,
+  C.IBV_WC_BIND_MW,
+  C.IBV_WC_SEND,
 ];
 
 /** Takes the oldest request off the queue; writes its completion if it is signaled or failed. */
@@ -460,10 +466,13 @@ export function completeOldest(net: Network, qp: Qp, status: number): void {
   qp.sqDone[slot] = 0;
   qp.sqStatus[slot] = 0;
   if (status === C.IBV_WC_SUCCESS) qp.completed++;
-  else qp.errored++;
+  else {
+    qp.errored++;
+    if (opcode === C.IBV_WR_BIND_MW) bindFailed(net, qp, seq);
+  }
   const all = qp.sqSigAll && (flags & C.ISO_SEND_INTERNAL) === 0;
   if (status === C.IBV_WC_SUCCESS && !all && (flags & C.IBV_SEND_SIGNALED) === 0) return;
-  const wc = isLocalOp(opcode) ? C.IBV_WC_DRIVER2 : WC_OPCODES[opcode];
+  const wc = opcode >= C.ISO_WR_WAIT ? C.IBV_WC_DRIVER2 : WC_OPCODES[opcode];
   const length = isLocalOp(opcode) ? 0 : qp.sq.length[slot];
   net.complete(qp.sendCq, w[at], w[at + 1], status | (wc << 8), length, 0, qp, seq, false);
 }

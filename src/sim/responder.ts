@@ -15,13 +15,14 @@ import {
   NAK_RNR,
   NAK_SEQUENCE,
 } from './kinds.ts';
-import { copyBytes, type Region } from './memory.ts';
+import { copyBytes } from './memory.ts';
 import type { Network } from './network.ts';
 import * as P from './packets.ts';
 import { IDLE, psnAdd, psnDiff, type Qp, RESPONSE_END, SENDING, STEP } from './qp.ts';
 import { moveSges } from './sges.ts';
 import { takeShared } from './srq.ts';
 import { onUnreliable } from './unreliable.ts';
+import { invalidate, reach } from './windows.ts';
 import { nameSrq, ofSrq } from './xrc.ts';
 
 /** A request packet has arrived. */
@@ -104,16 +105,22 @@ function onSend(net: Network, qp: Qp, p: number): void {
     return;
   }
   qp.recvOffset[0] = offset + length;
-  if ((flags & P.LAST) !== 0) received(net, qp, p, C.IBV_WC_RECV, offset + length);
+  if ((flags & P.LAST) !== 0) {
+    if ((flags & P.HAS_INV) !== 0 && !invalidate(net, qp, pool.imm[p] >>> 0)) {
+      fatal(net, qp, NAK_REMOTE_ACCESS, C.IBV_WC_REM_INV_REQ_ERR);
+      return;
+    }
+    received(net, qp, p, C.IBV_WC_RECV, offset + length);
+  }
   accept(net, qp, p);
 }
 
 function received(net: Network, qp: Qp, p: number, opcode: number, byteLen: number): void {
   const flags = net.packets.flags[p];
-  const withImm = (flags & P.HAS_IMM) !== 0;
+  const withImm = (flags & (P.HAS_IMM | P.HAS_INV)) !== 0;
   const imm = withImm ? net.packets.imm[p] : 0;
   qp.receiving = false;
-  const wcFlags = withImm ? C.IBV_WC_WITH_IMM : 0;
+  const wcFlags = !withImm ? 0 : (flags & P.HAS_IMM) !== 0 ? C.IBV_WC_WITH_IMM : C.IBV_WC_WITH_INV;
   completeRecv(net, qp, C.IBV_WC_SUCCESS, opcode, byteLen, wcFlags, imm, (flags & P.SOLICITED) !== 0);
 }
 
@@ -153,18 +160,6 @@ function onWrite(net: Network, qp: Qp, p: number): void {
 
 function permits(qp: Qp, access: number): boolean {
   return ((qp.attr.qpAccessFlags ?? 0) & access) !== 0;
-}
-
-function reach(
-  net: Network,
-  qp: Qp,
-  rkey: number,
-  addr: number,
-  length: number,
-  access: number,
-  pd = qp.pd,
-): Region | undefined {
-  return net.regions.remote(qp.host, pd, rkey, addr, length, access);
 }
 
 function onRead(net: Network, qp: Qp, p: number): void {

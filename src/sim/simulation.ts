@@ -65,6 +65,8 @@ const NO_HOOKS: NetworkHooks = {
   cqOf: () => undefined,
   qpOf: () => undefined,
   ahOf: () => undefined,
+  windowOf: () => undefined,
+  regionOf: () => undefined,
 };
 
 const LAST_QPN = 0xffffff;

@@ -13,6 +13,7 @@ import * as P from './packets.ts';
 import { psnAdd, type Qp } from './qp.ts';
 import { moveSges } from './sges.ts';
 import { takeShared } from './srq.ts';
+import { reach } from './windows.ts';
 
 /** A request packet is out. When it was the last of its message, the request completes as it leaves. */
 export function requestSent(net: Network, qp: Qp, port: EgressPort): void {
@@ -116,7 +117,7 @@ function onWrite(net: Network, qp: Qp, p: number): void {
     return;
   }
   if (length > 0) {
-    const region = net.regions.remote(qp.host, qp.pd, pool.rkey[p], pool.addr[p], extent, access);
+    const region = reach(net, qp, pool.rkey[p], pool.addr[p], extent, access);
     if (region === undefined) {
       drop(qp);
       return;

@@ -8,6 +8,7 @@ import type { Cq } from './cq.ts';
 import type { Network } from './network.ts';
 import { PARKED, type Qp } from './qp.ts';
 import { failRequest, localDone, tryStart } from './requester.ts';
+import { executeWindowOp } from './windows.ts';
 
 /** Executes the request at `cur`. True when it is through; else the queue pair is parked or failed. */
 export function executeLocal(net: Network, qp: Qp, seq: number): boolean {
@@ -15,6 +16,11 @@ export function executeLocal(net: Network, qp: Qp, seq: number): boolean {
   const at = qp.sq.at(seq);
   const opcode = qp.sq.words[at + L.WR_OP] & 0xff;
   const target = qp.sqPsn[slot];
+  if (opcode < C.ISO_WR_WAIT) {
+    const status = executeWindowOp(net, qp, seq);
+    if (status !== C.IBV_WC_SUCCESS) failRequest(net, qp, seq, status);
+    return status === C.IBV_WC_SUCCESS;
+  }
   if (opcode === C.ISO_WR_ENABLE) {
     const managed = net.qps[qp.sqTarget[slot]];
     if (managed === undefined) {

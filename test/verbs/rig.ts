@@ -118,16 +118,28 @@ export interface Pair {
 
 export function connectedPair(
   ground: Ground,
-  options: ConnectOptions & { init?: Partial<V.QpInitAttr> } = {},
+  options: ConnectOptions & { init?: Partial<V.QpInitAttr>; mrAccess?: number } = {},
 ): Pair {
-  const a = openEnd(ground, 0);
-  const b = openEnd(ground, 1);
+  const a = openEnd(ground, 0, options.mrAccess);
+  const b = openEnd(ground, 1, options.mrAccess);
   const init = { qpType: options.qpType ?? V.IBV_QPT_RC, ...options.init };
   const qpA = createQp(a, init);
   const qpB = createQp(b, init);
   connect(a, qpA.handle, b, qpB.qpNum, options);
   connect(b, qpB.handle, a, qpA.qpNum, options);
   return { a, b, qpA, qpB };
+}
+
+/** One more connection between the ends of a pair. */
+export function connectedAgain(
+  { a, b }: Pair,
+  options: ConnectOptions = {},
+): { qpA: V.QpInfo; qpB: V.QpInfo } {
+  const init = { qpType: options.qpType ?? V.IBV_QPT_RC };
+  const [qpA, qpB] = [createQp(a, init), createQp(b, init)];
+  connect(a, qpA.handle, b, qpB.qpNum, options);
+  connect(b, qpB.handle, a, qpA.qpNum, options);
+  return { qpA, qpB };
 }
 
 export function closePair({ a, b, qpA, qpB }: Pair): void {

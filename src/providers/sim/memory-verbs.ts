@@ -21,7 +21,7 @@ export function pdVerbs(objects: Objects): PdVerbs {
       if (pds.size >= LIMITS.maxPd)
         throw new NoResourcesError(`allocPd: the device has ${LIMITS.maxPd} at most`);
       pdCount++;
-      const pd: Pd = { context, id: pdCount, mrs: new Set(), qps: 0, srqs: 0, ahs: 0 };
+      const pd: Pd = { context, id: pdCount, mrs: new Set(), mws: 0, qps: 0, srqs: 0, ahs: 0 };
       context.pds.add(pd);
       return pds.add(pd);
     },
@@ -32,6 +32,7 @@ export function pdVerbs(objects: Objects): PdVerbs {
         [pd.srqs, 'shared receive queue'],
         [pd.ahs, 'address handle'],
         [pd.mrs.size, 'memory region'],
+        [pd.mws, 'memory window'],
       ]);
       pd.context.pds.delete(pd);
       pds.delete(handle);

@@ -5,6 +5,7 @@ import type { Region } from '../../sim/memory.ts';
 import type { WrRing } from '../../sim/post.ts';
 import type { Qp } from '../../sim/qp.ts';
 import type { Srq } from '../../sim/srq.ts';
+import type { Window } from '../../sim/windows.ts';
 import { BusyError, InvalidHandleError } from '../../verbs/errors.ts';
 import * as H from '../../verbs/handles.ts';
 import type { AsyncListener, CompletionListener } from '../../verbs/provider.ts';
@@ -29,6 +30,7 @@ export interface Pd {
   /** Number of the protection domain in the simulation. */
   readonly id: number;
   readonly mrs: Set<Mr>;
+  mws: number;
   qps: number;
   srqs: number;
   ahs: number;
@@ -61,6 +63,11 @@ export interface Mr {
   region: Region;
   /** Memory of ours, to be detached with the region. */
   readonly owned: ArrayBuffer | null;
+}
+
+export interface Mw {
+  readonly pd: Pd;
+  readonly window: Window;
 }
 
 export interface Channel {
@@ -102,6 +109,7 @@ export class Objects {
   readonly contexts = new H.HandleTable<Context>(H.KIND_CONTEXT);
   readonly pds = new H.HandleTable<Pd>(H.KIND_PD);
   readonly mrs = new H.HandleTable<Mr>(H.KIND_MR);
+  readonly mws = new H.HandleTable<Mw>(H.KIND_MW);
   readonly cqs = new H.HandleTable<CqObject>(H.KIND_CQ);
   readonly qps = new H.HandleTable<QpObject>(H.KIND_QP);
   readonly ahs = new H.HandleTable<AhObject>(H.KIND_AH);

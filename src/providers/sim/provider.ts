@@ -15,6 +15,7 @@ import type { Driver } from './driver.ts';
 import { deviceAttr, gidOf, guidOf, LIMITS, portAttr } from './limits.ts';
 import { mrVerbs, pdVerbs } from './memory-verbs.ts';
 import { mrChanges } from './mr-change.ts';
+import { mwVerbs } from './mw-verbs.ts';
 import { type Context, detach, Objects, requireNoChildren } from './objects.ts';
 import { qpVerbs } from './qp-verbs.ts';
 import type { SimRendezvous } from './rendezvous.ts';
@@ -38,6 +39,8 @@ export function buildProvider(driver: Driver, managers: Managers, waits: boolean
   const { hooks } = driver.sim.net;
   hooks.cqOf = (handle) => objects.cqs.get(handle)?.cq;
   hooks.qpOf = (handle) => objects.qps.get(handle)?.qp;
+  hooks.windowOf = (handle) => objects.mws.get(handle)?.window;
+  hooks.regionOf = (handle) => objects.mrs.get(handle)?.region;
   const hostOf = (context: number, verb: string) => objects.contexts.require(context, verb).host;
   const provider: Provider = {
     name: 'sim',
@@ -45,9 +48,6 @@ export function buildProvider(driver: Driver, managers: Managers, waits: boolean
     wait: waits ? 'simulated' : 'none',
     interceptors: [],
     ...unsupportedVerbs({
-      allocMw: 'is not there yet',
-      queryMw: 'is not there yet',
-      deallocMw: 'is not there yet',
       modifyQpRateLimit: 'is not there yet',
     }),
     cm,
@@ -58,6 +58,7 @@ export function buildProvider(driver: Driver, managers: Managers, waits: boolean
     ...pdVerbs(objects),
     ...mrVerbs(driver, objects),
     ...mrChanges(driver, objects),
+    ...mwVerbs(driver, objects),
     ...channelVerbs(driver, objects),
     ...cqVerbs(driver, objects),
     ...qpVerbs(driver, objects),

@@ -131,7 +131,7 @@ function askedCap(cap: QpCap): QpCap {
 }
 
 const RANGES: [field: keyof QpAttr, bit: number, min: number, max: number][] = [
-  ['qpAccessFlags', C.IBV_QP_ACCESS_FLAGS, 0, 15],
+  ['qpAccessFlags', C.IBV_QP_ACCESS_FLAGS, 0, 31],
   ['pkeyIndex', C.IBV_QP_PKEY_INDEX, 0, 0],
   ['portNum', C.IBV_QP_PORT, 1, 1],
   ['timeout', C.IBV_QP_TIMEOUT, 0, 31],
