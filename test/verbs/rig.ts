@@ -170,6 +170,50 @@ export function postRecv(end: End, qp: number, wrId: number, offset: number, len
   if (posted !== 1) throw new Error(`the receive was refused: errno ${errno}, ${V.REASON_TEXT[reason]}`);
 }
 
+/** Posts one receive to a shared receive queue, in the same way. */
+export function postShared(end: End, srq: number, wrId: number, offset: number, lengthBytes: number): void {
+  const batch = new V.RecvBatch(end.p, { capacity: 1 });
+  batch.recv(wrId, end.mr.addr + offset, lengthBytes, end.mr.lkey);
+  const posted = end.p.postSrqRecv(srq, batch.ring, 0, 1);
+  const { errno, reason } = batch;
+  batch.close();
+  if (posted !== 1) throw new Error(`the receive was refused: errno ${errno}, ${V.REASON_TEXT[reason]}`);
+}
+
+/** The REASON_* that a post of what `fill` puts into a batch is refused for; 0 when it is taken. */
+export function refusal(end: End, qp: number, fill: (batch: V.SendBatch) => void): number {
+  const batch = new V.SendBatch(end.p, { capacity: 32, sges: 4, inlineBytes: 64 });
+  fill(batch);
+  end.p.postSend(qp, batch.ring, 0, batch.length);
+  const { reason } = batch;
+  batch.close();
+  return reason;
+}
+
+/** Lets time go by in which what must not happen could. */
+export async function pass(ground: Ground, turns = 30): Promise<void> {
+  for (let i = 0; i < turns; i++) await ground.turn();
+}
+
+/** Asynchronous events of an end's context, as they come. */
+export function eventsOf(end: End): { event: number; element: number }[] {
+  const heard: { event: number; element: number }[] = [];
+  end.p.watchAsyncEvents(end.context, (event, element) => heard.push({ event, element }));
+  return heard;
+}
+
+/** An address handle of `end` that leads to `peer`. */
+export function addressHandle(end: End, peer: End, attr: Partial<V.AhAttr> = {}): number {
+  const { gidIndex } = end.ground;
+  return end.p.createAh(end.pd, {
+    dgid: peer.gid,
+    sgidIndex: gidIndex,
+    portNum: 1,
+    hopLimit: 64,
+    ...attr,
+  });
+}
+
 /** What of a completion a case compares. */
 export interface Wc {
   wrId: number;
@@ -180,6 +224,7 @@ export interface Wc {
   imm: number;
   qpNum: number;
   srcQp: number;
+  srq: number;
 }
 
 /** Waits for `count` completions and reads them. */
@@ -194,6 +239,7 @@ export async function polled(end: End, count: number, cq = end.cq): Promise<Wc[]
     imm: wcs.imm(i),
     qpNum: wcs.qpNum(i),
     srcQp: wcs.srcQp(i),
+    srq: wcs.srq(i),
   }));
   wcs.close();
   return read;

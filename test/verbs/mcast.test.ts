@@ -1,0 +1,165 @@
+// Multicast (counterpart of the multicast cases of rdma-core's test_qp.py and test_rdmacm.py).
+import { expect } from 'vitest';
+import * as V from '../../src/verbs/index.ts';
+import { feature, type Ground } from './ground.ts';
+import {
+  addressHandle,
+  closeEnd,
+  closePair,
+  connect,
+  connectedPair,
+  createQp,
+  type End,
+  openEnd,
+  pass,
+  polled,
+  postRecv,
+  postSend,
+  QKEY,
+} from './rig.ts';
+
+const { IBV_SEND_SIGNALED: SIGNALED } = V;
+const NOTES = { group: 'mcast', others: 'devices with max_mcast_grp above 0' };
+const GROUP = '::ffff:239.1.2.3';
+const MCAST_QPN = 0xffffff;
+const UD = { qpType: V.IBV_QPT_UD };
+
+function datagrams(ground: Ground) {
+  return connectedPair(ground, UD);
+}
+
+function sendTo(end: End, qp: number, ah: number, wrId: number, bytes: number): void {
+  postSend(end, qp, (batch) =>
+    batch.send(wrId, SIGNALED, end.mr.addr, bytes, end.mr.lkey).datagramTo(0, ah, MCAST_QPN, QKEY),
+  );
+}
+
+feature('Multicast groups', NOTES, (it) => {
+  it('are attached to and detached from', (ground) => {
+    const pair = datagrams(ground);
+    const { a, qpA } = pair;
+    a.p.attachMcast(qpA.handle, GROUP, 0);
+    a.p.detachMcast(qpA.handle, GROUP, 0);
+    expect(() => a.p.detachMcast(qpA.handle, GROUP, 0)).toThrow(V.InvalidArgumentError);
+    closePair(pair);
+  });
+
+  it('attached twice is attached once', (ground) => {
+    const pair = datagrams(ground);
+    const { a, qpA } = pair;
+    a.p.attachMcast(qpA.handle, GROUP, 0);
+    a.p.attachMcast(qpA.handle, GROUP, 0);
+    a.p.detachMcast(qpA.handle, GROUP, 0);
+    closePair(pair);
+  });
+
+  it('keep their queue pairs', (ground) => {
+    const pair = datagrams(ground);
+    const { a, qpA } = pair;
+    a.p.attachMcast(qpA.handle, GROUP, 0);
+    expect(() => a.p.destroyQp(qpA.handle)).toThrow(V.BusyError);
+    a.p.detachMcast(qpA.handle, GROUP, 0);
+    closePair(pair);
+  });
+
+  it('take datagram queue pairs, and group addresses, only', (ground) => {
+    const pair = datagrams(ground);
+    const { a, qpA } = pair;
+    const rc = createQp(a);
+    expect(() => a.p.attachMcast(rc.handle, GROUP, 0)).toThrow(V.InvalidArgumentError);
+    for (const gid of [a.gid, 'fe80::1', 'nonsense', '']) {
+      expect(() => a.p.attachMcast(qpA.handle, gid, 0)).toThrow(V.InvalidArgumentError);
+    }
+    expect(() => a.p.attachMcast(qpA.handle, 5 as unknown as string, 0)).toThrow(V.InvalidArgumentError);
+    expect(() => a.p.attachMcast(a.cq, GROUP, 0)).toThrow(V.InvalidHandleError);
+    expect(() => a.p.detachMcast(0, GROUP, 0)).toThrow(V.InvalidHandleError);
+    a.p.destroyQp(rc.handle);
+    closePair(pair);
+  });
+});
+
+feature('Multicast messages', NOTES, (it) => {
+  it('reach every queue pair that is attached, on the sender’s device too', async (ground) => {
+    const pair = datagrams(ground);
+    const { a, b, qpA, qpB } = pair;
+    const here = createQp(a, UD);
+    connect(a, here.handle, a, 0, UD);
+    const more = createQp(b, UD);
+    connect(b, more.handle, a, 0, UD);
+    const members = [
+      [a, here],
+      [b, qpB],
+      [b, more],
+    ] as const;
+    members.forEach(([end, qp], i) => {
+      end.p.attachMcast(qp.handle, GROUP, 0);
+      postRecv(end, qp.handle, 20 + i, 1024 * (i + 1), 200);
+    });
+    const ah = addressHandle(a, b, { dgid: GROUP });
+    a.bytes.fill(9, 0, 100);
+    sendTo(a, qpA.handle, ah, 1, 100);
+    const ofA = await polled(a, 2);
+    const received = [...ofA.filter((wc) => wc.wrId >= 20), ...(await polled(b, 2))];
+    expect(received.map((wc) => [wc.wrId, wc.status, wc.byteLen, wc.srcQp]).sort()).toEqual(
+      [20, 21, 22].map((id) => [id, 'SUCCESS', 140, qpA.qpNum]),
+    );
+    expect(b.bytes.subarray(2048 + 40, 2048 + 140).every((byte) => byte === 9)).toBe(true);
+    expect([...b.bytes.subarray(2048 + 36, 2048 + 40)]).toEqual([239, 1, 2, 3]);
+    a.p.destroyAh(ah);
+    for (const [end, qp] of members) end.p.detachMcast(qp.handle, GROUP, 0);
+    a.p.destroyQp(here.handle);
+    b.p.destroyQp(more.handle);
+    closePair(pair);
+  });
+
+  it('reach nobody who is detached, or of another group', async (ground) => {
+    const pair = datagrams(ground);
+    const { a, b, qpA, qpB } = pair;
+    const other = '::ffff:239.1.2.4';
+    b.p.attachMcast(qpB.handle, GROUP, 0);
+    b.p.attachMcast(qpB.handle, other, 0);
+    b.p.detachMcast(qpB.handle, GROUP, 0);
+    postRecv(b, qpB.handle, 5, 0, 200);
+    const ahs = [GROUP, other].map((dgid) => addressHandle(a, b, { dgid }));
+    sendTo(a, qpA.handle, ahs[0], 1, 10);
+    await polled(a, 1);
+    await pass(ground);
+    sendTo(a, qpA.handle, ahs[1], 2, 20);
+    await polled(a, 1);
+    expect(await polled(b, 1)).toMatchObject([{ wrId: 5, byteLen: 60 }]);
+    for (const ah of ahs) a.p.destroyAh(ah);
+    b.p.detachMcast(qpB.handle, other, 0);
+    closePair(pair);
+  });
+
+  it('are dropped where the Q_Key differs', async (ground) => {
+    const pair = datagrams(ground);
+    const { a, b, qpA, qpB } = pair;
+    b.p.attachMcast(qpB.handle, GROUP, 0);
+    postRecv(b, qpB.handle, 5, 0, 200);
+    const ah = addressHandle(a, b, { dgid: GROUP });
+    postSend(a, qpA.handle, (batch) =>
+      batch.send(1, SIGNALED, a.mr.addr, 10, a.mr.lkey).datagramTo(0, ah, MCAST_QPN, QKEY + 1),
+    );
+    await polled(a, 1);
+    await pass(ground);
+    sendTo(a, qpA.handle, ah, 2, 20);
+    await polled(a, 1);
+    expect(await polled(b, 1)).toMatchObject([{ wrId: 5, byteLen: 60 }]);
+    a.p.destroyAh(ah);
+    b.p.detachMcast(qpB.handle, GROUP, 0);
+    closePair(pair);
+  });
+
+  it('one host’s groups are gone with its queue pairs', (ground) => {
+    const end = openEnd(ground, 0);
+    for (let round = 0; round < 3; round++) {
+      const qp = createQp(end, UD);
+      connect(end, qp.handle, end, 0, UD);
+      end.p.attachMcast(qp.handle, GROUP, 0);
+      end.p.detachMcast(qp.handle, GROUP, 0);
+      end.p.destroyQp(qp.handle);
+    }
+    closeEnd(end);
+  });
+});

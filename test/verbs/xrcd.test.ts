@@ -1,0 +1,211 @@
+// Extended reliable connections (counterpart of rdma-core's test_xrcd.py).
+import { expect } from 'vitest';
+import * as V from '../../src/verbs/index.ts';
+import { feature, type Ground, until } from './ground.ts';
+import {
+  closeEnd,
+  connect,
+  createQp,
+  type End,
+  openEnd,
+  pass,
+  polled,
+  postSend,
+  postShared,
+  refusal,
+} from './rig.ts';
+
+const { IBV_SEND_SIGNALED: SIGNALED } = V;
+const NOTES: { group: string; refusedBy: 'rxe'[]; others: string } = {
+  group: 'xrcd',
+  refusedBy: ['rxe'],
+  others: 'devices with IBV_DEVICE_XRC: mlx4, mlx5',
+};
+const NO_CAP = { maxSendWr: 0, maxRecvWr: 0, maxSendSge: 0, maxRecvSge: 0, maxInlineData: 0 };
+
+interface Xrc {
+  a: End;
+  b: End;
+  xrcd: number;
+  sender: V.QpInfo;
+  receiver: V.QpInfo;
+  srqs: V.SrqInfo[];
+}
+
+function xrcPair(ground: Ground, srqCount = 1): Xrc {
+  const a = openEnd(ground, 0);
+  const b = openEnd(ground, 1);
+  const xrcd = b.p.openXrcd(b.context);
+  const sender = createQp(a, { qpType: V.IBV_QPT_XRC_SEND });
+  const receiver = b.p.createQp(0, {
+    qpType: V.IBV_QPT_XRC_RECV,
+    sendCq: 0,
+    recvCq: 0,
+    cap: NO_CAP,
+    xrcd,
+    sqSigAll: false,
+  });
+  const srqs = Array.from({ length: srqCount }, () => xrcSrq(b, xrcd));
+  connect(a, sender.handle, b, receiver.qpNum, { qpType: V.IBV_QPT_XRC_SEND, rnrRetry: 7 });
+  connect(b, receiver.handle, a, sender.qpNum, { qpType: V.IBV_QPT_XRC_RECV });
+  return { a, b, xrcd, sender, receiver, srqs };
+}
+
+function xrcSrq(end: End, xrcd: number, pd = end.pd): V.SrqInfo {
+  return end.p.createSrq(pd, { maxWr: 16, maxSge: 2, srqType: V.IBV_SRQT_XRC, xrcd, cq: end.cq });
+}
+
+function closeXrc({ a, b, xrcd, sender, receiver, srqs }: Xrc): void {
+  a.p.destroyQp(sender.handle);
+  b.p.destroyQp(receiver.handle);
+  for (const { handle } of srqs) b.p.destroySrq(handle);
+  b.p.closeXrcd(xrcd);
+  closeEnd(a);
+  closeEnd(b);
+}
+
+feature('XRC', NOTES, (it) => {
+  it('a domain is opened and closed', (ground) => {
+    const end = openEnd(ground, 0);
+    const xrcd = end.p.openXrcd(end.context);
+    end.p.closeXrcd(xrcd);
+    expect(() => end.p.closeXrcd(xrcd)).toThrow(V.InvalidHandleError);
+    closeEnd(end);
+  });
+
+  it('a domain is kept by its shared receive queues and queue pairs, a completion queue by the former', (ground) => {
+    const xrc = xrcPair(ground);
+    const { b, xrcd } = xrc;
+    expect(() => b.p.closeXrcd(xrcd)).toThrow(/queue pair, a shared receive queue/);
+    expect(() => b.p.destroyCq(b.cq)).toThrow(V.BusyError);
+    expect(() => b.p.closeDevice(b.context)).toThrow(/XRC domain/);
+    closeXrc(xrc);
+  });
+
+  it('a SEND takes a receive of the queue that it names, and completes there', async (ground) => {
+    const xrc = xrcPair(ground, 2);
+    const { a, b, sender, receiver, srqs } = xrc;
+    expect(srqs.every(({ srqNum }) => srqNum > 0)).toBe(true);
+    a.bytes.fill(5, 0, 5000);
+    postShared(b, srqs[0].handle, 10, 0, 8192);
+    postShared(b, srqs[1].handle, 11, 16384, 8192);
+    postSend(a, sender.handle, (batch) => {
+      batch.send(1, SIGNALED, a.mr.addr, 5000, a.mr.lkey).srqTo(0, srqs[1].srqNum);
+      batch.sendImm(2, SIGNALED, a.mr.addr, 7, a.mr.lkey, 42).srqTo(1, srqs[0].srqNum);
+    });
+    expect((await polled(a, 2)).map((wc) => [wc.wrId, wc.status])).toEqual([
+      [1, 'SUCCESS'],
+      [2, 'SUCCESS'],
+    ]);
+    expect(await polled(b, 2)).toMatchObject([
+      { wrId: 11, byteLen: 5000, srq: srqs[1].handle, qpNum: receiver.qpNum },
+      { wrId: 10, byteLen: 7, srq: srqs[0].handle, imm: 42 },
+    ]);
+    expect(b.bytes.subarray(16384, 21384).every((byte) => byte === 5)).toBe(true);
+    closeXrc(xrc);
+  });
+
+  it('WRITE, READ and atomics reach the memory of the queue’s protection domain', async (ground) => {
+    const xrc = xrcPair(ground);
+    const { a, b, sender, srqs } = xrc;
+    a.bytes.fill(6, 0, 3000);
+    postShared(b, srqs[0].handle, 3, 0, 64);
+    postSend(a, sender.handle, (batch) => {
+      batch.write(1, SIGNALED, a.mr.addr, 3000, a.mr.lkey, b.mr.addr + 8192, b.mr.rkey);
+      batch.read(2, SIGNALED, a.mr.addr + 8192, 3000, a.mr.lkey, b.mr.addr + 8192, b.mr.rkey);
+      batch.fetchAdd(3, SIGNALED, a.mr.addr + 16384, a.mr.lkey, b.mr.addr, b.mr.rkey, 5n);
+      batch.writeImm(4, SIGNALED, a.mr.addr, 1, a.mr.lkey, b.mr.addr + 20000, b.mr.rkey, 9);
+      for (let i = 0; i < 4; i++) batch.srqTo(i, srqs[0].srqNum);
+    });
+    expect((await polled(a, 4)).map((wc) => wc.status)).toEqual(Array(4).fill('SUCCESS'));
+    expect(a.bytes.subarray(8192, 11192).every((byte) => byte === 6)).toBe(true);
+    expect(b.bytes[0]).toBe(5);
+    expect(await polled(b, 1)).toMatchObject([{ wrId: 3, opcode: 'RECV_RDMA_WITH_IMM', imm: 9 }]);
+    closeXrc(xrc);
+  });
+
+  it('memory of another protection domain is out of reach: REM_ACCESS_ERR', async (ground) => {
+    const xrc = xrcPair(ground, 0);
+    const { a, b, sender, xrcd } = xrc;
+    const pd = b.p.allocPd(b.context);
+    const srq = xrcSrq(b, xrcd, pd);
+    postSend(a, sender.handle, (batch) =>
+      batch.write(1, SIGNALED, a.mr.addr, 8, a.mr.lkey, b.mr.addr, b.mr.rkey).srqTo(0, srq.srqNum),
+    );
+    expect(await polled(a, 1)).toMatchObject([{ wrId: 1, status: 'REM_ACCESS_ERR' }]);
+    b.p.destroySrq(srq.handle);
+    xrc.srqs.length = 0;
+    a.p.destroyQp(sender.handle);
+    b.p.destroyQp(xrc.receiver.handle);
+    b.p.deallocPd(pd);
+    b.p.closeXrcd(xrcd);
+    closeEnd(a);
+    closeEnd(b);
+  });
+
+  it('a queue that is not there: REM_INV_REQ_ERR', async (ground) => {
+    const xrc = xrcPair(ground);
+    const { a, sender } = xrc;
+    postSend(a, sender.handle, (batch) => batch.send(1, SIGNALED, a.mr.addr, 8, a.mr.lkey).srqTo(0, 0xffff));
+    expect(await polled(a, 1)).toMatchObject([{ wrId: 1, status: 'REM_INV_REQ_ERR' }]);
+    closeXrc(xrc);
+  });
+
+  it('the sender waits until there is a receive', async (ground) => {
+    const xrc = xrcPair(ground);
+    const { a, b, sender, srqs } = xrc;
+    postSend(a, sender.handle, (batch) =>
+      batch.send(1, SIGNALED, a.mr.addr, 8, a.mr.lkey).srqTo(0, srqs[0].srqNum),
+    );
+    await pass(ground, 5);
+    postShared(b, srqs[0].handle, 2, 0, 64);
+    expect(await polled(a, 1)).toMatchObject([{ wrId: 1, status: 'SUCCESS' }]);
+    expect(await polled(b, 1)).toMatchObject([{ wrId: 2 }]);
+    closeXrc(xrc);
+  });
+
+  it('one receiving half serves many queues; each has its own limit event', async (ground) => {
+    const xrc = xrcPair(ground, 3);
+    const { a, b, sender, srqs } = xrc;
+    const heard: number[] = [];
+    b.p.watchAsyncEvents(b.context, (_, element) => heard.push(element));
+    for (const [i, srq] of srqs.entries()) {
+      for (let n = 0; n < 3; n++) postShared(b, srq.handle, 10 * i + n, 0, 64);
+      b.p.modifySrq(srq.handle, { srqLimit: 3 }, V.IBV_SRQ_LIMIT);
+    }
+    postSend(a, sender.handle, (batch) => {
+      for (let i = 0; i < 2; i++) {
+        batch.send(i, SIGNALED, a.mr.addr, 8, a.mr.lkey).srqTo(i, srqs[2 - i].srqNum);
+      }
+    });
+    await polled(a, 2);
+    expect((await polled(b, 2)).map((wc) => wc.wrId)).toEqual([20, 10]);
+    const wanted = [srqs[2].handle, srqs[1].handle];
+    await until(ground, 'two limit events', () => wanted.every((handle) => heard.includes(handle)));
+    expect(heard).not.toContain(srqs[0].handle);
+    closeXrc(xrc);
+  });
+
+  it('halves do not do each other’s work', (ground) => {
+    const xrc = xrcPair(ground);
+    const { a, b, sender, receiver, srqs } = xrc;
+    expect(refusal(b, receiver.handle, (w) => w.send(1, 0, b.mr.addr, 8, b.mr.lkey))).toBe(V.REASON_OPCODE);
+    const batch = new V.RecvBatch(a.p, { capacity: 1 });
+    batch.recv(1, a.mr.addr, 8, a.mr.lkey);
+    expect(a.p.postRecv(sender.handle, batch.ring, 0, 1)).toBe(0);
+    expect(batch.reason).toBe(V.REASON_OPCODE);
+    expect(b.p.postRecv(receiver.handle, batch.ring, 0, 1)).toBe(0);
+    expect(batch.reason).toBe(V.REASON_SRQ);
+    batch.close();
+    expect(() => createQp(b, { srq: srqs[0].handle })).toThrow(/IBV_SRQT_BASIC/);
+    closeXrc(xrc);
+  });
+
+  it('is queried as it was created', (ground) => {
+    const xrc = xrcPair(ground);
+    const { a, b, sender, receiver, xrcd } = xrc;
+    expect(b.p.queryQp(receiver.handle).init).toMatchObject({ qpType: V.IBV_QPT_XRC_RECV, xrcd });
+    expect(a.p.queryQp(sender.handle).init.qpType).toBe(V.IBV_QPT_XRC_SEND);
+    closeXrc(xrc);
+  });
+});
