@@ -23,9 +23,9 @@ napi_value failCm(Args& args, const char* call, int errnum) {
       return fail(env, Err::State, args.verb(), errnum,
                   "%s refused it (EINVAL): the identifier is in a state that does not allow this", call);
     case EADDRNOTAVAIL:
-      return fail(env, Err::Connection, args.verb(), errnum, "no interface has this address (%s: %s)", call, name);
+      return fail(env, Err::NoDevice, args.verb(), errnum, "no interface has this address (%s: %s)", call, name);
     case ENODEV:
-      return fail(env, Err::Connection, args.verb(), errnum, "no RDMA device has this address (%s: %s)", call, name);
+      return fail(env, Err::NoDevice, args.verb(), errnum, "no RDMA device has this address (%s: %s)", call, name);
     case EADDRINUSE:
     case EACCES:
     case EPERM:

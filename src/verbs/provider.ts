@@ -530,7 +530,7 @@ export interface ConnectionManager {
   /** rdma_destroy_id(3) */
   destroyId(id: number): void;
   queryId(id: number): CmIdInfo;
-  /** rdma_bind_addr(3). @throws ConnectionError (EADDRINUSE; ENODEV: no RDMA device has the address) */
+  /** rdma_bind_addr(3). @throws ConnectionError (EADDRINUSE), NoDeviceError where no device has the address */
   bindAddr(id: number, local: CmAddress): void;
   /** rdma_resolve_addr(3): ADDR_RESOLVED or ADDR_ERROR. */
   resolveAddr(id: number, local: CmAddress | null, remote: CmAddress, timeoutMs: number): void;

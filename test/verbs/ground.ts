@@ -61,6 +61,11 @@ function realGround(devices: readonly [string, string]): Ground {
   return { name: 'rxe', provider, devices, fabric: null, gidIndex, turn };
 }
 
+/** The real devices as a ground of their own, for cases against other programs; null where there are none. */
+export function realGroundIfAny(): Ground | null {
+  return typeof real === 'string' ? null : realGround(real);
+}
+
 export interface FeatureNotes {
   /** The group of rdma-core's own tests that has its counterpart here: 'srq', 'cqex' ... */
   group: string;

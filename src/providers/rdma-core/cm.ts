@@ -131,7 +131,11 @@ function connectionVerbs(native: NativeCm) {
       native.reject(id, bytesOf('reject', privateData));
     },
     notify(id: number, event: number): void {
-      whole('notify', 'event', event, 0, C.IBV_EVENT_WQ_FATAL);
+      if (event !== C.IBV_EVENT_COMM_EST) {
+        throw new InvalidArgumentError(`notify: event must be IBV_EVENT_COMM_EST, got ${String(event)}`, {
+          verb: 'notify',
+        });
+      }
       native.notify(id, event);
     },
     initQpAttr(id: number, qpState: number): { attr: QpAttr; mask: number } {
