@@ -39,10 +39,24 @@ export function failQp(net: Network, qp: Qp): void {
   if (first && qp.srq !== null) net.raise(C.IBV_EVENT_QP_LAST_WQE_REACHED, qp);
 }
 
-/** Completes everything that is in the queues of a queue pair in ERR: also what was unsignaled or managed. */
-export function flush(net: Network, qp: Qp): void {
+/** Moves an unreliable queue pair to SQE (InfiniBand 10.3.1.7): its sends are flushed, its receives go on. */
+export function failSends(net: Network, qp: Qp): void {
+  qp.state = C.IBV_QPS_SQE;
+  qp.haltRequester();
+  flushSends(net, qp);
+  qp.unaPsn = qp.sndPsn;
+}
+
+/** Completes everything that is in the send queue: also what was unsignaled or managed. */
+export function flushSends(net: Network, qp: Qp): void {
   while (qp.una !== qp.sq.posted) completeOldest(net, qp, C.IBV_WC_WR_FLUSH_ERR);
   qp.cur = qp.started = qp.available = qp.una;
+  qp.pkt = 0;
+}
+
+/** Completes everything that is in the queues of a queue pair in ERR: also what was unsignaled or managed. */
+export function flush(net: Network, qp: Qp): void {
+  flushSends(net, qp);
   while (qp.rqDone !== qp.rq.posted) {
     completeRecv(net, qp, C.IBV_WC_WR_FLUSH_ERR, C.IBV_WC_RECV, 0, 0, 0, false);
   }

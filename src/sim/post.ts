@@ -267,7 +267,7 @@ export function postSend(
 }
 
 function ringDoorbell(net: Network, qp: Qp): void {
-  if (qp.state === C.IBV_QPS_ERR) {
+  if (qp.state >= C.IBV_QPS_SQE) {
     net.events.due[0] = net.clock[0];
     net.events.push(EV_FLUSH, qp.qpn, 0, qp.epoch);
   } else if (!qp.managed) {

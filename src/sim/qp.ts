@@ -3,6 +3,8 @@ import * as C from '../verbs/constants.ts';
 import type { QpAttr, QpCap } from '../verbs/provider.ts';
 import type { Ah } from './address.ts';
 import type { Cq } from './cq.ts';
+import type { Pace } from './pace.ts';
+import { ResponseQueue } from './response-queue.ts';
 import type { Srq } from './srq.ts';
 import { WorkQueue } from './work-queue.ts';
 
@@ -36,40 +38,6 @@ export class Sender {
   constructor(qp: Qp, role: number) {
     this.qp = qp;
     this.role = role;
-  }
-}
-
-/** READs and atomics that a responder has accepted, and the results of atomics for retransmissions. */
-export class ResponseQueue {
-  readonly size: number;
-  readonly kind: Uint8Array;
-  readonly psn: Int32Array;
-  readonly packets: Int32Array;
-  readonly rkey: Int32Array;
-  readonly addr: Float64Array;
-  readonly length: Float64Array;
-  /** Protection domain that the memory is of. */
-  readonly pd: Int32Array;
-  /** Old values of atomics, two words each. */
-  readonly value: Uint32Array;
-  head = 0;
-  count = 0;
-  readonly donePsn: Int32Array;
-  readonly doneValue: Uint32Array;
-  done = 0;
-
-  constructor(size: number) {
-    this.size = size;
-    this.kind = new Uint8Array(size);
-    this.psn = new Int32Array(size);
-    this.packets = new Int32Array(size);
-    this.rkey = new Int32Array(size);
-    this.addr = new Float64Array(size);
-    this.length = new Float64Array(size);
-    this.pd = new Int32Array(size);
-    this.value = new Uint32Array(size * 2);
-    this.donePsn = new Int32Array(size).fill(-1);
-    this.doneValue = new Uint32Array(size * 2);
   }
 }
 
@@ -167,6 +135,10 @@ export class Qp {
   /** READs and atomics begun and not complete; response packets received for the oldest of them. */
   rdOutstanding = 0;
   rdGot = 0;
+  /** An event is to tell that the send queue, in SQD, is drained. */
+  drainNotify = false;
+  /** Its rate limit. */
+  pace: Pace | null = null;
   /** Gone back for a lost response: those still in flight are no news. */
   rdLost = false;
   rnrWait = false;
@@ -261,6 +233,7 @@ export class Qp {
     this.discarded += ((this.sq.posted - this.una) | 0) + ((this.rq.posted - this.rqDone) | 0);
     this.epoch = (this.epoch + 1) | 0;
     this.attr = {};
+    this.pace = null;
     this.heard = false;
     this.peerHost = -1;
     // Requests keep counting: a number never names two of them.
@@ -275,13 +248,7 @@ export class Qp {
 
   /** Stops requester and responder; nothing of theirs that is on its way takes effect any more. */
   halt(): void {
-    this.phase = IDLE;
-    this.token = (this.token + 1) | 0;
-    this.rdOutstanding = 0;
-    this.rdGot = 0;
-    this.rdLost = false;
-    this.rnrWait = false;
-    this.times[DEADLINE] = Number.POSITIVE_INFINITY;
+    this.haltRequester();
     this.receiving = false;
     this.nakSent = false;
     this.dropping = false;
@@ -292,10 +259,22 @@ export class Qp {
     this.doom = -1;
   }
 
+  /** Stops the requester alone. */
+  haltRequester(): void {
+    this.phase = IDLE;
+    this.token = (this.token + 1) | 0;
+    this.rdOutstanding = 0;
+    this.rdGot = 0;
+    this.rdLost = false;
+    this.rnrWait = false;
+    this.times[DEADLINE] = Number.POSITIVE_INFINITY;
+    this.drainNotify = false;
+  }
+
   /** A responder may have this many READs and atomics in hand. */
   setResponderResources(count: number): void {
     this.responderResources = count;
-    this.responses = NO_RESPONSES;
+    if (this.responses !== NO_RESPONSES) this.responses = this.responses.resized(count);
   }
 
   /** Whether there is room for one more READ or atomic. */

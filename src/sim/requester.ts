@@ -6,11 +6,13 @@
  */
 import * as C from '../verbs/constants.ts';
 import * as L from '../verbs/layout.ts';
+import { noticeDrained } from './drain.ts';
 import type { EgressPort } from './egress.ts';
-import { failQp } from './failure.ts';
+import { failQp, failSends } from './failure.ts';
 import { ACK, EV_RNR, EV_STEP, EV_TIMEOUT, NAK_RNR, NAK_SEQUENCE } from './kinds.ts';
 import { copyBytes } from './memory.ts';
 import type { Network } from './network.ts';
+import { joinPort } from './pace.ts';
 import * as P from './packets.ts';
 import { DEADLINE, IDLE, psnAdd, psnDiff, type Qp, SENDING, STEP, TIMEOUT } from './qp.ts';
 import { moveSges } from './sges.ts';
@@ -60,7 +62,10 @@ export function tryStart(net: Network, qp: Qp): void {
   const limit = draining ? qp.started : qp.available;
   // Going back over a WAIT or ENABLE does not execute it again.
   while (qp.cur !== limit && qp.sqDone[qp.cur & qp.sq.mask] !== 0) qp.cur = (qp.cur + 1) | 0;
-  if (qp.cur === limit) return;
+  if (qp.cur === limit) {
+    if (draining) noticeDrained(net, qp);
+    return;
+  }
   if (qp.cur === qp.started && mustWait(qp)) return;
   if (qp.sqStatus[qp.cur & qp.sq.mask] !== 0) return;
   const at = qp.sq.at(qp.cur);
@@ -121,7 +126,7 @@ export function onStep(net: Network, qp: Qp): void {
     return;
   }
   qp.phase = SENDING;
-  net.join(qp.requests);
+  joinPort(net, qp);
 }
 
 /** The WAIT or ENABLE at `cur` is through. */
@@ -484,8 +489,9 @@ export function failRequest(net: Network, qp: Qp, seq: number, status: number): 
   retire(net, qp, psnAdd(qp.unaPsn, -1));
 }
 
-/** The oldest request fails; the queue pair with it. */
+/** The oldest request fails; the queue pair with it, or the send queue alone of an unreliable one. */
 export function failOldest(net: Network, qp: Qp, status: number): void {
   completeOldest(net, qp, status);
-  failQp(net, qp);
+  if (qp.unreliable) failSends(net, qp);
+  else failQp(net, qp);
 }

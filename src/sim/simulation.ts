@@ -7,14 +7,16 @@ import { NoResourcesError } from '../verbs/errors.ts';
 import { mtuBytes } from '../verbs/names.ts';
 import type { QpAttr, QpCap } from '../verbs/provider.ts';
 import { Cq } from './cq.ts';
+import { beginDrain } from './drain.ts';
 import type { EgressPort } from './egress.ts';
-import { failQp, flush } from './failure.ts';
+import { failQp, flush, flushSends } from './failure.ts';
 import * as K from './kinds.ts';
 import { countsUp, onPeriod } from './moderation.ts';
 import { Network, type NetworkHooks } from './network.ts';
+import { countPacket, joinPort, onPace, Pace, setPace } from './pace.ts';
 import { PKT_DATAGRAM, PKT_RESPONSE } from './packets.ts';
 import { MINIMAL_NIC, type NicParams } from './params.ts';
-import { DEADLINE, IDLE, Qp, ROLE_REQUEST, TIMEOUT } from './qp.ts';
+import { DEADLINE, Qp, ROLE_REQUEST, TIMEOUT } from './qp.ts';
 import {
   nextRequest,
   nextRequestBytes,
@@ -156,18 +158,26 @@ export class Simulation {
     }
     if ((mask & C.IBV_QP_RETRY_CNT) !== 0) qp.retriesLeft = attr.retryCnt ?? 0;
     if ((mask & C.IBV_QP_RNR_RETRY) !== 0) qp.rnrRetriesLeft = attr.rnrRetry ?? 0;
-    if (to === C.IBV_QPS_ERR && from !== C.IBV_QPS_ERR) {
+    if ((mask & C.IBV_QP_RATE_LIMIT) !== 0) this.setRate(qp, attr.rateLimitKbps ?? 0, 0);
+    if (to === C.IBV_QPS_ERR) {
       failQp(this.net, qp);
+      qp.state = to;
       return;
     }
     qp.state = to;
+    if (to === C.IBV_QPS_SQD && from !== to) {
+      beginDrain(this.net, qp, (mask & C.IBV_QP_EN_SQD_ASYNC_NOTIFY) !== 0 && attr.enSqdAsyncNotify !== 0);
+    }
+    if (to === C.IBV_QPS_RTS) qp.drainNotify = false;
     if (to === C.IBV_QPS_RTS) tryStart(this.net, qp);
     this.runKicked();
   }
 
-  /** Whether a host's queue pair has finished what began before it was put in SQD. */
-  isDrained(qp: Qp): boolean {
-    return qp.una === qp.started && qp.phase === IDLE;
+  /** Limits what a queue pair sends, in 1000 bits a second, headers included (0: no limit); `burstBytes` may go ahead. */
+  setRate(qp: Qp, kbps: number, burstBytes: number): void {
+    qp.attr.rateLimitKbps = kbps;
+    setPace(this.net, qp, kbps === 0 ? null : new Pace(kbps, burstBytes, this.nowNs));
+    this.runKicked();
   }
 
   /** The host is no more: nothing leaves it and nothing arrives. Who listens there hears that, and no more. */
@@ -280,7 +290,8 @@ export class Simulation {
         if (c === qp.epoch) onAck(net, qp, b & 0xffffff, b >>> 24);
         return;
       case K.EV_DOORBELL:
-        if (c !== qp.epoch || qp.state === C.IBV_QPS_ERR) return;
+        // Of what was flushed meanwhile there is nothing to fetch.
+        if (c !== qp.epoch || qp.state >= C.IBV_QPS_SQE || ((b - qp.available) | 0) <= 0) return;
         qp.available = b;
         tryStart(net, qp);
         return;
@@ -296,7 +307,12 @@ export class Simulation {
         tryStart(net, qp);
         return;
       case K.EV_FLUSH:
-        if (c === qp.epoch && qp.state === C.IBV_QPS_ERR) flush(net, qp);
+        if (c !== qp.epoch) return;
+        if (qp.state === C.IBV_QPS_ERR) flush(net, qp);
+        else if (qp.state === C.IBV_QPS_SQE) flushSends(net, qp);
+        return;
+      case K.EV_PACE:
+        if (c === qp.epoch) onPace(net, qp);
     }
   }
 
@@ -370,7 +386,10 @@ export class Simulation {
         if (qp.unreliable) requestSent(net, qp, port);
         else startTimer(net, qp, port);
       } else responseSent(net, qp, port);
-      if ((request ? nextRequestBytes(net, qp) : nextResponseBytes(net, qp)) >= 0) port.join(sender);
+      if (request && qp.pace !== null) {
+        countPacket(net, qp.pace, bytes);
+        if (nextRequestBytes(net, qp) >= 0) joinPort(net, qp);
+      } else if ((request ? nextRequestBytes(net, qp) : nextResponseBytes(net, qp)) >= 0) port.join(sender);
     }
   }
 }

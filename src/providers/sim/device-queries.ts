@@ -12,6 +12,8 @@ type DeviceQueries = Pick<
   'queryDeviceEx' | 'queryRtValues' | 'queryPkey' | 'queryQpDataInOrder' | 'queryEce' | 'setEce'
 >;
 
+const PACED_TYPES =
+  (1 << C.IBV_QPT_RC) | (1 << C.IBV_QPT_UC) | (1 << C.IBV_QPT_UD) | (1 << C.IBV_QPT_XRC_SEND);
 /** Of the default partition, all members. */
 const DEFAULT_PKEY = 0xffff;
 /** IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS: the answer is a set of IBV_QUERY_QP_DATA_IN_ORDER_* bits. */
@@ -63,7 +65,7 @@ function deviceAttrEx(linkGbps: number): DeviceAttrEx {
     rawPacketCaps: 0,
     tagMatching: { maxRndvHdrBytes: 0, maxNumTags: 0, flags: 0, maxOps: 0, maxSge: 0 },
     cqModeration: { maxCount: LIMITS.maxModerationCount, maxPeriodUs: LIMITS.maxModerationPeriodUs },
-    packetPacing: { minKbps: 1, maxKbps: linkGbps * 1e6, supportedQpTypes: 1 << C.IBV_QPT_RC },
+    packetPacing: { minKbps: 1, maxKbps: Math.floor(linkGbps * 1e6), supportedQpTypes: PACED_TYPES },
     maxDeviceMemoryBytes: 0,
     xrc: (LIMITS.deviceCapFlags & C.IBV_DEVICE_XRC) !== 0,
   };

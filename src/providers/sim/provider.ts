@@ -4,7 +4,6 @@ import * as C from '../../verbs/constants.ts';
 import { InvalidArgumentError, NoDeviceError, NoResourcesError } from '../../verbs/errors.ts';
 import { extBytesFor, ringBytes } from '../../verbs/layout.ts';
 import type { ConnectionManager, Provider } from '../../verbs/provider.ts';
-import { unsupportedVerbs } from '../../verbs/unsupported.ts';
 import { ahVerbs } from './ah-verbs.ts';
 import { requireInteger } from './arguments.ts';
 import { asyncVerbs } from './async-verbs.ts';
@@ -18,6 +17,7 @@ import { mrChanges } from './mr-change.ts';
 import { mwVerbs } from './mw-verbs.ts';
 import { type Context, detach, Objects, requireNoChildren } from './objects.ts';
 import { qpVerbs } from './qp-verbs.ts';
+import { rateVerbs } from './rate-verbs.ts';
 import type { SimRendezvous } from './rendezvous.ts';
 import { inside } from './rings.ts';
 import { srqVerbs, xrcdVerbs } from './srq-verbs.ts';
@@ -47,9 +47,6 @@ export function buildProvider(driver: Driver, managers: Managers, waits: boolean
     threads: 'one',
     wait: waits ? 'simulated' : 'none',
     interceptors: [],
-    ...unsupportedVerbs({
-      modifyQpRateLimit: 'is not there yet',
-    }),
     cm,
     cmError: null,
     ...deviceVerbs(driver, objects),
@@ -62,6 +59,7 @@ export function buildProvider(driver: Driver, managers: Managers, waits: boolean
     ...channelVerbs(driver, objects),
     ...cqVerbs(driver, objects),
     ...qpVerbs(driver, objects),
+    ...rateVerbs(driver, objects),
     ...ahVerbs(driver, objects),
     ...xrcdVerbs(objects),
     ...srqVerbs(driver, objects),

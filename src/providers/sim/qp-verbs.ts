@@ -1,4 +1,6 @@
 /** Queue pairs of simulated devices: creation, states, destruction. */
+import { isDrained } from '../../sim/drain.ts';
+import type { Qp } from '../../sim/qp.ts';
 import * as C from '../../verbs/constants.ts';
 import { InvalidStateError, NoResourcesError } from '../../verbs/errors.ts';
 import { gidToString } from '../../verbs/gid.ts';
@@ -10,6 +12,8 @@ import type { Driver } from './driver.ts';
 import { gidOf, LIMITS } from './limits.ts';
 import { type Objects, type QpObject, requireNoChildren } from './objects.ts';
 import { countChild, qpPartners } from './qp-partners.ts';
+
+import { requireRate } from './rate-verbs.ts';
 
 type QpVerbs = Pick<Provider, 'createQp' | 'modifyQp' | 'queryQp' | 'destroyQp'>;
 
@@ -56,6 +60,8 @@ export function qpVerbs(driver: Driver, objects: Objects): QpVerbs {
         const text = `curQpState is ${stateName(attr.curQpState ?? -1)}, but the queue pair is in ${stateName(qp.state)}`;
         throw new InvalidStateError(`modifyQp: ${text}`, { verb: 'modifyQp', errno: C.EINVAL });
       }
+      requireDrained(qp, to, mask);
+      if ((mask & C.IBV_QP_RATE_LIMIT) !== 0) requireRate('modifyQp', attr.rateLimitKbps, sim);
       const destination = () => gidToString(requireAddress('modifyQp', 'ah', attr.ah));
       const peerHost = (mask & C.IBV_QP_AV) === 0 ? -1 : (hostByGid.get(destination()) ?? -1);
       sim.modifyQp(qp, maskedAttr(attr, mask), mask, to, peerHost);
@@ -70,6 +76,7 @@ export function qpVerbs(driver: Driver, objects: Objects): QpVerbs {
         curQpState: qp.state,
         sqPsn: qp.sndPsn,
         rqPsn: qp.ePsn,
+        ...(qp.state === C.IBV_QPS_SQD && { sqDraining: !isDrained(qp) }),
         cap: { ...qp.cap },
       };
       return { attr, init: initOf(object) };
@@ -144,7 +151,18 @@ const RANGES: [field: keyof QpAttr, bit: number, min: number, max: number][] = [
   ['minRnrTimer', C.IBV_QP_MIN_RNR_TIMER, 0, 31],
   ['destQpNum', C.IBV_QP_DEST_QPN, 0, 0xffffff],
   ['qkey', C.IBV_QP_QKEY, 0, 0xffffffff],
+  ['enSqdAsyncNotify', C.IBV_QP_EN_SQD_ASYNC_NOTIFY, 0, 1],
 ];
+
+/** Attributes of a queue pair in SQD change when nothing is going on that they would change under. */
+function requireDrained(qp: Qp, to: number, mask: number): void {
+  const attributes = mask & ~(C.IBV_QP_STATE | C.IBV_QP_CUR_STATE);
+  if (qp.state !== C.IBV_QPS_SQD || to !== C.IBV_QPS_SQD || attributes === 0 || isDrained(qp)) return;
+  throw new InvalidStateError(
+    'modifyQp: SQD -> SQD: the send queue is not drained yet; wait for its completions or for IBV_EVENT_SQ_DRAINED',
+    { verb: 'modifyQp', errno: C.EINVAL },
+  );
+}
 
 function requireRanges(attr: QpAttr, mask: number, mtuBytes: number): void {
   for (const [field, bit, min, max] of RANGES) {
@@ -160,7 +178,7 @@ const FIELDS: [field: keyof QpAttr, bit: number][] = [
   ['pathMtu', C.IBV_QP_PATH_MTU],
   ['ah', C.IBV_QP_AV],
   ['pathMigState', C.IBV_QP_PATH_MIG_STATE],
-  ['enSqdAsyncNotify', C.IBV_QP_EN_SQD_ASYNC_NOTIFY],
+  ['rateLimitKbps', C.IBV_QP_RATE_LIMIT],
 ];
 
 /** A copy of the fields that the mask names. */

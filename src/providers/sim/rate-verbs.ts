@@ -1,0 +1,41 @@
+/** Rate limits of simulated devices' queue pairs. */
+import type { Simulation } from '../../sim/simulation.ts';
+import * as C from '../../verbs/constants.ts';
+import { InvalidStateError } from '../../verbs/errors.ts';
+import type { Provider } from '../../verbs/provider.ts';
+import { stateName } from '../../verbs/qp-state.ts';
+import { requireInteger, requireObject } from './arguments.ts';
+import type { Driver } from './driver.ts';
+import type { Objects } from './objects.ts';
+
+const MAX_BYTES = 2 ** 31 - 1;
+
+/** Checks a rate in 1000 bits a second. @throws InvalidArgumentError above that of the link */
+export function requireRate(verb: string, kbps: unknown, sim: Simulation): number {
+  return requireInteger(verb, 'rateLimitKbps', kbps, 0, Math.floor(sim.net.params.linkGbps * 1e6));
+}
+
+export function rateVerbs(driver: Driver, objects: Objects): Pick<Provider, 'modifyQpRateLimit'> {
+  const verb = 'modifyQpRateLimit';
+  return {
+    modifyQpRateLimit(handle, limit) {
+      const { qp } = objects.qps.require(handle, verb);
+      requireObject(verb, 'limit', limit);
+      const { maxBurstBytes = 0, typicalPktBytes = 0 } = limit;
+      const kbps = requireRate(verb, limit.rateLimitKbps, driver.sim);
+      requireInteger(verb, 'maxBurstBytes', maxBurstBytes, 0, MAX_BYTES);
+      requireInteger(verb, 'typicalPktBytes', typicalPktBytes, 0, 0xffff);
+      if (qp.state !== C.IBV_QPS_RTS) {
+        throw new InvalidStateError(
+          `${verb} needs a queue pair in RTS, this one is in ${stateName(qp.state)}`,
+          {
+            verb,
+            errno: C.EINVAL,
+          },
+        );
+      }
+      driver.sim.setRate(qp, kbps, maxBurstBytes);
+      driver.wake();
+    },
+  };
+}
