@@ -94,6 +94,11 @@ export function defaultProvider(): Provider {
   return composeOnce(provider, interceptorSlot().interceptors);
 }
 
+/** The provider that openDevice() would use, without policies. @throws NoDeviceError */
+export function providerFor(wanted?: Provider | ProviderName): Provider {
+  return wanted === undefined ? chooseDevice(defaultDeviceName(), undefined).provider : namedProvider(wanted);
+}
+
 function defaultDeviceName(): string | undefined {
   return process.env.ISOVERBS_DEVICE || interceptorSlot().device;
 }

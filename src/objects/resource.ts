@@ -71,6 +71,12 @@ export abstract class Resource {
     for (const callback of this.closeCallbacks.splice(0)) callback();
   }
 
+  /** @internal Closes what depends on it, in the order in which that goes, and then it. */
+  closeAll(): void {
+    for (const resource of this.descendants()) resource.close();
+    this.close();
+  }
+
   [Symbol.dispose](): void {
     this.close();
   }

@@ -1,0 +1,69 @@
+import {
+  type CmEvent,
+  RDMA_CM_EVENT_CONNECT_RESPONSE,
+  RDMA_CM_EVENT_ESTABLISHED,
+  RDMA_PS_TCP,
+} from '../../verbs/index.ts';
+import { CmConnection } from './connection.ts';
+import type { Identifier } from './identifier.ts';
+import { type CmAcceptOptions, type CmConnectOptions, type CmEnvironment, connParam } from './options.ts';
+import { DevicePool, Place } from './place.ts';
+import { attempt, resolve } from './resolve.ts';
+
+/** The caller's side: address, route, queue pair, REQ, REP, RTU. */
+export function connect(env: CmEnvironment, options: CmConnectOptions): Promise<CmConnection> {
+  const { host = 'localhost', port } = options;
+  const what = `cannot connect to ${host}:${port}`;
+  return attempt(what, env.provider, RDMA_PS_TCP, options, async (id) => {
+    await resolve(id, env.provider, { ...options, host });
+    return guarded(id, new DevicePool(env, false), options, async (connection) => {
+      id.cm.connect(id.handle, connParam(connection.qp, options, options.privateData));
+      connection.learn(await id.expect(what, RDMA_CM_EVENT_CONNECT_RESPONSE));
+      connection.toRts(options);
+      id.cm.establish(id.handle);
+    });
+  });
+}
+
+/** The side that was called: queue pair, REP, and the wait for the RTU. */
+export function accept(
+  id: Identifier,
+  request: CmEvent,
+  pool: DevicePool,
+  options: CmAcceptOptions,
+): Promise<CmConnection> {
+  return guarded(
+    id,
+    pool,
+    options,
+    async (connection) => {
+      connection.toRts(options);
+      id.cm.accept(id.handle, connParam(connection.qp, options, options.privateData));
+      const what = `the connection with ${connection.remoteAddress}:${connection.remotePort} was not made`;
+      await id.expect(what, RDMA_CM_EVENT_ESTABLISHED);
+    },
+    request,
+  );
+}
+
+/** Makes the queue pair and runs the exchange; closes it all when that fails. */
+async function guarded(
+  id: Identifier,
+  pool: DevicePool,
+  options: CmAcceptOptions,
+  run: (connection: CmConnection) => Promise<void>,
+  request: CmEvent | null = null,
+): Promise<CmConnection> {
+  const place = new Place(pool, id.info().deviceName, 'RC', options);
+  const connection = new CmConnection(id, place);
+  if (request !== null) connection.learn(request);
+  try {
+    await connection.prepare(options);
+    await run(connection);
+    connection.begin();
+    return connection;
+  } catch (error) {
+    connection.close();
+    throw error;
+  }
+}

@@ -1,0 +1,201 @@
+import { EventEmitter } from 'node:events';
+import * as C from '../../verbs/constants.ts';
+import { type CmConnParam, type CmEvent, ConnectionError, IBV_QPS_ERR, maskOf } from '../../verbs/index.ts';
+import { accessBits } from '../access.ts';
+import type { CompletionQueue } from '../completion-queue.ts';
+import type { Context } from '../context.ts';
+import type { ProtectionDomain } from '../protection-domain.ts';
+import type { QueuePair } from '../queue-pair.ts';
+import { CmError, textOf } from './errors.ts';
+import type { Identifier } from './identifier.ts';
+import type { CmConnectionOptions } from './options.ts';
+import type { Place } from './place.ts';
+
+const ALL_REMOTE = { remoteRead: true, remoteWrite: true, remoteAtomic: true };
+
+export interface CmConnectionEvents {
+  /** The connection has ended, by either side; with an error when the peer vanished. The queue pair is in ERR. */
+  disconnect: [error?: ConnectionError];
+  /** It was closed. */
+  close: [];
+  /** Something went wrong at this end; only emitted when somebody listens. */
+  error: [error: Error];
+}
+
+/** A connection of rdma_cm and its queue pair. Made by connect() or a server. */
+export class CmConnection extends EventEmitter<CmConnectionEvents> {
+  readonly qp: QueuePair;
+  readonly pd: ProtectionDomain;
+  readonly context: Context;
+  readonly localAddress: string;
+  readonly localPort: number;
+  readonly remoteAddress: string;
+  readonly remotePort: number;
+  private readonly id: Identifier;
+  private readonly place: Place;
+  private data: Uint8Array = new Uint8Array(0);
+  private peerParam: CmConnParam | null = null;
+  private state: 'connecting' | 'connected' | 'disconnecting' | 'disconnected' = 'connecting';
+  private over = false;
+  private readonly goodbyes: (() => void)[] = [];
+
+  /** @internal Use connect() or createServer(). */
+  constructor(id: Identifier, place: Place) {
+    super();
+    const { local, remote } = id.info();
+    this.id = id;
+    this.place = place;
+    this.qp = place.qp;
+    this.pd = place.pd;
+    this.context = place.context;
+    this.localAddress = local.address;
+    this.localPort = local.port;
+    this.remoteAddress = remote.address;
+    this.remotePort = remote.port;
+    this.context.attach(this);
+    this.qp.onClose(() => this.close());
+  }
+
+  /** Completions of the queue pair: all of them, unless you gave a recvCq. */
+  get cq(): CompletionQueue {
+    return this.qp.sendCq;
+  }
+
+  /** What the peer sent along, padded with zeros to the room of its message. */
+  get privateData(): Uint8Array {
+    return this.data;
+  }
+
+  /** privateData as text, without the padding. */
+  get privateText(): string {
+    return textOf(this.data);
+  }
+
+  /** What the peer offered: its queue pair's number, READs and atomics, retries. */
+  get remoteParam(): Readonly<CmConnParam> | null {
+    return this.peerParam;
+  }
+
+  get connected(): boolean {
+    return this.state === 'connected';
+  }
+
+  get closed(): boolean {
+    return this.over;
+  }
+
+  /**
+   * Ends the connection (rdma_disconnect(3)): the queue pair goes to ERR, and what is posted is flushed, so
+   * await what you have posted before. Resolves when the peer has answered, or is known to be gone.
+   */
+  disconnect(): Promise<void> {
+    if (this.over || this.state === 'disconnected') return Promise.resolve();
+    const done = new Promise<void>((resolve) => this.goodbyes.push(resolve));
+    if (this.state === 'connected') {
+      this.state = 'disconnecting';
+      this.toErr();
+      this.id.cm.disconnect(this.id.handle);
+    }
+    return done;
+  }
+
+  /** Ends the connection, without waiting, and closes all that was made for it. */
+  close(): void {
+    if (this.over) return;
+    this.over = true;
+    this.state = 'disconnected';
+    this.context.detach(this);
+    this.id.destroy();
+    for (const goodbye of this.goodbyes.splice(0)) goodbye();
+    process.nextTick(() => this.emit('close'));
+    this.place.close();
+  }
+
+  /** The connection no longer keeps the process alive by itself. */
+  unref(): this {
+    this.id.keepAlive(false);
+    return this;
+  }
+
+  ref(): this {
+    this.id.keepAlive(true);
+    return this;
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  /** disconnect(), then close(). */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.disconnect();
+    this.close();
+  }
+
+  /** @internal RESET -> INIT, and what the program does then. */
+  async prepare(options: CmConnectionOptions): Promise<void> {
+    this.move(C.IBV_QPS_INIT, { qpAccessFlags: accessBits(options.access ?? ALL_REMOTE) });
+    await options.prepare?.(this);
+    this.id.check();
+    if (this.over) throw new ConnectionError('the connection was closed before it was made');
+  }
+
+  /** @internal INIT -> RTS: the peer is known. */
+  toRts({ minRnrTimer = 12 }: CmConnectionOptions): void {
+    this.move(C.IBV_QPS_RTR, { minRnrTimer });
+    this.move(C.IBV_QPS_RTS, {});
+  }
+
+  /** @internal */
+  learn(event: CmEvent): void {
+    this.data = event.privateData;
+    this.peerParam = event.conn ?? null;
+  }
+
+  /** @internal It is made. */
+  begin(): void {
+    this.state = 'connected';
+    this.id.keepAlive(true);
+    this.id.listen((event) => this.hear(event));
+  }
+
+  private move(qpState: number, changes: object): void {
+    const attr = { ...this.id.cm.initQpAttr(this.id.handle, qpState).attr, ...changes };
+    this.qp.provider.modifyQp(this.qp.handle, attr, maskOf(attr));
+  }
+
+  private hear(event: CmEvent): void {
+    if (event.event === C.RDMA_CM_EVENT_DISCONNECTED && event.status === 0) {
+      // The peer waits for the answer.
+      this.id.cm.disconnect(this.id.handle);
+      this.finish();
+    } else if (
+      event.event === C.RDMA_CM_EVENT_DISCONNECTED ||
+      event.event === C.RDMA_CM_EVENT_DEVICE_REMOVAL
+    ) {
+      const what = `the connection with ${this.remoteAddress}:${this.remotePort} broke`;
+      this.finish(new CmError(what, event, this.id.portSpace));
+    }
+  }
+
+  /** It has ended: everything posted is flushed. */
+  private finish(error?: ConnectionError): void {
+    if (this.state === 'disconnected') return;
+    this.state = 'disconnected';
+    this.id.keepAlive(false);
+    this.toErr();
+    // Not before whoever is about to be given this connection has had the chance to listen.
+    setImmediate(() => {
+      for (const goodbye of this.goodbyes.splice(0)) goodbye();
+      this.emit('disconnect', error);
+    });
+  }
+
+  private toErr(): void {
+    try {
+      if (!this.qp.closed) this.qp.modify({ qpState: IBV_QPS_ERR });
+    } catch (failure) {
+      process.nextTick(() => this.listenerCount('error') > 0 && this.emit('error', failure as Error));
+    }
+  }
+}

@@ -1,0 +1,155 @@
+import { EventEmitter } from 'node:events';
+import * as C from '../../verbs/constants.ts';
+import { type AhAttr, maskOf } from '../../verbs/index.ts';
+import type { CompletionQueue } from '../completion-queue.ts';
+import type { Context } from '../context.ts';
+import type { ProtectionDomain } from '../protection-domain.ts';
+import type { QueuePair } from '../queue-pair.ts';
+import { textOf } from './errors.ts';
+import type { Identifier } from './identifier.ts';
+import type { CmDatagramOptions } from './options.ts';
+import type { Place } from './place.ts';
+
+/** How to reach a peer or a group with a datagram. */
+export interface DatagramTarget {
+  /** What an address handle is made from. */
+  ah: AhAttr;
+  qpNum: number;
+  qkey: number;
+}
+
+/** A UD queue pair in RTS that belongs to an rdma_cm_id. */
+export class DatagramEnd extends EventEmitter<{ close: [] }> {
+  readonly qp: QueuePair;
+  readonly pd: ProtectionDomain;
+  readonly context: Context;
+  private readonly place: Place;
+  private over = false;
+
+  /** @internal */
+  constructor(place: Place) {
+    super();
+    this.place = place;
+    this.qp = place.qp;
+    this.pd = place.pd;
+    this.context = place.context;
+    this.context.attach(this);
+    this.qp.onClose(() => this.close());
+  }
+
+  /** Completions of the queue pair: all of them, unless you gave a recvCq. */
+  get cq(): CompletionQueue {
+    return this.qp.sendCq;
+  }
+
+  get closed(): boolean {
+    return this.over;
+  }
+
+  /** Closes all that was made for it. */
+  close(): void {
+    if (this.over) return;
+    this.over = true;
+    this.context.detach(this);
+    this.leave();
+    process.nextTick(() => this.emit('close'));
+    this.place.close();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  /** @internal RESET -> RTS with the Q_Key of the identifier's port space. */
+  async start(id: Identifier, options: CmDatagramOptions): Promise<void> {
+    const { provider, handle } = this.qp;
+    const { attr, mask } = id.cm.initQpAttr(id.handle, C.IBV_QPS_INIT);
+    provider.modifyQp(handle, attr, mask);
+    for (const next of [{ qpState: C.IBV_QPS_RTR }, { qpState: C.IBV_QPS_RTS, sqPsn: 0 }]) {
+      provider.modifyQp(handle, next, maskOf(next));
+    }
+    await options.prepare?.(this);
+    id.check();
+  }
+
+  /** What goes before the queue pair does. */
+  protected leave(): void {}
+}
+
+/** A peer that answers datagrams, and the queue pair to talk to it with. Made by resolveDatagram(). */
+export class DatagramPeer extends DatagramEnd {
+  readonly remoteAddress: string;
+  readonly remotePort: number;
+  private found: DatagramTarget | null = null;
+  private data: Uint8Array = new Uint8Array(0);
+  private readonly id: Identifier;
+
+  /** @internal */
+  constructor(id: Identifier, place: Place) {
+    super(place);
+    const { remote } = id.info();
+    this.remoteAddress = remote.address;
+    this.remotePort = remote.port;
+    this.id = id;
+  }
+
+  /** Where to send: make an address handle from `ah`, name `qpNum` and `qkey` in the request. */
+  get remote(): DatagramTarget {
+    return this.found as DatagramTarget;
+  }
+
+  /** What the peer sent along, padded with zeros to 136 bytes. */
+  get privateData(): Uint8Array {
+    return this.data;
+  }
+
+  /** privateData as text, without the padding. */
+  get privateText(): string {
+    return textOf(this.data);
+  }
+
+  /** @internal */
+  learn(remote: DatagramTarget, data: Uint8Array): void {
+    this.found = remote;
+    this.data = data;
+  }
+
+  protected override leave(): void {
+    this.id.destroy();
+  }
+}
+
+/** A multicast group that was joined: the queue pair receives what is sent to it. Made by joinMulticast(). */
+export class MulticastMember extends DatagramEnd {
+  /** The group's address, as it was given. */
+  readonly group: string;
+  private readonly id: Identifier;
+  private joined: DatagramTarget | null = null;
+
+  /** @internal */
+  constructor(id: Identifier, place: Place, group: string) {
+    super(place);
+    this.id = id;
+    this.group = group;
+  }
+
+  /** Where to send to reach the group: make an address handle from `ah`, name `qpNum` and `qkey`. */
+  get remote(): DatagramTarget {
+    return this.joined as DatagramTarget;
+  }
+
+  /** @internal */
+  attach(joined: DatagramTarget): void {
+    this.joined = joined;
+    this.qp.provider.attachMcast(this.qp.handle, joined.ah.dgid ?? '', 0);
+  }
+
+  protected override leave(): void {
+    const { id, qp, joined } = this;
+    if (joined !== null) {
+      if (!qp.closed) qp.provider.detachMcast(qp.handle, joined.ah.dgid ?? '', 0);
+      id.cm.leaveMulticast(id.handle, { address: this.group, port: 0 });
+    }
+    id.destroy();
+  }
+}

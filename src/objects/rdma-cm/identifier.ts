@@ -1,0 +1,168 @@
+/** Identifiers over one event channel: each hears its own events, awaited one by one or by a listener. */
+import {
+  type CmEvent,
+  type CmIdInfo,
+  type ConnectionManager,
+  type Provider,
+  RDMA_CM_EVENT_CONNECT_REQUEST,
+  UnsupportedError,
+} from '../../verbs/index.ts';
+import { CmError } from './errors.ts';
+
+/** The event channel of a connection manager, open while there are identifiers. */
+class EventChannel {
+  readonly cm: ConnectionManager;
+  readonly handle: number;
+  private readonly ids = new Map<number, Identifier>();
+  private holders = 0;
+
+  constructor(cm: ConnectionManager) {
+    this.cm = cm;
+    this.handle = cm.createEventChannel();
+    cm.watchEventChannel(this.handle, (event) => this.dispatch(event));
+  }
+
+  add(id: Identifier): void {
+    this.ids.set(id.handle, id);
+  }
+
+  remove(id: Identifier): void {
+    this.ids.delete(id.handle);
+    // Not now: this may be inside the listener's call.
+    if (this.ids.size === 0) setImmediate(() => this.closeIfIdle());
+  }
+
+  hold(): void {
+    if (this.holders++ === 0) this.cm.refEventChannel(this.handle, true);
+  }
+
+  letGo(): void {
+    if (--this.holders === 0) this.cm.refEventChannel(this.handle, false);
+  }
+
+  private dispatch(event: CmEvent): void {
+    const request = event.event === RDMA_CM_EVENT_CONNECT_REQUEST;
+    const id = this.ids.get(request ? event.listenId : event.id);
+    if (id !== undefined) id.hear(event);
+    else if (request) this.cm.destroyId(event.id);
+  }
+
+  private closeIfIdle(): void {
+    if (this.ids.size > 0 || channels.get(this.cm) !== this) return;
+    channels.delete(this.cm);
+    this.cm.watchEventChannel(this.handle, null);
+    this.cm.destroyEventChannel(this.handle);
+  }
+}
+
+const channels = new Map<ConnectionManager, EventChannel>();
+
+function channelOf(provider: Provider): EventChannel {
+  const { cm, cmError } = provider;
+  if (cm === null) throw new UnsupportedError(`there is no rdma_cm on ${provider.name}: ${cmError}`);
+  const channel = channels.get(cm) ?? new EventChannel(cm);
+  channels.set(cm, channel);
+  return channel;
+}
+
+/** An rdma_cm_id. What comes before somebody listens is kept. */
+export class Identifier {
+  readonly cm: ConnectionManager;
+  readonly handle: number;
+  readonly portSpace: number;
+  private readonly channel: EventChannel;
+  private readonly early: CmEvent[] = [];
+  private listener: ((event: CmEvent) => void) | null = null;
+  private waiter: { resolve: (event: CmEvent) => void; reject: (error: unknown) => void } | null = null;
+  private failure: { error: unknown } | null = null;
+  private held = false;
+  private open = true;
+
+  private constructor(channel: EventChannel, handle: number, portSpace: number) {
+    this.cm = channel.cm;
+    this.channel = channel;
+    this.handle = handle;
+    this.portSpace = portSpace;
+    channel.add(this);
+  }
+
+  /** @throws UnsupportedError where there is no rdma_cm */
+  static create(provider: Provider, portSpace: number): Identifier {
+    const channel = channelOf(provider);
+    return new Identifier(channel, channel.cm.createId(channel.handle, portSpace), portSpace);
+  }
+
+  /** The identifier that came with a CONNECT_REQUEST. */
+  incoming(event: CmEvent): Identifier {
+    return new Identifier(this.channel, event.id, this.portSpace);
+  }
+
+  get closed(): boolean {
+    return !this.open;
+  }
+
+  info(): CmIdInfo {
+    return this.cm.queryId(this.handle);
+  }
+
+  /** The next event, which must be this one. @throws CmError for any other, whatever fail() was given */
+  async expect(what: string, wanted: number): Promise<CmEvent> {
+    const event = await this.next();
+    if (event.event !== wanted) throw new CmError(what, event, this.portSpace);
+    return event;
+  }
+
+  /** From now on events go to this listener. */
+  listen(listener: (event: CmEvent) => void): void {
+    this.listener = listener;
+    for (const event of this.early.splice(0)) listener(event);
+  }
+
+  /** Whoever waits for an event gets this error, and whoever will. */
+  fail(error: unknown): void {
+    this.failure ??= { error };
+    const { waiter } = this;
+    this.waiter = null;
+    waiter?.reject(error);
+  }
+
+  /** @throws what fail() was given */
+  check(): void {
+    if (this.failure !== null) throw this.failure.error;
+  }
+
+  /** Whether waiting for its events keeps the process alive. */
+  keepAlive(on: boolean): void {
+    if (on === this.held || (on && !this.open)) return;
+    this.held = on;
+    if (on) this.channel.hold();
+    else this.channel.letGo();
+  }
+
+  /** rdma_destroy_id(3): the peer of a connection is told. Twice does nothing. */
+  destroy(): void {
+    if (!this.open) return;
+    this.keepAlive(false);
+    this.open = false;
+    this.cm.destroyId(this.handle);
+    this.channel.remove(this);
+  }
+
+  /** @internal */
+  hear(event: CmEvent): void {
+    const { waiter } = this;
+    this.waiter = null;
+    if (this.listener !== null) this.listener(event);
+    else if (waiter !== null) waiter.resolve(event);
+    else this.early.push(event);
+  }
+
+  private next(): Promise<CmEvent> {
+    if (this.failure !== null) return Promise.reject(this.failure.error);
+    const early = this.early.shift();
+    if (early !== undefined) return Promise.resolve(early);
+    return new Promise((resolve, reject) => {
+      this.waiter = { resolve, reject };
+    });
+  }
+}

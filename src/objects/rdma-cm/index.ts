@@ -1,0 +1,27 @@
+export { connect } from './connect.ts';
+export { CmConnection, type CmConnectionEvents } from './connection.ts';
+export {
+  type DatagramRequest,
+  DatagramServer,
+  type DatagramServerEvents,
+  joinMulticast,
+  resolveDatagram,
+} from './datagram.ts';
+export { DatagramEnd, DatagramPeer, type DatagramTarget, MulticastMember } from './datagram-end.ts';
+export { CmError } from './errors.ts';
+export { CmListener } from './listener.ts';
+export type {
+  CmAcceptOptions,
+  CmCallOptions,
+  CmConnectionOptions,
+  CmConnectOptions,
+  CmDatagramOptions,
+  CmDatagramServerOptions,
+  CmEnvironment,
+  CmListenOptions,
+  CmMulticastOptions,
+  CmPlaceOptions,
+  CmPrivateData,
+  CmResolveOptions,
+} from './options.ts';
+export { ConnectRequest, Server, type ServerEvents } from './server.ts';

@@ -1,0 +1,127 @@
+import type { CmConnParam, Provider } from '../../verbs/index.ts';
+import type { Access } from '../access.ts';
+import type { CompletionQueue } from '../completion-queue.ts';
+import type { Context } from '../context.ts';
+import type { ProtectionDomain } from '../protection-domain.ts';
+import type { QueuePair, QueuePairOptions } from '../queue-pair.ts';
+import type { CmConnection } from './connection.ts';
+import type { DatagramEnd } from './datagram-end.ts';
+
+/** Where devices come from; the entry point fills it in. */
+export interface CmEnvironment {
+  /** Whose rdma_cm is used. */
+  provider: Provider;
+  /** Opens the device that an address led to. */
+  openDevice: (name: string) => Context;
+}
+
+/** Bytes, or text that is sent as UTF-8. */
+export type CmPrivateData = Uint8Array | string;
+
+/** Where queue pairs are made; all of it is made for you where you give nothing. */
+export interface CmPlaceOptions extends Omit<QueuePairOptions, 'sendCq' | 'recvCq' | 'type' | 'managed'> {
+  /** Default: a protection domain of its own, closed with all that was made from it. */
+  pd?: ProtectionDomain;
+  /** Default: a completion queue of its own, large enough for both queues. */
+  sendCq?: CompletionQueue;
+  /** Default: sendCq. */
+  recvCq?: CompletionQueue;
+  /** Makes the queue pair instead, on the device that the address led to. It is closed with its owner. */
+  createQp?: (place: { context: Context; pd: ProtectionDomain; sendCq: CompletionQueue }) => QueuePair;
+}
+
+export interface CmConnectionOptions extends CmPlaceOptions {
+  /** What the peer may do through the queue pair. Default: read, write and atomics, as far as keys allow. */
+  access?: Access;
+  /** Runs when the queue pair is in INIT, before the peer can send: post the receives here. */
+  prepare?: (connection: CmConnection) => void | Promise<void>;
+  /** READs and atomics of the peer served at once. Default: what the device takes, at most 16. */
+  responderResources?: number;
+  /** Own READs and atomics under way at once. Default: what the device takes, at most 16. */
+  initiatorDepth?: number;
+  /** Default 7. */
+  retryCount?: number;
+  /** Default 7: for ever. */
+  rnrRetryCount?: number;
+  /** Code of the delay that is asked of senders while no receive is posted. Default 12 (0.64 ms). */
+  minRnrTimer?: number;
+}
+
+/** A server's answer to one request. */
+export interface CmAcceptOptions extends CmConnectionOptions {
+  /** At most 196 bytes. */
+  privateData?: CmPrivateData;
+}
+
+/** Whom to call, and for how long to try. */
+export interface CmCallOptions {
+  /** Address or name. Default 'localhost'. */
+  host?: string;
+  port: number;
+  /** Own address or name: chooses the device. Default: as the route says. */
+  localAddress?: string;
+  /** Default: any free one. */
+  localPort?: number;
+  /** In milliseconds of real time, for all of it. Default 10 000. */
+  timeoutMs?: number;
+  /** Gives up: the promise rejects with the signal's reason. */
+  signal?: AbortSignal;
+}
+
+export interface CmConnectOptions extends CmCallOptions, CmConnectionOptions {
+  /** At most 56 bytes. */
+  privateData?: CmPrivateData;
+}
+
+export interface CmListenOptions {
+  /** 0, the default, takes a free one: see address(). */
+  port?: number;
+  /** Address or name of the device to listen on. Default: all of them. */
+  host?: string;
+  /** Requests that wait for the event loop at once; further ones are dropped and come again. Default 128. */
+  backlog?: number;
+}
+
+/** How a datagram's end is made. */
+export interface CmDatagramOptions extends CmPlaceOptions {
+  /** Runs when the queue pair can receive: post the receives here. The first 40 bytes of each take the GRH. */
+  prepare?: (end: DatagramEnd) => void | Promise<void>;
+}
+
+export interface CmDatagramServerOptions extends CmDatagramOptions {
+  /** The answer to whoever asks; at most 136 bytes. */
+  privateData?: CmPrivateData;
+}
+
+export interface CmResolveOptions extends CmCallOptions, CmDatagramOptions {
+  /** At most 180 bytes. */
+  privateData?: CmPrivateData;
+}
+
+export interface CmMulticastOptions
+  extends CmDatagramOptions,
+    Omit<CmCallOptions, 'host' | 'port' | 'localPort'> {}
+
+export function bytesOf(data: CmPrivateData | undefined): Uint8Array {
+  if (data === undefined) return new Uint8Array(0);
+  return typeof data === 'string' ? new TextEncoder().encode(data) : data;
+}
+
+const DEFAULT_RD_ATOMIC = 16;
+
+/** What rdma_connect and rdma_accept are told. */
+export function connParam(
+  qp: QueuePair,
+  options: CmConnectionOptions,
+  privateData: CmPrivateData | undefined,
+): CmConnParam {
+  const { maxQpRdAtom, maxQpInitRdAtom } = qp.context.queryDevice();
+  return {
+    privateData: bytesOf(privateData),
+    responderResources: options.responderResources ?? Math.min(maxQpRdAtom, DEFAULT_RD_ATOMIC),
+    initiatorDepth: options.initiatorDepth ?? Math.min(maxQpInitRdAtom, DEFAULT_RD_ATOMIC),
+    retryCount: options.retryCount ?? 7,
+    rnrRetryCount: options.rnrRetryCount ?? 7,
+    qpNum: qp.qpNum,
+  };
+}

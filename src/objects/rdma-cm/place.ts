@@ -1,0 +1,128 @@
+/** Where a queue pair lives: device, protection domain and completion queue, given or made for it. */
+import { InvalidArgumentError } from '../../verbs/index.ts';
+import { CompletionQueue } from '../completion-queue.ts';
+import type { Context } from '../context.ts';
+import { ProtectionDomain } from '../protection-domain.ts';
+import { QueuePair, type QueuePairOptions } from '../queue-pair.ts';
+import { requireOwned } from '../resource.ts';
+import type { CmEnvironment, CmPlaceOptions } from './options.ts';
+
+const DEFAULT_WR = 128;
+
+/** Devices opened for a server or for one connection, each once, closed when the last that uses it is. */
+export class DevicePool {
+  private readonly env: CmEnvironment;
+  private readonly open = new Map<string, { context: Context; users: number }>();
+  private keep: boolean;
+
+  /** `keep`: devices stay open without users until close(). */
+  constructor(env: CmEnvironment, keep: boolean) {
+    this.env = env;
+    this.keep = keep;
+  }
+
+  acquire(name: string): Context {
+    const known = this.open.get(name);
+    const entry = known?.context.closed === false ? known : { context: this.env.openDevice(name), users: 0 };
+    this.open.set(name, entry);
+    entry.users++;
+    return entry.context;
+  }
+
+  release(context: Context): void {
+    const entry = this.open.get(context.name);
+    if (entry?.context !== context) return;
+    entry.users--;
+    this.sweep();
+  }
+
+  close(): void {
+    this.keep = false;
+    this.sweep();
+  }
+
+  private sweep(): void {
+    if (this.keep) return;
+    for (const [name, { context, users }] of this.open) {
+      if (users > 0) continue;
+      this.open.delete(name);
+      context.close();
+    }
+  }
+}
+
+/** A queue pair and what was made for it. */
+export class Place {
+  readonly context: Context;
+  readonly pd: ProtectionDomain;
+  readonly sendCq: CompletionQueue;
+  readonly qp: QueuePair;
+  private readonly cleanups: (() => void)[] = [];
+
+  constructor(pool: DevicePool, deviceName: string, type: 'RC' | 'UD', options: CmPlaceOptions) {
+    try {
+      this.context = this.contextFor(pool, deviceName, options);
+      this.pd = this.pdFor(options);
+      this.sendCq = this.cqFor(options);
+      this.qp = this.qpFor(type, options);
+    } catch (error) {
+      this.close();
+      throw error;
+    }
+  }
+
+  /** Closes what was made for it, last first. Twice does nothing. */
+  close(): void {
+    const errors: unknown[] = [];
+    for (const cleanup of this.cleanups.splice(0).reverse()) {
+      try {
+        cleanup();
+      } catch (error) {
+        errors.push(error);
+      }
+    }
+    if (errors.length > 0) throw errors[0];
+  }
+
+  private contextFor(pool: DevicePool, deviceName: string, options: CmPlaceOptions): Context {
+    const given = options.pd?.context ?? options.sendCq?.context;
+    if (given === undefined) {
+      const context = pool.acquire(deviceName);
+      this.cleanups.push(() => pool.release(context));
+      return context;
+    }
+    if (given.name === deviceName) return given;
+    throw new InvalidArgumentError(
+      `the objects given are of ${given.name}, but the address leads to ${deviceName}`,
+    );
+  }
+
+  private pdFor({ pd }: CmPlaceOptions): ProtectionDomain {
+    if (pd !== undefined) return requireOwned(pd, ProtectionDomain, this.context, 'pd');
+    const made = this.context.allocPd();
+    this.cleanups.push(() => made.closeAll());
+    return made;
+  }
+
+  private cqFor({ sendCq, cap = {} }: CmPlaceOptions): CompletionQueue {
+    if (sendCq !== undefined) return requireOwned(sendCq, CompletionQueue, this.context, 'sendCq');
+    const { maxSendWr = DEFAULT_WR, maxRecvWr = DEFAULT_WR } = cap;
+    const made = this.context.createCq({ cqe: Math.max(1, maxSendWr + maxRecvWr) });
+    this.cleanups.push(() => made.closeAll());
+    return made;
+  }
+
+  private qpFor(type: 'RC' | 'UD', options: CmPlaceOptions): QueuePair {
+    const { context, pd, sendCq } = this;
+    const { createQp, cap, sqSigAll, recvCq, ...rest } = options;
+    // The rest of what queue pairs take; what is not theirs they do not look at.
+    const init: QueuePairOptions = { ...rest, sendCq, recvCq, cap, sqSigAll, type };
+    const qp =
+      createQp === undefined
+        ? pd.createQp(init)
+        : requireOwned(createQp({ context, pd, sendCq }), QueuePair, context, "createQp's result");
+    this.cleanups.push(() => qp.close());
+    if (qp.type === type) return qp;
+    throw new InvalidArgumentError(`the queue pair must be ${type}, ${qp.label} is ${qp.type}`);
+  }
+}

@@ -1,0 +1,83 @@
+/** From a name to an identifier that knows its device and its way, within a time limit. */
+import { lookup } from 'node:dns/promises';
+import { isIP } from 'node:net';
+import {
+  type CmAddress,
+  ConnectionError,
+  type Provider,
+  RDMA_CM_EVENT_ADDR_RESOLVED,
+  RDMA_CM_EVENT_ROUTE_RESOLVED,
+} from '../../verbs/index.ts';
+import { Identifier } from './identifier.ts';
+import type { CmCallOptions } from './options.ts';
+
+const DEFAULT_TIMEOUT_MS = 10_000;
+/** For one answer of the neighbours; the time limit of the whole is kept here. */
+const RESOLVE_MS = 5000;
+
+/** An address for rdma_cm. Simulated hosts know their own names. */
+export async function addressOf(provider: Provider, host: string): Promise<string> {
+  if (isIP(host) !== 0 || provider.name === 'sim') return host;
+  try {
+    return (await lookup(host)).address;
+  } catch (cause) {
+    throw new ConnectionError(`cannot find '${host}': ${(cause as Error).message}`, { cause });
+  }
+}
+
+/** Resolves the address and, for what is no group, the route. @throws CmError, ConnectionError */
+export async function resolve(
+  id: Identifier,
+  provider: Provider,
+  options: Omit<CmCallOptions, 'port'> & { host: string; port: number },
+  withRoute = true,
+): Promise<void> {
+  const { host, port, localAddress, localPort = 0 } = options;
+  const what = `cannot reach ${host}:${port}`;
+  const remote = { address: await addressOf(provider, host), port };
+  const local = localAddress === undefined ? null : await addressOf(provider, localAddress);
+  id.check();
+  const from: CmAddress | null =
+    local !== null ? { address: local, port: localPort } : localPort > 0 ? anyAddress(localPort) : null;
+  id.cm.resolveAddr(id.handle, from, remote, RESOLVE_MS);
+  await id.expect(what, RDMA_CM_EVENT_ADDR_RESOLVED);
+  if (!withRoute) return;
+  id.cm.resolveRoute(id.handle, RESOLVE_MS);
+  await id.expect(what, RDMA_CM_EVENT_ROUTE_RESOLVED);
+}
+
+function anyAddress(port: number): CmAddress {
+  return { address: '0.0.0.0', port };
+}
+
+/**
+ * Runs an attempt on a new identifier, with its time limit and signal; the identifier is destroyed when it
+ * fails.
+ */
+export async function attempt<T>(
+  what: string,
+  provider: Provider,
+  portSpace: number,
+  limits: { timeoutMs?: number; signal?: AbortSignal },
+  run: (id: Identifier) => Promise<T>,
+): Promise<T> {
+  const { timeoutMs = DEFAULT_TIMEOUT_MS, signal } = limits;
+  signal?.throwIfAborted();
+  const id = Identifier.create(provider, portSpace);
+  const timer = setTimeout(
+    () => id.fail(new ConnectionError(`${what}: no answer within ${timeoutMs} ms`)),
+    timeoutMs,
+  );
+  const abort = () => id.fail(signal?.reason);
+  signal?.addEventListener('abort', abort);
+  id.keepAlive(true);
+  try {
+    return await run(id);
+  } catch (error) {
+    id.destroy();
+    throw error;
+  } finally {
+    clearTimeout(timer);
+    signal?.removeEventListener('abort', abort);
+  }
+}

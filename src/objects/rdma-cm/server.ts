@@ -1,0 +1,155 @@
+import { on } from 'node:events';
+import { type CmEvent, InvalidStateError, RDMA_PS_TCP } from '../../verbs/index.ts';
+import { accept } from './connect.ts';
+import type { CmConnection } from './connection.ts';
+import { textOf } from './errors.ts';
+import type { Identifier } from './identifier.ts';
+import { CmListener, closedError } from './listener.ts';
+import { bytesOf, type CmAcceptOptions, type CmEnvironment, type CmPrivateData } from './options.ts';
+
+export interface ServerEvents {
+  listening: [];
+  /** A connection is made. */
+  connection: [connection: CmConnection];
+  /** Somebody calls. Who listens to this must accept() or reject(); else all are accepted. */
+  connectRequest: [request: ConnectRequest];
+  /** A connection that was accepted was not made after all; the server goes on. */
+  clientError: [error: Error, from: { remoteAddress: string; remotePort: number }];
+  /** It cannot listen. */
+  error: [error: Error];
+  /** It has ended, and so have its connections. */
+  close: [];
+}
+
+/** Somebody who calls. */
+export class ConnectRequest {
+  readonly remoteAddress: string;
+  readonly remotePort: number;
+  /** Where it called. */
+  readonly localAddress: string;
+  /** The device that it came in by. */
+  readonly deviceName: string;
+  /** What it sent along, padded with zeros to 56 bytes. */
+  readonly privateData: Uint8Array;
+  private readonly id: Identifier;
+  private readonly decide: (accepted: CmAcceptOptions | null) => Promise<CmConnection> | null;
+  private decided = false;
+
+  /** @internal */
+  constructor(
+    id: Identifier,
+    event: CmEvent,
+    decide: (accepted: CmAcceptOptions | null) => Promise<CmConnection> | null,
+  ) {
+    const { local, remote, deviceName } = id.info();
+    this.remoteAddress = remote.address;
+    this.remotePort = remote.port;
+    this.localAddress = local.address;
+    this.deviceName = deviceName;
+    this.privateData = event.privateData;
+    this.id = id;
+    this.decide = decide;
+  }
+
+  /** privateData as text, without the padding. */
+  get privateText(): string {
+    return textOf(this.privateData);
+  }
+
+  /**
+   * Makes the queue pair and the connection; the server's options hold where these say nothing. The server
+   * emits 'connection' as well. @throws CmError when the caller has gone, InvalidStateError the second time
+   */
+  async accept(options: CmAcceptOptions = {}): Promise<CmConnection> {
+    this.settle('accept');
+    return this.decide(options) as Promise<CmConnection>;
+  }
+
+  /** Says no (rdma_reject(3)), with at most 148 bytes. */
+  reject(privateData?: CmPrivateData): void {
+    const data = bytesOf(privateData);
+    this.settle('reject');
+    this.decide(null);
+    try {
+      this.id.cm.reject(this.id.handle, data);
+    } finally {
+      this.id.destroy();
+    }
+  }
+
+  private settle(what: string): void {
+    if (this.decided) throw new InvalidStateError(`${what}: this request has been answered before`);
+    this.decided = true;
+    if (this.id.closed) throw closedError();
+  }
+}
+
+/** Takes connections; made by createServer(). Also an async iterable of its connections, until it is closed. */
+export class Server extends CmListener<ServerEvents> implements AsyncIterable<CmConnection> {
+  private readonly options: CmAcceptOptions;
+  private readonly connections = new Set<CmConnection>();
+  private accepting = 0;
+
+  /** @internal Use createServer(). */
+  constructor(env: CmEnvironment, options: CmAcceptOptions = {}) {
+    super(env, RDMA_PS_TCP);
+    this.options = options;
+  }
+
+  /** Closes the connections that it has taken. */
+  closeAllConnections(): void {
+    for (const connection of [...this.connections]) connection.close();
+  }
+
+  /** Ends the server and its connections; resolves when all are closed. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    const closed = new Promise<void>((resolve) => this.close(resolve));
+    this.closeAllConnections();
+    await closed;
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<CmConnection, undefined> {
+    const emitter = this as unknown as NodeJS.EventEmitter;
+    for await (const [connection] of on(emitter, 'connection', { close: ['close'] })) yield connection;
+  }
+
+  protected override onRequest(id: Identifier, event: CmEvent): void {
+    const request = new ConnectRequest(id, event, (options) => {
+      this.undecided.delete(id);
+      return options === null ? null : this.take(id, event, options);
+    });
+    if (this.listenerCount('connectRequest') > 0) {
+      this.emit('connectRequest', request);
+      return;
+    }
+    const { remoteAddress, remotePort } = request;
+    request.accept().catch((error: Error) => {
+      process.nextTick(() => this.emit('clientError', error, { remoteAddress, remotePort }));
+    });
+  }
+
+  protected override busy(): boolean {
+    return this.connections.size > 0 || this.accepting > 0;
+  }
+
+  private async take(id: Identifier, event: CmEvent, options: CmAcceptOptions): Promise<CmConnection> {
+    this.accepting++;
+    id.keepAlive(true);
+    try {
+      const connection = await accept(id, event, this.pool, { ...this.options, ...options });
+      this.connections.add(connection);
+      connection.once('close', () => {
+        this.connections.delete(connection);
+        this.settle();
+      });
+      process.nextTick(() => this.emit('connection', connection));
+      return connection;
+    } catch (error) {
+      id.destroy();
+      throw error;
+    } finally {
+      this.accepting--;
+      this.settle();
+    }
+  }
+}
