@@ -107,6 +107,15 @@ export class IsoverbsError extends Error {
   }
 }
 
+/** A value as text for a message; never throws, whatever the value is. */
+export function shown(value: unknown): string {
+  if (typeof value === 'string') return `'${value}'`;
+  if (typeof value === 'bigint') return `${value}n`;
+  if (typeof value === 'function') return 'a function';
+  if (typeof value !== 'object' || value === null) return String(value);
+  return Array.isArray(value) ? 'an array' : 'an object';
+}
+
 function errorClass(code: ErrorCode) {
   return class extends IsoverbsError {
     constructor(message: string, details?: ErrorDetails) {

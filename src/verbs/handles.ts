@@ -3,7 +3,7 @@
  * (native/handles.h) and in providers written in TypeScript. A closed handle's generation no longer
  * matches, a handle of another type has another kind: both are told apart from a good one, always.
  */
-import { InvalidHandleError } from './errors.ts';
+import { InvalidHandleError, shown } from './errors.ts';
 
 export const KIND_CONTEXT = 1;
 export const KIND_PD = 2;
@@ -48,7 +48,7 @@ export function handleIndex(handle: number): number {
 
 /** Says what is wrong with a handle, for a person. */
 export function describeHandle(handle: unknown): string {
-  if (typeof handle !== 'number' || !Number.isInteger(handle) || handle <= 0) return `${String(handle)}`;
+  if (typeof handle !== 'number' || !Number.isInteger(handle) || handle <= 0) return shown(handle);
   const kind = KIND_NAMES[handle >> 27];
   return kind === undefined ? `${handle}` : `a ${kind}'s handle that is closed or foreign`;
 }
@@ -82,6 +82,8 @@ export class HandleTable<T extends object> {
 
   /** The item, or undefined for anything that is not a live handle of this table. */
   get(handle: number): T | undefined {
+    // What is no number may not even be masked: a bigint throws, an object runs code of its own.
+    if (typeof handle !== 'number') return undefined;
     const index = handle & INDEX_MASK;
     return this.handles[index] === handle ? this.items[index] : undefined;
   }
@@ -90,7 +92,10 @@ export class HandleTable<T extends object> {
   require(handle: number, verb: string): T {
     const item = this.get(handle);
     if (item !== undefined) return item;
-    const got = handle >> 27 === this.kind ? 'one that is closed or foreign' : describeHandle(handle);
+    const got =
+      typeof handle === 'number' && handle >> 27 === this.kind
+        ? 'one that is closed or foreign'
+        : describeHandle(handle);
     throw new InvalidHandleError(`${verb} needs a live ${KIND_NAMES[this.kind]}, got ${got}`, { verb });
   }
 

@@ -1,6 +1,6 @@
 /** The queue-pair state table of the InfiniBand specification (10.3.1; ibv_modify_qp(3)), for RC, UC, UD and XRC. */
 import * as C from './constants.ts';
-import { InvalidArgumentError, InvalidStateError } from './errors.ts';
+import { InvalidArgumentError, InvalidStateError, shown } from './errors.ts';
 import type { QpAttr } from './provider.ts';
 
 const STATE_NAMES = ['RESET', 'INIT', 'RTR', 'RTS', 'SQD', 'SQE', 'ERR'];
@@ -111,8 +111,8 @@ export function fieldsOf(attr: QpAttr, mask: number): QpAttr {
  */
 export function checkModify(qpType: number, current: number, attr: QpAttr, mask: number): number {
   const to = (mask & C.IBV_QP_STATE) !== 0 ? attr.qpState : current;
-  if (to === undefined || STATE_NAMES[to] === undefined) {
-    throw new InvalidArgumentError(`modifyQp: qpState must be one of IBV_QPS_*, got ${to}`, {
+  if (typeof to !== 'number' || STATE_NAMES[to] === undefined) {
+    throw new InvalidArgumentError(`modifyQp: qpState must be one of IBV_QPS_*, got ${shown(to)}`, {
       verb: 'modifyQp',
     });
   }

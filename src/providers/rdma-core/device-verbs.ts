@@ -1,5 +1,5 @@
 /** Devices, ports, GIDs. */
-import { InvalidArgumentError } from '../../verbs/errors.ts';
+import { InvalidArgumentError, shown } from '../../verbs/errors.ts';
 import { gidToString } from '../../verbs/gid.ts';
 import type { Verbs } from '../../verbs/provider.ts';
 import type { NativeVerbs } from './addon.ts';
@@ -12,7 +12,7 @@ export function deviceVerbs(native: NativeVerbs) {
     getDeviceList: () => native.getDeviceList().map((device) => ({ ...device, provider: PROVIDER_NAME })),
     openDevice(name: string) {
       if (typeof name !== 'string') {
-        throw new InvalidArgumentError(`openDevice: the name must be a string, got ${String(name)}`, {
+        throw new InvalidArgumentError(`openDevice: the name must be a string, got ${shown(name)}`, {
           verb: 'openDevice',
         });
       }

@@ -1,5 +1,5 @@
 /** Attributes of queue pairs as words, the form in which they cross to the addon (native/qp.h). */
-import { InvalidArgumentError } from '../../verbs/errors.ts';
+import { InvalidArgumentError, shown } from '../../verbs/errors.ts';
 import { gidToBytes, gidToString } from '../../verbs/gid.ts';
 import type { AhAttr, QpAttr, QpCap, QpInitAttr } from '../../verbs/provider.ts';
 
@@ -93,7 +93,7 @@ const CAP_FIELDS = [
 function whole(verb: string, name: string, value: unknown, max: number): number {
   if (typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= max) return value;
   throw new InvalidArgumentError(
-    `${verb}: ${name} must be a whole number from 0 to ${max}, got ${String(value)}`,
+    `${verb}: ${name} must be a whole number from 0 to ${max}, got ${shown(value)}`,
     {
       verb,
     },

@@ -1,6 +1,6 @@
 /** Addresses in arguments: where a queue pair or an address handle leads. */
 import * as C from '../../verbs/constants.ts';
-import { InvalidArgumentError } from '../../verbs/errors.ts';
+import { InvalidArgumentError, shown } from '../../verbs/errors.ts';
 import { gidToBytes } from '../../verbs/gid.ts';
 import type { AhAttr } from '../../verbs/provider.ts';
 import { requireInteger, requireObject } from './arguments.ts';
@@ -36,7 +36,7 @@ export function requireGid(verb: string, name: string, gid: unknown): Uint8Array
     });
   }
   if (typeof gid !== 'string') {
-    throw new InvalidArgumentError(`${verb}: ${name} must be a GID in IPv6 notation, got ${String(gid)}`, {
+    throw new InvalidArgumentError(`${verb}: ${name} must be a GID in IPv6 notation, got ${shown(gid)}`, {
       verb,
     });
   }

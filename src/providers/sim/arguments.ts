@@ -1,25 +1,23 @@
 /** Checks of arguments; each message names the verb, the argument and what was expected. */
-import { InvalidArgumentError } from '../../verbs/errors.ts';
+import { InvalidArgumentError, shown } from '../../verbs/errors.ts';
 
 export function requireInteger(verb: string, name: string, value: unknown, min: number, max: number): number {
   if (typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max) return value;
   throw new InvalidArgumentError(
-    `${verb}: ${name} must be an integer from ${min} to ${max}, got ${String(value)}`,
-    {
-      verb,
-    },
+    `${verb}: ${name} must be an integer from ${min} to ${max}, got ${shown(value)}`,
+    { verb },
   );
 }
 
 export function requireObject(verb: string, name: string, value: unknown): void {
   if (typeof value === 'object' && value !== null) return;
-  throw new InvalidArgumentError(`${verb}: ${name} must be an object, got ${String(value)}`, { verb });
+  throw new InvalidArgumentError(`${verb}: ${name} must be an object, got ${shown(value)}`, { verb });
 }
 
 /** A function, or null for none. */
 export function requireListener(verb: string, listener: unknown): void {
   if (listener === null || typeof listener === 'function') return;
-  throw new InvalidArgumentError(`${verb}: listener must be a function or null, got ${String(listener)}`, {
+  throw new InvalidArgumentError(`${verb}: listener must be a function or null, got ${shown(listener)}`, {
     verb,
   });
 }

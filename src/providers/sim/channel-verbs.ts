@@ -1,5 +1,6 @@
 /** Completion channels of simulated devices. */
 import type { Provider } from '../../verbs/provider.ts';
+import { requireListener } from './arguments.ts';
 import type { Driver } from './driver.ts';
 import { type Channel, type Objects, requireNoChildren } from './objects.ts';
 
@@ -53,6 +54,7 @@ export function channelVerbs(driver: Driver, objects: Objects): ChannelVerbs {
     },
     watchCompChannel(handle, listener) {
       const channel = channels.require(handle, 'watchCompChannel');
+      requireListener('watchCompChannel', listener);
       channel.listener = listener;
       if (channel.pending.length > 0) driver.tell(() => deliver(channel));
     },

@@ -9,6 +9,7 @@ import {
   InvalidArgumentError,
   InvalidStateError,
   NoDeviceError,
+  shown,
 } from '../../verbs/errors.ts';
 import type { CmAddress, CmConnParam, CmIdInfo, ConnectionManager } from '../../verbs/provider.ts';
 import { maskOf } from '../../verbs/qp-state.ts';
@@ -64,7 +65,7 @@ export class SimCm {
         const channel = channels.require(handle, 'watchEventChannel');
         if (listener !== null && typeof listener !== 'function') {
           throw new InvalidArgumentError(
-            `watchEventChannel: listener must be a function or null, got ${String(listener)}`,
+            `watchEventChannel: listener must be a function or null, got ${shown(listener)}`,
             { verb: 'watchEventChannel' },
           );
         }
@@ -77,7 +78,7 @@ export class SimCm {
         const channel = channels.require(handle, 'createId');
         if (portSpace !== C.RDMA_PS_TCP && portSpace !== C.RDMA_PS_UDP) {
           throw new InvalidArgumentError(
-            `createId: portSpace must be RDMA_PS_TCP or RDMA_PS_UDP, got ${String(portSpace)}`,
+            `createId: portSpace must be RDMA_PS_TCP or RDMA_PS_UDP, got ${shown(portSpace)}`,
             { verb: 'createId' },
           );
         }
@@ -180,7 +181,7 @@ export class SimCm {
       notify: (handle, event) => {
         const id = ids.require(handle, 'notify');
         if (event !== C.IBV_EVENT_COMM_EST) {
-          throw new InvalidArgumentError(`notify: event must be IBV_EVENT_COMM_EST, got ${String(event)}`, {
+          throw new InvalidArgumentError(`notify: event must be IBV_EVENT_COMM_EST, got ${shown(event)}`, {
             verb: 'notify',
           });
         }
@@ -322,7 +323,7 @@ function infoOf(id: CmId): CmIdInfo {
 function addressText(verb: string, name: string, at: CmAddress): string {
   requireObject(verb, name, at);
   if (typeof at.address === 'string') return at.address;
-  throw new InvalidArgumentError(`${verb}: ${name}.address must be a string, got ${String(at.address)}`, {
+  throw new InvalidArgumentError(`${verb}: ${name}.address must be a string, got ${shown(at.address)}`, {
     verb,
   });
 }
@@ -360,7 +361,7 @@ function inLink(verb: string, id: CmId, links: CmId['link'][], when: string): vo
 
 function privateDataOf(verb: string, data: unknown, limit: number): Uint8Array {
   if (!(data instanceof Uint8Array)) {
-    throw new InvalidArgumentError(`${verb}: privateData must be a Uint8Array, got ${String(data)}`, {
+    throw new InvalidArgumentError(`${verb}: privateData must be a Uint8Array, got ${shown(data)}`, {
       verb,
     });
   }

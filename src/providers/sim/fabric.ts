@@ -2,7 +2,7 @@
 import { brokenInvariants } from '../../sim/invariants.ts';
 import { type NicParams, PROFILES } from '../../sim/params.ts';
 import { Simulation } from '../../sim/simulation.ts';
-import { InvalidArgumentError } from '../../verbs/errors.ts';
+import { InvalidArgumentError, shown } from '../../verbs/errors.ts';
 import type { Provider } from '../../verbs/provider.ts';
 import { requireInteger } from './arguments.ts';
 import { SimCm } from './cm.ts';
@@ -77,7 +77,7 @@ function paramsOf(profile: string | Partial<NicParams>): Readonly<NicParams> {
     if (params[name] === undefined)
       throw new InvalidArgumentError(`createFabric: a profile has no '${name}'`);
     if (typeof value !== 'number' || !Number.isFinite(value) || value <= 0) {
-      throw new InvalidArgumentError(`createFabric: ${name} must be a number above 0, got ${String(value)}`);
+      throw new InvalidArgumentError(`createFabric: ${name} must be a number above 0, got ${shown(value)}`);
     }
     params[name] = value;
   }
@@ -86,7 +86,7 @@ function paramsOf(profile: string | Partial<NicParams>): Readonly<NicParams> {
 
 function requireProbability(name: string, value: unknown): number {
   if (typeof value === 'number' && value >= 0 && value <= 1) return value;
-  throw new InvalidArgumentError(`${name} must be a probability from 0 to 1, got ${String(value)}`);
+  throw new InvalidArgumentError(`${name} must be a probability from 0 to 1, got ${shown(value)}`);
 }
 
 /** Makes simulated hosts on one network. The same seed and program give the same run, always. */
@@ -131,9 +131,7 @@ export function createFabric(options: FabricOptions = {}): Fabric {
 
 export function requireDelay(verb: string, delayNs: unknown): number {
   if (typeof delayNs === 'number' && delayNs >= 0 && Number.isFinite(delayNs)) return delayNs;
-  throw new InvalidArgumentError(
-    `${verb}: the delay must be a number of nanoseconds, got ${String(delayNs)}`,
-  );
+  throw new InvalidArgumentError(`${verb}: the delay must be a number of nanoseconds, got ${shown(delayNs)}`);
 }
 
 /** `managers`: of connections, whose ends hear of a host that died. */

@@ -1,5 +1,5 @@
 /** The GID of a multicast group, as RoCE v2 makes it of an IP address. */
-import { InvalidArgumentError } from '../../verbs/errors.ts';
+import { InvalidArgumentError, shown } from '../../verbs/errors.ts';
 import { gidToBytes, gidToString } from '../../verbs/gid.ts';
 import type { CmAddress } from '../../verbs/provider.ts';
 import { requireObject } from './arguments.ts';
@@ -12,7 +12,7 @@ export function groupGid(verb: string, group: CmAddress): string {
   const v4 = /^[\d.]+$/.test(String(address));
   if (bytes !== null && (v4 ? bytes[12] >> 4 === 0xe : bytes[0] === 0xff)) return gidToString(bytes);
   throw new InvalidArgumentError(
-    `${verb}: group must be a multicast address (224.0.0.0/4 or ff00::/8), got ${String(address)}`,
+    `${verb}: group must be a multicast address (224.0.0.0/4 or ff00::/8), got ${shown(address)}`,
     { verb },
   );
 }

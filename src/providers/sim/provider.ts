@@ -1,7 +1,7 @@
 /** The Provider over a simulation: handles, arguments and ownership; the device itself is src/sim. */
 import { postRecv, postSend, validateSend, WrRing } from '../../sim/post.ts';
 import * as C from '../../verbs/constants.ts';
-import { InvalidArgumentError, NoDeviceError, NoResourcesError } from '../../verbs/errors.ts';
+import { InvalidArgumentError, NoDeviceError, NoResourcesError, shown } from '../../verbs/errors.ts';
 import { extBytesFor, ringBytes } from '../../verbs/layout.ts';
 import type { ConnectionManager, Provider } from '../../verbs/provider.ts';
 import { ahVerbs } from './ah-verbs.ts';
@@ -19,7 +19,7 @@ import { type Context, detach, Objects, requireNoChildren } from './objects.ts';
 import { qpVerbs } from './qp-verbs.ts';
 import { rateVerbs } from './rate-verbs.ts';
 import type { SimRendezvous } from './rendezvous.ts';
-import { inside } from './rings.ts';
+import { inside, within } from './rings.ts';
 import { srqVerbs, xrcdVerbs } from './srq-verbs.ts';
 
 export interface BuiltProvider {
@@ -209,9 +209,9 @@ function dataVerbs(driver: Driver, objects: Objects, waits: boolean): DataVerbs 
     pollCq(cq, ring, start, max) {
       const from = cqs.get(cq) ?? cqs.require(cq, 'pollCq');
       const to = wcRings.get(ring) ?? wcRings.require(ring, 'pollCq');
-      if (!(start >= 0 && max >= 0 && Number.isInteger(start + max) && start + max <= to.capacity)) {
+      if (!within(to.capacity, start, max)) {
         throw new InvalidArgumentError(
-          `pollCq: start ${start} and max ${max} do not lie inside a ring of ${to.capacity} completions`,
+          `pollCq: start ${shown(start)} and max ${shown(max)} do not lie inside a ring of ${to.capacity} completions`,
           { verb: 'pollCq' },
         );
       }

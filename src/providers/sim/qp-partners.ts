@@ -1,6 +1,6 @@
 /** The objects that a queue pair is made of, by its type. */
 import * as C from '../../verbs/constants.ts';
-import { InvalidArgumentError, InvalidHandleError } from '../../verbs/errors.ts';
+import { InvalidArgumentError, InvalidHandleError, shown } from '../../verbs/errors.ts';
 import type { QpInitAttr } from '../../verbs/provider.ts';
 import {
   type CqObject,
@@ -20,7 +20,7 @@ const VERB = 'createQp';
 export function qpPartners(objects: Objects, pdHandle: number, attr: QpInitAttr): Partners {
   const { qpType } = attr;
   if (!TYPES.includes(qpType)) {
-    throw new InvalidArgumentError(`createQp: qpType must be one of IBV_QPT_*, got ${String(qpType)}`, {
+    throw new InvalidArgumentError(`createQp: qpType must be one of IBV_QPT_*, got ${shown(qpType)}`, {
       verb: VERB,
       errno: C.EINVAL,
     });

@@ -3,10 +3,15 @@ import type { WrRing } from '../../sim/post.ts';
 import { EINVAL } from '../../verbs/constants.ts';
 import { HDR_ERRNO, HDR_REASON, REASON_RANGE } from '../../verbs/layout.ts';
 
+/** Whether start and count are whole numbers that lie inside a ring. */
+export function within(capacity: number, start: number, count: number): boolean {
+  if (!Number.isInteger(start) || !Number.isInteger(count)) return false;
+  return start >= 0 && count >= 0 && start + count <= capacity;
+}
+
 /** Whether the slots lie inside the ring; if not, the ring's header says so. */
 export function inside(ring: WrRing, start: number, count: number): boolean {
-  if (start >= 0 && count >= 0 && Number.isInteger(start + count) && start + count <= ring.capacity)
-    return true;
+  if (within(ring.capacity, start, count)) return true;
   ring.words[HDR_ERRNO] = EINVAL;
   ring.words[HDR_REASON] = REASON_RANGE;
   return false;
