@@ -5,6 +5,8 @@ import type { NativeVerbs } from './addon.ts';
 import { handleOf, whole } from './check.ts';
 import { hotPath } from './hot-path.ts';
 
+const MAX_COUNT = 0x7fffffff;
+
 /** Rings begin at their buffer's first byte, but where the fallback of native/memory.cc had to align them. */
 function ring(info: RingInfo & { byteOffset: number }): RingInfo {
   if (info.byteOffset !== 0) {
@@ -28,9 +30,16 @@ export function cqVerbs(native: NativeVerbs) {
     },
     destroyCq: native.destroyCq,
     reqNotifyCq: native.reqNotifyCq,
-    createWrRing: (capacity: number, sges: number, inlineBytes: number) =>
-      ring(native.createWrRing(capacity, sges, inlineBytes)),
-    createWcRing: (capacity: number) => ring(native.createWcRing(capacity)),
+    createWrRing(capacity: number, sges: number, inlineBytes: number) {
+      whole('createWrRing', 'capacity', capacity, 1, MAX_COUNT);
+      whole('createWrRing', 'sges', sges, 0, MAX_COUNT);
+      whole('createWrRing', 'inlineBytes', inlineBytes, 0, MAX_COUNT);
+      return ring(native.createWrRing(capacity, sges, inlineBytes));
+    },
+    createWcRing(capacity: number) {
+      whole('createWcRing', 'capacity', capacity, 1, MAX_COUNT);
+      return ring(native.createWcRing(capacity));
+    },
     destroyRing: native.destroyRing,
     validateSend: native.validateSend,
     ...hotPath(native),

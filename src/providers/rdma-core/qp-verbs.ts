@@ -11,7 +11,7 @@ import { gidToBytes } from '../../verbs/gid.ts';
 import type { AhAttr, QpAttr, QpInfo, QpInitAttr, Verbs } from '../../verbs/provider.ts';
 import { checkModify } from '../../verbs/qp-state.ts';
 import type { NativeVerbs } from './addon.ts';
-import { handleOf, whole } from './check.ts';
+import { handleOf, object, whole } from './check.ts';
 import * as W from './qp-words.ts';
 
 /** @throws InvalidArgumentError for what is no GID or LID */
@@ -26,6 +26,7 @@ export function qpVerbs(native: NativeVerbs) {
   return {
     createQp(pd: number, attr: QpInitAttr): QpInfo {
       const verb = 'createQp';
+      object(verb, 'attr', attr);
       if (attr.managed === true) {
         throw new UnsupportedError('createQp: this device has no managed queue pairs (WAIT and ENABLE)', {
           verb,
@@ -47,6 +48,7 @@ export function qpVerbs(native: NativeVerbs) {
       return { handle, qpNum, cap };
     },
     modifyQp(qp: number, attr: QpAttr, mask: number): void {
+      object('modifyQp', 'attr', attr);
       whole('modifyQp', 'mask', mask, 0, 0x7fffffff);
       const known = native.knownState(qp);
       try {

@@ -1,0 +1,559 @@
+/**
+ * Random programs over the rest of verbs: RC, UC and UD queue pairs, shared receive queues, memory windows
+ * and invalidation, SQD, resized completion queues, errors. As in program.ts, what an application can see of
+ * a run is its trace: a shim must not change it, and two providers must agree on it.
+ */
+import fc from 'fast-check';
+import { compose, type Interceptor } from '../../src/shim/compose.ts';
+import * as V from '../../src/verbs/index.ts';
+import type { Ground } from './program.ts';
+
+const DEPTH = 16;
+const RECVS = 64;
+const MTU = 1024;
+const RECV_BYTES = 8192;
+const SHARE_BYTES = 1 << 15;
+const MAX_QPS = 3;
+const INLINE_BYTES = 64;
+const QKEY = 0x1234;
+const SQ_PSN = 7;
+
+export type MixedType = 'RC' | 'UC' | 'UD';
+
+export interface MixedOp {
+  kind: 'write' | 'writeImm' | 'read' | 'send' | 'sendImm' | 'sendInv' | 'inline' | 'fetchAdd';
+  bytes: number;
+  at: number;
+  signaled: boolean;
+  fault: 'none' | 'address' | 'key';
+}
+
+export type MixedStep =
+  | { do: 'post'; qp: number; ops: MixedOp[] }
+  | { do: 'settle' }
+  | { do: 'bind'; qp: number; bytes: number }
+  | { do: 'invalidate'; qp: number }
+  | { do: 'pause'; qp: number; ops: MixedOp[] }
+  | { do: 'resize'; cqe: number }
+  | { do: 'limit'; limit: number }
+  | { do: 'error'; qp: number };
+
+export interface MixedProgram {
+  types: MixedType[];
+  srq: boolean;
+  sigAll: boolean;
+  steps: MixedStep[];
+}
+
+/** What a run leaves out: things that one of two providers is known to do otherwise. */
+export interface Omit {
+  /** Errors that a queue pair finds on its own side or at the peer. */
+  faults?: boolean;
+  /** What memory holds after a failure, and everything about the receiver of UC and UD faults. */
+  windows?: boolean;
+  pause?: boolean;
+  resize?: boolean;
+  srqLimit?: boolean;
+}
+
+function opOf(omit: Omit): fc.Arbitrary<MixedOp> {
+  const faults = omit.faults ? ['none' as const] : (['none', 'address', 'key'] as const);
+  return fc.record({
+    kind: fc.constantFrom(
+      'write' as const,
+      'write' as const,
+      'writeImm' as const,
+      'read' as const,
+      'send' as const,
+      'send' as const,
+      'sendImm' as const,
+      ...(omit.windows ? [] : (['sendInv'] as const)),
+      'inline' as const,
+      'fetchAdd' as const,
+    ),
+    bytes: fc.oneof(fc.integer({ min: 0, max: 300 }), fc.integer({ min: 0, max: 6000 })),
+    at: fc.double({ min: 0, max: 1, noNaN: true }),
+    signaled: fc.boolean(),
+    fault: fc.oneof(
+      { weight: 30, arbitrary: fc.constant('none' as const) },
+      { weight: 1, arbitrary: fc.constantFrom(...faults) },
+    ),
+  });
+}
+
+export function mixedProgram(omit: Omit = {}): fc.Arbitrary<MixedProgram> {
+  const op = opOf(omit);
+  return fc
+    .array(fc.constantFrom('RC' as const, 'UC' as const, 'UD' as const), { minLength: 1, maxLength: MAX_QPS })
+    .chain((types) => {
+      const qp = fc.integer({ min: 0, max: types.length - 1 });
+      const ops = fc.array(op, { minLength: 1, maxLength: 8 });
+      const record = <T>(arbitraries: { [K in keyof T]: fc.Arbitrary<T[K]> }) => fc.record(arbitraries);
+      const step = fc.oneof(
+        {
+          weight: 12,
+          arbitrary: record<MixedStep & { do: 'post' }>({ do: fc.constant('post' as const), qp, ops }),
+        },
+        {
+          weight: 5,
+          arbitrary: record<MixedStep & { do: 'settle' }>({ do: fc.constant('settle' as const) }),
+        },
+        ...(omit.windows
+          ? []
+          : [
+              {
+                weight: 2,
+                arbitrary: record<MixedStep & { do: 'bind' }>({
+                  do: fc.constant('bind' as const),
+                  qp,
+                  bytes: fc.integer({ min: 1, max: SHARE_BYTES }),
+                }),
+              },
+              {
+                weight: 1,
+                arbitrary: record<MixedStep & { do: 'invalidate' }>({
+                  do: fc.constant('invalidate' as const),
+                  qp,
+                }),
+              },
+            ]),
+        ...(omit.pause
+          ? []
+          : [
+              {
+                weight: 2,
+                arbitrary: record<MixedStep & { do: 'pause' }>({
+                  do: fc.constant('pause' as const),
+                  qp,
+                  ops,
+                }),
+              },
+            ]),
+        ...(omit.resize
+          ? []
+          : [
+              {
+                weight: 1,
+                arbitrary: record<MixedStep & { do: 'resize' }>({
+                  do: fc.constant('resize' as const),
+                  cqe: fc.integer({ min: 1, max: 600 }),
+                }),
+              },
+            ]),
+        ...(omit.srqLimit
+          ? []
+          : [
+              {
+                weight: 1,
+                arbitrary: record<MixedStep & { do: 'limit' }>({
+                  do: fc.constant('limit' as const),
+                  limit: fc.integer({ min: 0, max: RECVS }),
+                }),
+              },
+            ]),
+        ...(omit.faults
+          ? []
+          : [
+              {
+                weight: 1,
+                arbitrary: record<MixedStep & { do: 'error' }>({ do: fc.constant('error' as const), qp }),
+              },
+            ]),
+      ) as fc.Arbitrary<MixedStep>;
+      return fc.record({
+        types: fc.constant(types),
+        srq: fc.boolean(),
+        sigAll: fc.boolean(),
+        steps: fc.array(step, { minLength: 1, maxLength: 12 }),
+      });
+    });
+}
+
+const ACCESS =
+  V.IBV_ACCESS_LOCAL_WRITE |
+  V.IBV_ACCESS_REMOTE_WRITE |
+  V.IBV_ACCESS_REMOTE_READ |
+  V.IBV_ACCESS_REMOTE_ATOMIC;
+const TYPES: Record<MixedType, number> = { RC: V.IBV_QPT_RC, UC: V.IBV_QPT_UC, UD: V.IBV_QPT_UD };
+
+interface Side {
+  context: number;
+  pd: number;
+  mr: V.MrInfo;
+  cq: number;
+  srq: number;
+  qps: V.QpInfo[];
+  /** UD: leads to the other side. */
+  ah: number;
+}
+
+interface Window {
+  mw: number;
+  rkey: number;
+  /** Bound to a queue pair that works, as far as the program knows. */
+  bound: boolean;
+}
+
+class Run {
+  readonly ground: Ground;
+  readonly program: MixedProgram;
+  readonly p: V.Provider;
+  readonly a: Side;
+  readonly b: Side;
+  readonly windows: (Window | null)[] = [];
+  readonly names = new Map<number, string>();
+  readonly trace: Record<string, string[]> = { posts: [], events: [] };
+  readonly posted: number[];
+  /** Queue pairs that went wrong: what their peer's memory holds is not defined. */
+  failed = false;
+  private nextId = 1;
+
+  constructor(program: MixedProgram, interceptors: Interceptor[], ground: Ground) {
+    this.program = program;
+    this.ground = ground;
+    this.p = compose(ground.provider, interceptors);
+    this.posted = program.types.map(() => 0);
+    this.a = this.open(0);
+    this.b = this.open(1);
+    for (const side of [this.a, this.b]) side.ah = this.addressOf(side === this.a ? this.b : this.a, side.pd);
+    program.types.forEach((type, i) => {
+      this.connect(this.a, this.b, i, type);
+      this.connect(this.b, this.a, i, type);
+      this.names.set(this.a.qps[i].handle, `a${i}`);
+      this.names.set(this.b.qps[i].handle, `b${i}`);
+      this.windows.push(type === 'RC' && this.usesWindows() ? this.makeWindow() : null);
+      if (this.b.srq === 0) this.postRecvs(this.b, this.b.qps[i].handle, i);
+    });
+    if (this.b.srq !== 0) this.postRecvs(this.b, 0, 0);
+  }
+
+  private usesWindows(): boolean {
+    return this.program.steps.some((step) => step.do === 'bind');
+  }
+
+  private open(which: 0 | 1): Side {
+    const { p, program, ground } = this;
+    const context = p.openDevice(ground.devices[which]);
+    p.watchAsyncEvents(context, (event, element) => {
+      const name = this.names.get(element) ?? (element > 255 ? 'srq' : 'port');
+      this.trace.events.push(`${V.asyncEventName(event)} ${name}`);
+    });
+    const pd = p.allocPd(context);
+    const share = SHARE_BYTES * program.types.length;
+    const access = ACCESS | (this.usesWindows() ? V.IBV_ACCESS_MW_BIND : 0);
+    const mr = p.allocMr(pd, share + RECV_BYTES * program.types.length, access);
+    const bytes = new Uint8Array(mr.memory, mr.byteOffset, mr.lengthBytes);
+    for (let i = 0; i < bytes.length; i++) bytes[i] = (i * 31 + (i >> 8) + which) & 255;
+    const cq = p.createCq(context, 1024, 0).handle;
+    const srq = program.srq && which === 1 ? p.createSrq(pd, { maxWr: RECVS, maxSge: 1 }).handle : 0;
+    const cap = { maxSendWr: DEPTH, maxSendSge: 2, maxInlineData: INLINE_BYTES };
+    const recv = srq === 0 ? { maxRecvWr: RECVS, maxRecvSge: 1 } : { maxRecvWr: 0, maxRecvSge: 0 };
+    const qps = program.types.map((type) =>
+      p.createQp(pd, {
+        qpType: TYPES[type],
+        sendCq: cq,
+        recvCq: cq,
+        cap: { ...cap, ...recv },
+        sqSigAll: program.sigAll,
+        ...(srq !== 0 && { srq }),
+      }),
+    );
+    return { context, pd, mr, cq, srq, qps, ah: 0 };
+  }
+
+  private addressOf(peer: Side, pd: number): number {
+    if (!this.program.types.includes('UD')) return 0;
+    return this.p.createAh(pd, this.pathTo(peer));
+  }
+
+  private pathTo(peer: Side): V.AhAttr {
+    const { gidIndex } = this.ground;
+    const { gid } = this.p.queryGid(peer.context, 1, gidIndex);
+    return { dgid: gid, sgidIndex: gidIndex, hopLimit: 64, portNum: 1 };
+  }
+
+  private connect(side: Side, peer: Side, i: number, type: MixedType): void {
+    const qp = side.qps[i].handle;
+    const modify = (attr: V.QpAttr) => this.p.modifyQp(qp, attr, V.maskOf(attr));
+    const init = { qpState: V.IBV_QPS_INIT, pkeyIndex: 0, portNum: 1 };
+    if (type === 'UD') {
+      modify({ ...init, qkey: QKEY });
+      modify({ qpState: V.IBV_QPS_RTR });
+      modify({ qpState: V.IBV_QPS_RTS, sqPsn: SQ_PSN });
+      return;
+    }
+    const rc = type === 'RC';
+    modify({ ...init, qpAccessFlags: ACCESS });
+    modify({
+      qpState: V.IBV_QPS_RTR,
+      pathMtu: V.IBV_MTU_1024,
+      destQpNum: peer.qps[i].qpNum,
+      rqPsn: SQ_PSN,
+      ah: this.pathTo(peer),
+      ...(rc && { maxDestRdAtomic: 4, minRnrTimer: 1 }),
+    });
+    const requester = { timeout: 14, retryCnt: 3, rnrRetry: 2, maxRdAtomic: 4 };
+    modify({ qpState: V.IBV_QPS_RTS, sqPsn: SQ_PSN, ...(rc && requester) });
+  }
+
+  private makeWindow(): Window {
+    const { handle, rkey } = this.p.allocMw(this.b.pd, V.IBV_MW_TYPE_2);
+    return { mw: handle, rkey, bound: false };
+  }
+
+  private postRecvs(side: Side, qp: number, i: number): void {
+    const batch = new V.RecvBatch(this.p, { capacity: RECVS });
+    const addr = side.mr.addr + SHARE_BYTES * this.program.types.length + RECV_BYTES * i;
+    for (let k = 0; k < RECVS; k++) batch.recv(0xabc00 + i * 256 + k, addr, RECV_BYTES, side.mr.lkey);
+    if (qp === 0) this.p.postSrqRecv(side.srq, batch.ring, 0, RECVS);
+    else this.p.postRecv(qp, batch.ring, 0, RECVS);
+    batch.close();
+  }
+
+  /** Where this operation reads or writes at the peer: through the window when there is one. */
+  private addOp(batch: V.SendBatch, o: MixedOp, i: number): void {
+    const type = this.program.types[i];
+    const id = this.nextId++;
+    const flags = o.signaled ? V.IBV_SEND_SIGNALED : 0;
+    const kind = allowedKind(o, type);
+    const bytes = type === 'UD' ? Math.min(o.bytes, MTU) : o.bytes;
+    const half = SHARE_BYTES >> 1;
+    const into = kind === 'read' || kind === 'fetchAdd' ? half : 0;
+    const local = this.a.mr.addr + SHARE_BYTES * i + into + Math.floor(o.at * (half - bytes - 8));
+    const lkey = o.fault === 'address' && kind !== 'read' ? 0xdead : this.a.mr.lkey;
+    const window = this.windows[i];
+    const rkey = window?.bound ? window.rkey : this.b.mr.rkey;
+    // READs have half of the peer's share, what writes there the other: they may overtake each other.
+    const from = kind === 'read' ? half : 0;
+    const remote = this.b.mr.addr + SHARE_BYTES * i + from + (Math.floor(o.at * (half - bytes - 8)) & ~7);
+    const key = o.fault === 'key' ? 0xdead : rkey;
+    const index = batch.length;
+    if (kind === 'fetchAdd') batch.fetchAdd(id, flags, local, lkey, remote, key, 5n);
+    else if (kind === 'inline') {
+      batch.inline(id, V.IBV_WR_SEND, flags, new Uint8Array(Math.min(bytes, INLINE_BYTES)).fill(id));
+    } else if (kind === 'sendInv') batch.sendInv(id, flags, local, bytes, lkey, rkey);
+    else {
+      const opcode = OPCODES[kind];
+      batch.write(id, flags, local, bytes, lkey, remote, key);
+      batch.words[V.slotAt(index) + V.WR_OP] = opcode | (flags << 8) | (1 << 16);
+      batch.words[V.slotAt(index) + V.WR_SGE0 + V.SGE_LENGTH] = bytes;
+      batch.words[V.slotAt(index) + V.WR_SGE0 + V.SGE_LKEY] = lkey;
+      batch.words[V.slotAt(index) + V.WR_SGE0] = local;
+      batch.words[V.slotAt(index) + V.WR_SGE0 + 1] = local / 2 ** 32;
+      batch.imm(index, id);
+    }
+    if (type === 'UD') {
+      batch.datagramTo(index, o.fault === 'address' ? 0xdead : this.a.ah, this.b.qps[i].qpNum, QKEY);
+    }
+    if (kind === 'sendInv' && window !== null) window.bound = false;
+  }
+
+  post(i: number, ops: readonly MixedOp[]): void {
+    const room = Math.max(0, this.ground.strictQueues ? ops.length : DEPTH - this.posted[i]);
+    const batch = new V.SendBatch(this.p, { capacity: ops.length, inlineBytes: INLINE_BYTES });
+    for (const o of ops.slice(0, room)) this.addOp(batch, o, i);
+    this.posted[i] += batch.length;
+    const n = this.p.postSend(this.a.qps[i].handle, batch.ring, 0, batch.length);
+    const why = n < batch.length ? ` ${batch.errno} ${batch.reason}` : '';
+    this.trace.posts.push(`a${i}: ${n}/${batch.length}${why}`);
+    // The application may reuse its request memory at once.
+    batch.words.fill(0xffffffff, V.HEADER_WORDS);
+    batch.close();
+  }
+
+  /** BIND_MW of the window at the passive side: a new key, a new range. */
+  async bind(i: number, bytes: number): Promise<void> {
+    const window = this.windows[i];
+    if (window === null) return;
+    await this.settle();
+    const batch = new V.SendBatch(this.p, { capacity: 1 });
+    const rkey = ((window.rkey & ~0xff) | ((window.rkey + 1) & 0xff)) >>> 0;
+    const addr = this.b.mr.addr + SHARE_BYTES * i;
+    const access = V.IBV_ACCESS_REMOTE_WRITE | V.IBV_ACCESS_REMOTE_READ | V.IBV_ACCESS_REMOTE_ATOMIC;
+    batch.bindMw(this.nextId++, V.IBV_SEND_SIGNALED, window.mw, this.b.mr.handle, addr, bytes, access, rkey);
+    const n = this.p.postSend(this.b.qps[i].handle, batch.ring, 0, 1);
+    this.trace.posts.push(`b${i}: bind ${n}${n === 0 ? ` ${batch.errno} ${batch.reason}` : ''}`);
+    batch.close();
+    await this.settle();
+    if (n === 1) Object.assign(window, { rkey, bound: true });
+  }
+
+  async invalidate(i: number): Promise<void> {
+    const window = this.windows[i];
+    if (window === null || !window.bound) return;
+    await this.settle();
+    const batch = new V.SendBatch(this.p, { capacity: 1 });
+    batch.localInv(this.nextId++, V.IBV_SEND_SIGNALED, window.rkey);
+    const n = this.p.postSend(this.b.qps[i].handle, batch.ring, 0, 1);
+    this.trace.posts.push(`b${i}: invalidate ${n}${n === 0 ? ` ${batch.errno} ${batch.reason}` : ''}`);
+    batch.close();
+    await this.settle();
+    window.bound = false;
+  }
+
+  /** SQD and back: what is posted in between waits. */
+  async pause(i: number, ops: readonly MixedOp[]): Promise<void> {
+    await this.settle();
+    const qp = this.a.qps[i].handle;
+    this.modify(`a${i} to SQD`, qp, { qpState: V.IBV_QPS_SQD });
+    this.post(i, ops);
+    await this.settle(false);
+    this.modify(`a${i} to RTS`, qp, { qpState: V.IBV_QPS_RTS });
+    await this.settle();
+  }
+
+  async error(i: number): Promise<void> {
+    await this.settle();
+    this.modify(`a${i} to ERR`, this.a.qps[i].handle, { qpState: V.IBV_QPS_ERR });
+  }
+
+  private modify(what: string, qp: number, attr: V.QpAttr): void {
+    try {
+      this.p.modifyQp(qp, attr, V.maskOf(attr));
+      this.trace.posts.push(what);
+    } catch (error) {
+      if (!(error instanceof V.IsoverbsError)) throw error;
+      this.trace.posts.push(`${what}: ${error.code}`);
+    }
+  }
+
+  resize(cqe: number): void {
+    try {
+      const granted = this.p.resizeCq(this.a.cq, cqe);
+      this.trace.posts.push(`resized to ${this.ground.strictQueues ? granted : granted >= cqe}`);
+    } catch (error) {
+      if (!(error instanceof V.IsoverbsError)) throw error;
+      this.trace.posts.push(`resize: ${error.code}`);
+    }
+  }
+
+  limit(srqLimit: number): void {
+    if (this.b.srq !== 0) this.p.modifySrq(this.b.srq, { srqLimit }, V.IBV_SRQ_LIMIT);
+  }
+
+  private pollAll(wcs: V.WcBatch): number {
+    let total = 0;
+    for (const { cq } of [this.a, this.b]) {
+      const n = this.p.pollCq(cq, wcs.ring, 0, wcs.capacity);
+      total += n;
+      for (let i = 0; i < n; i++) {
+        const name = this.names.get(wcs.qp(i)) ?? 'unknown';
+        this.trace[name] ??= [];
+        this.trace[name].push(describe(wcs, i));
+        if (wcs.status(i) !== V.IBV_WC_SUCCESS) this.failed = true;
+      }
+    }
+    return total;
+  }
+
+  /** Polls until nothing more comes; `empties`: whether the send queues are empty then. */
+  async settle(empties = true): Promise<void> {
+    const wcs = new V.WcBatch(this.p, { capacity: 64 });
+    for (let idle = 0; idle < this.ground.idlePolls; ) {
+      await this.ground.run();
+      idle = this.pollAll(wcs) === 0 ? idle + 1 : 0;
+    }
+    wcs.close();
+    if (empties) this.posted.fill(0);
+  }
+
+  states(): string[] {
+    return [this.a, this.b].flatMap(({ qps }) =>
+      qps.map(({ handle }) => V.stateName(this.p.queryQp(handle).attr.qpState ?? -1)),
+    );
+  }
+
+  data(): string {
+    if (this.failed) return 'not compared';
+    const bytes = SHARE_BYTES * this.program.types.length;
+    return [this.a, this.b]
+      .map(({ mr }) => hash(new Uint32Array(mr.memory, mr.byteOffset, bytes >> 2)))
+      .join(' ');
+  }
+
+  close(): void {
+    const { p } = this;
+    for (const window of this.windows) if (window !== null) p.deallocMw(window.mw);
+    for (const side of [this.a, this.b]) {
+      for (const { handle } of side.qps) p.destroyQp(handle);
+      if (side.ah !== 0) p.destroyAh(side.ah);
+      if (side.srq !== 0) p.destroySrq(side.srq);
+      p.destroyCq(side.cq);
+      p.deregMr(side.mr.handle);
+      p.deallocPd(side.pd);
+      p.watchAsyncEvents(side.context, null);
+      p.closeDevice(side.context);
+    }
+  }
+}
+
+const OPCODES = {
+  write: V.IBV_WR_RDMA_WRITE,
+  writeImm: V.IBV_WR_RDMA_WRITE_WITH_IMM,
+  read: V.IBV_WR_RDMA_READ,
+  send: V.IBV_WR_SEND,
+  sendImm: V.IBV_WR_SEND_WITH_IMM,
+} as const;
+
+/** Mostly what the type takes; now and then something that it must refuse. */
+function allowedKind(o: MixedOp, type: MixedType): MixedOp['kind'] {
+  if (type === 'RC' || o.at > 0.97) return o.kind;
+  if (type === 'UC') {
+    if (o.kind === 'read') return 'write';
+    return o.kind === 'fetchAdd' || o.kind === 'sendInv' ? 'send' : o.kind;
+  }
+  return o.kind === 'sendImm' || o.kind === 'writeImm' ? 'sendImm' : o.kind === 'inline' ? 'inline' : 'send';
+}
+
+function describe(wcs: V.WcBatch, i: number): string {
+  const recv = wcs.isRecv(i);
+  const parts = [recv ? 'recv' : 'send', wcs.wrId(i), V.wcStatusName(wcs.status(i))];
+  if (wcs.status(i) === V.IBV_WC_SUCCESS) {
+    const opcode = wcs.opcode(i);
+    const flags = wcs.flags(i);
+    parts.push(V.wcOpcodeName(opcode));
+    if (recv || opcode === V.IBV_WC_RDMA_READ || opcode === V.IBV_WC_FETCH_ADD) parts.push(wcs.byteLen(i));
+    if ((flags & V.IBV_WC_WITH_IMM) !== 0) parts.push(`imm ${wcs.imm(i)}`);
+    if ((flags & V.IBV_WC_WITH_INV) !== 0) parts.push('invalidated');
+    if ((flags & V.IBV_WC_GRH) !== 0) parts.push('grh');
+    if (wcs.srq(i) !== 0) parts.push('srq');
+  }
+  return parts.join(' ');
+}
+
+function hash(words: Uint32Array): number {
+  let h = 2166136261;
+  for (const word of words) h = Math.imul(h ^ word, 16777619);
+  return h >>> 0;
+}
+
+async function runStep(run: Run, step: MixedStep): Promise<void> {
+  switch (step.do) {
+    case 'post':
+      return run.post(step.qp, step.ops);
+    case 'settle':
+      return run.settle();
+    case 'bind':
+      return run.bind(step.qp, step.bytes);
+    case 'invalidate':
+      return run.invalidate(step.qp);
+    case 'pause':
+      return run.pause(step.qp, step.ops);
+    case 'resize':
+      return run.resize(step.cqe);
+    case 'limit':
+      return run.limit(step.limit);
+    case 'error':
+      return run.error(step.qp);
+  }
+}
+
+/** Runs a program; the answer is everything that the application may rely on. */
+export async function runMixed(program: MixedProgram, interceptors: Interceptor[], ground: Ground) {
+  const run = new Run(program, interceptors, ground);
+  for (const step of program.steps) await runStep(run, step);
+  await run.settle();
+  const seen = { trace: run.trace, states: run.states(), data: run.data() };
+  run.close();
+  return seen;
+}
