@@ -4,7 +4,7 @@ import { chains } from './chains.ts';
 import { mixedProgram, runMixed } from './mixed.ts';
 import { simGround } from './sim-ground.ts';
 
-const RUNS = Number(process.env.ISOVERBS_RUNS ?? 200);
+const RUNS = Number(process.env.ISOVERBS_RUNS ?? 60);
 const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_121);
 
 for (const [name, { chain, wait }] of Object.entries(chains)) {
