@@ -10,7 +10,7 @@ const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_121);
 for (const [name, { chain, wait }] of Object.entries(chains)) {
   test(`a program over all of verbs cannot tell: ${name}`, async () => {
     await fc.assert(
-      fc.asyncProperty(mixedProgram({ windows: true }), async (p) => {
+      fc.asyncProperty(mixedProgram(), async (p) => {
         const bare = await runMixed(p, [], simGround(wait));
         const shimmed = await runMixed(p, chain(), simGround(wait));
         expect(shimmed).toEqual(bare);
