@@ -7,12 +7,14 @@
  * What C does by return value is done by exceptions (docs/errors.md), except in ibv_post_send,
  * ibv_post_recv and ibv_poll_cq, which return counts. Requests and completions live in rings: make them
  * with `new SendBatch(iso_provider(), { capacity })` and kin, and pass `batch.ring`. Names with iso_ are
- * ours.
+ * ours. Batches stand for ibv_wr_start(3) and kin as well: a queue pair created with `extended` posts them
+ * through ibv_wr_*. Verbs that there are not (ibv_create_flow ...) throw and say what to use instead.
  */
 import { defaultProvider } from './open.ts';
 import { type DeviceInfo, type OpenOptions, type Provider, type Verbs, wcStatusName } from './verbs/index.ts';
 
 export * from './verbs/index.ts';
+export * from './verbs-refused.ts';
 
 let bound: Provider | null = null;
 
@@ -142,6 +144,7 @@ export const ibv_detach_mcast = verb('detachMcast');
 export const iso_create_wr_ring = verb('createWrRing');
 /** Memory for completions; WcBatch does it for you. */
 export const iso_create_wc_ring = verb('createWcRing');
+/** Frees a ring of either kind. */
 export const iso_destroy_ring = verb('destroyRing');
 /** The errno that ibv_post_send would give for one slot, 0 for none; posts nothing. */
 export const iso_validate_send = verb('validateSend');

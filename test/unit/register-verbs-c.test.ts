@@ -2,6 +2,7 @@
 import { afterAll, expect, test } from 'vitest';
 import { createFabric } from '../../src/providers/sim/index.ts';
 import * as v from '../../src/verbs-c.ts';
+import * as refused from '../../src/verbs-refused.ts';
 
 v.iso_use_provider(createFabric({ hosts: 1 }).provider);
 afterAll(() => v.iso_use_provider(null));
@@ -56,7 +57,21 @@ test('open, register, connect with oneself, write, poll, close', () => {
 });
 
 test('every verb has a C name or one of ours', () => {
-  const named = Object.keys(v).filter((name) => /^(ibv|iso)_/.test(name));
+  const named = Object.keys(v).filter((name) => /^(ibv|iso)_/.test(name) && !(name in refused));
   // Two more wrap no verb (ibv_get_device_name, ibv_wc_status_str), two choose the provider.
   expect(named.length).toBe(v.VERB_NAMES.length + 4);
+});
+
+test('verbs that there are not say what to use instead', () => {
+  const verbs = v as unknown as Record<string, () => void>;
+  for (const name of Object.keys(refused)) {
+    expect(verbs[name]).toThrow(
+      expect.objectContaining({
+        code: 'ISO_ERR_UNSUPPORTED',
+        verb: name,
+        message: expect.stringMatching(/; \w/),
+      }),
+    );
+  }
+  expect(Object.keys(refused)).toContain('ibv_create_flow');
 });

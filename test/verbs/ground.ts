@@ -32,7 +32,7 @@ function simGround(): Ground {
 }
 
 /** Names of one or two real devices; else why there are none. */
-function realDevices(): [string, string] | string {
+function findRealDevices(): [string, string] | string {
   const status = addonStatus();
   if (!status.available) return status.notes[0];
   const names = createRdmaCoreProvider()
@@ -44,7 +44,9 @@ function realDevices(): [string, string] | string {
   return [first, names.includes(second) ? second : first];
 }
 
-const real = realDevices();
+/** Names of the real devices, or why there are none. */
+export const realDevices = findRealDevices();
+const real = realDevices;
 if (typeof real === 'string') console.warn(`the verbs suite runs on simulated devices alone: ${real}`);
 
 function realGround(devices: readonly [string, string]): Ground {

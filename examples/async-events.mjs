@@ -1,0 +1,30 @@
+// @ts-nocheck
+// Asynchronous events: what the device tells of queue pairs, queues and ports without being asked. Each is emitted at
+// the object that it is about ('srqLimitReached' of a shared receive queue), and all of them at the context.
+//   node examples/async-events.mjs [--device NAME]
+import { openEnds } from './ends.mjs';
+
+const [client, server] = openEnds();
+const srq = server.pd.createSrq();
+const qp = client.pd.createQp({ sendCq: client.cq });
+const peer = server.pd.createQp({ sendCq: server.cq, srq });
+qp.connectTo(peer.endpoint());
+peer.connectTo(qp.endpoint());
+
+// Listening alone does not keep the process alive; an event that nobody listens to is no error.
+srq.on('srqLimitReached', ({ type }) => console.log(`at the queue: ${type}`));
+
+// As an async iterator: waiting keeps the process alive, and ends with the context.
+async function first(context, type) {
+  for await (const event of context.events()) if (event.type === type) return event;
+}
+const low = first(server.context, 'SRQ_LIMIT_REACHED');
+
+// One event when fewer than two receives are left.
+for (let i = 0; i < 2; i++) srq.receive({ sgList: [{ mr: server.mr, offset: 64 * i, length: 64 }] });
+srq.arm(2);
+await qp.execute({ opcode: 'SEND', sgList: [{ mr: client.mr, length: 5 }] });
+console.log(`at the context: ${(await low).type}, about that queue: ${(await low).srq === srq}`);
+
+client.context.close();
+server.context.close();

@@ -1,0 +1,36 @@
+// @ts-nocheck
+// Multicast: one datagram, received by every queue pair that has attached itself to the group.
+//   node examples/multicast.mjs [--device NAME]
+import { GRH_BYTES } from 'isoverbs';
+import { openEnds, put, text } from './ends.mjs';
+
+// On RoCE the group 239.7.7.7 is this GID. (On InfiniBand the subnet manager must know it: join by rdma_cm.)
+const GROUP = '::ffff:239.7.7.7';
+const QKEY = 0x1234;
+const TO_ALL = 0xffffff; // the queue pair number of a group
+
+const [sender, receiver] = openEnds();
+
+function member(name, offset) {
+  const qp = receiver.pd.createQp({ sendCq: receiver.cq, type: 'UD' });
+  qp.start({ qkey: QKEY });
+  qp.attachMcast(GROUP);
+  qp.receive({ sgList: [{ mr: receiver.mr, offset, length: GRH_BYTES + 64 }] });
+  return { name, qp, offset };
+}
+const members = [member('first', 0), member('second', 1024)];
+
+const qp = sender.pd.createQp({ sendCq: sender.cq, type: 'UD' });
+qp.start({ qkey: QKEY });
+const to = { ah: sender.pd.createAh({ dgid: GROUP }), qpNum: TO_ALL };
+await qp.execute({ opcode: 'SEND', sgList: [put(sender.mr, 'to whom it may concern')], to });
+
+const heard = await receiver.cq.drain(2);
+for (const { name, qp, offset } of members) {
+  const { byteLen } = heard.find((completion) => completion.qp === qp);
+  console.log(`${name}: ${text(receiver.mr, offset + GRH_BYTES, byteLen - GRH_BYTES)}`);
+}
+
+members[0].qp.detachMcast(GROUP); // closing the queue pair would do it too
+sender.context.close();
+receiver.context.close();

@@ -1,0 +1,71 @@
+/**
+ * Verbs that isoverbs does not have, under their C names: each throws an UnsupportedError that says what it is
+ * and what to use instead.
+ */
+import { EOPNOTSUPP, UnsupportedError } from './verbs/index.ts';
+
+function refused(verb: string, what: string, instead: string): () => never {
+  return () => {
+    throw new UnsupportedError(`${verb}: isoverbs has no ${what}; ${instead}`, { verb, errno: EOPNOTSUPP });
+  };
+}
+
+const RAW = 'for packets of your own making use a raw or AF_XDP socket';
+const DOMAINS = 'ibv_alloc_pd gives a domain, and JavaScript is single-threaded on it';
+const RSS = 'share receives between queue pairs with ibv_create_srq';
+const DEVICE_MEMORY = 'iso_alloc_mr gives host memory, and ibv_reg_dmabuf_mr takes that of another device';
+const COUNTERS = 'count completions, or read /sys/class/infiniband/*/ports/*/hw_counters';
+const TAGS = 'make an ibv_create_srq of IBV_SRQT_BASIC and match tags in the program';
+
+/** ibv_create_flow(3): packets steered to raw queue pairs. Refused. */
+export const ibv_create_flow = refused('ibv_create_flow', 'flow steering', RAW);
+/** ibv_destroy_flow(3). Refused. */
+export const ibv_destroy_flow = refused('ibv_destroy_flow', 'flow steering', RAW);
+/** ibv_alloc_td(3): thread domains. Refused. */
+export const ibv_alloc_td = refused('ibv_alloc_td', 'thread domains', DOMAINS);
+/** ibv_dealloc_td(3). Refused. */
+export const ibv_dealloc_td = refused('ibv_dealloc_td', 'thread domains', DOMAINS);
+/** ibv_alloc_parent_domain(3). Refused. */
+export const ibv_alloc_parent_domain = refused('ibv_alloc_parent_domain', 'parent domains', DOMAINS);
+/** ibv_create_wq(3): receive work queues of their own, for RSS. Refused. */
+export const ibv_create_wq = refused('ibv_create_wq', 'work queues apart from queue pairs', RSS);
+/** ibv_modify_wq(3). Refused. */
+export const ibv_modify_wq = refused('ibv_modify_wq', 'work queues apart from queue pairs', RSS);
+/** ibv_destroy_wq(3). Refused. */
+export const ibv_destroy_wq = refused('ibv_destroy_wq', 'work queues apart from queue pairs', RSS);
+/** ibv_create_rwq_ind_table(3). Refused. */
+export const ibv_create_rwq_ind_table = refused('ibv_create_rwq_ind_table', 'RSS indirection tables', RSS);
+/** ibv_destroy_rwq_ind_table(3). Refused. */
+export const ibv_destroy_rwq_ind_table = refused('ibv_destroy_rwq_ind_table', 'RSS indirection tables', RSS);
+/** ibv_alloc_dm(3): memory on the NIC. Refused. */
+export const ibv_alloc_dm = refused('ibv_alloc_dm', 'device memory', DEVICE_MEMORY);
+/** ibv_free_dm(3). Refused. */
+export const ibv_free_dm = refused('ibv_free_dm', 'device memory', DEVICE_MEMORY);
+/** ibv_reg_dm_mr(3). Refused. */
+export const ibv_reg_dm_mr = refused('ibv_reg_dm_mr', 'device memory', DEVICE_MEMORY);
+/** ibv_create_counters(3). Refused. */
+export const ibv_create_counters = refused('ibv_create_counters', 'counters', COUNTERS);
+/** ibv_destroy_counters(3). Refused. */
+export const ibv_destroy_counters = refused('ibv_destroy_counters', 'counters', COUNTERS);
+/** ibv_read_counters(3). Refused. */
+export const ibv_read_counters = refused('ibv_read_counters', 'counters', COUNTERS);
+/** ibv_post_srq_ops(3): tag matching. Refused. */
+export const ibv_post_srq_ops = refused('ibv_post_srq_ops', 'tag matching', TAGS);
+/** ibv_import_device(3) and what else shares objects between processes. Refused. */
+export const ibv_import_device = refused(
+  'ibv_import_device',
+  'objects shared between processes',
+  'open the device in each process',
+);
+/** ibv_import_pd(3). Refused. */
+export const ibv_import_pd = refused(
+  'ibv_import_pd',
+  'objects shared between processes',
+  'allocate a domain in each process',
+);
+/** ibv_import_mr(3). Refused. */
+export const ibv_import_mr = refused(
+  'ibv_import_mr',
+  'objects shared between processes',
+  'register the shared memory in each process',
+);

@@ -1,0 +1,110 @@
+// The short examples as people start them, on simulated devices and, where there is one, on a real device.
+import { spawnSync } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { realDevices } from './ground.ts';
+
+const ROOT = resolve(import.meta.dirname, '../..');
+const [rxe] = typeof realDevices === 'string' ? [undefined] : realDevices;
+
+function example(name: string, device: string | undefined) {
+  const args = [`examples/${name}.mjs`, ...(device === undefined ? [] : ['--device', device])];
+  const inherited = Object.entries(process.env).filter(([key]) => !key.startsWith('ISOVERBS_'));
+  const env = { ...Object.fromEntries(inherited), NODE_OPTIONS: '' };
+  const options = { cwd: ROOT, env, encoding: 'utf8', timeout: 25_000 } as const;
+  const { status, stdout, stderr } = spawnSync(process.execPath, args, options);
+  return { code: status, out: stdout, err: stderr };
+}
+
+interface Expected {
+  out: string;
+  /** On soft-RoCE, where that differs: what it prints, or null where it must refuse. */
+  rxe?: string | null;
+}
+
+const EXAMPLES: Record<string, Expected> = {
+  'async-events': {
+    out: `at the queue: SRQ_LIMIT_REACHED
+at the context: SRQ_LIMIT_REACHED, about that queue: true
+`,
+  },
+  atomics: { out: 'ticket 0\nticket 1\nticket 2\nlock: taken by 17\nlock: held\n' },
+  'completion-events': {
+    out: `three messages: the server sleeps
+an urgent one: the server has 0, 1, 2, 3
+the other queue: nothing came
+`,
+  },
+  'cq-timestamps': {
+    out: `write 0: 0 ns after the one before
+write 1: 334 ns after the one before
+write 2: 334 ns after the one before
+write 3: 334 ns after the one before
+`,
+    rxe: 'this device does not stamp completions\n',
+  },
+  inline: { out: 'up to 64 bytes\nmessage 0: one\nmessage 1: two\nmessage 2: three\n' },
+  'memory-window': {
+    out: `the window is open
+the server finds: through the window
+the client gave the key back: true
+a write after that: ISO_ERR_COMPLETION
+`,
+  },
+  multicast: { out: 'first: to whom it may concern\nsecond: to whom it may concern\n' },
+  'read-write': {
+    out: `the server finds: written by the client
+the client reads: written
+a wrong key: ISO_ERR_COMPLETION, queue pair in ERR
+`,
+  },
+  'sqd-drain': {
+    out: `paused: SQD
+resumed: 1 SUCCESS, 2 SUCCESS
+drained: 3 WR_FLUSH_ERR, 4 WR_FLUSH_ERR, 5 WR_FLUSH_ERR
+then: ERR
+`,
+  },
+  'srq-server': {
+    out: `fewer than 6 of 8 receives are left
+client 0 says hello
+client 1 says hello
+client 2 says hello
+client 3 says hello
+`,
+  },
+  'ud-hello': { out: "hello, world\nfrom the server's queue pair: true\n" },
+  xrc: { out: 'for worker 0\nfor worker 1\n', rxe: null },
+};
+
+describe('on simulated devices', () => {
+  test.each(Object.entries(EXAMPLES))('%s', (name, { out }) => {
+    expect(example(name, undefined)).toEqual({ code: 0, out, err: '' });
+  });
+});
+
+describe.skipIf(rxe === undefined)('on a real device', () => {
+  test.each(Object.entries(EXAMPLES))('%s', (name, { out, rxe: there = out }) => {
+    const result = example(name, rxe);
+    if (there !== null) expect(result).toEqual({ code: 0, out: there, err: '' });
+    else expect([result.code, result.err]).toEqual([1, expect.stringContaining('ISO_ERR_UNSUPPORTED')]);
+  });
+});
+
+test('every one is short, documented, and here', () => {
+  const shared = ['cli.mjs', 'ends.mjs'];
+  const longer = ['file-transfer.mjs', 'kv-store.mjs', 'rc-pingpong.mjs'];
+  const readme = readFileSync(join(ROOT, 'examples/README.md'), 'utf8');
+  for (const file of readdirSync(join(ROOT, 'examples')).filter((name) => name.endsWith('.mjs'))) {
+    if (shared.includes(file)) continue;
+    expect(readme).toContain(`\`${file}\``);
+    if (longer.includes(file) || file.startsWith('rdma-cm')) continue;
+    expect(Object.keys(EXAMPLES)).toContain(file.slice(0, -'.mjs'.length));
+    expect(
+      readFileSync(join(ROOT, 'examples', file), 'utf8')
+        .trim()
+        .split('\n').length,
+    ).toBeLessThan(60);
+  }
+});
