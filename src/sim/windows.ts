@@ -84,12 +84,13 @@ export function windowReason(net: Network, qp: Qp, w: Uint32Array, at: number): 
   if (window === undefined || window.host !== qp.host || window.pd !== qp.pd) return L.REASON_WINDOW;
   const mr = w[at + L.WR_BIND_MR];
   const length = lengthOf(w, at);
-  if (mr === 0) return length === 0 ? L.REASON_NONE : L.REASON_WINDOW;
+  // What a window of type 2 was bound to ends with an invalidation, not with a bind to nothing.
+  if (mr === 0) return window.type === C.IBV_MW_TYPE_1 ? L.REASON_NONE : L.REASON_WINDOW;
   const region = net.hooks.regionOf(mr);
   if (region === undefined || region.host !== qp.host || region.pd !== qp.pd) return L.REASON_WINDOW;
   const offset = addrOf(w, at) - region.addr;
   const inside = offset >= 0 && offset + length <= region.lengthBytes;
-  return inside || length === 0 ? L.REASON_NONE : L.REASON_WINDOW;
+  return inside ? L.REASON_NONE : L.REASON_WINDOW;
 }
 
 /** What a BIND_MW aims at, and the key that it gives, are fixed when it is posted. */
@@ -120,7 +121,7 @@ export function executeWindowOp(net: Network, qp: Qp, seq: number): number {
   if (window === undefined) return C.IBV_WC_MW_BIND_ERR;
   const lkey = w[at + L.WR_BIND_MR];
   const region = lkey === 0 ? undefined : net.regions.get(lkey);
-  const length = lengthOf(w, at);
+  const length = lkey === 0 ? 0 : lengthOf(w, at);
   const access = w[at + L.WR_BIND_ACCESS];
   if (!mayBind(window, length, access)) return C.IBV_WC_MW_BIND_ERR;
   if (length > 0 && (region === undefined || !mayBeBound(region, access))) return C.IBV_WC_MW_BIND_ERR;
