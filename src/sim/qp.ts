@@ -27,6 +27,8 @@ export const DEADLINE = 0;
 /** When the last READ response has left. */
 export const RESPONSE_END = 1;
 export const TIMEOUT = 2;
+/** No time, but a double too, and an array of its own would be as large again: bytes of the message so far. */
+export const RECV_OFFSET = 3;
 
 /** One of the two things of a queue pair that take turns at an egress port. */
 export class Sender {
@@ -145,8 +147,8 @@ export class Qp {
   retriesLeft = 0;
   rnrRetriesLeft = 0;
   timerQueued = false;
-  /** DEADLINE, RESPONSE_END, TIMEOUT. */
-  readonly times = new Float64Array([Number.POSITIVE_INFINITY, 0, Number.POSITIVE_INFINITY]);
+  /** DEADLINE, RESPONSE_END, TIMEOUT, RECV_OFFSET. */
+  readonly times = new Float64Array([Number.POSITIVE_INFINITY, 0, Number.POSITIVE_INFINITY, 0]);
 
   // Responder.
   ePsn = 0;
@@ -157,7 +159,6 @@ export class Qp {
   rqTaken = 0;
   rqDone = 0;
   receiving = false;
-  readonly recvOffset = new Float64Array(1);
   /** UC: the rest of the current message is ignored. */
   dropping = false;
   /** Of the shared receive that was taken last: its number there. */

@@ -18,7 +18,7 @@ import {
 import { copyBytes } from './memory.ts';
 import type { Network } from './network.ts';
 import * as P from './packets.ts';
-import { IDLE, psnAdd, psnDiff, type Qp, RESPONSE_END, SENDING, STEP } from './qp.ts';
+import { IDLE, psnAdd, psnDiff, type Qp, RECV_OFFSET, RESPONSE_END, SENDING, STEP } from './qp.ts';
 import { moveSges } from './sges.ts';
 import { takeShared } from './srq.ts';
 import { onUnreliable } from './unreliable.ts';
@@ -92,10 +92,10 @@ function onSend(net: Network, qp: Qp, p: number): void {
     }
     qp.rqTaken = (qp.rqTaken + 1) | 0;
     qp.receiving = true;
-    qp.recvOffset[0] = 0;
+    qp.times[RECV_OFFSET] = 0;
   }
   const length = pool.length[p];
-  const offset = qp.recvOffset[0];
+  const offset = qp.times[RECV_OFFSET];
   if (offset + length > qp.rq.length[qp.rqDone & qp.rq.mask]) {
     fatal(net, qp, NAK_INVALID_REQUEST, C.IBV_WC_LOC_LEN_ERR);
     return;
@@ -104,7 +104,7 @@ function onSend(net: Network, qp: Qp, p: number): void {
     fatal(net, qp, NAK_REMOTE_OPERATION, C.IBV_WC_LOC_PROT_ERR);
     return;
   }
-  qp.recvOffset[0] = offset + length;
+  qp.times[RECV_OFFSET] = offset + length;
   if ((flags & P.LAST) !== 0) {
     if ((flags & P.HAS_INV) !== 0 && !invalidate(net, qp, pool.imm[p] >>> 0)) {
       fatal(net, qp, NAK_REMOTE_ACCESS, C.IBV_WC_REM_INV_REQ_ERR);
@@ -146,14 +146,14 @@ function onWrite(net: Network, qp: Qp, p: number): void {
     }
     if (net.payload) pool.copyOut(p, region.bytes, pool.addr[p] - region.addr, length);
   }
-  if ((flags & P.FIRST) !== 0) qp.recvOffset[0] = pool.rest[p];
+  if ((flags & P.FIRST) !== 0) qp.times[RECV_OFFSET] = pool.rest[p];
   if ((flags & P.HAS_IMM) !== 0) {
     if (isEmpty(net, qp)) {
       notReady(net, qp);
       return;
     }
     qp.rqTaken = (qp.rqTaken + 1) | 0;
-    received(net, qp, p, C.IBV_WC_RECV_RDMA_WITH_IMM, qp.recvOffset[0]);
+    received(net, qp, p, C.IBV_WC_RECV_RDMA_WITH_IMM, qp.times[RECV_OFFSET]);
   }
   accept(net, qp, p);
 }

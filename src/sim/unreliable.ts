@@ -10,7 +10,7 @@ import { completeRecv, failQp } from './failure.ts';
 import { EV_ACK } from './kinds.ts';
 import type { Network } from './network.ts';
 import * as P from './packets.ts';
-import { psnAdd, type Qp } from './qp.ts';
+import { psnAdd, type Qp, RECV_OFFSET } from './qp.ts';
 import { moveSges } from './sges.ts';
 import { takeShared } from './srq.ts';
 import { reach } from './windows.ts';
@@ -84,9 +84,9 @@ function onSend(net: Network, qp: Qp, p: number): void {
     }
     qp.rqTaken = (qp.rqTaken + 1) | 0;
     qp.receiving = true;
-    qp.recvOffset[0] = 0;
+    qp.times[RECV_OFFSET] = 0;
   }
-  const offset = qp.recvOffset[0];
+  const offset = qp.times[RECV_OFFSET];
   const length = pool.length[p];
   if (offset + length > qp.rq.length[qp.rqDone & qp.rq.mask]) {
     tooLong(net, qp);
@@ -96,7 +96,7 @@ function onSend(net: Network, qp: Qp, p: number): void {
     badReceive(net, qp);
     return;
   }
-  qp.recvOffset[0] = offset + length;
+  qp.times[RECV_OFFSET] = offset + length;
   if ((flags & P.LAST) !== 0) received(net, qp, p, C.IBV_WC_RECV, offset + length, 0);
 }
 
@@ -105,7 +105,7 @@ function onWrite(net: Network, qp: Qp, p: number): void {
   const flags = pool.flags[p];
   const length = pool.length[p];
   const extent = (flags & P.FIRST) !== 0 ? pool.rest[p] : length;
-  if ((flags & P.FIRST) !== 0) qp.recvOffset[0] = extent;
+  if ((flags & P.FIRST) !== 0) qp.times[RECV_OFFSET] = extent;
   const access = C.IBV_ACCESS_REMOTE_WRITE;
   if (((qp.attr.qpAccessFlags ?? 0) & access) === 0) {
     drop(qp);
@@ -124,7 +124,7 @@ function onWrite(net: Network, qp: Qp, p: number): void {
     }
     if (net.payload) pool.copyOut(p, region.bytes, pool.addr[p] - region.addr, length);
   }
-  if (withImm) received(net, qp, p, C.IBV_WC_RECV_RDMA_WITH_IMM, qp.recvOffset[0], 0);
+  if (withImm) received(net, qp, p, C.IBV_WC_RECV_RDMA_WITH_IMM, qp.times[RECV_OFFSET], 0);
 }
 
 /** A message that its receive has no room for: dropped. A shared receive was taken for good, and fails. */
