@@ -85,12 +85,12 @@ export class CmProtocol {
     this.sendRequest(id, RETRIES);
   }
 
-  accept(id: CmId, param: FullConnParam, qkey: number): void {
+  accept(id: CmId, param: FullConnParam): void {
     id.mine = param;
     const data = padded(param.privateData, limitsOf(id).reply);
     if (id.portSpace === C.RDMA_PS_UDP) {
       id.link = 'over';
-      const ud = { ah: ahTo(id.host), qpNum: param.qpNum, qkey };
+      const ud = { ah: ahTo(id.host), qpNum: param.qpNum, qkey: C.RDMA_UDP_QKEY };
       this.toPeer(id, (peer) => {
         if (peer.link !== 'REQ_SENT') return;
         peer.link = 'over';

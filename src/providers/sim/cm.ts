@@ -8,8 +8,8 @@ import {
   ConnectionError,
   InvalidArgumentError,
   InvalidStateError,
-  NoDeviceError,
   shown,
+  UnsupportedError,
 } from '../../verbs/errors.ts';
 import type { CmAddress, CmConnParam, CmIdInfo, ConnectionManager } from '../../verbs/provider.ts';
 import { maskOf } from '../../verbs/qp-state.ts';
@@ -162,10 +162,16 @@ export class SimCm {
       accept: (handle, param) => {
         const id = ids.require(handle, 'accept');
         const full = fullParam('accept', param, limitsOf(id).reply);
-        const qkey = param.qkey || C.RDMA_UDP_QKEY;
+        const { qkey = C.RDMA_UDP_QKEY } = param;
         requireInteger('accept', 'qkey', qkey, 0, 0xffffffff);
+        if (qkey !== C.RDMA_UDP_QKEY) {
+          // As with librdmacm, whose parameters have no room for another.
+          throw new UnsupportedError('accept: there is no other qkey than RDMA_UDP_QKEY (0x01234567)', {
+            verb: 'accept',
+          });
+        }
         inLink('accept', id, ['REQ_RCVD'], 'once, after CONNECT_REQUEST');
-        protocol.accept(id, full, qkey);
+        protocol.accept(id, full);
       },
       reject: (handle, privateData) => {
         const id = ids.require(handle, 'reject');
@@ -256,15 +262,9 @@ export class SimCm {
     const { hosts } = this.driver.sim.net;
     const address = addressText(verb, name, at);
     requireInteger(verb, `${name}.port`, at.port, 0, LAST_PORT);
-    let host: number;
-    try {
-      host = hostNamed(verb, hosts.length, address);
-    } catch (cause) {
-      if (!(cause instanceof ConnectionError)) throw cause;
-      throw new NoDeviceError(cause.message, { verb, errno: C.ENODEV, cause });
-    }
+    const host = hostNamed(verb, hosts.length, address);
     if (host === ANY_HOST || !hosts[host].dead) return host;
-    throw new NoDeviceError(`${verb}: sim${host} has gone`, { verb, errno: C.ENODEV });
+    throw new ConnectionError(`${verb}: sim${host} has gone`, { verb, errno: C.ENODEV });
   }
 
   private bind(verb: string, id: CmId, host: number, wanted: number): void {
@@ -374,9 +374,12 @@ function privateDataOf(verb: string, data: unknown, limit: number): Uint8Array {
 
 function fullParam(verb: string, param: CmConnParam, dataBytes: number): FullConnParam {
   requireObject(verb, 'param', param);
+  if (param.qpNum === undefined) {
+    throw new InvalidArgumentError(`${verb}: qpNum must be the number of the queue pair`, { verb });
+  }
   const { privateData = new Uint8Array(0), srq = false } = param;
   const { responderResources = LIMITS.maxQpRdAtom, initiatorDepth = LIMITS.maxQpRdAtom } = param;
-  const { flowControl = 0, retryCount = 7, rnrRetryCount = 7, qpNum = 0 } = param;
+  const { flowControl = 0, retryCount = 7, rnrRetryCount = 7, qpNum } = param;
   return {
     privateData: privateDataOf(verb, privateData, dataBytes),
     responderResources: requireInteger(verb, 'responderResources', responderResources, 0, 255),
