@@ -134,9 +134,11 @@ export class CmConnection extends EventEmitter<CmConnectionEvents> {
 
   /** @internal RESET -> INIT, and what the program does then. */
   async prepare(options: CmConnectionOptions): Promise<void> {
+    const what = `the connection with ${this.remoteAddress}:${this.remotePort} was not made`;
+    this.id.check(what);
     this.move(C.IBV_QPS_INIT, { qpAccessFlags: accessBits(options.access ?? ALL_REMOTE) });
     await options.prepare?.(this);
-    this.id.check();
+    this.id.check(what);
     if (this.over) throw new ConnectionError('the connection was closed before it was made');
   }
 

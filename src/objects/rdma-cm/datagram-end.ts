@@ -69,7 +69,7 @@ export class DatagramEnd extends EventEmitter<{ close: [] }> {
       provider.modifyQp(handle, next, maskOf(next));
     }
     await options.prepare?.(this);
-    id.check();
+    id.check('the queue pair was not made');
   }
 
   /** What goes before the queue pair does. */

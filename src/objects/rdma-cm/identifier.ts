@@ -126,9 +126,11 @@ export class Identifier {
     waiter?.reject(error);
   }
 
-  /** @throws what fail() was given */
-  check(): void {
+  /** Nothing may have come yet. @throws CmError for what has, whatever fail() was given */
+  check(what: string): void {
     if (this.failure !== null) throw this.failure.error;
+    const early = this.early.shift();
+    if (early !== undefined) throw new CmError(what, early, this.portSpace);
   }
 
   /** Whether waiting for its events keeps the process alive. */

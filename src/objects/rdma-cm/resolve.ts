@@ -36,7 +36,7 @@ export async function resolve(
   const what = `cannot reach ${host}:${port}`;
   const remote = { address: await addressOf(provider, host), port };
   const local = localAddress === undefined ? null : await addressOf(provider, localAddress);
-  id.check();
+  id.check(what);
   const from: CmAddress | null =
     local !== null ? { address: local, port: localPort } : localPort > 0 ? anyAddress(localPort) : null;
   id.cm.resolveAddr(id.handle, from, remote, RESOLVE_MS);

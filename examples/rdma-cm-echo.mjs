@@ -1,0 +1,58 @@
+// @ts-nocheck
+// An echo server and its client over rdma_cm.
+//
+//   node examples/rdma-cm-echo.mjs                       both ends in this process, on simulated devices
+//   node examples/rdma-cm-echo.mjs --listen 7471         the server, on every RDMA device
+//   node examples/rdma-cm-echo.mjs --connect HOST:7471   the client; HOST is an address of an RDMA device
+import { once } from 'node:events';
+import { parseArgs } from 'node:util';
+import { expectSuccess } from 'isoverbs';
+import { connect, createServer } from 'isoverbs/rdma-cm';
+
+const SIZE = 4096;
+
+/** Runs before the peer can send: memory, and a receive posted. */
+function prepare(connection) {
+  connection.inbox = connection.pd.allocate(SIZE);
+  connection.qp.receive({ sgList: [{ mr: connection.inbox }] });
+}
+
+/** Sends back what comes, until the peer disconnects: that flushes the posted receive. */
+async function echo(connection) {
+  const { cq, qp, inbox } = connection;
+  for await (const { status, isRecv, byteLen } of cq) {
+    if (status !== 0) break;
+    if (isRecv) qp.post({ opcode: 'SEND', sgList: [{ mr: inbox, length: byteLen }] });
+    else qp.receive({ sgList: [{ mr: inbox }] });
+  }
+  connection.close();
+}
+
+/** Says something and returns what comes back. */
+async function say(connection, text) {
+  const { cq, qp, pd, inbox } = connection;
+  const outbox = pd.allocate(SIZE);
+  const { written } = new TextEncoder().encodeInto(text, outbox.bytes);
+  qp.post({ opcode: 'SEND', sgList: [{ mr: outbox, length: written }] });
+  const done = (await cq.drain(2)).map(expectSuccess);
+  const { byteLen } = done.find(({ isRecv }) => isRecv);
+  return Buffer.from(inbox.bytes.subarray(0, byteLen)).toString();
+}
+
+const text = { type: 'string' };
+const { values } = parseArgs({ options: { listen: text, connect: text } });
+const both = values.listen === undefined && values.connect === undefined;
+const provider = both ? 'sim' : undefined;
+const server = createServer({ provider, prepare, privateData: 'echo' }, echo);
+if (values.connect === undefined) {
+  server.listen({ port: Number(values.listen ?? 0) });
+  await once(server, 'listening');
+  console.log(`listening on port ${server.address().port}`);
+}
+if (values.listen === undefined) {
+  const { hostname, port } = new URL(`rdma://${values.connect ?? `sim0:${server.address().port}`}`);
+  const connection = await connect({ provider, host: hostname, port: Number(port), prepare });
+  console.log(`${connection.privateText}: ${await say(connection, 'hello, world')}`);
+  connection.close();
+  server.close();
+}

@@ -1,0 +1,211 @@
+// isoverbs/rdma-cm on a fabric: what a test can do there and not on a real device, and what is left behind.
+import { once } from 'node:events';
+import { expect, test } from 'vitest';
+import { createFabric, type Fabric } from '../../src/providers/sim/index.ts';
+import {
+  type CmAcceptOptions,
+  type CmConnection,
+  CmError,
+  type ConnectRequest,
+  connect,
+  createDatagramServer,
+  createServer,
+  joinMulticast,
+} from '../../src/rdma-cm.ts';
+import { ETIMEDOUT, type Provider } from '../../src/verbs/index.ts';
+
+async function listening(fabric: Fabric, options: CmAcceptOptions = {}) {
+  const { provider } = fabric;
+  const server = createServer({ provider, ...options }).listen({ host: 'sim0' });
+  await once(server, 'listening');
+  return { server, call: { provider, host: 'sim0', port: server.address()?.port as number } };
+}
+
+async function connected(fabric: Fabric) {
+  const { server, call } = await listening(fabric);
+  const accepted = once(server, 'connection') as Promise<[CmConnection]>;
+  const client = await connect(call);
+  const [peer] = await accepted;
+  return { server, client, peer };
+}
+
+test('a caller that names no address of its own calls from another host', async () => {
+  const fabric = createFabric({ hosts: 3 });
+  const { server, client, peer } = await connected(fabric);
+  expect([client.context.name, peer.context.name]).toEqual(['sim1', 'sim0']);
+  client.close();
+  await server[Symbol.asyncDispose]();
+  expect(fabric.tenants()).toEqual([]);
+});
+
+test("when a host is killed the peer's connection ends with an error", async () => {
+  const fabric = createFabric();
+  const { server, client } = await connected(fabric);
+  const goodbye = client.disconnect.bind(client);
+  fabric.fault({ kill: 'sim0' });
+  const [error] = await once(client, 'disconnect');
+  expect(error).toBeInstanceOf(CmError);
+  expect(error).toMatchObject({ code: 'ISO_ERR_CONNECTION', event: 'DISCONNECTED', status: -ETIMEDOUT });
+  expect(client.qp.state).toBe('ERR');
+  await goodbye();
+  client.close();
+  await server[Symbol.asyncDispose]();
+});
+
+test('a host that died before the call is not found, one whose link fails does not answer', async () => {
+  const fabric = createFabric({ hosts: 3 });
+  const { server, call } = await listening(fabric);
+  const cut = { ...call, prepare: () => fabric.fault({ linkDown: 'sim0' }) };
+  await expect(connect(cut)).rejects.toMatchObject({ event: 'UNREACHABLE', status: -ETIMEDOUT });
+  fabric.fault({ kill: 'sim0' });
+  await expect(connect(call)).rejects.toMatchObject({ event: 'ADDR_ERROR', status: -ETIMEDOUT });
+  await server[Symbol.asyncDispose]();
+  expect(fabric.tenants()).toEqual([]);
+});
+
+test('a request that the server leaves unanswered is rejected when it closes', async () => {
+  const fabric = createFabric();
+  const { server, call } = await listening(fabric);
+  server.on('connectRequest', (request: ConnectRequest) => {
+    server.close();
+    expect(() => request.reject()).toThrow(/closed before the request was answered/);
+  });
+  await expect(connect(call)).rejects.toMatchObject({ event: 'REJECTED', status: 28 });
+});
+
+test('accepting a caller that has gone fails, and the server goes on', async () => {
+  const fabric = createFabric();
+  const { server, call } = await listening(fabric);
+  const asked = once(server, 'connectRequest') as Promise<[ConnectRequest]>;
+  const giveUp = new AbortController();
+  const attempt = connect({ ...call, signal: giveUp.signal });
+  const [request] = await asked;
+  giveUp.abort(new Error('no patience'));
+  await expect(attempt).rejects.toThrow('no patience');
+  await fabric.run();
+  await expect(request.accept()).rejects.toMatchObject({ event: 'REJECTED', status: 4 });
+  server.removeAllListeners('connectRequest');
+  const client = await connect(call);
+  client.close();
+  await server[Symbol.asyncDispose]();
+  expect(fabric.tenants()).toEqual([]);
+});
+
+test("a server's failing prepare() rejects the caller and emits clientError", async () => {
+  const fabric = createFabric();
+  const { server, call } = await listening(fabric, {
+    prepare: () => {
+      throw new Error('no memory today');
+    },
+  });
+  const failed = once(server, 'clientError');
+  await expect(connect(call)).rejects.toMatchObject({ event: 'REJECTED', status: 28 });
+  const [error, from] = await failed;
+  expect(error.message).toBe('no memory today');
+  expect(from).toMatchObject({ remoteAddress: '10.0.0.2' });
+  await server[Symbol.asyncDispose]();
+  expect(fabric.tenants()).toEqual([]);
+});
+
+test('wrong arguments are told by type, and leave nothing behind', async () => {
+  const fabric = createFabric();
+  const { server, call } = await listening(fabric);
+  const code = (name: string) => expect.objectContaining({ code: `ISO_ERR_${name}` });
+  await expect(connect({ ...call, port: 70000 })).rejects.toEqual(code('ARGUMENT'));
+  await expect(connect({ ...call, port: undefined as unknown as number })).rejects.toEqual(code('ARGUMENT'));
+  await expect(connect({ ...call, host: 'nowhere' })).rejects.toEqual(code('CONNECTION'));
+  await expect(connect({ ...call, privateData: 'x'.repeat(57) })).rejects.toEqual(code('ARGUMENT'));
+  await expect(connect({ ...call, privateData: 5 as unknown as string })).rejects.toEqual(code('ARGUMENT'));
+  await expect(connect({ ...call, initiatorDepth: 1000 })).rejects.toEqual(code('ARGUMENT'));
+  await expect(connect({ ...call, pd: {} as never })).rejects.toEqual(code('HANDLE'));
+  await expect(connect({ ...call, sendCq: 7 as never })).rejects.toEqual(code('HANDLE'));
+  await expect(connect({ ...call, cap: { maxSendWr: -1 } })).rejects.toMatchObject({ name: /Error$/ });
+  const none = { ...fabric.provider, cm: null, cmError: 'not today' } as Provider;
+  await expect(connect({ ...call, provider: none })).rejects.toEqual(code('UNSUPPORTED'));
+  await expect(joinMulticast('10.0.0.1', { provider: fabric.provider })).rejects.toEqual(code('ARGUMENT'));
+  expect(() => server.listen()).toThrow(/told to listen before/);
+  const [error] = await once(createServer({ provider: fabric.provider }).listen(-1), 'error');
+  expect(error).toEqual(code('ARGUMENT'));
+  const [noHost] = await once(createServer({ provider: none }).listen(), 'error');
+  expect(noHost).toEqual(code('UNSUPPORTED'));
+  await server[Symbol.asyncDispose]();
+  expect(fabric.tenants()).toEqual([]);
+});
+
+test('objects of another device than the address leads to are refused', async () => {
+  const fabric = createFabric({ hosts: 3 });
+  const { server, client } = await connected(fabric);
+  const call = { provider: fabric.provider, host: 'sim0', port: client.remotePort };
+  await expect(connect({ ...call, localAddress: 'sim2', pd: client.pd })).rejects.toThrow(
+    /of sim1, but the address leads to sim2/,
+  );
+  const ud = {
+    createQp: ({ pd, sendCq }: { pd: typeof client.pd; sendCq: typeof client.cq }) =>
+      pd.createQp({ sendCq, type: 'UD' as const }),
+  };
+  await expect(connect({ ...call, ...ud })).rejects.toThrow(/must be RC.*is UD/);
+  client.close();
+  await server[Symbol.asyncDispose]();
+});
+
+test('policies are around the devices that are opened', async () => {
+  const { provider } = createFabric();
+  const server = createServer({ provider, policy: 'perf' }).listen({ port: 7 });
+  await once(server, 'listening');
+  const accepted = once(server, 'connection') as Promise<[CmConnection]>;
+  const client = await connect({ provider, host: 'sim0', port: 7, policy: 'perf', tenant: 'me' });
+  const [peer] = await accepted;
+  for (const { qp } of [client, peer]) expect(qp.provider.interceptors).toEqual(['perf']);
+  expect(client.context.tenant).toBe('me');
+  client.close();
+  await server[Symbol.asyncDispose]();
+});
+
+test('a server on all devices takes calls on each, with one context for each', async () => {
+  const fabric = createFabric({ hosts: 3 });
+  const { provider } = fabric;
+  const server = createServer({ provider }).listen(7);
+  await once(server, 'listening');
+  const contexts = new Set<string>();
+  server.on('connection', (connection) =>
+    contexts.add(`${connection.context.name} ${connection.context.handle}`),
+  );
+  const clients = [];
+  for (const host of ['sim0', 'sim1', 'sim2', 'sim1', 'localhost']) {
+    clients.push(await connect({ provider, host, port: 7 }));
+  }
+  await fabric.run();
+  expect([...contexts].map((text) => text.slice(0, 4)).sort()).toEqual(['sim0', 'sim1', 'sim2']);
+  for (const client of clients) client.close();
+  await server[Symbol.asyncDispose]();
+  expect(fabric.tenants()).toEqual([]);
+});
+
+test('many rounds leave nothing behind', async () => {
+  const fabric = createFabric();
+  for (let round = 0; round < 100; round++) {
+    const { server, client, peer } = await connected(fabric);
+    if (round % 3 === 0) await client.disconnect();
+    if (round % 3 === 1) peer.close();
+    client.close();
+    await server[Symbol.asyncDispose]();
+  }
+  await fabric.run();
+  expect(fabric.tenants()).toEqual([]);
+  // The event channel has gone with its last identifier: the first handles are given again.
+  const { cm } = fabric.provider;
+  const channel = cm?.createEventChannel() as number;
+  expect(() => cm?.destroyEventChannel(channel)).not.toThrow();
+});
+
+test('a datagram server on all devices makes its queue pairs when asked', async () => {
+  const fabric = createFabric();
+  const server = createDatagramServer({ provider: fabric.provider }).listen();
+  await once(server, 'listening');
+  expect(server.ends).toEqual([]);
+  const closed = once(server, 'close');
+  server.close();
+  await closed;
+  expect(server.address()).toBeNull();
+  expect(fabric.tenants()).toEqual([]);
+});
