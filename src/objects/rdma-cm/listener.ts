@@ -147,6 +147,6 @@ function requirePort(port: unknown): void {
   throw new InvalidArgumentError(`listen: port must be an integer from 0 to 65535, got ${String(port)}`);
 }
 
-export function closedError(): ConnectionError {
-  return new ConnectionError('the server was closed before the request was answered');
+export function closedError(before: string): ConnectionError {
+  return new ConnectionError(`the server was closed ${before}`);
 }

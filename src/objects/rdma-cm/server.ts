@@ -80,7 +80,7 @@ export class ConnectRequest {
   private settle(what: string): void {
     if (this.decided) throw new InvalidStateError(`${what}: this request has been answered before`);
     this.decided = true;
-    if (this.id.closed) throw closedError();
+    if (this.id.closed) throw closedError('before the request was answered');
   }
 }
 
@@ -88,7 +88,7 @@ export class ConnectRequest {
 export class Server extends CmListener<ServerEvents> implements AsyncIterable<CmConnection> {
   private readonly options: CmAcceptOptions;
   private readonly connections = new Set<CmConnection>();
-  private accepting = 0;
+  private readonly accepting = new Set<Identifier>();
 
   /** @internal Use createServer(). */
   constructor(env: CmEnvironment, options: CmAcceptOptions = {}) {
@@ -96,8 +96,9 @@ export class Server extends CmListener<ServerEvents> implements AsyncIterable<Cm
     this.options = options;
   }
 
-  /** Closes the connections that it has taken. */
+  /** Closes the connections that it has taken, and breaks off those that are being made. */
   closeAllConnections(): void {
+    for (const id of this.accepting) id.fail(closedError('before the connection was made'));
     for (const connection of [...this.connections]) connection.close();
   }
 
@@ -129,11 +130,11 @@ export class Server extends CmListener<ServerEvents> implements AsyncIterable<Cm
   }
 
   protected override busy(): boolean {
-    return this.connections.size > 0 || this.accepting > 0;
+    return this.connections.size > 0 || this.accepting.size > 0;
   }
 
   private async take(id: Identifier, event: CmEvent, options: CmAcceptOptions): Promise<CmConnection> {
-    this.accepting++;
+    this.accepting.add(id);
     id.keepAlive(true);
     try {
       const connection = await accept(id, event, this.pool, { ...this.options, ...options });
@@ -148,7 +149,7 @@ export class Server extends CmListener<ServerEvents> implements AsyncIterable<Cm
       id.destroy();
       throw error;
     } finally {
-      this.accepting--;
+      this.accepting.delete(id);
       this.settle();
     }
   }
