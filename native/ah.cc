@@ -10,6 +10,28 @@
 
 namespace isoverbs {
 
+namespace {
+
+napi_value failAddress(Args& args, int errnum) {
+  switch (errnum) {
+    case EINVAL:
+    case ENOENT:
+    case ENODATA:
+      return fail(args.env(), Err::Argument, args.verb(), errnum,
+                  "the device refused the address (errno %d): RoCE wants a dgid, and a portNum and sgidIndex that "
+                  "exist",
+                  errnum);
+    case ETIMEDOUT:
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+      return fail(args.env(), Err::Connection, args.verb(), errnum, "nobody answers at the dgid (errno %d)", errnum);
+    default:
+      return failErrno(args.env(), args.verb(), errnum);
+  }
+}
+
+}  // namespace
+
 /** createAh(pd, words): the address is where modifyQp has it. */
 napi_value createAh(napi_env napi, napi_callback_info info) {
   Args args(napi, info, "createAh");
@@ -24,10 +46,7 @@ napi_value createAh(napi_env napi, napi_callback_info info) {
   ah->pd = pd;
   ah->ah = verbs()->createAh(pd->pd, &attr);
   if (ah->ah == nullptr) {
-    if (errno != EINVAL && errno != ENOENT) return failErrno(args.env(), args.verb(), errno);
-    return fail(args.env(), Err::Argument, args.verb(), errno,
-                "the device refused the address (errno %d): RoCE wants a dgid, and an sgidIndex and portNum that exist",
-                errno);
+    return failAddress(args, errno);
   }
   if (!publish(Kind::Ah, ah.get())) {
     verbs()->destroyAh(ah->ah);
@@ -36,7 +55,6 @@ napi_value createAh(napi_env napi, napi_callback_info info) {
   enter(ah.get());
   return number(napi, ah.release()->handle);
 }
-
 napi_value destroyAh(napi_env napi, napi_callback_info info) {
   Args args(napi, info, "destroyAh");
   const std::lock_guard lock(controlMutex());

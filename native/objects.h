@@ -50,6 +50,9 @@ struct Context : Object {
   ibv_device_attr attr = {};
   /** Largest message of each port; index 0 is unused. */
   std::vector<uint32_t> maxMessageBytes;
+
+  /** Soft-RoCE, some of whose ways need care (its vendor_id is nobody's). */
+  bool isSoftRoce() const { return attr.vendor_id == 0xffffff; }
 };
 
 struct Pd : Object {

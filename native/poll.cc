@@ -13,7 +13,7 @@ namespace isoverbs {
 
 using namespace layout;
 
-static_assert(IBV_WC_RECV == 128 && IBV_WC_WITH_IMM == 2);
+static_assert(IBV_WC_RECV == 128 && IBV_WC_WITH_IMM == 2 && IBV_WC_WITH_INV == 8);
 
 namespace {
 
@@ -48,13 +48,25 @@ Owner ownerOf(uint64_t deviceId, Qp* hint) {
   return {qp, &queue, seq};
 }
 
+/**
+ * Flags and immediate of a completion that tells an invalidated key. Soft-RoCE gives the flag of the kernel's
+ * own numbers, which is IBV_WC_IP_CSUM_OK in ours, of which it knows nothing.
+ */
+[[gnu::noinline]] void packKey(const ibv_wc& wc, const Qp& qp, uint32_t* slot) {
+  const bool kernelFlag = (wc.wc_flags & IBV_WC_IP_CSUM_OK) != 0 && qp.context->isSoftRoce();
+  if ((wc.wc_flags & IBV_WC_WITH_INV) == 0 && !kernelFlag) return;
+  slot[WC_IMM] = wc.invalidated_rkey;
+  if (kernelFlag) slot[WC_OP] ^= (IBV_WC_IP_CSUM_OK | IBV_WC_WITH_INV) << 16;
+}
+
 /** What completions of both kinds of receive queue, and of sends, have in the same places. */
 inline void packCommon(const ibv_wc& wc, const Qp& qp, uint64_t id, bool recv, uint32_t* slot) {
   slot[WC_ID_LO] = static_cast<uint32_t>(id);
   slot[WC_ID_HI] = static_cast<uint32_t>(id >> 32);
   slot[WC_OP] = (wc.status & 0xff) | (wc.opcode & 0xff) << 8 | (wc.wc_flags & 0xff) << 16 | (recv ? WC_RECV_SIDE : 0);
   slot[WC_BYTE_LEN] = wc.byte_len;
-  slot[WC_IMM] = (wc.wc_flags & IBV_WC_WITH_INV) != 0 ? wc.invalidated_rkey : ntohl(wc.imm_data);
+  slot[WC_IMM] = ntohl(wc.imm_data);
+  if ((wc.wc_flags & (IBV_WC_WITH_INV | IBV_WC_IP_CSUM_OK)) != 0) [[unlikely]] packKey(wc, qp, slot);
   slot[WC_QP] = qp.handle;
   slot[WC_SRC_QP] = wc.status == IBV_WC_SUCCESS ? wc.src_qp : wc.vendor_err;
   slot[WC_QP_NUM] = qp.qp->qp_num;

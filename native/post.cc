@@ -95,8 +95,7 @@ bool reclaim(Qp& qp, Queue& queue) {
 
 /** rxe reads the region of every bind; this one, with key 0, is none. */
 ibv_mr* noRegion(const Qp& qp) {
-  constexpr uint32_t kSoftRoce = 0xffffff;
-  if (qp.context->attr.vendor_id != kSoftRoce) return nullptr;
+  if (!qp.context->isSoftRoce()) return nullptr;
   // Larger than any driver's own.
   static thread_local union {
     ibv_mr mr;
@@ -118,6 +117,11 @@ int bindType1(const Qp& qp, const ibv_send_wr& wr) {
 /** The application chooses the new key of a type 2 window; keeping it in the window is left to us. */
 int postBind(const Qp& qp, ibv_send_wr& wr) {
   ibv_send_wr* bad = nullptr;
+  if (wr.bind_mw.bind_info.mr == nullptr) {
+    // It ends with LOCAL_INV only: soft-RoCE completes such a bind with an error, other drivers never see it.
+    wr.bind_mw.bind_info.mr = noRegion(qp);
+    if (wr.bind_mw.bind_info.mr == nullptr) return EINVAL;
+  }
   const int rc = ibv_post_send(qp.qp, &wr, &bad);
   if (rc == 0) wr.bind_mw.mw->rkey = wr.bind_mw.rkey;
   return rc;

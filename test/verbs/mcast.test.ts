@@ -1,4 +1,6 @@
 // Multicast (counterpart of the multicast cases of rdma-core's test_qp.py and test_rdmacm.py).
+import { createSocket } from 'node:dgram';
+import { once } from 'node:events';
 import { expect } from 'vitest';
 import * as V from '../../src/verbs/index.ts';
 import { feature, type Ground } from './ground.ts';
@@ -32,6 +34,22 @@ function sendTo(end: End, qp: number, ah: number, wrId: number, bytes: number): 
   postSend(end, qp, (batch) =>
     batch.send(wrId, SIGNALED, end.mr.addr, bytes, end.mr.lkey).datagramTo(0, ah, MCAST_QPN, QKEY),
   );
+}
+
+/**
+ * Makes the hosts of both ends members of the groups, which attachMcast does not on soft-RoCE: what comes for
+ * others is dropped by the host's IP layer. (rdma_join_multicast does both.) Returns how to leave.
+ */
+async function joinHosts({ a, b }: { a: End; b: End }, groups: string[]): Promise<() => void> {
+  if (a.ground.name !== 'rxe') return () => {};
+  const socket = createSocket({ type: 'udp4', reuseAddr: true });
+  socket.bind(0);
+  await once(socket, 'listening');
+  const ipv4 = (gid: string) => gid.replace('::ffff:', '');
+  for (const gid of new Set([a.gid, b.gid])) {
+    for (const group of groups) socket.addMembership(ipv4(group), ipv4(gid));
+  }
+  return () => socket.close();
 }
 
 feature('Multicast groups', NOTES, (it) => {
@@ -82,6 +100,7 @@ feature('Multicast messages', NOTES, (it) => {
   it('reach every queue pair that is attached, on the sender’s device too', async (ground) => {
     const pair = datagrams(ground);
     const { a, b, qpA, qpB } = pair;
+    const leave = await joinHosts(pair, [GROUP]);
     const here = createQp(a, UD);
     connect(a, here.handle, a, 0, UD);
     const more = createQp(b, UD);
@@ -109,6 +128,7 @@ feature('Multicast messages', NOTES, (it) => {
     for (const [end, qp] of members) end.p.detachMcast(qp.handle, GROUP, 0);
     a.p.destroyQp(here.handle);
     b.p.destroyQp(more.handle);
+    leave();
     closePair(pair);
   });
 
@@ -116,6 +136,7 @@ feature('Multicast messages', NOTES, (it) => {
     const pair = datagrams(ground);
     const { a, b, qpA, qpB } = pair;
     const other = '::ffff:239.1.2.4';
+    const leave = await joinHosts(pair, [GROUP, other]);
     b.p.attachMcast(qpB.handle, GROUP, 0);
     b.p.attachMcast(qpB.handle, other, 0);
     b.p.detachMcast(qpB.handle, GROUP, 0);
@@ -129,12 +150,14 @@ feature('Multicast messages', NOTES, (it) => {
     expect(await polled(b, 1)).toMatchObject([{ wrId: 5, byteLen: 60 }]);
     for (const ah of ahs) a.p.destroyAh(ah);
     b.p.detachMcast(qpB.handle, other, 0);
+    leave();
     closePair(pair);
   });
 
   it('are dropped where the Q_Key differs', async (ground) => {
     const pair = datagrams(ground);
     const { a, b, qpA, qpB } = pair;
+    const leave = await joinHosts(pair, [GROUP]);
     b.p.attachMcast(qpB.handle, GROUP, 0);
     postRecv(b, qpB.handle, 5, 0, 200);
     const ah = addressHandle(a, b, { dgid: GROUP });
@@ -148,6 +171,7 @@ feature('Multicast messages', NOTES, (it) => {
     expect(await polled(b, 1)).toMatchObject([{ wrId: 5, byteLen: 60 }]);
     a.p.destroyAh(ah);
     b.p.detachMcast(qpB.handle, GROUP, 0);
+    leave();
     closePair(pair);
   });
 

@@ -214,7 +214,13 @@ feature('UD: what is dropped', NOTES, (it) => {
     postRecv(pair.b, pair.qpB.handle, 5, 0, 100);
     send(pair, 1, 10, 0x80000000);
     await polled(pair.a, 1);
-    expect(await polled(pair.b, 1)).toMatchObject([{ wrId: 5, byteLen: GRH + 10 }]);
+    if (ground.name === 'rxe') {
+      // Soft-RoCE 6.1 sends it as it is, so that it is another Q_Key.
+      await pass(ground);
+      await goesOn(ground, pair, 5);
+    } else {
+      expect(await polled(pair.b, 1)).toMatchObject([{ wrId: 5, byteLen: GRH + 10 }]);
+    }
     closeUd(pair);
   });
 

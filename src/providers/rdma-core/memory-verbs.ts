@@ -4,7 +4,7 @@ import * as C from '../../verbs/constants.ts';
 import { InvalidArgumentError, MemoryError, UnsupportedError } from '../../verbs/errors.ts';
 import type { MrChange, MrInfo, MwInfo, Verbs } from '../../verbs/provider.ts';
 import type { NativeVerbs } from './addon.ts';
-import { handleOf, whole } from './check.ts';
+import { handleOf, object, whole } from './check.ts';
 
 /** The bytes to register. @throws MemoryError for what cannot stay in place, InvalidArgumentError for a bad range */
 function viewOf(
@@ -108,7 +108,11 @@ export function memoryVerbs(native: NativeVerbs) {
       const info = native.regDmabufMr(pd, offsetBytes, lengthBytes, iova, fd, access);
       return { ...info, memory: new ArrayBuffer(0), byteOffset: 0 };
     },
-    reregMr: (mr: number, change: MrChange) => reregMr(native, mr, change),
+    reregMr(mr: number, change: MrChange): MrInfo {
+      object('reregMr', 'change', change);
+      if (change.translation !== undefined) object('reregMr', 'translation', change.translation);
+      return reregMr(native, mr, change);
+    },
     deregMr: native.deregMr,
     allocMw(pd: number, type: number): MwInfo {
       whole('allocMw', 'type', type, C.IBV_MW_TYPE_1, C.IBV_MW_TYPE_2);

@@ -74,6 +74,7 @@ export function qpVerbs(native: NativeVerbs) {
     detachMcast: (qp: number, gid: string, lid: number) =>
       native.detachMcast(qp, groupBytes('detachMcast', gid, lid), lid),
     createAh(pd: number, attr: AhAttr): number {
+      object('createAh', 'attr', attr);
       const words = new Uint32Array(W.QPW_COUNT);
       W.writeAh('createAh', attr, words);
       return native.createAh(pd, words);

@@ -3,7 +3,7 @@ import * as C from '../../verbs/constants.ts';
 import { InvalidArgumentError, UnsupportedError } from '../../verbs/errors.ts';
 import type { SrqAttr, SrqInfo, SrqInitAttr, Verbs } from '../../verbs/provider.ts';
 import type { NativeVerbs } from './addon.ts';
-import { handleOf, whole } from './check.ts';
+import { handleOf, object, whole } from './check.ts';
 
 const MAX_U32 = 0xffffffff;
 
@@ -23,6 +23,7 @@ export function srqVerbs(native: NativeVerbs) {
     closeXrcd: native.closeXrcd,
     createSrq(pd: number, attr: SrqInitAttr): SrqInfo {
       const verb = 'createSrq';
+      object(verb, 'attr', attr);
       const { maxWr, maxSge, srqType = C.IBV_SRQT_BASIC } = attr;
       whole(verb, 'maxWr', maxWr, 1, MAX_U32);
       whole(verb, 'maxSge', maxSge, 0, MAX_U32);
@@ -33,6 +34,7 @@ export function srqVerbs(native: NativeVerbs) {
     },
     modifySrq(srq: number, attr: Partial<SrqAttr>, mask: number): void {
       const verb = 'modifySrq';
+      object(verb, 'attr', attr);
       whole(verb, 'mask', mask, 1, C.IBV_SRQ_MAX_WR | C.IBV_SRQ_LIMIT);
       const maxWr = (mask & C.IBV_SRQ_MAX_WR) !== 0 ? attr.maxWr : 0;
       const srqLimit = (mask & C.IBV_SRQ_LIMIT) !== 0 ? attr.srqLimit : 0;
