@@ -5,7 +5,7 @@ import { requireNative } from './addon.ts';
 import { connectionManager } from './cm.ts';
 import { cqVerbs } from './cq-verbs.ts';
 import { deviceVerbs, PROVIDER_NAME } from './device-verbs.ts';
-import { memoryVerbs } from './memory-verbs.ts';
+import { memoryVerbs, windowVerbs } from './memory-verbs.ts';
 import { qpVerbs } from './qp-verbs.ts';
 import { tcpRendezvous } from './rendezvous.ts';
 import { srqVerbs } from './srq-verbs.ts';
@@ -46,6 +46,7 @@ export function createRdmaCoreProvider(): Provider {
     rendezvous: tcpRendezvous,
     ...deviceVerbs(native),
     ...memoryVerbs(native),
+    ...windowVerbs(native),
     ...cqVerbs(native),
     ...qpVerbs(native),
     ...srqVerbs(native),

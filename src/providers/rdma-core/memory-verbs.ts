@@ -114,6 +114,11 @@ export function memoryVerbs(native: NativeVerbs) {
       return reregMr(native, mr, change);
     },
     deregMr: native.deregMr,
+  } satisfies Partial<Verbs>;
+}
+
+export function windowVerbs(native: NativeVerbs) {
+  return {
     allocMw(pd: number, type: number): MwInfo {
       whole('allocMw', 'type', type, C.IBV_MW_TYPE_1, C.IBV_MW_TYPE_2);
       return native.allocMw(pd, type);
