@@ -80,7 +80,7 @@ export class Simulation {
 
   constructor(options: SimulationOptions = {}) {
     const { hosts = 2, params = MINIMAL_NIC, seed = 1, loss = 0, payload = true } = options;
-    this.net = new Network(params, hosts, seed, payload, NO_HOOKS);
+    this.net = new Network(params, hosts, seed, payload, { ...NO_HOOKS });
     for (const host of this.net.hosts) this.net.setLoss(host, loss);
   }
 
