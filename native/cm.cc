@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "qp.h"
 
@@ -137,6 +138,20 @@ size_t describeEvent(Env& env, const void* event, napi_value* argv) {
 
 constexpr WatchKind kEvents = {"isoverbs.EventChannel", fetchEvent, sizeof(Copied), describeEvent};
 
+/** Whether somebody knows an identifier of the channel. */
+bool hasTaken(CmChannel* channel) {
+  std::pair<CmChannel*, bool> search = {channel, false};
+  forEach(
+      Kind::CmId,
+      [](Object* object, void* arg) {
+        auto* id = static_cast<CmId*>(object);
+        auto& [wanted, found] = *static_cast<std::pair<CmChannel*, bool>*>(arg);
+        if (id->channel == wanted && !id->untaken) found = true;
+      },
+      &search);
+  return search.second;
+}
+
 /** Closes the requests that nobody took. */
 void closeUntaken(CmChannel* channel) {
   forEach(
@@ -202,8 +217,8 @@ napi_value destroyEventChannel(napi_env napi, napi_callback_info info) {
   const std::lock_guard lock(controlMutex());
   auto* channel = args.object<CmChannel>(0);
   if (channel == nullptr) return nullptr;
+  if (hasTaken(channel)) return failBusy(args.env(), args.verb(), *channel);
   closeUntaken(channel);
-  if (channel->children[static_cast<uint32_t>(Kind::CmId)] != 0) return failBusy(args.env(), args.verb(), *channel);
   if (isWatchedBy(channel, args.env())) stopWatch(channel);
   if (!channel->childless()) return failBusy(args.env(), args.verb(), *channel);
   closeCmChannel(channel);

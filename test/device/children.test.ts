@@ -16,8 +16,13 @@ function run(name: string, ...flags: string[]): Promise<{ code: unknown; stdout:
   });
 }
 
+const CASES = [
+  ...['idle-channel', 'ref-channel', 'throwing-listener', 'exit-in-listener', 'workers'],
+  ...['cm-throwing-listener', 'cm-exit-in-listener', 'cm-workers', 'cm-rounds'],
+];
+
 describe.skipIf(skipReason !== '' || !built)('processes that end in odd ways', () => {
-  test.each(['idle-channel', 'ref-channel', 'throwing-listener', 'exit-in-listener', 'workers'])(
+  test.each(CASES)(
     '%s',
     async (name) => {
       expect(await run(name)).toEqual({ code: 0, stdout: 'pass\n', stderr: '' });
