@@ -1,0 +1,74 @@
+// Writes docs/support.md from the results of the verbs suite: which feature works on which provider.
+//   node scripts/support-matrix.mjs [--check] REPORT.json...     (vitest's JSON reports, of any number of runs)
+import { readFileSync, writeFileSync } from 'node:fs';
+
+const FILE = new URL('../docs/support.md', import.meta.url);
+const GROUNDS = ['sim', 'rxe'];
+
+const files = process.argv.slice(2).filter((arg) => arg !== '--check');
+const check = process.argv.includes('--check');
+if (files.length === 0) {
+  console.error('support-matrix: name the JSON reports of the verbs suite (npm run docs:support makes them)');
+  process.exit(2);
+}
+
+/**
+ * @typedef {{ passed: number, failed: number, refused: boolean }} Result
+ * @typedef {{ group: string, name: string, others: string, by: Record<string, Result> }} Feature
+ */
+
+/** @type {Record<string, Feature>} */
+const features = {};
+for (const file of files) {
+  /** @type {{ testResults: { assertionResults: { status: string, meta: any }[] }[] }} */
+  const report = JSON.parse(readFileSync(file, 'utf8'));
+  for (const { meta, status } of report.testResults.flatMap((suite) => suite.assertionResults)) {
+    const feature = meta?.feature;
+    if (feature === undefined || (status !== 'passed' && status !== 'failed')) continue;
+    const { group, name, others, ground, refused } = feature;
+    const { by } = (features[`${group}: ${name}`] ??= { group, name, others, by: {} });
+    by[ground] ??= { passed: 0, failed: 0, refused };
+    by[ground][status]++;
+  }
+}
+
+/**
+ * What a cell says; throws when a case failed: a table of support must be true.
+ * @param {string} key
+ * @param {Result | undefined} result
+ */
+function cell(key, result) {
+  if (result === undefined) throw new Error(`${key}: no result; run the suite on ${GROUNDS.join(' and ')}`);
+  if (result.failed > 0) throw new Error(`${key}: ${result.failed} cases failed`);
+  return result.refused ? 'refused' : `yes (${result.passed})`;
+}
+
+const rows = Object.entries(features)
+  .sort(([a], [b]) => (a < b ? -1 : 1))
+  .map(([key, { group, name, others, by }]) =>
+    [group, name, ...GROUNDS.map((ground) => cell(key, by[ground])), others].join(' | '),
+  );
+
+const text = `# What works where
+
+Made by \`npm run docs:support\` from the results of the verbs suite (\`test/verbs\`), which runs every case on
+simulated devices and on soft-RoCE of Linux 6.1. *yes (n)*: n cases pass. *refused*: the device does not have it,
+and each case ends in an \`UnsupportedError\` (\`ISO_ERR_UNSUPPORTED\`) that says so. The first column is the group
+of rdma-core's own tests that covers the same ground.
+
+| group | feature | simulated | soft-RoCE (6.1) | other devices need |
+|---|---|---|---|---|
+${rows.map((row) => `| ${row} |`).join('\n')}
+
+No provider runs on a ConnectX in these tests: what the last column says of other devices follows from the
+interfaces of rdma-core, not from a run.
+`;
+
+if (check) {
+  if (readFileSync(FILE, 'utf8') !== text) {
+    console.error('docs/support.md does not say what the tests show: run npm run docs:support');
+    process.exit(1);
+  }
+} else {
+  writeFileSync(FILE, text);
+}
