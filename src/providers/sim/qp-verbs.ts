@@ -69,17 +69,7 @@ export function qpVerbs(driver: Driver, objects: Objects): QpVerbs {
     },
     queryQp(handle) {
       const object = qps.require(handle, 'queryQp');
-      const { qp } = object;
-      const attr: QpAttr = {
-        ...qp.attr,
-        qpState: qp.state,
-        curQpState: qp.state,
-        sqPsn: qp.sndPsn,
-        rqPsn: qp.ePsn,
-        ...(qp.state === C.IBV_QPS_SQD && { sqDraining: !isDrained(qp) }),
-        cap: { ...qp.cap },
-      };
-      return { attr, init: initOf(object) };
+      return { attr: attrOf(object.qp), init: initOf(object) };
     },
     destroyQp(handle) {
       const object = qps.require(handle, 'destroyQp');
@@ -89,6 +79,19 @@ export function qpVerbs(driver: Driver, objects: Objects): QpVerbs {
       qps.delete(handle);
       driver.wake();
     },
+  };
+}
+
+/** What the queue pair was set to, and where it is. */
+function attrOf(qp: Qp): QpAttr {
+  return {
+    ...qp.attr,
+    qpState: qp.state,
+    curQpState: qp.state,
+    sqPsn: qp.sndPsn,
+    rqPsn: qp.ePsn,
+    ...(qp.state === C.IBV_QPS_SQD && { sqDraining: !isDrained(qp) }),
+    cap: { ...qp.cap },
   };
 }
 
