@@ -331,7 +331,7 @@ feature('rdma_cm: wrong order', NOTES, (it) => {
     expect(() => cm.bindAddr(id, { address: '10.0.0.1', port: 70000 })).toThrow(code('ARGUMENT'));
     expect(() => cm.bindAddr(id, { address: 7 as unknown as string, port: 1 })).toThrow(code('ARGUMENT'));
     expect(() => cm.bindAddr(id, null as unknown as V.CmAddress)).toThrow(code('ARGUMENT'));
-    expect(() => cm.bindAddr(id, { address: '192.0.2.1', port: 1 })).toThrow(code('CONNECTION'));
+    expect(() => cm.bindAddr(id, { address: '192.0.2.1', port: 1 })).toThrow(code('NO_DEVICE'));
     expect(() => cm.watchEventChannel(at.channel, 5 as unknown as null)).toThrow(code('ARGUMENT'));
     hush(at, id);
   });

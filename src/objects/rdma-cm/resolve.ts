@@ -8,21 +8,38 @@ import {
   RDMA_CM_EVENT_ADDR_RESOLVED,
   RDMA_CM_EVENT_ROUTE_RESOLVED,
 } from '../../verbs/index.ts';
+import { Context } from '../context.ts';
 import { Identifier } from './identifier.ts';
 import type { CmCallOptions } from './options.ts';
 
+const MAPPED = '::ffff:';
 const DEFAULT_TIMEOUT_MS = 10_000;
 /** For one answer of the neighbours; the time limit of the whole is kept here. */
 const RESOLVE_MS = 5000;
 
+const LOOPBACK = new Set(['localhost', '127.0.0.1', '::1']);
+
 /** An address for rdma_cm. Simulated hosts know their own names. */
 export async function addressOf(provider: Provider, host: string): Promise<string> {
-  if (isIP(host) !== 0 || provider.name === 'sim') return host;
+  if (provider.name === 'sim') return host;
+  if (LOOPBACK.has(host)) return ownAddress(provider) ?? host;
+  if (isIP(host) !== 0) return host;
   try {
     return (await lookup(host)).address;
   } catch (cause) {
     throw new ConnectionError(`cannot find '${host}': ${(cause as Error).message}`, { cause });
   }
+}
+
+/** No RDMA device is on the loopback interface, but each is on this machine: the first with an IPv4 address. */
+function ownAddress(provider: Provider): string | null {
+  for (const { name } of provider.getDeviceList()) {
+    const context = new Context(provider, name);
+    const entry = context.gids().find(({ gid, type }) => gid.startsWith(MAPPED) && type === 'RoCE v2');
+    context.close();
+    if (entry !== undefined) return entry.gid.slice(MAPPED.length);
+  }
+  return null;
 }
 
 /** Resolves the address and, for what is no group, the route. @throws CmError, ConnectionError */

@@ -8,6 +8,7 @@ import {
   ConnectionError,
   InvalidArgumentError,
   InvalidStateError,
+  NoDeviceError,
   shown,
   UnsupportedError,
 } from '../../verbs/errors.ts';
@@ -262,9 +263,15 @@ export class SimCm {
     const { hosts } = this.driver.sim.net;
     const address = addressText(verb, name, at);
     requireInteger(verb, `${name}.port`, at.port, 0, LAST_PORT);
-    const host = hostNamed(verb, hosts.length, address);
+    let host: number;
+    try {
+      host = hostNamed(verb, hosts.length, address);
+    } catch (cause) {
+      if (!(cause instanceof ConnectionError)) throw cause;
+      throw new NoDeviceError(cause.message, { verb, errno: C.ENODEV, cause });
+    }
     if (host === ANY_HOST || !hosts[host].dead) return host;
-    throw new ConnectionError(`${verb}: sim${host} has gone`, { verb, errno: C.ENODEV });
+    throw new NoDeviceError(`${verb}: sim${host} has gone`, { verb, errno: C.ENODEV });
   }
 
   private bind(verb: string, id: CmId, host: number, wanted: number): void {
