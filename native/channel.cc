@@ -55,8 +55,7 @@ napi_value destroyCompChannel(napi_env napi, napi_callback_info info) {
   const std::lock_guard lock(controlMutex());
   auto* channel = args.object<Channel>(0);
   if (channel == nullptr) return nullptr;
-  if (channel->children[static_cast<uint32_t>(Kind::Cq)] != 0) return failBusy(args.env(), args.verb(), *channel);
-  if (isWatchedBy(channel, args.env())) stopWatch(channel);
+  if (channel->onlyWatched() && isWatchedBy(channel, args.env())) stopWatch(channel);
   if (!channel->childless()) return failBusy(args.env(), args.verb(), *channel);
   Context* context = channel->context;
   if (const int rc = closeChannel(channel); rc != 0) return failErrno(args.env(), args.verb(), rc);

@@ -1,6 +1,7 @@
 // Devices, contexts and protection domains.
 #include <arpa/inet.h>
 #include <endian.h>
+#include <net/if.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -8,6 +9,7 @@
 #include <memory>
 
 #include "args.h"
+#include "device.h"
 #include "objects.h"
 #include "verbs.h"
 
@@ -57,7 +59,8 @@ const char* transportName(const ibv_device* device) {
   }
 }
 
-/** ibv_query_port(3) without its inline function, which wants a symbol that we do not link. */
+}  // namespace
+
 int queryPortOf(ibv_context* ctx, uint8_t port, ibv_port_attr* attr) {
   std::memset(attr, 0, sizeof *attr);
   if (verbs_context* vctx = verbs_get_ctx_op(ctx, query_port)) {
@@ -72,8 +75,6 @@ bool checkPort(Args& args, const Context* context, uint32_t port) {
        static_cast<unsigned>(context->attr.phys_port_cnt), port);
   return false;
 }
-
-}  // namespace
 
 napi_value getDeviceList(napi_env napi, napi_callback_info info) {
   Args args(napi, info, "getDeviceList");
@@ -132,6 +133,7 @@ napi_value closeDevice(napi_env napi, napi_callback_info info) {
   const std::lock_guard lock(controlMutex());
   auto* context = args.object<Context>(0);
   if (context == nullptr) return nullptr;
+  if (context->onlyWatched() && isWatchedBy(context, args.env())) stopWatch(context);
   if (!context->childless()) return failBusy(args.env(), args.verb(), *context);
   if (const int rc = closeContext(context); rc != 0) return failErrno(args.env(), args.verb(), rc);
   return undefined(napi);
@@ -173,6 +175,11 @@ napi_value queryDevice(napi_env napi, napi_callback_info info) {
       .number("maxAh", a.max_ah)
       .number("maxMw", a.max_mw)
       .number("maxPkeys", a.max_pkeys)
+      .number("maxMcastGrp", a.max_mcast_grp)
+      .number("maxMcastQpAttach", a.max_mcast_qp_attach)
+      .number("maxTotalMcastQpAttach", a.max_total_mcast_qp_attach)
+      .number("localCaAckDelay", a.local_ca_ack_delay)
+      .string("sysImageGuid", Guid(a.sys_image_guid).text)
       .number("physPortCnt", a.phys_port_cnt)
       .number("deviceCapFlags", a.device_cap_flags);
 }
@@ -209,43 +216,54 @@ napi_value queryPort(napi_env napi, napi_callback_info info) {
 
 namespace {
 
-/** The type of a GID from sysfs: for rdma-core before 33, which has no ibv_query_gid_ex(3). */
-const char* gidTypeFromSysfs(const Context* context, uint32_t port, uint32_t index) {
+/** One line about a GID from sysfs: for rdma-core before 33, which has no ibv_query_gid_ex(3). */
+std::string gidAttribute(const Context* context, uint32_t port, uint32_t index, const char* which) {
   char path[256];
-  char text[32] = {};
-  std::snprintf(path, sizeof path, "/sys/class/infiniband/%s/ports/%u/gid_attrs/types/%u",
-                verbs()->getDeviceName(context->ctx->device), port, index);
+  char text[64] = {};
+  std::snprintf(path, sizeof path, "/sys/class/infiniband/%s/ports/%u/gid_attrs/%s/%u",
+                verbs()->getDeviceName(context->ctx->device), port, which, index);
   if (FILE* file = std::fopen(path, "re")) {
     if (std::fgets(text, sizeof text, file) == nullptr) text[0] = 0;
     std::fclose(file);
   }
-  if (std::strstr(text, "v2") != nullptr) return "RoCE v2";
-  return std::strstr(text, "v1") != nullptr ? "RoCE v1" : "IB";
+  text[std::strcspn(text, "\n")] = 0;
+  return text;
 }
+
+const char* gidTypeFromSysfs(const Context* context, uint32_t port, uint32_t index) {
+  const std::string text = gidAttribute(context, port, index, "types");
+  if (text.find("v2") != std::string::npos) return "RoCE v2";
+  return text.find("v1") != std::string::npos ? "RoCE v1" : "IB";
+}
+
+struct GidFound {
+  ibv_gid gid = {};
+  const char* type = "IB";
+  uint32_t ifindex = 0;
+};
 
 const char* gidTypeName(uint32_t type) {
   if (type == IBV_GID_TYPE_ROCE_V2) return "RoCE v2";
   return type == IBV_GID_TYPE_ROCE_V1 ? "RoCE v1" : "IB";
 }
 
-/** The GID and its type; an unused entry is all zeros. Returns an errno. */
-int queryGidOf(const Context* context, uint32_t port, uint32_t index, ibv_gid* gid, const char** type) {
-  *gid = {};
-  *type = "IB";
+/** The GID and what is known of it; an unused entry is all zeros. Returns an errno. */
+int queryGidOf(const Context* context, uint32_t port, uint32_t index, GidFound* found) {
+  *found = {};
   if (verbs()->queryGidEx != nullptr) {
     ibv_gid_entry entry = {};
     const int rc = verbs()->queryGidEx(context->ctx, port, index, &entry, 0, sizeof entry);
     if (rc == 0) {
-      *gid = entry.gid;
-      *type = gidTypeName(entry.gid_type);
+      *found = {entry.gid, gidTypeName(entry.gid_type), entry.ndev_ifindex};
       return 0;
     }
     if (rc == ENODATA) return 0;
   }
-  if (verbs()->queryGid(context->ctx, static_cast<uint8_t>(port), static_cast<int>(index), gid) != 0) {
+  if (verbs()->queryGid(context->ctx, static_cast<uint8_t>(port), static_cast<int>(index), &found->gid) != 0) {
     return errno != 0 ? errno : EIO;
   }
-  *type = gidTypeFromSysfs(context, port, index);
+  found->type = gidTypeFromSysfs(context, port, index);
+  found->ifindex = if_nametoindex(gidAttribute(context, port, index, "ndevs").c_str());
   return 0;
 }
 
@@ -255,8 +273,7 @@ napi_value queryGid(napi_env napi, napi_callback_info info) {
   Args args(napi, info, "queryGid");
   const uint32_t port = args.uint32(1);
   const uint32_t index = args.uint32(2);
-  ibv_gid gid;
-  const char* type = nullptr;
+  GidFound found;
   {
     const std::lock_guard lock(controlMutex());
     auto* context = args.object<Context>(0);
@@ -269,11 +286,14 @@ napi_value queryGid(napi_env napi, napi_callback_info info) {
       return fail(args.env(), Err::Argument, args.verb(), EINVAL, "port %u has GIDs 0 to %d, got %u", port,
                   attr.gid_tbl_len - 1, index);
     }
-    if (const int rc = queryGidOf(context, port, index, &gid, &type); rc != 0) {
+    if (const int rc = queryGidOf(context, port, index, &found); rc != 0) {
       return failErrno(args.env(), args.verb(), rc);
     }
   }
-  return Result(napi).value("bytes", copyOfBytes(napi, gid.raw, sizeof gid.raw)).string("type", type);
+  return Result(napi)
+      .value("bytes", copyOfBytes(napi, found.gid.raw, sizeof found.gid.raw))
+      .string("type", found.type)
+      .number("ndevIfindex", found.ifindex);
 }
 
 napi_value allocPd(napi_env napi, napi_callback_info info) {

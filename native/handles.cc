@@ -59,6 +59,16 @@ std::recursive_mutex& controlMutex() {
   return *mutex;
 }
 
+Object* lookupAny(uint32_t handle) {
+  const uint32_t kind = handle >> kKindShift;
+  const uint32_t index = handle & kIndexMask;
+  if (kind == 0 || kind >= kKinds) return nullptr;
+  Slot* chunk = g_tables[kind].chunks[index >> kChunkBits].load(std::memory_order_acquire);
+  if (chunk == nullptr) return nullptr;
+  Slot& slot = chunk[index & (kChunkSlots - 1)];
+  return slot.handle.load(std::memory_order_acquire) == handle ? slot.object : nullptr;
+}
+
 bool publish(Kind kind, Object* object) {
   const auto k = static_cast<uint32_t>(kind);
   Allocator& allocator = allocatorOf(k);

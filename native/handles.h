@@ -51,9 +51,12 @@ struct Object {
   /** Its env has ended while children of other envs lived: the last child's end closes it. */
   bool orphan = false;
 
-  bool childless() const {
-    for (const uint32_t n : children) {
-      if (n != 0) return false;
+  bool childless() const { return children[kWatches] == 0 && onlyWatched(); }
+
+  /** Whether nothing but a listener keeps it from being closed. */
+  bool onlyWatched() const {
+    for (uint32_t kind = 1; kind < kKinds; kind++) {
+      if (children[kind] != 0) return false;
     }
     return true;
   }
@@ -89,6 +92,9 @@ inline T* lookup(uint32_t handle) {
   if (slot.handle.load(std::memory_order_acquire) != handle) return nullptr;
   return static_cast<T*>(slot.object);
 }
+
+/** The live object of a handle of any kind, or null. */
+Object* lookupAny(uint32_t handle);
 
 /** Gives the object a handle; false when all handles of its kind are in use. */
 bool publish(Kind kind, Object* object);

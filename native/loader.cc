@@ -34,9 +34,7 @@ struct Library {
     loadDevices(handle);
     loadQueues(handle);
     loadDatagrams(handle);
-    want(handle, verbs.queryGidEx, "_ibv_query_gid_ex");
-    want(handle, verbs.regMrIova2, "ibv_reg_mr_iova2");
-    want(handle, verbs.regDmabufMr, "ibv_reg_dmabuf_mr");
+    loadNewer(handle);
     // Registered memory must survive the fork of a child process. Newer kernels need no help and say so.
     if (error.empty()) verbs.forkInit();
   }
@@ -63,11 +61,25 @@ struct Library {
     need(h, verbs.queryDevice, "ibv_query_device");
     need(h, verbs.queryPort, "ibv_query_port");
     need(h, verbs.queryGid, "ibv_query_gid");
+    need(h, verbs.queryPkey, "ibv_query_pkey");
+    need(h, verbs.getAsyncEvent, "ibv_get_async_event");
+    need(h, verbs.ackAsyncEvent, "ibv_ack_async_event");
     need(h, verbs.allocPd, "ibv_alloc_pd");
     need(h, verbs.deallocPd, "ibv_dealloc_pd");
     need(h, verbs.regMr, "ibv_reg_mr");
     need(h, verbs.deregMr, "ibv_dereg_mr");
     need(h, verbs.reregMr, "ibv_rereg_mr");
+  }
+
+  /** What older releases do not have; null there. */
+  void loadNewer(void* h) {
+    want(h, verbs.queryGidEx, "_ibv_query_gid_ex");
+    want(h, verbs.regMrIova2, "ibv_reg_mr_iova2");
+    want(h, verbs.regDmabufMr, "ibv_reg_dmabuf_mr");
+    want(h, verbs.qpToQpEx, "ibv_qp_to_qp_ex");
+    want(h, verbs.queryEce, "ibv_query_ece");
+    want(h, verbs.setEce, "ibv_set_ece");
+    want(h, verbs.queryQpDataInOrder, "ibv_query_qp_data_in_order");
   }
 
   void loadQueues(void* h) {
@@ -77,6 +89,7 @@ struct Library {
     need(h, verbs.destroyCq, "ibv_destroy_cq");
     need(h, verbs.getCqEvent, "ibv_get_cq_event");
     need(h, verbs.ackCqEvents, "ibv_ack_cq_events");
+    need(h, verbs.resizeCq, "ibv_resize_cq");
     need(h, verbs.createQp, "ibv_create_qp");
     need(h, verbs.modifyQp, "ibv_modify_qp");
     need(h, verbs.queryQp, "ibv_query_qp");

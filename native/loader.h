@@ -65,6 +65,15 @@ struct Verbs {
   decltype(&::ibv_reg_mr_iova2) regMrIova2;
   /** Null before rdma-core 34. */
   decltype(&::ibv_reg_dmabuf_mr) regDmabufMr;
+  decltype(&::ibv_get_async_event) getAsyncEvent;
+  decltype(&::ibv_ack_async_event) ackAsyncEvent;
+  decltype(&::ibv_resize_cq) resizeCq;
+  decltype(&::ibv_query_pkey) queryPkey;
+  // Null in older releases of rdma-core.
+  decltype(&::ibv_qp_to_qp_ex) qpToQpEx;
+  decltype(&::ibv_query_ece) queryEce;
+  decltype(&::ibv_set_ece) setEce;
+  int (*queryQpDataInOrder)(ibv_qp* qp, ibv_wr_opcode opcode, uint32_t flags);
   /** Null before rdma-core 33. */
   decltype(&::_ibv_query_gid_ex) queryGidEx;
 };

@@ -44,7 +44,7 @@ class SpinLock {
   std::atomic<bool> flag_{false};
 };
 
-struct Context : Object {
+struct Context : Watchable {
   static constexpr Kind kKind = Kind::Context;
   ibv_context* ctx = nullptr;
   ibv_device_attr attr = {};
@@ -54,6 +54,9 @@ struct Context : Object {
   /** Soft-RoCE, some of whose ways need care (its vendor_id is nobody's). */
   bool isSoftRoce() const { return attr.vendor_id == 0xffffff; }
 };
+
+/** Whether it is soft-RoCE (RXE_VENDOR_ID), whose driver in rdma-core has errors of its own. */
+inline bool isSoftRoce(const Context& context) { return context.attr.vendor_id == 0xffffff; }
 
 struct Pd : Object {
   static constexpr Kind kKind = Kind::Pd;
@@ -124,6 +127,10 @@ struct Cq : Object {
   Context* context = nullptr;
   Channel* channel = nullptr;
   ibv_cq* cq = nullptr;
+  /** The same queue, if it was created as an extended one: it is polled by its readers. */
+  ibv_cq_ex* ex = nullptr;
+  /** IBV_WC_EX_WITH_*, of an extended one. */
+  uint64_t wcFlags = 0;
   /** Two threads may poll one CQ; a completion's id must be read before the next one frees it. */
   SpinLock lock;
 };
@@ -221,6 +228,8 @@ struct Qp : Object {
   std::atomic<Qp*> nextInIndex{nullptr};
   std::vector<McastGroup> groups;
   ibv_qp* qp = nullptr;
+  /** The same queue pair, if it posts through ibv_wr_*(3). */
+  ibv_qp_ex* ex = nullptr;
   /** As last set; the device alone knows of its own moves to SQE and ERR, which take requests as RTS does. */
   std::atomic<uint32_t> state{0};
   uint32_t maxInlineBytes = 0;

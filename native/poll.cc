@@ -6,6 +6,7 @@
 #include "args.h"
 #include "layout.h"
 #include "objects.h"
+#include "poll-ex.h"
 #include "post.h"
 #include "verbs.h"
 
@@ -105,15 +106,24 @@ void pack(const ibv_wc& wc, const Owner& owner, uint32_t* slot) {
   return true;
 }
 
+void packStamp(const Stamp& stamp, uint32_t* slot) {
+  slot[WC_TICKS_LO] = static_cast<uint32_t>(stamp.ticks);
+  slot[WC_TICKS_HI] = static_cast<uint32_t>(stamp.ticks >> 32);
+  slot[WC_WALLCLOCK_LO] = static_cast<uint32_t>(stamp.wallclockNs);
+  slot[WC_WALLCLOCK_HI] = static_cast<uint32_t>(stamp.wallclockNs >> 32);
+}
+
 /** How many completions were written, or -1 when the device failed. */
 int poll(Cq& cq, const WcRing& ring, uint32_t start, uint32_t max) {
   uint32_t* slot = ring.words + HEADER_WORDS + size_t{start} * SLOT_WORDS;
   ibv_wc wcs[kChunk];
+  Stamp stamps[kChunk];
   uint32_t written = 0;
   Qp* hint = nullptr;
   while (written < max) {
     const uint32_t want = max - written < kChunk ? max - written : kChunk;
-    const int got = ibv_poll_cq(cq.cq, static_cast<int>(want), wcs);
+    const auto most = static_cast<int>(want);
+    const int got = cq.ex != nullptr ? pollEx(cq, most, wcs, stamps) : ibv_poll_cq(cq.cq, most, wcs);
     if (got < 0) return written > 0 ? static_cast<int>(written) : -1;
     for (int i = 0; i < got; i++) {
       if ((wcs[i].wr_id & kShared) != 0) [[unlikely]] {
@@ -124,6 +134,7 @@ int poll(Cq& cq, const WcRing& ring, uint32_t start, uint32_t max) {
         hint = owner.qp;
         pack(wcs[i], owner, slot);
       }
+      if (cq.ex != nullptr) packStamp(stamps[i], slot);
       slot += SLOT_WORDS;
       written++;
     }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "args.h"
+#include "post-ex.h"
 #include "prepare.h"
 #include "scratch.h"
 #include "verbs.h"
@@ -31,7 +32,9 @@ struct Send {
   ISOVERBS_HOT static Refusal prepare(const Rules& rules, const Entry& entry, Wr& wr, ibv_sge* sge) {
     return prepareSend(rules, entry, wr, sge);
   }
-  static int post(ibv_qp* qp, Wr* wr, Wr** bad) { return ibv_post_send(qp, wr, bad); }
+  static int post(Qp& qp, Wr* wr, Wr** bad) {
+    return qp.ex == nullptr ? ibv_post_send(qp.qp, wr, bad) : postSendEx(qp, wr, bad);
+  }
   static bool signaled(const Wr& wr) { return (wr.send_flags & IBV_SEND_SIGNALED) != 0; }
 };
 
@@ -44,7 +47,7 @@ struct Recv {
   ISOVERBS_HOT static Refusal prepare(const Rules& rules, const Entry& entry, Wr& wr, ibv_sge* sge) {
     return prepareRecv(rules, entry, wr, sge);
   }
-  static int post(ibv_qp* qp, Wr* wr, Wr** bad) { return ibv_post_recv(qp, wr, bad); }
+  static int post(Qp& qp, Wr* wr, Wr** bad) { return ibv_post_recv(qp.qp, wr, bad); }
   static bool signaled(const Wr&) { return true; }
 };
 
@@ -115,14 +118,14 @@ int bindType1(const Qp& qp, const ibv_send_wr& wr) {
 }
 
 /** The application chooses the new key of a type 2 window; keeping it in the window is left to us. */
-int postBind(const Qp& qp, ibv_send_wr& wr) {
+int postBind(Qp& qp, ibv_send_wr& wr) {
   ibv_send_wr* bad = nullptr;
   if (wr.bind_mw.bind_info.mr == nullptr) {
     // It ends with LOCAL_INV only: soft-RoCE completes such a bind with an error, other drivers never see it.
     wr.bind_mw.bind_info.mr = noRegion(qp);
     if (wr.bind_mw.bind_info.mr == nullptr) return EINVAL;
   }
-  const int rc = ibv_post_send(qp.qp, &wr, &bad);
+  const int rc = Send::post(qp, &wr, &bad);
   if (rc == 0) wr.bind_mw.mw->rkey = wr.bind_mw.rkey;
   return rc;
 }
@@ -188,7 +191,7 @@ struct Poster {
     typename D::Wr* wrs = D::wrs(scratch);
     typename D::Wr* bad = wrs;
     wrs[count - 1].next = nullptr;
-    const int rc = D::post(qp.qp, wrs, &bad);
+    const int rc = D::post(qp, wrs, &bad);
     uint32_t taken = count;
     if (rc != 0) {
       const auto at = static_cast<size_t>(bad - wrs);

@@ -8,6 +8,7 @@
 
 #include "args.h"
 #include "objects.h"
+#include "post-ex.h"
 #include "verbs.h"
 
 namespace isoverbs {
@@ -102,7 +103,7 @@ ibv_qp* createReceiver(const Qp& qp) {
   return vctx->create_qp_ex(qp.context->ctx, &init);
 }
 
-ibv_qp* createOnDevice(const Qp& qp, const uint32_t* words, ibv_qp_init_attr* init) {
+ibv_qp* createOnDevice(Qp& qp, const uint32_t* words, ibv_qp_init_attr* init) {
   init->qp_type = static_cast<ibv_qp_type>(words[QPW_TYPE]);
   init->cap = {words[QPW_CAP], words[QPW_CAP + 1], words[QPW_CAP + 2], words[QPW_CAP + 3], words[QPW_CAP + 4]};
   if (init->qp_type == IBV_QPT_XRC_RECV) {
@@ -113,6 +114,7 @@ ibv_qp* createOnDevice(const Qp& qp, const uint32_t* words, ibv_qp_init_attr* in
   init->send_cq = qp.sendCq->cq;
   init->recv_cq = qp.recvCq == nullptr ? nullptr : qp.recvCq->cq;
   init->srq = qp.srq == nullptr ? nullptr : qp.srq->srq;
+  if (words[QPW_EXTENDED] != 0) return createExtendedQp(qp.pd->pd, init, &qp.ex);
   return verbs()->createQp(qp.pd->pd, init);
 }
 
@@ -307,6 +309,7 @@ napi_value queryQp(napi_env napi, napi_callback_info info) {
   writeAttr(attr, words);
   words[QPW_TYPE] = init.qp_type;
   words[QPW_SIG_ALL] = qp->sigAll ? 1 : 0;
+  words[QPW_EXTENDED] = qp->ex != nullptr ? 1 : 0;
   words[QPW_SEND_CQ] = handleOf(qp->sendCq);
   words[QPW_RECV_CQ] = handleOf(qp->recvCq);
   words[QPW_SRQ] = handleOf(qp->srq);

@@ -46,7 +46,9 @@ constexpr uint32_t QPW_SEND_CQ = 39;
 constexpr uint32_t QPW_RECV_CQ = 40;
 constexpr uint32_t QPW_SRQ = 41;
 constexpr uint32_t QPW_XRCD = 42;
-constexpr uint32_t QPW_COUNT = 43;
+/** Whether it posts through ibv_wr_*(3). */
+constexpr uint32_t QPW_EXTENDED = 43;
+constexpr uint32_t QPW_COUNT = 44;
 
 /** The address in these words. */
 void readAddress(const uint32_t* words, ibv_ah_attr* ah);

@@ -65,6 +65,8 @@ export const IBV_WC_WITH_IMM = 2;
 export const IBV_WC_WITH_INV = 8;
 
 // ibv_create_cq_wc_flags: what an extended completion queue reports beside the plain completion
+/** All that a plain completion says: an extended queue reports these in any case. */
+export const IBV_WC_STANDARD_FLAGS = 0x7f;
 export const IBV_WC_EX_WITH_COMPLETION_TIMESTAMP = 1 << 7;
 export const IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK = 1 << 11;
 

@@ -40,6 +40,12 @@ describe('mirrors', () => {
       Channel: V.KIND_CHANNEL,
       WrRing: V.KIND_WR_RING,
       WcRing: V.KIND_WC_RING,
+      Srq: V.KIND_SRQ,
+      Ah: V.KIND_AH,
+      Mw: V.KIND_MW,
+      Xrcd: V.KIND_XRCD,
+      CmChannel: V.KIND_CM_CHANNEL,
+      CmId: V.KIND_CM_ID,
     };
     expect(Object.fromEntries([...kinds].map(([, name, n]) => [name, Number(n)]))).toEqual(kindOf);
     expect(text).toContain('kKindShift = 27');

@@ -1,8 +1,127 @@
-// Extended completion queues: timestamps (counterpart of rdma-core's test_cqex.py).
+// Extended completion queues: the same completions as plain ones, and timestamps (test_cqex.py of rdma-core).
 import { expect } from 'vitest';
 import * as V from '../../src/verbs/index.ts';
 import { completions, feature, type Ground } from './ground.ts';
-import { closePair, connect, connectedPair, createQp, openEnd, postSend } from './rig.ts';
+import {
+  closeEnd,
+  closePair,
+  connect,
+  connectedPair,
+  createQp,
+  type End,
+  openEnd,
+  polled,
+  postRecv,
+  postSend,
+  type Wc,
+} from './rig.ts';
+
+const SIGNALED = V.IBV_SEND_SIGNALED;
+
+/** A queue pair connected to itself, on a completion queue with these options. */
+function open(ground: Ground, options: V.CqOptions) {
+  const end = openEnd(ground, 0);
+  const cq = end.p.createCq(end.context, 64, 0, options).handle;
+  const qp = createQp(end, {
+    sendCq: cq,
+    recvCq: cq,
+    cap: { maxSendWr: 64, maxRecvWr: 64, maxSendSge: 4, maxRecvSge: 4, maxInlineData: 64 },
+  });
+  connect(end, qp.handle, end, qp.qpNum);
+  const close = () => {
+    end.p.destroyQp(qp.handle);
+    end.p.destroyCq(cq);
+    closeEnd(end);
+  };
+  return { end, cq, qp: qp.handle, close };
+}
+
+/** One of each kind of completion, a failed one and flushed ones last. */
+async function everyKind(end: End, qp: number, cq: number): Promise<Wc[]> {
+  const { addr, lkey, rkey } = end.mr;
+  for (let i = 0; i < 6; i++) postRecv(end, qp, 100 + i, 4096 * (i + 1), 4096);
+  postSend(end, qp, (batch) => {
+    batch.send(1, SIGNALED, addr, 1000, lkey);
+    batch.sendImm(2, SIGNALED, addr, 3, lkey, 0x12345678);
+    batch.write(3, SIGNALED, addr, 5, lkey, addr + 512, rkey);
+    batch.writeImm(4, SIGNALED, addr, 5, lkey, addr + 512, rkey, 99);
+    batch.read(5, SIGNALED, addr + 1024, 7, lkey, addr, rkey);
+    batch.fetchAdd(6, SIGNALED, addr + 2048, lkey, addr + 64, rkey, 5n);
+    batch.compareSwap(7, SIGNALED, addr + 2056, lkey, addr + 64, rkey, 5n, 9n);
+    batch.inline(8, V.IBV_WR_SEND, SIGNALED, new Uint8Array([9, 8, 7]));
+    batch.wrId(7, 0xdeadbeef, 0x12345);
+  });
+  const good = await polled(end, 12, cq);
+  postSend(end, qp, (batch) => {
+    batch.write(20, SIGNALED, addr, 5, lkey, addr, rkey ^ 0xff00);
+    batch.write(21, SIGNALED, addr, 5, lkey, addr, rkey);
+  });
+  const bad = await polled(end, 4, cq);
+  // Beyond status and wr_id, a failed completion says nothing that is the same everywhere.
+  const known = ({ wrId, status, qpNum }: Wc) =>
+    ({ wrId, status, opcode: '', byteLen: 0, flags: 0, imm: 0, qpNum, srcQp: 0, srq: 0 }) satisfies Wc;
+  return [...good, ...bad.map(known)];
+}
+
+const comparable = (wcs: Wc[]) =>
+  wcs.map(({ qpNum: _, srcQp: __, ...rest }) => rest).sort((a, b) => a.wrId - b.wrId);
+
+feature('extended completion queues', { group: 'cqex', others: 'mlx4, mlx5, efa' }, (it) => {
+  it('report the very completions that plain ones do', async (ground) => {
+    const plain = open(ground, {});
+    const expected = await everyKind(plain.end, plain.qp, plain.cq);
+    plain.close();
+    const extended = open(ground, { wcFlags: V.IBV_WC_STANDARD_FLAGS });
+    expect(comparable(await everyKind(extended.end, extended.qp, extended.cq))).toEqual(comparable(expected));
+    extended.close();
+  });
+
+  it('are polled in part, again and again, across the end of the ring', async (ground) => {
+    const { end, cq, qp, close } = open(ground, { wcFlags: V.IBV_WC_STANDARD_FLAGS });
+    const { addr, lkey, rkey } = end.mr;
+    const seen: number[] = [];
+    for (let round = 0; round < 20; round++) {
+      postSend(end, qp, (batch) => {
+        for (let i = 0; i < 9; i++) batch.write(round * 9 + i, SIGNALED, addr, 8, lkey, addr + 64, rkey);
+      });
+      for (const count of [2, 5, 2]) seen.push(...(await polled(end, count, cq)).map(({ wrId }) => wrId));
+    }
+    expect(seen).toEqual(Array.from({ length: 180 }, (_, i) => i));
+    const wcs = new V.WcBatch(end.p, { capacity: 4 });
+    expect(end.p.pollCq(cq, wcs.ring, 0, 4)).toBe(0);
+    expect(end.p.pollCq(cq, wcs.ring, 0, 0)).toBe(0);
+    wcs.close();
+    close();
+  });
+
+  it('raise completion events as plain ones do', async (ground) => {
+    const end = openEnd(ground, 0);
+    const { p, context, mr } = end;
+    const channel = p.createCompChannel(context);
+    const cq = p.createCq(context, 16, channel, { wcFlags: V.IBV_WC_STANDARD_FLAGS }).handle;
+    const qp = createQp(end, { sendCq: cq, recvCq: cq });
+    connect(end, qp.handle, end, qp.qpNum);
+    const events: number[] = [];
+    p.watchCompChannel(channel, (handle) => events.push(handle));
+    p.reqNotifyCq(cq, false);
+    postSend(end, qp.handle, (batch) => batch.write(1, SIGNALED, mr.addr, 8, mr.lkey, mr.addr + 64, mr.rkey));
+    await polled(end, 1, cq);
+    for (let i = 0; i < 1000 && events.length === 0; i++) await ground.turn();
+    expect(events).toEqual([cq]);
+    p.destroyQp(qp.handle);
+    p.destroyCq(cq);
+    p.destroyCompChannel(channel);
+    closeEnd(end);
+  });
+
+  it('refuse flags that no device has', (ground) => {
+    const end = openEnd(ground, 0);
+    const create = (wcFlags: number) => () => end.p.createCq(end.context, 16, 0, { wcFlags });
+    expect(create(1 << 25)).toThrow(V.UnsupportedError);
+    for (const wcFlags of [-1, 0.5, 2 ** 33]) expect(create(wcFlags)).toThrow(V.InvalidArgumentError);
+    closeEnd(end);
+  });
+});
 
 const others = 'devices that stamp completions (mlx5 ...)';
 

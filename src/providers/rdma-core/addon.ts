@@ -109,6 +109,15 @@ export interface NativeVerbs
     | 'createCompChannel'
     | 'destroyCompChannel'
     | 'refCompChannel'
+    | 'queryDeviceEx'
+    | 'queryRtValues'
+    | 'queryPkey'
+    | 'watchAsyncEvents'
+    | 'refAsyncEvents'
+    | 'resizeCq'
+    | 'modifyCq'
+    | 'queryQpDataInOrder'
+    | 'queryEce'
     | 'destroyCq'
     | 'reqNotifyCq'
     | 'destroyQp'
@@ -127,7 +136,11 @@ export interface NativeVerbs
   openDevice(name: string): number;
   queryDevice(context: number): DeviceAttr;
   queryPort(context: number, portNum: number): PortAttr;
-  queryGid(context: number, portNum: number, index: number): { bytes: Uint8Array; type: string };
+  queryGid(
+    context: number,
+    portNum: number,
+    index: number,
+  ): { bytes: Uint8Array; type: string; ndevIfindex: number };
   allocMr(
     pd: number,
     lengthBytes: number,
@@ -150,12 +163,14 @@ export interface NativeVerbs
   createSrq(pd: number, maxWr: number, maxSge: number, xrcd: number, cq: number): SrqInfo;
   modifySrq(srq: number, maxWr: number, srqLimit: number, mask: number): void;
   watchCompChannel(channel: number, listener: CompletionListener | null): void;
-  createCq(context: number, cqe: number, channel: number): CqInfo;
+  createCq(context: number, cqe: number, channel: number, compVector: number, wcFlags: number): CqInfo;
   createQp(pd: number, words: Uint32Array, sqSigAll: boolean): NativeQp;
   modifyQp(qp: number, words: Uint32Array, mask: number): void;
   /** type << 8 | the state that was last set, without asking the device. */
   knownState(qp: number): number;
   queryQp(qp: number, words: Uint32Array): void;
+  modifyQpRateLimit(qp: number, rateLimitKbps: number, maxBurstBytes: number, typicalPktBytes: number): void;
+  setEce(qp: number, vendorId: number, options: number): void;
   createWrRing(capacity: number, sges: number, inlineBytes: number): RingInfo & { byteOffset: number };
   createWcRing(capacity: number): RingInfo & { byteOffset: number };
   /** The words that carry the hot path's arguments and answer (hot-path.ts). Once per env. */

@@ -1,6 +1,6 @@
 /** Completion queues and channels, and the rings. */
 import { UnsupportedError } from '../../verbs/errors.ts';
-import type { RingInfo, Verbs } from '../../verbs/provider.ts';
+import type { CqOptions, RingInfo, Verbs } from '../../verbs/provider.ts';
 import type { NativeVerbs } from './addon.ts';
 import { handleOf, whole } from './check.ts';
 import { hotPath } from './hot-path.ts';
@@ -23,10 +23,22 @@ export function cqVerbs(native: NativeVerbs) {
     destroyCompChannel: native.destroyCompChannel,
     watchCompChannel: native.watchCompChannel,
     refCompChannel: native.refCompChannel,
-    createCq(context: number, cqe: number, channel: number) {
+    createCq(context: number, cqe: number, channel: number, options: CqOptions = {}) {
+      const { compVector = 0, wcFlags = 0 } = options;
       whole('createCq', 'cqe', cqe, 1, 0x7fffffff);
+      whole('createCq', 'compVector', compVector, 0, 0x7fffffff);
+      whole('createCq', 'wcFlags', wcFlags, 0, 0x7fffffff);
       // 0 is no channel.
-      return native.createCq(context, cqe, handleOf(channel));
+      return native.createCq(context, cqe, handleOf(channel), compVector, wcFlags);
+    },
+    resizeCq(cq: number, cqe: number) {
+      whole('resizeCq', 'cqe', cqe, 1, 0x7fffffff);
+      return native.resizeCq(cq, cqe);
+    },
+    modifyCq(cq: number, maxCount: number, periodUs: number) {
+      whole('modifyCq', 'maxCount', maxCount, 0, 0xffff);
+      whole('modifyCq', 'periodUs', periodUs, 0, 0xffff);
+      native.modifyCq(cq, maxCount, periodUs);
     },
     destroyCq: native.destroyCq,
     reqNotifyCq: native.reqNotifyCq,

@@ -27,8 +27,17 @@ export function deviceVerbs(native: NativeVerbs) {
     queryGid(context: number, portNum: number, index: number) {
       whole('queryGid', 'portNum', portNum, 0, 255);
       whole('queryGid', 'index', index, 0, 0xffff);
-      const { bytes, type } = native.queryGid(context, portNum, index);
-      return { index, gid: gidToString(bytes), type, ndevIfindex: 0 };
+      const { bytes, type, ndevIfindex } = native.queryGid(context, portNum, index);
+      return { index, gid: gidToString(bytes), type, ndevIfindex };
     },
+    queryDeviceEx: native.queryDeviceEx,
+    queryRtValues: native.queryRtValues,
+    queryPkey(context: number, portNum: number, index: number) {
+      whole('queryPkey', 'portNum', portNum, 0, 255);
+      whole('queryPkey', 'index', index, 0, 0xffff);
+      return native.queryPkey(context, portNum, index);
+    },
+    watchAsyncEvents: native.watchAsyncEvents,
+    refAsyncEvents: native.refAsyncEvents,
   } satisfies Partial<Verbs>;
 }

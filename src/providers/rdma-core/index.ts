@@ -1,11 +1,11 @@
 /** Real devices: rdma-core through the addon. */
 import type { Provider } from '../../verbs/provider.ts';
-import { unsupportedVerbs } from '../../verbs/unsupported.ts';
 import { requireNative } from './addon.ts';
 import { connectionManager } from './cm.ts';
 import { cqVerbs } from './cq-verbs.ts';
 import { deviceVerbs, PROVIDER_NAME } from './device-verbs.ts';
 import { memoryVerbs, windowVerbs } from './memory-verbs.ts';
+import { qpExVerbs } from './qp-ex-verbs.ts';
 import { qpVerbs } from './qp-verbs.ts';
 import { tcpRendezvous } from './rendezvous.ts';
 import { srqVerbs } from './srq-verbs.ts';
@@ -29,19 +29,6 @@ export function createRdmaCoreProvider(): Provider {
     threads: 'any',
     wait: 'none',
     interceptors: Object.freeze([]),
-    ...unsupportedVerbs({
-      queryDeviceEx: 'is not there yet',
-      queryRtValues: 'is not there yet',
-      queryPkey: 'is not there yet',
-      watchAsyncEvents: 'is not there yet',
-      refAsyncEvents: 'is not there yet',
-      resizeCq: 'is not there yet',
-      modifyCq: 'is not there yet',
-      modifyQpRateLimit: 'is not there yet',
-      queryQpDataInOrder: 'is not there yet',
-      queryEce: 'is not there yet',
-      setEce: 'is not there yet',
-    }),
     ...connectionManager(native),
     rendezvous: tcpRendezvous,
     ...deviceVerbs(native),
@@ -49,6 +36,7 @@ export function createRdmaCoreProvider(): Provider {
     ...windowVerbs(native),
     ...cqVerbs(native),
     ...qpVerbs(native),
+    ...qpExVerbs(native),
     ...srqVerbs(native),
     nowNs: monotonicClock(),
     sleep: (_context: number, delayNs: number) =>

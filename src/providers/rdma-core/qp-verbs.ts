@@ -40,6 +40,7 @@ export function qpVerbs(native: NativeVerbs) {
       const words = new Uint32Array(W.QPW_COUNT);
       W.writeCap(verb, attr.cap, words);
       words[W.QPW_TYPE] = attr.qpType;
+      words[W.QPW_EXTENDED] = attr.extended === true ? 1 : 0;
       words[W.QPW_SEND_CQ] = handleOf(attr.sendCq);
       words[W.QPW_RECV_CQ] = handleOf(attr.recvCq);
       words[W.QPW_SRQ] = handleOf(attr.srq ?? 0);

@@ -41,7 +41,9 @@ export const QPW_SEND_CQ = 39;
 export const QPW_RECV_CQ = 40;
 export const QPW_SRQ = 41;
 export const QPW_XRCD = 42;
-export const QPW_COUNT = 43;
+/** Whether it posts through ibv_wr_*(3). */
+export const QPW_EXTENDED = 43;
+export const QPW_COUNT = 44;
 
 const U8 = 0xff;
 const U16 = 0xffff;
@@ -157,6 +159,7 @@ export function attrOf(words: Uint32Array): { attr: QpAttr; init: QpInitAttr } {
     recvCq: words[QPW_RECV_CQ],
     cap: readCap(words),
     sqSigAll: words[QPW_SIG_ALL] !== 0,
+    ...(words[QPW_EXTENDED] !== 0 && { extended: true }),
   };
   if (words[QPW_SRQ] !== 0) init.srq = words[QPW_SRQ];
   if (words[QPW_XRCD] !== 0) init.xrcd = words[QPW_XRCD];

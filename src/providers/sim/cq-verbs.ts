@@ -12,7 +12,8 @@ import { type CqObject, type Objects, requireNoChildren, sameContext } from './o
 type CqVerbs = Pick<Provider, 'createCq' | 'resizeCq' | 'modifyCq' | 'destroyCq' | 'reqNotifyCq'>;
 
 const MAX_COUNT = 2 ** 31 - 1;
-const WC_FLAGS = C.IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | C.IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+const STAMPS = C.IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | C.IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+const WC_FLAGS = C.IBV_WC_STANDARD_FLAGS | STAMPS;
 
 export function cqVerbs(driver: Driver, objects: Objects): CqVerbs {
   const { contexts, channels, cqs } = objects;
@@ -92,12 +93,12 @@ function wantsStamps(options: CqOptions | undefined): boolean {
   if ((wcFlags & ~WC_FLAGS) !== 0) {
     const bits = (wcFlags & ~WC_FLAGS).toString(16);
     throw new UnsupportedError(
-      `createCq: options.wcFlags has 0x${bits}; this device reports two timestamps only`,
+      `createCq: options.wcFlags has 0x${bits}; this device reports the standard fields and two timestamps`,
       {
         verb: 'createCq',
         errno: C.EOPNOTSUPP,
       },
     );
   }
-  return wcFlags !== 0;
+  return (wcFlags & STAMPS) !== 0;
 }

@@ -1,0 +1,85 @@
+// Asynchronous events of a device: about a queue pair, a completion queue, a shared receive queue or a port.
+#include "args.h"
+#include "objects.h"
+#include "verbs.h"
+#include "watch.h"
+
+namespace isoverbs {
+
+namespace {
+
+/** For handles that the addon left in the context pointers of libibverbs' objects; 0 for one that is closed. */
+uint32_t liveHandle(const void* context) {
+  const auto handle = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(context));
+  return lookupAny(handle) != nullptr ? handle : 0;
+}
+
+/** What an event is about: a handle or the number of a port; 0: nothing that anybody here could ask about. */
+uint32_t elementOf(const ibv_async_event& event) {
+  switch (event.event_type) {
+    case IBV_EVENT_CQ_ERR:
+      return liveHandle(event.element.cq->cq_context);
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+    case IBV_EVENT_COMM_EST:
+    case IBV_EVENT_SQ_DRAINED:
+    case IBV_EVENT_PATH_MIG:
+    case IBV_EVENT_PATH_MIG_ERR:
+    case IBV_EVENT_QP_LAST_WQE_REACHED:
+      return liveHandle(event.element.qp->qp_context);
+    case IBV_EVENT_SRQ_ERR:
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
+      return liveHandle(event.element.srq->srq_context);
+    case IBV_EVENT_WQ_FATAL:
+      return 0;
+    default:
+      return static_cast<uint32_t>(event.element.port_num);
+  }
+}
+
+struct Event {
+  uint32_t type;
+  uint32_t element;
+};
+
+bool fetchEvent(Watchable* object, Env&, void* out) {
+  ibv_async_event event = {};
+  if (verbs()->getAsyncEvent(static_cast<Context*>(object)->ctx, &event) != 0) return false;
+  // Before the acknowledgement: until then, whoever destroys the element waits.
+  *static_cast<Event*>(out) = {static_cast<uint32_t>(event.event_type), elementOf(event)};
+  verbs()->ackAsyncEvent(&event);
+  return true;
+}
+
+/** (event, element). */
+size_t describeEvent(Env& env, const void* out, napi_value* argv) {
+  const auto& [type, element] = *static_cast<const Event*>(out);
+  // A failed device is about no element in particular.
+  if (element == 0 && type != IBV_EVENT_DEVICE_FATAL) return 0;
+  napi_create_uint32(env.env, type, &argv[0]);
+  napi_create_uint32(env.env, element, &argv[1]);
+  return 2;
+}
+
+constexpr WatchKind kAsyncEvents = {"isoverbs.AsyncEvents", fetchEvent, sizeof(Event), describeEvent};
+
+}  // namespace
+
+napi_value watchAsyncEvents(napi_env napi, napi_callback_info info) {
+  Args args(napi, info, "watchAsyncEvents");
+  const std::lock_guard lock(controlMutex());
+  auto* context = args.object<Context>(0);
+  if (context == nullptr) return nullptr;
+  return watchObject(args, context, context->ctx->async_fd, kAsyncEvents, args.value(1));
+}
+
+napi_value refAsyncEvents(napi_env napi, napi_callback_info info) {
+  Args args(napi, info, "refAsyncEvents");
+  const bool keepAlive = args.boolean(1);
+  const std::lock_guard lock(controlMutex());
+  auto* context = args.object<Context>(0);
+  return context == nullptr ? nullptr : refObject(args, context, keepAlive);
+}
+
+}  // namespace isoverbs
