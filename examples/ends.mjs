@@ -1,21 +1,22 @@
 // @ts-nocheck
 // What the short examples share: two open ends in one process. Without arguments they are the simulated
-// devices sim0 and sim1; --device NAME takes a real one, for both.
+// devices sim0 and sim1; --device NAME takes a real one for both, --device NAME,NAME one for each.
 import { parseArgs } from 'node:util';
 import { openDevice } from 'isoverbs';
 
 const ALL = { remoteRead: true, remoteWrite: true, remoteAtomic: true, mwBind: true };
 
 /** One end: an open device with a protection domain, a completion queue and a page of memory. */
-export function openEnd(simulated) {
-  const { values } = parseArgs({ options: { device: { type: 'string' } } });
-  const context = openDevice(values.device ?? simulated);
+function openEnd(device) {
+  const context = openDevice(device);
   const pd = context.allocPd();
   return { context, pd, cq: context.createCq(), mr: pd.allocate(4096, { access: ALL }) };
 }
 
 export function openEnds() {
-  return [openEnd('sim0'), openEnd('sim1')];
+  const { device } = parseArgs({ options: { device: { type: 'string', default: 'sim0,sim1' } } }).values;
+  const [first, second = first] = device.split(',');
+  return [openEnd(first), openEnd(second)];
 }
 
 /** Two ends with a reliable connection; read-write.mjs shows how one is made. */

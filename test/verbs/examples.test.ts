@@ -6,13 +6,16 @@ import { describe, expect, test } from 'vitest';
 import { realDevices } from './ground.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
-const [rxe] = typeof realDevices === 'string' ? [undefined] : realDevices;
+const rxe = typeof realDevices === 'string' ? undefined : realDevices.join(',');
+
+/** A process in a virtual machine on a busy host takes its time. */
+const PATIENCE_MS = 120_000;
 
 function example(name: string, device: string | undefined) {
   const args = [`examples/${name}.mjs`, ...(device === undefined ? [] : ['--device', device])];
   const inherited = Object.entries(process.env).filter(([key]) => !key.startsWith('ISOVERBS_'));
   const env = { ...Object.fromEntries(inherited), NODE_OPTIONS: '' };
-  const options = { cwd: ROOT, env, encoding: 'utf8', timeout: 25_000 } as const;
+  const options = { cwd: ROOT, env, encoding: 'utf8', timeout: PATIENCE_MS } as const;
   const { status, stdout, stderr } = spawnSync(process.execPath, args, options);
   return { code: status, out: stdout, err: stderr };
 }
@@ -79,17 +82,25 @@ client 3 says hello
 };
 
 describe('on simulated devices', () => {
-  test.each(Object.entries(EXAMPLES))('%s', (name, { out }) => {
-    expect(example(name, undefined)).toEqual({ code: 0, out, err: '' });
-  });
+  test.each(Object.entries(EXAMPLES))(
+    '%s',
+    (name, { out }) => {
+      expect(example(name, undefined)).toEqual({ code: 0, out, err: '' });
+    },
+    PATIENCE_MS,
+  );
 });
 
 describe.skipIf(rxe === undefined)('on a real device', () => {
-  test.each(Object.entries(EXAMPLES))('%s', (name, { out, rxe: there = out }) => {
-    const result = example(name, rxe);
-    if (there !== null) expect(result).toEqual({ code: 0, out: there, err: '' });
-    else expect([result.code, result.err]).toEqual([1, expect.stringContaining('ISO_ERR_UNSUPPORTED')]);
-  });
+  test.each(Object.entries(EXAMPLES))(
+    '%s',
+    (name, { out, rxe: there = out }) => {
+      const result = example(name, rxe);
+      if (there !== null) expect(result).toEqual({ code: 0, out: there, err: '' });
+      else expect([result.code, result.err]).toEqual([1, expect.stringContaining('ISO_ERR_UNSUPPORTED')]);
+    },
+    PATIENCE_MS,
+  );
 });
 
 test('every one is short, documented, and here', () => {
