@@ -1,6 +1,8 @@
 // @ts-nocheck
 // Multicast: one datagram, received by every queue pair that has attached itself to the group.
 //   node examples/multicast.mjs [--device NAME]
+import { createSocket } from 'node:dgram';
+import { once } from 'node:events';
 import { GRH_BYTES } from 'isoverbs';
 import { openEnds, put, text } from './ends.mjs';
 
@@ -10,6 +12,15 @@ const QKEY = 0x1234;
 const TO_ALL = 0xffffff; // the queue pair number of a group
 
 const [sender, receiver] = openEnds();
+
+// On a real RoCE port the host's own IP stack must have joined the group as well, or it drops what comes.
+// (isoverbs/rdma-cm does both.)
+const socket = createSocket('udp4');
+if (receiver.context.provider.name !== 'sim') {
+  await once(socket.bind(), 'listening');
+  const [group, address] = [GROUP, receiver.context.chooseGid().gid].map((gid) => gid.replace('::ffff:', ''));
+  socket.addMembership(group, address);
+}
 
 function member(name, offset) {
   const qp = receiver.pd.createQp({ sendCq: receiver.cq, type: 'UD' });
@@ -32,5 +43,6 @@ for (const { name, qp, offset } of members) {
 }
 
 members[0].qp.detachMcast(GROUP); // closing the queue pair would do it too
+socket.close();
 sender.context.close();
 receiver.context.close();

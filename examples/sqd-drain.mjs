@@ -15,11 +15,12 @@ console.log(`paused: ${client.qp.state}`);
 
 write(2); // taken, not begun: attributes may be changed meanwhile
 client.qp.resume();
-const done = await client.cq.drain(2);
+write(3);
+const done = await client.cq.drain(3);
 console.log(`resumed: ${done.map(({ wrId, statusText }) => `${wrId} ${statusText}`).join(', ')}`);
 
 // Receives that nobody will ever fill, and sends that nobody waits for.
-for (let i = 3; i < 6; i++) client.qp.receive({ wrId: i, sgList: [{ mr: client.mr, length: 8 }] });
+for (let i = 4; i < 7; i++) client.qp.receive({ wrId: i, sgList: [{ mr: client.mr, length: 8 }] });
 const left = await client.qp.drain();
 console.log(`drained: ${left.map(({ wrId, statusText }) => `${wrId} ${statusText}`).join(', ')}`);
 console.log(`then: ${client.qp.state}`);

@@ -25,7 +25,8 @@ export async function sendQueueDrained(qp: QueuePair): Promise<void> {
       if (qpState !== IBV_QPS_SQD) {
         throw new InvalidStateError(`${qp.label} went to ${qp.state} while its send queue was drained`);
       }
-      if (!sqDraining || (await drained.within(LOOK_EVERY_MS))) return;
+      // Not every device tells whether it is still draining: then the event does.
+      if (sqDraining === false || (await drained.within(LOOK_EVERY_MS))) return;
     }
   } finally {
     drained.end();

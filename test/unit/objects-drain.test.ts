@@ -58,7 +58,7 @@ test.each([undefined, null])('execute() resolves with its own completion; channe
     remote: { addr: b.mr.addr + 1000, rkey: b.mr.rkey },
   });
   write(qp, 2);
-  expect(await executed).toMatchObject({ wrId: 99n, opcode: 'RDMA_WRITE', qp });
+  expect(await executed).toMatchObject({ wrId: 99n, opcode: 'RDMA_WRITE', qpNum: qp.qpNum });
   expect([...b.mr.bytes.subarray(1000, 1003)]).toEqual([1, 2, 3]);
   await a.context.sleep(1e6);
   expect(pollAll(a.context, a.cq)).toEqual([1, 2]);

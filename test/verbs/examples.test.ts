@@ -64,8 +64,8 @@ a wrong key: ISO_ERR_COMPLETION, queue pair in ERR
   },
   'sqd-drain': {
     out: `paused: SQD
-resumed: 1 SUCCESS, 2 SUCCESS
-drained: 3 WR_FLUSH_ERR, 4 WR_FLUSH_ERR, 5 WR_FLUSH_ERR
+resumed: 1 SUCCESS, 2 SUCCESS, 3 SUCCESS
+drained: 4 WR_FLUSH_ERR, 5 WR_FLUSH_ERR, 6 WR_FLUSH_ERR
 then: ERR
 `,
   },

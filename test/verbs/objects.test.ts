@@ -20,7 +20,7 @@ feature('objects: execute and drain', { group: 'qp', others: 'every device' }, (
     ).toMatchObject({
       wrId: 9n,
       opcode: 'RDMA_WRITE',
-      qp: qpA,
+      qpNum: qpA.qpNum,
     });
     expect(b.mr.bytes[0]).toBe(42);
     expect(ids(await settled(ground, a.cq.drain(1)))).toEqual([5]);
@@ -138,15 +138,16 @@ feature('objects: shared receive queues', { group: 'srq', others: 'devices with 
     const low = events.next();
     for (const { qp, peer } of pairs) {
       await settled(ground, qp.execute({ opcode: 'SEND', sgList: [{ mr: a.mr, length: 8 }] }));
-      expect(await settled(ground, b.cq.next())).toMatchObject({ opcode: 'RECV', qp: peer, srq });
+      const { opcode, ...wc } = await settled(ground, b.cq.next());
+      expect([opcode, wc.qp === peer, wc.srq === srq]).toEqual(['RECV', true, true]);
     }
     // Others may have come before it (COMM_EST).
     let event = (await settled(ground, low)).value;
     while (event?.type !== 'SRQ_LIMIT_REACHED') event = (await settled(ground, events.next())).value;
-    expect(event).toMatchObject({ srq });
+    expect(event.srq).toBe(srq);
     expect(await settled(ground, pairs[0].peer.drain({ lastWqeMs: 50 }))).toEqual([]);
     await settled(ground, pairs[1].qp.execute({ opcode: 'SEND', sgList: [{ mr: a.mr, length: 8 }] }));
-    expect(await settled(ground, b.cq.next())).toMatchObject({ qp: pairs[1].peer, srq });
+    expect((await settled(ground, b.cq.next())).qp).toBe(pairs[1].peer);
     closeBoth({ a, b });
   });
 });
@@ -193,7 +194,8 @@ feature('objects: XRC', { group: 'xrcd', refusedBy: ['rxe'], others: 'XRC in dev
       for (const srq of [srqs[1], srqs[0]]) {
         const { srqNum } = srq;
         await settled(ground, sender.execute({ opcode: 'SEND', srqNum, sgList: [{ mr: a.mr, length: 8 }] }));
-        expect(await settled(ground, b.cq.next())).toMatchObject({ srq, wrId: BigInt(srqs.indexOf(srq)) });
+        const wc = await settled(ground, b.cq.next());
+        expect([wc.srq === srq, Number(wc.wrId)]).toEqual([true, srqs.indexOf(srq)]);
       }
       expect(await settled(ground, sender.drain())).toEqual([]);
       expect(await settled(ground, receiver.drain())).toEqual([]);
