@@ -13,11 +13,13 @@ import {
   UnsupportedError,
 } from './verbs/index.ts';
 
+/** Providers that are built in. */
 export type ProviderName = 'rdma-core' | 'sim';
 
 /** A policy: its name, its name and options, or an interceptor. */
 export type PolicyChoice = string | { name: string; options?: Record<string, unknown> } | Interceptor;
 
+/** What openDevice() takes beside the name. */
 export interface OpenDeviceOptions {
   /** Who the context works for. Default: ISOVERBS_TENANT, else a tenant of its own. */
   tenant?: string;

@@ -17,6 +17,7 @@ import { EmittingResource } from './emitting-resource.ts';
 import { type Claim, Inbox } from './inbox.ts';
 import { CLOSE_RANK, requireOwned } from './resource.ts';
 
+/** What context.createCq() takes. */
 export interface CompletionQueueOptions {
   /** Entries wanted; at least the requests that may be outstanding on its queue pairs. Default 256. */
   cqe?: number;
@@ -30,6 +31,7 @@ export interface CompletionQueueOptions {
   wallclock?: boolean;
 }
 
+/** When a queue that is armed raises its event. */
 export interface ModerationOptions {
   /** One event stands for so many completions, */
   count: number;
@@ -37,6 +39,7 @@ export interface ModerationOptions {
   periodUs: number;
 }
 
+/** How to wait for a completion. */
 export interface NextOptions {
   /** Gives the wait up; the promise rejects with the signal's reason. */
   signal?: AbortSignal;
@@ -47,6 +50,7 @@ export interface NextOptions {
   solicitedOnly?: boolean;
 }
 
+/** What cq.drain() takes. */
 export interface DrainOptions {
   /** Give up after this many milliseconds of real time. Default: never. */
   deadlineMs?: number;

@@ -23,6 +23,7 @@ import { ProtectionDomain } from './protection-domain.ts';
 import { CLOSE_RANK } from './resource.ts';
 import { XrcDomain } from './xrc-domain.ts';
 
+/** What a context is opened with. */
 export interface ContextOptions {
   /** Who the context works for; by default each context is a tenant of its own. */
   tenant?: string;
@@ -35,6 +36,7 @@ export interface Service {
 
 type Batch = SendBatch | RecvBatch | WcBatch;
 
+/** What context.events() takes. */
 export interface EventsOptions {
   /** Ends the waiting; the loop throws the signal's reason. */
   signal?: AbortSignal;

@@ -1,42 +1,39 @@
 import { EventEmitter } from 'node:events';
 import { Resource } from './resource.ts';
 
-type Events = Record<string, unknown[]>;
-type Name<E> = keyof E & string;
-
 /**
  * A resource that asynchronous events may be about. It has `on`, `once` and `off` of an EventEmitter, which
  * it makes when somebody first listens: most queue pairs never need one. Listening does not keep the
  * process alive.
  */
-export abstract class EmittingResource<E extends Events> extends Resource {
+export abstract class EmittingResource<E extends Record<string, unknown[]>> extends Resource {
   private emitter: EventEmitter | null = null;
 
   /** Calls `listener` at each event of this name. */
-  on<N extends Name<E>>(name: N, listener: (...args: E[N]) => void): this {
+  on<N extends keyof E & string>(name: N, listener: (...args: E[N]) => void): this {
     this.listened().on(name, listener as (...args: unknown[]) => void);
     return this;
   }
 
   /** Calls `listener` at the next event of this name. */
-  once<N extends Name<E>>(name: N, listener: (...args: E[N]) => void): this {
+  once<N extends keyof E & string>(name: N, listener: (...args: E[N]) => void): this {
     this.listened().once(name, listener as (...args: unknown[]) => void);
     return this;
   }
 
   /** Takes a listener away. */
-  off<N extends Name<E>>(name: N, listener: (...args: E[N]) => void): this {
+  off<N extends keyof E & string>(name: N, listener: (...args: E[N]) => void): this {
     this.emitter?.off(name, listener as (...args: unknown[]) => void);
     return this;
   }
 
   /** `off`, as EventEmitter has it: node:events' `once(object, name)` wants it. */
-  removeListener<N extends Name<E>>(name: N, listener: (...args: E[N]) => void): this {
+  removeListener<N extends keyof E & string>(name: N, listener: (...args: E[N]) => void): this {
     return this.off(name, listener);
   }
 
   /** How many listen to events of this name. */
-  listenerCount(name: Name<E>): number {
+  listenerCount(name: keyof E & string): number {
     return this.emitter?.listenerCount(name) ?? 0;
   }
 

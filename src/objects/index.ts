@@ -1,5 +1,5 @@
 export type { Access } from './access.ts';
-export { AddressHandle } from './address-handle.ts';
+export { AddressHandle, type Sender } from './address-handle.ts';
 export type {
   AsyncEvent,
   ContextEvents,

@@ -34,6 +34,7 @@ export class MemoryRegion extends Resource {
     this.info = info;
   }
 
+  /** Its protection domain. */
   get pd(): ProtectionDomain {
     return this.owner;
   }
@@ -53,6 +54,7 @@ export class MemoryRegion extends Resource {
     return this.info.addr;
   }
 
+  /** How long it is, in bytes. */
   get lengthBytes(): number {
     return this.info.lengthBytes;
   }

@@ -7,6 +7,7 @@ import { QueuePair } from './queue-pair.ts';
 import type { SendFlags } from './request.ts';
 import { CLOSE_RANK, Resource, requireOwned } from './resource.ts';
 
+/** What pd.allocMw() takes. */
 export interface MemoryWindowOptions {
   /**
    * 1: the device chooses the keys, and the window is open to all queue pairs of the domain. 2: you choose
@@ -29,6 +30,7 @@ export interface BindOptions {
   rkey?: number;
 }
 
+/** What postBind() takes. */
 export interface PostBindOptions extends BindOptions {
   wrId?: number | bigint;
   flags?: SendFlags;

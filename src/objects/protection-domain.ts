@@ -11,13 +11,16 @@ import { type RangeOptions, type Registrable, rangeOf } from './registrable.ts';
 import { CLOSE_RANK, Resource } from './resource.ts';
 import { SharedReceiveQueue, type SharedReceiveQueueOptions } from './shared-receive-queue.ts';
 
+/** What pd.allocate() takes. */
 export interface AllocateOptions {
   /** Default: local write. */
   access?: Access;
 }
 
+/** What pd.register() takes. */
 export interface RegisterOptions extends AllocateOptions, RangeOptions {}
 
+/** What pd.registerDmabuf() takes. */
 export interface DmabufOptions extends AllocateOptions {
   /** Where in the dma-buf the region begins. Default 0. */
   offsetBytes?: number;

@@ -4,6 +4,7 @@ import { InvalidArgumentError, MemoryError } from '../verbs/errors.ts';
 /** What pd.register() takes. */
 export type Registrable = ArrayBuffer | SharedArrayBuffer | ArrayBufferView;
 
+/** Which part of a buffer. */
 export interface RangeOptions {
   /** Where the region begins, counted from the start of the buffer or view. Default 0. */
   byteOffset?: number;

@@ -39,6 +39,7 @@ export interface Bind extends Omit<BindOptions, 'mr'> {
   mr: MemoryRegion | null;
 }
 
+/** IBV_SEND_*. */
 export interface SendFlags {
   /** Ask for a completion. Default true here (batches ask only when told). */
   signaled?: boolean;
@@ -50,6 +51,7 @@ export interface SendFlags {
   inline?: boolean;
 }
 
+/** IBV_WR_* by name. */
 export type SendOpcode =
   | 'SEND'
   | 'SEND_WITH_IMM'
@@ -62,6 +64,7 @@ export type SendOpcode =
   | 'LOCAL_INV'
   | 'BIND_MW';
 
+/** A request of a send queue (ibv_send_wr, ibv_post_send(3)). */
 export interface SendRequest {
   opcode: SendOpcode;
   /** Comes back in the completion, all 64 bits. Default 0. */
@@ -89,6 +92,7 @@ export interface SendRequest {
   bind?: Bind;
 }
 
+/** A receive (ibv_recv_wr, ibv_post_recv(3)). */
 export interface RecvRequest {
   wrId?: number | bigint;
   sgList?: readonly Sge[];

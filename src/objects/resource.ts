@@ -24,6 +24,7 @@ export interface ResourceInit {
   parents: readonly Resource[];
 }
 
+/** Something that the device gave and takes back: it has a handle, keeps its parents open, and is closed once. */
 export abstract class Resource {
   readonly provider: Provider;
   /** How messages name it: 'queue pair 17 of sim0'. */
@@ -50,6 +51,7 @@ export abstract class Resource {
     return this.rawHandle;
   }
 
+  /** Whether close() was called. */
   get closed(): boolean {
     return !this.open;
   }
@@ -77,6 +79,7 @@ export abstract class Resource {
     this.close();
   }
 
+  /** close(), for `using`. */
   [Symbol.dispose](): void {
     this.close();
   }

@@ -17,6 +17,7 @@ import { packRecv, type RecvRequest } from './request.ts';
 import { CLOSE_RANK, requireOwned } from './resource.ts';
 import { XrcDomain } from './xrc-domain.ts';
 
+/** What pd.createSrq() takes. */
 export interface SharedReceiveQueueOptions {
   /** Receives that may be posted. Default 128. */
   maxWr?: number;

@@ -5,12 +5,15 @@ import { ConfigError } from '../verbs/errors.ts';
 import { perf } from './perf/index.ts';
 import { perfOptions } from './perf/options.ts';
 
+/** A policy that is built in. */
 export interface PolicyEntry {
   readonly summary: string;
   readonly options: ZodType;
+  /** Makes the interceptor. @throws ConfigError for an unknown option */
   create(options: unknown): Interceptor;
 }
 
+/** The policies that are built in, by name. */
 export const policies: Readonly<Record<string, PolicyEntry>> = {
   perf: {
     summary: 'PeRF: large messages are split, with 0_WAITs between the pieces, so that small ones get a turn',

@@ -5,6 +5,7 @@ import { type Provider, VERB_NAMES, type Verbs } from '../verbs/provider.ts';
 export interface Interceptor {
   /** Used in errors, logs and `provider.interceptors`. */
   readonly name: string;
+  /** The verbs that it changes; others stay the same functions. */
   wrap(next: Provider): Partial<Verbs> & Partial<Pick<Provider, 'wait'>>;
 }
 

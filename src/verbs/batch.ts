@@ -14,6 +14,7 @@ const HIGH = 1 / TWO32;
 /** What batches need of a provider. */
 export type RingVerbs = Pick<Verbs, 'createWrRing' | 'createWcRing' | 'destroyRing'>;
 
+/** How large a batch is. */
 export interface BatchOptions {
   /** Slots. */
   capacity: number;
@@ -64,10 +65,12 @@ abstract class WrBatch {
     return this.words[L.HDR_REASON];
   }
 
+  /** Frees the ring. */
   close(): void {
     this.verbs.destroyRing(this.ring);
   }
 
+  /** close(), for `using`. */
   [Symbol.dispose](): void {
     this.close();
   }
@@ -389,6 +392,7 @@ export class WcBatch {
     return this.words[at] + this.words[at + 1] * TWO32;
   }
 
+  /** wr_id, all 64 bits. */
   wrIdBigInt(index: number): bigint {
     const at = L.slotAt(index);
     return (BigInt(this.words[at + 1]) << 32n) | BigInt(this.words[at]);
@@ -429,6 +433,7 @@ export class WcBatch {
     return this.words[L.slotAt(index) + L.WC_QP];
   }
 
+  /** Number of the queue pair as the wire knows it. */
   qpNum(index: number): number {
     return this.words[L.slotAt(index) + L.WC_QP_NUM];
   }
@@ -480,10 +485,12 @@ export class WcBatch {
     return this.words[L.slotAt(index) + L.WC_SRC_QP];
   }
 
+  /** Frees the ring. */
   close(): void {
     this.verbs.destroyRing(this.ring);
   }
 
+  /** close(), for `using`. */
   [Symbol.dispose](): void {
     this.close();
   }

@@ -72,8 +72,10 @@ export const ERRORS = {
   },
 } as const satisfies Record<string, ErrorKind>;
 
+/** What `code` of an error can be. */
 export type ErrorCode = keyof typeof ERRORS;
 
+/** What an error tells beside its message. */
 export interface ErrorDetails {
   /** The verb that failed, as in the Verbs interface. */
   verb?: string;
@@ -124,20 +126,35 @@ function errorClass(code: ErrorCode) {
   };
 }
 
+/** ISO_ERR_NO_DEVICE: No such device, or no RDMA library or kernel support for real ones. */
 export class NoDeviceError extends errorClass('ISO_ERR_NO_DEVICE') {}
+/** ISO_ERR_HANDLE: A handle that is closed, of another type, or of another device. */
 export class InvalidHandleError extends errorClass('ISO_ERR_HANDLE') {}
+/** ISO_ERR_ARGUMENT: An argument of the wrong type or out of range. */
 export class InvalidArgumentError extends errorClass('ISO_ERR_ARGUMENT') {}
+/** ISO_ERR_STATE: The object is in a state that does not allow this. */
 export class InvalidStateError extends errorClass('ISO_ERR_STATE') {}
+/** ISO_ERR_BUSY: The object still has children (EBUSY). */
 export class BusyError extends errorClass('ISO_ERR_BUSY') {}
+/** ISO_ERR_NO_RESOURCES: The device or the system has no more of it, or less than was asked for (ENOMEM, EINVAL at creation). */
 export class NoResourcesError extends errorClass('ISO_ERR_NO_RESOURCES') {}
+/** ISO_ERR_UNSUPPORTED: This device, provider or build cannot do it. */
 export class UnsupportedError extends errorClass('ISO_ERR_UNSUPPORTED') {}
+/** ISO_ERR_QUEUE_FULL: A send or receive queue had no room for the request at `index` (ENOMEM). */
 export class QueueFullError extends errorClass('ISO_ERR_QUEUE_FULL') {}
+/** ISO_ERR_INVALID_WR: The work request at `index` was refused (EINVAL). */
 export class InvalidWorkRequestError extends errorClass('ISO_ERR_INVALID_WR') {}
+/** ISO_ERR_MEMORY: The memory cannot be registered, or was detached or resized after it was. */
 export class MemoryError extends errorClass('ISO_ERR_MEMORY') {}
+/** ISO_ERR_HANDSHAKE: The peer of a connection sent something else than our handshake. */
 export class HandshakeError extends errorClass('ISO_ERR_HANDSHAKE') {}
+/** ISO_ERR_CONNECTION: A connection could not be made, or its peer has gone. */
 export class ConnectionError extends errorClass('ISO_ERR_CONNECTION') {}
+/** ISO_ERR_COMPLETION: A work request completed with an error status. */
 export class CompletionError extends errorClass('ISO_ERR_COMPLETION') {}
+/** ISO_ERR_CONFIG: A configuration file, environment variable or option is wrong. */
 export class ConfigError extends errorClass('ISO_ERR_CONFIG') {}
+/** ISO_ERR_SYSTEM: A verb failed with an errno that none of the others describes. */
 export class SystemError extends errorClass('ISO_ERR_SYSTEM') {}
 
 const CLASSES: Record<ErrorCode, new (message: string, details?: ErrorDetails) => IsoverbsError> = {

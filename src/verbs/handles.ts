@@ -42,6 +42,7 @@ const INDEX_BITS = 18;
 const INDEX_MASK = (1 << INDEX_BITS) - 1;
 const GENERATION_MASK = 0x1ff;
 
+/** The index of a handle in its table. */
 export function handleIndex(handle: number): number {
   return handle & INDEX_MASK;
 }
@@ -65,10 +66,12 @@ export class HandleTable<T extends object> {
     this.kind = kind;
   }
 
+  /** How many are live. */
   get size(): number {
     return this.live;
   }
 
+  /** Puts an item in and gives its handle. */
   add(item: T): number {
     const reused = this.free.length > 64 || this.items.length > INDEX_MASK ? this.free.shift() : undefined;
     const index = reused ?? this.items.length;
@@ -99,6 +102,7 @@ export class HandleTable<T extends object> {
     throw new InvalidHandleError(`${verb} needs a live ${KIND_NAMES[this.kind]}, got ${got}`, { verb });
   }
 
+  /** Takes an item out; its handle is stale from then on. */
   delete(handle: number): void {
     const index = handle & INDEX_MASK;
     if (this.handles[index] !== handle || this.items[index] === undefined) return;
@@ -107,6 +111,7 @@ export class HandleTable<T extends object> {
     this.live--;
   }
 
+  /** All live items. */
   *values(): IterableIterator<T> {
     for (const item of this.items) if (item !== undefined) yield item;
   }

@@ -141,6 +141,7 @@ export interface MrChange {
   translation?: { memory: ArrayBuffer | SharedArrayBuffer; byteOffset: number; lengthBytes: number };
 }
 
+/** What a memory window is known by. */
 export interface MwInfo {
   handle: number;
   /** IBV_MW_TYPE_* */
@@ -157,6 +158,7 @@ export interface CqOptions {
   wcFlags?: number;
 }
 
+/** What a completion queue is known by. */
 export interface CqInfo {
   handle: number;
   /** Entries granted, at least what was asked for. */
@@ -174,6 +176,7 @@ export interface SrqInitAttr {
   cq?: number;
 }
 
+/** What a shared receive queue is known by. */
 export interface SrqInfo {
   handle: number;
   /** What was granted. */
@@ -219,6 +222,7 @@ export interface QpInitAttr {
   managed?: boolean;
 }
 
+/** What a queue pair is known by. */
 export interface QpInfo {
   handle: number;
   qpNum: number;
@@ -300,6 +304,7 @@ export type CompletionListener = (cq: number) => void;
  */
 export type AsyncListener = (event: number, element: number) => void;
 
+/** What openDevice takes beside the name. */
 export interface OpenOptions {
   /** Who this context works for; by default each context is a tenant of its own. */
   tenant?: string;
@@ -313,11 +318,13 @@ export interface Verbs {
   openDevice(name: string, options?: OpenOptions): number;
   /** ibv_close_device(3). @throws BusyError while it has children */
   closeDevice(context: number): void;
+  /** ibv_query_device(3) */
   queryDevice(context: number): DeviceAttr;
   /** ibv_query_device_ex(3) */
   queryDeviceEx(context: number): DeviceAttrEx;
   /** ibv_query_rt_values_ex(3). @throws UnsupportedError where completions are not stamped */
   queryRtValues(context: number): RtValues;
+  /** ibv_query_port(3); ports count from 1. @throws InvalidArgumentError */
   queryPort(context: number, portNum: number): PortAttr;
   /** @throws InvalidArgumentError beyond the table; unused entries have the gid '::'. */
   queryGid(context: number, portNum: number, index: number): GidEntry;
@@ -329,8 +336,11 @@ export interface Verbs {
   refAsyncEvents(context: number, keepAlive: boolean): void;
   /** ibv_open_xrcd(3) of a domain that only this process shares. @throws UnsupportedError */
   openXrcd(context: number): number;
+  /** ibv_close_xrcd(3). @throws BusyError while it has children */
   closeXrcd(xrcd: number): void;
+  /** ibv_alloc_pd(3). @throws NoResourcesError */
   allocPd(context: number): number;
+  /** ibv_dealloc_pd(3). @throws BusyError while it has children */
   deallocPd(pd: number): void;
   /** Memory of the provider's own, page-aligned and zeroed, registered. deregMr detaches its ArrayBuffer. */
   allocMr(pd: number, lengthBytes: number, access: number): MrInfo;
@@ -356,16 +366,21 @@ export interface Verbs {
   ): MrInfo;
   /** ibv_rereg_mr(3). Keys and address may change. @throws UnsupportedError */
   reregMr(mr: number, change: MrChange): MrInfo;
+  /** ibv_dereg_mr(3). @throws BusyError while windows are bound to it */
   deregMr(mr: number): void;
   /** ibv_alloc_mw(3). Bound by a posted BIND_MW of either type. @throws UnsupportedError */
   allocMw(pd: number, type: number): MwInfo;
   /** The key that the window has now: after the bind that changed it has been posted. */
   queryMw(mw: number): MwInfo;
+  /** ibv_dealloc_mw(3) */
   deallocMw(mw: number): void;
   /** ibv_create_ah(3). */
   createAh(pd: number, attr: AhAttr): number;
+  /** ibv_destroy_ah(3) */
   destroyAh(ah: number): void;
+  /** ibv_create_comp_channel(3). @throws NoResourcesError */
   createCompChannel(context: number): number;
+  /** ibv_destroy_comp_channel(3). @throws BusyError while queues use it */
   destroyCompChannel(channel: number): void;
   /** Listens for completion events on the env's event loop (null: no more). Events are acknowledged. */
   watchCompChannel(channel: number, listener: CompletionListener | null): void;
@@ -377,6 +392,7 @@ export interface Verbs {
   resizeCq(cq: number, cqe: number): number;
   /** ibv_modify_cq(3): one event for `maxCount` completions or after `periodUs`. @throws UnsupportedError */
   modifyCq(cq: number, maxCount: number, periodUs: number): void;
+  /** ibv_destroy_cq(3). @throws BusyError while queue pairs use it */
   destroyCq(cq: number): void;
   /** ibv_req_notify_cq(3): one event for the next completion (or the next solicited or failed one). */
   reqNotifyCq(cq: number, solicitedOnly: boolean): void;
@@ -384,7 +400,9 @@ export interface Verbs {
   createSrq(pd: number, attr: SrqInitAttr): SrqInfo;
   /** ibv_modify_srq(3): IBV_SRQ_LIMIT arms the limit event, IBV_SRQ_MAX_WR resizes. */
   modifySrq(srq: number, attr: Partial<SrqAttr>, mask: number): void;
+  /** ibv_query_srq(3) */
   querySrq(srq: number): SrqAttr;
+  /** ibv_destroy_srq(3). @throws BusyError while queue pairs use it */
   destroySrq(srq: number): void;
   /** ibv_create_qp(3), ibv_create_qp_ex(3). `pd` is 0 for IBV_QPT_XRC_RECV. */
   createQp(pd: number, attr: QpInitAttr): QpInfo;
@@ -392,6 +410,7 @@ export interface Verbs {
   modifyQp(qp: number, attr: QpAttr, mask: number): void;
   /** ibv_query_qp(3), whole: the mask that libibverbs takes is only a hint. */
   queryQp(qp: number): { attr: QpAttr; init: QpInitAttr };
+  /** ibv_destroy_qp(3). @throws BusyError while it is attached to a group */
   destroyQp(qp: number): void;
   /** ibv_modify_qp_rate_limit(3). @throws UnsupportedError */
   modifyQpRateLimit(qp: number, limit: QpRateLimit): void;
@@ -403,9 +422,11 @@ export interface Verbs {
   setEce(qp: number, ece: Ece): void;
   /** ibv_attach_mcast(3): a UD queue pair receives what is sent to the group. */
   attachMcast(qp: number, gid: string, lid: number): void;
+  /** ibv_detach_mcast(3). @throws InvalidArgumentError when it is not attached */
   detachMcast(qp: number, gid: string, lid: number): void;
   /** Memory for work requests: `capacity` slots, each with room for `sges` SGEs or `inlineBytes`. */
   createWrRing(capacity: number, sges: number, inlineBytes: number): RingInfo;
+  /** Memory for `capacity` completions. */
   createWcRing(capacity: number): RingInfo;
   /** Frees a ring of either kind and detaches its ArrayBuffer. */
   destroyRing(ring: number): void;
@@ -437,27 +458,33 @@ export type WaitSupport = 'simulated' | 'hardware' | 'emulated' | 'none';
 
 /** A reliable, ordered byte-message channel for the exchange of connection data. */
 export interface Wire {
+  /** Sends one message to the other side; it is copied. */
   send(message: Uint8Array): void;
   /** No more from this side; the peer's onClose is called. */
   close(): void;
+  /** Called for each message of the other side. */
   onMessage: (message: Uint8Array) => void;
   /** Called once, with an error when the other side broke off or spoke nonsense. */
   onClose: (error?: Error) => void;
   readonly remoteAddress: string;
 }
 
+/** What listens for wires. */
 export interface WireServer {
   readonly port: number;
+  /** Takes no more callers. */
   close(): void;
 }
 
 /** How two ends find each other: TCP on real devices, in memory on simulated ones. */
 export interface Rendezvous {
+  /** Calls `onWire` for everyone who connects to this port (0: a free one). @throws ConnectionError */
   listen(
     context: number,
     options: { port: number; host?: string },
     onWire: (wire: Wire) => void,
   ): Promise<WireServer>;
+  /** Connects to a listener. @throws ConnectionError */
   connect(context: number, options: { port: number; host?: string; timeoutMs?: number }): Promise<Wire>;
 }
 
@@ -523,12 +550,15 @@ export interface ConnectionManager {
   createEventChannel(): number;
   /** Identifiers of requests that no verb has named go with it. @throws BusyError while there are others */
   destroyEventChannel(channel: number): void;
+  /** Listens for events on the env's event loop (null: no more). They are acknowledged. */
   watchEventChannel(channel: number, listener: ((event: CmEvent) => void) | null): void;
+  /** Whether listening keeps the process alive (at first it does not). */
   refEventChannel(channel: number, keepAlive: boolean): void;
   /** rdma_create_id(3); RDMA_PS_TCP or RDMA_PS_UDP. */
   createId(channel: number, portSpace: number): number;
   /** rdma_destroy_id(3) */
   destroyId(id: number): void;
+  /** What an identifier is bound to. */
   queryId(id: number): CmIdInfo;
   /** rdma_bind_addr(3). @throws ConnectionError (EADDRINUSE), NoDeviceError where no device has the address */
   bindAddr(id: number, local: CmAddress): void;
@@ -563,6 +593,7 @@ export interface ConnectionManager {
   initQpAttr(id: number, qpState: number): { attr: QpAttr; mask: number };
   /** rdma_join_multicast(3): MULTICAST_JOIN or MULTICAST_ERROR; then attachMcast. The group's port says nothing. */
   joinMulticast(id: number, group: CmAddress): void;
+  /** rdma_leave_multicast(3) */
   leaveMulticast(id: number, group: CmAddress): void;
 }
 

@@ -13,6 +13,7 @@ export interface Remote extends Endpoint {
   address: string;
 }
 
+/** What a connection emits. */
 export interface ConnectionEvents {
   /** It is over; with an error when the peer vanished without goodbye. */
   close: [error?: ConnectionError];
@@ -38,6 +39,7 @@ export class Connection extends EventEmitter<ConnectionEvents> {
     channel.listen({ onFrame: (frame) => this.onFrame(frame), onEnd: (error) => this.peerGone(error) });
   }
 
+  /** Whether it is over, by whichever end. */
   get closed(): boolean {
     return this.over;
   }
@@ -55,6 +57,7 @@ export class Connection extends EventEmitter<ConnectionEvents> {
     if (first) process.nextTick(() => this.emit('close'));
   }
 
+  /** close(), for `using`. */
   [Symbol.dispose](): void {
     this.close();
   }

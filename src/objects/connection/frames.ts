@@ -10,6 +10,7 @@ export const FRAME_LIMIT = 16384;
 
 /** Application data that travels with the handshake: bytes, or anything that JSON can say. */
 export type PrivateData = Uint8Array | JsonValue;
+/** What private data may be besides bytes. */
 export type JsonValue =
   | string
   | number

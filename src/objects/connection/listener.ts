@@ -8,6 +8,7 @@ import type { ListenOptions } from './options.ts';
 
 const DEFAULT_MAX_PENDING = 128;
 
+/** What a listener emits. */
 export interface ListenerEvents {
   connection: [connection: Connection];
   /** A caller failed its handshake; the listener goes on. */
@@ -46,6 +47,7 @@ export class Listener extends EventEmitter<ListenerEvents> {
     process.nextTick(() => this.emit('close'));
   }
 
+  /** close(), for `using`. */
   [Symbol.dispose](): void {
     this.close();
   }

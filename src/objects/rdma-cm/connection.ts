@@ -13,6 +13,7 @@ import type { Place } from './place.ts';
 
 const ALL_REMOTE = { remoteRead: true, remoteWrite: true, remoteAtomic: true };
 
+/** What a connection emits. */
 export interface CmConnectionEvents {
   /** The connection has ended, by either side; with an error when the peer vanished. The queue pair is in ERR. */
   disconnect: [error?: ConnectionError];
@@ -76,10 +77,12 @@ export class CmConnection extends EventEmitter<CmConnectionEvents> {
     return this.peerParam;
   }
 
+  /** Whether it is established and not yet disconnected. */
   get connected(): boolean {
     return this.state === 'connected';
   }
 
+  /** Whether close() was called. */
   get closed(): boolean {
     return this.over;
   }
@@ -117,11 +120,13 @@ export class CmConnection extends EventEmitter<CmConnectionEvents> {
     return this;
   }
 
+  /** Whether it keeps the process alive while it is open. */
   ref(): this {
     this.id.keepAlive(true);
     return this;
   }
 
+  /** close(), for `using`. */
   [Symbol.dispose](): void {
     this.close();
   }

@@ -42,6 +42,7 @@ export class DatagramEnd extends EventEmitter<{ close: [] }> {
     return this.qp.sendCq;
   }
 
+  /** Whether close() was called. */
   get closed(): boolean {
     return this.over;
   }
@@ -56,6 +57,7 @@ export class DatagramEnd extends EventEmitter<{ close: [] }> {
     this.place.close();
   }
 
+  /** close(), for `using`. */
   [Symbol.dispose](): void {
     this.close();
   }

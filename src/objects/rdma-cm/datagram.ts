@@ -29,6 +29,7 @@ export interface DatagramRequest {
   end: DatagramEnd;
 }
 
+/** What a datagram server emits. */
 export interface DatagramServerEvents {
   listening: [];
   /** Somebody was told where to send. */

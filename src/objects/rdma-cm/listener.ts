@@ -33,6 +33,7 @@ export abstract class CmListener<
     this.pool = new DevicePool(env, true);
   }
 
+  /** Whether it takes callers. */
   get listening(): boolean {
     return this.state === 'listening';
   }
@@ -81,6 +82,7 @@ export abstract class CmListener<
     return this;
   }
 
+  /** Keeps the process alive while it listens, as it does at first. */
   ref(): this {
     this.kept = true;
     this.id?.keepAlive(true);

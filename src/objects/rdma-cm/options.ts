@@ -73,6 +73,7 @@ export interface CmConnectOptions extends CmCallOptions, CmConnectionOptions {
   privateData?: CmPrivateData;
 }
 
+/** Where a server listens. */
 export interface CmListenOptions {
   /** 0, the default, takes a free one: see address(). */
   port?: number;

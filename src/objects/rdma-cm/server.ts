@@ -7,6 +7,7 @@ import type { Identifier } from './identifier.ts';
 import { CmListener, closedError } from './listener.ts';
 import { bytesOf, type CmAcceptOptions, type CmEnvironment, type CmPrivateData } from './options.ts';
 
+/** What a server emits. */
 export interface ServerEvents {
   listening: [];
   /** A connection is made. */
@@ -109,6 +110,7 @@ export class Server extends CmListener<ServerEvents> implements AsyncIterable<Cm
     await closed;
   }
 
+  /** `for await (const connection of server)`: ends when the server is closed. */
   async *[Symbol.asyncIterator](): AsyncGenerator<CmConnection, undefined> {
     const emitter = this as unknown as NodeJS.EventEmitter;
     for await (const [connection] of on(emitter, 'connection', { close: ['close'] })) yield connection;

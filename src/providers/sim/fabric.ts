@@ -10,6 +10,7 @@ import { Driver } from './driver.ts';
 import { buildProvider } from './provider.ts';
 import { SimRendezvous } from './rendezvous.ts';
 
+/** What createFabric() takes. */
 export interface FabricOptions {
   /** Hosts, each with one device: sim0, sim1 ... Default 2. */
   hosts?: number;
@@ -42,6 +43,7 @@ export interface OpenTenant {
   context: number;
 }
 
+/** Simulated hosts on one network. */
 export interface Fabric {
   readonly provider: Provider;
   /** Virtual time in nanoseconds. */
@@ -52,11 +54,13 @@ export interface Fabric {
   run(): Promise<void>;
   /** Resolves when this much virtual time has gone by. */
   sleep(delayNs: number): Promise<void>;
+  /** Makes something go wrong, from now on. @throws InvalidArgumentError */
   fault(fault: Fault): void;
   /** Hash of (time, kind, queue pair, PSN) of every packet and completion so far. */
   traceHash(): string;
   /** What does not hold of what always must; empty when all is well. */
   brokenInvariants(): string[];
+  /** The open contexts. */
   tenants(): OpenTenant[];
   /** The simulation itself. */
   readonly simulation: Simulation;

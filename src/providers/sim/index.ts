@@ -22,6 +22,7 @@ export function defaultFabric(): Fabric {
   return shared;
 }
 
+/** The provider of defaultFabric(). */
 export function defaultSimProvider(): Provider {
   return defaultFabric().provider;
 }
