@@ -26,7 +26,8 @@ for (const file of files) {
     const feature = meta?.feature;
     if (feature === undefined || (status !== 'passed' && status !== 'failed')) continue;
     const { group, name, others, ground, refused } = feature;
-    const { by } = (features[`${group}: ${name}`] ??= { group, name, others, by: {} });
+    features[`${group}: ${name}`] ??= { group, name, others, by: {} };
+    const { by } = features[`${group}: ${name}`];
     by[ground] ??= { passed: 0, failed: 0, refused };
     by[ground][status]++;
   }

@@ -1,5 +1,6 @@
 /** GIDs: 16 bytes on the wire, IPv6 notation for people (as ibv_devinfo prints them). */
-import { InvalidArgumentError } from './errors.ts';
+import { EINVAL } from './constants.ts';
+import { InvalidArgumentError, shown } from './errors.ts';
 
 /** Sixteen bytes as IPv6 text: IPv4-mapped addresses with dots, the longest run of zeros as '::'. */
 export function gidToString(bytes: Uint8Array): string {
@@ -17,7 +18,7 @@ export function gidToString(bytes: Uint8Array): string {
 /** The 16 bytes of a GID in IPv6 text. @throws InvalidArgumentError */
 export function gidToBytes(gid: string): Uint8Array {
   const bad = () =>
-    new InvalidArgumentError(`'${String(gid)}' is not a GID; it is written like an IPv6 address`);
+    new InvalidArgumentError(`${shown(gid)} is not a GID; it is written like an IPv6 address`);
   if (typeof gid !== 'string') throw bad();
   const bytes = new Uint8Array(16);
   let text = gid;
@@ -39,4 +40,17 @@ export function gidToBytes(gid: string): Uint8Array {
     bytes[2 * i + 1] = value & 255;
   });
   return bytes;
+}
+
+/** The bytes of a GID that is an argument of a verb. @throws InvalidArgumentError naming verb and argument */
+export function requireGid(verb: string, name: string, gid: unknown): Uint8Array {
+  const refuse = (why: string) =>
+    new InvalidArgumentError(`${verb}: ${name} ${why}`, { verb, errno: EINVAL });
+  if (gid === undefined) throw refuse('is missing; RoCE has no LID routing');
+  if (typeof gid !== 'string') throw refuse(`must be a GID in IPv6 notation, got ${shown(gid)}`);
+  try {
+    return gidToBytes(gid);
+  } catch (error) {
+    throw refuse(`is wrong: ${(error as Error).message}`);
+  }
 }

@@ -6,8 +6,8 @@ import {
   IBV_QPT_XRC_RECV,
   IBV_QPT_XRC_SEND,
 } from '../../verbs/constants.ts';
-import { InvalidArgumentError, UnsupportedError } from '../../verbs/errors.ts';
-import { gidToBytes } from '../../verbs/gid.ts';
+import { InvalidArgumentError, shown, UnsupportedError } from '../../verbs/errors.ts';
+import { requireGid } from '../../verbs/gid.ts';
 import type { AhAttr, QpAttr, QpInfo, QpInitAttr, Verbs } from '../../verbs/provider.ts';
 import { checkModify } from '../../verbs/qp-state.ts';
 import type { NativeVerbs } from './addon.ts';
@@ -17,7 +17,7 @@ import * as W from './qp-words.ts';
 /** @throws InvalidArgumentError for what is no GID or LID */
 function groupBytes(verb: string, gid: string, lid: number): Uint8Array {
   whole(verb, 'lid', lid, 0, 0xffff);
-  return gidToBytes(gid);
+  return requireGid(verb, 'gid', gid);
 }
 
 const QP_TYPES = new Set([IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_XRC_SEND, IBV_QPT_XRC_RECV]);
@@ -33,9 +33,12 @@ export function qpVerbs(native: NativeVerbs) {
         });
       }
       if (!QP_TYPES.has(attr.qpType)) {
-        throw new InvalidArgumentError(`${verb}: qpType must be one of IBV_QPT_*, got ${attr.qpType}`, {
-          verb,
-        });
+        throw new InvalidArgumentError(
+          `${verb}: qpType must be one of IBV_QPT_*, got ${shown(attr.qpType)}`,
+          {
+            verb,
+          },
+        );
       }
       const words = new Uint32Array(W.QPW_COUNT);
       W.writeCap(verb, attr.cap, words);

@@ -1,6 +1,6 @@
 /** Attributes of queue pairs as words, the form in which they cross to the addon (native/qp.h). */
 import { InvalidArgumentError, shown } from '../../verbs/errors.ts';
-import { gidToBytes, gidToString } from '../../verbs/gid.ts';
+import { gidToString, requireGid } from '../../verbs/gid.ts';
 import type { AhAttr, QpAttr, QpCap, QpInitAttr } from '../../verbs/provider.ts';
 
 export const QPW_STATE = 0;
@@ -117,7 +117,7 @@ export function writeAh(verb: string, ah: AhAttr, words: Uint32Array): void {
   if (ah.dgid === undefined) return;
   words[QPW_IS_GLOBAL] = 1;
   if (ah.hopLimit === undefined) words[QPW_HOP_LIMIT] = 64;
-  new Uint8Array(words.buffer, words.byteOffset + QPW_DGID * 4, 16).set(gidToBytes(ah.dgid));
+  new Uint8Array(words.buffer, words.byteOffset + QPW_DGID * 4, 16).set(requireGid(verb, 'ah.dgid', ah.dgid));
 }
 
 /** The words of a modifyQp. @throws InvalidArgumentError naming the field that is out of range */

@@ -1,7 +1,5 @@
 /** Addresses in arguments: where a queue pair or an address handle leads. */
-import * as C from '../../verbs/constants.ts';
-import { InvalidArgumentError, shown } from '../../verbs/errors.ts';
-import { gidToBytes } from '../../verbs/gid.ts';
+import { requireGid } from '../../verbs/gid.ts';
 import type { AhAttr } from '../../verbs/provider.ts';
 import { requireInteger, requireObject } from './arguments.ts';
 
@@ -25,30 +23,6 @@ export function requireAddress(verb: string, name: string, ah: AhAttr | undefine
     if (attr[field] !== undefined) requireInteger(verb, `${name}.${field}`, attr[field], min, max);
   }
   return requireGid(verb, `${name}.dgid`, attr.dgid);
-}
-
-/** The 16 bytes of a GID in IPv6 notation. @throws InvalidArgumentError */
-export function requireGid(verb: string, name: string, gid: unknown): Uint8Array {
-  if (gid === undefined) {
-    throw new InvalidArgumentError(`${verb}: ${name} is missing; RoCE has no LID routing`, {
-      verb,
-      errno: C.EINVAL,
-    });
-  }
-  if (typeof gid !== 'string') {
-    throw new InvalidArgumentError(`${verb}: ${name} must be a GID in IPv6 notation, got ${shown(gid)}`, {
-      verb,
-    });
-  }
-  try {
-    return gidToBytes(gid);
-  } catch (cause) {
-    throw new InvalidArgumentError(`${verb}: ${name}: ${(cause as Error).message}`, {
-      verb,
-      errno: C.EINVAL,
-      cause,
-    });
-  }
 }
 
 /** Whether a GID names a group: ff00::/8, or an IPv4 address of 224.0.0.0/4 mapped into IPv6. */

@@ -2,9 +2,9 @@
 import { type Ah, EVERYBODY } from '../../sim/address.ts';
 import * as C from '../../verbs/constants.ts';
 import { InvalidArgumentError, NoResourcesError } from '../../verbs/errors.ts';
-import { gidToBytes, gidToString } from '../../verbs/gid.ts';
+import { gidToBytes, gidToString, requireGid } from '../../verbs/gid.ts';
 import type { AhAttr, Provider } from '../../verbs/provider.ts';
-import { isGroup, requireAddress, requireGid } from './addresses.ts';
+import { isGroup, requireAddress } from './addresses.ts';
 import { requireInteger } from './arguments.ts';
 import type { Driver } from './driver.ts';
 import { gidOf, LIMITS } from './limits.ts';
