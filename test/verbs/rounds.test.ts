@@ -1,0 +1,36 @@
+// Memory: rounds of making, using and closing every object leave nothing behind, in the main thread and in a worker.
+import { spawnSync } from 'node:child_process';
+import { resolve } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { realDevices } from './ground.ts';
+
+const CHILD = resolve(import.meta.dirname, 'children/rounds.mjs');
+const PATIENCE_MS = 600_000;
+const [rxe] = typeof realDevices === 'string' ? [undefined] : realDevices;
+
+function rounds(device: string, count: number, warmUp: number, where: string) {
+  const args = ['--expose-gc', CHILD, device, String(count), String(warmUp), where];
+  const inherited = Object.entries(process.env).filter(([key]) => !key.startsWith('ISOVERBS_'));
+  const env = { ...Object.fromEntries(inherited), NODE_OPTIONS: '' };
+  const { stdout, stderr } = spawnSync(process.execPath, args, {
+    env,
+    encoding: 'utf8',
+    timeout: PATIENCE_MS,
+  });
+  return { out: stdout, err: stderr };
+}
+
+const PASS = { out: 'pass\n', err: '' };
+
+describe.each(['main thread', 'worker'])('in the %s', (where) => {
+  test(
+    '1000 rounds on a simulated device',
+    () => expect(rounds('sim0', 1000, where === 'worker' ? 100 : 3000, where)).toEqual(PASS),
+    PATIENCE_MS,
+  );
+  test.skipIf(rxe === undefined)(
+    '1000 rounds on a real device',
+    () => expect(rounds(rxe as string, 1000, 50, where)).toEqual(PASS),
+    PATIENCE_MS,
+  );
+});
