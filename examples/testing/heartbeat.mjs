@@ -1,0 +1,53 @@
+// @ts-nocheck
+// Heartbeats by datagram: each end beats once per period, and takes a peer for dead that stays silent too long.
+import { GRH_BYTES } from 'isoverbs';
+
+export const PERIOD_NS = 1_000_000;
+export const PATIENCE_NS = 12 * PERIOD_NS;
+const BEAT_BYTES = 8;
+const RECEIVES = 16;
+
+export class Heart {
+  constructor(context) {
+    this.context = context;
+    this.pd = context.allocPd();
+    this.cq = context.createCq({ channel: null });
+    this.mr = this.pd.allocate(RECEIVES * (GRH_BYTES + BEAT_BYTES));
+    this.wc = context.wcBatch({ capacity: RECEIVES });
+    this.qp = this.pd.createQp({ sendCq: this.cq, type: 'UD' });
+    this.qp.start();
+    for (let slot = 0; slot < RECEIVES; slot++) this.receive(slot);
+    this.heard = 0;
+  }
+
+  receive(slot) {
+    const length = GRH_BYTES + BEAT_BYTES;
+    this.qp.receive({ wrId: slot, sgList: [{ mr: this.mr, offset: slot * length, length }] });
+  }
+
+  /** Whether a beat of the peer has come since the last look. */
+  listen() {
+    const before = this.heard;
+    for (let i = 0, n = this.cq.poll(this.wc); i < n; i++) {
+      if (!this.wc.isRecv(i)) continue;
+      this.heard++;
+      this.receive(this.wc.wrId(i));
+    }
+    return this.heard > before;
+  }
+
+  /** Beats towards `peer` (heart.qp.endpoint() over there): true when `forNs` are over, false when it is dead. */
+  async beat(peer, forNs) {
+    const { context, qp, mr } = this;
+    const to = { ah: this.pd.createAhTo(peer), qpNum: peer.qpNum, qkey: peer.qkey };
+    const beganNs = context.nowNs();
+    let lastNs = beganNs;
+    while (context.nowNs() - beganNs < forNs) {
+      qp.post({ opcode: 'SEND', sgList: [{ mr, length: BEAT_BYTES }], to });
+      await context.sleep(PERIOD_NS);
+      if (this.listen()) lastNs = context.nowNs();
+      else if (context.nowNs() - lastNs > PATIENCE_NS) return false;
+    }
+    return true;
+  }
+}
