@@ -1,0 +1,3 @@
+import { endings } from './endings.ts';
+
+endings('sim0');

@@ -1,0 +1,147 @@
+// @ts-nocheck
+// Transfers of every sort that never end by themselves, on ISOVERBS_DEVICE: WRITEs, a shared receive queue that
+// raises its limit event, datagrams, a memory window that is opened and closed, a connection of rdma_cm.
+import { once } from 'node:events';
+import { expectSuccess, GRH_BYTES, openDevice } from 'isoverbs';
+import { connect, createServer } from 'isoverbs/rdma-cm';
+
+const ROUNDS = 3;
+const ACCESS = { remoteRead: true, remoteWrite: true, mwBind: true };
+const device = process.env.ISOVERBS_DEVICE;
+
+/** A queue pair that is connected with itself. */
+function loop(context, options = {}) {
+  const pd = context.allocPd();
+  const cq = context.createCq();
+  const mr = pd.allocate(1 << 20, { access: ACCESS });
+  const qp = pd.createQp({ sendCq: cq, ...options, srq: options.srq?.(pd) });
+  if (qp.type === 'UD') qp.start();
+  else qp.connectTo(qp.endpoint());
+  return { context, pd, cq, mr, qp };
+}
+
+const kinds = {
+  async writes(context, round) {
+    const { cq, mr, qp } = loop(context);
+    const sgList = [{ mr, length: 1 << 16 }];
+    const remote = { addr: mr.addr + (1 << 19), rkey: mr.rkey };
+    const post = () => qp.post({ opcode: 'RDMA_WRITE', sgList, remote });
+    for (let i = 0; i < 8; i++) post();
+    for await (const wc of cq) {
+      expectSuccess(wc);
+      round();
+      post();
+    }
+  },
+
+  async shared(context, round) {
+    const { cq, mr, qp } = loop(context, { srq: (pd) => pd.createSrq({ maxWr: 8 }) });
+    const { srq } = qp;
+    const receive = () => srq.receive({ sgList: [{ mr, length: 64 }] });
+    const send = () => qp.post({ opcode: 'SEND', sgList: [{ mr, offset: 64, length: 64 }] });
+    srq.on('srqLimitReached', () => {
+      round();
+      srq.arm(4);
+    });
+    for (let i = 0; i < 4; i++) receive();
+    srq.arm(4);
+    send();
+    for await (const wc of cq) {
+      if (!expectSuccess(wc).isRecv) continue;
+      receive();
+      send();
+    }
+  },
+
+  async datagrams(context, round) {
+    const { pd, cq, mr, qp } = loop(context, { type: 'UD' });
+    const to = { ah: pd.createAhTo(qp.endpoint()), qpNum: qp.qpNum };
+    const receive = () => qp.receive({ sgList: [{ mr, length: GRH_BYTES + 256 }] });
+    const send = () => qp.post({ opcode: 'SEND', sgList: [{ mr, offset: 1024, length: 256 }], to });
+    for (let i = 0; i < 4; i++) receive();
+    send();
+    for await (const wc of cq) {
+      if (!expectSuccess(wc).isRecv) continue;
+      round();
+      receive();
+      send();
+    }
+  },
+
+  async windows(context, round) {
+    const { pd, mr, qp } = loop(context);
+    const window = pd.allocMw({ type: 2 });
+    for (;;) {
+      const rkey = await window.bind(qp, { mr, offset: 4096, length: 4096, access: { remoteWrite: true } });
+      const remote = { addr: mr.addr + 4096, rkey };
+      await qp.execute({ opcode: 'RDMA_WRITE', sgList: [{ mr, length: 4096 }], remote });
+      await qp.execute({ opcode: 'LOCAL_INV', invalidate: rkey });
+      round();
+    }
+  },
+
+  async connection(_context, round, whenClosed) {
+    const simulated = device.startsWith('sim');
+    const provider = simulated ? 'sim' : undefined;
+    const prepare = (connection) => {
+      connection.mr = connection.pd.allocate(4096);
+      connection.receive = () => connection.qp.receive({ sgList: [{ mr: connection.mr, length: 64 }] });
+      connection.send = () =>
+        connection.qp.post({ opcode: 'SEND', sgList: [{ mr: connection.mr, length: 64 }] });
+      connection.receive();
+    };
+    const pingpong = async ({ cq, send, receive }) => {
+      for await (const wc of cq) {
+        if (wc.status !== 0) return;
+        if (!wc.isRecv) continue;
+        round();
+        receive();
+        send();
+      }
+    };
+    const server = createServer({ provider, prepare }, pingpong);
+    server.listen({ host: simulated ? device : process.env.RXE_IP });
+    await once(server, 'listening');
+    const { address: host, port } = server.address();
+    const client = await connect({ provider, host, port, prepare });
+    whenClosed(() => {
+      client.close();
+      server.closeAllConnections();
+      server.close();
+    });
+    client.send();
+    await pingpong(client);
+  },
+};
+
+/** Begins all of them. `moving()` resolves when each has gone a few rounds from now on; `close()` ends them. */
+export function transfer() {
+  const context = openDevice();
+  const closers = [() => context.close()];
+  const rounds = Object.fromEntries(Object.keys(kinds).map((kind) => [kind, 0]));
+  let closed = false;
+  const end = (error) => {
+    if (!closed) throw error;
+  };
+  context.on('event', () => {});
+  const listen = async () => {
+    for await (const _ of context.events());
+  };
+  listen().catch(end);
+  for (const [kind, begin] of Object.entries(kinds)) {
+    begin(
+      context,
+      () => rounds[kind]++,
+      (close) => closers.unshift(close),
+    ).catch(end);
+  }
+  const moving = async () => {
+    const wanted = Object.entries(rounds).map(([kind, count]) => [kind, count + ROUNDS]);
+    while (wanted.some(([kind, count]) => rounds[kind] < count)) await new Promise(setImmediate);
+  };
+  const close = () => {
+    closed = true;
+    for (const one of closers) one();
+  };
+  return { moving, close };
+}
