@@ -84,8 +84,7 @@ export function windowReason(net: Network, qp: Qp, w: Uint32Array, at: number): 
   if (window === undefined || window.host !== qp.host || window.pd !== qp.pd) return L.REASON_WINDOW;
   const mr = w[at + L.WR_BIND_MR];
   const length = lengthOf(w, at);
-  // What a window of type 2 was bound to ends with an invalidation, not with a bind to nothing.
-  if (mr === 0) return window.type === C.IBV_MW_TYPE_1 ? L.REASON_NONE : L.REASON_WINDOW;
+  if (mr === 0) return length === 0 ? L.REASON_NONE : L.REASON_WINDOW;
   const region = net.hooks.regionOf(mr);
   if (region === undefined || region.host !== qp.host || region.pd !== qp.pd) return L.REASON_WINDOW;
   const offset = addrOf(w, at) - region.addr;

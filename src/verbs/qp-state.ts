@@ -39,6 +39,8 @@ const { IBV_QPS_SQD: SQD, IBV_QPS_SQE: SQE } = C;
 
 /** Bits that RC, UC, UD and both halves of XRC want for a transition; any state goes to RESET or ERR with the state alone. */
 function transition(qpType: number, from: number, to: number): Transition | null {
+  // Nothing can fail in RESET.
+  if (from === RESET && to === C.IBV_QPS_ERR) return null;
   if (to === RESET || to === C.IBV_QPS_ERR) return { required: 0, optional: 0 };
   // XRC is a reliable connection whose halves are queue pairs of their own.
   const requests = qpType === C.IBV_QPT_RC || qpType === C.IBV_QPT_XRC_SEND;

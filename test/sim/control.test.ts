@@ -249,7 +249,7 @@ test('the clock of timestamps is virtual time; other extended flags are refused'
   const [a, b, fabric] = pair();
   const flags = V.IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | V.IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
   const cq = a.v.createCq(a.context, 16, 0, { wcFlags: flags }).handle;
-  expect(() => a.v.createCq(a.context, 16, 0, { wcFlags: 1 })).toThrow(/two timestamps only/);
+  expect(() => a.v.createCq(a.context, 16, 0, { wcFlags: 1 << 30 })).toThrow(/wcFlags/);
   a.v.destroyCq(cq);
   write(a, b, 1, 8);
   post(a);

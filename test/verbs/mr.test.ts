@@ -157,7 +157,8 @@ feature('re-registration', rereg, (it) => {
   it('a change of nothing, or to what can not be, is refused and changes nothing', async (ground) => {
     const pair = connectedPair(ground);
     const { b } = pair;
-    const mr = b.p.allocMr(b.pd, 4096, ACCESS);
+    const first = b.p.allocMr(b.pd, 4096, 0);
+    const mr = b.p.reregMr(first.handle, { access: ACCESS });
     const resizable = new (ArrayBuffer as unknown as new (n: number, o: object) => ArrayBuffer)(64, {
       maxByteLength: 128,
     });

@@ -204,6 +204,7 @@ for (const type of [V.IBV_MW_TYPE_1, V.IBV_MW_TYPE_2]) {
         [b.mr.handle, b.mr.handle, b.mr.addr, 64],
         [0, b.mr.handle, b.mr.addr, 64],
         [mw.handle, mw.handle, b.mr.addr, 64],
+        [mw.handle, 0, b.mr.addr, 64],
         [mw.handle, foreign.handle, foreign.addr, 64],
         [mw.handle, b.mr.handle, b.mr.addr - 1, 64],
         [mw.handle, b.mr.handle, b.mr.addr + b.mr.lengthBytes - 63, 64],
@@ -279,8 +280,7 @@ feature(
       expect(await polled(a, 1)).toMatchObject([{ wrId: 5, status: 'SUCCESS', opcode: 'SEND' }]);
       const [wc] = await polled(b, 1);
       expect(wc).toMatchObject({ wrId: 7, status: 'SUCCESS', opcode: 'RECV', byteLen: 64 });
-      // soft-RoCE gives the kernel's flag, which means something else to libibverbs.
-      if (ground.name === 'sim') expect(wc).toMatchObject({ imm: key, flags: V.IBV_WC_WITH_INV });
+      expect(wc).toMatchObject({ imm: key, flags: V.IBV_WC_WITH_INV });
       expect(b.bytes[63]).toBe(3);
       expect(await writeStatus(pair, windowAddr(b), key)).toBe('REM_ACCESS_ERR');
       closeWindowPair(pair);
@@ -296,8 +296,7 @@ feature(
 
     it('a bind of length 0 fails: only an invalidation unbinds', async (ground) => {
       const pair = windowPair(ground, V.IBV_MW_TYPE_2);
-      expect(() => postBind(pair, { mr: 0, addr: 0, lengthBytes: 0, access: 0 })).toThrow('posted 0 of 1');
-      postBind(pair, { lengthBytes: 0, access: 0 });
+      postBind(pair, { mr: 0, addr: 0, lengthBytes: 0, access: 0 });
       expect(await polled(pair.b, 1)).toMatchObject([{ status: 'MW_BIND_ERR' }]);
       closeWindowPair(pair);
     });

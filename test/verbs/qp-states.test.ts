@@ -3,6 +3,7 @@ import { expect } from 'vitest';
 import * as V from '../../src/verbs/index.ts';
 import { feature, until } from './ground.ts';
 import {
+  closeEnd,
   closePair,
   connect,
   connectedPair,
@@ -36,8 +37,11 @@ feature('ERR and RESET', { group: 'qp', others: 'every device' }, (it) => {
     expect(await polled(a, 1)).toMatchObject([{ wrId: 1, status: 'WR_FLUSH_ERR' }]);
     write(pair, 2);
     expect(await polled(a, 1)).toMatchObject([{ wrId: 2, status: 'WR_FLUSH_ERR' }]);
-    postRecv(a, qpA.handle, 3, 0, 64);
-    expect(await polled(a, 1)).toMatchObject([{ wrId: 3, status: 'WR_FLUSH_ERR' }]);
+    // soft-RoCE does not look at receives that are posted in ERR.
+    if (ground.name === 'sim') {
+      postRecv(a, qpA.handle, 3, 0, 64);
+      expect(await polled(a, 1)).toMatchObject([{ wrId: 3, status: 'WR_FLUSH_ERR' }]);
+    }
     for (const [end, qp] of [
       [a, qpA],
       [b, qpB],
@@ -50,18 +54,24 @@ feature('ERR and RESET', { group: 'qp', others: 'every device' }, (it) => {
     closePair(pair);
   });
 
-  it('both are reached from every state', (ground) => {
+  it('both are reached from every state, but ERR not from RESET', (ground) => {
     const end = openEnd(ground, 0);
     for (const to of [V.IBV_QPS_ERR, V.IBV_QPS_RESET]) {
       for (const steps of [0, 1, 2]) {
         const qp = createQp(end);
         if (steps === 1) toInit(end, qp.handle);
         if (steps === 2) connect(end, qp.handle, end, qp.qpNum);
+        if (steps === 0 && to === V.IBV_QPS_ERR) {
+          expect(() => modify(end, qp.handle, { qpState: to })).toThrow(code('STATE'));
+          end.p.destroyQp(qp.handle);
+          continue;
+        }
         modify(end, qp.handle, { qpState: to });
         expect(end.p.queryQp(qp.handle).attr.qpState).toBe(to);
         end.p.destroyQp(qp.handle);
       }
     }
+    closeEnd(end);
   });
 
   it('transitions that do not exist are refused by name', (ground) => {
