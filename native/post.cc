@@ -120,11 +120,6 @@ int bindType1(const Qp& qp, const ibv_send_wr& wr) {
 /** The application chooses the new key of a type 2 window; keeping it in the window is left to us. */
 int postBind(Qp& qp, ibv_send_wr& wr) {
   ibv_send_wr* bad = nullptr;
-  if (wr.bind_mw.bind_info.mr == nullptr) {
-    // It ends with LOCAL_INV only: soft-RoCE completes such a bind with an error, other drivers never see it.
-    wr.bind_mw.bind_info.mr = noRegion(qp);
-    if (wr.bind_mw.bind_info.mr == nullptr) return EINVAL;
-  }
   const int rc = Send::post(qp, &wr, &bad);
   if (rc == 0) wr.bind_mw.mw->rkey = wr.bind_mw.rkey;
   return rc;

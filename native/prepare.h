@@ -183,7 +183,8 @@ inline Refusal prepareBind(const Qp& qp, const Entry& entry, ibv_send_wr& wr) {
   wr.bind_mw.bind_info = {};
   const uint64_t addr = u64(entry.slot + WR_BIND_ADDR_LO);
   const uint64_t length = u64(entry.slot + WR_BIND_LENGTH_LO);
-  if (mrHandle == 0) return length == 0 ? Refusal{kAlone, REASON_NONE} : kBad;
+  // A type 2 window is unbound by LOCAL_INV, not by a bind to nothing.
+  if (mrHandle == 0) return length == 0 && mw->mw->type == IBV_MW_TYPE_1 ? Refusal{kAlone, REASON_NONE} : kBad;
   if (mr == nullptr || mr->pd != qp.pd) return kBad;
   if (addr < mr->iova || length > mr->bytes || addr - mr->iova > mr->bytes - length) return kBad;
   wr.bind_mw.bind_info = {

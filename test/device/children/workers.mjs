@@ -15,6 +15,34 @@ function start(job, data = {}) {
   return { worker, message, exit };
 }
 
+/** A shared receive queue with a receive and an attached UD queue pair, an address handle, a bound window. */
+function openShared() {
+  const { context, pd, cq, qp } = open();
+  const srq = p.createSrq(pd, { maxWr: 8, maxSge: 1 }).handle;
+  const cap = { maxSendWr: 8, maxRecvWr: 0, maxSendSge: 1, maxRecvSge: 0, maxInlineData: 0 };
+  const ud = p.createQp(pd, {
+    qpType: V.IBV_QPT_UD,
+    sendCq: cq,
+    recvCq: cq,
+    srq,
+    cap,
+    sqSigAll: false,
+  }).handle;
+  p.attachMcast(ud, '::ffff:239.7.7.7', 0);
+  let sgidIndex = 0;
+  for (let i = 0; i < 4; i++) if (p.queryGid(context, 1, i).gid.startsWith('::ffff:')) sgidIndex = i;
+  const ah = p.createAh(pd, { dgid: p.queryGid(context, 1, sgidIndex).gid, sgidIndex });
+  const region = p.allocMr(pd, 4096, 15 | V.IBV_ACCESS_MW_BIND);
+  const recvs = new V.RecvBatch(p, { capacity: 1 });
+  recvs.recv(1, region.addr, 64, region.lkey);
+  check(p.postSrqRecv(srq, recvs.ring, 0, 1) === 1, 'a shared receive');
+  const mw = p.allocMw(pd, V.IBV_MW_TYPE_1).handle;
+  const binds = new V.SendBatch(p, { capacity: 1 });
+  binds.bindMw(1, 0, mw, region.handle, region.addr, 4096, V.IBV_ACCESS_REMOTE_READ);
+  check(p.postSend(qp, binds.ring, 0, 1) === 1, 'a bind');
+  return { srq, ud, ah, region: region.handle, mw };
+}
+
 const jobs = {
   /** Posts and polls on a queue pair of the main thread. */
   async useForeign({ qp, cq, mr }) {
@@ -29,9 +57,9 @@ const jobs = {
     check(wcs.qp(0) === qp, 'the handle of the queue pair');
     return n;
   },
-  /** Opens everything and leaves it open, with an armed and watched channel. */
+  /** Opens everything and leaves it open: attached, bound, posted, with an armed and watched channel. */
   openAll() {
-    const all = open(true);
+    const all = { ...open(true), ...openShared() };
     p.watchCompChannel(all.channel, () => {});
     p.reqNotifyCq(all.cq, false);
     return all;
@@ -93,6 +121,11 @@ function checkGone(all) {
     () => p.queryQp(all.qp),
     () => p.queryDevice(all.context),
     () => p.deregMr(all.mr.handle),
+    () => p.querySrq(all.srq),
+    () => p.queryQp(all.ud),
+    () => p.destroyAh(all.ah),
+    () => p.deregMr(all.region),
+    () => p.queryMw(all.mw),
   ]) {
     let code = 'none';
     try {
