@@ -15,7 +15,7 @@ for (let slot = 0; slot < RECEIVES; slot++) receive(slot);
 
 // One event when fewer than 6 are left.
 srq.arm(6);
-const low = new Promise((resolve) => srq.once('srqLimitReached', resolve));
+const low = srq.nextEvent('srqLimitReached');
 
 // Every client has a queue pair of its own over there; they all take their receives from the pool.
 const qps = Array.from({ length: CLIENTS }, () => {

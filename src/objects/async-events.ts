@@ -2,6 +2,7 @@
 import { asyncEventName } from '../verbs/index.ts';
 import type { CompletionQueue } from './completion-queue.ts';
 import type { Context } from './context.ts';
+import type { EventSource } from './emitting-resource.ts';
 import type { QueuePair } from './queue-pair.ts';
 import type { SharedReceiveQueue } from './shared-receive-queue.ts';
 
@@ -79,7 +80,7 @@ export type Element = QueuePair | CompletionQueue | SharedReceiveQueue;
 const awaited = new Set<Context>();
 
 /** The events of one context: watched from when somebody first wants them. */
-export class AsyncEvents {
+export class AsyncEvents implements EventSource {
   private readonly context: Context;
   private readonly elements = new Map<number, Element>();
   private readonly streams = new Set<EventStream>();

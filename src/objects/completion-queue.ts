@@ -13,7 +13,7 @@ import type { CqEvent, EventsOf } from './async-events.ts';
 import { type Completion, readCompletion, type Stamps } from './completion.ts';
 import { CompletionChannel } from './completion-channel.ts';
 import type { Context } from './context.ts';
-import { EmittingResource } from './emitting-resource.ts';
+import { EmittingResource, type EventSource } from './emitting-resource.ts';
 import { type Claim, Inbox } from './inbox.ts';
 import { CLOSE_RANK, requireOwned } from './resource.ts';
 
@@ -371,8 +371,8 @@ export class CompletionQueue
     return count;
   }
 
-  protected override watchEvents(): void {
-    this.context.watchEvents();
+  protected override eventSource(): EventSource {
+    return this.context.asyncEvents;
   }
 
   protected override release(handle: number): void {

@@ -16,7 +16,7 @@ import {
 import { type AsyncEvent, AsyncEvents, type ContextEvents, type Element } from './async-events.ts';
 import { CompletionChannel } from './completion-channel.ts';
 import { CompletionQueue, type CompletionQueueOptions } from './completion-queue.ts';
-import { EmittingResource } from './emitting-resource.ts';
+import { EmittingResource, type EventSource, type EventsOptions } from './emitting-resource.ts';
 import { gidAt, preferredGid, usedGids } from './gids.ts';
 import { type LeakRecord, unwatchLeak, watchForLeak } from './leaks.ts';
 import { ProtectionDomain } from './protection-domain.ts';
@@ -36,12 +36,6 @@ export interface Service {
 
 type Batch = SendBatch | RecvBatch | WcBatch;
 
-/** What context.events() takes. */
-export interface EventsOptions {
-  /** Ends the waiting; the loop throws the signal's reason. */
-  signal?: AbortSignal;
-}
-
 /**
  * An open device (ibv_open_device(3)). Everything else is made from it, and closed with it.
  *
@@ -60,7 +54,8 @@ export class Context extends EmittingResource<ContextEvents> {
   private readonly counts = new Map<string, number>();
   /** By port: the entry that chooseGid found best. */
   private readonly chosenGids = new Map<number, GidEntry>();
-  private readonly asyncEvents: AsyncEvents;
+  /** @internal */
+  readonly asyncEvents: AsyncEvents;
   private attr: DeviceAttr | null = null;
   private channel: CompletionChannel | null = null;
 
@@ -250,17 +245,6 @@ export class Context extends EmittingResource<ContextEvents> {
     return this.asyncEvents.find(handle);
   }
 
-  /** @internal */
-  override watchEvents(): void {
-    this.asyncEvents.watch();
-  }
-
-  /** @internal Somebody awaits an event; returns how to end that. */
-  awaitEvents(): () => void {
-    this.asyncEvents.retain();
-    return () => this.asyncEvents.letGo();
-  }
-
   /** @internal The channel of queues that name none. */
   sharedChannel(): CompletionChannel {
     if (this.channel === null || this.channel.closed) this.channel = this.createChannel();
@@ -296,6 +280,10 @@ export class Context extends EmittingResource<ContextEvents> {
   private own<T extends Batch>(batch: T): T {
     this.batches.add(batch);
     return batch;
+  }
+
+  protected override eventSource(): EventSource {
+    return this.asyncEvents;
   }
 
   protected override release(handle: number): void {

@@ -1,6 +1,22 @@
 import { EventEmitter } from 'node:events';
 import { Resource } from './resource.ts';
 
+/** How to wait for events. */
+export interface EventsOptions {
+  /** Gives the wait up, with the signal's reason. */
+  signal?: AbortSignal;
+}
+
+/** The events of a context. */
+export interface EventSource {
+  /** From now on they are heard. @throws InvalidHandleError once the context is closed */
+  watch(): void;
+  /** One more awaits an event: the first one keeps the process alive. */
+  retain(): void;
+  /** One less. */
+  letGo(): void;
+}
+
 /**
  * A resource that asynchronous events may be about. It has `on`, `once` and `off` of an EventEmitter, which
  * it makes when somebody first listens: most queue pairs never need one. Listening does not keep the
@@ -32,6 +48,41 @@ export abstract class EmittingResource<E extends Record<string, unknown[]>> exte
     return this.off(name, listener);
   }
 
+  /**
+   * The next event of this name: `const { srq } = await srq.nextEvent('srqLimitReached')`. Waiting keeps the
+   * process alive.
+   * @throws InvalidHandleError when it is closed meanwhile
+   */
+  nextEvent<N extends keyof E & string>(name: N, options: EventsOptions = {}): Promise<E[N][0]> {
+    const { signal } = options;
+    return new Promise((resolve, reject) => {
+      if (this.closed) throw this.closedError();
+      signal?.throwIfAborted();
+      const source = this.eventSource();
+      source.retain();
+      const end = () => {
+        source.letGo();
+        this.off(name, onEvent);
+        signal?.removeEventListener('abort', onAbort);
+      };
+      const onEvent = (...[event]: E[N]) => {
+        end();
+        resolve(event);
+      };
+      const onAbort = () => {
+        end();
+        reject(signal?.reason);
+      };
+      this.on(name, onEvent);
+      signal?.addEventListener('abort', onAbort);
+      this.onClose(() => {
+        if (!this.listens(name, onEvent)) return;
+        end();
+        reject(this.closedError());
+      });
+    });
+  }
+
   /** How many listen to events of this name. */
   listenerCount(name: keyof E & string): number {
     return this.emitter?.listenerCount(name) ?? 0;
@@ -42,11 +93,16 @@ export abstract class EmittingResource<E extends Record<string, unknown[]>> exte
     return this.emitter?.emit(name, ...args) ?? false;
   }
 
-  /** Sees to it that the device's events are listened to. @throws InvalidHandleError once closed */
-  protected abstract watchEvents(): void;
+  /** Where its events come from. */
+  protected abstract eventSource(): EventSource;
+
+  private listens<N extends keyof E & string>(name: N, listener: (...args: E[N]) => void): boolean {
+    return this.emitter?.listeners(name).includes(listener as (...args: unknown[]) => void) ?? false;
+  }
 
   private listened(): EventEmitter {
-    this.watchEvents();
+    if (this.closed) throw this.closedError();
+    this.eventSource().watch();
     this.emitter ??= new EventEmitter();
     return this.emitter;
   }

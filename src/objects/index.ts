@@ -21,8 +21,8 @@ export {
   type NextOptions,
 } from './completion-queue.ts';
 export * from './connection/index.ts';
-export { Context, type ContextOptions, type EventsOptions } from './context.ts';
-export type { EmittingResource } from './emitting-resource.ts';
+export { Context, type ContextOptions } from './context.ts';
+export type { EmittingResource, EventsOptions } from './emitting-resource.ts';
 export { MemoryRegion, type ReregisterOptions } from './memory-region.ts';
 export {
   type BindOptions,

@@ -149,7 +149,8 @@ function markerPoster(qp: QueuePair) {
 function event(qp: QueuePair, name: 'sqDrained' | 'qpLastWqeReached') {
   let came = false;
   let wake = () => {};
-  const letGo = qp.context.awaitEvents();
+  const { asyncEvents } = qp.context;
+  asyncEvents.retain();
   const listener = () => {
     came = true;
     wake();
@@ -173,7 +174,7 @@ function event(qp: QueuePair, name: 'sqDrained' | 'qpLastWqeReached') {
     },
     end(): void {
       qp.off(name, listener);
-      letGo();
+      asyncEvents.letGo();
     },
   };
 }

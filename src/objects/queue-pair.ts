@@ -21,7 +21,7 @@ import type { EventsOf, QpEvent } from './async-events.ts';
 import { type Completion, expectSuccess } from './completion.ts';
 import { CompletionQueue } from './completion-queue.ts';
 import type { Context } from './context.ts';
-import { EmittingResource } from './emitting-resource.ts';
+import { EmittingResource, type EventSource } from './emitting-resource.ts';
 import { newTag } from './inbox.ts';
 import { postError, rangeError } from './post-error.ts';
 import { ProtectionDomain } from './protection-domain.ts';
@@ -399,8 +399,8 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
     return { ...ah, dgid: remote.gid, sgidIndex: local.gid.index, hopLimit, trafficClass };
   }
 
-  protected override watchEvents(): void {
-    this.context.watchEvents();
+  protected override eventSource(): EventSource {
+    return this.context.asyncEvents;
   }
 
   protected override release(handle: number): void {

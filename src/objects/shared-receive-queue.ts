@@ -10,7 +10,7 @@ import {
 import type { EventsOf, SrqEvent } from './async-events.ts';
 import { CompletionQueue } from './completion-queue.ts';
 import type { Context } from './context.ts';
-import { EmittingResource } from './emitting-resource.ts';
+import { EmittingResource, type EventSource } from './emitting-resource.ts';
 import { postError, rangeError } from './post-error.ts';
 import type { ProtectionDomain } from './protection-domain.ts';
 import { packRecv, type RecvRequest } from './request.ts';
@@ -102,8 +102,8 @@ export class SharedReceiveQueue extends EmittingResource<EventsOf<SrqEvent>> {
     this.provider.modifySrq(this.handle, { maxWr }, IBV_SRQ_MAX_WR);
   }
 
-  protected override watchEvents(): void {
-    this.context.watchEvents();
+  protected override eventSource(): EventSource {
+    return this.context.asyncEvents;
   }
 
   protected override release(handle: number): void {
