@@ -234,7 +234,7 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
     this.modify({ qpState: C.IBV_QPS_RTS });
   }
 
-  /** Any state -> ERR: all that is posted comes back as WR_FLUSH_ERR. */
+  /** Any state but RESET -> ERR: all that is posted comes back as WR_FLUSH_ERR. @throws InvalidStateError */
   toErr(): void {
     this.modify({ qpState: C.IBV_QPS_ERR });
   }
