@@ -42,6 +42,8 @@ export interface MixedProgram {
   types: MixedType[];
   srq: boolean;
   sigAll: boolean;
+  /** SEND_WITH_INV names only keys that a window has. */
+  goodKeys: boolean;
   steps: MixedStep[];
 }
 
@@ -52,6 +54,10 @@ export interface Omit {
   /** Of those, what the sender finds in its own memory. */
   localFaults?: boolean;
   windows?: boolean;
+  /** Requests beyond the range of a window. */
+  windowRanges?: boolean;
+  /** SEND_WITH_INV of keys that the peer does not have. */
+  badKeys?: boolean;
   pause?: boolean;
   resize?: boolean;
   srqLimit?: boolean;
@@ -111,7 +117,7 @@ export function mixedProgram(omit: Omit = {}): fc.Arbitrary<MixedProgram> {
                 arbitrary: record<MixedStep & { do: 'bind' }>({
                   do: fc.constant('bind' as const),
                   qp,
-                  bytes: fc.integer({ min: 1, max: SHARE_BYTES }),
+                  bytes: fc.integer({ min: omit.windowRanges ? SHARE_BYTES : 1, max: SHARE_BYTES }),
                 }),
               },
               {
@@ -169,6 +175,7 @@ export function mixedProgram(omit: Omit = {}): fc.Arbitrary<MixedProgram> {
         types: fc.constant(types),
         srq: fc.boolean(),
         sigAll: fc.boolean(),
+        goodKeys: fc.constant(omit.badKeys === true),
         steps: fc.array(step, { minLength: 1, maxLength: 12 }),
       });
     });
@@ -320,7 +327,9 @@ class Run {
     const type = this.program.types[i];
     const id = this.nextId++;
     const flags = o.signaled ? V.IBV_SEND_SIGNALED : 0;
-    const kind = allowedKind(o, type);
+    const window = this.windows[i];
+    const noKey = this.program.goodKeys && !window?.bound;
+    const kind = o.kind === 'sendInv' && noKey ? 'send' : allowedKind(o, type);
     const bytes = type === 'UD' ? Math.min(o.bytes, MTU) : o.bytes;
     const half = SHARE_BYTES >> 1;
     const into = kind === 'read' || kind === 'fetchAdd' ? half : 0;
@@ -328,7 +337,6 @@ class Run {
     // What wants a response finds out late, when what is behind it may have been executed or not.
     const late = kind === 'read' || kind === 'fetchAdd';
     const lkey = o.fault === 'address' && !late ? 0xdead : this.a.mr.lkey;
-    const window = this.windows[i];
     const rkey = window?.bound ? window.rkey : this.b.mr.rkey;
     // READs have half of the peer's share, what writes there the other: they may overtake each other.
     const from = kind === 'read' ? half : 0;
@@ -446,7 +454,7 @@ class Run {
       for (let i = 0; i < n; i++) {
         const name = this.names.get(wcs.qp(i)) ?? 'unknown';
         this.trace[name] ??= [];
-        this.trace[name].push(describe(wcs, i));
+        this.trace[name].push(describe(wcs, i, this.program.types[Number(name.slice(1))]));
         if (wcs.status(i) !== V.IBV_WC_SUCCESS) this.failed = true;
       }
     }
@@ -512,7 +520,7 @@ function allowedKind(o: MixedOp, type: MixedType): MixedOp['kind'] {
   return o.kind === 'sendImm' || o.kind === 'writeImm' ? 'sendImm' : o.kind === 'inline' ? 'inline' : 'send';
 }
 
-function describe(wcs: V.WcBatch, i: number): string {
+function describe(wcs: V.WcBatch, i: number, type: MixedType): string {
   const recv = wcs.isRecv(i);
   // Which receive of a shared queue a message takes is a matter of time.
   const id = wcs.srq(i) !== 0 ? 'srq' : wcs.wrId(i);
@@ -525,7 +533,8 @@ function describe(wcs: V.WcBatch, i: number): string {
     // Of a send they are not defined, and soft-RoCE sets them.
     if (recv && (flags & V.IBV_WC_WITH_IMM) !== 0) parts.push(`imm ${wcs.imm(i)}`);
     if ((flags & V.IBV_WC_WITH_INV) !== 0) parts.push('invalidated');
-    if ((flags & V.IBV_WC_GRH) !== 0) parts.push('grh');
+    // ibv_poll_cq(3) defines it for UD.
+    if (type === 'UD' && (flags & V.IBV_WC_GRH) !== 0) parts.push('grh');
   }
   return parts.join(' ');
 }
