@@ -329,7 +329,7 @@ class Run {
     const flags = o.signaled ? V.IBV_SEND_SIGNALED : 0;
     const window = this.windows[i];
     const noKey = this.program.goodKeys && !window?.bound;
-    const kind = o.kind === 'sendInv' && noKey ? 'send' : allowedKind(o, type);
+    const kind = o.kind === 'sendInv' && noKey ? (type === 'RC' ? 'send' : 'inline') : allowedKind(o, type);
     const bytes = type === 'UD' ? Math.min(o.bytes, MTU) : o.bytes;
     const half = SHARE_BYTES >> 1;
     const into = kind === 'read' || kind === 'fetchAdd' ? half : 0;
