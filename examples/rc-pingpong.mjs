@@ -3,67 +3,18 @@
 // either end may be the C program. Without HOST it is the server.
 //
 //   node examples/rc-pingpong.mjs -d rxe0 -g 1 [-e] [-p 18515] [-s 4096] [-n 1000] [-m 1024] [HOST]
-import { once } from 'node:events';
-import { connect, createServer } from 'node:net';
 import { parseArgs } from 'node:util';
 import {
   expectSuccess,
-  gidToBytes,
-  gidToString,
   IBV_SEND_SIGNALED,
   IBV_WC_SUCCESS,
   mtuBytes,
   openDevice,
   wcStatusName,
 } from 'isoverbs';
+import { exchange } from './pingpong-handshake.mjs';
 
-const MESSAGE_BYTES = 'LLLL:QQQQQQ:PPPPPP:'.length + 32 + 1;
 const RX_DEPTH = 500;
-
-/** lid:qpn:psn:gid in hexadecimal, and a zero byte. */
-function encode({ lid, qpNum, psn, gid }) {
-  const hex = (number, digits) => number.toString(16).padStart(digits, '0');
-  const wireGid = Buffer.from(gid === '' ? new Uint8Array(16) : gidToBytes(gid)).toString('hex');
-  return Buffer.from(`${hex(lid, 4)}:${hex(qpNum, 6)}:${hex(psn, 6)}:${wireGid}\0`);
-}
-
-function decode(bytes) {
-  const match = /^([0-9a-f]{4}):([0-9a-f]{6}):([0-9a-f]{6}):([0-9a-f]{32})\0$/.exec(bytes.toString('latin1'));
-  if (match === null) throw new Error(`the peer sent ${JSON.stringify(bytes.toString('latin1'))}`);
-  const [lid, qpNum, psn] = match.slice(1, 4).map((hex) => Number.parseInt(hex, 16));
-  return { lid, qpNum, psn, gid: gidToString(Buffer.from(match[4], 'hex')) };
-}
-
-/** Exactly `length` bytes of a socket. */
-async function read(socket, length) {
-  for (;;) {
-    const bytes = socket.read(length);
-    if (bytes?.length === length) return bytes;
-    if (bytes !== null || socket.readableEnded) throw new Error('the peer went away during the handshake');
-    await Promise.race([once(socket, 'readable'), once(socket, 'end')]);
-  }
-}
-
-/** The client tells its address first; the server is ready to receive before it answers. */
-async function exchange(host, port, mine, connectQp) {
-  if (host !== undefined) {
-    const socket = connect(port, host);
-    socket.write(encode(mine));
-    const remote = decode(await read(socket, MESSAGE_BYTES));
-    socket.end('done\0');
-    connectQp(remote);
-    return remote;
-  }
-  const server = createServer().listen(port);
-  const [socket] = await once(server, 'connection');
-  const remote = decode(await read(socket, MESSAGE_BYTES));
-  connectQp(remote);
-  socket.write(encode(mine));
-  await read(socket, 'done\0'.length);
-  socket.end();
-  server.close();
-  return remote;
-}
 
 function show(which, { lid, qpNum, psn, gid }) {
   const hex = (number, digits) => `0x${number.toString(16).padStart(digits, '0')}`;
@@ -126,7 +77,12 @@ let posted = qp.postRecv(receives);
 const mine = qp.endpoint({ gidIndex });
 show('local', mine);
 const path = { gidIndex, mtu, maxRdAtomic: 1, maxDestRdAtomic: 1, retryCnt: 7 };
-const remote = await exchange(host, Number(values.port ?? 18515), mine, (peer) => qp.connectTo(peer, path));
+const [remote] = await exchange({
+  host,
+  port: Number(values.port ?? 18515),
+  mine: [mine],
+  connectQps: ([peer]) => qp.connectTo(peer, path),
+});
 show('remote', remote);
 
 const beganNs = context.nowNs();

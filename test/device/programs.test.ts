@@ -1,10 +1,9 @@
 // Our programs on a real device: against the C pingpong of rdma-core, and two of ours against each other.
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { listening } from './peers/program.ts';
 import { findDevice } from './rig.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
@@ -45,17 +44,6 @@ const ours = (name: string, args: string[], policy?: string) => {
   const env: Record<string, string> = policy === undefined ? {} : { ISOVERBS_POLICY: policy };
   return start(process.execPath, [...register, `examples/${name}.mjs`, ...args], env);
 };
-
-/** Until something listens: the kernel's table knows, without disturbing who listens. */
-async function listening(port: number): Promise<void> {
-  const hex = port.toString(16).toUpperCase().padStart(4, '0');
-  const entry = new RegExp(`:${hex} [0-9A-F]+:0000 0A`);
-  for (let tries = 0; tries < 600; tries++) {
-    if (['tcp', 'tcp6'].some((table) => entry.test(readFileSync(`/proc/net/${table}`, 'utf8')))) return;
-    await delay(50);
-  }
-  throw new Error(`nothing listens on port ${port}`);
-}
 
 let nextPort = 21_000 + (process.pid % 1000);
 

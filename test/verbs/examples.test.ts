@@ -104,7 +104,7 @@ describe.skipIf(rxe === undefined)('on a real device', () => {
 });
 
 test('every one is short, documented, and here', () => {
-  const shared = ['cli.mjs', 'ends.mjs'];
+  const shared = ['cli.mjs', 'ends.mjs', 'pingpong-handshake.mjs'];
   const longer = ['file-transfer.mjs', 'kv-store.mjs', 'rc-pingpong.mjs'];
   const readme = readFileSync(join(ROOT, 'examples/README.md'), 'utf8');
   for (const file of readdirSync(join(ROOT, 'examples')).filter((name) => name.endsWith('.mjs'))) {

@@ -1,5 +1,7 @@
-/** Programs of rdmacm-utils that the tests talk to: each is killed when its time is up, so that nothing hangs. */
+/** C programs that the tests talk to: each is killed when its time is up, so that nothing hangs. */
 import { execFile, spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
 
 export interface Outcome {
   /** 0: as the program meant it; a signal's name when it was killed. */
@@ -28,4 +30,15 @@ export function start(name: string, ...args: string[]): Program {
     });
   });
   return { done, ended: () => ended };
+}
+
+/** Until something listens: the kernel's table knows, without disturbing who listens. */
+export async function listening(port: number): Promise<void> {
+  const hex = port.toString(16).toUpperCase().padStart(4, '0');
+  const entry = new RegExp(`:${hex} [0-9A-F]+:0000 0A`);
+  for (let tries = 0; tries < 600; tries++) {
+    if (['tcp', 'tcp6'].some((table) => entry.test(readFileSync(`/proc/net/${table}`, 'utf8')))) return;
+    await delay(50);
+  }
+  throw new Error(`nothing listens on port ${port}`);
 }
