@@ -5,7 +5,7 @@ import { resolve } from 'node:path';
 import { expect, test } from 'vitest';
 
 const PROGRAM = resolve(import.meta.dirname, 'endings/process.mjs');
-const TIME_MS = 50_000;
+const TIME_MS = 110_000;
 
 /** What Node.js itself prints of an error that nobody catches; nothing before it, nothing after it. */
 const UNCAUGHT = /^\S+:\d+\n.*\n\s*\^\n\n?Error: meant\n( {4}at .*\n)+\nNode\.js v[\d.]+\n$/;

@@ -23,10 +23,10 @@ function loop(context, options = {}) {
 const kinds = {
   async writes(context, round) {
     const { cq, mr, qp } = loop(context);
-    const sgList = [{ mr, length: 1 << 16 }];
+    const sgList = [{ mr, length: 1 << 14 }];
     const remote = { addr: mr.addr + (1 << 19), rkey: mr.rkey };
     const post = () => qp.post({ opcode: 'RDMA_WRITE', sgList, remote });
-    for (let i = 0; i < 8; i++) post();
+    for (let i = 0; i < 4; i++) post();
     for await (const wc of cq) {
       expectSuccess(wc);
       round();
@@ -137,7 +137,8 @@ export function transfer() {
   }
   const moving = async () => {
     const wanted = Object.entries(rounds).map(([kind, count]) => [kind, count + ROUNDS]);
-    while (wanted.some(([kind, count]) => rounds[kind] < count)) await new Promise(setImmediate);
+    while (wanted.some(([kind, count]) => rounds[kind] < count))
+      await new Promise((resolve) => setTimeout(resolve, 1));
   };
   const close = () => {
     closed = true;
