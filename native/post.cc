@@ -61,7 +61,7 @@ bool isDetached(Env& env, const ForeignBuffer& foreign) {
 
 }  // namespace
 
-ISOVERBS_COLD bool namesDetached(Env& env, const Context& owner, const ibv_sge* sges, int count) {
+[[gnu::noinline]] bool namesDetached(Env& env, const Context& owner, const ibv_sge* sges, int count) {
   const uint64_t context = static_cast<uint64_t>(owner.handle) << 32;
   for (int i = 0; i < count; i++) {
     if (i > 0 && sges[i].lkey == sges[i - 1].lkey) continue;
