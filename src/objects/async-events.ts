@@ -118,7 +118,7 @@ export class AsyncEvents implements EventSource {
   stream(signal?: AbortSignal): EventStream {
     this.watch();
     const stream = new EventStream(this, signal);
-    this.streams.add(stream);
+    if (signal?.aborted !== true) this.streams.add(stream);
     return stream;
   }
 
@@ -179,7 +179,11 @@ function eventOf(event: number, element: number, object: Element | undefined): A
 export class EventStream implements AsyncIterableIterator<AsyncEvent, undefined> {
   private readonly source: AsyncEvents;
   private readonly signal: AbortSignal | undefined;
-  private readonly onAbort = () => this.settle((waiter) => waiter.reject(this.signal?.reason));
+  private readonly onAbort = () => {
+    // Whoever awaits it in a loop does not come back to say that it is over.
+    this.source.end(this);
+    this.settle((waiter) => waiter.reject(this.signal?.reason));
+  };
   private readonly waiting: AsyncEvent[] = [];
   private readonly waiters: {
     resolve: (result: IteratorResult<AsyncEvent, undefined>) => void;
@@ -190,7 +194,7 @@ export class EventStream implements AsyncIterableIterator<AsyncEvent, undefined>
   constructor(source: AsyncEvents, signal: AbortSignal | undefined) {
     this.source = source;
     this.signal = signal;
-    signal?.addEventListener('abort', this.onAbort);
+    signal?.addEventListener('abort', this.onAbort, { once: true });
   }
 
   [Symbol.asyncIterator](): this {

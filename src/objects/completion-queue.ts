@@ -233,9 +233,9 @@ export class CompletionQueue
     return readCompletion(words, at, this.context, this.stamps);
   }
 
-  /** @internal A queue pair of this queue was closed. */
-  qpClosed(qp: number, label: string): void {
-    if (this.claims > 0) this.inbox?.abandon(qp, label);
+  /** @internal A queue pair of this queue was closed or reset: those who await completions of it get `error`. */
+  abandon(qp: number, error: () => Error): void {
+    if (this.claims > 0) this.inbox?.abandon(qp, error);
   }
 
   /** @internal The channel saw an event of this queue. */

@@ -63,6 +63,7 @@ export abstract class EmittingResource<E extends Record<string, unknown[]>> exte
       const end = () => {
         source.letGo();
         this.off(name, onEvent);
+        offClose();
         signal?.removeEventListener('abort', onAbort);
       };
       const onEvent = (...[event]: E[N]) => {
@@ -73,13 +74,12 @@ export abstract class EmittingResource<E extends Record<string, unknown[]>> exte
         end();
         reject(signal?.reason);
       };
-      this.on(name, onEvent);
-      signal?.addEventListener('abort', onAbort);
-      this.onClose(() => {
-        if (!this.listens(name, onEvent)) return;
+      const offClose = this.onClose(() => {
         end();
         reject(this.closedError());
       });
+      this.on(name, onEvent);
+      signal?.addEventListener('abort', onAbort);
     });
   }
 
@@ -95,10 +95,6 @@ export abstract class EmittingResource<E extends Record<string, unknown[]>> exte
 
   /** Where its events come from. */
   protected abstract eventSource(): EventSource;
-
-  private listens<N extends keyof E & string>(name: N, listener: (...args: E[N]) => void): boolean {
-    return this.emitter?.listeners(name).includes(listener as (...args: unknown[]) => void) ?? false;
-  }
 
   private listened(): EventEmitter {
     if (this.closed) throw this.closedError();

@@ -4,15 +4,7 @@
  * others, fetched on the way to those, are kept here in their order.
  */
 import { randomInt } from 'node:crypto';
-import {
-  InvalidHandleError,
-  SLOT_WORDS,
-  slotAt,
-  WC_ID_HI,
-  WC_ID_LO,
-  WC_QP,
-  type WcBatch,
-} from '../verbs/index.ts';
+import { SLOT_WORDS, slotAt, WC_ID_HI, WC_ID_LO, WC_QP, type WcBatch } from '../verbs/index.ts';
 
 /** High word of the wr_ids that we give to requests of our own; random, since those of programs are all their own. */
 const TAG_HI = randomInt(2 ** 32);
@@ -28,7 +20,7 @@ export function newTag(): bigint {
 export interface Claim {
   /** Takes the completion whose slot begins at `words[at]`, or leaves it to others. */
   take(words: Uint32Array, at: number): boolean;
-  /** The queue pair was closed: nothing will come any more. */
+  /** The queue pair was closed or reset: nothing will come any more. */
   abandon(error: Error): void;
 }
 
@@ -86,9 +78,8 @@ export class Inbox {
     this.byTag.delete(Number(tag & 0xffffffffn));
   }
 
-  /** The queue pair was closed. */
-  abandon(qp: number, label: string): void {
-    const error = () => new InvalidHandleError(`${label} was closed while a completion of it was awaited`);
+  /** The queue pair was closed or reset: nothing of what it had posted will come. */
+  abandon(qp: number, error: () => Error): void {
     this.byQp.get(qp)?.abandon(error());
     for (const tagged of [...this.byTag.values()]) if (tagged.qp === qp) tagged.abandon(error());
   }

@@ -71,12 +71,13 @@ export class MemoryWindow extends Resource {
    */
   async bind(qp: QueuePair, options: BindOptions): Promise<number> {
     requireOwned(qp, QueuePair, this.context, 'qp');
-    const { rkey } = options;
-    await qp.execute({
-      opcode: 'BIND_MW',
-      bind: { ...options, window: this, rkey: rkey ?? this.nextRkey() },
-    });
-    return this.rkey;
+    void this.handle;
+    const { rkey = this.nextRkey() } = options;
+    const done = qp.execute({ opcode: 'BIND_MW', bind: { ...options, window: this, rkey } });
+    // It is posted now: the key of this bind, whatever is bound behind it.
+    const key = this.rkey;
+    await done;
+    return key;
   }
 
   /**

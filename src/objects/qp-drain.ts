@@ -156,7 +156,7 @@ function event(qp: QueuePair, name: 'sqDrained' | 'qpLastWqeReached') {
     wake();
   };
   qp.on(name, listener);
-  qp.onClose(() => wake());
+  const offClose = qp.onClose(() => wake());
   return {
     /** Whether it came within so many milliseconds of real time. */
     async within(ms: number): Promise<boolean> {
@@ -174,6 +174,7 @@ function event(qp: QueuePair, name: 'sqDrained' | 'qpLastWqeReached') {
     },
     end(): void {
       qp.off(name, listener);
+      offClose();
       asyncEvents.letGo();
     },
   };

@@ -5,6 +5,8 @@ import {
   type Ece,
   type GidEntry,
   InvalidArgumentError,
+  InvalidHandleError,
+  InvalidStateError,
   maskOf,
   type PortAttr,
   type QpAttr,
@@ -136,7 +138,9 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
   modify(attr: QpAttr): void {
     this.provider.modifyQp(this.handle, attr, maskOf(attr));
     this.lastState = attr.qpState ?? this.lastState;
-    if (attr.qpState === C.IBV_QPS_RESET) this.paths.clear();
+    if (attr.qpState !== C.IBV_QPS_RESET) return;
+    this.paths.clear();
+    this.abandon(() => new InvalidStateError(`${this.label} was reset while a completion of it was awaited`));
   }
 
   /** ibv_query_qp(3). */
@@ -247,7 +251,7 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
   /**
    * Moves it to ERR, and resolves when everything posted has come back: with the completions, most of them
    * flushed, that nobody had taken. Completions of other queue pairs stay in the queue for others, in order.
-   * @throws InvalidHandleError when it is closed meanwhile
+   * @throws InvalidHandleError, InvalidStateError when it is closed or reset meanwhile
    */
   drain(options: QpDrainOptions = {}): Promise<Completion[]> {
     this.draining ??= drainQp(this, options).finally(() => {
@@ -335,6 +339,7 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
   /**
    * Posts one request and resolves with its completion, which nobody else will see.
    * @throws CompletionError when it failed
+   * @throws InvalidHandleError, InvalidStateError when the queue pair is closed or reset meanwhile
    * @throws QueueFullError, InvalidWorkRequestError when it was not taken
    */
   async execute(request: SendRequest): Promise<Completion> {
@@ -371,6 +376,13 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
     this.singleRecv ??= this.context.recvBatch({ capacity: 1, sges: Math.max(2, this.cap.maxRecvSge) });
     packRecv(this.singleRecv, request, this.context);
     this.postRecv(this.singleRecv);
+  }
+
+  /** Nothing of what was posted will come back. */
+  private abandon(error: () => Error): void {
+    if (this.queues === null) return;
+    const { send, recv } = this.queues;
+    for (const cq of new Set([send, recv])) cq.abandon(this.qp, error);
   }
 
   private queuePair() {
@@ -410,10 +422,9 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
 
   protected override released(): void {
     this.context.removeElement(this.qp);
-    if (this.queues !== null) {
-      const { send, recv } = this.queues;
-      for (const cq of new Set([send, recv])) cq.qpClosed(this.qp, this.label);
-    }
+    this.abandon(
+      () => new InvalidHandleError(`${this.label} was closed while a completion of it was awaited`),
+    );
     this.single?.close();
     this.singleRecv?.close();
   }

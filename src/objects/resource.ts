@@ -33,7 +33,7 @@ export abstract class Resource {
   private readonly rank: number;
   private parents: readonly Resource[];
   private readonly children = new Set<Resource>();
-  private readonly closeCallbacks: (() => void)[] = [];
+  private closeCallbacks: Set<{ callback: () => void }> | null = null;
   private open = true;
 
   constructor(init: ResourceInit) {
@@ -70,7 +70,9 @@ export abstract class Resource {
     this.open = false;
     for (const parent of this.parents) parent.children.delete(this);
     this.released();
-    for (const callback of this.closeCallbacks.splice(0)) callback();
+    const called = [...(this.closeCallbacks ?? [])];
+    this.closeCallbacks = null;
+    for (const { callback } of called) callback();
   }
 
   /** @internal Closes what depends on it, in the order in which that goes, and then it. */
@@ -87,9 +89,15 @@ export abstract class Resource {
   /** The verb that gives it back. */
   protected abstract release(handle: number): void;
 
-  /** Calls back once, right after it was closed: the place to close what was made for it. */
-  onClose(callback: () => void): void {
-    this.closeCallbacks.push(callback);
+  /**
+   * Calls back once, right after it was closed: the place to close what was made for it. Returns what takes
+   * the callback away again.
+   */
+  onClose(callback: () => void): () => void {
+    const entry = { callback };
+    this.closeCallbacks ??= new Set();
+    this.closeCallbacks.add(entry);
+    return () => void this.closeCallbacks?.delete(entry);
   }
 
   /** Called once, after it was closed. */

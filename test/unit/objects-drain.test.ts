@@ -159,3 +159,27 @@ test('nothing was posted: an untouched queue pair, and one in INIT with receives
   qp.reset();
   expect(qp.state).toBe('RESET');
 });
+
+test('a reset, which forgets what is posted, ends execute() and drain() with an error', async () => {
+  const { a } = setup();
+  const [qp] = a.qps;
+  // The peer has no receive posted: it cannot complete.
+  const executed = qp.execute({ opcode: 'SEND', sgList: [{ mr: a.mr, length: 8 }] });
+  qp.reset();
+  await expect(executed).rejects.toMatchObject({ code: 'ISO_ERR_STATE' });
+  qp.toInit();
+  qp.receive({ sgList: [{ mr: a.mr, length: 8 }] });
+  const drained = qp.drain();
+  qp.reset();
+  await expect(drained).rejects.toMatchObject({ code: 'ISO_ERR_STATE' });
+});
+
+test('each bind() resolves with the key of its own bind', async () => {
+  const { a } = setup();
+  const mr = a.pd.allocate(4096, { access: { ...ALL, mwBind: true } });
+  const window = a.pd.allocMw({ type: 1 });
+  const bind = () => window.bind(a.qps[0], { mr, access: { remoteRead: true } });
+  const keys = await Promise.all([bind(), bind(), bind()]);
+  expect(new Set(keys).size).toBe(3);
+  expect(window.rkey).toBe(keys[2]);
+});

@@ -136,3 +136,23 @@ test('a listener that throws is an uncaught error of its own; the others are tol
   await a.context.sleep(1000);
   expect(told).toEqual(['PORT_ERR', 'PORT_ACTIVE']);
 });
+
+test('waits that ended, and streams that were given up, leave nothing behind', async () => {
+  const { a, b, trespass } = setup();
+  const stop = new AbortController();
+  const stream = a.context.events({ signal: stop.signal });
+  const awaited = stream.next();
+  stop.abort(new Error('enough'));
+  await expect(awaited).rejects.toThrow('enough');
+  const late = b.context.events({ signal: stop.signal });
+  const told = b.qp.nextEvent('qpAccessErr');
+  trespass();
+  await told;
+  // It heard nothing: it would hear for ever.
+  await expect(late.next()).rejects.toThrow('enough');
+  let closed = 0;
+  for (let i = 0; i < 10; i++) a.qp.onClose(() => closed++)();
+  a.qp.onClose(() => closed++);
+  a.qp.close();
+  expect(closed).toBe(1);
+});
