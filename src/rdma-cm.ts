@@ -20,6 +20,8 @@ import {
   DatagramServer,
   joinMulticast as joinIn,
   type MulticastMember,
+  requireFunctions,
+  requireOptions,
   resolveDatagram as resolveIn,
   Server,
 } from './objects/rdma-cm/index.ts';
@@ -69,7 +71,7 @@ export function createServer(
   onConnection?: (connection: CmConnection) => void,
 ): Server {
   if (typeof options === 'function') return createServer({}, options);
-  const server = new Server(environment(options), options);
+  const server = new Server(environment('createServer', options), options);
   if (onConnection !== undefined) server.on('connection', onConnection);
   return server;
 }
@@ -81,7 +83,7 @@ export function createServer(
  * @throws UnsupportedError where there is no rdma_cm
  */
 export async function connect(options: CmConnectOptions & CmDeviceOptions): Promise<CmConnection> {
-  return connectIn(environment(options), options);
+  return connectIn(environment('connect', options), options);
 }
 
 /** A server that tells who asks where to send datagrams: the queue pair, its Q_Key and how to get there. */
@@ -89,7 +91,7 @@ export function createDatagramServer(
   options: CmDatagramServerOptions & CmDeviceOptions = {},
   onRequest?: (request: DatagramRequest) => void,
 ): DatagramServer {
-  const server = new DatagramServer(environment(options), options);
+  const server = new DatagramServer(environment('createDatagramServer', options), options);
   if (onRequest !== undefined) server.on('request', onRequest);
   return server;
 }
@@ -99,7 +101,7 @@ export function createDatagramServer(
  * @throws CmError, ConnectionError, UnsupportedError, as connect()
  */
 export async function resolveDatagram(options: CmResolveOptions & CmDeviceOptions): Promise<DatagramPeer> {
-  return resolveIn(environment(options), options);
+  return resolveIn(environment('resolveDatagram', options), options);
 }
 
 /**
@@ -110,10 +112,14 @@ export async function joinMulticast(
   group: string,
   options: CmMulticastOptions & CmDeviceOptions = {},
 ): Promise<MulticastMember> {
-  return joinIn(environment(options), group, options);
+  return joinIn(environment('joinMulticast', options), group, options);
 }
 
-function environment({ provider: wanted, policy, tenant }: CmDeviceOptions): CmEnvironment {
+/** @throws InvalidArgumentError for options that are none */
+function environment(verb: string, options: CmDeviceOptions): CmEnvironment {
+  requireOptions(verb, options);
+  requireFunctions(verb, options);
+  const { provider: wanted, policy, tenant } = options;
   const provider = providerFor(wanted);
   return { provider, openDevice: (name) => openDevice(name, { provider, policy, tenant }) };
 }

@@ -11,6 +11,7 @@ import {
   createDatagramServer,
   createServer,
   joinMulticast,
+  resolveDatagram,
 } from '../../src/rdma-cm.ts';
 import { ETIMEDOUT, type Provider } from '../../src/verbs/index.ts';
 
@@ -208,4 +209,79 @@ test('a datagram server on all devices makes its queue pairs when asked', async 
   await closed;
   expect(server.address()).toBeNull();
   expect(fabric.tenants()).toEqual([]);
+});
+
+test('a connection that is closed while it is made ends the attempt at once, on either side', async () => {
+  const fabric = createFabric();
+  const later = (connection: CmConnection) =>
+    void fabric.provider.sleep(connection.context.handle, 0).then(() => connection.close());
+  const { server, call } = await listening(fabric, { prepare: later });
+  const failed = once(server, 'clientError');
+  // The caller has the answer already; the other end learns that there will be no connection.
+  const caller = await connect(call).catch(() => null);
+  expect((await failed)[0]).toMatchObject({ code: 'ISO_ERR_CONNECTION' });
+  caller?.close();
+  await server[Symbol.asyncDispose]();
+
+  const silent = await listening(fabric);
+  silent.server.on('connectRequest', () => {});
+  const what = { code: 'ISO_ERR_CONNECTION', message: expect.stringMatching(/closed before it was made/) };
+  await expect(connect({ ...silent.call, prepare: later })).rejects.toMatchObject(what);
+  const leaves = (connection: CmConnection) => connection.disconnect();
+  await expect(connect({ ...silent.call, prepare: leaves })).rejects.toMatchObject(what);
+  await silent.server[Symbol.asyncDispose]();
+  expect(fabric.tenants()).toEqual([]);
+});
+
+test('options of the wrong kind are told by name, and nothing is thrown behind the back', async () => {
+  const { provider } = createFabric();
+  const refused = { code: 'ISO_ERR_ARGUMENT' };
+  for (const options of [null, 'port', 7]) {
+    const bad = options as never;
+    await expect(connect(bad)).rejects.toMatchObject(refused);
+    expect(() => createServer(bad)).toThrow(expect.objectContaining(refused));
+    if (options !== 7)
+      expect(() => createServer({ provider }).listen(bad)).toThrow(expect.objectContaining(refused));
+  }
+  const call = { provider, host: 'sim0', port: 1 };
+  for (const wrong of [
+    { timeoutMs: 'x' },
+    { localPort: -1 },
+    { signal: {} },
+    { createQp: 4 },
+    { prepare: 4 },
+  ]) {
+    const options = { ...call, ...wrong } as never;
+    const name = Object.keys(wrong)[0];
+    await expect(connect(options)).rejects.toThrow(
+      expect.objectContaining({ ...refused, message: expect.stringContaining(name) }),
+    );
+  }
+});
+
+test("the queue pair of a group's member may be closed by whoever holds it", async () => {
+  const fabric = createFabric();
+  const { provider } = fabric;
+  const member = await joinMulticast('239.1.2.3', { provider, localAddress: 'sim0' });
+  member.qp.close();
+  expect(member.closed).toBe(true);
+  expect(fabric.tenants()).toEqual([]);
+});
+
+test("what a listener to a datagram server's requests throws is uncaught, as from any listener", async () => {
+  const { provider } = createFabric();
+  const server = createDatagramServer({ provider }, () => {
+    throw new Error('mine');
+  });
+  server.on('clientError', (error) => expect(error).toBeUndefined());
+  server.listen({ host: 'sim0' });
+  await once(server, 'listening');
+  const uncaught = process.listeners('uncaughtException');
+  process.removeAllListeners('uncaughtException');
+  const thrown = once(process, 'uncaughtException');
+  const peer = await resolveDatagram({ provider, host: 'sim0', port: server.address()?.port as number });
+  expect((await thrown)[0]).toMatchObject({ message: 'mine' });
+  for (const listener of uncaught) process.on('uncaughtException', listener);
+  peer.close();
+  await server[Symbol.asyncDispose]();
 });

@@ -6,12 +6,19 @@ import {
 } from '../../verbs/index.ts';
 import { CmConnection } from './connection.ts';
 import type { Identifier } from './identifier.ts';
-import { type CmAcceptOptions, type CmConnectOptions, type CmEnvironment, connParam } from './options.ts';
+import {
+  type CmAcceptOptions,
+  type CmConnectOptions,
+  type CmEnvironment,
+  connParam,
+  requireCall,
+} from './options.ts';
 import { DevicePool, Place } from './place.ts';
 import { attempt, resolve } from './resolve.ts';
 
 /** The caller's side: address, route, queue pair, REQ, REP, RTU. */
 export function connect(env: CmEnvironment, options: CmConnectOptions): Promise<CmConnection> {
+  requireCall('connect', options);
   const { host = 'localhost', port } = options;
   const what = `cannot connect to ${host}:${port}`;
   return attempt(what, env.provider, RDMA_PS_TCP, options, async (id) => {

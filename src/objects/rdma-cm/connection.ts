@@ -92,6 +92,8 @@ export class CmConnection extends EventEmitter<CmConnectionEvents> {
    * await what you have posted before. Resolves when the peer has answered, or is known to be gone.
    */
   disconnect(): Promise<void> {
+    // What is not made yet has no peer to say goodbye to.
+    if (this.state === 'connecting') this.close();
     if (this.over || this.state === 'disconnected') return Promise.resolve();
     const done = new Promise<void>((resolve) => this.goodbyes.push(resolve));
     if (this.state === 'connected') {

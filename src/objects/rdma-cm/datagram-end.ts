@@ -143,13 +143,13 @@ export class MulticastMember extends DatagramEnd {
   /** @internal */
   attach(joined: DatagramTarget): void {
     this.joined = joined;
-    this.qp.provider.attachMcast(this.qp.handle, joined.ah.dgid ?? '', 0);
+    this.qp.attachMcast(joined.ah.dgid ?? '');
   }
 
   protected override leave(): void {
     const { id, qp, joined } = this;
     if (joined !== null) {
-      if (!qp.closed) qp.provider.detachMcast(qp.handle, joined.ah.dgid ?? '', 0);
+      if (!qp.closed) qp.detachMcast(joined.ah.dgid ?? '');
       id.cm.leaveMulticast(id.handle, { address: this.group, port: 0 });
     }
     id.destroy();

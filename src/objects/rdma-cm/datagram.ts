@@ -14,6 +14,7 @@ import {
   type CmEnvironment,
   type CmMulticastOptions,
   type CmResolveOptions,
+  requireCall,
 } from './options.ts';
 import { DevicePool, Place } from './place.ts';
 import { attempt, resolve } from './resolve.ts';
@@ -94,7 +95,9 @@ export class DatagramServer extends CmListener<DatagramServerEvents> {
       const privateData = bytesOf(this.options.privateData);
       id.cm.accept(id.handle, { privateData, qpNum: end.qp.qpNum });
       const data = event.privateData;
-      this.emit('request', { ...from, privateData: data, privateText: textOf(data), end });
+      const request = { ...from, privateData: data, privateText: textOf(data), end };
+      // What a listener throws is the program's own, not the caller's.
+      process.nextTick(() => this.emit('request', request));
     } finally {
       this.undecided.delete(id);
       id.destroy();
@@ -129,6 +132,7 @@ export class DatagramServer extends CmListener<DatagramServerEvents> {
 
 /** Asks a datagram server where to send, and makes a queue pair to do it with. */
 export function resolveDatagram(env: CmEnvironment, options: CmResolveOptions): Promise<DatagramPeer> {
+  requireCall('resolveDatagram', options);
   const { host = 'localhost', port } = options;
   const what = `cannot reach ${host}:${port}`;
   return attempt(what, env.provider, RDMA_PS_UDP, options, async (id) => {
@@ -155,6 +159,7 @@ export function joinMulticast(
   group: string,
   options: CmMulticastOptions = {},
 ): Promise<MulticastMember> {
+  requireCall('joinMulticast', options);
   const what = `cannot join ${group}`;
   return attempt(what, env.provider, RDMA_PS_UDP, options, async (id) => {
     await resolve(id, env.provider, { ...options, host: group, port: 0 }, false);

@@ -2,6 +2,7 @@
 import {
   type CmEvent,
   type CmIdInfo,
+  ConnectionError,
   type ConnectionManager,
   type Provider,
   RDMA_CM_EVENT_CONNECT_REQUEST,
@@ -141,13 +142,14 @@ export class Identifier {
     else this.channel.letGo();
   }
 
-  /** rdma_destroy_id(3): the peer of a connection is told. Twice does nothing. */
+  /** rdma_destroy_id(3): the peer of a connection is told, whoever awaits an event gets an error. Twice does nothing. */
   destroy(): void {
     if (!this.open) return;
     this.keepAlive(false);
     this.open = false;
     this.cm.destroyId(this.handle);
     this.channel.remove(this);
+    this.fail(new ConnectionError('this end was closed before it was made'));
   }
 
   /** @internal */

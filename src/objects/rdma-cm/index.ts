@@ -10,18 +10,20 @@ export {
 export { DatagramEnd, DatagramPeer, type DatagramTarget, MulticastMember } from './datagram-end.ts';
 export { CmError } from './errors.ts';
 export { CmListener } from './listener.ts';
-export type {
-  CmAcceptOptions,
-  CmCallOptions,
-  CmConnectionOptions,
-  CmConnectOptions,
-  CmDatagramOptions,
-  CmDatagramServerOptions,
-  CmEnvironment,
-  CmListenOptions,
-  CmMulticastOptions,
-  CmPlaceOptions,
-  CmPrivateData,
-  CmResolveOptions,
+export {
+  type CmAcceptOptions,
+  type CmCallOptions,
+  type CmConnectionOptions,
+  type CmConnectOptions,
+  type CmDatagramOptions,
+  type CmDatagramServerOptions,
+  type CmEnvironment,
+  type CmListenOptions,
+  type CmMulticastOptions,
+  type CmPlaceOptions,
+  type CmPrivateData,
+  type CmResolveOptions,
+  requireFunctions,
+  requireOptions,
 } from './options.ts';
 export { ConnectRequest, Server, type ServerEvents } from './server.ts';

@@ -7,7 +7,7 @@ import {
   RDMA_CM_EVENT_CONNECT_REQUEST,
 } from '../../verbs/index.ts';
 import { Identifier } from './identifier.ts';
-import type { CmEnvironment, CmListenOptions } from './options.ts';
+import { type CmEnvironment, type CmListenOptions, requireOptions } from './options.ts';
 import { DevicePool } from './place.ts';
 import { addressOf } from './resolve.ts';
 
@@ -40,15 +40,16 @@ export abstract class CmListener<
 
   /**
    * Listens (rdma_bind_addr(3), rdma_listen(3)): 'listening' is emitted, or 'error'. A number is the port.
-   * @throws InvalidStateError when it has listened before
+   * @throws InvalidStateError when it has listened before, InvalidArgumentError for options that are no object
    */
   listen(options: CmListenOptions | number = {}, onListening?: () => void): this {
     if (this.state !== 'new') {
       throw new InvalidStateError('listen: this server has been told to listen before; make another');
     }
+    const where = typeof options === 'number' ? { port: options } : requireOptions('listen', options);
     this.state = 'starting';
     if (onListening !== undefined) this.once('listening' as never, onListening as never);
-    void this.start(typeof options === 'number' ? { port: options } : options);
+    void this.start(where);
     return this;
   }
 

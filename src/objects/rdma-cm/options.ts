@@ -1,3 +1,4 @@
+import { InvalidArgumentError, shown } from '../../verbs/errors.ts';
 import type { CmConnParam, Provider } from '../../verbs/index.ts';
 import type { Access } from '../access.ts';
 import type { CompletionQueue } from '../completion-queue.ts';
@@ -6,6 +7,9 @@ import type { ProtectionDomain } from '../protection-domain.ts';
 import type { QueuePair, QueuePairOptions } from '../queue-pair.ts';
 import type { CmConnection } from './connection.ts';
 import type { DatagramEnd } from './datagram-end.ts';
+
+/** The longest that a timer of Node can wait. */
+const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
 /** Where devices come from; the entry point fills it in. */
 export interface CmEnvironment {
@@ -102,6 +106,38 @@ export interface CmResolveOptions extends CmCallOptions, CmDatagramOptions {
 export interface CmMulticastOptions
   extends CmDatagramOptions,
     Omit<CmCallOptions, 'host' | 'port' | 'localPort'> {}
+
+/** @throws InvalidArgumentError unless `options` is an object */
+export function requireOptions<T extends object>(verb: string, options: T): T {
+  if (typeof options === 'object' && options !== null) return options;
+  throw new InvalidArgumentError(`${verb}: options must be an object, got ${shown(options)}`);
+}
+
+/** What is checked here, because nothing below looks at it. @throws InvalidArgumentError */
+export function requireCall(verb: string, options: Partial<CmCallOptions>): void {
+  const { timeoutMs = 0, localPort = 0, signal } = options;
+  if (typeof timeoutMs !== 'number' || !(timeoutMs >= 0 && timeoutMs <= MAX_TIMEOUT_MS)) {
+    const range = `from 0 to ${MAX_TIMEOUT_MS}`;
+    throw new InvalidArgumentError(`${verb}: timeoutMs must be a number ${range}, got ${shown(timeoutMs)}`);
+  }
+  if (!Number.isInteger(localPort) || localPort < 0 || localPort > 65535) {
+    const got = shown(localPort);
+    throw new InvalidArgumentError(`${verb}: localPort must be an integer from 0 to 65535, got ${got}`);
+  }
+  if (signal !== undefined && !(signal instanceof AbortSignal)) {
+    throw new InvalidArgumentError(`${verb}: signal must be an AbortSignal, got ${shown(signal)}`);
+  }
+  requireFunctions(verb, options);
+}
+
+/** What will be called later. @throws InvalidArgumentError */
+export function requireFunctions(verb: string, options: object): void {
+  for (const name of ['prepare', 'createQp'] as const) {
+    const value = (options as Record<string, unknown>)[name];
+    if (value === undefined || typeof value === 'function') continue;
+    throw new InvalidArgumentError(`${verb}: ${name} must be a function, got ${shown(value)}`);
+  }
+}
 
 export function bytesOf(data: CmPrivateData | undefined): Uint8Array {
   if (data === undefined) return new Uint8Array(0);
