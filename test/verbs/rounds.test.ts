@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { realDevices } from './ground.ts';
+import { realDevices, realOnly } from './ground.ts';
 
 const CHILD = resolve(import.meta.dirname, 'children/rounds.mjs');
 const PATIENCE_MS = 600_000;
@@ -25,7 +25,7 @@ function rounds(device: string, count: number, warmUp: number, where: string) {
 const PASS = { out: 'pass\n', err: '' };
 
 describe.each(['main thread', 'worker'])('in the %s', (where) => {
-  test(
+  test.skipIf(realOnly)(
     '1000 rounds on a simulated device',
     () => expect(rounds('sim0', 1000, where === 'worker' ? 100 : 3000, where)).toEqual(PASS),
     PATIENCE_MS,
