@@ -84,7 +84,10 @@ export function windowReason(net: Network, qp: Qp, w: Uint32Array, at: number): 
   if (window === undefined || window.host !== qp.host || window.pd !== qp.pd) return L.REASON_WINDOW;
   const mr = w[at + L.WR_BIND_MR];
   const length = lengthOf(w, at);
-  if (mr === 0) return length === 0 ? L.REASON_NONE : L.REASON_WINDOW;
+  // Only a window of type 1 is unbound by a bind: one of type 2 is invalidated.
+  if (mr === 0) {
+    return length === 0 && window.type === C.IBV_MW_TYPE_1 ? L.REASON_NONE : L.REASON_WINDOW;
+  }
   const region = net.hooks.regionOf(mr);
   if (region === undefined || region.host !== qp.host || region.pd !== qp.pd) return L.REASON_WINDOW;
   const offset = addrOf(w, at) - region.addr;
