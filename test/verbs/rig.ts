@@ -52,6 +52,12 @@ export function closeEnd(end: End): void {
   p.closeDevice(end.context);
 }
 
+/** Gives an end another completion queue, before it has queue pairs. */
+export function replaceCq(end: End, options: V.CqOptions, cqe = 256): void {
+  end.p.destroyCq(end.cq);
+  end.cq = end.p.createCq(end.context, cqe, 0, options).handle;
+}
+
 export function createQp(end: End, init: Partial<V.QpInitAttr> = {}): V.QpInfo {
   const { pd, cq, p } = end;
   return p.createQp(pd, { qpType: V.IBV_QPT_RC, sendCq: cq, recvCq: cq, cap: CAP, sqSigAll: false, ...init });
@@ -85,27 +91,36 @@ export function connect(
 ): void {
   const { qpType = V.IBV_QPT_RC, mtu = V.IBV_MTU_1024, timeout = 14, retryCnt = 6, rnrRetry = 6 } = options;
   toInit(end, qp, qpType, options.access);
-  if (qpType === V.IBV_QPT_UD) {
-    modify(end, qp, { qpState: V.IBV_QPS_RTR });
-    modify(end, qp, { qpState: V.IBV_QPS_RTS, sqPsn: 1 });
-    return;
-  }
-  const responds = qpType === V.IBV_QPT_RC || qpType === V.IBV_QPT_XRC_RECV;
+  modify(end, qp, rtrAttr(end, qpType, peer, destQpNum, mtu));
   const requests = qpType === V.IBV_QPT_RC || qpType === V.IBV_QPT_XRC_SEND;
-  modify(end, qp, {
-    qpState: V.IBV_QPS_RTR,
-    pathMtu: mtu,
-    destQpNum,
-    rqPsn: 1,
-    ah: { dgid: peer.gid, sgidIndex: end.ground.gidIndex, portNum: 1, hopLimit: 64 },
-    ...(responds && { maxDestRdAtomic: 4, minRnrTimer: 1 }),
-  });
+  const responds = qpType === V.IBV_QPT_RC || qpType === V.IBV_QPT_XRC_RECV;
   modify(end, qp, {
     qpState: V.IBV_QPS_RTS,
     sqPsn: 1,
     ...((requests || responds) && { timeout }),
     ...(requests && { retryCnt, rnrRetry, maxRdAtomic: 4 }),
   });
+}
+
+/** What a queue pair in INIT wants for RTR. */
+export function rtrAttr(
+  end: End,
+  qpType: number,
+  peer: End,
+  destQpNum: number,
+  pathMtu = V.IBV_MTU_1024,
+): V.QpAttr {
+  const qpState = V.IBV_QPS_RTR;
+  if (qpType === V.IBV_QPT_UD) return { qpState };
+  const responds = qpType === V.IBV_QPT_RC || qpType === V.IBV_QPT_XRC_RECV;
+  return {
+    qpState,
+    pathMtu,
+    destQpNum,
+    rqPsn: 1,
+    ah: { dgid: peer.gid, sgidIndex: end.ground.gidIndex, portNum: 1, hopLimit: 64 },
+    ...(responds && { maxDestRdAtomic: 4, minRnrTimer: 1 }),
+  };
 }
 
 /** Two ends with one connected queue pair each. */

@@ -1,19 +1,9 @@
 // Extended reliable connections (counterpart of rdma-core's test_xrcd.py).
 import { expect } from 'vitest';
 import * as V from '../../src/verbs/index.ts';
-import { feature, type Ground, until } from './ground.ts';
-import {
-  closeEnd,
-  connect,
-  createQp,
-  type End,
-  openEnd,
-  pass,
-  polled,
-  postSend,
-  postShared,
-  refusal,
-} from './rig.ts';
+import { feature, until } from './ground.ts';
+import { closeEnd, createQp, openEnd, pass, polled, postSend, postShared, refusal } from './rig.ts';
+import { closeXrc, xrcPair, xrcSrq } from './xrc-rig.ts';
 
 const { IBV_SEND_SIGNALED: SIGNALED } = V;
 const NOTES: { group: string; refusedBy: 'rxe'[]; others: string } = {
@@ -21,49 +11,6 @@ const NOTES: { group: string; refusedBy: 'rxe'[]; others: string } = {
   refusedBy: ['rxe'],
   others: 'devices with IBV_DEVICE_XRC: mlx4, mlx5',
 };
-const NO_CAP = { maxSendWr: 0, maxRecvWr: 0, maxSendSge: 0, maxRecvSge: 0, maxInlineData: 0 };
-
-interface Xrc {
-  a: End;
-  b: End;
-  xrcd: number;
-  sender: V.QpInfo;
-  receiver: V.QpInfo;
-  srqs: V.SrqInfo[];
-}
-
-function xrcPair(ground: Ground, srqCount = 1): Xrc {
-  const a = openEnd(ground, 0);
-  const b = openEnd(ground, 1);
-  const xrcd = b.p.openXrcd(b.context);
-  const sender = createQp(a, { qpType: V.IBV_QPT_XRC_SEND });
-  const receiver = b.p.createQp(0, {
-    qpType: V.IBV_QPT_XRC_RECV,
-    sendCq: 0,
-    recvCq: 0,
-    cap: NO_CAP,
-    xrcd,
-    sqSigAll: false,
-  });
-  const srqs = Array.from({ length: srqCount }, () => xrcSrq(b, xrcd));
-  connect(a, sender.handle, b, receiver.qpNum, { qpType: V.IBV_QPT_XRC_SEND, rnrRetry: 7 });
-  connect(b, receiver.handle, a, sender.qpNum, { qpType: V.IBV_QPT_XRC_RECV });
-  return { a, b, xrcd, sender, receiver, srqs };
-}
-
-function xrcSrq(end: End, xrcd: number, pd = end.pd): V.SrqInfo {
-  return end.p.createSrq(pd, { maxWr: 16, maxSge: 2, srqType: V.IBV_SRQT_XRC, xrcd, cq: end.cq });
-}
-
-function closeXrc({ a, b, xrcd, sender, receiver, srqs }: Xrc): void {
-  a.p.destroyQp(sender.handle);
-  b.p.destroyQp(receiver.handle);
-  for (const { handle } of srqs) b.p.destroySrq(handle);
-  b.p.closeXrcd(xrcd);
-  closeEnd(a);
-  closeEnd(b);
-}
-
 feature('XRC', NOTES, (it) => {
   it('a domain is opened and closed', (ground) => {
     const end = openEnd(ground, 0);
@@ -83,7 +30,7 @@ feature('XRC', NOTES, (it) => {
   });
 
   it('a SEND takes a receive of the queue that it names, and completes there', async (ground) => {
-    const xrc = xrcPair(ground, 2);
+    const xrc = xrcPair(ground, { srqCount: 2 });
     const { a, b, sender, receiver, srqs } = xrc;
     expect(srqs.every(({ srqNum }) => srqNum > 0)).toBe(true);
     a.bytes.fill(5, 0, 5000);
@@ -125,7 +72,7 @@ feature('XRC', NOTES, (it) => {
   });
 
   it('memory of another protection domain is out of reach: REM_ACCESS_ERR', async (ground) => {
-    const xrc = xrcPair(ground, 0);
+    const xrc = xrcPair(ground, { srqCount: 0 });
     const { a, b, sender, xrcd } = xrc;
     const pd = b.p.allocPd(b.context);
     const srq = xrcSrq(b, xrcd, pd);
@@ -165,7 +112,7 @@ feature('XRC', NOTES, (it) => {
   });
 
   it('one receiving half serves many queues; each has its own limit event', async (ground) => {
-    const xrc = xrcPair(ground, 3);
+    const xrc = xrcPair(ground, { srqCount: 3 });
     const { a, b, sender, srqs } = xrc;
     const heard: number[] = [];
     b.p.watchAsyncEvents(b.context, (_, element) => heard.push(element));

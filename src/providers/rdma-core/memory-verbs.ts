@@ -37,7 +37,7 @@ const ACCESS_FLAGS =
   C.IBV_ACCESS_ZERO_BASED |
   C.IBV_ACCESS_ON_DEMAND |
   C.IBV_ACCESS_HUGETLB |
-  C.IBV_ACCESS_RELAXED_ORDERING;
+  C.IBV_ACCESS_OPTIONAL_RANGE;
 
 function checkAccess(verb: string, access: number): void {
   whole(verb, 'access', access, 0, 0x7fffffff);
