@@ -135,7 +135,7 @@ function sendReason(net: Network, qp: Qp, ring: WrRing, index: number, waits: bo
   if (qp.type !== C.IBV_QPT_RC) {
     const reason = typeReason(net, qp, ring, at, opcode);
     if (reason !== L.REASON_NONE) return reason;
-  }
+  } else if (opcode > C.IBV_WR_SEND_WITH_INV && opcode < C.ISO_WR_WAIT) return L.REASON_OPCODE;
   if (isLocalOp(opcode)) {
     if (opcode < C.ISO_WR_WAIT) return windowReason(net, qp, w, at);
     if (!waits || (opcode !== C.ISO_WR_WAIT && opcode !== C.ISO_WR_ENABLE)) return L.REASON_OPCODE;
