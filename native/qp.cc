@@ -211,6 +211,7 @@ void readAttr(const uint32_t* words, ibv_qp_attr* attr) {
   attr->timeout = static_cast<uint8_t>(words[QPW_TIMEOUT]);
   attr->retry_cnt = static_cast<uint8_t>(words[QPW_RETRY_CNT]);
   attr->rnr_retry = static_cast<uint8_t>(words[QPW_RNR_RETRY]);
+  attr->rate_limit = words[QPW_RATE_LIMIT];
   readAddress(words, &attr->ah_attr);
 }
 
@@ -238,6 +239,7 @@ void writeAttr(const ibv_qp_attr& attr, uint32_t* words) {
   words[QPW_TIMEOUT] = attr.timeout;
   words[QPW_RETRY_CNT] = attr.retry_cnt;
   words[QPW_RNR_RETRY] = attr.rnr_retry;
+  words[QPW_SQ_DRAINING] = attr.sq_draining;
   writeAddress(attr.ah_attr, words);
 }
 

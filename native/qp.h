@@ -48,7 +48,11 @@ constexpr uint32_t QPW_SRQ = 41;
 constexpr uint32_t QPW_XRCD = 42;
 /** Whether it posts through ibv_wr_*(3). */
 constexpr uint32_t QPW_EXTENDED = 43;
-constexpr uint32_t QPW_COUNT = 44;
+/** Set only: no device tells it. */
+constexpr uint32_t QPW_RATE_LIMIT = 44;
+/** queryQp in SQD: whether requests are still going on. */
+constexpr uint32_t QPW_SQ_DRAINING = 45;
+constexpr uint32_t QPW_COUNT = 46;
 
 /** The address in these words. */
 void readAddress(const uint32_t* words, ibv_ah_attr* ah);

@@ -108,7 +108,7 @@ export function fieldsOf(attr: QpAttr, mask: number): QpAttr {
 
 /**
  * Checks one modifyQp against the table and returns the state that the queue pair will have.
- * @throws InvalidStateError naming the transition, the missing and the disallowed bits
+ * @throws InvalidStateError naming the transition, the missing and the disallowed bits, or a curQpState that is wrong
  * @throws InvalidArgumentError when a bit is set whose field is not
  */
 export function checkModify(qpType: number, current: number, attr: QpAttr, mask: number): number {
@@ -124,6 +124,13 @@ export function checkModify(qpType: number, current: number, attr: QpAttr, mask:
     throw new InvalidArgumentError(`modifyQp: the mask names ${list}, but attr has no such field`, {
       verb: 'modifyQp',
     });
+  }
+  const told = (mask & C.IBV_QP_CUR_STATE) !== 0 ? attr.curQpState : current;
+  if (told !== current) {
+    throw new InvalidStateError(
+      `modifyQp: curQpState is ${stateName(told ?? -1)}, but the queue pair is in ${stateName(current)}`,
+      { verb: 'modifyQp', errno: C.EINVAL },
+    );
   }
   const edge = `${stateName(current)} -> ${stateName(to)}`;
   const rule = transition(qpType, current, to);

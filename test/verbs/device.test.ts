@@ -2,7 +2,7 @@
 import { expect } from 'vitest';
 import * as V from '../../src/verbs/index.ts';
 import { feature } from './ground.ts';
-import { closeEnd, closePair, connectedPair, createQp, openEnd } from './rig.ts';
+import { closeEnd, closePair, connectedPair, createQp, modify, openEnd } from './rig.ts';
 
 const code = (name: string) => expect.objectContaining({ code: `ISO_ERR_${name}` });
 
@@ -137,6 +137,16 @@ feature('rate limits', pacing, (it) => {
     );
     expect(() => a.p.modifyQpRateLimit(qpA.handle, { rateLimitKbps: -1 })).toThrow(code('ARGUMENT'));
     a.p.modifyQpRateLimit(qpA.handle, { rateLimitKbps: 0 });
+    closePair(pair);
+  });
+
+  it('are set by modifyQp too', (ground) => {
+    const pair = connectedPair(ground);
+    const { a, qpA } = pair;
+    modify(a, qpA.handle, { qpState: V.IBV_QPS_RTS, rateLimitKbps: 1_000_000 });
+    expect(() => modify(a, qpA.handle, { qpState: V.IBV_QPS_RTS, rateLimitKbps: -1 })).toThrow(
+      code('ARGUMENT'),
+    );
     closePair(pair);
   });
 });

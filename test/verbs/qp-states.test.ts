@@ -181,6 +181,19 @@ for (const [name, qpType] of [
       closeEnd(end);
     });
 
+    it('curQpState must be the state that the queue pair is in', (ground) => {
+      const end = openEnd(ground, 0);
+      for (const state of [INIT, RTS, ERR]) {
+        const qp = inState(end, qpType, state);
+        const other = state === RTS ? SQE : RTS;
+        expect(() => modify(end, qp, { qpState: RTS, curQpState: other })).toThrow(code('STATE'));
+        expect(end.p.queryQp(qp).attr.qpState).toBe(state);
+        if (state === RTS) modify(end, qp, { qpState: RTS, curQpState: RTS });
+        end.p.destroyQp(qp);
+      }
+      closeEnd(end);
+    });
+
     it('states that there are not are refused', (ground) => {
       const end = openEnd(ground, 0);
       const qp = inState(end, qpType, RTS);

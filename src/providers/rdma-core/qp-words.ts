@@ -1,4 +1,5 @@
 /** Attributes of queue pairs as words, the form in which they cross to the addon (native/qp.h). */
+import { IBV_QPS_SQD } from '../../verbs/constants.ts';
 import { InvalidArgumentError, shown } from '../../verbs/errors.ts';
 import { gidToString, requireGid } from '../../verbs/gid.ts';
 import type { AhAttr, QpAttr, QpCap, QpInitAttr } from '../../verbs/provider.ts';
@@ -43,7 +44,11 @@ export const QPW_SRQ = 41;
 export const QPW_XRCD = 42;
 /** Whether it posts through ibv_wr_*(3). */
 export const QPW_EXTENDED = 43;
-export const QPW_COUNT = 44;
+/** Set only: no device tells it. */
+export const QPW_RATE_LIMIT = 44;
+/** queryQp in SQD: whether requests are still going on. */
+export const QPW_SQ_DRAINING = 45;
+export const QPW_COUNT = 46;
 
 const U8 = 0xff;
 const U16 = 0xffff;
@@ -127,6 +132,9 @@ export function wordsOf(attr: QpAttr): Uint32Array {
   for (const [field, at, max] of QP_FIELDS) {
     if (attr[field] !== undefined) words[at] = whole(verb, field, attr[field], max);
   }
+  if (attr.rateLimitKbps !== undefined) {
+    words[QPW_RATE_LIMIT] = whole(verb, 'rateLimitKbps', attr.rateLimitKbps, U32);
+  }
   if (attr.cap !== undefined) writeCap(verb, attr.cap, words);
   if (attr.ah !== undefined) writeAh(verb, attr.ah, words);
   return words;
@@ -151,6 +159,7 @@ export function readAh(words: Uint32Array): AhAttr {
 export function attrOf(words: Uint32Array): { attr: QpAttr; init: QpInitAttr } {
   const attr: QpAttr = {};
   for (const [field, at] of QP_FIELDS) attr[field] = words[at];
+  if (attr.qpState === IBV_QPS_SQD) attr.sqDraining = words[QPW_SQ_DRAINING] !== 0;
   attr.cap = readCap(words);
   attr.ah = readAh(words);
   const init: QpInitAttr = {

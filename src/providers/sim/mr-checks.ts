@@ -50,7 +50,8 @@ export function requireMemory(
   lengthBytes: number,
 ): asserts memory is ArrayBuffer | SharedArrayBuffer {
   requireStableMemory(verb, memory);
-  requireInteger(verb, 'byteOffset', byteOffset, 0, memory.byteLength);
+  if (memory.byteLength === 0) throw new MemoryError(`${verb}: the buffer is empty or detached`, { verb });
+  requireInteger(verb, 'byteOffset', byteOffset, 0, memory.byteLength - 1);
   requireInteger(verb, 'lengthBytes', lengthBytes, 1, memory.byteLength - byteOffset);
 }
 
@@ -64,7 +65,6 @@ function requireStableMemory(
         verb,
       });
     }
-    if (isDetached(memory)) throw new MemoryError(`${verb}: the ArrayBuffer is detached`, { verb });
     return;
   }
   if (memory instanceof SharedArrayBuffer) {
@@ -77,16 +77,4 @@ function requireStableMemory(
     `${verb}: memory must be an ArrayBuffer or a SharedArrayBuffer, got ${typeof memory}`,
     { verb },
   );
-}
-
-function isDetached(memory: ArrayBuffer): boolean {
-  if (memory.byteLength > 0) return false;
-  const { detached } = memory as { detached?: boolean };
-  if (detached !== undefined) return detached;
-  try {
-    new Uint8Array(memory);
-    return false;
-  } catch {
-    return true;
-  }
 }
