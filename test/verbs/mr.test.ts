@@ -2,7 +2,17 @@
 import { expect } from 'vitest';
 import * as V from '../../src/verbs/index.ts';
 import { feature } from './ground.ts';
-import { ACCESS, closeEnd, closePair, connectedPair, openEnd, type Pair, polled, postSend } from './rig.ts';
+import {
+  ACCESS,
+  closeEnd,
+  closePair,
+  connectedPair,
+  openEnd,
+  type Pair,
+  polled,
+  postRecv,
+  postSend,
+} from './rig.ts';
 
 const { IBV_SEND_SIGNALED: SIGNALED } = V;
 
@@ -64,6 +74,221 @@ feature('memory regions', { group: 'mr', others: 'every device' }, (it) => {
     const end = openEnd(ground, 0);
     expect(() => end.p.allocMr(end.pd, 4096, 1 << 12)).toThrow(/access must be/);
     closeEnd(end);
+  });
+});
+
+const NOTES = { group: 'mr', others: 'every device' };
+const code = (name: string) => expect.objectContaining({ code: `ISO_ERR_${name}` });
+/** What the sender's own memory fails with: soft-RoCE has one word for all of it. */
+const homeFault = (pair: Pair) => (pair.a.ground.name === 'rxe' ? 'LOC_QP_OP_ERR' : 'LOC_PROT_ERR');
+
+async function readStatus({ a, qpA }: Pair, addr: number, rkey: number, bytes = 100): Promise<string> {
+  postSend(a, qpA.handle, (w) => w.read(3, SIGNALED, a.mr.addr, bytes, a.mr.lkey, addr, rkey));
+  return (await polled(a, 1))[0].status;
+}
+
+feature('registration', NOTES, (it) => {
+  it('memory of the provider’s own: aligned to a page, zeroed, gone with the region', (ground) => {
+    const end = openEnd(ground, 0);
+    const mr = end.p.allocMr(end.pd, 10_000, ACCESS);
+    expect([mr.addr % 4096, mr.lengthBytes]).toEqual([0, 10_000]);
+    const bytes = new Uint8Array(mr.memory, mr.byteOffset, mr.lengthBytes);
+    expect(bytes.every((byte) => byte === 0)).toBe(true);
+    end.p.deregMr(mr.handle);
+    expect(bytes.byteLength).toBe(0);
+    closeEnd(end);
+  });
+
+  it('memory of the caller’s, private and shared, whole and in part; it outlives the region', async (ground) => {
+    const pair = connectedPair(ground);
+    const { a, b } = pair;
+    a.bytes.fill(7, 0, 100);
+    for (const memory of [new ArrayBuffer(8192), new SharedArrayBuffer(8192)]) {
+      const mr = b.p.regMr(b.pd, memory, 1001, 500, ACCESS);
+      expect(mr).toMatchObject({ memory, byteOffset: 1001, lengthBytes: 500 });
+      expect(await writeStatus(pair, mr.addr + 400, mr.rkey)).toBe('SUCCESS');
+      b.p.deregMr(mr.handle);
+      const bytes = new Uint8Array(memory);
+      expect([bytes[1400], bytes[1401], bytes[1500], bytes[1501]]).toEqual([0, 7, 7, 0]);
+    }
+    closePair(pair);
+  });
+
+  it('lengths and offsets that do not lie in the memory are refused', (ground) => {
+    const end = openEnd(ground, 0);
+    const memory = new ArrayBuffer(4096);
+    for (const [offset, bytes] of [
+      [0, 0],
+      [0, 4097],
+      [1, 4096],
+      [4096, 1],
+      [-1, 10],
+      [0, -1],
+      [0.5, 10],
+      [0, 1.5],
+      [0, Number.NaN],
+      [2 ** 53, 1],
+    ]) {
+      expect(() => end.p.regMr(end.pd, memory, offset, bytes, ACCESS)).toThrow(code('ARGUMENT'));
+    }
+    for (const bytes of [0, -1, 0.5, Number.NaN, 2 ** 53]) {
+      expect(() => end.p.allocMr(end.pd, bytes, ACCESS)).toThrow(code('ARGUMENT'));
+    }
+    closeEnd(end);
+  });
+
+  it('what is no memory, or may move, is refused', (ground) => {
+    const end = openEnd(ground, 0);
+    const detached = new ArrayBuffer(64);
+    structuredClone(detached, { transfer: [detached] });
+    const resizable = new (ArrayBuffer as unknown as new (n: number, o: object) => ArrayBuffer)(64, {
+      maxByteLength: 128,
+    });
+    for (const memory of [detached, resizable, new ArrayBuffer(0)]) {
+      expect(() => end.p.regMr(end.pd, memory, 0, 1, ACCESS)).toThrow(code('MEMORY'));
+    }
+    for (const memory of [undefined, null, 5, 'abc', {}, [], new Uint8Array(64)]) {
+      expect(() => end.p.regMr(end.pd, memory as ArrayBuffer, 0, 1, ACCESS)).toThrow(V.IsoverbsError);
+    }
+    closeEnd(end);
+  });
+
+  it('needs a live protection domain', (ground) => {
+    const end = openEnd(ground, 0);
+    const gone = end.p.allocPd(end.context);
+    end.p.deallocPd(gone);
+    for (const pd of [gone, 0, -1, end.cq, end.context, Number.NaN]) {
+      expect(() => end.p.allocMr(pd, 64, 0)).toThrow(code('HANDLE'));
+      expect(() => end.p.regMr(pd, new ArrayBuffer(64), 0, 64, 0)).toThrow(code('HANDLE'));
+    }
+    for (const mr of [0, -1, end.pd, end.cq, Number.NaN]) {
+      expect(() => end.p.deregMr(mr)).toThrow(code('HANDLE'));
+    }
+    closeEnd(end);
+  });
+
+  it('remote writes and atomics want local write, for memory of either kind', (ground) => {
+    const end = openEnd(ground, 0);
+    for (const access of [V.IBV_ACCESS_REMOTE_WRITE, V.IBV_ACCESS_REMOTE_ATOMIC]) {
+      expect(() => end.p.allocMr(end.pd, 64, access)).toThrow(code('ARGUMENT'));
+      expect(() => end.p.regMr(end.pd, new ArrayBuffer(64), 0, 64, access)).toThrow(code('ARGUMENT'));
+    }
+    closeEnd(end);
+  });
+
+  it('many regions: all keys differ, and a key of one opens no other', async (ground) => {
+    const pair = connectedPair(ground);
+    const { b } = pair;
+    const mrs = Array.from({ length: 100 }, () => b.p.allocMr(b.pd, 4096, ACCESS));
+    expect(new Set(mrs.map(({ rkey }) => rkey)).size).toBe(100);
+    expect(new Set(mrs.map(({ lkey }) => lkey)).size).toBe(100);
+    expect(await writeStatus(pair, mrs[99].addr, mrs[99].rkey)).toBe('SUCCESS');
+    expect(await writeStatus(pair, mrs[0].addr, mrs[1].rkey)).toBe('REM_ACCESS_ERR');
+    for (const { handle } of mrs) b.p.deregMr(handle);
+    closePair(pair);
+  });
+
+  it('a region of 16 MiB, written to its last byte', async (ground) => {
+    const pair = connectedPair(ground);
+    const { a, b } = pair;
+    const bytes = 1 << 24;
+    const mr = b.p.allocMr(b.pd, bytes, ACCESS);
+    a.bytes.fill(9, 0, 100);
+    expect(await writeStatus(pair, mr.addr + bytes - 100, mr.rkey)).toBe('SUCCESS');
+    expect(new Uint8Array(mr.memory, mr.byteOffset)[bytes - 1]).toBe(9);
+    b.p.deregMr(mr.handle);
+    closePair(pair);
+  });
+});
+
+feature('what a region allows', NOTES, (it) => {
+  it('its peers: from its first byte to its last', async (ground) => {
+    const pair = connectedPair(ground);
+    const { b } = pair;
+    const mr = b.p.allocMr(b.pd, 5000, ACCESS);
+    expect(await writeStatus(pair, mr.addr, mr.rkey)).toBe('SUCCESS');
+    expect(await writeStatus(pair, mr.addr + 4900, mr.rkey)).toBe('SUCCESS');
+    expect(await readStatus(pair, mr.addr + 4900, mr.rkey)).toBe('SUCCESS');
+    b.p.deregMr(mr.handle);
+    closePair(pair);
+  });
+
+  for (const [name, off] of [
+    ['before its first byte', -1],
+    ['beyond its last', 4901],
+  ] as const) {
+    for (const op of ['WRITE', 'READ']) {
+      it(`no ${op} ${name}: REM_ACCESS_ERR`, async (ground) => {
+        const pair = connectedPair(ground);
+        const { b } = pair;
+        const mr = b.p.allocMr(b.pd, 5000, ACCESS);
+        const status = op === 'READ' ? readStatus : writeStatus;
+        pair.a.bytes.fill(5, 0, 100);
+        expect(await status(pair, mr.addr + off, mr.rkey)).toBe('REM_ACCESS_ERR');
+        expect(new Uint8Array(mr.memory, mr.byteOffset, 5000).every((byte) => byte === 0)).toBe(true);
+        b.p.deregMr(mr.handle);
+        closePair(pair);
+      });
+    }
+  }
+
+  for (const [op, lacking] of [
+    ['WRITE', V.IBV_ACCESS_REMOTE_WRITE],
+    ['READ', V.IBV_ACCESS_REMOTE_READ],
+  ] as const) {
+    it(`no ${op} without its flag: REM_ACCESS_ERR`, async (ground) => {
+      const pair = connectedPair(ground);
+      const { b } = pair;
+      const mr = b.p.allocMr(b.pd, 4096, ACCESS & ~lacking);
+      const [allowed, refused] = op === 'READ' ? [writeStatus, readStatus] : [readStatus, writeStatus];
+      expect(await allowed(pair, mr.addr, mr.rkey)).toBe('SUCCESS');
+      expect(await refused(pair, mr.addr, mr.rkey)).toBe('REM_ACCESS_ERR');
+      b.p.deregMr(mr.handle);
+      closePair(pair);
+    });
+  }
+
+  it('a key is worth nothing after deregistration, here and there', async (ground) => {
+    for (const where of ['there', 'here']) {
+      const pair = connectedPair(ground);
+      const end = where === 'there' ? pair.b : pair.a;
+      const mr = end.p.allocMr(end.pd, 4096, ACCESS);
+      end.p.deregMr(mr.handle);
+      const { b } = pair;
+      if (where === 'there') expect(await writeStatus(pair, mr.addr, mr.rkey)).toBe('REM_ACCESS_ERR');
+      else expect(await writeStatus(pair, b.mr.addr, b.mr.rkey, mr.lkey)).toBe(homeFault(pair));
+      closePair(pair);
+    }
+  });
+
+  it('sending from memory that nobody may write, but not receiving there', async (ground) => {
+    const pair = connectedPair(ground);
+    const { a, b, qpA, qpB } = pair;
+    const [source, sink] = [a.p.allocMr(a.pd, 4096, 0), b.p.allocMr(b.pd, 4096, 0)];
+    new Uint8Array(source.memory, source.byteOffset).fill(6, 0, 64);
+    postSend(a, qpA.handle, (w) => w.write(1, SIGNALED, source.addr, 64, source.lkey, b.mr.addr, b.mr.rkey));
+    expect(await polled(a, 1)).toMatchObject([{ wrId: 1, status: 'SUCCESS' }]);
+    expect(b.bytes[63]).toBe(6);
+    postRecv({ ...b, mr: sink }, qpB.handle, 2, 0, 64);
+    postSend(a, qpA.handle, (w) => w.send(3, SIGNALED, source.addr, 64, source.lkey));
+    // soft-RoCE calls it a LOC_QP_OP_ERR, as all faults of the receiver's own.
+    const status = ground.name === 'rxe' ? 'LOC_QP_OP_ERR' : 'LOC_PROT_ERR';
+    expect((await polled(b, 1))[0]).toMatchObject({ wrId: 2, status });
+    expect((await polled(a, 1))[0]).toMatchObject({ wrId: 3, status: 'REM_OP_ERR' });
+    expect(new Uint8Array(sink.memory, sink.byteOffset)[0]).toBe(0);
+    a.p.deregMr(source.handle);
+    b.p.deregMr(sink.handle);
+    closePair(pair);
+  });
+
+  it('elements that leave their region at home fail the request', async (ground) => {
+    const pair = connectedPair(ground);
+    const { a, b, qpA } = pair;
+    const mr = a.p.allocMr(a.pd, 4096, ACCESS);
+    postSend(a, qpA.handle, (w) => w.write(1, SIGNALED, mr.addr + 4000, 97, mr.lkey, b.mr.addr, b.mr.rkey));
+    expect((await polled(a, 1))[0]).toMatchObject({ wrId: 1, status: homeFault(pair) });
+    a.p.deregMr(mr.handle);
+    closePair(pair);
   });
 });
 
