@@ -2,6 +2,7 @@
 import { IBV_QP_STATE, IBV_QPS_ERR } from '../verbs/constants.ts';
 import type { Provider } from '../verbs/provider.ts';
 import { ARM_ANY, type ShimCq } from './completion.ts';
+import type { DeviceEvents } from './device-events.ts';
 import type { Events } from './events.ts';
 import { Issuer } from './issue.ts';
 import type { Policy } from './policy.ts';
@@ -14,13 +15,15 @@ export class Feeder {
   private readonly next: Provider;
   private readonly tables: Tables;
   private readonly events: Events;
+  private readonly deviceEvents: DeviceEvents;
   private feeding = false;
 
-  constructor(policy: Policy, next: Provider, tables: Tables, events: Events) {
+  constructor(policy: Policy, next: Provider, tables: Tables, events: Events, deviceEvents: DeviceEvents) {
     this.policy = policy;
     this.next = next;
     this.tables = tables;
     this.events = events;
+    this.deviceEvents = deviceEvents;
     this.issuer = new Issuer(next, {
       cq: (handle) => tables.cq(handle),
       refused: (qp) => this.refused(qp),
@@ -32,6 +35,7 @@ export class Feeder {
   beginTranslating(qp: ShimQp): void {
     qp.translate();
     qp.sendCq.translatedQps++;
+    this.deviceEvents.need(qp.sendCq.context);
     this.issuer.fit(qp.sges, qp.inlineBytes);
   }
 

@@ -1,6 +1,7 @@
 /** Writes internal requests into the shim's own ring: the Actions of a policy. */
 import {
   IBV_QPT_RC,
+  IBV_QPT_UD,
   IBV_SEND_FENCE,
   IBV_SEND_INLINE,
   IBV_SEND_SIGNALED,
@@ -250,13 +251,30 @@ export class Issuer implements Actions {
       this.words[to] = qp.held[from];
       this.words[to + 1] = qp.held[from + 1];
       this.words[to + L.WR_OP] = IBV_WR_SEND | FORCED;
-      // A datagram is refused without its address.
       for (let i = L.WR_REMOTE_LO; i <= L.WR_SRQN; i++) this.words[to + i] = qp.held[from + i];
+      // A datagram is refused without an address; a WAIT has none, and that of another may be gone.
+      if (qp.type === IBV_QPT_UD) this.words[to + L.WR_AH] = this.flushAddress(qp);
       if (!qp.partial) qp.first[row] = qp.realPosted;
       this.push(qp, IBV_SEND_SIGNALED);
       this.finish(qp, row);
     }
     this.post(qp);
+  }
+
+  /** An address for datagrams that never leave: the queue pair's own port. */
+  private flushAddress(qp: ShimQp): number {
+    if (qp.flushAh !== 0) return qp.flushAh;
+    const { next } = this;
+    const { context } = qp.sendCq;
+    const { portNum = 1 } = next.queryQp(qp.handle).attr;
+    const { gidTblLen, lid } = next.queryPort(context, portNum);
+    for (let sgidIndex = 0; sgidIndex < gidTblLen; sgidIndex++) {
+      const dgid = next.queryGid(context, portNum, sgidIndex).gid;
+      if (dgid === '::') continue;
+      qp.flushAh = next.createAh(qp.pd, { dgid, sgidIndex, hopLimit: 1, dlid: lid, portNum });
+      break;
+    }
+    return qp.flushAh;
   }
 
   /** Hands everything written for this queue pair to the device, in one call. */

@@ -1,5 +1,5 @@
 /** pollCq, and the shim's own polls: completions rewritten, dropped, kept for the application. */
-import { IBV_QPT_RC, IBV_WC_SUCCESS } from '../verbs/constants.ts';
+import { IBV_QPS_ERR, IBV_QPT_RC, IBV_WC_SUCCESS } from '../verbs/constants.ts';
 import { handleIndex } from '../verbs/handles.ts';
 import * as L from '../verbs/layout.ts';
 import type { Provider } from '../verbs/provider.ts';
@@ -93,10 +93,14 @@ export class Polling {
     return kept;
   }
 
-  /** A failed receive takes the whole queue pair to ERR, with nothing on the send side to say so. */
+  /**
+   * A failed receive may take the whole queue pair to ERR, with nothing on the send side to say so; of a
+   * reliable one it does, of others the device knows.
+   */
   private receiveFailed(handle: number): void {
     const qp = this.tables.qp(handle);
-    if (qp === undefined || qp.broken || qp.type !== IBV_QPT_RC) return;
+    if (qp === undefined || qp.broken) return;
+    if (qp.type !== IBV_QPT_RC && this.next.queryQp(handle).attr.qpState !== IBV_QPS_ERR) return;
     qp.broken = true;
     if (qp.backlog > 0) this.feeder.feed(qp);
   }

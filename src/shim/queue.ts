@@ -27,6 +27,7 @@ function powerOfTwo(n: number): number {
 export class ShimQp implements QpView {
   readonly index: number;
   readonly handle: number;
+  readonly pd: number;
   readonly type: number;
   readonly appDepth: number;
   readonly realDepth: number;
@@ -71,6 +72,8 @@ export class ShimQp implements QpView {
   /** The real number of the last signaled request. */
   lastSignaled = -1;
   inBacklogList = false;
+  /** UD: an address handle of the shim's, for requests that are flushed; 0: none yet. */
+  flushAh = 0;
 
   mask = 0;
   first: Int32Array = new Int32Array(0);
@@ -88,6 +91,7 @@ export class ShimQp implements QpView {
   constructor(
     index: number,
     handle: number,
+    pd: number,
     attr: QpInitAttr,
     depths: { app: number; real: number; recv: number; sges: number; inlineBytes: number },
     sendCq: ShimCq,
@@ -95,6 +99,7 @@ export class ShimQp implements QpView {
   ) {
     this.index = index;
     this.handle = handle;
+    this.pd = pd;
     this.type = attr.qpType;
     this.sqSigAll = attr.sqSigAll;
     this.hasSrq = (attr.srq ?? 0) !== 0;

@@ -5,6 +5,7 @@ import { handleIndex } from '../verbs/handles.ts';
 import type { CqInfo, CqOptions, Provider, QpAttr, QpInitAttr, Verbs } from '../verbs/provider.ts';
 import { ShimCq } from './completion.ts';
 import type { Interceptor } from './compose.ts';
+import { DeviceEvents } from './device-events.ts';
 import { Events } from './events.ts';
 import { Feeder } from './feeder.ts';
 import type { Policy } from './policy.ts';
@@ -49,6 +50,7 @@ class Shim {
   private readonly next: Provider;
   private readonly tables = new Tables();
   private readonly events: Events;
+  private readonly deviceEvents: DeviceEvents;
   private readonly feeder: Feeder;
   private readonly posting: Posting;
   private readonly polling: Polling;
@@ -62,7 +64,8 @@ class Shim {
       look: (cq) => this.polling.look(cq),
       feedAll: (cq) => this.feeder.feedAll(cq),
     });
-    this.feeder = new Feeder(policy, next, this.tables, this.events);
+    this.deviceEvents = new DeviceEvents(next, (qp) => this.failed(qp));
+    this.feeder = new Feeder(policy, next, this.tables, this.events, this.deviceEvents);
     this.posting = new Posting(policy, next, this.tables, this.feeder);
     this.polling = new Polling(next, this.tables, this.feeder);
   }
@@ -72,6 +75,7 @@ class Shim {
     return {
       openDevice: (name, options) => this.openDevice(name, options),
       closeDevice: (context) => this.closeDevice(context),
+      watchAsyncEvents: (context, listener) => this.deviceEvents.watch(context, listener),
       allocPd: (context) => {
         const pd = next.allocPd(context);
         this.pdContext.set(pd, context);
@@ -124,6 +128,7 @@ class Shim {
     }
     this.next.closeDevice(context);
     this.contexts.delete(context);
+    this.deviceEvents.forget(context);
   }
 
   private createCq(context: number, cqe: number, appChannel: number, options?: CqOptions): CqInfo {
@@ -198,7 +203,7 @@ class Shim {
       inlineBytes: info.cap.maxInlineData,
     };
     const index = handleIndex(info.handle);
-    this.tables.qps[index] = new ShimQp(index, info.handle, attr, depths, sendCq, recvCq);
+    this.tables.qps[index] = new ShimQp(index, info.handle, pd, attr, depths, sendCq, recvCq);
     return { ...info, cap: { ...info.cap, maxSendWr: cap.maxSendWr } };
   }
 
@@ -224,6 +229,14 @@ class Shim {
     }
   }
 
+  /** The device has moved it to ERR: it flushes what it has, and what is held is to be flushed as well. */
+  private failed(handle: number): void {
+    const qp = this.tables.qp(handle);
+    if (qp === undefined || qp.broken || this.next.queryQp(handle).attr.qpState !== IBV_QPS_ERR) return;
+    qp.broken = true;
+    this.feeder.feed(qp);
+  }
+
   private queryQp(handle: number): { attr: QpAttr; init: QpInitAttr } {
     const answer = this.next.queryQp(handle);
     const qp = this.tables.qp(handle);
@@ -236,6 +249,7 @@ class Shim {
     this.next.destroyQp(handle);
     const qp = this.tables.qp(handle);
     if (qp === undefined) return;
+    if (qp.flushAh !== 0) this.next.destroyAh(qp.flushAh);
     this.feeder.unlist(qp);
     qp.sendCq.extra -= qp.extra;
     if (qp.translated) qp.sendCq.translatedQps--;
