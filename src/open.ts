@@ -10,6 +10,7 @@ import {
   InvalidArgumentError,
   NoDeviceError,
   type Provider,
+  requireKnown,
   UnsupportedError,
 } from './verbs/index.ts';
 
@@ -76,7 +77,6 @@ export function openDevice(name?: string, options: OpenDeviceOptions = {}): Cont
   return context;
 }
 
-/** A misspelt option would otherwise run the program without what it asked for. */
 function checkArguments(name: unknown, options: object): void {
   if (name !== undefined && typeof name !== 'string') {
     throw new InvalidArgumentError(
@@ -84,10 +84,7 @@ function checkArguments(name: unknown, options: object): void {
     );
   }
   const known = ['tenant', 'provider', 'policy'];
-  const unknown = Object.keys(options).filter((key) => !known.includes(key));
-  if (unknown.length > 0) {
-    throw new InvalidArgumentError(`openDevice: no option '${unknown[0]}'; there are: ${known.join(', ')}`);
-  }
+  requireKnown('openDevice', options, known);
 }
 
 /** The provider that openDevice() without arguments would use, with the policies of the process. */
@@ -139,6 +136,7 @@ function interceptorsOf(policy: NonNullable<OpenDeviceOptions['policy']> | null)
   const list = Array.isArray(policy) ? policy : [policy];
   return list.map((choice: PolicyChoice) => {
     if (typeof choice === 'object' && 'wrap' in choice) return choice;
+    if (typeof choice === 'object') requireKnown('policy', choice, ['name', 'options']);
     const { name, options = {} } = typeof choice === 'string' ? { name: choice } : choice;
     return policyOnce(name, options);
   });

@@ -5,6 +5,7 @@ import {
   IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK,
   InvalidArgumentError,
   InvalidHandleError,
+  requireKnown,
   SLOT_WORDS,
   slotAt,
   type WcBatch,
@@ -95,6 +96,7 @@ export class CompletionQueue
 
   /** @internal Use context.createCq(). */
   constructor(context: Context, options: CompletionQueueOptions = {}) {
+    requireKnown('createCq', options, ['cqe', 'channel', 'compVector', 'timestamps', 'wallclock']);
     const { cqe = 256, timestamps = false, wallclock = false } = options;
     const channel = options.channel === undefined ? context.sharedChannel() : options.channel;
     if (channel !== null) requireOwned(channel, CompletionChannel, context, 'channel');
@@ -139,7 +141,7 @@ export class CompletionQueue
    * ibv_poll_cq(3) into `wc`: returns how many, 0 when there are none. Never waits, allocates nothing.
    * @throws InvalidHandleError
    */
-  poll(wc: WcBatch, max = wc.capacity): number {
+  poll(wc: WcBatch, max = wc?.capacity): number {
     if (wc !== this.lastBatch) {
       this.context.requireBatch(wc);
       this.lastBatch = wc;

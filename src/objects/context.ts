@@ -10,6 +10,7 @@ import {
   RecvBatch,
   type RingVerbs,
   type RtValues,
+  requireKnown,
   SendBatch,
   WcBatch,
 } from '../verbs/index.ts';
@@ -33,6 +34,8 @@ export interface ContextOptions {
 export interface Service {
   close(): void;
 }
+
+const BATCH_OPTIONS = ['capacity', 'sges', 'inlineBytes'];
 
 type Batch = SendBatch | RecvBatch | WcBatch;
 
@@ -185,16 +188,19 @@ export class Context extends EmittingResource<ContextEvents> {
 
   /** Memory for send requests, for qp.postSend(). Closed with the context, or before by its close(). */
   sendBatch(options: BatchOptions): SendBatch {
+    requireKnown('sendBatch', options, BATCH_OPTIONS);
     return this.own(new SendBatch(this.ringVerbs, options));
   }
 
   /** Memory for receive requests, for qp.postRecv(). */
   recvBatch(options: BatchOptions): RecvBatch {
+    requireKnown('recvBatch', options, BATCH_OPTIONS);
     return this.own(new RecvBatch(this.ringVerbs, options));
   }
 
   /** Memory for completions, for cq.poll(). */
   wcBatch(options: { capacity: number }): WcBatch {
+    requireKnown('wcBatch', options, ['capacity']);
     return this.own(new WcBatch(this.ringVerbs, options));
   }
 

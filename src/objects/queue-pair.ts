@@ -9,12 +9,14 @@ import {
   InvalidStateError,
   maskOf,
   type PortAttr,
+  QP_ATTR_FIELDS,
   type QpAttr,
   type QpCap,
   type QpInfo,
   type QpInitAttr,
   type QpRateLimit,
   type RecvBatch,
+  requireKnown,
   type SendBatch,
   stateName,
 } from '../verbs/index.ts';
@@ -56,6 +58,7 @@ const TYPES: Record<QpType, number> = {
   XRC_RECV: C.IBV_QPT_XRC_RECV,
 };
 const DEFAULT_CAP: QpCap = { maxSendWr: 128, maxRecvWr: 128, maxSendSge: 2, maxRecvSge: 2, maxInlineData: 0 };
+const QP_OPTIONS = ['sendCq', 'recvCq', 'type', 'cap', 'srq', 'extended', 'sqSigAll', 'managed'];
 const NO_CAP: QpCap = { maxSendWr: 0, maxRecvWr: 0, maxSendSge: 0, maxRecvSge: 0, maxInlineData: 0 };
 const DEFAULT_RD_ATOMIC = 16;
 const DEFAULT_QKEY = 0x11111111;
@@ -136,6 +139,7 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
 
   /** ibv_modify_qp(3); the mask follows from the fields. @throws InvalidStateError naming wrong attributes */
   modify(attr: QpAttr): void {
+    requireKnown('modify', attr, QP_ATTR_FIELDS);
     this.provider.modifyQp(this.handle, attr, maskOf(attr));
     this.lastState = attr.qpState ?? this.lastState;
     if (attr.qpState !== C.IBV_QPS_RESET) return;
@@ -209,6 +213,11 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
 
   /** RESET or INIT -> RTS, towards `remote`. Post the receives first (after toInit()) if the peer is fast. */
   connectTo(remote: Endpoint, options: ConnectToOptions = {}): void {
+    if (this.type === 'UD') {
+      throw new InvalidArgumentError(
+        `connectTo: ${this.label} is UD: start() it; each request says whom it is for`,
+      );
+    }
     if (this.lastState === C.IBV_QPS_RESET) this.toInit(options);
     this.toRtr(remote, options);
     this.toRts(options);
@@ -435,6 +444,7 @@ type Queues = { send: CompletionQueue; recv: CompletionQueue } | null;
 
 /** The objects that the options name. @throws InvalidHandleError, InvalidArgumentError */
 function ownedBy(context: Context, options: AnyOptions): { queues: Queues; srq: SharedReceiveQueue | null } {
+  requireKnown('createQp', options, QP_OPTIONS);
   const { type = 'RC' } = options;
   if (TYPES[type] === undefined) {
     throw new InvalidArgumentError(`type must be one of ${Object.keys(TYPES).join(', ')}, got '${type}'`);
@@ -463,6 +473,7 @@ function createQp(
     throw new InvalidArgumentError("createQp: 'XRC_RECV' is made by createQp() of an XRC domain");
   }
   const { type = 'RC', sqSigAll = false, managed, extended } = options;
+  requireKnown('cap', options.cap ?? {}, Object.keys(DEFAULT_CAP));
   const noReceives = srq !== null || type === 'XRC_SEND' ? { maxRecvWr: 0, maxRecvSge: 0 } : {};
   const init: QpInitAttr = {
     qpType: TYPES[type],

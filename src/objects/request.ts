@@ -1,11 +1,20 @@
 /** The façade: work requests as plain objects, packed into a batch of one. For the hot path use batches. */
 import * as C from '../verbs/constants.ts';
-import { InvalidArgumentError, type RecvBatch, type SendBatch, slotAt, WR_OP } from '../verbs/index.ts';
+import {
+  InvalidArgumentError,
+  type RecvBatch,
+  requireKnown,
+  type SendBatch,
+  shown,
+  slotAt,
+  WR_OP,
+} from '../verbs/index.ts';
 import { accessBits } from './access.ts';
 import { AddressHandle } from './address-handle.ts';
 import type { Context } from './context.ts';
 import { MemoryRegion } from './memory-region.ts';
 import { type BindOptions, MemoryWindow } from './memory-window.ts';
+import type { QpType } from './qp-options.ts';
 import { requireOwned } from './resource.ts';
 
 /** A piece of registered memory. */
@@ -118,15 +127,45 @@ export function wrOpcode(name: SendOpcode): number {
   throw new InvalidArgumentError(`opcode '${name}' is none of ${Object.keys(OPCODES).join(', ')}`);
 }
 
+const SEND_KEYS = [
+  ...['opcode', 'wrId', 'sgList', 'remote', 'imm', 'flags', 'inlineData', 'add', 'compare', 'swap'],
+  ...['to', 'invalidate', 'srqNum', 'bind'],
+];
+const RECV_KEYS = ['wrId', 'sgList'];
+const SGE_KEYS = ['mr', 'offset', 'length'];
+const FLAG_KEYS = ['signaled', 'fence', 'solicited', 'inline'];
+
+/** What a request must say beside its data, by opcode. */
+const NEEDS: Partial<Record<SendOpcode, readonly ('remote' | 'imm' | 'invalidate')[]>> = {
+  SEND_WITH_IMM: ['imm'],
+  RDMA_WRITE: ['remote'],
+  RDMA_WRITE_WITH_IMM: ['remote', 'imm'],
+  RDMA_READ: ['remote'],
+  ATOMIC_CMP_AND_SWP: ['remote'],
+  ATOMIC_FETCH_AND_ADD: ['remote'],
+  SEND_WITH_INV: ['invalidate'],
+  LOCAL_INV: ['invalidate'],
+};
+const FORMS = {
+  remote: 'remote: { addr, rkey }',
+  imm: 'imm, 32 bits',
+  invalidate: 'invalidate, a key',
+  to: 'to: { ah, qpNum }',
+  srqNum: 'srqNum',
+};
+
 /** What of a queue pair its requests are packed by. */
 export interface Sender {
   context: Context;
+  type: QpType;
   qkey: number;
 }
 
 /** Fills an empty batch with one send request. @throws InvalidArgumentError, InvalidHandleError */
 export function packSend(batch: SendBatch, request: SendRequest, sender: Sender): void {
+  requireKnown('a send request', request, SEND_KEYS);
   const opcode = wrOpcode(request.opcode);
+  requireWhole(request, sender.type);
   const { context } = sender;
   const { sgList = [], remote, to, srqNum, imm, invalidate } = request;
   const pieces = sgList.map((sge, i) => resolve(sge, i, context));
@@ -147,10 +186,22 @@ export function packSend(batch: SendBatch, request: SendRequest, sender: Sender)
   if (srqNum !== undefined) batch.srqTo(0, toNumber(srqNum, 'srqNum'));
   if (imm !== undefined) batch.imm(0, imm);
   if (opcode === C.IBV_WR_SEND_WITH_INV || opcode === C.IBV_WR_LOCAL_INV) {
-    if (invalidate === undefined) throw new InvalidArgumentError(`${request.opcode} needs invalidate, a key`);
-    batch.imm(0, invalidate);
+    batch.imm(0, invalidate as number);
   }
   setWrId(batch, request.wrId);
+}
+
+/** What a request leaves out is what the one before it left in the slot: nothing may be left out. */
+function requireWhole(request: SendRequest, type: QpType): void {
+  const { opcode } = request;
+  for (const name of NEEDS[opcode] ?? []) {
+    if (request[name] == null) throw new InvalidArgumentError(`${opcode} needs ${FORMS[name]}`);
+  }
+  if (opcode === 'LOCAL_INV' || opcode === 'BIND_MW') return;
+  const received = opcode.startsWith('SEND') || opcode === 'RDMA_WRITE_WITH_IMM';
+  const whom = type === 'UD' ? 'to' : type === 'XRC_SEND' && received ? 'srqNum' : null;
+  if (whom === null || request[whom] != null) return;
+  throw new InvalidArgumentError(`${opcode} of a queue pair of type ${type} needs ${FORMS[whom]}`);
 }
 
 function appendBind(batch: SendBatch, bind: Bind | undefined, bits: number, context: Context): void {
@@ -168,6 +219,7 @@ function appendBind(batch: SendBatch, bind: Bind | undefined, bits: number, cont
 
 /** Fills an empty batch with one receive request. */
 export function packRecv(batch: RecvBatch, request: RecvRequest, context: Context): void {
+  requireKnown('a receive request', request, RECV_KEYS);
   const pieces = (request.sgList ?? []).map((sge, i) => resolve(sge, i, context));
   batch.clear().recv(0, 0, 0, 0);
   for (const piece of pieces) batch.sge(0, piece.addr, piece.length, piece.mr.lkey);
@@ -212,6 +264,7 @@ function operand(request: SendRequest, name: 'add' | 'compare' | 'swap'): bigint
 }
 
 function resolve(sge: Sge, index: number, context: Context, where = `sgList[${index}]`): Piece {
+  requireKnown(where, sge, SGE_KEYS);
   const { mr, offset = 0 } = sge;
   requireOwned(mr, MemoryRegion, context, `${where}.mr`);
   const { length = mr.lengthBytes - offset } = sge;
@@ -228,6 +281,7 @@ function gather(pieces: Piece[]): Uint8Array {
 }
 
 function flagBits(flags: SendFlags = {}): number {
+  requireKnown('flags', flags, FLAG_KEYS);
   const { signaled = true, fence = false, solicited = false, inline = false } = flags;
   let bits = signaled ? C.IBV_SEND_SIGNALED : 0;
   if (fence) bits |= C.IBV_SEND_FENCE;
@@ -245,8 +299,8 @@ function toNumber(value: number | bigint, name: string): number {
 }
 
 function setWrId(batch: SendBatch | RecvBatch, wrId: number | bigint = 0): void {
-  if (typeof wrId === 'number' && !Number.isSafeInteger(wrId)) {
-    throw new InvalidArgumentError(`wrId must be a bigint or a safe integer, got ${wrId}`);
+  if (typeof wrId !== 'bigint' && !Number.isSafeInteger(wrId)) {
+    throw new InvalidArgumentError(`wrId must be a bigint or a safe integer, got ${shown(wrId)}`);
   }
   const bits = BigInt.asUintN(64, BigInt(wrId));
   batch.wrId(0, Number(bits & 0xffffffffn), Number(bits >> 32n));

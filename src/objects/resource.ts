@@ -86,6 +86,11 @@ export abstract class Resource {
     this.close();
   }
 
+  /** How console.log() shows it. */
+  [Symbol.for('nodejs.util.inspect.custom')](): string {
+    return `${this.constructor.name} { ${this.label}${this.open ? '' : ', closed'} }`;
+  }
+
   /** The verb that gives it back. */
   protected abstract release(handle: number): void;
 

@@ -4,6 +4,7 @@ import {
   IBV_SRQT_XRC,
   InvalidArgumentError,
   type RecvBatch,
+  requireKnown,
   type SrqAttr,
   type SrqInitAttr,
 } from '../verbs/index.ts';
@@ -47,6 +48,7 @@ export class SharedReceiveQueue extends EmittingResource<EventsOf<SrqEvent>> {
   /** @internal Use pd.createSrq(). */
   constructor(pd: ProtectionDomain, options: SharedReceiveQueueOptions = {}) {
     const { context } = pd;
+    requireKnown('createSrq', options, ['maxWr', 'maxSge', 'xrcd', 'cq']);
     const { xrcd, cq } = options;
     const info = pd.provider.createSrq(pd.handle, initAttr(context, options));
     super({

@@ -180,3 +180,17 @@ export function makeError(code: ErrorCode, message: string, details?: ErrorDetai
   const Class = CLASSES[code] ?? SystemError;
   return new Class(message, details);
 }
+
+/**
+ * Checks the keys of an options object: a misspelt one would otherwise run the program without what it asked for.
+ * @throws InvalidArgumentError naming what there is
+ */
+export function requireKnown(where: string, options: object, known: readonly string[]): void {
+  if (typeof options !== 'object' || options === null) {
+    throw new InvalidArgumentError(`${where}: { ${known.join(', ')} } expected, got ${shown(options)}`);
+  }
+  for (const key in options) {
+    if (known.includes(key)) continue;
+    throw new InvalidArgumentError(`${where}: no option '${key}'; there are: ${known.join(', ')}`);
+  }
+}

@@ -118,7 +118,7 @@ export const REASON_SRQ = 16;
 export const REASON_TEXT: readonly string[] = [
   'accepted',
   'the queue pair is in a state that takes no such request; move it on with modifyQp first',
-  'the queue is full; poll completions, or create the queue pair with a larger cap',
+  'the queue is full; poll completions, or create it larger (cap; maxWr of a shared receive queue)',
   'this opcode is not allowed on this type of queue pair',
   'more scatter-gather elements than the queue pair was created for',
   'the lengths add up to more than the largest message of the port',

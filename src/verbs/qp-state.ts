@@ -29,6 +29,9 @@ const MASK_BITS: readonly [name: string, bit: number, field: keyof QpAttr][] = [
   ['IBV_QP_RATE_LIMIT', C.IBV_QP_RATE_LIMIT, 'rateLimitKbps'],
 ];
 
+/** The fields of QpAttr. */
+export const QP_ATTR_FIELDS: readonly string[] = [...MASK_BITS.map(([, , field]) => field), 'sqDraining'];
+
 interface Transition {
   required: number;
   optional: number;

@@ -1,7 +1,8 @@
 // What the objects make of arguments, on simulated devices: addresses, access, queues, and how all of it is closed.
+import { inspect } from 'node:util';
 import { afterEach, expect, test } from 'vitest';
 import { accessBits } from '../../src/objects/access.ts';
-import { Context, type SendRequest } from '../../src/objects/index.ts';
+import { Context, type QueuePair, type SendRequest } from '../../src/objects/index.ts';
 import { createFabric } from '../../src/providers/sim/index.ts';
 import * as V from '../../src/verbs/index.ts';
 
@@ -134,7 +135,7 @@ test('what a request wants of its objects', () => {
     [{ opcode: 'SEND', to: { ah, qpNum: 1 } }, 'ISO_ERR_HANDLE', 'another context'],
     [{ opcode: 'SEND', to: { ah: closed, qpNum: 1 } }, 'ISO_ERR_HANDLE', 'is closed'],
     [{ opcode: 'SEND', to: { ah: 5 as never, qpNum: 1 } }, 'ISO_ERR_HANDLE', 'to.ah must be'],
-    [{ opcode: 'SEND' }, 'ISO_ERR_INVALID_WR', 'address handle'],
+    [{ opcode: 'SEND' }, 'ISO_ERR_ARGUMENT', 'needs to: { ah, qpNum }'],
     [{ opcode: 'LOCAL_INV' }, 'ISO_ERR_ARGUMENT', 'invalidate'],
     [{ opcode: 'BIND_MW' }, 'ISO_ERR_ARGUMENT', 'bind'],
     [{ opcode: 'BIND_MW', bind: { window, mr: there.mr, access: 0 } }, 'ISO_ERR_HANDLE', 'bind.mr'],
@@ -148,6 +149,57 @@ test('what a request wants of its objects', () => {
   expect(() => here.pd.createQp({ sendCq: here.cq, srq: {} as never })).toThrow(
     refusal('ISO_ERR_HANDLE', 'srq'),
   );
+});
+
+test('what a request leaves out is refused, and never taken from the one before it', () => {
+  const { pd, cq, mr } = setup();
+  const { addr, rkey } = mr;
+  const sgList = [{ mr, length: 8 }];
+  const rc = pd.createQp({ sendCq: cq });
+  rc.connectTo(rc.endpoint());
+  rc.post({ opcode: 'RDMA_WRITE_WITH_IMM', sgList, remote: { addr, rkey }, imm: 7 });
+  const ud = pd.createQp({ sendCq: cq, type: 'UD' });
+  ud.start();
+  ud.post({ opcode: 'SEND', sgList, to: { ah: pd.createAhTo(ud.endpoint()), qpNum: ud.qpNum } });
+  const wrong: [QueuePair, object, string][] = [
+    [rc, { opcode: 'RDMA_WRITE', sgList }, 'needs remote: { addr, rkey }'],
+    [rc, { opcode: 'ATOMIC_FETCH_AND_ADD', sgList, add: 1n }, 'needs remote'],
+    [rc, { opcode: 'SEND_WITH_IMM', sgList }, 'needs imm'],
+    [rc, { opcode: 'RDMA_WRITE_WITH_IMM', sgList, remote: { addr, rkey } }, 'needs imm'],
+    [rc, { opcode: 'SEND', sgList, wrId: 'a' }, "got 'a'"],
+    [rc, { opcode: 'SEND', sg_list: sgList }, "'sg_list'"],
+    [rc, { opcode: 'SEND', sgList: [{ mr, addr }] }, "sgList[0]: no option 'addr'"],
+    [rc, { opcode: 'SEND', sgList, flags: { signalled: false } }, "'signalled'"],
+    [ud, { opcode: 'SEND', sgList }, 'needs to: { ah, qpNum }'],
+  ];
+  for (const [qp, request, message] of wrong)
+    expect(() => qp.post(request as SendRequest)).toThrow(refusal('ISO_ERR_ARGUMENT', message));
+});
+
+test('an option that there is not is refused', () => {
+  const { context, pd, cq } = setup();
+  const qp = pd.createQp({ sendCq: cq });
+  const wrong: [() => unknown, string][] = [
+    [() => context.createCq(16 as never), 'got 16'],
+    [() => context.createCq({ cqes: 16 } as never), "'cqes'"],
+    [() => context.sendBatch(undefined as never), 'sendBatch'],
+    [() => context.wcBatch(4 as never), 'wcBatch'],
+    [() => pd.createQp({ sendCq: cq, cap: { maxSendWR: 1 } as never }), "'maxSendWR'"],
+    [() => pd.createQp({ sendCq: cq, sigAll: true } as never), "'sigAll'"],
+    [() => pd.createSrq({ maxwr: 1 } as never), "'maxwr'"],
+    [() => qp.modify({ state: 'RTS' } as never), "'state'"],
+    [() => createFabric({ host: 3 } as never), "'host'"],
+    [() => pd.createQp({ sendCq: cq, type: 'UD' }).connectTo(qp.endpoint()), 'start() it'],
+  ];
+  for (const [call, message] of wrong) expect(call).toThrow(refusal('ISO_ERR_ARGUMENT', message));
+  expect(() => cq.poll(undefined as never)).toThrow(refusal('ISO_ERR_HANDLE'));
+});
+
+test('console.log() shows objects in a line', () => {
+  const { context, mr } = setup();
+  expect(inspect({ mr })).toBe(`{ mr: MemoryRegion { ${mr.label} } }`);
+  context.close();
+  expect(inspect(context)).toBe('Context { context of sim0, closed }');
 });
 
 test('parents are busy with the new children, and the context closes all in order', () => {

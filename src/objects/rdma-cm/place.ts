@@ -114,9 +114,8 @@ export class Place {
 
   private qpFor(type: 'RC' | 'UD', options: CmPlaceOptions): QueuePair {
     const { context, pd, sendCq } = this;
-    const { createQp, cap, sqSigAll, recvCq, ...rest } = options;
-    // The rest of what queue pairs take; what is not theirs they do not look at.
-    const init: QueuePairOptions = { ...rest, sendCq, recvCq, cap, sqSigAll, type };
+    const { createQp, recvCq, cap, sqSigAll, srq, extended } = options;
+    const init: QueuePairOptions = { sendCq, recvCq, cap, sqSigAll, srq, extended, type };
     const qp =
       createQp === undefined
         ? pd.createQp(init)

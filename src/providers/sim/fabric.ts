@@ -2,7 +2,7 @@
 import { brokenInvariants } from '../../sim/invariants.ts';
 import { type NicParams, PROFILES } from '../../sim/params.ts';
 import { Simulation } from '../../sim/simulation.ts';
-import { InvalidArgumentError, shown } from '../../verbs/errors.ts';
+import { InvalidArgumentError, requireKnown, shown } from '../../verbs/errors.ts';
 import type { Provider } from '../../verbs/provider.ts';
 import { requireInteger } from './arguments.ts';
 import { SimCm } from './cm.ts';
@@ -67,6 +67,7 @@ export interface Fabric {
 }
 
 const MAX_HOSTS = 4096;
+const OPTIONS = ['hosts', 'profile', 'seed', 'loss', 'autoAdvance', 'wait', 'payload'];
 
 function paramsOf(profile: string | Partial<NicParams>): Readonly<NicParams> {
   if (typeof profile === 'string') {
@@ -95,6 +96,7 @@ function requireProbability(name: string, value: unknown): number {
 
 /** Makes simulated hosts on one network. The same seed and program give the same run, always. */
 export function createFabric(options: FabricOptions = {}): Fabric {
+  requireKnown('createFabric', options, OPTIONS);
   const {
     profile = 'minimal',
     seed = 1,
