@@ -185,3 +185,36 @@ test('the same program gets the same events at the same times', async () => {
   expect(log).toHaveLength(9);
   expect(await run()).toEqual(log);
 });
+
+test('free ports are found as long as there are any, and none beyond the last', () => {
+  const fabric = createFabric();
+  const { cm, createId } = rig(fabric);
+  const bound = () => {
+    const id = createId();
+    cm.bindAddr(id, { address: 'sim0', port: 0 });
+    return { id, port: cm.queryId(id).local.port };
+  };
+  const all = Array.from({ length: 65536 - 49152 }, bound);
+  expect(new Set(all.map(({ port }) => port)).size).toBe(all.length);
+  expect(all.at(-1)?.port).toBe(65535);
+  expect(bound).toThrow(expect.objectContaining({ code: 'ISO_ERR_CONNECTION', errno: V.EADDRNOTAVAIL }));
+  const { id, port } = all[777];
+  cm.destroyId(id);
+  expect(bound().port).toBe(port);
+});
+
+test('a request that no verb has named goes with its channel, and the caller is told', async () => {
+  const fabric = createFabric();
+  const at = rig(fabric);
+  const other = rig(fabric);
+  const listener = listenAt(at, 'sim0');
+  const client = await routed(fabric, other, 'sim0');
+  other.cm.connect(client, PARAM);
+  await fabric.run();
+  expect(at.events.map(({ event }) => event)).toEqual([V.RDMA_CM_EVENT_CONNECT_REQUEST]);
+  expect(() => at.cm.destroyEventChannel(at.channel)).toThrow(/still has a CM identifier/);
+  at.cm.destroyId(listener);
+  at.cm.destroyEventChannel(at.channel);
+  await fabric.run();
+  expect(last(other.log)).toBe('REJECTED 28');
+});

@@ -48,6 +48,8 @@ export interface CmId {
   alive: boolean;
   /** It came with a CONNECT_REQUEST. */
   incoming: boolean;
+  /** It came with a CONNECT_REQUEST, and no verb has named it. */
+  untaken: boolean;
   /** Of the own end; ANY_HOST when it is not bound to a device. */
   host: number;
   port: number;
@@ -69,6 +71,8 @@ export interface CmId {
 export class CmObjects {
   readonly channels = new H.HandleTable<CmChannel>(H.KIND_CM_CHANNEL);
   readonly ids = new H.HandleTable<CmId>(H.KIND_CM_ID);
+  /** Who is bound to a port, by portKey(); what came in shares the port of its listener and is not here. */
+  private readonly bound = new Map<number, Set<CmId>>();
   private readonly driver: Driver;
   private serial = 0;
 
@@ -86,6 +90,7 @@ export class CmObjects {
       link: 'none',
       alive: true,
       incoming: false,
+      untaken: false,
       host: ANY_HOST,
       port: 0,
       remoteHost: ANY_HOST,
@@ -102,6 +107,27 @@ export class CmObjects {
     id.handle = this.ids.add(id);
     channel.ids.add(id);
     return id;
+  }
+
+  /** The identifier that a verb names. @throws InvalidHandleError */
+  named(handle: number, verb: string): CmId {
+    const id = this.ids.require(handle, verb);
+    id.untaken = false;
+    return id;
+  }
+
+  bind(id: CmId, host: number, port: number): void {
+    id.host = host;
+    id.port = port;
+    const key = portKey(id.portSpace, port);
+    const others = this.bound.get(key);
+    if (others === undefined) this.bound.set(key, new Set([id]));
+    else others.add(id);
+  }
+
+  /** Who is bound to this port of a host or of all, in the order of binding. */
+  boundTo(portSpace: number, port: number): CmId[] {
+    return [...(this.bound.get(portKey(portSpace, port)) ?? [])];
   }
 
   /** Puts an event into the identifier's channel. Only from the driver's own calls: listeners run here. */
@@ -131,9 +157,16 @@ export class CmObjects {
     id.alive = false;
     this.ids.delete(id.handle);
     id.channel.ids.delete(id);
+    const key = portKey(id.portSpace, id.port);
+    const others = this.bound.get(key);
+    if (others?.delete(id) === true && others.size === 0) this.bound.delete(key);
     const { pending } = id.channel;
     const unseen = pending.filter((event) => event.listenId === id.handle);
     id.channel.pending = pending.filter((event) => event.id !== id.handle && event.listenId !== id.handle);
     return unseen.map((event) => this.ids.get(event.id)).filter((found) => found !== undefined);
   }
+}
+
+function portKey(portSpace: number, port: number): number {
+  return portSpace * 65536 + port;
 }

@@ -201,6 +201,7 @@ export class CmProtocol {
     id.state = 'connecting or connected';
     id.link = 'REQ_RCVD';
     id.incoming = true;
+    id.untaken = true;
     id.host = caller.remoteHost;
     id.port = listener.port;
     id.remoteHost = caller.host;
@@ -275,10 +276,8 @@ export class CmProtocol {
   }
 
   private listenerFor(id: CmId): CmId | undefined {
-    const open = [...this.objects.ids.values()].filter(
-      (other) =>
-        other.state === 'listening' && other.portSpace === id.portSpace && other.port === id.remotePort,
-    );
+    const bound = this.objects.boundTo(id.portSpace, id.remotePort);
+    const open = bound.filter((other) => other.state === 'listening');
     return open.find((l) => l.host === id.remoteHost) ?? open.find((l) => l.host === ANY_HOST);
   }
 }

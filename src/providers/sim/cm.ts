@@ -48,17 +48,19 @@ export class SimCm {
 
   private channelVerbs() {
     const { objects } = this;
-    const { channels, ids } = objects;
+    const { channels } = objects;
     return {
       createEventChannel: () => channels.add({ ids: new Set(), listener: null, pending: [] }),
       destroyEventChannel: (handle) => {
         const channel = channels.require(handle, 'destroyEventChannel');
-        if (channel.ids.size > 0) {
+        const taken = [...channel.ids].filter((id) => !id.untaken);
+        if (taken.length > 0) {
           throw new BusyError(
-            `destroyEventChannel: the channel still has ${countOf(channel.ids.size, 'CM identifier')}; destroy them first`,
+            `destroyEventChannel: the channel still has ${countOf(taken.length, 'CM identifier')}; destroy them first`,
             { verb: 'destroyEventChannel', errno: C.EBUSY },
           );
         }
+        for (const request of [...channel.ids]) this.destroy(request);
         channel.listener = null;
         channels.delete(handle);
       },
@@ -85,28 +87,27 @@ export class SimCm {
         }
         return objects.addId(channel, portSpace).handle;
       },
-      destroyId: (handle) => this.destroy(ids.require(handle, 'destroyId')),
-      queryId: (handle) => infoOf(ids.require(handle, 'queryId')),
+      destroyId: (handle) => this.destroy(objects.named(handle, 'destroyId')),
+      queryId: (handle) => infoOf(objects.named(handle, 'queryId')),
     } satisfies Partial<ConnectionManager>;
   }
 
   private addressVerbs() {
     const { objects, protocol } = this;
-    const { ids } = objects;
     return {
       bindAddr: (handle, local) => {
-        const id = ids.require(handle, 'bindAddr');
+        const id = objects.named(handle, 'bindAddr');
         inState('bindAddr', id, ['idle']);
         this.bind('bindAddr', id, this.hostAt('bindAddr', 'local', local), local.port);
       },
       resolveAddr: (handle, local, remote, timeoutMs) => {
-        const id = ids.require(handle, 'resolveAddr');
+        const id = objects.named(handle, 'resolveAddr');
         requireInteger('resolveAddr', 'timeoutMs', timeoutMs, 0, 2 ** 31 - 1);
         inState('resolveAddr', id, ['idle', 'bound']);
         this.resolve(id, local, remote);
       },
       resolveRoute: (handle, timeoutMs) => {
-        const id = ids.require(handle, 'resolveRoute');
+        const id = objects.named(handle, 'resolveRoute');
         requireInteger('resolveRoute', 'timeoutMs', timeoutMs, 0, 2 ** 31 - 1);
         inState('resolveRoute', id, ['address resolved']);
         id.state = 'resolving a route';
@@ -116,7 +117,7 @@ export class SimCm {
         });
       },
       listen: (handle, backlog) => {
-        const id = ids.require(handle, 'listen');
+        const id = objects.named(handle, 'listen');
         requireInteger('listen', 'backlog', backlog, 0, 2 ** 31 - 1);
         inState('listen', id, ['idle', 'bound']);
         if (id.state === 'idle') this.bind('listen', id, ANY_HOST, 0);
@@ -124,11 +125,11 @@ export class SimCm {
         id.backlog = backlog === 0 ? MAX_BACKLOG : Math.min(backlog, MAX_BACKLOG);
       },
       joinMulticast: (handle, group) => {
-        const id = ids.require(handle, 'joinMulticast');
+        const id = objects.named(handle, 'joinMulticast');
         this.join(id, group);
       },
       leaveMulticast: (handle, group) => {
-        const id = ids.require(handle, 'leaveMulticast');
+        const id = objects.named(handle, 'leaveMulticast');
         const at = id.groups.indexOf(groupGid('leaveMulticast', group));
         if (at < 0) {
           throw new InvalidArgumentError(
@@ -145,23 +146,22 @@ export class SimCm {
   }
 
   private connectionVerbs() {
-    const { protocol } = this;
-    const { ids } = this.objects;
+    const { objects, protocol } = this;
     const { mtuBytes } = this.driver.sim.net.params;
     return {
       connect: (handle, param) => {
-        const id = ids.require(handle, 'connect');
+        const id = objects.named(handle, 'connect');
         const full = fullParam('connect', param, limitsOf(id).request);
         inState('connect', id, ['route resolved']);
         protocol.connect(id, full);
       },
       establish: (handle) => {
-        const id = ids.require(handle, 'establish');
+        const id = objects.named(handle, 'establish');
         inLink('establish', id, ['REP_RCVD'], 'after CONNECT_RESPONSE');
         protocol.establish(id);
       },
       accept: (handle, param) => {
-        const id = ids.require(handle, 'accept');
+        const id = objects.named(handle, 'accept');
         const full = fullParam('accept', param, limitsOf(id).reply);
         const { qkey = C.RDMA_UDP_QKEY } = param;
         requireInteger('accept', 'qkey', qkey, 0, 0xffffffff);
@@ -175,18 +175,18 @@ export class SimCm {
         protocol.accept(id, full);
       },
       reject: (handle, privateData) => {
-        const id = ids.require(handle, 'reject');
+        const id = objects.named(handle, 'reject');
         const data = privateDataOf('reject', privateData, limitsOf(id).reject);
         inLink('reject', id, ['REQ_RCVD', 'REP_RCVD'], 'after CONNECT_REQUEST or CONNECT_RESPONSE');
         protocol.reject(id, data);
       },
       disconnect: (handle) => {
-        const id = ids.require(handle, 'disconnect');
+        const id = objects.named(handle, 'disconnect');
         if (id.link === 'none') throw wrongOrder('disconnect', id, 'after connect or accept');
         protocol.disconnect(id);
       },
       notify: (handle, event) => {
-        const id = ids.require(handle, 'notify');
+        const id = objects.named(handle, 'notify');
         if (event !== C.IBV_EVENT_COMM_EST) {
           throw new InvalidArgumentError(`notify: event must be IBV_EVENT_COMM_EST, got ${shown(event)}`, {
             verb: 'notify',
@@ -196,7 +196,7 @@ export class SimCm {
         protocol.later(id, 0, () => protocol.established(id));
       },
       initQpAttr: (handle, qpState) => {
-        const id = ids.require(handle, 'initQpAttr');
+        const id = objects.named(handle, 'initQpAttr');
         requireInteger('initQpAttr', 'qpState', qpState, C.IBV_QPS_INIT, C.IBV_QPS_RTS);
         if (id.host === ANY_HOST) throw wrongOrder('initQpAttr', id, 'after ADDR_RESOLVED or on a device');
         const attr = qpAttrOf(id, qpState, mtuBytes);
@@ -247,9 +247,7 @@ export class SimCm {
       throw error;
     }
     if (host !== ANY_HOST) return host;
-    const open = [...this.objects.ids.values()].filter(
-      (other) => other.state === 'listening' && other.portSpace === id.portSpace && other.port === port,
-    );
+    const open = this.objects.boundTo(id.portSpace, port).filter((other) => other.state === 'listening');
     return (open.find((other) => other.host === id.host) ?? open[0])?.host ?? ANY_HOST;
   }
 
@@ -275,27 +273,33 @@ export class SimCm {
   }
 
   private bind(verb: string, id: CmId, host: number, wanted: number): void {
-    let port = wanted;
-    const taken = (n: number) =>
-      [...this.objects.ids.values()].some(
-        (other) =>
-          other.portSpace === id.portSpace &&
-          other.port === n &&
-          (other.host === host || other.host === ANY_HOST || host === ANY_HOST) &&
-          // What came in shares the port of its listener.
-          !other.incoming,
-      );
-    if (port === 0) {
-      while (taken(this.nextPort)) this.nextPort++;
-      port = this.nextPort++;
-      if (this.nextPort > LAST_PORT) this.nextPort = FIRST_EPHEMERAL_PORT;
-    } else if (taken(port)) {
-      const where = host === ANY_HOST ? 'this fabric' : `sim${host}`;
-      throw new ConnectionError(`${verb}: port ${port} of ${where} is in use`, { verb, errno: C.EADDRINUSE });
+    const where = host === ANY_HOST ? 'this fabric' : `sim${host}`;
+    if (wanted !== 0 && this.isTaken(id, host, wanted)) {
+      const text = `${verb}: port ${wanted} of ${where} is in use`;
+      throw new ConnectionError(text, { verb, errno: C.EADDRINUSE });
     }
-    id.host = host;
-    id.port = port;
+    const port = wanted === 0 ? this.freePort(id, host) : wanted;
+    if (port === null) {
+      const text = `${verb}: ${where} has no free port left; destroy identifiers that are done`;
+      throw new ConnectionError(text, { verb, errno: C.EADDRNOTAVAIL });
+    }
+    this.objects.bind(id, host, port);
     id.state = 'bound';
+  }
+
+  private isTaken({ portSpace }: CmId, host: number, port: number): boolean {
+    const others = this.objects.boundTo(portSpace, port);
+    return others.some((other) => other.host === host || other.host === ANY_HOST || host === ANY_HOST);
+  }
+
+  /** The next ephemeral port that is free; null when all are taken. */
+  private freePort(id: CmId, host: number): number | null {
+    for (let tries = FIRST_EPHEMERAL_PORT; tries <= LAST_PORT; tries++) {
+      const port = this.nextPort;
+      this.nextPort = port === LAST_PORT ? FIRST_EPHEMERAL_PORT : port + 1;
+      if (!this.isTaken(id, host, port)) return port;
+    }
+    return null;
   }
 
   private join(id: CmId, group: CmAddress): void {
