@@ -148,7 +148,8 @@ export class SendBatch extends WrBatch {
 
   /** SEND of one element; more with `sge()`. A length of 0 with lkey 0 makes a message of no elements. */
   send(wrId: number, flags: number, addr: number, lengthBytes: number, lkey: number): this {
-    this.put(wrId, C.IBV_WR_SEND | (flags << 8), addr, lengthBytes, lkey);
+    const at = this.put(wrId, C.IBV_WR_SEND | (flags << 8), addr, lengthBytes, lkey);
+    this.unaddressed(at);
     return this;
   }
 
@@ -156,6 +157,7 @@ export class SendBatch extends WrBatch {
   sendImm(wrId: number, flags: number, addr: number, lengthBytes: number, lkey: number, imm: number): this {
     const at = this.put(wrId, C.IBV_WR_SEND_WITH_IMM | (flags << 8), addr, lengthBytes, lkey);
     this.words[at + L.WR_IMM] = imm;
+    this.unaddressed(at);
     return this;
   }
 
@@ -188,6 +190,7 @@ export class SendBatch extends WrBatch {
     const at = this.put(wrId, C.IBV_WR_RDMA_WRITE_WITH_IMM | (flags << 8), addr, lengthBytes, lkey);
     this.remote(at, remoteAddr, rkey);
     this.words[at + L.WR_IMM] = imm;
+    this.words[at + L.WR_SRQN] = 0;
     return this;
   }
 
@@ -285,6 +288,8 @@ export class SendBatch extends WrBatch {
     this.bytes ??= new Uint8Array(this.words.buffer);
     this.bytes.set(data, L.extAt(this.length - 1, this.capacity, this.extBytes) * 4);
     this.words[at + L.WR_INLINE_LENGTH] = data.length;
+    this.words[at + L.WR_IMM] = 0;
+    this.unaddressed(at);
     return this;
   }
 
@@ -330,6 +335,12 @@ export class SendBatch extends WrBatch {
   imm(index: number, value: number): this {
     this.words[L.slotAt(this.check(index)) + L.WR_IMM] = value;
     return this;
+  }
+
+  /** What the request before it in this slot was sent to must not be where this one goes. */
+  private unaddressed(at: number): void {
+    this.words[at + L.WR_AH] = 0;
+    this.words[at + L.WR_SRQN] = 0;
   }
 
   private remote(at: number, remoteAddr: number, rkey: number): void {

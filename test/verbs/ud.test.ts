@@ -274,6 +274,28 @@ feature('UD: what is refused when it is posted', NOTES, (it) => {
     closeUd(pair);
   });
 
+  it('a send without an address, in a batch whose slot had one before', async (ground) => {
+    const pair = udPair(ground);
+    const { a, b, qpA, qpB } = pair;
+    const ah = addressHandle(a, b);
+    const batch = new V.SendBatch(a.p, { capacity: 1, inlineBytes: 8 });
+    const again: (() => unknown)[] = [
+      () => batch.send(2, 0, a.mr.addr, 8, a.mr.lkey),
+      () => batch.sendImm(2, 0, a.mr.addr, 8, a.mr.lkey, 1),
+      () => batch.inline(2, V.IBV_WR_SEND, 0, new Uint8Array(8)),
+    ];
+    for (const fill of again) {
+      batch.clear().send(1, 0, a.mr.addr, 8, a.mr.lkey);
+      batch.datagramTo(0, ah, qpB.qpNum, QKEY);
+      batch.clear();
+      fill();
+      expect([a.p.postSend(qpA.handle, batch.ring, 0, 1), batch.reason]).toEqual([0, V.REASON_AH]);
+    }
+    batch.close();
+    a.p.destroyAh(ah);
+    closeUd(pair);
+  });
+
   it('no address handle, one that is destroyed, one of another protection domain', async (ground) => {
     const pair = udPair(ground);
     const { a, b, qpA, qpB } = pair;
