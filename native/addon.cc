@@ -35,6 +35,8 @@ napi_value init(napi_env napi, napi_callback_info info) {
     if (napi_typeof(napi, args.value(i), &type) != napi_ok || type != napi_function) {
       return fail(env, Err::Argument, "init", 0, "argument %zu must be a function", i + 1);
     }
+  }
+  for (size_t i = 0; i < 3; i++) {
     if (*refs[i] != nullptr) napi_delete_reference(napi, *refs[i]);
     napi_create_reference(napi, args.value(i), 1, refs[i]);
   }
@@ -51,7 +53,7 @@ napi_value status(napi_env napi, napi_callback_info) {
   result.Set("verbs", false);
 #endif
   const char* const kLibraries[][2] = {
-      {"libibverbs", verbsLibraryName()}, {"librdmacm", kCmLibraryName}, {"libmlx5", "libmlx5.so.1"}};
+      {"libibverbs", verbsLibraryName()}, {"librdmacm", cmLibraryName()}, {"libmlx5", "libmlx5.so.1"}};
   for (const auto& [name, soname] : kLibraries) {
     std::string reason = probeLibrary(soname, nullptr);
 #ifdef ISOVERBS_HAVE_VERBS

@@ -15,7 +15,7 @@ struct Library {
 
   Library() {
     void* handle = nullptr;
-    error = probeLibrary(kCmLibraryName, &handle);
+    error = probeLibrary(cmLibraryName(), &handle);
     if (handle == nullptr) return;
     need(handle, cm.createEventChannel, "rdma_create_event_channel");
     need(handle, cm.destroyEventChannel, "rdma_destroy_event_channel");
@@ -41,7 +41,7 @@ struct Library {
   template <class F>
   void need(void* handle, F& function, const char* name) {
     function = reinterpret_cast<F>(dlsym(handle, name));
-    if (function == nullptr && error.empty()) error = std::string(kCmLibraryName) + " has no " + name;
+    if (function == nullptr && error.empty()) error = std::string(cmLibraryName()) + " has no " + name;
   }
 };
 

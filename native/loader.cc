@@ -6,10 +6,18 @@
 
 namespace isoverbs {
 
-const char* verbsLibraryName() {
-  const char* other = std::getenv("ISOVERBS_LIBIBVERBS");
-  return other != nullptr && *other != 0 ? other : "libibverbs.so.1";
+namespace {
+
+const char* libraryName(const char* variable, const char* soname) {
+  const char* other = std::getenv(variable);
+  return other != nullptr && *other != 0 ? other : soname;
 }
+
+}  // namespace
+
+const char* verbsLibraryName() { return libraryName("ISOVERBS_LIBIBVERBS", "libibverbs.so.1"); }
+
+const char* cmLibraryName() { return libraryName("ISOVERBS_LIBRDMACM", "librdmacm.so.1"); }
 
 std::string probeLibrary(const char* soname, void** handle) {
   void* library = dlopen(soname, RTLD_NOW | RTLD_LOCAL);

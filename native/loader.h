@@ -18,8 +18,8 @@ namespace isoverbs {
  */
 const char* verbsLibraryName();
 
-/** The soname of librdmacm (cm.h). */
-constexpr const char* kCmLibraryName = "librdmacm.so.1";
+/** The soname of librdmacm (cm.h), or what ISOVERBS_LIBRDMACM names. */
+const char* cmLibraryName();
 
 /** Opens a library by its soname and closes nothing; the reason why not, or empty. */
 std::string probeLibrary(const char* soname, void** handle);

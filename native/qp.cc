@@ -1,6 +1,7 @@
 // Queue pairs: create, modify, query, destroy. Attributes cross as words (qp-words.ts says the same).
 #include "qp.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -9,6 +10,7 @@
 #include "args.h"
 #include "objects.h"
 #include "post-ex.h"
+#include "scratch.h"
 #include "verbs.h"
 
 namespace isoverbs {
@@ -27,8 +29,7 @@ bool initQueue(Queue& queue, uint32_t granted, uint32_t maxSge) {
   const uint32_t size = powerOfTwo(granted < 16 ? 64 : granted > (1u << 28) ? 1u << 30 : granted * 4);
   queue.ids = static_cast<uint64_t*>(std::calloc(size, sizeof(uint64_t)));
   queue.mask = size - 1;
-  // post.cc builds lists in a scratch of a thousand elements; no device grants anywhere near that.
-  queue.maxSge = maxSge < 1000 ? maxSge : 1000;
+  queue.maxSge = std::min(maxSge, kMaxQueueSges);
   return queue.ids != nullptr;
 }
 

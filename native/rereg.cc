@@ -18,12 +18,10 @@ struct Translation {
   bool detachable = false;
 };
 
-/** Reads argument `i`, a Uint8Array or undefined; false with an exception pending. */
+/** Reads argument `i`, a Uint8Array; false with an exception pending. */
 bool readTranslation(Args& args, size_t i, Translation* out) {
   napi_env napi = args.env().env;
   napi_value buffer = nullptr;
-  napi_valuetype type = napi_undefined;
-  if (napi_typeof(napi, args.value(i), &type) == napi_ok && type == napi_undefined) return true;
   out->data = args.bytes(i, napi_uint8_array, &out->bytes, &buffer);
   if (!args.ok()) return false;
   if (out->bytes == 0 || out->data == nullptr) {
@@ -126,7 +124,7 @@ napi_value change(Args& args, Mr* mr, int flags, Pd* pd, const Translation& to, 
 
 }  // namespace
 
-/** reregMr(mr, flags, pd, view: Uint8Array | undefined, access). */
+/** reregMr(mr, flags, pd, view: Uint8Array, access): what the flags do not name is not looked at. */
 napi_value reregMr(napi_env napi, napi_callback_info info) {
   Args args(napi, info, "reregMr");
   const int flags = args.int32(1);
@@ -135,7 +133,7 @@ napi_value reregMr(napi_env napi, napi_callback_info info) {
   auto* mr = args.object<Mr>(0);
   auto* pd = (flags & IBV_REREG_MR_CHANGE_PD) != 0 ? args.object<Pd>(2) : nullptr;
   Translation to;
-  if (!args.ok() || !readTranslation(args, 3, &to)) return nullptr;
+  if (!args.ok() || ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0 && !readTranslation(args, 3, &to))) return nullptr;
   const napi_value result = change(args, mr, flags, pd, to, access);
   if (result == nullptr && to.ref != nullptr) napi_delete_reference(napi, to.ref);
   return result;

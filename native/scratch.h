@@ -11,6 +11,8 @@ namespace isoverbs {
 /** A batch longer than this goes down in several lists. */
 constexpr uint32_t kMaxWrs = 256;
 constexpr uint32_t kMaxSges = 4096;
+/** Elements that a request of any queue may have; no device grants anywhere near that. Several fit the scratch. */
+constexpr uint32_t kMaxQueueSges = 1000;
 
 struct Scratch {
   ibv_send_wr sends[kMaxWrs];

@@ -1,4 +1,5 @@
 // Shared receive queues: create, modify, query, destroy, post.
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <memory>
@@ -111,8 +112,8 @@ ibv_srq* createBasicSrq(const Srq& srq, ibv_srq_attr* attr) {
 
 bool publishSrq(Srq* srq, const ibv_srq_attr& granted) {
   // Places for what soft-RoCE really takes; more come as they are needed.
-  if (!srq->ids.init(granted.max_wr < 16 ? 32 : granted.max_wr * 2)) return false;
-  srq->maxSge = granted.max_sge < kMaxSges ? granted.max_sge : kMaxSges;
+  if (!srq->ids.init(2 * std::clamp(granted.max_wr, 16u, 1u << 20))) return false;
+  srq->maxSge = std::min(granted.max_sge, kMaxQueueSges);
   if (!publish(Kind::Srq, srq)) return false;
   // What asynchronous events give back.
   srq->srq->srq_context = reinterpret_cast<void*>(static_cast<uintptr_t>(srq->handle));

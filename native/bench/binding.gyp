@@ -7,7 +7,7 @@
     {
       'target_name': 'null_verbs',
       'type': 'shared_library',
-      'sources': ['null_verbs.cc'],
+      'sources': ['null_events.cc', 'null_extended.cc', 'null_post.cc', 'null_rdmacm.cc', 'null_verbs.cc'],
     },
     {
       'target_name': 'cpp_loop',

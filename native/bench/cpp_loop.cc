@@ -36,6 +36,7 @@ Device open(const char* path) {
   ibv_qp_init_attr init = {};
   init.send_cq = init.recv_cq = d.cq;
   init.qp_type = IBV_QPT_RC;
+  init.cap.max_send_sge = 1;
   d.qp = symbol<decltype(&ibv_create_qp)>(library, "ibv_create_qp")(pd, &init);
   return d;
 }

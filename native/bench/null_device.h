@@ -1,0 +1,183 @@
+// The parts of the null device: a libibverbs (and librdmacm) whose devices take every request, complete what is
+// signaled at once and move nothing. It reads each request as a driver does, and ends the process where a driver
+// would read what is not there.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#undef ibv_query_port
+#undef ibv_reg_mr
+
+namespace null_device {
+
+/** What no driver would survive: says so and aborts. */
+[[noreturn]] void broken(const char* what);
+inline void require(bool holds, const char* what) {
+  if (!holds) [[unlikely]] broken(what);
+}
+
+/** ISOVERBS_NULL_FAULTS=PERMILLE:SEED: so many calls in a thousand fail, for no reason. */
+extern uint32_t faultPermille;
+int drawFault();
+/** 0, or the errno that this call is to fail with. */
+inline int fault() { return faultPermille == 0 ? 0 : drawFault(); }
+/** As fault(), for calls that answer with null. */
+bool faultErrno();
+/** A number below n; for faults only. */
+uint32_t draw(uint32_t n);
+
+class SpinLock {
+ public:
+  void lock() {
+    while (flag_.exchange(true, std::memory_order_acquire)) __builtin_ia32_pause();
+  }
+  void unlock() { flag_.store(false, std::memory_order_release); }
+
+ private:
+  std::atomic<bool> flag_{false};
+};
+
+/** Events behind an eventfd; the elements of those that were fetched and not acknowledged are counted. */
+struct Events {
+  std::mutex mutex;
+  std::deque<ibv_async_event> waiting;
+  std::unordered_map<const void*, int> unacknowledged;
+};
+
+struct Context : verbs_context {
+  Events events;
+  /** Objects made from it. */
+  int users = 0;
+};
+
+struct Pd : ibv_pd {
+  int users = 0;
+};
+
+struct Mr : ibv_mr {
+  std::atomic<int> windows{0};
+};
+
+struct Mw : ibv_mw {
+  Mr* bound = nullptr;
+};
+
+struct Ah : ibv_ah {
+  uint32_t magic = kMagic;
+  static constexpr uint32_t kMagic = 0xadd7e55;
+};
+
+struct Xrcd : ibv_xrcd {
+  int users = 0;
+};
+
+struct Cq;
+
+struct Channel : ibv_comp_channel {
+  std::mutex mutex;
+  std::deque<Cq*> waiting;
+  std::unordered_map<const Cq*, int> unacknowledged;
+  int users = 0;
+};
+
+struct Cq : ibv_cq_ex {
+  SpinLock lock;
+  std::vector<ibv_wc> ring;
+  uint32_t head = 0;
+  uint32_t tail = 0;
+  std::atomic<bool> armed{false};
+  bool overflown = false;
+  /** Between start_poll and end_poll. */
+  bool polling = false;
+  int users = 0;
+
+  ibv_cq* base() { return reinterpret_cast<ibv_cq*>(static_cast<ibv_cq_ex*>(this)); }
+  uint32_t mask() const { return static_cast<uint32_t>(ring.size()) - 1; }
+};
+
+inline Cq* of(ibv_cq* cq) { return static_cast<Cq*>(reinterpret_cast<ibv_cq_ex*>(cq)); }
+inline Context* of(ibv_context* context) { return static_cast<Context*>(verbs_get_ctx(context)); }
+inline Pd* of(ibv_pd* pd) { return static_cast<Pd*>(pd); }
+
+/** Receives that wait. */
+struct Receives {
+  SpinLock lock;
+  std::deque<uint64_t> ids;
+  uint32_t maxWr = 0;
+  uint32_t maxSge = 0;
+};
+
+struct Srq : ibv_srq {
+  Receives receives;
+  uint32_t limit = 0;
+  uint32_t number = 0;
+  Xrcd* xrcd = nullptr;
+  Cq* cq = nullptr;
+  int users = 0;
+};
+
+/** A request that ibv_wr_*(3) builds. */
+struct Building {
+  bool open = false;
+  /** What the last request still wants. */
+  bool wantsData = false;
+  bool wantsAddress = false;
+  std::vector<ibv_send_wr> wrs;
+  std::vector<std::vector<ibv_sge>> sges;
+};
+
+struct Qp : ibv_qp_ex {
+  ibv_qp_init_attr init = {};
+  ibv_qp_attr attr = {};
+  Receives receives;
+  Building building;
+  Xrcd* xrcd = nullptr;
+
+  Receives& queue() { return qp_base.srq != nullptr ? static_cast<Srq*>(qp_base.srq)->receives : receives; }
+};
+
+inline Qp* of(ibv_qp* qp) { return static_cast<Qp*>(reinterpret_cast<ibv_qp_ex*>(qp)); }
+
+uint32_t nextNumber();
+
+// null_post.cc
+int postSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad);
+int postRecv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad);
+int postSrqRecv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad);
+int bindMw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind);
+int pollCq(ibv_cq* cq, int count, ibv_wc* wc);
+/** Completes the receives that wait, flushed. */
+void flushReceives(Qp& qp);
+/** Whether all of the list was taken; nothing was, if not. */
+int takeWhole(Qp& qp, ibv_send_wr* list);
+
+// null_events.cc
+void raise(ibv_context* context, ibv_async_event event);
+void raiseQp(Qp& qp, ibv_event_type type);
+/** Forgets what waits about an element that is being destroyed, and waits for what was not acknowledged. */
+void forget(ibv_context* context, const void* element);
+void notify(Cq& cq);
+void forgetCompletions(Cq& cq);
+int reqNotify(ibv_cq* cq, int solicitedOnly);
+
+// null_extended.cc
+void fillOps(Context& context);
+void fillSendOps(Qp& qp);
+void fillPollOps(Cq& cq);
+
+// null_verbs.cc
+constexpr uint32_t kMaxWr = 32768;
+constexpr uint32_t kMaxSge = 32;
+bool isTooMuch(const ibv_qp_cap& cap);
+Cq* makeCq(ibv_context* context, uint32_t cqe, ibv_comp_channel* channel);
+Qp* makeQp(ibv_context* context, ibv_pd* pd, const ibv_qp_init_attr& init);
+Srq* makeSrq(ibv_pd* pd, const ibv_srq_attr& attr);
+
+}  // namespace null_device

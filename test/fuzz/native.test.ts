@@ -1,0 +1,50 @@
+// The addon's functions with random arguments, in a process of its own (npm run fuzz:native), and what that found.
+import { spawnSync } from 'node:child_process';
+import { resolve } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { addonStatus } from '../../src/providers/rdma-core/index.ts';
+import { buildNullDevice } from './null-device.mjs';
+
+const { loaded, verbs } = addonStatus();
+const { library, reason } =
+  loaded && verbs ? buildNullDevice() : { library: '', reason: 'no addon with verbs' };
+if (reason !== '') console.warn(`the addon is not fuzzed: ${reason}`);
+
+function run(program: string, ...args: string[]) {
+  const env = {
+    ...process.env,
+    ISOVERBS_LIBIBVERBS: library,
+    ISOVERBS_LIBRDMACM: library,
+    ISOVERBS_NO_ADDON: '',
+  };
+  const file = resolve(import.meta.dirname, program);
+  const { status, signal, stdout, stderr } = spawnSync(process.execPath, ['--expose-gc', file, ...args], {
+    encoding: 'utf8',
+    timeout: 110_000,
+    env,
+  });
+  return { status, signal, stdout, stderr };
+}
+
+describe.skipIf(reason !== '')('the native boundary', () => {
+  test.each([
+    ['a device that does what it is told', '0'],
+    ['a device that fails 30 of 1000 calls', '30'],
+  ])(
+    '20,000 random calls, %s',
+    (_title, faults) => {
+      const { stdout, ...ending } = run('native.mjs', '--rounds', '20000', '--seed', '7', '--faults', faults);
+      expect(ending).toEqual({ status: 0, signal: null, stderr: '' });
+      const { never, told, uncaught } = JSON.parse(stdout);
+      // A run in which nothing succeeds would show little.
+      expect(never).toEqual([]);
+      expect(told).toBeGreaterThan(50);
+      expect(uncaught).toBeGreaterThan(0);
+    },
+    120_000,
+  );
+
+  test.each(['srq-elements', 'srq-detached', 'rereg-nothing', 'init-halfway'])('found before: %s', (name) => {
+    expect(run('regressions.mjs', name)).toEqual({ status: 0, signal: null, stdout: 'pass\n', stderr: '' });
+  });
+});
