@@ -3,17 +3,15 @@
  * How each function of the addon's table is called: `args` makes its arguments, `made` and `gone` keep the world's
  * books when it has succeeded. A function that is not here fails the run.
  */
+import * as Q from '../../dist/providers/rdma-core/qp-words.js';
 import { junk } from './random.mjs';
 
-/** Words of qp.h that say how a queue pair is made. */
-const [QPW_COUNT, QPW_STATE, QPW_CAP, QPW_TYPE, QPW_SEND_CQ] = [44, 0, 9, 37, 39];
-const [QPW_IS_GLOBAL, QPW_AH_PORT] = [23, 36];
 const [RC, UC, UD, XRC_SEND, XRC_RECV] = [2, 3, 4, 9, 10];
 const CQ_TIMESTAMPS = [0, 0, 0, 1 << 7, 1 << 11, (1 << 7) | (1 << 11)];
 
 function words(w, fill) {
   const { random } = w;
-  const list = Array.from({ length: QPW_COUNT }, () => (random.chance(0.5) ? 0 : random.word()));
+  const list = Array.from({ length: Q.QPW_COUNT }, () => (random.chance(0.5) ? 0 : random.word()));
   fill(list);
   return new Uint32Array(list);
 }
@@ -22,13 +20,13 @@ function qpInit(w) {
   const { random } = w;
   return words(w, (list) => {
     const cap = [random.below(64), random.below(64), random.below(5), random.below(5), random.below(300)];
-    for (let i = 0; i < 5; i++) list[QPW_CAP + i] = random.chance(0.98) ? cap[i] : random.word();
-    list[QPW_TYPE] = random.pick([RC, RC, RC, UC, UD, UD, UD, XRC_SEND, XRC_RECV, random.below(12)]);
-    list[QPW_SEND_CQ] = w.handle('cq');
-    list[QPW_SEND_CQ + 1] = w.handle('cq');
-    list[QPW_SEND_CQ + 2] = random.chance(0.6) ? 0 : w.handle('srq');
-    list[QPW_SEND_CQ + 3] = w.handle('xrcd');
-    list[QPW_SEND_CQ + 4] = random.below(2);
+    for (let i = 0; i < 5; i++) list[Q.QPW_CAP + i] = random.chance(0.98) ? cap[i] : random.word();
+    list[Q.QPW_TYPE] = random.pick([RC, RC, RC, UC, UD, UD, UD, XRC_SEND, XRC_RECV, random.below(12)]);
+    list[Q.QPW_SEND_CQ] = w.handle('cq');
+    list[Q.QPW_RECV_CQ] = w.handle('cq');
+    list[Q.QPW_SRQ] = random.chance(0.6) ? 0 : w.handle('srq');
+    list[Q.QPW_XRCD] = w.handle('xrcd');
+    list[Q.QPW_EXTENDED] = random.below(2);
   });
 }
 
@@ -36,15 +34,15 @@ function qpAttr(w) {
   const { random } = w;
   return words(w, (list) => {
     // Ready to send, mostly: posting is what there is most of.
-    list[QPW_STATE] = random.pick([0, 1, 2, 3, 3, 3, 3, 4, 5, 6, random.word()]);
-    list[15] = random.below(2);
+    list[Q.QPW_STATE] = random.pick([0, 1, 2, 3, 3, 3, 3, 4, 5, 6, random.word()]);
+    list[Q.QPW_EN_SQD] = random.below(2);
   });
 }
 
 const address = (w) =>
   words(w, (list) => {
-    list[QPW_IS_GLOBAL] = 1;
-    if (w.random.chance(0.9)) list[QPW_AH_PORT] = 1;
+    list[Q.QPW_IS_GLOBAL] = 1;
+    if (w.random.chance(0.9)) list[Q.QPW_AH_PORT] = 1;
   });
 
 const GROUPS = [0, 1, 2, 3].map((last) => new Uint8Array(16).fill(0xff, 0, 1).fill(last, 15));
@@ -112,14 +110,15 @@ const conn = (w) => {
 const privateData = (w) =>
   new Uint8Array(w.random.pick([0, 1, 8, 32, 56, 57, 136, 137, 148, 180, 196, 197, 300]));
 
-/** A listener that takes the identifiers of connection requests, now and then. */
+/** A listener that takes the identifiers of connection requests, and may then do what others do. */
 const cmListener = (w) => {
   const plain = listener(w);
-  if (w.random.chance(0.2)) return plain;
-  return (_event, id) => {
-    w.told++;
-    if (!w.all('cmId').includes(id)) w.add('cmId', id);
-  };
+  return plain === null
+    ? null
+    : (_event, id) => {
+        if (!w.all('cmId').includes(id)) w.add('cmId', id);
+        plain();
+      };
 };
 
 const CM_CALLS = {
@@ -155,7 +154,7 @@ const CM_CALLS = {
   reject: { args: (w) => [w.handle('cmId'), privateData(w)], often: true },
   disconnect: { args: on('cmId'), often: true },
   notify: { args: (w) => [w.handle('cmId'), w.random.word()] },
-  initQpAttr: { args: (w) => [w.handle('cmId'), w.random.below(5), new Uint32Array(QPW_COUNT)] },
+  initQpAttr: { args: (w) => [w.handle('cmId'), w.random.below(5), new Uint32Array(Q.QPW_COUNT)] },
   joinMulticast: { args: (w) => [w.handle('cmId'), multicast(w), port(w)] },
   leaveMulticast: { args: (w) => [w.handle('cmId'), multicast(w), port(w)] },
 };
@@ -163,7 +162,7 @@ const CM_CALLS = {
 export const CALLS = {
   ...CM_CALLS,
   init: {
-    args: (w) => [w.random.chance(0.1) ? w.makeError : junk(w.random), w.allocShared, w.detach],
+    args: (w) => [w.random.chance(0.5) ? w.makeError : junk(w.random), w.allocShared, w.detach],
     rare: true,
   },
   status: { args: () => [], rare: true },
@@ -267,7 +266,7 @@ export const CALLS = {
     often: true,
   },
   knownState: { args: on('qp') },
-  queryQp: { args: (w) => [w.handle('qp'), new Uint32Array(QPW_COUNT)] },
+  queryQp: { args: (w) => [w.handle('qp'), new Uint32Array(Q.QPW_COUNT)] },
   modifyQpRateLimit: { args: (w) => [w.handle('qp'), w.random.word(), w.random.word(), w.random.word()] },
   queryQpDataInOrder: { args: (w) => [w.handle('qp'), w.random.word(), w.random.word()] },
   queryEce: { args: on('qp') },

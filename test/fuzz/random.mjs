@@ -1,4 +1,6 @@
 // @ts-nocheck
+import { QPW_COUNT } from '../../dist/providers/rdma-core/qp-words.js';
+
 /** Seeded numbers, and values of every type of JavaScript. */
 
 /** mulberry32. */
@@ -73,7 +75,7 @@ const MAKERS = [
   () => Symbol('s'),
   () => ({}),
   () => ({ valueOf: () => 7 }),
-  () => ({ length: 44 }),
+  () => ({ length: QPW_COUNT }),
   () => [],
   () => [1, 2, 3],
   () => () => {},
@@ -96,13 +98,13 @@ const MAKERS = [
   () => new Int8Array(16),
   () => new Uint32Array(0),
   () => new Uint32Array(7),
-  () => new Uint32Array(44),
-  () => new Uint32Array(new SharedArrayBuffer(176)),
-  () => new Uint32Array(new Resizable(176, { maxByteLength: 352 })),
-  () => new Float64Array(44),
-  () => new BigUint64Array(44),
+  () => new Uint32Array(QPW_COUNT),
+  () => new Uint32Array(new SharedArrayBuffer(4 * QPW_COUNT)),
+  () => new Uint32Array(new Resizable(4 * QPW_COUNT, { maxByteLength: 8 * QPW_COUNT })),
+  () => new Float64Array(QPW_COUNT),
+  () => new BigUint64Array(QPW_COUNT),
   () => detached(new Uint8Array(16)),
-  () => detached(new Uint32Array(44)),
+  () => detached(new Uint32Array(QPW_COUNT)),
 ];
 
 /** A value of any type. */
