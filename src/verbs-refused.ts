@@ -15,6 +15,9 @@ const DOMAINS = 'ibv_alloc_pd gives a domain, and JavaScript is single-threaded 
 const RSS = 'share receives between queue pairs with ibv_create_srq';
 const DEVICE_MEMORY = 'iso_alloc_mr gives host memory, and ibv_reg_dmabuf_mr takes that of another device';
 const COUNTERS = 'count completions, or read /sys/class/infiniband/*/ports/*/hw_counters';
+const BUFFERS = 'iso_alloc_mr gives memory that is registered';
+const DMA_HANDLES = 'register without one';
+const FORK = 'Node.js starts programs afresh, which inherit no verbs';
 const TAGS = 'make an ibv_create_srq of IBV_SRQT_BASIC and match tags in the program';
 
 /** ibv_create_flow(3): packets steered to raw queue pairs. Refused. */
@@ -69,3 +72,17 @@ export const ibv_import_mr = refused(
   'objects shared between processes',
   'register the shared memory in each process',
 );
+/** ibv_alloc_buf(3): memory that the provider chooses, for confidential guests. Refused. */
+export const ibv_alloc_buf = refused('ibv_alloc_buf', 'buffers of the driver', BUFFERS);
+/** ibv_free_buf(3). Refused. */
+export const ibv_free_buf = refused('ibv_free_buf', 'buffers of the driver', BUFFERS);
+/** ibv_reg_buf_mr(3). Refused. */
+export const ibv_reg_buf_mr = refused('ibv_reg_buf_mr', 'buffers of the driver', BUFFERS);
+/** ibv_alloc_dmah(3): hints where DMA goes (TPH). Refused. */
+export const ibv_alloc_dmah = refused('ibv_alloc_dmah', 'DMA handles', DMA_HANDLES);
+/** ibv_dealloc_dmah(3). Refused. */
+export const ibv_dealloc_dmah = refused('ibv_dealloc_dmah', 'DMA handles', DMA_HANDLES);
+/** ibv_fork_init(3). Refused. */
+export const ibv_fork_init = refused('ibv_fork_init', 'fork support', FORK);
+/** ibv_is_fork_initialized(3). Refused. */
+export const ibv_is_fork_initialized = refused('ibv_is_fork_initialized', 'fork support', FORK);

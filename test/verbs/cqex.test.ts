@@ -3,6 +3,7 @@ import { expect } from 'vitest';
 import * as V from '../../src/verbs/index.ts';
 import { completions, feature, type Ground } from './ground.ts';
 import {
+  addressHandle,
   closeEnd,
   closePair,
   connect,
@@ -13,10 +14,15 @@ import {
   polled,
   postRecv,
   postSend,
+  postShared,
+  QKEY,
+  replaceCq,
   type Wc,
 } from './rig.ts';
+import { closeXrc, xrcPair } from './xrc-rig.ts';
 
 const SIGNALED = V.IBV_SEND_SIGNALED;
+const code = (name: string) => expect.objectContaining({ code: `ISO_ERR_${name}` });
 
 /** A queue pair connected to itself, on a completion queue with these options. */
 function open(ground: Ground, options: V.CqOptions) {
@@ -120,6 +126,93 @@ feature('extended completion queues', { group: 'cqex', others: 'mlx4, mlx5, efa'
     expect(create(1 << 25)).toThrow(V.UnsupportedError);
     for (const wcFlags of [-1, 0.5, 2 ** 33]) expect(create(wcFlags)).toThrow(V.InvalidArgumentError);
     closeEnd(end);
+  });
+});
+
+/** Fifty messages of a connection whose ends complete on extended queues. */
+async function traffic(ground: Ground, qpType: number): Promise<void> {
+  const ends = [openEnd(ground, 0), openEnd(ground, 1)];
+  for (const end of ends) replaceCq(end, { wcFlags: V.IBV_WC_STANDARD_FLAGS });
+  const [a, b] = ends;
+  const [qpA, qpB] = [createQp(a, { qpType }), createQp(b, { qpType })];
+  connect(a, qpA.handle, b, qpB.qpNum, { qpType });
+  connect(b, qpB.handle, a, qpA.qpNum, { qpType });
+  const [ah, header] = qpType === V.IBV_QPT_UD ? [addressHandle(a, b), 40] : [0, 0];
+  for (let i = 1; i <= 50; i++) {
+    a.bytes.fill(i, 0, 700);
+    postRecv(b, qpB.handle, i, 4096, 1000);
+    postSend(a, qpA.handle, (w) => {
+      w.sendImm(i, SIGNALED, a.mr.addr, 700, a.mr.lkey, i * 3);
+      if (ah !== 0) w.datagramTo(0, ah, qpB.qpNum, QKEY);
+    });
+    expect(await polled(a, 1)).toMatchObject([{ wrId: i, status: 'SUCCESS', opcode: 'SEND' }]);
+    const [got] = await polled(b, 1);
+    expect(got).toMatchObject({ wrId: i, status: 'SUCCESS', byteLen: 700 + header, imm: i * 3 });
+    expect(got).toMatchObject({ qpNum: qpB.qpNum, ...(ah !== 0 && { srcQp: qpA.qpNum }) });
+    expect(b.bytes.subarray(4096 + header, 4796 + header).every((byte) => byte === i)).toBe(true);
+  }
+  if (ah !== 0) a.p.destroyAh(ah);
+  a.p.destroyQp(qpA.handle);
+  b.p.destroyQp(qpB.handle);
+  closeEnd(a);
+  closeEnd(b);
+}
+
+feature('traffic on extended completion queues', { group: 'cqex', others: 'mlx4, mlx5, efa' }, (it) => {
+  it('RC', (ground) => traffic(ground, V.IBV_QPT_RC));
+  it('UC', (ground) => traffic(ground, V.IBV_QPT_UC));
+  it('UD', (ground) => traffic(ground, V.IBV_QPT_UD));
+
+  it('sizes and vectors that can not be are refused', (ground) => {
+    const end = openEnd(ground, 0);
+    const { maxCqe } = end.p.queryDevice(end.context);
+    const wcFlags = V.IBV_WC_STANDARD_FLAGS;
+    for (const cqe of [0, -1, 1.5]) {
+      expect(() => end.p.createCq(end.context, cqe, 0, { wcFlags })).toThrow(code('ARGUMENT'));
+    }
+    expect(() => end.p.createCq(end.context, maxCqe + 1, 0, { wcFlags })).toThrow(V.IsoverbsError);
+    for (const compVector of [-1, 100_000]) {
+      expect(() => end.p.createCq(end.context, 16, 0, { wcFlags, compVector })).toThrow(code('ARGUMENT'));
+    }
+    closeEnd(end);
+  });
+
+  it('each standard flag by itself', (ground) => {
+    const end = openEnd(ground, 0);
+    for (let bit = 0; bit < 7; bit++) {
+      const cq = end.p.createCq(end.context, 16, 0, { wcFlags: 1 << bit });
+      expect(cq.cqe).toBeGreaterThanOrEqual(16);
+      end.p.destroyCq(cq.handle);
+    }
+    closeEnd(end);
+  });
+
+  it('resized around completions that wait', async (ground) => {
+    const { end, cq, qp, close } = open(ground, { wcFlags: V.IBV_WC_STANDARD_FLAGS });
+    const { addr, lkey, rkey } = end.mr;
+    postSend(end, qp, (batch) => {
+      for (let i = 0; i < 8; i++) batch.write(i, SIGNALED, addr, 8, lkey, addr + 64, rkey);
+    });
+    expect((await polled(end, 1, cq))[0].wrId).toBe(0);
+    expect(end.p.resizeCq(cq, 200)).toBeGreaterThanOrEqual(200);
+    expect((await polled(end, 7, cq)).map(({ wrId }) => wrId)).toEqual([1, 2, 3, 4, 5, 6, 7]);
+    close();
+  });
+});
+
+feature('XRC on extended completion queues', { group: 'cqex', refusedBy: ['rxe'], others: 'mlx5' }, (it) => {
+  it('the receive tells its shared receive queue', async (ground) => {
+    const xrc = xrcPair(ground, { wcFlags: V.IBV_WC_STANDARD_FLAGS });
+    const { a, b, sender, srqs } = xrc;
+    for (let i = 1; i <= 50; i++) {
+      postShared(b, srqs[0].handle, i, 4096, 1000);
+      postSend(a, sender.handle, (w) =>
+        w.send(i, SIGNALED, a.mr.addr, 700, a.mr.lkey).srqTo(0, srqs[0].srqNum),
+      );
+      expect(await polled(a, 1)).toMatchObject([{ wrId: i, status: 'SUCCESS' }]);
+      expect(await polled(b, 1)).toMatchObject([{ wrId: i, byteLen: 700, srq: srqs[0].handle }]);
+    }
+    closeXrc(xrc);
   });
 });
 

@@ -1,8 +1,8 @@
 // What devices say of themselves (counterpart of rdma-core's test_device.py).
 import { expect } from 'vitest';
 import * as V from '../../src/verbs/index.ts';
-import { feature } from './ground.ts';
-import { closeEnd, closePair, connectedPair, createQp, modify, openEnd } from './rig.ts';
+import { feature, until } from './ground.ts';
+import { CAP, closeEnd, closePair, connectedPair, createQp, modify, openEnd } from './rig.ts';
 
 const code = (name: string) => expect.objectContaining({ code: `ISO_ERR_${name}` });
 
@@ -88,6 +88,220 @@ feature('device queries', { group: 'device', others: 'every device' }, (it) => {
       expect(a.p.queryQpDataInOrder(qpA.handle, opcode, 0)).toBe(ground.name === 'sim' ? 1 : 0);
     }
     closePair(pair);
+  });
+});
+
+feature('devices', { group: 'device', others: 'every device' }, (it) => {
+  it('the list: names that differ, GUIDs, the provider', (ground) => {
+    const list = ground.provider.getDeviceList();
+    expect(new Set(list.map(({ name }) => name)).size).toBe(list.length);
+    for (const device of list) {
+      expect(device.guid).toMatch(/^[0-9a-f]{4}(:[0-9a-f]{4}){3}$/);
+      expect(device.provider).toBe(ground.name === 'sim' ? 'sim' : 'rdma-core');
+      expect(device.transport.length).toBeGreaterThan(0);
+    }
+  });
+
+  it('names that are none are refused', (ground) => {
+    for (const name of ['', 'nosuch0', `${ground.devices[0]} `, `${ground.devices[0]}\0`]) {
+      expect(() => ground.provider.openDevice(name)).toThrow(code('NO_DEVICE'));
+    }
+    for (const name of [undefined, null, 5, {}]) {
+      expect(() => ground.provider.openDevice(name as string)).toThrow(V.IsoverbsError);
+    }
+  });
+
+  it('a device may be open many times; each context is closed once', (ground) => {
+    const { provider: p, devices } = ground;
+    const contexts = Array.from({ length: 20 }, () => p.openDevice(devices[0]));
+    expect(new Set(contexts).size).toBe(20);
+    const attr = p.queryDevice(contexts[0]);
+    for (const context of contexts) {
+      expect(p.queryDevice(context)).toEqual(attr);
+      p.closeDevice(context);
+      expect(() => p.closeDevice(context)).toThrow(code('HANDLE'));
+    }
+  });
+
+  it('an open one keeps what was made in it: closing names it', (ground) => {
+    const { provider: p, devices } = ground;
+    const context = p.openDevice(devices[0]);
+    const channel = p.createCompChannel(context);
+    expect(() => p.closeDevice(context)).toThrow(/completion channel/);
+    const cq = p.createCq(context, 4, channel).handle;
+    expect(() => p.closeDevice(context)).toThrow(/completion queue/);
+    p.destroyCq(cq);
+    p.destroyCompChannel(channel);
+    p.closeDevice(context);
+  });
+
+  it('queries need an open device, and nothing else will do', (ground) => {
+    const end = openEnd(ground, 0);
+    const { p } = end;
+    const closed = p.openDevice(ground.devices[0]);
+    p.closeDevice(closed);
+    for (const wrong of [closed, 0, -1, 1.5, Number.NaN, end.pd, end.cq, end.mr.handle]) {
+      expect(() => p.queryDevice(wrong)).toThrow(code('HANDLE'));
+      expect(() => p.queryDeviceEx(wrong)).toThrow(code('HANDLE'));
+      expect(() => p.queryRtValues(wrong)).toThrow(code('HANDLE'));
+      expect(() => p.queryPort(wrong, 1)).toThrow(code('HANDLE'));
+      expect(() => p.queryGid(wrong, 1, 0)).toThrow(code('HANDLE'));
+      expect(() => p.queryPkey(wrong, 1, 0)).toThrow(code('HANDLE'));
+      expect(() => p.closeDevice(wrong)).toThrow(code('HANDLE'));
+    }
+    closeEnd(end);
+  });
+
+  it('the clock goes on, and sleep() waits as long as it says', async (ground) => {
+    const { provider: p, devices } = ground;
+    const context = p.openDevice(devices[0]);
+    const beganNs = p.nowNs(context);
+    let awake = false;
+    const slept = p.sleep(context, 2_000_000).then(() => {
+      awake = true;
+    });
+    await until(ground, 'the end of sleep()', () => awake);
+    await slept;
+    expect(p.nowNs(context) - beganNs).toBeGreaterThanOrEqual(2_000_000);
+    p.closeDevice(context);
+  });
+});
+
+feature('limits of devices', { group: 'device', others: 'every device' }, (it) => {
+  it('are whole numbers, large enough to work with', (ground) => {
+    const end = openEnd(ground, 0);
+    const attr = end.p.queryDevice(end.context);
+    for (const [name, value] of Object.entries(attr)) {
+      if (typeof value === 'number') expect(Number.isInteger(value) && value >= 0, name).toBe(true);
+    }
+    expect(attr.maxMrSizeBytes).toBeGreaterThan(4096);
+    expect(attr.maxPkeys).toBeGreaterThan(0);
+    expect(attr.maxQpRdAtom).toBeGreaterThan(0);
+    expect(attr.sysImageGuid).toMatch(/^[0-9a-f]{4}(:[0-9a-f]{4}){3}$/);
+    expect(attr.atomicCap).toBe(1);
+    closeEnd(end);
+  });
+
+  it('the node GUID is that of the list', (ground) => {
+    const end = openEnd(ground, 0);
+    const listed = end.p.getDeviceList().find(({ name }) => name === ground.devices[0]);
+    expect(end.p.queryDevice(end.context).nodeGuid).toBe(listed?.guid);
+    closeEnd(end);
+  });
+
+  it('maxSge elements are granted, one more is not', (ground) => {
+    const end = openEnd(ground, 0);
+    const { maxSge } = end.p.queryDevice(end.context);
+    const wanted = (sges: number) => createQp(end, { cap: { ...CAP, maxSendSge: sges, maxRecvSge: sges } });
+    const qp = wanted(maxSge);
+    expect([qp.cap.maxSendSge, qp.cap.maxRecvSge]).toEqual([maxSge, maxSge]);
+    end.p.destroyQp(qp.handle);
+    expect(() => wanted(maxSge + 1)).toThrow(V.IsoverbsError);
+    closeEnd(end);
+  });
+
+  it('maxQpWr requests are not exceeded', (ground) => {
+    const end = openEnd(ground, 0);
+    const { maxQpWr } = end.p.queryDevice(end.context);
+    expect(() => createQp(end, { cap: { ...CAP, maxSendWr: maxQpWr + 1 } })).toThrow(V.IsoverbsError);
+    expect(() => createQp(end, { cap: { ...CAP, maxRecvWr: maxQpWr + 1 } })).toThrow(V.IsoverbsError);
+    closeEnd(end);
+  });
+
+  it('maxSrqWr and maxSrqSge are not exceeded', (ground) => {
+    const end = openEnd(ground, 0);
+    const { maxSrqWr, maxSrqSge } = end.p.queryDevice(end.context);
+    const srq = end.p.createSrq(end.pd, { maxWr: 16, maxSge: maxSrqSge });
+    expect(srq.maxSge).toBeGreaterThanOrEqual(maxSrqSge);
+    end.p.destroySrq(srq.handle);
+    expect(() => end.p.createSrq(end.pd, { maxWr: maxSrqWr + 1, maxSge: 1 })).toThrow(V.IsoverbsError);
+    expect(() => end.p.createSrq(end.pd, { maxWr: 1, maxSge: maxSrqSge + 1 })).toThrow(V.IsoverbsError);
+    closeEnd(end);
+  });
+
+  it('the capability flags say what there is: XRC, memory windows, invalidation', (ground) => {
+    const end = openEnd(ground, 0);
+    const { p } = end;
+    const { deviceCapFlags: flags, maxMw } = p.queryDevice(end.context);
+    expect(p.queryDeviceEx(end.context).xrc).toBe((flags & V.IBV_DEVICE_XRC) !== 0);
+    if ((flags & V.IBV_DEVICE_XRC) !== 0) p.closeXrcd(p.openXrcd(end.context));
+    else expect(() => p.openXrcd(end.context)).toThrow(code('UNSUPPORTED'));
+    expect(flags & V.IBV_DEVICE_MEM_WINDOW_TYPE_2B).not.toBe(0);
+    expect(maxMw).toBeGreaterThan(0);
+    p.deallocMw(p.allocMw(end.pd, V.IBV_MW_TYPE_2).handle);
+    closeEnd(end);
+  });
+
+  it('queryDeviceEx says it again and again, and the same of the other device', (ground) => {
+    const [a, b] = [openEnd(ground, 0), openEnd(ground, 1)];
+    const first = a.p.queryDeviceEx(a.context);
+    expect(a.p.queryDeviceEx(a.context)).toEqual(first);
+    expect(b.p.queryDeviceEx(b.context)).toEqual(first);
+    closeEnd(a);
+    closeEnd(b);
+  });
+});
+
+feature('ports and their tables', { group: 'device', others: 'every device' }, (it) => {
+  it('queryPort: sizes that fit each other', (ground) => {
+    const end = openEnd(ground, 0);
+    const port = end.p.queryPort(end.context, 1);
+    expect(port.activeMtu).toBeLessThanOrEqual(port.maxMtu);
+    expect(port.activeMtu).toBeGreaterThanOrEqual(V.IBV_MTU_256);
+    expect(port.maxMtu).toBeLessThanOrEqual(V.IBV_MTU_4096);
+    expect(port.maxMsgSizeBytes).toBeGreaterThan(4096);
+    expect(port.gidTblLen).toBeGreaterThan(ground.gidIndex);
+    expect(port.pkeyTblLen).toBeGreaterThan(0);
+    expect([1, 2, 4, 8, 16]).toContain(port.activeWidth);
+    expect(port.activeSpeed).toBeGreaterThan(0);
+    expect(port.physState).toBe(5); // link up
+    closeEnd(end);
+  });
+
+  it('queryGid: the whole table, entries in use with their interface, empty ones as ::', (ground) => {
+    const end = openEnd(ground, 0);
+    const { gidTblLen } = end.p.queryPort(end.context, 1);
+    const table = Array.from({ length: gidTblLen }, (_, i) => end.p.queryGid(end.context, 1, i));
+    const used = table.filter(({ gid }) => gid !== '::');
+    expect(used.length).toBeGreaterThan(0);
+    for (const entry of used) {
+      expect(['IB', 'RoCE v1', 'RoCE v2']).toContain(entry.type);
+      // Simulated ports have no interface in the kernel.
+      if (ground.name === 'sim') expect(entry.ndevIfindex).toBe(0);
+      else expect(entry.ndevIfindex).toBeGreaterThan(0);
+    }
+    expect(new Set(used.map(({ gid, type }) => `${gid} ${type}`)).size).toBe(used.length);
+    expect(table.map(({ index }) => index)).toEqual(Array.from({ length: gidTblLen }, (_, i) => i));
+    closeEnd(end);
+  });
+
+  it('queryGid: other ports and indices there are none', (ground) => {
+    const end = openEnd(ground, 0);
+    const { gidTblLen } = end.p.queryPort(end.context, 1);
+    for (const index of [gidTblLen, -1, 0.5, Number.NaN, 2 ** 32]) {
+      expect(() => end.p.queryGid(end.context, 1, index)).toThrow(code('ARGUMENT'));
+    }
+    for (const port of [0, 2, -1, 1.5, 256]) {
+      expect(() => end.p.queryGid(end.context, port, 0)).toThrow(code('ARGUMENT'));
+    }
+    closeEnd(end);
+  });
+
+  it('the two devices have different addresses', (ground) => {
+    const [a, b] = [openEnd(ground, 0), openEnd(ground, 1)];
+    expect(a.gid === b.gid).toBe(ground.devices[0] === ground.devices[1]);
+    closeEnd(a);
+    closeEnd(b);
+  });
+
+  it('queryPkey: the index of a key is found again in the table', (ground) => {
+    const end = openEnd(ground, 0);
+    const { pkeyTblLen } = end.p.queryPort(end.context, 1);
+    const table = Array.from({ length: pkeyTblLen }, (_, i) => end.p.queryPkey(end.context, 1, i));
+    expect(table.indexOf(0xffff)).toBe(0);
+    for (const key of table) expect(Number.isInteger(key) && key >= 0 && key <= 0xffff).toBe(true);
+    for (const port of [0, 2, -1]) expect(() => end.p.queryPkey(end.context, port, 0)).toThrow(/queryPkey/);
+    closeEnd(end);
   });
 });
 

@@ -79,8 +79,8 @@ feature('memory regions', { group: 'mr', others: 'every device' }, (it) => {
 
 const NOTES = { group: 'mr', others: 'every device' };
 const code = (name: string) => expect.objectContaining({ code: `ISO_ERR_${name}` });
-/** What the sender's own memory fails with: soft-RoCE has one word for all of it. */
-const homeFault = (pair: Pair) => (pair.a.ground.name === 'rxe' ? 'LOC_QP_OP_ERR' : 'LOC_PROT_ERR');
+/** What a local key that does not fit fails with. */
+const wrongKey = (pair: Pair) => (pair.a.ground.name === 'rxe' ? 'LOC_QP_OP_ERR' : 'LOC_PROT_ERR');
 
 async function readStatus({ a, qpA }: Pair, addr: number, rkey: number, bytes = 100): Promise<string> {
   postSend(a, qpA.handle, (w) => w.read(3, SIGNALED, a.mr.addr, bytes, a.mr.lkey, addr, rkey));
@@ -256,7 +256,7 @@ feature('what a region allows', NOTES, (it) => {
       end.p.deregMr(mr.handle);
       const { b } = pair;
       if (where === 'there') expect(await writeStatus(pair, mr.addr, mr.rkey)).toBe('REM_ACCESS_ERR');
-      else expect(await writeStatus(pair, b.mr.addr, b.mr.rkey, mr.lkey)).toBe(homeFault(pair));
+      else expect(await writeStatus(pair, b.mr.addr, b.mr.rkey, mr.lkey)).toBe(wrongKey(pair));
       closePair(pair);
     }
   });
@@ -271,7 +271,7 @@ feature('what a region allows', NOTES, (it) => {
     expect(b.bytes[63]).toBe(6);
     postRecv({ ...b, mr: sink }, qpB.handle, 2, 0, 64);
     postSend(a, qpA.handle, (w) => w.send(3, SIGNALED, source.addr, 64, source.lkey));
-    // soft-RoCE calls it a LOC_QP_OP_ERR, as all faults of the receiver's own.
+    // soft-RoCE calls any key that does not fit a LOC_QP_OP_ERR.
     const status = ground.name === 'rxe' ? 'LOC_QP_OP_ERR' : 'LOC_PROT_ERR';
     expect((await polled(b, 1))[0]).toMatchObject({ wrId: 2, status });
     expect((await polled(a, 1))[0]).toMatchObject({ wrId: 3, status: 'REM_OP_ERR' });
@@ -281,12 +281,12 @@ feature('what a region allows', NOTES, (it) => {
     closePair(pair);
   });
 
-  it('elements that leave their region at home fail the request', async (ground) => {
+  it('elements that leave their region at home: LOC_PROT_ERR', async (ground) => {
     const pair = connectedPair(ground);
     const { a, b, qpA } = pair;
     const mr = a.p.allocMr(a.pd, 4096, ACCESS);
     postSend(a, qpA.handle, (w) => w.write(1, SIGNALED, mr.addr + 4000, 97, mr.lkey, b.mr.addr, b.mr.rkey));
-    expect((await polled(a, 1))[0]).toMatchObject({ wrId: 1, status: homeFault(pair) });
+    expect((await polled(a, 1))[0]).toMatchObject({ wrId: 1, status: 'LOC_PROT_ERR' });
     a.p.deregMr(mr.handle);
     closePair(pair);
   });

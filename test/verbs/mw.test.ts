@@ -117,7 +117,7 @@ for (const type of [V.IBV_MW_TYPE_1, V.IBV_MW_TYPE_2]) {
       closeWindowPair(pair);
     });
 
-    it('open nothing before and after their range, though the region goes on', async (ground) => {
+    it('open nothing before and after their range (soft-RoCE: the whole region)', async (ground) => {
       for (const offset of [-1, WINDOW_BYTES - 99]) {
         const pair = windowPair(ground, type);
         const key = await bound(pair);

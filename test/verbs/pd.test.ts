@@ -129,7 +129,7 @@ feature('protection domains', { group: 'pd', others: 'every device' }, (it) => {
     postSend(again.a, again.qpA.handle, (batch) =>
       batch.write(2, SIGNALED, near.addr, 64, near.lkey, again.b.mr.addr, again.b.mr.rkey),
     );
-    // soft-RoCE calls every fault in the sender's own memory a LOC_QP_OP_ERR.
+    // soft-RoCE calls a local key that does not fit a LOC_QP_OP_ERR.
     const status = ground.name === 'rxe' ? 'LOC_QP_OP_ERR' : 'LOC_PROT_ERR';
     expect(await polled(again.a, 1)).toMatchObject([{ wrId: 2, status }]);
     again.a.p.deregMr(near.handle);

@@ -298,6 +298,21 @@ feature('RC queue pairs', NOTES, (it) => {
     });
   }
 
+  it('flags of completions (soft-RoCE: a GRH on every receive, an immediate on the send too)', async (ground) => {
+    const pair = connectedPair(ground);
+    const { a, b, qpA, qpB } = pair;
+    for (const id of [0, 1]) postRecv(b, qpB.handle, id, 4096, 64);
+    postSend(a, qpA.handle, (batch) => {
+      batch.send(2, SIGNALED, a.mr.addr, 8, a.mr.lkey);
+      batch.sendImm(3, SIGNALED, a.mr.addr, 8, a.mr.lkey, 1);
+    });
+    const rxe = ground.name === 'rxe';
+    const grh = rxe ? V.IBV_WC_GRH : 0;
+    expect((await polled(b, 2)).map(({ flags }) => flags)).toEqual([grh, grh | V.IBV_WC_WITH_IMM]);
+    expect((await polled(a, 2)).map(({ flags }) => flags)).toEqual([0, rxe ? V.IBV_WC_WITH_IMM : 0]);
+    closePair(pair);
+  });
+
   it('sq_sig_all: every request completes; without it, those that ask', async (ground) => {
     for (const sqSigAll of [true, false]) {
       const pair = connectedPair(ground, { init: { sqSigAll } });

@@ -209,7 +209,7 @@ feature('UD: what is dropped', NOTES, (it) => {
     closeUd(pair);
   });
 
-  it('a Q_Key with the highest bit set stands for the sender’s own', async (ground) => {
+  it('a Q_Key with the highest bit set stands for the sender’s own (soft-RoCE: sent as it is)', async (ground) => {
     const pair = udPair(ground);
     postRecv(pair.b, pair.qpB.handle, 5, 0, 100);
     send(pair, 1, 10, 0x80000000);
