@@ -1,11 +1,12 @@
 /** What all objects have in common: a handle, parents that they keep alive, children that keep them open. */
 import { BusyError, InvalidHandleError, KIND_NAMES, type Provider } from '../verbs/index.ts';
 
-/** In which order context.close() closes: queue pairs first, so that nothing they use goes before them. */
+/** In which order context.close() closes: nothing goes before what uses it. */
 export const CLOSE_RANK = {
-  queuePair: 0,
-  addressHandle: 1,
-  memoryWindow: 2,
+  // Soft-RoCE (Linux 6.1) lets a queue pair go only when no window is bound to it, or after 50 s.
+  memoryWindow: 0,
+  queuePair: 1,
+  addressHandle: 2,
   sharedReceiveQueue: 3,
   completionQueue: 4,
   channel: 5,

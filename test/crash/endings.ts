@@ -59,9 +59,9 @@ async function run(device: string, name: string, killed: boolean) {
 /** ISOVERBS_RUNS: so many times each. */
 const RUNS = Number(process.env.ISOVERBS_RUNS ?? 1);
 
-/** Declares a test for each ending, on this device. */
-export function endings(device: string): void {
-  test.each(Object.entries(ENDINGS))(
+/** Declares a test for each ending, or for those named, on this device. */
+export function endings(device: string, names = Object.keys(ENDINGS)): void {
+  test.each(Object.entries(ENDINGS).filter(([name]) => names.includes(name)))(
     `%s on ${device}`,
     async (name, { code, signal = null, stderr = SILENT, stdout = '', killed = false }) => {
       for (let i = 0; i < RUNS; i++) {

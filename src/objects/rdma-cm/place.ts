@@ -121,6 +121,8 @@ export class Place {
         ? pd.createQp(init)
         : requireOwned(createQp({ context, pd, sendCq }), QueuePair, context, "createQp's result");
     this.cleanups.push(() => qp.close());
+    // It closes the queue pair, and before it the windows that are bound to it.
+    if (options.pd === undefined) this.cleanups.push(() => pd.closeAll());
     if (qp.type === type) return qp;
     throw new InvalidArgumentError(`the queue pair must be ${type}, ${qp.label} is ${qp.type}`);
   }

@@ -1,6 +1,7 @@
 // @ts-nocheck
 // Transfers of every sort that never end by themselves, on ISOVERBS_DEVICE: WRITEs, a shared receive queue that
-// raises its limit event, datagrams, a memory window that is opened and closed, a connection of rdma_cm.
+// raises its limit event, datagrams, a memory window that is opened and closed, a connection of rdma_cm. Each goes
+// one round per turn of the event loop, so that none starves the others where everything is slow.
 import { once } from 'node:events';
 import { expectSuccess, GRH_BYTES, openDevice } from 'isoverbs';
 import { connect, createServer } from 'isoverbs/rdma-cm';
@@ -8,6 +9,8 @@ import { connect, createServer } from 'isoverbs/rdma-cm';
 const ROUNDS = 3;
 const ACCESS = { remoteRead: true, remoteWrite: true, mwBind: true };
 const device = process.env.ISOVERBS_DEVICE;
+
+const turn = () => new Promise(setImmediate);
 
 /** A queue pair that is connected with itself. */
 function loop(context, options = {}) {
@@ -29,8 +32,8 @@ const kinds = {
     for (let i = 0; i < 4; i++) post();
     for await (const wc of cq) {
       expectSuccess(wc);
-      round();
       post();
+      await round();
     }
   },
 
@@ -39,17 +42,22 @@ const kinds = {
     const { srq } = qp;
     const receive = () => srq.receive({ sgList: [{ mr, length: 64 }] });
     const send = () => qp.post({ opcode: 'SEND', sgList: [{ mr, offset: 64, length: 64 }] });
+    let low = true;
     srq.on('srqLimitReached', () => {
-      round();
-      srq.arm(4);
+      low = true;
     });
     for (let i = 0; i < 4; i++) receive();
-    srq.arm(4);
     send();
     for await (const wc of cq) {
       if (!expectSuccess(wc).isRecv) continue;
       receive();
+      if (low) {
+        low = false;
+        srq.arm(4);
+        round();
+      }
       send();
+      await turn();
     }
   },
 
@@ -62,9 +70,9 @@ const kinds = {
     send();
     for await (const wc of cq) {
       if (!expectSuccess(wc).isRecv) continue;
-      round();
       receive();
       send();
+      await round();
     }
   },
 
@@ -76,7 +84,7 @@ const kinds = {
       const remote = { addr: mr.addr + 4096, rkey };
       await qp.execute({ opcode: 'RDMA_WRITE', sgList: [{ mr, length: 4096 }], remote });
       await qp.execute({ opcode: 'LOCAL_INV', invalidate: rkey });
-      round();
+      await round();
     }
   },
 
@@ -94,16 +102,16 @@ const kinds = {
       for await (const wc of cq) {
         if (wc.status !== 0) return;
         if (!wc.isRecv) continue;
-        round();
         receive();
         send();
+        await round();
       }
     };
     const server = createServer({ provider, prepare }, pingpong);
     server.listen({ host: simulated ? device : process.env.RXE_IP });
     await once(server, 'listening');
     const { address: host, port } = server.address();
-    const client = await connect({ provider, host, port, prepare });
+    const client = await connect({ provider, host, port, prepare, timeoutMs: 60_000 });
     whenClosed(() => {
       client.close();
       server.closeAllConnections();
@@ -131,7 +139,10 @@ export function transfer() {
   for (const [kind, begin] of Object.entries(kinds)) {
     begin(
       context,
-      () => rounds[kind]++,
+      () => {
+        rounds[kind]++;
+        return turn();
+      },
       (close) => closers.unshift(close),
     ).catch(end);
   }

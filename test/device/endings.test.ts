@@ -1,0 +1,33 @@
+/** How processes end in the middle of transfers, on a real device. */
+import { describe, expect, test } from 'vitest';
+import { openDevice } from '../../src/index.ts';
+import { endings } from '../crash/endings.ts';
+import { findDevice } from './rig.ts';
+
+const found = findDevice();
+
+/** Those in which something of the device is at stake; a virtual machine takes long for each. ISOVERBS_RUNS: all. */
+const ENDINGS =
+  process.env.ISOVERBS_RUNS === undefined
+    ? ['exit', 'exception', 'wait', 'closed', 'worker terminated', 'worker exit', 'exit beside workers']
+    : undefined;
+
+describe.skipIf(typeof found === 'string')('processes that end while they transfer', () => {
+  endings(typeof found === 'string' ? '' : found.name, ENDINGS);
+});
+
+describe.skipIf(typeof found === 'string')('a bound window goes before its queue pair', () => {
+  // Soft-RoCE waits 50 s for one that does not.
+  test('when the context is closed', async () => {
+    const context = openDevice(typeof found === 'string' ? '' : found.name);
+    const pd = context.allocPd();
+    const window = pd.allocMw();
+    const qp = pd.createQp({ sendCq: context.createCq() });
+    qp.connectTo(qp.endpoint());
+    const mr = pd.allocate(4096, { access: { remoteWrite: true, mwBind: true } });
+    await window.bind(qp, { mr, access: { remoteWrite: true } });
+    const began = performance.now();
+    context.close();
+    expect(performance.now() - began).toBeLessThan(20_000);
+  }, 90_000);
+});
