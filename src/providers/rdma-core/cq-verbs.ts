@@ -2,7 +2,7 @@
 import { UnsupportedError } from '../../verbs/errors.ts';
 import type { CqOptions, RingInfo, Verbs } from '../../verbs/provider.ts';
 import type { NativeVerbs } from './addon.ts';
-import { handleOf, whole } from './check.ts';
+import { handleOf, object, whole } from './check.ts';
 import { hotPath } from './hot-path.ts';
 
 const MAX_COUNT = 0x7fffffff;
@@ -24,6 +24,7 @@ export function cqVerbs(native: NativeVerbs) {
     watchCompChannel: native.watchCompChannel,
     refCompChannel: native.refCompChannel,
     createCq(context: number, cqe: number, channel: number, options: CqOptions = {}) {
+      object('createCq', 'options', options);
       const { compVector = 0, wcFlags = 0 } = options;
       whole('createCq', 'cqe', cqe, 1, 0x7fffffff);
       whole('createCq', 'compVector', compVector, 0, 0x7fffffff);

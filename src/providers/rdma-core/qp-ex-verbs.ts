@@ -2,7 +2,7 @@
 import { IBV_WR_SEND_WITH_INV } from '../../verbs/constants.ts';
 import type { Ece, QpRateLimit, Verbs } from '../../verbs/provider.ts';
 import type { NativeVerbs } from './addon.ts';
-import { whole } from './check.ts';
+import { object, whole } from './check.ts';
 
 const U32 = 0xffffffff;
 
@@ -10,6 +10,7 @@ export function qpExVerbs(native: NativeVerbs) {
   return {
     modifyQpRateLimit(qp: number, limit: QpRateLimit): void {
       const verb = 'modifyQpRateLimit';
+      object(verb, 'limit', limit);
       const { rateLimitKbps, maxBurstBytes = 0, typicalPktBytes = 0 } = limit;
       whole(verb, 'rateLimitKbps', rateLimitKbps, 0, U32);
       whole(verb, 'maxBurstBytes', maxBurstBytes, 0, U32);
@@ -23,6 +24,7 @@ export function qpExVerbs(native: NativeVerbs) {
     },
     queryEce: native.queryEce,
     setEce(qp: number, ece: Ece): void {
+      object('setEce', 'ece', ece);
       whole('setEce', 'vendorId', ece.vendorId, 0, U32);
       whole('setEce', 'options', ece.options, 0, U32);
       native.setEce(qp, ece.vendorId, ece.options);
