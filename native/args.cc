@@ -89,6 +89,14 @@ uint32_t* Args::words(size_t i, size_t length) {
   return data;
 }
 
+bool Args::within(const char* name, uint32_t word, uint32_t least, uint32_t most) {
+  if (ok_ && (word < least || word > most)) {
+    ok_ = false;
+    fail(*env_, Err::Argument, verb_, 0, "%s must be a whole number from %u to %u, got %u", name, least, most, word);
+  }
+  return ok_;
+}
+
 Result& Result::number(const char* name, double value) { return this->value(name, isoverbs::number(env_, value)); }
 
 Result& Result::string(const char* name, const char* text) {
@@ -125,7 +133,8 @@ napi_value copyOfBytes(napi_env env, const void* data, size_t length) {
   napi_value buffer = nullptr;
   napi_value array = nullptr;
   if (napi_create_arraybuffer(env, length, &memory, &buffer) != napi_ok) return nullptr;
-  std::memcpy(memory, data, length);
+  // Of nothing there may be no address.
+  if (length != 0) std::memcpy(memory, data, length);
   napi_create_typedarray(env, napi_uint8_array, length, buffer, 0, &array);
   return array;
 }

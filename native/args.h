@@ -41,6 +41,12 @@ class Args {
   /** The words of a Uint32Array of exactly this length. */
   uint32_t* words(size_t i, size_t length);
 
+  /**
+   * Whether a word is from `least` to `most`, the numbers of an enumeration of libibverbs: only those may become
+   * one. False with an exception pending.
+   */
+  bool within(const char* name, uint32_t word, uint32_t least, uint32_t most);
+
   /** The live object of a handle argument, or null with an exception pending. */
   template <class T>
   T* object(size_t i) {

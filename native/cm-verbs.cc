@@ -299,7 +299,7 @@ napi_value notify(napi_env napi, napi_callback_info info) {
   const uint32_t event = args.uint32(1);
   const std::lock_guard lock(controlMutex());
   auto* id = cmIdOf(args, 0);
-  if (id == nullptr || !args.ok()) return nullptr;
+  if (id == nullptr || !args.within("event", event, 0, IBV_EVENT_WQ_FATAL)) return nullptr;
   if (cm()->notify(id->id, static_cast<ibv_event_type>(event)) != 0) return failCm(args, "rdma_notify", errno);
   return undefined(napi);
 }

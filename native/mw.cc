@@ -29,7 +29,7 @@ napi_value allocMw(napi_env napi, napi_callback_info info) {
   const uint32_t type = args.uint32(1);
   const std::lock_guard lock(controlMutex());
   auto* pd = args.object<Pd>(0);
-  if (!args.ok()) return nullptr;
+  if (!args.ok() || !args.within("type", type, IBV_MW_TYPE_1, IBV_MW_TYPE_2)) return nullptr;
   auto mw = std::make_unique<Mw>();
   mw->owner = &args.env();
   mw->pd = pd;

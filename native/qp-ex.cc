@@ -48,7 +48,7 @@ napi_value queryQpDataInOrder(napi_env napi, napi_callback_info info) {
   const uint32_t flags = args.uint32(2);
   const std::lock_guard lock(controlMutex());
   auto* qp = args.object<Qp>(0);
-  if (qp == nullptr) return nullptr;
+  if (qp == nullptr || !args.within("opcode", opcode, 0, IBV_WR_DRIVER1)) return nullptr;
   const auto query = verbs()->queryQpDataInOrder;
   if (query == nullptr) return failOldLibrary(args, "ibv_query_qp_data_in_order(3)");
   return number(napi, query(qp->qp, static_cast<ibv_wr_opcode>(opcode), flags));

@@ -133,7 +133,10 @@ napi_value createQp(napi_env napi, napi_callback_info info) {
   const bool sigAll = args.boolean(2);
   const std::lock_guard lock(controlMutex());
   auto qp = std::make_unique<Qp>();
-  if (!args.ok() || !readParents(args, words, qp.get())) return nullptr;
+  if (!args.ok() || !args.within("qpType", words[QPW_TYPE], IBV_QPT_RC, IBV_QPT_XRC_RECV) ||
+      !readParents(args, words, qp.get())) {
+    return nullptr;
+  }
   if (lacksXrc(*qp, words[QPW_TYPE])) {
     return fail(args.env(), Err::Unsupported, args.verb(), EOPNOTSUPP,
                 "this device has no extended reliable connections (XRC)");
@@ -258,6 +261,17 @@ void resetQueue(Queue& queue) {
 
 }  // namespace
 
+namespace {
+
+bool checkAttr(Args& args, const uint32_t* words) {
+  return args.within("qpState", words[QPW_STATE], 0, IBV_QPS_ERR) &&
+         args.within("curQpState", words[QPW_CUR_STATE], 0, IBV_QPS_ERR) &&
+         args.within("pathMtu", words[QPW_PATH_MTU], 0, IBV_MTU_4096) &&
+         args.within("pathMigState", words[QPW_PATH_MIG_STATE], 0, IBV_MIG_ARMED);
+}
+
+}  // namespace
+
 /** modifyQp(qp, words, mask). */
 napi_value modifyQp(napi_env napi, napi_callback_info info) {
   Args args(napi, info, "modifyQp");
@@ -265,7 +279,7 @@ napi_value modifyQp(napi_env napi, napi_callback_info info) {
   const int mask = args.int32(2);
   const std::lock_guard lock(controlMutex());
   auto* qp = args.object<Qp>(0);
-  if (!args.ok()) return nullptr;
+  if (!args.ok() || !checkAttr(args, words)) return nullptr;
   ibv_qp_attr attr = {};
   readAttr(words, &attr);
   if (const int rc = verbs()->modifyQp(qp->qp, &attr, mask); rc != 0) {

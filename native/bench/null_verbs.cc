@@ -44,7 +44,7 @@ const Configuration configuration;
 /** Asynchronous events that no verb here causes, and one of a kind that is not known yet. */
 void raiseAny(ibv_context* context) {
   constexpr int kTypes[] = {IBV_EVENT_PORT_ACTIVE, IBV_EVENT_PORT_ERR,     IBV_EVENT_LID_CHANGE, IBV_EVENT_SM_CHANGE,
-                            IBV_EVENT_GID_CHANGE,  IBV_EVENT_DEVICE_FATAL, IBV_EVENT_WQ_FATAL,   99};
+                            IBV_EVENT_GID_CHANGE,  IBV_EVENT_DEVICE_FATAL, IBV_EVENT_WQ_FATAL,   31};
   ibv_async_event event = {};
   event.event_type = static_cast<ibv_event_type>(kTypes[draw(sizeof kTypes / sizeof *kTypes)]);
   event.element.port_num = 1;
