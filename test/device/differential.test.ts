@@ -16,7 +16,7 @@ const laxSim = (): Ground => ({ ...simGround(), strictQueues: false });
 /**
  * soft-RoCE of Linux 6.1 departs here, so programs leave it out (docs/testing.md lists all that is known):
  * a bad local key completes with LOC_QP_OP_ERR instead of LOC_PROT_ERR, a SEND_WITH_INV of a key that the peer does
- * not have is never answered, a window opens the whole region that it is bound to, and what was posted in SQD waits
+ * not have succeeds at the sender, a window opens the whole region that it is bound to, and what was posted in SQD waits
  * for the next post after RTS.
  */
 const DEPARTURES = { localFaults: true, badKeys: true, windowRanges: true, pause: true };

@@ -303,6 +303,21 @@ feature(
       closeWindowPair(pair);
     });
 
+    // Not the key of a window that was never bound: on soft-RoCE of Linux 6.1 the kernel dies of it.
+    it("the peer's SEND_WITH_INV of what is no window fails both ends (soft-RoCE: the receiver)", async (ground) => {
+      for (const keyOf of [(end: End) => end.mr.rkey, (end: End) => (end.mr.rkey ^ 0x7f00_0000) >>> 0]) {
+        const pair = windowPair(ground, V.IBV_MW_TYPE_2);
+        const { a, b, qpA, qpB } = pair;
+        postRecv(b, qpB.handle, 6, 0, 64);
+        postSend(a, qpA.handle, (batch) => batch.sendInv(5, SIGNALED, a.mr.addr, 8, a.mr.lkey, keyOf(b)));
+        const status = ground.name === 'rxe' ? 'SUCCESS' : 'REM_ACCESS_ERR';
+        expect(await polled(a, 1)).toMatchObject([{ wrId: 5, status }]);
+        expect(await polled(b, 1)).toMatchObject([{ wrId: 6, status: 'REM_INV_REQ_ERR' }]);
+        expect(b.p.queryQp(qpB.handle).attr.qpState).toBe(V.IBV_QPS_ERR);
+        closeWindowPair(pair);
+      }
+    });
+
     it('a key that is no window of type 2 is not invalidated: LOC_QP_OP_ERR', async (ground) => {
       for (const keyOf of [(end: End) => end.mr.rkey, (end: End) => (end.mr.rkey ^ 0x7f00_0000) >>> 0]) {
         const pair = windowPair(ground, V.IBV_MW_TYPE_2);
