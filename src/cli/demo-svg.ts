@@ -1,6 +1,7 @@
-/** The demo's picture, by vega-lite: an optional dependency. */
+/** The demo's picture. */
 import type { TopLevelSpec } from 'vega-lite';
 import type { Measured } from './demo.ts';
+import { drawSvg } from './svg.ts';
 
 function spec(rows: readonly Measured[]): TopLevelSpec {
   const order = rows.map((row) => row.name);
@@ -55,10 +56,6 @@ function spec(rows: readonly Measured[]): TopLevelSpec {
 }
 
 /** SVG text; null when vega is not installed. */
-export async function demoSvg(rows: readonly Measured[]): Promise<string | null> {
-  const modules = await Promise.all([import('vega'), import('vega-lite')]).catch(() => null);
-  if (modules === null) return null;
-  const [vega, vegaLite] = modules;
-  const view = new vega.View(vega.parse(vegaLite.compile(spec(rows)).spec), { renderer: 'none' });
-  return view.toSVG();
+export function demoSvg(rows: readonly Measured[]): Promise<string | null> {
+  return drawSvg(spec(rows));
 }

@@ -3,8 +3,6 @@
  * simulated NIC. A alone, both bare, both under a policy; all times are virtual, so the result is the same
  * on every machine.
  */
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { dirname } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import Table from 'cli-table3';
 import { Context } from '../objects/index.ts';
@@ -13,6 +11,7 @@ import { createFabric } from '../providers/sim/index.ts';
 import { compose } from '../shim/compose.ts';
 import { RandomStream } from '../sim/random.ts';
 import { demoSvg } from './demo-svg.ts';
+import { writeInto } from './svg.ts';
 
 export interface Scenario {
   name: string;
@@ -139,12 +138,6 @@ function table(rows: readonly Measured[]): string {
   return out.toString();
 }
 
-/** Makes the folder too: `npm run demo` writes to out/, which a fresh clone does not have. */
-function write(path: string, text: string): void {
-  mkdirSync(dirname(path), { recursive: true });
-  writeFileSync(path, text);
-}
-
 export interface DemoOptions {
   /** Virtual time of each run. */
   ms: number;
@@ -169,12 +162,12 @@ export async function runDemo(options: DemoOptions): Promise<void> {
   const json = JSON.stringify({ virtualMs: options.ms, scenarios: rows }, thousandths, 2);
   if (quiet) console.log(json);
   else console.log(table(rows));
-  if (options.json !== undefined && !quiet) write(options.json, `${json}\n`);
+  if (options.json !== undefined && !quiet) writeInto(options.json, `${json}\n`);
   if (options.svg !== undefined) {
     const svg = await demoSvg(rows);
     if (svg === null)
       console.error('No picture: the optional packages vega and vega-lite are not installed.');
-    else write(options.svg, svg);
+    else writeInto(options.svg, svg);
     if (svg !== null && !quiet) console.log(`\nPicture: ${options.svg}`);
   }
   if (!quiet) console.log(`Took ${((performance.now() - startMs) / 1000).toFixed(1)} s.`);

@@ -58,6 +58,8 @@ export interface Ah {
   readonly group: Group | null;
   readonly sgid: Uint8Array;
   readonly dgid: Uint8Array;
+  /** Service level. */
+  readonly sl: number;
   readonly trafficClass: number;
   readonly flowLabel: number;
   readonly hopLimit: number;

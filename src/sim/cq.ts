@@ -13,6 +13,7 @@ const SOLICITED_BIT = 1 << 30;
 const PURGED = -1;
 
 const TWO32 = 4294967296;
+const NO_WORDS = new Int32Array(0);
 
 /** Twice as many: forgotten completions that are not visible yet have a slot, but take no room. */
 function slotsFor(cqe: number): number {
@@ -52,7 +53,8 @@ export class Cq {
   readonly stamped: boolean;
   /** How many completions, and how long after the first of them, make one event; null: each makes one. */
   moderation: Moderation | null = null;
-  private words: Int32Array;
+  /** Room is made when the first completion is written: many queues never have one. */
+  private words = NO_WORDS;
   private mask: number;
 
   constructor(id: number, host: number, cqe: number, stamped = false) {
@@ -60,9 +62,7 @@ export class Cq {
     this.host = host;
     this.cqe = cqe;
     this.stamped = stamped;
-    const slots = slotsFor(cqe);
-    this.mask = slots - 1;
-    this.words = new Int32Array(slots * L.SLOT_WORDS);
+    this.mask = slotsFor(cqe) - 1;
   }
 
   /** Completions that take room: written, not polled, not forgotten. */
@@ -77,6 +77,7 @@ export class Cq {
     const slots = slotsFor(Math.max(cqe, (this.written - this.polled) | 0));
     this.cqe = cqe;
     this.mask = slots - 1;
+    if (old === NO_WORDS) return;
     this.words = new Int32Array(slots * L.SLOT_WORDS);
     for (let i = this.polled; i !== this.written; i = (i + 1) | 0) {
       const from = (i & oldMask) * L.SLOT_WORDS;
@@ -111,6 +112,7 @@ export class Cq {
       this.dropped++;
       return false;
     }
+    if (this.words === NO_WORDS) this.words = new Int32Array((this.mask + 1) * L.SLOT_WORDS);
     const w = this.words;
     const at = (this.written & this.mask) * L.SLOT_WORDS;
     w[at + L.WC_ID_LO] = idLo;

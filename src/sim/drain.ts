@@ -2,6 +2,7 @@
 import * as C from '../verbs/constants.ts';
 import type { Network } from './network.ts';
 import { IDLE, type Qp } from './qp.ts';
+import { askAgain } from './requester.ts';
 
 /** Whether nothing that began is still going on. */
 export function isDrained(qp: Qp): boolean {
@@ -12,6 +13,7 @@ export function isDrained(qp: Qp): boolean {
 export function beginDrain(net: Network, qp: Qp, notify: boolean): void {
   qp.drainNotify = notify;
   noticeDrained(net, qp);
+  askAgain(net, qp);
 }
 
 /** Tells, once, that a queue pair in SQD is drained. */

@@ -1,75 +1,46 @@
 /**
  * An egress port: one in-order FIFO that all queue pairs of a host share. Packets are admitted one at a
- * time, round robin over the senders that have one ready (a sender with more joins the tail); the wire
- * drains the FIFO at its rate. Room comes back when a packet's last bit has left.
+ * time, round robin over the senders that have one ready; the wire drains the FIFO at its rate, so that a
+ * packet's departure is known when it is admitted. Room comes back when its last bit has left.
  */
 import type { EventQueue } from './events.ts';
-import { EV_ARRIVE, EV_ROOM } from './kinds.ts';
+import { EV_ROOM } from './kinds.ts';
 import type { NicParams } from './params.ts';
+import { BUSY_UNTIL, Port } from './port.ts';
 import type { Sender } from './qp.ts';
+import { makeRing, type ReadyRing } from './ready-ring.ts';
 
-// Indexes of EgressPort.times.
-const BUSY_UNTIL = 0;
-const ONE_WAY = 1;
+/** Packets that there is room for at first. */
+const MOST_SLOTS = 1 << 16;
 
-export class EgressPort {
-  readonly id: number;
-  readonly fifoBytes: number;
-  readonly nsPerByte: number;
-  /** Bytes in the FIFO. */
-  used = 0;
-  head: Sender | null = null;
-  private tail: Sender | null = null;
-  /** An event is due when the head's packet fits. */
-  waiting = false;
-  /** Somebody joined since the last admission round. */
-  kicked = false;
-  bytesOut = new Float64Array(1);
-  /** BUSY_UNTIL, ONE_WAY. */
-  private readonly times = new Float64Array(2);
-  /** [0] now. */
-  private readonly clock: Float64Array;
-  private readonly ends: Float64Array;
-  private readonly sizes: Int32Array;
-  private readonly mask: number;
+export class EgressPort extends Port {
+  readonly ring: ReadyRing;
+  private ends: Float64Array;
+  private sizes: Int32Array;
+  private mask: number;
   private first = 0;
   private last = 0;
-  private readonly flight = new Flight();
 
   constructor(id: number, params: Readonly<NicParams>, gbps: number, clock: Float64Array) {
-    const { egressFifoBytes: fifoBytes, headerBytes: minPacketBytes } = params;
-    this.id = id;
-    this.clock = clock;
-    this.times[ONE_WAY] = params.oneWayNs;
-    this.fifoBytes = fifoBytes;
-    this.nsPerByte = 8 / gbps;
+    super(id, params, gbps, clock);
+    this.ring = makeRing(params.rrOrder);
     let slots = 2;
-    while (slots < fifoBytes / minPacketBytes + 2) slots *= 2;
+    while (slots < MOST_SLOTS && slots < this.fifoBytes / params.headerBytes + 2) slots *= 2;
     this.mask = slots - 1;
     this.ends = new Float64Array(slots);
     this.sizes = new Int32Array(slots);
   }
 
-  /** When the last admitted packet has left. */
-  get busyUntil(): number {
-    return this.times[BUSY_UNTIL];
+  get lastBytes(): number {
+    return this.sizes[(this.last - 1) & this.mask];
   }
 
   join(sender: Sender): void {
-    if (sender.queued) return;
-    sender.queued = true;
-    if (this.tail === null) this.head = sender;
-    else this.tail.next = sender;
-    this.tail = sender;
+    this.ring.join(sender);
   }
 
-  /** Takes the head out of the round. */
-  leave(): void {
-    const sender = this.head as Sender;
-    this.head = sender.next;
-    if (this.head === null) this.tail = null;
-    sender.next = null;
-    sender.queued = false;
+  forget(sender: Sender): void {
+    this.ring.forget(sender);
   }
 
   /** Whether a packet of this size fits now; if not, an event says when it does. */
@@ -89,11 +60,13 @@ export class EgressPort {
     return false;
   }
 
-  /** Admits a packet that fits; afterwards busyUntil is when its last bit leaves. */
-  admit(bytes: number): void {
-    const nowNs = this.clock[0];
-    const busy = this.times[BUSY_UNTIL];
-    const end = Math.max(busy, nowNs) + bytes * this.nsPerByte;
+  /** Admits a packet, which may not begin to leave before `notBefore[0]`; afterwards busyUntil is when its last bit leaves. */
+  admit(bytes: number, notBefore: Float64Array): void {
+    if (((this.last - this.first) | 0) > this.mask) this.grow();
+    let start = this.clock[0];
+    if (this.times[BUSY_UNTIL] > start) start = this.times[BUSY_UNTIL];
+    if (notBefore[0] > start) start = notBefore[0];
+    const end = start + bytes * this.nsPerByte;
     this.times[BUSY_UNTIL] = end;
     this.bytesOut[0] += bytes;
     this.ends[this.last & this.mask] = end;
@@ -102,19 +75,18 @@ export class EgressPort {
     this.used = (this.used + bytes) | 0;
   }
 
-  /** Sends the packet admitted last on its way: it arrives after those sent before it. */
-  send(p: number, events: EventQueue): void {
-    events.due[0] = this.times[BUSY_UNTIL] + this.times[ONE_WAY];
-    events.reserve();
-    this.flight.add(p, events.due);
-    if (this.flight.count === 1) events.insert(EV_ARRIVE, this.id, 0, 0);
-  }
-
-  /** The packet that is at its destination now. */
-  arrived(events: EventQueue): number {
-    const p = this.flight.take(events.due);
-    if (this.flight.count > 0) events.insert(EV_ARRIVE, this.id, 0, 0);
-    return p;
+  /** More packets than ever fit are there: acknowledgements do not ask for room. */
+  private grow(): void {
+    const size = (this.mask + 1) * 2;
+    const ends = new Float64Array(size);
+    const sizes = new Int32Array(size);
+    for (let i = this.first; i !== this.last; i = (i + 1) | 0) {
+      ends[i & (size - 1)] = this.ends[i & this.mask];
+      sizes[i & (size - 1)] = this.sizes[i & this.mask];
+    }
+    this.ends = ends;
+    this.sizes = sizes;
+    this.mask = size - 1;
   }
 
   /** Forgets the packets that have left. */
@@ -124,54 +96,5 @@ export class EgressPort {
       this.used = (this.used - this.sizes[this.first & this.mask]) | 0;
       this.first = (this.first + 1) | 0;
     }
-  }
-}
-
-/**
- * Packets between a port and their destinations, in order. Only the first has an event in the queue; the
- * others keep the time and place that theirs will have.
- */
-class Flight {
-  count = 0;
-  private first = 0;
-  private mask = 63;
-  private packets = new Int32Array(64);
-  /** Time and place, by packet. */
-  private dues = new Float64Array(128);
-
-  add(p: number, due: Float64Array): void {
-    if (this.count > this.mask) this.grow();
-    const at = (this.first + this.count) & this.mask;
-    this.packets[at] = p;
-    this.dues[2 * at] = due[0];
-    this.dues[2 * at + 1] = due[1];
-    this.count = (this.count + 1) | 0;
-  }
-
-  /** Takes the first packet out; `due` becomes that of the next. */
-  take(due: Float64Array): number {
-    const p = this.packets[this.first & this.mask];
-    this.first = (this.first + 1) | 0;
-    this.count = (this.count - 1) | 0;
-    const next = this.first & this.mask;
-    due[0] = this.dues[2 * next];
-    due[1] = this.dues[2 * next + 1];
-    return p;
-  }
-
-  private grow(): void {
-    const size = (this.mask + 1) * 2;
-    const packets = new Int32Array(size);
-    const dues = new Float64Array(size * 2);
-    for (let i = 0; i < this.count; i++) {
-      const from = (this.first + i) & this.mask;
-      packets[i] = this.packets[from];
-      dues[2 * i] = this.dues[2 * from];
-      dues[2 * i + 1] = this.dues[2 * from + 1];
-    }
-    this.first = 0;
-    this.mask = size - 1;
-    this.packets = packets;
-    this.dues = dues;
   }
 }

@@ -1,7 +1,15 @@
 /**
  * The event queue: a 4-ary heap over typed arrays, ordered by (time, order of insertion). An event is a
  * kind and three integers; nothing is allocated per event.
+ *
+ * Most events put in another one at once. So pop() leaves the root empty: the next insert() begins there and sinks,
+ * which saves half of the way; if there is none, the last entry does that before anybody looks at the head.
  */
+
+/** Of an event in the heap: time and order. */
+const KEY = 2;
+/** Of a slot: kind, a, b, c. */
+const SLOT = 4;
 
 export class EventQueue {
   /** Of the event that the last pop() took out. */
@@ -12,17 +20,17 @@ export class EventQueue {
   /** Events in the queue, stale timers included. */
   size = 0;
   private capacity = 1024;
-  private times = new Float64Array(this.capacity);
-  private orders = new Float64Array(this.capacity);
+  /** The root is empty; the other entries follow it. */
+  private hole = false;
+  private keys = new Float64Array(this.capacity * KEY);
   private slots = new Int32Array(this.capacity);
-  private kinds = new Uint8Array(this.capacity);
-  private as = new Int32Array(this.capacity);
-  private bs = new Int32Array(this.capacity);
-  private cs = new Int32Array(this.capacity);
+  private words = new Int32Array(this.capacity * SLOT);
   /** Slots not in use: a stack. */
   private free = Int32Array.from({ length: this.capacity }, (_, i) => i);
   /** [0] time of the popped event, [1] running order; in an array so that both stay doubles. */
   private readonly numbers = new Float64Array(2);
+  /** Time and order of the entry that sinks. */
+  private readonly item = new Float64Array(2);
 
   /**
    * Of the next push: [0] when it is due, [1] its place among those due at the same time, which push() sets.
@@ -50,113 +58,131 @@ export class EventQueue {
 
   /** Puts in an event for the time in `due[0]` at the place in `due[1]`. */
   insert(kind: number, a: number, b: number, c: number): void {
-    const time = this.due[0];
-    const order = this.due[1];
     const at = this.size;
     if (at === this.capacity) this.grow();
     const slot = this.free[at];
-    this.kinds[slot] = kind;
-    this.as[slot] = a;
-    this.bs[slot] = b;
-    this.cs[slot] = c;
+    const { words } = this;
+    const word = slot * SLOT;
+    words[word] = kind;
+    words[word + 1] = a;
+    words[word + 2] = b;
+    words[word + 3] = c;
     this.size = (at + 1) | 0;
-    const { times, orders, slots } = this;
-    let hole = at;
-    while (hole > 0) {
-      const parent = (hole - 1) >> 2;
-      const before = times[parent];
-      if (before < time || (before === time && orders[parent] < order)) break;
-      times[hole] = times[parent];
-      orders[hole] = orders[parent];
-      slots[hole] = slots[parent];
-      hole = parent;
-    }
-    times[hole] = time;
-    orders[hole] = order;
-    slots[hole] = slot;
+    if (this.hole) {
+      this.hole = false;
+      this.item[0] = this.due[0];
+      this.item[1] = this.due[1];
+      this.sink(slot);
+    } else this.rise(at, slot);
   }
 
   /** Time of the first event; Infinity when there is none. */
   headTime(): number {
-    return this.size === 0 ? Number.POSITIVE_INFINITY : this.times[0];
+    if (this.hole) this.fill();
+    return this.size === 0 ? Number.POSITIVE_INFINITY : this.keys[0];
   }
 
   headKind(): number {
-    return this.kinds[this.slots[0]];
+    if (this.hole) this.fill();
+    return this.words[this.slots[0] * SLOT];
   }
 
   headA(): number {
-    return this.as[this.slots[0]];
+    if (this.hole) this.fill();
+    return this.words[this.slots[0] * SLOT + 1];
   }
 
   /** Takes the first event out, into kind, a, b, c and time. The queue must not be empty. */
   pop(): void {
+    if (this.hole) this.fill();
+    const { words } = this;
     const slot = this.slots[0];
-    this.numbers[0] = this.times[0];
-    this.kind = this.kinds[slot];
-    this.a = this.as[slot];
-    this.b = this.bs[slot];
-    this.c = this.cs[slot];
+    const word = slot * SLOT;
+    this.numbers[0] = this.keys[0];
+    this.kind = words[word];
+    this.a = words[word + 1];
+    this.b = words[word + 2];
+    this.c = words[word + 3];
     const last = (this.size - 1) | 0;
     this.size = last;
     this.free[last] = slot;
-    if (last > 0) this.sink(last);
+    this.hole = true;
   }
 
-  /** Puts the entry at `from` where it belongs, beginning at the hole that the root left. */
-  private sink(from: number): void {
-    const { times, orders, slots } = this;
-    const time = times[from];
-    const order = orders[from];
-    const slot = slots[from];
+  /** Puts the last entry into the empty root, and where it belongs from there. */
+  private fill(): void {
+    this.hole = false;
+    const last = this.size;
+    if (last === 0) return;
+    this.item[0] = this.keys[last * KEY];
+    this.item[1] = this.keys[last * KEY + 1];
+    this.sink(this.slots[last]);
+  }
+
+  /** Puts a new entry, whose key is `due`, where it belongs, beginning behind all others. */
+  private rise(from: number, slot: number): void {
+    const { keys, slots, due } = this;
+    const time = due[0];
+    const order = due[1];
+    let hole = from;
+    while (hole > 0) {
+      const parent = (hole - 1) >> 2;
+      const before = keys[parent * KEY];
+      if (before < time || (before === time && keys[parent * KEY + 1] < order)) break;
+      keys[hole * KEY] = before;
+      keys[hole * KEY + 1] = keys[parent * KEY + 1];
+      slots[hole] = slots[parent];
+      hole = parent;
+    }
+    keys[hole * KEY] = time;
+    keys[hole * KEY + 1] = order;
+    slots[hole] = slot;
+  }
+
+  /** Puts the entry whose key is `item` where it belongs, beginning at the root. */
+  private sink(slot: number): void {
+    const { keys, slots, item, size } = this;
+    const time = item[0];
+    const order = item[1];
     let hole = 0;
     for (;;) {
       let child = (hole << 2) + 1;
-      if (child >= from) break;
-      const end = Math.min(child + 4, from);
+      if (child >= size) break;
+      const end = Math.min(child + 4, size);
       let best = child;
-      let bestTime = times[child];
+      let bestTime = keys[child * KEY];
       for (child++; child < end; child++) {
-        const t = times[child];
-        if (t < bestTime || (t === bestTime && orders[child] < orders[best])) {
+        const t = keys[child * KEY];
+        if (t < bestTime || (t === bestTime && keys[child * KEY + 1] < keys[best * KEY + 1])) {
           best = child;
           bestTime = t;
         }
       }
-      if (bestTime > time || (bestTime === time && orders[best] > order)) break;
-      times[hole] = bestTime;
-      orders[hole] = orders[best];
+      if (bestTime > time || (bestTime === time && keys[best * KEY + 1] > order)) break;
+      keys[hole * KEY] = bestTime;
+      keys[hole * KEY + 1] = keys[best * KEY + 1];
       slots[hole] = slots[best];
       hole = best;
     }
-    times[hole] = time;
-    orders[hole] = order;
+    keys[hole * KEY] = time;
+    keys[hole * KEY + 1] = order;
     slots[hole] = slot;
   }
 
   private grow(): void {
     const old = this.capacity;
     const capacity = old * 2;
-    const f64 = (from: Float64Array) => {
-      const to = new Float64Array(capacity);
+    const keys = new Float64Array(capacity * KEY);
+    keys.set(this.keys);
+    this.keys = keys;
+    const larger = (from: Int32Array, each: number) => {
+      const to = new Int32Array(capacity * each);
       to.set(from);
       return to;
     };
-    const i32 = (from: Int32Array) => {
-      const to = new Int32Array(capacity);
-      to.set(from);
-      return to;
-    };
-    this.times = f64(this.times);
-    this.orders = f64(this.orders);
-    this.slots = i32(this.slots);
-    const kinds = new Uint8Array(capacity);
-    kinds.set(this.kinds);
-    this.kinds = kinds;
-    this.as = i32(this.as);
-    this.bs = i32(this.bs);
-    this.cs = i32(this.cs);
-    this.free = i32(this.free);
+    this.slots = larger(this.slots, 1);
+    this.words = larger(this.words, SLOT);
+    this.free = larger(this.free, 1);
     for (let i = old; i < capacity; i++) this.free[i] = i;
     this.capacity = capacity;
   }

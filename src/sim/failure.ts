@@ -1,6 +1,7 @@
 /** The error state: everything in both queues is flushed, in order. */
 import * as C from '../verbs/constants.ts';
 import * as L from '../verbs/layout.ts';
+import { noteState } from './contexts.ts';
 import type { Network } from './network.ts';
 import type { Qp } from './qp.ts';
 import { completeOldest } from './requester.ts';
@@ -33,6 +34,7 @@ export function failQp(net: Network, qp: Qp): void {
   if (qp.state === C.IBV_QPS_RESET) return;
   const first = qp.state !== C.IBV_QPS_ERR;
   qp.state = C.IBV_QPS_ERR;
+  noteState(net, qp);
   qp.halt();
   flush(net, qp);
   // It takes no receive of the shared queue any more: what it took is complete.
@@ -50,7 +52,7 @@ export function failSends(net: Network, qp: Qp): void {
 /** Completes everything that is in the send queue: also what was unsignaled or managed. */
 export function flushSends(net: Network, qp: Qp): void {
   while (qp.una !== qp.sq.posted) completeOldest(net, qp, C.IBV_WC_WR_FLUSH_ERR);
-  qp.cur = qp.started = qp.available = qp.una;
+  qp.cur = qp.started = qp.rung = qp.fetched = qp.available = qp.asked = qp.una;
   qp.pkt = 0;
 }
 

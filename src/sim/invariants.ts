@@ -1,5 +1,25 @@
 /** What must hold after every run, whatever the policy and the faults. */
+import { brokenSwitches } from './fabric/checks.ts';
+import type { Network } from './network.ts';
 import type { Simulation } from './simulation.ts';
+import { StoppablePort } from './stoppable-port.ts';
+
+/** Sentences about what a NIC did for longer than there was time, and what it lost count of. */
+function brokenNics(net: Network): string[] {
+  const broken: string[] = [];
+  const contexts = new Int32Array(net.hosts.length);
+  for (const qp of net.qps) if (qp?.hasContext) contexts[qp.host]++;
+  for (const [host, { pcie, receiver, caches }] of net.hosts.entries()) {
+    if (pcie.busyNs > Math.max(pcie.idleFromNs, net.clock[0]) * (1 + 1e-9))
+      broken.push(`host ${host}: its PCIe link was used beyond its rate`);
+    if (net.units[host]?.withinTime === false)
+      broken.push(`host ${host}: its processing units were used beyond their time`);
+    if (!receiver.withinRate) broken.push(`host ${host}: its receiver took requests beyond its rate`);
+    if (caches.contexts.live !== contexts[host])
+      broken.push(`host ${host}: ${contexts[host]} queue pairs connected, ${caches.contexts.live} counted`);
+  }
+  return broken;
+}
 
 /** Sentences about what does not hold; empty when all is well. */
 export function brokenInvariants(sim: Simulation): string[] {
@@ -38,9 +58,15 @@ export function brokenInvariants(sim: Simulation): string[] {
     if (busyNs > Math.max(port.busyUntil, net.clock[0]) * (1 + 1e-9))
       broken.push(`port ${port.id}: used beyond its rate`);
     port.reclaim();
+    if (port instanceof StoppablePort && port.bytesIn[0] !== port.bytesOut[0] + port.used)
+      broken.push(
+        `port ${port.id}: ${port.bytesIn[0]} bytes came in, ${port.bytesOut[0] + port.used} are known`,
+      );
     if (idle && port.used !== 0 && port.busyUntil <= net.clock[0])
       broken.push(`port ${port.id}: bytes left in its FIFO`);
   }
+  broken.push(...brokenNics(net));
+  if (net.fabric !== null) broken.push(...brokenSwitches(net.fabric, idle));
   if (idle && net.packets.live !== 0) broken.push(`${net.packets.live} packets were never released`);
   return broken;
 }

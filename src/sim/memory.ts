@@ -37,6 +37,14 @@ export class RegionTable {
   private readonly bases = new WeakMap<ArrayBuffer | SharedArrayBuffer, number>();
   private readonly nextAddr = new Float64Array([FIRST_ADDR]);
   live = 0;
+  /** [0] where the range that local() and remote() look for begins: V8 allocates a double that is handed to a function. */
+  readonly from = new Float64Array(1);
+  private readonly counted: (region: Region, sign: number) => void;
+
+  /** `counted` hears of each region that is registered (1) or is no more (-1). */
+  constructor(counted: (region: Region, sign: number) => void = () => {}) {
+    this.counted = counted;
+  }
 
   /** The same memory has the same address however often it is registered. */
   addressOf(memory: ArrayBuffer | SharedArrayBuffer): number {
@@ -62,6 +70,7 @@ export class RegionTable {
     const region = this.make(key, host, pd, memory, byteOffset, lengthBytes, access);
     this.regions[key >>> 8] = region;
     this.live++;
+    this.counted(region, 1);
     return region;
   }
 
@@ -77,6 +86,8 @@ export class RegionTable {
     const index = old.lkey >>> 8;
     const region = this.make(this.keyAt(index), old.host, pd, memory, byteOffset, lengthBytes, access);
     this.regions[index] = region;
+    this.counted(old, -1);
+    this.counted(region, 1);
     return region;
   }
 
@@ -142,6 +153,7 @@ export class RegionTable {
     if (this.regions[region.lkey >>> 8] !== region) return;
     this.giveKey(region.lkey);
     this.live--;
+    this.counted(region, -1);
   }
 
   /** Whether this lkey names live registered memory whose buffer was detached since. */
@@ -150,36 +162,22 @@ export class RegionTable {
     return region !== undefined && region.lkey === lkey && region.bytes.length !== region.lengthBytes;
   }
 
-  /** The region that an lkey opens for this range and access, or undefined. */
-  local(
-    host: number,
-    pd: number,
-    lkey: number,
-    addr: number,
-    length: number,
-    access: number,
-  ): Region | undefined {
+  /** The region that an lkey opens for `length` bytes at from[0] and this access, or undefined. */
+  local(host: number, pd: number, lkey: number, length: number, access: number): Region | undefined {
     const region = this.regions[lkey >>> 8];
     if (region === undefined || region.lkey !== lkey) return undefined;
-    return this.allows(region, host, pd, addr, length, access) ? region : undefined;
+    return this.allows(region, host, pd, length, access) ? region : undefined;
   }
 
-  /** The region that an rkey opens for this range and access, or undefined. */
-  remote(
-    host: number,
-    pd: number,
-    rkey: number,
-    addr: number,
-    length: number,
-    access: number,
-  ): Region | undefined {
+  /** The region that an rkey opens for `length` bytes at from[0] and this access, or undefined. */
+  remote(host: number, pd: number, rkey: number, length: number, access: number): Region | undefined {
     const region = this.regions[rkey >>> 8];
     if (region === undefined || region.rkey !== rkey) return undefined;
-    return this.allows(region, host, pd, addr, length, access) ? region : undefined;
+    return this.allows(region, host, pd, length, access) ? region : undefined;
   }
 
-  private allows(r: Region, host: number, pd: number, addr: number, length: number, access: number): boolean {
-    const offset = addr - r.addr;
+  private allows(r: Region, host: number, pd: number, length: number, access: number): boolean {
+    const offset = this.from[0] - r.addr;
     return (
       r.host === host &&
       r.pd === pd &&

@@ -2,17 +2,28 @@
 import * as C from '../verbs/constants.ts';
 import * as L from '../verbs/layout.ts';
 import { type Ah, EVERYBODY, Groups } from './address.ts';
+import { NicCaches } from './contexts.ts';
 import type { Cq } from './cq.ts';
 import { EgressPort } from './egress.ts';
 import { EventQueue } from './events.ts';
-import { EV_COMPLETION, EV_CQ_OVERFLOW } from './kinds.ts';
+import { Fabric } from './fabric/fabric.ts';
+import type { Layout } from './fabric/topology.ts';
+import { LinkFaults } from './faults.ts';
+import { EV_ACK, EV_COMPLETION, EV_CQ_OVERFLOW } from './kinds.ts';
+import { Limiters } from './limiters.ts';
 import { type Region, RegionTable } from './memory.ts';
-import { PacketPool } from './packets.ts';
+import { PacketPool, PKT_ACK } from './packets.ts';
 import type { NicParams } from './params.ts';
-import { type Qp, RESPONSE_END, type Sender } from './qp.ts';
+import { Pcie } from './pcie.ts';
+import type { Port } from './port.ts';
+import { type Qp, RESPONSE_END, type Sender, sendingLevel } from './qp.ts';
 import { RandomStream } from './random.ts';
+import { Receiver, receiverWaits } from './receiver.ts';
+import { schedulerOf } from './scheduler.ts';
 import type { Srq } from './srq.ts';
+import { StoppablePort } from './stoppable-port.ts';
 import { TRACE_ACK, TRACE_COMPLETION, TRACE_LOST, TRACE_PACKET, Trace } from './trace.ts';
+import { Units } from './units.ts';
 import type { Window } from './windows.ts';
 
 /** A machine with one NIC on one link. */
@@ -24,6 +35,10 @@ export interface Host {
   /** Probability of loss on its link, of each packet and acknowledgement in either direction, times 2^32. */
   lossThreshold: number;
   readonly random: RandomStream;
+  readonly pcie: Pcie;
+  readonly limiters: Limiters;
+  readonly caches: NicCaches;
+  readonly receiver: Receiver;
 }
 
 /** What the outside may hear of. Called from events: they must not call back into the simulation's posts. */
@@ -53,28 +68,53 @@ export class Network {
   readonly params: Readonly<NicParams>;
   readonly events = new EventQueue();
   readonly packets = new PacketPool();
-  readonly regions = new RegionTable();
+  readonly regions = new RegionTable((region, sign) => this.hosts[region.host].caches.count(region, sign));
   /** [0] now, in nanoseconds. */
   readonly clock = new Float64Array(1);
+  /** [0] how far ahead of the clock the CPU is that posts now: an application inside the simulation sets it. */
+  readonly cpuAhead = new Float64Array(1);
   readonly trace = new Trace(this.clock);
   readonly hosts: Host[] = [];
   /** Two of each host: the link and the loopback. */
-  readonly ports: EgressPort[] = [];
+  readonly ports: Port[] = [];
+  /** All ports are StoppablePorts; else all are EgressPorts. */
+  readonly stoppable: boolean;
   /** By number; numbers are unique in the whole network and never come back. */
   readonly qps: (Qp | undefined)[] = [undefined];
   readonly cqs: (Cq | undefined)[] = [undefined];
   readonly srqs: (Srq | undefined)[] = [undefined];
   readonly groups = new Groups();
   readonly windows: (Window | undefined)[] = [undefined];
+  readonly faults: LinkFaults;
+  /** Whether packets ever wait in a receiver. */
+  readonly receives: boolean;
   /** Whether payload bytes are moved; timing does not depend on it. */
   readonly payload: boolean;
   hooks: NetworkHooks;
   /** Things that an application could see, so far: completions made visible and calls. */
   observable = 0;
+  /** [0] events so far. */
+  readonly eventCount = new Float64Array(1);
   /** Packets admitted and dropped since the beginning. */
   readonly packetCount = new Float64Array(2);
+  /** Congestion notifications sent since the beginning. */
+  readonly cnpCount = new Float64Array(1);
+  /** The switches between the hosts; null: there are none. */
+  readonly fabric: Fabric | null;
+  /** An acknowledgement on the wire; 0: it is no packet. Through switches it always is one, or it would overtake data. */
+  private readonly ackBytes: number;
+  /** By host; empty when processing units are without number. */
+  readonly units: Units[] = [];
+  /** Whether units keep their queue pairs while they send. */
+  readonly greedy: boolean;
+  /** [0] what the step begun last takes. */
+  readonly stepNs = new Float64Array(1);
+  /** [0] when the packet made last may leave at the earliest: its payload is here then. */
+  readonly notBefore = new Float64Array(1);
   /** Ports whose round is to be run when the current event is done. */
-  readonly kicked: EgressPort[] = [];
+  readonly kicked: Port[] = [];
+  /** Ports whose scheduler holds back what they have. */
+  readonly held: StoppablePort[] = [];
 
   constructor(
     params: Readonly<NicParams>,
@@ -82,22 +122,44 @@ export class Network {
     seed: number,
     payload: boolean,
     hooks: NetworkHooks,
+    layout: Layout | null = null,
   ) {
     this.params = params;
     this.payload = payload;
     this.hooks = hooks;
+    this.greedy = params.scheduler === 'greedy';
+    this.stoppable = schedulerOf(params).classes > 1 || (layout !== null && params.pfcXoffBytes > 0);
+    this.faults = new LinkFaults(hostCount, seed);
+    this.receives = receiverWaits(params);
     for (let index = 0; index < hostCount; index++) {
+      const pcie = new Pcie(params, this.clock, new RandomStream(seed, 'pcie', index));
       this.hosts.push({
         index,
         dead: false,
         linkUp: true,
         lossThreshold: 0,
         random: new RandomStream(seed, 'loss', index),
+        limiters: new Limiters(params, new RandomStream(seed, 'limiter', index)),
+        pcie,
+        caches: new NicCaches(params, pcie, this.clock),
+        receiver: new Receiver(params, this.clock),
       });
+      if (Number.isFinite(params.processingUnits)) this.units.push(new Units(this, index));
       for (const gbps of [params.linkGbps, params.loopbackGbps]) {
-        this.ports.push(new EgressPort(this.ports.length, params, gbps, this.clock));
+        this.ports.push(this.makePort(gbps));
       }
     }
+    this.fabric = layout === null ? null : new Fabric(this, layout, seed);
+    this.ackBytes = params.ackBytes > 0 || layout === null ? params.ackBytes : params.headerBytes;
+    if (this.fabric === null) return;
+    for (const port of this.ports) if (isLink(port)) port.setOneWay(this.fabric.entryNs);
+  }
+
+  private makePort(gbps: number): Port {
+    const { params, clock } = this;
+    const id = this.ports.length;
+    if (!this.stoppable) return new EgressPort(id, params, gbps, clock);
+    return new StoppablePort(id, params, gbps, clock, schedulerOf(params));
   }
 
   /** Raises an affiliated asynchronous event (IBV_EVENT_*), unless its host is no more. */
@@ -114,7 +176,7 @@ export class Network {
   }
 
   /** The egress port that a connected queue pair sends through. */
-  portOf(qp: Qp): EgressPort {
+  portOf(qp: Qp): Port {
     return this.ports[qp.host * 2 + (qp.peerHost === qp.host ? 1 : 0)];
   }
 
@@ -122,37 +184,85 @@ export class Network {
   join(sender: Sender): void {
     const port = this.portOf(sender.qp);
     port.join(sender);
-    if (port.waiting || port.kicked) return;
+    if (!port.waiting) this.kick(port);
+  }
+
+  /** A port has something to do when the current event is done. */
+  kick(port: Port): void {
+    if (port.kicked) return;
     port.kicked = true;
     this.kicked.push(port);
   }
 
-  /** Sends a packet of this queue pair that was just admitted to a port; its PSN counts from `basePsn`. */
-  launch(port: EgressPort, p: number, qp: Qp, basePsn: number): void {
+  /** The NIC knows that a sender has something to send: strict schedulers keep the wire for it. */
+  began(sender: Sender): void {
+    if (!this.stoppable) return;
+    const level = sendingLevel(sender);
+    if (level < 0) return;
+    const port = this.portOf(sender.qp) as StoppablePort;
+    port.scheduler.began(sender, port.classOf(level));
+  }
+
+  /** Sends a packet of this queue pair that was just put on the wire; its PSN counts from `basePsn`. */
+  launch(port: Port, p: number, qp: Qp, basePsn: number, toHost: number): void {
     const pool = this.packets;
     this.packetCount[0]++;
     const from = this.hosts[port.id >> 1];
     const psn = (pool.psn[p] - basePsn) & 0xffffff;
-    if (this.isLost(from, qp.peerHost)) {
+    if (this.isLost(from, toHost)) {
       this.packetCount[1]++;
       this.trace.add(TRACE_LOST, qp.qpn, psn);
       pool.release(p);
       return;
     }
     this.trace.add(TRACE_PACKET, qp.qpn, psn);
+    if (this.fabric !== null && isLink(port)) this.fabric.tag(p, port.lastBytes, from.index, toHost);
     port.send(p, this.events);
   }
 
-  /** Sends an acknowledgement event; it never overtakes the responses of its queue pair. */
-  acknowledge(qp: Qp, kind: number, psn: number, syndrome: number, peerEpoch: number): void {
+  /** Sends an acknowledgement; it never overtakes the responses of its queue pair. */
+  acknowledge(qp: Qp, psn: number, syndrome: number, peerEpoch: number): void {
     const from = this.hosts[qp.host];
     const lost = this.isLost(from, qp.peerHost);
     this.trace.add(lost ? TRACE_LOST : TRACE_ACK, qp.qpn, (psn - qp.rqBasePsn) & 0xffffff);
     if (lost) return;
+    // What takes no bandwidth must not overtake responses either.
+    if (this.ackBytes > 0 || qp.repliesInPort > 0) {
+      this.sendAckPacket(qp, psn, syndrome, peerEpoch);
+      return;
+    }
     const at = this.clock[0] + this.params.ackReturnNs;
-    const after = qp.times[RESPONSE_END] + this.params.oneWayNs;
+    const after = qp.times[RESPONSE_END] + this.params.propagationNs;
     this.events.due[0] = Math.max(at, after);
-    this.events.push(kind, qp.peer, psn | (syndrome << 24), peerEpoch);
+    const what = psn | (syndrome << 24);
+    if (this.faults.on) this.faults.acknowledge(this.events, qp.host, qp.peerHost, qp.peer, what, peerEpoch);
+    else this.events.push(EV_ACK, qp.peer, what, peerEpoch);
+  }
+
+  /** Acknowledgements take no turns: they go to the end of the port's FIFO, full or not. */
+  private sendAckPacket(qp: Qp, psn: number, syndrome: number, peerEpoch: number): void {
+    const pool = this.packets;
+    const p = pool.take();
+    pool.kind[p] = PKT_ACK;
+    pool.flags[p] = 0;
+    pool.source[p] = qp.qpn;
+    pool.epoch[p] = qp.epoch;
+    pool.dest[p] = qp.peer;
+    pool.psn[p] = psn;
+    pool.length[p] = 0;
+    pool.imm[p] = syndrome;
+    pool.rkey[p] = peerEpoch;
+    const port = this.portOf(qp);
+    this.notBefore[0] = 0;
+    if (this.fabric !== null && isLink(port)) this.fabric.tag(p, this.ackBytes, qp.host, qp.peerHost);
+    if (this.stoppable) {
+      const stoppable = port as StoppablePort;
+      stoppable.enqueue(p, this.ackBytes, stoppable.classOf(qp.sl), this.notBefore);
+      this.kick(port);
+      return;
+    }
+    (port as EgressPort).admit(this.ackBytes, this.notBefore);
+    port.send(p, this.events);
   }
 
   /** Writes a completion; it becomes visible a little later. */
@@ -182,11 +292,18 @@ export class Network {
       return;
     }
     if (cq.stamped) cq.stamp(this.clock[0]);
-    this.events.due[0] = this.clock[0] + this.params.cqeWriteNs;
+    const { pcie } = this.hosts[cq.host];
+    let from = this.clock[0];
+    if (!pcie.free) {
+      pcie.write(this.params.cqeBytes);
+      from = pcie.done[0];
+    }
+    this.events.due[0] = from + this.params.cqeWriteNs;
     this.events.push(EV_COMPLETION, cq.id, 0, 0);
   }
 
-  private isLost(from: Host, toIndex: number): boolean {
+  /** Whether what is sent now to a host is lost on the links of the two hosts. */
+  isLost(from: Host, toIndex: number): boolean {
     if (from.dead) return true;
     if (from.index === toIndex) return false;
     const to = this.hosts[toIndex];
@@ -203,6 +320,11 @@ export class Network {
     if (fromIndex === toIndex) return to.dead;
     return to.dead || !to.linkUp || drops(to);
   }
+}
+
+/** Loopbacks have odd numbers. */
+function isLink(port: Port): boolean {
+  return (port.id & 1) === 0;
 }
 
 function drops(host: Host): boolean {

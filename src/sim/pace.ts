@@ -5,15 +5,13 @@
  */
 import { EV_PACE } from './kinds.ts';
 import type { Network } from './network.ts';
-import { DEADLINE, type Qp, SENDING } from './qp.ts';
+import { DEADLINE, type Qp, RESUME, ROLE_REQUEST, SENDING, type Sender } from './qp.ts';
 
 export class Pace {
   readonly nsPerByte: number;
   readonly burstNs: number;
   /** [0] when the next packet is due at the exact rate. */
   readonly due = new Float64Array(1);
-  /** An event is on its way for the packet that is held back. */
-  waiting = false;
 
   constructor(kbps: number, burstBytes: number, nowNs: number) {
     this.nsPerByte = 8e6 / kbps;
@@ -26,31 +24,59 @@ export class Pace {
 export function setPace(net: Network, qp: Qp, pace: Pace | null): void {
   qp.pace = pace;
   // What the old limit holds back is looked at anew.
-  if (qp.phase === SENDING && !qp.requests.queued) joinPort(net, qp);
+  qp.heldRoles = 0;
+  goOn(net, qp.requests);
 }
 
-/** The requester has a packet: it joins the round of its port, now or when its pace allows. */
-export function joinPort(net: Network, qp: Qp): void {
-  const { pace } = qp;
-  if (pace === null || pace.due[0] - pace.burstNs <= net.clock[0]) {
-    net.join(qp.requests);
+/** A sender has a packet: it joins the round of its port, now or when its pace and congestion control allow. */
+export function joinPort(net: Network, sender: Sender): void {
+  const { qp } = sender;
+  if ((qp.pace === null && qp.congestion === null) || mayGo(net, sender)) {
+    net.join(sender);
     return;
   }
   // In the middle of a message nothing may be there to acknowledge: the retry timer runs again with the next packet.
-  if (qp.pkt > 0) qp.times[DEADLINE] = Number.POSITIVE_INFINITY;
-  if (pace.waiting) return;
-  pace.waiting = true;
-  net.events.due[0] = pace.due[0] - pace.burstNs;
-  net.events.push(EV_PACE, qp.qpn, 0, qp.epoch);
+  if (sender.role === ROLE_REQUEST && qp.pkt > 0) qp.times[DEADLINE] = Number.POSITIVE_INFINITY;
+  const bit = 1 << sender.role;
+  if ((qp.heldRoles & bit) === 0) {
+    qp.heldRoles |= bit;
+    net.events.push(EV_PACE, qp.qpn, sender.role, qp.epoch);
+  }
+  // Whoever may not send keeps no processing unit from those who may ("greedy"). It comes last: others begin with that.
+  if (sender.turn !== null && sender.turn.unit >= 0) net.units[qp.host].yield(sender.turn);
+}
+
+/** Whether the next packet may go now; else the time of the next event is set to when. The lower rate rules. */
+function mayGo(net: Network, { qp, role }: Sender): boolean {
+  const { pace, congestion } = qp;
+  const { due } = net.events;
+  due[0] = net.clock[0];
+  if (congestion !== null) congestion.allows(net.clock, due);
+  // A rate limit is one of requests.
+  if (pace !== null && role === ROLE_REQUEST) due[0] = Math.max(due[0], pace.due[0] - pace.burstNs);
+  return due[0] <= net.clock[0];
 }
 
 /** A packet was admitted to the port. */
-export function countPacket(net: Network, pace: Pace, bytes: number): void {
-  pace.due[0] = Math.max(pace.due[0], net.clock[0]) + bytes * pace.nsPerByte;
+export function countPacket(net: Network, { qp, role }: Sender, bytes: number): void {
+  const { pace, congestion } = qp;
+  if (congestion?.limiting) congestion.count(bytes, net.clock);
+  if (pace !== null && role === ROLE_REQUEST)
+    pace.due[0] = Math.max(pace.due[0], net.clock[0]) + bytes * pace.nsPerByte;
 }
 
-export function onPace(net: Network, qp: Qp): void {
-  if (qp.pace === null) return;
-  qp.pace.waiting = false;
-  if (qp.phase === SENDING && !qp.requests.queued) joinPort(net, qp);
+/** The time has come for the packet that is held back. */
+export function onPace(net: Network, qp: Qp, role: number): void {
+  qp.heldRoles &= ~(1 << role);
+  goOn(net, role === ROLE_REQUEST ? qp.requests : qp.replies);
+}
+
+/** A packet that was held back goes on: to the port, or first to a processing unit if its queue pair must have one. */
+function goOn(net: Network, sender: Sender): void {
+  if (sender.phase() !== SENDING || sender.queued) return;
+  const { turn } = sender;
+  if (net.greedy && sender.role === ROLE_REQUEST && turn !== null && turn.unit < 0) {
+    sender.setPhase(RESUME);
+    net.units[sender.qp.host].request(turn);
+  } else joinPort(net, sender);
 }

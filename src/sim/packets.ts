@@ -3,7 +3,7 @@
 import type { Ah } from './address.ts';
 import { copyBytes } from './memory.ts';
 
-// Kinds of packets. Acknowledgements are events, not packets: they carry no data.
+// Kinds of packets.
 export const PKT_SEND = 0;
 export const PKT_WRITE = 1;
 export const PKT_READ = 2;
@@ -13,6 +13,8 @@ export const PKT_FETCH_ADD = 4;
 export const PKT_RESPONSE = 5;
 /** A whole message of a UD queue pair. */
 export const PKT_DATAGRAM = 6;
+/** An acknowledgement: its syndrome is in `imm`, the incarnation that it is for in `rkey`. */
+export const PKT_ACK = 7;
 
 // Flags of packets.
 export const FIRST = 1;
@@ -22,6 +24,8 @@ export const SOLICITED = 8;
 export const ACK_REQUEST = 16;
 /** The immediate is a key that is to be invalidated. */
 export const HAS_INV = 32;
+/** It met a queue: ECN's "congestion experienced". */
+export const CONGESTED = 64;
 
 /** Payload room of one packet: the largest MTU of verbs. */
 export const SLAB_BYTES = 4096;
@@ -51,6 +55,9 @@ export class PacketPool {
   words = new Uint32Array(0);
   /** By packet: a view of its slab, so that full packets are copied out without making one. */
   views: Uint8Array[] = [];
+  /** In the receiver: when it may be executed, and the one behind it of the same queue pair (-1: none). */
+  readyNs = new Float64Array(0);
+  next = new Int32Array(0);
   /** Packets in use. */
   live = 0;
   private capacity = 0;
@@ -71,6 +78,31 @@ export class PacketPool {
   release(p: number): void {
     this.live = (this.live - 1) | 0;
     this.free[this.live] = p;
+  }
+
+  /** A packet that is like another, with so many bytes of its slab. */
+  copy(p: number, slabBytes: number): number {
+    const to = this.take();
+    for (const field of [
+      this.kind,
+      this.flags,
+      this.source,
+      this.epoch,
+      this.dest,
+      this.psn,
+      this.length,
+      this.imm,
+      this.rkey,
+      this.srqNum,
+      this.addr,
+      this.rest,
+    ]) {
+      field[to] = field[p];
+    }
+    this.ah[to] = this.ah[p];
+    const from = p * SLAB_BYTES;
+    this.bytes.copyWithin(to * SLAB_BYTES, from, from + Math.min(slabBytes, SLAB_BYTES));
+    return to;
   }
 
   /** Index of the first payload byte of a packet in `bytes`. */
@@ -103,6 +135,8 @@ export class PacketPool {
     while (this.ah.length < capacity) this.ah.push(null);
     this.addr = keep(new Float64Array(capacity), this.addr);
     this.rest = keep(new Float64Array(capacity), this.rest);
+    this.readyNs = keep(new Float64Array(capacity), this.readyNs);
+    this.next = keep(new Int32Array(capacity), this.next);
     this.bytes = keep(new Uint8Array(capacity * SLAB_BYTES), this.bytes);
     this.words = new Uint32Array(this.bytes.buffer);
     this.free = keep(new Int32Array(capacity), this.free);

@@ -1,61 +1,142 @@
-/** The numbers of a simulated NIC. A profile is one such object; nothing else in src/sim is tuned. */
+/**
+ * The numbers of a simulated host, its NIC and its network. A profile (profiles.ts) is one such object; nothing
+ * else in src/sim is tuned. Names, units and sources are listed in docs/simulation.md.
+ */
+
+/** In which order an egress port serves what is ready: see docs/simulation.md. */
+export type SchedulerName = 'rr' | 'sp' | 'ets' | 'greedy';
+/** Where a queue pair that has a packet again stands in the round: behind all others, or where it always stood. */
+export type RrOrder = 'tail' | 'fixed';
+/** What asks the responder for an acknowledgement: every message, or only signaled ones and the last of a run. */
+export type AckRequests = 'message' | 'signaled';
+/** Congestion control of the NIC. */
+export type CongestionControl = 'none' | 'dcqcn';
+
+/** The numbers of a simulated host, its NIC and its network; docs/simulation.md has the sources. */
 export interface NicParams {
-  /** Time that one WQE, and each single 0_WAIT, keeps its queue pair's processing unit. */
-  wqeStepNs: number;
-  /** Doorbell write to WQE in the NIC, payload fetch of the first packet included. */
-  doorbellFetchNs: number;
-  /** Last bit out of the sender to packet executed in the receiver. */
-  oneWayNs: number;
-  /** Packet executed to acknowledgement understood by the requester. */
-  ackReturnNs: number;
-  /** Request finished to completion visible in host memory. */
+  // Host CPU; charged to applications inside the simulation, never to a program that runs outside of it.
+  /** A call of ibv_post_send, and each request in it. */
+  postCallNs: number;
+  postWrNs: number;
+  /** The store that rings the doorbell. */
+  doorbellNs: number;
+  /** A polled completion, and a poll that finds nothing. */
+  pollHitNs: number;
+  pollMissNs: number;
+  /** What each interceptor costs for each request and each completion. */
+  interceptorWrNs: number;
+  /** All of the above vary by this share, up and down. */
+  hostJitter: number;
+
+  // PCIe.
+  /** Doorbell store to NIC. */
+  mmioNs: number;
+  /** Whether a doorbell for one request carries it, so that it need not be fetched: 1 or 0. */
+  blueFlame: number;
+  /** Latency of a DMA read and of a posted write; reads vary by the share pcieJitter. */
+  dmaReadNs: number;
+  dmaWriteNs: number;
+  pcieJitter: number;
+  /** Usable rate, in each direction. */
+  pcieGbps: number;
+  /** Short DMA reads in flight: a batch of WQEs, a small message or a context each. */
+  dmaReads: number;
+  /** WQEs that are fetched at once; the next two are fetched while one is worked on. */
+  wqeFetchBatch: number;
+  wqeBytes: number;
+  cqeBytes: number;
+  /** Payload that each queue pair has read ahead of its turn. */
+  readAheadBytes: number;
+  /** Largest message that travels inside its WQE. */
+  inlineMaxBytes: number;
+  /** Beside dmaWriteNs: request finished to completion visible. */
   cqeWriteNs: number;
+
+  // Caches of the NIC: entries, and the memory behind one. A miss costs a DMA read.
+  qpcEntries: number;
+  qpcBytes: number;
+  mptEntries: number;
+  mttEntries: number;
+  /** What one MTT entry translates. */
+  pageBytes: number;
+
+  // Processing units.
+  processingUnits: number;
+  /** Time that one WQE keeps a unit, and with it its queue pair. */
+  wqeGapNs: number;
+  /** The same for each single 0_WAIT and for a WAIT, and for an ENABLE. */
+  waitStepNs: number;
+  enableStepNs: number;
+  /** The receiver, per packet: its total rates for requests, READs and atomics. */
+  rxGapNs: number;
+  readGapNs: number;
+  atomicGapNs: number;
+
+  // Egress.
+  scheduler: SchedulerName;
+  rrOrder: RrOrder;
+  /** `greedy`: a unit keeps its queue pair until so many bytes are sent. */
+  puHoldBytes: number;
+  /** What all QPs of a port (`sp`, `ets`: of a class) share; bytes count with headers, until the last bit has left. */
+  egressFifoBytes: number;
+  /** `ets`: weight of each class; a turn is weight x MTU bytes. */
+  etsWeights: readonly number[];
   linkGbps: number;
   /** Rate of the path back into the same NIC; it has a FIFO of its own. */
   loopbackGbps: number;
-  /** What all QPs of a port share; bytes count with their headers, until the last bit has left. */
-  egressFifoBytes: number;
   /** Largest path MTU of the port. */
   mtuBytes: number;
-  /** Headers and gaps of every packet on the wire. */
+  /** Headers and gaps of every packet on the wire, and of the first of a WRITE, READ or atomic beside. */
   headerBytes: number;
-  /** A responder acknowledges the last packet of a message, and every so many packets inside one. */
+  rethBytes: number;
+  /** An acknowledgement on the wire; 0: acknowledgements take ackReturnNs and no bandwidth. */
+  ackBytes: number;
+  ackReturnNs: number;
+  ackRequests: AckRequests;
+  /** A packet inside a message asks for an acknowledgement after so many without. */
   ackEveryPackets: number;
-  /** Virtual time that an empty pollCq takes. */
-  pollMissNs: number;
+  /** Hardware rate limiters, how far their rates are off at most (a share), and how long a change takes. */
+  rateLimiters: number;
+  rateError: number;
+  rateChangeNs: number;
+
+  // Wire and switches.
+  /** Last bit out of a port to the other end of its cable. */
+  propagationNs: number;
+  /** Packet in the receiver to executed. */
+  rxNs: number;
+  /** Packet in a switch to its output queue. */
+  switchNs: number;
+  /** Buffer of a switch, shared by its ports. */
+  switchBufferBytes: number;
+  /** An ingress port of a switch pauses its sender above xoff, and lets it go on below xon. 0: no PFC. */
+  pfcXoffBytes: number;
+  pfcXonBytes: number;
+  /** ECN: marks begin at Kmin, are sure from Kmax on, and have probability Pmax just below that. 0: none. */
+  ecnKminBytes: number;
+  ecnKmaxBytes: number;
+  ecnPmax: number;
+  congestionControl: CongestionControl;
+  /** At most one congestion notification per flow in this time. */
+  cnpIntervalNs: number;
+  dcqcnAlphaTimerNs: number;
+  dcqcnDecreaseTimerNs: number;
+  dcqcnIncreaseTimerNs: number;
+  dcqcnG: number;
+  dcqcnAiMbps: number;
+  dcqcnHaiMbps: number;
+  dcqcnMinMbps: number;
+  /** Timer periods after a cut in which the rate goes back to where it was, before it grows beyond. */
+  dcqcnFastRecoveries: number;
+
   /** One message of the in-memory rendezvous. */
   rendezvousNs: number;
 }
 
-/**
- * The minimal NIC that the first policies are judged on. It was fixed before any policy was written, from
- * PeRF's published rates, and is never tuned to one. Base latency of a small message, post to completion,
- * is doorbellFetchNs + oneWayNs + ackReturnNs + cqeWriteNs = 0.9 us, plus one step and its time on the wire.
- */
-export const MINIMAL_NIC: Readonly<NicParams> = Object.freeze({
-  // One QP of small messages: 12.4 M/s (PeRF, and its artefact's configuration).
-  wqeStepNs: 80.6,
-  // 0.9 us in all (derived from PeRF's latencies); the split in four is a choice of this model.
-  doorbellFetchNs: 350,
-  oneWayNs: 200,
-  ackReturnNs: 200,
-  cqeWriteNs: 150,
-  linkGbps: 100,
-  // An assumption: no paper tells. Loopback does not queue behind the wire.
-  loopbackGbps: 100,
-  // Fitted to the bare B + D latency of PeRF (4.8 times alone): 11 packets of 4096 B.
-  egressFifoBytes: 48 * 1024,
-  mtuBytes: 4096,
-  // RoCEv2: Ethernet 14+4, preamble and gap 20, IPv4 20, UDP 8, BTH 12.
-  headerBytes: 78,
-  // A choice; keeps the retry timer of long messages fed.
-  ackEveryPackets: 16,
-  // One iteration of a polling loop over a cached CQE.
-  pollMissNs: 25,
-  rendezvousNs: 5000,
-});
-
-/** Profiles by name. */
-export const PROFILES: Readonly<Record<string, Readonly<NicParams>>> = Object.freeze({
-  minimal: MINIMAL_NIC,
+/** Choices of the parameters that are words. */
+export const WORDS: Readonly<Record<string, readonly string[]>> = Object.freeze({
+  scheduler: ['rr', 'sp', 'ets', 'greedy'],
+  rrOrder: ['tail', 'fixed'],
+  ackRequests: ['message', 'signaled'],
+  congestionControl: ['none', 'dcqcn'],
 });

@@ -240,7 +240,7 @@ export function postSend(
   let reason: Reason = sendStateReason(qp);
   let n = 0;
   if (reason === L.REASON_NONE) {
-    qp.openSends();
+    qp.openSends(!net.hosts[qp.host].pcie.free);
     for (; n < count; n++) {
       const index = start + n;
       if (sq.full) reason = L.REASON_QUEUE_FULL;
@@ -271,7 +271,7 @@ function ringDoorbell(net: Network, qp: Qp): void {
     net.events.due[0] = net.clock[0];
     net.events.push(EV_FLUSH, qp.qpn, 0, qp.epoch);
   } else if (!qp.managed) {
-    net.events.due[0] = net.clock[0] + net.params.doorbellFetchNs;
+    net.events.due[0] = net.clock[0] + net.cpuAhead[0] + net.params.mmioNs;
     net.events.push(EV_DOORBELL, qp.qpn, qp.sq.posted, qp.epoch);
   }
 }

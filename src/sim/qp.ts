@@ -3,6 +3,8 @@ import * as C from '../verbs/constants.ts';
 import type { QpAttr, QpCap } from '../verbs/provider.ts';
 import type { Ah } from './address.ts';
 import type { Cq } from './cq.ts';
+import type { Dcqcn } from './fabric/dcqcn.ts';
+import type { Limiter } from './limiters.ts';
 import type { Pace } from './pace.ts';
 import { ResponseQueue } from './response-queue.ts';
 import type { Srq } from './srq.ts';
@@ -17,6 +19,12 @@ export const STEP = 1;
 export const SENDING = 2;
 /** At a WAIT that is not satisfied. */
 export const PARKED = 3;
+/** Through with its step, but its first payload is still on the way from host memory. */
+export const PAYLOAD = 4;
+/** Wants a processing unit for its next step. */
+export const READY = 5;
+/** Wants a processing unit to go on with its message ("greedy"). */
+export const RESUME = 6;
 
 export const ROLE_REQUEST = 0;
 export const ROLE_RESPONSE = 1;
@@ -29,6 +37,12 @@ export const RESPONSE_END = 1;
 export const TIMEOUT = 2;
 /** No time, but a double too, and an array of its own would be as large again: bytes of the message so far. */
 export const RECV_OFFSET = 3;
+/** Nor this: payload bytes that arrived for it since creation, of requests at its responder, of READs at the requester. */
+export const DELIVERED = 4;
+/** Before this its NIC sends no further congestion notification to its peer's. */
+export const CNP_NS = 5;
+
+const NO_DOUBLES = new Float64Array(0);
 
 /** One of the two things of a queue pair that take turns at an egress port. */
 export class Sender {
@@ -36,10 +50,42 @@ export class Sender {
   readonly role: number;
   next: Sender | null = null;
   queued = false;
+  /** Where it stands in a fixed round. */
+  place = -1;
+  /** A strict scheduler has it on its list of those that hold lower classes up. */
+  holds = false;
+  /** Its turns at the processing units; made when it first takes one. */
+  turn: Turn | null = null;
 
   constructor(qp: Qp, role: number) {
     this.qp = qp;
     this.role = role;
+  }
+
+  phase(): number {
+    return this.role === ROLE_REQUEST ? this.qp.phase : this.qp.respPhase;
+  }
+
+  setPhase(phase: number): void {
+    if (this.role === ROLE_REQUEST) this.qp.phase = phase;
+    else this.qp.respPhase = phase;
+  }
+}
+
+/** A sender at the processing units of its NIC, and what it reads ahead there. */
+export class Turn {
+  readonly sender: Sender;
+  /** In the queue for units. */
+  next: Turn | null = null;
+  waiting = false;
+  /** The unit that it keeps ("greedy"), or -1; and bytes sent since it has it. */
+  unit = -1;
+  bytes = 0;
+  /** When the payload of the packets to come is here: a ring by packet, made when it is first needed. */
+  ahead = NO_DOUBLES;
+
+  constructor(sender: Sender) {
+    this.sender = sender;
   }
 }
 
@@ -97,6 +143,8 @@ export class Qp {
   /** Connection: host of the peer (-1: none such), its number, bytes per packet, whether it is this host. */
   peerHost = -1;
   peer = 0;
+  /** Service level: its class at ports that have some. */
+  sl = 0;
   mtu = 4096;
   /** Incarnation: grows with each RESET, so that what was in flight before it is ignored. */
   epoch = 0;
@@ -113,13 +161,20 @@ export class Qp {
   sqTarget = NO_INTS;
   /** By send slot, UD: where it goes. */
   sqAh = NO_AHS;
+  /** By send slot, where host memory is not free: when the first payload is in the NIC. */
+  sqPayloadNs = NO_DOUBLES;
 
   // Requester. All sequence numbers count requests since creation, mod 2^32.
   phase = IDLE;
   /** Invalidates step and RNR events of before a rewind or an error. */
   token = 0;
-  /** Requests that the NIC may fetch: doorbells, or ENABLE on a managed queue pair. */
+  /** Requests that the NIC may fetch: doorbells, or ENABLE on a managed queue pair; asked for; and fetched. */
+  rung = 0;
+  fetched = 0;
   available = 0;
+  /** One past the last whose first payload was asked for, and bytes of such that wait for their turn. */
+  asked = 0;
+  askedBytes = 0;
   /** Of a managed queue pair: what ENABLE requests posted so far allow. */
   enableIndex = 0;
   /** The oldest request that is not complete. */
@@ -131,6 +186,10 @@ export class Qp {
   started = 0;
   sndPsn = 0;
   unaPsn = 0;
+  /** Packets sent since the last that asked for an acknowledgement. */
+  unasked = 0;
+  /** Of the 0_WAITs at `cur`: how many are still to do. */
+  waitsLeft = 0;
   /** Where the two directions began: traces count from there, since programs may begin anywhere. */
   sqBasePsn = 0;
   rqBasePsn = 0;
@@ -139,16 +198,28 @@ export class Qp {
   rdGot = 0;
   /** An event is to tell that the send queue, in SQD, is drained. */
   drainNotify = false;
-  /** Its rate limit. */
+  /** Its rate limit, and the limiter that has it. */
+  limiter: Limiter | null = null;
   pace: Pace | null = null;
+  /** Congestion control, since it was first told of congestion. */
+  congestion: Dcqcn | null = null;
+  /** Bit ROLE_*: a packet of this role is held back by the one or the other, and an event is due that lets it go. */
+  heldRoles = 0;
   /** Gone back for a lost response: those still in flight are no news. */
   rdLost = false;
   rnrWait = false;
   retriesLeft = 0;
   rnrRetriesLeft = 0;
   timerQueued = false;
-  /** DEADLINE, RESPONSE_END, TIMEOUT, RECV_OFFSET. */
-  readonly times = new Float64Array([Number.POSITIVE_INFINITY, 0, Number.POSITIVE_INFINITY, 0]);
+  /** DEADLINE, RESPONSE_END, TIMEOUT, RECV_OFFSET, DELIVERED, CNP_NS. */
+  readonly times = new Float64Array([Number.POSITIVE_INFINITY, 0, Number.POSITIVE_INFINITY, 0, 0, 0]);
+
+  // Receiver.
+  /** Packets that wait there: the first and, if there is one, the last; -1 none. */
+  rxHead = -1;
+  rxTail = -1;
+  /** Its context is one of those that the NIC's cache is for. */
+  hasContext = false;
 
   // Responder.
   ePsn = 0;
@@ -171,6 +242,8 @@ export class Qp {
   respPhase = IDLE;
   respToken = 0;
   respPkt = 0;
+  /** Response packets that wait in a port for the wire. */
+  repliesInPort = 0;
   /** An acknowledgement that must not overtake responses: syndrome (-1 none) and PSN. */
   ackHeld = -1;
   ackHeldPsn = 0;
@@ -180,7 +253,8 @@ export class Qp {
   doomRecvStatus = 0;
 
   readonly requests = new Sender(this, ROLE_REQUEST);
-  readonly replies = new Sender(this, ROLE_RESPONSE);
+  /** Made with the first response: most queue pairs never have one. */
+  private answering: Sender | null = null;
 
   // Counters for the invariants: requests posted, completed and failed since creation, both queues.
   posted = 0;
@@ -207,8 +281,13 @@ export class Qp {
     this.rq = new WorkQueue(receives, o.cap.maxRecvSge, 0, o.pd);
   }
 
+  get replies(): Sender {
+    this.answering ??= new Sender(this, ROLE_RESPONSE);
+    return this.answering;
+  }
+
   /** Makes room for send requests, once. */
-  openSends(): void {
+  openSends(payloadTakesTime: boolean): void {
     if (this.sqPsn !== NO_INTS) return;
     const slots = this.sq.mask + 1;
     this.sq.open();
@@ -218,6 +297,7 @@ export class Qp {
     this.sqStatus = new Uint8Array(slots);
     this.sqTarget = new Int32Array(slots);
     if (this.type === C.IBV_QPT_UD) this.sqAh = [];
+    if (payloadTakesTime) this.sqPayloadNs = new Float64Array(slots);
   }
 
   /** A completion was polled: its slot, and those before it, are free again. */
@@ -235,11 +315,25 @@ export class Qp {
     this.epoch = (this.epoch + 1) | 0;
     this.attr = {};
     this.pace = null;
+    this.congestion = null;
+    this.heldRoles = 0;
+    this.times[CNP_NS] = 0;
     this.heard = false;
     this.peerHost = -1;
+    this.sl = 0;
+    this.repliesInPort = 0;
     // Requests keep counting: a number never names two of them.
     const { sq, rq } = this;
-    sq.freed = this.available = this.enableIndex = this.una = this.cur = this.started = sq.posted;
+    sq.freed =
+      this.rung =
+      this.fetched =
+      this.available =
+      this.asked =
+      this.enableIndex =
+      this.una =
+      this.cur =
+      this.started =
+        sq.posted;
     rq.freed = this.rqTaken = this.rqDone = rq.posted;
     this.pkt = 0;
     this.sqDone.fill(0);
@@ -264,6 +358,9 @@ export class Qp {
   haltRequester(): void {
     this.phase = IDLE;
     this.token = (this.token + 1) | 0;
+    this.waitsLeft = 0;
+    this.unasked = 0;
+    this.askedBytes = 0;
     this.rdOutstanding = 0;
     this.rdGot = 0;
     this.rdLost = false;
@@ -295,4 +392,20 @@ export function psnDiff(a: number, b: number): number {
 
 export function psnAdd(psn: number, n: number): number {
   return (psn + n) & 0xffffff;
+}
+
+/**
+ * The service level of what a sender is about to send: a request that the NIC knows of, a response that it owes.
+ * -1: nothing, or nothing that could go before something else happens (a WAIT, a fence, RNR, a rate limit).
+ */
+export function sendingLevel(sender: Sender): number {
+  const { qp } = sender;
+  if (sender.phase() === SENDING && (qp.heldRoles & (1 << sender.role)) !== 0) return -1;
+  if (sender.role === ROLE_RESPONSE) return qp.respPhase === IDLE ? -1 : qp.sl;
+  if (qp.phase === PARKED) return -1;
+  if (qp.phase === IDLE) {
+    const fetching = qp.cur === qp.available && qp.rung !== qp.cur;
+    if (!fetching || qp.rnrWait || qp.state !== C.IBV_QPS_RTS) return -1;
+  }
+  return qp.type === C.IBV_QPT_UD ? (qp.sqAh[qp.cur & qp.sq.mask]?.sl ?? qp.sl) : qp.sl;
 }

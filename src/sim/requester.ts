@@ -6,16 +6,19 @@
  */
 import * as C from '../verbs/constants.ts';
 import * as L from '../verbs/layout.ts';
+import { leaveContext } from './contexts.ts';
 import { noticeDrained } from './drain.ts';
-import type { EgressPort } from './egress.ts';
 import { failQp, failSends } from './failure.ts';
-import { ACK, EV_RNR, EV_STEP, EV_TIMEOUT, NAK_RNR, NAK_SEQUENCE } from './kinds.ts';
+import { fetchMore, headUsed, readAhead } from './fetch.ts';
+import { ACK, EV_PAYLOAD, EV_RNR, EV_TIMEOUT, NAK_RNR, NAK_SEQUENCE } from './kinds.ts';
 import { copyBytes } from './memory.ts';
 import type { Network } from './network.ts';
 import { joinPort } from './pace.ts';
 import * as P from './packets.ts';
-import { DEADLINE, IDLE, psnAdd, psnDiff, type Qp, SENDING, STEP, TIMEOUT } from './qp.ts';
+import type { Port } from './port.ts';
+import { DEADLINE, DELIVERED, IDLE, PAYLOAD, psnAdd, psnDiff, type Qp, SENDING, TIMEOUT } from './qp.ts';
 import { moveSges } from './sges.ts';
+import { takeUnit } from './step.ts';
 import { aim } from './unreliable.ts';
 import { executeLocal } from './wait.ts';
 import { bindFailed } from './windows.ts';
@@ -56,6 +59,7 @@ function isLive(qp: Qp): boolean {
 /** Gives the processing unit to the next request, if there is one and nothing forbids it. */
 export function tryStart(net: Network, qp: Qp): void {
   if (qp.phase !== IDLE || qp.rnrWait) return;
+  if (qp.fetched !== qp.rung) fetchMore(net, qp);
   const draining = qp.state === C.IBV_QPS_SQD;
   if (qp.state !== C.IBV_QPS_RTS && !draining) return;
   // SQD finishes what began and begins no more.
@@ -68,15 +72,7 @@ export function tryStart(net: Network, qp: Qp): void {
   }
   if (qp.cur === qp.started && mustWait(qp)) return;
   if (qp.sqStatus[qp.cur & qp.sq.mask] !== 0) return;
-  const at = qp.sq.at(qp.cur);
-  const w = qp.sq.words;
-  let steps = 1;
-  if ((w[at + L.WR_OP] & 0xff) === C.ISO_WR_WAIT && w[at + L.WR_COUNT] === 0 && w[at + L.WR_REPEAT] > 1) {
-    steps = w[at + L.WR_REPEAT];
-  }
-  qp.phase = STEP;
-  net.events.due[0] = net.clock[0] + steps * net.params.wqeStepNs;
-  net.events.push(EV_STEP, qp.qpn, qp.token, 0);
+  takeUnit(net, qp.requests);
 }
 
 /** Whether a fence, the READ limit or the PSN window keeps a new request from beginning. */
@@ -97,12 +93,18 @@ function packetsOf(qp: Qp, seq: number): number {
 
 /** The processing unit is through with request `cur`. */
 export function onStep(net: Network, qp: Qp): void {
+  leaveContext(net, qp);
   const seq = qp.cur;
   const slot = seq & qp.sq.mask;
   const opcode = opcodeOf(qp, seq);
+  if (qp.waitsLeft > 0) {
+    takeUnit(net, qp.requests);
+    return;
+  }
   qp.phase = IDLE;
   if (seq === qp.started) {
     qp.started = (seq + 1) | 0;
+    if (qp.sqPayloadNs.length > 0) headUsed(net, qp, seq);
     if (!isLocalOp(opcode)) {
       qp.sqPsn[slot] = qp.sndPsn;
       qp.sqPackets[slot] = packetsOf(qp, seq);
@@ -125,8 +127,20 @@ export function onStep(net: Network, qp: Qp): void {
     tryStart(net, qp);
     return;
   }
+  if (qp.pkt === 0 && qp.sqPayloadNs[slot] > net.clock[0]) {
+    qp.phase = PAYLOAD;
+    net.events.due[0] = qp.sqPayloadNs[slot];
+    net.events.push(EV_PAYLOAD, qp.qpn, qp.token, 0);
+    return;
+  }
   qp.phase = SENDING;
-  joinPort(net, qp);
+  joinPort(net, qp.requests);
+}
+
+/** The first payload of the request at `cur` is here. */
+export function onPayload(net: Network, qp: Qp): void {
+  qp.phase = SENDING;
+  joinPort(net, qp.requests);
 }
 
 /** The WAIT or ENABLE at `cur` is through. */
@@ -142,9 +156,12 @@ export function localDone(net: Network, qp: Qp): void {
 export function nextRequestBytes(net: Network, qp: Qp): number {
   if (qp.phase !== SENDING) return -1;
   const slot = qp.cur & qp.sq.mask;
-  if (isReadOrAtomic(opcodeOf(qp, qp.cur))) return net.params.headerBytes;
-  const left = qp.sq.length[slot] - qp.pkt * qp.mtu;
-  return Math.min(left, qp.mtu) + net.params.headerBytes;
+  const opcode = opcodeOf(qp, qp.cur);
+  if (isReadOrAtomic(opcode)) return net.params.headerBytes + net.params.rethBytes;
+  const left = ((qp.sq.length[slot] | 0) - qp.pkt * qp.mtu) | 0;
+  const headers =
+    net.params.headerBytes + (qp.pkt === 0 && opcode < C.IBV_WR_SEND ? net.params.rethBytes : 0);
+  return (Math.min(left, qp.mtu) + headers) | 0;
 }
 
 /** Makes the next packet, reading memory now; -1 when its memory may not be read. */
@@ -174,6 +191,10 @@ export function nextRequest(net: Network, qp: Qp): number {
   if (alone) fillResponseRequest(net, qp, p, opcode, at);
   else pool.kind[p] = opcode >= C.IBV_WR_SEND ? P.PKT_SEND : P.PKT_WRITE;
   if (qp.type !== C.IBV_QPT_RC) address(net, qp, p, at);
+  net.notBefore[0] = 0;
+  if (length > 0 && qp.sqPayloadNs.length > 0 && qp.sqPayloadNs[slot] > 0) {
+    readAhead(net, qp.requests, qp.pkt, qp.mtu, qp.sq.length[slot] | 0, qp.sqPayloadNs, slot);
+  }
   if (length > 0 && !fillPayload(net, qp, seq, offset, length, p)) {
     pool.release(p);
     failRequest(net, qp, seq, C.IBV_WC_LOC_PROT_ERR);
@@ -209,14 +230,44 @@ function address(net: Network, qp: Qp, p: number, at: number): void {
 function requestFlags(net: Network, qp: Qp, seq: number, opcode: number, last: boolean): number {
   let flags = qp.pkt === 0 ? P.FIRST : 0;
   if (last) {
-    flags |= P.LAST | P.ACK_REQUEST;
+    flags |= P.LAST;
     if (opcode === C.IBV_WR_SEND_WITH_IMM || opcode === C.IBV_WR_RDMA_WRITE_WITH_IMM) flags |= P.HAS_IMM;
     else if (opcode === C.IBV_WR_SEND_WITH_INV) flags |= P.HAS_INV;
     if ((flagsOf(qp, seq) & C.IBV_SEND_SOLICITED) !== 0) flags |= P.SOLICITED;
-  } else if ((qp.pkt + 1) % net.params.ackEveryPackets === 0) {
-    flags |= P.ACK_REQUEST;
   }
-  return flags;
+  return asks(net, qp, seq, last) ? flags | P.ACK_REQUEST : flags;
+}
+
+/** Whether a packet asks for an acknowledgement. */
+function asks(net: Network, qp: Qp, seq: number, last: boolean): boolean {
+  const { params } = net;
+  if (params.ackRequests === 'message') return last || (qp.pkt + 1) % params.ackEveryPackets === 0;
+  qp.unasked = (qp.unasked + 1) | 0;
+  // Unsignaled requests of a run are acknowledged with those behind them.
+  const due = last && (isSignaled(qp, seq) || endsRun(qp, (seq + 1) | 0));
+  if (!due && qp.unasked < params.ackEveryPackets) return false;
+  qp.unasked = 0;
+  return true;
+}
+
+/** Whether nothing is sure to follow soon that would ask: the request `next` is not here, or may have to wait. */
+function endsRun(qp: Qp, next: number): boolean {
+  if (next === qp.available || qp.state === C.IBV_QPS_SQD) return true;
+  const opcode = opcodeOf(qp, next);
+  return isLocalOp(opcode) || isReadOrAtomic(opcode) || (flagsOf(qp, next) & C.IBV_SEND_FENCE) !== 0;
+}
+
+/** The queue pair goes to SQD: if what it sent last asked for no acknowledgement, it is sent again, and asks. */
+export function askAgain(net: Network, qp: Qp): void {
+  if (qp.unasked === 0 || qp.phase !== IDLE || qp.una === qp.started || qp.unreliable) return;
+  goBack(net, qp, psnAdd(qp.sndPsn, -1));
+  tryStart(net, qp);
+}
+
+/** Whether a request makes a completion when all goes well. */
+function isSignaled(qp: Qp, seq: number): boolean {
+  const flags = flagsOf(qp, seq);
+  return (flags & C.IBV_SEND_SIGNALED) !== 0 || (qp.sqSigAll && (flags & C.ISO_SEND_INTERNAL) === 0);
 }
 
 /** READ requests and atomics: no payload, but operands. */
@@ -240,7 +291,7 @@ function fillPayload(net: Network, qp: Qp, seq: number, offset: number, length: 
 }
 
 /** A packet is out: the retry timer runs from here if it did not run. */
-export function startTimer(net: Network, qp: Qp, port: EgressPort): void {
+export function startTimer(net: Network, qp: Qp, port: Port): void {
   if (qp.times[DEADLINE] !== Number.POSITIVE_INFINITY) return;
   qp.times[DEADLINE] = port.busyUntil + qp.times[TIMEOUT];
   queueTimer(net, qp);
@@ -277,12 +328,14 @@ function retry(net: Network, qp: Qp): void {
     return;
   }
   qp.retriesLeft--;
-  goBack(qp, qp.unaPsn);
+  goBack(net, qp, qp.unaPsn);
   tryStart(net, qp);
 }
 
 /** Moves the cursor back to the packet with this PSN. */
-function goBack(qp: Qp, psn: number): void {
+function goBack(net: Network, qp: Qp, psn: number): void {
+  // Whatever is sent again asks.
+  qp.unasked = net.params.ackEveryPackets;
   let seq = qp.una;
   qp.pkt = 0;
   for (; seq !== qp.started; seq = (seq + 1) | 0) {
@@ -348,7 +401,7 @@ function acknowledgeUpTo(net: Network, qp: Qp, acked: number): boolean {
   skipAcknowledged(qp);
   if (lost && !qp.rdLost) {
     qp.rdLost = true;
-    goBack(qp, una);
+    goBack(net, qp, una);
     tryStart(net, qp);
   }
   return lost;
@@ -387,7 +440,7 @@ function onRnrNak(net: Network, qp: Qp, delayNs: number): void {
   }
   // 7 stands for ever.
   if (qp.attr.rnrRetry !== 7) qp.rnrRetriesLeft--;
-  goBack(qp, qp.unaPsn);
+  goBack(net, qp, qp.unaPsn);
   qp.rnrWait = true;
   net.events.due[0] = net.clock[0] + delayNs;
   net.events.push(EV_RNR, qp.qpn, 0, qp.epoch);
@@ -415,6 +468,7 @@ export function onResponse(net: Network, qp: Qp, p: number): void {
     return;
   }
   qp.rdGot = (qp.rdGot + 1) | 0;
+  qp.times[DELIVERED] += length;
   qp.rdLost = false;
   qp.unaPsn = psnAdd(psn, 1);
   progress(net, qp);
@@ -466,7 +520,7 @@ export function completeOldest(net: Network, qp: Qp, status: number): void {
   const w = qp.sq.words;
   const slot = seq & qp.sq.mask;
   const opcode = w[at + L.WR_OP] & 0xff;
-  const flags = (w[at + L.WR_OP] >>> 8) & 0xff;
+  const signaled = isSignaled(qp, seq);
   qp.una = (seq + 1) | 0;
   qp.sqDone[slot] = 0;
   qp.sqStatus[slot] = 0;
@@ -475,8 +529,7 @@ export function completeOldest(net: Network, qp: Qp, status: number): void {
     qp.errored++;
     if (opcode === C.IBV_WR_BIND_MW) bindFailed(net, qp, seq);
   }
-  const all = qp.sqSigAll && (flags & C.ISO_SEND_INTERNAL) === 0;
-  if (status === C.IBV_WC_SUCCESS && !all && (flags & C.IBV_SEND_SIGNALED) === 0) return;
+  if (status === C.IBV_WC_SUCCESS && !signaled) return;
   const wc = opcode >= C.ISO_WR_WAIT ? C.IBV_WC_DRIVER2 : WC_OPCODES[opcode];
   const length = isLocalOp(opcode) ? 0 : qp.sq.length[slot];
   net.complete(qp.sendCq, w[at], w[at + 1], status | (wc << 8), length, 0, qp, seq, false);

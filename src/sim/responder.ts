@@ -3,12 +3,11 @@
  * READs and atomics, which have a processing unit of their own and take turns at the egress port.
  */
 import * as C from '../verbs/constants.ts';
-import type { EgressPort } from './egress.ts';
 import { completeRecv, failQp } from './failure.ts';
+import { missesResponse, readAhead } from './fetch.ts';
 import {
   ACK,
-  EV_ACK,
-  EV_RESPONSE_STEP,
+  EV_RESPONSE_PAYLOAD,
   NAK_INVALID_REQUEST,
   NAK_REMOTE_ACCESS,
   NAK_REMOTE_OPERATION,
@@ -17,12 +16,25 @@ import {
 } from './kinds.ts';
 import { copyBytes } from './memory.ts';
 import type { Network } from './network.ts';
+import { joinPort } from './pace.ts';
 import * as P from './packets.ts';
-import { IDLE, psnAdd, psnDiff, type Qp, RECV_OFFSET, RESPONSE_END, SENDING, STEP } from './qp.ts';
+import type { Port } from './port.ts';
+import {
+  DELIVERED,
+  IDLE,
+  PAYLOAD,
+  psnAdd,
+  psnDiff,
+  type Qp,
+  RECV_OFFSET,
+  RESPONSE_END,
+  SENDING,
+} from './qp.ts';
 import { moveSges } from './sges.ts';
 import { takeShared } from './srq.ts';
+import { takeUnit } from './step.ts';
 import { onUnreliable } from './unreliable.ts';
-import { invalidate, reach } from './windows.ts';
+import { invalidate, reach, reachOf } from './windows.ts';
 import { nameSrq, ofSrq } from './xrc.ts';
 
 /** A request packet has arrived. */
@@ -67,6 +79,7 @@ function established(net: Network, qp: Qp): void {
 function accept(net: Network, qp: Qp, p: number): void {
   const psn = qp.ePsn;
   qp.ePsn = psnAdd(psn, 1);
+  qp.times[DELIVERED] += net.packets.length[p];
   if ((net.packets.flags[p] & P.ACK_REQUEST) !== 0) sendAck(net, qp, psn, ACK);
 }
 
@@ -135,7 +148,7 @@ function onWrite(net: Network, qp: Qp, p: number): void {
   if (length > 0) {
     // The first packet is refused unless the whole message fits.
     const extent = (flags & P.FIRST) !== 0 ? pool.rest[p] : length;
-    const region = reach(net, qp, pool.rkey[p], pool.addr[p], extent, C.IBV_ACCESS_REMOTE_WRITE);
+    const region = reachOf(net, qp, p, extent, C.IBV_ACCESS_REMOTE_WRITE);
     if (region === undefined) {
       fatal(net, qp, NAK_REMOTE_ACCESS, 0);
       return;
@@ -158,6 +171,22 @@ function onWrite(net: Network, qp: Qp, p: number): void {
   accept(net, qp, p);
 }
 
+/**
+ * Whether there is room for one more READ or atomic. A requester that keeps to its limit does not wait for the
+ * oldest any more when that is a repetition: a request that arrived twice, or was repeated too early.
+ */
+function hasRoom(net: Network, qp: Qp): boolean {
+  if (qp.canRespond()) return true;
+  const r = qp.responses;
+  if (r.count === 0 || r.again[r.head] === 0) return false;
+  r.head = (r.head + 1) % r.size;
+  r.count--;
+  qp.respPhase = IDLE;
+  qp.respToken = (qp.respToken + 1) | 0;
+  startResponse(net, qp);
+  return true;
+}
+
 function permits(qp: Qp, access: number): boolean {
   return ((qp.attr.qpAccessFlags ?? 0) & access) !== 0;
 }
@@ -170,16 +199,16 @@ function onRead(net: Network, qp: Qp, p: number): void {
     fatal(net, qp, NAK_INVALID_REQUEST, 0);
     return;
   }
-  if (!qp.canRespond()) {
+  if (!hasRoom(net, qp)) {
     fatal(net, qp, NAK_INVALID_REQUEST, 0);
     return;
   }
-  if (rest > 0 && reach(net, qp, pool.rkey[p], pool.addr[p], rest, C.IBV_ACCESS_REMOTE_READ) === undefined) {
+  if (rest > 0 && reachOf(net, qp, p, rest, C.IBV_ACCESS_REMOTE_READ) === undefined) {
     fatal(net, qp, NAK_REMOTE_ACCESS, 0);
     return;
   }
   qp.ePsn = psnAdd(qp.ePsn, packets);
-  queueResponse(net, qp, p, packets, 0, 0);
+  queueResponse(net, qp, p, packets, 0, 0, false);
 }
 
 function onAtomic(net: Network, qp: Qp, p: number): void {
@@ -189,11 +218,11 @@ function onAtomic(net: Network, qp: Qp, p: number): void {
     fatal(net, qp, NAK_INVALID_REQUEST, 0);
     return;
   }
-  if (!qp.canRespond() || addr % 8 !== 0) {
+  if (addr % 8 !== 0 || !hasRoom(net, qp)) {
     fatal(net, qp, NAK_INVALID_REQUEST, 0);
     return;
   }
-  const region = reach(net, qp, pool.rkey[p], addr, 8, C.IBV_ACCESS_REMOTE_ATOMIC);
+  const region = reachOf(net, qp, p, 8, C.IBV_ACCESS_REMOTE_ATOMIC);
   if (region === undefined) {
     fatal(net, qp, NAK_REMOTE_ACCESS, 0);
     return;
@@ -210,7 +239,7 @@ function onAtomic(net: Network, qp: Qp, p: number): void {
   r.doneValue[slot * 2] = lo;
   r.doneValue[slot * 2 + 1] = hi;
   qp.ePsn = psnAdd(qp.ePsn, 1);
-  queueResponse(net, qp, p, 1, lo, hi);
+  queueResponse(net, qp, p, 1, lo, hi, false);
 }
 
 /** Operands: compare (or add), then swap, little-endian words in the packet's slab. */
@@ -252,19 +281,16 @@ function onDuplicate(net: Network, qp: Qp, p: number): void {
   if (r.count === r.size) return;
   if (kind === P.PKT_READ) {
     const rest = pool.rest[p];
-    if (
-      rest > 0 &&
-      reach(net, qp, pool.rkey[p], pool.addr[p], rest, C.IBV_ACCESS_REMOTE_READ) === undefined
-    ) {
+    if (rest > 0 && reachOf(net, qp, p, rest, C.IBV_ACCESS_REMOTE_READ) === undefined) {
       fatal(net, qp, NAK_REMOTE_ACCESS, 0);
       return;
     }
-    queueResponse(net, qp, p, rest <= qp.mtu ? 1 : Math.ceil(rest / qp.mtu), 0, 0);
+    queueResponse(net, qp, p, rest <= qp.mtu ? 1 : Math.ceil(rest / qp.mtu), 0, 0, true);
     return;
   }
   // Atomics are executed once: the saved result is sent again.
   const slot = r.donePsn.indexOf(psn);
-  if (slot >= 0) queueResponse(net, qp, p, 1, r.doneValue[slot * 2], r.doneValue[slot * 2 + 1]);
+  if (slot >= 0) queueResponse(net, qp, p, 1, r.doneValue[slot * 2], r.doneValue[slot * 2 + 1], true);
 }
 
 /** The requester has gone back: responses from here on will be asked for again. */
@@ -281,7 +307,15 @@ function dropResponsesFrom(qp: Qp, psn: number): void {
   }
 }
 
-function queueResponse(net: Network, qp: Qp, p: number, packets: number, lo: number, hi: number): void {
+function queueResponse(
+  net: Network,
+  qp: Qp,
+  p: number,
+  packets: number,
+  lo: number,
+  hi: number,
+  again: boolean,
+): void {
   const pool = net.packets;
   const r = qp.responses;
   const slot = (r.head + r.count) % r.size;
@@ -293,30 +327,50 @@ function queueResponse(net: Network, qp: Qp, p: number, packets: number, lo: num
   r.addr[slot] = pool.addr[p];
   r.length[slot] = pool.rest[p];
   r.pd[slot] = qp.pd;
+  r.again[slot] = again ? 1 : 0;
   r.value[slot * 2] = lo;
   r.value[slot * 2 + 1] = hi;
+  // Memory is read at once, whatever is to be sent before.
+  const { pcie, caches } = net.hosts[qp.host];
+  r.payloadNs[slot] = 0;
+  if (!pcie.free) {
+    const first = Math.max(8, Math.min(r.length[slot], net.params.readAheadBytes));
+    const waits = !caches.findsAll && r.kind[slot] === P.PKT_READ && missesResponse(net, qp, slot, 0, first);
+    pcie.read(first);
+    r.payloadNs[slot] = pcie.done[0] + (waits ? caches.waitNs[0] : 0);
+  }
   startResponse(net, qp);
 }
 
 function startResponse(net: Network, qp: Qp): void {
   if (qp.respPhase !== IDLE || qp.responses.count === 0) return;
-  qp.respPhase = STEP;
   qp.respPkt = 0;
-  net.events.due[0] = net.clock[0] + net.params.wqeStepNs;
-  net.events.push(EV_RESPONSE_STEP, qp.qpn, qp.respToken, 0);
+  takeUnit(net, qp.replies);
 }
 
 export function onResponseStep(net: Network, qp: Qp): void {
+  const r = qp.responses;
+  if (r.payloadNs[r.head] > net.clock[0]) {
+    qp.respPhase = PAYLOAD;
+    net.events.due[0] = r.payloadNs[r.head];
+    net.events.push(EV_RESPONSE_PAYLOAD, qp.qpn, qp.respToken, 0);
+    return;
+  }
+  onResponsePayload(net, qp);
+}
+
+/** The first payload of a response is here. */
+export function onResponsePayload(net: Network, qp: Qp): void {
   qp.respPhase = SENDING;
-  net.join(qp.replies);
+  joinPort(net, qp.replies);
 }
 
 /** Bytes on the wire of the next response packet; -1 when there is none. */
 export function nextResponseBytes(net: Network, qp: Qp): number {
   if (qp.respPhase !== SENDING) return -1;
   const r = qp.responses;
-  const left = r.length[r.head] - qp.respPkt * qp.mtu;
-  return Math.min(left, qp.mtu) + net.params.headerBytes;
+  const left = ((r.length[r.head] | 0) - qp.respPkt * qp.mtu) | 0;
+  return (Math.min(left, qp.mtu) + net.params.headerBytes) | 0;
 }
 
 /** Makes the next response packet, reading memory now; -1 when the memory went away meanwhile. */
@@ -335,12 +389,17 @@ export function nextResponse(net: Network, qp: Qp): number {
   pool.dest[p] = qp.peer;
   pool.psn[p] = psnAdd(r.psn[slot], qp.respPkt);
   pool.length[p] = length;
+  net.notBefore[0] = 0;
+  if (r.payloadNs[slot] > 0) {
+    readAhead(net, qp.replies, qp.respPkt, qp.mtu, r.length[slot] | 0, r.payloadNs, slot);
+  }
   if (r.kind[slot] !== P.PKT_READ) {
     pool.words[pool.slab(p) >> 2] = r.value[slot * 2];
     pool.words[(pool.slab(p) >> 2) + 1] = r.value[slot * 2 + 1];
   } else if (length > 0) {
     const addr = r.addr[slot] + offset;
-    const region = reach(net, qp, r.rkey[slot], addr, length, C.IBV_ACCESS_REMOTE_READ, r.pd[slot]);
+    net.regions.from[0] = addr;
+    const region = reach(net, qp, r.rkey[slot], length, C.IBV_ACCESS_REMOTE_READ, r.pd[slot]);
     if (region === undefined) {
       pool.release(p);
       r.count = 0;
@@ -355,7 +414,7 @@ export function nextResponse(net: Network, qp: Qp): number {
 }
 
 /** A response packet is out; the port was busy with it last. */
-export function responseSent(net: Network, qp: Qp, port: EgressPort): void {
+export function responseSent(net: Network, qp: Qp, port: Port): void {
   qp.times[RESPONSE_END] = port.busyUntil;
   const r = qp.responses;
   if (qp.respPkt < r.packets[r.head]) return;
@@ -384,7 +443,7 @@ function sendAck(net: Network, qp: Qp, psn: number, syndrome: number): void {
     return;
   }
   const peer = net.qps[qp.peer];
-  if (peer !== undefined) net.acknowledge(qp, EV_ACK, psn, syndrome, peer.epoch);
+  if (peer !== undefined) net.acknowledge(qp, psn, syndrome, peer.epoch);
 }
 
 /** A request that ends the connection: once the responses before it are out. */

@@ -9,8 +9,12 @@ export class ResponseQueue {
   readonly rkey: Int32Array;
   readonly addr: Float64Array;
   readonly length: Float64Array;
+  /** When the first payload is in the NIC; 0: at once. */
+  readonly payloadNs: Float64Array;
   /** Protection domain that the memory is of. */
   readonly pd: Int32Array;
+  /** Whether it is a repetition: it was executed before, and asked for again. */
+  readonly again: Uint8Array;
   /** Old values of atomics, two words each. */
   readonly value: Uint32Array;
   head = 0;
@@ -27,17 +31,30 @@ export class ResponseQueue {
     this.rkey = new Int32Array(size);
     this.addr = new Float64Array(size);
     this.length = new Float64Array(size);
+    this.payloadNs = new Float64Array(size);
     this.pd = new Int32Array(size);
+    this.again = new Uint8Array(size);
     this.value = new Uint32Array(size * 2);
     this.donePsn = new Int32Array(size).fill(-1);
     this.doneValue = new Uint32Array(size * 2);
   }
+
   /** The same contents in a queue of another size, which what is in hand fits into. */
   resized(size: number): ResponseQueue {
     const to = new ResponseQueue(Math.max(size, this.count));
     for (; to.count < this.count; to.count++) {
       const from = (this.head + to.count) % this.size;
-      for (const field of ['kind', 'psn', 'packets', 'rkey', 'addr', 'length', 'pd'] as const) {
+      for (const field of [
+        'kind',
+        'psn',
+        'packets',
+        'rkey',
+        'addr',
+        'length',
+        'payloadNs',
+        'pd',
+        'again',
+      ] as const) {
         to[field][to.count] = this[field][from];
       }
       to.value.set(this.value.subarray(from * 2, from * 2 + 2), to.count * 2);

@@ -37,7 +37,8 @@ export function moveSges(
       continue;
     }
     const addr = w[e + L.SGE_LO] + w[e + L.SGE_HI] * TWO32;
-    const region = net.regions.local(qp.host, queue.pd, w[e + L.SGE_LKEY], addr, bytes, access);
+    net.regions.from[0] = addr;
+    const region = net.regions.local(qp.host, queue.pd, w[e + L.SGE_LKEY], bytes, access);
     if (region === undefined) return false;
     const part = Math.min(bytes - skip, left);
     if (net.payload) {

@@ -31,6 +31,8 @@ export class Srq {
   queue: WorkQueue;
   /** An event is due when fewer receives than this are left; 0: not armed. */
   limit = 0;
+  /** [0] when the receives that the NIC asked for are there. */
+  readonly fetchedNs = new Float64Array(1);
   // Counters for the invariants: receives completed, and forgotten by a reset or destroyed queue pair.
   completed = 0;
   discarded = 0;
@@ -57,6 +59,7 @@ export class Srq {
     const queue = new WorkQueue(maxWr, this.maxSge, 0, this.pd);
     queue.open();
     queue.posted = queue.freed = old.freed;
+    queue.fetched = old.fetched;
     while (queue.posted !== old.posted) {
       copySlotBetween(old, queue.posted, queue);
       queue.posted = (queue.posted + 1) | 0;

@@ -4,17 +4,19 @@ export const TRACE_PACKET = 1;
 export const TRACE_LOST = 2;
 export const TRACE_ACK = 3;
 export const TRACE_COMPLETION = 4;
+/** A congestion notification, by the queue pair that sends it. */
+export const TRACE_CNP = 5;
 
 export class Trace {
   /** Entries so far; a double from birth. */
   private readonly counts = new Float64Array(1);
-  /** The clock, as two words. */
-  private readonly timeWords: Uint32Array;
+  /** The clock, as two words; signed, since V8 allocates an unsigned one that is handed to a function. */
+  private readonly timeWords: Int32Array;
   private lo = 0x811c9dc5 | 0;
   private hi = 0x1b873593 | 0;
 
   constructor(clock: Float64Array) {
-    this.timeWords = new Uint32Array(clock.buffer);
+    this.timeWords = new Int32Array(clock.buffer);
   }
 
   get entries(): number {

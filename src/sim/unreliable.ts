@@ -5,26 +5,54 @@
  */
 import * as C from '../verbs/constants.ts';
 import { EVERYBODY, GRH_BYTES, writeGrh } from './address.ts';
-import type { EgressPort } from './egress.ts';
 import { completeRecv, failQp } from './failure.ts';
 import { EV_ACK } from './kinds.ts';
 import type { Network } from './network.ts';
 import * as P from './packets.ts';
-import { psnAdd, type Qp, RECV_OFFSET } from './qp.ts';
+import type { Port } from './port.ts';
+import { DELIVERED, psnAdd, type Qp, RECV_OFFSET } from './qp.ts';
+import { isLocalOp, opcodeOf } from './requester.ts';
 import { moveSges } from './sges.ts';
 import { takeShared } from './srq.ts';
-import { reach } from './windows.ts';
+import { reachOf } from './windows.ts';
 
 /** A request packet is out. When it was the last of its message, the request completes as it leaves. */
-export function requestSent(net: Network, qp: Qp, port: EgressPort): void {
-  if (qp.pkt === 0) completeAt(net, qp, (qp.cur - 1) | 0, port.busyUntil);
+export function requestSent(net: Network, qp: Qp, port: Port): void {
+  if (qp.pkt === 0) completeAt(net, qp, lastPsn(qp, (qp.cur - 1) | 0), port.busyUntil);
 }
 
-/** The port says that a request is out: the acknowledgement that no peer sends. */
-function completeAt(net: Network, qp: Qp, seq: number, atNs: number): void {
-  const slot = seq & qp.sq.mask;
+/** The port says that the request with this last PSN is out: the acknowledgement that no peer sends. */
+export function completeAt(net: Network, qp: Qp, psn: number, atNs: number): void {
   net.events.due[0] = atNs;
-  net.events.push(EV_ACK, qp.qpn, psnAdd(qp.sqPsn[slot], qp.sqPackets[slot] - 1), qp.epoch);
+  net.events.push(EV_ACK, qp.qpn, psn, qp.epoch);
+}
+
+/**
+ * A datagram goes out by a port (null: never), perhaps before an earlier one of another class: completions keep
+ * their order, so those behind one that is not out wait for it.
+ */
+export function datagramOut(net: Network, qp: Qp, psn: number, port: Port | null): void {
+  const { mask } = qp.sq;
+  let complete = -1;
+  let found = false;
+  let inOrder = true;
+  for (let seq = qp.una; seq !== qp.started; seq = (seq + 1) | 0) {
+    const slot = seq & mask;
+    if (isLocalOp(opcodeOf(qp, seq))) continue;
+    if (qp.sqPsn[slot] === psn) {
+      found = true;
+      qp.sqDone[slot] = 1;
+    }
+    if (qp.sqDone[slot] === 0) inOrder = false;
+    if (inOrder) complete = qp.sqPsn[slot];
+    else if (found) break;
+  }
+  if (complete >= 0) completeAt(net, qp, complete, port === null ? net.clock[0] : port.busyUntil);
+}
+
+function lastPsn(qp: Qp, seq: number): number {
+  const slot = seq & qp.sq.mask;
+  return psnAdd(qp.sqPsn[slot], qp.sqPackets[slot] - 1);
 }
 
 /**
@@ -34,9 +62,11 @@ function completeAt(net: Network, qp: Qp, seq: number, atNs: number): void {
 export function aim(net: Network, qp: Qp, seq: number): boolean {
   const slot = seq & qp.sq.mask;
   qp.peerHost = qp.sqAh[slot].peerHost;
+  qp.sl = qp.sqAh[slot].sl;
   if (qp.sq.length[slot] <= qp.mtu) return true;
   qp.cur = (seq + 1) | 0;
-  completeAt(net, qp, seq, net.clock[0]);
+  if (net.stoppable) datagramOut(net, qp, lastPsn(qp, seq), null);
+  else completeAt(net, qp, lastPsn(qp, seq), net.clock[0]);
   return false;
 }
 
@@ -97,6 +127,7 @@ function onSend(net: Network, qp: Qp, p: number): void {
     return;
   }
   qp.times[RECV_OFFSET] = offset + length;
+  qp.times[DELIVERED] += length;
   if ((flags & P.LAST) !== 0) received(net, qp, p, C.IBV_WC_RECV, offset + length, 0);
 }
 
@@ -117,12 +148,13 @@ function onWrite(net: Network, qp: Qp, p: number): void {
     return;
   }
   if (length > 0) {
-    const region = reach(net, qp, pool.rkey[p], pool.addr[p], extent, access);
+    const region = reachOf(net, qp, p, extent, access);
     if (region === undefined) {
       drop(qp);
       return;
     }
     if (net.payload) pool.copyOut(p, region.bytes, pool.addr[p] - region.addr, length);
+    qp.times[DELIVERED] += length;
   }
   if (withImm) received(net, qp, p, C.IBV_WC_RECV_RDMA_WITH_IMM, qp.times[RECV_OFFSET], 0);
 }
@@ -156,8 +188,11 @@ function received(net: Network, qp: Qp, p: number, opcode: number, byteLen: numb
   );
 }
 
-/** A datagram has arrived where its address handle leads: at one queue pair, or at all of a group. */
-export function onDatagram(net: Network, p: number): void {
+/**
+ * A datagram has arrived where its address handle leads: at one queue pair, or at all of a group. Copies that went
+ * different ways through switches are for the members on one host, `only`; else that is EVERYBODY.
+ */
+export function onDatagram(net: Network, p: number, only: number): void {
   const ah = net.packets.ah[p]!;
   if (ah.group === null) {
     const qp = net.qps[net.packets.dest[p]];
@@ -168,6 +203,7 @@ export function onDatagram(net: Network, p: number): void {
   let host = EVERYBODY;
   let lost = false;
   for (const qp of [...ah.group.members]) {
+    if (only !== EVERYBODY && qp.host !== only) continue;
     if (qp.host !== host) {
       host = qp.host;
       lost = net.losesArrival(ah.host, host);
@@ -196,6 +232,7 @@ function deliver(net: Network, qp: Qp, p: number): void {
     badReceive(net, qp);
     return;
   }
+  qp.times[DELIVERED] += length;
   qp.srcQp = pool.source[p];
   received(net, qp, p, C.IBV_WC_RECV, GRH_BYTES + length, C.IBV_WC_GRH);
   qp.srcQp = 0;

@@ -5,6 +5,7 @@
 import * as C from '../verbs/constants.ts';
 import * as L from '../verbs/layout.ts';
 import type { Cq } from './cq.ts';
+import { ring } from './fetch.ts';
 import type { Network } from './network.ts';
 import { PARKED, type Qp } from './qp.ts';
 import { failRequest, localDone, tryStart } from './requester.ts';
@@ -43,8 +44,8 @@ export function executeLocal(net: Network, qp: Qp, seq: number): boolean {
 }
 
 function enable(net: Network, managed: Qp, index: number): void {
-  if (((index - managed.available) | 0) <= 0 || ((managed.sq.posted - index) | 0) < 0) return;
-  managed.available = index;
+  if (((index - managed.rung) | 0) <= 0 || ((managed.sq.posted - index) | 0) < 0) return;
+  ring(net, managed, index);
   tryStart(net, managed);
 }
 

@@ -54,12 +54,17 @@ export function freeWindow(net: Network, window: Window): void {
   net.windows[window.id] = undefined;
 }
 
-/** The region or window that an rkey opens for what arrived at this queue pair, or undefined. */
+/** The region or window that a packet's rkey opens, from the packet's address on, or undefined. */
+export function reachOf(net: Network, qp: Qp, p: number, length: number, access: number): Region | undefined {
+  net.regions.from[0] = net.packets.addr[p];
+  return reach(net, qp, net.packets.rkey[p], length, access);
+}
+
+/** The region or window that an rkey opens for what arrived at this queue pair, from net.regions.from[0] on. */
 export function reach(
   net: Network,
   qp: Qp,
   rkey: number,
-  addr: number,
   length: number,
   access: number,
   pd = qp.pd,
@@ -67,8 +72,8 @@ export function reach(
   const { regions } = net;
   // Windows of type 2 are not their protection domain's, but their queue pair's.
   return (
-    regions.remote(qp.host, pd, rkey, addr, length, access) ??
-    regions.remote(qp.host, -qp.qpn, rkey, addr, length, access)
+    regions.remote(qp.host, pd, rkey, length, access) ??
+    regions.remote(qp.host, -qp.qpn, rkey, length, access)
   );
 }
 

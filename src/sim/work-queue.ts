@@ -26,6 +26,8 @@ export class WorkQueue {
   /** Requests since creation, mod 2^32: posted so far, and freed by a polled completion. */
   posted = 0;
   freed = 0;
+  /** Receives: one past the last that the NIC has asked for. */
+  fetched = 0;
 
   constructor(size: number, sges: number, inlineBytes: number, pd: number) {
     this.size = size;

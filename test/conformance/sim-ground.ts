@@ -1,9 +1,9 @@
-import { createFabric } from '../../src/providers/sim/index.ts';
+import { createFabric, type FabricOptions } from '../../src/providers/sim/index.ts';
 import type { Ground } from './program.ts';
 
 /** A fabric of its own: two hosts, time moves only when a program says so. */
-export function simGround(wait = true): Ground {
-  const fabric = createFabric({ hosts: 2, seed: 1, wait, autoAdvance: false });
+export function simGround(wait = true, profile: FabricOptions['profile'] = 'minimal'): Ground {
+  const fabric = createFabric({ hosts: 2, seed: 1, wait, profile, autoAdvance: false });
   return {
     provider: fabric.provider,
     devices: ['sim0', 'sim1'],

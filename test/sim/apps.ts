@@ -11,6 +11,8 @@ export interface AppOptions {
   /** Requests posted at once; the last one is signaled. */
   batch: number;
   depth: number;
+  /** Service level. */
+  sl?: number;
   /** Mean of the exponential think time before each post. */
   thinkNs?: number;
 }
@@ -52,8 +54,8 @@ export class App {
       const cap = { ...CAP, maxSendWr: o.depth };
       return sim.createQp({ host, pd: 1, cap, sendCq: cq, recvCq: cq });
     });
-    lab.join(qp, peer);
-    lab.join(peer, qp);
+    lab.join(qp, peer, o.sl);
+    lab.join(peer, qp, o.sl);
     this.qp = qp;
     qp.sendCq.actor = actor;
     const bytes = Math.max(o.size, 4096);
@@ -160,10 +162,10 @@ export class Lab {
     this.sim.runUntil(this.warmupNs + durationNs);
   }
 
-  join(qp: Qp, peer: Qp): void {
+  join(qp: Qp, peer: Qp, sl = 0): void {
     const attr: V.QpAttr = {
       qpAccessFlags: V.IBV_ACCESS_REMOTE_WRITE,
-      ah: {},
+      ah: { sl },
       pathMtu: V.IBV_MTU_4096,
       destQpNum: peer.qpn,
       rqPsn: 0,

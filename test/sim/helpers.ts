@@ -26,6 +26,8 @@ export interface EndOptions {
   psn?: number;
   /** Whether the send CQ has a completion channel. */
   event?: boolean;
+  /** Service level of its packets. */
+  sl?: number;
 }
 
 /** One end: a context with a PD, a memory region, CQs for sends and receives, and a queue pair. */
@@ -74,7 +76,7 @@ export function toInit(end: End): void {
 }
 
 export function toRtr(end: End, peer: End): void {
-  const { pathMtu = V.IBV_MTU_4096, minRnrTimer = 1, maxDestRdAtomic = 16 } = end.o;
+  const { pathMtu = V.IBV_MTU_4096, minRnrTimer = 1, maxDestRdAtomic = 16, sl = 0 } = end.o;
   modify(end, {
     qpState: V.IBV_QPS_RTR,
     pathMtu,
@@ -82,7 +84,7 @@ export function toRtr(end: End, peer: End): void {
     rqPsn: peer.o.psn ?? 0,
     maxDestRdAtomic,
     minRnrTimer,
-    ah: { dgid: peer.v.queryGid(peer.context, 1, 0).gid, portNum: 1, sgidIndex: 0 },
+    ah: { dgid: peer.v.queryGid(peer.context, 1, 0).gid, portNum: 1, sgidIndex: 0, sl },
   });
 }
 

@@ -187,7 +187,7 @@ test('the default fabric is one per process', () => {
 });
 
 test('a change of profile changes time', () => {
-  const [a, b, fabric] = pair({ profile: { oneWayNs: 1200 } });
+  const [a, b, fabric] = pair({ profile: { propagationNs: 1200 } });
   write(a, b);
   fabric.simulation.run();
   expect(fabric.nowNs).toBeCloseTo(1900 + 80.6 + 86 * 0.08, 6);

@@ -25,7 +25,7 @@ export function ahVerbs(driver: Driver, objects: Objects): AhVerbs {
     const dgid = requireAddress('createAh', 'attr', attr);
     const gid = gidToString(dgid);
     const group = isGroup(dgid) ? net.groups.at(gid) : null;
-    const { trafficClass = 0, flowLabel = 0, hopLimit = 0 } = attr;
+    const { sl = 0, trafficClass = 0, flowLabel = 0, hopLimit = 0 } = attr;
     return {
       host: pd.context.host,
       pd: pd.id,
@@ -33,6 +33,7 @@ export function ahVerbs(driver: Driver, objects: Objects): AhVerbs {
       group,
       sgid: gidToBytes(gidOf(pd.context.host)),
       dgid,
+      sl,
       trafficClass,
       flowLabel,
       hopLimit: hopLimit === 0 ? DEFAULT_HOP_LIMIT : hopLimit,

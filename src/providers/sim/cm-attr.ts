@@ -29,7 +29,7 @@ export function qpAttrOf(id: CmId, qpState: number, mtuBytes: number): QpAttr {
   if (qpState === C.IBV_QPS_RTR) {
     return {
       qpState,
-      pathMtu: Math.log2(mtuBytes / 128),
+      pathMtu: Math.ceil(Math.log2(mtuBytes / 128)),
       destQpNum: theirs.qpNum,
       rqPsn: id.psn,
       ah: ahTo(id.remoteHost),

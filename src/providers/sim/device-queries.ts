@@ -1,4 +1,5 @@
 /** What simulated devices say beyond ibv_query_device(3): extended capabilities, clock, P_Keys, vendor options. */
+import type { NicParams } from '../../sim/params.ts';
 import * as C from '../../verbs/constants.ts';
 import type { DeviceAttrEx, Provider } from '../../verbs/provider.ts';
 import { unsupportedVerbs } from '../../verbs/unsupported.ts';
@@ -26,7 +27,7 @@ export function deviceQueries(driver: Driver, objects: Objects): DeviceQueries {
   return {
     queryDeviceEx(context) {
       contexts.require(context, 'queryDeviceEx');
-      return deviceAttrEx(driver.sim.net.params.linkGbps);
+      return deviceAttrEx(driver.sim.net.params);
     },
     queryRtValues(context) {
       contexts.require(context, 'queryRtValues');
@@ -52,7 +53,7 @@ export function deviceQueries(driver: Driver, objects: Objects): DeviceQueries {
   };
 }
 
-function deviceAttrEx(linkGbps: number): DeviceAttrEx {
+function deviceAttrEx({ linkGbps, rateLimiters }: Readonly<NicParams>): DeviceAttrEx {
   return {
     odp: { general: 0, rc: 0, uc: 0, ud: 0, xrc: 0 },
     // Ticks are nanoseconds of virtual time.
@@ -65,7 +66,10 @@ function deviceAttrEx(linkGbps: number): DeviceAttrEx {
     rawPacketCaps: 0,
     tagMatching: { maxRndvHdrBytes: 0, maxNumTags: 0, flags: 0, maxOps: 0, maxSge: 0 },
     cqModeration: { maxCount: LIMITS.maxModerationCount, maxPeriodUs: LIMITS.maxModerationPeriodUs },
-    packetPacing: { minKbps: 1, maxKbps: Math.floor(linkGbps * 1e6), supportedQpTypes: PACED_TYPES },
+    packetPacing:
+      rateLimiters === 0
+        ? { minKbps: 0, maxKbps: 0, supportedQpTypes: 0 }
+        : { minKbps: 1, maxKbps: Math.floor(linkGbps * 1e6), supportedQpTypes: PACED_TYPES },
     maxDeviceMemoryBytes: 0,
     xrc: (LIMITS.deviceCapFlags & C.IBV_DEVICE_XRC) !== 0,
   };

@@ -9,9 +9,20 @@ import type { Simulation } from '../../sim/simulation.ts';
 /** Events that a program can not see are delivered together, up to so many per turn. */
 const EVENTS_PER_TURN = 512;
 
+/** How time moves. */
+export interface DriverOptions {
+  /** By itself, one event per turn of the event loop. */
+  autoAdvance: boolean;
+  /** Programs are actors of the simulation: a poll takes the time that they say, and runInside() tells the news. */
+  inside: boolean;
+}
+
 export class Driver {
   readonly sim: Simulation;
   private readonly autoAdvance: boolean;
+  private readonly inside: boolean;
+  /** A sleep() ended: who awaits it goes on in a turn of its own. */
+  private awoke = false;
   private pumping = false;
   private flushing = false;
   /** What events want to tell the program; always told on a fresh stack. */
@@ -19,9 +30,10 @@ export class Driver {
   private readonly calls = new Map<number, () => void>();
   private nextToken = 1;
 
-  constructor(sim: Simulation, autoAdvance: boolean) {
+  constructor(sim: Simulation, { autoAdvance, inside }: DriverOptions) {
     this.sim = sim;
-    this.autoAdvance = autoAdvance;
+    this.autoAdvance = autoAdvance && !inside;
+    this.inside = inside;
     sim.net.hooks.call = (token) => {
       const call = this.calls.get(token);
       this.calls.delete(token);
@@ -43,13 +55,18 @@ export class Driver {
   }
 
   sleep(delayNs: number): Promise<void> {
-    return new Promise((resolve) => this.after(delayNs, resolve));
+    return new Promise((resolve) =>
+      this.after(delayNs, () => {
+        this.awoke = true;
+        resolve();
+      }),
+    );
   }
 
   /** The program is to hear of something: from the pump, or as soon as its own call has returned. */
   tell(action: () => void): void {
     this.news.push(action);
-    if (this.flushing) return;
+    if (this.flushing || this.inside) return;
     this.flushing = true;
     queueMicrotask(() => this.flush());
   }
@@ -63,6 +80,7 @@ export class Driver {
 
   /** A poll found nothing: time goes by. */
   miss(cq: Cq): void {
+    if (this.inside) return;
     // A program that armed its queue and looks once more has nothing else to do: on to the next event.
     if (cq.armed !== ARM_NONE) this.sim.step();
     else this.sim.runUntil(this.sim.nowNs + this.sim.net.params.pollMissNs);
@@ -77,6 +95,21 @@ export class Driver {
       await nextTurn();
     } while (this.sim.nextNs() <= untilNs);
     if (untilNs !== Number.MAX_VALUE) this.sim.runUntil(untilNs);
+  }
+
+  /**
+   * Runs events up to `untilNs`, and after each tells what it had to tell, all in one go: for actors, which
+   * await nothing. False when a sleep ended on the way: the caller lets promises settle, and calls again.
+   */
+  runInside(untilNs: number): boolean {
+    const { sim } = this;
+    this.awoke = false;
+    while (sim.stepBy(untilNs)) {
+      while (this.news.length > 0) this.flush();
+      if (this.awoke) return false;
+    }
+    sim.runUntil(untilNs);
+    return true;
   }
 
   private readonly turn = (): void => {

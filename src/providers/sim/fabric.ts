@@ -1,7 +1,11 @@
 /** A fabric: simulated hosts on one network, for programs and for users' own tests. */
+import type { TopologyName, TopologyOptions } from '../../sim/fabric/topology.ts';
 import { brokenInvariants } from '../../sim/invariants.ts';
-import { type NicParams, PROFILES } from '../../sim/params.ts';
-import { Simulation } from '../../sim/simulation.ts';
+import type { Host } from '../../sim/network.ts';
+import { override } from '../../sim/overrides.ts';
+import type { NicParams } from '../../sim/params.ts';
+import { MINIMAL_NIC, PROFILES } from '../../sim/profiles.ts';
+import { REORDER_DELAY_NS, Simulation } from '../../sim/simulation.ts';
 import { InvalidArgumentError, requireKnown, shown } from '../../verbs/errors.ts';
 import type { Provider } from '../../verbs/provider.ts';
 import { requireInteger } from './arguments.ts';
@@ -20,12 +24,29 @@ export interface FabricOptions {
   seed?: number;
   /** Probability, on every link, that a packet is lost. Default 0. */
   loss?: number;
+  /** Probability, on every link, that a packet is late by `reorderDelayNs`. Default 0. */
+  reorder?: number;
+  /** How late, in nanoseconds. Default 2000. */
+  reorderDelayNs?: number;
+  /** Probability, on every link, that a packet arrives twice. Default 0. */
+  duplicate?: number;
   /** Whether time also moves by itself, one event per turn of the event loop. Default true. */
   autoAdvance?: boolean;
+  /**
+   * Whether programs are actors of the simulation (`simulation.net.hooks.actor`) and only runInside() moves time:
+   * polls that find nothing take none. Default false.
+   */
+  inside?: boolean;
   /** Whether the devices execute WAIT and ENABLE. Default true. */
   wait?: boolean;
   /** Whether bytes are moved; timing is the same without. Default true. */
   payload?: boolean;
+  /**
+   * What is between the hosts: 'cable' (two hosts), 'direct' (every host reaches every other at the end of its own
+   * cable), or switches: 'star', 'dumbbell', 'leaf-spine', also as `{ kind: 'leaf-spine', hostsPerLeaf, spines }`.
+   * Default 'direct'; 'star' for three and more hosts of any profile but the minimal one.
+   */
+  topology?: TopologyName | TopologyOptions;
 }
 
 /** What goes wrong from now on; `host` is a device name ('sim1') or its index. */
@@ -34,7 +55,11 @@ export type Fault =
   | { linkDown: string | number }
   | { linkUp: string | number }
   /** Loss on one host's link, or on all. */
-  | { loss: number; host?: string | number };
+  | { loss: number; host?: string | number }
+  /** Packets that are late by `delayNs` (default 2000), on one host's link, or on all. */
+  | { reorder: number; delayNs?: number; host?: string | number }
+  /** Packets that arrive twice, on one host's link, or on all. */
+  | { duplicate: number; host?: string | number };
 
 /** An open context, for inspection. */
 export interface OpenTenant {
@@ -52,6 +77,11 @@ export interface Fabric {
   advance(delayNs: number): Promise<void>;
   /** Lets time go by until nothing is left to happen. */
   run(): Promise<void>;
+  /**
+   * Of a fabric whose programs are `inside`: runs events up to this time. False when a sleep() ended on the way:
+   * let promises settle, and call it again.
+   */
+  runInside(untilNs: number): boolean;
   /** Resolves when this much virtual time has gone by. */
   sleep(delayNs: number): Promise<void>;
   /** Makes something go wrong, from now on. @throws InvalidArgumentError */
@@ -67,26 +97,32 @@ export interface Fabric {
 }
 
 const MAX_HOSTS = 4096;
-const OPTIONS = ['hosts', 'profile', 'seed', 'loss', 'autoAdvance', 'wait', 'payload'];
+const OPTIONS = [
+  'hosts',
+  'profile',
+  'seed',
+  'loss',
+  'reorder',
+  'reorderDelayNs',
+  'duplicate',
+  'autoAdvance',
+  'inside',
+  'wait',
+  'payload',
+  'topology',
+];
 
 function paramsOf(profile: string | Partial<NicParams>): Readonly<NicParams> {
-  if (typeof profile === 'string') {
-    const params = PROFILES[profile];
-    if (params !== undefined) return params;
-    throw new InvalidArgumentError(
-      `createFabric: no profile '${profile}'; there is ${Object.keys(PROFILES).join(', ')}`,
-    );
-  }
-  const params: Record<string, number> = { ...PROFILES.minimal };
-  for (const [name, value] of Object.entries(profile)) {
-    if (params[name] === undefined)
-      throw new InvalidArgumentError(`createFabric: a profile has no '${name}'`);
-    if (typeof value !== 'number' || !Number.isFinite(value) || value <= 0) {
-      throw new InvalidArgumentError(`createFabric: ${name} must be a number above 0, got ${shown(value)}`);
-    }
-    params[name] = value;
-  }
-  return params as unknown as NicParams;
+  if (typeof profile !== 'string') return override(MINIMAL_NIC, profile);
+  const params = Object.hasOwn(PROFILES, profile) ? PROFILES[profile] : undefined;
+  if (params !== undefined) return params;
+  throw new InvalidArgumentError(
+    `createFabric: no profile '${profile}'; there is ${Object.keys(PROFILES).join(', ')}`,
+  );
+}
+
+function defaultTopology(hosts: number, profile: string | Partial<NicParams>): TopologyName {
+  return hosts <= 2 || profile === 'minimal' || typeof profile !== 'string' ? 'direct' : 'star';
 }
 
 function requireProbability(name: string, value: unknown): number {
@@ -101,15 +137,32 @@ export function createFabric(options: FabricOptions = {}): Fabric {
     profile = 'minimal',
     seed = 1,
     loss = 0,
+    reorder = 0,
+    reorderDelayNs = REORDER_DELAY_NS,
+    duplicate = 0,
     autoAdvance = true,
+    inside = false,
     wait = true,
     payload = true,
   } = options;
   const hosts = requireInteger('createFabric', 'hosts', options.hosts ?? 2, 1, MAX_HOSTS);
   requireInteger('createFabric', 'seed', seed, -(2 ** 53), 2 ** 53);
   requireProbability('createFabric: loss', loss);
-  const simulation = new Simulation({ hosts, params: paramsOf(profile), seed, loss, payload });
-  const driver = new Driver(simulation, autoAdvance);
+  requireProbability('createFabric: reorder', reorder);
+  requireDelay('createFabric: reorderDelayNs', reorderDelayNs);
+  requireProbability('createFabric: duplicate', duplicate);
+  const simulation = new Simulation({
+    hosts,
+    params: paramsOf(profile),
+    seed,
+    loss,
+    reorder,
+    reorderDelayNs,
+    duplicate,
+    payload,
+    topology: options.topology ?? defaultTopology(hosts, profile),
+  });
+  const driver = new Driver(simulation, { autoAdvance, inside });
   const rendezvous = new SimRendezvous(driver);
   const cm = new SimCm(driver);
   const { provider, objects } = buildProvider(driver, { rendezvous, cm: cm.verbs }, wait);
@@ -122,6 +175,7 @@ export function createFabric(options: FabricOptions = {}): Fabric {
     },
     advance: (delayNs) => driver.run(driver.nowNs + requireDelay('advance', delayNs)),
     run: () => driver.run(),
+    runInside: (untilNs) => driver.runInside(requireDelay('runInside', untilNs)),
     sleep: (delayNs) => driver.sleep(requireDelay('sleep', delayNs)),
     fault,
     traceHash: () => simulation.net.trace.hash(),
@@ -163,11 +217,28 @@ function applyFault(
     simulation.setLink(hostOf(fault.linkDown).index, false);
   } else if ('linkUp' in fault) {
     simulation.setLink(hostOf(fault.linkUp).index, true);
-  } else if ('loss' in fault) {
-    const loss = requireProbability('fault: loss', fault.loss);
-    for (const host of fault.host === undefined ? hosts : [hostOf(fault.host)])
-      simulation.net.setLoss(host, loss);
   } else {
-    throw new InvalidArgumentError('fault: one of kill, linkDown, linkUp, loss must be given');
+    applyToLinks(simulation, fault, fault.host === undefined ? hosts : [hostOf(fault.host)]);
+  }
+}
+
+type LinkFault = Extract<Fault, { host?: string | number }>;
+
+/** Faults that have a probability, on the links of these hosts. */
+function applyToLinks({ net }: Simulation, fault: LinkFault, hosts: Host[]): void {
+  if ('loss' in fault) {
+    const loss = requireProbability('fault: loss', fault.loss);
+    for (const host of hosts) net.setLoss(host, loss);
+  } else if ('reorder' in fault) {
+    const reorder = requireProbability('fault: reorder', fault.reorder);
+    const delayNs = requireDelay('fault: delayNs', fault.delayNs ?? REORDER_DELAY_NS);
+    for (const host of hosts) net.faults.setReorder(host.index, reorder, delayNs);
+  } else if ('duplicate' in fault) {
+    const duplicate = requireProbability('fault: duplicate', fault.duplicate);
+    for (const host of hosts) net.faults.setDuplicate(host.index, duplicate);
+  } else {
+    throw new InvalidArgumentError(
+      'fault: one of kill, linkDown, linkUp, loss, reorder, duplicate must be given',
+    );
   }
 }

@@ -3,7 +3,15 @@ import { ConfigError } from '../../verbs/errors.ts';
 import type { Provider } from '../../verbs/provider.ts';
 import { createFabric, type Fabric } from './fabric.ts';
 
-export { MINIMAL_NIC, type NicParams, PROFILES } from '../../sim/params.ts';
+export type { TopologyName, TopologyOptions } from '../../sim/fabric/topology.ts';
+export type {
+  AckRequests,
+  CongestionControl,
+  NicParams,
+  RrOrder,
+  SchedulerName,
+} from '../../sim/params.ts';
+export { MINIMAL_NIC, PROFILES } from '../../sim/profiles.ts';
 export { createFabric, type Fabric, type FabricOptions, type Fault, type OpenTenant } from './fabric.ts';
 
 /** The provider of a fabric: what `Context` and `compose` take. */

@@ -133,7 +133,10 @@ function deviceVerbs(driver: Driver, objects: Objects): DeviceVerbs {
     queryPort(context, portNum) {
       const { host } = contexts.require(context, 'queryPort');
       onlyPort('queryPort', portNum);
-      return portAttr(net.hosts[host].linkUp && !net.hosts[host].dead, Math.log2(net.params.mtuBytes / 128));
+      return portAttr(
+        net.hosts[host].linkUp && !net.hosts[host].dead,
+        Math.ceil(Math.log2(net.params.mtuBytes / 128)),
+      );
     },
     queryGid(context, portNum, index) {
       const { host } = contexts.require(context, 'queryGid');

@@ -13,7 +13,7 @@ import { gidOf, LIMITS } from './limits.ts';
 import { type Objects, type QpObject, requireNoChildren } from './objects.ts';
 import { countChild, qpPartners } from './qp-partners.ts';
 
-import { requireRate } from './rate-verbs.ts';
+import { requireLimiter, requireRate } from './rate-verbs.ts';
 
 type QpVerbs = Pick<Provider, 'createQp' | 'modifyQp' | 'queryQp' | 'destroyQp'>;
 
@@ -22,13 +22,14 @@ const MAX_COUNT = 2 ** 31 - 1;
 export function qpVerbs(driver: Driver, objects: Objects): QpVerbs {
   const { qps } = objects;
   const { sim } = driver;
+  const alike = sharedCaps();
   const hostByGid = new Map(sim.net.hosts.map(({ index }) => [gidOf(index), index]));
 
   return {
     createQp(pdHandle, attr) {
       requireObject('createQp', 'attr', attr);
       const partners = qpPartners(objects, pdHandle, attr);
-      const cap = grantedCap(attr.cap, attr.qpType, partners.srq !== null);
+      const cap = alike(grantedCap(attr.cap, attr.qpType, partners.srq !== null));
       if (qps.size >= LIMITS.maxQp)
         throw new NoResourcesError(`createQp: the device has ${LIMITS.maxQp} at most`);
       const { sqSigAll = false, managed = false, extended = false } = attr;
@@ -57,7 +58,9 @@ export function qpVerbs(driver: Driver, objects: Objects): QpVerbs {
       const to = checkModify(qp.type, qp.state, attr, mask);
       requireRanges(attr, mask, sim.net.params.mtuBytes);
       requireDrained(qp, to, mask);
-      if ((mask & C.IBV_QP_RATE_LIMIT) !== 0) requireRate('modifyQp', attr.rateLimitKbps, sim);
+      if ((mask & C.IBV_QP_RATE_LIMIT) !== 0) {
+        requireLimiter('modifyQp', qp, requireRate('modifyQp', attr.rateLimitKbps, sim), sim);
+      }
       const destination = () => gidToString(requireAddress('modifyQp', 'ah', attr.ah));
       const peerHost = (mask & C.IBV_QP_AV) === 0 ? -1 : (hostByGid.get(destination()) ?? -1);
       sim.modifyQp(qp, maskedAttr(attr, mask), mask, to, peerHost);
@@ -105,6 +108,18 @@ function initOf({ qp, sendCq, recvCq, srq, xrcd, extended }: QpObject): QpInitAt
     managed: qp.managed,
   };
 }
+
+/** One object for queue pairs that follow each other and are alike: programs make thousands of them. */
+function sharedCaps(): (cap: QpCap) => QpCap {
+  let last: QpCap | null = null;
+  return (cap) => {
+    const same = last !== null && CAP_FIELDS.every((name) => cap[name] === last?.[name]);
+    if (!same) last = Object.freeze(cap);
+    return last as QpCap;
+  };
+}
+
+const CAP_FIELDS = ['maxSendWr', 'maxRecvWr', 'maxSendSge', 'maxRecvSge', 'maxInlineData'] as const;
 
 /** Everything that may be asked for is granted exactly; queues that the type has not, with zeros. */
 function grantedCap(cap: QpCap, qpType: number, shares: boolean): QpCap {
@@ -168,7 +183,7 @@ function requireRanges(attr: QpAttr, mask: number, mtuBytes: number): void {
     if ((mask & bit) !== 0) requireInteger('modifyQp', field, attr[field], min, max);
   }
   if ((mask & C.IBV_QP_PATH_MTU) !== 0) {
-    requireInteger('modifyQp', 'pathMtu', attr.pathMtu, C.IBV_MTU_256, Math.log2(mtuBytes / 128));
+    requireInteger('modifyQp', 'pathMtu', attr.pathMtu, C.IBV_MTU_256, Math.ceil(Math.log2(mtuBytes / 128)));
   }
 }
 

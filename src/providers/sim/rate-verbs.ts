@@ -1,7 +1,8 @@
 /** Rate limits of simulated devices' queue pairs. */
+import type { Qp } from '../../sim/qp.ts';
 import type { Simulation } from '../../sim/simulation.ts';
 import * as C from '../../verbs/constants.ts';
-import { InvalidStateError } from '../../verbs/errors.ts';
+import { InvalidStateError, NoResourcesError, UnsupportedError } from '../../verbs/errors.ts';
 import type { Provider } from '../../verbs/provider.ts';
 import { stateName } from '../../verbs/qp-state.ts';
 import { requireInteger, requireObject } from './arguments.ts';
@@ -13,6 +14,24 @@ const MAX_BYTES = 2 ** 31 - 1;
 /** Checks a rate in 1000 bits a second. @throws InvalidArgumentError above that of the link */
 export function requireRate(verb: string, kbps: unknown, sim: Simulation): number {
   return requireInteger(verb, 'rateLimitKbps', kbps, 0, Math.floor(sim.net.params.linkGbps * 1e6));
+}
+
+/**
+ * Whether the queue pair may be limited at all. @throws UnsupportedError the device has no limiters
+ * @throws NoResourcesError none is free
+ */
+export function requireLimiter(verb: string, qp: Qp, kbps: number, sim: Simulation): void {
+  if (kbps === 0 || qp.limiter !== null) return;
+  const count = sim.net.params.rateLimiters;
+  if (count === 0) {
+    throw new UnsupportedError(`${verb}: the device has no rate limiters`, { verb, errno: C.EOPNOTSUPP });
+  }
+  if (!sim.net.hosts[qp.host].limiters.hasFree) {
+    throw new NoResourcesError(`${verb}: all ${count} rate limiters of the device are in use`, {
+      verb,
+      errno: C.ENOMEM,
+    });
+  }
 }
 
 export function rateVerbs(driver: Driver, objects: Objects): Pick<Provider, 'modifyQpRateLimit'> {
@@ -34,6 +53,7 @@ export function rateVerbs(driver: Driver, objects: Objects): Pick<Provider, 'mod
           },
         );
       }
+      requireLimiter(verb, qp, kbps, driver.sim);
       driver.sim.setRate(qp, kbps, maxBurstBytes);
       driver.wake();
     },

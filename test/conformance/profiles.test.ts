@@ -1,0 +1,29 @@
+/** On every NIC of the model: caches, units, PCIe and schedulers change when things happen, never what happens. */
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { PROFILES } from '../../src/providers/sim/index.ts';
+import { chains } from './chains.ts';
+import { mixedProgram, runMixed } from './mixed.ts';
+import { simGround } from './sim-ground.ts';
+
+const RUNS = Math.ceil(Number(process.env.ISOVERBS_RUNS ?? 60) / 4);
+const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_122);
+const NAMES = ['arbitrary', 'perf 256', 'perf 16384'];
+
+for (const profile of Object.keys(PROFILES).filter((name) => name !== 'minimal')) {
+  test.each(NAMES)(
+    `a program over all of verbs cannot tell on ${profile}: %s`,
+    async (name) => {
+      const { chain, wait } = chains[name];
+      await fc.assert(
+        fc.asyncProperty(mixedProgram(), async (p) => {
+          const bare = await runMixed(p, [], simGround(wait, profile));
+          const shimmed = await runMixed(p, chain(), simGround(wait, profile));
+          expect(shimmed).toEqual(bare);
+        }),
+        { numRuns: RUNS, seed: SEED },
+      );
+    },
+    600_000,
+  );
+}

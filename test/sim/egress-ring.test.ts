@@ -1,0 +1,110 @@
+/** The rounds themselves, against a model that looks at every place. */
+import { expect, test } from 'vitest';
+import type { Qp } from '../../src/sim/qp.ts';
+import { ROLE_REQUEST, Sender } from '../../src/sim/qp.ts';
+import { RandomStream } from '../../src/sim/random.ts';
+import { FixedRing, TailRing } from '../../src/sim/ready-ring.ts';
+import { Simulation } from '../../src/sim/simulation.ts';
+
+function senders(count: number): Sender[] {
+  const sim = new Simulation();
+  const cq = sim.createCq(0, 16);
+  const cap = { maxSendWr: 1, maxRecvWr: 1, maxSendSge: 1, maxRecvSge: 1, maxInlineData: 0 };
+  return Array.from({ length: count }, () => {
+    const qp: Qp = sim.createQp({ host: 0, pd: 1, cap, sendCq: cq, recvCq: cq });
+    return new Sender(qp, ROLE_REQUEST);
+  });
+}
+
+test('three senders: the tail lets whoever came first go first, fixed places the next one behind', () => {
+  const orders = [new TailRing(), new FixedRing()].map((ring) => {
+    const [a, b, c] = senders(3);
+    const names = new Map([a, b, c].map((sender, i) => [sender, 'abc'[i]]));
+    const served: string[] = [];
+    const serve = (again: boolean) => {
+      const sender = ring.head as Sender;
+      ring.leave();
+      served.push(names.get(sender)!);
+      if (again) ring.join(sender);
+    };
+    for (const sender of [a, b, c]) ring.join(sender);
+    // c has one packet, then one more a little later; a and b always have some.
+    serve(true);
+    serve(true);
+    serve(false);
+    serve(true);
+    ring.join(c);
+    serve(true);
+    serve(false);
+    serve(true);
+    return served.join('');
+  });
+  // After "abca": b, a, then c, who came last; or b, and c, whose place is next.
+  expect(orders).toEqual(['abcabac', 'abcabca']);
+});
+
+test.each([1, 2, 3])('a fixed round is what one finds by looking at every place, seed %i', (seed) => {
+  const random = new RandomStream(seed, 'rings');
+  const ring = new FixedRing();
+  const all = senders(3000);
+  // By place; places of those who are gone are given out again, the last one first.
+  const places: (Sender | null)[] = [];
+  const vacant: number[] = [];
+  const ready = new Set<Sender>();
+  let served = -1;
+  const expected = (): Sender | null => {
+    for (let step = 1; step <= places.length; step++) {
+      const sender = places[(served + step) % places.length];
+      if (sender !== null && ready.has(sender)) return sender;
+    }
+    return null;
+  };
+  const pick = () => all[random.u32() % all.length];
+  for (let i = 0; i < 20_000; i++) {
+    const action = random.u32() % 100;
+    if (action < 45) {
+      const sender = pick();
+      if (!places.includes(sender)) places[vacant.pop() ?? places.length] = sender;
+      ready.add(sender);
+      ring.join(sender);
+    } else if (action < 98) {
+      const head = expected();
+      expect(ring.head, `seed ${seed}, step ${i}`).toBe(head);
+      if (head === null) continue;
+      served = places.indexOf(head);
+      ready.delete(head);
+      ring.leave();
+    } else {
+      const sender = pick();
+      const place = places.indexOf(sender);
+      ring.forget(sender);
+      // A sender that is forgotten never comes back: another one has its slot in the list of all.
+      all[all.indexOf(sender)] = new Sender(sender.qp, ROLE_REQUEST);
+      ready.delete(sender);
+      if (place < 0) continue;
+      places[place] = null;
+      vacant.push(place);
+    }
+    if (i % 50 === 0) expect(ring.head, `seed ${seed}, step ${i}`).toBe(expected());
+  }
+  expect(places.length).toBeGreaterThan(2000);
+});
+
+test('a sender that goes back and forth between two rounds has one place in each', () => {
+  const [link, loopback] = [new FixedRing(), new FixedRing()];
+  const [a, b, c] = senders(3);
+  for (const sender of [a, b, c]) link.join(sender);
+  for (let i = 0; i < 3; i++) link.leave();
+  for (let round = 0; round < 100; round++) {
+    for (const ring of [loopback, link]) {
+      ring.join(b);
+      expect(ring.head).toBe(b);
+      ring.leave();
+    }
+  }
+  for (const sender of [c, a]) link.join(sender);
+  // b was served last: c's place is next, then a's.
+  expect(link.head).toBe(c);
+  link.leave();
+  expect(link.head).toBe(a);
+});

@@ -1,0 +1,29 @@
+/** Nothing is allocated per packet: a million of them, each in a process of its own, on a rich profile. */
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { expect, test } from 'vitest';
+
+const SCRIPT = new URL('./garbage-run.mjs', import.meta.url).pathname;
+const BUILT = existsSync(new URL('../../dist/bench/against-cpp/load.js', import.meta.url));
+/** A double on the heap takes 16. What the compiler and the growth of pools take is no more than this. */
+const MOST_BYTES_PER_PACKET = 1;
+
+test.skipIf(!BUILT).each([
+  ['cx6-100g', 'bulk'],
+  ['cx6-100g', 'small'],
+  ['cx6-100g', 'read'],
+  ['cx3-56g', 'mixed'],
+])(
+  '%s, %s (skipped when it is not built)',
+  (profile, load) => {
+    const flags = ['--expose-gc', '--min-semi-space-size=64', '--max-semi-space-size=64'];
+    const { stdout, stderr } = spawnSync(process.execPath, [...flags, SCRIPT, profile, load], {
+      encoding: 'utf8',
+    });
+    expect(stderr).toBe('');
+    const { bytesPerPacket, collections } = JSON.parse(stdout);
+    expect(collections).toBe(0);
+    expect(bytesPerPacket).toBeLessThan(MOST_BYTES_PER_PACKET);
+  },
+  120_000,
+);

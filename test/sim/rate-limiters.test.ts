@@ -1,0 +1,169 @@
+/** Rate limiters of hardware: so many, so accurate, so slow to change. Expected values are of before the first run. */
+import { describe, expect, test } from 'vitest';
+import { Limiters } from '../../src/sim/limiters.ts';
+import { override } from '../../src/sim/overrides.ts';
+import { PROFILES } from '../../src/sim/profiles.ts';
+import { DELIVERED } from '../../src/sim/qp.ts';
+import { RandomStream } from '../../src/sim/random.ts';
+import * as V from '../../src/verbs/index.ts';
+import { B, Lab } from './apps.ts';
+import { drain, type End, makeEnd, modify, pair, post, SIGNALED } from './helpers.ts';
+
+const code = (name: string, errno: number) => expect.objectContaining({ code: `ISO_ERR_${name}`, errno });
+/** Payload of what a limiter counts with headers. */
+const PAYLOAD = 4096 / (4096 + 78);
+
+describe('accuracy', () => {
+  const take = (count: number, seed: number, rateError = 0.1) => {
+    const params = override(PROFILES.minimal, { rateLimiters: 1000, rateError });
+    const limiters = new Limiters(params, new RandomStream(seed, 'limiter', 0));
+    return Array.from({ length: count }, () => limiters.take());
+  };
+
+  test('the errors of 1,000 limiters are spread evenly over 10 % up and down; a seed gives the same ones again', () => {
+    const factors = take(1000, 1).map(({ factor }) => factor);
+    const sorted = [...factors].sort((x, y) => x - y);
+    for (const [i, factor] of sorted.entries()) {
+      // Kolmogorov-Smirnov: 1.95 / sqrt(1000) would be passed by one seed in a thousand.
+      expect(Math.abs((factor - 0.9) / 0.2 - i / 1000)).toBeLessThan(0.0617);
+    }
+    expect(sorted[0]).toBeGreaterThanOrEqual(0.9);
+    expect(sorted[999]).toBeLessThanOrEqual(1.1);
+    expect(take(1000, 1).map(({ factor }) => factor)).toEqual(factors);
+    expect(take(1000, 2).map(({ factor }) => factor)).not.toEqual(factors);
+    expect(take(10, 1, 0).every(({ factor }) => factor === 1)).toBe(true);
+  });
+
+  test('a queue pair sends at the rate of its limiter, which stays what it is', () => {
+    const params = override(PROFILES.minimal, { rateLimiters: 4, rateError: 0.1 });
+    const lab = new Lab({ params });
+    for (let i = 0; i < 4; i++) lab.add(B);
+    const { sim } = lab;
+    const qps = [0, 1, 2, 3].map((i) => ({ from: sim.net.qps[2 * i + 1]!, to: sim.net.qps[2 * i + 2]! }));
+    for (const { from } of qps) sim.setRate(from, 1_000_000, 0);
+    const factors = qps.map(({ from }) => from.limiter!.factor);
+    expect(new Set(factors).size).toBe(4);
+    const rates = (durationNs: number) => {
+      const before = qps.map(({ to }) => to.times[DELIVERED]);
+      sim.runUntil(sim.nowNs + durationNs);
+      return qps.map(({ to }, i) => ((to.times[DELIVERED] - before[i]) * 8) / durationNs);
+    };
+    lab.run(0);
+    for (const [i, gbps] of rates(20e6).entries()) expect(gbps / (PAYLOAD * factors[i])).toBeCloseTo(1, 2);
+    // Another rate, the same error; and the first free one is taken again.
+    for (const { from } of qps) sim.setRate(from, 4_000_000, 0);
+    for (const [i, gbps] of rates(20e6).entries())
+      expect(gbps / (4 * PAYLOAD * factors[i])).toBeCloseTo(1, 2);
+    sim.setRate(qps[2].from, 0, 0);
+    expect(qps[2].from.limiter).toBeNull();
+    sim.setRate(qps[2].from, 1_000_000, 0);
+    expect(qps[2].from.limiter!.factor).toBe(factors[2]);
+  });
+});
+
+describe('a change takes its time', () => {
+  const rateChangeNs = 2e6;
+  const start = () => {
+    const lab = new Lab({ params: override(PROFILES.minimal, { rateLimiters: 4, rateChangeNs }) });
+    lab.add(B);
+    lab.run(0);
+    const { sim } = lab;
+    const [qp, peer] = [sim.net.qps[1]!, sim.net.qps[2]!];
+    /** Payload rate from a time to another. */
+    const gbps = (fromNs: number, toNs: number) => {
+      sim.runUntil(fromNs);
+      const before = peer.times[DELIVERED];
+      sim.runUntil(toNs);
+      return ((peer.times[DELIVERED] - before) * 8) / (toNs - fromNs);
+    };
+    return { sim, qp, gbps };
+  };
+
+  test('until then the queue pair sends as before, then at the new rate; taken back, the same', () => {
+    const { sim, qp, gbps } = start();
+    const t = sim.nowNs;
+    sim.setRate(qp, 10_000_000, 0);
+    expect(gbps(t, t + 1.99e6)).toBeGreaterThan(97);
+    // What is in the port at 2 ms still goes out, 48 KB in 4 us.
+    expect(gbps(t + 2.01e6, t + 4e6) / (10 * PAYLOAD)).toBeCloseTo(1, 2);
+    sim.setRate(qp, 0, 0);
+    expect(gbps(t + 4e6, t + 5.99e6) / (10 * PAYLOAD)).toBeCloseTo(1, 2);
+    expect(gbps(t + 6.01e6, t + 7e6)).toBeGreaterThan(97);
+    expect(qp.limiter).toBeNull();
+  });
+
+  test('of changes that overtake one another the last one counts', () => {
+    const { sim, qp, gbps } = start();
+    const t = sim.nowNs;
+    sim.setRate(qp, 10_000_000, 0);
+    sim.runUntil(t + 1e6);
+    sim.setRate(qp, 20_000_000, 0);
+    expect(gbps(t + 1e6, t + 2.99e6)).toBeGreaterThan(97);
+    expect(gbps(t + 3.01e6, t + 5e6) / (20 * PAYLOAD)).toBeCloseTo(1, 2);
+    // Taken back and set again before that took effect: the limiter was never given up.
+    sim.setRate(qp, 0, 0);
+    sim.setRate(qp, 5_000_000, 0);
+    expect(gbps(t + 5e6, t + 6.99e6) / (20 * PAYLOAD)).toBeCloseTo(1, 2);
+    expect(gbps(t + 7.01e6, t + 9e6) / (5 * PAYLOAD)).toBeCloseTo(1, 2);
+    expect(qp.limiter).not.toBeNull();
+  });
+});
+
+describe('there are so many', () => {
+  const limit = (end: End, rateLimitKbps: number) => end.v.modifyQpRateLimit(end.qp, { rateLimitKbps });
+
+  const grounds = (rateLimiters: number) => {
+    const profile = override(PROFILES.minimal, { rateLimiters });
+    const [a, b, fabric] = pair({ profile });
+    return { a, b, fabric };
+  };
+
+  test('each NIC has its own, and one that is limited already may be told other rates', () => {
+    const { a, b } = grounds(1);
+    limit(b, 1000);
+    for (const kbps of [1000, 2000, 0, 3000]) limit(a, kbps);
+    expect(a.v.queryQp(a.qp).attr.rateLimitKbps).toBe(3000);
+  });
+
+  test('one more is refused by both verbs and changes nothing; reset and destroyed queue pairs give theirs back', () => {
+    const { a, b, fabric } = grounds(1);
+    const other = makeEnd(fabric, 0);
+    const init = { qpState: V.IBV_QPS_INIT, pkeyIndex: 0, portNum: 1, qpAccessFlags: 0 };
+    modify(other, init);
+    const ah = { dgid: b.v.queryGid(b.context, 1, 0).gid, portNum: 1, sgidIndex: 0 };
+    const rtr = {
+      pathMtu: V.IBV_MTU_4096,
+      destQpNum: b.qpNum,
+      rqPsn: 0,
+      maxDestRdAtomic: 1,
+      minRnrTimer: 1,
+      ah,
+    };
+    modify(other, { qpState: V.IBV_QPS_RTR, ...rtr });
+    modify(other, { qpState: V.IBV_QPS_RTS, timeout: 8, retryCnt: 7, rnrRetry: 7, maxRdAtomic: 1, sqPsn: 0 });
+    limit(a, 1000);
+    const refused = code('NO_RESOURCES', V.ENOMEM);
+    expect(() => limit(other, 1000)).toThrow(refused);
+    expect(() => modify(other, { qpState: V.IBV_QPS_RTS, rateLimitKbps: 1000 })).toThrow(refused);
+    expect(other.v.queryQp(other.qp).attr.rateLimitKbps ?? 0).toBe(0);
+    expect(() => limit(other, 0)).not.toThrow();
+    modify(a, { qpState: V.IBV_QPS_RESET });
+    limit(other, 1000);
+    expect(other.v.queryQp(other.qp).attr.rateLimitKbps).toBe(1000);
+    other.v.destroyQp(other.qp);
+    expect(fabric.simulation.net.hosts[0].limiters.hasFree).toBe(true);
+  });
+
+  test('a device without any says so', () => {
+    const { a, b, fabric } = grounds(0);
+    expect(a.v.queryDeviceEx(a.context).packetPacing).toEqual({
+      minKbps: 0,
+      maxKbps: 0,
+      supportedQpTypes: 0,
+    });
+    expect(() => limit(a, 1000)).toThrow(code('UNSUPPORTED', V.EOPNOTSUPP));
+    a.send.write(1, SIGNALED, a.mr.addr, 100, a.mr.lkey, b.mr.addr, b.mr.rkey);
+    post(a);
+    expect(drain(fabric, a)).toMatchObject([{ status: 'SUCCESS' }]);
+  });
+});
