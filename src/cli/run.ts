@@ -4,6 +4,7 @@ import pino, { type Logger } from 'pino';
 import { ConfigError, IsoverbsError } from '../verbs/errors.ts';
 import { version } from '../version.ts';
 import { devices } from './devices.ts';
+import { addMix } from './mix.ts';
 import { listPolicies } from './policies.ts';
 
 export const OK = 0;
@@ -57,7 +58,36 @@ function program(log: Logger): Command {
       const { runDemo } = await import('./demo.ts');
       await runDemo({ ms, json: json === true ? '-' : json, svg });
     });
+  addReproduce(command);
+  addMix(command);
   return command;
+}
+
+function addReproduce(command: Command): void {
+  command
+    .command('reproduce')
+    .description('run what is claimed about a system, and say which claims hold')
+    .requiredOption('--system <name>', 'whose claims: bare, devices without any policy')
+    .option('--id <id...>', 'only these claims')
+    .option('--seeds <list>', 'seeds: 1-5, 7 or 1,3', '1-5')
+    .option('--jobs <n>', 'runs at a time; one for each core if nothing is said')
+    .option('--smoke', 'only the short set')
+    .option('--json', 'print JSON')
+    .option('--freeze', 'write the profiles and all measured values to src/bench/claims/frozen.json')
+    .action(async ({ seeds, jobs, ...options }: ReproduceWords) => {
+      const { parseJobs, parseSeeds, reproduce } = await import('./reproduce.ts');
+      await reproduce({ ...options, seeds: parseSeeds(seeds), jobs: parseJobs(jobs) });
+    });
+}
+
+interface ReproduceWords {
+  system: string;
+  id?: string[];
+  seeds: string;
+  jobs?: string;
+  smoke?: boolean;
+  json?: boolean;
+  freeze?: boolean;
 }
 
 function positive(text: string): number {

@@ -1,0 +1,52 @@
+/** Which runs a set of claims needs; what several claims need runs once. */
+import { DEFAULTS, type MixSpec, parseApp, parsePolicy, parseSet } from '../mix/spec.ts';
+import { NANOSECONDS, parseQuantity } from '../mix/units.ts';
+import type { Claim, Mix } from './claim.ts';
+
+/** One run of one mix. */
+export interface Job {
+  /** The command that runs the same, which also tells jobs apart. */
+  command: string;
+  mix: Mix;
+  seed: number;
+}
+
+/** The command line of a run. */
+export function commandOf(mix: Mix, seed: number): string {
+  const { profile, set = {}, policy = 'none', duration, warmup, hosts = DEFAULTS.hosts, apps } = mix;
+  const words = ['isoverbs mix', `--profile ${profile}`];
+  for (const [name, value] of Object.entries(set)) words.push(`--set ${name}=${value}`);
+  words.push(`--policy ${policy}`, `--duration ${duration}`, `--warmup ${warmup}`, `--seed ${seed}`);
+  if (hosts !== DEFAULTS.hosts) words.push(`--hosts ${hosts}`);
+  return [...words, ...apps.map((app) => `--app ${app}`)].join(' ');
+}
+
+/** What runMix() takes. Bytes are not moved: nothing here looks at them, and the timing is the same. @throws ConfigError */
+export function specOf(mix: Mix, seed: number): MixSpec {
+  const { profile, set = {}, policy = 'none', duration, warmup, hosts = DEFAULTS.hosts, apps } = mix;
+  return {
+    profile,
+    set: Object.fromEntries(Object.entries(set).map(([name, value]) => parseSet(`${name}=${value}`))),
+    ...parsePolicy(policy),
+    durationNs: parseQuantity('duration', duration, NANOSECONDS),
+    warmupNs: parseQuantity('warmup', warmup, NANOSECONDS),
+    seed,
+    hosts,
+    payload: false,
+    apps: apps.map(parseApp),
+  };
+}
+
+/** Every run that the claims need, once. */
+export function jobsOf(claims: readonly Claim[], seeds: readonly number[]): Job[] {
+  const jobs = new Map<string, Job>();
+  for (const { mixes } of claims) {
+    for (const mix of Object.values(mixes)) {
+      for (const seed of seeds) {
+        const command = commandOf(mix, seed);
+        jobs.set(command, { command, mix, seed });
+      }
+    }
+  }
+  return [...jobs.values()];
+}

@@ -1,0 +1,65 @@
+/** Runs jobs, in this thread or in several. */
+import { Worker } from 'node:worker_threads';
+import type { MixResult } from '../mix/result.ts';
+import { runMix } from '../mix/run.ts';
+import { type Job, specOf } from './plan.ts';
+
+/** What became of a job. */
+export type Outcome = { result: MixResult } | { error: string };
+
+export async function runJob({ mix, seed }: Job): Promise<Outcome> {
+  try {
+    return { result: await runMix(specOf(mix, seed)) };
+  } catch (error) {
+    return { error: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+export interface PoolOptions {
+  /** 1: in this thread. */
+  threads: number;
+  /** Called after each job. */
+  onDone?(done: number, of: number): void;
+}
+
+/** The outcomes by command. The order of the jobs does not matter: each is a simulation of its own. */
+export async function runJobs(
+  jobs: readonly Job[],
+  { threads, onDone }: PoolOptions,
+): Promise<Map<string, Outcome>> {
+  const outcomes = new Map<string, Outcome>();
+  let next = 0;
+  const drain = async (run: (job: Job) => Promise<Outcome>) => {
+    while (next < jobs.length) {
+      const job = jobs[next++];
+      outcomes.set(job.command, await run(job));
+      onDone?.(outcomes.size, jobs.length);
+    }
+  };
+  if (threads === 1) {
+    await drain(runJob);
+    return outcomes;
+  }
+  // The name is that of the compiled file: workers do not run TypeScript.
+  const workers = Array.from({ length: threads }, () => new Worker(new URL('./worker.js', import.meta.url)));
+  try {
+    await Promise.all(workers.map((worker) => drain((job) => ask(worker, job))));
+  } finally {
+    await Promise.all(workers.map((worker) => worker.terminate()));
+  }
+  return outcomes;
+}
+
+/** A worker that dies is an error of the whole run. */
+function ask(worker: Worker, job: Job): Promise<Outcome> {
+  return new Promise((resolve, reject) => {
+    const onError = (error: Error) => reject(error);
+    const onExit = (code: number) => reject(new Error(`a worker ended with code ${code}`));
+    worker.once('error', onError).once('exit', onExit);
+    worker.once('message', (outcome: Outcome) => {
+      worker.off('error', onError).off('exit', onExit);
+      resolve(outcome);
+    });
+    worker.postMessage(job);
+  });
+}

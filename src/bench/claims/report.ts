@@ -1,0 +1,53 @@
+/** The table of `isoverbs reproduce`. */
+import Table from 'cli-table3';
+import { PARTS } from './claim.ts';
+import type { Row } from './evaluate.ts';
+import type { Drift } from './frozen.ts';
+import type { NamedClaim } from './load.ts';
+
+const digits = (value: number) => (Number.isFinite(value) ? `${Number(value.toPrecision(4))}` : '-');
+
+function cells(row: Row): string[] {
+  const what = row.at === undefined ? row.what : `${row.what} (${row.at})`;
+  const unit = row.unit === '' ? '' : ` ${row.unit}`;
+  return [
+    `  ${what}`,
+    `${row.expected}${unit}`,
+    row.tolerance,
+    `${digits(row.measured)}${unit}`,
+    row.lowest === row.highest ? '' : `${digits(row.lowest)} to ${digits(row.highest)}`,
+    row.verdict,
+  ];
+}
+
+/** Of lines with several points, and of several seeds, each row shows the worst. */
+export function tableOf(claims: readonly NamedClaim[], rows: readonly Row[]): string {
+  const head = ['', 'expected', 'tolerance', 'measured', 'all seeds', 'verdict'];
+  const table = new Table({
+    head,
+    style: { head: [], border: [], compact: true },
+    wordWrap: true,
+    colWidths: [72, 22, 12, 16, 20, 10],
+  });
+  let part = 0;
+  for (const claim of claims) {
+    if (claim.part !== part) {
+      part = claim.part;
+      table.push([{ colSpan: head.length, content: `${part}. ${PARTS[part]}` }]);
+    }
+    table.push([{ colSpan: head.length, content: `${claim.id}: ${claim.title}. ${claim.source}` }]);
+    for (const row of rows.filter((one) => one.claim === claim.id)) {
+      table.push(cells(row));
+      const remarks = [row.deviation && `deviation: ${row.deviation}`, row.problem].filter(Boolean);
+      for (const remark of remarks) table.push([{ colSpan: head.length, content: `  ${remark}` }]);
+    }
+    if (claim.note !== undefined) table.push([{ colSpan: head.length, content: `  (${claim.note})` }]);
+  }
+  return table.toString();
+}
+
+/** What is not as it was when the profiles were frozen. */
+export function driftText(drift: readonly Drift[]): string {
+  const show = (value: number | undefined) => (value === undefined ? 'nothing' : digits(value));
+  return drift.map(({ line, was, is }) => `${line}: was ${show(was)}, is ${show(is)}`).join('\n');
+}

@@ -1,0 +1,57 @@
+/** How the applications fared over time. */
+import { COMPLETED, LATENCY_COUNT, LATENCY_SUM, type Meter } from './meter.ts';
+import type { Timeline } from './result.ts';
+import type { Stage } from './stage.ts';
+
+// What is noted of each app at each tick.
+const BYTES = 0;
+const MESSAGES = 1;
+const SUM = 2;
+const COUNT = 3;
+const NOTED = 4;
+
+export class TimelineRecorder {
+  private readonly stepNs: number;
+  private readonly points: number;
+  private readonly meters: readonly Meter[];
+  /** By app: totals at each tick, from the beginning on. */
+  private readonly totals: Float64Array[];
+
+  constructor(stage: Stage, meters: readonly Meter[], durationNs: number, points: number) {
+    this.stepNs = durationNs / points;
+    this.points = points;
+    this.meters = meters;
+    this.totals = meters.map(() => new Float64Array((points + 1) * NOTED));
+    stage.onTick = (tick) => this.note(tick);
+    for (let tick = 1; tick <= points; tick++) stage.tickAt(Math.min(durationNs, tick * this.stepNs), tick);
+  }
+
+  result(names: readonly string[]): Timeline {
+    const steps = Array.from({ length: this.points }, (_, i) => i + 1);
+    const apps = this.totals.map((totals, app) => {
+      const grown = (tick: number, what: number) =>
+        totals[tick * NOTED + what] - totals[(tick - 1) * NOTED + what];
+      return {
+        name: names[app],
+        throughputGbps: steps.map((tick) => (grown(tick, BYTES) * 8) / this.stepNs),
+        messageRateMmps: steps.map((tick) => (grown(tick, MESSAGES) * 1000) / this.stepNs),
+        latencyUs: steps.map((tick) => {
+          const count = grown(tick, COUNT);
+          return count === 0 ? null : grown(tick, SUM) / count / 1000;
+        }),
+      };
+    });
+    return { stepNs: this.stepNs, apps };
+  }
+
+  private note(tick: number): void {
+    this.meters.forEach((meter, app) => {
+      const totals = this.totals[app];
+      const at = tick * NOTED;
+      totals[at + BYTES] = meter.deliveredBytes();
+      totals[at + MESSAGES] = meter.sums[COMPLETED];
+      totals[at + SUM] = meter.sums[LATENCY_SUM];
+      totals[at + COUNT] = meter.sums[LATENCY_COUNT];
+    });
+  }
+}

@@ -1,0 +1,45 @@
+/** Quantities as people write them: 1MiB, 5us, 10Gbps. */
+import { ConfigError } from '../../verbs/errors.ts';
+
+/** A kind of quantity: what its units are worth, and what a number without one stands for. */
+export interface Quantity {
+  readonly units: Readonly<Record<string, number>>;
+  /** Whether a number may stand without a unit; 0 always may. */
+  readonly bare: boolean;
+}
+
+/** Bytes: KB is 1000, KiB is 1024. */
+export const BYTES: Quantity = {
+  units: { B: 1, KB: 1e3, KiB: 1024, MB: 1e6, MiB: 1024 ** 2, GB: 1e9, GiB: 1024 ** 3 },
+  bare: true,
+};
+/** Nanoseconds. */
+export const NANOSECONDS: Quantity = { units: { ns: 1, us: 1e3, ms: 1e6, s: 1e9 }, bare: false };
+/** Gbit/s. */
+export const GBPS: Quantity = { units: { Kbps: 1e-6, Mbps: 1e-3, Gbps: 1 }, bare: false };
+
+/**
+ * The value of `text`, which is at least 0.
+ * @throws ConfigError naming `what`, and the units that there are
+ */
+export function parseQuantity(what: string, text: string, quantity: Quantity): number {
+  const known = Object.keys(quantity.units).join(', ');
+  const match = /^(\d+(?:\.\d+)?|\.\d+)([a-zA-Z]*)$/.exec(text);
+  if (match === null) {
+    throw new ConfigError(`${what}: '${text}' is no number with a unit of ${known}`);
+  }
+  const value = Number(match[1]);
+  const unit = match[2];
+  if (unit === '') {
+    if (value === 0 || quantity.bare) return value;
+    throw new ConfigError(`${what}: '${text}' needs a unit; there is ${known}`);
+  }
+  if (Object.hasOwn(quantity.units, unit)) return value * quantity.units[unit];
+  throw new ConfigError(`${what}: there is no unit '${unit}'; there is ${known}`);
+}
+
+/** The same of a whole number, without a unit. */
+export function parseWhole(what: string, text: string): number {
+  if (/^\d+$/.test(text)) return Number(text);
+  throw new ConfigError(`${what}: '${text}' is no whole number`);
+}

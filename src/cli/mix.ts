@@ -1,0 +1,151 @@
+/** `isoverbs mix`: any mixture of applications on simulated devices, in virtual time. */
+import { performance } from 'node:perf_hooks';
+import Table from 'cli-table3';
+import type { Command } from 'commander';
+import type { AppResult, MixResult } from '../bench/mix/result.ts';
+import { runMix } from '../bench/mix/run.ts';
+import { DEFAULTS, type MixSpec, parseApp, parsePolicy, parseSet } from '../bench/mix/spec.ts';
+import { NANOSECONDS, parseQuantity, parseWhole } from '../bench/mix/units.ts';
+import { TOPOLOGIES, type TopologyName } from '../sim/fabric/topology.ts';
+import { ConfigError } from '../verbs/errors.ts';
+import { mixSvg } from './mix-svg.ts';
+import { writeInto } from './svg.ts';
+
+/** What commander makes of the command line: all words still. */
+interface Options {
+  profile: string;
+  policy: string;
+  duration?: string;
+  warmup?: string;
+  seed?: string;
+  hosts?: string;
+  topology?: string;
+  app: string[];
+  set: string[];
+  payload: boolean;
+  json?: boolean;
+  plot?: string;
+}
+
+/** Points of the picture. */
+const PLOT_POINTS = 200;
+
+const collect = (text: string, before: string[]) => [...before, text];
+
+/** Adds `mix` to the command. */
+export function addMix(command: Command): void {
+  command
+    .command('mix')
+    .description('run a mixture of applications on simulated devices, and tell what each got')
+    .option('--app <kind[:key=value,...]>', 'an application: B, M or D; may be repeated', collect, [])
+    .option('--profile <name>', 'simulated device', DEFAULTS.profile)
+    .option('--set <name=value>', 'change a parameter of the profile; may be repeated', collect, [])
+    .option('--policy <name[:option=value,...]>', 'policy between the applications and the device', 'none')
+    .option('--duration <time>', 'virtual time of the whole run (default: 20ms)')
+    .option('--warmup <time>', 'how much of it, at its beginning, does not count (default: 2ms)')
+    .option('--seed <n>', 'of all that varies: start phases, jitter, think times, sizes (default: 1)')
+    .option('--hosts <n>', 'hosts (default: 2)')
+    .option('--topology <name>', `${TOPOLOGIES.join(', ')} (default: cable, star for more than two hosts)`)
+    .option('--no-payload', 'move no bytes: faster, and the same result')
+    .option('--json', 'print one JSON object')
+    .option('--plot <file>', 'draw bandwidth, rate and latency over time into this SVG file')
+    .action(mix);
+}
+
+async function mix(options: Options): Promise<void> {
+  const spec = specOf(options);
+  if (options.plot !== undefined) requireWritable(options.plot);
+  const startMs = performance.now();
+  const result = await runMix(spec);
+  const wallMs = Math.round(performance.now() - startMs);
+  if (options.plot !== undefined) await plot(result, options.plot);
+  process.stdout.write(options.json === true ? json(result, wallMs) : text(result, wallMs));
+  if (result.invariants.length === 0) return;
+  throw new Error(`the simulation broke its own rules: ${result.invariants.join('; ')}`);
+}
+
+function specOf(options: Options): MixSpec {
+  const { profile, duration, warmup, seed, hosts, topology, payload } = options;
+  const set: Record<string, unknown> = {};
+  for (const [name, value] of options.set.map(parseSet)) {
+    if (Object.hasOwn(set, name)) throw new ConfigError(`set: '${name}' is there twice`);
+    set[name] = value;
+  }
+  const time = (name: string, given: string | undefined, otherwise: number) =>
+    given === undefined ? otherwise : parseQuantity(name, given, NANOSECONDS);
+  const whole = (name: string, given: string | undefined, otherwise: number) =>
+    given === undefined ? otherwise : parseWhole(name, given);
+  return {
+    profile,
+    set,
+    ...parsePolicy(options.policy),
+    durationNs: time('duration', duration, DEFAULTS.durationNs),
+    warmupNs: time('warmup', warmup, DEFAULTS.warmupNs),
+    seed: whole('seed', seed, DEFAULTS.seed),
+    hosts: whole('hosts', hosts, DEFAULTS.hosts),
+    ...(topology !== undefined && { topology: topology as TopologyName }),
+    payload,
+    ...(options.plot !== undefined && { timelinePoints: PLOT_POINTS }),
+    apps: options.app.map(parseApp),
+  };
+}
+
+/** Before the run: its result would be lost. */
+function requireWritable(path: string): void {
+  try {
+    writeInto(path, '');
+  } catch (error) {
+    throw new ConfigError(`plot: ${path} cannot be written: ${(error as Error).message}`);
+  }
+}
+
+async function plot(result: MixResult, path: string): Promise<void> {
+  const svg = result.timeline === undefined ? null : await mixSvg(result, result.timeline);
+  if (svg !== null) writeInto(path, svg);
+  else console.error('No picture: the optional packages vega and vega-lite are not installed.');
+}
+
+function json(result: MixResult, wallMs: number): string {
+  const { profile, policy, seed, durationNs, warmupNs, ...rest } = result;
+  return `${JSON.stringify({ profile, policy, seed, durationNs, warmupNs, wallMs, ...rest }, null, 2)}\n`;
+}
+
+function text(result: MixResult, wallMs: number): string {
+  const lines = [table(result.apps)];
+  for (const { from, to, bytes, utilisation, ...counts } of result.links) {
+    const some = Object.entries(counts).filter(([, value]) => value > 0);
+    const more = some.map(([name, value]) => `, ${value} ${name}`).join('');
+    lines.push(
+      `${from} to ${to}: ${(utilisation * 100).toFixed(1)} % used, ${(bytes / 1e6).toFixed(1)} MB${more}`,
+    );
+  }
+  const { profile, policy, seed, durationNs, warmupNs, events, packets, traceHash } = result;
+  lines.push(
+    `${profile}, policy ${policy}, seed ${seed}: ${(durationNs - warmupNs) / 1e6} ms after ${warmupNs / 1e6} ms of warm-up`,
+    `${events} events, ${packets} packets in ${wallMs} ms; trace ${traceHash}`,
+  );
+  return `${lines.join('\n')}\n`;
+}
+
+function table(apps: readonly AppResult[]): string {
+  const out = new Table({
+    head: ['app', 'QPs', 'bytes', 'Gbit/s', 'M/s', 'avg us', 'p50', 'p99', 'p99.9', 'max', 'done', 'errors'],
+    style: { head: [], border: [] },
+    colAligns: ['left', ...Array.from({ length: 11 }, () => 'right' as const)],
+  });
+  for (const app of apps) {
+    const { latencyUs: us } = app;
+    const times = us === null ? [] : [us.avg, us.p50, us.p99, us.p999, us.max];
+    out.push([
+      app.name,
+      app.qps,
+      app.messageBytes,
+      app.throughputGbps.toFixed(2),
+      app.messageRateMmps.toFixed(3),
+      ...Array.from({ length: 5 }, (_, i) => times[i]?.toFixed(2) ?? '-'),
+      app.completed,
+      app.errors,
+    ]);
+  }
+  return out.toString();
+}

@@ -1,0 +1,163 @@
+// The claims about bare devices, and how they are judged.
+import { expect, test } from 'vitest';
+import { type Check, mix, PARTS, type Runs } from '../../src/bench/claims/claim.ts';
+import { brokenRuns, evaluate } from '../../src/bench/claims/evaluate.ts';
+import {
+  below,
+  closedForm,
+  distance,
+  equal,
+  falls,
+  range,
+  ratio,
+  reported,
+  rises,
+} from '../../src/bench/claims/expect.ts';
+import { driftOf } from '../../src/bench/claims/frozen.ts';
+import { loadClaims, type NamedClaim, select } from '../../src/bench/claims/load.ts';
+import { avgUs, drops, fairness, gbps, share, spread } from '../../src/bench/claims/metrics.ts';
+import { commandOf, jobsOf, specOf } from '../../src/bench/claims/plan.ts';
+import type { Outcome } from '../../src/bench/claims/pool.ts';
+import { driftText, tableOf } from '../../src/bench/claims/report.ts';
+import { appsOf, paramsOf } from '../../src/bench/mix/resolve.ts';
+import type { AppResult, MixResult } from '../../src/bench/mix/result.ts';
+
+const within = (expectation: Parameters<typeof distance>[0], measured: number) =>
+  distance(expectation, measured) <= 1;
+
+function resultOf(apps: Partial<AppResult>[], more: Partial<MixResult> = {}): MixResult {
+  const whole = apps.map((app) => ({
+    name: 'B',
+    kind: 'B' as const,
+    tenant: 'B',
+    qps: 1,
+    messageBytes: 1,
+    throughputGbps: 0,
+    messageRateMmps: 0,
+    latencyUs: null,
+    completed: 1,
+    errors: 0,
+    ...app,
+  }));
+  const run = {
+    profile: 'ideal',
+    policy: 'none',
+    seed: 1,
+    durationNs: 1,
+    warmupNs: 0,
+    events: 1,
+    packets: 1,
+  };
+  return { ...run, traceHash: '', links: [], invariants: [], ...more, apps: whole };
+}
+
+test.each([
+  ['a closed form', closedForm(100), [99.01, 100.99], [98.99, 101.01]],
+  ['a ratio', ratio(4), [3.01, 4.99], [2.99, 5.01]],
+  ['a range', range(3, 5), [3, 5], [2.99, 5.01]],
+  ['a range with slack', range(94.8, 96.9, 1.5), [93.31, 98.39], [93.29, 98.41]],
+  ['nothing at all', range(0, 0), [0], [1, -1]],
+  ['equal values', equal(0.001), [0.9991, 1.0009], [0.998, 1.002]],
+  ['a rise', rises(), [1.2, 1e9], [1.19, 0, -1]],
+  ['a fall', falls(), [0, 0.83], [0.84, 1e9]],
+  ['a direction alone', below(1), [0.999], [1, 1.1]],
+  ['what is only reported', reported(139), [0, 1e9], []],
+])('%s', (_name, expectation, good, bad) => {
+  for (const value of good) expect(within(expectation, value), `${value}`).toBe(true);
+  for (const value of [...bad, Number.NaN, Number.POSITIVE_INFINITY]) {
+    expect(within(expectation, value), `${value}`).toBe(false);
+  }
+});
+
+test('metrics add copies up, and refuse an app that is not there', () => {
+  const latencyUs = { avg: 2, p50: 1, p99: 5, p999: 6, max: 7 };
+  const run = resultOf([
+    { name: 'a.0', throughputGbps: 30, messageRateMmps: 4, latencyUs },
+    { name: 'a.1', throughputGbps: 10, messageRateMmps: 2, latencyUs: { ...latencyUs, avg: 4 } },
+    { name: 'ab', throughputGbps: 60 },
+  ]);
+  expect([gbps(run, 'a'), share(run, 'a'), avgUs(run, 'a'), spread(run, 'a')]).toEqual([40, 0.4, 3, 2]);
+  expect(fairness(run, 'a')).toBeCloseTo(1600 / 2000);
+  expect(avgUs(run, 'ab')).toBeNaN();
+  expect(() => gbps(run, 'b')).toThrow("the mix has no app 'b'");
+  const port = { from: 'switch0.0', to: 'host0', bytes: 1, utilisation: 1, marks: 0, pauses: 0 };
+  const links = [
+    { ...port, drops: 2 },
+    { ...port, drops: 1 },
+  ];
+  expect(drops(resultOf([], { links }))).toBe(3);
+});
+
+const CHECKS: Check[] = [
+  { what: 'size', at: 'near', unit: 'x', measure: (runs: Runs) => gbps(runs.a, 'B'), expect: ratio(100) },
+  { what: 'size', at: 'far', unit: 'x', measure: (runs: Runs) => gbps(runs.a, 'B'), expect: ratio(120) },
+];
+const CLAIM: NamedClaim = {
+  id: 'x',
+  part: 1,
+  title: 'T',
+  source: 'S',
+  mixes: { a: mix('ideal', 'B') },
+  checks: CHECKS,
+};
+const outcomesOf = (...rates: number[]) =>
+  new Map<string, Outcome>(
+    rates.map((throughputGbps, i) => [
+      commandOf(CLAIM.mixes.a, i + 1),
+      { result: resultOf([{ throughputGbps }]) },
+    ]),
+  );
+
+test('a row shows the worst check on the worst seed; a fall of one seed fails it', () => {
+  const [row, ...others] = evaluate(CLAIM, [1, 2], outcomesOf(105, 95));
+  expect(others).toEqual([]);
+  expect(row).toMatchObject({ at: 'far', seed: 2, measured: 95, lowest: 95, highest: 105, verdict: 'holds' });
+  expect(evaluate(CLAIM, [1, 2], outcomesOf(105, 89))[0]).toMatchObject({ seed: 2, verdict: 'fails' });
+  expect(tableOf([CLAIM], [row])).toMatch(/size \(far\).*120 x.*25 %.*95 x.*95 to 105.*holds/);
+});
+
+test('a run that is missing or broken fails its rows, and says why', () => {
+  expect(evaluate(CLAIM, [1, 2], outcomesOf(100))[0]).toMatchObject({
+    verdict: 'fails',
+    problem: 'a did not run',
+  });
+  const command = commandOf(CLAIM.mixes.a, 1);
+  const failed = new Map<string, Outcome>([[command, { error: 'no such thing' }]]);
+  expect(evaluate(CLAIM, [1], failed)[0]).toMatchObject({ verdict: 'fails', problem: 'a: no such thing' });
+  expect(brokenRuns(failed)).toEqual([`${command}: no such thing`]);
+  const result = resultOf([{ errors: 2 }], { invariants: ['a leak'] });
+  expect(brokenRuns(new Map([[command, { result }]]))).toEqual([
+    `${command}: a leak`,
+    `${command}: 2 requests of B failed`,
+  ]);
+});
+
+test('drift is what measures something else than when it was frozen, and what came or went', () => {
+  const rows = evaluate(CLAIM, [1], outcomesOf(100));
+  const frozen = { profiles: '', seeds: [1], measured: { 'x: size': 100, 'gone: y': 1 } };
+  expect(driftOf(frozen, rows, [1], true)).toEqual([{ line: 'gone: y', was: 1, is: undefined }]);
+  expect(driftOf(frozen, rows, [1], false)).toEqual([]);
+  expect(driftOf(frozen, rows, [2], true)).toEqual([]);
+  const drift = driftOf({ ...frozen, measured: { 'x: size': 90 } }, rows, [1], true);
+  expect(driftText(drift)).toBe('x: size: was 90, is 100');
+});
+
+test('every claim about bare devices is complete, and its mixes can be run', async () => {
+  const claims = await loadClaims('bare');
+  expect(new Set(claims.map((claim) => claim.part))).toEqual(new Set(Object.keys(PARTS).map(Number)));
+  for (const { id, mixes, checks, source, title } of claims) {
+    expect(
+      [source, title].every((text) => text.length > 5),
+      id,
+    ).toBe(true);
+    expect(checks.length, id).toBeGreaterThan(0);
+    for (const one of Object.values(mixes)) {
+      const spec = specOf(one, 1);
+      expect(spec.policy, id).toBe('none');
+      expect(appsOf(spec, paramsOf(spec)).length, commandOf(one, 1)).toBeGreaterThan(0);
+    }
+  }
+  expect(() => select(claims, ['nothing'])).toThrow("there is no claim 'nothing'");
+  const jobs = jobsOf(claims, [1, 2]);
+  expect(new Set(jobs.map((job) => job.command)).size).toBe(jobs.length);
+});

@@ -1,0 +1,167 @@
+// The command: what it prints, and one clear sentence and exit code 2 for each thing that cannot be. Needs a build.
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { afterEach, expect, test, vi } from 'vitest';
+import { run } from '../../src/cli/run.ts';
+
+const MAIN = resolve(import.meta.dirname, '../../dist/cli/main.js');
+
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+/** In this process. */
+async function mix(...args: string[]): Promise<{ code: number; out: string; err: string }> {
+  const said = { out: '', err: '' };
+  const hear = (to: 'out' | 'err') => (text: string | Uint8Array) => {
+    said[to] += text;
+    return true;
+  };
+  vi.spyOn(process.stdout, 'write').mockImplementation(hear('out'));
+  vi.spyOn(process.stderr, 'write').mockImplementation(hear('err'));
+  const code = await run(['mix', ...args]);
+  vi.restoreAllMocks();
+  return { code, ...said };
+}
+
+/** In a process of its own. */
+function isoverbs(...args: string[]) {
+  const child = spawnSync(process.execPath, [MAIN, 'mix', ...args], { encoding: 'utf8', timeout: 60_000 });
+  return { code: child.status, out: child.stdout, err: child.stderr };
+}
+
+const SHORT = ['--duration', '300us', '--warmup', '100us'];
+const app = (text: string) => ['--app', text];
+
+test.each<[string[], RegExp]>([
+  [[], /a mix needs at least one app/],
+  [[...app('B'), '--profile', 'cx9'], /there is no profile 'cx9'; there is minimal, .*cx6-100g/],
+  [[...app('B'), '--policy', 'magic'], /there is no policy 'magic'; there are: none, perf/],
+  [[...app('B'), '--policy', 'perf:speed=1'], /speed/],
+  [[...app('B'), '--policy', 'none:speed=1'], /policy none has no options/],
+  [app('X'), /there is no kind 'X'; there is B, M, D/],
+  [app(''), /there is no kind ''/],
+  [app('B:colour=red'), /there is no key 'colour'; there is name, op, size/],
+  [app('B:constructor=1'), /there is no key 'constructor'/],
+  [app('B:size'), /'size' is not of the form key=value/],
+  [app('B:size=1,size=2'), /'size' is there twice/],
+  [app('B:size=1kb'), /there is no unit 'kb'; there is B, KB, KiB/],
+  [app('B:size=big'), /size: 'big' is no number/],
+  [app('B:size=-1'), /size: '-1' is neither a value nor a range/],
+  [app('B:size=1-2-3'), /size: '1-2-3' is neither a value nor a range/],
+  [app('B:size=0'), /size must be a whole number from 1 to 1073741824, got 0/],
+  [app('B:size=1.5'), /size must be a whole number/],
+  [app('B:size=2GiB'), /size must be a whole number from 1 to 1073741824, got 2147483648/],
+  [app('B:size=8-4'), /a range goes from the smaller to the larger: 8 to 4/],
+  [app('D:op=atomic,size=16'), /an atomic has 8 bytes, not 16/],
+  [app('D:transport=ud,op=send,size=5000'), /a datagram has at most 4096 bytes/],
+  [app('D:transport=ud'), /transport ud has no write; it has send/],
+  [app('D:transport=uc,op=read'), /transport uc has no read; it has write and send/],
+  [app('D:transport=tcp'), /'tcp' is none of rc, uc, ud/],
+  [app('D:op=move'), /'move' is none of write, send, read, atomic/],
+  [app('B:inline=yes'), /inline is for writes and sends of at most 220 bytes/],
+  [app('D:think=5'), /think: '5' needs a unit; there is ns, us, ms, s/],
+  [app('D:think=5min'), /there is no unit 'min'/],
+  [app('D:qps=0'), /qps must be a whole number from 1/],
+  [app('D:qps=two'), /qps: 'two' is no whole number/],
+  [app('D:qps=65535,count=100'), /6553500 queue pairs in all are more than/],
+  [app('D:count=0'), /count must be a whole number from 1/],
+  [app('D:depth=0'), /depth must be a whole number from 1/],
+  [app('D:batch=0'), /batch must be a whole number from 1/],
+  [app('M:batch=64,depth=32'), /a batch of 64 does not fit into a depth of 32/],
+  [app('M:cores=0'), /cores must be a whole number from 1 to 1, got 0/],
+  [app('M:cores=2'), /cores must be a whole number from 1 to 1, got 2/],
+  [app('D:weight=0'), /weight must be above 0, got 0/],
+  [app('D:weight=heavy'), /weight: 'heavy' is no number/],
+  [app('D:qpWeight=0'), /qpWeight must be above 0, got 0/],
+  [app('D:qpWeight=-1'), /qpWeight must be above 0, got -1/],
+  [app('D:class=middle'), /class: 'middle' is no whole number/],
+  [app('D:class=8'), /class must be a whole number from 0 to 7, got 8/],
+  [app('D:host=2'), /app D: host: there is no host 2; there is 0 to 1/],
+  [app('D:to=7'), /app D: to: there is no host 7/],
+  [app('D:name='), /name: a name is missing/],
+  [[...app('D:name=x'), ...app('B:name=x')], /two apps have the name 'x'/],
+  [app('D:rate=200Gbps'), /a rate of 200 Gbps is not within the link's 100/],
+  [app('D:rate=5'), /rate: '5' needs a unit/],
+  [app('D:start=3ms,stop=2ms'), /stops at 2000000 ns, which is not after its start at 3000000 ns/],
+  [app('D:start=1s'), /gives no samples/],
+  [app('D:stop=1ms'), /gives no samples/],
+  [[...app('D'), '--duration', '1ms'], /a duration of 1000000 ns gives no samples/],
+  [[...app('D'), '--duration', '0ms', '--warmup', '0'], /the duration must be above 0/],
+  [[...app('D'), '--duration', '20'], /duration: '20' needs a unit/],
+  [[...app('D'), '--duration', 'long'], /duration: 'long' is no number/],
+  [[...app('D'), '--duration', '500ns', '--warmup', '0'], /gives no samples: app D completed nothing/],
+  [[...app('B'), ...app('D'), '--duration', '500ns', '--warmup', '0'], /gives no samples: no app completed/],
+  [[...app('D'), '--warmup', '2m'], /there is no unit 'm'/],
+  [[...app('D'), '--seed', 'x'], /seed: 'x' is no whole number/],
+  [[...app('D'), '--hosts', '1'], /hosts must be a whole number from 2 to 4096, got 1/],
+  [[...app('D'), '--hosts', 'all'], /hosts: 'all' is no whole number/],
+  [[...app('D'), '--topology', 'ring'], /topology must be one of cable, direct, star/],
+  [[...app('D'), '--hosts', '3', '--topology', 'cable'], /topology cable joins two hosts, not 3/],
+  [[...app('D'), '--set', 'speed=1'], /a profile has no 'speed'/],
+  [[...app('D'), '--set', 'linkGbps'], /'linkGbps' is not of the form key=value/],
+  [[...app('D'), '--set', 'linkGbps=0'], /linkGbps must be a number above 0, got 0/],
+  [[...app('D'), '--set', 'linkGbps=fast'], /linkGbps must be a number above 0, got 'fast'/],
+  [[...app('D'), '--set', 'egressFifoBytes=1kb'], /there is no unit 'kb'/],
+  [[...app('D'), '--set', 'mtuBytes=1000'], /mtuBytes must be one of 256, 512, 1024, 1500/],
+  [[...app('D'), '--set', 'scheduler=best'], /scheduler must be one of rr, sp, ets, greedy/],
+  [[...app('D'), '--set', 'etsWeights=1,0'], /etsWeights must be numbers above 0/],
+  [[...app('D'), '--set', 'linkGbps=1', '--set', 'linkGbps=2'], /'linkGbps' is there twice/],
+])('isoverbs mix %j', async (args, sentence) => {
+  const { code, out, err } = await mix(...args);
+  expect({ code, out }).toEqual({ code: 2, out: '' });
+  expect(err).toMatch(sentence);
+  expect(err).toMatch(/^isoverbs: [^\n]+ \(ISO_ERR_CONFIG\)\n$/);
+});
+
+test('the JSON has the names that are promised', async () => {
+  const { code, out, err } = await mix(...SHORT, ...app('B'), ...app('D'), '--seed', '3', '--json');
+  expect({ code, err }).toEqual({ code: 0, err: '' });
+  const result = JSON.parse(out);
+  expect(result).toMatchObject({ profile: 'cx6-100g', policy: 'none', seed: 3, durationNs: 300e3 });
+  for (const name of ['wallMs', 'events', 'packets']) expect(result[name]).toBeGreaterThan(0);
+  expect(result.traceHash).toMatch(/^[0-9a-f]{16}$/);
+  expect(result.invariants).toEqual([]);
+  expect(result.apps.map((one: { name: string }) => one.name)).toEqual(['B', 'D']);
+  expect(result.apps[1]).toMatchObject({ kind: 'D', qps: 1, messageBytes: 16, errors: 0 });
+  const { throughputGbps, messageRateMmps, completed, latencyUs } = result.apps[1];
+  for (const value of [throughputGbps, messageRateMmps, completed]) expect(value).toBeGreaterThan(0);
+  expect(Object.keys(latencyUs)).toEqual(['avg', 'p50', 'p99', 'p999', 'max']);
+  expect(result.links[0]).toMatchObject({ from: 'host0', to: 'host1', drops: 0 });
+});
+
+test('the text form is a table', async () => {
+  const { code, out } = await mix(...SHORT, ...app('M:count=2'));
+  expect(code).toBe(0);
+  expect(out).toMatch(/app .*QPs .*Gbit\/s .*avg us/);
+  expect(out).toMatch(/M\.0 .*\n.*\n.*M\.1 /);
+  expect(out).toMatch(/trace [0-9a-f]{16}\n$/);
+});
+
+test('--plot draws a picture over time', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'isoverbs-mix-'));
+  try {
+    const file = join(folder, 'a/mix.svg');
+    expect(await mix(...SHORT, ...app('B'), ...app('D'), '--plot', file)).toMatchObject({ code: 0, err: '' });
+    const svg = readFileSync(file, 'utf8');
+    for (const text of ['throughput, Gbit/s', 'messages, M/s', 'mean latency, us'])
+      expect(svg).toContain(text);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
+test('one seed, one trace: in two processes, with bytes moved or not; another seed, another', () => {
+  const args = [...SHORT, '--json', ...app('B'), ...app('M'), ...app('D:think=1us')];
+  const hash = (...more: string[]) => {
+    const { code, out } = isoverbs(...args, ...more);
+    expect(code).toBe(0);
+    return JSON.parse(out).traceHash;
+  };
+  const first = hash('--seed', '5');
+  expect(hash('--seed', '5')).toBe(first);
+  expect(hash('--seed', '5', '--no-payload')).toBe(first);
+  expect(hash('--seed', '6')).not.toBe(first);
+});

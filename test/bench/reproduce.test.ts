@@ -1,0 +1,52 @@
+// `isoverbs reproduce`: wrong calls, and the short set of claims about bare devices. Needs a build.
+import { spawnSync } from 'node:child_process';
+import { resolve } from 'node:path';
+import { expect, test } from 'vitest';
+
+const MAIN = resolve(import.meta.dirname, '../../dist/cli/main.js');
+
+function reproduce(...args: string[]) {
+  const command = [MAIN, 'reproduce', ...args];
+  const child = spawnSync(process.execPath, command, { encoding: 'utf8', timeout: 170_000 });
+  return { code: child.status, out: child.stdout, err: child.stderr };
+}
+
+test('wrong calls are one sentence and exit code 2', () => {
+  const calls: [string[], string][] = [
+    [['--system', 'x'], "there is no system 'x'"],
+    [['--system', 'bare', '--id', 'x'], "there is no claim 'x'"],
+    [['--system', 'bare', '--seeds', 'x'], 'seeds are written'],
+    [['--system', 'bare', '--jobs', '0'], 'jobs must be'],
+    [['--system', 'bare', '--freeze', '--smoke'], '--freeze runs everything'],
+    [[], '--system'],
+  ];
+  for (const [args, sentence] of calls) {
+    const { code, out, err } = reproduce(...args);
+    expect({ code, out }).toEqual({ code: 2, out: '' });
+    expect(err).toContain(sentence);
+    expect(err.trim().split('\n')).toHaveLength(1);
+  }
+});
+
+test('the short set holds, each run in a thread of its own', { timeout: 180_000 }, () => {
+  const { code, out, err } = reproduce(
+    '--system',
+    'bare',
+    '--smoke',
+    '--seeds',
+    '1',
+    '--jobs',
+    '2',
+    '--json',
+  );
+  const { rows, broken, drift } = JSON.parse(out);
+  const failed = rows.filter((row: { verdict: string }) => row.verdict === 'fails');
+  expect({ failed, broken, drift, code, err }).toEqual({
+    failed: [],
+    broken: [],
+    drift: [],
+    code: 0,
+    err: '',
+  });
+  expect(rows.length).toBeGreaterThan(15);
+});
