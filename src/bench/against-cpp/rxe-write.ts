@@ -5,9 +5,9 @@
 import { execFile, spawn } from 'node:child_process';
 import { performance } from 'node:perf_hooks';
 import { promisify } from 'node:util';
-import { Context } from '../objects/index.ts';
-import { createRdmaCoreProvider } from '../providers/rdma-core/index.ts';
-import { IBV_SEND_SIGNALED } from '../verbs/index.ts';
+import { Context } from '../../objects/index.ts';
+import { createRdmaCoreProvider } from '../../providers/rdma-core/index.ts';
+import { IBV_SEND_SIGNALED } from '../../verbs/index.ts';
 
 const run = promisify(execFile);
 const DEVICE = process.env.RXE_DEV ?? 'rxe0';

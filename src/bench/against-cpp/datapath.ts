@@ -5,12 +5,12 @@
 import { createRequire } from 'node:module';
 import { PerformanceObserver } from 'node:perf_hooks';
 import { fileURLToPath } from 'node:url';
-import { Lmse } from '../policies/perf/lmse.ts';
-import { perfOptions } from '../policies/perf/options.ts';
-import { createRdmaCoreProvider } from '../providers/rdma-core/index.ts';
-import { compose, type Interceptor } from '../shim/compose.ts';
-import { createShim } from '../shim/shim.ts';
-import * as V from '../verbs/index.ts';
+import { Lmse } from '../../policies/perf/lmse.ts';
+import { perfOptions } from '../../policies/perf/options.ts';
+import { createRdmaCoreProvider } from '../../providers/rdma-core/index.ts';
+import { compose, type Interceptor } from '../../shim/compose.ts';
+import { createShim } from '../../shim/shim.ts';
+import * as V from '../../verbs/index.ts';
 
 interface CppLoop {
   run(library: string, total: number, batch: number, poll: boolean): number | null;
@@ -18,7 +18,7 @@ interface CppLoop {
 }
 
 const require = createRequire(import.meta.url);
-const BUILD = fileURLToPath(new URL('../../native/bench/build/Release/', import.meta.url));
+const BUILD = fileURLToPath(new URL('../../../native/bench/build/Release/', import.meta.url));
 const LIBRARY = `${BUILD}null_verbs.so`;
 const ROUNDS = 11;
 const PER_ROUND = 640_000;

@@ -5,14 +5,14 @@
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
-import { type CompletionQueue, Context, type ProtectionDomain } from '../objects/index.ts';
-import { createRdmaCoreProvider } from '../providers/rdma-core/index.ts';
-import * as V from '../verbs/index.ts';
+import { type CompletionQueue, Context, type ProtectionDomain } from '../../objects/index.ts';
+import { createRdmaCoreProvider } from '../../providers/rdma-core/index.ts';
+import * as V from '../../verbs/index.ts';
 
 const DEVICE = process.env.RXE_DEV ?? 'rxe0';
 const ROUNDS = Number(process.env.ISOVERBS_ROUNDS ?? 7);
 const PAIRS = 100;
-const BASELINE = join(import.meta.dirname, '../../native/bench/build/Release/qp_connect');
+const BASELINE = join(import.meta.dirname, '../../../native/bench/build/Release/qp_connect');
 
 function timed(pairs: number, one: () => void): number {
   const startMs = performance.now();
