@@ -4,7 +4,7 @@ import { createRequire } from 'node:module';
 import { dirname, join, resolve } from 'node:path';
 import { parse as parseYaml } from 'yaml';
 import { z } from 'zod';
-import { ConfigError } from './verbs/errors.ts';
+import { ConfigError, shown } from './verbs/errors.ts';
 
 /** A policy by name, with its options. */
 export interface PolicyConfig {
@@ -12,14 +12,24 @@ export interface PolicyConfig {
   options: Record<string, unknown>;
 }
 
+/** An interceptor by name, with its options. */
+export interface InterceptorConfig extends PolicyConfig {
+  /** Between the policies and the device, not around the policies. */
+  inside: boolean;
+}
+
 export interface Config {
   /** Outermost first. */
   policies: PolicyConfig[];
+  /** Outermost first. */
+  interceptors: InterceptorConfig[];
   device?: string;
   tenant?: string;
   log: LogLevel;
   /** Where the policies come from: 'ISOVERBS_POLICY', a file, or 'nothing'. */
   source: string;
+  /** Where the interceptors come from. */
+  interceptorSource: string;
 }
 
 const LOG_LEVELS = ['silent', 'error', 'warn', 'info', 'debug'] as const;
@@ -33,19 +43,36 @@ const FILE_NAMES = [
   'isoverbs.config.mjs',
 ];
 
-const policyEntry = z.union([z.string().min(1), z.looseObject({ name: z.string().min(1) })], {
-  error: "must be the name of a policy, or an object with 'name' and the policy's options",
-});
+const ARTICLED = { policy: 'a policy', interceptor: 'an interceptor' };
+type Kind = keyof typeof ARTICLED;
+
+const entryOf = (kind: Kind) =>
+  z.union([z.string().min(1), z.looseObject({ name: z.string().min(1) })], {
+    error: `must be the name of ${ARTICLED[kind]}, or an object with 'name' and its options`,
+  });
 const fileSchema = z.strictObject({
   policy: z
     .union([z.string(), z.looseObject({}), z.array(z.unknown())], {
       error: 'must be a policy or a list of them, the outermost first',
     })
     .optional(),
+  interceptors: z
+    .union([z.string(), z.looseObject({}), z.array(z.unknown())], {
+      error: 'must be an interceptor or a list of them, the outermost first',
+    })
+    .optional(),
   device: z.string().min(1).optional(),
   tenant: z.string().min(1).optional(),
   log: z.enum(LOG_LEVELS).optional(),
 });
+
+const NOTHING: Config = {
+  policies: [],
+  interceptors: [],
+  log: 'warn',
+  source: 'nothing',
+  interceptorSource: 'nothing',
+};
 
 export interface ConfigSources {
   cwd?: string;
@@ -54,17 +81,21 @@ export interface ConfigSources {
 
 /**
  * Reads the configuration: ISOVERBS_CONFIG, or the first isoverbs.config.* or package.json with an
- * "isoverbs" key from `cwd` upwards; then ISOVERBS_POLICY, ISOVERBS_DEVICE, ISOVERBS_TENANT and
- * ISOVERBS_LOG, which win.
+ * "isoverbs" key from `cwd` upwards; then ISOVERBS_POLICY, ISOVERBS_INTERCEPTORS, ISOVERBS_DEVICE,
+ * ISOVERBS_TENANT and ISOVERBS_LOG, which win.
  * @throws ConfigError naming the file and the key
  */
 export function loadConfig(sources: ConfigSources = {}): Config {
   const { cwd = process.cwd(), env = process.env } = sources;
   const file = findFile(cwd, env.ISOVERBS_CONFIG);
-  const config: Config = file === null ? { policies: [], log: 'warn', source: 'nothing' } : fromFile(file);
+  const config: Config = file === null ? { ...NOTHING } : fromFile(file);
   if (env.ISOVERBS_POLICY !== undefined && env.ISOVERBS_POLICY !== '') {
     config.policies = parsePolicies(env.ISOVERBS_POLICY, 'ISOVERBS_POLICY');
     config.source = 'ISOVERBS_POLICY';
+  }
+  if (env.ISOVERBS_INTERCEPTORS !== undefined && env.ISOVERBS_INTERCEPTORS !== '') {
+    config.interceptors = parseInterceptors(env.ISOVERBS_INTERCEPTORS, 'ISOVERBS_INTERCEPTORS');
+    config.interceptorSource = 'ISOVERBS_INTERCEPTORS';
   }
   if (env.ISOVERBS_DEVICE) config.device = env.ISOVERBS_DEVICE;
   if (env.ISOVERBS_TENANT) config.tenant = env.ISOVERBS_TENANT;
@@ -78,11 +109,31 @@ export function loadConfig(sources: ConfigSources = {}): Config {
  * @throws ConfigError
  */
 export function parsePolicies(text: string, source: string): PolicyConfig[] {
+  return parseLine(text, source, 'policy');
+}
+
+/**
+ * Interceptors as one line of text, written as policies are. Each may say `inside=true`: it then stands
+ * between the policies and the device.
+ * @throws ConfigError
+ */
+export function parseInterceptors(text: string, source: string): InterceptorConfig[] {
+  return parseLine(text, source, 'interceptor').map((entry) => placed(entry, source));
+}
+
+function placed({ name, options }: PolicyConfig, source: string): InterceptorConfig {
+  const { inside = false, ...rest } = options;
+  if (typeof inside !== 'boolean')
+    throw new ConfigError(`${source}: ${name}.inside: must be true or false, got ${shown(inside)}`);
+  return { name, options: rest, inside };
+}
+
+function parseLine(text: string, source: string, kind: Kind): PolicyConfig[] {
   if (text.trim() === 'none') return [];
   return text.split(';').map((part) => {
     const [, name, rest] = /^\s*([^:\s]+)\s*(?::(.*))?$/s.exec(part) ?? [];
     if (name === undefined)
-      throw new ConfigError(`${source}: '${part.trim()}' is no policy; write NAME or NAME:KEY=VALUE,...`);
+      throw new ConfigError(`${source}: '${part.trim()}' is no ${kind}; write NAME or NAME:KEY=VALUE,...`);
     const options: Record<string, unknown> = {};
     for (const pair of rest?.split(',') ?? []) {
       const at = pair.indexOf('=');
@@ -131,8 +182,16 @@ function hasOurKey(manifest: string): boolean {
 function fromFile(path: string): Config {
   const parsed = fileSchema.safeParse(readValue(path));
   if (!parsed.success) throw problem(path, parsed.error.issues[0], []);
-  const { policy, device, tenant, log = 'warn' } = parsed.data;
-  const config: Config = { policies: filePolicies(policy, path), log, source: path };
+  const { policy, interceptors, device, tenant, log = 'warn' } = parsed.data;
+  const config: Config = {
+    policies: fileEntries(policy, path, 'policy', 'policy').map(({ entry }) => entry),
+    interceptors: fileEntries(interceptors, path, 'interceptors', 'interceptor').map(({ entry, where }) =>
+      placed(entry, `${path}: ${where}`),
+    ),
+    log,
+    source: path,
+    interceptorSource: path,
+  };
   if (device !== undefined) config.device = device;
   if (tenant !== undefined) config.tenant = tenant;
   return config;
@@ -152,16 +211,18 @@ function readValue(path: string): unknown {
   }
 }
 
-function filePolicies(policy: unknown, path: string): PolicyConfig[] {
-  if (policy === undefined) return [];
-  const list = Array.isArray(policy) ? policy : [policy];
-  return list.flatMap((entry, index) => {
-    const where = Array.isArray(policy) ? ['policy', index] : ['policy'];
-    const parsed = policyEntry.safeParse(entry);
-    if (!parsed.success) throw problem(path, parsed.error.issues[0], where);
-    if (typeof parsed.data === 'string') return parsePolicies(parsed.data, `${path}: ${where.join('.')}`);
+function fileEntries(value: unknown, path: string, key: string, kind: Kind) {
+  if (value === undefined) return [];
+  const list = Array.isArray(value) ? value : [value];
+  return list.flatMap((item, index) => {
+    const keys = Array.isArray(value) ? [key, index] : [key];
+    const where = keys.join('.');
+    const parsed = entryOf(kind).safeParse(item);
+    if (!parsed.success) throw problem(path, parsed.error.issues[0], keys);
+    if (typeof parsed.data === 'string')
+      return parseLine(parsed.data, `${path}: ${where}`, kind).map((entry) => ({ entry, where }));
     const { name, ...options } = parsed.data;
-    return [{ name, options }];
+    return [{ entry: { name, options }, where }];
   });
 }
 

@@ -1,10 +1,11 @@
 /** Which device, of which provider, under which policies. */
-import { composeOnce, interceptorSlot } from './interceptors.ts';
+
 import { Context } from './objects/index.ts';
 import { createPolicy } from './policies/index.ts';
 import { createRdmaCoreProvider, isAddonAvailable } from './providers/rdma-core/index.ts';
 import { defaultSimProvider } from './providers/sim/index.ts';
 import type { Interceptor } from './shim/compose.ts';
+import { composeOnce, interceptorSlot } from './slot.ts';
 import {
   type DeviceInfo,
   InvalidArgumentError,
@@ -71,8 +72,8 @@ export function openDevice(name?: string, options: OpenDeviceOptions = {}): Cont
   const slot = interceptorSlot();
   const tenant = options.tenant ?? (process.env.ISOVERBS_TENANT || slot.tenant);
   const chosen = chooseDevice(name ?? defaultDeviceName(), options.provider);
-  const interceptors = options.policy === undefined ? slot.interceptors : interceptorsOf(options.policy);
-  const context = new Context(composeOnce(chosen.provider, interceptors), chosen.name, { tenant });
+  const provider = composed(chosen.provider, options.policy);
+  const context = new Context(provider, chosen.name, { tenant });
   slot.opened.push(chosen.name);
   return context;
 }
@@ -89,8 +90,14 @@ function checkArguments(name: unknown, options: object): void {
 
 /** The provider that openDevice() without arguments would use, with the policies of the process. */
 export function defaultProvider(): Provider {
-  const { provider } = chooseDevice(defaultDeviceName(), undefined);
-  return composeOnce(provider, interceptorSlot().interceptors);
+  return composed(chooseDevice(defaultDeviceName(), undefined).provider, undefined);
+}
+
+/** What a program names stands in place of the process's policies; the interceptors around them stay. */
+function composed(provider: Provider, policy: OpenDeviceOptions['policy']): Provider {
+  const { outside, interceptors, inside } = interceptorSlot();
+  const policies = policy === undefined ? interceptors : interceptorsOf(policy);
+  return composeOnce(provider, [...outside, ...policies, ...inside]);
 }
 
 /** The provider that openDevice() would use, without policies. @throws NoDeviceError */

@@ -3,47 +3,23 @@
  * program opens. See docs/configuration.md.
  */
 import { writeSync } from 'node:fs';
-import { type Config, loadConfig } from './config.ts';
-import { interceptorSlot } from './interceptors.ts';
+import { type Config, loadConfig, type PolicyConfig } from './config.ts';
+import { count, createInterceptor } from './interceptors/index.ts';
 import { createPolicy } from './policies/index.ts';
 import type { Interceptor } from './shim/compose.ts';
+import { interceptorSlot } from './slot.ts';
 import { ConfigError } from './verbs/errors.ts';
 
-const counts = { sends: 0, receives: 0, completions: 0 };
-
 /** Counts what passes, for the line at exit. */
-const counting: Interceptor = {
-  name: 'count',
-  wrap: (next) => ({
-    postSend(qp, ring, start, count) {
-      const posted = next.postSend(qp, ring, start, count);
-      counts.sends += posted;
-      return posted;
-    },
-    postRecv(qp, ring, start, count) {
-      const posted = next.postRecv(qp, ring, start, count);
-      counts.receives += posted;
-      return posted;
-    },
-    pollCq(cq, ring, start, max) {
-      const polled = next.pollCq(cq, ring, start, max);
-      counts.completions += polled;
-      return polled;
-    },
-  }),
-};
+const counting = count();
 
 function register(config: Config): void {
   const slot = interceptorSlot();
-  const policies = config.policies.map(({ name, options }) => {
-    try {
-      return createPolicy(name, options);
-    } catch (error) {
-      throw error instanceof ConfigError
-        ? new ConfigError(`${config.source}: policy: ${error.message}`)
-        : error;
-    }
-  });
+  const policies = made(config.policies, createPolicy, `${config.source}: policy`);
+  const make = (list: PolicyConfig[]) =>
+    made(list, createInterceptor, `${config.interceptorSource}: interceptors`);
+  const outside = make(config.interceptors.filter((entry) => !entry.inside));
+  const inside = make(config.interceptors.filter((entry) => entry.inside));
   if (slot.opened.length > 0) {
     process.emitWarning(
       `isoverbs/register was loaded after ${slot.opened.length} context(s) had been opened; those stay without policy`,
@@ -51,10 +27,24 @@ function register(config: Config): void {
     );
   }
   const verbose = config.log === 'info' || config.log === 'debug';
-  slot.interceptors = verbose ? [counting, ...policies] : policies;
+  slot.interceptors = policies;
+  slot.outside = verbose ? [counting, ...outside] : outside;
+  slot.inside = inside;
   slot.device = config.device;
   slot.tenant = config.tenant;
   if (verbose) process.on('exit', () => writeSync(2, `${exitLine(config)}\n`));
+}
+
+type Make = (name: string, options: Record<string, unknown>) => Interceptor;
+
+function made(list: PolicyConfig[], make: Make, where: string): Interceptor[] {
+  return list.map(({ name, options }) => {
+    try {
+      return make(name, options);
+    } catch (error) {
+      throw error instanceof ConfigError ? new ConfigError(`${where}: ${error.message}`) : error;
+    }
+  });
 }
 
 function exitLine(config: Config): string {
@@ -63,7 +53,7 @@ function exitLine(config: Config): string {
   const { opened } = interceptorSlot();
   if (opened.length === 0) return `isoverbs: ${policy}; attached to nothing: no device was opened`;
   const devices = [...new Set(opened)].join(', ');
-  const { sends, receives, completions } = counts;
+  const { sends, receives, completions } = counting.counts;
   return (
     `isoverbs: ${policy}; attached to ${opened.length} context(s) of ${devices}; ` +
     `${sends} sends and ${receives} receives posted, ${completions} completions`

@@ -1,5 +1,6 @@
-import { z } from 'zod';
-import { policies } from '../policies/index.ts';
+import { type ZodType, z } from 'zod';
+import { interceptors } from '../interceptors/index.ts';
+import { type PolicyEntry, policies } from '../policies/index.ts';
 
 interface OptionInfo {
   type?: string;
@@ -7,28 +8,38 @@ interface OptionInfo {
   description?: string;
 }
 
-/** Options of a policy as JSON Schema says them. */
-function optionsOf(name: string): Record<string, OptionInfo> {
-  const schema = z.toJSONSchema(policies[name].options, { io: 'output', unrepresentable: 'any' });
+/** Options of a policy or interceptor as JSON Schema says them. */
+function optionsOf(options: ZodType): Record<string, OptionInfo> {
+  const schema = z.toJSONSchema(options, { io: 'output', unrepresentable: 'any' });
   return (schema.properties ?? {}) as Record<string, OptionInfo>;
 }
 
-/** `isoverbs policies`. */
-export function listPolicies(options: { json?: boolean }): void {
-  const list = Object.entries(policies).map(([name, { summary }]) => ({
+function listed(table: Readonly<Record<string, PolicyEntry>>) {
+  return Object.entries(table).map(([name, { summary, options }]) => ({
     name,
     summary,
-    options: optionsOf(name),
+    options: optionsOf(options),
   }));
-  if (options.json) {
-    process.stdout.write(`${JSON.stringify({ policies: list }, null, 2)}\n`);
-    return;
-  }
-  for (const policy of list) {
-    process.stdout.write(`${policy.name}  ${policy.summary}\n`);
-    for (const [key, info] of Object.entries(policy.options)) {
+}
+
+function print(list: ReturnType<typeof listed>): void {
+  for (const entry of list) {
+    process.stdout.write(`${entry.name}  ${entry.summary}\n`);
+    for (const [key, info] of Object.entries(entry.options)) {
       const value = info.default === undefined ? '' : `=${info.default}`;
       process.stdout.write(`    ${key}${value}  ${info.description ?? ''}\n`);
     }
   }
+}
+
+/** `isoverbs policies`. */
+export function listPolicies(options: { json?: boolean }): void {
+  const lists = { policies: listed(policies), interceptors: listed(interceptors) };
+  if (options.json) {
+    process.stdout.write(`${JSON.stringify(lists, null, 2)}\n`);
+    return;
+  }
+  print(lists.policies);
+  process.stdout.write('\nInterceptors (ISOVERBS_INTERCEPTORS):\n');
+  print(lists.interceptors);
 }

@@ -45,7 +45,7 @@ function program(log: Logger): Command {
     .action((options: { json?: boolean }) => devices(options, log));
   command
     .command('policies')
-    .description('list the policies and their options')
+    .description('list the policies and interceptors, and their options')
     .option('--json', 'print JSON')
     .action((options: { json?: boolean }) => listPolicies(options));
   command

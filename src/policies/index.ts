@@ -27,9 +27,22 @@ export const policies: Readonly<Record<string, PolicyEntry>> = {
  * @throws ConfigError naming the policies there are, or the option that is wrong and what it takes
  */
 export function createPolicy(name: string, options: Record<string, unknown> = {}): Interceptor {
-  const entry = Object.hasOwn(policies, name) ? policies[name] : undefined;
+  return createNamed('policy', policies, name, options);
+}
+
+/**
+ * Makes what `table` has under a name; `kind` is what to call it.
+ * @throws ConfigError naming what there is, or the option that is wrong and what it takes
+ */
+export function createNamed(
+  kind: string,
+  table: Readonly<Record<string, PolicyEntry>>,
+  name: string,
+  options: Record<string, unknown>,
+): Interceptor {
+  const entry = Object.hasOwn(table, name) ? table[name] : undefined;
   if (entry === undefined) {
-    throw new ConfigError(`there is no policy '${name}'; there are: ${Object.keys(policies).join(', ')}`);
+    throw new ConfigError(`there is no ${kind} '${name}'; there are: ${Object.keys(table).join(', ')}`);
   }
   const checked = entry.options.safeParse(options);
   if (!checked.success) {

@@ -11,6 +11,7 @@ const ROOMS = [
   'shim',
   'coordinator',
   'policies',
+  'interceptors',
   'sim',
   'objects',
   'providers',

@@ -16,7 +16,13 @@ const load = (files: Record<string, string>, env: Record<string, string> = {}) =
   loadConfig({ cwd: folder(files), env });
 
 test('nothing configured is no policy', () => {
-  expect(load({})).toEqual({ policies: [], log: 'warn', source: 'nothing' });
+  expect(load({})).toEqual({
+    policies: [],
+    interceptors: [],
+    log: 'warn',
+    source: 'nothing',
+    interceptorSource: 'nothing',
+  });
 });
 
 test('a policy with parameters, on one line', () => {
@@ -61,6 +67,8 @@ test('variables win over the file', () => {
   const env = { ISOVERBS_POLICY: 'none', ISOVERBS_DEVICE: 'b', ISOVERBS_TENANT: 'u', ISOVERBS_LOG: 'debug' };
   expect(load(files, env)).toEqual({
     policies: [],
+    interceptors: [],
+    interceptorSource: expect.stringContaining('isoverbs.config.json'),
     device: 'b',
     tenant: 'u',
     log: 'debug',
@@ -70,7 +78,7 @@ test('variables win over the file', () => {
 });
 
 test.each([
-  ['{"polcy":"perf"}', 'polcy: no such key; there are: policy, device, tenant, log'],
+  ['{"polcy":"perf"}', 'polcy: no such key; there are: policy, interceptors, device, tenant, log'],
   ['{"policy":5}', 'policy: must be a policy or a list of them'],
   ['{"policy":{"nam":"perf"}}', 'policy: must be the name of a policy'],
   ['{"policy":["perf",{"name":5}]}', 'policy.1: must be the name of a policy'],
@@ -85,6 +93,30 @@ test.each([
   expect(run).toThrow(ConfigError);
   expect(run).toThrow('isoverbs.config.json');
   expect(run).toThrow(expected);
+});
+
+test('interceptors, in order, and on which side of the policies they stand', () => {
+  const expected = [
+    { name: 'count', options: {}, inside: false },
+    { name: 'trace', options: { file: 'a b.x' }, inside: true },
+  ];
+  const line = 'count;trace:file=a b.x,inside=true';
+  expect(load({}, { ISOVERBS_INTERCEPTORS: line }).interceptors).toEqual(expected);
+  const yaml = 'interceptors:\n  - count\n  - { name: trace, file: a b.x, inside: true }\n';
+  const fromFile = load({ 'isoverbs.config.yaml': yaml });
+  expect(fromFile.interceptors).toEqual(expected);
+  expect(fromFile.interceptorSource).toContain('isoverbs.config.yaml');
+  expect(load({ 'isoverbs.config.yaml': yaml }, { ISOVERBS_INTERCEPTORS: 'none' }).interceptors).toEqual([]);
+  expect(() => load({}, { ISOVERBS_INTERCEPTORS: 'count:inside=2' })).toThrow(
+    'ISOVERBS_INTERCEPTORS: count.inside: must be true or false, got 2',
+  );
+  const bad = '{"interceptors":["count",{"name":"trace","inside":"yes"}]}';
+  expect(() => load({ 'isoverbs.config.json': bad })).toThrow(
+    "interceptors.1: trace.inside: must be true or false, got 'yes'",
+  );
+  expect(() => load({ 'isoverbs.config.json': '{"interceptors":[{}]}' })).toThrow(
+    'interceptors.0: must be the name of an interceptor',
+  );
 });
 
 test('other mistakes', () => {

@@ -80,6 +80,22 @@ test('ISOVERBS_LOG=info says at exit what it saw', () => {
   expect(node([...REGISTER, '0'], { ISOVERBS_LOG: 'info' }).err).toContain('no policy');
 });
 
+test('interceptors stand outside the policies, or inside; a policy that the program names is between them too', () => {
+  const script = `${OPEN} console.log(c.provider.interceptors.join());
+    console.log(openDevice('sim1', { policy: null }).provider.interceptors.join());`;
+  const env = { ISOVERBS_POLICY: 'perf', ISOVERBS_INTERCEPTORS: 'count:inside=true;count' };
+  expect(node([...REGISTER, script], env)).toEqual({
+    code: 0,
+    out: 'count,perf,count\ncount,count',
+    err: '',
+  });
+  const wrong = node([...REGISTER, '0'], { ISOVERBS_INTERCEPTORS: 'cuont' });
+  expect(wrong.code).toBe(1);
+  expect(wrong.err).toContain(
+    "ISOVERBS_INTERCEPTORS: interceptors: there is no interceptor 'cuont'; there are: count",
+  );
+});
+
 test('loading it too late gives a warning', () => {
   const script = `${OPEN} await import('isoverbs/register'); console.log(openDevice('sim1').provider.interceptors.join())`;
   const { out, err } = node(['--input-type=module', '-e', script], { ISOVERBS_POLICY: 'perf' });

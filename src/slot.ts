@@ -6,8 +6,12 @@ import type { Provider } from './verbs/provider.ts';
 const SLOT = Symbol.for('isoverbs.interceptors.1');
 
 export interface InterceptorSlot {
-  /** Outermost first. */
+  /** The policies, outermost first. */
   interceptors: readonly Interceptor[];
+  /** Around the policies, outermost first, whichever a program names. */
+  outside: readonly Interceptor[];
+  /** Between the policies and the device, outermost first. */
+  inside: readonly Interceptor[];
   /** Device to open when the program names none. */
   device?: string;
   tenant?: string;
@@ -17,7 +21,7 @@ export interface InterceptorSlot {
 
 export function interceptorSlot(): InterceptorSlot {
   const holder = globalThis as { [SLOT]?: InterceptorSlot };
-  holder[SLOT] ??= { interceptors: [], opened: [] };
+  holder[SLOT] ??= { interceptors: [], outside: [], inside: [], opened: [] };
   return holder[SLOT];
 }
 

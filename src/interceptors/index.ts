@@ -1,0 +1,27 @@
+/** The interceptors for people, by name, with their validated options. None of them is a policy. */
+import { z } from 'zod';
+import { createNamed, type PolicyEntry } from '../policies/index.ts';
+import type { Interceptor } from '../shim/compose.ts';
+import { count } from './count.ts';
+
+export { type CountInterceptor, type Counts, count } from './count.ts';
+
+/** An interceptor that is built in. */
+export type InterceptorEntry = PolicyEntry;
+
+/** The interceptors that are built in, by name. */
+export const interceptors: Readonly<Record<string, InterceptorEntry>> = {
+  count: {
+    summary: 'counts the requests and completions that pass',
+    options: z.strictObject({}),
+    create: () => count(),
+  },
+};
+
+/**
+ * Makes an interceptor by name.
+ * @throws ConfigError naming the interceptors there are, or the option that is wrong and what it takes
+ */
+export function createInterceptor(name: string, options: Record<string, unknown> = {}): Interceptor {
+  return createNamed('interceptor', interceptors, name, options);
+}
