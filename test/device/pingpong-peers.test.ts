@@ -16,6 +16,7 @@ const PAGE_BYTES = 4096;
 let nextPort = 22_000 + (process.pid % 1000);
 
 interface Shape {
+  tags?: string[];
   kind: Kind;
   sizeBytes: number;
   qps: number;
@@ -23,17 +24,17 @@ interface Shape {
 }
 
 const shapes: Shape[] = [
-  { kind: 'rc', sizeBytes: 1, qps: 1, events: false },
+  { kind: 'rc', sizeBytes: 1, qps: 1, events: false, tags: ['long'] },
   { kind: 'rc', sizeBytes: 50_000, qps: 1, events: false },
   { kind: 'rc', sizeBytes: 5000, qps: 1, events: true },
-  { kind: 'uc', sizeBytes: 64, qps: 1, events: false },
+  { kind: 'uc', sizeBytes: 64, qps: 1, events: false, tags: ['long'] },
   { kind: 'uc', sizeBytes: 20_000, qps: 1, events: false },
-  { kind: 'uc', sizeBytes: 5000, qps: 1, events: true },
-  { kind: 'ud', sizeBytes: 1, qps: 1, events: false },
+  { kind: 'uc', sizeBytes: 5000, qps: 1, events: true, tags: ['long'] },
+  { kind: 'ud', sizeBytes: 1, qps: 1, events: false, tags: ['long'] },
   { kind: 'ud', sizeBytes: 1024, qps: 1, events: true },
-  { kind: 'srq', sizeBytes: 64, qps: 1, events: false },
-  { kind: 'srq', sizeBytes: 20_000, qps: 1, events: false },
-  { kind: 'srq', sizeBytes: 5000, qps: 16, events: false },
+  { kind: 'srq', sizeBytes: 64, qps: 1, events: false, tags: ['long'] },
+  { kind: 'srq', sizeBytes: 20_000, qps: 1, events: false, tags: ['long'] },
+  { kind: 'srq', sizeBytes: 5000, qps: 16, events: false, tags: ['long'] },
   { kind: 'srq', sizeBytes: 5000, qps: 4, events: true },
 ];
 
@@ -105,13 +106,14 @@ function expectWhole(output: string, { sizeBytes }: Shape): void {
   expect(output).not.toContain('invalid data');
 }
 
-describe.skipIf(!here).each(shapes)(
-  'C pingpong $kind, $sizeBytes bytes, QPs $qps, events $events',
-  (shape) => {
-    test('is the server', async () => expectWhole(await withServer(shape), shape), 60_000);
-    test('is the client', async () => expectWhole(await withClient(shape), shape), 60_000);
-  },
-);
+for (const shape of shapes) {
+  const { kind, sizeBytes, qps, events, tags = [] } = shape;
+  const name = `C pingpong ${kind}, ${sizeBytes} bytes, QPs ${qps}, events ${events}`;
+  describe.skipIf(!here)(name, { tags, timeout: 60_000 }, () => {
+    test('is the server', async () => expectWhole(await withServer(shape), shape));
+    test('is the client', async () => expectWhole(await withClient(shape), shape));
+  });
+}
 
 describe.skipIf(!here)('the C programs do look', () => {
   const spoilt = (['rc', 'uc', 'ud', 'srq'] as const).flatMap((kind) => {

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { realDevices } from './ground.ts';
+import { realDevices, realOnly } from './ground.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 const rxe = typeof realDevices === 'string' ? undefined : realDevices.join(',');
@@ -81,7 +81,7 @@ client 3 says hello
   xrc: { out: 'for worker 0\nfor worker 1\n', rxe: null },
 };
 
-describe('on simulated devices', () => {
+describe.skipIf(realOnly)('on simulated devices', () => {
   test.each(Object.entries(EXAMPLES))(
     '%s',
     (name, { out }) => {
@@ -91,16 +91,18 @@ describe('on simulated devices', () => {
   );
 });
 
+/** What they show of a device, the rest of this suite tests too: these are here for how they are started. */
+const SOME = ['completion-events', 'memory-window', 'sqd-drain', 'ud-hello', 'xrc'];
+
 describe.skipIf(rxe === undefined)('on a real device', () => {
-  test.each(Object.entries(EXAMPLES))(
-    '%s',
-    (name, { out, rxe: there = out }) => {
+  for (const [name, { out, rxe: there = out }] of Object.entries(EXAMPLES)) {
+    const options = { tags: SOME.includes(name) ? [] : ['long'], timeout: PATIENCE_MS };
+    test(name, options, () => {
       const result = example(name, rxe);
       if (there !== null) expect(result).toEqual({ code: 0, out: there, err: '' });
       else expect([result.code, result.err]).toEqual([1, expect.stringContaining('ISO_ERR_UNSUPPORTED')]);
-    },
-    PATIENCE_MS,
-  );
+    });
+  }
 });
 
 test('every one is short, documented, and here', () => {
