@@ -75,6 +75,7 @@ export function openDevice(name?: string, options: OpenDeviceOptions = {}): Cont
   const provider = composed(chosen.provider, options.policy);
   const context = new Context(provider, chosen.name, { tenant });
   slot.opened.push(chosen.name);
+  slot.providers.add(provider);
   return context;
 }
 

@@ -1,6 +1,7 @@
 /** The interceptors of this process: put here by `isoverbs/register`, taken by openDevice(). */
 import { compose, type Interceptor } from './shim/compose.ts';
-import type { Provider } from './verbs/provider.ts';
+import { shimCounters, sumCounters } from './shim/counters.ts';
+import type { Provider, ShimCounters } from './verbs/provider.ts';
 
 /** Shared by all copies of this package in a process, hence the global symbol and the version in it. */
 const SLOT = Symbol.for('isoverbs.interceptors.1');
@@ -17,11 +18,18 @@ export interface InterceptorSlot {
   tenant?: string;
   /** Names of the devices of the contexts opened so far, one each time. */
   opened: string[];
+  /** The providers of those contexts, with their interceptors. */
+  providers: Set<Provider>;
+}
+
+/** What all shims of this process counted. */
+export function processCounters(): ShimCounters {
+  return sumCounters([...interceptorSlot().providers].map(shimCounters));
 }
 
 export function interceptorSlot(): InterceptorSlot {
   const holder = globalThis as { [SLOT]?: InterceptorSlot };
-  holder[SLOT] ??= { interceptors: [], outside: [], inside: [], opened: [] };
+  holder[SLOT] ??= { interceptors: [], outside: [], inside: [], opened: [], providers: new Set() };
   return holder[SLOT];
 }
 

@@ -6,10 +6,10 @@ export interface Interceptor {
   /** Used in errors, logs and `provider.interceptors`. */
   readonly name: string;
   /** The verbs that it changes; others stay the same functions. */
-  wrap(next: Provider): Partial<Verbs> & Partial<Pick<Provider, 'wait'>>;
+  wrap(next: Provider): Partial<Verbs> & Partial<Pick<Provider, 'wait' | 'counters'>>;
 }
 
-const OVERRIDABLE = new Set<string>([...VERB_NAMES, 'wait']);
+const OVERRIDABLE = new Set<string>([...VERB_NAMES, 'wait', 'counters']);
 
 /**
  * Puts interceptors around a provider; the first listed is the outermost, so the application meets it

@@ -16,6 +16,7 @@ import {
 import * as L from '../verbs/layout.ts';
 import type { Provider, RingInfo, WaitSupport } from '../verbs/provider.ts';
 import type { ShimCq } from './completion.ts';
+import { EMULATED, PIECES, SPLIT, WAITS } from './counters.ts';
 import type { Actions, QpView } from './policy.ts';
 import type { ShimQp } from './queue.ts';
 
@@ -164,7 +165,11 @@ export class Issuer implements Actions {
     this.writeHead(qp, row, to, offset);
     const sges = this.writeSges(qp, row, to, take);
     this.words[to + L.WR_OP] = (qp.held[row * qp.stride + L.WR_OP] & 0xff) | (flags << 8) | (sges << 16);
-    if (offset === 0) qp.first[row] = qp.realPosted;
+    if (offset === 0) {
+      qp.first[row] = qp.realPosted;
+      qp.counts[SPLIT]++;
+    }
+    qp.counts[PIECES]++;
     qp.sums[0] += take;
     qp.sums[2] = offset + take;
     qp.partial = true;
@@ -201,6 +206,7 @@ export class Issuer implements Actions {
     w[to + L.WR_TARGET] = qp.sendCq.handle;
     w[to + L.WR_COUNT] = 0;
     w[to + L.WR_REPEAT] = count;
+    qp.counts[WAITS] += count;
     this.push(qp, ISO_SEND_INTERNAL);
   }
 
@@ -208,6 +214,7 @@ export class Issuer implements Actions {
     const qp = view as ShimQp;
     const row = qp.issued & qp.mask;
     const cq = qp.sendCq;
+    qp.counts[EMULATED]++;
     qp.first[row] = qp.realPosted;
     // No real number of its own: it is over when the one before it is.
     qp.last[row] = (qp.realPosted - 1) | 0;
@@ -290,6 +297,7 @@ export class Issuer implements Actions {
     this.lastData = -1;
     const taken = this.next.postSend(qp.handle, this.ring!.handle, 0, n);
     if (taken < n) this.takeBack(qp, n - taken);
+    qp.countDepth();
     this.account(qp);
     if (taken < n) this.host.refused(qp);
   }

@@ -24,6 +24,8 @@ export interface Policy {
   readonly needs: PolicyNeeds;
   /** Most internal requests that it keeps on one queue pair beside the application's own. */
   readonly slots: number;
+  /** Whether the counters of queue pairs weigh the requests that go straight, too; a few nanoseconds each. */
+  readonly statistics?: boolean;
   /**
    * Requests start .. start + count - 1 of `words` (layout.ts) are being posted, and nothing of this queue
    * pair is held. Returns how many go straight to the device; the first of the rest, and all that follow it

@@ -4,6 +4,7 @@ import { handleIndex } from '../verbs/handles.ts';
 import * as L from '../verbs/layout.ts';
 import type { Provider } from '../verbs/provider.ts';
 import { ARM_ANY, ARM_NONE, type ShimCq, settleSend } from './completion.ts';
+import { BUFFERED, HIDDEN } from './counters.ts';
 import type { Feeder } from './feeder.ts';
 import { type KnownRing, scratchRing, type Tables } from './tables.ts';
 
@@ -73,7 +74,10 @@ export class Polling {
         const qp = this.tables.qps[handleIndex(handle)];
         if (qp !== undefined && qp.handle === handle) {
           if (qp.translated) {
-            if (!settleSend(qp, words, at)) continue;
+            if (!settleSend(qp, words, at)) {
+              qp.counts[HIDDEN]++;
+              continue;
+            }
           } else {
             qp.realFreed = (words[at + L.WC_SEQ] + 1) | 0;
           }
@@ -126,6 +130,7 @@ export class Polling {
   private keep(cq: ShimCq, words: Uint32Array, at: number): void {
     cq.push(words, at);
     const qp = this.tables.qp(words[at + L.WC_QP]);
+    if (qp !== undefined) qp.counts[BUFFERED]++;
     if (qp === undefined || qp.hasSrq || (words[at + L.WC_OP] & L.WC_RECV_SIDE) === 0) return;
     if (qp.recvsKept === 0) qp.recvFreed = words[at + L.WC_SEQ] | 0;
     qp.recvsKept++;

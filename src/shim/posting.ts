@@ -3,6 +3,7 @@ import { EINVAL, ENOMEM, IBV_QPS_RTS } from '../verbs/constants.ts';
 import { handleIndex } from '../verbs/handles.ts';
 import * as L from '../verbs/layout.ts';
 import type { Provider, RingInfo } from '../verbs/provider.ts';
+import { SEEN } from './counters.ts';
 import type { Feeder } from './feeder.ts';
 import type { Policy } from './policy.ts';
 import type { ShimQp } from './queue.ts';
@@ -36,9 +37,13 @@ export class Posting {
     let n = 0;
     if (!qp.translated || qp.backlog === 0) {
       n = this.straight(qp, ring, words, info, start, this.policy.onload(qp, words, start, most));
-      if (n < 0) return -1 - n;
+      if (n < 0) {
+        qp.counts[SEEN] += -1 - n;
+        return -1 - n;
+      }
     }
     if (n < most) n += this.holdRest(qp, words, info, start + n, most - n);
+    qp.counts[SEEN] += n;
     if (n === most && n < count) refuse(words, ENOMEM, L.REASON_QUEUE_FULL);
     return n;
   }
@@ -70,12 +75,14 @@ export class Posting {
     const taken = this.next.postSend(qp.handle, ring, start, count);
     if (!qp.translated) {
       qp.countStraight(words, start, taken);
+      if (this.policy.statistics === true) qp.weigh(words, start, taken, info.capacity, info.extBytes);
     } else {
       for (let i = 0; i < taken; i++) {
         const ext = L.extAt(start + i, info.capacity, info.extBytes);
         qp.passThrough(words, L.HEADER_WORDS + (start + i) * L.SLOT_WORDS, ext);
       }
     }
+    qp.countDepth();
     return taken === count ? taken : -1 - taken;
   }
 

@@ -18,6 +18,7 @@ import {
 import * as L from '../verbs/layout.ts';
 import type { QpInitAttr } from '../verbs/provider.ts';
 import type { ShimCq } from './completion.ts';
+import { BYTES, COLUMNS, HELD, HIGH_WATER } from './counters.ts';
 import type { QpView } from './policy.ts';
 
 function powerOfTwo(n: number): number {
@@ -87,6 +88,8 @@ export class ShimQp implements QpView {
   realMask = 0;
   /** [bytes issued, bytes known complete, bytes of `issued` already issued] */
   readonly sums = new Float64Array(3);
+  /** counters.ts */
+  readonly counts = new Float64Array(COLUMNS);
 
   constructor(
     index: number,
@@ -153,6 +156,8 @@ export class ShimQp implements QpView {
     this.visible[row] = this.isVisible(op >>> 8) ? 1 : 0;
     this.split[row] = 0;
     this.bytes[row] = messageBytes(held, to, to + L.SLOT_WORDS);
+    this.counts[HELD]++;
+    this.counts[BYTES] += this.bytes[row];
     this.appPosted = (this.appPosted + 1) | 0;
   }
 
@@ -167,6 +172,21 @@ export class ShimQp implements QpView {
     this.realPosted = (this.realPosted + count) | 0;
   }
 
+  /** Requests went down: how full the device's queue is now. */
+  countDepth(): void {
+    const depth = (this.realPosted - this.realFreed) | 0;
+    if (depth > this.counts[HIGH_WATER]) this.counts[HIGH_WATER] = depth;
+  }
+
+  /** Adds up what requests of a ring weigh that need no rows. */
+  weigh(words: Uint32Array, start: number, count: number, capacity: number, extBytes: number): void {
+    let bytes = 0;
+    for (let i = start; i < start + count; i++) {
+      bytes += messageBytes(words, L.HEADER_WORDS + i * L.SLOT_WORDS, L.extAt(i, capacity, extBytes));
+    }
+    this.counts[BYTES] += bytes;
+  }
+
   /** A row for a request that goes straight down while rows are kept. */
   passThrough(words: Uint32Array, at: number, ext: number): void {
     const row = this.appPosted & this.mask;
@@ -177,6 +197,7 @@ export class ShimQp implements QpView {
     this.visible[row] = visible ? 1 : 0;
     this.split[row] = 0;
     this.bytes[row] = messageBytes(words, at, ext);
+    this.counts[BYTES] += this.bytes[row];
     this.sums[0] += this.bytes[row];
     this.issuedBytes[this.realPosted & this.realMask] = this.sums[0];
     if (visible) this.lastSignaled = this.realPosted;

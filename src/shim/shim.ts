@@ -2,9 +2,10 @@
 import { EBUSY, IBV_QP_STATE, IBV_QPS_ERR, IBV_QPS_RESET, IBV_QPS_RTS } from '../verbs/constants.ts';
 import { BusyError, UnsupportedError } from '../verbs/errors.ts';
 import { handleIndex } from '../verbs/handles.ts';
-import type { CqInfo, CqOptions, Provider, QpAttr, QpInitAttr, Verbs } from '../verbs/provider.ts';
+import type { CqInfo, CqOptions, Provider, QpAttr, QpInitAttr } from '../verbs/provider.ts';
 import { ShimCq } from './completion.ts';
 import type { Interceptor } from './compose.ts';
+import { addCounts, COLUMNS, named, totalOf } from './counters.ts';
 import { DeviceEvents } from './device-events.ts';
 import { Events } from './events.ts';
 import { Feeder } from './feeder.ts';
@@ -56,6 +57,8 @@ class Shim {
   private readonly polling: Polling;
   private readonly contexts = new Map<number, ContextState>();
   private readonly pdContext = new Map<number, number>();
+  /** What the queue pairs counted that are gone. */
+  private readonly gone = new Float64Array(COLUMNS);
 
   constructor(policy: Policy, next: Provider) {
     this.policy = policy;
@@ -70,7 +73,7 @@ class Shim {
     this.polling = new Polling(next, this.tables, this.feeder);
   }
 
-  verbs(): Partial<Verbs> {
+  verbs(): ReturnType<Interceptor['wrap']> {
     const { next, tables, events, posting, polling } = this;
     return {
       openDevice: (name, options) => this.openDevice(name, options),
@@ -109,6 +112,10 @@ class Shim {
       postSend: (qp, ring, start, count) => posting.postSend(qp, ring, start, count),
       postRecv: (qp, ring, start, count) => posting.postRecv(qp, ring, start, count),
       pollCq: (cq, ring, start, max) => polling.pollCq(cq, ring, start, max),
+      counters: () => [
+        { name: this.policy.name, ...named(totalOf(this.gone, tables.qps)) },
+        ...(next.counters?.() ?? []),
+      ],
     };
   }
 
@@ -249,6 +256,7 @@ class Shim {
     this.next.destroyQp(handle);
     const qp = this.tables.qp(handle);
     if (qp === undefined) return;
+    addCounts(this.gone, qp.counts);
     if (qp.flushAh !== 0) this.next.destroyAh(qp.flushAh);
     this.feeder.unlist(qp);
     qp.sendCq.extra -= qp.extra;

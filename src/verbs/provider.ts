@@ -597,6 +597,34 @@ export interface ConnectionManager {
   leaveMulticast(id: number, group: CmAddress): void;
 }
 
+/** What a shim around a provider counted. */
+export interface ShimCounters {
+  /** Requests that it took from the application. */
+  seen: number;
+  /** Of these, those that were cut. */
+  split: number;
+  /** Of these, those that did not go straight to the device. */
+  held: number;
+  /** WAITs that it executed in software. */
+  emulated: number;
+  /** Requests that it made itself; `waits` counts each 0_WAIT, `posts` are those on queue pairs of its own. */
+  internal: { pieces: number; waits: number; enables: number; posts: number };
+  /** Message bytes of the requests seen. Those that go straight are weighed where the policy has `statistics`. */
+  bytes: number;
+  /** Most requests that one send queue of the device held at a time. */
+  sqHighWater: number;
+  /** Completions that were nobody's but the shim's. */
+  hiddenCompletions: number;
+  /** Completions that the shim polled before the application did. */
+  bufferedCompletions: number;
+}
+
+/** The counters of one shim of several. */
+export interface LayerCounters extends ShimCounters {
+  /** Its name among `interceptors`. */
+  name: string;
+}
+
 export interface Provider extends Verbs {
   readonly name: string;
   /** 'one': all calls must come from the isolate that made the provider. */
@@ -612,6 +640,8 @@ export interface Provider extends Verbs {
   nowNs(context: number): number;
   /** Resolves when `delayNs` of the device's time have gone by. */
   sleep(context: number, delayNs: number): Promise<void>;
+  /** What the shims around it counted, the outermost first. */
+  counters?(): readonly LayerCounters[];
 }
 
 /** Names of all verbs; `compose` refuses any other. */

@@ -23,7 +23,7 @@ export function perf(options: PerfOptions): Interceptor {
         verb,
         composed[verb],
       ]);
-      return { ...Object.fromEntries(verbs), wait: composed.wait };
+      return { ...Object.fromEntries(verbs), wait: composed.wait, counters: composed.counters };
     },
   };
 }

@@ -20,6 +20,7 @@ export class Lmse implements Policy {
   readonly name = 'perf';
   readonly needs = { wait: 'preferred' } as const;
   readonly slots = SLOTS;
+  readonly statistics = true;
   private readonly subMsgSizeBytes: number;
   private readonly zeroWaitUnitBytes: number;
   private readonly feedBytes: number;

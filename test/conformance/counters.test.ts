@@ -1,0 +1,77 @@
+/** What shims count, against what one can count by hand. */
+import { expect, test } from 'vitest';
+import { createPolicy } from '../../src/policies/index.ts';
+import { createFabric } from '../../src/providers/sim/index.ts';
+import { compose, type Interceptor } from '../../src/shim/compose.ts';
+import { shimCounters, sumCounters } from '../../src/shim/counters.ts';
+import * as V from '../../src/verbs/index.ts';
+import { connect, type End, makeEnd, post } from '../sim/helpers.ts';
+
+function world(chain: Interceptor[], wait = true) {
+  const fabric = createFabric({ hosts: 2, seed: 1, wait, autoAdvance: false });
+  const shimmed = { ...fabric, provider: compose(fabric.provider, chain) };
+  const a = makeEnd(shimmed, 0, { bytes: 1 << 18 });
+  const b = makeEnd(fabric, 1, { bytes: 1 << 18 });
+  connect(a, b);
+  return { fabric, a, b };
+}
+
+function write(a: End, b: End, wrId: number, bytes: number): void {
+  a.send.write(wrId, V.IBV_SEND_SIGNALED, a.mr.addr, bytes, a.mr.lkey, b.mr.addr, b.mr.rkey);
+}
+
+async function finish({ fabric, a }: ReturnType<typeof world>, wanted: number): Promise<void> {
+  let polled = 0;
+  for (let i = 0; i < 1000 && polled < wanted; i++) {
+    await fabric.run();
+    polled += a.v.pollCq(a.sendCq, a.wc.ring, 0, 16);
+  }
+  expect(polled).toBe(wanted);
+}
+
+const SUB = 16384;
+const UNIT = 1024;
+
+test('perf: small requests go straight, a large one becomes pieces and waits', async () => {
+  const w = world([createPolicy('perf')]);
+  write(w.a, w.b, 1, 64);
+  write(w.a, w.b, 2, 64);
+  write(w.a, w.b, 3, 4 * SUB);
+  expect(post(w.a)).toBe(3);
+  await finish(w, 3);
+  const counters = shimCounters(w.a.v);
+  expect(counters).toMatchObject({ seen: 3, split: 1, held: 1, emulated: 0, bytes: 128 + 4 * SUB });
+  expect(counters.internal).toEqual({ pieces: 4, waits: 4 * (SUB / UNIT), enables: 0, posts: 0 });
+  // All pieces report; the last one's completion is the application's.
+  expect(counters.hiddenCompletions).toBe(3);
+  expect(counters.sqHighWater).toBe(2 + 4 * 2);
+});
+
+test('a stack: the outermost has seen the requests, the inner one executed the waits', async () => {
+  const w = world([createPolicy('perf')], false);
+  write(w.a, w.b, 1, 2 * SUB);
+  post(w.a);
+  await finish(w, 1);
+  const layers = w.a.v.counters?.() ?? [];
+  expect(layers.map(({ name }) => name)).toEqual(['perf', 'emulate-wait']);
+  expect(layers[0]).toMatchObject({ seen: 1, split: 1, emulated: 0 });
+  expect(layers[1]).toMatchObject({ seen: 4, split: 0, emulated: 2 });
+  expect(shimCounters(w.a.v)).toMatchObject({ seen: 1, bytes: 2 * SUB, split: 1, emulated: 2 });
+});
+
+test('what was counted stays when the queue pair is gone; providers add up', async () => {
+  const w = world([createPolicy('perf')]);
+  write(w.a, w.b, 1, 2 * SUB);
+  post(w.a);
+  await finish(w, 1);
+  const before = shimCounters(w.a.v);
+  w.a.v.destroyQp(w.a.qp);
+  expect(shimCounters(w.a.v)).toEqual(before);
+  const sum = sumCounters([before, before]);
+  expect(sum).toMatchObject({ seen: 2, split: 2, bytes: 4 * SUB, sqHighWater: before.sqHighWater });
+});
+
+test('no shim, no counts', () => {
+  const { fabric } = world([]);
+  expect(shimCounters(fabric.provider)).toMatchObject({ seen: 0, bytes: 0, sqHighWater: 0 });
+});
