@@ -3,8 +3,17 @@ import { z } from 'zod';
 import { createNamed, type PolicyEntry } from '../policies/index.ts';
 import type { Interceptor } from '../shim/compose.ts';
 import { count } from './count.ts';
+import { fault, faultOptions } from './fault/index.ts';
 
 export { type CountInterceptor, type Counts, count } from './count.ts';
+export {
+  FAILABLE_VERBS,
+  type FailableVerb,
+  type FaultOptions,
+  fault,
+  type Injection,
+  type InjectionListener,
+} from './fault/index.ts';
 
 /** An interceptor that is built in. */
 export type InterceptorEntry = PolicyEntry;
@@ -15,6 +24,11 @@ export const interceptors: Readonly<Record<string, InterceptorEntry>> = {
     summary: 'counts the requests and completions that pass',
     options: z.strictObject({}),
     create: () => count(),
+  },
+  fault: {
+    summary: 'makes things go wrong: a verb fails, completions are lost, late or failed, a queue pair dies',
+    options: faultOptions,
+    create: (options) => fault(faultOptions.parse(options)),
   },
 };
 

@@ -1,0 +1,231 @@
+/**
+ * Completions that are lost, late, out of order or failed. All of a queue go through a list of ours: a failed one
+ * takes its queue pair to ERR, and everything outstanding behind it is flushed, as a device would do it.
+ */
+import * as C from '../../verbs/constants.ts';
+import * as L from '../../verbs/layout.ts';
+import type { Provider, QpAttr, Verbs } from '../../verbs/provider.ts';
+import type { KnownRing, Rings } from '../rings.ts';
+import type { InjectionListener } from './index.ts';
+import type { FaultPlan } from './options.ts';
+import { randomFrom } from './random.ts';
+import { SendLog } from './send-log.ts';
+
+const SCRATCH_SLOTS = 64;
+
+/** A completion that has come from the device and not gone to the application. */
+interface Waiting {
+  readonly words: Uint32Array;
+  readonly dueNs: number;
+}
+
+interface FaultyCq {
+  readonly context: number;
+  readonly channel: number;
+  readonly waiting: Waiting[];
+  /** One that lets the next of another queue go first. */
+  overtaken: Uint32Array | null;
+  armed: boolean;
+}
+
+/** Whether two completions are of the same work queue, whose order is promised. */
+function sameQueue(a: Uint32Array, b: Uint32Array): boolean {
+  return a[L.WC_QP] === b[L.WC_QP] && ((a[L.WC_OP] ^ b[L.WC_OP]) & L.WC_RECV_SIDE) === 0;
+}
+
+export class FaultyCompletions {
+  private readonly next: Provider;
+  private readonly rings: Rings;
+  private readonly plan: FaultPlan;
+  private readonly onInject: InjectionListener;
+  private readonly random: () => number;
+  private readonly cqs = new Map<number, FaultyCq>();
+  private readonly listeners = new Map<number, (cq: number) => void>();
+  private readonly log: SendLog;
+  /** Queue pairs, by handle, that a failed completion took to ERR; of which side it was. */
+  private readonly failed = new Map<number, number>();
+  private scratch: KnownRing | null = null;
+  private seen = 0;
+
+  constructor(next: Provider, rings: Rings, plan: FaultPlan, onInject: InjectionListener) {
+    this.next = next;
+    this.rings = rings;
+    this.plan = plan;
+    this.onInject = onInject;
+    this.random = randomFrom(plan.seed);
+    this.log = new SendLog(rings);
+  }
+
+  verbs(): Partial<Verbs> {
+    const { next, log } = this;
+    const verbs: Partial<Verbs> = {
+      createCq: (context, cqe, channel, options) => {
+        const info = next.createCq(context, cqe, channel, options);
+        this.cqs.set(info.handle, { context, channel, waiting: [], overtaken: null, armed: false });
+        return info;
+      },
+      destroyCq: (cq) => {
+        next.destroyCq(cq);
+        this.cqs.delete(cq);
+        if (this.cqs.size === 0) this.freeScratch();
+      },
+      reqNotifyCq: (cq, solicitedOnly) => {
+        next.reqNotifyCq(cq, solicitedOnly);
+        const state = this.cqs.get(cq);
+        if (state !== undefined) state.armed = true;
+      },
+      watchCompChannel: (channel, listener) => this.watch(channel, listener),
+      modifyQp: (qp, attr, mask) => this.modifyQp(qp, attr, mask),
+      destroyQp: (qp) => {
+        next.destroyQp(qp);
+        this.failed.delete(qp);
+        this.log.remove(qp);
+      },
+      pollCq: (cq, ring, start, max) => this.pollCq(cq, ring, start, max),
+    };
+    if (this.plan.completion !== 'error') return verbs;
+    verbs.postSend = (qp, ring, start, count) => {
+      const posted = next.postSend(qp, ring, start, count);
+      log.posted(qp, ring, start, posted);
+      return posted;
+    };
+    return verbs;
+  }
+
+  private watch(channel: number, listener: ((cq: number) => void) | null): void {
+    if (listener === null) this.listeners.delete(channel);
+    else this.listeners.set(channel, (cq) => this.tell(cq, listener));
+    this.next.watchCompChannel(channel, this.listeners.get(channel) ?? null);
+  }
+
+  private tell(cq: number, listener: (cq: number) => void): void {
+    const state = this.cqs.get(cq);
+    if (state !== undefined) state.armed = false;
+    listener(cq);
+  }
+
+  private modifyQp(qp: number, attr: QpAttr, mask: number): void {
+    this.next.modifyQp(qp, attr, mask);
+    if ((mask & C.IBV_QP_STATE) === 0 || attr.qpState !== C.IBV_QPS_RESET) return;
+    this.failed.delete(qp);
+    this.log.clear(qp);
+    for (const cq of this.cqs.values()) {
+      cq.waiting.splice(0, cq.waiting.length, ...cq.waiting.filter(({ words }) => words[L.WC_QP] !== qp));
+      if (cq.overtaken !== null && cq.overtaken[L.WC_QP] === qp) cq.overtaken = null;
+    }
+  }
+
+  private pollCq(handle: number, ring: number, start: number, max: number): number {
+    const cq = this.cqs.get(handle);
+    const to = this.rings.get(ring);
+    // What is wrong with the arguments, the provider says.
+    if (cq === undefined || to === undefined || !(max > 0 && start >= 0 && start + max <= to.info.capacity)) {
+      return this.next.pollCq(handle, ring, start, max);
+    }
+    this.fetch(handle, cq);
+    const nowNs = this.next.nowNs(cq.context);
+    let given = 0;
+    // A late one holds those behind it up: a queue stays in order.
+    while (given < max && cq.waiting.length > 0 && cq.waiting[0].dueNs <= nowNs) {
+      to.words.set((cq.waiting.shift() as Waiting).words, L.slotAt(start + given++));
+    }
+    return given;
+  }
+
+  private fetch(handle: number, cq: FaultyCq): void {
+    const { info, words } = this.scratchRing();
+    const count = this.next.pollCq(handle, info.handle, 0, info.capacity);
+    for (let i = 0; i < count; i++) {
+      const at = L.slotAt(i);
+      this.take(handle, cq, words.slice(at, at + L.SLOT_WORDS));
+    }
+    // Nothing came that could overtake it: to wait longer would be a delay.
+    if (cq.overtaken !== null && cq.waiting.length === 0) this.letOvertakenGo(cq);
+  }
+
+  private take(handle: number, cq: FaultyCq, words: Uint32Array): void {
+    const side = words[L.WC_OP] & L.WC_RECV_SIDE;
+    if (side === 0 && !this.log.completed(words)) return;
+    if (this.failed.get(words[L.WC_QP]) === side) this.flush(words);
+    if (!this.chooses()) {
+      this.give(cq, words);
+      return;
+    }
+    this.onInject({ what: 'completion', number: this.seen });
+    if (this.plan.completion === 'error') this.fail(cq, words);
+    else if (this.plan.completion === 'delay') this.delay(handle, cq, words);
+    else if (this.plan.completion === 'reorder') this.reorder(cq, words);
+  }
+
+  private chooses(): boolean {
+    const { nth, probability, persistent } = this.plan;
+    this.seen++;
+    if (probability !== undefined) return this.random() < probability;
+    return persistent ? this.seen >= (nth ?? 1) : this.seen === (nth ?? 1);
+  }
+
+  private give(cq: FaultyCq, words: Uint32Array, dueNs = 0): void {
+    // Only another queue's may overtake.
+    const first = cq.overtaken !== null && sameQueue(cq.overtaken, words);
+    if (first) this.letOvertakenGo(cq);
+    cq.waiting.push({ words, dueNs });
+    if (!first) this.letOvertakenGo(cq);
+  }
+
+  private letOvertakenGo(cq: FaultyCq): void {
+    if (cq.overtaken === null) return;
+    cq.waiting.push({ words: cq.overtaken, dueNs: 0 });
+    cq.overtaken = null;
+  }
+
+  private reorder(cq: FaultyCq, words: Uint32Array): void {
+    if (cq.overtaken === null) cq.overtaken = words;
+    else this.give(cq, words);
+  }
+
+  private delay(handle: number, cq: FaultyCq, words: Uint32Array): void {
+    const { delayNs } = this.plan;
+    this.give(cq, words, this.next.nowNs(cq.context) + delayNs);
+    void this.next.sleep(cq.context, delayNs).then(() => {
+      if (cq.armed && this.cqs.get(handle) === cq) this.listeners.get(cq.channel)?.(handle);
+    });
+  }
+
+  /** What has failed already stays as it failed. */
+  private fail(cq: FaultyCq, words: Uint32Array): void {
+    const qp = words[L.WC_QP];
+    const side = words[L.WC_OP] & L.WC_RECV_SIDE;
+    if ((words[L.WC_OP] & 0xff) !== C.IBV_WC_SUCCESS || this.failed.has(qp)) {
+      this.give(cq, words);
+      return;
+    }
+    words[L.WC_OP] = this.plan.status | side;
+    words[L.WC_BYTE_LEN] = 0;
+    words[L.WC_IMM] = 0;
+    this.give(cq, words);
+    this.failed.set(qp, side);
+    this.next.modifyQp(qp, { qpState: C.IBV_QPS_ERR }, C.IBV_QP_STATE);
+    if (side !== 0) return;
+    // The device reports no unsignaled request that it has done: these, too, come after the failed one.
+    for (const flushed of this.log.flush(words)) this.give(cq, flushed);
+  }
+
+  private flush(words: Uint32Array): void {
+    words[L.WC_OP] = C.IBV_WC_WR_FLUSH_ERR | (words[L.WC_OP] & L.WC_RECV_SIDE);
+    words[L.WC_BYTE_LEN] = 0;
+    words[L.WC_IMM] = 0;
+  }
+
+  private scratchRing(): KnownRing {
+    if (this.scratch === null) {
+      const info = this.next.createWcRing(SCRATCH_SLOTS);
+      this.scratch = { info, words: new Uint32Array(info.memory) };
+    }
+    return this.scratch;
+  }
+
+  private freeScratch(): void {
+    if (this.scratch !== null) this.next.destroyRing(this.scratch.info.handle);
+    this.scratch = null;
+  }
+}
