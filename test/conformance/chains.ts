@@ -71,3 +71,29 @@ export const chains: Record<string, { chain: () => Interceptor[]; wait?: boolean
   'emulated WAIT alone': { chain: () => [emulateWait()], wait: false },
   'perf over one by one': { chain: () => [perf(512, 256), createShim(() => new OneByOne())] },
 };
+
+/** Cuts whatever may be cut, and lets everything else go whole. */
+class Splitter implements Policy {
+  readonly name = 'split';
+  readonly needs = { wait: 'none' } as const;
+  readonly slots = 8;
+  onload(): number {
+    return 0;
+  }
+  feed(qp: QpView, out: Actions): void {
+    while (out.backlog(qp) > 0 && out.room(qp) > 0) {
+      if (out.splittable(qp) && out.nextBytes(qp) > 0) out.piece(qp, 700);
+      else out.pass(qp);
+    }
+  }
+}
+
+/** The chains that the whole suite runs under. */
+export function suiteChains(): Record<string, () => Interceptor[]> {
+  return {
+    'pass-through': () => [createShim(() => passThrough)],
+    split: () => [createShim(() => new Splitter())],
+    'split and 0_WAIT': () => [perf(256, 64)],
+    hold: () => [createShim(() => new OneByOne())],
+  };
+}

@@ -70,6 +70,11 @@ export function realGroundIfAny(): Ground | null {
   return typeof real === 'string' ? null : realGround(real);
 }
 
+/** A ground of this name, as fresh as it gets; real devices must be there. */
+export function groundOf(name: GroundName): Ground {
+  return name === 'sim' ? simGround() : realGround(real as [string, string]);
+}
+
 export interface FeatureNotes {
   /** The group of rdma-core's own tests that has its counterpart here: 'srq', 'cqex' ... */
   group: string;
@@ -97,7 +102,7 @@ export function feature(name: string, notes: FeatureNotes, declare: (it: Case) =
       declare((title, run) => {
         test(title, async ({ task }) => {
           task.meta.feature = { name, group, ground, refused, others };
-          const here = ground === 'sim' ? simGround() : realGround(real as [string, string]);
+          const here = groundOf(ground);
           const attempt = async () => run(here);
           if (refused) await expect(attempt()).rejects.toMatchObject({ code: 'ISO_ERR_UNSUPPORTED' });
           else await attempt();

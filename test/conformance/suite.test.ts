@@ -1,0 +1,57 @@
+/** The conformance suite: every case bare, and under every chain as it was bare. */
+import { describe, expect, test } from 'vitest';
+import { type GroundName, groundOf, realDevices, realOnly } from '../verbs/ground.ts';
+import { cases } from './cases/index.ts';
+import { suiteChains } from './chains.ts';
+import type { Case } from './suite/case.ts';
+import { compact } from './suite/case.ts';
+import { type Outcome, play } from './suite/run.ts';
+import type { Trace } from './suite/scene.ts';
+
+const absent: Record<GroundName, boolean> = { sim: realOnly, rxe: typeof realDevices === 'string' };
+
+function expectedOn(one: Case, name: GroundName) {
+  if (name === 'sim' || one.rxe === undefined) return one.expect;
+  return one.rxe.expect;
+}
+
+test('no two cases have a name in common', () => {
+  const names = cases.map(({ name }) => name);
+  expect(names.filter((name, i) => names.indexOf(name) !== i)).toEqual([]);
+});
+
+function suiteOn(name: GroundName): void {
+  const bare = new Map<Case, Promise<Outcome>>();
+  const bareRun = (one: Case) => {
+    const run = bare.get(one) ?? play(one, groundOf(name), [], null);
+    bare.set(one, run);
+    return run;
+  };
+  const here = cases.filter((one) => expectedOn(one, name) !== undefined);
+  describe('no shim', () => {
+    for (const one of here) {
+      test(one.name, async () => {
+        const { trace } = await bareRun(one);
+        const { events, ...rest } = compact(expectedOn(one, name) as Trace);
+        expect({ ...trace, events: [] }).toEqual({ ...rest, events: [] });
+        // Which events soft-RoCE raises is its own affair.
+        if (name === 'sim') expect(trace.events).toEqual(events);
+      });
+    }
+  });
+  for (const [what, chain] of Object.entries(suiteChains())) {
+    describe(what, () => {
+      for (const one of here) {
+        test(one.name, async () => {
+          const { trace, counts } = await bareRun(one);
+          expect((await play(one, groundOf(name), chain(), counts)).trace).toEqual(trace);
+        });
+      }
+    });
+  }
+}
+
+for (const name of ['sim', 'rxe'] as const) {
+  if (absent[name]) test.skip(`${name}: not on this machine`, () => {});
+  else describe(name, () => suiteOn(name));
+}

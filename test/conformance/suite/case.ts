@@ -1,0 +1,40 @@
+/** A case of the conformance suite: a small program, and what the standard says that it sees. */
+import type { Op } from './op.ts';
+import type { Scene, Setup, Trace } from './scene.ts';
+
+/**
+ * By queue pair the completions of its sends ('a' is 'a0') and of its receives ('a recv'), each in order; `calls`: return codes other than success; `events`;
+ * `data`: what memory holds wrongly. What is absent is empty.
+ */
+export type Expectation = Partial<Trace>;
+
+/** Where soft-RoCE does otherwise (docs/testing.md): why, and what it shows; nothing to show: it has no such thing. */
+export interface Departure {
+  readonly why: string;
+  readonly expect?: Expectation;
+}
+
+export interface Case {
+  /** The verb, flag, state and fault that it is about: no two are the same. */
+  readonly name: string;
+  readonly setup: Setup;
+  run(scene: Scene): void | Promise<void>;
+  readonly expect: Expectation;
+  readonly rxe?: Departure;
+}
+
+export type Run = (scene: Scene) => void | Promise<void>;
+
+/** Posts these at a0, and waits for what comes of it. */
+export function posts(...ops: Op[]): Run {
+  return async (scene) => {
+    scene.post('a', ...ops);
+    await scene.settle();
+  };
+}
+
+/** The trace as expectations are written: without empty lists and numbers of first queue pairs. */
+export function compact(trace: Trace): Trace {
+  const filled = Object.entries(trace).filter(([, lines]) => lines.length > 0);
+  return Object.fromEntries(filled.map(([name, lines]) => [name.replace(/^([ab])0/, '$1'), lines]));
+}

@@ -1,0 +1,23 @@
+/** Runs a case bare once, and under each chain against that. */
+import { compose, type Interceptor } from '../../../src/shim/compose.ts';
+import type { Ground } from '../../verbs/ground.ts';
+import { type Case, compact } from './case.ts';
+import { Scene, type Trace } from './scene.ts';
+
+export interface Outcome {
+  readonly trace: Trace;
+  /** Completions that each settle() brought. */
+  readonly counts: readonly number[];
+}
+
+export async function play(
+  one: Case,
+  ground: Ground,
+  chain: readonly Interceptor[],
+  planned: readonly number[] | null,
+): Promise<Outcome> {
+  const provider = compose(ground.provider, chain);
+  const scene = new Scene({ ...ground, provider }, one.setup, planned);
+  await one.run(scene);
+  return { trace: compact(scene.finish()), counts: scene.counts };
+}

@@ -1,0 +1,531 @@
+/**
+ * Where a case plays: two ends with connected queue pairs a0-b0, a1-b1 ..., on any provider with or without
+ * interceptors. A scene writes down what the application sees (return codes, completions by queue pair, events,
+ * states) and holds memory to what the successful requests must have done.
+ */
+import * as V from '../../../src/verbs/index.ts';
+import type { Ground } from '../../verbs/ground.ts';
+import {
+  ACCESS,
+  addressHandle,
+  type ConnectOptions,
+  closeEnd,
+  connect,
+  createQp,
+  modify,
+  openEnd,
+  QKEY,
+  replaceCq,
+} from '../../verbs/rig.ts';
+import { xrcSrq } from '../../verbs/xrc-rig.ts';
+import { Memory, type Range } from './memory.ts';
+import { isMessage, type Op } from './op.ts';
+import { add, apply, doubt, type Posted, plan, type Route, type Side } from './posts.ts';
+
+export type Transport = 'RC' | 'UC' | 'UD' | 'XRC';
+export type SideName = 'a' | 'b';
+
+export interface Setup extends Pick<ConnectOptions, 'retryCnt' | 'rnrRetry' | 'timeout' | 'mtu'> {
+  transport?: Transport;
+  pairs?: number;
+  sigAll?: boolean;
+  cap?: Partial<V.QpCap>;
+  extended?: boolean;
+  /** b receives from a shared queue of this many. */
+  srq?: number;
+  /** Receives posted at b: at each queue pair, or in the shared queue. Default 8. */
+  recvs?: number;
+  /** At b: of the region, and of the queue pairs. */
+  mrAccess?: number;
+  qpAccess?: number;
+  /** Queue pairs are created and left in RESET. */
+  unconnected?: boolean;
+  /** Completion queues have channels. */
+  channels?: boolean;
+  cqe?: number;
+  cqOptions?: V.CqOptions;
+  managed?: boolean;
+}
+
+export type Trace = Record<string, string[]>;
+
+export const MEMORY_BYTES = 1 << 17;
+export const RECV_BYTES = 4096;
+const CAP: V.QpCap = { maxSendWr: 16, maxRecvWr: 16, maxSendSge: 4, maxRecvSge: 2, maxInlineData: 64 };
+const NO_CAP: V.QpCap = { maxSendWr: 0, maxRecvWr: 0, maxSendSge: 0, maxRecvSge: 0, maxInlineData: 0 };
+const GRH_BYTES = 40;
+const FIRST_RECV = 101;
+const PATIENCE_MS = 10_000;
+/** A real device is given this many milliseconds to show what should not come. */
+const QUIET_TURNS = 4;
+const PLANNED_QUIET_TURNS = 1;
+
+interface Queue {
+  readonly name: string;
+  readonly side: SideName;
+  readonly info: V.QpInfo;
+  readonly type: number;
+  route: Route;
+  /** Posted, and not known to be over. */
+  sends: Posted[];
+  /** Messages that the peer has not received yet. */
+  mail: Posted[];
+  failed: boolean;
+  isOpen: boolean;
+}
+
+export class Scene {
+  readonly trace: Trace = { calls: [], events: [] };
+  readonly p: V.Provider;
+  readonly ground: Ground;
+  readonly sides: Record<SideName, Side>;
+  readonly setup: Setup;
+  readonly srq: number = 0;
+  readonly channels: Partial<Record<SideName, number>> = {};
+  /** Completions that each settle() brought: a run that is to be the same need not wait longer than that. */
+  readonly counts: number[] = [];
+  private readonly planned: readonly number[] | null;
+  private readonly queues = new Map<string, Queue>();
+  private readonly byHandle = new Map<number, Queue>();
+  private readonly receives = new Map<string, Range[]>();
+  private readonly wcs: V.WcBatch;
+  private readonly extraCqs: { cq: number; side: SideName }[] = [];
+  private xrcd = 0;
+  private nextId = 1n;
+  private nextRecv = FIRST_RECV;
+  private readonly undo: (() => void)[] = [];
+
+  constructor(ground: Ground, setup: Setup, planned: readonly number[] | null) {
+    this.ground = ground;
+    this.p = ground.provider;
+    this.setup = setup;
+    this.planned = planned;
+    this.sides = { a: this.openSide('a', 0, ACCESS), b: this.openSide('b', 1, setup.mrAccess ?? ACCESS) };
+    this.wcs = new V.WcBatch(this.p, { capacity: 64 });
+    if (setup.srq !== undefined && setup.transport !== 'XRC') {
+      this.srq = this.p.createSrq(this.b.pd, { maxWr: setup.srq, maxSge: 2 }).handle;
+    }
+    if (setup.transport === 'XRC') {
+      this.xrcd = this.p.openXrcd(this.b.context);
+      const { handle } = xrcSrq(this.b, this.xrcd);
+      this.srq = handle;
+    }
+    for (let i = 0; i < (setup.pairs ?? 1); i++) this.addPair(i);
+    const { recvs = 8 } = setup;
+    if (this.srq !== 0) this.recv('srq', recvs);
+    else if (setup.unconnected !== true)
+      for (let i = 0; i < (setup.pairs ?? 1); i++) this.recv(`b${i}`, recvs);
+  }
+
+  get a() {
+    return this.sides.a.end;
+  }
+
+  get b() {
+    return this.sides.b.end;
+  }
+
+  private openSide(name: SideName, which: 0 | 1, access: number): Side {
+    const end = openEnd(this.ground, which, access, MEMORY_BYTES);
+    const { channels, cqOptions, cqe } = this.setup;
+    if (channels) {
+      const channel = this.p.createCompChannel(end.context);
+      this.channels[name] = channel;
+      this.p.destroyCq(end.cq);
+      end.cq = this.p.createCq(end.context, cqe ?? 256, channel, cqOptions).handle;
+    } else if (cqOptions !== undefined || cqe !== undefined) replaceCq(end, cqOptions ?? {}, cqe);
+    this.p.watchAsyncEvents(end.context, (event, element) => {
+      const who = this.byHandle.get(element)?.name ?? (element === this.srq ? 'srq' : name);
+      this.trace.events.push(`${who} ${V.asyncEventName(event)}`);
+    });
+    return { end, memory: new Memory(end.bytes, which + 1) };
+  }
+
+  private initOf(side: SideName): Partial<V.QpInitAttr> {
+    const { cap, sigAll = false, transport = 'RC', extended = false, managed = false } = this.setup;
+    const init = { sqSigAll: sigAll, cap: { ...CAP, ...cap }, extended, managed: managed && side === 'a' };
+    if (transport === 'XRC') {
+      const sender = { ...init.cap, maxRecvWr: 0, maxRecvSge: 0 };
+      if (side === 'a') return { ...init, qpType: V.IBV_QPT_XRC_SEND, recvCq: 0, cap: sender };
+      return { qpType: V.IBV_QPT_XRC_RECV, sendCq: 0, recvCq: 0, cap: NO_CAP, xrcd: this.xrcd };
+    }
+    const qpType = { RC: V.IBV_QPT_RC, UC: V.IBV_QPT_UC, UD: V.IBV_QPT_UD }[transport];
+    if (side === 'b' && this.srq !== 0) {
+      return { ...init, qpType, srq: this.srq, cap: { ...init.cap, maxRecvWr: 0, maxRecvSge: 0 } };
+    }
+    return { ...init, qpType };
+  }
+
+  private addPair(i: number): void {
+    const infos = { a: createQp(this.a, this.initOf('a')), b: this.createAtB() };
+    const ahs = { a: 0, b: 0 };
+    if (this.setup.transport === 'UD') {
+      ahs.a = addressHandle(this.a, this.b);
+      ahs.b = addressHandle(this.b, this.a);
+      this.undo.push(() => {
+        this.p.destroyAh(ahs.a);
+        this.p.destroyAh(ahs.b);
+      });
+    }
+    const srqNum = this.setup.transport === 'XRC' ? this.srqNum() : 0;
+    for (const side of ['a', 'b'] as const) {
+      const other = side === 'a' ? 'b' : 'a';
+      const route = {
+        from: this.sides[side],
+        to: this.sides[other],
+        peerQpNum: infos[other].qpNum,
+        ah: ahs[side],
+        qkey: QKEY,
+        srqNum: side === 'a' ? srqNum : 0,
+      };
+      this.enlist(`${side}${i}`, side, infos[side], this.initOf(side).qpType ?? V.IBV_QPT_RC, route);
+    }
+    if (this.setup.unconnected !== true) this.connect(i);
+  }
+
+  private createAtB(): V.QpInfo {
+    const init = this.initOf('b');
+    if (this.setup.transport !== 'XRC') return createQp(this.b, init);
+    return this.p.createQp(0, { sqSigAll: false, ...init } as V.QpInitAttr);
+  }
+
+  private srqNumber = 0;
+
+  private srqNum(): number {
+    if (this.srqNumber !== 0) return this.srqNumber;
+    // The number is told at creation alone.
+    this.p.destroySrq(this.srq);
+    const info = xrcSrq(this.b, this.xrcd);
+    (this as { srq: number }).srq = info.handle;
+    this.srqNumber = info.srqNum;
+    return this.srqNumber;
+  }
+
+  private enlist(name: string, side: SideName, info: V.QpInfo, type: number, route: Route): void {
+    const queue = { name, side, info, type, route, sends: [], mail: [], failed: false, isOpen: true };
+    this.queues.set(name, queue);
+    this.byHandle.set(info.handle, queue);
+  }
+
+  /** RESET -> RTS of both queue pairs of a pair. */
+  connect(i = 0): void {
+    const { qpAccess = ACCESS, retryCnt = 3, rnrRetry = 2, timeout = 12, mtu } = this.setup;
+    const [a, b] = [this.queue(`a${i}`), this.queue(`b${i}`)];
+    const common = { retryCnt, rnrRetry, timeout, mtu };
+    connect(this.a, a.info.handle, this.b, b.info.qpNum, { ...common, qpType: a.type });
+    connect(this.b, b.info.handle, this.a, a.info.qpNum, { ...common, qpType: b.type, access: qpAccess });
+    for (const queue of [a, b]) queue.failed = false;
+  }
+
+  queue(name: string): Queue {
+    const queue = this.queues.get(name.length === 1 ? `${name}0` : name);
+    if (queue === undefined) throw new Error(`the case names no queue pair: ${name}`);
+    return queue;
+  }
+
+  qp(name: string): number {
+    return this.queue(name).info.handle;
+  }
+
+  /** Posts; written down only when not all of it is taken. Returns how many were. */
+  post(name: string, ...ops: Op[]): number {
+    const queue = this.queue(name);
+    const sges = Math.max(2, ...ops.map((op) => op.sges.length));
+    const inlineBytes = Math.max(...ops.map((op) => (op.inline ? op.sges[0] : 0)));
+    const batch = new V.SendBatch(this.p, { capacity: ops.length, sges, inlineBytes });
+    const all = ops.map((op) => {
+      const imm = Number(this.nextId) + 1000;
+      const posted = plan(op, op.id ?? this.nextId, imm, queue.route);
+      this.nextId++;
+      add(batch, posted, queue.route);
+      return posted;
+    });
+    const n = this.p.postSend(queue.info.handle, batch.ring, 0, ops.length);
+    if (n < ops.length) {
+      const why = `${batch.errno} ${V.REASON_TEXT[batch.reason].split(/[;,(]/)[0].trim()}`;
+      this.trace.calls.push(`${queue.name} takes ${n} of ${ops.length}: ${why}`);
+    }
+    // The application may use its request memory again at once.
+    batch.words.fill(0xffffffff, V.HEADER_WORDS);
+    batch.close();
+    for (const posted of all.slice(0, n)) {
+      queue.sends.push(posted);
+      if (isMessage(posted.op.kind) || posted.op.kind === 'writeImm') queue.mail.push(posted);
+      if (posted.op.isLost) this.doubtReceives();
+      if (posted.op.isFaulty) doubt(posted, queue.route);
+    }
+    return n;
+  }
+
+  /** Posts `count` receives at a queue pair or at 'srq'. */
+  recv(name: string, count = 1, options: { bytes?: number; lkey?: number; sges?: number[] } = {}): number {
+    const side = name === 'srq' ? 'b' : this.queue(name).side;
+    const { end, memory } = this.sides[side];
+    const { bytes = RECV_BYTES, lkey = end.mr.lkey, sges = [bytes] } = options;
+    if (count === 0) return 0;
+    const batch = new V.RecvBatch(this.p, { capacity: count, sges: Math.max(2, sges.length) });
+    for (let i = 0; i < count; i++) {
+      const ranges = sges.map((length): Range => [memory.take(length), length]);
+      const id = this.nextRecv++;
+      batch.recv(id, 0, 0, 0);
+      for (const [at, length] of ranges) batch.sge(i, end.mr.addr + at, length, lkey);
+      this.receives.set(`${side}${id}`, ranges);
+    }
+    const n =
+      name === 'srq'
+        ? this.p.postSrqRecv(this.srq, batch.ring, 0, count)
+        : this.p.postRecv(this.qp(name), batch.ring, 0, count);
+    if (n < count) {
+      const why = `${batch.errno} ${V.REASON_TEXT[batch.reason].split(/[;,(]/)[0].trim()}`;
+      this.trace.calls.push(`${name} takes ${n} of ${count} receives: ${why}`);
+    }
+    batch.close();
+    return n;
+  }
+
+  /** Any verb, by a name; its error's code is written down, or its success. */
+  attempt<T>(what: string, call: () => T): T | undefined {
+    try {
+      const answer = call();
+      this.trace.calls.push(`${what}: ok`);
+      return answer;
+    } catch (error) {
+      if (!(error instanceof V.IsoverbsError)) throw error;
+      this.trace.calls.push(`${what}: ${error.code}`);
+      return undefined;
+    }
+  }
+
+  note(text: string): void {
+    this.trace.calls.push(text);
+  }
+
+  modify(name: string, attr: V.QpAttr): void {
+    const { side, info } = this.queue(name);
+    modify(this.sides[side].end, info.handle, attr);
+    const queue = this.queue(name);
+    if (attr.qpState === V.IBV_QPS_ERR || attr.qpState === V.IBV_QPS_RESET) queue.failed = true;
+    if (attr.qpState !== V.IBV_QPS_RESET) return;
+    for (const posted of queue.sends.splice(0)) doubt(posted, queue.route);
+    queue.mail = [];
+    this.doubtReceives();
+  }
+
+  state(name: string): string {
+    return V.stateName(this.p.queryQp(this.qp(name)).attr.qpState ?? -1);
+  }
+
+  destroy(name: string): void {
+    const queue = this.queue(name);
+    this.p.destroyQp(queue.info.handle);
+    queue.isOpen = false;
+    for (const posted of queue.sends.splice(0)) doubt(posted, queue.route);
+    this.doubtReceives();
+  }
+
+  /** Logs completion events of this side. */
+  listen(side: SideName): void {
+    this.p.watchCompChannel(this.channels[side] ?? 0, () =>
+      this.trace.events.push(`${side} completion event`),
+    );
+  }
+
+  arm(side: SideName, solicitedOnly = false): void {
+    this.p.reqNotifyCq(this.sides[side].end.cq, solicitedOnly);
+  }
+
+  createCq(side: SideName, cqe = 64): number {
+    const { handle } = this.p.createCq(this.sides[side].end.context, cqe, 0);
+    this.extraCqs.push({ cq: handle, side });
+    this.undo.push(() => this.p.destroyCq(handle));
+    return handle;
+  }
+
+  /** Memory goes back last come, first gone; queue pairs are gone by then. */
+  later(action: () => void): void {
+    this.undo.push(action);
+  }
+
+  /** Up to `max` completions of one side, now. */
+  poll(side: SideName, max = 64): number {
+    return this.pollOne(this.sides[side].end.cq, max);
+  }
+
+  private pollOne(cq: number, max: number): number {
+    const n = this.p.pollCq(cq, this.wcs.ring, 0, max);
+    for (let i = 0; i < n; i++) this.completed(i);
+    return n;
+  }
+
+  private pollAll(): number {
+    let n = this.pollOne(this.a.cq, 64) + this.pollOne(this.b.cq, 64);
+    for (const { cq } of this.extraCqs) n += this.pollOne(cq, 64);
+    return n;
+  }
+
+  /** Lets happen what is to happen, without polling. */
+  async pass(): Promise<void> {
+    if (this.ground.fabric !== null) {
+      for (let i = 0; i < 3; i++) await this.ground.fabric.run();
+      return;
+    }
+    for (let i = 0; i < 10; i++) await this.ground.turn();
+  }
+
+  /** Lets some time go by: much of what was posted is still on its way. */
+  async nap(): Promise<void> {
+    if (this.ground.fabric !== null) await this.ground.fabric.advance(20_000);
+    else await this.ground.turn();
+  }
+
+  /** Polls everything until nothing more comes. */
+  async settle(): Promise<void> {
+    const { fabric } = this.ground;
+    const wanted = this.planned?.[this.counts.length];
+    let count = 0;
+    if (wanted !== undefined && fabric === null) {
+      const giveUp = performance.now() + PATIENCE_MS;
+      while (count < wanted && performance.now() < giveUp) {
+        count += this.pollAll();
+        if (count < wanted) await this.ground.turn();
+      }
+    }
+    const quiet = fabric !== null ? 2 : wanted === undefined ? QUIET_TURNS : PLANNED_QUIET_TURNS;
+    for (let idle = 0; idle <= quiet; ) {
+      if (fabric !== null) await fabric.run();
+      else for (let i = 0; i < 3; i++) await this.ground.turn();
+      const n = this.pollAll();
+      count += n;
+      idle = n === 0 ? idle + 1 : 0;
+    }
+    this.counts.push(count);
+  }
+
+  private completed(i: number): void {
+    const { wcs } = this;
+    const queue = this.byHandle.get(wcs.qp(i));
+    if (queue === undefined) {
+      this.trace.calls.push(`a completion of an unknown queue pair ${wcs.qp(i)}`);
+      return;
+    }
+    // Between the two queues of a pair there is no order.
+    const list = wcs.isRecv(i) ? `${queue.name} recv` : queue.name;
+    this.trace[list] ??= [];
+    this.trace[list].push(describe(wcs, i, queue.type));
+    if (wcs.isRecv(i)) this.received(queue, i);
+    else this.sent(queue, i);
+  }
+
+  private sent(queue: Queue, i: number): void {
+    const id = this.wcs.wrIdBigInt(i);
+    const at = queue.sends.findIndex((posted) => posted.id === id);
+    if (at < 0) return;
+    const done = queue.sends.splice(0, at + 1);
+    const last = done.pop() as Posted;
+    for (const posted of done) apply(posted, queue.route);
+    if (this.wcs.status(i) === V.IBV_WC_SUCCESS) {
+      apply(last, queue.route);
+      return;
+    }
+    queue.failed = queue.type !== V.IBV_QPT_UD;
+    doubt(last, queue.route);
+    if (queue.failed) for (const posted of queue.sends) doubt(posted, queue.route);
+    if (isMessage(last.op.kind)) this.doubtReceives();
+  }
+
+  private received(queue: Queue, i: number): void {
+    const { wcs } = this;
+    const ranges = this.receives.get(`${queue.side}${wcs.wrId(i)}`) ?? [];
+    this.receives.delete(`${queue.side}${wcs.wrId(i)}`);
+    const { memory } = this.sides[queue.side];
+    if (wcs.status(i) !== V.IBV_WC_SUCCESS) {
+      memory.forget(ranges);
+      return;
+    }
+    const sender = this.queue(`${queue.side === 'a' ? 'b' : 'a'}${queue.name.slice(1)}`);
+    const header = queue.type === V.IBV_QPT_UD ? GRH_BYTES : 0;
+    const isWrite = wcs.opcode(i) === V.IBV_WC_RECV_RDMA_WITH_IMM;
+    const bytes = wcs.byteLen(i) - header;
+    const at = sender.mail.findIndex(
+      ({ op, data }) => (op.kind === 'writeImm') === isWrite && data.length === bytes && !op.isLost,
+    );
+    if (at < 0) {
+      this.trace.calls.push(`${queue.name} received what nobody sent`);
+      return;
+    }
+    const [mail] = sender.mail.splice(at, 1);
+    if (isWrite) apply(mail, sender.route);
+    else {
+      if (header > 0) memory.forget([[ranges[0][0], header]]);
+      memory.write(skip(ranges, header), mail.data);
+    }
+  }
+
+  /** What is behind a receive that did not complete is not defined once a message for it went wrong. */
+  private doubtReceives(): void {
+    for (const [key, ranges] of this.receives) this.sides[key[0] as SideName].memory.forget(ranges);
+  }
+
+  /** Ends the case: what memory holds, and that everything can be closed. */
+  finish(): Trace {
+    for (const queue of this.queues.values()) {
+      for (const posted of queue.sends) {
+        if (queue.failed) doubt(posted, queue.route);
+        else apply(posted, queue.route);
+      }
+    }
+    const faults = Object.entries(this.sides).map(([name, { memory }]) => [name, memory.fault()]);
+    this.trace.data = faults.filter(([, fault]) => fault !== '').map(([name, fault]) => `${name}: ${fault}`);
+    this.close();
+    return this.trace;
+  }
+
+  private close(): void {
+    const { p } = this;
+    this.wcs.close();
+    for (const { isOpen, info } of this.queues.values()) if (isOpen) p.destroyQp(info.handle);
+    for (const action of this.undo.reverse()) action();
+    if (this.srq !== 0) p.destroySrq(this.srq);
+    if (this.xrcd !== 0) p.closeXrcd(this.xrcd);
+    for (const name of ['a', 'b'] as const) {
+      const { end } = this.sides[name];
+      p.watchAsyncEvents(end.context, null);
+      const channel = this.channels[name];
+      if (channel === undefined) {
+        closeEnd(end);
+        continue;
+      }
+      p.destroyCq(end.cq);
+      p.destroyCompChannel(channel);
+      p.deregMr(end.mr.handle);
+      p.deallocPd(end.pd);
+      p.closeDevice(end.context);
+    }
+  }
+}
+
+function skip(ranges: readonly Range[], bytes: number): Range[] {
+  let left = bytes;
+  return ranges.map(([at, length]): Range => {
+    const cut = Math.min(left, length);
+    left -= cut;
+    return [at + cut, length - cut];
+  });
+}
+
+/** What ibv_poll_cq(3) defines of a completion. */
+function describe(wcs: V.WcBatch, i: number, type: number): string {
+  const isRecv = wcs.isRecv(i);
+  const parts = [wcs.srq(i) !== 0 ? 'srq' : `${wcs.wrIdBigInt(i)}`, V.wcStatusName(wcs.status(i))];
+  if (wcs.status(i) !== V.IBV_WC_SUCCESS) return parts.join(' ');
+  const opcode = wcs.opcode(i);
+  const flags = wcs.flags(i);
+  parts.push(V.wcOpcodeName(opcode));
+  const hasLength =
+    isRecv || opcode === V.IBV_WC_RDMA_READ || opcode === V.IBV_WC_FETCH_ADD || opcode === V.IBV_WC_COMP_SWAP;
+  if (hasLength) parts.push(`${wcs.byteLen(i)}`);
+  if (isRecv && (flags & V.IBV_WC_WITH_IMM) !== 0) parts.push(`imm ${wcs.imm(i)}`);
+  if (isRecv && (flags & V.IBV_WC_WITH_INV) !== 0) parts.push('invalidated');
+  if (isRecv && type === V.IBV_QPT_UD && (flags & V.IBV_WC_GRH) !== 0) parts.push('grh');
+  return parts.join(' ');
+}
