@@ -41,6 +41,8 @@ export interface Endpoint {
   mtu?: number;
   /** Datagrams: what those who send to it must name. */
   qkey?: number;
+  /** What its shim has to tell the peer's shim, in base64; absent without a shim. Pass it on as it is. */
+  shim?: string;
 }
 
 /** Which way to speak to a peer. */

@@ -162,7 +162,9 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
     const { portNum = 1, gidIndex } = options;
     const { port, gid } = this.localPath(portNum, gidIndex);
     const endpoint = { qpNum: this.qpNum, psn: this.psn, gid: gid.gid, lid: port.lid, mtu: port.activeMtu };
-    return this.type === 'UD' ? { ...endpoint, qkey: this.ownQkey } : endpoint;
+    if (this.type === 'UD') return { ...endpoint, qkey: this.ownQkey };
+    const described = this.provider.describePeer?.(this.handle) ?? null;
+    return described === null ? endpoint : { ...endpoint, shim: Buffer.from(described).toString('base64') };
   }
 
   /** RESET -> INIT: receives may be posted from here on. */
@@ -181,6 +183,8 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
       return;
     }
     if (remote === undefined) throw new InvalidArgumentError(`toRtr: ${this.label} needs a remote endpoint`);
+    const { shim } = remote;
+    this.provider.setPeer?.(this.handle, shim === undefined ? null : Buffer.from(shim, 'base64'));
     const { portNum = 1, minRnrTimer = 12 } = options;
     const active = this.localPath(portNum, options.gidIndex).port.activeMtu;
     const attr: QpAttr = {

@@ -1,6 +1,7 @@
 /** From real completions back to the application's: what it sees, in place, and what waits for it. */
-import { IBV_WC_SUCCESS } from '../verbs/constants.ts';
+import { IBV_WC_REM_ACCESS_ERR, IBV_WC_REM_OP_ERR, IBV_WC_SUCCESS } from '../verbs/constants.ts';
 import * as L from '../verbs/layout.ts';
+import { isSend } from './peer/outbox.ts';
 import type { ShimQp } from './queue.ts';
 
 /** What ibv_req_notify_cq(3) asks for: nothing, the next completion, the next solicited or failed one. */
@@ -115,7 +116,7 @@ export function settleSend(qp: ShimQp, words: Uint32Array, at: number): boolean 
   while (qp.head !== qp.issued && ((last[qp.head & mask] - seq) | 0) < 0) qp.head = (qp.head + 1) | 0;
   const row = qp.head & mask;
   if (qp.head === qp.issued) {
-    const ofPartial = qp.partial && ((seq - qp.first[row]) | 0) >= 0;
+    const ofPartial = (qp.partial || qp.opened) && ((seq - qp.first[row]) | 0) >= 0;
     if (!ofPartial || status === IBV_WC_SUCCESS) return false;
     abandonPartial(qp);
   } else {
@@ -124,6 +125,7 @@ export function settleSend(qp: ShimQp, words: Uint32Array, at: number): boolean 
     if (status === IBV_WC_SUCCESS && last[row] !== seq) return false;
   }
   words[at + L.WC_SEQ] = qp.head;
+  if (status === IBV_WC_REM_ACCESS_ERR && qp.outbox !== null) asOfReceive(qp, row, seq, words, at);
   if (qp.split[row] !== 0) words[at + L.WC_BYTE_LEN] = qp.bytes[row];
   qp.head = (qp.head + 1) | 0;
   return status !== IBV_WC_SUCCESS || qp.visible[row] !== 0;
@@ -133,5 +135,14 @@ export function settleSend(qp: ShimQp, words: Uint32Array, at: number): boolean 
 function abandonPartial(qp: ShimQp): void {
   qp.sums[2] = 0;
   qp.partial = false;
+  qp.opened = false;
   qp.issued = (qp.issued + 1) | 0;
+}
+
+/** A piece of a SEND met a receive whose memory is gone: the peer would have failed at it, not refused it. */
+function asOfReceive(qp: ShimQp, row: number, seq: number, words: Uint32Array, at: number): void {
+  // A SEND itself, which comes last, is refused for the key that it is to invalidate.
+  const isWhole = qp.head !== qp.issued && qp.last[row] === seq;
+  if (isWhole || !isSend(qp.held[row * qp.stride + L.WR_OP] & 0xff)) return;
+  words[at + L.WC_OP] = (words[at + L.WC_OP] & ~0xff) | IBV_WC_REM_OP_ERR;
 }

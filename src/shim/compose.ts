@@ -1,15 +1,15 @@
 import { InvalidArgumentError } from '../verbs/errors.ts';
-import { type Provider, VERB_NAMES, type Verbs } from '../verbs/provider.ts';
+import { type PeerVerbs, type Provider, VERB_NAMES, type Verbs } from '../verbs/provider.ts';
 
 /** Wraps a provider: returns the verbs that it overrides, or changes to what the provider says of itself. */
 export interface Interceptor {
   /** Used in errors, logs and `provider.interceptors`. */
   readonly name: string;
   /** The verbs that it changes; others stay the same functions. */
-  wrap(next: Provider): Partial<Verbs> & Partial<Pick<Provider, 'wait' | 'counters'>>;
+  wrap(next: Provider): Partial<Verbs> & PeerVerbs & Partial<Pick<Provider, 'wait' | 'counters'>>;
 }
 
-const OVERRIDABLE = new Set<string>([...VERB_NAMES, 'wait', 'counters']);
+const OVERRIDABLE = new Set<string>([...VERB_NAMES, 'describePeer', 'setPeer', 'wait', 'counters']);
 
 /**
  * Puts interceptors around a provider; the first listed is the outermost, so the application meets it

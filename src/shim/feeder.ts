@@ -43,7 +43,7 @@ export class Feeder {
   feed(qp: ShimQp): void {
     if (qp.backlog > 0) {
       if (qp.broken) this.issuer.flushHeld(qp);
-      else this.policy.feed(qp, this.issuer);
+      else this.feedHeld(qp);
     }
     this.issuer.post(qp);
     this.issuer.account(qp);
@@ -56,6 +56,12 @@ export class Feeder {
       qp.sendCq.backlogged.push(qp);
     }
     this.events.arm(qp.sendCq, ARM_ANY);
+  }
+
+  /** The policy does not see a message that the peer is still asked about. */
+  private feedHeld(qp: ShimQp): void {
+    if (!this.issuer.mustAsk(qp)) this.policy.feed(qp, this.issuer);
+    if (this.issuer.mustAsk(qp)) this.issuer.ask(qp);
   }
 
   feedAll(cq: ShimCq): void {

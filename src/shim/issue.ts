@@ -17,6 +17,7 @@ import * as L from '../verbs/layout.ts';
 import type { Provider, RingInfo, WaitSupport } from '../verbs/provider.ts';
 import type { ShimCq } from './completion.ts';
 import { EMULATED, PIECES, SPLIT, WAITS } from './counters.ts';
+import { isSend, takesReceive } from './peer/outbox.ts';
 import type { Actions, QpView } from './policy.ts';
 import type { ShimQp } from './queue.ts';
 
@@ -72,7 +73,7 @@ export class Issuer implements Actions {
   room(view: QpView): number {
     const qp = view as ShimQp;
     const cq = qp.sendCq;
-    const queue = (qp.realDepth - (qp.realPosted - qp.realFreed)) | 0;
+    const queue = (qp.realDepth - qp.reserved - (qp.realPosted - qp.realFreed)) | 0;
     // A whole request uses the application's own place on the CQ; more than that is the CQ's spare room.
     const spare = Math.max(1, cq.realCqe - cq.appCqe - cq.extra - this.pending);
     return Math.min(queue, spare);
@@ -91,7 +92,8 @@ export class Issuer implements Actions {
   }
 
   backlog(view: QpView): number {
-    return (view as ShimQp).backlog;
+    const qp = view as ShimQp;
+    return this.mustAsk(qp) ? 0 : qp.backlog;
   }
 
   nextOpcode(view: QpView): number {
@@ -105,7 +107,7 @@ export class Issuer implements Actions {
 
   nextBytes(view: QpView): number {
     const qp = view as ShimQp;
-    if (qp.issued === qp.appPosted) return -1;
+    if (qp.issued === qp.appPosted || this.mustAsk(qp)) return -1;
     return qp.bytes[qp.issued & qp.mask] - qp.sums[2];
   }
 
@@ -115,8 +117,38 @@ export class Issuer implements Actions {
     const op = this.nextWord(qp, L.WR_OP);
     // Inline messages are short, and lie in the request itself.
     if ((op & (IBV_SEND_INLINE << 8)) !== 0) return false;
-    // An immediate or a SEND would show the cut in the peer's completion, UC a loss between two pieces.
-    return (op & 0xff) === IBV_WR_RDMA_WRITE || (op & 0xff) === IBV_WR_RDMA_READ;
+    if ((op & 0xff) === IBV_WR_RDMA_WRITE || (op & 0xff) === IBV_WR_RDMA_READ) return true;
+    // An immediate or a SEND would show the cut in the peer's completion, unless a shim there mends it.
+    const { outbox } = qp;
+    if (outbox === null) return false;
+    const bytes = qp.bytes[qp.issued & qp.mask];
+    return outbox.concerns(op, bytes) && outbox.fits(op & 0xff, bytes);
+  }
+
+  /** Whether the peer must say first where the oldest held message may go, or is being asked. */
+  mustAsk(qp: ShimQp): boolean {
+    const { outbox } = qp;
+    if (outbox === null || qp.partial || qp.broken || qp.issued === qp.appPosted) return false;
+    if (outbox.isAsking(qp.realFreed)) return true;
+    const row = qp.issued & qp.mask;
+    return outbox.concerns(qp.held[row * qp.stride + L.WR_OP], qp.bytes[row]) && !outbox.isAnswered;
+  }
+
+  /** Asks, with a READ that belongs to the message as if it were its first piece. */
+  ask(qp: ShimQp): void {
+    const outbox = qp.outbox!;
+    if (outbox.isAsking(qp.realFreed) || this.room(qp) < 1) return;
+    const row = qp.issued & qp.mask;
+    const to = this.slot(qp);
+    this.words[to] = qp.held[row * qp.stride];
+    this.words[to + 1] = qp.held[row * qp.stride + 1];
+    outbox.writeLookup(this.words, to, qp.realPosted);
+    this.words[to + L.WR_OP] |= FORCED;
+    qp.first[row] = qp.realPosted;
+    qp.opened = true;
+    this.lastData = to;
+    this.lastDataSeq = qp.realPosted;
+    this.push(qp, IBV_SEND_SIGNALED);
   }
 
   pass(view: QpView): void {
@@ -136,7 +168,7 @@ export class Issuer implements Actions {
       const at = L.extAt(this.pending, RING_SLOTS, this.extWords << 2);
       for (let i = 0; i < ext; i++) this.words[at + i] = held[from + L.SLOT_WORDS + i];
     }
-    qp.first[row] = qp.realPosted;
+    if (!qp.opened) qp.first[row] = qp.realPosted;
     qp.sums[0] += qp.bytes[row];
     this.lastData = to;
     this.lastDataSeq = qp.realPosted;
@@ -161,12 +193,15 @@ export class Issuer implements Actions {
     }
     const isLast = offset + take >= total;
     const to = this.slot(qp);
-    const flags = this.pieceFlags(qp, row, offset === 0, isLast);
+    const opcode = qp.held[row * qp.stride + L.WR_OP] & 0xff;
+    const isMessage = takesReceive(opcode);
+    const flags = this.pieceFlags(qp, row, offset === 0, isLast && !isMessage);
     this.writeHead(qp, row, to, offset);
+    if (isSend(opcode)) qp.outbox!.aim(this.words, to, offset);
     const sges = this.writeSges(qp, row, to, take);
-    this.words[to + L.WR_OP] = (qp.held[row * qp.stride + L.WR_OP] & 0xff) | (flags << 8) | (sges << 16);
+    this.words[to + L.WR_OP] = (isMessage ? IBV_WR_RDMA_WRITE : opcode) | (flags << 8) | (sges << 16);
     if (offset === 0) {
-      qp.first[row] = qp.realPosted;
+      if (!qp.opened) qp.first[row] = qp.realPosted;
       qp.counts[SPLIT]++;
     }
     qp.counts[PIECES]++;
@@ -177,7 +212,26 @@ export class Issuer implements Actions {
     this.lastData = to;
     this.lastDataSeq = qp.realPosted;
     this.push(qp, flags);
+    if (isLast && isMessage) this.endMessage(qp, row);
     if (isLast) this.finish(qp, row);
+  }
+
+  /** All of a message is written into the peer's receive: how long it was, and then the message itself, empty. */
+  private endMessage(qp: ShimQp, row: number): void {
+    const from = row * qp.stride;
+    let to = this.slot(qp);
+    this.writeHead(qp, row, to, 0);
+    qp.outbox!.writeNotice(this.words, to, qp.realPosted, qp.bytes[row]);
+    this.words[to + L.WR_OP] |= ISO_SEND_INTERNAL << 8;
+    this.push(qp, ISO_SEND_INTERNAL);
+    to = this.slot(qp);
+    const flags = this.pieceFlags(qp, row, false, true);
+    this.writeHead(qp, row, to, 0);
+    this.words[to + L.WR_IMM] = qp.held[from + L.WR_IMM];
+    this.words[to + L.WR_OP] = (qp.held[from + L.WR_OP] & 0xff) | (flags << 8);
+    this.lastData = to;
+    this.lastDataSeq = qp.realPosted;
+    this.push(qp, flags);
   }
 
   pieces(view: QpView, bytes: number, max: number, waits: number): number {
@@ -261,7 +315,7 @@ export class Issuer implements Actions {
       for (let i = L.WR_REMOTE_LO; i <= L.WR_SRQN; i++) this.words[to + i] = qp.held[from + i];
       // A datagram is refused without an address; a WAIT has none, and that of another may be gone.
       if (qp.type === IBV_QPT_UD) this.words[to + L.WR_AH] = this.flushAddress(qp);
-      if (!qp.partial) qp.first[row] = qp.realPosted;
+      if (!qp.partial && !qp.opened) qp.first[row] = qp.realPosted;
       this.push(qp, IBV_SEND_SIGNALED);
       this.finish(qp, row);
     }
@@ -310,13 +364,15 @@ export class Issuer implements Actions {
       qp.partial = true;
       qp.sums[2] = qp.bytes[qp.issued & qp.mask];
     }
-    qp.partial = qp.partial && ((qp.first[qp.issued & qp.mask] - qp.realPosted) | 0) < 0;
+    const isBegun = ((qp.first[qp.issued & qp.mask] - qp.realPosted) | 0) < 0;
+    qp.partial = qp.partial && isBegun;
+    qp.opened = qp.opened && isBegun;
     if (((qp.lastSignaled - qp.realPosted) | 0) >= 0) qp.lastSignaled = (qp.realPosted - 1) | 0;
   }
 
   /** Recounts what this queue pair may put on its CQ beyond the application's own completions. */
   account(qp: ShimQp): void {
-    const extra = Math.max(0, ((qp.realPosted - qp.realFreed) | 0) - ((qp.issued - qp.head) | 0));
+    const extra = Math.max(qp.reserved, ((qp.realPosted - qp.realFreed) | 0) - ((qp.issued - qp.head) | 0));
     qp.sendCq.extra += extra - qp.extra;
     qp.extra = extra;
   }
@@ -335,7 +391,11 @@ export class Issuer implements Actions {
 
   private finish(qp: ShimQp, row: number): void {
     qp.last[row] = (qp.realPosted - 1) | 0;
+    if (qp.outbox !== null && takesReceive(qp.held[row * qp.stride + L.WR_OP] & 0xff)) {
+      qp.outbox.sent = (qp.outbox.sent + 1) | 0;
+    }
     qp.partial = false;
+    qp.opened = false;
     qp.sums[2] = 0;
     qp.sgeIndex = 0;
     qp.sgeOffset = 0;

@@ -24,6 +24,11 @@ export interface Policy {
   readonly needs: PolicyNeeds;
   /** Most internal requests that it keeps on one queue pair beside the application's own. */
   readonly slots: number;
+  /**
+   * Messages that take a receive at the peer (SEND, immediates) and are longer than this may be cut when the
+   * peer has a shim that takes pieces. Absent: they always go whole.
+   */
+  readonly splitsAboveBytes?: number;
   /** Whether the counters of queue pairs weigh the requests that go straight, too; a few nanoseconds each. */
   readonly statistics?: boolean;
   /**
@@ -53,11 +58,11 @@ export interface Actions {
   inflight(qp: QpView): number;
   /** Message bytes issued whose completion is not known. */
   inflightBytes(qp: QpView): number;
-  /** Held requests, a partly issued one included. */
+  /** Held requests, a partly issued one included; 0 while the peer is asked about the oldest. */
   backlog(qp: QpView): number;
   /** IBV_WR_* of the oldest held request. */
   nextOpcode(qp: QpView): number;
-  /** Bytes of the oldest held request that are not issued yet; -1 when nothing is held. */
+  /** Bytes of the oldest held request that are not issued yet; -1 when `backlog` is 0. */
   nextBytes(qp: QpView): number;
   /** A word of the oldest held request (layout.ts). */
   nextWord(qp: QpView, word: number): number;

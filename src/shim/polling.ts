@@ -85,6 +85,12 @@ export class Polling {
         }
       } else if ((op & 0xff) !== IBV_WC_SUCCESS) {
         this.receiveFailed(words[at + L.WC_QP]);
+      } else {
+        const qp = this.tables.qps[handleIndex(words[at + L.WC_QP])];
+        if (qp !== undefined && qp.inbox !== null && qp.handle === words[at + L.WC_QP]) {
+          const bytes = qp.inbox.take(words[at + L.WC_SEQ]);
+          if (bytes >= 0) words[at + L.WC_BYTE_LEN] = bytes;
+        }
       }
       // Whether a receive was solicited does not show: better one event too many than one too few.
       if (watchful) notable ||= cq.appArmed === ARM_ANY || (op & (L.WC_RECV_SIDE | 0xff)) !== 0;

@@ -58,6 +58,7 @@ export class Posting {
     const taken = this.next.postRecv(handle, ring, start, Math.min(places, count));
     qp.recvPosted = (qp.recvPosted + taken) | 0;
     const words = this.tables.wrRings[handleIndex(ring)]?.words;
+    if (qp.inbox !== null && words !== undefined) qp.inbox.note(words, start, taken);
     if (taken === places && taken < count && words !== undefined) refuse(words, ENOMEM, L.REASON_QUEUE_FULL);
     return taken;
   }
@@ -73,6 +74,7 @@ export class Posting {
   ): number {
     if (count === 0) return 0;
     const taken = this.next.postSend(qp.handle, ring, start, count);
+    if (qp.outbox !== null) qp.outbox.countStraight(words, start, taken);
     if (!qp.translated) {
       qp.countStraight(words, start, taken);
       if (this.policy.statistics === true) qp.weigh(words, start, taken, info.capacity, info.extBytes);

@@ -19,6 +19,8 @@ import * as L from '../verbs/layout.ts';
 import type { QpInitAttr } from '../verbs/provider.ts';
 import type { ShimCq } from './completion.ts';
 import { BYTES, COLUMNS, HELD, HIGH_WATER } from './counters.ts';
+import type { Inbox } from './peer/inbox.ts';
+import type { Outbox } from './peer/outbox.ts';
 import type { QpView } from './policy.ts';
 
 function powerOfTwo(n: number): number {
@@ -64,6 +66,8 @@ export class ShimQp implements QpView {
   issued = 0;
   /** Whether the request at `issued` is partly issued, and how far. */
   partial = false;
+  /** The peer was asked about the request at `issued`, by a READ that counts as its first piece. */
+  opened = false;
   sgeIndex = 0;
   sgeOffset = 0;
   /** An error was seen: what is held goes down whole, for the device to flush. */
@@ -75,6 +79,18 @@ export class ShimQp implements QpView {
   inBacklogList = false;
   /** UD: an address handle of the shim's, for requests that are flushed; 0: none yet. */
   flushAh = 0;
+
+  /** What two shims agreed on, until RESET. */
+  inbox: Inbox | null = null;
+  outbox: Outbox | null = null;
+  /** Places kept free on the send CQ for what ends a message in pieces. */
+  reserved = 0;
+  /** IBV_ACCESS_*, and READs that may be outstanding, as last set. */
+  accessFlags = 0;
+  maxRdAtomic = 1;
+  /** appPosted and recvPosted at the last RESET. */
+  sendBase = 0;
+  recvBase = 0;
 
   mask = 0;
   first: Int32Array = new Int32Array(0);
@@ -214,9 +230,12 @@ export class ShimQp implements QpView {
     this.head = this.appPosted;
     this.issued = this.appPosted;
     this.partial = false;
+    this.opened = false;
     this.sgeIndex = 0;
     this.sgeOffset = 0;
     this.broken = false;
+    this.sendBase = this.appPosted;
+    this.recvBase = this.recvPosted;
     this.lastSignaled = (this.realPosted - 1) | 0;
     this.sums.fill(0);
   }

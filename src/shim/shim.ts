@@ -9,6 +9,7 @@ import { addCounts, COLUMNS, named, totalOf } from './counters.ts';
 import { DeviceEvents } from './device-events.ts';
 import { Events } from './events.ts';
 import { Feeder } from './feeder.ts';
+import { Peers, TAIL_SLOTS } from './peer/peers.ts';
 import type { Policy } from './policy.ts';
 import { Polling } from './polling.ts';
 import { Posting } from './posting.ts';
@@ -55,6 +56,10 @@ class Shim {
   private readonly feeder: Feeder;
   private readonly posting: Posting;
   private readonly polling: Polling;
+  /** Null: the policy never cuts what takes a receive. */
+  private readonly peers: Peers | null;
+  /** Internal requests that a queue pair may have beside the application's own. */
+  private readonly slots: number;
   private readonly contexts = new Map<number, ContextState>();
   private readonly pdContext = new Map<number, number>();
   /** What the queue pairs counted that are gone. */
@@ -71,11 +76,15 @@ class Shim {
     this.feeder = new Feeder(policy, next, this.tables, this.events, this.deviceEvents);
     this.posting = new Posting(policy, next, this.tables, this.feeder);
     this.polling = new Polling(next, this.tables, this.feeder);
+    const { slots, splitsAboveBytes } = policy;
+    this.peers = splitsAboveBytes === undefined ? null : new Peers(next, this.tables, splitsAboveBytes);
+    this.slots = slots + (this.peers === null ? 0 : TAIL_SLOTS);
   }
 
   verbs(): ReturnType<Interceptor['wrap']> {
     const { next, tables, events, posting, polling } = this;
     return {
+      ...this.peers?.verbs(),
       openDevice: (name, options) => this.openDevice(name, options),
       closeDevice: (context) => this.closeDevice(context),
       watchAsyncEvents: (context, listener) => this.deviceEvents.watch(context, listener),
@@ -151,7 +160,7 @@ class Shim {
 
   /** What is to be asked for, so that internal completions have room beside the application's. */
   private enlarged(cqe: number, { maxCqe }: ContextState): number {
-    const room = 2 * this.policy.slots * SHAPED_QPS_PER_CQ;
+    const room = 2 * this.slots * SHAPED_QPS_PER_CQ;
     return cqe > maxCqe || !(cqe >= 1) ? cqe : Math.min(maxCqe, cqe + room);
   }
 
@@ -199,7 +208,7 @@ class Shim {
     const recvCq = this.tables.cq(attr.recvCq);
     const { cap } = attr;
     if (sendCq === undefined || recvCq === undefined) return this.next.createQp(pd, attr);
-    const enlarged = Math.min(state.maxQpWr, cap.maxSendWr + 2 * this.policy.slots);
+    const enlarged = Math.min(state.maxQpWr, cap.maxSendWr + 2 * this.slots);
     const maxSendWr = cap.maxSendWr > state.maxQpWr ? cap.maxSendWr : enlarged;
     const info = this.next.createQp(pd, { ...attr, cap: { ...cap, maxSendWr } });
     const depths = {
@@ -217,7 +226,9 @@ class Shim {
   private modifyQp(handle: number, attr: QpAttr, mask: number): void {
     this.next.modifyQp(handle, attr, mask);
     const qp = this.tables.qp(handle);
-    if (qp === undefined || (mask & IBV_QP_STATE) === 0) return;
+    if (qp === undefined) return;
+    this.peers?.modified(qp, attr, mask);
+    if ((mask & IBV_QP_STATE) === 0) return;
     qp.state = attr.qpState ?? qp.state;
     if (attr.qpState === IBV_QPS_RTS) {
       // Out of SQD what is held goes on; out of SQE the queue pair is whole again.
@@ -229,6 +240,7 @@ class Shim {
       this.feeder.feed(qp);
     } else if (attr.qpState === IBV_QPS_RESET) {
       this.feeder.unlist(qp);
+      this.peers?.forget(qp);
       qp.purge();
       this.feeder.issuer.account(qp);
       qp.sendCq.forget(handle);
@@ -258,6 +270,7 @@ class Shim {
     if (qp === undefined) return;
     addCounts(this.gone, qp.counts);
     if (qp.flushAh !== 0) this.next.destroyAh(qp.flushAh);
+    this.peers?.forget(qp);
     this.feeder.unlist(qp);
     qp.sendCq.extra -= qp.extra;
     if (qp.translated) qp.sendCq.translatedQps--;

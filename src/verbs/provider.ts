@@ -625,7 +625,18 @@ export interface LayerCounters extends ShimCounters {
   name: string;
 }
 
-export interface Provider extends Verbs {
+/**
+ * What two shims tell each other of a queue pair while a connection is set up. Who makes connections carries
+ * the bytes, unread, to the peer; the outermost shim that has something to agree on answers.
+ */
+export interface PeerVerbs {
+  /** Bytes for the peer's shim, of a queue pair in INIT or later; null: nothing to agree on. */
+  describePeer?(qp: number): Uint8Array | null;
+  /** What the peer's shim said; null: it has none. Before anything is sent. Both count until RESET. */
+  setPeer?(qp: number, description: Uint8Array | null): void;
+}
+
+export interface Provider extends Verbs, PeerVerbs {
   readonly name: string;
   /** 'one': all calls must come from the isolate that made the provider. */
   readonly threads: 'any' | 'one';

@@ -24,6 +24,7 @@ class Arbitrary implements Policy {
   readonly name = 'arbitrary';
   readonly needs = { wait: 'none' } as const;
   readonly slots = 24;
+  readonly splitsAboveBytes = 0;
   private state: number;
   constructor(seed: number) {
     this.state = seed | 1;

@@ -5,6 +5,8 @@ import { gidToBytes, HandshakeError, InvalidArgumentError } from '../../verbs/in
 export const PROTOCOL_VERSION = 1;
 /** Most bytes of private data: as they are, or as JSON text. */
 export const PRIVATE_DATA_LIMIT = 4096;
+/** Most characters of what two shims tell each other. */
+const SHIM_LIMIT = 1024;
 /** Most bytes of one frame; private data grows by a third in base64. */
 export const FRAME_LIMIT = 16384;
 
@@ -37,6 +39,8 @@ const hello = z.object({
   lid: z.int().min(0).max(0xffff),
   /** IBV_MTU_*: the largest that the sender takes. */
   mtu: z.int().min(1).max(5),
+  /** For the receiver's shim, if it has one. */
+  shim: z.base64().max(SHIM_LIMIT).optional(),
   /** READs and atomics that the sender would like to have outstanding. */
   initiatorDepth: z.int().min(0).max(255),
   /** READs and atomics of the peer that the sender can serve at once. */

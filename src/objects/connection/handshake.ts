@@ -142,9 +142,10 @@ function helloOf(qp: QueuePair, options: ConnectionOptions, remote: Remote | nul
 }
 
 function remoteOf(hello: HelloFrame, channel: FrameChannel): Remote {
-  const { qpNum, psn, gid, lid, mtu } = hello;
+  const { qpNum, psn, gid, lid, mtu, shim } = hello;
   const privateData = decodePrivateData(hello.privateData);
-  return { qpNum, psn, gid, lid, mtu, privateData, address: channel.remoteAddress };
+  const address = channel.remoteAddress;
+  return { qpNum, psn, gid, lid, mtu, ...(shim !== undefined && { shim }), privateData, address };
 }
 
 /** INIT -> RTS, with what both ends can do. */

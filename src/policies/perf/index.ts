@@ -23,7 +23,8 @@ export function perf(options: PerfOptions): Interceptor {
         verb,
         composed[verb],
       ]);
-      return { ...Object.fromEntries(verbs), wait: composed.wait, counters: composed.counters };
+      const { wait, counters, describePeer, setPeer } = composed;
+      return { ...Object.fromEntries(verbs), wait, counters, describePeer, setPeer };
     },
   };
 }

@@ -20,6 +20,7 @@ export class Lmse implements Policy {
   readonly name = 'perf';
   readonly needs = { wait: 'preferred' } as const;
   readonly slots = SLOTS;
+  readonly splitsAboveBytes: number;
   readonly statistics = true;
   private readonly subMsgSizeBytes: number;
   private readonly zeroWaitUnitBytes: number;
@@ -33,6 +34,7 @@ export class Lmse implements Policy {
 
   constructor(options: PerfOptions) {
     this.subMsgSizeBytes = options.subMsgSizeBytes;
+    this.splitsAboveBytes = options.subMsgSizeBytes;
     this.zeroWaitUnitBytes = options.zeroWaitUnitBytes;
     this.feedBytes = options.subMsgSizeBytes * options.feedPieces;
     this.waits = Math.max(1, Math.floor(options.subMsgSizeBytes / options.zeroWaitUnitBytes));

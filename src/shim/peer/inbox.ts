@@ -1,0 +1,139 @@
+/**
+ * The receiving side of one queue pair: which receives are posted, in memory that the peer may READ, and the
+ * lengths of messages that came in pieces, in memory that it WRITEs. Receives are numbered from RESET on, as
+ * the messages that take them are: the peer knows which receive its next message will land in.
+ */
+import {
+  IBV_ACCESS_LOCAL_WRITE,
+  IBV_ACCESS_REMOTE_READ,
+  IBV_ACCESS_REMOTE_WRITE,
+} from '../../verbs/constants.ts';
+import * as L from '../../verbs/layout.ts';
+import type { MrInfo, Provider } from '../../verbs/provider.ts';
+import type { InboxPlace } from './description.ts';
+import * as E from './entries.ts';
+import type { Region, Regions } from './regions.ts';
+
+const TWO32 = 4294967296;
+const ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+/** Of a receive before the peer is known: address (two words), length, key; a length of -1: not one element. */
+const NOTE_WORDS = 4;
+
+export class Inbox {
+  private readonly next: Provider;
+  private readonly regions: Regions;
+  private readonly pd: number;
+  private readonly mr: MrInfo;
+  private readonly words: Uint32Array;
+  private readonly notes: Int32Array;
+  private readonly depth: number;
+  /** Running number (WC_SEQ) of the receive that the peer's first message takes. */
+  private readonly base: number;
+  /** Receives posted, and those whose completion was seen, since `base`. */
+  private posted = 0;
+  private taken = 0;
+  /** Shorter receives get no key; -1: nothing is known of a peer yet. */
+  private aboveBytes = -1;
+  private lastRegion: Region | undefined = undefined;
+  private lastKey = 0;
+
+  /** `base` and `posted`: running numbers of the first receive since RESET and of the next. */
+  constructor(
+    next: Provider,
+    regions: Regions,
+    qp: { pd: number; recvDepth: number; base: number; posted: number },
+  ) {
+    this.next = next;
+    this.regions = regions;
+    this.pd = qp.pd;
+    this.depth = 2 ** Math.ceil(Math.log2(qp.recvDepth));
+    this.base = qp.base;
+    this.posted = (qp.posted - qp.base) | 0;
+    this.mr = next.allocMr(qp.pd, this.depth * (E.ENTRY_BYTES + E.NOTICE_BYTES), ACCESS);
+    const { memory, byteOffset } = this.mr;
+    this.words = new Uint32Array(memory, byteOffset, this.depth * (E.ENTRY_WORDS + E.NOTICE_WORDS));
+    this.notes = new Int32Array(this.depth * NOTE_WORDS).fill(-1);
+  }
+
+  get place(): InboxPlace {
+    return { addr: this.mr.addr, rkey: this.mr.rkey, depth: this.depth };
+  }
+
+  /** The peer sends messages longer than this in pieces: it learns of what is posted, from here on at once. */
+  open(aboveBytes: number): void {
+    this.aboveBytes = aboveBytes;
+    const waiting = Math.min((this.posted - this.taken) | 0, this.depth);
+    for (let i = waiting; i > 0; i--) this.publish((this.posted - i) | 0);
+  }
+
+  /** Receives start .. start + count - 1 of a ring were posted. */
+  note(words: Uint32Array, start: number, count: number): void {
+    for (let i = 0; i < count; i++) {
+      const at = L.HEADER_WORDS + (start + i) * L.SLOT_WORDS;
+      const to = (this.posted & (this.depth - 1)) * NOTE_WORDS;
+      const isOne = words[at + L.WR_OP] >>> 16 === 1;
+      this.notes[to] = words[at + L.WR_SGE0 + L.SGE_LO];
+      this.notes[to + 1] = words[at + L.WR_SGE0 + L.SGE_HI];
+      this.notes[to + 2] = isOne ? words[at + L.WR_SGE0 + L.SGE_LENGTH] : -1;
+      this.notes[to + 3] = words[at + L.WR_SGE0 + L.SGE_LKEY];
+      this.posted = (this.posted + 1) | 0;
+      if (this.aboveBytes >= 0) this.publish((this.posted - 1) | 0);
+    }
+  }
+
+  /** A receive has completed: the bytes of its message if it came in pieces, else -1. */
+  take(seq: number): number {
+    const number = (seq - this.base) | 0;
+    this.taken = (number + 1) | 0;
+    const at = this.depth * E.ENTRY_WORDS + (number & (this.depth - 1)) * E.NOTICE_WORDS;
+    return E.noticeBytes(this.words, at, number);
+  }
+
+  /** A key is about to go: what names it takes no pieces any more. */
+  revoke(rkey: number): void {
+    for (let at = 0; at < this.depth * E.ENTRY_WORDS; at += E.ENTRY_WORDS) {
+      if (this.words[at + E.ENTRY_RKEY] !== rkey) continue;
+      this.words[at + E.ENTRY_RKEY] = 0;
+      E.sealEntry(this.words, at);
+    }
+    this.lastRegion = undefined;
+  }
+
+  close(): void {
+    this.next.deregMr(this.mr.handle);
+  }
+
+  private publish(number: number): void {
+    // A notice's place is free once the receive before it in that place was seen to complete.
+    if (((number - this.taken) | 0) >= this.depth) return;
+    const slot = number & (this.depth - 1);
+    const from = slot * NOTE_WORDS;
+    const { words, notes } = this;
+    const at = slot * E.ENTRY_WORDS;
+    const length = notes[from + 2];
+    const region = length > 0 && length > this.aboveBytes ? this.regionOf(from) : undefined;
+    const addr = (notes[from] >>> 0) + (notes[from + 1] >>> 0) * TWO32 + (region?.shift ?? 0);
+    words[at + E.ENTRY_NUMBER] = number;
+    words[at + E.ENTRY_LO] = addr % TWO32;
+    words[at + E.ENTRY_HI] = addr / TWO32;
+    words[at + E.ENTRY_LENGTH] = length;
+    words[at + E.ENTRY_RKEY] = region?.rkey ?? 0;
+    E.sealEntry(words, at);
+  }
+
+  /** The region that a receive lies in, open to the peer; undefined: none that can be. */
+  private regionOf(note: number): Region | undefined {
+    const { notes } = this;
+    const key = notes[note + 3] >>> 0;
+    if (this.lastRegion === undefined || this.lastKey !== key) {
+      this.lastRegion = this.regions.find(this.pd, key);
+      this.lastKey = key;
+    }
+    const region = this.lastRegion;
+    if (region === undefined) return undefined;
+    const { info } = region;
+    const start = (notes[note] >>> 0) + (notes[note + 1] >>> 0) * TWO32;
+    if (start < info.addr || start + notes[note + 2] > info.addr + info.lengthBytes) return undefined;
+    return this.regions.open(region) ? region : undefined;
+  }
+}

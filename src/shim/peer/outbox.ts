@@ -1,0 +1,154 @@
+/**
+ * The sending side of one queue pair: which receive the next message will take, what the peer's table says of
+ * it, and notices of the lengths of messages that go in pieces.
+ */
+import {
+  IBV_ACCESS_LOCAL_WRITE,
+  IBV_SEND_INLINE,
+  IBV_WR_RDMA_READ,
+  IBV_WR_RDMA_WRITE,
+  IBV_WR_RDMA_WRITE_WITH_IMM,
+  IBV_WR_SEND,
+  IBV_WR_SEND_WITH_IMM,
+  IBV_WR_SEND_WITH_INV,
+} from '../../verbs/constants.ts';
+import * as L from '../../verbs/layout.ts';
+import type { MrInfo, Provider } from '../../verbs/provider.ts';
+import type { InboxPlace } from './description.ts';
+import * as E from './entries.ts';
+
+const TWO32 = 4294967296;
+/** Entries of the peer's table that one READ brings. */
+const LOOKUP_ENTRIES = 32;
+
+/** Whether a request of this opcode takes a receive at the peer. */
+export function takesReceive(opcode: number): boolean {
+  return isSend(opcode) || opcode === IBV_WR_RDMA_WRITE_WITH_IMM;
+}
+
+/** Whether the peer's receive says where the bytes of such a request go. */
+export function isSend(opcode: number): boolean {
+  return opcode === IBV_WR_SEND || opcode === IBV_WR_SEND_WITH_IMM || opcode === IBV_WR_SEND_WITH_INV;
+}
+
+export class Outbox {
+  /** Messages no longer than this go whole. */
+  readonly aboveBytes: number;
+  /** Number of the next message that is issued. */
+  sent = 0;
+  private readonly next: Provider;
+  private readonly place: InboxPlace;
+  private readonly mr: MrInfo;
+  private readonly words: Uint32Array;
+  private readonly noticeMask: number;
+  /** The last message that the table was asked about. */
+  private asked = -1;
+  private from = 0;
+  private count = 0;
+  /** Whether the answer is under way, and the real number of the READ. */
+  private flying = false;
+  private readSeq = 0;
+
+  constructor(next: Provider, place: InboxPlace, qp: { pd: number; realDepth: number }, aboveBytes: number) {
+    this.next = next;
+    this.place = place;
+    this.aboveBytes = aboveBytes;
+    const notices = 2 ** Math.ceil(Math.log2(qp.realDepth));
+    this.noticeMask = notices - 1;
+    const words = LOOKUP_ENTRIES * E.ENTRY_WORDS + notices * E.NOTICE_WORDS;
+    this.mr = next.allocMr(qp.pd, words * 4, IBV_ACCESS_LOCAL_WRITE);
+    this.words = new Uint32Array(this.mr.memory, this.mr.byteOffset, words);
+  }
+
+  /** Whether this request could go in pieces, if the peer's receive allows it; `op` as in WR_OP. */
+  concerns(op: number, bytes: number): boolean {
+    return takesReceive(op & 0xff) && (op & (IBV_SEND_INLINE << 8)) === 0 && bytes > this.aboveBytes;
+  }
+
+  /** Whether an answer is under way; all before real number `freed` is complete. */
+  isAsking(freed: number): boolean {
+    if (this.flying && ((freed - this.readSeq) | 0) > 0) this.flying = false;
+    return this.flying;
+  }
+
+  /** Whether the table has been asked about the next message, or need not be. */
+  get isAnswered(): boolean {
+    return this.asked === this.sent || this.entry() >= 0;
+  }
+
+  /** Whether the next message, which the table has been asked about, fits in pieces. */
+  fits(opcode: number, bytes: number): boolean {
+    const at = this.entry();
+    if (at < 0) return false;
+    if (!isSend(opcode)) return true;
+    return this.words[at + E.ENTRY_RKEY] !== 0 && this.words[at + E.ENTRY_LENGTH] >= bytes;
+  }
+
+  /** Counts requests start .. start + count - 1 of a ring, which went straight to the device. */
+  countStraight(words: Uint32Array, start: number, count: number): void {
+    for (let i = 0; i < count; i++) {
+      const opcode = words[L.HEADER_WORDS + (start + i) * L.SLOT_WORDS + L.WR_OP] & 0xff;
+      if (takesReceive(opcode)) this.sent = (this.sent + 1) | 0;
+    }
+  }
+
+  /** Writes the READ of what the table says of the next messages; `seq`: its real number. */
+  writeLookup(w: Uint32Array, to: number, seq: number): void {
+    const { place, mr } = this;
+    const slot = this.sent & (place.depth - 1);
+    this.asked = this.sent;
+    this.from = this.sent;
+    this.count = Math.min(LOOKUP_ENTRIES, place.depth - slot);
+    this.flying = true;
+    this.readSeq = seq;
+    w[to + L.WR_OP] = IBV_WR_RDMA_READ | (1 << 16);
+    const remote = place.addr + slot * E.ENTRY_BYTES;
+    writeRemote(w, to, remote % TWO32, remote / TWO32, place.rkey);
+    writeSge(w, to, mr.addr, this.count * E.ENTRY_BYTES, mr.lkey);
+  }
+
+  /** Where byte `offset` of the next message goes. */
+  aim(w: Uint32Array, to: number, offset: number): void {
+    const at = this.entry();
+    const { words } = this;
+    const lo = words[at + E.ENTRY_LO] + offset;
+    writeRemote(w, to, lo, words[at + E.ENTRY_HI] + (lo >= TWO32 ? 1 : 0), words[at + E.ENTRY_RKEY]);
+  }
+
+  /** Writes the WRITE that tells the peer how long the next message is; `seq`: its real number. */
+  writeNotice(w: Uint32Array, to: number, seq: number, bytes: number): void {
+    const { place, mr } = this;
+    const at = LOOKUP_ENTRIES * E.ENTRY_WORDS + (seq & this.noticeMask) * E.NOTICE_WORDS;
+    E.writeNotice(this.words, at, this.sent, bytes);
+    w[to + L.WR_OP] = IBV_WR_RDMA_WRITE | (1 << 16);
+    const slot = this.sent & (place.depth - 1);
+    const remote = place.addr + place.depth * E.ENTRY_BYTES + slot * E.NOTICE_BYTES;
+    writeRemote(w, to, remote % TWO32, remote / TWO32, place.rkey);
+    writeSge(w, to, mr.addr + at * 4, E.NOTICE_BYTES, mr.lkey);
+  }
+
+  close(): void {
+    this.next.deregMr(this.mr.handle);
+  }
+
+  /** Word of the entry of the next message's receive; -1: none is known. */
+  private entry(): number {
+    const i = (this.sent - this.from) | 0;
+    if (this.flying || i < 0 || i >= this.count) return -1;
+    const at = i * E.ENTRY_WORDS;
+    return E.isEntry(this.words, at, this.sent) ? at : -1;
+  }
+}
+
+function writeRemote(w: Uint32Array, to: number, lo: number, hi: number, rkey: number): void {
+  w[to + L.WR_REMOTE_LO] = lo;
+  w[to + L.WR_REMOTE_HI] = hi;
+  w[to + L.WR_RKEY] = rkey;
+}
+
+function writeSge(w: Uint32Array, to: number, addr: number, bytes: number, lkey: number): void {
+  w[to + L.WR_SGE0 + L.SGE_LO] = addr % TWO32;
+  w[to + L.WR_SGE0 + L.SGE_HI] = addr / TWO32;
+  w[to + L.WR_SGE0 + L.SGE_LENGTH] = bytes;
+  w[to + L.WR_SGE0 + L.SGE_LKEY] = lkey;
+}

@@ -1,0 +1,130 @@
+/**
+ * What two shims agree on, queue pair by queue pair, when a connection is set up: whether messages that take
+ * a receive may go in pieces (docs/architecture.md, "Between two shims").
+ */
+import {
+  IBV_ACCESS_REMOTE_READ,
+  IBV_ACCESS_REMOTE_WRITE,
+  IBV_QP_ACCESS_FLAGS,
+  IBV_QP_MAX_QP_RD_ATOMIC,
+  IBV_QPS_INIT,
+  IBV_QPT_RC,
+} from '../../verbs/constants.ts';
+import { IsoverbsError } from '../../verbs/errors.ts';
+import type { PeerVerbs, Provider, QpAttr, Verbs } from '../../verbs/provider.ts';
+import type { ShimQp } from '../queue.ts';
+import type { Tables } from '../tables.ts';
+import { decodeDescription, encodeDescription } from './description.ts';
+import { Inbox } from './inbox.ts';
+import { Outbox } from './outbox.ts';
+import { Regions } from './regions.ts';
+
+const NEEDED_ACCESS = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+/** What ends a message in pieces, beside the last of them: its notice, and the message itself, empty. */
+export const TAIL_SLOTS = 2;
+
+export class Peers {
+  private readonly next: Provider;
+  private readonly tables: Tables;
+  /** Longer messages may be cut by the policy. */
+  private readonly aboveBytes: number;
+  private readonly regions: Regions;
+
+  constructor(next: Provider, tables: Tables, aboveBytes: number) {
+    this.next = next;
+    this.tables = tables;
+    this.aboveBytes = aboveBytes;
+    this.regions = new Regions(next, (rkey) => {
+      for (const qp of tables.qps) qp?.inbox?.revoke(rkey);
+    });
+  }
+
+  verbs(): Partial<Verbs> & PeerVerbs {
+    const { next, regions } = this;
+    return {
+      describePeer: (qp) => this.describe(qp),
+      setPeer: (qp, description) => this.set(qp, description),
+      allocMr: (pd, lengthBytes, access) => regions.add(pd, access, next.allocMr(pd, lengthBytes, access)),
+      regMr: (pd, memory, byteOffset, lengthBytes, access) =>
+        regions.add(pd, access, next.regMr(pd, memory, byteOffset, lengthBytes, access)),
+      reregMr: (mr, change) => {
+        regions.close(mr);
+        const info = next.reregMr(mr, change);
+        regions.change(mr, change, info);
+        return info;
+      },
+      deregMr: (mr) => {
+        regions.close(mr);
+        next.deregMr(mr);
+        regions.remove(mr);
+      },
+    };
+  }
+
+  /** What it takes to agree changes with the queue pair. */
+  modified(qp: ShimQp, attr: QpAttr, mask: number): void {
+    if ((mask & IBV_QP_ACCESS_FLAGS) !== 0) qp.accessFlags = attr.qpAccessFlags ?? 0;
+    if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) === 0) return;
+    qp.maxRdAtomic = attr.maxRdAtomic ?? 0;
+    if (qp.maxRdAtomic === 0) this.closeOutbox(qp);
+  }
+
+  /** Forgets what was agreed: the queue pair is reset or gone. */
+  forget(qp: ShimQp): void {
+    qp.inbox?.close();
+    qp.inbox = null;
+    this.closeOutbox(qp);
+  }
+
+  private closeOutbox(qp: ShimQp): void {
+    qp.outbox?.close();
+    qp.outbox = null;
+    qp.reserved = 0;
+  }
+
+  private describe(handle: number): Uint8Array | null {
+    const qp = this.tables.qp(handle);
+    if (qp === undefined || qp.type !== IBV_QPT_RC || qp.state < IBV_QPS_INIT) return null;
+    qp.inbox ??= this.makeInbox(qp);
+    return encodeDescription({ aboveBytes: this.aboveBytes, inbox: qp.inbox?.place ?? null });
+  }
+
+  private set(handle: number, bytes: Uint8Array | null): void {
+    const qp = this.tables.qp(handle);
+    if (qp === undefined || qp.type !== IBV_QPT_RC) return;
+    const peer = bytes === null ? null : decodeDescription(bytes);
+    if (peer === null) {
+      this.forget(qp);
+      return;
+    }
+    qp.inbox?.open(peer.aboveBytes);
+    if (peer.inbox === null || qp.outbox !== null) return;
+    if (qp.appPosted !== qp.sendBase || qp.maxRdAtomic === 0) return;
+    const cq = qp.sendCq;
+    // Where the device has no room for what ends a message in pieces, messages go whole.
+    const room = Math.min(qp.realDepth - qp.appDepth, cq.realCqe - cq.appCqe - cq.extra);
+    if (room <= TAIL_SLOTS) return;
+    qp.outbox = orNull(() => new Outbox(this.next, peer.inbox!, qp, this.aboveBytes));
+    if (qp.outbox === null) return;
+    qp.reserved = TAIL_SLOTS;
+    cq.extra += qp.reserved - qp.extra;
+    qp.extra = qp.reserved;
+  }
+
+  private makeInbox(qp: ShimQp): Inbox | null {
+    // The peer reads and writes through this queue pair: it must be one that opens memory to its peer.
+    if (qp.hasSrq || qp.recvDepth === 0 || (qp.accessFlags & NEEDED_ACCESS) !== NEEDED_ACCESS) return null;
+    const { pd, recvDepth, recvBase: base, recvPosted: posted } = qp;
+    return orNull(() => new Inbox(this.next, this.regions, { pd, recvDepth, base, posted }));
+  }
+}
+
+/** Without memory to spare nothing is agreed on. */
+function orNull<T>(make: () => T): T | null {
+  try {
+    return make();
+  } catch (error) {
+    if (error instanceof IsoverbsError) return null;
+    throw error;
+  }
+}

@@ -1,0 +1,115 @@
+/** The application's memory regions, by the key that its receives name; and keys by which a peer may write there. */
+import {
+  IBV_ACCESS_LOCAL_WRITE,
+  IBV_ACCESS_MW_BIND,
+  IBV_ACCESS_REMOTE_ATOMIC,
+  IBV_ACCESS_REMOTE_READ,
+  IBV_ACCESS_REMOTE_WRITE,
+} from '../../verbs/constants.ts';
+import { IsoverbsError } from '../../verbs/errors.ts';
+import type { MrChange, MrInfo, Provider } from '../../verbs/provider.ts';
+
+const PLAIN =
+  IBV_ACCESS_LOCAL_WRITE |
+  IBV_ACCESS_REMOTE_WRITE |
+  IBV_ACCESS_REMOTE_READ |
+  IBV_ACCESS_REMOTE_ATOMIC |
+  IBV_ACCESS_MW_BIND;
+
+export class Region {
+  readonly pd: number;
+  readonly access: number;
+  readonly info: MrInfo;
+  /** The shim's own registration of the same memory; null: none yet, or none needed. */
+  own: MrInfo | null = null;
+  /** The key that the peer gets; 0: not asked for yet. */
+  rkey = 0;
+  /** What to add to the application's addresses under that key. */
+  shift = 0;
+  refused = false;
+
+  constructor(pd: number, access: number, info: MrInfo) {
+    this.pd = pd;
+    this.access = access;
+    this.info = info;
+  }
+}
+
+export class Regions {
+  private readonly next: Provider;
+  private readonly byHandle = new Map<number, Region>();
+  private readonly byKey = new Map<number, Map<number, Region>>();
+  private readonly revoked: (rkey: number) => void;
+
+  /** `revoked` is told of keys that are to go. */
+  constructor(next: Provider, revoked: (rkey: number) => void) {
+    this.next = next;
+    this.revoked = revoked;
+  }
+
+  add(pd: number, access: number, info: MrInfo): MrInfo {
+    const region = new Region(pd, access, info);
+    this.byHandle.set(info.handle, region);
+    let keys = this.byKey.get(pd);
+    if (keys === undefined) {
+      keys = new Map();
+      this.byKey.set(pd, keys);
+    }
+    keys.set(info.lkey, region);
+    return info;
+  }
+
+  find(pd: number, lkey: number): Region | undefined {
+    return this.byKey.get(pd)?.get(lkey);
+  }
+
+  /** Gives the peer a key for this region, if it can be had. */
+  open(region: Region): boolean {
+    if (region.rkey !== 0 || region.refused) return !region.refused;
+    const { pd, access, info } = region;
+    // Relaxed ordering, on-demand paging and the like are for the application's own key.
+    if ((access & IBV_ACCESS_REMOTE_WRITE) !== 0 && (access & ~PLAIN) === 0) {
+      region.rkey = info.rkey;
+      return true;
+    }
+    try {
+      const rights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+      region.own = this.next.regMr(pd, info.memory, info.byteOffset, info.lengthBytes, rights);
+    } catch (error) {
+      if (!(error instanceof IsoverbsError)) throw error;
+      region.refused = true;
+      return false;
+    }
+    region.rkey = region.own.rkey;
+    region.shift = region.own.addr - info.addr;
+    return true;
+  }
+
+  /** The peer may no longer write there: the application is about to change or end the registration. */
+  close(handle: number): void {
+    const region = this.byHandle.get(handle);
+    if (region === undefined || region.rkey === 0) return;
+    this.revoked(region.rkey);
+    if (region.own !== null) this.next.deregMr(region.own.handle);
+    region.own = null;
+    region.rkey = 0;
+    region.shift = 0;
+  }
+
+  remove(handle: number): void {
+    const region = this.byHandle.get(handle);
+    if (region === undefined) return;
+    this.byHandle.delete(handle);
+    const keys = this.byKey.get(region.pd);
+    if (keys?.get(region.info.lkey) === region) keys.delete(region.info.lkey);
+    if (keys?.size === 0) this.byKey.delete(region.pd);
+  }
+
+  /** ibv_rereg_mr(3): keys, domain and memory may be others now. */
+  change(handle: number, change: MrChange, info: MrInfo): void {
+    const old = this.byHandle.get(handle);
+    if (old === undefined) return;
+    this.remove(handle);
+    this.add(change.pd ?? old.pd, change.access ?? old.access, info);
+  }
+}

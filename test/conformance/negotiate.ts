@@ -1,0 +1,37 @@
+/** For programs that exchange queue pair numbers by themselves: tells both ends' shims of each other. */
+import type { Interceptor } from '../../src/shim/compose.ts';
+import * as V from '../../src/verbs/index.ts';
+
+/** Outermost in a chain. `agreed` counts the ends that were told of a peer that takes pieces. */
+export function negotiate(seen = { agreed: 0 }): Interceptor {
+  return {
+    name: 'negotiate',
+    wrap(next) {
+      const handles = new Map<number, number>();
+      const partners = new Map<number, number>();
+      const tell = (qp: number, peer: number) => {
+        const description = next.describePeer?.(peer) ?? null;
+        next.setPeer?.(qp, description);
+        // The word that says how many receives the peer's table has.
+        if (description !== null && new Uint32Array(description.buffer)[3] > 0) seen.agreed++;
+      };
+      return {
+        createQp(pd, attr) {
+          const info = next.createQp(pd, attr);
+          handles.set(info.qpNum, info.handle);
+          return info;
+        },
+        modifyQp(qp, attr, mask) {
+          next.modifyQp(qp, attr, mask);
+          if (attr.qpState === V.IBV_QPS_RESET) partners.delete(qp);
+          const peer = handles.get(attr.destQpNum ?? 0);
+          if (peer === undefined) return;
+          partners.set(qp, peer);
+          if (partners.get(peer) !== qp) return;
+          tell(qp, peer);
+          tell(peer, qp);
+        },
+      };
+    },
+  };
+}

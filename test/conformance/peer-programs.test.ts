@@ -1,0 +1,39 @@
+/** Random programs between two ends whose shims know of each other: SENDs and immediates go in pieces. */
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { chains } from './chains.ts';
+import { mixedProgram, runMixed } from './mixed.ts';
+import { negotiate } from './negotiate.ts';
+import { program, runProgram } from './program.ts';
+import { simGround } from './sim-ground.ts';
+
+const RUNS = Number(process.env.ISOVERBS_RUNS ?? 25);
+const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_122);
+
+/** Those that cut. */
+const names = ['arbitrary', 'arbitrary over arbitrary', 'perf 256', 'perf 1024, WAIT emulated'];
+
+for (const name of names) {
+  const { chain, wait } = chains[name];
+  test(`a program between shimmed ends cannot tell: ${name}`, async () => {
+    await fc.assert(
+      fc.asyncProperty(program, async (p) => {
+        const bare = await runProgram(p, [], simGround(wait));
+        const shimmed = await runProgram(p, [negotiate(), ...chain()], simGround(wait));
+        expect(shimmed).toEqual(bare);
+      }),
+      { numRuns: RUNS, seed: SEED },
+    );
+  }, 600_000);
+
+  test(`a program over all of verbs between shimmed ends cannot tell: ${name}`, async () => {
+    await fc.assert(
+      fc.asyncProperty(mixedProgram(), async (p) => {
+        const bare = await runMixed(p, [], simGround(wait));
+        const shimmed = await runMixed(p, [negotiate(), ...chain()], simGround(wait));
+        expect(shimmed).toEqual(bare);
+      }),
+      { numRuns: RUNS, seed: SEED },
+    );
+  }, 600_000);
+}
