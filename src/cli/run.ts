@@ -6,6 +6,7 @@ import { version } from '../version.ts';
 import { devices } from './devices.ts';
 import { addMix } from './mix.ts';
 import { listPolicies } from './policies.ts';
+import { addTrace } from './trace.ts';
 
 export const OK = 0;
 export const FAILED = 1;
@@ -60,6 +61,7 @@ function program(log: Logger): Command {
     });
   addReproduce(command);
   addMix(command);
+  addTrace(command);
   return command;
 }
 

@@ -4,6 +4,7 @@ import { createNamed, type PolicyEntry } from '../policies/index.ts';
 import type { Interceptor } from '../shim/compose.ts';
 import { count } from './count.ts';
 import { fault, faultOptions } from './fault/index.ts';
+import { type TraceOptions, trace, traceOptions } from './trace/index.ts';
 
 export { type CountInterceptor, type Counts, count } from './count.ts';
 export {
@@ -14,6 +15,9 @@ export {
   type Injection,
   type InjectionListener,
 } from './fault/index.ts';
+export { type TraceInterceptor, type TraceOptions, trace } from './trace/index.ts';
+export { type OpenTrace, readTrace } from './trace/read.ts';
+export type { TraceRecord } from './trace/records.ts';
 
 /** An interceptor that is built in. */
 export type InterceptorEntry = PolicyEntry;
@@ -29,6 +33,11 @@ export const interceptors: Readonly<Record<string, InterceptorEntry>> = {
     summary: 'makes things go wrong: a verb fails, completions are lost, late or failed, a queue pair dies',
     options: faultOptions,
     create: (options) => fault(faultOptions.parse(options)),
+  },
+  trace: {
+    summary: 'a log of requests, completions and control verbs in a file; `isoverbs trace FILE` prints it',
+    options: traceOptions,
+    create: (options) => trace(options as TraceOptions),
   },
 };
 

@@ -66,6 +66,17 @@ export const ERRORS = {
     meaning: 'A configuration file, environment variable or option is wrong.',
     advice: 'The message names the key and what it takes.',
   },
+  ISO_ERR_FILE: {
+    meaning:
+      'A trace or recording cannot be written or read: no such file, another format or version, cut off.',
+    advice:
+      'The message names the file and what is wrong with it. Record again with this version of isoverbs.',
+  },
+  ISO_ERR_REPLAY: {
+    meaning: 'A replayed program made a call that its recording does not have at this place.',
+    advice:
+      'The message shows both calls. A program can be replayed if what it does follows from what verbs answer.',
+  },
   ISO_ERR_SYSTEM: {
     meaning: 'A verb failed with an errno that none of the others describes.',
     advice: '`errno` and `verb` tell which; the man page of the verb lists its causes.',
@@ -154,6 +165,10 @@ export class ConnectionError extends errorClass('ISO_ERR_CONNECTION') {}
 export class CompletionError extends errorClass('ISO_ERR_COMPLETION') {}
 /** ISO_ERR_CONFIG: A configuration file, environment variable or option is wrong. */
 export class ConfigError extends errorClass('ISO_ERR_CONFIG') {}
+/** ISO_ERR_FILE: A trace or recording cannot be written or read: no such file, another format or version, cut off. */
+export class FileError extends errorClass('ISO_ERR_FILE') {}
+/** ISO_ERR_REPLAY: A replayed program made a call that its recording does not have at this place. */
+export class ReplayError extends errorClass('ISO_ERR_REPLAY') {}
 /** ISO_ERR_SYSTEM: A verb failed with an errno that none of the others describes. */
 export class SystemError extends errorClass('ISO_ERR_SYSTEM') {}
 
@@ -172,6 +187,8 @@ const CLASSES: Record<ErrorCode, new (message: string, details?: ErrorDetails) =
   ISO_ERR_CONNECTION: ConnectionError,
   ISO_ERR_COMPLETION: CompletionError,
   ISO_ERR_CONFIG: ConfigError,
+  ISO_ERR_FILE: FileError,
+  ISO_ERR_REPLAY: ReplayError,
   ISO_ERR_SYSTEM: SystemError,
 };
 

@@ -1,0 +1,125 @@
+/** Files that interceptors write: named, and never shared by two writers. */
+import { closeSync, mkdirSync, openSync, readSync } from 'node:fs';
+import { dirname, extname, resolve } from 'node:path';
+import { threadId } from 'node:worker_threads';
+import { FileError } from '../verbs/errors.ts';
+
+/** Magic and header of every file of ours: 8 bytes of magic, version, bytes of the JSON header, that. */
+export const MAGIC_BYTES = 8;
+const FIXED_BYTES = 16;
+const MAX_HEADER_BYTES = 65536;
+
+/** Who wrote a file. */
+export interface WriterInfo {
+  pid: number;
+  thread: number;
+}
+
+/** A file that is open for writing. */
+export interface OutputFile {
+  fd: number;
+  path: string;
+}
+
+const ours = new Set<string>();
+
+/**
+ * Opens a file to write; `{pid}` and `{thread}` in the name are filled in. An old file is replaced, but what
+ * another writer has open is left alone: the name then gets a number.
+ * @throws FileError
+ */
+export function openOutput(name: string): OutputFile {
+  const wanted = resolve(
+    name.replaceAll('{pid}', String(process.pid)).replaceAll('{thread}', String(threadId)),
+  );
+  const suffix = extname(wanted);
+  const stem = wanted.slice(0, wanted.length - suffix.length);
+  for (let n = 1; ; n++) {
+    const path = n === 1 ? wanted : `${stem}-${n}${suffix}`;
+    if (ours.has(path) || isTaken(path)) continue;
+    try {
+      mkdirSync(dirname(path), { recursive: true });
+      const fd = openSync(path, 'w');
+      ours.add(path);
+      return { fd, path };
+    } catch (cause) {
+      throw new FileError(`${path}: cannot be written: ${(cause as Error).message}`, { cause });
+    }
+  }
+}
+
+/** The file is no longer written: its name may be used again. */
+export function releaseOutput(path: string): void {
+  ours.delete(path);
+}
+
+/** Header of a file: everything that is the same for all formats, then what `details` says. */
+export function encodeHeader(magic: string, version: number, details: object): Buffer {
+  const writer: WriterInfo = { pid: process.pid, thread: threadId };
+  let json = JSON.stringify({ ...writer, ...details });
+  json = json.padEnd((Buffer.byteLength(json) + 3) & ~3);
+  const head = Buffer.alloc(FIXED_BYTES);
+  head.write(magic, 'latin1');
+  head.writeUInt32LE(version, 8);
+  head.writeUInt32LE(Buffer.byteLength(json), 12);
+  return Buffer.concat([head, Buffer.from(json)]);
+}
+
+/**
+ * Reads the header that encodeHeader wrote.
+ * @throws FileError for a file of another kind or version
+ */
+export function readHeader<T extends object>(fd: number, path: string, magic: string, version: number) {
+  const head = Buffer.alloc(FIXED_BYTES);
+  const got = readSync(fd, head, 0, FIXED_BYTES, 0);
+  if (got < FIXED_BYTES || head.toString('latin1', 0, MAGIC_BYTES) !== magic) {
+    throw new FileError(`${path}: is no ${magic.trim()} file`);
+  }
+  const found = head.readUInt32LE(8);
+  if (found !== version) {
+    throw new FileError(`${path}: is of version ${found}; this isoverbs reads version ${version}`);
+  }
+  const bytes = head.readUInt32LE(12);
+  const json = Buffer.alloc(Math.min(bytes, MAX_HEADER_BYTES));
+  if (bytes > MAX_HEADER_BYTES || readSync(fd, json, 0, bytes, FIXED_BYTES) < bytes) {
+    throw new FileError(`${path}: ends inside its header`);
+  }
+  try {
+    return { header: JSON.parse(json.toString()) as T & WriterInfo, endBytes: FIXED_BYTES + bytes };
+  } catch (cause) {
+    throw new FileError(`${path}: its header is damaged`, { cause });
+  }
+}
+
+/** Opens a file to read. @throws FileError */
+export function openInput(path: string): number {
+  try {
+    return openSync(path, 'r');
+  } catch (cause) {
+    throw new FileError(`${path}: cannot be read: ${(cause as Error).message}`, { cause });
+  }
+}
+
+/** Whether a live process or thread other than this one writes it, as far as its header tells. */
+function isTaken(path: string): boolean {
+  let fd: number;
+  try {
+    fd = openSync(path, 'r');
+  } catch {
+    return false;
+  }
+  try {
+    const head = Buffer.alloc(FIXED_BYTES + 256);
+    const got = readSync(fd, head, 0, head.length, 0);
+    const match = /^.{16}\{"pid":(\d+),"thread":(\d+)/s.exec(head.toString('latin1', 0, got));
+    if (match === null) return false;
+    const pid = Number(match[1]);
+    if (pid === process.pid) return Number(match[2]) !== threadId;
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  } finally {
+    closeSync(fd);
+  }
+}

@@ -1,0 +1,155 @@
+/** trace: a log of requests, completions and control verbs, as of packets in a pcap file. */
+import { z } from 'zod';
+import type { Interceptor } from '../../shim/compose.ts';
+import { type Provider, VERB_NAMES, type Verbs } from '../../verbs/provider.ts';
+import { atExit } from '../at-exit.ts';
+import { encodeHeader } from '../output.ts';
+import { Chunks } from './chunks.ts';
+import * as F from './format.ts';
+import { TraceLog } from './log.ts';
+
+/** Options of `trace`. */
+export const traceOptions = z.strictObject({
+  file: z
+    .string()
+    .min(1)
+    .default('isoverbs-{pid}-{thread}.trace')
+    .describe('where to; {pid} and {thread} are filled in'),
+  bufferBytes: z.coerce
+    .number()
+    .int()
+    .min(65536)
+    .max(2 ** 30)
+    .default(8388608)
+    .describe('memory for what is not in the file yet'),
+  full: z
+    .enum(['wait', 'drop', 'last'])
+    .default('wait')
+    .describe(
+      'when the program is faster: wait for the file, drop the new, or keep only the last for the end',
+    ),
+});
+
+/** What `trace` takes. */
+export type TraceOptions = z.input<typeof traceOptions>;
+
+/** A tracing interceptor. */
+export interface TraceInterceptor extends Interceptor {
+  /** The files, one for each provider that it is around. */
+  readonly files: readonly string[];
+  /** Writes what there is and closes the files; what passes later is not traced. Done at exit too. */
+  close(): void;
+}
+
+/** Logged by words, or not at all: all others are, as JSON. */
+const OTHERWISE = new Set<string>([
+  'postSend',
+  'postRecv',
+  'postSrqRecv',
+  'pollCq',
+  'validateSend',
+  'reqNotifyCq',
+  'createWrRing',
+  'createWcRing',
+  'destroyRing',
+  'watchCompChannel',
+  'watchAsyncEvents',
+]);
+
+/** Makes a tracing interceptor. @throws FileError at compose time when the file cannot be written */
+export function trace(options: TraceOptions = {}): TraceInterceptor {
+  const { file, bufferBytes, full } = traceOptions.parse(options);
+  const files: string[] = [];
+  const endings: (() => void)[] = [];
+  return {
+    name: 'trace',
+    files,
+    close: () => {
+      for (const end of endings.splice(0)) end();
+    },
+    wrap(next) {
+      const details: F.TraceHeader = {
+        provider: next.name,
+        below: [...next.interceptors],
+        startedAt: new Date().toISOString(),
+      };
+      const header = encodeHeader(F.TRACE_MAGIC, F.TRACE_VERSION, details);
+      const chunks = new Chunks(file, header, bufferBytes, full);
+      const log = new TraceLog(chunks, () => next.nowNs(0));
+      files.push(chunks.path);
+      const takeBack = atExit(() => log.close());
+      endings.push(() => {
+        takeBack();
+        log.close();
+      });
+      return { ...controlVerbs(next, log), ...eventVerbs(next, log), ...dataVerbs(next, log) };
+    },
+  };
+}
+
+function controlVerbs(next: Provider, log: TraceLog): Partial<Verbs> {
+  const verbs: Record<string, (...args: unknown[]) => unknown> = {};
+  for (const verb of VERB_NAMES.filter((name) => !OTHERWISE.has(name))) {
+    const call = next[verb] as (...args: unknown[]) => unknown;
+    verbs[verb] = (...args) => {
+      try {
+        const result = call(...args);
+        log.control(verb, args, result, undefined);
+        return result;
+      } catch (error) {
+        log.control(verb, args, undefined, error);
+        throw error;
+      }
+    };
+  }
+  return verbs as Partial<Verbs>;
+}
+
+function eventVerbs(next: Provider, log: TraceLog): Partial<Verbs> {
+  return {
+    reqNotifyCq(cq, solicitedOnly) {
+      next.reqNotifyCq(cq, solicitedOnly);
+      log.mark(F.ARM, cq, solicitedOnly ? 1 : 0, 0);
+    },
+    watchCompChannel(channel, listener) {
+      const told = (cq: number) => {
+        log.mark(F.COMP_EVENT, channel, cq, 0);
+        listener?.(cq);
+      };
+      next.watchCompChannel(channel, typeof listener === 'function' ? told : listener);
+    },
+    watchAsyncEvents(context, listener) {
+      const told = (event: number, element: number) => {
+        log.mark(F.ASYNC_EVENT, context, event, element);
+        listener?.(event, element);
+      };
+      next.watchAsyncEvents(context, typeof listener === 'function' ? told : listener);
+    },
+  };
+}
+
+function dataVerbs(next: Provider, log: TraceLog): Partial<Verbs> {
+  return {
+    ...log.rings.verbs(next),
+    postSend(qp, ring, start, count) {
+      const taken = next.postSend(qp, ring, start, count);
+      log.posted(F.POST_SEND, qp, ring, start, count, taken);
+      return taken;
+    },
+    postRecv(qp, ring, start, count) {
+      const taken = next.postRecv(qp, ring, start, count);
+      log.posted(F.POST_RECV, qp, ring, start, count, taken);
+      return taken;
+    },
+    postSrqRecv(srq, ring, start, count) {
+      const taken = next.postSrqRecv(srq, ring, start, count);
+      log.posted(F.POST_SRQ_RECV, srq, ring, start, count, taken);
+      return taken;
+    },
+    pollCq(cq, ring, start, max) {
+      const n = next.pollCq(cq, ring, start, max);
+      log.polled(cq, ring, start, n);
+      return n;
+    },
+  };
+}

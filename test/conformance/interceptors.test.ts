@@ -1,0 +1,51 @@
+/** Interceptors that only watch: a program cannot tell, and what they write agrees with what it saw. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { afterAll, expect, test } from 'vitest';
+import { readTrace, trace } from '../../src/interceptors/index.ts';
+import { createPolicy } from '../../src/policies/index.ts';
+import { program, runProgram } from './program.ts';
+import { simGround } from './sim-ground.ts';
+
+const RUNS = Math.min(Number(process.env.ISOVERBS_RUNS ?? 60), 5000);
+const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_121);
+
+const folder = mkdtempSync(join(tmpdir(), 'isoverbs-conformance-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const perf = () => createPolicy('perf', { subMsgSizeBytes: 512, zeroWaitUnitBytes: 128 });
+
+function tally(path: string) {
+  const counts = { posted: 0, completed: 0, lost: 0 };
+  for (const record of readTrace(path).records()) {
+    if (record.verb === 'postSend' && record.status === 'posted') counts.posted++;
+    if (record.verb === 'pollCq') counts.completed++;
+    counts.lost += record.lost ?? 0;
+  }
+  return counts;
+}
+
+test('traced outside and inside a policy that splits', async () => {
+  await fc.assert(
+    fc.asyncProperty(program, async (p) => {
+      const bare = await runProgram(p, [], simGround());
+      const [outer, inner] = ['outer', 'inner'].map((name) => trace({ file: join(folder, `${name}.trace`) }));
+      const traced = await runProgram(p, [outer, perf(), inner], simGround());
+      outer.close();
+      inner.close();
+      expect(traced).toEqual(bare);
+      const application = tally(outer.files[0]);
+      const device = tally(inner.files[0]);
+      const taken = bare.trace.posts.reduce((sum, line) => sum + Number.parseInt(line, 10), 0);
+      const seen = Object.entries(bare.trace).reduce(
+        (n, [name, list]) => n + (name === 'posts' ? 0 : list.length),
+        0,
+      );
+      expect(application).toEqual({ posted: taken, completed: seen, lost: 0 });
+      expect(device.posted).toBeGreaterThanOrEqual(taken);
+    }),
+    { numRuns: RUNS, seed: SEED },
+  );
+}, 120_000);
