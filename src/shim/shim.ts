@@ -15,6 +15,7 @@ import { Polling } from './polling.ts';
 import { Posting } from './posting.ts';
 import { ShimQp } from './queue.ts';
 import { Tables } from './tables.ts';
+import { queryMw } from './windows.ts';
 
 /** Queue pairs of one CQ that can be shaped to the full at the same time. */
 const SHAPED_QPS_PER_CQ = 16;
@@ -108,6 +109,7 @@ class Shim {
       },
       createQp: (pd, attr) => this.createQp(pd, attr),
       modifyQp: (qp, attr, mask) => this.modifyQp(qp, attr, mask),
+      queryMw: (mw) => queryMw(next, tables, this.feeder, mw),
       queryQp: (qp) => this.queryQp(qp),
       destroyQp: (qp) => this.destroyQp(qp),
       createWrRing: (capacity, sges, inlineBytes) =>

@@ -9,14 +9,14 @@ export type Range = readonly [at: number, bytes: number];
 export class Memory {
   readonly bytes: Uint8Array;
   private readonly want: Uint8Array;
-  private readonly unsure: Uint8Array;
+  /** What a request that succeeds later writes to is certain again. */
+  private unsure: Range[] = [];
   private next = 0;
 
   constructor(bytes: Uint8Array, salt: number) {
     this.bytes = bytes;
-    for (let i = 0; i < bytes.length; i++) bytes[i] = (i * 31 + (i >> 8) * 7 + salt) & 255;
+    bytes.set(pattern(bytes.length, salt));
     this.want = bytes.slice();
-    this.unsure = new Uint8Array(bytes.length);
   }
 
   /** A place that nothing else uses, aligned to 8, with some bytes behind it that must stay as they are. */
@@ -43,13 +43,13 @@ export class Memory {
     for (const [at, bytes] of ranges) {
       const part = data.subarray(from, from + bytes);
       this.want.set(part, at);
-      this.unsure.fill(0, at, at + part.length);
+      this.unsure = this.unsure.filter(([begin, length]) => begin + length <= at || begin >= at + bytes);
       from += bytes;
     }
   }
 
   forget(ranges: readonly Range[]): void {
-    for (const [at, bytes] of ranges) this.unsure.fill(1, at, at + bytes);
+    this.unsure.push(...ranges);
   }
 
   /** The application writes here itself. */
@@ -68,8 +68,21 @@ export class Memory {
 
   /** The first byte that is not as it must be; '' when there is none. */
   fault(): string {
-    const { bytes, want, unsure } = this;
-    const at = want.findIndex((byte, i) => byte !== bytes[i] && unsure[i] === 0);
-    return at < 0 ? '' : `byte ${at} is ${bytes[at]}, not ${want[at]}`;
+    const { bytes, want } = this;
+    for (const [at, length] of this.unsure) want.set(bytes.subarray(at, at + length), at);
+    if (Buffer.compare(bytes, want) === 0) return '';
+    const at = want.findIndex((byte, i) => byte !== bytes[i]);
+    return `byte ${at} is ${bytes[at]}, not ${want[at]}`;
   }
+}
+
+const patterns = new Map<number, Uint8Array>();
+
+function pattern(length: number, salt: number): Uint8Array {
+  let whole = patterns.get(salt);
+  if (whole?.length !== length) {
+    whole = Uint8Array.from({ length }, (_, i) => (i * 31 + (i >> 8) * 7 + salt) & 255);
+    patterns.set(salt, whole);
+  }
+  return whole;
 }

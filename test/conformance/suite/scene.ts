@@ -94,6 +94,7 @@ export class Scene {
   private nextId = 1n;
   private nextRecv = FIRST_RECV;
   private readonly undo: (() => void)[] = [];
+  private readonly windows: (() => void)[] = [];
 
   constructor(ground: Ground, setup: Setup, planned: readonly number[] | null) {
     this.ground = ground;
@@ -141,8 +142,8 @@ export class Scene {
     return { end, memory: new Memory(end.bytes, which + 1) };
   }
 
-  private initOf(side: SideName): Partial<V.QpInitAttr> {
-    const { cap, sigAll = false, transport = 'RC', extended = false, managed = false } = this.setup;
+  private initOf(side: SideName, managed = this.setup.managed === true): Partial<V.QpInitAttr> {
+    const { cap, sigAll = false, transport = 'RC', extended = false } = this.setup;
     const init = { sqSigAll: sigAll, cap: { ...CAP, ...cap }, extended, managed: managed && side === 'a' };
     if (transport === 'XRC') {
       const sender = { ...init.cap, maxRecvWr: 0, maxRecvSge: 0 };
@@ -156,8 +157,8 @@ export class Scene {
     return { ...init, qpType };
   }
 
-  private addPair(i: number): void {
-    const infos = { a: createQp(this.a, this.initOf('a')), b: this.createAtB() };
+  private addPair(i: number, managed?: boolean): void {
+    const infos = { a: createQp(this.a, this.initOf('a', managed)), b: this.createAtB() };
     const ahs = { a: 0, b: 0 };
     if (this.setup.transport === 'UD') {
       ahs.a = addressHandle(this.a, this.b);
@@ -311,6 +312,11 @@ export class Scene {
     this.doubtReceives();
   }
 
+  /** What became of requests whose queue pair is gone or began anew is not known. */
+  forget(): void {
+    this.doubtReceives();
+  }
+
   state(name: string): string {
     return V.stateName(this.p.queryQp(this.qp(name)).attr.qpState ?? -1);
   }
@@ -341,9 +347,21 @@ export class Scene {
     return handle;
   }
 
-  /** Memory goes back last come, first gone; queue pairs are gone by then. */
-  later(action: () => void): void {
-    this.undo.push(action);
+  /** Windows go before the queue pairs that they are bound to. */
+  windowsFirst(action: () => void): void {
+    this.windows.push(action);
+  }
+
+  /** Completions at both ends have no order between them, nor have their events. */
+  sortEvents(): void {
+    this.trace.events.sort();
+  }
+
+  /** One more pair, whose queue pairs are not managed; returns the name of the one at a. */
+  plainPair(): string {
+    const i = this.queues.size >> 1;
+    this.addPair(i, false);
+    return `a${i}`;
   }
 
   /** Up to `max` completions of one side, now. */
@@ -483,6 +501,7 @@ export class Scene {
   private close(): void {
     const { p } = this;
     this.wcs.close();
+    for (const action of this.windows) action();
     for (const { isOpen, info } of this.queues.values()) if (isOpen) p.destroyQp(info.handle);
     for (const action of this.undo.reverse()) action();
     if (this.srq !== 0) p.destroySrq(this.srq);
