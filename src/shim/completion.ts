@@ -1,6 +1,7 @@
 /** From real completions back to the application's: what it sees, in place, and what waits for it. */
 import { IBV_WC_REM_ACCESS_ERR, IBV_WC_REM_OP_ERR, IBV_WC_SUCCESS } from '../verbs/constants.ts';
 import * as L from '../verbs/layout.ts';
+import type { ShimContext } from './context.ts';
 import { isSend } from './peer/outbox.ts';
 import type { ShimQp } from './queue.ts';
 
@@ -14,6 +15,7 @@ export class ShimCq {
   appCqe: number;
   realCqe: number;
   readonly context: number;
+  readonly owner: ShimContext;
   /** The channel whose listener is told of its events: the application's, or the shim's own. */
   readonly channel: number;
   readonly appChannel: number;
@@ -44,14 +46,15 @@ export class ShimCq {
     handle: number;
     appCqe: number;
     realCqe: number;
-    context: number;
+    owner: ShimContext;
     channel: number;
     appChannel: number;
   }) {
     this.handle = fields.handle;
     this.appCqe = fields.appCqe;
     this.realCqe = fields.realCqe;
-    this.context = fields.context;
+    this.owner = fields.owner;
+    this.context = fields.owner.handle;
     this.channel = fields.channel;
     this.appChannel = fields.appChannel;
   }
@@ -107,7 +110,6 @@ export function settleSend(qp: ShimQp, words: Uint32Array, at: number): boolean 
   // Completions come in order: what is below the last one died in a RESET.
   if (((seq - qp.realFreed) | 0) < 0) return false;
   qp.realFreed = (seq + 1) | 0;
-  if (status !== IBV_WC_SUCCESS) qp.broken = true;
   if (((seq - qp.base) | 0) < 0) return true;
   // Follows, so that it is never more than a queue's depth behind: running numbers wrap.
   qp.base = seq;
@@ -123,6 +125,10 @@ export function settleSend(qp: ShimQp, words: Uint32Array, at: number): boolean 
     // A real number between two rows is one of the shim's own WAITs.
     if (((seq - qp.first[row]) | 0) < 0) return false;
     if (status === IBV_WC_SUCCESS && last[row] !== seq) return false;
+  }
+  if (qp.failStatus !== 0 && status !== IBV_WC_SUCCESS && qp.head === qp.failSeq) {
+    words[at + L.WC_OP] = (words[at + L.WC_OP] & ~0xff) | qp.failStatus;
+    qp.failStatus = 0;
   }
   words[at + L.WC_SEQ] = qp.head;
   if (status === IBV_WC_REM_ACCESS_ERR && qp.outbox !== null) asOfReceive(qp, row, seq, words, at);

@@ -18,6 +18,8 @@ export interface EventsHost {
   look(cq: ShimCq): void;
   /** Feeds whoever may go on after a completion of this CQ. */
   feedAll(cq: ShimCq): void;
+  /** An event of a CQ that the application does not know. */
+  internalEvent(cq: number): void;
 }
 
 export class Events {
@@ -76,7 +78,7 @@ export class Events {
     this.channels.delete(channel);
   }
 
-  private listen(channel: number): void {
+  listen(channel: number): void {
     const state = this.channelState(channel);
     if (state.watched) return;
     state.watched = true;
@@ -97,7 +99,10 @@ export class Events {
   /** A completion event: the application's, the shim's, or both. */
   private onEvent(handle: number): void {
     const cq = this.tables.cq(handle);
-    if (cq === undefined) return;
+    if (cq === undefined) {
+      this.host.internalEvent(handle);
+      return;
+    }
     cq.realArmed = ARM_NONE;
     if (cq.translatedQps === 0 && cq.waiters.length === 0) {
       // Nothing of the shim's: each event is the application's own.

@@ -1,31 +1,70 @@
-/** Lets the policy issue what is held: at a post, after completions, after a failure. */
+/**
+ * Lets the policy have its events, one at a time: what arises within one is told after it. Lets it issue what
+ * is held: at a post, after completions, after a failure.
+ */
 import { IBV_QP_STATE, IBV_QPS_ERR } from '../verbs/constants.ts';
 import type { Provider } from '../verbs/provider.ts';
 import { ARM_ANY, type ShimCq } from './completion.ts';
+import type { ShimContext } from './context.ts';
+import type { CoordinatorPort, Grant } from './coordinator-port.ts';
 import type { DeviceEvents } from './device-events.ts';
 import type { Events } from './events.ts';
 import { Issuer } from './issue.ts';
-import type { Policy } from './policy.ts';
+import type { Policy, QpChange } from './policy.ts';
 import type { ShimQp } from './queue.ts';
+import { ResourceKeeper } from './resources.ts';
 import type { Tables } from './tables.ts';
+import { Timers } from './timers.ts';
+
+/** What the feeder stands on. */
+export interface FeederParts {
+  policy: Policy;
+  next: Provider;
+  tables: Tables;
+  events: Events;
+  deviceEvents: DeviceEvents;
+  coordinator: CoordinatorPort | null;
+  /** The channel of a context that the shim hears. */
+  channel(context: ShimContext): number;
+  /** Where requests are counted that belong to no queue pair of the application. */
+  counts: Float64Array;
+}
 
 export class Feeder {
   readonly issuer: Issuer;
-  private readonly policy: Policy;
-  private readonly next: Provider;
-  private readonly tables: Tables;
-  private readonly events: Events;
-  private readonly deviceEvents: DeviceEvents;
+  readonly timers: Timers;
+  readonly resources: ResourceKeeper;
+  /** Whether the policy wants to hear of completions. */
+  readonly hearsCompletions: boolean;
+  private readonly parts: FeederParts;
   private feeding = false;
+  /** Passes over a CQ so far: a queue pair is fed once in each. */
+  private pass = 0;
+  /** Events of the policy that are going on, one inside the other. */
+  private depth = 0;
+  /** Queue pairs with completions that the policy was not told of. */
+  private completed: ShimQp[] = [];
+  /** What arose within an event: tokens with their status, and everything else. */
+  private internals: number[] = [];
+  private changes: (() => void)[] = [];
 
-  constructor(policy: Policy, next: Provider, tables: Tables, events: Events, deviceEvents: DeviceEvents) {
-    this.policy = policy;
-    this.next = next;
-    this.tables = tables;
-    this.events = events;
-    this.deviceEvents = deviceEvents;
+  constructor(parts: FeederParts) {
+    this.parts = parts;
+    const { next, tables, events, policy } = parts;
+    this.hearsCompletions = policy.onCompleted !== undefined;
+    this.timers = new Timers(next, (token) => this.timerFired(token));
+    this.resources = new ResourceKeeper(
+      next,
+      { internal: (token, status) => this.internals.push(token, status), channel: parts.channel },
+      parts.counts,
+    );
     this.issuer = new Issuer(next, {
+      timers: this.timers,
+      resources: this.resources,
+      coordinator: parts.coordinator,
       cq: (handle) => tables.cq(handle),
+      translate: (qp) => this.beginTranslating(qp),
+      conclude: (qp) => this.conclude(qp),
       refused: (qp) => this.refused(qp),
       arm: (cq) => events.arm(cq, ARM_ANY),
       synthesised: (cq) => events.synthesised(cq),
@@ -35,17 +74,27 @@ export class Feeder {
   beginTranslating(qp: ShimQp): void {
     qp.translate();
     qp.sendCq.translatedQps++;
-    this.deviceEvents.need(qp.sendCq.context);
+    this.parts.deviceEvents.need(qp.sendCq.context);
     this.issuer.fit(qp.sges, qp.inlineBytes);
   }
 
   /** Lets the policy issue what it wants of this queue pair, as one batch. */
   feed(qp: ShimQp): void {
-    if (qp.backlog > 0) {
-      if (qp.broken) this.issuer.flushHeld(qp);
-      else this.feedHeld(qp);
+    this.depth++;
+    try {
+      if (qp.backlog > 0) {
+        if (qp.broken) this.issuer.flushHeld(qp);
+        else this.feedHeld(qp);
+      }
+      this.conclude(qp);
+    } finally {
+      this.end();
     }
-    this.issuer.post(qp);
+  }
+
+  /** Its turn is over: what was written for it goes down, and whoever holds requests is to be woken. */
+  private conclude(qp: ShimQp): void {
+    this.issuer.submit(qp);
     this.issuer.account(qp);
     if (qp.backlog === 0) {
       if (qp.inBacklogList) this.unlist(qp);
@@ -54,8 +103,92 @@ export class Feeder {
     if (!qp.inBacklogList) {
       qp.inBacklogList = true;
       qp.sendCq.backlogged.push(qp);
+      qp.context.backlogged++;
+      if (this.timers.pending > 0) this.timers.sleep(qp.context);
     }
-    this.events.arm(qp.sendCq, ARM_ANY);
+    this.parts.events.arm(qp.sendCq, ARM_ANY);
+  }
+
+  /** An event is over. Of the outermost, everything that was written goes down; then come those that waited. */
+  private end(): void {
+    if (this.depth === 1) {
+      const qp = this.issuer.writing;
+      if (qp !== null) this.conclude(qp);
+      this.resources.flush();
+    }
+    this.depth--;
+    if (this.internals.length > 0 || this.changes.length > 0) this.drain();
+  }
+
+  /** Tells what arose while another event was going on, or in the shim itself. */
+  drain(): void {
+    const { policy } = this.parts;
+    while (this.depth === 0 && (this.internals.length > 0 || this.changes.length > 0)) {
+      const { internals, changes } = this;
+      this.internals = [];
+      this.changes = [];
+      this.depth++;
+      try {
+        for (const change of changes) change();
+        for (let i = 0; i < internals.length; i += 2) {
+          policy.onInternal?.(internals[i], internals[i + 1], this.issuer);
+        }
+      } finally {
+        this.end();
+      }
+    }
+  }
+
+  setup(context: ShimContext): void {
+    this.depth++;
+    try {
+      this.parts.policy.setup?.(this.resources.declare(context), this.issuer);
+    } finally {
+      this.end();
+    }
+  }
+
+  private timerFired(token: number): void {
+    this.depth++;
+    try {
+      this.parts.policy.onTimer?.(token, this.issuer);
+    } finally {
+      this.end();
+    }
+  }
+
+  granted(context: ShimContext, grant: Grant): void {
+    this.changes.push(() => this.parts.policy.onGrant?.(context, grant, this.issuer));
+    this.drain();
+  }
+
+  /** To be told with the next `drain`. */
+  changed(qp: ShimQp, change: QpChange): void {
+    const { policy } = this.parts;
+    if (policy.onQp !== undefined) this.changes.push(() => policy.onQp?.(qp, change, this.issuer));
+  }
+
+  /** A send of it failed, or the device says so: nothing more is asked of the policy until it is whole again. */
+  broke(qp: ShimQp): void {
+    if (qp.broken) return;
+    qp.broken = true;
+    this.changed(qp, 'state');
+  }
+
+  /** A completion of its send queue arrived; told by `feedAll`. */
+  arrived(qp: ShimQp): void {
+    if (qp.arrived === 0) this.completed.push(qp);
+    qp.arrived++;
+  }
+
+  /** Real number `seq` is over: so are the internal requests that the policy wants to hear of, up to there. */
+  tell(qp: ShimQp, seq: number, status: number): void {
+    const { tells } = qp;
+    let n = 0;
+    for (; n < tells.length && ((tells[n] - seq) | 0) <= 0; n += 2) {
+      this.internals.push(tells[n + 1], tells[n] === seq ? status : 0);
+    }
+    tells.splice(0, n);
   }
 
   /** The oldest `count` held requests go down whole, whatever the policy thinks, as far as there is room. */
@@ -66,16 +199,19 @@ export class Feeder {
 
   /** The policy does not see a message that the peer is still asked about. */
   private feedHeld(qp: ShimQp): void {
-    if (!this.issuer.mustAsk(qp)) this.policy.feed(qp, this.issuer);
+    if (!this.issuer.mustAsk(qp)) this.parts.policy.feed(qp, this.issuer);
     if (this.issuer.mustAsk(qp)) this.issuer.ask(qp);
   }
 
   feedAll(cq: ShimCq): void {
     if (this.feeding) return;
     this.feeding = true;
+    this.pass = (this.pass + 1) | 0;
     try {
+      if (this.completed.length > 0) this.tellCompleted();
       for (let i = cq.backlogged.length - 1; i >= 0; i--) {
-        if (i < cq.backlogged.length) this.feed(cq.backlogged[i]);
+        const qp = cq.backlogged[i];
+        if (qp !== undefined && qp.fedIn !== this.pass) this.feed(qp);
       }
       while (cq.waiters.length > 0) {
         const waiting = cq.waiters.splice(0);
@@ -86,14 +222,37 @@ export class Feeder {
     } finally {
       this.feeding = false;
     }
+    this.drain();
+  }
+
+  /** Each is fed at once, so that what both events issue for it is one batch. */
+  private tellCompleted(): void {
+    const { completed } = this;
+    this.completed = [];
+    for (const qp of completed) {
+      const count = qp.arrived;
+      qp.arrived = 0;
+      if (this.parts.tables.qp(qp.handle) !== qp) continue;
+      this.depth++;
+      try {
+        this.parts.policy.onCompleted?.(qp, count, this.issuer);
+        if (qp.inBacklogList) {
+          qp.fedIn = this.pass;
+          this.feed(qp);
+        }
+      } finally {
+        this.end();
+      }
+    }
   }
 
   unlist(qp: ShimQp): void {
+    if (qp.inBacklogList) qp.context.backlogged--;
     qp.inBacklogList = false;
     const list = qp.sendCq.backlogged;
     const at = list.indexOf(qp);
     if (at >= 0) list.splice(at, 1);
-    for (const cq of this.tables.cqs) {
+    for (const cq of this.parts.tables.cqs) {
       const waiting = cq?.waiters.indexOf(qp) ?? -1;
       if (waiting >= 0) cq!.waiters.splice(waiting, 1);
     }
@@ -102,8 +261,8 @@ export class Feeder {
   /** The device took less than it had room for, or the memory went away: as a device does, fail the queue pair. */
   refused(qp: ShimQp): void {
     if (qp.broken) return;
-    qp.broken = true;
-    this.next.modifyQp(qp.handle, { qpState: IBV_QPS_ERR }, IBV_QP_STATE);
+    this.broke(qp);
+    this.parts.next.modifyQp(qp.handle, { qpState: IBV_QPS_ERR }, IBV_QP_STATE);
     this.issuer.flushHeld(qp);
   }
 }

@@ -1,25 +1,33 @@
 /** Writes internal requests into the shim's own ring: the Actions of a policy. */
 import {
+  IBV_QPS_RTS,
   IBV_QPT_RC,
   IBV_QPT_UD,
   IBV_SEND_FENCE,
   IBV_SEND_INLINE,
   IBV_SEND_SIGNALED,
   IBV_SEND_SOLICITED,
-  IBV_WC_DRIVER2,
+  IBV_WC_GENERAL_ERR,
+  IBV_WC_SUCCESS,
   IBV_WR_RDMA_READ,
   IBV_WR_RDMA_WRITE,
   IBV_WR_SEND,
   ISO_SEND_INTERNAL,
+  ISO_WR_ENABLE,
   ISO_WR_WAIT,
 } from '../verbs/constants.ts';
 import * as L from '../verbs/layout.ts';
 import type { Provider, RingInfo, WaitSupport } from '../verbs/provider.ts';
+import { wcOpcode } from '../verbs/wc-opcode.ts';
 import type { ShimCq } from './completion.ts';
-import { EMULATED, PIECES, SPLIT, WAITS } from './counters.ts';
+import type { ShimContext } from './context.ts';
+import type { CoordinatorPort } from './coordinator-port.ts';
+import { EMULATED, ENABLES, PIECES, SPLIT, WAITS } from './counters.ts';
 import { isSend, takesReceive } from './peer/outbox.ts';
-import type { Actions, QpView } from './policy.ts';
+import { type Actions, type ContextView, NO_TOKEN, type QpView } from './policy.ts';
 import type { ShimQp } from './queue.ts';
+import type { Resource, ResourceKeeper, ResourceRequest, ResourceView } from './resources.ts';
+import type { Timers } from './timers.ts';
 
 const TWO32 = 4294967296;
 const RING_SLOTS = 512;
@@ -27,6 +35,13 @@ const FORCED = (IBV_SEND_SIGNALED | ISO_SEND_INTERNAL) << 8;
 
 /** What the issuer needs of the shim around it. */
 export interface IssuerHost {
+  readonly timers: Timers;
+  readonly resources: ResourceKeeper;
+  readonly coordinator: CoordinatorPort | null;
+  /** Rows are to be kept from here on. */
+  translate(qp: ShimQp): void;
+  /** Hands over what was written for this queue pair: another one's turn has come. */
+  conclude(qp: ShimQp): void;
   cq(handle: number): ShimCq | undefined;
   /** The device refused an internal request: the queue pair must go to ERR. */
   refused(qp: ShimQp): void;
@@ -43,8 +58,9 @@ export class Issuer implements Actions {
   private ring: RingInfo | null = null;
   private words: Uint32Array = new Uint32Array(0);
   private extWords = 0;
-  /** Slots written and not yet posted, all of one queue pair. */
+  /** Slots written and not yet posted, all of one queue pair: the owner. */
   private pending = 0;
+  private owner: ShimQp | null = null;
   /** Word and real number of the last slot that is no WAIT. */
   private lastData = -1;
   private lastDataSeq = -1;
@@ -72,17 +88,23 @@ export class Issuer implements Actions {
 
   room(view: QpView): number {
     const qp = view as ShimQp;
+    return qp.broken || qp.state < IBV_QPS_RTS ? 0 : this.places(qp);
+  }
+
+  private places(qp: ShimQp): number {
     const cq = qp.sendCq;
     const queue = (qp.realDepth - qp.reserved - (qp.realPosted - qp.realFreed)) | 0;
+    const pending = this.owner?.sendCq === cq ? this.pending : 0;
     // A whole request uses the application's own place on the CQ; more than that is the CQ's spare room.
-    const spare = Math.max(1, cq.realCqe - cq.appCqe - cq.extra - this.pending);
+    const spare = Math.max(1, cq.realCqe - cq.appCqe - cq.extra - pending);
     return Math.min(queue, spare);
   }
 
   inflight(view: QpView): number {
     const qp = view as ShimQp;
     // When nothing outstanding will report, waiting for it would be for ever.
-    if (((qp.lastSignaled - qp.realFreed) | 0) < 0 && this.pending === 0) return 0;
+    const isWritten = this.pending > 0 && this.owner === qp;
+    if (((qp.lastSignaled - qp.realFreed) | 0) < 0 && !isWritten) return 0;
     return (qp.realPosted - qp.realFreed) | 0;
   }
 
@@ -91,9 +113,14 @@ export class Issuer implements Actions {
     return this.inflight(qp) === 0 ? 0 : qp.sums[0] - qp.sums[1];
   }
 
+  outstanding(view: QpView): number {
+    const qp = view as ShimQp;
+    return (qp.appPosted - qp.appFreed) | 0;
+  }
+
   backlog(view: QpView): number {
     const qp = view as ShimQp;
-    return this.mustAsk(qp) ? 0 : qp.backlog;
+    return qp.broken || this.mustAsk(qp) ? 0 : qp.backlog;
   }
 
   nextOpcode(view: QpView): number {
@@ -250,29 +277,94 @@ export class Issuer implements Actions {
 
   zeroWaits(view: QpView, count: number): void {
     const qp = view as ShimQp;
+    qp.counts[WAITS] += count;
+    this.local(qp, ISO_WR_WAIT, qp.sendCq.handle, 0, count, NO_TOKEN);
+  }
+
+  waitFor(view: QpView, cq: number, count: number, token: number = NO_TOKEN): void {
+    const qp = view as ShimQp;
+    qp.counts[WAITS]++;
+    this.local(qp, ISO_WR_WAIT, cq, count, 1, token);
+  }
+
+  enable(view: QpView, target: number, count: number, token: number = NO_TOKEN): void {
+    const qp = view as ShimQp;
+    qp.counts[ENABLES]++;
+    this.local(qp, ISO_WR_ENABLE, target, count, 1, token);
+  }
+
+  /** A request that moves no data. */
+  private local(
+    qp: ShimQp,
+    opcode: number,
+    target: number,
+    count: number,
+    repeat: number,
+    token: number,
+  ): void {
     const to = this.slot(qp);
     const w = this.words;
     // Flushed between two pieces, it is what the message's completion is made of.
     const from = (qp.issued & qp.mask) * qp.stride;
     w[to] = qp.partial ? qp.held[from] : 0;
     w[to + 1] = qp.partial ? qp.held[from + 1] : 0;
-    w[to + L.WR_OP] = ISO_WR_WAIT | (ISO_SEND_INTERNAL << 8);
-    w[to + L.WR_TARGET] = qp.sendCq.handle;
-    w[to + L.WR_COUNT] = 0;
-    w[to + L.WR_REPEAT] = count;
-    qp.counts[WAITS] += count;
-    this.push(qp, ISO_SEND_INTERNAL);
+    let flags = ISO_SEND_INTERNAL;
+    if (token !== NO_TOKEN) {
+      flags |= IBV_SEND_SIGNALED;
+      qp.tells.push(qp.realPosted, token);
+    }
+    w[to + L.WR_OP] = opcode | (flags << 8);
+    w[to + L.WR_TARGET] = target;
+    w[to + L.WR_COUNT] = count;
+    w[to + L.WR_REPEAT] = repeat;
+    this.push(qp, flags);
   }
 
-  consume(view: QpView): void {
+  signalNow(view: QpView): void {
     const qp = view as ShimQp;
+    if (this.owner !== qp || this.pending === 0 || this.lastData < 0) {
+      qp.signalNext = true;
+      return;
+    }
+    this.words[this.lastData + L.WR_OP] |= FORCED;
+    qp.lastSignaled = this.lastDataSeq;
+  }
+
+  refuse(view: QpView): boolean {
+    return this.deliver(view, IBV_WC_GENERAL_ERR, 0);
+  }
+
+  deliver(view: QpView, status: number, bytes: number): boolean {
+    const qp = view as ShimQp;
+    if (qp.broken || qp.backlog === 0) return false;
     const row = qp.issued & qp.mask;
+    const shows = status !== IBV_WC_SUCCESS || qp.visible[row] !== 0;
+    // Its completion comes after those before it.
+    if (shows && this.inflight(qp) > 0) return false;
+    if ((this.nextWord(qp, L.WR_OP) & 0xff) === ISO_WR_WAIT) qp.counts[EMULATED]++;
+    if (status === IBV_WC_SUCCESS) this.succeed(qp, row, bytes);
+    else this.fail(qp, status);
+    return true;
+  }
+
+  /** The device flushes it, in order with what is before and behind it; only the status is another. */
+  private fail(qp: ShimQp, status: number): void {
+    qp.failSeq = qp.issued;
+    qp.failStatus = status;
+    this.host.refused(qp);
+  }
+
+  private succeed(qp: ShimQp, row: number, bytes: number): void {
     const cq = qp.sendCq;
-    qp.counts[EMULATED]++;
-    qp.first[row] = qp.realPosted;
+    if (!qp.partial) qp.first[row] = qp.realPosted;
     // No real number of its own: it is over when the one before it is.
     qp.last[row] = (qp.realPosted - 1) | 0;
     const wasIdle = qp.head === qp.issued;
+    qp.partial = false;
+    qp.opened = false;
+    qp.sums[2] = 0;
+    qp.sgeIndex = 0;
+    qp.sgeOffset = 0;
     qp.issued = (qp.issued + 1) | 0;
     if (qp.visible[row] === 0) return;
     if (wasIdle) qp.head = qp.issued;
@@ -280,7 +372,8 @@ export class Issuer implements Actions {
     const from = row * qp.stride;
     wc[L.WC_ID_LO] = qp.held[from];
     wc[L.WC_ID_HI] = qp.held[from + 1];
-    wc[L.WC_OP] = IBV_WC_DRIVER2 << 8;
+    wc[L.WC_OP] = wcOpcode(qp.held[from + L.WR_OP] & 0xff) << 8;
+    wc[L.WC_BYTE_LEN] = bytes;
     wc[L.WC_QP] = qp.handle;
     wc[L.WC_SEQ] = (qp.issued - 1) | 0;
     cq.push(wc, 0);
@@ -300,12 +393,32 @@ export class Issuer implements Actions {
     return this.host.cq(handle)?.produced ?? 0;
   }
 
+  post(resource: ResourceView, request: ResourceRequest): boolean {
+    return this.host.resources.post(resource as Resource, request);
+  }
+
+  receive(resource: ResourceView, offsetBytes: number, bytes: number, token: number): boolean {
+    return this.host.resources.receive(resource as Resource, offsetBytes, bytes, token);
+  }
+
+  nowNs(context: ContextView): number {
+    return this.next.nowNs(context.handle);
+  }
+
+  timer(context: ContextView, atNs: number, token: number): void {
+    this.host.timers.set(context as ShimContext, atNs, token);
+  }
+
+  report(context: ContextView, kind: number, value: number): void {
+    this.host.coordinator?.report(context, kind, value);
+  }
+
   /**
    * The queue pair is in ERR: everything held goes down as an empty, signaled request, which the device
    * flushes like any other. Empty, because the memory of a held request may be gone.
    */
   flushHeld(qp: ShimQp): void {
-    while (qp.backlog > 0 && this.room(qp) > 0) {
+    while (qp.backlog > 0 && this.places(qp) > 0) {
       const row = qp.issued & qp.mask;
       const from = row * qp.stride;
       const to = this.slot(qp);
@@ -319,7 +432,7 @@ export class Issuer implements Actions {
       this.push(qp, IBV_SEND_SIGNALED);
       this.finish(qp, row);
     }
-    this.post(qp);
+    this.submit(qp);
   }
 
   /** An address for datagrams that never leave: the queue pair's own port. */
@@ -338,10 +451,15 @@ export class Issuer implements Actions {
     return qp.flushAh;
   }
 
+  /** Whose slots wait to be handed over; null: nobody's. */
+  get writing(): ShimQp | null {
+    return this.pending > 0 ? this.owner : null;
+  }
+
   /** Hands everything written for this queue pair to the device, in one call. */
-  post(qp: ShimQp): void {
+  submit(qp: ShimQp): void {
     const n = this.pending;
-    if (n === 0) return;
+    if (n === 0 || this.owner !== qp) return;
     if (qp.backlog > 0 && this.lastData >= 0) {
       // What is held needs a completion to be fed again.
       this.words[this.lastData + L.WR_OP] |= FORCED;
@@ -378,12 +496,22 @@ export class Issuer implements Actions {
   }
 
   private slot(qp: ShimQp): number {
-    if (this.pending === RING_SLOTS) this.post(qp);
+    if (this.owner !== qp) this.turnTo(qp);
+    else if (this.pending === RING_SLOTS) this.submit(qp);
     return L.HEADER_WORDS + this.pending * L.SLOT_WORDS;
   }
 
+  private turnTo(qp: ShimQp): void {
+    if (this.owner !== null && this.pending > 0) this.host.conclude(this.owner);
+    if (!qp.translated) this.host.translate(qp);
+    this.owner = qp;
+  }
+
   private push(qp: ShimQp, flags: number): void {
-    if (qp.isVisible(flags)) qp.lastSignaled = qp.realPosted;
+    if (qp.isVisible(flags)) {
+      qp.lastSignaled = qp.realPosted;
+      qp.signalNext = false;
+    }
     this.pending++;
     qp.issuedBytes[qp.realPosted & qp.realMask] = qp.sums[0];
     qp.realPosted = (qp.realPosted + 1) | 0;
@@ -416,7 +544,7 @@ export class Issuer implements Actions {
 
   /** Whether so much went unsignaled that the queue could fill up unseen. */
   private mustReport(qp: ShimQp): boolean {
-    return ((qp.realPosted - qp.lastSignaled) | 0) >= qp.realDepth >> 2;
+    return qp.signalNext || ((qp.realPosted - qp.lastSignaled) | 0) >= qp.realDepth >> 2;
   }
 
   /** wr_id and remote address of a piece; an error on any piece carries the application's wr_id. */

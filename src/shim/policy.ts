@@ -1,22 +1,48 @@
 /**
  * What a policy is: a state machine that owns no clock, thread or socket. It sees runs of work requests and
- * completions, and answers through Actions; the shim keeps every book (src/shim/queue.ts).
+ * completions, timers and grants, and answers through Actions; the shim keeps every book (src/shim/queue.ts).
+ * What a policy does not define costs nothing.
  */
 import type { WaitSupport } from '../verbs/provider.ts';
+import type { Grant } from './coordinator-port.ts';
+import type { ResourceRequest, Resources, ResourceView } from './resources.ts';
+
+/** An open context: what a program opened a device for. `index` is dense. */
+export interface ContextView {
+  readonly index: number;
+  readonly handle: number;
+  readonly device: string;
+  /** Who it works for, as openDevice was told; '' when it was not. */
+  readonly tenant: string;
+}
 
 /** What a policy may know of a queue pair. `index` is dense: good for typed columns of the policy's own. */
 export interface QpView {
   readonly index: number;
   readonly handle: number;
+  readonly context: ContextView;
   /** IBV_QPT_* */
   readonly type: number;
   /** The application's max_send_wr. */
   readonly appDepth: number;
+  /** IBV_QPS_*, as the application last set it. */
+  readonly state: number;
+  /** An error was seen: the shim flushes what is held, and asks the policy for nothing until it is whole again. */
+  readonly broken: boolean;
+  /** Handle of the CQ of its sends. */
+  readonly sendCqHandle: number;
+  /** counters.ts: what it has seen so far, by column. */
+  readonly counts: Float64Array;
 }
+
+/** state: modified by the application, or failed (`broken`). */
+export type QpChange = 'created' | 'state' | 'destroyed';
 
 export interface PolicyNeeds {
   /** Whether WAIT and ENABLE must be there: 'preferred' takes an emulation. */
   readonly wait: 'none' | 'preferred' | 'required';
+  /** Whether it can do nothing without a coordinator. */
+  readonly coordinator?: boolean;
 }
 
 export interface Policy {
@@ -31,6 +57,18 @@ export interface Policy {
   readonly splitsAboveBytes?: number;
   /** Whether the counters of queue pairs weigh the requests that go straight, too; a few nanoseconds each. */
   readonly statistics?: boolean;
+  /** A context was opened: declares what the policy needs there for itself. */
+  setup?(resources: Resources, out: Actions): void;
+  /**
+   * Whether the application may have one more queue pair of this type (IBV_QPT_*); if not, createQp throws
+   * NoResourcesError.
+   */
+  admitQp?(context: ContextView, type: number): boolean;
+  /**
+   * How many of the requests start .. start + count - 1 of `words` (layout.ts) the queue pair may take. The
+   * rest are refused, as by a full queue, with REASON_LIMIT. Asked for each post, before `onload`.
+   */
+  admit?(qp: QpView, words: Uint32Array, start: number, count: number, out: Actions): number;
   /**
    * Requests start .. start + count - 1 of `words` (layout.ts) are being posted, and nothing of this queue
    * pair is held. Returns how many go straight to the device; the first of the rest, and all that follow it
@@ -43,11 +81,25 @@ export interface Policy {
   onHeld?(qp: QpView, held: Uint32Array, at: number, out: Actions): void;
   /** Called while the queue pair has a backlog: after a post and after its completions arrived. */
   feed(qp: QpView, out: Actions): void;
+  /** `count` completions of its send queue arrived in one poll, the shim's own among them. Before `feed`. */
+  onCompleted?(qp: QpView, count: number, out: Actions): void;
+  /** Destroyed: only `index` and `handle` mean anything, and actions do nothing. */
+  onQp?(qp: QpView, change: QpChange, out: Actions): void;
+  /** The time that a `timer` was set for has come; it may be later than that. */
+  onTimer?(token: number, out: Actions): void;
+  /** The coordinator of this context has spoken. */
+  onGrant?(context: ContextView, grant: Grant, out: Actions): void;
+  /** An internal request that had a token is over: IBV_WC_* status. */
+  onInternal?(token: number, status: number, out: Actions): void;
 }
 
+/** For internal requests whose end the policy does not want to hear of. */
+export const NO_TOKEN = -1;
+
 /**
- * Everything issued for one queue pair in one step reaches the device as one batch. The order within a queue
- * pair is fixed, so no action names a request: all speak of the oldest held one.
+ * Everything issued for one queue pair in one step reaches the device as one batch, if the policy turns to each
+ * queue pair once. The order within a queue pair is fixed, so no action names a request: all speak of the
+ * oldest held one. Every event may act on every queue pair.
  */
 export interface Actions {
   /** How the requests below this shim treat WAIT and ENABLE. */
@@ -56,6 +108,8 @@ export interface Actions {
   room(qp: QpView): number;
   /** Slots issued whose completion is not known. */
   inflight(qp: QpView): number;
+  /** Requests of the application that are posted and not polled yet, held ones included. */
+  outstanding(qp: QpView): number;
   /** Message bytes issued whose completion is not known. */
   inflightBytes(qp: QpView): number;
   /** Held requests, a partly issued one included; 0 while the peer is asked about the oldest. */
@@ -76,11 +130,36 @@ export interface Actions {
   pieces(qp: QpView, bytes: number, max: number, waits: number): number;
   /** `count` 0_WAITs: the queue pair gives up its turn that often. */
   zeroWaits(qp: QpView, count: number): void;
+  /** The next request issued for this queue pair, or the last one of this step, reports when it is done. */
+  signalNow(qp: QpView): void;
   /**
-   * Ends the oldest held request without the device; it completes if it is signaled.
-   * Only when nothing of the queue pair is in flight, or when it is not signaled.
+   * A WAIT on the queue pair until `cq` (of the application or of a resource) has `count` more completions than
+   * the last WAIT on it asked for. `token`: tell onInternal when it is over.
    */
-  consume(qp: QpView): void;
+  waitFor(qp: QpView, cq: number, count: number, token?: number): void;
+  /** An ENABLE on the queue pair: `count` more requests of a managed one (`target`, a handle) may go; 0: all. */
+  enable(qp: QpView, target: number, count: number, token?: number): void;
+  /**
+   * Ends the oldest held request without the device: with IBV_WC_SUCCESS it completes if it is signaled, with
+   * `bytes` as byte_len; with another status it fails, and the queue pair with it. False, and nothing
+   * happened, while requests before it are in flight whose end would show: try again when they completed.
+   */
+  deliver(qp: QpView, status: number, bytes: number): boolean;
+  /** The oldest held request fails with IBV_WC_GENERAL_ERR, and the queue pair with it. As `deliver`. */
+  refuse(qp: QpView): boolean;
+  /** Posts a request on a resource. False: it has no room. */
+  post(resource: ResourceView, request: ResourceRequest): boolean;
+  /** Posts a receive into `bytes` at `offsetBytes` of the resource's buffer. False: it has no room. */
+  receive(resource: ResourceView, offsetBytes: number, bytes: number, token: number): boolean;
+  /** The device's time in nanoseconds (float64). */
+  nowNs(context: ContextView): number;
+  /**
+   * Calls onTimer(token) at `atNs`. A token has one time: setting it again moves it, Infinity takes it away.
+   * Timers keep no process alive, and no simulated run unless a request is held.
+   */
+  timer(context: ContextView, atNs: number, token: number): void;
+  /** Tells the coordinator; without one, nobody hears. */
+  report(context: ContextView, kind: number, value: number): void;
   /** Calls `feed` again when this CQ has seen more completions. */
   wakeOn(qp: QpView, cq: number): void;
   /** Completions that a CQ has seen, internal ones left out: what a WAIT counts. Wraps at 2^32. */

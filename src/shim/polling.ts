@@ -9,12 +9,15 @@ import type { Feeder } from './feeder.ts';
 import { type KnownRing, scratchRing, type Tables } from './tables.ts';
 
 const SCRATCH_SLOTS = 64;
+const MISSES_PER_LOOK = 8;
 
 export class Polling {
   private readonly next: Provider;
   private readonly tables: Tables;
   private readonly feeder: Feeder;
   private scratch: KnownRing | null = null;
+  /** Polls of the application that found nothing, modulo MISSES_PER_LOOK. */
+  private misses = 0;
 
   constructor(next: Provider, tables: Tables, feeder: Feeder) {
     this.next = next;
@@ -32,6 +35,7 @@ export class Polling {
     if (!(start >= 0 && max >= 0 && start + max <= info.capacity)) {
       return this.next.pollCq(handle, ring, start, max);
     }
+    if (this.feeder.timers.pending > 0) this.feeder.timers.run(cq.owner);
     let n = cq.fifoCount > 0 ? this.drain(cq, words, start, max) : 0;
     let arrived = 0;
     while (n < max) {
@@ -44,8 +48,18 @@ export class Polling {
     if (arrived > 0) {
       this.feeder.feedAll(cq);
       if (n < max && cq.fifoCount > 0) n += this.drain(cq, words, start + n, max - n);
+    } else if (this.feeder.resources.any) {
+      this.missed(cq);
     }
     return n;
+  }
+
+  /** A program that only polls: what the policy waits for on its own queues would never be seen. */
+  private missed(cq: ShimCq): void {
+    this.misses = (this.misses + 1) & (MISSES_PER_LOOK - 1);
+    if (this.misses !== 0) return;
+    this.feeder.resources.look(cq.owner);
+    this.feeder.drain();
   }
 
   /** Polls for the shim itself; what is the application's waits for its next poll. */
@@ -66,6 +80,8 @@ export class Polling {
     let kept = 0;
     let notable = false;
     const watchful = cq.appArmed !== ARM_NONE && cq.translatedQps > 0;
+    const { feeder } = this;
+    const hears = feeder.hearsCompletions;
     for (let i = 0; i < raw; i++) {
       const at = L.HEADER_WORDS + (start + i) * L.SLOT_WORDS;
       const op = words[at + L.WC_OP];
@@ -73,6 +89,12 @@ export class Polling {
         const handle = words[at + L.WC_QP];
         const qp = this.tables.qps[handleIndex(handle)];
         if (qp !== undefined && qp.handle === handle) {
+          if (hears) feeder.arrived(qp);
+          // What is below the last one died in a RESET.
+          if ((op & 0xff) !== IBV_WC_SUCCESS && ((words[at + L.WC_SEQ] - qp.realFreed) | 0) >= 0) {
+            feeder.broke(qp);
+          }
+          if (qp.tells.length > 0) feeder.tell(qp, words[at + L.WC_SEQ] | 0, op & 0xff);
           if (qp.translated) {
             if (!settleSend(qp, words, at)) {
               qp.counts[HIDDEN]++;
@@ -111,7 +133,7 @@ export class Polling {
     const qp = this.tables.qp(handle);
     if (qp === undefined || qp.broken) return;
     if (qp.type !== IBV_QPT_RC && this.next.queryQp(handle).attr.qpState !== IBV_QPS_ERR) return;
-    qp.broken = true;
+    this.feeder.broke(qp);
     if (qp.backlog > 0) this.feeder.feed(qp);
   }
 

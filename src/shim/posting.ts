@@ -14,9 +14,11 @@ export class Posting {
   private readonly next: Provider;
   private readonly tables: Tables;
   private readonly feeder: Feeder;
+  private readonly isLimiting: boolean;
 
   constructor(policy: Policy, next: Provider, tables: Tables, feeder: Feeder) {
     this.policy = policy;
+    this.isLimiting = policy.admit !== undefined;
     this.next = next;
     this.tables = tables;
     this.feeder = feeder;
@@ -32,8 +34,10 @@ export class Posting {
     if (info.handle !== ring || !(start >= 0 && count >= 0 && start + count <= info.capacity)) {
       return this.next.postSend(handle, ring, start, count);
     }
+    if (this.feeder.timers.pending > 0) this.feeder.timers.run(qp.context);
     const places = (qp.appDepth - (qp.appPosted - qp.appFreed)) | 0;
-    const most = Math.min(count, places);
+    const free = Math.min(count, places);
+    const most = this.isLimiting ? this.admitted(qp, words, start, free) : free;
     let n = 0;
     if (!qp.translated || qp.backlog === 0) {
       n = this.straight(qp, ring, words, info, start, this.policy.onload(qp, words, start, most));
@@ -44,8 +48,13 @@ export class Posting {
     }
     if (n < most) n += this.holdRest(qp, words, info, start + n, most - n);
     qp.counts[SEEN] += n;
-    if (n === most && n < count) refuse(words, ENOMEM, L.REASON_QUEUE_FULL);
+    if (n === most && n < count) refuse(words, ENOMEM, most < free ? L.REASON_LIMIT : L.REASON_QUEUE_FULL);
     return n;
+  }
+
+  private admitted(qp: ShimQp, words: Uint32Array, start: number, count: number): number {
+    const n = this.policy.admit?.(qp, words, start, count, this.feeder.issuer) ?? count;
+    return Math.max(0, Math.min(n, count));
   }
 
   /** Straight down, but while the shim keeps completed receives, theirs are not places to post to. */

@@ -18,10 +18,12 @@ import {
 import * as L from '../verbs/layout.ts';
 import type { QpInitAttr } from '../verbs/provider.ts';
 import type { ShimCq } from './completion.ts';
+import type { ShimContext } from './context.ts';
 import { BYTES, COLUMNS, HELD, HIGH_WATER } from './counters.ts';
 import type { Inbox } from './peer/inbox.ts';
 import type { Outbox } from './peer/outbox.ts';
 import type { QpView } from './policy.ts';
+import type { Resource } from './resources.ts';
 
 function powerOfTwo(n: number): number {
   return 2 ** Math.ceil(Math.log2(Math.max(n, 1)));
@@ -31,6 +33,7 @@ export class ShimQp implements QpView {
   readonly index: number;
   readonly handle: number;
   readonly pd: number;
+  readonly context: ShimContext;
   readonly type: number;
   readonly appDepth: number;
   readonly realDepth: number;
@@ -72,6 +75,19 @@ export class ShimQp implements QpView {
   sgeOffset = 0;
   /** An error was seen: what is held goes down whole, for the device to flush. */
   broken = false;
+  /** The request whose failure is the policy's will, and the status that it is to have; 0: none. */
+  failSeq = 0;
+  failStatus = 0;
+  /** The next request issued is to report. */
+  signalNext = false;
+  /** Pairs of a real number and the token that the policy is to be told when it is over. */
+  readonly tells: number[] = [];
+  /** Completions that arrived since the policy was last told. */
+  arrived = 0;
+  /** When it was last fed, in passes over its CQ. */
+  fedIn = -1;
+  /** By kind. */
+  readonly twins: Resource[] = [];
   /** Internal requests that this queue pair has outstanding on its send CQ beyond the application's own. */
   extra = 0;
   /** The real number of the last signaled request. */
@@ -119,6 +135,7 @@ export class ShimQp implements QpView {
     this.index = index;
     this.handle = handle;
     this.pd = pd;
+    this.context = sendCq.owner;
     this.type = attr.qpType;
     this.sqSigAll = attr.sqSigAll;
     this.hasSrq = (attr.srq ?? 0) !== 0;
@@ -130,6 +147,10 @@ export class ShimQp implements QpView {
     this.stride = L.SLOT_WORDS + (L.extBytesFor(depths.sges, depths.inlineBytes) >> 2);
     this.sendCq = sendCq;
     this.recvCq = recvCq;
+  }
+
+  get sendCqHandle(): number {
+    return this.sendCq.handle;
   }
 
   get backlog(): number {
@@ -236,6 +257,9 @@ export class ShimQp implements QpView {
     this.broken = false;
     this.sendBase = this.appPosted;
     this.recvBase = this.recvPosted;
+    this.failStatus = 0;
+    this.signalNext = false;
+    this.tells.length = 0;
     this.lastSignaled = (this.realPosted - 1) | 0;
     this.sums.fill(0);
   }

@@ -1,10 +1,20 @@
 /** Puts one policy between an application and a provider: the verbs that it overrides. */
-import { EBUSY, IBV_QP_STATE, IBV_QPS_ERR, IBV_QPS_RESET, IBV_QPS_RTS } from '../verbs/constants.ts';
-import { BusyError, UnsupportedError } from '../verbs/errors.ts';
+import { EBUSY, ENOMEM, IBV_QP_STATE, IBV_QPS_ERR, IBV_QPS_RESET, IBV_QPS_RTS } from '../verbs/constants.ts';
+import { BusyError, NoResourcesError, UnsupportedError } from '../verbs/errors.ts';
 import { handleIndex } from '../verbs/handles.ts';
-import type { CqInfo, CqOptions, Provider, QpAttr, QpInitAttr } from '../verbs/provider.ts';
+import type {
+  CqInfo,
+  CqOptions,
+  OpenOptions,
+  Provider,
+  QpAttr,
+  QpInfo,
+  QpInitAttr,
+} from '../verbs/provider.ts';
 import { ShimCq } from './completion.ts';
 import type { Interceptor } from './compose.ts';
+import { ShimContext } from './context.ts';
+import type { CoordinatorPort } from './coordinator-port.ts';
 import { addCounts, COLUMNS, named, totalOf } from './counters.ts';
 import { DeviceEvents } from './device-events.ts';
 import { Events } from './events.ts';
@@ -20,19 +30,18 @@ import { queryMw } from './windows.ts';
 /** Queue pairs of one CQ that can be shaped to the full at the same time. */
 const SHAPED_QPS_PER_CQ = 16;
 
-interface ContextState {
-  maxQpWr: number;
-  maxCqe: number;
-  /** Channel of the CQs that the application made without one. */
-  ownChannel: number;
-  cqs: number;
+/** What a shim is told beside its policy. */
+export interface ShimOptions {
+  /** Who knows the other tenants; without one, reports go nowhere and no grants come. */
+  coordinator?: CoordinatorPort;
 }
 
 /**
  * Makes an interceptor of a policy.
- * @throws UnsupportedError at compose time when the policy needs WAIT and the provider has none
+ * @throws UnsupportedError at compose time when the policy needs WAIT and the provider has none, or when it
+ * needs a coordinator and there is none
  */
-export function createShim(makePolicy: () => Policy): Interceptor {
+export function createShim(makePolicy: () => Policy, options: ShimOptions = {}): Interceptor {
   const name = makePolicy().name;
   return {
     name,
@@ -43,7 +52,12 @@ export function createShim(makePolicy: () => Policy): Interceptor {
           `policy '${name}' needs WAIT, which provider '${next.name}' does not have`,
         );
       }
-      return new Shim(policy, next).verbs();
+      if (policy.needs.coordinator === true && options.coordinator === undefined) {
+        throw new UnsupportedError(
+          `policy '${name}' needs a coordinator: give one to createShim, in its options`,
+        );
+      }
+      return new Shim(policy, next, options.coordinator ?? null).verbs();
     },
   };
 }
@@ -61,20 +75,42 @@ class Shim {
   private readonly peers: Peers | null;
   /** Internal requests that a queue pair may have beside the application's own. */
   private readonly slots: number;
-  private readonly contexts = new Map<number, ContextState>();
-  private readonly pdContext = new Map<number, number>();
+  private readonly coordinator: CoordinatorPort | null;
+  private readonly contexts = new Map<number, ShimContext>();
+  // By handle: whose children they are.
+  private readonly pds = new Map<number, ShimContext>();
+  private readonly channels = new Map<number, ShimContext>();
+  private readonly xrcds = new Map<number, ShimContext>();
   /** What the queue pairs counted that are gone. */
   private readonly gone = new Float64Array(COLUMNS);
 
-  constructor(policy: Policy, next: Provider) {
+  constructor(policy: Policy, next: Provider, coordinator: CoordinatorPort | null) {
     this.policy = policy;
     this.next = next;
+    this.coordinator = coordinator;
     this.events = new Events(next, this.tables, {
       look: (cq) => this.polling.look(cq),
       feedAll: (cq) => this.feeder.feedAll(cq),
+      internalEvent: (cq) => {
+        this.feeder.resources.event(cq);
+        this.feeder.drain();
+      },
     });
     this.deviceEvents = new DeviceEvents(next, (qp) => this.failed(qp));
-    this.feeder = new Feeder(policy, next, this.tables, this.events, this.deviceEvents);
+    this.feeder = new Feeder({
+      policy,
+      next,
+      tables: this.tables,
+      events: this.events,
+      deviceEvents: this.deviceEvents,
+      coordinator,
+      channel: (context) => {
+        const channel = this.channelOf(context);
+        this.events.listen(channel);
+        return channel;
+      },
+      counts: this.gone,
+    });
     this.posting = new Posting(policy, next, this.tables, this.feeder);
     this.polling = new Polling(next, this.tables, this.feeder);
     const { slots, splitsAboveBytes } = policy;
@@ -89,15 +125,17 @@ class Shim {
       openDevice: (name, options) => this.openDevice(name, options),
       closeDevice: (context) => this.closeDevice(context),
       watchAsyncEvents: (context, listener) => this.deviceEvents.watch(context, listener),
-      allocPd: (context) => {
-        const pd = next.allocPd(context);
-        this.pdContext.set(pd, context);
-        return pd;
-      },
+      allocPd: (context) => this.adopt(this.pds, context, next.allocPd(context)),
       deallocPd: (pd) => {
         next.deallocPd(pd);
-        this.pdContext.delete(pd);
+        this.release(this.pds, pd);
       },
+      openXrcd: (context) => this.adopt(this.xrcds, context, next.openXrcd(context)),
+      closeXrcd: (xrcd) => {
+        next.closeXrcd(xrcd);
+        this.release(this.xrcds, xrcd);
+      },
+      createCompChannel: (context) => this.adopt(this.channels, context, next.createCompChannel(context)),
       createCq: (context, cqe, channel, options) => this.createCq(context, cqe, channel, options),
       resizeCq: (cq, cqe) => this.resizeCq(cq, cqe),
       destroyCq: (cq) => this.destroyCq(cq),
@@ -106,6 +144,7 @@ class Shim {
       destroyCompChannel: (channel) => {
         next.destroyCompChannel(channel);
         events.forget(channel);
+        this.release(this.channels, channel);
       },
       createQp: (pd, attr) => this.createQp(pd, attr),
       modifyQp: (qp, attr, mask) => this.modifyQp(qp, attr, mask),
@@ -130,38 +169,81 @@ class Shim {
     };
   }
 
-  private openDevice(name: string, options?: { tenant?: string }): number {
-    const context = this.next.openDevice(name, options);
-    const attr = this.next.queryDevice(context);
-    this.contexts.set(context, { maxQpWr: attr.maxQpWr, maxCqe: attr.maxCqe, ownChannel: 0, cqs: 0 });
-    return context;
+  /** An object of the application's that keeps its context open. */
+  private adopt(of: Map<number, ShimContext>, context: number, handle: number): number {
+    const state = this.contexts.get(context);
+    if (state !== undefined) {
+      state.children++;
+      of.set(handle, state);
+    }
+    return handle;
   }
 
-  private closeDevice(context: number): void {
-    const state = this.contexts.get(context);
-    if (state !== undefined && state.ownChannel !== 0 && state.cqs === 0) {
-      this.next.destroyCompChannel(state.ownChannel);
-      this.events.forget(state.ownChannel);
-      state.ownChannel = 0;
+  private release(of: Map<number, ShimContext>, handle: number): void {
+    const state = of.get(handle);
+    if (state !== undefined) state.children--;
+    of.delete(handle);
+  }
+
+  private openDevice(device: string, options?: OpenOptions): number {
+    const handle = this.next.openDevice(device, options);
+    const { maxQpWr, maxCqe } = this.next.queryDevice(handle);
+    const tenant = options?.tenant ?? '';
+    const context = new ShimContext({
+      index: handleIndex(handle),
+      handle,
+      device,
+      tenant,
+      maxQpWr,
+      maxCqe,
+    });
+    this.contexts.set(handle, context);
+    try {
+      this.feeder.setup(context);
+      const { coordinator } = this;
+      if (coordinator !== null) {
+        context.unsubscribe = coordinator.subscribe(context, (grant) => this.feeder.granted(context, grant));
+      }
+    } catch (error) {
+      this.closeDevice(handle);
+      throw error;
     }
-    this.next.closeDevice(context);
-    this.contexts.delete(context);
-    this.deviceEvents.forget(context);
+    return handle;
+  }
+
+  private closeDevice(handle: number): void {
+    const context = this.contexts.get(handle);
+    // While the application has children of it, the provider refuses; what is the shim's stays until then.
+    if (context !== undefined && context.children === 0) {
+      this.feeder.resources.close(context);
+      if (context.ownChannel !== 0) {
+        this.next.destroyCompChannel(context.ownChannel);
+        this.events.forget(context.ownChannel);
+        context.ownChannel = 0;
+      }
+    }
+    this.next.closeDevice(handle);
+    if (context === undefined) return;
+    context.closed = true;
+    context.unsubscribe?.();
+    this.feeder.timers.forget(context);
+    this.contexts.delete(handle);
+    this.deviceEvents.forget(handle);
   }
 
   private createCq(context: number, cqe: number, appChannel: number, options?: CqOptions): CqInfo {
-    const state = this.contexts.get(context);
-    if (state === undefined) return this.next.createCq(context, cqe, appChannel, options);
-    const channel = appChannel !== 0 ? appChannel : this.channelOf(context, state);
-    const info = this.next.createCq(context, this.enlarged(cqe, state), channel, options);
-    const fields = { handle: info.handle, appCqe: cqe, realCqe: info.cqe, context, channel, appChannel };
+    const owner = this.contexts.get(context);
+    if (owner === undefined) return this.next.createCq(context, cqe, appChannel, options);
+    const channel = appChannel !== 0 ? appChannel : this.channelOf(owner);
+    const info = this.next.createCq(context, this.enlarged(cqe, owner), channel, options);
+    const fields = { handle: info.handle, appCqe: cqe, realCqe: info.cqe, owner, channel, appChannel };
     this.tables.cqs[handleIndex(info.handle)] = new ShimCq(fields);
-    state.cqs++;
+    owner.children++;
     return { handle: info.handle, cqe };
   }
 
   /** What is to be asked for, so that internal completions have room beside the application's. */
-  private enlarged(cqe: number, { maxCqe }: ContextState): number {
+  private enlarged(cqe: number, { maxCqe }: ShimContext): number {
     const room = 2 * this.slots * SHAPED_QPS_PER_CQ;
     return cqe > maxCqe || !(cqe >= 1) ? cqe : Math.min(maxCqe, cqe + room);
   }
@@ -184,34 +266,46 @@ class Shim {
   }
 
   /** CQs without a channel get the shim's, so that held requests go on while the application does nothing. */
-  private channelOf(context: number, state: ContextState): number {
-    if (state.ownChannel === 0) {
-      state.ownChannel = this.next.createCompChannel(context);
-    }
-    return state.ownChannel;
+  private channelOf(context: ShimContext): number {
+    if (context.ownChannel === 0) context.ownChannel = this.next.createCompChannel(context.handle);
+    return context.ownChannel;
   }
 
   private destroyCq(handle: number): void {
     this.next.destroyCq(handle);
     const cq = this.tables.cq(handle);
     if (cq === undefined) return;
-    const state = this.contexts.get(cq.context);
-    if (state !== undefined) state.cqs--;
+    cq.owner.children--;
     this.tables.cqs[handleIndex(handle)] = undefined;
   }
 
-  private createQp(pd: number, attr: QpInitAttr) {
-    const state = this.contexts.get(this.pdContext.get(pd) ?? 0);
+  private createQp(pd: number, attr: QpInitAttr): QpInfo {
+    const context = this.pds.get(pd);
     // ENABLE counts the requests of a managed queue pair: there, one must stay one.
-    if (state === undefined || !(attr?.cap?.maxSendWr > 0) || attr.managed === true) {
+    if (context === undefined || !(attr?.cap?.maxSendWr > 0) || attr.managed === true) {
       return this.next.createQp(pd, attr);
     }
     const sendCq = this.tables.cq(attr.sendCq);
     const recvCq = this.tables.cq(attr.recvCq);
-    const { cap } = attr;
     if (sendCq === undefined || recvCq === undefined) return this.next.createQp(pd, attr);
-    const enlarged = Math.min(state.maxQpWr, cap.maxSendWr + 2 * this.slots);
-    const maxSendWr = cap.maxSendWr > state.maxQpWr ? cap.maxSendWr : enlarged;
+    if (this.policy.admitQp?.(context, attr.qpType) === false) {
+      const text = `createQp: policy '${this.policy.name}' refused it: the tenant is over its limit`;
+      throw new NoResourcesError(text, { verb: 'createQp', errno: ENOMEM });
+    }
+    return this.shapedQp(pd, attr, context, sendCq, recvCq);
+  }
+
+  /** A queue pair with room for the shim's own requests beside the application's. */
+  private shapedQp(
+    pd: number,
+    attr: QpInitAttr,
+    context: ShimContext,
+    sendCq: ShimCq,
+    recvCq: ShimCq,
+  ): QpInfo {
+    const { cap } = attr;
+    const enlarged = Math.min(context.maxQpWr, cap.maxSendWr + 2 * this.slots);
+    const maxSendWr = cap.maxSendWr > context.maxQpWr ? cap.maxSendWr : enlarged;
     const info = this.next.createQp(pd, { ...attr, cap: { ...cap, maxSendWr } });
     const depths = {
       app: cap.maxSendWr,
@@ -221,7 +315,16 @@ class Shim {
       inlineBytes: info.cap.maxInlineData,
     };
     const index = handleIndex(info.handle);
-    this.tables.qps[index] = new ShimQp(index, info.handle, pd, attr, depths, sendCq, recvCq);
+    const qp = new ShimQp(index, info.handle, pd, attr, depths, sendCq, recvCq);
+    try {
+      this.feeder.resources.addTwins(qp);
+    } catch (error) {
+      this.next.destroyQp(info.handle);
+      throw error;
+    }
+    this.tables.qps[index] = qp;
+    this.feeder.changed(qp, 'created');
+    this.feeder.drain();
     return { ...info, cap: { ...info.cap, maxSendWr: cap.maxSendWr } };
   }
 
@@ -232,6 +335,7 @@ class Shim {
     this.peers?.modified(qp, attr, mask);
     if ((mask & IBV_QP_STATE) === 0) return;
     qp.state = attr.qpState ?? qp.state;
+    this.feeder.changed(qp, 'state');
     if (attr.qpState === IBV_QPS_RTS) {
       // Out of SQD what is held goes on; out of SQE the queue pair is whole again.
       qp.broken = false;
@@ -248,13 +352,14 @@ class Shim {
       qp.sendCq.forget(handle);
       qp.recvCq.forget(handle);
     }
+    this.feeder.drain();
   }
 
   /** The device has moved it to ERR: it flushes what it has, and what is held is to be flushed as well. */
   private failed(handle: number): void {
     const qp = this.tables.qp(handle);
     if (qp === undefined || qp.broken || this.next.queryQp(handle).attr.qpState !== IBV_QPS_ERR) return;
-    qp.broken = true;
+    this.feeder.broke(qp);
     this.feeder.feed(qp);
   }
 
@@ -270,6 +375,7 @@ class Shim {
     this.next.destroyQp(handle);
     const qp = this.tables.qp(handle);
     if (qp === undefined) return;
+    this.feeder.resources.dropTwins(qp);
     addCounts(this.gone, qp.counts);
     if (qp.flushAh !== 0) this.next.destroyAh(qp.flushAh);
     this.peers?.forget(qp);
@@ -279,5 +385,8 @@ class Shim {
     qp.sendCq.forget(handle);
     qp.recvCq.forget(handle);
     this.tables.qps[handleIndex(handle)] = undefined;
+    qp.purge();
+    this.feeder.changed(qp, 'destroyed');
+    this.feeder.drain();
   }
 }

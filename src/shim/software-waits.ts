@@ -2,7 +2,7 @@
  * WAITs that the shim executes: where the device has none, or where its count would be of completions that the
  * application never sees.
  */
-import { IBV_SEND_SIGNALED, ISO_WR_WAIT } from '../verbs/constants.ts';
+import { IBV_WC_SUCCESS, ISO_WR_WAIT } from '../verbs/constants.ts';
 import * as L from '../verbs/layout.ts';
 import type { Actions, QpView } from './policy.ts';
 
@@ -26,12 +26,7 @@ export class SoftwareWaits {
 
   /** Ends the WAIT that is the oldest held request, if it may end now. */
   tryEnd(qp: QpView, out: Actions): boolean {
-    if (!this.satisfied(qp, out)) return false;
-    // Its completion comes after those before it.
-    const signaled = (out.nextWord(qp, L.WR_OP) & (IBV_SEND_SIGNALED << 8)) !== 0;
-    if (signaled && out.inflight(qp) > 0) return false;
-    out.consume(qp);
-    return true;
+    return this.satisfied(qp, out) && out.deliver(qp, IBV_WC_SUCCESS, 0);
   }
 
   private satisfied(qp: QpView, out: Actions): boolean {

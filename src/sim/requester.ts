@@ -6,6 +6,7 @@
  */
 import * as C from '../verbs/constants.ts';
 import * as L from '../verbs/layout.ts';
+import { wcOpcode } from '../verbs/wc-opcode.ts';
 import { leaveContext } from './contexts.ts';
 import { noticeDrained } from './drain.ts';
 import { failQp, failSends } from './failure.ts';
@@ -500,19 +501,6 @@ export function retire(net: Network, qp: Qp, acked: number): void {
   }
 }
 
-const WC_OPCODES = [
-  C.IBV_WC_RDMA_WRITE,
-  C.IBV_WC_RDMA_WRITE,
-  C.IBV_WC_SEND,
-  C.IBV_WC_SEND,
-  C.IBV_WC_RDMA_READ,
-  C.IBV_WC_COMP_SWAP,
-  C.IBV_WC_FETCH_ADD,
-  C.IBV_WC_LOCAL_INV,
-  C.IBV_WC_BIND_MW,
-  C.IBV_WC_SEND,
-];
-
 /** Takes the oldest request off the queue; writes its completion if it is signaled or failed. */
 export function completeOldest(net: Network, qp: Qp, status: number): void {
   const seq = qp.una;
@@ -530,7 +518,7 @@ export function completeOldest(net: Network, qp: Qp, status: number): void {
     if (opcode === C.IBV_WR_BIND_MW) bindFailed(net, qp, seq);
   }
   if (status === C.IBV_WC_SUCCESS && !signaled) return;
-  const wc = opcode >= C.ISO_WR_WAIT ? C.IBV_WC_DRIVER2 : WC_OPCODES[opcode];
+  const wc = wcOpcode(opcode);
   const length = isLocalOp(opcode) ? 0 : qp.sq.length[slot];
   net.complete(qp.sendCq, w[at], w[at + 1], status | (wc << 8), length, 0, qp, seq, false);
 }

@@ -597,6 +597,12 @@ export interface ConnectionManager {
   leaveMulticast(id: number, group: CmAddress): void;
 }
 
+/**
+ * program (the default): the program goes on until the sleep ends, and so does a run of simulated devices;
+ * run: only that run does, as it moves time as far as there is something to come; nothing: neither of them.
+ */
+export type SleepKeeps = 'program' | 'run' | 'nothing';
+
 /** What a shim around a provider counted. */
 export interface ShimCounters {
   /** Requests that it took from the application. */
@@ -649,8 +655,8 @@ export interface Provider extends Verbs, PeerVerbs {
   readonly interceptors: readonly string[];
   /** The device's time: virtual on simulated devices, a monotonic clock on real ones. */
   nowNs(context: number): number;
-  /** Resolves when `delayNs` of the device's time have gone by. */
-  sleep(context: number, delayNs: number): Promise<void>;
+  /** Resolves when `delayNs` of the device's time have gone by; `keeps` says what does not end before. */
+  sleep(context: number, delayNs: number, keeps?: SleepKeeps): Promise<void>;
   /** What the shims around it counted, the outermost first. */
   counters?(): readonly LayerCounters[];
 }

@@ -1,5 +1,5 @@
 /** Real devices: rdma-core through the addon. */
-import type { Provider } from '../../verbs/provider.ts';
+import type { Provider, SleepKeeps } from '../../verbs/provider.ts';
 import { requireNative } from './addon.ts';
 import { connectionManager } from './cm.ts';
 import { cqVerbs } from './cq-verbs.ts';
@@ -39,7 +39,10 @@ export function createRdmaCoreProvider(): Provider {
     ...qpExVerbs(native),
     ...srqVerbs(native),
     nowNs: monotonicClock(),
-    sleep: (_context: number, delayNs: number) =>
-      new Promise<void>((resolve) => setTimeout(resolve, delayNs / NS_PER_MS)),
+    sleep: (_context: number, delayNs: number, keeps: SleepKeeps = 'program') =>
+      new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, delayNs / NS_PER_MS);
+        if (keeps !== 'program') timer.unref();
+      }),
   });
 }

@@ -29,6 +29,8 @@ export class Driver {
   private news: (() => void)[] = [];
   private readonly calls = new Map<number, () => void>();
   private nextToken = 1;
+  /** Sleeps that no run waits for, the soonest last: events only once time goes that far for another reason. */
+  private readonly dozing: { atNs: number; wake: () => void }[] = [];
 
   constructor(sim: Simulation, { autoAdvance, inside }: DriverOptions) {
     this.sim = sim;
@@ -55,12 +57,38 @@ export class Driver {
   }
 
   sleep(delayNs: number): Promise<void> {
-    return new Promise((resolve) =>
-      this.after(delayNs, () => {
-        this.awoke = true;
-        resolve();
-      }),
-    );
+    return new Promise((resolve) => this.after(delayNs, () => this.awake(resolve)));
+  }
+
+  /** A sleep that keeps no run from ending. */
+  doze(delayNs: number): Promise<void> {
+    const { dozing } = this;
+    const atNs = this.nowNs + delayNs;
+    return new Promise((resolve) => {
+      let at = dozing.length;
+      while (at > 0 && dozing[at - 1].atNs <= atNs) at--;
+      dozing.splice(at, 0, { atNs, wake: () => this.awake(resolve) });
+    });
+  }
+
+  private awake(resolve: () => void): void {
+    this.awoke = true;
+    resolve();
+  }
+
+  /** Time is about to go on, to the next event or to `untilNs`: who dozes no longer than that is to wake on the way. */
+  private rouse(untilNs: number): void {
+    if (this.dozing.length === 0) return;
+    const goesToNs = untilNs === Number.MAX_VALUE ? this.sim.nextNs() : untilNs;
+    if (goesToNs === Number.POSITIVE_INFINITY) return;
+    for (
+      let last = this.dozing.at(-1);
+      last !== undefined && last.atNs <= goesToNs;
+      last = this.dozing.at(-1)
+    ) {
+      this.dozing.pop();
+      this.after(Math.max(0, last.atNs - this.nowNs), last.wake);
+    }
   }
 
   /** The program is to hear of something: from the pump, or as soon as its own call has returned. */
@@ -82,8 +110,14 @@ export class Driver {
   miss(cq: Cq): void {
     if (this.inside) return;
     // A program that armed its queue and looks once more has nothing else to do: on to the next event.
-    if (cq.armed !== ARM_NONE) this.sim.step();
-    else this.sim.runUntil(this.sim.nowNs + this.sim.net.params.pollMissNs);
+    if (cq.armed !== ARM_NONE) {
+      this.rouse(Number.MAX_VALUE);
+      this.sim.step();
+    } else {
+      const untilNs = this.sim.nowNs + this.sim.net.params.pollMissNs;
+      this.rouse(untilNs);
+      this.sim.runUntil(untilNs);
+    }
     this.wake();
   }
 
@@ -93,6 +127,7 @@ export class Driver {
       this.runSome(untilNs);
       // The program may go on now: let it settle before saying that all is quiet.
       await nextTurn();
+      this.rouse(untilNs);
     } while (this.sim.nextNs() <= untilNs);
     if (untilNs !== Number.MAX_VALUE) this.sim.runUntil(untilNs);
   }
@@ -104,9 +139,11 @@ export class Driver {
   runInside(untilNs: number): boolean {
     const { sim } = this;
     this.awoke = false;
+    this.rouse(untilNs);
     while (sim.stepBy(untilNs)) {
       while (this.news.length > 0) this.flush();
       if (this.awoke) return false;
+      this.rouse(untilNs);
     }
     sim.runUntil(untilNs);
     return true;
@@ -123,6 +160,7 @@ export class Driver {
     const { sim } = this;
     const before = sim.net.observable;
     for (let n = 0; n < EVENTS_PER_TURN && sim.net.observable === before; n++) {
+      this.rouse(untilNs);
       if (sim.nextNs() > untilNs || !sim.step()) return;
     }
   }

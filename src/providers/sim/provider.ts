@@ -66,7 +66,10 @@ export function buildProvider(driver: Driver, managers: Managers, waits: boolean
     ...ringVerbs(objects),
     ...dataVerbs(driver, objects, waits),
     nowNs: () => driver.nowNs,
-    sleep: (_context, delayNs) => driver.sleep(Math.max(0, delayNs)),
+    sleep: (_context, delayNs, keeps) => {
+      const delay = Math.max(0, delayNs);
+      return keeps === 'nothing' ? driver.doze(delay) : driver.sleep(delay);
+    },
     rendezvous: {
       listen: async (context, options, onWire) =>
         rendezvous.listen(hostOf(context, 'listen'), options, onWire),
