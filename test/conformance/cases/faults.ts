@@ -27,6 +27,7 @@ function second(make: (extra?: O.Extra) => O.Op, extra: O.Extra): Run {
 const failed = (status: string) => ['1 SUCCESS RDMA_WRITE', `2 ${status}`, '3 WR_FLUSH_ERR'];
 const ONE: Setup = { recvs: 1 };
 const FLUSHED = ['101 WR_FLUSH_ERR'];
+const LOCAL_KEY = 'a local key that does not fit is LOC_QP_OP_ERR, but of what comes back';
 
 const localKey = OPS.map(
   ([opcode, make]): Case => ({
@@ -34,6 +35,7 @@ const localKey = OPS.map(
     setup: ONE,
     run: second(make, { lkey: NO_KEY }),
     expect: { a: failed('LOC_PROT_ERR') },
+    ...(!O.comesBack(make().kind) && { rxe: { why: LOCAL_KEY, expect: { a: failed('LOC_QP_OP_ERR') } } }),
   }),
 );
 
@@ -95,6 +97,10 @@ const tooShort = SENDS.map(
       await second(make, {})(scene);
     },
     expect: { a: failed('REM_INV_REQ_ERR'), 'b recv': ['101 LOC_LEN_ERR', '102 WR_FLUSH_ERR'] },
+    rxe: {
+      why: 'too long a message is an error of operation at both ends',
+      expect: { a: failed('REM_OP_ERR'), 'b recv': ['101 LOC_QP_OP_ERR', '102 WR_FLUSH_ERR'] },
+    },
   }),
 );
 
@@ -108,6 +114,10 @@ const receiveKey = SENDS.map(
       await second(make, {})(scene);
     },
     expect: { a: failed('REM_OP_ERR'), 'b recv': ['101 LOC_PROT_ERR', '102 WR_FLUSH_ERR'] },
+    rxe: {
+      why: LOCAL_KEY,
+      expect: { a: failed('REM_OP_ERR'), 'b recv': ['101 LOC_QP_OP_ERR', '102 WR_FLUSH_ERR'] },
+    },
   }),
 );
 
@@ -174,6 +184,11 @@ const behind = OPS.map(
   }),
 );
 
+const recovered = (status: string) => ({
+  a: [...failed(status), '4 SUCCESS RDMA_WRITE', '5 SUCCESS RDMA_READ 3000'],
+  calls: ['ERR'],
+});
+
 const again: Case[] = [
   ['a local key', { lkey: NO_KEY }, 'LOC_PROT_ERR', []],
   ['a remote key', { rkey: NO_KEY }, 'REM_ACCESS_ERR', ['b0 QP_ACCESS_ERR']],
@@ -189,17 +204,8 @@ const again: Case[] = [
     scene.connect();
     await posts(O.write(), O.read())(scene);
   },
-  expect: {
-    a: [
-      '1 SUCCESS RDMA_WRITE',
-      `2 ${status}`,
-      '3 WR_FLUSH_ERR',
-      '4 SUCCESS RDMA_WRITE',
-      '5 SUCCESS RDMA_READ 3000',
-    ],
-    calls: ['ERR'],
-    events: events as string[],
-  },
+  expect: { ...recovered(status as string), events: events as string[] },
+  ...(status === 'LOC_PROT_ERR' && { rxe: { why: LOCAL_KEY, expect: recovered('LOC_QP_OP_ERR') } }),
 }));
 
 const rest: Case[] = [

@@ -67,7 +67,8 @@ const many = (n: number, make: () => O.Op) => Array.from({ length: n }, make);
 const ids = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, i) => from + i);
 const writes = (from: number, to: number) => ids(from, to).map((id) => `${id} SUCCESS RDMA_WRITE`);
 
-const full: Case[] = [
+const LAX = { why: 'queues hold more than was granted, and unsignaled sends are no burden' };
+const strict: Case[] = [
   {
     name: 'RC one request more than the send queue has places',
     setup: {},
@@ -154,6 +155,8 @@ const full: Case[] = [
     },
   },
 ];
+
+const full = strict.map((one): Case => ({ ...one, rxe: LAX }));
 
 const WRONG: [string, O.Extra, string][] = [
   [
@@ -252,6 +255,7 @@ const rest: Case[] = [
     setup: { srq: 4, recvs: 4 },
     run: (scene) => void scene.recv('srq'),
     expect: { calls: [`srq takes 0 of 1 receives: ${ENOMEM} ${FULL}`] },
+    rxe: LAX,
   },
 ];
 

@@ -57,7 +57,7 @@ const GRH_BYTES = 40;
 const FIRST_RECV = 101;
 const PATIENCE_MS = 10_000;
 /** A real device is given this many milliseconds to show what should not come. */
-const QUIET_TURNS = 4;
+const QUIET_TURNS = 3;
 const PLANNED_QUIET_TURNS = 1;
 
 interface Queue {
@@ -210,7 +210,10 @@ export class Scene {
 
   /** RESET -> RTS of both queue pairs of a pair. */
   connect(i = 0): void {
-    const { qpAccess = ACCESS, retryCnt = 3, rnrRetry = 2, timeout = 12, mtu } = this.setup;
+    // An emulated machine may be away for longer than a device waits.
+    const isSimulated = this.ground.fabric !== null;
+    const { qpAccess = ACCESS, retryCnt = isSimulated ? 3 : 6, rnrRetry = 2, mtu } = this.setup;
+    const { timeout = isSimulated ? 12 : 16 } = this.setup;
     const [a, b] = [this.queue(`a${i}`), this.queue(`b${i}`)];
     const common = { retryCnt, rnrRetry, timeout, mtu };
     connect(this.a, a.info.handle, this.b, b.info.qpNum, { ...common, qpType: a.type });
