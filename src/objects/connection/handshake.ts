@@ -8,7 +8,7 @@ import {
 } from '../../verbs/index.ts';
 import type { Context } from '../context.ts';
 import { ProtectionDomain } from '../protection-domain.ts';
-import { QueuePair } from '../queue-pair.ts';
+import { type Endpoint, QueuePair } from '../queue-pair.ts';
 import { requireOwned } from '../resource.ts';
 import { Connection, type Remote } from './connection.ts';
 import { FrameChannel } from './frame-channel.ts';
@@ -49,8 +49,10 @@ export function accept(
     const qp = makeQp(context, options, remote);
     cleanup(qp);
     qp.toInit(options);
+    // Before receives are posted: two shims speak of those that come after it.
+    const endpoint = qp.endpoint(options);
     await options.prepare?.(qp, remote);
-    const mine = helloOf(qp, options, remote);
+    const mine = helloOf(qp, endpoint, options, remote);
     moveToRts(qp, options, remote, mine, hello);
     channel.send(mine);
     const frame = await channel.receive();
@@ -82,7 +84,7 @@ function call(context: Context, options: ConnectOptions, channel: FrameChannel):
     const qp = makeQp(context, options, null);
     cleanup(qp);
     qp.toInit(options);
-    const mine = helloOf(qp, options, null);
+    const mine = helloOf(qp, qp.endpoint(options), options, null);
     channel.send(mine);
     const hello = expectHello(await channel.receive());
     const remote = remoteOf(hello, channel);
@@ -122,14 +124,18 @@ function makeQp(context: Context, options: ConnectionOptions, remote: Remote | n
   return pd.createQp({ sendCq, recvCq, cap, sqSigAll, type, srq, extended });
 }
 
-function helloOf(qp: QueuePair, options: ConnectionOptions, remote: Remote | null): HelloFrame {
+function helloOf(
+  qp: QueuePair,
+  endpoint: Endpoint,
+  options: ConnectionOptions,
+  remote: Remote | null,
+): HelloFrame {
   const { privateData } = options;
   if (qp.type !== 'RC' && qp.type !== 'UC') {
     throw new InvalidArgumentError(`${qp.type} queue pairs cannot be connected in this way; use RC or UC`);
   }
   const port = qp.context.queryPort(options.portNum ?? 1);
   const device = qp.context.queryDevice();
-  const endpoint = qp.endpoint(options);
   return {
     type: 'hello',
     qpType: qp.type,

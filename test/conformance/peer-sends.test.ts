@@ -1,0 +1,440 @@
+/** SENDs and immediates in pieces between two shims: what programs see, and that there are pieces at all. */
+import { createHash } from 'node:crypto';
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { createPolicy } from '../../src/policies/index.ts';
+import type { Interceptor } from '../../src/shim/compose.ts';
+import * as V from '../../src/verbs/index.ts';
+import { ALL_ACCESS, fill, post, postRecv, toInit, toRtr, toRts } from '../sim/helpers.ts';
+import { chains } from './chains.ts';
+import {
+  agree,
+  closeEnd,
+  connectPeers,
+  FENCE,
+  type PeerOptions,
+  type PeerWorld,
+  peerWorld,
+  piecesOf,
+  SIGNALED,
+  SOLICITED,
+  settle,
+  toState,
+} from './peer-rig.ts';
+
+const RUNS = Number(process.env.ISOVERBS_RUNS ?? 60);
+const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_123);
+const perf = () => [createPolicy('perf', { subMsgSizeBytes: 256, zeroWaitUnitBytes: 64 })];
+/** Receives lie apart from each other, and from what is written to directly. */
+const SLOT = 32_768;
+const DIRECT = 24 * SLOT;
+
+type Kind = 'send' | 'sendImm' | 'writeImm' | 'write' | 'read' | 'inline';
+interface Message {
+  kind: Kind;
+  sges: number[];
+  flags: number;
+}
+type Step =
+  | { do: 'recv'; lengths: number[]; sges: number }
+  | { do: 'send'; messages: Message[] }
+  | { do: 'run'; ns: number };
+
+const message: fc.Arbitrary<Message> = fc.record({
+  kind: fc.constantFrom('send', 'send', 'send', 'sendImm', 'writeImm', 'write', 'read', 'inline'),
+  sges: fc.array(fc.oneof(fc.integer({ min: 0, max: 300 }), fc.integer({ min: 0, max: 9000 })), {
+    minLength: 1,
+    maxLength: 3,
+  }),
+  flags: fc.constantFrom(0, SIGNALED, SIGNALED, SIGNALED | FENCE, SIGNALED | SOLICITED),
+});
+const step: fc.Arbitrary<Step> = fc.oneof(
+  fc.record({
+    do: fc.constant('recv' as const),
+    lengths: fc.array(
+      fc.oneof({ weight: 9, arbitrary: fc.constant(28_000) }, fc.integer({ max: 9000, min: 0 })),
+      {
+        minLength: 1,
+        maxLength: 6,
+      },
+    ),
+    sges: fc.constantFrom(1, 1, 1, 2),
+  }),
+  fc.record({
+    do: fc.constant('send' as const),
+    messages: fc.array(message, { minLength: 1, maxLength: 5 }),
+  }),
+  fc.record({ do: fc.constant('run' as const), ns: fc.integer({ min: 0, max: 8000 }) }),
+);
+
+class Run {
+  readonly w: PeerWorld;
+  private recvs = 0;
+  private taking = 0;
+  private id = 0;
+  readonly posts: string[] = [];
+
+  constructor(w: PeerWorld) {
+    this.w = w;
+    fill(w.a.bytes, 0, w.a.bytes.length, 3);
+  }
+
+  recv(lengths: number[], sges: number): void {
+    const { b } = this.w;
+    for (const length of lengths) {
+      // The queue holds no more than the places apart.
+      if (this.recvs - this.taking >= 24 || this.recvs >= 60) return;
+      const at = b.mr.addr + (this.recvs % 24) * SLOT;
+      const first = sges === 1 ? length : length >> 1;
+      b.recv.recv(1000 + this.recvs, at, first, b.mr.lkey);
+      if (sges === 2) b.recv.sge(b.recv.length - 1, at + first, length - first, b.mr.lkey);
+      this.recvs++;
+    }
+    this.posts.push(`recv ${postRecv(b)}`);
+  }
+
+  send({ kind, sges, flags }: Message): void {
+    const { a, b } = this.w;
+    const id = ++this.id;
+    // READs touch nothing that others do: they may be overtaken.
+    const target = b.mr.addr + DIRECT + (kind === 'read' ? 2 * SLOT : 0);
+    const from = (n: number) =>
+      a.mr.addr +
+      (kind === 'read' ? 400_000 + (id % 20) * 28_000 + n * 9000 : (id * 977 + n * 12_000) % 200_000);
+    if (kind === 'inline') {
+      this.taking++;
+      a.send.inline(id, V.IBV_WR_SEND, flags, new Uint8Array(sges[0] % 128).fill(id));
+      return;
+    }
+    const i = a.send.length;
+    a.send.write(id, flags, from(0), sges[0], a.mr.lkey, target, b.mr.rkey);
+    for (let n = 1; n < sges.length; n++) a.send.sge(i, from(n), sges[n], a.mr.lkey);
+    const opcode = {
+      send: V.IBV_WR_SEND,
+      sendImm: V.IBV_WR_SEND_WITH_IMM,
+      writeImm: V.IBV_WR_RDMA_WRITE_WITH_IMM,
+      write: V.IBV_WR_RDMA_WRITE,
+      read: V.IBV_WR_RDMA_READ,
+    }[kind];
+    const at = V.slotAt(i) + V.WR_OP;
+    a.send.words[at] = (a.send.words[at] & ~0xff) | opcode;
+    a.send.imm(i, id);
+    if (kind !== 'write' && kind !== 'read') this.taking++;
+  }
+
+  async step(s: Step): Promise<void> {
+    if (s.do === 'recv') this.recv(s.lengths, s.sges);
+    else if (s.do === 'run') await this.w.fabric.advance(s.ns);
+    else {
+      for (const m of s.messages) this.send(m);
+      this.posts.push(`send ${post(this.w.a)}`);
+    }
+  }
+
+  /** Receives for whatever has none yet: what waits for one would be retried for ever. */
+  async finish() {
+    while (this.recvs < this.taking) this.recv([28_000], 1);
+    const seen = await settle(this.w);
+    const { a, b } = this.w;
+    const failed = [...seen.a, ...seen.b].some((line) => !line.includes(' SUCCESS'));
+    const data = failed ? 'not compared' : hash(a.bytes) + hash(b.bytes);
+    for (const end of [a, b]) closeEnd(end);
+    return { ...seen, posts: this.posts, data };
+  }
+}
+
+function hash(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('hex');
+}
+
+async function runAll(steps: Step[], w: PeerWorld) {
+  const run = new Run(w);
+  for (const s of steps) await run.step(s);
+  return run.finish();
+}
+
+for (const name of ['arbitrary', 'perf 256', 'arbitrary over arbitrary', 'perf 1024, WAIT emulated']) {
+  const { chain, wait } = chains[name];
+  test(`receives of all lengths, posted at any time: ${name}`, async () => {
+    let pieces = 0;
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 14 }), async (steps) => {
+        const bare = await runAll(steps, peerWorld([], [], { wait }));
+        const w = peerWorld(chain(), chain(), { wait });
+        expect(await runAll(steps, w)).toEqual(bare);
+        pieces += piecesOf(w.a);
+      }),
+      { numRuns: RUNS, seed: SEED },
+    );
+    expect(pieces).toBeGreaterThan(RUNS);
+  }, 600_000);
+}
+
+/** The same on bare ends and between shims; returns what the ends were told and the pieces that were made. */
+async function both(
+  run: (w: PeerWorld) => Promise<unknown>,
+  o: PeerOptions = {},
+  other: () => Interceptor[] = perf,
+) {
+  const bare = await run(peerWorld([], [], o));
+  const w = peerWorld(perf(), other(), o);
+  expect(await run(w)).toEqual(bare);
+  return { seen: bare, pieces: piecesOf(w.a) };
+}
+
+function postRecvs({ b }: PeerWorld, count: number, length = SLOT, lkey = b.mr.lkey): void {
+  for (let i = 0; i < count; i++) b.recv.recv(100 + i, b.mr.addr + i * SLOT, length, lkey);
+  expect(postRecv(b)).toBe(count);
+}
+
+function postSends({ a }: PeerWorld, lengths: number[], flags: number = SIGNALED): void {
+  lengths.forEach((length, i) => {
+    a.send.send(i + 1, flags, a.mr.addr, length, a.mr.lkey);
+  });
+  expect(post(a)).toBe(lengths.length);
+}
+
+test('a long SEND goes in pieces, into the receive that it takes, and completes as one', async () => {
+  const { seen, pieces } = await both(async (w) => {
+    fill(w.a.bytes, 0, 5000);
+    postRecvs(w, 3);
+    postSends(w, [100, 5000, 3000]);
+    const told = await settle(w);
+    expect(w.b.bytes.subarray(SLOT, SLOT + 5000)).toEqual(w.a.bytes.subarray(0, 5000));
+    expect(w.b.bytes.subarray(2 * SLOT, 2 * SLOT + 3000)).toEqual(w.a.bytes.subarray(0, 3000));
+    return told;
+  });
+  expect(seen).toMatchObject({
+    b: [
+      'recv 100 SUCCESS RECV 100 imm null',
+      'recv 101 SUCCESS RECV 5000 imm null',
+      'recv 102 SUCCESS RECV 3000 imm null',
+    ],
+  });
+  expect(pieces).toBe(Math.ceil(5000 / 256) + Math.ceil(3000 / 256));
+});
+
+test('without an agreement SENDs go whole, to a shimmed peer as to another', async () => {
+  const run = async (w: PeerWorld) => {
+    postRecvs(w, 2);
+    postSends(w, [5000, 3000]);
+    return await settle(w);
+  };
+  expect((await both(run, { agree: false })).pieces).toBe(0);
+  expect((await both(run, {}, () => [])).pieces).toBe(0);
+});
+
+test('what is no description of this version is none', async () => {
+  const run = async (change: (bytes: Uint8Array) => Uint8Array) => {
+    const w = peerWorld(perf(), perf(), { agree: false });
+    const described = w.b.v.describePeer?.(w.b.qp) as Uint8Array;
+    w.a.v.setPeer?.(w.a.qp, change(described.slice()));
+    postRecvs(w, 1);
+    postSends(w, [5000]);
+    expect((await settle(w)).b).toEqual(['recv 100 SUCCESS RECV 5000 imm null']);
+    return piecesOf(w.a);
+  };
+  const set = (at: number, value: number) => (bytes: Uint8Array) => {
+    bytes[at] = value;
+    return bytes;
+  };
+  expect(await run(set(0, 7))).toBe(0);
+  expect(await run(set(4, 2))).toBe(0);
+  expect(await run(set(12, 3))).toBe(0);
+  expect(await run((bytes) => bytes.subarray(4))).toBe(0);
+  expect(await run(() => new Uint8Array(0))).toBe(0);
+});
+
+test('a SEND that nobody has posted a receive for waits, and is told when it waited too long', async () => {
+  const late = async (w: PeerWorld) => {
+    postSends(w, [5000]);
+    await w.fabric.advance(20_000);
+    postRecvs(w, 1);
+    return await settle(w);
+  };
+  expect((await both(late)).seen).toMatchObject({ a: ['send 1 SUCCESS SEND'] });
+  const { seen } = await both(
+    async (w) => {
+      postSends(w, [5000, 5000]);
+      return await settle(w);
+    },
+    { a: { rnrRetry: 1 } },
+  );
+  expect(seen).toMatchObject({ a: ['send 1 RNR_RETRY_EXC_ERR', 'send 2 WR_FLUSH_ERR'] });
+});
+
+test('a SEND that is longer than its receive fails at both ends', async () => {
+  const { seen } = await both(async (w) => {
+    postRecvs(w, 2, 4000);
+    postSends(w, [3000, 5000]);
+    return await settle(w);
+  });
+  expect(seen).toMatchObject({
+    a: ['send 1 SUCCESS SEND', 'send 2 REM_INV_REQ_ERR'],
+    b: ['recv 100 SUCCESS RECV 3000 imm null', 'recv 101 LOC_LEN_ERR'],
+  });
+});
+
+test('a receive that names no memory of its own fails at both ends', async () => {
+  const { seen } = await both(async (w) => {
+    postRecvs(w, 2, SLOT, 0xdead);
+    postSends(w, [5000]);
+    return await settle(w);
+  });
+  expect(seen).toMatchObject({
+    a: ['send 1 REM_OP_ERR'],
+    b: ['recv 100 LOC_PROT_ERR', 'recv 101 WR_FLUSH_ERR'],
+  });
+});
+
+test('memory that is open to no peer takes pieces under a key of its own, that goes with it', async () => {
+  const access = V.IBV_ACCESS_LOCAL_WRITE;
+  const { pieces } = await both(
+    async (w) => {
+      fill(w.a.bytes, 0, 5000);
+      postRecvs(w, 2);
+      postSends(w, [5000, 400]);
+      const told = await settle(w);
+      expect(w.b.bytes.subarray(0, 5000)).toEqual(w.a.bytes.subarray(0, 5000));
+      // Nothing of the shim keeps the protection domain.
+      for (const end of [w.a, w.b]) closeEnd(end);
+      return told;
+    },
+    { b: { access } },
+  );
+  expect(pieces).toBe(Math.ceil(5000 / 256) + 2);
+});
+
+test('a region that goes while a receive lies in it: the SEND that meets it fails', async () => {
+  const { seen } = await both(async (w) => {
+    const { b } = w;
+    const extra = b.v.allocMr(b.pd, SLOT, V.IBV_ACCESS_LOCAL_WRITE);
+    b.recv.recv(1, extra.addr, SLOT, extra.lkey);
+    b.recv.recv(2, extra.addr, SLOT, extra.lkey);
+    postRecv(b);
+    postSends(w, [5000]);
+    const before = await settle(w);
+    b.v.deregMr(extra.handle);
+    w.a.send.send(9, SIGNALED, w.a.mr.addr, 5000, w.a.mr.lkey);
+    post(w.a);
+    const after = (await settle(w)).a;
+    return { before, after };
+  }, {});
+  expect(seen).toMatchObject({ before: { a: ['send 1 SUCCESS SEND'] }, after: ['send 9 REM_OP_ERR'] });
+});
+
+test('ERR of the receiver in mid-transfer: the sender is told once', async () => {
+  await both(
+    async (w) => {
+      postRecvs(w, 4);
+      postSends(w, [20_000, 20_000]);
+      await w.fabric.advance(1200);
+      toState(w.b, V.IBV_QPS_ERR);
+      const { a } = await settle(w);
+      // How far the first had come is a matter of time; that both end, and how, is not.
+      return a.length;
+    },
+    { a: { timeout: 4, retryCnt: 2 } },
+  );
+});
+
+test('after a RESET of both ends they agree anew, or not', async () => {
+  for (const [again, ns] of [
+    [true, 700],
+    [false, 3000],
+    [true, 4000],
+  ] as const) {
+    const { pieces } = await both(async (w) => {
+      postRecvs(w, 5);
+      postSends(w, [5000, 5000]);
+      await w.fabric.advance(ns);
+      for (const end of [w.a, w.b]) toState(end, V.IBV_QPS_RESET);
+      await settle(w);
+      connectPeers(w.a, w.b, again);
+      postRecvs(w, 2);
+      const before = piecesOf(w.a);
+      postSends(w, [2000, 300]);
+      const told = await settle(w);
+      if (w.a.v.describePeer !== undefined) {
+        expect(piecesOf(w.a) - before).toBe(again ? 2 + Math.ceil(2000 / 256) : 0);
+      }
+      return told;
+    });
+    expect(pieces).toBeGreaterThan(again ? 7 : 0);
+  }
+});
+
+test('receives posted while the ends speak with each other are known; a receiver in RTR takes pieces', async () => {
+  const { pieces, seen } = await both(
+    async (w) => {
+      const { a, b } = w;
+      for (const end of [a, b]) toState(end, V.IBV_QPS_RESET);
+      for (const end of [a, b]) toInit(end);
+      // Of these nothing is known; of those after the ends have spoken, all.
+      postRecvs(w, 1);
+      b.v.describePeer?.(b.qp);
+      postRecvs(w, 2);
+      agree(a, b);
+      toRtr(b, a);
+      toRtr(a, b);
+      toRts(a);
+      postSends(w, [2000, 1000, 2000]);
+      return await settle(w);
+    },
+    { agree: false },
+  );
+  expect(seen).toMatchObject({ a: ['send 1 SUCCESS SEND', 'send 2 SUCCESS SEND', 'send 3 SUCCESS SEND'] });
+  expect(pieces).toBe(Math.ceil(2000 / 256) + Math.ceil(1000 / 256));
+});
+
+test('who sends before the ends are told of each other sends whole messages', async () => {
+  const { pieces } = await both(
+    async (w) => {
+      postRecvs(w, 3);
+      postSends(w, [2000]);
+      const first = await settle(w);
+      agree(w.a, w.b);
+      postSends(w, [2000, 2000]);
+      return [first, await settle(w)];
+    },
+    { agree: false },
+  );
+  expect(pieces).toBe(0);
+});
+
+test('a shared receive queue and a closed queue pair have no table, UC has nothing to say', () => {
+  const { a } = peerWorld(perf(), perf());
+  const { v, pd, sendCq, recvCq } = a;
+  const cap = { maxSendWr: 8, maxRecvWr: 8, maxSendSge: 1, maxRecvSge: 1, maxInlineData: 0 };
+  const describe = (qpType: number, qpAccessFlags: number, srq = 0) => {
+    const qpCap = srq === 0 ? cap : { ...cap, maxRecvWr: 0, maxRecvSge: 0 };
+    const init = { qpType, sendCq, recvCq, cap: qpCap, sqSigAll: false };
+    const qp = v.createQp(pd, srq === 0 ? init : { ...init, srq }).handle;
+    expect(v.describePeer?.(qp)).toBe(null);
+    const attr = { qpState: V.IBV_QPS_INIT, pkeyIndex: 0, portNum: 1, qpAccessFlags };
+    v.modifyQp(qp, attr, V.maskOf(attr));
+    return v.describePeer?.(qp) ?? null;
+  };
+  const entries = (bytes: Uint8Array | null) => new Uint32Array(bytes?.buffer as ArrayBuffer)[3];
+  const srq = v.createSrq(pd, { maxWr: 8, maxSge: 1 }).handle;
+  expect(entries(describe(V.IBV_QPT_RC, ALL_ACCESS))).toBe(8);
+  expect(entries(describe(V.IBV_QPT_RC, ALL_ACCESS, srq))).toBe(0);
+  expect(entries(describe(V.IBV_QPT_RC, V.IBV_ACCESS_REMOTE_WRITE))).toBe(0);
+  expect(describe(V.IBV_QPT_UC, V.IBV_ACCESS_REMOTE_WRITE)).toBe(null);
+});
+
+test('running numbers of receives and messages go round and round the table', async () => {
+  const { pieces } = await both(
+    async (w) => {
+      const seen: unknown[] = [];
+      for (let round = 0; round < 40; round++) {
+        postRecvs(w, 7);
+        postSends(w, [round, 600 + round, 3000, 0, 257, 256, 900]);
+        seen.push(await settle(w));
+      }
+      return seen;
+    },
+    { b: { cap: { maxRecvWr: 16 } } },
+  );
+  expect(pieces).toBeGreaterThan(40 * 17);
+});
