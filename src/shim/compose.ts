@@ -1,15 +1,25 @@
 import { InvalidArgumentError } from '../verbs/errors.ts';
-import { type PeerVerbs, type Provider, VERB_NAMES, type Verbs } from '../verbs/provider.ts';
+import {
+  type PeerVerbs,
+  type Provider,
+  VERB_NAMES,
+  type Verbs,
+  type WaitSupport,
+} from '../verbs/provider.ts';
+import type { Gate } from './gate.ts';
 
 /** Wraps a provider: returns the verbs that it overrides, or changes to what the provider says of itself. */
 export interface Interceptor {
   /** Used in errors, logs and `provider.interceptors`. */
   readonly name: string;
   /** The verbs that it changes; others stay the same functions. */
-  wrap(next: Provider): Partial<Verbs> & PeerVerbs & Partial<Pick<Provider, 'wait' | 'counters'>>;
+  wrap(next: Provider): Partial<Verbs> & PeerVerbs & Partial<Pick<Provider, 'wait' | 'counters' | 'adopt'>>;
+  /** For drivers that run it elsewhere: what need not go through it. Without one, everything goes. */
+  gate?(wait: WaitSupport): Gate;
 }
 
-const OVERRIDABLE = new Set<string>([...VERB_NAMES, 'describePeer', 'setPeer', 'wait', 'counters']);
+const OVERRIDABLE = new Set<string>([...VERB_NAMES, 'describePeer', 'setPeer', 'wait', 'counters', 'adopt']);
+const NO_FUNCTIONS = new Set(['wait', 'adopt']);
 
 /**
  * Puts interceptors around a provider; the first listed is the outermost, so the application meets it
@@ -29,7 +39,7 @@ function wrap(next: Provider, interceptor: Interceptor): Provider {
     if (!OVERRIDABLE.has(verb)) {
       throw new InvalidArgumentError(`interceptor '${name}' overrides '${verb}', which is no verb`);
     }
-    if (verb !== 'wait' && typeof value !== 'function') {
+    if (!NO_FUNCTIONS.has(verb) && typeof value !== 'function') {
       throw new InvalidArgumentError(`interceptor '${name}' overrides '${verb}' with a ${typeof value}`);
     }
   }

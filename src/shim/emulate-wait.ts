@@ -76,7 +76,7 @@ class EmulateWait implements Policy {
 export function emulateWait(options: EmulateWaitOptions = {}): Interceptor {
   const shim = createShim(() => new EmulateWait(options));
   return {
-    name: shim.name,
+    ...shim,
     wrap(next) {
       return { ...shim.wrap(next), wait: 'emulated' };
     },

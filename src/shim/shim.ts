@@ -3,6 +3,7 @@ import { EBUSY, ENOMEM, IBV_QP_STATE, IBV_QPS_ERR, IBV_QPS_RESET, IBV_QPS_RTS } 
 import { BusyError, NoResourcesError, UnsupportedError } from '../verbs/errors.ts';
 import { handleIndex } from '../verbs/handles.ts';
 import type {
+  Adopt,
   CqInfo,
   CqOptions,
   OpenOptions,
@@ -19,6 +20,7 @@ import { addCounts, COLUMNS, named, totalOf } from './counters.ts';
 import { DeviceEvents } from './device-events.ts';
 import { Events } from './events.ts';
 import { Feeder } from './feeder.ts';
+import { gateOf } from './gate.ts';
 import { Peers, TAIL_SLOTS } from './peer/peers.ts';
 import type { Policy } from './policy.ts';
 import { Polling } from './polling.ts';
@@ -57,8 +59,10 @@ export function createShim(makePolicy: () => Policy, options: ShimOptions = {}):
           `policy '${name}' needs a coordinator: give one to createShim, in its options`,
         );
       }
-      return new Shim(policy, next, options.coordinator ?? null).verbs();
+      const shim = new Shim(policy, next, options.coordinator ?? null);
+      return { ...shim.verbs(), adopt: shim.adopter() };
     },
+    gate: () => gateOf(makePolicy()),
   };
 }
 
@@ -166,6 +170,30 @@ class Shim {
         { name: this.policy.name, ...named(totalOf(this.gone, tables.qps)) },
         ...(next.counters?.() ?? []),
       ],
+    };
+  }
+
+  /** Counts of what bypassed it: of queue pairs of which nothing was ever held, and of any CQ. */
+  adopter(): Adopt {
+    const { tables } = this;
+    const below = this.next.adopt;
+    return {
+      qp(handle, posted, freed, lastSignaled) {
+        const qp = tables.qp(handle);
+        if (qp !== undefined && !qp.translated) {
+          qp.appPosted = posted;
+          qp.realPosted = posted;
+          if (((freed - qp.realFreed) | 0) > 0) qp.realFreed = freed;
+          if (((freed - qp.appFreed) | 0) > 0) qp.appFreed = freed;
+          qp.lastSignaled = lastSignaled;
+        }
+        below?.qp(handle, posted, freed, lastSignaled);
+      },
+      cq(handle, produced) {
+        const cq = tables.cq(handle);
+        if (cq !== undefined) cq.produced = (cq.produced + produced) | 0;
+        below?.cq(handle, produced);
+      },
     };
   }
 

@@ -77,6 +77,11 @@ export const ERRORS = {
     advice:
       'The message shows both calls. A program can be replayed if what it does follows from what verbs answer.',
   },
+  ISO_ERR_DRIVER: {
+    meaning: 'The worker thread that runs the policy has ended (`driver: worker`).',
+    advice:
+      'What it had shaped is in ERR. Close the context and open the device again; the message says why.',
+  },
   ISO_ERR_SYSTEM: {
     meaning: 'A verb failed with an errno that none of the others describes.',
     advice: '`errno` and `verb` tell which; the man page of the verb lists its causes.',
@@ -169,6 +174,8 @@ export class ConfigError extends errorClass('ISO_ERR_CONFIG') {}
 export class FileError extends errorClass('ISO_ERR_FILE') {}
 /** ISO_ERR_REPLAY: A replayed program made a call that its recording does not have at this place. */
 export class ReplayError extends errorClass('ISO_ERR_REPLAY') {}
+/** ISO_ERR_DRIVER: The worker thread that runs the policy has ended (`driver: worker`). */
+export class DriverError extends errorClass('ISO_ERR_DRIVER') {}
 /** ISO_ERR_SYSTEM: A verb failed with an errno that none of the others describes. */
 export class SystemError extends errorClass('ISO_ERR_SYSTEM') {}
 
@@ -189,6 +196,7 @@ const CLASSES: Record<ErrorCode, new (message: string, details?: ErrorDetails) =
   ISO_ERR_CONFIG: ConfigError,
   ISO_ERR_FILE: FileError,
   ISO_ERR_REPLAY: ReplayError,
+  ISO_ERR_DRIVER: DriverError,
   ISO_ERR_SYSTEM: SystemError,
 };
 

@@ -642,6 +642,17 @@ export interface PeerVerbs {
   setPeer?(qp: number, description: Uint8Array | null): void;
 }
 
+/**
+ * How a driver that lets requests and completions bypass a shim, while they do not concern it, tells it how many
+ * they were. Running numbers are those of WC_SEQ.
+ */
+export interface Adopt {
+  /** Sends posted, the first of them not known to be complete, and the last one that reports. */
+  qp(qp: number, posted: number, freed: number, lastSignaled: number): void;
+  /** Completions that the application has been given. */
+  cq(cq: number, produced: number): void;
+}
+
 export interface Provider extends Verbs, PeerVerbs {
   readonly name: string;
   /** 'one': all calls must come from the isolate that made the provider. */
@@ -651,6 +662,8 @@ export interface Provider extends Verbs, PeerVerbs {
   /** Null where there is none (librdmacm is not installed): `cmError` says why. */
   readonly cm: ConnectionManager | null;
   readonly cmError: string | null;
+  /** Where a shim is around it. */
+  readonly adopt?: Adopt;
   /** Names of the interceptors around it, outermost first. */
   readonly interceptors: readonly string[];
   /** The device's time: virtual on simulated devices, a monotonic clock on real ones. */

@@ -1,5 +1,6 @@
 import { compose, type Interceptor } from '../../shim/compose.ts';
 import { emulateWait } from '../../shim/emulate-wait.ts';
+import { type Gate, gateOfAll } from '../../shim/gate.ts';
 import { createShim } from '../../shim/shim.ts';
 import { UnsupportedError } from '../../verbs/errors.ts';
 import { VERB_NAMES } from '../../verbs/provider.ts';
@@ -23,8 +24,14 @@ export function perf(options: PerfOptions): Interceptor {
         verb,
         composed[verb],
       ]);
-      const { wait, counters, describePeer, setPeer } = composed;
-      return { ...Object.fromEntries(verbs), wait, counters, describePeer, setPeer };
+      const { wait, counters, describePeer, setPeer, adopt } = composed;
+      return { ...Object.fromEntries(verbs), wait, counters, describePeer, setPeer, adopt };
+    },
+    gate(wait) {
+      const interceptors = wait === 'none' ? [shim, emulateWait()] : [shim];
+      return gateOfAll(
+        interceptors.map((one) => one.gate?.(wait)).filter((one): one is Gate => one !== undefined),
+      );
     },
   };
 }

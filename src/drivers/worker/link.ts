@@ -1,0 +1,193 @@
+/** The application's end of the link to a worker: starts it, calls it, does what it asks for, and tells of its end. */
+import { existsSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads';
+import { DriverError } from '../../verbs/errors.ts';
+import * as P from './protocol.ts';
+import { openReply } from './reply.ts';
+
+/** Looks at a word before a thread sleeps on it: about 20 us. */
+const SPINS = 4000;
+/** How long one wait lasts before it is looked whether the worker still lives. */
+const WAIT_MS = 200;
+/** A worker that does not answer for so long is taken for dead. */
+const DEAD_MS = 30_000;
+
+/** What the link needs of the front. */
+export interface LinkHost {
+  /** The worker asks for something: words or a message. */
+  serve(): void;
+  /** The worker tells the application's listeners. */
+  tell(what: P.Tell): void;
+  /** The worker has ended, for this reason. */
+  ended(reason: string): void;
+}
+
+/** TypeScript is not what workers run: from sources, the compiled file is taken. */
+function workerFile(): URL {
+  const url = new URL('./worker.js', import.meta.url);
+  if (existsSync(fileURLToPath(url))) return url;
+  return new URL(url.href.replace('/src/drivers/', '/dist/drivers/'));
+}
+
+const NOBODY: LinkHost = { serve() {}, tell() {}, ended() {} };
+/** Workers without work, kept because starting one takes tens of milliseconds. */
+const idle: Link[] = [];
+const MAX_IDLE = 2;
+
+export class Link {
+  readonly control = P.makeControl();
+  readonly requests: MessagePort;
+  private readonly calls: MessagePort;
+  private readonly events: MessagePort;
+  private readonly worker: Worker;
+  private host: LinkHost;
+  private reason = '';
+  private serving = false;
+
+  private constructor(host: LinkHost) {
+    this.host = host;
+    const calls = new MessageChannel();
+    const requests = new MessageChannel();
+    const events = new MessageChannel();
+    this.calls = calls.port1;
+    this.requests = requests.port1;
+    this.events = events.port1;
+    const ports = [calls.port2, requests.port2, events.port2];
+    this.worker = new Worker(workerFile(), {
+      name: 'isoverbs policy',
+      workerData: { control: this.control, ports },
+      transferList: ports,
+      // Neither `isoverbs/register` nor a loader of the application's belongs there.
+      execArgv: [],
+    });
+    this.worker.on('error', (error) => this.died(error.message));
+    this.worker.on('exit', (code) => this.died(`it ended with code ${code}`));
+    this.worker.unref();
+    this.events.on('message', (what: P.Tell) => this.host.tell(what));
+    this.events.unref();
+    for (const port of [this.calls, this.requests]) port.unref();
+  }
+
+  /** A worker that runs this, from the beginning. @throws ConfigError when a policy cannot be made */
+  static take(setup: P.WorkerSetup, host: LinkHost): { link: Link; ready: P.WorkerReady } {
+    const link = (setup.direct ? undefined : idle.pop()) ?? new Link(host);
+    link.host = host;
+    return { link, ready: link.call({ setup }) as P.WorkerReady };
+  }
+
+  /** Its work is done. What it made in its own env goes with it; a worker that made nothing there can be used again. */
+  release(direct: boolean): void {
+    this.host = NOBODY;
+    this.keepAlive(false);
+    if (!direct && !this.dead && idle.length < MAX_IDLE) {
+      idle.push(this);
+      return;
+    }
+    this.reason ||= 'nothing is open';
+    void this.worker.terminate();
+  }
+
+  get dead(): boolean {
+    return this.reason !== '' || this.control[P.STATE] === P.ENDED;
+  }
+
+  /** Whether what the application waits for keeps the process alive. */
+  keepAlive(on: boolean): void {
+    if (on) this.events.ref();
+    else this.events.unref();
+  }
+
+  /** Calls the worker with a message, and waits for its answer. @throws what it threw; DriverError when it is dead */
+  call(message: P.Call): unknown {
+    this.requireAlive();
+    this.calls.postMessage(message);
+    this.callWords(P.CALL_MESSAGE, 0, 0);
+    return openReply(this.takeReply());
+  }
+
+  /** Calls the worker with two numbers, and waits until it has done it. */
+  callWords(kind: number, a: number, b: number): void {
+    this.requireAlive();
+    const { control } = this;
+    control[P.CALL_KIND] = kind;
+    control[P.CALL_A] = a;
+    control[P.CALL_B] = b;
+    const call = (control[P.CALL] + 1) | 0;
+    Atomics.store(control, P.CALL, call);
+    this.wake();
+    this.wait(() => Atomics.load(control, P.RETURNED) === call);
+  }
+
+  /** Wakes the worker if it sleeps. */
+  wake(): void {
+    const { control } = this;
+    if (Atomics.load(control, P.STATE) !== P.ASLEEP) return;
+    if (Atomics.compareExchange(control, P.STATE, P.ASLEEP, P.RUNNING) !== P.ASLEEP) return;
+    Atomics.add(control, P.WAKE, 1);
+    Atomics.notify(control, P.WAKE);
+  }
+
+  /** Does what the worker waits for, if it waits for something. */
+  serve(): boolean {
+    const { control } = this;
+    if (this.serving || Atomics.load(control, P.REQUEST) === control[P.ANSWERED]) return false;
+    this.serving = true;
+    try {
+      this.host.serve();
+    } finally {
+      this.serving = false;
+    }
+    Atomics.store(control, P.ANSWERED, Atomics.load(control, P.REQUEST));
+    Atomics.notify(control, P.ANSWERED);
+    return true;
+  }
+
+  /** What the worker has told and nobody has heard yet. */
+  takeTold(): P.Tell | undefined {
+    return receiveMessageOnPort(this.events)?.message;
+  }
+
+  private takeReply(): P.Reply {
+    return (
+      receiveMessageOnPort(this.calls)?.message ?? { error: { code: '', message: 'no answer', details: {} } }
+    );
+  }
+
+  /** Waits for the worker, and serves it meanwhile. */
+  private wait(isDone: () => boolean): void {
+    const { control } = this;
+    let waitedMs = 0;
+    for (;;) {
+      for (let i = 0; i < SPINS; i++) {
+        if (isDone()) return;
+        if (Atomics.load(control, P.REQUEST) !== control[P.ANSWERED]) {
+          this.serve();
+          i = 0;
+          waitedMs = 0;
+        }
+      }
+      const signal = Atomics.load(control, P.SIGNAL);
+      if (isDone()) return;
+      if (this.serve()) continue;
+      this.requireAlive();
+      if (Atomics.wait(control, P.SIGNAL, signal, WAIT_MS) !== 'timed-out') continue;
+      waitedMs += WAIT_MS;
+      if (waitedMs >= DEAD_MS) this.died(`it has not answered for ${DEAD_MS / 1000} s`);
+    }
+  }
+
+  private requireAlive(): void {
+    if (!this.dead) return;
+    this.died('it ended');
+    throw new DriverError(`the worker that runs the policy is gone: ${this.reason}`);
+  }
+
+  private died(reason: string): void {
+    if (this.reason !== '') return;
+    this.reason = reason;
+    const at = idle.indexOf(this);
+    if (at >= 0) idle.splice(at, 1);
+    this.host.ended(reason);
+  }
+}

@@ -1,0 +1,36 @@
+/** Policies by name or by module: closures do not cross threads. */
+import { createRequire } from 'node:module';
+import { createPolicy } from '../../policies/index.ts';
+import type { Interceptor } from '../../shim/compose.ts';
+import type { Policy } from '../../shim/policy.ts';
+import { createShim } from '../../shim/shim.ts';
+import { ConfigError } from '../../verbs/errors.ts';
+import type { PolicySpec } from './protocol.ts';
+
+/**
+ * Makes the interceptor of a policy, in whichever thread.
+ * @throws ConfigError for an unknown name or option, or a module that makes no policy
+ */
+export function loadPolicy({ name, options, module }: PolicySpec): Interceptor {
+  if (module === undefined) return createPolicy(name, options);
+  let make: unknown;
+  try {
+    const exports = createRequire(import.meta.url)(module);
+    make = exports?.default ?? exports;
+  } catch (cause) {
+    throw new ConfigError(`policy '${name}': ${module} cannot be loaded: ${(cause as Error).message}`, {
+      cause,
+    });
+  }
+  if (typeof make !== 'function') {
+    throw new ConfigError(
+      `policy '${name}': ${module} must export a function (options) => policy as default`,
+    );
+  }
+  const made = make(options);
+  if (typeof made?.wrap === 'function') return made as Interceptor;
+  if (typeof made?.onload !== 'function' || typeof made?.feed !== 'function') {
+    throw new ConfigError(`policy '${name}': what ${module} makes is no policy: it has no onload and feed`);
+  }
+  return createShim(() => make(options) as Policy);
+}

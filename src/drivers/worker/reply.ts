@@ -1,0 +1,27 @@
+/** Errors across threads: their class does not survive the way, so code and details go, and a new one is made. */
+import { ERRORS, type ErrorCode, IsoverbsError, makeError } from '../../verbs/errors.ts';
+import type { Reply } from './protocol.ts';
+
+const DETAILS = ['verb', 'errno', 'index', 'posted', 'status'] as const;
+
+/** What `action` returned or threw. */
+export function replyOf(action: () => unknown): Reply {
+  try {
+    return { value: action() };
+  } catch (error) {
+    if (!(error instanceof IsoverbsError)) {
+      const message = error instanceof Error ? (error.stack ?? error.message) : String(error);
+      return { error: { code: '', message, details: {} } };
+    }
+    const details = Object.fromEntries(DETAILS.map((key) => [key, error[key]]));
+    return { error: { code: error.code, message: error.message, details } };
+  }
+}
+
+/** The value of a reply. @throws what was thrown on the other side */
+export function openReply(reply: Reply): unknown {
+  if ('value' in reply) return reply.value;
+  const { code, message, details } = reply.error;
+  if (!Object.hasOwn(ERRORS, code)) throw new Error(message);
+  throw makeError(code as ErrorCode, message, details);
+}

@@ -1,0 +1,35 @@
+/** The thread that runs policies. */
+import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
+import { compose } from '../../shim/compose.ts';
+import { Lanes } from './lanes.ts';
+import { Loop } from './loop.ts';
+import { loadPolicy } from './policies.ts';
+import * as P from './protocol.ts';
+import { directRemote, sentBackRemote } from './remote.ts';
+import { Requests } from './requests.ts';
+
+const { control, ports } = workerData as { control: Int32Array; ports: MessagePort[] };
+const [calls, requestPort, events] = ports;
+const requests = new Requests(control, requestPort, events);
+
+process.on('exit', () => {
+  Atomics.store(control, P.STATE, P.ENDED);
+  requests.signal();
+});
+
+const loop = new Loop({
+  control,
+  requests,
+  calls,
+  events,
+  build(setup) {
+    const host = { stir: () => loop.stir() };
+    const remote = setup.direct ? directRemote(requests, host) : sentBackRemote(requests, setup.provider);
+    const chain = compose(remote.provider, setup.policies.map(loadPolicy));
+    return { setup, chain, remote, lanes: new Lanes(chain, control) };
+  },
+});
+
+// Something has to keep this event loop, which otherwise has nothing but immediates, alive while it rests.
+parentPort?.on('message', () => {});
+loop.stir();

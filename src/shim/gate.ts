@@ -1,0 +1,37 @@
+/**
+ * The half of a policy that decides, where the application posts, what need not be shaped. A driver that runs the
+ * shim in another thread keeps one beside the application (src/drivers/worker). It is asked only of queue pairs of
+ * which nothing was ever shaped, so it needs no state of the other half.
+ */
+import type { Policy, QpView } from './policy.ts';
+
+export interface Gate {
+  /** How many of the requests start .. start + count - 1 go straight to the device (Policy.onload). */
+  straight(qp: QpView, words: Uint32Array, start: number, count: number): number;
+  /** Whether a policy executes this opcode itself, so that the device need not know it. */
+  executes(opcode: number): boolean;
+  /** Whether the policy refuses posts: the application must hear of that at once. */
+  readonly limits: boolean;
+}
+
+/** The gate of one policy, with an instance of its own. */
+export function gateOf(policy: Policy): Gate {
+  return {
+    straight: (qp, words, start, count) => policy.onload(qp, words, start, count),
+    executes: (opcode) => policy.executes?.(opcode) === true,
+    limits: policy.admit !== undefined,
+  };
+}
+
+/** What goes straight through all of a stack, outermost first. */
+export function gateOfAll(gates: readonly Gate[]): Gate {
+  return {
+    straight(qp, words, start, count) {
+      let n = count;
+      for (let i = 0; i < gates.length && n > 0; i++) n = gates[i].straight(qp, words, start, n);
+      return n;
+    },
+    executes: (opcode) => gates.some((gate) => gate.executes(opcode)),
+    limits: gates.some((gate) => gate.limits),
+  };
+}

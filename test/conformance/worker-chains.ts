@@ -1,0 +1,34 @@
+/** Chains of which each runs in a worker thread. */
+import { join } from 'node:path';
+import { workerDriver } from '../../src/drivers/worker/front.ts';
+import type { PolicySpec } from '../../src/drivers/worker/protocol.ts';
+import type { Interceptor } from '../../src/shim/compose.ts';
+
+const module = (name: string, options = {}): PolicySpec => ({
+  name,
+  options,
+  module: join(import.meta.dirname, `policies/${name}.mjs`),
+});
+export const perfSpec = (subMsgSizeBytes: number, zeroWaitUnitBytes: number): PolicySpec => ({
+  name: 'perf',
+  options: { subMsgSizeBytes, zeroWaitUnitBytes },
+});
+
+const specs: Record<string, { policies: PolicySpec[]; wait?: boolean }> = {
+  'pass-through': { policies: [module('pass-through')] },
+  arbitrary: { policies: [module('arbitrary', { seed: 7 })] },
+  'arbitrary over arbitrary': {
+    policies: [module('arbitrary', { seed: 11 }), module('arbitrary', { seed: 13 })],
+  },
+  'perf 256': { policies: [perfSpec(256, 64)] },
+  'perf 1024, WAIT emulated': { policies: [perfSpec(1024, 256)], wait: false },
+};
+
+/** One driver for each: its worker serves all fabrics one after the other. */
+export const workerChains: Record<string, { chain: () => Interceptor[]; wait?: boolean }> =
+  Object.fromEntries(
+    Object.entries(specs).map(([name, { policies, wait }]) => [
+      name,
+      { chain: () => [workerDriver(policies)], wait },
+    ]),
+  );
