@@ -159,6 +159,15 @@ const rest: Case[] = [
     expect: { a: ['1 SUCCESS COMP_SWAP 8', '2 SUCCESS FETCH_ADD 8'] },
   },
   {
+    name: 'RC a fenced RDMA_WRITE of what an RDMA_READ before it brings',
+    setup: {},
+    async run(scene) {
+      const from = scene.sides.a.memory.take(O.LONG);
+      await posts(O.read({ from }), O.write({ from, flags: O.SIGNALED | O.FENCE }))(scene);
+    },
+    expect: { a: ['1 SUCCESS RDMA_READ 3000', '2 SUCCESS RDMA_WRITE'] },
+  },
+  {
     name: 'RC what was just written is read back behind a fence',
     setup: {},
     async run(scene) {

@@ -26,6 +26,8 @@ export interface Op {
   id?: bigint;
   /** Where at the peer, by default a place of its own. */
   at?: number;
+  /** Where it comes from in memory of the poster's own, by default a place of its own. */
+  from?: number;
   /** What opens the peer's memory, by default its region. SEND_WITH_INV, LOCAL_INV: what to invalidate. */
   rkey?: number;
   lkey?: number;

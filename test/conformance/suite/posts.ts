@@ -33,7 +33,7 @@ export interface Route {
 }
 
 export function plan(op: Op, id: bigint, imm: number, { from, to }: Route): Posted {
-  const local = op.sges.map((bytes): Range => [from.memory.take(bytes), bytes]);
+  const local = op.sges.map((bytes): Range => [op.from ?? from.memory.take(bytes), bytes]);
   const total = op.sges.reduce((sum, bytes) => sum + bytes, 0);
   const remote: Range[] = hasRemote(op.kind) ? [[op.at ?? to.memory.take(total), total]] : [];
   const data = op.kind === 'read' ? to.memory.read(remote) : from.memory.read(local);
@@ -93,8 +93,10 @@ function address(
 /** The request succeeded: its bytes are where they belong. What a SEND brings is seen at the receiver. */
 export function apply({ op, data, local, remote }: Posted, { from, to }: Route): void {
   if (op.isLost || op.isFaulty) return;
-  if (op.kind === 'write' || op.kind === 'writeImm') to.memory.write(remote, data);
-  else if (op.kind === 'read') from.memory.write(local, data);
+  if (op.kind === 'write' || op.kind === 'writeImm') {
+    to.memory.write(remote, op.from === undefined ? data : from.memory.read(local));
+  }
+  if (op.kind === 'read') from.memory.write(local, data);
   else if (isAtomic(op.kind)) {
     const [[at]] = remote;
     const old = to.memory.word(at);

@@ -1,0 +1,111 @@
+/**
+ * Faults put into the shim, one at a time, each of which the tests must find: the traps, by the case that is named for
+ * each, and random mutants, of which nine in ten. ISOVERBS_MUTANTS (default 50), ISOVERBS_SEED, ISOVERBS_JOBS,
+ * ISOVERBS_TIMEOUT_S.
+ */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { equivalents } from './equivalents.ts';
+import { candidates, choose, type Mutant } from './mutants.ts';
+import { edited, traps } from './traps.ts';
+import { type Ending, root, Tree } from './trees.ts';
+
+const COUNT = Number(process.env.ISOVERBS_MUTANTS ?? 50);
+const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_122);
+const WANTED = 0.9;
+const SUITE = ['test/conformance/suite.test.ts'];
+/** What looks at the shim, the quickest first. */
+const TESTS = [SUITE, ['test/conformance', 'test/unit/compose.test.ts', 'test/unit/objects-on-sim.test.ts']];
+
+const source = (file: string) => readFileSync(join(root, file), 'utf8');
+
+/** Trees that no test uses now. */
+const idle: Tree[] = [];
+const made: Tree[] = [];
+
+async function inTree<T>(run: (tree: Tree) => Promise<T>): Promise<T> {
+  const tree = idle.pop() ?? new Tree();
+  if (!made.includes(tree)) made.push(tree);
+  try {
+    return await run(tree);
+  } finally {
+    idle.push(tree);
+  }
+}
+
+beforeAll(async () => {
+  const ending = await inTree((tree) => tree.runTests(SUITE));
+  expect(ending, 'without a fault').toMatchObject({ killed: false });
+});
+
+afterAll(() => {
+  for (const tree of made) tree.remove();
+});
+
+describe('traps', () => {
+  for (const { trap, what, edits, caughtBy } of traps) {
+    test.concurrent(`${trap}: ${what}`, async ({ expect: expectHere }) => {
+      const changes = new Map<string, string>();
+      for (const edit of edits) changes.set(edit[0], edited(changes.get(edit[0]) ?? source(edit[0]), edit));
+      const { failed, killed } = await inTree((tree) =>
+        tree.withChanges(changes, () => tree.runTests(SUITE)),
+      );
+      const found = caughtBy === undefined ? killed : failed.some((name) => name.includes(caughtBy));
+      expectHere(found, `${failed.length} cases fail: ${failed.slice(0, 5).join('; ')}`).toBe(true);
+    });
+  }
+});
+
+function shimFiles(): string[] {
+  const names = readdirSync(join(root, 'src/shim'), { recursive: true }).map(String);
+  const files = names.filter((name) => name.endsWith('.ts')).map((name) => `src/shim/${name}`);
+  return files.sort();
+}
+
+async function endingOf({ file, start, end, to }: Mutant): Promise<Ending> {
+  const text = source(file);
+  const changes = new Map([[file, text.slice(0, start) + to + text.slice(end)]]);
+  return inTree((tree) =>
+    tree.withChanges(changes, async () => {
+      let ending = await tree.runTests(TESTS[0], ['--bail=1']);
+      for (const tests of TESTS.slice(1))
+        if (!ending.killed) ending = await tree.runTests(tests, ['--bail=1']);
+      return ending;
+    }),
+  );
+}
+
+const isEquivalent = (mutant: Mutant) =>
+  equivalents.some(
+    ({ file, source: line, from, to }) =>
+      file === mutant.file && line === mutant.source && from === mutant.from && to === mutant.to,
+  );
+
+describe(`random mutants, seed ${SEED}`, () => {
+  const all = shimFiles().flatMap((file) => candidates(file, source(file)));
+  const survivors: string[] = [];
+  let killedCount = 0;
+  let equivalentCount = 0;
+  for (const [i, mutant] of choose(all, COUNT, SEED).entries()) {
+    const { file, line, from, to } = mutant;
+    test.concurrent(`${i + 1}. ${file}:${line}: ${from.split('\n')[0]} -> ${to}`, async () => {
+      const { killed, how } = await endingOf(mutant);
+      if (killed) killedCount++;
+      else if (isEquivalent(mutant)) equivalentCount++;
+      else survivors.push(`${file}:${line}: ${from.split('\n')[0]} -> ${to}    ${mutant.source}`);
+      console.log(killed ? `killed by: ${how}` : isEquivalent(mutant) ? 'equivalent' : 'SURVIVED');
+    });
+  }
+
+  test('nine in ten are killed', () => {
+    const counted = killedCount + survivors.length;
+    console.log(
+      [
+        `${killedCount} of ${counted} killed, ${equivalentCount} equivalent, of ${all.length} that there are`,
+        ...survivors,
+      ].join('\n'),
+    );
+    expect(killedCount).toBeGreaterThanOrEqual(WANTED * counted);
+  });
+});

@@ -1,0 +1,178 @@
+/**
+ * Faults that public interposition layers have, each put back into the shim: `edits` are source substitutions (each
+ * must match exactly once), `caughtBy` is part of the name of a case of the conformance suite that must fail then.
+ */
+/** File, what to find there, and what to put in its place. */
+export type Edit = readonly [file: string, find: string, replace: string];
+
+export interface Trap {
+  readonly trap: number;
+  readonly what: string;
+  readonly edits: readonly Edit[];
+  /** Absent: the tests do not come to an end. */
+  readonly caughtBy?: string;
+}
+
+const issue = 'src/shim/issue.ts';
+
+/** Pieces of SENDs and immediates go to peers that do not expect them. */
+const CUT_UNASKED: readonly Edit[] = [
+  [issue, 'const isMessage = takesReceive(opcode);', 'const isMessage = false;'],
+  [issue, 'if (isSend(opcode)) qp.outbox!.aim(', 'if (isSend(opcode) && qp.outbox !== null) qp.outbox.aim('],
+];
+
+export const traps: readonly Trap[] = [
+  {
+    trap: 1,
+    what: 'pieces of a WRITE all go to the same remote address',
+    edits: [[issue, 'held[from + L.WR_REMOTE_LO] + offset;', 'held[from + L.WR_REMOTE_LO] + 0 * offset;']],
+    caughtBy: 'RC RDMA_WRITE, signaled',
+  },
+  {
+    trap: 2,
+    what: 'an immediate is delivered with every piece',
+    edits: [
+      [issue, 'if (outbox === null) return false;', 'if (outbox === null) return (op & 0xff) === 1;'],
+      ...CUT_UNASKED,
+    ],
+    caughtBy: 'RC RDMA_WRITE_WITH_IMM, signaled',
+  },
+  {
+    trap: 3,
+    what: 'only the first element of a request counts',
+    edits: [
+      [
+        'src/shim/queue.ts',
+        'if (sges === 1 || atomic) return bytes;',
+        'if (sges >= 1 || atomic) return bytes;',
+      ],
+    ],
+    caughtBy: 'RC RDMA_WRITE, elements that pieces cut across',
+  },
+  {
+    trap: 4,
+    what: 'of a list of requests only the first is looked at',
+    edits: [
+      [
+        'src/shim/posting.ts',
+        'qp.hold(words, start + n, info.capacity, info.extBytes);',
+        'qp.hold(words, start, info.capacity, info.extBytes);',
+      ],
+    ],
+    caughtBy: 'RC SEND between an unsignaled RDMA_WRITE and a short one',
+  },
+  {
+    trap: 5,
+    what: 'inline data is not copied when it is posted',
+    edits: [
+      [
+        'src/shim/queue.ts',
+        'for (let i = 0; i < extWords; i++) held[to + L.SLOT_WORDS + i] = words[ext + i];',
+        'held[to + L.SLOT_WORDS] = words[ext];',
+      ],
+    ],
+    caughtBy: 'RC SEND, inline, signaled',
+  },
+  {
+    trap: 6,
+    what: 'every piece completes',
+    edits: [
+      [
+        'src/shim/completion.ts',
+        'if (status === IBV_WC_SUCCESS && last[row] !== seq) return false;',
+        'if (last[row] < 0) return false;',
+      ],
+    ],
+    caughtBy: 'RC RDMA_READ, signaled',
+  },
+  {
+    trap: 7,
+    what: 'an error in a piece does not have the wr_id of its request',
+    edits: [
+      [
+        issue,
+        'w[to] = held[from];\n    w[to + 1] = held[from + 1];\n    const lo',
+        'w[to] = 0;\n    w[to + 1] = 0;\n    const lo',
+      ],
+    ],
+    caughtBy: 'RC RDMA_WRITE with a remote key that opens nothing',
+  },
+  {
+    trap: 8,
+    what: 'the application may fill the places that are for pieces',
+    edits: [
+      [
+        'src/shim/posting.ts',
+        'const places = (qp.appDepth - (qp.appPosted - qp.appFreed)) | 0;',
+        'const places = (qp.realDepth - (qp.appPosted - qp.appFreed)) | 0;',
+      ],
+    ],
+    caughtBy: 'RC one request more than the send queue has places',
+  },
+  {
+    trap: 9,
+    what: 'a fence is lost when its request is cut',
+    edits: [[issue, 'if (isFirst) own |= flags & IBV_SEND_FENCE;', '']],
+    caughtBy: 'RC a fenced RDMA_WRITE of what an RDMA_READ before it brings',
+  },
+  {
+    trap: 10,
+    what: 'SENDs are cut for peers that have no shim',
+    edits: [
+      [issue, 'if (outbox === null) return false;', 'if (outbox === null) return (op & 0xff) === 2;'],
+      ...CUT_UNASKED,
+    ],
+    caughtBy: 'RC SEND, signaled',
+  },
+  {
+    trap: 11,
+    what: 'after an event nobody arms the queue again for what is held',
+    edits: [
+      ['src/shim/events.ts', 'this.arm(cq, level);\n        this.host.look(cq);', 'this.host.look(cq);'],
+    ],
+    caughtBy: 'event: long messages go on while nobody polls or listens',
+  },
+  {
+    trap: 12,
+    what: 'a post waits until the device has taken everything',
+    edits: [
+      [
+        'src/shim/posting.ts',
+        'if (n > 0) this.feeder.feed(qp);',
+        'if (n > 0) this.feeder.feed(qp);\n    while (qp.backlog > 0) this.feeder.feed(qp);',
+      ],
+    ],
+  },
+  {
+    trap: 13,
+    what: 'a queue pair that is destroyed leaves its held requests behind',
+    edits: [
+      [
+        'src/shim/shim.ts',
+        'this.feeder.unlist(qp);\n    qp.sendCq.extra -= qp.extra;',
+        'qp.sendCq.extra -= qp.extra;',
+      ],
+    ],
+    caughtBy: 'destroyed with RC RDMA_WRITE under way',
+  },
+  {
+    trap: 14,
+    what: 'datagrams and unreliable messages are cut too',
+    edits: [
+      [
+        issue,
+        'if (qp.type !== IBV_QPT_RC || qp.broken) return false;',
+        'if (qp.broken) return false;\n    if (qp.type !== IBV_QPT_RC) return true;',
+      ],
+      ...CUT_UNASKED,
+    ],
+    caughtBy: 'UD SEND, signaled',
+  },
+];
+
+/** The source with one substitution. @throws Error when it does not match exactly once */
+export function edited(text: string, [file, find, replace]: Edit): string {
+  const count = text.split(find).length - 1;
+  if (count !== 1) throw new Error(`${file} has ${count} of what this trap replaces, not one: ${find}`);
+  return text.replace(find, () => replace);
+}
