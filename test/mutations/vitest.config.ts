@@ -8,6 +8,7 @@ export default defineConfig({
     include: ['faults.ts'],
     maxConcurrency: Number(process.env.ISOVERBS_JOBS ?? availableParallelism()),
     testTimeout: 3_600_000,
+    hookTimeout: 600_000,
     reporters: ['verbose'],
   },
 });
