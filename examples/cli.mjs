@@ -1,12 +1,12 @@
 // @ts-nocheck
 // What the example programs share: roles from the command line, and a summary of samples.
-import { pathToFileURL } from 'node:url';
+import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { openDevice } from 'isoverbs';
 
 /** Whether `url` (import.meta.url) is the program that was started. */
 export function isProgram(url) {
-  return process.argv[1] !== undefined && url === pathToFileURL(process.argv[1]).href;
+  return fileURLToPath(url) === process.argv[1];
 }
 
 /**

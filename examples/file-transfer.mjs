@@ -42,15 +42,18 @@ export async function server(context, { port = 0, host, onFile = () => {} } = {}
     const { addr, rkey } = transfers.get(qp).file;
     return { addr, rkey };
   }
-  async function finish({ qp }) {
+  async function finish(connection) {
+    const { qp } = connection;
     const { cq, file, note } = transfers.get(qp);
     for await (const { status, isRecv } of cq) {
-      if (status !== 0 || !isRecv) continue; // the reply went out, or the sender left
+      if (status !== 0) break; // the sender left, or is told that nothing more comes by the end of the connection
+      if (!isRecv) continue; // the reply went out
       const whole = sha256(file.bytes).equals(note.bytes.subarray(0, DIGEST_BYTES));
       onFile(file.bytes, whole);
       note.bytes[DIGEST_BYTES] = whole ? 1 : 0;
       qp.post({ opcode: 'SEND', sgList: [{ mr: note, offset: DIGEST_BYTES, length: 1 }] });
     }
+    connection.close();
   }
 
   return listen(context, { port, host, createQp, prepare, privateData }, (connection) => {

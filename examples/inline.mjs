@@ -2,7 +2,7 @@
 // Inline messages: the bytes are copied into the request as it is posted. They need no registered memory, and may
 // change at once; small ones are faster too.
 //   node examples/inline.mjs [--device NAME]
-import { IBV_SEND_SIGNALED, IBV_WR_SEND } from 'isoverbs';
+import { expectSuccess, IBV_SEND_SIGNALED, IBV_WR_SEND } from 'isoverbs';
 import { connectedEnds, text } from './ends.mjs';
 
 const [client, server] = connectedEnds({ maxInlineData: 64 });
@@ -21,7 +21,9 @@ for (const [i, word] of ['two', 'three'].entries()) {
 }
 client.qp.postSend(batch);
 
-for (const { wrId, byteLen } of await server.cq.drain(3)) {
+// Should one fail, the server would wait in vain.
+for (const sent of await client.cq.drain(3)) expectSuccess(sent);
+for (const { wrId, byteLen } of (await server.cq.drain(3)).map(expectSuccess)) {
   console.log(`message ${wrId}: ${text(server.mr, 64 * Number(wrId), byteLen)}`);
 }
 

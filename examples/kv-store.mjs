@@ -51,6 +51,8 @@ function store(table, slots, record) {
 async function answer(cq, table, slots, clients) {
   for await (const { status, isRecv, wrId, qp } of cq) {
     const client = clients.get(qp);
+    // The end of the connection tells the client, which would wait for its answer else.
+    if (status !== 0) qp?.close();
     if (status !== 0 || !isRecv || client === undefined) continue;
     const i = Number(wrId);
     client.replies.bytes[i] = store(table, slots, client.requests.bytes.subarray(i * SLOT, (i + 1) * SLOT));

@@ -3,7 +3,7 @@
 //   node examples/multicast.mjs [--device NAME]
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
-import { GRH_BYTES } from 'isoverbs';
+import { expectSuccess, GRH_BYTES } from 'isoverbs';
 import { openEnds, put, text } from './ends.mjs';
 
 // On RoCE the group 239.7.7.7 is this GID. (On InfiniBand the subnet manager must know it: join by rdma_cm.)
@@ -36,7 +36,7 @@ qp.start({ qkey: QKEY });
 const to = { ah: sender.pd.createAh({ dgid: GROUP }), qpNum: TO_ALL };
 await qp.execute({ opcode: 'SEND', sgList: [put(sender.mr, 'to whom it may concern')], to });
 
-const heard = await receiver.cq.drain(2);
+const heard = (await receiver.cq.drain(2)).map(expectSuccess);
 for (const { name, qp, offset } of members) {
   const { byteLen } = heard.find((completion) => completion.qp === qp);
   console.log(`${name}: ${text(receiver.mr, offset + GRH_BYTES, byteLen - GRH_BYTES)}`);

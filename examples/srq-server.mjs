@@ -1,6 +1,7 @@
 // @ts-nocheck
 // A shared receive queue: many connections, one pool of receives. An event tells when it runs low.
 //   node examples/srq-server.mjs [--device NAME]
+import { expectSuccess } from 'isoverbs';
 import { openEnds, put, text } from './ends.mjs';
 
 const CLIENTS = 4;
@@ -32,7 +33,7 @@ for (const [i, qp] of qps.entries()) {
 
 await low;
 console.log(`fewer than 6 of ${RECEIVES} receives are left`);
-for (const { wrId, byteLen } of await server.cq.drain(CLIENTS)) {
+for (const { wrId, byteLen } of (await server.cq.drain(CLIENTS)).map(expectSuccess)) {
   console.log(text(server.mr, Number(wrId) * SLOT, byteLen));
   receive(Number(wrId)); // back into the pool
 }

@@ -2,7 +2,7 @@
 // Datagrams: one queue pair speaks with any number of others. Each message names its address handle (which port),
 // queue pair number and Q_Key; the answer goes back to where the completion says that the question came from.
 //   node examples/ud-hello.mjs [--device NAME]
-import { GRH_BYTES } from 'isoverbs';
+import { expectSuccess, GRH_BYTES } from 'isoverbs';
 import { openEnds, put, text } from './ends.mjs';
 
 const [client, server] = openEnds();
@@ -15,7 +15,7 @@ for (const end of [client, server]) {
 
 // The server answers one question.
 async function serve() {
-  const question = await server.cq.next();
+  const question = expectSuccess(await server.cq.next());
   const words = text(server.mr, GRH_BYTES, question.byteLen - GRH_BYTES);
   const ah = server.pd.createAhFrom(question, server.mr.bytes.subarray(0, GRH_BYTES));
   const to = { ah, qpNum: question.srcQp };
@@ -28,7 +28,7 @@ const { gid, lid, qpNum, qkey } = server.qp.endpoint();
 const to = { ah: client.pd.createAhTo({ gid, lid }), qpNum, qkey };
 await client.qp.execute({ opcode: 'SEND', sgList: [put(client.mr, 'hello', 1024)], to });
 
-const answer = await client.cq.next();
+const answer = expectSuccess(await client.cq.next());
 console.log(text(client.mr, GRH_BYTES, answer.byteLen - GRH_BYTES));
 console.log(`from the server's queue pair: ${answer.srcQp === qpNum}`);
 await served;

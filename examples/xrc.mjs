@@ -2,6 +2,7 @@
 // Extended reliable connections: one connection per peer host instead of one per peer process. Each message names the
 // shared receive queue that it is for. Few devices have them (mlx5, and the simulated ones).
 //   node examples/xrc.mjs [--device NAME]
+import { expectSuccess } from 'isoverbs';
 import { openEnds, put, text } from './ends.mjs';
 
 const [client, server] = openEnds();
@@ -25,7 +26,7 @@ for (const [i, { srq }] of workers.entries()) {
   await sender.execute({ opcode: 'SEND', srqNum: srq.srqNum, sgList: [put(client.mr, `for worker ${i}`)] });
 }
 for (const { cq, offset } of workers) {
-  const { byteLen } = await cq.next();
+  const { byteLen } = expectSuccess(await cq.next());
   console.log(text(server.mr, offset, byteLen));
 }
 

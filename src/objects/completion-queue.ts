@@ -266,9 +266,23 @@ export class CompletionQueue
   /** Without a channel, nothing wakes those who claimed: they look once per turn. */
   private readonly pollClaims = (): void => {
     if (this.closed || this.claims === 0) return;
-    this.fetched().sift();
+    try {
+      this.fetched().sift();
+    } catch (error) {
+      this.fail(error);
+      return;
+    }
     if (this.claims > 0) setImmediate(this.pollClaims);
   };
+
+  /** It could not be polled or armed: everyone who waits is told. */
+  private fail(error: unknown): void {
+    for (const waiter of [...this.waiters]) {
+      waiter.release();
+      waiter.reject(error);
+    }
+    this.inbox?.fail(error);
+  }
 
   private wait({ signal, solicitedOnly = false }: NextOptions): Promise<Completion> {
     const { channel } = this;
@@ -316,10 +330,7 @@ export class CompletionQueue
         else this.arm(wanted);
       }
     } catch (error) {
-      for (const waiter of [...this.waiters]) {
-        waiter.release();
-        waiter.reject(error);
-      }
+      this.fail(error);
     } finally {
       this.pumping = false;
     }
@@ -333,8 +344,8 @@ export class CompletionQueue
   }
 
   private arm(wanted: number): void {
-    this.armed = wanted;
     this.provider.reqNotifyCq(this.handle, wanted === ARMED_SOLICITED);
+    this.armed = wanted;
   }
 
   private serve(completion: Completion): void {

@@ -22,6 +22,8 @@ export interface Claim {
   take(words: Uint32Array, at: number): boolean;
   /** The queue pair was closed or reset: nothing will come any more. */
   abandon(error: Error): void;
+  /** The queue could not be polled or armed. What was claimed may still come: the claim stays until then. */
+  fail(error: unknown): void;
 }
 
 interface Tagged extends Claim {
@@ -71,7 +73,7 @@ export class Inbox {
   }
 
   claimTag(tag: bigint, qp: number, claim: Claim): void {
-    this.byTag.set(Number(tag & 0xffffffffn), { qp, take: claim.take, abandon: claim.abandon });
+    this.byTag.set(Number(tag & 0xffffffffn), { qp, ...claim });
   }
 
   unclaimTag(tag: bigint): void {
@@ -82,6 +84,11 @@ export class Inbox {
   abandon(qp: number, error: () => Error): void {
     this.byQp.get(qp)?.abandon(error());
     for (const tagged of [...this.byTag.values()]) if (tagged.qp === qp) tagged.abandon(error());
+  }
+
+  /** The queue could not be polled or armed: all who wait are told. */
+  fail(error: unknown): void {
+    for (const claim of [...this.byQp.values(), ...this.byTag.values()]) claim.fail(error);
   }
 
   /** Moves to the next completion that nobody claims; false when there is none. */

@@ -15,6 +15,9 @@ import type { QueuePair } from './queue-pair.ts';
 /** How often to look at a send queue that should drain: one that failed tells nobody. */
 const LOOK_EVERY_MS = 50;
 
+/** A queue in ERR that is full, and that gives nothing back for so long, stays full: no request of ours will fit. */
+const FULL_FOR_MS = 2000;
+
 /** RTS -> SQD, until what had begun is done. */
 export async function sendQueueDrained(qp: QueuePair): Promise<void> {
   const drained = event(qp, 'sqDrained');
@@ -81,7 +84,11 @@ function collect(qp: QueuePair) {
   const sides = sidesOf(qp);
   const { sendCq, recvCq } = qp;
   let wake = () => {};
-  let closed: Error | null = null;
+  let broken: { error: unknown } | null = null;
+  const fail = (error: unknown) => {
+    broken = { error };
+    wake();
+  };
   const claimOn = (cq: typeof sendCq) =>
     cq.claimQp(qp.handle, {
       take(words, at) {
@@ -92,10 +99,17 @@ function collect(qp: QueuePair) {
         wake();
         return true;
       },
-      abandon(error) {
-        closed = error;
-        wake();
-      },
+      abandon: fail,
+      fail,
+    });
+  /** Whether something came before so much real time had gone by. */
+  const moved = (withinMs?: number) =>
+    new Promise<boolean>((resolve) => {
+      const timer = withinMs === undefined ? undefined : setTimeout(resolve, withinMs, false);
+      wake = () => {
+        clearTimeout(timer);
+        resolve(true);
+      };
     });
   const ends = [...new Set([sendCq, recvCq])].map(claimOn);
   const post = markerPoster(qp);
@@ -103,12 +117,12 @@ function collect(qp: QueuePair) {
     found,
     async emptied(): Promise<void> {
       for (;;) {
-        for (const side of sides) side.posted ||= post(side);
+        const refused = sides.filter((side) => !post(side));
         if (sides.every(({ done }) => done)) return;
-        await new Promise<void>((resolve) => {
-          wake = resolve;
-        });
-        if (closed !== null) throw closed;
+        const came = await moved(refused.length > 0 ? FULL_FOR_MS : undefined);
+        if (broken !== null) throw broken.error;
+        // Full, and nothing comes back to make room: it would stay so.
+        if (!came) for (const side of refused) post(side, true);
       }
     },
     look() {
@@ -121,11 +135,13 @@ function collect(qp: QueuePair) {
   };
 }
 
-/** Posts markers: false when the queue is full, so that something else must come back first. */
+/** Posts markers, each once: false when the queue is full, so that something else must come back first. */
 function markerPoster(qp: QueuePair) {
   // The one datagram that goes nowhere needs an address all the same.
   const ah = qp.type === 'UD' ? qp.pd.createAhTo(qp.endpoint()) : undefined;
-  const post = ({ isRecv, marker }: Side): boolean => {
+  const post = (side: Side, mustFit = false): boolean => {
+    if (side.posted) return true;
+    const { isRecv, marker } = side;
     try {
       if (isRecv) {
         qp.receive({ wrId: marker });
@@ -135,11 +151,11 @@ function markerPoster(qp: QueuePair) {
         const to = ah && { ah, qpNum: qp.qpNum };
         qp.post({ opcode: 'SEND', wrId: marker, to, srqNum: qp.type === 'XRC_SEND' ? 0 : undefined });
       }
-      return true;
+      side.posted = true;
     } catch (error) {
-      if (error instanceof QueueFullError) return false;
-      throw error;
+      if (mustFit || !(error instanceof QueueFullError)) throw error;
     }
+    return side.posted;
   };
   post.end = () => ah?.close();
   return post;

@@ -374,6 +374,7 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
         done();
         reject(error);
       },
+      fail: reject,
     });
     try {
       this.post({ ...request, wrId: tag, flags: { ...request.flags, signaled: true } });
@@ -429,7 +430,10 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
   }
 
   protected override release(handle: number): void {
-    for (const { gid, lid } of this.groups?.splice(0) ?? []) this.provider.detachMcast(handle, gid, lid);
+    // One after the other: a group that cannot be left is still there when close() is called again.
+    for (const groups = this.groups ?? []; groups.length > 0; groups.shift()) {
+      this.provider.detachMcast(handle, groups[0].gid, groups[0].lid);
+    }
     this.provider.destroyQp(handle);
   }
 

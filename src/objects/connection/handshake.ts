@@ -57,6 +57,8 @@ export function accept(
     channel.send(mine);
     const frame = await channel.receive();
     if (frame.type !== 'ready') throw new HandshakeError(`the peer sent '${frame.type}' instead of 'ready'`);
+    // By whoever saw a request fail that came before this: the peer is to hear of it.
+    if (qp.closed) throw new ConnectionError(`${qp.label} was closed before the connection was made`);
     return new Connection(qp, remote, channel);
   });
 }

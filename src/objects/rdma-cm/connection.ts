@@ -204,7 +204,8 @@ export class CmConnection extends EventEmitter<CmConnectionEvents> {
     try {
       if (!this.qp.closed) this.qp.modify({ qpState: IBV_QPS_ERR });
     } catch (failure) {
-      process.nextTick(() => this.listenerCount('error') > 0 && this.emit('error', failure as Error));
+      // Nothing will be flushed: whoever waits for that must not be left waiting.
+      process.nextTick(() => this.emit('error', failure as Error));
     }
   }
 }

@@ -1,0 +1,50 @@
+// Each example program with each of its verbs failing at call 1, 2, 3 ..., once and from then on, and each of its
+// completions: it tells of one error, names the right request, hangs nowhere and leaves nothing behind. `npm test` runs
+// the first and the last call of each verb; `npm run test:faults`, all.
+import { afterAll, expect, test } from 'vitest';
+import { FAILABLE_VERBS, type FailableVerb, type FaultOptions } from '../../src/interceptors/index.ts';
+import { EXAMPLES, problems, type Run, Stage } from './sweep.ts';
+
+const FULL = process.env.ISOVERBS_FAULTS === 'full';
+const stage = new Stage();
+afterAll(() => stage.close());
+
+/** 1, 2, 3 ... count + 1: with the last, nothing fails. */
+function numbers(count: number): number[] {
+  const all = Array.from({ length: count + 1 }, (_, i) => i + 1);
+  return FULL ? all : [...new Set([1, count, count + 1])].filter((n) => n >= 1);
+}
+
+function plans(base: Run): FaultOptions[] {
+  const verbs = Object.keys(base.calls).filter((verb): verb is FailableVerb =>
+    (FAILABLE_VERBS as readonly string[]).includes(verb),
+  );
+  const failing = verbs.flatMap((verb) =>
+    numbers(base.calls[verb]).flatMap((call) => [
+      { verb, call },
+      { verb, call, persistent: true },
+    ]),
+  );
+  const completions = numbers(base.completions).map((nth) => ({ completion: 'error', nth }) as const);
+  const sent = base.calls.postSend ?? 0;
+  return [...failing, ...completions, ...numbers(sent).map((killAt) => ({ killAt }))];
+}
+
+test.each(Object.keys(EXAMPLES))(
+  '%s',
+  async (example) => {
+    const base = await stage.run(example, null);
+    if (base === null) throw new Error('it hangs without any fault');
+    expect(problems(base, {}, base)).toEqual([]);
+    expect([base.errors, base.leftOpen]).toEqual([[], 0]);
+    const all = plans(base);
+    expect(all.length).toBeGreaterThan(30);
+    const wrong: string[] = [];
+    for (const options of all) {
+      const found = problems(await stage.run(example, options), options, base);
+      if (found.length > 0) wrong.push(`${JSON.stringify(options)}: ${found.join('; ')}`);
+    }
+    expect(wrong).toEqual([]);
+  },
+  FULL ? 1_800_000 : 60_000,
+);

@@ -1,0 +1,187 @@
+// @ts-nocheck
+// A thread that runs example programs, again and again, each time with one thing going wrong, and tells what came of it.
+import { resolve } from 'node:path';
+import { format } from 'node:util';
+import { parentPort } from 'node:worker_threads';
+
+const ROOT = resolve(import.meta.dirname, '../..');
+const { fault } = await import(`${ROOT}/dist/interceptors/index.js`);
+const { interceptorSlot } = await import(`${ROOT}/dist/slot.js`);
+const { Context } = await import(`${ROOT}/dist/index.js`);
+const { Books } = await import('./books.mjs');
+
+/** So many turns of the event loop after the end of a program: whatever it started has happened by then. */
+const SETTLE_TURNS = 40;
+
+/** What gives a handle, and what takes it back. */
+const PAIRS = {
+  closeDevice: ['openDevice'],
+  closeXrcd: ['openXrcd'],
+  deallocPd: ['allocPd'],
+  deregMr: ['allocMr', 'regMr'],
+  deallocMw: ['allocMw'],
+  destroyAh: ['createAh'],
+  destroyCompChannel: ['createCompChannel'],
+  destroyCq: ['createCq'],
+  destroySrq: ['createSrq'],
+  destroyQp: ['createQp'],
+  destroyRing: ['createWrRing', 'createWcRing'],
+};
+
+let calls = {};
+const live = new Map();
+
+/** Innermost: knows which objects the device has. */
+const ledger = {
+  name: 'ledger',
+  wrap(next) {
+    const verbs = {};
+    for (const [take, gives] of Object.entries(PAIRS)) {
+      for (const give of gives) {
+        verbs[give] = (...args) => {
+          const made = next[give](...args);
+          live.set(typeof made === 'number' ? made : made.handle, give);
+          return made;
+        };
+      }
+      verbs[take] = (handle) => {
+        next[take](handle);
+        live.delete(handle);
+      };
+    }
+    return verbs;
+  },
+};
+
+/** Outermost: counts the calls that the program makes. */
+const counting = {
+  name: 'counting',
+  wrap: (next) =>
+    Object.fromEntries(
+      Object.entries(next)
+        .filter(([verb, value]) => typeof value === 'function' && verb !== 'nowNs' && verb !== 'sleep')
+        .map(([verb, call]) => [
+          verb,
+          (...args) => {
+            calls[verb] = (calls[verb] ?? 0) + 1;
+            return call(...args);
+          },
+        ]),
+    ),
+};
+
+/** A fault that ends when the program has ended: closing what it left open is ours. */
+function whileArmed(options, state) {
+  const inner = fault(options, (injection) => state.injected.push(injection));
+  if (options.verb === undefined) return inner;
+  return {
+    name: 'fault',
+    wrap(next) {
+      const faulty = inner.wrap(next);
+      return Object.fromEntries(
+        Object.entries(faulty).map(([verb, call]) => [
+          verb,
+          (...args) => (state.armed ? call(...args) : next[verb](...args)),
+        ]),
+      );
+    },
+  };
+}
+
+// Every open context is watched for leaks: that is where all of them can be met.
+const contexts = new Set();
+const { register } = FinalizationRegistry.prototype;
+FinalizationRegistry.prototype.register = function (target, ...rest) {
+  if (target instanceof Context) contexts.add(target);
+  return register.call(this, target, ...rest);
+};
+
+const lines = [];
+console.log = (...args) => lines.push(format(...args));
+/** Errors that end a process; each once: a promise may reject before it is awaited. */
+const strays = new Set();
+let dead = () => {};
+function stray(error) {
+  strays.add(error);
+  dead();
+}
+process.on('uncaughtException', stray);
+process.on('unhandledRejection', stray);
+
+const turn = () => new Promise((done) => setImmediate(done));
+
+async function settle() {
+  for (let i = 0; i < SETTLE_TURNS; i++) await turn();
+}
+
+function toldOf(error) {
+  const { code, verb, index, posted, status, message, name } = error ?? {};
+  return { code, verb, index, posted, status, name, message: message ?? String(error) };
+}
+
+let runs = 0;
+
+function takeStrays() {
+  const told = [...strays].map(toldOf);
+  strays.clear();
+  return told;
+}
+
+/** Imports a program: over when it has ended, or when an error has ended what would be its process. */
+async function execute(file) {
+  const died = new Promise((resolve) => {
+    dead = resolve;
+  });
+  await Promise.race([died, import(`${file}?run=${runs++}`).catch(stray)]);
+  const errors = takeStrays();
+  await settle();
+  return { errors: errors.length > 0 ? errors : takeStrays(), afterwards: takeStrays() };
+}
+
+function closeAll() {
+  const failed = [];
+  for (const context of contexts) {
+    try {
+      context.close();
+    } catch (error) {
+      failed.push(toldOf(error));
+    }
+  }
+  return failed;
+}
+
+async function run({ example, argv, options }) {
+  const state = { armed: true, injected: [] };
+  const file = resolve(ROOT, 'examples', `${example}.mjs`);
+  process.argv = [process.execPath, file, ...argv];
+  calls = {};
+  lines.length = 0;
+  strays.clear();
+  live.clear();
+  contexts.clear();
+  const books = new Books();
+  const faults = options === null ? [] : [whileArmed(options, state)];
+  interceptorSlot().interceptors = [counting, books, ...faults, ledger];
+  const { errors, afterwards } = await execute(file);
+  const leftOpen = live.size;
+  const output = lines.join('\n');
+  state.armed = false;
+  const cleanup = closeAll();
+  await settle();
+  return {
+    injected: state.injected,
+    /** What ended the program, and what came in the turns after that. */
+    errors,
+    afterwards: [...afterwards, ...takeStrays()],
+    cleanup,
+    output,
+    leftOpen,
+    leaked: [...live.values()],
+    calls: { ...calls },
+    completions: books.completions,
+    failures: Math.max(0, ...books.failed.values()),
+    wrong: books.wrong,
+  };
+}
+
+parentPort.on('message', async (request) => parentPort.postMessage(await run(request)));
