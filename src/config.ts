@@ -23,6 +23,8 @@ export interface Config {
   policies: PolicyConfig[];
   /** Outermost first. */
   interceptors: InterceptorConfig[];
+  /** A recording that answers in place of all devices. */
+  replay?: string;
   device?: string;
   tenant?: string;
   log: LogLevel;
@@ -61,6 +63,7 @@ const fileSchema = z.strictObject({
       error: 'must be an interceptor or a list of them, the outermost first',
     })
     .optional(),
+  replay: z.string().min(1).optional(),
   device: z.string().min(1).optional(),
   tenant: z.string().min(1).optional(),
   log: z.enum(LOG_LEVELS).optional(),
@@ -81,8 +84,8 @@ export interface ConfigSources {
 
 /**
  * Reads the configuration: ISOVERBS_CONFIG, or the first isoverbs.config.* or package.json with an
- * "isoverbs" key from `cwd` upwards; then ISOVERBS_POLICY, ISOVERBS_INTERCEPTORS, ISOVERBS_DEVICE,
- * ISOVERBS_TENANT and ISOVERBS_LOG, which win.
+ * "isoverbs" key from `cwd` upwards; then ISOVERBS_POLICY, ISOVERBS_INTERCEPTORS, ISOVERBS_REPLAY,
+ * ISOVERBS_DEVICE, ISOVERBS_TENANT and ISOVERBS_LOG, which win.
  * @throws ConfigError naming the file and the key
  */
 export function loadConfig(sources: ConfigSources = {}): Config {
@@ -97,6 +100,7 @@ export function loadConfig(sources: ConfigSources = {}): Config {
     config.interceptors = parseInterceptors(env.ISOVERBS_INTERCEPTORS, 'ISOVERBS_INTERCEPTORS');
     config.interceptorSource = 'ISOVERBS_INTERCEPTORS';
   }
+  if (env.ISOVERBS_REPLAY) config.replay = env.ISOVERBS_REPLAY;
   if (env.ISOVERBS_DEVICE) config.device = env.ISOVERBS_DEVICE;
   if (env.ISOVERBS_TENANT) config.tenant = env.ISOVERBS_TENANT;
   if (env.ISOVERBS_LOG) config.log = logLevel(env.ISOVERBS_LOG);
@@ -182,7 +186,7 @@ function hasOurKey(manifest: string): boolean {
 function fromFile(path: string): Config {
   const parsed = fileSchema.safeParse(readValue(path));
   if (!parsed.success) throw problem(path, parsed.error.issues[0], []);
-  const { policy, interceptors, device, tenant, log = 'warn' } = parsed.data;
+  const { policy, interceptors, replay, device, tenant, log = 'warn' } = parsed.data;
   const config: Config = {
     policies: fileEntries(policy, path, 'policy', 'policy').map(({ entry }) => entry),
     interceptors: fileEntries(interceptors, path, 'interceptors', 'interceptor').map(({ entry, where }) =>
@@ -192,6 +196,7 @@ function fromFile(path: string): Config {
     source: path,
     interceptorSource: path,
   };
+  if (replay !== undefined) config.replay = replay;
   if (device !== undefined) config.device = device;
   if (tenant !== undefined) config.tenant = tenant;
   return config;

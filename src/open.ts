@@ -51,15 +51,25 @@ function loadRdmaCore(): Provider | null {
   }
 }
 
-/** The providers of this process, real devices first. */
-function providers(): Provider[] {
+interface Choice {
+  provider: Provider;
+  devices: readonly DeviceInfo[];
+}
+
+const choiceOf = (provider: Provider): Choice => ({ provider, devices: provider.getDeviceList() });
+
+/** The providers of this process, real devices first; or the recording that stands in their place. */
+function choices(): Choice[] {
+  const { replay } = interceptorSlot();
+  if (replay !== undefined) return [replay];
   const real = rdmaCore();
-  return real === null ? [defaultSimProvider()] : [real, defaultSimProvider()];
+  const simulated = choiceOf(defaultSimProvider());
+  return real === null ? [simulated] : [choiceOf(real), simulated];
 }
 
 /** All devices: real ones first, then sim0, sim1, ... Empty lists are no error. */
 export function getDeviceList(): DeviceInfo[] {
-  return providers().flatMap((provider) => provider.getDeviceList());
+  return choices().flatMap(({ devices }) => devices);
 }
 
 /**
@@ -72,7 +82,7 @@ export function openDevice(name?: string, options: OpenDeviceOptions = {}): Cont
   const slot = interceptorSlot();
   const tenant = options.tenant ?? (process.env.ISOVERBS_TENANT || slot.tenant);
   const chosen = chooseDevice(name ?? defaultDeviceName(), options.provider);
-  const provider = composed(chosen.provider, options.policy);
+  const provider = underPolicies(chosen.provider, options.policy);
   const context = new Context(provider, chosen.name, { tenant });
   slot.opened.push(chosen.name);
   slot.providers.add(provider);
@@ -91,11 +101,14 @@ function checkArguments(name: unknown, options: object): void {
 
 /** The provider that openDevice() without arguments would use, with the policies of the process. */
 export function defaultProvider(): Provider {
-  return composed(chooseDevice(defaultDeviceName(), undefined).provider, undefined);
+  return underPolicies(chooseDevice(defaultDeviceName(), undefined).provider, undefined);
 }
 
-/** What a program names stands in place of the process's policies; the interceptors around them stay. */
-function composed(provider: Provider, policy: OpenDeviceOptions['policy']): Provider {
+/**
+ * A provider under policies: those that a program names, or the process's. The interceptors around them stay.
+ * @throws ConfigError
+ */
+export function underPolicies(provider: Provider, policy: OpenDeviceOptions['policy']): Provider {
   const { outside, interceptors, inside } = interceptorSlot();
   const policies = policy === undefined ? interceptors : interceptorsOf(policy);
   return composeOnce(provider, [...outside, ...policies, ...inside]);
@@ -111,10 +124,12 @@ function defaultDeviceName(): string | undefined {
 }
 
 function chooseDevice(name: string | undefined, wanted: OpenDeviceOptions['provider']) {
-  const among = wanted === undefined ? providers() : [namedProvider(wanted)];
+  const { replay } = interceptorSlot();
+  const isReplay = replay !== undefined && (typeof wanted !== 'object' || wanted === replay.provider);
+  const among = wanted === undefined || isReplay ? choices() : [choiceOf(namedProvider(wanted))];
   const seen: string[] = [];
-  for (const provider of among) {
-    for (const device of provider.getDeviceList()) {
+  for (const { provider, devices } of among) {
+    for (const device of devices) {
       if (name === undefined || device.name === name) return { provider, name: device.name };
       seen.push(device.name);
     }
@@ -128,6 +143,8 @@ function chooseDevice(name: string | undefined, wanted: OpenDeviceOptions['provi
 
 function namedProvider(wanted: Provider | ProviderName): Provider {
   if (typeof wanted === 'object') return wanted;
+  const { replay } = interceptorSlot();
+  if (replay !== undefined) return replay.provider;
   if (wanted === 'sim') return defaultSimProvider();
   if (wanted !== 'rdma-core') {
     throw new InvalidArgumentError(`provider must be 'rdma-core', 'sim' or a Provider, got '${wanted}'`);

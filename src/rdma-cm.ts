@@ -25,7 +25,7 @@ import {
   resolveDatagram as resolveIn,
   Server,
 } from './objects/rdma-cm/index.ts';
-import { type OpenDeviceOptions, openDevice, providerFor } from './open.ts';
+import { type OpenDeviceOptions, openDevice, providerFor, underPolicies } from './open.ts';
 
 export {
   type CmAcceptOptions,
@@ -121,5 +121,8 @@ function environment(verb: string, options: CmDeviceOptions): CmEnvironment {
   requireFunctions(verb, options);
   const { provider: wanted, policy, tenant } = options;
   const provider = providerFor(wanted);
-  return { provider, openDevice: (name) => openDevice(name, { provider, policy, tenant }) };
+  return {
+    provider: underPolicies(provider, policy),
+    openDevice: (name) => openDevice(name, { provider, policy, tenant }),
+  };
 }

@@ -4,7 +4,7 @@
  */
 import { writeSync } from 'node:fs';
 import { type Config, loadConfig, type PolicyConfig } from './config.ts';
-import { count, createInterceptor } from './interceptors/index.ts';
+import { count, createInterceptor, createReplay, type Replay } from './interceptors/index.ts';
 import { createPolicy } from './policies/index.ts';
 import type { Interceptor } from './shim/compose.ts';
 import { interceptorSlot } from './slot.ts';
@@ -30,9 +30,20 @@ function register(config: Config): void {
   slot.interceptors = policies;
   slot.outside = verbose ? [counting, ...outside] : outside;
   slot.inside = inside;
+  if (config.replay !== undefined) slot.replay = replayOf(config.replay);
   slot.device = config.device;
   slot.tenant = config.tenant;
   if (verbose) process.on('exit', () => writeSync(2, `${exitLine(config)}\n`));
+}
+
+/** A program that ends before its recording does has not done the same: it says so. */
+function replayOf(path: string): Replay {
+  const replay = createReplay(path);
+  process.on('exit', () => {
+    if (replay.isDone) return;
+    writeSync(2, `isoverbs: ${path}: the program has ended, but the recorded one ${replay.next}\n`);
+  });
+  return replay;
 }
 
 type Make = (name: string, options: Record<string, unknown>) => Interceptor;

@@ -1,4 +1,5 @@
 /** The interceptors of this process: put here by `isoverbs/register`, taken by openDevice(). */
+import type { Replay } from './interceptors/index.ts';
 import { compose, type Interceptor } from './shim/compose.ts';
 import { shimCounters, sumCounters } from './shim/counters.ts';
 import type { Provider, ShimCounters } from './verbs/provider.ts';
@@ -13,6 +14,8 @@ export interface InterceptorSlot {
   outside: readonly Interceptor[];
   /** Between the policies and the device, outermost first. */
   inside: readonly Interceptor[];
+  /** Stands in place of all devices: answers from a recording. */
+  replay?: Replay;
   /** Device to open when the program names none. */
   device?: string;
   tenant?: string;

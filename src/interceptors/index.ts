@@ -4,6 +4,7 @@ import { createNamed, type PolicyEntry } from '../policies/index.ts';
 import type { Interceptor } from '../shim/compose.ts';
 import { count } from './count.ts';
 import { fault, faultOptions } from './fault/index.ts';
+import { type RecordOptions, record, recordOptions } from './record/index.ts';
 import { type TraceOptions, trace, traceOptions } from './trace/index.ts';
 
 export { type CountInterceptor, type Counts, count } from './count.ts';
@@ -15,6 +16,8 @@ export {
   type Injection,
   type InjectionListener,
 } from './fault/index.ts';
+export { type RecordInterceptor, type RecordOptions, record } from './record/index.ts';
+export { createReplay, type Replay } from './replay/index.ts';
 export { type TraceInterceptor, type TraceOptions, trace } from './trace/index.ts';
 export { type OpenTrace, readTrace } from './trace/read.ts';
 export type { TraceRecord } from './trace/records.ts';
@@ -33,6 +36,11 @@ export const interceptors: Readonly<Record<string, InterceptorEntry>> = {
     summary: 'makes things go wrong: a verb fails, completions are lost, late or failed, a queue pair dies',
     options: faultOptions,
     create: (options) => fault(faultOptions.parse(options)),
+  },
+  record: {
+    summary: 'every call with its results in a file; ISOVERBS_REPLAY=FILE answers the same program from it',
+    options: recordOptions,
+    create: (options) => record(options as RecordOptions),
   },
   trace: {
     summary: 'a log of requests, completions and control verbs in a file; `isoverbs trace FILE` prints it',

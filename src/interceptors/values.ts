@@ -2,7 +2,11 @@
 
 /** JSON of a value of the seam: bigint, bytes and numbers that are not finite are tagged; memory is its length. */
 export function toJson(value: unknown): string {
-  return JSON.stringify(value, (_key, part) => tagged(part)) ?? 'null';
+  // Not the second argument: a Buffer's toJSON would have been called on it.
+  function replacer(this: Record<string, unknown>, key: string): unknown {
+    return tagged(this[key]);
+  }
+  return JSON.stringify(value, replacer) ?? 'null';
 }
 
 function tagged(value: unknown): unknown {

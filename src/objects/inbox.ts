@@ -3,17 +3,29 @@
  * claimed (a queue pair that is drained, a request whose own completion somebody awaits), and then the
  * others, fetched on the way to those, are kept here in their order.
  */
-import { randomInt } from 'node:crypto';
-import { SLOT_WORDS, slotAt, WC_ID_HI, WC_ID_LO, WC_QP, type WcBatch } from '../verbs/index.ts';
+import {
+  type Provider,
+  SLOT_WORDS,
+  slotAt,
+  WC_ID_HI,
+  WC_ID_LO,
+  WC_QP,
+  type WcBatch,
+} from '../verbs/index.ts';
+import { randomBelow } from './random.ts';
 
-/** High word of the wr_ids that we give to requests of our own; random, since those of programs are all their own. */
-const TAG_HI = randomInt(2 ** 32);
-let lastTag = 0;
+/** By provider: the last wr_id that we gave to a request of our own, low word, and the high word of all. */
+const tags = new WeakMap<Provider, { hi: number; last: number }>();
 
-/** A wr_id that nothing else has; its low word is what Inbox knows it by. */
-export function newTag(): bigint {
-  lastTag = (lastTag + 1) >>> 0;
-  return (BigInt(TAG_HI) << 32n) | BigInt(lastTag);
+/**
+ * A wr_id that nothing else has; its low word is what Inbox knows it by. The high one is random, since the
+ * wr_ids of programs are all their own.
+ */
+export function newTag(provider: Provider): bigint {
+  const tag = tags.get(provider) ?? { hi: randomBelow(provider, 2 ** 32), last: 0 };
+  tags.set(provider, tag);
+  tag.last = (tag.last + 1) >>> 0;
+  return (BigInt(tag.hi) << 32n) | BigInt(tag.last);
 }
 
 /** Who wants completions before anyone else. */
@@ -28,6 +40,8 @@ export interface Claim {
 
 interface Tagged extends Claim {
   qp: number;
+  /** High word of the wr_id. */
+  hi: number;
 }
 
 /** Fills a batch from its first slot on; returns how many. */
@@ -73,7 +87,7 @@ export class Inbox {
   }
 
   claimTag(tag: bigint, qp: number, claim: Claim): void {
-    this.byTag.set(Number(tag & 0xffffffffn), { qp, ...claim });
+    this.byTag.set(Number(tag & 0xffffffffn), { qp, hi: Number(tag >> 32n), ...claim });
   }
 
   unclaimTag(tag: bigint): void {
@@ -133,9 +147,9 @@ export class Inbox {
 
   private offer(words: Uint32Array, at: number): boolean {
     const qp = words[at + WC_QP];
-    if (words[at + WC_ID_HI] === TAG_HI) {
-      const tagged = this.byTag.get(words[at + WC_ID_LO]);
-      if (tagged !== undefined && tagged.qp === qp) return tagged.take(words, at);
+    const tagged = this.byTag.size > 0 ? this.byTag.get(words[at + WC_ID_LO]) : undefined;
+    if (tagged !== undefined && tagged.hi === words[at + WC_ID_HI] && tagged.qp === qp) {
+      return tagged.take(words, at);
     }
     return this.byQp.get(qp)?.take(words, at) ?? false;
   }

@@ -72,7 +72,8 @@ export async function drainQp(qp: QueuePair, options: QpDrainOptions): Promise<C
 
 function sidesOf(qp: QueuePair): Side[] {
   const sides: Side[] = [];
-  const side = (isRecv: boolean) => sides.push({ isRecv, marker: newTag(), posted: false, done: false });
+  const side = (isRecv: boolean) =>
+    sides.push({ isRecv, marker: newTag(qp.context.provider), posted: false, done: false });
   if (qp.cap.maxSendWr > 0) side(false);
   if (qp.cap.maxRecvWr > 0 && qp.srq === null && qp.type !== 'XRC_SEND') side(true);
   return sides;

@@ -1,4 +1,3 @@
-import { randomInt } from 'node:crypto';
 import * as C from '../verbs/constants.ts';
 import {
   type AhAttr,
@@ -43,6 +42,7 @@ import type {
   RtsOptions,
   SqdOptions,
 } from './qp-options.ts';
+import { randomBelow } from './random.ts';
 import { packRecv, packSend, type RecvRequest, type SendRequest, wrOpcode } from './request.ts';
 import { CLOSE_RANK, type Resource, requireOwned } from './resource.ts';
 import { SharedReceiveQueue } from './shared-receive-queue.ts';
@@ -77,7 +77,7 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
   /** What was granted. */
   readonly cap: QpCap;
   /** First packet sequence number of the send queue, chosen at random. */
-  readonly psn: number = randomInt(1 << 24);
+  readonly psn: number;
   private readonly qp: number;
   private readonly owner: ProtectionDomain | XrcDomain;
   private readonly queues: { send: CompletionQueue; recv: CompletionQueue } | null;
@@ -113,6 +113,7 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
     this.qp = info.handle;
     this.qpNum = info.qpNum;
     this.cap = info.cap;
+    this.psn = randomBelow(this.provider, 1 << 24);
     context.addElement(this.qp, this);
   }
 
@@ -357,7 +358,7 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
    */
   async execute(request: SendRequest): Promise<Completion> {
     const { sendCq, qp } = this;
-    const tag = newTag();
+    const tag = newTag(this.provider);
     let resolve!: (completion: Completion) => void;
     let reject!: (error: Error) => void;
     const promise = new Promise<Completion>((yes, no) => {

@@ -8,18 +8,22 @@ import {
 } from '../verbs/provider.ts';
 import type { Gate } from './gate.ts';
 
+/** What an interceptor may change beside verbs: what the provider says of itself, time, and how peers meet. */
+const PROPERTIES = ['wait', 'counters', 'adopt', 'nowNs', 'sleep', 'random', 'rendezvous', 'cm'] as const;
+type Property = (typeof PROPERTIES)[number];
+
 /** Wraps a provider: returns the verbs that it overrides, or changes to what the provider says of itself. */
 export interface Interceptor {
   /** Used in errors, logs and `provider.interceptors`. */
   readonly name: string;
   /** The verbs that it changes; others stay the same functions. */
-  wrap(next: Provider): Partial<Verbs> & PeerVerbs & Partial<Pick<Provider, 'wait' | 'counters' | 'adopt'>>;
+  wrap(next: Provider): Partial<Verbs> & PeerVerbs & Partial<Pick<Provider, Property>>;
   /** For drivers that run it elsewhere: what need not go through it. Without one, everything goes. */
   gate?(wait: WaitSupport): Gate;
 }
 
-const OVERRIDABLE = new Set<string>([...VERB_NAMES, 'describePeer', 'setPeer', 'wait', 'counters', 'adopt']);
-const NO_FUNCTIONS = new Set(['wait', 'adopt']);
+const NO_FUNCTIONS = new Set<string>(['wait', 'adopt', 'rendezvous', 'cm']);
+const OVERRIDABLE = new Set<string>([...VERB_NAMES, 'describePeer', 'setPeer', ...PROPERTIES]);
 
 /**
  * Puts interceptors around a provider; the first listed is the outermost, so the application meets it

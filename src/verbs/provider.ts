@@ -670,6 +670,8 @@ export interface Provider extends Verbs, PeerVerbs {
   nowNs(context: number): number;
   /** Resolves when `delayNs` of the device's time have gone by; `keeps` says what does not end before. */
   sleep(context: number, delayNs: number, keeps?: SleepKeeps): Promise<void>;
+  /** A random whole number below a bound, for who stands on the provider; absent: they take their own. */
+  random?(below: number): number;
   /** What the shims around it counted, the outermost first. */
   counters?(): readonly LayerCounters[];
 }

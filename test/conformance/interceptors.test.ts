@@ -4,12 +4,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, expect, test } from 'vitest';
-import { readTrace, trace } from '../../src/interceptors/index.ts';
+import { createReplay, readTrace, record, trace } from '../../src/interceptors/index.ts';
 import { createPolicy } from '../../src/policies/index.ts';
-import { program, runProgram } from './program.ts';
+import { type Ground, program, runProgram } from './program.ts';
 import { simGround } from './sim-ground.ts';
 
-const RUNS = Math.min(Number(process.env.ISOVERBS_RUNS ?? 60), 5000);
+const RUNS = Math.min(Number(process.env.ISOVERBS_RUNS ?? 15), 5000);
 const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_121);
 
 const folder = mkdtempSync(join(tmpdir(), 'isoverbs-conformance-'));
@@ -45,6 +45,27 @@ test('traced outside and inside a policy that splits', async () => {
       );
       expect(application).toEqual({ posted: taken, completed: seen, lost: 0 });
       expect(device.posted).toBeGreaterThanOrEqual(taken);
+    }),
+    { numRuns: RUNS, seed: SEED },
+  );
+}, 120_000);
+
+/** Time is in the recording. */
+function replayGround(file: string): Ground {
+  const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
+  return { ...simGround(), provider: createReplay(file).provider, run: turn, advance: turn };
+}
+
+test('recorded under a policy that splits, and replayed', async () => {
+  await fc.assert(
+    fc.asyncProperty(program, async (p) => {
+      const bare = await runProgram(p, [], simGround());
+      const recorder = record({ file: join(folder, 'program.record') });
+      const recorded = await runProgram(p, [recorder, perf()], simGround());
+      recorder.close();
+      expect(recorded).toEqual(bare);
+      const replayed = await runProgram(p, [], replayGround(recorder.files[0]));
+      expect({ ...replayed, data: bare.data }).toEqual(bare);
     }),
     { numRuns: RUNS, seed: SEED },
   );

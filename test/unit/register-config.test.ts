@@ -78,7 +78,7 @@ test('variables win over the file', () => {
 });
 
 test.each([
-  ['{"polcy":"perf"}', 'polcy: no such key; there are: policy, interceptors, device, tenant, log'],
+  ['{"polcy":"perf"}', 'polcy: no such key; there are: policy, interceptors, replay, device, tenant, log'],
   ['{"policy":5}', 'policy: must be a policy or a list of them'],
   ['{"policy":{"nam":"perf"}}', 'policy: must be the name of a policy'],
   ['{"policy":["perf",{"name":5}]}', 'policy.1: must be the name of a policy'],

@@ -31,6 +31,8 @@ export class Chunks {
   private readonly fd: number;
   private readonly full: WhenFull;
   private readonly spare: Chunk[] = [];
+  /** Chunks that may still be made. */
+  private unmade: number;
   /** Filled, in order. */
   private readonly queue: Chunk[] = [];
   /** On its way into the file: its memory is not ours until it is there. */
@@ -50,9 +52,8 @@ export class Chunks {
     this.path = path;
     this.full = full;
     this.chunkWords = Math.min(MAX_CHUNK_BYTES, bufferBytes / 4) >> 2;
-    const count = Math.max(MIN_CHUNKS, Math.floor(bufferBytes / (this.chunkWords * 4)));
-    for (let i = 0; i < count; i++) this.spare.push(new Chunk(this.chunkWords));
-    this.current = this.spare.pop()!;
+    this.unmade = Math.max(MIN_CHUNKS, Math.floor(bufferBytes / (this.chunkWords * 4))) - 1;
+    this.current = new Chunk(this.chunkWords);
     this.words = this.current.words;
     this.writeNow(header, 0, header.length, 0);
     this.endBytes = header.length;
@@ -122,6 +123,10 @@ export class Chunks {
 
   /** The current chunk is full: on to an empty one. */
   private turnOver(): boolean {
+    if (this.spare.length === 0 && this.unmade > 0) {
+      this.unmade--;
+      this.spare.push(new Chunk(this.chunkWords));
+    }
     if (this.spare.length === 0) {
       if (this.full === 'drop') return false;
       if (this.full === 'wait') this.writeOldest();
@@ -214,7 +219,7 @@ export class Chunks {
   private arm(): void {
     this.timer = setTimeout(() => {
       this.timer = undefined;
-      if (this.closed || this.spare.length === 0) return;
+      if (this.closed || this.spare.length + this.unmade === 0) return;
       this.turnOver();
     }, FLUSH_AFTER_MS);
     this.timer.unref();

@@ -1,0 +1,306 @@
+/** replay: a provider without a device, which answers a program from its recording. */
+import { ReplayError } from '../../verbs/errors.ts';
+import * as L from '../../verbs/layout.ts';
+import {
+  type ConnectionManager,
+  type DeviceInfo,
+  type MrInfo,
+  type Provider,
+  type RingInfo,
+  VERB_NAMES,
+  type Verbs,
+} from '../../verbs/provider.ts';
+import * as F from '../record/format.ts';
+import { toJson } from '../values.ts';
+import { WatchedRings } from '../watched-rings.ts';
+import { Memory } from './memory.ts';
+import { describePost, differs } from './posts.ts';
+import { type Entry, RecordReader } from './reader.ts';
+import { errorOf, Told } from './told.ts';
+
+/** A recording that is being replayed. */
+export interface Replay {
+  /** Answers as the recorded one did. Every verb @throws ReplayError when the recording has another call there */
+  readonly provider: Provider;
+  /** What there was to open. */
+  readonly devices: readonly DeviceInfo[];
+  /** Whether the program has done all that was recorded. */
+  readonly isDone: boolean;
+  /** What the recording has next, in words. */
+  readonly next: string;
+}
+
+/**
+ * Opens a recording to replay it. The program must do what the recorded one did: what verbs answer, what
+ * arrives and what the program is told come from the file, in the recorded order.
+ * @throws FileError for a file that is no recording, of another version, or cut off
+ */
+export function createReplay(path: string): Replay {
+  const replayer = new Replayer(path);
+  return {
+    provider: replayer.provider(),
+    devices: replayer.reader.header.devices,
+    get isDone() {
+      return replayer.isDone;
+    },
+    get next() {
+      return describe(replayer.reader.peek());
+    },
+  };
+}
+
+class Replayer {
+  readonly reader: RecordReader;
+  private readonly memory = new Memory();
+  private readonly rings = new WatchedRings();
+  private readonly told = new Told((name, args) => this.call(name, args));
+  private pumping = false;
+  private repeats = 0;
+  /** Once the program does something else, it has no place in the recording any more. */
+  private failure: ReplayError | null = null;
+
+  constructor(path: string) {
+    this.reader = new RecordReader(path);
+  }
+
+  get isDone(): boolean {
+    return this.reader.peek()?.kind === 'end';
+  }
+
+  provider(): Provider {
+    const { header } = this.reader;
+    const verbs: Record<string, unknown> = {};
+    for (const verb of VERB_NAMES) {
+      if (!F.SPECIAL_VERBS.has(verb)) verbs[verb] = this.caller(verb);
+    }
+    if (header.peer) {
+      verbs.describePeer = this.caller('describePeer');
+      verbs.setPeer = this.caller('setPeer');
+    }
+    const provider = {
+      ...verbs,
+      ...this.memoryVerbs(),
+      ...this.rings.verbs(this.ringVerbs() as Provider),
+      ...this.eventVerbs(),
+      ...this.dataVerbs(),
+      ...this.timeAndPeers(),
+      name: header.provider,
+      threads: header.threads,
+      wait: header.wait,
+      cm: header.cm ? this.cm() : null,
+      cmError: header.cmError,
+      interceptors: ['replay'],
+    };
+    return Object.freeze(provider) as unknown as Provider;
+  }
+
+  /** A call of the program: the recording must have the same one here. */
+  private call(name: string, args: readonly unknown[]): unknown {
+    const text = toJson(args);
+    const entry = this.upcoming();
+    if (entry?.kind !== 'call' || entry.name !== name || entry.args !== text) {
+      this.differ(`${name}(${text.slice(1, -1)})`, entry);
+    }
+    this.took();
+    if (entry.outcome.e !== undefined) throw errorOf(entry.outcome.e);
+    return entry.outcome.r;
+  }
+
+  private caller(name: string): (...args: unknown[]) => unknown {
+    return (...args) => this.call(name, args);
+  }
+
+  /** The entry that is next for a call: data and news that come before it are given first. */
+  private upcoming(): Entry | null {
+    if (this.failure !== null) throw this.failure;
+    for (;;) {
+      const entry = this.reader.peek();
+      if (entry?.kind === 'data') this.arrive(entry);
+      else if (entry?.kind === 'told') this.tell(entry);
+      else return entry;
+    }
+  }
+
+  private tellNext(): void {
+    for (;;) {
+      const entry = this.reader.peek();
+      if (entry?.kind === 'data') this.arrive(entry);
+      else {
+        if (entry?.kind === 'told') this.tell(entry);
+        return;
+      }
+    }
+  }
+
+  private arrive(entry: Extract<Entry, { kind: 'data' }>): void {
+    this.reader.take();
+    this.memory.write(entry.mr, entry.offsetBytes, entry.bytes);
+  }
+
+  private tell(entry: Extract<Entry, { kind: 'told' }>): void {
+    this.reader.take();
+    this.told.tell(entry.source, entry.args);
+  }
+
+  /** On to the next entry; if it is news, the program hears it in a turn of its own. */
+  private took(): void {
+    this.reader.take();
+    this.wake();
+  }
+
+  private wake(): void {
+    if (this.pumping || !this.reader.isNewsNext) return;
+    this.pumping = true;
+    setImmediate(() => {
+      this.pumping = false;
+      try {
+        if (this.reader.isNewsNext) this.tellNext();
+      } finally {
+        this.wake();
+      }
+    });
+  }
+
+  /** What a program does after the first difference, to clean up, would only hide it. */
+  private differ(made: string, entry: Entry | null): never {
+    this.failure ??= new ReplayError(
+      `${this.reader.path}: entry ${this.reader.taken}: the program calls ${made}, the recorded one ${describe(entry)}`,
+    );
+    throw this.failure;
+  }
+
+  private memoryVerbs(): Partial<Verbs> {
+    const { memory } = this;
+    return {
+      allocMr: (pd, lengthBytes, access) =>
+        memory.own(this.call('allocMr', [pd, lengthBytes, access]) as MrInfo),
+      regMr: (pd, buffer, byteOffset, lengthBytes, access) => {
+        const info = this.call('regMr', [pd, buffer, byteOffset, lengthBytes, access]) as MrInfo;
+        return memory.borrow(info, buffer);
+      },
+      regDmabufMr: (...args) => ({
+        ...(this.call('regDmabufMr', args) as MrInfo),
+        memory: new ArrayBuffer(0),
+      }),
+      reregMr: (mr, change) => {
+        const info = this.call('reregMr', [mr, change]) as MrInfo;
+        return memory.change(mr, info, change.translation?.memory);
+      },
+      deregMr: (mr) => {
+        this.call('deregMr', [mr]);
+        memory.drop(mr);
+      },
+    };
+  }
+
+  /** Rings are memory of ours; who uses them is in the recording by their handles. */
+  private ringVerbs(): Pick<Verbs, 'createWrRing' | 'createWcRing' | 'destroyRing'> {
+    const made = (info: unknown): RingInfo => {
+      const { capacity, extBytes } = info as RingInfo;
+      return { ...(info as RingInfo), memory: new ArrayBuffer(L.ringBytes(capacity, extBytes)) };
+    };
+    return {
+      createWrRing: (...args) => made(this.call('createWrRing', args)),
+      createWcRing: (...args) => made(this.call('createWcRing', args)),
+      destroyRing: (ring) => {
+        this.call('destroyRing', [ring]);
+      },
+    };
+  }
+
+  private eventVerbs(): Partial<Verbs> {
+    return {
+      watchCompChannel: (channel, listener) => {
+        this.call('watchCompChannel', [channel, listener]);
+        this.told.watchCompletions(channel, listener);
+      },
+      watchAsyncEvents: (context, listener) => {
+        this.call('watchAsyncEvents', [context, listener]);
+        this.told.watchAsync(context, listener);
+      },
+    };
+  }
+
+  private timeAndPeers(): Pick<Provider, 'nowNs' | 'sleep' | 'random' | 'rendezvous'> {
+    const { told } = this;
+    return {
+      nowNs: this.caller('nowNs') as Provider['nowNs'],
+      random: this.caller('random') as Provider['random'],
+      sleep: (...args) => told.settled(this.call('sleep', args) as number, () => undefined),
+      rendezvous: {
+        listen: async (context, options, onWire) =>
+          told.server(this.call('rendezvous.listen', [context, options]) as number, onWire),
+        connect: async (context, options) =>
+          told.settled(this.call('rendezvous.connect', [context, options]) as number, (value) =>
+            told.wire(value),
+          ),
+      },
+    };
+  }
+
+  private cm(): ConnectionManager {
+    const verbs = F.CM_VERBS.map((verb) => [verb, this.caller(`cm.${verb}`)]);
+    const watchEventChannel: ConnectionManager['watchEventChannel'] = (channel, listener) => {
+      this.call('cm.watchEventChannel', [channel, listener]);
+      this.told.watchCm(channel, listener);
+    };
+    return { ...Object.fromEntries(verbs), watchEventChannel };
+  }
+
+  private dataVerbs(): Partial<Verbs> {
+    return {
+      postSend: (qp, ring, start, count) => this.post(0, qp, ring, start, count),
+      postRecv: (qp, ring, start, count) => this.post(1, qp, ring, start, count),
+      postSrqRecv: (srq, ring, start, count) => this.post(2, srq, ring, start, count),
+      validateSend: (qp, ring, index) => this.post(3, qp, ring, index, 1),
+      pollCq: (cq, ring, start, max) => this.poll(cq, ring, start, max),
+    };
+  }
+
+  private post(code: number, queue: number, handle: number, start: number, count: number): number {
+    const entry = this.upcoming();
+    const verb = F.POST_VERBS[code];
+    // One that threw was recorded as a call.
+    if (entry?.kind === 'call' && entry.name === verb) {
+      return this.call(verb, [queue, handle, start, count]) as number;
+    }
+    const ring = this.rings.wr(handle);
+    const made = [code, queue, handle, start, count];
+    if (entry?.kind !== 'post') this.differ(`${verb}(${made.slice(1).join(',')})`, entry);
+    const difference = differs(entry.words, made, ring);
+    if (difference !== null) this.differ(`${verb}(${made.slice(1).join(',')})${difference}`, entry);
+    this.took();
+    if (ring !== undefined) {
+      ring.words[L.HDR_ERRNO] = entry.words[F.POST_ERRNO];
+      ring.words[L.HDR_REASON] = entry.words[F.POST_REASON];
+    }
+    return entry.words[F.POST_RESULT];
+  }
+
+  private poll(cq: number, handle: number, start: number, max: number): number {
+    const entry = this.upcoming();
+    const made = [cq, handle, start, max];
+    if (entry?.kind === 'call' && entry.name === 'pollCq') return this.call('pollCq', made) as number;
+    if (entry?.kind !== 'poll' || made.some((value, i) => entry.words[i] !== value >>> 0)) {
+      this.differ(`pollCq(${made.join(',')})`, entry);
+    }
+    const n = entry.words[F.POLL_COUNT];
+    this.repeats++;
+    if (this.repeats >= entry.words[F.POLL_REPEAT]) {
+      this.repeats = 0;
+      this.took();
+    }
+    const slots = entry.words.subarray(F.POLL_WORDS, F.POLL_WORDS + n * L.SLOT_WORDS);
+    this.rings.wc(handle)?.words.set(slots, L.slotAt(start));
+    return n;
+  }
+}
+
+function describe(entry: Entry | null): string {
+  if (entry === null) return 'made no further call: its process was killed there';
+  if (entry.kind === 'call') return `called ${entry.name}(${entry.args.slice(1, -1)})`;
+  if (entry.kind === 'post') return `called ${describePost(entry.words)}`;
+  if (entry.kind === 'poll') return `called pollCq(${entry.words.subarray(0, F.POLL_COUNT).join(',')})`;
+  if (entry.kind === 'end') return 'made no further call';
+  return 'was told something first';
+}
