@@ -1,6 +1,7 @@
 /** Writes internal requests into the shim's own ring: the Actions of a policy. */
 import {
   IBV_QPS_RTS,
+  IBV_QPS_SQD,
   IBV_QPT_RC,
   IBV_QPT_UD,
   IBV_SEND_FENCE,
@@ -88,7 +89,8 @@ export class Issuer implements Actions {
 
   room(view: QpView): number {
     const qp = view as ShimQp;
-    return qp.broken || qp.state < IBV_QPS_RTS ? 0 : this.places(qp);
+    // In SQD the queue pair ends what it began; what is posted then waits for RTS, on some for the next post.
+    return qp.broken || qp.state < IBV_QPS_RTS || qp.state === IBV_QPS_SQD ? 0 : this.places(qp);
   }
 
   private places(qp: ShimQp): number {

@@ -5,19 +5,9 @@ import type { Interceptor } from '../../src/shim/compose.ts';
 import { emulateWait } from '../../src/shim/emulate-wait.ts';
 import type { Actions, Policy, QpView } from '../../src/shim/policy.ts';
 import { createShim } from '../../src/shim/shim.ts';
-
-/** Holds everything and lets one request go at a time. */
-class OneByOne implements Policy {
-  readonly name = 'one-by-one';
-  readonly needs = { wait: 'none' } as const;
-  readonly slots = 4;
-  onload(): number {
-    return 0;
-  }
-  feed(qp: QpView, out: Actions): void {
-    if (out.inflight(qp) === 0 && out.room(qp) > 0) out.pass(qp);
-  }
-}
+import hold from './policies/hold.mjs';
+import passThrough from './policies/pass-through.mjs';
+import split from './policies/split.mjs';
 
 /** Cuts, holds and waits by a generator of its own: whatever a policy may do, it does at some time. */
 class Arbitrary implements Policy {
@@ -48,20 +38,16 @@ class Arbitrary implements Policy {
   }
 }
 
-const passThrough: Policy = {
-  name: 'pass-through',
-  needs: { wait: 'none' },
-  slots: 0,
-  onload: (_qp, _words, _start, count) => count,
-  feed: () => {},
-};
+/** Policies that are modules, for worker threads load them by name. */
+const shimOf = (policy: unknown) => createShim(policy as () => Policy);
+const oneByOne = () => shimOf(hold);
 
 const perf = (sub: number, unit: number) =>
   createPolicy('perf', { subMsgSizeBytes: sub, zeroWaitUnitBytes: unit });
 
 export const chains: Record<string, { chain: () => Interceptor[]; wait?: boolean }> = {
-  'pass-through': { chain: () => [createShim(() => passThrough)] },
-  'one by one': { chain: () => [createShim(() => new OneByOne())] },
+  'pass-through': { chain: () => [shimOf(passThrough)] },
+  'one by one': { chain: () => [oneByOne()] },
   arbitrary: { chain: () => [createShim(() => new Arbitrary(7))] },
   'arbitrary over arbitrary': {
     chain: () => [createShim(() => new Arbitrary(11)), createShim(() => new Arbitrary(13))],
@@ -70,31 +56,13 @@ export const chains: Record<string, { chain: () => Interceptor[]; wait?: boolean
   'perf 16384': { chain: () => [perf(16384, 1024)] },
   'perf 1024, WAIT emulated': { chain: () => [perf(1024, 256)], wait: false },
   'emulated WAIT alone': { chain: () => [emulateWait()], wait: false },
-  'perf over one by one': { chain: () => [perf(512, 256), createShim(() => new OneByOne())] },
+  'perf over one by one': { chain: () => [perf(512, 256), oneByOne()] },
 };
 
-/** Cuts whatever may be cut, and lets everything else go whole. */
-class Splitter implements Policy {
-  readonly name = 'split';
-  readonly needs = { wait: 'none' } as const;
-  readonly slots = 8;
-  onload(): number {
-    return 0;
-  }
-  feed(qp: QpView, out: Actions): void {
-    while (out.backlog(qp) > 0 && out.room(qp) > 0) {
-      if (out.splittable(qp) && out.nextBytes(qp) > 0) out.piece(qp, 700);
-      else out.pass(qp);
-    }
-  }
-}
-
-/** The chains that the whole suite runs under. */
-export function suiteChains(): Record<string, () => Interceptor[]> {
-  return {
-    'pass-through': () => [createShim(() => passThrough)],
-    split: () => [createShim(() => new Splitter())],
-    'split and 0_WAIT': () => [perf(256, 64)],
-    hold: () => [createShim(() => new OneByOne())],
-  };
-}
+/** What the whole conformance suite runs under, in the application's thread. */
+export const suiteChains: Record<string, () => Interceptor[]> = {
+  'pass-through': () => [shimOf(passThrough)],
+  split: () => [shimOf(split)],
+  'split and 0_WAIT': () => [perf(256, 64)],
+  hold: () => [oneByOne()],
+};

@@ -1,5 +1,6 @@
 /** The conformance suite: every case bare, and under every chain as it was bare. */
 import { describe, expect, test } from 'vitest';
+import type { Interceptor } from '../../src/shim/compose.ts';
 import { type GroundName, groundOf, realDevices, realOnly } from '../verbs/ground.ts';
 import { cases } from './cases/index.ts';
 import { suiteChains } from './chains.ts';
@@ -7,6 +8,7 @@ import type { Case } from './suite/case.ts';
 import { compact } from './suite/case.ts';
 import { type Outcome, play } from './suite/run.ts';
 import type { Trace } from './suite/scene.ts';
+import { suiteWorkerChains } from './worker-chains.ts';
 
 const absent: Record<GroundName, boolean> = { sim: realOnly, rxe: typeof realDevices === 'string' };
 
@@ -19,6 +21,12 @@ test('no two cases have a name in common', () => {
   const names = cases.map(({ name }) => name);
   expect(names.filter((name, i) => names.indexOf(name) !== i)).toEqual([]);
 });
+
+const inWorkers = Object.entries(suiteWorkerChains);
+
+/** A worker is asked at every step: without ISOVERBS_WHOLE=1 each case runs there under one chain of the four. */
+const isWhole = process.env.ISOVERBS_WHOLE === '1';
+const driver = process.env.ISOVERBS_DRIVERS;
 
 /** On an emulated machine, one in so many is what a change has to pass; all of them take ten minutes there. */
 const SAMPLE = 12;
@@ -44,13 +52,21 @@ function suiteOn(name: GroundName): void {
       });
     }
   });
-  for (const [what, chain] of Object.entries(suiteChains())) {
+  const compared = (i: number, one: Case, chain: () => Interceptor[]) =>
+    test(one.name, tagsOf(name, i), async () => {
+      const { trace, counts } = await bareRun(one);
+      expect((await play(one, groundOf(name), chain(), counts)).trace).toEqual(trace);
+    });
+  for (const [what, chain] of Object.entries(suiteChains)) {
     describe(what, () => {
+      for (const [i, one] of here.entries()) compared(i, one, chain);
+    });
+  }
+  if (driver === 'inline') return;
+  for (const [nth, [what, chain]] of inWorkers.entries()) {
+    describe(`${what}, in a worker`, () => {
       for (const [i, one] of here.entries()) {
-        test(one.name, tagsOf(name, i), async () => {
-          const { trace, counts } = await bareRun(one);
-          expect((await play(one, groundOf(name), chain(), counts)).trace).toEqual(trace);
-        });
+        if (isWhole || i % inWorkers.length === nth) compared(i, one, chain);
       }
     });
   }

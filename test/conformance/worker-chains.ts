@@ -32,3 +32,11 @@ export const workerChains: Record<string, { chain: () => Interceptor[]; wait?: b
       { chain: () => [workerDriver(policies)], wait },
     ]),
   );
+
+/** What the whole conformance suite runs under, in a worker: the same as in the application's thread. */
+export const suiteWorkerChains: Record<string, () => Interceptor[]> = {
+  'pass-through': () => [workerDriver([module('pass-through')])],
+  split: () => [workerDriver([module('split')])],
+  'split and 0_WAIT': () => [workerDriver([perfSpec(256, 64)])],
+  hold: () => [workerDriver([module('hold')])],
+};

@@ -80,7 +80,7 @@ export const traps: readonly Trap[] = [
       [
         'src/shim/completion.ts',
         'if (status === IBV_WC_SUCCESS && last[row] !== seq) return false;',
-        'if (last[row] < 0) return false;',
+        'if (status === IBV_WC_SUCCESS && last[row] !== seq) return true;',
       ],
     ],
     caughtBy: 'RC RDMA_READ, signaled',
@@ -152,6 +152,7 @@ export const traps: readonly Trap[] = [
         'this.feeder.unlist(qp);\n    qp.sendCq.extra -= qp.extra;',
         'qp.sendCq.extra -= qp.extra;',
       ],
+      ['src/shim/shim.ts', 'this.tables.qps[handleIndex(handle)] = undefined;\n    qp.purge();', ''],
     ],
     caughtBy: 'destroyed with RC RDMA_WRITE under way',
   },

@@ -157,6 +157,7 @@ const rest: Case[] = [
       a: ['1 SUCCESS RDMA_WRITE', '2 REM_ACCESS_ERR'],
       events: ['b0 QP_ACCESS_ERR', ...AT_A],
     },
+    rxe: { why: 'an error wakes nobody who armed for solicited completions' },
   },
   {
     name: 'event: a flushed receive wakes who armed for solicited ones',

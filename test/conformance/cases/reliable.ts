@@ -57,11 +57,28 @@ const inlined = INLINE.flatMap(([opcode, make]) =>
 );
 
 const gathered = OPS.slice(0, 5).flatMap(([opcode, make]) => [
-  plain(`RC ${opcode}, elements that pieces cut across`, make({ sges: [100, 1700, 1, 900] })),
+  plain(`RC ${opcode}, elements that pieces cut across`, make({ sges: [1700, 100, 1, 900] })),
   plain(`RC ${opcode}, an element of length 0 between others`, make({ sges: [700, 0, 900] })),
   plain(`RC ${opcode}, no elements`, make({ sges: [] })),
   plain(`RC ${opcode}, one element of length 0`, make({ sges: [0] })),
 ]);
+
+/** Looked at all the time: when a completion can be polled, its message must have arrived. */
+const watched = OPS.slice(0, 3).map(
+  ([opcode, make]): Case => ({
+    name: `RC ${opcode} completes when all of it has arrived`,
+    setup: {},
+    async run(scene) {
+      scene.post('a', make(), make());
+      await scene.watch('a', 2);
+      await scene.settle();
+    },
+    expect: {
+      a: [done(1, make()), done(2, make())],
+      'b recv': [...arrives(1, make()), ...arrives(2, make(), 2)],
+    },
+  }),
+);
 
 /** Each opcode behind an unsignaled message that is cut, and before a signaled short one. */
 const ordered = OPS.map(([opcode, make]): Case => {
@@ -184,6 +201,7 @@ export const cases: Case[] = [
   ...flagged,
   ...inlined,
   ...gathered,
+  ...watched,
   ...ordered,
   ...fencedBehind,
   ...extended,

@@ -81,6 +81,7 @@ const flushed: Case[] = [
       await scene.settle();
     },
     expect: { 'b recv': ['101 WR_FLUSH_ERR', '102 WR_FLUSH_ERR'] },
+    rxe: { why: 'it stays where it is until the next move to ERR', expect: {} },
   },
   {
     name: 'ERR with sends of every kind posted in SQD',

@@ -5,6 +5,8 @@ import * as O from '../suite/op.ts';
 import type { Scene, Setup } from '../suite/scene.ts';
 
 const NO_KEY = 0xdead01;
+const LOCAL_KEY = 'a local key that does not fit is LOC_QP_OP_ERR';
+const TOO_LONG = 'too long a message is LOC_QP_OP_ERR, and the queue pair goes to ERR';
 const UC: Setup = { transport: 'UC' };
 const UD: Setup = { transport: 'UD' };
 const DATAGRAM = 900;
@@ -104,12 +106,14 @@ const both = (
       'b recv': [received(transport, 101), received(transport, 102)],
       calls: ['SQE'],
     },
+    rxe: { why: 'a failed send takes it to ERR' },
   },
   {
     name: `${name} a send that fails while unsignaled completes`,
     setup: transport,
     run: posts(short(transport, { flags: 0 }), short(transport, { flags: 0, lkey: NO_KEY, isLost: true })),
     expect: { a: ['2 LOC_PROT_ERR'], 'b recv': [received(transport, 101)] },
+    rxe: { why: LOCAL_KEY, expect: { a: ['2 LOC_QP_OP_ERR'], 'b recv': [received(transport, 101)] } },
   },
   {
     name: `${name} a message without a receive is lost, its sender does not know`,
@@ -131,6 +135,10 @@ const both = (
     expect: {
       a: ['1 SUCCESS SEND', '2 SUCCESS SEND'],
       'b recv': [`101 SUCCESS RECV ${transport === UD ? '140 grh' : '100'}`],
+    },
+    rxe: {
+      why: TOO_LONG,
+      expect: { a: ['1 SUCCESS SEND', '2 SUCCESS SEND'], 'b recv': ['101 LOC_QP_OP_ERR'] },
     },
   },
   {
@@ -210,6 +218,7 @@ const rest: Case[] = [
       O.write({ isLost: true, isFaulty: true }),
     ),
     expect: { a: ['1 LOC_PROT_ERR', '2 WR_FLUSH_ERR'] },
+    rxe: { why: LOCAL_KEY, expect: { a: ['1 LOC_QP_OP_ERR', '2 WR_FLUSH_ERR'] } },
   },
   {
     name: 'UD a datagram with another Q_Key is dropped',

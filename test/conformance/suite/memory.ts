@@ -48,6 +48,17 @@ export class Memory {
     }
   }
 
+  /** Whether these ranges are as they must be, as far as that is known. */
+  holds(ranges: readonly Range[]): boolean {
+    return ranges.every(([at, bytes]) => {
+      const isUnsure = this.unsure.some(([begin, length]) => begin < at + bytes && at < begin + length);
+      return (
+        isUnsure ||
+        Buffer.compare(this.bytes.subarray(at, at + bytes), this.want.subarray(at, at + bytes)) === 0
+      );
+    });
+  }
+
   forget(ranges: readonly Range[]): void {
     this.unsure.push(...ranges);
   }

@@ -19,7 +19,7 @@ import {
 } from '../../verbs/rig.ts';
 import { xrcSrq } from '../../verbs/xrc-rig.ts';
 import { Memory, type Range } from './memory.ts';
-import { isMessage, type Op } from './op.ts';
+import { comesBack, isMessage, type Op } from './op.ts';
 import { add, apply, doubt, type Posted, plan, type Route, type Side } from './posts.ts';
 
 export type Transport = 'RC' | 'UC' | 'UD' | 'XRC';
@@ -59,6 +59,9 @@ const PATIENCE_MS = 10_000;
 /** A real device is given this many milliseconds to show what should not come. */
 const QUIET_TURNS = 3;
 const PLANNED_QUIET_TURNS = 1;
+/** A shim takes longer to get through without being polled. */
+const PASS_TURNS = 10;
+const SHIMMED_PASS_TURNS = 150;
 
 interface Queue {
   readonly name: string;
@@ -212,7 +215,9 @@ export class Scene {
   connect(i = 0): void {
     // An emulated machine may be away for longer than a device waits.
     const isSimulated = this.ground.fabric !== null;
-    const { qpAccess = ACCESS, retryCnt = isSimulated ? 3 : 6, rnrRetry = 2, mtu } = this.setup;
+    const { qpAccess = ACCESS, retryCnt = isSimulated ? 3 : 6, mtu } = this.setup;
+    // For ever would be for ever in virtual time.
+    const rnrRetry = Math.min(this.setup.rnrRetry ?? 2, isSimulated ? 6 : 7);
     const { timeout = isSimulated ? 12 : 16 } = this.setup;
     const [a, b] = [this.queue(`a${i}`), this.queue(`b${i}`)];
     const common = { retryCnt, rnrRetry, timeout, mtu };
@@ -390,13 +395,23 @@ export class Scene {
       for (let i = 0; i < 3; i++) await this.ground.fabric.run();
       return;
     }
-    for (let i = 0; i < 10; i++) await this.ground.turn();
+    const turns = this.planned === null ? PASS_TURNS : SHIMMED_PASS_TURNS;
+    for (let i = 0; i < turns; i++) await this.ground.turn();
   }
 
   /** Lets some time go by: much of what was posted is still on its way. */
   async nap(): Promise<void> {
     if (this.ground.fabric !== null) await this.ground.fabric.advance(20_000);
     else await this.ground.turn();
+  }
+
+  /** Polls one side all the time, in steps of time that are shorter than a packet's way, until so many have come. */
+  async watch(side: SideName, count: number): Promise<void> {
+    for (let n = 0, tries = 0; n < count && tries < 2000; tries++) {
+      n += this.poll(side, 1);
+      if (this.ground.fabric !== null) await this.ground.fabric.advance(50);
+      else await this.ground.turn();
+    }
   }
 
   /** Polls everything until nothing more comes. */
@@ -446,6 +461,10 @@ export class Scene {
     for (const posted of done) apply(posted, queue.route);
     if (this.wcs.status(i) === V.IBV_WC_SUCCESS) {
       apply(last, queue.route);
+      const { to, from } = queue.route;
+      const target = comesBack(last.op.kind) ? from.memory.holds(last.local) : to.memory.holds(last.remote);
+      const isReliable = queue.type === V.IBV_QPT_RC || queue.type === V.IBV_QPT_XRC_SEND;
+      if (isReliable && !target) this.trace.calls.push(`${last.id} completes before its data has arrived`);
       return;
     }
     queue.failed = queue.type !== V.IBV_QPT_UD;

@@ -1,0 +1,11 @@
+// @ts-nocheck
+/** Holds everything and lets one request go at a time. */
+export default () => ({
+  name: 'one-by-one',
+  needs: { wait: 'none' },
+  slots: 4,
+  onload: () => 0,
+  feed(qp, out) {
+    if (out.inflight(qp) === 0 && out.room(qp) > 0) out.pass(qp);
+  },
+});
