@@ -1,5 +1,10 @@
 /** From real completions back to the application's: what it sees, in place, and what waits for it. */
-import { IBV_WC_REM_ACCESS_ERR, IBV_WC_REM_OP_ERR, IBV_WC_SUCCESS } from '../verbs/constants.ts';
+import {
+  IBV_WC_DRIVER2,
+  IBV_WC_REM_ACCESS_ERR,
+  IBV_WC_REM_OP_ERR,
+  IBV_WC_SUCCESS,
+} from '../verbs/constants.ts';
 import * as L from '../verbs/layout.ts';
 import type { ShimContext } from './context.ts';
 import { isSend } from './peer/outbox.ts';
@@ -9,6 +14,9 @@ import type { ShimQp } from './queue.ts';
 export const ARM_NONE = 0;
 export const ARM_ANY = 1;
 export const ARM_SOLICITED = 2;
+
+/** In ShimQp.split: a 0_WAIT that went out as RDMA_WRITEs of nothing. */
+export const AS_WRITES = 2;
 
 export class ShimCq {
   readonly handle: number;
@@ -37,6 +45,8 @@ export class ShimCq {
   owed = 0;
   /** Completions that the application has been or will be given: what a WAIT on this CQ counts. */
   produced = 0;
+  /** The count that the next WAIT on this CQ starts from. */
+  waitIndex = 0;
   /** Completions that the shim polled for itself, waiting for the application. */
   private fifo: Uint32Array = new Uint32Array(0);
   private fifoHead = 0;
@@ -133,6 +143,7 @@ export function settleSend(qp: ShimQp, words: Uint32Array, at: number): boolean 
   words[at + L.WC_SEQ] = qp.head;
   if (status === IBV_WC_REM_ACCESS_ERR && qp.outbox !== null) asOfReceive(qp, row, seq, words, at);
   if (qp.split[row] !== 0) words[at + L.WC_BYTE_LEN] = qp.bytes[row];
+  if (qp.split[row] === AS_WRITES) words[at + L.WC_OP] = status | (IBV_WC_DRIVER2 << 8);
   qp.head = (qp.head + 1) | 0;
   return status !== IBV_WC_SUCCESS || qp.visible[row] !== 0;
 }

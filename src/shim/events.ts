@@ -58,11 +58,18 @@ export class Events {
     return cq.due ? ARM_NONE : cq.appArmed;
   }
 
-  arm(cq: ShimCq, level: number): void {
+  /** False: it was armed before. */
+  arm(cq: ShimCq, level: number): boolean {
     if (level === ARM_ANY) this.listen(cq.channel);
-    if (level === ARM_NONE || cq.realArmed === ARM_ANY || cq.realArmed === level) return;
+    if (level === ARM_NONE || cq.realArmed === ARM_ANY || cq.realArmed === level) return false;
     cq.realArmed = level;
     this.next.reqNotifyCq(cq.handle, level === ARM_SOLICITED);
+    return true;
+  }
+
+  /** Polls a CQ for the shim. */
+  look(cq: ShimCq): void {
+    if (this.tables.cq(cq.handle) === cq) this.host.look(cq);
   }
 
   private channelState(channel: number): ChannelState {

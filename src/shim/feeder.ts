@@ -47,6 +47,9 @@ export class Feeder {
   /** What arose within an event: tokens with their status, and everything else. */
   private internals: number[] = [];
   private changes: (() => void)[] = [];
+  /** To be fed, and CQs that were armed: what was there by then raises no event. */
+  private readonly woken: ShimQp[] = [];
+  private readonly unseen: ShimCq[] = [];
 
   constructor(parts: FeederParts) {
     this.parts = parts;
@@ -63,10 +66,14 @@ export class Feeder {
       resources: this.resources,
       coordinator: parts.coordinator,
       cq: (handle) => tables.cq(handle),
+      qp: (handle) => tables.qp(handle),
+      wake: (qp) => this.woken.push(qp),
       translate: (qp) => this.beginTranslating(qp),
       conclude: (qp) => this.conclude(qp),
       refused: (qp) => this.refused(qp),
-      arm: (cq) => events.arm(cq, ARM_ANY),
+      arm: (cq) => {
+        if (events.arm(cq, ARM_ANY)) this.unseen.push(cq);
+      },
       synthesised: (cq) => events.synthesised(cq),
     });
   }
@@ -84,7 +91,7 @@ export class Feeder {
     try {
       if (qp.backlog > 0) {
         if (qp.broken) this.issuer.flushHeld(qp);
-        else this.feedHeld(qp);
+        else if (qp.ready > 0) this.feedHeld(qp);
       }
       this.conclude(qp);
     } finally {
@@ -117,18 +124,24 @@ export class Feeder {
       this.resources.flush();
     }
     this.depth--;
-    if (this.internals.length > 0 || this.changes.length > 0) this.drain();
+    if (this.isWaiting) this.drain();
+  }
+
+  private get isWaiting(): boolean {
+    return this.internals.length + this.changes.length + this.woken.length + this.unseen.length > 0;
   }
 
   /** Tells what arose while another event was going on, or in the shim itself. */
   drain(): void {
     const { policy } = this.parts;
-    while (this.depth === 0 && (this.internals.length > 0 || this.changes.length > 0)) {
+    while (this.depth === 0 && this.isWaiting) {
       const { internals, changes } = this;
       this.internals = [];
       this.changes = [];
       this.depth++;
       try {
+        for (const qp of this.woken.splice(0)) this.feed(qp);
+        for (const cq of this.unseen.splice(0)) this.see(cq);
         for (const change of changes) change();
         for (let i = 0; i < internals.length; i += 2) {
           policy.onInternal?.(internals[i], internals[i + 1], this.issuer);
@@ -137,6 +150,12 @@ export class Feeder {
         this.end();
       }
     }
+  }
+
+  private see(cq: ShimCq): void {
+    const before = cq.produced;
+    this.parts.events.look(cq);
+    if (cq.produced !== before) this.woken.push(...cq.waiters.splice(0));
   }
 
   setup(context: ShimContext): void {
@@ -200,7 +219,7 @@ export class Feeder {
   /** The policy does not see a message that the peer is still asked about. */
   private feedHeld(qp: ShimQp): void {
     if (!this.issuer.mustAsk(qp)) this.parts.policy.feed(qp, this.issuer);
-    if (this.issuer.mustAsk(qp)) this.issuer.ask(qp);
+    if (qp.ready > 0 && this.issuer.mustAsk(qp)) this.issuer.ask(qp);
   }
 
   feedAll(cq: ShimCq): void {

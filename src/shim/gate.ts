@@ -3,6 +3,7 @@
  * shim in another thread keeps one beside the application (src/drivers/worker). It is asked only of queue pairs of
  * which nothing was ever shaped, so it needs no state of the other half.
  */
+import { ISO_WR_WAIT } from '../verbs/constants.ts';
 import type { Policy, QpView } from './policy.ts';
 
 export interface Gate {
@@ -18,7 +19,8 @@ export interface Gate {
 export function gateOf(policy: Policy): Gate {
   return {
     straight: (qp, words, start, count) => policy.onload(qp, words, start, count),
-    executes: (opcode) => policy.executes?.(opcode) === true,
+    executes: (opcode) =>
+      opcode >= ISO_WR_WAIT && (policy.crossChannel === true || policy.zeroWaits === true),
     limits: policy.admit !== undefined,
   };
 }

@@ -9,6 +9,7 @@ import {
   IBV_SEND_SIGNALED,
   IBV_SEND_SOLICITED,
   IBV_WC_GENERAL_ERR,
+  IBV_WC_LOC_QP_OP_ERR,
   IBV_WC_SUCCESS,
   IBV_WR_RDMA_READ,
   IBV_WR_RDMA_WRITE,
@@ -19,11 +20,11 @@ import {
 } from '../verbs/constants.ts';
 import * as L from '../verbs/layout.ts';
 import type { Provider, RingInfo, WaitSupport } from '../verbs/provider.ts';
-import { wcOpcode } from '../verbs/wc-opcode.ts';
-import type { ShimCq } from './completion.ts';
+import { AS_WRITES, type ShimCq } from './completion.ts';
 import type { ShimContext } from './context.ts';
 import type { CoordinatorPort } from './coordinator-port.ts';
-import { EMULATED, ENABLES, PIECES, SPLIT, WAITS } from './counters.ts';
+import { EMULATED, ENABLES, PIECES, POSTS, SPLIT, WAITS } from './counters.ts';
+import { enable, isCrossChannel, synthetic } from './cross-channel.ts';
 import { isSend, takesReceive } from './peer/outbox.ts';
 import { type Actions, type ContextView, NO_TOKEN, type QpView } from './policy.ts';
 import type { ShimQp } from './queue.ts';
@@ -32,6 +33,10 @@ import type { Timers } from './timers.ts';
 
 const TWO32 = 4294967296;
 const RING_SLOTS = 512;
+/** What became of a WAIT or ENABLE that was tried. */
+const DONE = 0;
+const BLOCKED = 1;
+const FAILED = 2;
 const FORCED = (IBV_SEND_SIGNALED | ISO_SEND_INTERNAL) << 8;
 
 /** What the issuer needs of the shim around it. */
@@ -44,9 +49,12 @@ export interface IssuerHost {
   /** Hands over what was written for this queue pair: another one's turn has come. */
   conclude(qp: ShimQp): void;
   cq(handle: number): ShimCq | undefined;
+  qp(handle: number): ShimQp | undefined;
+  /** Lets the policy feed another queue pair, when the event that this is part of is over. */
+  wake(qp: ShimQp): void;
   /** The device refused an internal request: the queue pair must go to ERR. */
   refused(qp: ShimQp): void;
-  /** Lets the completion of `cq` wake the shim. */
+  /** Lets the completion of `cq` wake the shim, those included that are there by now. */
   arm(cq: ShimCq): void;
   /** A completion of the shim's own making waits in `cq`. */
   synthesised(cq: ShimCq): void;
@@ -122,7 +130,7 @@ export class Issuer implements Actions {
 
   backlog(view: QpView): number {
     const qp = view as ShimQp;
-    return qp.broken || this.mustAsk(qp) ? 0 : qp.backlog;
+    return qp.broken || this.mustAsk(qp) ? 0 : qp.ready;
   }
 
   nextOpcode(view: QpView): number {
@@ -343,7 +351,7 @@ export class Issuer implements Actions {
     const shows = status !== IBV_WC_SUCCESS || qp.visible[row] !== 0;
     // Its completion comes after those before it.
     if (shows && this.inflight(qp) > 0) return false;
-    if ((this.nextWord(qp, L.WR_OP) & 0xff) === ISO_WR_WAIT) qp.counts[EMULATED]++;
+    if ((this.nextWord(qp, L.WR_OP) & 0xff) >= ISO_WR_WAIT) qp.counts[EMULATED]++;
     if (status === IBV_WC_SUCCESS) this.succeed(qp, row, bytes);
     else this.fail(qp, status);
     return true;
@@ -362,6 +370,8 @@ export class Issuer implements Actions {
     // No real number of its own: it is over when the one before it is.
     qp.last[row] = (qp.realPosted - 1) | 0;
     const wasIdle = qp.head === qp.issued;
+    qp.consumed[row] = qp.visible[row] === 0 ? 1 : 0;
+    qp.executed = false;
     qp.partial = false;
     qp.opened = false;
     qp.sums[2] = 0;
@@ -370,29 +380,75 @@ export class Issuer implements Actions {
     qp.issued = (qp.issued + 1) | 0;
     if (qp.visible[row] === 0) return;
     if (wasIdle) qp.head = qp.issued;
-    const wc = new Uint32Array(L.SLOT_WORDS);
-    const from = row * qp.stride;
-    wc[L.WC_ID_LO] = qp.held[from];
-    wc[L.WC_ID_HI] = qp.held[from + 1];
-    wc[L.WC_OP] = wcOpcode(qp.held[from + L.WR_OP] & 0xff) << 8;
-    wc[L.WC_BYTE_LEN] = bytes;
-    wc[L.WC_QP] = qp.handle;
-    wc[L.WC_SEQ] = (qp.issued - 1) | 0;
-    cq.push(wc, 0);
+    cq.push(synthetic(qp, (qp.issued - 1) | 0, IBV_WC_SUCCESS, bytes), 0);
     cq.produced = (cq.produced + 1) | 0;
     this.host.synthesised(cq);
   }
 
-  wakeOn(view: QpView, handle: number): void {
-    const cq = this.host.cq(handle);
-    if (cq === undefined) return;
+  zeroWrites(view: QpView): boolean {
     const qp = view as ShimQp;
-    if (!cq.waiters.includes(qp)) cq.waiters.push(qp);
-    this.host.arm(cq);
+    const row = qp.issued & qp.mask;
+    // As 0_WAITs on the device, several in one request.
+    const total = Math.max(1, this.nextWord(qp, L.WR_REPEAT));
+    while (qp.sums[2] < total) {
+      if (this.room(qp) < 1) return false;
+      if (!qp.partial) qp.first[row] = qp.realPosted;
+      qp.partial = true;
+      qp.split[row] = AS_WRITES;
+      qp.sums[2]++;
+      this.zeroWrite(qp, row, qp.sums[2] === total);
+    }
+    this.finish(qp, row);
+    return true;
   }
 
-  completionCount(handle: number): number {
-    return this.host.cq(handle)?.produced ?? 0;
+  private zeroWrite(qp: ShimQp, row: number, isLast: boolean): void {
+    const to = this.slot(qp);
+    const from = row * qp.stride;
+    this.words.fill(0, to, to + L.SLOT_WORDS);
+    this.words[to] = qp.held[from];
+    this.words[to + 1] = qp.held[from + 1];
+    let flags = ISO_SEND_INTERNAL;
+    if ((isLast && qp.visible[row] !== 0) || this.mustReport(qp)) flags |= IBV_SEND_SIGNALED;
+    this.words[to + L.WR_OP] = IBV_WR_RDMA_WRITE | (flags << 8);
+    this.lastData = to;
+    this.lastDataSeq = qp.realPosted;
+    qp.counts[POSTS]++;
+    this.push(qp, flags);
+  }
+
+  isCrossChannel(view: QpView): boolean {
+    const qp = view as ShimQp;
+    return isCrossChannel(qp.held, (qp.issued & qp.mask) * qp.stride);
+  }
+
+  execute(view: QpView): boolean {
+    const qp = view as ShimQp;
+    if (!qp.executed) {
+      const isEnable = this.nextOpcode(qp) === ISO_WR_ENABLE;
+      const outcome = isEnable ? this.executeEnable(qp) : this.awaitCompletions(qp);
+      if (outcome === FAILED) this.deliver(qp, IBV_WC_LOC_QP_OP_ERR, 0);
+      if (outcome !== DONE) return false;
+      qp.executed = true;
+    }
+    return this.deliver(qp, IBV_WC_SUCCESS, 0);
+  }
+
+  private executeEnable(qp: ShimQp): number {
+    const managed = this.host.qp(this.nextWord(qp, L.WR_TARGET));
+    if (managed === undefined) return FAILED;
+    enable(managed, this.nextWord(qp, L.WR_REPEAT));
+    this.host.wake(managed);
+    return DONE;
+  }
+
+  private awaitCompletions(qp: ShimQp): number {
+    const cq = this.host.cq(this.nextWord(qp, L.WR_TARGET));
+    if (cq === undefined) return FAILED;
+    if (((cq.produced - this.nextWord(qp, L.WR_REPEAT)) | 0) >= 0) return DONE;
+    if (!cq.waiters.includes(qp)) cq.waiters.push(qp);
+    this.host.arm(cq);
+    return BLOCKED;
   }
 
   post(resource: ResourceView, request: ResourceRequest): boolean {
@@ -462,8 +518,8 @@ export class Issuer implements Actions {
   submit(qp: ShimQp): void {
     const n = this.pending;
     if (n === 0 || this.owner !== qp) return;
-    if (qp.backlog > 0 && this.lastData >= 0) {
-      // What is held needs a completion to be fed again.
+    if ((qp.backlog > 0 || qp.usesWaits) && this.lastData >= 0) {
+      // What is held needs a completion to be fed again, and a WAIT to come has to know that all before it is over.
       this.words[this.lastData + L.WR_OP] |= FORCED;
       qp.lastSignaled = this.lastDataSeq;
     }

@@ -23,6 +23,10 @@ export interface QpView {
   readonly context: ContextView;
   /** IBV_QPT_* */
   readonly type: number;
+  /** Its requests are held until an ENABLE releases them. */
+  readonly managed: boolean;
+  /** Every request is signaled. */
+  readonly sqSigAll: boolean;
   /** The application's max_send_wr. */
   readonly appDepth: number;
   /** IBV_QPS_*, as the application last set it. */
@@ -75,10 +79,13 @@ export interface Policy {
    * on this queue pair until the backlog is empty, are held for `feed`.
    */
   onload(qp: QpView, words: Uint32Array, start: number, count: number): number;
-  /** Whether the policy executes this opcode itself, so that the device need not know it. */
-  executes?(opcode: number): boolean;
-  /** A request was just held: `held[at..]` is the shim's copy of its slot, which the policy may annotate. */
-  onHeld?(qp: QpView, held: Uint32Array, at: number, out: Actions): void;
+  /**
+   * Whether WAIT (for completions) and ENABLE are executed here, so that the device need not know them; queue pairs
+   * are managed here then, too. `onload` lets neither pass, and `feed` calls `execute` for them.
+   */
+  readonly crossChannel?: boolean;
+  /** Whether the policy takes care of 0_WAITs, so that the device need not know them. `onload` lets none pass. */
+  readonly zeroWaits?: boolean;
   /** Called while the queue pair has a backlog: after a post and after its completions arrived. */
   feed(qp: QpView, out: Actions): void;
   /** `count` completions of its send queue arrived in one poll, the shim's own among them. Before `feed`. */
@@ -112,7 +119,10 @@ export interface Actions {
   outstanding(qp: QpView): number;
   /** Message bytes issued whose completion is not known. */
   inflightBytes(qp: QpView): number;
-  /** Held requests, a partly issued one included; 0 while the peer is asked about the oldest. */
+  /**
+   * Held requests that may be issued, a partly issued one included: of a managed queue pair those that are enabled,
+   * none while the peer is asked about the oldest.
+   */
   backlog(qp: QpView): number;
   /** IBV_WR_* of the oldest held request. */
   nextOpcode(qp: QpView): number;
@@ -160,8 +170,13 @@ export interface Actions {
   timer(context: ContextView, atNs: number, token: number): void;
   /** Tells the coordinator; without one, nobody hears. */
   report(context: ContextView, kind: number, value: number): void;
-  /** Calls `feed` again when this CQ has seen more completions. */
-  wakeOn(qp: QpView, cq: number): void;
-  /** Completions that a CQ has seen, internal ones left out: what a WAIT counts. Wraps at 2^32. */
-  completionCount(cq: number): number;
+  /** Whether the oldest held request is a WAIT for completions or an ENABLE. */
+  isCrossChannel(qp: QpView): boolean;
+  /** Executes it, and ends it. False: not yet (`feed` is called when it may be), or it failed. */
+  execute(qp: QpView): boolean;
+  /**
+   * Issues the oldest held request, a 0_WAIT, as RDMA_WRITEs of nothing (RC and UC). False: for want of room not
+   * all of them yet.
+   */
+  zeroWrites(qp: QpView): boolean;
 }

@@ -1,11 +1,13 @@
 /** pollCq, and the shim's own polls: completions rewritten, dropped, kept for the application. */
-import { IBV_QPS_ERR, IBV_QPT_RC, IBV_WC_SUCCESS } from '../verbs/constants.ts';
+import { IBV_QPS_ERR, IBV_QPT_RC, IBV_WC_SUCCESS, IBV_WC_WR_FLUSH_ERR } from '../verbs/constants.ts';
 import { handleIndex } from '../verbs/handles.ts';
 import * as L from '../verbs/layout.ts';
 import type { Provider } from '../verbs/provider.ts';
 import { ARM_ANY, ARM_NONE, type ShimCq, settleSend } from './completion.ts';
 import { BUFFERED, HIDDEN } from './counters.ts';
+import { synthetic } from './cross-channel.ts';
 import type { Feeder } from './feeder.ts';
+import type { ShimQp } from './queue.ts';
 import { type KnownRing, scratchRing, type Tables } from './tables.ts';
 
 const SCRATCH_SLOTS = 64;
@@ -38,7 +40,7 @@ export class Polling {
     if (this.feeder.timers.pending > 0) this.feeder.timers.run(cq.owner);
     let n = cq.fifoCount > 0 ? this.drain(cq, words, start, max) : 0;
     let arrived = 0;
-    while (n < max) {
+    while (n < max && cq.fifoCount === 0) {
       const wanted = max - n;
       const raw = this.next.pollCq(handle, ring, start + n, wanted);
       arrived += raw;
@@ -69,13 +71,15 @@ export class Polling {
     let raw = SCRATCH_SLOTS;
     while (raw === SCRATCH_SLOTS) {
       raw = this.next.pollCq(cq.handle, info.handle, 0, SCRATCH_SLOTS);
-      const kept = this.settle(cq, words, 0, raw, false);
-      for (let i = 0; i < kept; i++) this.keep(cq, words, L.HEADER_WORDS + i * L.SLOT_WORDS);
+      this.settle(cq, words, 0, raw, false);
       if (raw > 0) this.feeder.feedAll(cq);
     }
   }
 
-  /** Rewrites `raw` completions in place; returns how many are the application's. */
+  /**
+   * Rewrites `raw` completions in place; returns how many the application is given with them. Others of its own
+   * are kept: all if they are not `delivered`, and those behind one that the shim makes itself.
+   */
   private settle(cq: ShimCq, words: Uint32Array, start: number, raw: number, delivered: boolean): number {
     let kept = 0;
     let notable = false;
@@ -85,6 +89,8 @@ export class Polling {
     for (let i = 0; i < raw; i++) {
       const at = L.HEADER_WORDS + (start + i) * L.SLOT_WORDS;
       const op = words[at + L.WC_OP];
+      const inPlace = delivered && cq.fifoCount === 0;
+      let failed: ShimQp | undefined;
       if ((op & L.WC_RECV_SIDE) === 0) {
         const handle = words[at + L.WC_QP];
         const qp = this.tables.qps[handleIndex(handle)];
@@ -98,12 +104,14 @@ export class Polling {
           if (qp.translated) {
             if (!settleSend(qp, words, at)) {
               qp.counts[HIDDEN]++;
+              if ((op & 0xff) !== IBV_WC_SUCCESS) flushConsumed(cq, qp);
               continue;
             }
+            if ((op & 0xff) !== IBV_WC_SUCCESS) failed = qp;
           } else {
             qp.realFreed = (words[at + L.WC_SEQ] + 1) | 0;
           }
-          if (delivered) qp.appFreed = (words[at + L.WC_SEQ] + 1) | 0;
+          if (inPlace) qp.appFreed = (words[at + L.WC_SEQ] + 1) | 0;
         }
       } else if ((op & 0xff) !== IBV_WC_SUCCESS) {
         this.receiveFailed(words[at + L.WC_QP]);
@@ -116,11 +124,16 @@ export class Polling {
       }
       // Whether a receive was solicited does not show: better one event too many than one too few.
       if (watchful) notable ||= cq.appArmed === ARM_ANY || (op & (L.WC_RECV_SIDE | 0xff)) !== 0;
-      const to = L.HEADER_WORDS + (start + kept) * L.SLOT_WORDS;
-      if (to !== at) words.copyWithin(to, at, at + L.SLOT_WORDS);
-      kept++;
+      cq.produced = (cq.produced + 1) | 0;
+      if (inPlace) {
+        const to = L.HEADER_WORDS + (start + kept) * L.SLOT_WORDS;
+        if (to !== at) words.copyWithin(to, at, at + L.SLOT_WORDS);
+        kept++;
+      } else {
+        this.keep(cq, words, at);
+      }
+      if (failed !== undefined) flushConsumed(cq, failed);
     }
-    cq.produced = (cq.produced + kept) | 0;
     if (notable) cq.due = true;
     return kept;
   }
@@ -162,5 +175,15 @@ export class Polling {
     if (qp === undefined || qp.hasSrq || (words[at + L.WC_OP] & L.WC_RECV_SIDE) === 0) return;
     if (qp.recvsKept === 0) qp.recvFreed = words[at + L.WC_SEQ] | 0;
     qp.recvsKept++;
+  }
+}
+
+/** WAITs and ENABLEs that were over when one before them failed: a device flushes them in their turn. */
+function flushConsumed(cq: ShimCq, qp: ShimQp): void {
+  while (qp.head !== qp.issued && qp.consumed[qp.head & qp.mask] !== 0) {
+    if (((qp.last[qp.head & qp.mask] - qp.realFreed) | 0) >= 0) return;
+    cq.push(synthetic(qp, qp.head, IBV_WC_WR_FLUSH_ERR, 0), 0);
+    cq.produced = (cq.produced + 1) | 0;
+    qp.head = (qp.head + 1) | 0;
   }
 }

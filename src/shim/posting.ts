@@ -1,9 +1,10 @@
 /** postSend and postRecv: what goes straight down, and what is held. */
-import { EINVAL, ENOMEM, IBV_QPS_RTS } from '../verbs/constants.ts';
+import { EINVAL, ENOMEM, ISO_SEND_INTERNAL, ISO_WR_ENABLE, ISO_WR_WAIT } from '../verbs/constants.ts';
 import { handleIndex } from '../verbs/handles.ts';
 import * as L from '../verbs/layout.ts';
 import type { Provider, RingInfo } from '../verbs/provider.ts';
 import { SEEN } from './counters.ts';
+import { crossChannelReason, fixTarget, isCrossChannel } from './cross-channel.ts';
 import type { Feeder } from './feeder.ts';
 import type { Policy } from './policy.ts';
 import type { ShimQp } from './queue.ts';
@@ -39,7 +40,7 @@ export class Posting {
     const free = Math.min(count, places);
     const most = this.isLimiting ? this.admitted(qp, words, start, free) : free;
     let n = 0;
-    if (!qp.translated || qp.backlog === 0) {
+    if (qp.mayBypass) {
       n = this.straight(qp, ring, words, info, start, this.policy.onload(qp, words, start, most));
       if (n < 0) {
         qp.counts[SEEN] += -1 - n;
@@ -108,30 +109,41 @@ export class Posting {
       if (!qp.translated) this.feeder.beginTranslating(qp);
       const row = qp.appPosted & qp.mask;
       qp.hold(words, start + n, info.capacity, info.extBytes);
-      this.policy.onHeld?.(qp, qp.held, row * qp.stride, this.feeder.issuer);
+      this.noteWait(qp, row * qp.stride);
       n++;
     }
     if (n > 0) this.feeder.feed(qp);
     return n;
   }
 
-  /** As the device would; requests that the policy executes itself never reach it. */
+  /** What a WAIT or ENABLE aims at is fixed when it is posted. */
+  private noteWait(qp: ShimQp, at: number): void {
+    const op = qp.held[at + L.WR_OP];
+    if ((op & 0xff) < ISO_WR_WAIT || this.policy.crossChannel !== true) return;
+    if ((op & (ISO_SEND_INTERNAL << 8)) === 0) qp.usesWaits = true;
+    if (isCrossChannel(qp.held, at)) fixTarget(this.tables, qp, at);
+  }
+
+  /** As the device would; requests that the shim executes itself never reach it. */
   validateSend(handle: number, ring: number, index: number): number {
-    const words = this.tables.wrRings[handleIndex(ring)]?.words;
+    const known = this.tables.wrRings[handleIndex(ring)];
     const qp = this.tables.qp(handle);
-    const at = L.slotAt(index);
-    if (
-      words === undefined ||
-      qp === undefined ||
-      this.policy.executes?.(words[at + L.WR_OP] & 0xff) !== true
-    ) {
+    if (known?.info.handle !== ring || qp === undefined || !(index >= 0 && index < known.info.capacity)) {
       return this.next.validateSend(handle, ring, index);
     }
-    const target = this.tables.cq(words[at + L.WR_TARGET]);
-    const reason = qp.state < IBV_QPS_RTS ? L.REASON_STATE : L.REASON_TARGET;
-    if (reason === L.REASON_TARGET && target !== undefined) return 0;
+    const { words } = known;
+    const at = L.slotAt(index);
+    if (!this.executes(words, at)) return this.next.validateSend(handle, ring, index);
+    const reason = crossChannelReason(this.tables, qp, words, at);
+    if (reason === L.REASON_NONE) return 0;
     refuse(words, EINVAL, reason);
     return EINVAL;
+  }
+
+  private executes(words: Uint32Array, at: number): boolean {
+    const opcode = words[at + L.WR_OP] & 0xff;
+    if (opcode !== ISO_WR_WAIT && opcode !== ISO_WR_ENABLE) return false;
+    return isCrossChannel(words, at) ? this.policy.crossChannel === true : this.policy.zeroWaits === true;
   }
 }
 

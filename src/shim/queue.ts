@@ -16,7 +16,7 @@ import {
   ISO_WR_WAIT,
 } from '../verbs/constants.ts';
 import * as L from '../verbs/layout.ts';
-import type { QpInitAttr } from '../verbs/provider.ts';
+import type { QpInfo, QpInitAttr } from '../verbs/provider.ts';
 import type { ShimCq } from './completion.ts';
 import type { ShimContext } from './context.ts';
 import { BYTES, COLUMNS, HELD, HIGH_WATER } from './counters.ts';
@@ -32,6 +32,8 @@ function powerOfTwo(n: number): number {
 export class ShimQp implements QpView {
   readonly index: number;
   readonly handle: number;
+  /** What the wire knows it by. */
+  readonly qpNum: number;
   readonly pd: number;
   readonly context: ShimContext;
   readonly type: number;
@@ -41,6 +43,8 @@ export class ShimQp implements QpView {
   readonly sqSigAll: boolean;
   /** Its receives come from a shared queue, whose places are not counted here. */
   readonly hasSrq: boolean;
+  /** Its requests are held until an ENABLE of another queue pair releases them. */
+  readonly managed: boolean;
   readonly sendCq: ShimCq;
   readonly recvCq: ShimCq;
   readonly inlineBytes: number;
@@ -75,6 +79,13 @@ export class ShimQp implements QpView {
   sgeOffset = 0;
   /** An error was seen: what is held goes down whole, for the device to flush. */
   broken = false;
+  /** Of a managed one: request up to which ENABLEs that are posted release it, and that are executed. */
+  enableIndex = 0;
+  enabled = 0;
+  /** The application has posted WAIT or ENABLE: from then on all is held, so that its end can be told exactly. */
+  usesWaits = false;
+  /** The oldest held request, a WAIT or ENABLE, has had its effect; its completion waits for those before it. */
+  executed = false;
   /** The request whose failure is the policy's will, and the status that it is to have; 0: none. */
   failSeq = 0;
   failStatus = 0;
@@ -113,6 +124,8 @@ export class ShimQp implements QpView {
   last: Int32Array = new Int32Array(0);
   visible: Uint8Array = new Uint8Array(0);
   split: Uint8Array = new Uint8Array(0);
+  /** Ended without the device and without a completion: to be flushed when one before it fails. */
+  consumed: Uint8Array = new Uint8Array(0);
   bytes: Float64Array = new Float64Array(0);
   held: Uint32Array = new Uint32Array(0);
   /** By real number, modulo the real depth: what sums[0] was when it was issued. */
@@ -125,7 +138,7 @@ export class ShimQp implements QpView {
 
   constructor(
     index: number,
-    handle: number,
+    info: QpInfo,
     pd: number,
     attr: QpInitAttr,
     depths: { app: number; real: number; recv: number; sges: number; inlineBytes: number },
@@ -133,12 +146,14 @@ export class ShimQp implements QpView {
     recvCq: ShimCq,
   ) {
     this.index = index;
-    this.handle = handle;
+    this.handle = info.handle;
+    this.qpNum = info.qpNum;
     this.pd = pd;
     this.context = sendCq.owner;
     this.type = attr.qpType;
     this.sqSigAll = attr.sqSigAll;
     this.hasSrq = (attr.srq ?? 0) !== 0;
+    this.managed = attr.managed === true;
     this.appDepth = depths.app;
     this.realDepth = depths.real;
     this.recvDepth = depths.recv;
@@ -157,6 +172,16 @@ export class ShimQp implements QpView {
     return this.translated ? (this.appPosted - this.issued) | 0 : 0;
   }
 
+  /** Held requests that may be issued: of a managed queue pair those that are enabled. */
+  get ready(): number {
+    return this.managed ? Math.max(0, (this.enabled - this.issued) | 0) : this.backlog;
+  }
+
+  /** Whether requests may go to the device without being held. */
+  get mayBypass(): boolean {
+    return !this.managed && !this.usesWaits && this.backlog === 0;
+  }
+
   /** From now on rows are kept. Until here both numbers are equal. */
   translate(): void {
     if (this.translated) return;
@@ -166,6 +191,7 @@ export class ShimQp implements QpView {
     this.last = new Int32Array(depth);
     this.visible = new Uint8Array(depth);
     this.split = new Uint8Array(depth);
+    this.consumed = new Uint8Array(depth);
     this.bytes = new Float64Array(depth);
     this.held = new Uint32Array(depth * this.stride);
     const real = powerOfTwo(this.realDepth);
@@ -192,6 +218,7 @@ export class ShimQp implements QpView {
     }
     this.visible[row] = this.isVisible(op >>> 8) ? 1 : 0;
     this.split[row] = 0;
+    this.consumed[row] = 0;
     this.bytes[row] = messageBytes(held, to, to + L.SLOT_WORDS);
     this.counts[HELD]++;
     this.counts[BYTES] += this.bytes[row];
@@ -233,6 +260,7 @@ export class ShimQp implements QpView {
     const visible = this.isVisible(op >>> 8);
     this.visible[row] = visible ? 1 : 0;
     this.split[row] = 0;
+    this.consumed[row] = 0;
     this.bytes[row] = messageBytes(words, at, ext);
     this.counts[BYTES] += this.bytes[row];
     this.sums[0] += this.bytes[row];
@@ -255,6 +283,9 @@ export class ShimQp implements QpView {
     this.sgeIndex = 0;
     this.sgeOffset = 0;
     this.broken = false;
+    this.executed = false;
+    this.enableIndex = this.appPosted;
+    this.enabled = this.appPosted;
     this.sendBase = this.appPosted;
     this.recvBase = this.recvPosted;
     this.failStatus = 0;

@@ -305,14 +305,15 @@ class Shim {
     if (cq === undefined) return;
     cq.owner.children--;
     this.tables.cqs[handleIndex(handle)] = undefined;
+    // What waits for it will wait no more: it fails.
+    for (const qp of cq.waiters) this.feeder.feed(qp);
   }
 
   private createQp(pd: number, attr: QpInitAttr): QpInfo {
     const context = this.pds.get(pd);
-    // ENABLE counts the requests of a managed queue pair: there, one must stay one.
-    if (context === undefined || !(attr?.cap?.maxSendWr > 0) || attr.managed === true) {
-      return this.next.createQp(pd, attr);
-    }
+    // Where the device executes ENABLE, it counts its requests: there, one must stay one.
+    const isBelow = attr?.managed === true && this.policy.crossChannel !== true;
+    if (context === undefined || !(attr?.cap?.maxSendWr > 0) || isBelow) return this.next.createQp(pd, attr);
     const sendCq = this.tables.cq(attr.sendCq);
     const recvCq = this.tables.cq(attr.recvCq);
     if (sendCq === undefined || recvCq === undefined) return this.next.createQp(pd, attr);
@@ -334,7 +335,7 @@ class Shim {
     const { cap } = attr;
     const enlarged = Math.min(context.maxQpWr, cap.maxSendWr + 2 * this.slots);
     const maxSendWr = cap.maxSendWr > context.maxQpWr ? cap.maxSendWr : enlarged;
-    const info = this.next.createQp(pd, { ...attr, cap: { ...cap, maxSendWr } });
+    const info = this.next.createQp(pd, { ...attr, managed: false, cap: { ...cap, maxSendWr } });
     const depths = {
       app: cap.maxSendWr,
       real: info.cap.maxSendWr,
@@ -343,7 +344,7 @@ class Shim {
       inlineBytes: info.cap.maxInlineData,
     };
     const index = handleIndex(info.handle);
-    const qp = new ShimQp(index, info.handle, pd, attr, depths, sendCq, recvCq);
+    const qp = new ShimQp(index, info, pd, attr, depths, sendCq, recvCq);
     try {
       this.feeder.resources.addTwins(qp);
     } catch (error) {
@@ -356,9 +357,18 @@ class Shim {
     return { ...info, cap: { ...info.cap, maxSendWr: cap.maxSendWr } };
   }
 
+  /** Completions that a RESET or the end of a queue pair would take away are counted by WAITs before. */
+  private countCompletions(qp: ShimQp): void {
+    if (this.policy.crossChannel !== true) return;
+    this.polling.look(qp.sendCq);
+    if (qp.recvCq !== qp.sendCq) this.polling.look(qp.recvCq);
+  }
+
   private modifyQp(handle: number, attr: QpAttr, mask: number): void {
-    this.next.modifyQp(handle, attr, mask);
     const qp = this.tables.qp(handle);
+    const resets = (mask & IBV_QP_STATE) !== 0 && attr?.qpState === IBV_QPS_RESET;
+    if (qp !== undefined && resets) this.countCompletions(qp);
+    this.next.modifyQp(handle, attr, mask);
     if (qp === undefined) return;
     this.peers?.modified(qp, attr, mask);
     if ((mask & IBV_QP_STATE) === 0) return;
@@ -396,12 +406,14 @@ class Shim {
     const qp = this.tables.qp(handle);
     if (qp === undefined) return answer;
     const cap = { ...answer.init.cap, maxSendWr: qp.appDepth };
-    return { attr: { ...answer.attr, cap }, init: { ...answer.init, cap } };
+    const init = { ...answer.init, cap, ...(qp.managed && { managed: true }) };
+    return { attr: { ...answer.attr, cap }, init };
   }
 
   private destroyQp(handle: number): void {
-    this.next.destroyQp(handle);
     const qp = this.tables.qp(handle);
+    if (qp !== undefined) this.countCompletions(qp);
+    this.next.destroyQp(handle);
     if (qp === undefined) return;
     this.feeder.resources.dropTwins(qp);
     addCounts(this.gone, qp.counts);

@@ -231,7 +231,15 @@ test('running numbers wrap', () => {
   const cap = { maxSendWr: 8, maxRecvWr: 8, maxSendSge: 2, maxRecvSge: 2, maxInlineData: 0 };
   const attr = { qpType: V.IBV_QPT_RC, sendCq: 1, recvCq: 1, cap, sqSigAll: true };
   const cq = {} as ShimCq;
-  const qp = new ShimQp(1, 1, 1, attr, { app: 8, real: 16, recv: 8, sges: 2, inlineBytes: 0 }, cq, cq);
+  const qp = new ShimQp(
+    1,
+    { handle: 1, qpNum: 1, cap },
+    1,
+    attr,
+    { app: 8, real: 16, recv: 8, sges: 2, inlineBytes: 0 },
+    cq,
+    cq,
+  );
   qp.translate();
   const wc = new Uint32Array(V.SLOT_WORDS);
   for (let turn = 0; turn < 12; turn++) {

@@ -24,7 +24,7 @@ export class FrontData {
   readonly straight = new Float64Array(1);
   private readonly next: Provider;
   link: Link;
-  private readonly gate: Gate | null;
+  readonly gate: Gate | null;
   private readonly host: { posted(): void; fail(qp: FrontQp): void };
   /** The worker does nothing by itself: it polls when the application does. */
   private readonly lockstep: boolean;
@@ -78,7 +78,7 @@ export class FrontData {
     const places = (qp.appDepth - (qp.posted - qp.freed)) | 0;
     const most = Math.min(count, places);
     let n = 0;
-    if (!qp.shaped && this.gate !== null) {
+    if (!qp.shaped && !qp.managed && this.gate !== null) {
       const straight = this.gate.straight(qp, words, start, most);
       if (straight > 0) {
         n = this.next.postSend(handle, ring, start, straight);
@@ -133,11 +133,14 @@ export class FrontData {
     const words = this.wrRings[handleIndex(ring)]?.words;
     const qp = this.qp(handle);
     const at = L.slotAt(index);
-    if (words === undefined || qp === undefined || this.gate?.executes(words[at + L.WR_OP] & 0xff) !== true) {
+    const opcode = words === undefined ? 0 : words[at + L.WR_OP] & 0xff;
+    if (words === undefined || qp === undefined || this.gate?.executes(opcode) !== true) {
       return this.next.validateSend(handle, ring, index);
     }
+    const target = words[at + L.WR_TARGET];
+    const known = opcode === ISO_WR_WAIT ? this.cq(target) !== undefined : this.qp(target)?.managed === true;
     const reason = qp.state < IBV_QPS_RTS ? L.REASON_STATE : L.REASON_TARGET;
-    if (reason === L.REASON_TARGET && this.cq(words[at + L.WR_TARGET]) !== undefined) return 0;
+    if (reason === L.REASON_TARGET && known) return 0;
     refuse(words, EINVAL, reason);
     return EINVAL;
   }

@@ -63,6 +63,8 @@ export class FrontQp implements QpView {
   readonly recvDepth: number;
   readonly hasSrq: boolean;
   readonly sqSigAll: boolean;
+  /** All of it is shaped: the worker holds it until an ENABLE. */
+  readonly managed: boolean;
   readonly sendCq: FrontCq;
   readonly recvCq: FrontCq;
   readonly lane: Int32Array;
@@ -92,6 +94,7 @@ export class FrontQp implements QpView {
     this.recvDepth = info.cap.maxRecvWr;
     this.hasSrq = (attr.srq ?? 0) !== 0;
     this.sqSigAll = attr.sqSigAll;
+    this.managed = attr.managed === true;
     this.sendCq = sendCq;
     this.recvCq = recvCq;
     this.sges = info.cap.maxSendSge;

@@ -6,7 +6,13 @@
 import type { Interceptor } from '../../shim/compose.ts';
 import { type Gate, gateOfAll } from '../../shim/gate.ts';
 import type { ContextView } from '../../shim/policy.ts';
-import { IBV_EVENT_QP_FATAL, IBV_QP_STATE, IBV_QPS_ERR, IBV_QPS_RESET } from '../../verbs/constants.ts';
+import {
+  IBV_EVENT_QP_FATAL,
+  IBV_QP_STATE,
+  IBV_QPS_ERR,
+  IBV_QPS_RESET,
+  ISO_WR_ENABLE,
+} from '../../verbs/constants.ts';
 import { ConfigError, UnsupportedError } from '../../verbs/errors.ts';
 import { handleIndex } from '../../verbs/handles.ts';
 import type {
@@ -200,9 +206,8 @@ class Front {
     const sendCq = this.data.cq(attr.sendCq);
     const recvCq = this.data.cq(attr.recvCq);
     // As the shim: what it does not shape, it does not know.
-    if (sendCq === undefined || recvCq === undefined || attr.managed === true || !(attr.cap.maxSendWr > 0)) {
-      return info;
-    }
+    const isBelow = attr.managed === true && this.data.gate?.executes(ISO_WR_ENABLE) !== true;
+    if (sendCq === undefined || recvCq === undefined || isBelow || !(attr.cap.maxSendWr > 0)) return info;
     const qp = new FrontQp(info, attr, sendCq, recvCq);
     this.data.qps[qp.index] = qp;
     this.link.call({ lane: qp.laneInfo() });

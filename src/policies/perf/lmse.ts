@@ -4,10 +4,10 @@
  */
 
 import { withPlace } from '../../shim/columns.ts';
+import { isCrossChannel } from '../../shim/cross-channel.ts';
 import type { Actions, Policy, QpView } from '../../shim/policy.ts';
 import { messageBytes } from '../../shim/queue.ts';
-import { SoftwareWaits, waitsForCompletions } from '../../shim/software-waits.ts';
-import { IBV_QPT_RC, ISO_WR_WAIT } from '../../verbs/constants.ts';
+import { IBV_QPT_RC } from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import type { PerfOptions } from './options.ts';
 
@@ -21,14 +21,14 @@ export class Lmse implements Policy {
   readonly needs = { wait: 'preferred' } as const;
   readonly slots = SLOTS;
   readonly splitsAboveBytes: number;
+  /** The application's own: the device would count the completions of pieces. */
+  readonly crossChannel = true;
   readonly statistics = true;
   private readonly subMsgSizeBytes: number;
   private readonly zeroWaitUnitBytes: number;
   private readonly feedBytes: number;
   /** 0_WAITs behind a full piece. */
   private readonly waits: number;
-  /** The application's own: the device would count the completions of pieces. */
-  private readonly softwareWaits = new SoftwareWaits();
   /** By queue pair: bytes of whole messages that no 0_WAIT has been charged for yet. */
   private owedBytes = new Float64Array(64);
 
@@ -42,30 +42,23 @@ export class Lmse implements Policy {
 
   /** Small messages bypass the policy while nothing large is before them. */
   onload(qp: QpView, words: Uint32Array, start: number, count: number): number {
-    if (qp.type !== IBV_QPT_RC) return count;
+    const shaped = qp.type === IBV_QPT_RC;
     for (let i = 0; i < count; i++) {
       const at = L.HEADER_WORDS + (start + i) * L.SLOT_WORDS;
-      const op = words[at + L.WR_OP];
+      // Those before it are to report when they are over: its completion comes after theirs.
+      if (isCrossChannel(words, at)) return 0;
+      if (!shaped) continue;
       // Two SGEs live in the slot; a longer list is looked at by the shim's copy.
-      if (op >>> 16 > 2 || messageBytes(words, at, 0) >= LARGE_BYTES) return i;
-      if (waitsForCompletions(words, at)) return i;
+      if (words[at + L.WR_OP] >>> 16 > 2 || messageBytes(words, at, 0) >= LARGE_BYTES) return i;
     }
     return count;
-  }
-
-  executes(opcode: number): boolean {
-    return opcode === ISO_WR_WAIT;
-  }
-
-  onHeld(_qp: QpView, held: Uint32Array, at: number): void {
-    this.softwareWaits.fix(held, at);
   }
 
   feed(qp: QpView, out: Actions): void {
     this.owedBytes = withPlace(this.owedBytes, qp.index);
     while (out.backlog(qp) > 0) {
-      if (out.nextOpcode(qp) === ISO_WR_WAIT && out.nextWord(qp, L.WR_COUNT) !== 0) {
-        if (!this.softwareWaits.tryEnd(qp, out)) return;
+      if (out.isCrossChannel(qp)) {
+        if (!out.execute(qp)) return;
         continue;
       }
       if (out.room(qp) < 2) {

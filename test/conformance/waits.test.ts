@@ -1,0 +1,30 @@
+/** WAIT and ENABLE of the simulated device, and every emulation of them: random programs see the same. */
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { createPolicy } from '../../src/policies/index.ts';
+import type { Interceptor } from '../../src/shim/compose.ts';
+import { emulateWait } from '../../src/shim/emulate-wait.ts';
+import { runWaits, waitProgram } from './waits.ts';
+
+const RUNS = Number(process.env.ISOVERBS_RUNS ?? 150);
+const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_122);
+const PERF = { subMsgSizeBytes: 256, zeroWaitUnitBytes: 64 };
+
+const kinds: Record<string, { wait: boolean; chain: () => Interceptor[] }> = {
+  'emulated, 0_WAIT yields': { wait: false, chain: () => [emulateWait({ yieldBytes: 1024 })] },
+  'emulated, 0_WAIT writes': { wait: false, chain: () => [emulateWait({ zeroWait: 'write' })] },
+  'perf over the simulated': { wait: true, chain: () => [createPolicy('perf', PERF)] },
+  'perf over the emulated': { wait: false, chain: () => [createPolicy('perf', PERF)] },
+};
+
+for (const [name, { wait, chain }] of Object.entries(kinds)) {
+  test(name, async () => {
+    await fc.assert(
+      fc.asyncProperty(waitProgram, async (program) => {
+        const reference = await runWaits(program, true, []);
+        expect(await runWaits(program, wait, chain())).toEqual(reference);
+      }),
+      { numRuns: RUNS, seed: SEED },
+    );
+  }, 600_000);
+}
