@@ -32,6 +32,8 @@ export interface Config {
   source: string;
   /** Where the interceptors come from. */
   interceptorSource: string;
+  /** The file that was read, if any. */
+  file?: string;
 }
 
 const LOG_LEVELS = ['silent', 'error', 'warn', 'info', 'debug'] as const;
@@ -195,6 +197,7 @@ function fromFile(path: string): Config {
     log,
     source: path,
     interceptorSource: path,
+    file: path,
   };
   if (replay !== undefined) config.replay = replay;
   if (device !== undefined) config.device = device;

@@ -3,11 +3,13 @@
  * program opens. See docs/configuration.md.
  */
 import { writeSync } from 'node:fs';
+import { isMainThread, threadId } from 'node:worker_threads';
 import { type Config, loadConfig, type PolicyConfig } from './config.ts';
 import { count, createInterceptor, createReplay, type Replay } from './interceptors/index.ts';
 import { createPolicy } from './policies/index.ts';
+import { inheritByChildren } from './register-children.ts';
 import type { Interceptor } from './shim/compose.ts';
-import { interceptorSlot } from './slot.ts';
+import { interceptorSlot, processCounters } from './slot.ts';
 import { ConfigError } from './verbs/errors.ts';
 
 /** Counts what passes, for the line at exit. */
@@ -33,7 +35,7 @@ function register(config: Config): void {
   if (config.replay !== undefined) slot.replay = replayOf(config.replay);
   slot.device = config.device;
   slot.tenant = config.tenant;
-  if (verbose) process.on('exit', () => writeSync(2, `${exitLine(config)}\n`));
+  if (verbose) process.on('exit', () => sayAtExit(config));
 }
 
 /** A program that ends before its recording does has not done the same: it says so. */
@@ -59,16 +61,36 @@ function made(list: PolicyConfig[], make: Make, where: string): Interceptor[] {
 }
 
 function exitLine(config: Config): string {
-  const names = config.policies.map((policy) => policy.name).join(', ');
-  const policy = names === '' ? 'no policy' : `policy ${names} (from ${config.source})`;
+  const names = (list: PolicyConfig[]) => list.map((entry) => entry.name).join(', ');
+  const policy =
+    config.policies.length === 0 ? 'no policy' : `policy ${names(config.policies)} (from ${config.source})`;
+  const watched = config.interceptors.length === 0 ? '' : `; interceptors ${names(config.interceptors)}`;
+  const who = isMainThread ? 'isoverbs' : `isoverbs in thread ${threadId}`;
   const { opened } = interceptorSlot();
-  if (opened.length === 0) return `isoverbs: ${policy}; attached to nothing: no device was opened`;
+  if (opened.length === 0) return `${who}: ${policy}${watched}; attached to nothing: no device was opened`;
   const devices = [...new Set(opened)].join(', ');
   const { sends, receives, completions } = counting.counts;
+  const { split, held, emulated } = processCounters();
   return (
-    `isoverbs: ${policy}; attached to ${opened.length} context(s) of ${devices}; ` +
-    `${sends} sends and ${receives} receives posted, ${completions} completions`
+    `${who}: ${policy}${watched}; attached to ${opened.length} context(s) of ${devices}; ` +
+    `${sends} sends (${split} split, ${held} held, ${emulated} emulated) and ${receives} receives posted, ` +
+    `${completions} completions`
   );
 }
 
-register(loadConfig());
+/** Threads that open nothing, of which a program may have many, have nothing to say. */
+function sayAtExit(config: Config): void {
+  if (isMainThread || interceptorSlot().opened.length > 0) writeSync(2, `${exitLine(config)}\n`);
+}
+
+/** Several copies of the package may be loaded in one process, and each is told to register: the first does. */
+function registerOnce(): void {
+  const slot = interceptorSlot();
+  if (slot.registeredBy !== undefined) return;
+  slot.registeredBy = import.meta.url;
+  const config = loadConfig();
+  register(config);
+  if (isMainThread) inheritByChildren(import.meta.url, config);
+}
+
+registerOnce();

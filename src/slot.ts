@@ -8,6 +8,8 @@ import type { Provider, ShimCounters } from './verbs/provider.ts';
 const SLOT = Symbol.for('isoverbs.interceptors.1');
 
 export interface InterceptorSlot {
+  /** The module that `isoverbs/register` was, once it has been loaded. */
+  registeredBy?: string;
   /** The policies, outermost first. */
   interceptors: readonly Interceptor[];
   /** Around the policies, outermost first, whichever a program names. */

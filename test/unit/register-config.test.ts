@@ -73,6 +73,7 @@ test('variables win over the file', () => {
     tenant: 'u',
     log: 'debug',
     source: 'ISOVERBS_POLICY',
+    file: expect.stringContaining('isoverbs.config.json'),
   });
   expect(load({ 'other.yaml': 'policy: perf' }, { ISOVERBS_CONFIG: 'other.yaml' }).policies).toHaveLength(1);
 });

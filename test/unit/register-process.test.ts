@@ -74,7 +74,7 @@ test.each([
 test('ISOVERBS_LOG=info says at exit what it saw', () => {
   const env = { ISOVERBS_POLICY: 'perf', ISOVERBS_LOG: 'info' };
   expect(node([...REGISTER, `${OPEN} c.close();`], env).err).toBe(
-    'isoverbs: policy perf (from ISOVERBS_POLICY); attached to 1 context(s) of sim0; 0 sends and 0 receives posted, 0 completions',
+    'isoverbs: policy perf (from ISOVERBS_POLICY); attached to 1 context(s) of sim0; 0 sends (0 split, 0 held, 0 emulated) and 0 receives posted, 0 completions',
   );
   expect(node([...REGISTER, '0'], env).err).toContain('attached to nothing: no device was opened');
   expect(node([...REGISTER, '0'], { ISOVERBS_LOG: 'info' }).err).toContain('no policy');

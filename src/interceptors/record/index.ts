@@ -83,11 +83,11 @@ function timeVerbs(next: Provider, recorder: Recorder) {
   return {
     nowNs: recorder.wrapped('nowNs', next.nowNs) as Provider['nowNs'],
     random: recorder.wrapped('random', next.random ?? randomInt) as (below: number) => number,
-    sleep: (context: number, delayNs: number) =>
+    sleep: (...args: Parameters<Provider['sleep']>) =>
       recorder.promised(
         'sleep',
-        [context, delayNs],
-        () => next.sleep(context, delayNs),
+        args,
+        () => next.sleep(...args),
         () => null,
       ),
   };
