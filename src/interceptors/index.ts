@@ -2,11 +2,22 @@
 import { z } from 'zod';
 import { createNamed, type PolicyEntry } from '../policies/index.ts';
 import type { Interceptor } from '../shim/compose.ts';
+import { check, checkOptions } from './check/index.ts';
 import { count } from './count.ts';
 import { fault, faultOptions } from './fault/index.ts';
 import { type RecordOptions, record, recordOptions } from './record/index.ts';
 import { type TraceOptions, trace, traceOptions } from './trace/index.ts';
 
+export {
+  CHECKS,
+  type CheckCode,
+  type CheckInterceptor,
+  type CheckOptions,
+  check,
+  type Finding,
+  type FindingListener,
+  type Severity,
+} from './check/index.ts';
 export { type CountInterceptor, type Counts, count } from './count.ts';
 export {
   FAILABLE_VERBS,
@@ -31,6 +42,11 @@ export const interceptors: Readonly<Record<string, InterceptorEntry>> = {
     summary: 'counts the requests and completions that pass',
     options: z.strictObject({}),
     create: () => count(),
+  },
+  check: {
+    summary: 'holds the program to the verbs contract, and says in words what it did wrong',
+    options: checkOptions,
+    create: (options) => check(checkOptions.parse(options)),
   },
   fault: {
     summary: 'makes things go wrong: a verb fails, completions are lost, late or failed, a queue pair dies',

@@ -1,0 +1,58 @@
+/**
+ * Holds a program to the verbs contract, and says in words what it did wrong. It changes nothing, and throws nothing of
+ * its own. Around a policy it checks the program; inside it, the policy.
+ */
+import { z } from 'zod';
+import type { Interceptor } from '../../shim/compose.ts';
+import { slotAt } from '../../verbs/layout.ts';
+import type { Provider, Verbs } from '../../verbs/provider.ts';
+import { Rings } from '../rings.ts';
+import { Books } from './books.ts';
+import { type Finding, type FindingListener, Findings } from './findings.ts';
+import { bookkeeping, watching } from './objects.ts';
+import { checkCompletion } from './polling.ts';
+import { CheckedPosting } from './posting.ts';
+
+export { CHECKS, type CheckCode, type Finding, type FindingListener, type Severity } from './findings.ts';
+
+/** What `check` takes. */
+export const checkOptions = z.strictObject({
+  severity: z
+    .enum(['hint', 'warning', 'error'])
+    .default('warning')
+    .describe('least severe findings that are told'),
+  limit: z.coerce.number().int().min(1).default(1000).describe('findings after which no more are told'),
+});
+
+export type CheckOptions = z.input<typeof checkOptions>;
+
+/** An interceptor that checks; `findings` is what it found so far, over all providers that it is around. */
+export interface CheckInterceptor extends Interceptor {
+  readonly findings: readonly Finding[];
+}
+
+/** Each finding as a warning of the process, with its code. */
+const warn: FindingListener = ({ code, message }) => process.emitWarning(message, { code });
+
+/** Makes a checking interceptor. Findings go to `onFinding`; without one, to process.emitWarning(). */
+export function check(options: CheckOptions = {}, onFinding: FindingListener = warn): CheckInterceptor {
+  const { severity, limit } = checkOptions.parse(options);
+  const findings = new Findings(severity, limit, onFinding);
+  return { name: 'check', findings: findings.list, wrap: (next) => checked(next, findings) };
+}
+
+function checked(next: Provider, findings: Findings): Partial<Verbs> {
+  const books = new Books();
+  const rings = new Rings();
+  const posting = new CheckedPosting(next, rings, books, findings).verbs();
+  const pollCq: Verbs['pollCq'] = (cq, ring, start, max) => {
+    const polled = next.pollCq(cq, ring, start, max);
+    const words = rings.get(ring)?.words;
+    for (let i = 0; words !== undefined && i < polled; i++) {
+      checkCompletion(books, findings, words, slotAt(start + i));
+    }
+    return polled;
+  };
+  const verbs = { ...bookkeeping(next, books, findings), ...rings.verbs(next), ...posting, pollCq };
+  return { ...verbs, ...watching({ ...next, ...verbs }, books, findings) };
+}
