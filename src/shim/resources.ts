@@ -54,6 +54,14 @@ export interface ResourceAddress {
   rkey: number;
 }
 
+/** Memory outside the buffers of a resource and its peer. */
+export interface ResourceMemory {
+  addr: number;
+  lkey: number;
+  remoteAddr: number;
+  rkey: number;
+}
+
 /** An internal request. A policy makes one and fills it in again and again. */
 export interface ResourceRequest {
   /** IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_SEND, ISO_WR_WAIT or ISO_WR_ENABLE. */
@@ -65,6 +73,8 @@ export interface ResourceRequest {
   bytes: number;
   /** WRITE and READ: where in the peer's buffer (a loopback is its own peer). */
   remoteOffsetBytes: number;
+  /** WRITE and READ: between these instead of the buffers, whose offsets say nothing then. */
+  memory?: ResourceMemory | null;
   /** WAIT: handle of a CQ; ENABLE: handle of a managed queue pair; and how many. */
   target: number;
   count: number;
@@ -310,11 +320,13 @@ export class ResourceKeeper {
       w[at + L.WR_COUNT] = request.count;
       w[at + L.WR_REPEAT] = 1;
     } else {
-      const remote = resource.peerAddr + request.remoteOffsetBytes;
+      const { memory = null } = request;
+      const remote = memory?.remoteAddr ?? resource.peerAddr + request.remoteOffsetBytes;
       w[at + L.WR_REMOTE_LO] = remote;
       w[at + L.WR_REMOTE_HI] = remote * HIGH;
-      w[at + L.WR_RKEY] = resource.peerKey;
-      if (hasData) this.element(resource, at, request.offsetBytes, bytes);
+      w[at + L.WR_RKEY] = memory?.rkey ?? resource.peerKey;
+      if (hasData && memory !== null) this.memory(at, memory.addr, bytes, memory.lkey);
+      else if (hasData) this.element(resource, at, request.offsetBytes, bytes);
     }
     this.pending++;
     resource.posted = (resource.posted + 1) | 0;
@@ -337,12 +349,15 @@ export class ResourceKeeper {
 
   /** One element in the resource's buffer; the device checks its bounds. */
   private element(resource: Resource, at: number, offsetBytes: number, bytes: number): void {
-    const addr = (resource.mr?.addr ?? 0) + offsetBytes;
+    this.memory(at, (resource.mr?.addr ?? 0) + offsetBytes, bytes, resource.mr?.lkey ?? 0);
+  }
+
+  private memory(at: number, addr: number, bytes: number, lkey: number): void {
     const w = this.words;
     w[at + L.WR_SGE0] = addr;
     w[at + L.WR_SGE0 + L.SGE_HI] = addr * HIGH;
     w[at + L.WR_SGE0 + L.SGE_LENGTH] = bytes;
-    w[at + L.WR_SGE0 + L.SGE_LKEY] = resource.mr?.lkey ?? 0;
+    w[at + L.WR_SGE0 + L.SGE_LKEY] = lkey;
   }
 
   private slot(resource: Resource): number {

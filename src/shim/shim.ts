@@ -1,5 +1,13 @@
 /** Puts one policy between an application and a provider: the verbs that it overrides. */
-import { EBUSY, ENOMEM, IBV_QP_STATE, IBV_QPS_ERR, IBV_QPS_RESET, IBV_QPS_RTS } from '../verbs/constants.ts';
+import {
+  EBUSY,
+  ENOMEM,
+  IBV_QP_ACCESS_FLAGS,
+  IBV_QP_STATE,
+  IBV_QPS_ERR,
+  IBV_QPS_RESET,
+  IBV_QPS_RTS,
+} from '../verbs/constants.ts';
 import { BusyError, NoResourcesError, UnsupportedError } from '../verbs/errors.ts';
 import { handleIndex } from '../verbs/handles.ts';
 import type {
@@ -370,6 +378,7 @@ class Shim {
     if (qp !== undefined && resets) this.countCompletions(qp);
     this.next.modifyQp(handle, attr, mask);
     if (qp === undefined) return;
+    if ((mask & IBV_QP_ACCESS_FLAGS) !== 0) qp.accessFlags = attr.qpAccessFlags ?? 0;
     this.peers?.modified(qp, attr, mask);
     if ((mask & IBV_QP_STATE) === 0) return;
     qp.state = attr.qpState ?? qp.state;

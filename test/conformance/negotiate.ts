@@ -2,18 +2,15 @@
 import type { Interceptor } from '../../src/shim/compose.ts';
 import * as V from '../../src/verbs/index.ts';
 
-/** Outermost in a chain. `agreed` counts the ends that were told of a peer that takes pieces. */
-export function negotiate(seen = { agreed: 0 }): Interceptor {
+/** Outermost in a chain. */
+export function negotiate(): Interceptor {
   return {
     name: 'negotiate',
     wrap(next) {
       const handles = new Map<number, number>();
       const partners = new Map<number, number>();
       const tell = (qp: number, peer: number) => {
-        const description = next.describePeer?.(peer) ?? null;
-        next.setPeer?.(qp, description);
-        // The word that says how many receives the peer's table has.
-        if (description !== null && new Uint32Array(description.buffer)[3] > 0) seen.agreed++;
+        next.setPeer?.(qp, next.describePeer?.(peer) ?? null);
       };
       return {
         createQp(pd, attr) {

@@ -7,7 +7,7 @@ import { negotiate } from './negotiate.ts';
 import { program, runProgram } from './program.ts';
 import { simGround } from './sim-ground.ts';
 
-const RUNS = Number(process.env.ISOVERBS_RUNS ?? 25);
+const RUNS = Number(process.env.ISOVERBS_RUNS ?? 20);
 const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_122);
 
 /** Those that cut. */

@@ -22,7 +22,7 @@ import {
   toState,
 } from './peer-rig.ts';
 
-const RUNS = Number(process.env.ISOVERBS_RUNS ?? 60);
+const RUNS = Number(process.env.ISOVERBS_RUNS ?? 40);
 const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_123);
 const perf = () => [createPolicy('perf', { subMsgSizeBytes: 256, zeroWaitUnitBytes: 64 })];
 /** Receives lie apart from each other, and from what is written to directly. */
@@ -240,7 +240,7 @@ test('what is no description of this version is none', async () => {
   };
   expect(await run(set(0, 7))).toBe(0);
   expect(await run(set(4, 2))).toBe(0);
-  expect(await run(set(12, 3))).toBe(0);
+  expect(await run(set(20, 3))).toBe(0);
   expect(await run((bytes) => bytes.subarray(4))).toBe(0);
   expect(await run(() => new Uint8Array(0))).toBe(0);
 });
@@ -415,7 +415,7 @@ test('a shared receive queue and a closed queue pair have no table, UC has nothi
     v.modifyQp(qp, attr, V.maskOf(attr));
     return v.describePeer?.(qp) ?? null;
   };
-  const entries = (bytes: Uint8Array | null) => new Uint32Array(bytes?.buffer as ArrayBuffer)[3];
+  const entries = (bytes: Uint8Array | null) => new Uint32Array(bytes?.buffer as ArrayBuffer)[5];
   const srq = v.createSrq(pd, { maxWr: 8, maxSge: 1 }).handle;
   expect(entries(describe(V.IBV_QPT_RC, ALL_ACCESS))).toBe(8);
   expect(entries(describe(V.IBV_QPT_RC, ALL_ACCESS, srq))).toBe(0);

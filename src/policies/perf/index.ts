@@ -1,9 +1,10 @@
 import { compose, type Interceptor } from '../../shim/compose.ts';
 import { emulateWait } from '../../shim/emulate-wait.ts';
 import { type Gate, gateOfAll } from '../../shim/gate.ts';
+import { readByRemoteControl } from '../../shim/peer/remote-read.ts';
 import { createShim } from '../../shim/shim.ts';
 import { UnsupportedError } from '../../verbs/errors.ts';
-import { VERB_NAMES } from '../../verbs/provider.ts';
+import { type Provider, VERB_NAMES } from '../../verbs/provider.ts';
 import { Lmse } from './lmse.ts';
 import type { PerfOptions } from './options.ts';
 
@@ -13,20 +14,19 @@ export function perf(options: PerfOptions): Interceptor {
   return {
     name: 'perf',
     wrap(next) {
-      if (next.wait !== 'none') return shim.wrap(next);
-      if (!options.emulation) {
+      if (next.wait === 'none' && !options.emulation) {
         throw new UnsupportedError(
           `perf needs WAIT, which provider '${next.name}' has not, and emulation is off`,
         );
       }
-      const composed = compose(next, [shim, emulateWait()]);
-      const verbs = VERB_NAMES.filter((verb) => composed[verb] !== next[verb]).map((verb) => [
-        verb,
-        composed[verb],
-      ]);
-      const { wait, counters, describePeer, setPeer, adopt } = composed;
-      return { ...Object.fromEntries(verbs), wait, counters, describePeer, setPeer, adopt };
+      const chain = [shim];
+      if (options.readByRemoteControl) {
+        chain.unshift(readByRemoteControl({ minBytes: options.subMsgSizeBytes + 1 }));
+      }
+      if (next.wait === 'none') chain.push(emulateWait());
+      return chain.length === 1 ? shim.wrap(next) : changesOf(compose(next, chain), next);
     },
+    // READs by remote control are agreed on in the thread of the verbs, or not at all.
     gate(wait) {
       const interceptors = wait === 'none' ? [shim, emulateWait()] : [shim];
       return gateOfAll(
@@ -34,4 +34,14 @@ export function perf(options: PerfOptions): Interceptor {
       );
     },
   };
+}
+
+/** What a stack changes of what is below it. */
+function changesOf(composed: Provider, next: Provider): ReturnType<Interceptor['wrap']> {
+  const verbs = VERB_NAMES.filter((verb) => composed[verb] !== next[verb]).map((verb) => [
+    verb,
+    composed[verb],
+  ]);
+  const { wait, counters, describePeer, setPeer, adopt } = composed;
+  return { ...Object.fromEntries(verbs), wait, counters, describePeer, setPeer, adopt };
 }

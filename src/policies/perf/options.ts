@@ -23,6 +23,11 @@ export const perfOptions = z
       .max(32)
       .default(4)
       .describe('sub-messages posted ahead per queue pair'),
+    readByRemoteControl: z
+      .stringbool()
+      .or(z.boolean())
+      .default(false)
+      .describe('whether READs longer than a sub-message are answered by WRITEs of the peer'),
     emulation: z.stringbool().or(z.boolean()).default(true).describe('whether WAIT may be emulated'),
   })
   .refine((o) => o.zeroWaitUnitBytes <= o.subMsgSizeBytes, {

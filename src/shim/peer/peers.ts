@@ -5,7 +5,6 @@
 import {
   IBV_ACCESS_REMOTE_READ,
   IBV_ACCESS_REMOTE_WRITE,
-  IBV_QP_ACCESS_FLAGS,
   IBV_QP_MAX_QP_RD_ATOMIC,
   IBV_QPS_INIT,
   IBV_QPT_RC,
@@ -14,6 +13,7 @@ import { IsoverbsError } from '../../verbs/errors.ts';
 import type { PeerVerbs, Provider, QpAttr, Verbs } from '../../verbs/provider.ts';
 import type { ShimQp } from '../queue.ts';
 import type { Tables } from '../tables.ts';
+import { CHUNK_SENDS, decodeChunks, withChunk, withoutChunk } from './chunks.ts';
 import { decodeDescription, encodeDescription } from './description.ts';
 import { Inbox } from './inbox.ts';
 import { Outbox } from './outbox.ts';
@@ -40,30 +40,14 @@ export class Peers {
   }
 
   verbs(): Partial<Verbs> & PeerVerbs {
-    const { next, regions } = this;
     return {
       describePeer: (qp) => this.describe(qp),
       setPeer: (qp, description) => this.set(qp, description),
-      allocMr: (pd, lengthBytes, access) => regions.add(pd, access, next.allocMr(pd, lengthBytes, access)),
-      regMr: (pd, memory, byteOffset, lengthBytes, access) =>
-        regions.add(pd, access, next.regMr(pd, memory, byteOffset, lengthBytes, access)),
-      reregMr: (mr, change) => {
-        regions.close(mr);
-        const info = next.reregMr(mr, change);
-        regions.change(mr, change, info);
-        return info;
-      },
-      deregMr: (mr) => {
-        regions.close(mr);
-        next.deregMr(mr);
-        regions.remove(mr);
-      },
+      ...this.regions.verbs(),
     };
   }
-
   /** What it takes to agree changes with the queue pair. */
   modified(qp: ShimQp, attr: QpAttr, mask: number): void {
-    if ((mask & IBV_QP_ACCESS_FLAGS) !== 0) qp.accessFlags = attr.qpAccessFlags ?? 0;
     if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) === 0) return;
     qp.maxRdAtomic = attr.maxRdAtomic ?? 0;
     if (qp.maxRdAtomic === 0) this.closeOutbox(qp);
@@ -86,13 +70,16 @@ export class Peers {
     const qp = this.tables.qp(handle);
     if (qp === undefined || qp.type !== IBV_QPT_RC || qp.state < IBV_QPS_INIT) return null;
     qp.inbox ??= this.makeInbox(qp);
-    return encodeDescription({ aboveBytes: this.aboveBytes, inbox: qp.inbox?.place ?? null });
+    const own = encodeDescription({ aboveBytes: this.aboveBytes, inbox: qp.inbox?.place ?? null });
+    return withChunk(this.next.describePeer?.(handle) ?? null, CHUNK_SENDS, own);
   }
 
   private set(handle: number, bytes: Uint8Array | null): void {
     const qp = this.tables.qp(handle);
     if (qp === undefined || qp.type !== IBV_QPT_RC) return;
-    const peer = bytes === null ? null : decodeDescription(bytes);
+    const chunks = decodeChunks(bytes);
+    this.next.setPeer?.(handle, withoutChunk(chunks, CHUNK_SENDS));
+    const peer = decodeDescription(chunks.get(CHUNK_SENDS) ?? []);
     if (peer === null) {
       this.forget(qp);
       return;

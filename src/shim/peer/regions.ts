@@ -7,7 +7,7 @@ import {
   IBV_ACCESS_REMOTE_WRITE,
 } from '../../verbs/constants.ts';
 import { IsoverbsError } from '../../verbs/errors.ts';
-import type { MrChange, MrInfo, Provider } from '../../verbs/provider.ts';
+import type { MrChange, MrInfo, Provider, Verbs } from '../../verbs/provider.ts';
 
 const PLAIN =
   IBV_ACCESS_LOCAL_WRITE |
@@ -47,6 +47,27 @@ export class Regions {
     this.revoked = revoked;
   }
 
+  /** The verbs that it must see. */
+  verbs(): Partial<Verbs> {
+    const { next } = this;
+    return {
+      allocMr: (pd, lengthBytes, access) => this.add(pd, access, next.allocMr(pd, lengthBytes, access)),
+      regMr: (pd, memory, byteOffset, lengthBytes, access) =>
+        this.add(pd, access, next.regMr(pd, memory, byteOffset, lengthBytes, access)),
+      reregMr: (mr, change) => {
+        this.close(mr);
+        const info = next.reregMr(mr, change);
+        this.change(mr, change, info);
+        return info;
+      },
+      deregMr: (mr) => {
+        this.close(mr);
+        next.deregMr(mr);
+        this.remove(mr);
+      },
+    };
+  }
+
   add(pd: number, access: number, info: MrInfo): MrInfo {
     const region = new Region(pd, access, info);
     this.byHandle.set(info.handle, region);
@@ -61,6 +82,12 @@ export class Regions {
 
   find(pd: number, lkey: number): Region | undefined {
     return this.byKey.get(pd)?.get(lkey);
+  }
+
+  /** By the key that peers name: there is no order in them, and few are asked for. */
+  findRemote(pd: number, rkey: number): Region | undefined {
+    for (const region of this.byKey.get(pd)?.values() ?? []) if (region.info.rkey === rkey) return region;
+    return undefined;
   }
 
   /** Gives the peer a key for this region, if it can be had. */

@@ -1,0 +1,56 @@
+/**
+ * What shims tell the peer's shims of a queue pair: a chunk of 32-bit words from each that has something to
+ * say, bytes that nobody in between understands. Of several shims of one kind the outermost speaks and is heard.
+ */
+
+const MAGIC = 0x49534f50;
+const VERSION = 1;
+/** magic, version, kind, words that follow */
+const HEAD_WORDS = 4;
+
+/** Messages that take a receive may come in pieces. */
+export const CHUNK_SENDS = 1;
+/** READs may be asked for, to be answered by WRITEs. */
+export const CHUNK_READS = 2;
+
+export type Chunks = ReadonlyMap<number, readonly number[]>;
+
+/** By kind; empty for what is not of this version: such a peer is treated as one without a shim. */
+export function decodeChunks(bytes: Uint8Array | null): Chunks {
+  const chunks = new Map<number, readonly number[]>();
+  if (bytes === null || bytes.length % 4 !== 0) return chunks;
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  const words = Array.from({ length: bytes.length / 4 }, (_, i) => view.getUint32(i * 4, true));
+  for (let at = 0; at < words.length; ) {
+    const [magic, version, kind, length] = words.slice(at, at + HEAD_WORDS);
+    const end = at + HEAD_WORDS + length;
+    if (magic !== MAGIC || version !== VERSION || !(end <= words.length)) return new Map();
+    chunks.set(kind, words.slice(at + HEAD_WORDS, end));
+    at = end;
+  }
+  return chunks;
+}
+
+/** Null when there is nothing to say. */
+export function encodeChunks(chunks: Chunks): Uint8Array | null {
+  if (chunks.size === 0) return null;
+  const words = [...chunks].flatMap(([kind, payload]) => [MAGIC, VERSION, kind, payload.length, ...payload]);
+  const bytes = new Uint8Array(words.length * 4);
+  const view = new DataView(bytes.buffer);
+  words.forEach((word, i) => {
+    view.setUint32(i * 4, word, true);
+  });
+  return bytes;
+}
+
+/** Adds what one shim says to what those below it say. */
+export function withChunk(below: Uint8Array | null, kind: number, payload: readonly number[]): Uint8Array {
+  const chunks = new Map(decodeChunks(below));
+  chunks.delete(kind);
+  return encodeChunks(new Map([[kind, payload], ...chunks])) as Uint8Array;
+}
+
+/** What is left for the shims below. */
+export function withoutChunk(chunks: Chunks, kind: number): Uint8Array | null {
+  return encodeChunks(new Map([...chunks].filter(([other]) => other !== kind)));
+}

@@ -1,0 +1,145 @@
+/**
+ * One reliable connection of the application whose READs may be asked for: the twin beside it that carries
+ * requests and answers, and the READ that is asked for now.
+ */
+import * as C from '../../verbs/constants.ts';
+import type { MrInfo } from '../../verbs/provider.ts';
+import { type Actions, NO_TOKEN } from '../policy.ts';
+import type { ShimQp } from '../queue.ts';
+import type { ResourceAddress, ResourceMemory, ResourceRequest, ResourceView } from '../resources.ts';
+import type { Region } from './regions.ts';
+
+/** Most that can come in at once: a request, an answer, and as many more while those are looked at. */
+export const RECORDS = 4;
+const RECORD_BYTES = 64;
+const RECORD_WORDS = RECORD_BYTES / 4;
+/** Where this end writes what it sends: requests and answers apart. */
+const REQUEST_AT = RECORDS * RECORD_BYTES;
+const ANSWER_AT = REQUEST_AT + RECORD_BYTES;
+export const LINK_BUFFER_BYTES = ANSWER_AT + RECORD_BYTES;
+/** Requests in the twin's queues at once: data, request, answer and probe, with room. */
+export const LINK_DEPTH = 16;
+const TWO32 = 4294967296;
+
+// Words of a record: kind, id, then of a request key, address and bytes at the peer, key and address here.
+const KIND_REQUEST = 1;
+const KIND_DONE = 2;
+const KIND_REFUSED = 3;
+
+/** A READ that the peer is asked for. */
+export interface Asked {
+  id: number;
+  key: MrInfo;
+  region: Region;
+}
+
+/** What the other side asks for. */
+export interface ReadRequest {
+  id: number;
+  rkey: number;
+  addr: number;
+  bytes: number;
+  targetKey: number;
+  targetAddr: number;
+}
+
+export class ReadLink {
+  readonly qp: ShimQp;
+  readonly twin: ResourceView;
+  /** What the peer said of its twin; null: nothing is agreed. */
+  peer: ResourceAddress | null = null;
+  /** Whether READs are asked for and answered: connected, and nothing has failed. */
+  works = false;
+  /** Whether the twin takes what comes in. */
+  hears = false;
+  asked: Asked | null = null;
+  /** The READ at the head of the queue was answered, and how. */
+  answer: 'none' | 'done' | 'refused' = 'none';
+  private readonly tokens: number;
+  private readonly words: Uint32Array;
+  private ids = 0;
+  private readonly request: ResourceRequest = {
+    opcode: C.IBV_WR_SEND,
+    signaled: true,
+    offsetBytes: 0,
+    bytes: RECORD_BYTES,
+    remoteOffsetBytes: 0,
+    memory: null,
+    target: 0,
+    count: 0,
+    token: NO_TOKEN,
+  };
+
+  /** `tokens`: the first of those that are this link's; up to RECORDS are receives, the next is a send. */
+  constructor(qp: ShimQp, twin: ResourceView, tokens: number) {
+    this.qp = qp;
+    this.twin = twin;
+    this.tokens = tokens;
+    const buffer = twin.buffer as Uint8Array;
+    this.words = new Uint32Array(buffer.buffer, buffer.byteOffset, LINK_BUFFER_BYTES / 4);
+  }
+
+  /** The twin is connected: it may hear. */
+  open(out: Actions): void {
+    this.works = true;
+    this.hears = true;
+    for (let i = 0; i < RECORDS; i++) this.listen(i, out);
+  }
+
+  listen(record: number, out: Actions): void {
+    const { hears, tokens, twin } = this;
+    this.hears = hears && out.receive(twin, record * RECORD_BYTES, RECORD_BYTES, tokens + record);
+  }
+
+  /** Asks the peer to WRITE what a READ wants. */
+  ask(what: Omit<ReadRequest, 'id'>, key: MrInfo, region: Region, out: Actions): boolean {
+    this.ids = (this.ids + 1) >>> 0;
+    const { rkey, addr, bytes, targetKey, targetAddr } = what;
+    const values = [KIND_REQUEST, this.ids, rkey, addr % TWO32, addr / TWO32, bytes];
+    const sent = this.send(REQUEST_AT, [...values, targetKey, targetAddr % TWO32, targetAddr / TWO32], out);
+    if (sent) this.asked = { id: this.ids, key, region };
+    return sent;
+  }
+
+  /** Writes what was asked for, and then says so. */
+  serve(what: ReadRequest, lkey: number, addr: number, out: Actions): boolean {
+    const memory: ResourceMemory = { addr, lkey, remoteAddr: what.targetAddr, rkey: what.targetKey };
+    if (this.twin.room < 2) return false;
+    const { bytes } = what;
+    const opcode = C.IBV_WR_RDMA_WRITE;
+    const data = { ...this.request, opcode, bytes, memory, signaled: false, token: NO_TOKEN };
+    return out.post(this.twin, data) && this.send(ANSWER_AT, [KIND_DONE, what.id], out);
+  }
+
+  refuse(what: ReadRequest, out: Actions): void {
+    this.send(ANSWER_AT, [KIND_REFUSED, what.id], out);
+  }
+
+  /** Finds out whether the peer is still there: a WRITE of nothing fails when it is not. */
+  probe(out: Actions): void {
+    const { request, tokens, twin } = this;
+    out.post(twin, { ...request, opcode: C.IBV_WR_RDMA_WRITE, bytes: 0, token: tokens + RECORDS });
+  }
+
+  /** A record came in: what the peer asks for; null: it was an answer, or nothing that makes sense. */
+  read(record: number): ReadRequest | null {
+    const at = record * RECORD_WORDS;
+    const w = this.words;
+    const [kind, id] = [w[at], w[at + 1]];
+    if (kind === KIND_REQUEST) {
+      const addr = w[at + 4] * TWO32 + w[at + 3];
+      const targetAddr = w[at + 8] * TWO32 + w[at + 7];
+      return { id, rkey: w[at + 2], addr, bytes: w[at + 5], targetKey: w[at + 6], targetAddr };
+    }
+    if (this.asked?.id !== id) return null;
+    if (kind === KIND_DONE) this.answer = 'done';
+    if (kind === KIND_REFUSED) this.answer = 'refused';
+    return null;
+  }
+
+  private send(offsetBytes: number, values: readonly number[], out: Actions): boolean {
+    this.words.set(values, offsetBytes / 4);
+    const { request, tokens, twin } = this;
+    return out.post(twin, { ...request, offsetBytes, bytes: RECORD_BYTES, token: tokens + RECORDS });
+  }
+}

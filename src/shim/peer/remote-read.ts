@@ -1,0 +1,285 @@
+/**
+ * READ by remote control (PeRF, appendix C): what a READ wants is WRITTEN by the peer's shim, so that the
+ * peer's policy cuts and paces it where the data leaves. Whatever the peer would rather not, and every error,
+ * is left to the READ itself, which then goes as it is.
+ */
+import * as C from '../../verbs/constants.ts';
+import { IsoverbsError } from '../../verbs/errors.ts';
+import * as L from '../../verbs/layout.ts';
+import type { MrInfo, PeerVerbs, Provider, Verbs } from '../../verbs/provider.ts';
+import type { Interceptor } from '../compose.ts';
+import { isCrossChannel } from '../cross-channel.ts';
+import type { Actions, Policy, QpChange, QpView } from '../policy.ts';
+import type { ShimQp } from '../queue.ts';
+import type { Resources } from '../resources.ts';
+import { createShim } from '../shim.ts';
+import { CHUNK_READS, decodeChunks, withChunk, withoutChunk } from './chunks.ts';
+import { LINK_BUFFER_BYTES, LINK_DEPTH, RECORDS, ReadLink, type ReadRequest } from './read-link.ts';
+import { Regions } from './regions.ts';
+
+const TWO32 = 4294967296;
+/** Tokens of one queue pair: its receives, and its sends. */
+const TOKENS = 8;
+/** While an answer is awaited, the peer is asked this often whether it is still there. */
+const PROBE_NS = 50e6;
+const TARGET_ACCESS = C.IBV_ACCESS_LOCAL_WRITE | C.IBV_ACCESS_REMOTE_WRITE;
+
+export interface RemoteReadOptions {
+  /** READs of fewer bytes go as they are. Default 16384. */
+  minBytes?: number;
+}
+
+class RemoteRead implements Policy {
+  readonly name = 'remote-read';
+  readonly needs = { wait: 'none' } as const;
+  readonly slots = 2;
+  /** The device would count none of the completions that are made here. */
+  readonly crossChannel = true;
+  private readonly next: Provider;
+  private readonly minBytes: number;
+  private readonly regions: Regions;
+  private readonly kinds = new Map<number, { resources: Resources; kind: number }>();
+  /** By queue pair. */
+  private readonly links: (ReadLink | undefined)[] = [];
+
+  constructor(next: Provider, options: RemoteReadOptions) {
+    this.next = next;
+    this.minBytes = options.minBytes ?? 16384;
+    this.regions = new Regions(next, () => {});
+  }
+
+  verbs(): Partial<Verbs> & PeerVerbs {
+    const known = this.regions.verbs();
+    return {
+      ...known,
+      reregMr: (mr, change) => {
+        this.ending(mr);
+        return known.reregMr!(mr, change);
+      },
+      deregMr: (mr) => {
+        this.ending(mr);
+        known.deregMr!(mr);
+      },
+      describePeer: (qp) => this.describe(qp),
+      setPeer: (qp, bytes) => this.set(qp, bytes),
+    };
+  }
+
+  setup(resources: Resources): void {
+    const kind = resources.twins({ depth: LINK_DEPTH, bufferBytes: LINK_BUFFER_BYTES });
+    this.kinds.set(resources.context.handle, { resources, kind });
+  }
+
+  onload(qp: QpView, words: Uint32Array, start: number, count: number): number {
+    for (let i = 0; i < count; i++) {
+      const at = L.slotAt(start + i);
+      // Those before it are to report when they are over: its completion comes after theirs.
+      if (isCrossChannel(words, at)) return 0;
+      if (this.concerns(qp, words, at)) return i;
+    }
+    return count;
+  }
+
+  feed(view: QpView, out: Actions): void {
+    const qp = view as ShimQp;
+    while (out.backlog(qp) > 0) {
+      const at = (qp.issued & qp.mask) * qp.stride;
+      if (out.isCrossChannel(qp)) {
+        if (!out.execute(qp)) return;
+      } else if (this.concerns(qp, qp.held, at)) {
+        if (!this.takeOver(qp, at, out)) return;
+      } else if (out.room(qp) < 1) {
+        return;
+      } else {
+        out.pass(qp);
+      }
+    }
+  }
+
+  onQp(view: QpView, change: QpChange, out: Actions): void {
+    const qp = view as ShimQp;
+    const link = this.links[qp.index];
+    if (change === 'created') {
+      const known = this.kinds.get(qp.context.handle);
+      const twin = known === undefined ? null : known.resources.twin(qp, known.kind);
+      this.links[qp.index] = twin === null ? undefined : new ReadLink(qp, twin, qp.index * TOKENS);
+      return;
+    }
+    if (link === undefined) return;
+    if (change === 'destroyed' || qp.broken || qp.state < C.IBV_QPS_RTR || qp.state > C.IBV_QPS_SQD) {
+      // A new peer would have another twin.
+      this.stop(link);
+      if (change === 'destroyed') this.links[qp.index] = undefined;
+      return;
+    }
+    this.join(link, out);
+  }
+
+  onInternal(token: number, status: number, out: Actions): void {
+    const link = this.links[Math.floor(token / TOKENS)];
+    if (link === undefined || !link.hears) return;
+    if (status !== C.IBV_WC_SUCCESS) {
+      this.lost(link, out);
+      return;
+    }
+    const record = token % TOKENS;
+    if (record >= RECORDS) return;
+    const request = link.read(record);
+    link.listen(record, out);
+    if (request !== null) this.serve(link, request, out);
+    else if (out.backlog(link.qp) > 0) this.feed(link.qp, out);
+    if (!link.hears) this.lost(link, out);
+  }
+
+  onTimer(token: number, out: Actions): void {
+    const link = this.links[token];
+    if (link === undefined || link.asked === null || !link.works) return;
+    link.probe(out);
+    this.watch(link, out);
+  }
+
+  /** Whether this request is a READ that the peer is to be asked for. */
+  private concerns(qp: QpView, words: Uint32Array, at: number): boolean {
+    const op = words[at + L.WR_OP];
+    if ((op & 0xff) !== C.IBV_WR_RDMA_READ || op >>> 16 !== 1) return false;
+    return this.links[qp.index]?.works === true && words[at + L.WR_SGE0 + L.SGE_LENGTH] >= this.minBytes;
+  }
+
+  /** The READ at the head of the queue; false: it waits. */
+  private takeOver(qp: ShimQp, at: number, out: Actions): boolean {
+    const link = this.links[qp.index] as ReadLink;
+    // What is posted to a paused queue is not begun.
+    if (qp.state !== C.IBV_QPS_RTS) return false;
+    if (link.answer !== 'none') out.timer(qp.context, Number.POSITIVE_INFINITY, qp.index);
+    if (link.answer === 'done') {
+      this.revoke(link);
+      return out.deliver(qp, C.IBV_WC_SUCCESS, qp.held[at + L.WR_SGE0 + L.SGE_LENGTH]);
+    }
+    if (link.answer === 'none') {
+      // It travels beside the requests before it: those must be over.
+      if (link.asked !== null || out.inflight(qp) > 0) return false;
+      const over = qp.realPosted === qp.realFreed;
+      if (over && this.ask(link, qp.held, at, out)) return false;
+    }
+    this.revoke(link);
+    if (out.room(qp) < 1) return false;
+    out.pass(qp);
+    return true;
+  }
+
+  private ask(link: ReadLink, w: Uint32Array, at: number, out: Actions): boolean {
+    const { pd } = link.qp;
+    const sge = at + L.WR_SGE0;
+    const bytes = w[sge + L.SGE_LENGTH];
+    const region = this.regions.find(pd, w[sge + L.SGE_LKEY]);
+    const offset = w[sge + L.SGE_HI] * TWO32 + w[sge + L.SGE_LO] - (region?.info.addr ?? 0);
+    if (region === undefined || (region.access & C.IBV_ACCESS_LOCAL_WRITE) === 0) return false;
+    const { memory, byteOffset, lengthBytes } = region.info;
+    if (offset < 0 || offset + bytes > lengthBytes) return false;
+    let key: MrInfo;
+    try {
+      key = this.next.regMr(pd, memory, byteOffset + offset, bytes, TARGET_ACCESS);
+    } catch (error) {
+      if (error instanceof IsoverbsError) return false;
+      throw error;
+    }
+    const addr = w[at + L.WR_REMOTE_HI] * TWO32 + w[at + L.WR_REMOTE_LO];
+    const what = { rkey: w[at + L.WR_RKEY], addr, bytes, targetKey: key.rkey, targetAddr: key.addr };
+    if (link.ask(what, key, region, out)) {
+      this.watch(link, out);
+      return true;
+    }
+    this.next.deregMr(key.handle);
+    return false;
+  }
+
+  /** The peer wants to READ: what the device would refuse is refused here, and the device then says why. */
+  private serve(link: ReadLink, what: ReadRequest, out: Actions): void {
+    const { qp } = link;
+    const region = this.regions.findRemote(qp.pd, what.rkey);
+    const start = what.addr - (region?.info.addr ?? 0);
+    const allowed =
+      link.works &&
+      region !== undefined &&
+      (region.access & C.IBV_ACCESS_REMOTE_READ) !== 0 &&
+      (qp.accessFlags & C.IBV_ACCESS_REMOTE_READ) !== 0 &&
+      start >= 0 &&
+      start + what.bytes <= region.info.lengthBytes;
+    if (!allowed || !link.serve(what, region.info.lkey, what.addr, out)) link.refuse(what, out);
+  }
+
+  private watch(link: ReadLink, out: Actions): void {
+    const { context, index } = link.qp;
+    out.timer(context, out.nowNs(context) + PROBE_NS, index);
+  }
+
+  /** The twin failed: this READ and all that follow go as they are. */
+  private lost(link: ReadLink, out: Actions): void {
+    link.hears = false;
+    this.stop(link);
+    if (out.backlog(link.qp) > 0) this.feed(link.qp, out);
+  }
+
+  /** Nothing is asked for any more, and what the peer asks for is refused. */
+  private stop(link: ReadLink): void {
+    link.works = false;
+    link.peer = null;
+    this.revoke(link);
+  }
+
+  /** The peer may no longer write there. */
+  private revoke(link: ReadLink): void {
+    if (link.asked !== null) this.next.deregMr(link.asked.key.handle);
+    link.asked = null;
+    link.answer = 'none';
+  }
+
+  /** A registration of the application ends: the peer's WRITE to it fails, as the READ then does. */
+  private ending(mr: number): void {
+    for (const link of this.links) {
+      if (link?.asked?.region.info.handle === mr) this.revoke(link);
+    }
+  }
+
+  private describe(handle: number): Uint8Array | null {
+    const below = this.next.describePeer?.(handle) ?? null;
+    const link = this.linkOf(handle);
+    if (link === undefined || link.qp.state < C.IBV_QPS_INIT || link.twin.connected) return below;
+    return withChunk(below, CHUNK_READS, [link.twin.qpNum]);
+  }
+
+  private set(handle: number, bytes: Uint8Array | null): void {
+    const chunks = decodeChunks(bytes);
+    this.next.setPeer?.(handle, withoutChunk(chunks, CHUNK_READS));
+    const link = this.linkOf(handle);
+    const said = chunks.get(CHUNK_READS);
+    if (link === undefined || said?.length !== 1) return;
+    link.peer = { qpNum: said[0], bufferAddr: 0, rkey: 0 };
+  }
+
+  private linkOf(handle: number): ReadLink | undefined {
+    return this.links.find((link) => link?.qp.handle === handle);
+  }
+
+  /** The application's own queue pair knows the way to the peer now. */
+  private join(link: ReadLink, out: Actions): void {
+    const { qp, peer, twin } = link;
+    if (link.works || peer === null || twin.connected) return;
+    this.kinds.get(qp.context.handle)?.resources.connect(twin, peer);
+    link.open(out);
+  }
+}
+
+/**
+ * An interceptor that has READs answered by WRITEs of the peer's shim, through whatever is below it at either
+ * end; for connections that carry what two shims tell each other. Put it outside of the policy.
+ */
+export function readByRemoteControl(options: RemoteReadOptions = {}): Interceptor {
+  return {
+    name: 'remote-read',
+    wrap(next) {
+      const policy = new RemoteRead(next, options);
+      return { ...createShim(() => policy).wrap(next), ...policy.verbs() };
+    },
+  };
+}

@@ -1,0 +1,226 @@
+/** READ by remote control between two shims: what programs see, and that the peer WRITEs at all. */
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { createPolicy } from '../../src/policies/index.ts';
+import type { Interceptor } from '../../src/shim/compose.ts';
+import { readByRemoteControl } from '../../src/shim/peer/remote-read.ts';
+import * as V from '../../src/verbs/index.ts';
+import { ALL_ACCESS, type End, fill, post } from '../sim/helpers.ts';
+import { chains } from './chains.ts';
+import { negotiate } from './negotiate.ts';
+import {
+  closeEnd,
+  connectPeers,
+  type PeerOptions,
+  type PeerWorld,
+  peerWorld,
+  SIGNALED,
+  settle,
+  toState,
+} from './peer-rig.ts';
+import { program, runProgram } from './program.ts';
+import { simGround } from './sim-ground.ts';
+
+const RUNS = Number(process.env.ISOVERBS_RUNS ?? 20);
+const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_124);
+const chain = () => [
+  createPolicy('perf', { subMsgSizeBytes: 256, zeroWaitUnitBytes: 64, readByRemoteControl: true }),
+];
+
+for (const name of ['arbitrary', 'perf 1024, WAIT emulated']) {
+  test(`READs are answered by the peer, and a program cannot tell: ${name}`, async () => {
+    const { chain: inner, wait } = chains[name];
+    await fc.assert(
+      fc.asyncProperty(program, async (p) => {
+        const bare = await runProgram(p, [], simGround(wait));
+        const all = [negotiate(), readByRemoteControl({ minBytes: 1000 }), ...inner()];
+        expect(await runProgram(p, all, simGround(wait))).toEqual(bare);
+      }),
+      { numRuns: RUNS, seed: SEED },
+    );
+  }, 600_000);
+}
+
+/** Pieces that the policy below the outermost shim has made of an end's requests, its answers among them. */
+function pieces(end: End): number {
+  return end.v.counters?.()[1]?.internal.pieces ?? 0;
+}
+
+async function both(
+  run: (w: PeerWorld) => Promise<unknown>,
+  o: PeerOptions = {},
+  other: () => Interceptor[] = chain,
+) {
+  const bare = await run(peerWorld([], [], o));
+  const w = peerWorld(chain(), other(), o);
+  const before = pieces(w.b);
+  expect(await run(w)).toEqual(bare);
+  return { seen: bare as { a: string[]; b: string[] }, served: pieces(w.b) - before };
+}
+
+function read(
+  { a, b }: PeerWorld,
+  id: number,
+  bytes: number,
+  o: Partial<{ lkey: number; rkey: number; at: number }> = {},
+) {
+  const { lkey = a.mr.lkey, rkey = b.mr.rkey, at = 0 } = o;
+  a.send.read(id, SIGNALED, a.mr.addr + id * 40_000, bytes, lkey, b.mr.addr + at, rkey);
+}
+
+test('a long READ is written by the peer, in pieces; it completes as a READ', async () => {
+  const { seen, served } = await both(async (w) => {
+    fill(w.b.bytes, 0, 40_000, 9);
+    read(w, 1, 40_000);
+    read(w, 2, 100);
+    read(w, 3, 5000);
+    post(w.a);
+    const told = await settle(w);
+    const copy = w.b.bytes.subarray(0, 40_000);
+    expect(Buffer.compare(w.a.bytes.subarray(40_000, 80_000), copy)).toBe(0);
+    expect(Buffer.compare(w.a.bytes.subarray(120_000, 125_000), copy.subarray(0, 5000))).toBe(0);
+    for (const end of [w.a, w.b]) closeEnd(end);
+    return told;
+  });
+  expect(seen.a).toEqual([
+    'send 1 SUCCESS RDMA_READ',
+    'send 2 SUCCESS RDMA_READ',
+    'send 3 SUCCESS RDMA_READ',
+  ]);
+  expect(served).toBe(Math.ceil(40_000 / 256) + Math.ceil(5000 / 256));
+});
+
+test('the peer makes the pieces, by its own policy', async () => {
+  const w = peerWorld(chain(), chain());
+  read(w, 1, 40_000);
+  post(w.a);
+  expect((await settle(w)).a).toEqual(['send 1 SUCCESS RDMA_READ']);
+  expect(pieces(w.b)).toBe(Math.ceil(40_000 / 256));
+  expect(pieces(w.a)).toBe(0);
+});
+
+test('to a peer without it, or without an agreement, READs go as they are', async () => {
+  const run = async (w: PeerWorld) => {
+    read(w, 1, 20_000);
+    post(w.a);
+    return await settle(w);
+  };
+  expect((await both(run, { agree: false })).served).toBe(0);
+  expect((await both(run, {}, () => [createPolicy('perf')])).served).toBe(0);
+  expect((await both(run, {}, () => [])).served).toBe(0);
+});
+
+test('a READ sees what the requests before it did, and those behind it wait', async () => {
+  for (const flags of [SIGNALED, 0]) {
+    await both(async (w) => {
+      const { a, b } = w;
+      fill(a.bytes, 0, 6000, 1);
+      fill(a.bytes, 6000, 6000, 5);
+      a.send.write(1, flags, a.mr.addr, 6000, a.mr.lkey, b.mr.addr, b.mr.rkey);
+      read(w, 2, 6000);
+      a.send.write(3, SIGNALED, a.mr.addr + 6000, 6000, a.mr.lkey, b.mr.addr, b.mr.rkey);
+      post(a);
+      const told = await settle(w);
+      expect(Buffer.compare(a.bytes.subarray(80_000, 86_000), a.bytes.subarray(0, 6000))).toBe(0);
+      return told;
+    });
+  }
+});
+
+test('what the device would refuse, the device refuses', async () => {
+  const cases: [string, (w: PeerWorld) => void, PeerOptions?][] = [
+    ['REM_ACCESS_ERR', (w) => read(w, 1, 5000, { rkey: 0xdead })],
+    ['REM_ACCESS_ERR', (w) => read(w, 1, 5000, { at: (1 << 20) - 4000 })],
+    ['LOC_PROT_ERR', (w) => read(w, 1, 5000, { lkey: 0xdead })],
+    ['REM_ACCESS_ERR', (w) => read(w, 1, 5000), { b: { access: V.IBV_ACCESS_LOCAL_WRITE } }],
+    ['REM_INV_REQ_ERR', (w) => read(w, 1, 5000), { b: { qpAccess: ALL_ACCESS & ~V.IBV_ACCESS_REMOTE_READ } }],
+    ['LOC_PROT_ERR', (w) => read(w, 1, 5000), { a: { access: V.IBV_ACCESS_REMOTE_READ } }],
+  ];
+  for (const [status, go, o] of cases) {
+    const { seen } = await both(async (w) => {
+      go(w);
+      read(w, 2, 5000);
+      post(w.a);
+      const told = await settle(w);
+      const states = [w.a, w.b].map((end) => end.v.queryQp(end.qp).attr.qpState);
+      for (const end of [w.a, w.b]) closeEnd(end);
+      return { ...told, states };
+    }, o);
+    expect(seen.a).toEqual([`send 1 ${status}`, 'send 2 WR_FLUSH_ERR']);
+  }
+});
+
+test('a key of another protection domain opens nothing', async () => {
+  const { seen } = await both(async (w) => {
+    const { b } = w;
+    const pd = b.v.allocPd(b.context);
+    const mr = b.v.allocMr(pd, 1 << 16, ALL_ACCESS);
+    w.a.send.read(1, SIGNALED, w.a.mr.addr, 5000, w.a.mr.lkey, mr.addr, mr.rkey);
+    post(w.a);
+    return await settle(w);
+  });
+  expect(seen.a).toEqual(['send 1 REM_ACCESS_ERR']);
+});
+
+test('ERR, RESET and destruction in mid-transfer leave no key behind', async () => {
+  for (const ns of [300, 2500, 6000]) {
+    for (const end of ['err', 'reset', 'destroy'] as const) {
+      const w = peerWorld(chain(), chain());
+      read(w, 1, 40_000);
+      read(w, 2, 40_000);
+      post(w.a);
+      await w.fabric.advance(ns);
+      if (end !== 'destroy') {
+        toState(w.a, end === 'err' ? V.IBV_QPS_ERR : V.IBV_QPS_RESET);
+        const { a } = await settle(w);
+        const flushed = ['send 1 WR_FLUSH_ERR', 'send 2 WR_FLUSH_ERR'];
+        expect(a).toEqual(end === 'err' ? flushed : []);
+      }
+      for (const one of [w.a, w.b]) closeEnd(one);
+    }
+  }
+});
+
+test('after a RESET READs go as they are', async () => {
+  const { served } = await both(async (w) => {
+    for (const end of [w.a, w.b]) toState(end, V.IBV_QPS_RESET);
+    connectPeers(w.a, w.b);
+    read(w, 1, 20_000);
+    post(w.a);
+    return await settle(w);
+  });
+  expect(served).toBe(0);
+});
+
+test('a region that ends while the peer writes to it, or from it: as of a READ', async () => {
+  for (const which of ['a', 'b'] as const) {
+    const status = which === 'a' ? 'LOC_PROT_ERR' : 'REM_ACCESS_ERR';
+    const w = peerWorld(chain(), chain());
+    const end = w[which];
+    const mr = end.v.allocMr(end.pd, 1 << 18, ALL_ACCESS);
+    const [from, to] = which === 'a' ? [w.b.mr, mr] : [mr, w.a.mr];
+    w.a.send.read(1, SIGNALED, to.addr, 1 << 18, to.lkey, from.addr, from.rkey);
+    post(w.a);
+    await w.fabric.advance(8000);
+    end.v.deregMr(mr.handle);
+    expect((await settle(w)).a).toEqual([`send 1 ${status}`]);
+    for (const one of [w.a, w.b]) closeEnd(one);
+  }
+});
+
+test('a peer that is gone is found out, as by a READ', async () => {
+  const o = { a: { timeout: 4, retryCnt: 1 } };
+  const { seen } = await both(async (w) => {
+    toState(w.b, V.IBV_QPS_ERR);
+    read(w, 1, 20_000);
+    post(w.a);
+    return await settle(w);
+  }, o);
+  expect(seen.a).toEqual(['send 1 RETRY_EXC_ERR']);
+  const w = peerWorld(chain(), chain(), o);
+  read(w, 1, 400_000);
+  post(w.a);
+  await w.fabric.advance(5000);
+  w.b.v.destroyQp(w.b.qp);
+  expect((await settle(w)).a).toEqual(['send 1 RETRY_EXC_ERR']);
+});
