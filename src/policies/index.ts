@@ -5,6 +5,29 @@ import { ConfigError } from '../verbs/errors.ts';
 import { perf } from './perf/index.ts';
 import { perfOptions } from './perf/options.ts';
 
+export type { CoordinatorPort, Grant } from '../shim/coordinator-port.ts';
+export { shimCounters } from '../shim/counters.ts';
+export { emulateWait } from '../shim/emulate-wait.ts';
+export {
+  type Actions,
+  type ContextView,
+  NO_TOKEN,
+  type Policy,
+  type PolicyNeeds,
+  type QpChange,
+  type QpView,
+} from '../shim/policy.ts';
+export { messageBytes } from '../shim/queue.ts';
+export type {
+  LoopbackOptions,
+  ResourceAddress,
+  ResourceRequest,
+  Resources,
+  ResourceView,
+  TwinOptions,
+} from '../shim/resources.ts';
+export { createShim, type ShimOptions } from '../shim/shim.ts';
+
 /** A policy that is built in. */
 export interface PolicyEntry {
   readonly summary: string;

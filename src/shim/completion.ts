@@ -33,6 +33,8 @@ export class ShimCq {
   readonly waiters: ShimQp[] = [];
   /** Internal requests outstanding on it: each may become a completion, so they may not outgrow it. */
   extra = 0;
+  /** Internal requests that complete on it and that the policy wants to hear of. */
+  told = 0;
   /** Queue pairs on it that keep rows: its events may be the shim's. */
   translatedQps = 0;
   /** What the application asked to be told of: ARM_*. */

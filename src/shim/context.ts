@@ -13,8 +13,8 @@ export class ShimContext implements ContextView {
   ownChannel = 0;
   /** The application's objects that keep it open, its CQs among them. */
   children = 0;
-  /** Queue pairs that hold requests. */
-  backlogged = 0;
+  /** Queue pairs that may send and hold requests, or have internal ones that the policy waits for. */
+  waiting = 0;
   /** Of the policy, in the order of declaration. */
   readonly resources: Resource[] = [];
   /** What each reliable connection gets, by kind. */

@@ -54,7 +54,7 @@ export class Events {
 
   /** What the device is to be asked for: whoever waits for held requests wants to hear of everything. */
   private levelOf(cq: ShimCq): number {
-    if (cq.backlogged.length > 0 || cq.waiters.length > 0) return ARM_ANY;
+    if (cq.backlogged.length + cq.waiters.length + cq.told > 0) return ARM_ANY;
     return cq.due ? ARM_NONE : cq.appArmed;
   }
 

@@ -105,15 +105,13 @@ export class Feeder {
     this.issuer.account(qp);
     if (qp.backlog === 0) {
       if (qp.inBacklogList) this.unlist(qp);
-      return;
-    }
-    if (!qp.inBacklogList) {
+    } else if (!qp.inBacklogList) {
       qp.inBacklogList = true;
       qp.sendCq.backlogged.push(qp);
-      qp.context.backlogged++;
-      if (this.timers.pending > 0) this.timers.sleep(qp.context);
     }
-    this.parts.events.arm(qp.sendCq, ARM_ANY);
+    qp.countWaiting();
+    if (this.timers.pending > 0) this.timers.sleep(qp.context);
+    if (qp.backlog > 0 || qp.tells.length > 0) this.parts.events.arm(qp.sendCq, ARM_ANY);
   }
 
   /** An event is over. Of the outermost, everything that was written goes down; then come those that waited. */
@@ -191,6 +189,7 @@ export class Feeder {
   broke(qp: ShimQp): void {
     if (qp.broken) return;
     qp.broken = true;
+    qp.countWaiting();
     this.changed(qp, 'state');
   }
 
@@ -208,6 +207,8 @@ export class Feeder {
       this.internals.push(tells[n + 1], tells[n] === seq ? status : 0);
     }
     tells.splice(0, n);
+    qp.sendCq.told -= n / 2;
+    qp.countWaiting();
   }
 
   /** The oldest `count` held requests go down whole, whatever the policy thinks, as far as there is room. */
@@ -266,8 +267,8 @@ export class Feeder {
   }
 
   unlist(qp: ShimQp): void {
-    if (qp.inBacklogList) qp.context.backlogged--;
     qp.inBacklogList = false;
+    qp.countWaiting();
     const list = qp.sendCq.backlogged;
     const at = list.indexOf(qp);
     if (at >= 0) list.splice(at, 1);

@@ -322,6 +322,7 @@ export class Issuer implements Actions {
     if (token !== NO_TOKEN) {
       flags |= IBV_SEND_SIGNALED;
       qp.tells.push(qp.realPosted, token);
+      qp.sendCq.told++;
     }
     w[to + L.WR_OP] = opcode | (flags << 8);
     w[to + L.WR_TARGET] = target;
@@ -449,6 +450,37 @@ export class Issuer implements Actions {
     if (!cq.waiters.includes(qp)) cq.waiters.push(qp);
     this.host.arm(cq);
     return BLOCKED;
+  }
+
+  pieceOn(view: QpView, resource: ResourceView, bytes: number, token: number): number {
+    const qp = view as ShimQp;
+    const target = resource as Resource;
+    if (qp.backlog === 0 || !this.splittable(qp) || target.room < 1 || !target.connected) return 0;
+    // Two queue pairs have no order between them: what came before must be over.
+    if (qp.head !== qp.issued || takesReceive(this.nextOpcode(qp))) return 0;
+    const row = qp.issued & qp.mask;
+    const from = row * qp.stride;
+    const total = qp.bytes[row];
+    let sge = sgeWord(from, qp.sgeIndex);
+    while (qp.sgeOffset === qp.held[sge + L.SGE_LENGTH] && qp.sums[2] < total) {
+      qp.sgeIndex++;
+      qp.sgeOffset = 0;
+      sge = sgeWord(from, qp.sgeIndex);
+    }
+    const take = Math.min(bytes, qp.held[sge + L.SGE_LENGTH] - qp.sgeOffset, total - qp.sums[2]);
+    if (!(take > 0)) return 0;
+    const place = { from, offsetBytes: qp.sums[2], sge, sgeOffset: qp.sgeOffset };
+    this.host.resources.piece(target, qp.held, place, take, token);
+    if (!qp.partial) {
+      if (!qp.opened) qp.first[row] = qp.realPosted;
+      qp.counts[SPLIT]++;
+    }
+    qp.counts[PIECES]++;
+    qp.partial = true;
+    qp.split[row] = 1;
+    qp.sums[2] += take;
+    qp.sgeOffset += take;
+    return take;
   }
 
   post(resource: ResourceView, request: ResourceRequest): boolean {
@@ -627,7 +659,7 @@ export class Issuer implements Actions {
     let n = 0;
     while (left > 0) {
       const i = qp.sgeIndex;
-      const source = from + (i < 2 ? L.WR_SGE0 + i * L.SGE_WORDS : L.SLOT_WORDS + (i - 2) * L.SGE_WORDS);
+      const source = sgeWord(from, i);
       const rest = held[source + L.SGE_LENGTH] - qp.sgeOffset;
       const take = Math.min(rest, left);
       if (take > 0) {
@@ -653,4 +685,9 @@ export class Issuer implements Actions {
   private ext(): number {
     return L.extAt(this.pending, RING_SLOTS, this.extWords << 2);
   }
+}
+
+/** Where element `i` of the held request at word `from` is. */
+function sgeWord(from: number, i: number): number {
+  return from + (i < 2 ? L.WR_SGE0 + i * L.SGE_WORDS : L.SLOT_WORDS + (i - 2) * L.SGE_WORDS);
 }

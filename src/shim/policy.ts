@@ -157,6 +157,13 @@ export interface Actions {
   deliver(qp: QpView, status: number, bytes: number): boolean;
   /** The oldest held request fails with IBV_WC_GENERAL_ERR, and the queue pair with it. As `deliver`. */
   refuse(qp: QpView): boolean;
+  /**
+   * As `piece`, but on a resource in the same protection domain, as a twin is: at most to the end of the
+   * scatter-gather element. Returns the bytes; 0: no room there, the request may not be cut or takes a receive,
+   * or an earlier one is not known to be complete. When all have arrived, `deliver` or `pass` ends the request;
+   * `inflight` does not count them.
+   */
+  pieceOn(qp: QpView, resource: ResourceView, bytes: number, token: number): number;
   /** Posts a request on a resource. False: it has no room. */
   post(resource: ResourceView, request: ResourceRequest): boolean;
   /** Posts a receive into `bytes` at `offsetBytes` of the resource's buffer. False: it has no room. */
@@ -165,7 +172,8 @@ export interface Actions {
   nowNs(context: ContextView): number;
   /**
    * Calls onTimer(token) at `atNs`. A token has one time: setting it again moves it, Infinity takes it away.
-   * Timers keep no process alive, and no simulated run unless a request is held.
+   * Timers keep no program alive. A run of simulated devices waits for them only while a queue pair in RTS
+   * holds requests, or has an internal one under way that has a token.
    */
   timer(context: ContextView, atNs: number, token: number): void;
   /** Tells the coordinator; without one, nobody hears. */

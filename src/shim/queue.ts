@@ -7,6 +7,7 @@
  * and the last real number that it became.
  */
 import {
+  IBV_QPS_RTS,
   IBV_SEND_INLINE,
   IBV_SEND_SIGNALED,
   IBV_WR_ATOMIC_CMP_AND_SWP,
@@ -104,6 +105,7 @@ export class ShimQp implements QpView {
   /** The real number of the last signaled request. */
   lastSignaled = -1;
   inBacklogList = false;
+  private isWaiting = false;
   /** UD: an address handle of the shim's, for requests that are flushed; 0: none yet. */
   flushAh = 0;
 
@@ -236,6 +238,14 @@ export class ShimQp implements QpView {
     this.realPosted = (this.realPosted + count) | 0;
   }
 
+  /** Whether something goes on here that a timer of the policy may decide. */
+  countWaiting(): void {
+    const holds = this.inBacklogList || this.tells.length > 0;
+    const isWaiting = holds && !this.broken && this.state === IBV_QPS_RTS;
+    if (isWaiting !== this.isWaiting) this.context.waiting += isWaiting ? 1 : -1;
+    this.isWaiting = isWaiting;
+  }
+
   /** Requests went down: how full the device's queue is now. */
   countDepth(): void {
     const depth = (this.realPosted - this.realFreed) | 0;
@@ -290,7 +300,9 @@ export class ShimQp implements QpView {
     this.recvBase = this.recvPosted;
     this.failStatus = 0;
     this.signalNext = false;
+    this.sendCq.told -= this.tells.length / 2;
     this.tells.length = 0;
+    this.countWaiting();
     this.lastSignaled = (this.realPosted - 1) | 0;
     this.sums.fill(0);
   }

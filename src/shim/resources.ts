@@ -14,6 +14,7 @@ import type { ShimQp } from './queue.ts';
 import { type KnownRing, scratchRing } from './tables.ts';
 
 const HIGH = 2 ** -32;
+const TWO32 = 2 ** 32;
 const SCRATCH_SLOTS = 64;
 const RING_SLOTS = 64;
 const ACCESS = C.IBV_ACCESS_LOCAL_WRITE | C.IBV_ACCESS_REMOTE_WRITE | C.IBV_ACCESS_REMOTE_READ;
@@ -332,6 +333,37 @@ export class ResourceKeeper {
     resource.posted = (resource.posted + 1) | 0;
     this.counts[POSTS]++;
     return true;
+  }
+
+  /**
+   * A piece of an application's request: `held[from..]` is its slot, `sge` where the element is that the piece
+   * begins in, `sgeOffset` how far in.
+   */
+  piece(
+    resource: Resource,
+    held: Uint32Array,
+    place: { from: number; offsetBytes: number; sge: number; sgeOffset: number },
+    bytes: number,
+    token: number,
+  ): void {
+    const { from, sge } = place;
+    const at = this.slot(resource);
+    const w = this.words;
+    w[at] = token;
+    w[at + 1] = token === NO_TOKEN ? 0 : TOLD;
+    const hasData = bytes > 0 ? 1 << 16 : 0;
+    w[at + L.WR_OP] = (held[from + L.WR_OP] & 0xff) | (C.IBV_SEND_SIGNALED << 8) | hasData;
+    const remote = held[from + L.WR_REMOTE_LO] + place.offsetBytes;
+    w[at + L.WR_REMOTE_LO] = remote;
+    w[at + L.WR_REMOTE_HI] = held[from + L.WR_REMOTE_HI] + (remote >= TWO32 ? 1 : 0);
+    w[at + L.WR_RKEY] = held[from + L.WR_RKEY];
+    const local = held[sge] + place.sgeOffset;
+    w[at + L.WR_SGE0] = local;
+    w[at + L.WR_SGE0 + L.SGE_HI] = held[sge + L.SGE_HI] + (local >= TWO32 ? 1 : 0);
+    w[at + L.WR_SGE0 + L.SGE_LENGTH] = bytes;
+    w[at + L.WR_SGE0 + L.SGE_LKEY] = held[sge + L.SGE_LKEY];
+    this.pending++;
+    resource.posted = (resource.posted + 1) | 0;
   }
 
   receive(resource: Resource, offsetBytes: number, bytes: number, token: number): boolean {

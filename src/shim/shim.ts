@@ -382,6 +382,7 @@ class Shim {
     this.peers?.modified(qp, attr, mask);
     if ((mask & IBV_QP_STATE) === 0) return;
     qp.state = attr.qpState ?? qp.state;
+    qp.countWaiting();
     this.feeder.changed(qp, 'state');
     if (attr.qpState === IBV_QPS_RTS) {
       // Out of SQD what is held goes on; out of SQE the queue pair is whole again.

@@ -61,12 +61,12 @@ export class Timers {
     context.tokens.length = 0;
   }
 
-  /** Makes sure that something wakes the shim in time: a simulated run waits for it if requests are held. */
+  /** Makes sure that something wakes the shim in time: a simulated run waits for it if something hangs on it. */
   sleep(context: ShimContext): void {
     const { timesNs } = context;
     if (timesNs.length === 0 || context.closed) return;
     const atNs = timesNs[timesNs.length - 1];
-    const isHeld = context.backlogged > 0;
+    const isHeld = context.waiting > 0;
     if (context.runSleepNs <= atNs || (!isHeld && context.idleSleepNs <= atNs)) return;
     if (isHeld) context.runSleepNs = atNs;
     else context.idleSleepNs = atNs;

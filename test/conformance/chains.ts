@@ -1,11 +1,13 @@
 /** Chains of interceptors under which a program must not notice anything. */
 
+import { tokenPacer } from '../../examples/policies/token-pacer.mjs';
 import { createPolicy } from '../../src/policies/index.ts';
 import type { Interceptor } from '../../src/shim/compose.ts';
 import { emulateWait } from '../../src/shim/emulate-wait.ts';
 import type { Actions, Policy, QpView } from '../../src/shim/policy.ts';
 import { createShim } from '../../src/shim/shim.ts';
 import hold from './policies/hold.mjs';
+import { Interrupting } from './policies/interrupting.ts';
 import passThrough from './policies/pass-through.mjs';
 import split from './policies/split.mjs';
 
@@ -45,7 +47,15 @@ const oneByOne = () => shimOf(hold);
 const perf = (sub: number, unit: number) =>
   createPolicy('perf', { subMsgSizeBytes: sub, zeroWaitUnitBytes: unit });
 
-export const chains: Record<string, { chain: () => Interceptor[]; wait?: boolean }> = {
+export interface Chain {
+  chain: () => Interceptor[];
+  /** Whether the devices below execute WAIT. Default true. */
+  wait?: boolean;
+  /** Of the random programs that the other chains have: what lives by its timers takes its time. */
+  share?: number;
+}
+
+export const chains: Record<string, Chain> = {
   'pass-through': { chain: () => [shimOf(passThrough)] },
   'one by one': { chain: () => [oneByOne()] },
   arbitrary: { chain: () => [createShim(() => new Arbitrary(7))] },
@@ -56,6 +66,8 @@ export const chains: Record<string, { chain: () => Interceptor[]; wait?: boolean
   'perf 16384': { chain: () => [perf(16384, 1024)] },
   'perf 1024, WAIT emulated': { chain: () => [perf(1024, 256)], wait: false },
   'emulated WAIT alone': { chain: () => [emulateWait()], wait: false },
+  interrupting: { chain: () => [createShim(() => new Interrupting(17))], share: 0.15 },
+  'token pacer': { chain: () => [tokenPacer({ rateBytesPerS: 1e10, burstBytes: 8000 })], share: 0.15 },
   'perf over one by one': { chain: () => [perf(512, 256), oneByOne()] },
 };
 
