@@ -4,13 +4,13 @@
  */
 import { createRequire } from 'node:module';
 import { PerformanceObserver } from 'node:perf_hooks';
-import { fileURLToPath } from 'node:url';
 import { Lmse } from '../../policies/perf/lmse.ts';
 import { perfOptions } from '../../policies/perf/options.ts';
 import { createRdmaCoreProvider } from '../../providers/rdma-core/index.ts';
 import { compose, type Interceptor } from '../../shim/compose.ts';
 import { createShim } from '../../shim/shim.ts';
 import * as V from '../../verbs/index.ts';
+import { BUILD, LIBRARY, type NullQp, openNull } from './null-device.ts';
 
 interface CppLoop {
   run(library: string, total: number, batch: number, poll: boolean): number | null;
@@ -18,64 +18,12 @@ interface CppLoop {
 }
 
 const require = createRequire(import.meta.url);
-const BUILD = fileURLToPath(new URL('../../../native/bench/build/Release/', import.meta.url));
-const LIBRARY = `${BUILD}null_verbs.so`;
 const ROUNDS = 11;
 const PER_ROUND = 640_000;
 const GC_POSTS = 10_000_000;
 
-interface Bench {
-  qp: number;
-  cq: number;
-  send: V.SendBatch;
-  wcs: V.WcBatch;
-  provider: V.Provider;
-}
-
-function open(provider: V.Provider): Bench {
-  const context = provider.openDevice('null0');
-  const pd = provider.allocPd(context);
-  const cq = provider.createCq(context, 4096, 0).handle;
-  const cap = { maxSendWr: 2048, maxRecvWr: 1, maxSendSge: 2, maxRecvSge: 1, maxInlineData: 0 };
-  const qp = provider.createQp(pd, {
-    qpType: V.IBV_QPT_RC,
-    sendCq: cq,
-    recvCq: cq,
-    cap,
-    sqSigAll: false,
-  }).handle;
-  toRts(provider, qp);
-  const send = new V.SendBatch(provider, { capacity: 256 });
-  const wcs = new V.WcBatch(provider, { capacity: 256 });
-  return { qp, cq, send, wcs, provider };
-}
-
-function toRts(provider: V.Provider, qp: number): void {
-  const init: V.QpAttr = { qpState: V.IBV_QPS_INIT, pkeyIndex: 0, portNum: 1, qpAccessFlags: 0 };
-  provider.modifyQp(qp, init, V.maskOf(init));
-  const rtr: V.QpAttr = {
-    qpState: V.IBV_QPS_RTR,
-    pathMtu: V.IBV_MTU_4096,
-    destQpNum: 1,
-    rqPsn: 0,
-    maxDestRdAtomic: 1,
-    minRnrTimer: 12,
-    ah: { dlid: 1, portNum: 1 },
-  };
-  provider.modifyQp(qp, rtr, V.maskOf(rtr));
-  const rts: V.QpAttr = {
-    qpState: V.IBV_QPS_RTS,
-    sqPsn: 0,
-    timeout: 14,
-    retryCnt: 7,
-    rnrRetry: 7,
-    maxRdAtomic: 1,
-  };
-  provider.modifyQp(qp, rts, V.maskOf(rts));
-}
-
 /** Posts `total` 64-byte WRITEs; with `poll`, every one is signaled and its completion read. */
-function loop(bench: Bench, total: number, size: number, poll: boolean): number {
+function loop(bench: NullQp, total: number, size: number, poll: boolean): number {
   const { provider, qp, cq, send, wcs } = bench;
   const { postSend, pollCq } = provider;
   let sum = 0;
@@ -160,7 +108,7 @@ const nullSink: Interceptor = {
 };
 
 /** 1 MiB WRITEs through the splitting shim: ns for each of the 64 x (1 + 16) slots that one becomes. */
-function splitLoop(bench: Bench, messages: number): void {
+function splitLoop(bench: NullQp, messages: number): void {
   const { provider, qp, cq, send, wcs } = bench;
   for (let i = 0; i < messages; i++) {
     send.clear().write(i, V.IBV_SEND_SIGNALED, 0x10000000, 1 << 20, 7, 0x20000000, 9);
@@ -187,7 +135,7 @@ function interleaved(runs: Record<string, () => number>): Record<string, number>
   return Object.fromEntries(Object.entries(times).map(([name, list]) => [name, median(list)]));
 }
 
-async function gcDuringPosts(bench: Bench): Promise<{ posts: number; collections: number }> {
+async function gcDuringPosts(bench: NullQp): Promise<{ posts: number; collections: number }> {
   let collections = 0;
   const observer = new PerformanceObserver((list) => {
     collections += list.getEntries().length;
@@ -205,10 +153,10 @@ async function main(): Promise<void> {
   process.env.ISOVERBS_LIBIBVERBS = LIBRARY;
   const cpp: CppLoop = require(`${BUILD}cpp_loop.node`);
   const provider = createRdmaCoreProvider();
-  const plain = open(provider);
-  const forwarded = open(compose(provider, [forward]));
+  const plain = openNull(provider);
+  const forwarded = openNull(compose(provider, [forward]));
   const split = createShim(() => new Lmse(perfOptions.parse({ feedPieces: 32 })));
-  const shimmed = open(compose({ ...provider, wait: 'hardware' }, [split, nullSink]));
+  const shimmed = openNull(compose({ ...provider, wait: 'hardware' }, [split, nullSink]));
 
   const cpu = (work: () => void, units: number) => {
     const start = cpp.threadCpuNs();
