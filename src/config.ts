@@ -4,6 +4,7 @@ import { createRequire } from 'node:module';
 import { dirname, join, resolve } from 'node:path';
 import { parse as parseYaml } from 'yaml';
 import { z } from 'zod';
+import { DRIVERS, type DriverName, driverName } from './drivers/index.ts';
 import { ConfigError, shown } from './verbs/errors.ts';
 
 /** A policy by name, with its options. */
@@ -27,6 +28,8 @@ export interface Config {
   replay?: string;
   device?: string;
   tenant?: string;
+  /** Where the policies run. */
+  driver: DriverName;
   log: LogLevel;
   /** Where the policies come from: 'ISOVERBS_POLICY', a file, or 'nothing'. */
   source: string;
@@ -68,12 +71,14 @@ const fileSchema = z.strictObject({
   replay: z.string().min(1).optional(),
   device: z.string().min(1).optional(),
   tenant: z.string().min(1).optional(),
+  driver: z.enum(DRIVERS).optional(),
   log: z.enum(LOG_LEVELS).optional(),
 });
 
 const NOTHING: Config = {
   policies: [],
   interceptors: [],
+  driver: 'inline',
   log: 'warn',
   source: 'nothing',
   interceptorSource: 'nothing',
@@ -86,8 +91,8 @@ export interface ConfigSources {
 
 /**
  * Reads the configuration: ISOVERBS_CONFIG, or the first isoverbs.config.* or package.json with an
- * "isoverbs" key from `cwd` upwards; then ISOVERBS_POLICY, ISOVERBS_INTERCEPTORS, ISOVERBS_REPLAY,
- * ISOVERBS_DEVICE, ISOVERBS_TENANT and ISOVERBS_LOG, which win.
+ * "isoverbs" key from `cwd` upwards; then ISOVERBS_POLICY, ISOVERBS_INTERCEPTORS, ISOVERBS_DEVICE,
+ * ISOVERBS_TENANT, ISOVERBS_DRIVER and ISOVERBS_LOG, which win.
  * @throws ConfigError naming the file and the key
  */
 export function loadConfig(sources: ConfigSources = {}): Config {
@@ -105,6 +110,7 @@ export function loadConfig(sources: ConfigSources = {}): Config {
   if (env.ISOVERBS_REPLAY) config.replay = env.ISOVERBS_REPLAY;
   if (env.ISOVERBS_DEVICE) config.device = env.ISOVERBS_DEVICE;
   if (env.ISOVERBS_TENANT) config.tenant = env.ISOVERBS_TENANT;
+  if (env.ISOVERBS_DRIVER) config.driver = driverName(env.ISOVERBS_DRIVER, 'ISOVERBS_DRIVER');
   if (env.ISOVERBS_LOG) config.log = logLevel(env.ISOVERBS_LOG);
   return config;
 }
@@ -188,12 +194,13 @@ function hasOurKey(manifest: string): boolean {
 function fromFile(path: string): Config {
   const parsed = fileSchema.safeParse(readValue(path));
   if (!parsed.success) throw problem(path, parsed.error.issues[0], []);
-  const { policy, interceptors, replay, device, tenant, log = 'warn' } = parsed.data;
+  const { policy, interceptors, replay, device, tenant, driver = 'inline', log = 'warn' } = parsed.data;
   const config: Config = {
     policies: fileEntries(policy, path, 'policy', 'policy').map(({ entry }) => entry),
     interceptors: fileEntries(interceptors, path, 'interceptors', 'interceptor').map(({ entry, where }) =>
       placed(entry, `${path}: ${where}`),
     ),
+    driver,
     log,
     source: path,
     interceptorSource: path,

@@ -1,12 +1,13 @@
 /** Which device, of which provider, under which policies. */
 
+import { type DriverName, drivenBy, driverName } from './drivers/index.ts';
 import { Context } from './objects/index.ts';
-import { createPolicy } from './policies/index.ts';
 import { createRdmaCoreProvider, isAddonAvailable } from './providers/rdma-core/index.ts';
 import { defaultSimProvider } from './providers/sim/index.ts';
 import type { Interceptor } from './shim/compose.ts';
 import { composeOnce, interceptorSlot } from './slot.ts';
 import {
+  ConfigError,
   type DeviceInfo,
   InvalidArgumentError,
   NoDeviceError,
@@ -32,6 +33,11 @@ export interface OpenDeviceOptions {
    * process. null or []: none.
    */
   policy?: PolicyChoice | readonly PolicyChoice[] | null;
+  /**
+   * Where the policies run: in the program's own calls ('inline') or in a thread of their own ('worker'). Default:
+   * ISOVERBS_DRIVER, else what `isoverbs/register` set, else inline.
+   */
+  driver?: DriverName;
 }
 
 let realProvider: Provider | null | undefined;
@@ -82,7 +88,7 @@ export function openDevice(name?: string, options: OpenDeviceOptions = {}): Cont
   const slot = interceptorSlot();
   const tenant = options.tenant ?? (process.env.ISOVERBS_TENANT || slot.tenant);
   const chosen = chooseDevice(name ?? defaultDeviceName(), options.provider);
-  const provider = underPolicies(chosen.provider, options.policy);
+  const provider = underPolicies(chosen.provider, options.policy, options.driver);
   const context = new Context(provider, chosen.name, { tenant });
   slot.opened.push(chosen.name);
   slot.providers.add(provider);
@@ -95,7 +101,7 @@ function checkArguments(name: unknown, options: object): void {
       `openDevice: the name must be a string, got ${typeof name} ${String(name)}`,
     );
   }
-  const known = ['tenant', 'provider', 'policy'];
+  const known = ['tenant', 'provider', 'policy', 'driver'];
   requireKnown('openDevice', options, known);
 }
 
@@ -108,10 +114,24 @@ export function defaultProvider(): Provider {
  * A provider under policies: those that a program names, or the process's. The interceptors around them stay.
  * @throws ConfigError
  */
-export function underPolicies(provider: Provider, policy: OpenDeviceOptions['policy']): Provider {
-  const { outside, interceptors, inside } = interceptorSlot();
-  const policies = policy === undefined ? interceptors : interceptorsOf(policy);
-  return composeOnce(provider, [...outside, ...policies, ...inside]);
+export function underPolicies(
+  provider: Provider,
+  policy: OpenDeviceOptions['policy'],
+  wanted?: DriverName,
+): Provider {
+  const { outside, inside } = interceptorSlot();
+  return composeOnce(provider, [...outside, ...policiesOf(policy, wanted), ...inside]);
+}
+
+function policiesOf(
+  policy: OpenDeviceOptions['policy'],
+  wanted: DriverName | undefined,
+): readonly Interceptor[] {
+  const { interceptors, policies = [], driver: registered } = interceptorSlot();
+  const byDefault = registered ?? driverName(process.env.ISOVERBS_DRIVER || 'inline', 'ISOVERBS_DRIVER');
+  const driver = wanted === undefined ? byDefault : driverName(wanted, 'openDevice: driver');
+  if (policy !== undefined) return interceptorsOf(policy, driver);
+  return driver === byDefault ? interceptors : drivenOnce(driver, policies);
 }
 
 /** The provider that openDevice() would use, without policies. @throws NoDeviceError */
@@ -154,23 +174,38 @@ function namedProvider(wanted: Provider | ProviderName): Provider {
   throw new NoDeviceError('there is no rdma-core provider here; `isoverbs devices` says what is missing');
 }
 
-const named = new Map<string, Interceptor>();
+const named = new Map<string, Interceptor[]>();
 
-function interceptorsOf(policy: NonNullable<OpenDeviceOptions['policy']> | null): Interceptor[] {
+function interceptorsOf(
+  policy: NonNullable<OpenDeviceOptions['policy']> | null,
+  driver: DriverName,
+): Interceptor[] {
   if (policy === null) return [];
-  const list = Array.isArray(policy) ? policy : [policy];
-  return list.map((choice: PolicyChoice) => {
+  const list: readonly PolicyChoice[] = Array.isArray(policy) ? policy : [policy];
+  const specs = list.map((choice) => {
     if (typeof choice === 'object' && 'wrap' in choice) return choice;
     if (typeof choice === 'object') requireKnown('policy', choice, ['name', 'options']);
     const { name, options = {} } = typeof choice === 'string' ? { name: choice } : choice;
-    return policyOnce(name, options);
+    return { name, options };
   });
+  if (driver === 'inline')
+    return specs.flatMap((spec) => ('wrap' in spec ? spec : drivenOnce(driver, [spec])));
+  const made = specs.find((spec) => 'wrap' in spec);
+  if (made !== undefined) {
+    throw new ConfigError(
+      `policy '${made.name}' is an object, which cannot go to a worker thread; give its name or its module, or use the driver inline`,
+    );
+  }
+  return drivenOnce(driver, specs as { name: string; options: Record<string, unknown> }[]);
 }
 
-/** Contexts that name the same policy with the same options share it, as tenants of one device should. */
-function policyOnce(name: string, options: Record<string, unknown>): Interceptor {
-  const key = JSON.stringify([name, options]);
-  const policy = named.get(key) ?? createPolicy(name, options);
-  named.set(key, policy);
-  return policy;
+/** Contexts that name the same policies with the same options share them, as tenants of one device should. */
+function drivenOnce(
+  driver: DriverName,
+  policies: readonly { name: string; options: Record<string, unknown> }[],
+): Interceptor[] {
+  const key = JSON.stringify([driver, policies]);
+  const interceptors = named.get(key) ?? drivenBy(driver, policies);
+  named.set(key, interceptors);
+  return interceptors;
 }

@@ -5,8 +5,8 @@
 import { writeSync } from 'node:fs';
 import { isMainThread, threadId } from 'node:worker_threads';
 import { type Config, loadConfig, type PolicyConfig } from './config.ts';
+import { drivenBy } from './drivers/index.ts';
 import { count, createInterceptor, createReplay, type Replay } from './interceptors/index.ts';
-import { createPolicy } from './policies/index.ts';
 import { inheritByChildren } from './register-children.ts';
 import type { Interceptor } from './shim/compose.ts';
 import { interceptorSlot, processCounters } from './slot.ts';
@@ -17,7 +17,7 @@ const counting = count();
 
 function register(config: Config): void {
   const slot = interceptorSlot();
-  const policies = made(config.policies, createPolicy, `${config.source}: policy`);
+  const policies = located(`${config.source}: policy`, () => drivenBy(config.driver, config.policies));
   const make = (list: PolicyConfig[]) =>
     made(list, createInterceptor, `${config.interceptorSource}: interceptors`);
   const outside = make(config.interceptors.filter((entry) => !entry.inside));
@@ -30,6 +30,8 @@ function register(config: Config): void {
   }
   const verbose = config.log === 'info' || config.log === 'debug';
   slot.interceptors = policies;
+  slot.policies = config.policies;
+  slot.driver = config.driver;
   slot.outside = verbose ? [counting, ...outside] : outside;
   slot.inside = inside;
   if (config.replay !== undefined) slot.replay = replayOf(config.replay);
@@ -51,13 +53,16 @@ function replayOf(path: string): Replay {
 type Make = (name: string, options: Record<string, unknown>) => Interceptor;
 
 function made(list: PolicyConfig[], make: Make, where: string): Interceptor[] {
-  return list.map(({ name, options }) => {
-    try {
-      return make(name, options);
-    } catch (error) {
-      throw error instanceof ConfigError ? new ConfigError(`${where}: ${error.message}`) : error;
-    }
-  });
+  return list.map(({ name, options }) => located(where, () => make(name, options)));
+}
+
+/** Says of a configuration error where it is. */
+function located<T>(where: string, make: () => T): T {
+  try {
+    return make();
+  } catch (error) {
+    throw error instanceof ConfigError ? new ConfigError(`${where}: ${error.message}`) : error;
+  }
 }
 
 function exitLine(config: Config): string {

@@ -12,6 +12,9 @@ export interface InterceptorSlot {
   registeredBy?: string;
   /** The policies, outermost first. */
   interceptors: readonly Interceptor[];
+  /** Their names and options, and where they run. */
+  policies?: readonly { name: string; options: Record<string, unknown> }[];
+  driver?: 'inline' | 'worker';
   /** Around the policies, outermost first, whichever a program names. */
   outside: readonly Interceptor[];
   /** Between the policies and the device, outermost first. */

@@ -14,6 +14,7 @@ const NOTHING = {
   log: 'warn',
   source: 'nothing',
   interceptorSource: 'nothing',
+  driver: 'inline' as const,
 } as const;
 
 /** A project in a folder with a space, that has the package under node_modules, twice. */

@@ -19,6 +19,7 @@ test('nothing configured is no policy', () => {
   expect(load({})).toEqual({
     policies: [],
     interceptors: [],
+    driver: 'inline',
     log: 'warn',
     source: 'nothing',
     interceptorSource: 'nothing',
@@ -64,13 +65,20 @@ test('found upwards, to the nearest package.json', () => {
 
 test('variables win over the file', () => {
   const files = { 'isoverbs.config.json': '{"policy":"perf","device":"a","tenant":"t","log":"info"}' };
-  const env = { ISOVERBS_POLICY: 'none', ISOVERBS_DEVICE: 'b', ISOVERBS_TENANT: 'u', ISOVERBS_LOG: 'debug' };
+  const env = {
+    ISOVERBS_POLICY: 'none',
+    ISOVERBS_DRIVER: 'worker',
+    ISOVERBS_DEVICE: 'b',
+    ISOVERBS_TENANT: 'u',
+    ISOVERBS_LOG: 'debug',
+  };
   expect(load(files, env)).toEqual({
     policies: [],
     interceptors: [],
     interceptorSource: expect.stringContaining('isoverbs.config.json'),
     device: 'b',
     tenant: 'u',
+    driver: 'worker',
     log: 'debug',
     source: 'ISOVERBS_POLICY',
     file: expect.stringContaining('isoverbs.config.json'),
@@ -79,7 +87,11 @@ test('variables win over the file', () => {
 });
 
 test.each([
-  ['{"polcy":"perf"}', 'polcy: no such key; there are: policy, interceptors, replay, device, tenant, log'],
+  [
+    '{"polcy":"perf"}',
+    'polcy: no such key; there are: policy, interceptors, replay, device, tenant, driver, log',
+  ],
+  ['{"driver":"thread"}', 'driver: '],
   ['{"policy":5}', 'policy: must be a policy or a list of them'],
   ['{"policy":{"nam":"perf"}}', 'policy: must be the name of a policy'],
   ['{"policy":["perf",{"name":5}]}', 'policy.1: must be the name of a policy'],

@@ -58,6 +58,15 @@ const OWN = new Set<string>([
   'deregMr',
 ]);
 
+/** What must work after the worker's death, so that everything can be looked at and closed. */
+const AFTER_DEATH = /^(close|dealloc|destroy|query|watch)/;
+
+/** Functions and symbols are no argument of a verb that a worker would have to see: the provider says what is wrong. */
+function canCross(value: unknown): boolean {
+  if (typeof value === 'function' || typeof value === 'symbol') return false;
+  return typeof value !== 'object' || value === null || Object.values(value).every(canCross);
+}
+
 export interface WorkerDriverOptions {
   /** How long a worker without work looks for some before it sleeps. Default 200 us. */
   spinNs?: number;
@@ -141,7 +150,7 @@ class Front {
       watchAsyncEvents: (context, listener) =>
         this.watch('watchAsyncEvents', this.asyncListeners, context, listener),
       destroyCompChannel: (channel) => {
-        this.control('destroyCompChannel', [channel]);
+        this.call('destroyCompChannel', [channel]);
         this.completionListeners.delete(channel);
         this.keep(channel, false);
       },
@@ -162,15 +171,13 @@ class Front {
   }
 
   private call(verb: string, args: unknown[]): unknown {
+    // Nothing is open: whatever it names is closed, or not of this device, and the provider says so.
+    if (this.released || (this.link.dead && AFTER_DEATH.test(verb)) || !args.every(canCross)) {
+      return (this.next[verb as keyof Verbs] as (...args: unknown[]) => unknown)(...args);
+    }
     const value = this.link.call({ verb, args });
     if (this.lockstep) this.hearSoon();
     return value;
-  }
-
-  /** What must work after the worker's death too, so that everything can be closed. */
-  private control(verb: keyof Verbs, args: unknown[]): unknown {
-    if (!this.link.dead) return this.call(verb, args);
-    return (this.next[verb] as (...args: unknown[]) => unknown)(...args);
   }
 
   /** What went straight was seen by nobody but this front. */
@@ -197,7 +204,7 @@ class Front {
   }
 
   private destroyCq(handle: number): void {
-    this.control('destroyCq', [handle]);
+    this.call('destroyCq', [handle]);
     if (this.data.cq(handle) !== undefined) this.data.cqs[handleIndex(handle)] = undefined;
   }
 
@@ -215,7 +222,7 @@ class Front {
   }
 
   private modifyQp(handle: number, attr: QpAttr, mask: number): void {
-    this.control('modifyQp', [handle, attr, mask]);
+    this.call('modifyQp', [handle, attr, mask]);
     const qp = this.data.qp(handle);
     if (qp === undefined || (mask & IBV_QP_STATE) === 0) return;
     qp.state = attr.qpState ?? qp.state;
@@ -223,7 +230,7 @@ class Front {
   }
 
   private destroyQp(handle: number): void {
-    this.control('destroyQp', [handle]);
+    this.call('destroyQp', [handle]);
     const qp = this.data.qp(handle);
     if (qp === undefined) return;
     this.data.forget(qp);
@@ -262,10 +269,9 @@ class Front {
   }
 
   private closeDevice(context: number): void {
-    if (this.link.dead) this.served.closeChannels(context);
-    this.control('closeDevice', [context]);
-    this.contexts.delete(context);
-    this.releaseIfIdle();
+    if (!this.released && this.link.dead) this.served.closeChannels(context);
+    this.call('closeDevice', [context]);
+    if (this.contexts.delete(context)) this.releaseIfIdle();
     this.asyncListeners.delete(context);
     this.keep(context, false);
   }
@@ -283,7 +289,7 @@ class Front {
     }
     if (listener === null) all.delete(of);
     else all.set(of, listener);
-    this.control(verb, [of, listener === null ? null : true]);
+    this.call(verb, [of, listener === null ? null : true]);
   }
 
   private ref(verb: 'refCompChannel' | 'refAsyncEvents', of: number, keepAlive: boolean): void {
@@ -327,21 +333,17 @@ class Front {
     this.telling = true;
     queueMicrotask(() => {
       this.telling = false;
-      try {
-        this.tell(first);
-      } finally {
-        this.hear();
-      }
+      this.hear(first);
     });
   }
 
-  private hear(): void {
-    for (let what = this.link.takeTold(); what !== undefined; what = this.link.takeTold()) {
+  private hear(first = this.link.takeTold()): void {
+    for (let what = first; what !== undefined; what = this.link.takeTold()) {
       try {
         this.tell(what);
       } catch (error) {
-        // Those behind it are still told; the error is the program's, and uncaught like any other.
-        this.hearSoon();
+        // Those behind it are still told, in a turn of their own; the error is the program's, and uncaught like any other.
+        setImmediate(() => this.hear());
         throw error;
       }
     }

@@ -60,6 +60,7 @@ export class Link {
       transferList: ports,
       // Neither `isoverbs/register` nor a loader of the application's belongs there.
       execArgv: [],
+      env: { ...process.env, NODE_OPTIONS: '' },
     });
     this.worker.on('error', (error) => this.died(error.message));
     this.worker.on('exit', (code) => this.died(`it ended with code ${code}`));

@@ -11,7 +11,7 @@ export function replyOf(action: () => unknown): Reply {
   } catch (error) {
     if (!(error instanceof IsoverbsError)) {
       const message = error instanceof Error ? (error.stack ?? error.message) : String(error);
-      return { error: { code: '', message, details: {} } };
+      return { error: { code: error instanceof TypeError ? 'TypeError' : '', message, details: {} } };
     }
     const details = Object.fromEntries(DETAILS.map((key) => [key, error[key]]));
     return { error: { code: error.code, message: error.message, details } };
@@ -22,6 +22,7 @@ export function replyOf(action: () => unknown): Reply {
 export function openReply(reply: Reply): unknown {
   if ('value' in reply) return reply.value;
   const { code, message, details } = reply.error;
+  if (code === 'TypeError') throw new TypeError(message);
   if (!Object.hasOwn(ERRORS, code)) throw new Error(message);
   throw makeError(code as ErrorCode, message, details);
 }

@@ -1,0 +1,40 @@
+// The crash cases again, with a policy in a worker thread; and what only that thread can do to a process. Needs a build.
+import { spawnSync } from 'node:child_process';
+import { readdirSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { expect, test } from 'vitest';
+
+const CRASH = resolve(import.meta.dirname, '../crash/cases');
+const OWN = resolve(import.meta.dirname, 'cases');
+
+function run(file: string, args: string[]) {
+  const inherited = Object.entries(process.env).filter(([key]) => !key.startsWith('ISOVERBS_'));
+  return spawnSync(process.execPath, [...args, file], {
+    cwd: resolve(import.meta.dirname, '../..'),
+    env: {
+      ...Object.fromEntries(inherited),
+      NODE_OPTIONS: '--no-warnings',
+      ISOVERBS_DEVICE: 'sim0',
+      ISOVERBS_POLICY: 'perf',
+      ISOVERBS_DRIVER: 'worker',
+    },
+    encoding: 'utf8',
+    timeout: 60_000,
+  });
+}
+
+const cases = (dir: string) =>
+  readdirSync(dir)
+    .filter((name) => /^[a-z].*\.mjs$/.test(name) && name !== 'setup.mjs')
+    .map((name) => [name, resolve(dir, name)]);
+
+test.each([...cases(CRASH), ...cases(OWN)])('%s with a policy in a worker thread', (_, file) => {
+  const args = file.startsWith(CRASH) ? ['--expose-gc', '--import', 'isoverbs/register'] : [];
+  const { status, signal, stdout, stderr } = run(file, args);
+  expect({ stdout: stdout.trim(), stderr, status, signal }).toEqual({
+    stdout: 'pass',
+    stderr: '',
+    status: 0,
+    signal: null,
+  });
+});
