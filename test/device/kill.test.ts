@@ -56,7 +56,7 @@ async function towards({ pd, cq, mr }: Here) {
   return { child, qp, write };
 }
 
-describe.skipIf(device === '')('kill -9 of the other process', { timeout: 60_000 }, () => {
+describe.skipIf(device === '')('kill -9 of the other process', { timeout: 240_000 }, () => {
   test('a sender gets RETRY_EXC_ERR within a second, and goes on with another', async () => {
     const here = open();
     const { child, qp, write } = await towards(here);
