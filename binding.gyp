@@ -2,6 +2,8 @@
   "variables": {
     # rdma-core's headers are wanted at build time only; the libraries are opened at run time.
     "have_verbs%": "<!(pkg-config --exists libibverbs 2>/dev/null && echo 1 || echo 0)",
+    # Raw requests of mlx5 came with rdma-core 36.
+    "have_mlx5dv%": "<!(pkg-config --exists libibverbs && pkg-config --atleast-version=1.20.36 libmlx5 2>/dev/null && echo 1 || echo 0)",
     "have_rdmacm%": "<!(pkg-config --exists libibverbs librdmacm 2>/dev/null && echo 1 || echo 0)"
   },
   "targets": [
@@ -36,6 +38,7 @@
             "native/device-ex.cc",
             "native/device.cc",
             "native/lifecycle.cc",
+            "native/mlx5.cc",
             "native/mr.cc",
             "native/mw.cc",
             "native/poll.cc",
@@ -50,6 +53,7 @@
             "native/xrcd.cc"
           ]
         }],
+        ["have_verbs==1 and have_mlx5dv==1", {"defines": ["ISOVERBS_HAVE_MLX5DV"]}],
         ["have_verbs==1 and have_rdmacm==1", {
           "defines": ["ISOVERBS_HAVE_RDMACM"],
           "cflags": ["<!@(pkg-config --cflags-only-I librdmacm)"],

@@ -66,7 +66,7 @@ napi_value status(napi_env napi, napi_callback_info) {
 }
 
 /** Grows whenever what TypeScript may call here changes: a build of another version must not be used. */
-constexpr uint32_t kInterfaceVersion = 2;
+constexpr uint32_t kInterfaceVersion = 3;
 
 struct Function {
   const char* name;
@@ -83,6 +83,7 @@ constexpr Function kFunctions[] = {
 #ifdef ISOVERBS_HAVE_VERBS
     {"getDeviceList", getDeviceList},
     {"openDevice", openDevice},
+    {"probeWait", probeWait},
     {"closeDevice", closeDevice},
     {"queryDevice", queryDevice},
     {"queryPort", queryPort},

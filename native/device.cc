@@ -10,6 +10,7 @@
 
 #include "args.h"
 #include "device.h"
+#include "mlx5.h"
 #include "objects.h"
 #include "verbs.h"
 
@@ -126,6 +127,21 @@ napi_value openDevice(napi_env napi, napi_callback_info info) {
     context->maxMessageBytes[port] = known ? attr.max_msg_sz : 1u << 31;
   }
   return number(napi, context.release()->handle);
+}
+
+/** probeWait(context): '' where the device executes WAIT, else why not. */
+napi_value probeWait(napi_env napi, napi_callback_info info) {
+  Args args(napi, info, "describeWait");
+  std::string reason;
+  {
+    const std::lock_guard lock(controlMutex());
+    auto* context = args.object<Context>(0);
+    if (context == nullptr) return nullptr;
+    reason = probeWait(context->ctx, context->attr);
+  }
+  napi_value text = nullptr;
+  napi_create_string_utf8(napi, reason.c_str(), reason.size(), &text);
+  return text;
 }
 
 napi_value closeDevice(napi_env napi, napi_callback_info info) {

@@ -12,6 +12,7 @@ napi_value destroyRing(napi_env env, napi_callback_info info);
 #ifdef ISOVERBS_HAVE_VERBS
 napi_value getDeviceList(napi_env env, napi_callback_info info);
 napi_value openDevice(napi_env env, napi_callback_info info);
+napi_value probeWait(napi_env env, napi_callback_info info);
 napi_value closeDevice(napi_env env, napi_callback_info info);
 napi_value queryDevice(napi_env env, napi_callback_info info);
 napi_value queryPort(napi_env env, napi_callback_info info);

@@ -184,6 +184,7 @@ export const CALLS = {
   },
   getDeviceList: { args: () => [], rare: true },
   openDevice: { args: (w) => [w.random.pick(['null0', 'null1'])], made: adds('context') },
+  probeWait: { args: on('context') },
   closeDevice: { args: on('context'), made: removes('context') },
   queryDevice: { args: on('context') },
   queryPort: { args: (w) => [w.handle('context'), w.random.pick([1, 1, 1, w.random.word()])] },

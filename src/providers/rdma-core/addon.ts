@@ -134,6 +134,8 @@ export interface NativeVerbs
   status(): NativeStatus;
   getDeviceList(): { name: string; guid: string; transport: string }[];
   openDevice(name: string): number;
+  /** '' where the device executes WAIT, else why not (native/mlx5.h). */
+  probeWait(context: number): string;
   queryDevice(context: number): DeviceAttr;
   queryPort(context: number, portNum: number): PortAttr;
   queryGid(
@@ -231,7 +233,7 @@ function detach(buffer: ArrayBuffer): void {
 }
 
 /** kInterfaceVersion of native/addon.cc. */
-const INTERFACE_VERSION = 2;
+const INTERFACE_VERSION = 3;
 
 function load(): NativeVerbs {
   const require = createRequire(import.meta.url);
