@@ -5,7 +5,7 @@ import { Context } from './objects/index.ts';
 import { createRdmaCoreProvider, isAddonAvailable } from './providers/rdma-core/index.ts';
 import { defaultSimProvider } from './providers/sim/index.ts';
 import type { Interceptor } from './shim/compose.ts';
-import { composeOnce, interceptorSlot } from './slot.ts';
+import { composeOnce, interceptorSlot, sayOnce } from './slot.ts';
 import {
   ConfigError,
   type DeviceInfo,
@@ -90,6 +90,7 @@ export function openDevice(name?: string, options: OpenDeviceOptions = {}): Cont
   const chosen = chooseDevice(name ?? defaultDeviceName(), options.provider);
   const provider = underPolicies(chosen.provider, options.policy, options.driver);
   const context = new Context(provider, chosen.name, { tenant });
+  if (provider.wait === 'emulated') sayOnce(`WAIT and ENABLE are emulated on ${chosen.name}`);
   slot.opened.push(chosen.name);
   slot.providers.add(provider);
   return context;

@@ -37,6 +37,7 @@ function register(config: Config): void {
   if (config.replay !== undefined) slot.replay = replayOf(config.replay);
   slot.device = config.device;
   slot.tenant = config.tenant;
+  if (verbose) slot.say = (line) => writeSync(2, `isoverbs: ${line}\n`);
   if (verbose) process.on('exit', () => sayAtExit(config));
 }
 

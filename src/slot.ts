@@ -26,6 +26,10 @@ export interface InterceptorSlot {
   tenant?: string;
   /** Names of the devices of the contexts opened so far, one each time. */
   opened: string[];
+  /** Says a line to the person who runs the program, if he wants to hear of such things. */
+  say?: (line: string) => void;
+  /** What was said. */
+  said?: Set<string>;
   /** The providers of those contexts, with their interceptors. */
   providers: Set<Provider>;
 }
@@ -39,6 +43,15 @@ export function interceptorSlot(): InterceptorSlot {
   const holder = globalThis as { [SLOT]?: InterceptorSlot };
   holder[SLOT] ??= { interceptors: [], outside: [], inside: [], opened: [], providers: new Set() };
   return holder[SLOT];
+}
+
+/** Says a line, but no line twice. */
+export function sayOnce(line: string): void {
+  const slot = interceptorSlot();
+  slot.said ??= new Set();
+  if (slot.say === undefined || slot.said.has(line)) return;
+  slot.said.add(line);
+  slot.say(line);
 }
 
 const composed = new WeakMap<Provider, WeakMap<Interceptor, Provider>>();

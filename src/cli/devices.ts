@@ -17,6 +17,8 @@ interface DeviceReport extends DeviceInfo {
   fwVer?: string;
   /** How ISO_WR_WAIT and ISO_WR_ENABLE are done: by the device, or by a shim in front of it. */
   wait?: WaitSupport;
+  /** How WAIT would be done, and why not in hardware. */
+  waitNote?: string;
   ports?: PortReport[];
   /** Why it could not be opened. */
   error?: string;
@@ -49,7 +51,8 @@ function describe(device: DeviceInfo, log: Logger): DeviceReport {
           gids: port.state === IBV_PORT_ACTIVE ? context.gids(i + 1) : [],
         };
       });
-      return { ...device, fwVer, wait: context.provider.wait, ports };
+      const { wait, describeWait } = context.provider;
+      return { ...device, fwVer, wait, waitNote: describeWait?.(context.handle), ports };
     } finally {
       context.close();
     }
@@ -82,7 +85,10 @@ function asText(list: DeviceReport[], remarks: string[]): string {
       lines.push(row(name, provider, `${port.port}`, port.state, mtu, port.linkLayer, wait ?? '', gid));
     }
   }
-  return `${[...lines, ...remarks.map((remark) => `note: ${remark}`)].join('\n')}\n`;
+  const waits = list.flatMap(({ name, wait, waitNote }) =>
+    waitNote === undefined || wait === 'simulated' ? [] : [`${name}: ${waitNote}`],
+  );
+  return `${[...lines, ...[...waits, ...remarks].map((remark) => `note: ${remark}`)].join('\n')}\n`;
 }
 
 function row(...cells: string[]): string {

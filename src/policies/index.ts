@@ -7,7 +7,7 @@ import { perfOptions } from './perf/options.ts';
 
 export type { CoordinatorPort, Grant } from '../shim/coordinator-port.ts';
 export { shimCounters } from '../shim/counters.ts';
-export { emulateWait } from '../shim/emulate-wait.ts';
+export { type EmulateWaitOptions, emulateWait } from '../shim/emulate-wait.ts';
 export {
   type Actions,
   type ContextView,
@@ -27,6 +27,7 @@ export type {
   TwinOptions,
 } from '../shim/resources.ts';
 export { createShim, type ShimOptions } from '../shim/shim.ts';
+export { type WaitChoice, withWait } from '../shim/wait-support.ts';
 
 /** A policy that is built in. */
 export interface PolicyEntry {

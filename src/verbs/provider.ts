@@ -658,6 +658,8 @@ export interface Provider extends Verbs, PeerVerbs {
   /** 'one': all calls must come from the isolate that made the provider. */
   readonly threads: 'any' | 'one';
   readonly wait: WaitSupport;
+  /** One sentence for a person: how this device would do WAIT and ENABLE, and why not in hardware. */
+  describeWait?(context: number): string;
   readonly rendezvous: Rendezvous;
   /** Null where there is none (librdmacm is not installed): `cmError` says why. */
   readonly cm: ConnectionManager | null;

@@ -3,9 +3,13 @@ import { describe, expect, test } from 'vitest';
 import { createPolicy } from '../../src/policies/index.ts';
 import { createFabric } from '../../src/providers/sim/index.ts';
 import { compose, type Interceptor } from '../../src/shim/compose.ts';
+import { shimCounters } from '../../src/shim/counters.ts';
 import { emulateWait } from '../../src/shim/emulate-wait.ts';
+import type { Policy } from '../../src/shim/policy.ts';
+import { createShim } from '../../src/shim/shim.ts';
+import { type WaitChoice, withWait } from '../../src/shim/wait-support.ts';
 import * as V from '../../src/verbs/index.ts';
-import { connect, type End, makeEnd, modify, SIGNALED } from '../sim/helpers.ts';
+import { connect, drain, type End, makeEnd, modify, SIGNALED, take } from '../sim/helpers.ts';
 
 const PERF = { subMsgSizeBytes: 256, zeroWaitUnitBytes: 64 };
 
@@ -137,4 +141,76 @@ test('without emulation, a device that has no WAIT refuses it', async () => {
   end.send.wait(1, 0, end.sendCq, 0);
   expect(post(end)).toBe(0);
   expect(end.send.errno).toBe(V.EOPNOTSUPP);
+});
+
+describe('what a policy needs', () => {
+  const idle: Policy = {
+    name: 'idle',
+    needs: { wait: 'required' },
+    slots: 0,
+    onload: (_qp, _words, _start, count) => count,
+    feed: () => {},
+  };
+  const make = (wait: boolean, choice: WaitChoice = {}, needs: 'required' | 'none' = 'required') => {
+    const { provider } = createFabric({ autoAdvance: false, wait });
+    const shim = createShim(() => ({ ...idle, needs: { wait: needs } }));
+    return compose(provider, [withWait(shim, needs, choice)]);
+  };
+
+  test('the device has it: that is used', () => {
+    expect(make(true).wait).toBe('simulated');
+    expect(make(true, { emulation: false }).wait).toBe('simulated');
+  });
+
+  test('it has not: emulated, unless that is forbidden', () => {
+    expect(make(false).wait).toBe('emulated');
+    expect(() => make(false, { emulation: false })).toThrow(
+      expect.objectContaining({ code: 'ISO_ERR_UNSUPPORTED', message: expect.stringContaining('idle') }),
+    );
+    const { provider } = createFabric({ autoAdvance: false, wait: false });
+    expect(() => compose(provider, [createPolicy('perf', { emulation: false })])).toThrow(
+      expect.objectContaining({ code: 'ISO_ERR_UNSUPPORTED' }),
+    );
+  });
+
+  test('not needed: nothing is emulated, and a WAIT is refused', () => {
+    expect(make(false, {}, 'none').wait).toBe('none');
+  });
+});
+
+test.each([
+  ['yield', 0],
+  ['write', 3],
+] as const)('0_WAIT: %s makes %i requests of three', (zeroWait, posts) => {
+  const fabric = createFabric({ autoAdvance: false, wait: false });
+  const provider = compose(fabric.provider, [emulateWait({ zeroWait })]);
+  const a = makeEnd({ ...fabric, provider }, 0);
+  connect(a, makeEnd(fabric, 1));
+  a.send.wait(1, SIGNALED, a.sendCq, 0, 3);
+  write(a, 2);
+  expect(post(a)).toBe(2);
+  expect(drain(fabric, a).map((wc) => [wc.wrId, wc.opcode, wc.status])).toEqual([
+    [1, 'DRIVER2', 'SUCCESS'],
+    [2, 'RDMA_WRITE', 'SUCCESS'],
+  ]);
+  expect(shimCounters(provider).internal.posts).toBe(posts);
+});
+
+test('a perf whose 0_WAITs are RDMA_WRITEs of nothing delivers the same bytes', async () => {
+  const fabric = createFabric({ autoAdvance: false, wait: false });
+  const provider = compose(fabric.provider, [createPolicy('perf', { ...PERF, zeroWait: 'write' })]);
+  const a = makeEnd({ ...fabric, provider }, 0);
+  const b = makeEnd(fabric, 1);
+  connect(a, b);
+  a.bytes.fill(9, 0, 3000);
+  a.send.write(1, SIGNALED, a.mr.addr, 3000, a.mr.lkey, b.mr.addr, b.mr.rkey);
+  post(a);
+  const ids: number[] = [];
+  for (let i = 0; i < 40; i++) {
+    await fabric.run();
+    ids.push(...take(a).map((wc) => wc.wrId));
+  }
+  expect(ids).toEqual([1]);
+  expect(b.bytes.subarray(0, 3001).findIndex((byte) => byte !== 9)).toBe(3000);
+  expect(shimCounters(provider).internal.posts).toBeGreaterThanOrEqual(10 * 4);
 });

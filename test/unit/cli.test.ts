@@ -24,6 +24,7 @@ test('devices --json lists the simulated ones, and says what real ones want', ()
   expect(devices[0]).toMatchObject({
     provider: 'sim',
     wait: 'simulated',
+    waitNote: 'WAIT and ENABLE are executed by the simulated device',
     ports: [{ port: 1, state: 'ACTIVE', linkLayer: 'Ethernet', activeMtuBytes: 4096 }],
   });
   expect(devices[0].ports[0].gids).toContainEqual({

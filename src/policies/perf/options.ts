@@ -29,6 +29,16 @@ export const perfOptions = z
       .default(false)
       .describe('whether READs longer than a sub-message are answered by WRITEs of the peer'),
     emulation: z.stringbool().or(z.boolean()).default(true).describe('whether WAIT may be emulated'),
+    zeroWait: z
+      .enum(['yield', 'write'])
+      .default('yield')
+      .describe('emulated, what a 0_WAIT does: give up the turn, or send an RDMA_WRITE of nothing'),
+    yieldBytes: z.coerce
+      .number()
+      .int()
+      .min(0)
+      .default(65536)
+      .describe('emulated, bytes that may be in flight when a 0_WAIT that gives up the turn ends'),
   })
   .refine((o) => o.zeroWaitUnitBytes <= o.subMsgSizeBytes, {
     path: ['zeroWaitUnitBytes'],

@@ -1,6 +1,6 @@
 /** Real devices: rdma-core through the addon. */
 import type { Provider, SleepKeeps } from '../../verbs/provider.ts';
-import { requireNative } from './addon.ts';
+import { type NativeVerbs, requireNative } from './addon.ts';
 import { connectionManager } from './cm.ts';
 import { cqVerbs } from './cq-verbs.ts';
 import { deviceVerbs, PROVIDER_NAME } from './device-verbs.ts';
@@ -21,6 +21,16 @@ function monotonicClock(): () => number {
   return () => originNs + performance.now() * NS_PER_MS;
 }
 
+/** The card is asked only where somebody wants to know: it makes a queue pair of its own for that. */
+function describeWait(native: NativeVerbs, context: number): string {
+  const emulated = 'WAIT and ENABLE are emulated under the policies that need them';
+  if (process.env.ISOVERBS_MLX5_WAIT !== '1')
+    return `${emulated}; ISOVERBS_MLX5_WAIT=1 asks an mlx5 card for WAIT`;
+  const reason = native.probeWait(context);
+  if (reason !== '') return `${emulated}; not in hardware: ${reason}`;
+  return `${emulated}; the card executed a WAIT, but policies do not post there yet`;
+}
+
 /** Real devices. @throws NoDeviceError, saying what to install, where the addon cannot be used */
 export function createRdmaCoreProvider(): Provider {
   const native = requireNative();
@@ -28,6 +38,7 @@ export function createRdmaCoreProvider(): Provider {
     name: PROVIDER_NAME,
     threads: 'any',
     wait: 'none',
+    describeWait: (context: number) => describeWait(native, context),
     interceptors: Object.freeze([]),
     ...connectionManager(native),
     rendezvous: tcpRendezvous,

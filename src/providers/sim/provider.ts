@@ -46,6 +46,10 @@ export function buildProvider(driver: Driver, managers: Managers, waits: boolean
     name: 'sim',
     threads: 'one',
     wait: waits ? 'simulated' : 'none',
+    describeWait: () =>
+      waits
+        ? 'WAIT and ENABLE are executed by the simulated device'
+        : 'WAIT and ENABLE are emulated under the policies that need them; this fabric was made without them',
     interceptors: [],
     cm,
     cmError: null,
