@@ -86,7 +86,10 @@ export class Polling {
     const watchful = cq.appArmed !== ARM_NONE && cq.translatedQps > 0;
     const { feeder } = this;
     const hears = feeder.hearsCompletions;
-    for (let i = 0; i < raw; i++) {
+    if (delivered && !hears && cq.translatedQps === 0 && cq.fifoCount === 0) {
+      kept = this.settlePlain(cq, words, start, raw);
+    }
+    for (let i = kept; i < raw; i++) {
       const at = L.HEADER_WORDS + (start + i) * L.SLOT_WORDS;
       const op = words[at + L.WC_OP];
       const inPlace = delivered && cq.fifoCount === 0;
@@ -139,6 +142,33 @@ export class Polling {
   }
 
   /**
+   * The first completions of those that need nothing but counting, by runs of one queue pair: sends that
+   * succeeded, of queue pairs that never held. Returns how many; what is behind them settle() looks at.
+   */
+  private settlePlain(cq: ShimCq, words: Uint32Array, start: number, raw: number): number {
+    const { qps } = this.tables;
+    let handle = 0;
+    let qp: ShimQp | undefined;
+    let i = 0;
+    let at = L.HEADER_WORDS + start * L.SLOT_WORDS;
+    for (; i < raw; i++, at += L.SLOT_WORDS) {
+      if ((words[at + L.WC_OP] & (L.WC_RECV_SIDE | 0xff)) !== 0) break;
+      const of = words[at + L.WC_QP] | 0;
+      if (of === handle) continue;
+      if (qp !== undefined) freedUpTo(qp, words, at - L.SLOT_WORDS);
+      handle = of;
+      qp = qps[handleIndex(handle)];
+      if (qp === undefined || qp.handle !== handle || qp.translated || qp.tells.length > 0) {
+        qp = undefined;
+        break;
+      }
+    }
+    if (qp !== undefined) freedUpTo(qp, words, at - L.SLOT_WORDS);
+    cq.produced = (cq.produced + i) | 0;
+    return i;
+  }
+
+  /**
    * A failed receive may take the whole queue pair to ERR, with nothing on the send side to say so; of a
    * reliable one it does, of others the device knows.
    */
@@ -186,4 +216,11 @@ function flushConsumed(cq: ShimCq, qp: ShimQp): void {
     cq.produced = (cq.produced + 1) | 0;
     qp.head = (qp.head + 1) | 0;
   }
+}
+
+/** All that an untranslated queue pair has posted, up to the completion at `at`, is done. */
+function freedUpTo(qp: ShimQp, words: Uint32Array, at: number): void {
+  const freed = (words[at + L.WC_SEQ] + 1) | 0;
+  qp.realFreed = freed;
+  qp.appFreed = freed;
 }

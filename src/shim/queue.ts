@@ -256,7 +256,13 @@ export class ShimQp implements QpView {
   weigh(words: Uint32Array, start: number, count: number, capacity: number, extBytes: number): void {
     let bytes = 0;
     for (let i = start; i < start + count; i++) {
-      bytes += messageBytes(words, L.HEADER_WORDS + i * L.SLOT_WORDS, L.extAt(i, capacity, extBytes));
+      const at = L.HEADER_WORDS + i * L.SLOT_WORDS;
+      const op = words[at + L.WR_OP];
+      // Nearly all: one element, no inline bytes, an opcode of the device's.
+      const plain = op >>> 16 === 1 && (op & (IBV_SEND_INLINE << 8)) === 0 && (op & 0xff) < ISO_WR_WAIT;
+      bytes += plain
+        ? words[at + L.WR_SGE0 + L.SGE_LENGTH]
+        : messageBytes(words, at, L.extAt(i, capacity, extBytes));
     }
     this.counts[BYTES] += bytes;
   }
