@@ -66,5 +66,8 @@ export class TokenPacer {
   }
 }
 
-/** An interceptor, for `policy` of openDevice() or of a configuration file. */
+/** For configurations, and drivers in other threads. */
+export default (options) => new TokenPacer(options);
+
+/** An interceptor, for `policy` of openDevice(). */
 export const tokenPacer = (options) => createShim(() => new TokenPacer(options));
