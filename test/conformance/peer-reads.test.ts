@@ -23,6 +23,8 @@ import { simGround } from './sim-ground.ts';
 
 const RUNS = Number(process.env.ISOVERBS_RUNS ?? 20);
 const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_124);
+/** After so long the shim asks whether the peer is still there. */
+const PROBE_NS = 60e6;
 const chain = () => [
   createPolicy('perf', { subMsgSizeBytes: 256, zeroWaitUnitBytes: 64, readByRemoteControl: true }),
 ];
@@ -203,6 +205,7 @@ test('a region that ends while the peer writes to it, or from it: as of a READ',
     post(w.a);
     await w.fabric.advance(8000);
     end.v.deregMr(mr.handle);
+    await w.fabric.advance(PROBE_NS);
     expect((await settle(w)).a).toEqual([`send 1 ${status}`]);
     for (const one of [w.a, w.b]) closeEnd(one);
   }
@@ -222,5 +225,6 @@ test('a peer that is gone is found out, as by a READ', async () => {
   post(w.a);
   await w.fabric.advance(5000);
   w.b.v.destroyQp(w.b.qp);
+  await w.fabric.advance(PROBE_NS);
   expect((await settle(w)).a).toEqual(['send 1 RETRY_EXC_ERR']);
 });

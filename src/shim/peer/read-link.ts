@@ -53,6 +53,8 @@ export class ReadLink {
   /** Whether the twin takes what comes in. */
   hears = false;
   asked: Asked | null = null;
+  /** Whether a sleep is under way, after which the peer is probed. */
+  isWatched = false;
   /** The READ at the head of the queue was answered, and how. */
   answer: 'none' | 'done' | 'refused' = 'none';
   private readonly tokens: number;

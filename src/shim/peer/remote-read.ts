@@ -150,7 +150,6 @@ class RemoteRead implements Policy {
     const link = this.links[qp.index] as ReadLink;
     // What is posted to a paused queue is not begun.
     if (qp.state !== C.IBV_QPS_RTS) return false;
-    if (link.answer !== 'none') out.timer(qp.context, Number.POSITIVE_INFINITY, qp.index);
     if (link.answer === 'done') {
       this.revoke(link);
       return out.deliver(qp, C.IBV_WC_SUCCESS, qp.held[at + L.WR_SGE0 + L.SGE_LENGTH]);
@@ -209,8 +208,14 @@ class RemoteRead implements Policy {
   }
 
   private watch(link: ReadLink, out: Actions): void {
+    if (link.isWatched) return;
+    link.isWatched = true;
     const { context, index } = link.qp;
-    out.timer(context, out.nowNs(context) + PROBE_NS, index);
+    // A timer would be the next event of a simulated device, and who polls goes there.
+    void this.next.sleep(context.handle, PROBE_NS, 'nothing').then(() => {
+      link.isWatched = false;
+      if (link.asked !== null) out.timer(context, 0, index);
+    });
   }
 
   /** The twin failed: this READ and all that follow go as they are. */
