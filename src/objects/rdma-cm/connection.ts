@@ -19,7 +19,7 @@ export interface CmConnectionEvents {
   disconnect: [error?: ConnectionError];
   /** It was closed. */
   close: [];
-  /** Something went wrong at this end; only emitted when somebody listens. */
+  /** The queue pair could not be moved to ERR; as with node:net, thrown when nobody listens. */
   error: [error: Error];
 }
 
