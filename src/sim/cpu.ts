@@ -73,7 +73,9 @@ export class Core {
     const { times, net, found } = this;
     const { pollHitNs, pollMissNs } = net.params;
     const hitsNs = count * pollHitNs + found[queue] * this.interceptNs;
-    times[BUSY_UNTIL] = net.clock[0] + (count === 0 ? pollMissNs : 0) + hitsNs * this.jitter();
+    // A policy may have worked on this core meanwhile.
+    const fromNs = Math.max(net.clock[0], times[BUSY_UNTIL]);
+    times[BUSY_UNTIL] = fromNs + (count === 0 ? pollMissNs : 0) + hitsNs * this.jitter();
     found[queue] = more ? 1 : 0;
     if (!more) this.waiting--;
     this.position = queue + 1 === found.length ? 0 : queue + 1;

@@ -133,6 +133,29 @@ export interface NicParams {
   rendezvousNs: number;
 }
 
+/**
+ * What a policy's own steps cost the core that runs it, beside what the application pays for its posts and polls.
+ * No part of a profile: without a policy nothing of it is charged.
+ */
+export interface ShimCosts {
+  /** A batch that a policy issues, and each request in it. */
+  shimPostNs: number;
+  shimWrNs: number;
+  /** `worker`: from the application's post to the worker's core that finds it. */
+  handoverNs: number;
+}
+
+/**
+ * A held request costs 70 ns more than one that goes straight (165 and 96 ns at batch 1, on the prototype over a C++
+ * provider), 12 ns more each in a batch; half of the shortest round trip over a worker is 600 ns
+ * (`npm run bench:driver`, less what the shim itself takes).
+ */
+export const SHIM_COSTS: Readonly<ShimCosts> = Object.freeze({
+  shimPostNs: 70,
+  shimWrNs: 12,
+  handoverNs: 600,
+});
+
 /** Choices of the parameters that are words. */
 export const WORDS: Readonly<Record<string, readonly string[]>> = Object.freeze({
   scheduler: ['rr', 'sp', 'ets', 'greedy'],

@@ -3,6 +3,7 @@ import { createPolicy } from '../../policies/index.ts';
 import { createFabric, type Fabric } from '../../providers/sim/index.ts';
 import { compose } from '../../shim/compose.ts';
 import { Core } from '../../sim/cpu.ts';
+import { SHIM_COSTS } from '../../sim/params.ts';
 import { RandomStream } from '../../sim/random.ts';
 import { ConfigError } from '../../verbs/errors.ts';
 import { brokenPromises } from './checks.ts';
@@ -13,6 +14,7 @@ import { Receiver } from './receiver.ts';
 import { type App, appsOf, paramsOf } from './resolve.ts';
 import type { AppResult, MixResult } from './result.ts';
 import { Sender } from './sender.ts';
+import { ShimCpu } from './shim-cpu.ts';
 import type { MixSpec } from './spec.ts';
 import { Stage } from './stage.ts';
 import { TimelineRecorder } from './timeline.ts';
@@ -31,7 +33,12 @@ export async function runMix(spec: MixSpec): Promise<MixResult> {
   const interceptors = spec.policy === 'none' ? [] : [createPolicy(spec.policy, { ...spec.policyOptions })];
   const topology = spec.topology ?? (hosts === 2 ? 'cable' : 'star');
   const fabric = createFabric({ hosts, topology, profile: params, seed, payload, inside: true });
-  const stage = new Stage(fabric, compose(fabric.provider, interceptors));
+  const cpu = new ShimCpu(fabric.simulation.net, spec.driver ?? 'inline', { ...SHIM_COSTS, ...spec.shim });
+  const provider = compose(
+    fabric.provider,
+    interceptors.length === 0 ? [] : [...interceptors, cpu.interceptor()],
+  );
+  const stage = new Stage(fabric, provider, { interceptors: interceptors.length, cpu });
   const connector = new Connector(stage.provider, params.mtuBytes, apps);
   const meters = apps.map((app) => engage(app, stage, connector, spec));
   const links = new Links(stage.net);
@@ -67,6 +74,7 @@ function engage(app: App, stage: Stage, connector: Connector, spec: MixSpec): Me
   connector.connect(app).forEach((connection, i) => {
     const at = i % app.cores;
     addSender(app, stage, connection, senders[at], meter, spec.seed);
+    stage.cpu.own(connection.qp, connection.sender.ring, stage.cores[senders[at]]);
     if (connection.receiver !== null) {
       const receiver = new Receiver(stage.provider, connection.receiver, stage.cores[receivers[at]]);
       stage.addPoller(receiver, receivers[at], connection.receiver.cq);
@@ -82,10 +90,10 @@ function engage(app: App, stage: Stage, connector: Connector, spec: MixSpec): Me
 
 /** New cores; returns their numbers. */
 function addCores(count: number, stage: Stage, spec: MixSpec): number[] {
-  const { net, provider, cores } = stage;
+  const { net, interceptors, cores } = stage;
   return Array.from({ length: count }, () => {
     const id = cores.length;
-    stage.addCore(new Core(net, id, spec.seed, provider.interceptors.length));
+    stage.addCore(new Core(net, id, spec.seed, interceptors));
     return id;
   });
 }

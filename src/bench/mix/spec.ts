@@ -1,6 +1,7 @@
 /** What `isoverbs mix` runs: a mixture of applications, as it is written. Checked and completed in resolve.ts. */
 
 import type { TopologyName } from '../../sim/fabric/topology.ts';
+import type { ShimCosts } from '../../sim/params.ts';
 
 /** Bandwidth, message rate and delay: the applications of PeRF, section 5.1. */
 export type Kind = 'B' | 'M' | 'D';
@@ -62,6 +63,10 @@ export interface MixSpec {
   /** A name of the built-in policies, or `none`. */
   policy: string;
   policyOptions?: Readonly<Record<string, unknown>>;
+  /** Whose core the policy's own steps are charged to: the application's, or one of its own. Default inline. */
+  driver?: 'inline' | 'worker';
+  /** What they cost. Default SHIM_COSTS. */
+  shim?: Readonly<Partial<ShimCosts>>;
   /** Virtual time of the whole run; of it, the beginning that does not count. */
   durationNs: number;
   warmupNs: number;

@@ -7,6 +7,7 @@ import type { Provider } from '../../verbs/provider.ts';
 import type { Meter } from './meter.ts';
 import type { Receiver } from './receiver.ts';
 import type { Sender } from './sender.ts';
+import type { ShimCpu } from './shim-cpu.ts';
 
 // What an actor's event is about (b); CORE_POLLS is one of them, and 0 a visible completion.
 const COMPLETION = 0;
@@ -18,6 +19,9 @@ const TICK = 6;
 
 export class Stage {
   readonly provider: Provider;
+  /** Interceptors that each request and completion of an application passes. */
+  readonly interceptors: number;
+  readonly cpu: ShimCpu;
   readonly net: Network;
   readonly clock: Float64Array;
   readonly cpuAhead: Float64Array;
@@ -30,9 +34,11 @@ export class Stage {
   /** By core: who polls its queues. */
   private readonly rounds: (Sender | Receiver)[][] = [];
 
-  constructor(fabric: Fabric, provider: Provider) {
+  constructor(fabric: Fabric, provider: Provider, shim: { interceptors: number; cpu: ShimCpu }) {
     const { net } = fabric.simulation;
     this.provider = provider;
+    this.interceptors = shim.interceptors;
+    this.cpu = shim.cpu;
     this.net = net;
     this.clock = net.clock;
     this.cpuAhead = net.cpuAhead;

@@ -1,0 +1,23 @@
+// Policies in a worker thread on a real device: there the worker calls the addon itself, and polls by itself.
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { program, runProgram } from '../conformance/program.ts';
+import { workerChains } from '../conformance/worker-chains.ts';
+import { device, realGround } from './ground.ts';
+
+const RUNS = Number(process.env.ISOVERBS_RUNS ?? 6);
+const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_124);
+
+describe.skipIf(device === '')('a program cannot tell, on a real device', () => {
+  for (const name of ['pass-through', 'arbitrary', 'perf 256']) {
+    test(`${name} in a worker`, async () => {
+      await fc.assert(
+        fc.asyncProperty(program, async (p) => {
+          const bare = await runProgram(p, [], realGround());
+          expect(await runProgram(p, workerChains[name].chain(), realGround())).toEqual(bare);
+        }),
+        { numRuns: RUNS, seed: SEED, endOnFailure: true },
+      );
+    }, 300_000);
+  }
+});
