@@ -1,0 +1,190 @@
+/**
+ * Logs of what an application does (posts, polls, time that goes by, ERR, RESET, destroys), recorded from seeded random
+ * programs and played to the same policy under each driver: what it issues on each queue pair, in order, what the
+ * application is given, and what is refused must be the same. After each post all that was posted is handed over, so
+ * that steps happen at the same time everywhere. ISOVERBS_EVENTS: at least so many; the full size is 100000.
+ */
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { ShimCpu } from '../../src/bench/mix/shim-cpu.ts';
+import { drivenBy } from '../../src/drivers/index.ts';
+import { createFabric, type Fabric } from '../../src/providers/sim/index.ts';
+import { compose, type Interceptor } from '../../src/shim/compose.ts';
+import { RandomStream } from '../../src/sim/random.ts';
+import * as V from '../../src/verbs/index.ts';
+import { connect, type End, makeEnd, modify } from '../sim/helpers.ts';
+
+const EVENTS = Number(process.env.ISOVERBS_EVENTS ?? 2000);
+const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_125);
+const DEPTH = 16;
+const REGION = 1 << 17;
+const STEPS = 400;
+
+type Step =
+  | { do: 'post'; sizes: number[]; signaled: number; fault: boolean }
+  | { do: 'advance'; ns: number }
+  | { do: 'poll' | 'error' | 'reset' | 'renew' };
+
+/** One program's log. */
+function record(seed: number): Step[] {
+  const random = new RandomStream(seed, 'log', 0);
+  const below = (n: number) => Math.floor(random.next() * n);
+  return Array.from({ length: STEPS }, (): Step => {
+    const kind = below(100);
+    if (kind < 45) {
+      const sizes = Array.from({ length: 1 + below(6) }, () => below(below(3) === 0 ? 40_000 : 600));
+      return { do: 'post', sizes, signaled: below(64), fault: below(30) === 0 };
+    }
+    if (kind < 70) return { do: 'advance', ns: below(20_000) };
+    if (kind < 94) return { do: 'poll' };
+    return { do: (['error', 'reset', 'renew'] as const)[below(3)] };
+  });
+}
+
+/** What came of a log: by queue pair what was issued, what the application was given, what was refused. */
+class Run {
+  readonly issued: string[][] = [];
+  readonly given: string[] = [];
+  events = 0;
+  private readonly fabric: Fabric;
+  private readonly a: End;
+  private readonly b: End;
+  private nextId = 1;
+
+  constructor(interceptors: (fabric: Fabric) => Interceptor[]) {
+    this.fabric = createFabric({ hosts: 2, seed: 1, autoAdvance: false });
+    const chain = [...interceptors(this.fabric), this.watch()];
+    const f = { ...this.fabric, provider: compose(this.fabric.provider, chain) } as Fabric;
+    this.a = makeEnd(f, 0, { bytes: REGION, cqe: 4 * DEPTH, cap: { maxSendWr: DEPTH } });
+    this.b = makeEnd(this.fabric, 1, { bytes: REGION });
+    connect(this.a, this.b);
+  }
+
+  /** Below everything: what reaches the device. Handles of rings differ between drivers, their slots may not. */
+  private watch(): Interceptor {
+    const words = new Map<number, Uint32Array>();
+    return {
+      name: 'watch',
+      wrap: (next) => ({
+        createWrRing: (...args) => {
+          const info = next.createWrRing(...args);
+          words.set(info.handle, new Uint32Array(info.memory));
+          return info;
+        },
+        postSend: (qp, ring, start, count) => {
+          const n = next.postSend(qp, ring, start, count);
+          this.issued[qp & 0xffff] ??= [];
+          const log = this.issued[qp & 0xffff];
+          const all = words.get(ring) as Uint32Array;
+          for (let i = 0; i < n; i++) log.push(slotText(all, V.slotAt(start + i)));
+          this.events += n;
+          return n;
+        },
+      }),
+    };
+  }
+
+  async play(log: readonly Step[]): Promise<this> {
+    for (const step of log) {
+      this.events++;
+      if (step.do === 'post') this.post(step);
+      else if (step.do === 'advance') await this.fabric.advance(step.ns);
+      else if (step.do === 'poll') this.poll();
+      else if (step.do === 'error') modify(this.a, { qpState: V.IBV_QPS_ERR });
+      else this.again(step.do === 'renew');
+    }
+    for (let idle = 0; idle < 3; ) {
+      await this.fabric.run();
+      idle = this.poll() === 0 ? idle + 1 : 0;
+    }
+    return this;
+  }
+
+  close(): void {
+    const { v, qp, sendCq, recvCq, mr, pd, context } = this.a;
+    v.destroyQp(qp);
+    v.destroyCq(sendCq);
+    v.destroyCq(recvCq);
+    v.deregMr(mr.handle);
+    v.deallocPd(pd);
+    v.closeDevice(context);
+  }
+
+  private post({ sizes, signaled, fault }: Extract<Step, { do: 'post' }>): void {
+    const { a, b } = this;
+    a.send.clear();
+    sizes.forEach((bytes, i) => {
+      const flags = (signaled >> i) & 1 ? V.IBV_SEND_SIGNALED : 0;
+      const rkey = fault && i === 0 ? 0xdead : b.mr.rkey;
+      a.send.write(this.nextId++, flags, a.mr.addr, bytes, a.mr.lkey, b.mr.addr, rkey);
+    });
+    const n = a.v.postSend(a.qp, a.send.ring, 0, sizes.length);
+    this.given.push(n === sizes.length ? 'taken' : `refused at ${n}: ${a.send.errno}`);
+    a.v.queryQp(a.qp);
+  }
+
+  private poll(): number {
+    const { a } = this;
+    const n = a.v.pollCq(a.sendCq, a.wc.ring, 0, 16);
+    for (let i = 0; i < n; i++) this.given.push(`${a.wc.wrId(i)} ${V.wcStatusName(a.wc.status(i))}`);
+    this.events += n;
+    return n;
+  }
+
+  /** RESET of both ends, or another queue pair on the same CQs. */
+  private again(isNew: boolean): void {
+    for (const end of [this.a, this.b]) {
+      if (!isNew) {
+        modify(end, { qpState: V.IBV_QPS_RESET });
+        continue;
+      }
+      end.v.destroyQp(end.qp);
+      const cap = { maxSendWr: DEPTH, maxRecvWr: 8, maxSendSge: 4, maxRecvSge: 4, maxInlineData: 0 };
+      const { sendCq, recvCq } = end;
+      const attr = { qpType: V.IBV_QPT_RC, sendCq, recvCq, cap, sqSigAll: false };
+      const { handle, qpNum } = end.v.createQp(end.pd, attr);
+      Object.assign(end, { qp: handle, qpNum });
+    }
+    connect(this.a, this.b);
+  }
+}
+
+/** A slot, without what its opcode leaves undefined. */
+function slotText(words: Uint32Array, at: number): string {
+  const sges = words[at + V.WR_OP] >>> 16;
+  return words.subarray(at, at + (sges === 0 ? 8 : 12)).join();
+}
+
+const policies = {
+  perf: { name: 'perf', options: { subMsgSizeBytes: 1024, zeroWaitUnitBytes: 512 } },
+  'a pacer, with timers': {
+    name: join(import.meta.dirname, '../../examples/policies/token-pacer.mjs'),
+    options: { rateBytesPerS: 4e9, burstBytes: 8192 },
+  },
+};
+
+for (const [name, spec] of Object.entries(policies)) {
+  test(`the same actions under every driver: ${name}, seed ${SEED}`, async () => {
+    let events = 0;
+    for (let seed = SEED; events < EVENTS / 2; seed++) {
+      const log = record(seed);
+      const play = async (interceptors: (fabric: Fabric) => Interceptor[]) => {
+        const run = await new Run(interceptors).play(log);
+        run.close();
+        return run;
+      };
+      const inline = await play(() => drivenBy('inline', [spec]));
+      const worker = await play(() => drivenBy('worker', [spec]));
+      const free = { shimPostNs: 0, shimWrNs: 0, handoverNs: 0 };
+      const virtual = await play((fabric) => [
+        ...drivenBy('inline', [spec]),
+        new ShimCpu(fabric.simulation.net, 'worker', free).interceptor(),
+      ]);
+      for (const run of [worker, virtual]) {
+        expect({ seed, given: run.given }).toEqual({ seed, given: inline.given });
+        expect({ seed, issued: run.issued }).toEqual({ seed, issued: inline.issued });
+      }
+      events += inline.events;
+    }
+  }, 600_000);
+}
