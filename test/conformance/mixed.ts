@@ -6,6 +6,7 @@
 import fc from 'fast-check';
 import { compose, type Interceptor } from '../../src/shim/compose.ts';
 import * as V from '../../src/verbs/index.ts';
+import { digest, pattern } from './bytes.ts';
 import type { Ground } from './program.ts';
 
 const DEPTH = 16;
@@ -13,7 +14,7 @@ const RECVS = 64;
 const MTU = 1024;
 const RECV_BYTES = 8192;
 const SHARE_BYTES = 1 << 15;
-const MAX_QPS = 3;
+const MAX_QPS = 8;
 const INLINE_BYTES = 64;
 const QKEY = 0x1234;
 const SQ_PSN = 7;
@@ -255,7 +256,7 @@ class Run {
     const access = ACCESS | (this.usesWindows() ? V.IBV_ACCESS_MW_BIND : 0);
     const mr = p.allocMr(pd, share + RECV_BYTES * program.types.length, access);
     const bytes = new Uint8Array(mr.memory, mr.byteOffset, mr.lengthBytes);
-    for (let i = 0; i < bytes.length; i++) bytes[i] = (i * 31 + (i >> 8) + which) & 255;
+    bytes.set(pattern(bytes.length, which));
     const cq = p.createCq(context, 1024, 0).handle;
     const srq = program.srq && which === 1 ? p.createSrq(pd, { maxWr: RECVS, maxSge: 1 }).handle : 0;
     const cap = { maxSendWr: DEPTH, maxSendSge: 2, maxInlineData: INLINE_BYTES };
@@ -481,9 +482,7 @@ class Run {
   data(): string {
     if (this.failed) return 'not compared';
     const bytes = SHARE_BYTES * this.program.types.length;
-    return [this.a, this.b]
-      .map(({ mr }) => hash(new Uint32Array(mr.memory, mr.byteOffset, bytes >> 2)))
-      .join(' ');
+    return [this.a, this.b].map(({ mr }) => digest(mr, bytes)).join(' ');
   }
 
   close(): void {
@@ -537,12 +536,6 @@ function describe(wcs: V.WcBatch, i: number, type: MixedType): string {
     if (type === 'UD' && (flags & V.IBV_WC_GRH) !== 0) parts.push('grh');
   }
   return parts.join(' ');
-}
-
-function hash(words: Uint32Array): number {
-  let h = 2166136261;
-  for (const word of words) h = Math.imul(h ^ word, 16777619);
-  return h >>> 0;
 }
 
 async function runStep(run: Run, step: MixedStep): Promise<void> {

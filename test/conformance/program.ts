@@ -5,14 +5,16 @@
 import fc from 'fast-check';
 import { compose, type Interceptor } from '../../src/shim/compose.ts';
 import * as V from '../../src/verbs/index.ts';
+import { digest, pattern } from './bytes.ts';
 
 export const DEPTH = 16;
 export const SGES = 4;
 const INLINE_BYTES = 64;
-const MAX_QPS = 4;
+const MAX_QPS = 8;
 const RECV_BYTES = 1 << 15;
-const SHARED_BYTES = 1 << 19;
-const REGION_BYTES = SHARED_BYTES + MAX_QPS * RECV_BYTES;
+/** Of each queue pair: what it reads and writes. */
+const SHARE_BYTES = 1 << 16;
+const regionBytes = (qps: number) => qps * (SHARE_BYTES + RECV_BYTES);
 const RECVS = 64;
 
 export interface Op {
@@ -54,7 +56,7 @@ const op: fc.Arbitrary<Op> = fc.record({
     'compareSwap',
     'inline',
   ),
-  sges: fc.array(fc.oneof(fc.integer({ min: 0, max: 300 }), fc.integer({ min: 0, max: 12_000 })), {
+  sges: fc.array(fc.oneof(fc.integer({ min: 0, max: 300 }), fc.integer({ min: 0, max: 7000 })), {
     minLength: 0,
     maxLength: SGES,
   }),
@@ -150,10 +152,10 @@ const ACCESS =
 function openEnd(p: V.Provider, device: string, program: Program): End {
   const context = p.openDevice(device);
   const pd = p.allocPd(context);
-  const mr = p.allocMr(pd, REGION_BYTES, ACCESS);
-  const bytes = new Uint8Array(mr.memory, mr.byteOffset, REGION_BYTES);
-  for (let i = 0; i < bytes.length; i++)
-    bytes[i] = (i * 31 + (i >> 8) + device.length + device.charCodeAt(3)) & 255;
+  const lengthBytes = regionBytes(program.qps);
+  const mr = p.allocMr(pd, lengthBytes, ACCESS);
+  const salt = device.length + device.charCodeAt(3);
+  new Uint8Array(mr.memory, mr.byteOffset, lengthBytes).set(pattern(lengthBytes, salt));
   const cqCount = program.sharedCq ? 1 : program.qps;
   const cqs = Array.from({ length: cqCount }, () => p.createCq(context, 1024, 0).handle);
   const qps = Array.from({ length: program.qps }, (_, i) => {
@@ -169,7 +171,7 @@ function connectQp(p: V.Provider, qp: number, peer: number, dgid: string, sgidIn
   modify({ qpState: V.IBV_QPS_INIT, pkeyIndex: 0, portNum: 1, qpAccessFlags: ACCESS });
   modify({
     qpState: V.IBV_QPS_RTR,
-    pathMtu: V.IBV_MTU_1024,
+    pathMtu: V.IBV_MTU_4096,
     destQpNum: peer,
     rqPsn: 7,
     maxDestRdAtomic: 4,
@@ -182,7 +184,12 @@ function connectQp(p: V.Provider, qp: number, peer: number, dgid: string, sgidIn
 function postRecvs(w: World, end: End, i: number): void {
   const batch = new V.RecvBatch(w.provider, { capacity: RECVS });
   for (let k = 0; k < RECVS; k++) {
-    batch.recv(0xabc0000 + k, end.mr.addr + SHARED_BYTES + i * RECV_BYTES, RECV_BYTES, end.mr.lkey);
+    batch.recv(
+      0xabc0000 + k,
+      end.mr.addr + end.qps.length * SHARE_BYTES + i * RECV_BYTES,
+      RECV_BYTES,
+      end.mr.lkey,
+    );
   }
   w.provider.postRecv(end.qps[i], batch.ring, 0, RECVS);
   batch.close();
@@ -248,7 +255,7 @@ function addSges(batch: V.SendBatch, index: number, o: Op, mr: V.MrInfo, share: 
  * A WRITE behind a READ without a fence may overtake it: such a race is not defined, and not compared.
  */
 function addOp(w: World, batch: V.SendBatch, o: Op, qp: number, qps: number): void {
-  const share = Math.floor(SHARED_BYTES / qps) & ~63;
+  const share = SHARE_BYTES;
   const half = (share >> 1) & ~63;
   const lands = o.kind === 'read' || o.kind === 'fetchAdd' || o.kind === 'compareSwap';
   const { a, b } = w;
@@ -258,7 +265,7 @@ function addOp(w: World, batch: V.SendBatch, o: Op, qp: number, qps: number): vo
   const total = o.sges.reduce((sum, n) => sum + n, 0);
   const rkey = o.fault === 'rkey' ? 0xdead : b.mr.rkey;
   const at = Math.floor(o.remote * (half - total - 64)) + (o.kind === 'read' ? half : 0);
-  const remote = o.fault === 'range' ? b.mr.addr + REGION_BYTES - 8 + base : b.mr.addr + base + at;
+  const remote = o.fault === 'range' ? b.mr.addr + regionBytes(qps) - 8 + base : b.mr.addr + base + at;
   const index = batch.length;
   if (o.kind === 'fetchAdd' || o.kind === 'compareSwap') {
     const target = b.mr.addr + base + (at & ~7);
@@ -336,13 +343,6 @@ async function settle(w: World, wcs: V.WcBatch): Promise<void> {
   w.posted.fill(0);
 }
 
-function hash(memory: ArrayBuffer | SharedArrayBuffer): number {
-  const words = new Uint32Array(memory);
-  let h = 2166136261;
-  for (const word of words) h = Math.imul(h ^ word, 16777619);
-  return h >>> 0;
-}
-
 /** Runs a program; its trace is everything that the application may rely on. */
 export async function runProgram(program: Program, interceptors: Interceptor[], ground: Ground) {
   const w = build(program, interceptors, ground);
@@ -363,7 +363,7 @@ export async function runProgram(program: Program, interceptors: Interceptor[], 
     }
   }
   await settle(w, wcs);
-  const data = w.failed ? 'not compared' : `${hash(w.a.mr.memory)} ${hash(w.b.mr.memory)}`;
+  const data = w.failed ? 'not compared' : [w.a, w.b].map(({ mr }) => digest(mr, mr.lengthBytes)).join(' ');
   // A device may grant more than was asked; a shim need not know that it would have.
   const caps = w.a.qps.map((qp) => {
     const { cap } = w.provider.queryQp(qp).init;

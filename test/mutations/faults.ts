@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { equivalents } from './equivalents.ts';
 import { candidates, choose, type Mutant } from './mutants.ts';
 import { edited, traps } from './traps.ts';
-import { type Ending, root, Tree } from './trees.ts';
+import { type Ending, Tree } from './trees.ts';
 
 const COUNT = Number(process.env.ISOVERBS_MUTANTS ?? 50);
 const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_122);
@@ -18,14 +18,15 @@ const SUITE = ['test/conformance/suite.test.ts'];
 /** What looks at the shim, the quickest first. */
 const TESTS = [SUITE, ['test/conformance', 'test/unit/compose.test.ts', 'test/unit/objects-on-sim.test.ts']];
 
-const source = (file: string) => readFileSync(join(root, file), 'utf8');
+const origin = new Tree();
+const source = (file: string) => readFileSync(join(origin.path, file), 'utf8');
 
 /** Trees that no test uses now. */
 const idle: Tree[] = [];
 const made: Tree[] = [];
 
 async function inTree<T>(run: (tree: Tree) => Promise<T>): Promise<T> {
-  const tree = idle.pop() ?? new Tree();
+  const tree = idle.pop() ?? new Tree(origin.path);
   if (!made.includes(tree)) made.push(tree);
   try {
     return await run(tree);
@@ -40,7 +41,7 @@ beforeAll(async () => {
 });
 
 afterAll(() => {
-  for (const tree of made) tree.remove();
+  for (const tree of [origin, ...made]) tree.remove();
 });
 
 describe('traps', () => {
@@ -58,7 +59,7 @@ describe('traps', () => {
 });
 
 function shimFiles(): string[] {
-  const names = readdirSync(join(root, 'src/shim'), { recursive: true }).map(String);
+  const names = readdirSync(join(origin.path, 'src/shim'), { recursive: true }).map(String);
   const files = names.filter((name) => name.endsWith('.ts')).map((name) => `src/shim/${name}`);
   return files.sort();
 }

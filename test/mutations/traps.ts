@@ -145,16 +145,9 @@ export const traps: readonly Trap[] = [
   },
   {
     trap: 13,
-    what: 'a queue pair that is destroyed leaves its held requests behind',
-    edits: [
-      [
-        'src/shim/shim.ts',
-        'this.feeder.unlist(qp);\n    qp.sendCq.extra -= qp.extra;',
-        'qp.sendCq.extra -= qp.extra;',
-      ],
-      ['src/shim/shim.ts', 'this.tables.qps[handleIndex(handle)] = undefined;\n    qp.purge();', ''],
-    ],
-    caughtBy: 'destroyed with RC RDMA_WRITE under way',
+    what: 'a queue pair that is destroyed leaves behind what the shim made for it',
+    edits: [['src/shim/shim.ts', 'if (qp.flushAh !== 0) this.next.destroyAh(qp.flushAh);', '']],
+    caughtBy: 'UD ERR flushes what is posted',
   },
   {
     trap: 14,

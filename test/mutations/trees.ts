@@ -4,7 +4,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync }
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
-export const root = resolve(import.meta.dirname, '../..');
+const root = resolve(import.meta.dirname, '../..');
 const PARTS = ['src', 'test', 'examples', 'package.json', 'tsconfig.json', 'vitest.config.ts'];
 const TIMEOUT_MS = Number(process.env.ISOVERBS_TIMEOUT_S ?? 180) * 1000;
 /** A fault in the shim needs neither many random programs to be found nor the addon. */
@@ -21,8 +21,12 @@ export interface Ending {
 export class Tree {
   readonly path = mkdtempSync(join(tmpdir(), 'isoverbs-mutants-'));
 
-  constructor() {
-    for (const part of PARTS) cpSync(join(root, part), join(this.path, part), { recursive: true });
+  private readonly origin: string;
+
+  /** A copy of the working tree, or of one that stays as it was when the working tree is worked on. */
+  constructor(origin = root) {
+    this.origin = origin;
+    for (const part of PARTS) cpSync(join(origin, part), join(this.path, part), { recursive: true });
     symlinkSync(join(root, 'node_modules'), join(this.path, 'node_modules'));
   }
 
@@ -36,7 +40,7 @@ export class Tree {
     try {
       return await run();
     } finally {
-      for (const file of changes.keys()) cpSync(join(root, file), join(this.path, file));
+      for (const file of changes.keys()) cpSync(join(this.origin, file), join(this.path, file));
     }
   }
 

@@ -3,6 +3,8 @@
  * failed request may have touched.
  */
 
+import { pattern } from '../bytes.ts';
+
 /** A part of a memory: where it begins, and its length. */
 export type Range = readonly [at: number, bytes: number];
 
@@ -85,15 +87,4 @@ export class Memory {
     const at = want.findIndex((byte, i) => byte !== bytes[i]);
     return `byte ${at} is ${bytes[at]}, not ${want[at]}`;
   }
-}
-
-const patterns = new Map<number, Uint8Array>();
-
-function pattern(length: number, salt: number): Uint8Array {
-  let whole = patterns.get(salt);
-  if (whole?.length !== length) {
-    whole = Uint8Array.from({ length }, (_, i) => (i * 31 + (i >> 8) * 7 + salt) & 255);
-    patterns.set(salt, whole);
-  }
-  return whole;
 }
