@@ -215,7 +215,7 @@ class Run {
   readonly b: Side;
   readonly windows: (Window | null)[] = [];
   readonly names = new Map<number, string>();
-  readonly trace: Record<string, string[]> = { posts: [], events: [] };
+  readonly trace: Record<string, string[]> = { posts: [] };
   readonly posted: number[];
   /** Queue pairs that went wrong: what their peer's memory holds is not defined. */
   failed = false;
@@ -249,7 +249,10 @@ class Run {
     const context = p.openDevice(ground.devices[which]);
     p.watchAsyncEvents(context, (event, element) => {
       const name = this.names.get(element) ?? (element > 255 ? 'srq' : 'port');
-      this.trace.events.push(`${V.asyncEventName(event)} ${name}`);
+      // Those of different objects have no order between them.
+      const list = `events of ${name}`;
+      this.trace[list] ??= [];
+      this.trace[list].push(V.asyncEventName(event));
     });
     const pd = p.allocPd(context);
     const share = SHARE_BYTES * program.types.length;
@@ -347,8 +350,10 @@ class Run {
     if (kind === 'fetchAdd') batch.fetchAdd(id, flags, local, lkey, remote, key, 5n);
     else if (kind === 'inline') {
       batch.inline(id, V.IBV_WR_SEND, flags, new Uint8Array(Math.min(bytes, INLINE_BYTES)).fill(id));
-    } else if (kind === 'sendInv') batch.sendInv(id, flags, local, bytes, lkey, rkey);
-    else {
+    } else if (kind === 'sendInv') {
+      // A READ before it may still be at the memory that it closes.
+      batch.sendInv(id, flags | V.IBV_SEND_FENCE, local, bytes, lkey, rkey);
+    } else {
       const opcode = OPCODES[kind];
       batch.write(id, flags, local, bytes, lkey, remote, key);
       batch.words[V.slotAt(index) + V.WR_OP] = opcode | (flags << 8) | (1 << 16);

@@ -28,7 +28,9 @@ describe.skipIf(device === '')('a simulated device and a real one look the same'
         const simulated = await runMixed(p, [], laxSim());
         const real = await runMixed(p, [], realGround());
         // It raises SQ_DRAINED unasked, and no event of an error.
-        for (const seen of [simulated, real]) seen.trace.events = [];
+        for (const { trace } of [simulated, real]) {
+          for (const list of Object.keys(trace)) if (list.startsWith('events of')) delete trace[list];
+        }
         expect(real).toEqual(simulated);
       }),
       { numRuns: RUNS, seed: SEED, endOnFailure: true },

@@ -8,7 +8,7 @@ const root = resolve(import.meta.dirname, '../..');
 const PARTS = ['src', 'test', 'examples', 'package.json', 'tsconfig.json', 'vitest.config.ts'];
 const TIMEOUT_MS = Number(process.env.ISOVERBS_TIMEOUT_S ?? 180) * 1000;
 /** A fault in the shim needs neither many random programs to be found nor the addon. */
-const ENV = { ISOVERBS_RUNS: '40', ISOVERBS_NO_ADDON: '1', ISOVERBS_DRIVERS: 'inline' };
+const ENV = { ISOVERBS_RUNS: '10', ISOVERBS_NO_ADDON: '1', ISOVERBS_DRIVERS: 'inline' };
 
 /** How a run of tests ended. */
 export interface Ending {

@@ -1,5 +1,6 @@
 /** All cases of the conformance suite. */
 import type { Case } from '../suite/case.ts';
+import { cases as cm } from './cm.ts';
 import { cases as events } from './events.ts';
 import { cases as faults } from './faults.ts';
 import { cases as posting } from './posting.ts';
@@ -22,4 +23,5 @@ export const cases: readonly Case[] = [
   ...queues,
   ...events,
   ...waits,
+  ...cm,
 ];

@@ -94,6 +94,8 @@ export class Scene {
   private readonly wcs: V.WcBatch;
   private readonly extraCqs: { cq: number; side: SideName }[] = [];
   private xrcd = 0;
+  /** XRC: what senders name. */
+  private readonly srqNum: number = 0;
   private nextId = 1n;
   private nextRecv = FIRST_RECV;
   private readonly undo: (() => void)[] = [];
@@ -111,8 +113,9 @@ export class Scene {
     }
     if (setup.transport === 'XRC') {
       this.xrcd = this.p.openXrcd(this.b.context);
-      const { handle } = xrcSrq(this.b, this.xrcd);
+      const { handle, srqNum } = xrcSrq(this.b, this.xrcd);
       this.srq = handle;
+      this.srqNum = srqNum;
     }
     for (let i = 0; i < (setup.pairs ?? 1); i++) this.addPair(i);
     const { recvs = 8 } = setup;
@@ -171,7 +174,6 @@ export class Scene {
         this.p.destroyAh(ahs.b);
       });
     }
-    const srqNum = this.setup.transport === 'XRC' ? this.srqNum() : 0;
     for (const side of ['a', 'b'] as const) {
       const other = side === 'a' ? 'b' : 'a';
       const route = {
@@ -180,7 +182,7 @@ export class Scene {
         peerQpNum: infos[other].qpNum,
         ah: ahs[side],
         qkey: QKEY,
-        srqNum: side === 'a' ? srqNum : 0,
+        srqNum: side === 'a' ? this.srqNum : 0,
       };
       this.enlist(`${side}${i}`, side, infos[side], this.initOf(side).qpType ?? V.IBV_QPT_RC, route);
     }
@@ -191,18 +193,6 @@ export class Scene {
     const init = this.initOf('b');
     if (this.setup.transport !== 'XRC') return createQp(this.b, init);
     return this.p.createQp(0, { sqSigAll: false, ...init } as V.QpInitAttr);
-  }
-
-  private srqNumber = 0;
-
-  private srqNum(): number {
-    if (this.srqNumber !== 0) return this.srqNumber;
-    // The number is told at creation alone.
-    this.p.destroySrq(this.srq);
-    const info = xrcSrq(this.b, this.xrcd);
-    (this as { srq: number }).srq = info.handle;
-    this.srqNumber = info.srqNum;
-    return this.srqNumber;
   }
 
   private enlist(name: string, side: SideName, info: V.QpInfo, type: number, route: Route): void {
@@ -353,6 +343,11 @@ export class Scene {
     this.extraCqs.push({ cq: handle, side });
     this.undo.push(() => this.p.destroyCq(handle));
     return handle;
+  }
+
+  /** To be done at the end, when the queue pairs are gone; the last comes first. */
+  later(action: () => void): void {
+    this.undo.push(action);
   }
 
   /** Windows go before the queue pairs that they are bound to. */

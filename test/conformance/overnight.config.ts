@@ -1,0 +1,12 @@
+/** `npm run test:overnight`: not part of `npm test`, for it has no end. */
+import { defineConfig } from 'vitest/config';
+
+export default defineConfig({
+  test: {
+    root: import.meta.dirname,
+    include: ['overnight.ts'],
+    testTimeout: 0,
+    maxWorkers: 1,
+    disableConsoleIntercept: true,
+  },
+});
