@@ -44,13 +44,15 @@ export const chainNames = Object.keys(chains);
 /** Runs random programs; a failure is shrunk, and told with its seed. */
 export async function check(kind: Kind, chain: string, runs: number, seed: number): Promise<void> {
   const own = (seed + chainNames.indexOf(chain) * 1_000_003) | 0;
-  await fc.assert(kinds[kind](chain), { numRuns: runs, seed: own });
+  const numRuns = Math.ceil(runs * (chains[chain].share ?? 1));
+  await fc.assert(kinds[kind](chain), { numRuns, seed: own });
 }
 
 /** ISOVERBS_RUNS and ISOVERBS_SEED, or how many of a kind `npm test` runs under each chain. */
 export function plan(kind: Kind): { runs: number; seed: number } {
   const runs = Number(process.env.ISOVERBS_RUNS ?? { reliable: 334, mixed: 667, events: 112 }[kind]);
   const seed = Number(process.env.ISOVERBS_SEED ?? 20_261_120);
-  console.info(`${runs * chainNames.length} programs (${kind}), seed ${seed}`);
+  const programs = Object.values(chains).reduce((sum, { share = 1 }) => sum + Math.ceil(runs * share), 0);
+  console.info(`${programs} programs (${kind}), seed ${seed}`);
   return { runs, seed };
 }

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
 const root = resolve(import.meta.dirname, '../..');
-const PARTS = ['src', 'test', 'examples', 'package.json', 'tsconfig.json', 'vitest.config.ts'];
+const PARTS = ['src', 'test', 'examples', 'dist', 'package.json', 'tsconfig.json', 'vitest.config.ts'];
 const TIMEOUT_MS = Number(process.env.ISOVERBS_TIMEOUT_S ?? 180) * 1000;
 /** A fault in the shim needs neither many random programs to be found nor the addon. */
 const ENV = { ISOVERBS_RUNS: '10', ISOVERBS_NO_ADDON: '1', ISOVERBS_DRIVERS: 'inline' };
