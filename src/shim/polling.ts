@@ -34,7 +34,7 @@ export class Polling {
       return this.next.pollCq(handle, ring, start, max);
     }
     const { info, words } = known;
-    if (!(start >= 0 && max >= 0 && start + max <= info.capacity)) {
+    if (!L.within(info.capacity, start, max)) {
       return this.next.pollCq(handle, ring, start, max);
     }
     if (this.feeder.timers.pending > 0) this.feeder.timers.run(cq.owner);

@@ -32,7 +32,7 @@ export class Posting {
       return this.next.postSend(handle, ring, start, count);
     }
     const { info, words } = known;
-    if (info.handle !== ring || !(start >= 0 && count >= 0 && start + count <= info.capacity)) {
+    if (info.handle !== ring || !L.within(info.capacity, start, count)) {
       return this.next.postSend(handle, ring, start, count);
     }
     if (this.feeder.timers.pending > 0) this.feeder.timers.run(qp.context);
@@ -61,15 +61,19 @@ export class Posting {
   /** Straight down, but while the shim keeps completed receives, theirs are not places to post to. */
   postRecv(handle: number, ring: number, start: number, count: number): number {
     const qp = this.tables.qps[handleIndex(handle)];
-    if (qp === undefined || qp.handle !== handle || qp.hasSrq) {
+    const known = this.tables.wrRings[handleIndex(ring)];
+    if (qp === undefined || qp.handle !== handle || qp.hasSrq || known === undefined) {
+      return this.next.postRecv(handle, ring, start, count);
+    }
+    const { info, words } = known;
+    if (info.handle !== ring || !L.within(info.capacity, start, count)) {
       return this.next.postRecv(handle, ring, start, count);
     }
     const places = qp.recvsKept === 0 ? count : (qp.recvDepth - (qp.recvPosted - qp.recvFreed)) | 0;
     const taken = this.next.postRecv(handle, ring, start, Math.min(places, count));
     qp.recvPosted = (qp.recvPosted + taken) | 0;
-    const words = this.tables.wrRings[handleIndex(ring)]?.words;
-    if (qp.inbox !== null && words !== undefined) qp.inbox.note(words, start, taken);
-    if (taken === places && taken < count && words !== undefined) refuse(words, ENOMEM, L.REASON_QUEUE_FULL);
+    if (qp.inbox !== null) qp.inbox.note(words, start, taken);
+    if (taken === places && taken < count) refuse(words, ENOMEM, L.REASON_QUEUE_FULL);
     return taken;
   }
 
@@ -128,7 +132,7 @@ export class Posting {
   validateSend(handle: number, ring: number, index: number): number {
     const known = this.tables.wrRings[handleIndex(ring)];
     const qp = this.tables.qp(handle);
-    if (known?.info.handle !== ring || qp === undefined || !(index >= 0 && index < known.info.capacity)) {
+    if (known?.info.handle !== ring || qp === undefined || !L.within(known.info.capacity, index, 1)) {
       return this.next.validateSend(handle, ring, index);
     }
     const { words } = known;

@@ -146,6 +146,12 @@ export function ringBytes(capacity: number, extBytes: number): number {
   return HEADER_BYTES + capacity * (SLOT_BYTES + extBytes);
 }
 
+/** Whether `start` and `count` are whole numbers of slots that lie inside a ring. */
+export function within(capacity: number, start: number, count: number): boolean {
+  if (!Number.isInteger(start) || !Number.isInteger(count)) return false;
+  return start >= 0 && count >= 0 && start + count <= capacity;
+}
+
 /** Index of the first word of slot `index`. */
 export function slotAt(index: number): number {
   return HEADER_WORDS + index * SLOT_WORDS;

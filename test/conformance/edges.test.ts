@@ -1,5 +1,6 @@
 /** Places where a program could tell a shim from a bare device: each runs on both. */
 import { describe, expect, test } from 'vitest';
+import { workerDriver } from '../../src/drivers/worker/front.ts';
 import { createPolicy } from '../../src/policies/index.ts';
 import { createFabric } from '../../src/providers/sim/index.ts';
 import type { ShimCq } from '../../src/shim/completion.ts';
@@ -224,6 +225,37 @@ describe.each(waits)('WAIT, %s', (_, wait, chain) => {
       [5, 'WR_FLUSH_ERR'],
       [6, 'WR_FLUSH_ERR'],
     ]);
+  });
+});
+
+describe.each([
+  ...sides,
+  ['in a worker', () => [workerDriver([{ name: 'perf', options: {} }])]],
+] as typeof sides)('numbers that are none of a ring: %s', (_, chain) => {
+  const WRONG = [0.5, 1.5, -1, Number.NaN, 257, 2 ** 31, '1', null, true, 1n, [1]] as number[];
+
+  test('are refused by posts and polls, and lose nothing', async () => {
+    const { a, b, settle } = world(chain());
+    const { v, send, recv, wc } = a;
+    for (let id = 0; id < 6; id++) writeBig(a, b, id);
+    expect(post(a)).toBe(6);
+    await settle();
+    writeBig(a, b, 6);
+    recv.recv(7, a.mr.addr, 100, a.mr.lkey);
+    for (const x of WRONG) {
+      for (const [start, count] of [
+        [x, 1],
+        [0, x],
+      ] as const) {
+        const text = `${start} ${count}`;
+        expect([text, v.postSend(a.qp, send.ring, start, count)]).toEqual([text, 0]);
+        expect(send.words[V.HDR_REASON]).toBe(V.REASON_RANGE);
+        expect([text, v.postRecv(a.qp, recv.ring, start, count)]).toEqual([text, 0]);
+        expect(recv.words[V.HDR_REASON]).toBe(V.REASON_RANGE);
+        expect(() => v.pollCq(a.sendCq, wc.ring, start, count), text).toThrow('inside a ring');
+      }
+    }
+    expect(take(a).map(({ wrId }) => wrId)).toEqual([0, 1, 2, 3, 4, 5]);
   });
 });
 

@@ -72,7 +72,7 @@ export class FrontData {
       return this.next.postSend(handle, ring, start, count);
     }
     const { info, words } = known;
-    if (info.handle !== ring || !(start >= 0 && count >= 0 && start + count <= info.capacity)) {
+    if (info.handle !== ring || !L.within(info.capacity, start, count)) {
       return this.next.postSend(handle, ring, start, count);
     }
     const places = (qp.appDepth - (qp.posted - qp.freed)) | 0;
@@ -94,15 +94,19 @@ export class FrontData {
 
   postRecv(handle: number, ring: number, start: number, count: number): number {
     const qp = this.qps[handleIndex(handle)];
-    if (qp === undefined || qp.handle !== handle || qp.hasSrq) {
+    const known = this.wrRings[handleIndex(ring)];
+    if (qp === undefined || qp.handle !== handle || qp.hasSrq || known === undefined) {
+      return this.next.postRecv(handle, ring, start, count);
+    }
+    const { info, words } = known;
+    if (info.handle !== ring || !L.within(info.capacity, start, count)) {
       return this.next.postRecv(handle, ring, start, count);
     }
     // While completions wait in the queue, their receives keep their places.
     const places = qp.recvCq.shaped ? (qp.recvDepth - (qp.recvPosted - qp.recvFreed)) | 0 : count;
     const taken = this.next.postRecv(handle, ring, start, Math.min(places, count));
     qp.recvPosted = (qp.recvPosted + taken) | 0;
-    const words = this.wrRings[handleIndex(ring)]?.words;
-    if (taken === places && taken < count && words !== undefined) refuse(words, ENOMEM, L.REASON_QUEUE_FULL);
+    if (taken === places && taken < count) refuse(words, ENOMEM, L.REASON_QUEUE_FULL);
     return taken;
   }
 
@@ -113,7 +117,7 @@ export class FrontData {
       return this.next.pollCq(handle, ring, start, max);
     }
     const { info, words } = known;
-    if (!(start >= 0 && max >= 0 && start + max <= info.capacity)) {
+    if (!L.within(info.capacity, start, max)) {
       return this.next.pollCq(handle, ring, start, max);
     }
     let n: number;
@@ -130,17 +134,19 @@ export class FrontData {
 
   /** As the device would; requests that the policy executes itself never reach it. */
   validateSend(handle: number, ring: number, index: number): number {
-    const words = this.wrRings[handleIndex(ring)]?.words;
+    const known = this.wrRings[handleIndex(ring)];
     const qp = this.qp(handle);
-    const at = L.slotAt(index);
-    const opcode = words === undefined ? 0 : words[at + L.WR_OP] & 0xff;
-    if (words === undefined || qp === undefined || this.gate?.executes(opcode) !== true) {
+    if (known?.info.handle !== ring || qp === undefined || !L.within(known.info.capacity, index, 1)) {
       return this.next.validateSend(handle, ring, index);
     }
+    const { words } = known;
+    const at = L.slotAt(index);
+    const opcode = words[at + L.WR_OP] & 0xff;
+    if (this.gate?.executes(opcode) !== true) return this.next.validateSend(handle, ring, index);
     const target = words[at + L.WR_TARGET];
-    const known = opcode === ISO_WR_WAIT ? this.cq(target) !== undefined : this.qp(target)?.managed === true;
+    const exists = opcode === ISO_WR_WAIT ? this.cq(target) !== undefined : this.qp(target)?.managed === true;
     const reason = qp.state < IBV_QPS_RTS ? L.REASON_STATE : L.REASON_TARGET;
-    if (reason === L.REASON_TARGET && known) return 0;
+    if (reason === L.REASON_TARGET && exists) return 0;
     refuse(words, EINVAL, reason);
     return EINVAL;
   }

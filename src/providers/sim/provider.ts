@@ -2,7 +2,7 @@
 import { postRecv, postSend, validateSend, WrRing } from '../../sim/post.ts';
 import * as C from '../../verbs/constants.ts';
 import { InvalidArgumentError, NoDeviceError, NoResourcesError, shown } from '../../verbs/errors.ts';
-import { extBytesFor, ringBytes } from '../../verbs/layout.ts';
+import { extBytesFor, ringBytes, within } from '../../verbs/layout.ts';
 import type { ConnectionManager, Provider } from '../../verbs/provider.ts';
 import { ahVerbs } from './ah-verbs.ts';
 import { requireInteger } from './arguments.ts';
@@ -19,7 +19,7 @@ import { type Context, detach, Objects, requireNoChildren } from './objects.ts';
 import { qpVerbs } from './qp-verbs.ts';
 import { rateVerbs } from './rate-verbs.ts';
 import type { SimRendezvous } from './rendezvous.ts';
-import { inside, within } from './rings.ts';
+import { inside } from './rings.ts';
 import { srqVerbs, xrcdVerbs } from './srq-verbs.ts';
 
 export interface BuiltProvider {

@@ -1,13 +1,7 @@
 /** Checks of what a post names of a ring. */
 import type { WrRing } from '../../sim/post.ts';
 import { EINVAL } from '../../verbs/constants.ts';
-import { HDR_ERRNO, HDR_REASON, REASON_RANGE } from '../../verbs/layout.ts';
-
-/** Whether start and count are whole numbers that lie inside a ring. */
-export function within(capacity: number, start: number, count: number): boolean {
-  if (!Number.isInteger(start) || !Number.isInteger(count)) return false;
-  return start >= 0 && count >= 0 && start + count <= capacity;
-}
+import { HDR_ERRNO, HDR_REASON, REASON_RANGE, within } from '../../verbs/layout.ts';
 
 /** Whether the slots lie inside the ring; if not, the ring's header says so. */
 export function inside(ring: WrRing, start: number, count: number): boolean {
