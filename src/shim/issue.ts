@@ -167,6 +167,7 @@ export class Issuer implements Actions {
     const { outbox } = qp;
     if (outbox === null || qp.partial || qp.broken || qp.issued === qp.appPosted) return false;
     if (outbox.isAsking(qp.realFreed)) return true;
+    if (qp.maxRdAtomic === 0) return false;
     const row = qp.issued & qp.mask;
     return outbox.concerns(qp.held[row * qp.stride + L.WR_OP], qp.bytes[row]) && !outbox.isAnswered;
   }

@@ -1,5 +1,11 @@
 /** pollCq, and the shim's own polls: completions rewritten, dropped, kept for the application. */
-import { IBV_QPS_ERR, IBV_QPT_RC, IBV_WC_SUCCESS, IBV_WC_WR_FLUSH_ERR } from '../verbs/constants.ts';
+import {
+  IBV_QPS_ERR,
+  IBV_QPT_RC,
+  IBV_WC_RECV,
+  IBV_WC_SUCCESS,
+  IBV_WC_WR_FLUSH_ERR,
+} from '../verbs/constants.ts';
 import { handleIndex } from '../verbs/handles.ts';
 import * as L from '../verbs/layout.ts';
 import type { Provider } from '../verbs/provider.ts';
@@ -121,8 +127,10 @@ export class Polling {
       } else {
         const qp = this.tables.qps[handleIndex(words[at + L.WC_QP])];
         if (qp !== undefined && qp.inbox !== null && qp.handle === words[at + L.WC_QP]) {
-          const bytes = qp.inbox.take(words[at + L.WC_SEQ]);
-          if (bytes >= 0) words[at + L.WC_BYTE_LEN] = bytes;
+          const isSend = ((op >>> 8) & 0xff) === IBV_WC_RECV;
+          const bytes = qp.inbox.take(words[at + L.WC_SEQ], isSend);
+          // Of a message in pieces the device itself has seen an empty one.
+          if (bytes >= 0 && words[at + L.WC_BYTE_LEN] === 0) words[at + L.WC_BYTE_LEN] = bytes;
         }
       }
       // Whether a receive was solicited does not show: better one event too many than one too few.

@@ -4,8 +4,10 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { createPolicy } from '../../src/policies/index.ts';
 import type { Interceptor } from '../../src/shim/compose.ts';
+import { CHUNK_SENDS, decodeChunks, withChunk } from '../../src/shim/peer/chunks.ts';
+import { ENTRY_BYTES, NOTICE_BYTES, NOTICE_WORDS, writeNotice } from '../../src/shim/peer/entries.ts';
 import * as V from '../../src/verbs/index.ts';
-import { ALL_ACCESS, fill, post, postRecv, toInit, toRtr, toRts } from '../sim/helpers.ts';
+import { ALL_ACCESS, fill, modify, post, postRecv, toInit, toRtr, toRts } from '../sim/helpers.ts';
 import { chains } from './chains.ts';
 import {
   agree,
@@ -437,4 +439,76 @@ test('running numbers of receives and messages go round and round the table', as
     { b: { cap: { maxRecvWr: 16 } } },
   );
   expect(pieces).toBeGreaterThan(40 * 17);
+});
+
+test.each(['nothing', 'garbage', 'itself'])(
+  'told of %s in mid-message, an end goes on with what was agreed',
+  async (what) => {
+    const { seen } = await both(async (w) => {
+      fill(w.a.bytes, 0, 28_000);
+      postRecvs(w, 1);
+      postSends(w, [28_000]);
+      await w.fabric.advance(2000);
+      for (const { v, qp } of [w.a, w.b]) {
+        const told = { nothing: null, garbage: new Uint8Array(8), itself: v.describePeer?.(qp) ?? null }[
+          what
+        ];
+        v.setPeer?.(qp, told as Uint8Array | null);
+      }
+      const lines = await settle(w);
+      expect(w.b.bytes.subarray(0, 28_000)).toEqual(w.a.bytes.subarray(0, 28_000));
+      return lines;
+    });
+    expect(seen).toEqual({ a: ['send 1 SUCCESS SEND'], b: ['recv 100 SUCCESS RECV 28000 imm null'] });
+  },
+);
+
+test('without READs from SQD on, what was begun ends in pieces, and the rest goes whole', async () => {
+  const { seen, pieces } = await both(async (w) => {
+    postRecvs(w, 2);
+    postSends(w, [28_000, 28_000]);
+    await w.fabric.advance(2000);
+    toState(w.a, V.IBV_QPS_SQD);
+    await w.fabric.run();
+    modify(w.a, { qpState: V.IBV_QPS_SQD, maxRdAtomic: 0 });
+    toState(w.a, V.IBV_QPS_RTS);
+    return await settle(w);
+  });
+  expect(seen).toMatchObject({
+    b: ['recv 100 SUCCESS RECV 28000 imm null', 'recv 101 SUCCESS RECV 28000 imm null'],
+  });
+  expect(pieces).toBeGreaterThanOrEqual(Math.ceil(28_000 / 256));
+});
+
+test('a receive in memory that the device may not write fails, and the memory stays as it is', async () => {
+  const { seen } = await both(async (w) => {
+    const { b } = w;
+    const mr = b.v.allocMr(b.pd, SLOT, V.IBV_ACCESS_REMOTE_READ);
+    b.recv.recv(100, mr.addr, SLOT, mr.lkey);
+    postRecv(b);
+    fill(w.a.bytes, 0, 5000);
+    postSends(w, [5000]);
+    const told = await settle(w);
+    expect(new Uint8Array(mr.memory, mr.byteOffset, SLOT).every((byte) => byte === 0)).toBe(true);
+    b.v.deregMr(mr.handle);
+    return told;
+  });
+  expect(seen).toEqual({ a: ['send 1 REM_OP_ERR'], b: ['recv 100 LOC_PROT_ERR'] });
+});
+
+test.each([
+  ['longer than its receive', SLOT + 1, 0],
+  ['of a message that came whole', 5000, 10],
+])('a peer that lies about the length of a message, %s, is not believed', async (_, claimed, sent) => {
+  const w = peerWorld([], perf());
+  const { a, b } = w;
+  const [, depth, lo, hi, rkey] = decodeChunks(b.v.describePeer?.(b.qp) ?? null).get(CHUNK_SENDS) ?? [];
+  b.v.setPeer?.(b.qp, withChunk(null, CHUNK_SENDS, [256, 0, 0, 0, 0]));
+  postRecvs(w, 1);
+  writeNotice(new Uint32Array(a.mr.memory, a.mr.byteOffset, NOTICE_WORDS), 0, 0, claimed);
+  const place = hi * 2 ** 32 + lo + depth * ENTRY_BYTES;
+  a.send.write(1, SIGNALED, a.mr.addr, NOTICE_BYTES, a.mr.lkey, place, rkey);
+  a.send.send(2, SIGNALED, a.mr.addr, sent, a.mr.lkey);
+  post(a);
+  expect((await settle(w)).b).toEqual([`recv 100 SUCCESS RECV ${sent} imm null`]);
 });

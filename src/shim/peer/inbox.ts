@@ -15,9 +15,12 @@ import * as E from './entries.ts';
 import type { Region, Regions } from './regions.ts';
 
 const TWO32 = 4294967296;
+/** The longest message that there is. */
+const MOST_BYTES = 2 ** 31;
 const ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
 /** Of a receive before the peer is known: address (two words), length, key; a length of -1: not one element. */
 const NOTE_WORDS = 4;
+const OFFER_WORDS = 2;
 
 export class Inbox {
   private readonly next: Provider;
@@ -26,6 +29,8 @@ export class Inbox {
   private readonly mr: MrInfo;
   private readonly words: Uint32Array;
   private readonly notes: Int32Array;
+  /** Of what the table says, out of the peer's reach: number and length of each receive, 0 if it takes no SEND. */
+  private readonly offers: Int32Array;
   private readonly depth: number;
   /** Running number (WC_SEQ) of the receive that the peer's first message takes. */
   private readonly base: number;
@@ -53,10 +58,16 @@ export class Inbox {
     const { memory, byteOffset } = this.mr;
     this.words = new Uint32Array(memory, byteOffset, this.depth * (E.ENTRY_WORDS + E.NOTICE_WORDS));
     this.notes = new Int32Array(this.depth * NOTE_WORDS).fill(-1);
+    this.offers = new Int32Array(this.depth * OFFER_WORDS).fill(-1);
   }
 
   get place(): InboxPlace {
     return { addr: this.mr.addr, rkey: this.mr.rkey, depth: this.depth };
+  }
+
+  /** Whether the peer is known, and may be at work on the table. */
+  get isOpen(): boolean {
+    return this.aboveBytes >= 0;
   }
 
   /** The peer sends messages longer than this in pieces: it learns of what is posted, from here on at once. */
@@ -81,12 +92,16 @@ export class Inbox {
     }
   }
 
-  /** A receive has completed: the bytes of its message if it came in pieces, else -1. */
-  take(seq: number): number {
+  /** A receive has completed, as a SEND or by an immediate: the bytes of its message if it came in pieces, else -1. */
+  take(seq: number, isSend: boolean): number {
     const number = (seq - this.base) | 0;
     this.taken = (number + 1) | 0;
-    const at = this.depth * E.ENTRY_WORDS + (number & (this.depth - 1)) * E.NOTICE_WORDS;
-    return E.noticeBytes(this.words, at, number);
+    const slot = number & (this.depth - 1);
+    const bytes = E.noticeBytes(this.words, this.depth * E.ENTRY_WORDS + slot * E.NOTICE_WORDS, number);
+    const offered = this.offers[slot * OFFER_WORDS];
+    const most = isSend ? this.offers[slot * OFFER_WORDS + 1] : MOST_BYTES;
+    // A peer may claim anything: no message is longer than what was there for it.
+    return offered === number && bytes <= most ? bytes : -1;
   }
 
   /** A key is about to go: what names it takes no pieces any more. */
@@ -112,6 +127,8 @@ export class Inbox {
     const at = slot * E.ENTRY_WORDS;
     const length = notes[from + 2];
     const region = length > 0 && length > this.aboveBytes ? this.regionOf(from) : undefined;
+    this.offers[slot * OFFER_WORDS] = number;
+    this.offers[slot * OFFER_WORDS + 1] = region === undefined ? 0 : length;
     const addr = (notes[from] >>> 0) + (notes[from + 1] >>> 0) * TWO32 + (region?.shift ?? 0);
     words[at + E.ENTRY_NUMBER] = number;
     words[at + E.ENTRY_LO] = addr % TWO32;
@@ -131,7 +148,9 @@ export class Inbox {
     }
     const region = this.lastRegion;
     if (region === undefined) return undefined;
-    const { info } = region;
+    const { access, info } = region;
+    // What the device must not write, the peer must not either: the receive fails.
+    if ((access & IBV_ACCESS_LOCAL_WRITE) === 0) return undefined;
     const start = (notes[note] >>> 0) + (notes[note + 1] >>> 0) * TWO32;
     if (start < info.addr || start + notes[note + 2] > info.addr + info.lengthBytes) return undefined;
     return this.regions.open(region) ? region : undefined;

@@ -50,7 +50,8 @@ export class Peers {
   modified(qp: ShimQp, attr: QpAttr, mask: number): void {
     if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) === 0) return;
     qp.maxRdAtomic = attr.maxRdAtomic ?? 0;
-    if (qp.maxRdAtomic === 0) this.closeOutbox(qp);
+    // Once something is posted, a message may be on its way in pieces: it ends so, and the table is asked no more.
+    if (qp.maxRdAtomic === 0 && qp.appPosted === qp.sendBase) this.closeOutbox(qp);
   }
 
   /** Forgets what was agreed: the queue pair is reset or gone. */
@@ -79,13 +80,16 @@ export class Peers {
     if (qp === undefined || qp.type !== IBV_QPT_RC) return;
     const chunks = decodeChunks(bytes);
     this.next.setPeer?.(handle, withoutChunk(chunks, CHUNK_SENDS));
+    // Messages on their way, in either direction, count on what was agreed: until RESET nothing undoes it.
+    if (qp.state > IBV_QPS_INIT && (qp.outbox !== null || qp.inbox?.isOpen === true)) return;
     const peer = decodeDescription(chunks.get(CHUNK_SENDS) ?? []);
     if (peer === null) {
       this.forget(qp);
       return;
     }
     qp.inbox?.open(peer.aboveBytes);
-    if (peer.inbox === null || qp.outbox !== null) return;
+    this.closeOutbox(qp);
+    if (peer.inbox === null) return;
     if (qp.appPosted !== qp.sendBase || qp.maxRdAtomic === 0) return;
     const cq = qp.sendCq;
     // Where the device has no room for what ends a message in pieces, messages go whole.
