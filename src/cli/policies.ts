@@ -39,6 +39,9 @@ export function listPolicies(options: { json?: boolean }): void {
     process.stdout.write(`${JSON.stringify(lists, null, 2)}\n`);
     return;
   }
+  process.stdout.write(
+    'Policies (ISOVERBS_POLICY), or the path of a module that makes one (docs/policies.md):\n',
+  );
   print(lists.policies);
   process.stdout.write('\nInterceptors (ISOVERBS_INTERCEPTORS):\n');
   print(lists.interceptors);

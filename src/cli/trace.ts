@@ -47,7 +47,10 @@ function* merged(sources: Source[]): Generator<Placed> {
 }
 
 function printJson(sources: Source[]): void {
-  for (const record of merged(sources)) process.stdout.write(`${JSON.stringify(record)}\n`);
+  for (const record of merged(sources)) {
+    if (process.stdout.errored) return;
+    process.stdout.write(`${JSON.stringify(record)}\n`);
+  }
 }
 
 const COLUMNS: readonly [string, number][] = [
@@ -82,6 +85,7 @@ function printTable(sources: Source[]): void {
   let closed = 0;
   let startNs = -1;
   for (const record of merged(sources)) {
+    if (process.stdout.errored) return;
     if (startNs < 0) startNs = record.timeNs;
     if (record.verb !== 'end') put(record.layer, cellsLine(cells(record, startNs)));
     else {

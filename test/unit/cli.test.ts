@@ -4,6 +4,8 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { expect, test } from 'vitest';
+import { trace } from '../../src/interceptors/index.ts';
+import { simUnder } from './interceptors-rig.ts';
 
 const MAIN = resolve(import.meta.dirname, '../../dist/cli/main.js');
 
@@ -45,9 +47,34 @@ test('devices prints a table; without RDMA it says what to do', () => {
 });
 
 test('policies lists names, options and defaults', () => {
-  expect(isoverbs(['policies']).out).toMatch(/^perf {2}.*\n {4}subMsgSizeBytes=16384/m);
+  expect(isoverbs(['policies']).out).toMatch(
+    /^Policies \(ISOVERBS_POLICY\).*\nperf {2}.*\n {4}subMsgSizeBytes=16384/m,
+  );
   const { policies } = JSON.parse(isoverbs(['policies', '--json']).out);
   expect(policies[0]).toMatchObject({ name: 'perf', options: { subMsgSizeBytes: { default: 16384 } } });
+});
+
+test('whoever stops reading what is printed has read enough', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'isoverbs-trace-'));
+  try {
+    const file = join(folder, 'long.trace');
+    const interceptor = trace({ file });
+    const verbs = simUnder(interceptor);
+    const context = verbs.openDevice('sim0');
+    for (let i = 0; i < 2000; i++) verbs.deallocPd(verbs.allocPd(context));
+    interceptor.close();
+    for (const [how, first] of [
+      ['', /time ns +verb/],
+      ['--json', /"openDevice"/],
+    ] as const) {
+      const shell = `"${process.execPath}" "${MAIN}" trace ${how} "${file}" | head -n 1; echo "\${PIPESTATUS[0]}"`;
+      const { stdout, stderr } = spawnSync('bash', ['-c', shell], { encoding: 'utf8', timeout: 60_000 });
+      expect(stderr).toBe('');
+      expect(stdout.trim().split('\n')).toEqual([expect.stringMatching(first), '0']);
+    }
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });
 
 test('demo makes the folders of the files it writes', () => {
