@@ -155,7 +155,8 @@ function chooseDevice(name: string | undefined, wanted: OpenDeviceOptions['provi
       seen.push(device.name);
     }
   }
-  const which = name === undefined ? 'no device' : `no device '${name}'`;
+  const from = name !== undefined && name === process.env.ISOVERBS_DEVICE ? ' (of ISOVERBS_DEVICE)' : '';
+  const which = name === undefined ? 'no device' : `no device '${name}'${from}`;
   const there = seen.length === 0 ? 'there is none' : `there are: ${seen.join(', ')}`;
   throw new NoDeviceError(`${which}; ${there}. \`isoverbs devices\` says what is missing`, {
     verb: 'openDevice',

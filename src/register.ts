@@ -6,7 +6,8 @@ import { writeSync } from 'node:fs';
 import { isMainThread, threadId } from 'node:worker_threads';
 import { type Config, loadConfig, type PolicyConfig } from './config.ts';
 import { drivenBy } from './drivers/index.ts';
-import { count, createInterceptor, createReplay, type Replay } from './interceptors/index.ts';
+import { count, createInterceptor, createReplay, interceptors, type Replay } from './interceptors/index.ts';
+import { policies } from './policies/index.ts';
 import { inheritByChildren } from './register-children.ts';
 import type { Interceptor } from './shim/compose.ts';
 import { interceptorSlot, processCounters } from './slot.ts';
@@ -16,8 +17,9 @@ import { ConfigError } from './verbs/errors.ts';
 const counting = count();
 
 function register(config: Config): void {
+  requireKinds(config);
   const slot = interceptorSlot();
-  const policies = located(`${config.source}: policy`, () => drivenBy(config.driver, config.policies));
+  const driven = located(`${config.source}: policy`, () => drivenBy(config.driver, config.policies));
   const make = (list: PolicyConfig[]) =>
     made(list, createInterceptor, `${config.interceptorSource}: interceptors`);
   const outside = make(config.interceptors.filter((entry) => !entry.inside));
@@ -29,7 +31,7 @@ function register(config: Config): void {
     );
   }
   const verbose = config.log === 'info' || config.log === 'debug';
-  slot.interceptors = policies;
+  slot.interceptors = driven;
   slot.policies = config.policies;
   slot.driver = config.driver;
   slot.outside = verbose ? [counting, ...outside] : outside;
@@ -49,6 +51,22 @@ function replayOf(path: string): Replay {
     writeSync(2, `isoverbs: ${path}: the program has ended, but the recorded one ${replay.next}\n`);
   });
   return replay;
+}
+
+/** One taken for the other is a mistake that is easily made. */
+function requireKinds({ policies: some, source, interceptors: others, interceptorSource }: Config): void {
+  for (const { name } of some) {
+    if (!Object.hasOwn(interceptors, name)) continue;
+    throw new ConfigError(
+      `${source}: policy: '${name}' is an interceptor; give it in ISOVERBS_INTERCEPTORS, or under 'interceptors' of a file`,
+    );
+  }
+  for (const { name } of others) {
+    if (!Object.hasOwn(policies, name)) continue;
+    throw new ConfigError(
+      `${interceptorSource}: interceptors: '${name}' is a policy; give it in ISOVERBS_POLICY, or under 'policy' of a file`,
+    );
+  }
 }
 
 type Make = (name: string, options: Record<string, unknown>) => Interceptor;

@@ -67,13 +67,20 @@ export function encodeHeader(magic: string, version: number, details: object): B
 
 /**
  * Reads the header that encodeHeader wrote.
+ * @param kind what such a file is called
  * @throws FileError for a file of another kind or version
  */
-export function readHeader<T extends object>(fd: number, path: string, magic: string, version: number) {
+export function readHeader<T extends object>(
+  fd: number,
+  path: string,
+  kind: string,
+  magic: string,
+  version: number,
+) {
   const head = Buffer.alloc(FIXED_BYTES);
   const got = readSync(fd, head, 0, FIXED_BYTES, 0);
   if (got < FIXED_BYTES || head.toString('latin1', 0, MAGIC_BYTES) !== magic) {
-    throw new FileError(`${path}: is no ${magic.trim()} file`);
+    throw new FileError(`${path}: is no ${kind}`);
   }
   const found = head.readUInt32LE(8);
   if (found !== version) {

@@ -1,5 +1,5 @@
 /** The policies by name, with their validated options. */
-import type { ZodType } from 'zod';
+import { type ZodType, z } from 'zod';
 import type { Interceptor } from '../shim/compose.ts';
 import { ConfigError } from '../verbs/errors.ts';
 import { perf } from './perf/index.ts';
@@ -70,10 +70,15 @@ export function createNamed(
   }
   const checked = entry.options.safeParse(options);
   if (!checked.success) {
-    const issues = checked.error.issues.map(
-      (issue) => `${[name, ...issue.path].join('.')}: ${issue.message}`,
-    );
-    throw new ConfigError(issues.join('; '));
+    throw new ConfigError(checked.error.issues.map((issue) => problem(name, entry, issue)).join('; '));
   }
   return entry.create(options);
+}
+
+function problem(name: string, { options }: PolicyEntry, issue: z.core.$ZodIssue): string {
+  if (issue.code === 'unrecognized_keys' && options instanceof z.ZodObject) {
+    const there = Object.keys(options.shape).join(', ') || 'none';
+    return `${name}: there is no option '${issue.keys.join("', '")}'; there are: ${there}`;
+  }
+  return `${[name, ...issue.path].join('.')}: ${issue.message}`;
 }

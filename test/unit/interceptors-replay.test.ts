@@ -94,10 +94,10 @@ test('what is no recording, of another version, damaged or cut off is a typed er
   const error = (message: RegExp) =>
     expect.objectContaining({ code: 'ISO_ERR_FILE', message: expect.stringMatching(message) });
   expect(open('foreign.record', Buffer.from('{"not": "ours, but long enough"}'))).toThrow(
-    error(/is no ISORECRD file/),
+    error(/is no recording/),
   );
   expect(open('trace.record', Buffer.concat([Buffer.from('ISOTRACE'), bytes.subarray(8)]))).toThrow(
-    error(/is no ISORECRD/),
+    error(/is no recording/),
   );
   const newer = Buffer.from(bytes);
   newer.writeUInt32LE(2, 8);

@@ -138,9 +138,9 @@ test('what is no trace, of another version, or cut off is a typed error', async 
     expect.objectContaining({ code: 'ISO_ERR_FILE', message: expect.stringMatching(message) });
   expect(read('same.trace', bytes)().length).toBeGreaterThan(10);
   expect(read('foreign.trace', Buffer.from('PK and something else altogether'))).toThrow(
-    error(/is no ISOTRACE file/),
+    error(/is no trace/),
   );
-  expect(read('empty.trace', Buffer.alloc(0))).toThrow(error(/is no ISOTRACE file/));
+  expect(read('empty.trace', Buffer.alloc(0))).toThrow(error(/is no trace/));
   const newer = Buffer.from(bytes);
   newer.writeUInt32LE(99, 8);
   expect(read('newer.trace', newer)).toThrow(error(/is of version 99; this isoverbs reads version 1/));

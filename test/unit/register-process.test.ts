@@ -60,7 +60,8 @@ test('worker threads inherit it', () => {
 
 test.each([
   ['nope', "there is no policy 'nope'"],
-  ['perf:nope=1', 'perf'],
+  ['trace', "'trace' is an interceptor; give it in ISOVERBS_INTERCEPTORS"],
+  ['perf:nope=1', "perf: there is no option 'nope'; there are: subMsgSizeBytes, "],
   ['perf:subMsgSizeBytes=1', 'perf.subMsgSizeBytes'],
 ])('ISOVERBS_POLICY=%s stops the process before the program', (policy, expected) => {
   const { code, out, err } = node([...REGISTER, "console.log('ran')"], { ISOVERBS_POLICY: policy });
@@ -94,6 +95,9 @@ test('interceptors stand outside the policies, or inside; a policy that the prog
   expect(wrong.err).toContain(
     "ISOVERBS_INTERCEPTORS: interceptors: there is no interceptor 'cuont'; there are: count",
   );
+  expect(node([...REGISTER, '0'], { ISOVERBS_INTERCEPTORS: 'perf' }).err).toContain(
+    "ISOVERBS_INTERCEPTORS: interceptors: 'perf' is a policy; give it in ISOVERBS_POLICY",
+  );
 });
 
 test('loading it too late gives a warning', () => {
@@ -110,7 +114,7 @@ test('ISOVERBS_DEVICE and ISOVERBS_TENANT choose; an unknown device is named wit
   expect(run({ ISOVERBS_DEVICE: 'sim1', ISOVERBS_TENANT: 'blue' }).out).toBe('sim1 blue');
   const { code, err } = run({ ISOVERBS_DEVICE: 'mlx9_9' });
   expect(code).toBe(1);
-  expect(err).toContain("no device 'mlx9_9'");
+  expect(err).toContain("no device 'mlx9_9' (of ISOVERBS_DEVICE); there are: ");
   expect(err).toContain('sim0, sim1');
   expect(err).toContain('ISO_ERR_NO_DEVICE');
 });

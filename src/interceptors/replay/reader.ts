@@ -26,7 +26,13 @@ export class RecordReader {
     this.path = path;
     const fd = openInput(path);
     try {
-      const { header, endBytes } = readHeader<F.RecordHeader>(fd, path, F.RECORD_MAGIC, F.RECORD_VERSION);
+      const { header, endBytes } = readHeader<F.RecordHeader>(
+        fd,
+        path,
+        'recording',
+        F.RECORD_MAGIC,
+        F.RECORD_VERSION,
+      );
       this.header = header;
       this.at = endBytes;
       this.bytes = readFileSync(path);

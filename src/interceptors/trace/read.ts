@@ -22,7 +22,7 @@ export interface OpenTrace {
 export function readTrace(path: string): OpenTrace {
   const fd = openInput(path);
   try {
-    const { header, endBytes } = readHeader<F.TraceHeader>(fd, path, F.TRACE_MAGIC, F.TRACE_VERSION);
+    const { header, endBytes } = readHeader<F.TraceHeader>(fd, path, 'trace', F.TRACE_MAGIC, F.TRACE_VERSION);
     return { header, records: () => records(path, endBytes) };
   } finally {
     closeSync(fd);
