@@ -15,6 +15,8 @@ export class TokenPacer {
   filledNs = [];
 
   constructor({ rateBytesPerS, burstBytes = 65536 }) {
+    if (!(rateBytesPerS > 0 && burstBytes >= 1))
+      throw new Error('token-pacer: rateBytesPerS must be above 0, and burstBytes at least 1');
     this.bytesPerNs = rateBytesPerS / 1e9;
     this.burstBytes = burstBytes;
   }

@@ -22,8 +22,8 @@ export function driverName(text: unknown, source: string): DriverName {
 }
 
 /**
- * The interceptors of policies under a driver, outermost first. A name with a slash in it, or with the ending of a
- * module, is that of a file, seen from the working directory, whose default export makes a policy of its options.
+ * The interceptors of policies under a driver, outermost first. The name of a module (`isModuleName`) is that of a
+ * file, seen from the working directory, whose default export makes a policy of its options.
  * @throws ConfigError for an unknown policy or option
  */
 export function drivenBy(
@@ -35,7 +35,12 @@ export function drivenBy(
   return [workerDriver(specs)];
 }
 
+/** Whether a policy's name is that of a file: it has a slash in it, or the ending of a module. */
+export function isModuleName(name: string): boolean {
+  return name.includes('/') || /\.[cm]?js$/.test(name);
+}
+
 function specOf({ name, options }: { name: string; options: Record<string, unknown> }): PolicySpec {
-  if (!name.includes('/') && !/\.[cm]?js$/.test(name)) return { name, options };
+  if (!isModuleName(name)) return { name, options };
   return { name, options, module: isAbsolute(name) ? name : resolve(name) };
 }

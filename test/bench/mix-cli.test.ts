@@ -32,6 +32,7 @@ function isoverbs(...args: string[]) {
   return { code: child.status, out: child.stdout, err: child.stderr };
 }
 
+const PACER = './examples/policies/token-pacer.mjs';
 const SHORT = ['--duration', '300us', '--warmup', '100us'];
 const app = (text: string) => ['--app', text];
 
@@ -39,7 +40,9 @@ test.each<[string[], RegExp]>([
   [[], /a mix needs at least one app/],
   [[...app('B'), '--profile', 'cx9'], /there is no profile 'cx9'; there is minimal, .*cx6-100g/],
   [[...app('B'), '--policy', 'magic'], /there is no policy 'magic'; there are: none, perf/],
-  [[...app('B'), '--policy', 'perf:speed=1'], /speed/],
+  [[...app('B'), '--policy', './magic.mjs'], /magic\.mjs cannot be loaded/],
+  [[...app('B'), '--policy', 'perf:speed=1'], /there is no option 'speed'; there are: subMsgSizeBytes, /],
+  [[...app('B'), '--policy', `${PACER}:rateBytePerS=1e9`], /token-pacer: rateBytesPerS must be above 0/],
   [[...app('B'), '--policy', 'none:speed=1'], /policy none has no options/],
   [app('X'), /there is no kind 'X'; there is B, M, D/],
   [app(''), /there is no kind ''/],
@@ -114,6 +117,17 @@ test.each<[string[], RegExp]>([
   expect({ code, out }).toEqual({ code: 2, out: '' });
   expect(err).toMatch(sentence);
   expect(err).toMatch(/^isoverbs: [^\n]+ \(ISO_ERR_CONFIG\)\n$/);
+});
+
+test("a policy of one's own is measured by its path", async () => {
+  const time = ['--duration', '2ms', '--warmup', '1ms'];
+  const policy = `${PACER}:rateBytesPerS=1e9,burstBytes=4096`;
+  const { code, out, err } = await mix(...time, ...app('B:size=64KiB'), '--policy', policy, '--json');
+  expect({ code, err }).toEqual({ code: 0, err: '' });
+  const result = JSON.parse(out);
+  expect(result.policy).toBe(PACER);
+  expect(result.apps[0].throughputGbps).toBeGreaterThan(7.5);
+  expect(result.apps[0].throughputGbps).toBeLessThan(8.5);
 });
 
 test('the JSON has the names that are promised', async () => {

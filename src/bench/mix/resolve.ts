@@ -1,4 +1,5 @@
 /** Checks of a mix, and everything that it does not say. */
+import { isModuleName } from '../../drivers/index.ts';
 import { policies } from '../../policies/index.ts';
 import { override } from '../../sim/overrides.ts';
 import type { NicParams } from '../../sim/params.ts';
@@ -96,9 +97,9 @@ function requireRun(spec: MixSpec): void {
   if (policy === 'none' && Object.keys(spec.policyOptions ?? {}).length > 0) {
     throw new ConfigError('policy none has no options');
   }
-  if (policy !== 'none' && !Object.hasOwn(policies, policy)) {
+  if (policy !== 'none' && !isModuleName(policy) && !Object.hasOwn(policies, policy)) {
     throw new ConfigError(
-      `there is no policy '${policy}'; there are: none, ${Object.keys(policies).join(', ')}`,
+      `there is no policy '${policy}'; there are: none, ${Object.keys(policies).join(', ')}, or the path of a module`,
     );
   }
 }

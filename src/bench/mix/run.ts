@@ -1,5 +1,5 @@
 /** Runs a mixture of applications in virtual time. */
-import { createPolicy } from '../../policies/index.ts';
+import { drivenBy } from '../../drivers/index.ts';
 import { createFabric, type Fabric } from '../../providers/sim/index.ts';
 import { compose } from '../../shim/compose.ts';
 import { Core } from '../../sim/cpu.ts';
@@ -30,7 +30,11 @@ export async function runMix(spec: MixSpec): Promise<MixResult> {
   const params = paramsOf(spec);
   const apps = appsOf(spec, params);
   const { seed, hosts, payload, durationNs, warmupNs, timelinePoints = 0 } = spec;
-  const interceptors = spec.policy === 'none' ? [] : [createPolicy(spec.policy, { ...spec.policyOptions })];
+  // Time and CPU of a worker are modelled (shim-cpu.ts): the policy itself runs here in any case.
+  const interceptors =
+    spec.policy === 'none'
+      ? []
+      : drivenBy('inline', [{ name: spec.policy, options: { ...spec.policyOptions } }]);
   const topology = spec.topology ?? (hosts === 2 ? 'cable' : 'star');
   const fabric = createFabric({ hosts, topology, profile: params, seed, payload, inside: true });
   const cpu = new ShimCpu(fabric.simulation.net, spec.driver ?? 'inline', { ...SHIM_COSTS, ...spec.shim });
