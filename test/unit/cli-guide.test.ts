@@ -1,22 +1,62 @@
-// The code of docs/guide.md is one program: it runs, on a simulated device. Needs a build.
+// The code of docs/guide.md is one program, that of other pages one for each block: they run, on simulated devices.
+// Needs a build.
 import { spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
 import { expect, test } from 'vitest';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 
-test('the guide runs from top to bottom', () => {
-  const page = readFileSync(resolve(ROOT, 'docs/guide.md'), 'utf8');
-  const blocks = [...page.matchAll(/```js\n([\s\S]*?)```/g)].map((match) => match[1]);
-  expect(blocks.length).toBeGreaterThan(4);
-  const program = `${blocks.join('\n')}\nif (n > 0) throw new Error('left over');\ncontext.close(); console.log('end of the guide');`;
+function blocksOf(page: string): string[] {
+  const text = readFileSync(resolve(ROOT, page), 'utf8');
+  return [...text.matchAll(/```js\n([\s\S]*?)```/g)].map((match) => match[1]);
+}
+
+/** Closes the contexts that a block leaves open: they would be reported. */
+function closing(block: string): string {
+  const opened = [...block.matchAll(/const (\w+) = openDevice\(/g)].map((match) => `${match[1]}.close();`);
+  return opened.filter((close) => !block.includes(close)).join(' ');
+}
+
+function node(program: string) {
   const child = spawnSync(process.execPath, ['--input-type=module', '-e', program], {
     cwd: ROOT,
     env: { ...process.env, NODE_OPTIONS: '', ISOVERBS_NO_ADDON: '1', ISOVERBS_DEVICE: 'sim0' },
     encoding: 'utf8',
     timeout: 30_000,
   });
-  expect({ code: child.status, err: child.stderr }).toEqual({ code: 0, err: '' });
-  expect(child.stdout.trimEnd().split('\n').at(-1)).toBe('end of the guide');
+  return { code: child.status, out: child.stdout, err: child.stderr };
+}
+
+test('the guide runs from top to bottom', () => {
+  const blocks = blocksOf('docs/guide.md');
+  expect(blocks.length).toBeGreaterThan(4);
+  const program = `${blocks.join('\n')}\nif (n > 0) throw new Error('left over');\ncontext.close(); console.log('end of the guide');`;
+  const { code, out, err } = node(program);
+  expect({ code, err }).toEqual({ code: 0, err: '' });
+  expect(out.trimEnd().split('\n').at(-1)).toBe('end of the guide');
+});
+
+test.each([
+  'README.md',
+  'docs/interceptors.md',
+  'docs/policies.md',
+  'docs/configuration.md',
+  'docs/wait-enable.md',
+])('what %s shows runs as it stands', (page) => {
+  const folder = mkdtempSync(join(tmpdir(), 'isoverbs-docs-'));
+  const blocks = blocksOf(page);
+  expect(blocks.length).toBeGreaterThan(0);
+  try {
+    for (const block of blocks) {
+      // Devices that this machine has not, and a file that would stay here.
+      const program = block
+        .replace(/'(mlx5_0|rxe0)'/g, "'sim0'")
+        .replace("'app.trace'", JSON.stringify(join(folder, 'app.trace')));
+      expect(node(`${program}\n${closing(block)}`)).toMatchObject({ code: 0, err: '' });
+    }
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });
