@@ -134,9 +134,8 @@ export async function load(context, kv, { count = 1000, seconds = Infinity, keys
 }
 
 if (isProgram(import.meta.url)) {
-  const text = { type: 'string' };
   await run({
-    options: { count: text, seconds: text },
+    options: { count: { type: 'string' }, seconds: { type: 'string' } },
     server,
     async client(context, address, values) {
       const kv = await client(context, address);

@@ -53,13 +53,16 @@ const ledger = {
   },
 };
 
+/** Of a provider, and no verbs. */
+const NO_VERBS = ['nowNs', 'sleep', 'describeWait'];
+
 /** Outermost: counts the calls that the program makes. */
 const counting = {
   name: 'counting',
   wrap: (next) =>
     Object.fromEntries(
       Object.entries(next)
-        .filter(([verb, value]) => typeof value === 'function' && verb !== 'nowNs' && verb !== 'sleep')
+        .filter(([verb, value]) => typeof value === 'function' && !NO_VERBS.includes(verb))
         .map(([verb, call]) => [
           verb,
           (...args) => {
