@@ -86,8 +86,11 @@ function located<T>(where: string, make: () => T): T {
 
 function exitLine(config: Config): string {
   const names = (list: PolicyConfig[]) => list.map((entry) => entry.name).join(', ');
+  const where = config.driver === 'worker' ? ', in a worker thread' : '';
   const policy =
-    config.policies.length === 0 ? 'no policy' : `policy ${names(config.policies)} (from ${config.source})`;
+    config.policies.length === 0
+      ? 'no policy'
+      : `policy ${names(config.policies)} (from ${config.source})${where}`;
   const watched = config.interceptors.length === 0 ? '' : `; interceptors ${names(config.interceptors)}`;
   const who = isMainThread ? 'isoverbs' : `isoverbs in thread ${threadId}`;
   const { opened } = interceptorSlot();

@@ -78,6 +78,10 @@ test('ISOVERBS_LOG=info says at exit what it saw', () => {
     'isoverbs: policy perf (from ISOVERBS_POLICY); attached to 1 context(s) of sim0; 0 sends (0 split, 0 held, 0 emulated) and 0 receives posted, 0 completions',
   );
   expect(node([...REGISTER, '0'], env).err).toContain('attached to nothing: no device was opened');
+  const worker = { ...env, ISOVERBS_DRIVER: 'worker' };
+  expect(node([...REGISTER, `${OPEN} c.close();`], worker).err).toMatch(
+    /^isoverbs: policy perf \(from ISOVERBS_POLICY\), in a worker thread; attached to 1 /,
+  );
   expect(node([...REGISTER, '0'], { ISOVERBS_LOG: 'info' }).err).toContain('no policy');
 });
 
