@@ -132,7 +132,8 @@ test.skipIf(device === '')('isoverbs devices lists it', async () => {
   expect(devices.map(({ name }: { name: string }) => name)).toContain('sim0');
 });
 
-describe.skipIf(device === '')('a peer that vanishes', () => {
+// What becomes of both after it: kill.test.ts.
+describe.skipIf(device === '')('a peer that vanishes', { tags: ['long'] }, () => {
   beforeAll(() => {
     if (other !== undefined) lose(0);
   });
