@@ -213,7 +213,7 @@ export class Feeder {
 
   /** The oldest `count` held requests go down whole, whatever the policy thinks, as far as there is room. */
   hasten(qp: ShimQp, count: number): void {
-    for (let i = 0; i < count && qp.backlog > 0 && this.issuer.room(qp) > 0; i++) this.issuer.pass(qp);
+    for (let i = 0; i < count && qp.backlog > 0 && this.issuer.wholeRoom(qp) > 0; i++) this.issuer.pass(qp);
     this.feed(qp);
   }
 

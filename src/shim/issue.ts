@@ -97,17 +97,27 @@ export class Issuer implements Actions {
 
   room(view: QpView): number {
     const qp = view as ShimQp;
+    const spare = this.spare(qp);
+    // Of a piece nobody knows that it is the last: without spare room, one at a time has its message's own place.
+    if (spare < 1 && this.inflight(qp) > 0) return 0;
+    return Math.min(this.wholeRoom(qp), Math.max(1, spare));
+  }
+
+  /** As `room`, for requests that go whole: each has the application's own place on the CQ. */
+  wholeRoom(qp: ShimQp): number {
     // In SQD the queue pair ends what it began; what is posted then waits for RTS, on some for the next post.
     return qp.broken || qp.state < IBV_QPS_RTS || qp.state === IBV_QPS_SQD ? 0 : this.places(qp);
   }
 
   private places(qp: ShimQp): number {
+    return (qp.realDepth - qp.reserved - (qp.realPosted - qp.realFreed)) | 0;
+  }
+
+  /** Places on the CQ that are nobody's. */
+  private spare(qp: ShimQp): number {
     const cq = qp.sendCq;
-    const queue = (qp.realDepth - qp.reserved - (qp.realPosted - qp.realFreed)) | 0;
     const pending = this.owner?.sendCq === cq ? this.pending : 0;
-    // A whole request uses the application's own place on the CQ; more than that is the CQ's spare room.
-    const spare = Math.max(1, cq.realCqe - cq.appCqe - cq.extra - pending);
-    return Math.min(queue, spare);
+    return (cq.realCqe - cq.appCqe - cq.extra - pending) | 0;
   }
 
   inflight(view: QpView): number {

@@ -10,6 +10,7 @@ import { emulateWait } from '../../src/shim/emulate-wait.ts';
 import { ShimQp } from '../../src/shim/queue.ts';
 import * as V from '../../src/verbs/index.ts';
 import { connect, type End, type EndOptions, makeEnd, modify, post, SIGNALED, take } from '../sim/helpers.ts';
+import { chains, suiteChains } from './chains.ts';
 
 const BIG = 1 << 20;
 
@@ -258,6 +259,51 @@ describe.each([
     expect(take(a).map(({ wrId }) => wrId)).toEqual([0, 1, 2, 3, 4, 5]);
   });
 });
+
+const splitting = { split: suiteChains.split, 'token pacer': chains['token pacer'].chain };
+test.each(Object.entries(splitting))(
+  'a CQ shared by more queue pairs than it has spare places for: %s',
+  async (_, chain) => {
+    const COUNT = 200;
+    const fabric = createFabric({ hosts: 2, autoAdvance: false });
+    const v = compose(fabric.provider, chain());
+    const on = { ...fabric, provider: v };
+    const a = makeEnd(on, 0, { bytes: 1 << 16, cqe: COUNT });
+    const b = makeEnd(fabric, 1, { bytes: 1 << 16 });
+    connect(a, b);
+    const cap = { maxSendWr: 1, maxRecvWr: 1, maxSendSge: 1, maxRecvSge: 1, maxInlineData: 0 };
+    const more = Array.from({ length: COUNT - 1 }, () => {
+      const [at, to] = [a, b].map((end) => {
+        const { sendCq, recvCq, pd } = end;
+        const { handle, qpNum } = end.v.createQp(pd, {
+          qpType: V.IBV_QPT_RC,
+          sendCq,
+          recvCq,
+          cap,
+          sqSigAll: true,
+        });
+        return { ...end, qp: handle, qpNum };
+      });
+      connect(at, to);
+      return at;
+    });
+    [a, ...more].forEach((end, id) => {
+      end.send.write(id, SIGNALED, a.mr.addr, 1 << 15, a.mr.lkey, b.mr.addr, b.mr.rkey);
+      expect(post(end)).toBe(1);
+    });
+    // Time goes by, and nobody polls: neither the program nor, from an event, the shim.
+    fabric.simulation.run();
+    const seen: string[] = [];
+    for (let idle = 0; idle < 3; ) {
+      await fabric.run();
+      const wcs = take(a);
+      seen.push(...wcs.map(({ wrId, status }) => `${wrId} ${status}`));
+      idle = wcs.length === 0 ? idle + 1 : 0;
+    }
+    expect(new Set(seen)).toEqual(new Set(Array.from({ length: COUNT }, (_, id) => `${id} SUCCESS`)));
+    expect(seen.length).toBe(COUNT);
+  },
+);
 
 test('running numbers wrap', () => {
   const cap = { maxSendWr: 8, maxRecvWr: 8, maxSendSge: 2, maxRecvSge: 2, maxInlineData: 0 };
