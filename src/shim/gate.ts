@@ -3,7 +3,7 @@
  * shim in another thread keeps one beside the application (src/drivers/worker). It is asked only of queue pairs of
  * which nothing was ever shaped, so it needs no state of the other half.
  */
-import { ISO_WR_WAIT } from '../verbs/constants.ts';
+import { ISO_WR_ENABLE, ISO_WR_WAIT } from '../verbs/constants.ts';
 import type { Policy, QpView } from './policy.ts';
 
 export interface Gate {
@@ -20,7 +20,8 @@ export function gateOf(policy: Policy): Gate {
   return {
     straight: (qp, words, start, count) => policy.onload(qp, words, start, count),
     executes: (opcode) =>
-      opcode >= ISO_WR_WAIT && (policy.crossChannel === true || policy.zeroWaits === true),
+      (opcode === ISO_WR_WAIT || opcode === ISO_WR_ENABLE) &&
+      (policy.crossChannel === true || policy.zeroWaits === true),
     limits: policy.admit !== undefined,
   };
 }

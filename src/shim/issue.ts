@@ -9,6 +9,7 @@ import {
   IBV_SEND_SIGNALED,
   IBV_SEND_SOLICITED,
   IBV_WC_GENERAL_ERR,
+  IBV_WC_LOC_PROT_ERR,
   IBV_WC_LOC_QP_OP_ERR,
   IBV_WC_SUCCESS,
   IBV_WR_RDMA_READ,
@@ -569,7 +570,14 @@ export class Issuer implements Actions {
     this.pending = 0;
     this.lastData = -1;
     const taken = this.next.postSend(qp.handle, this.ring!.handle, 0, n);
-    if (taken < n) this.takeBack(qp, n - taken);
+    if (taken < n) {
+      this.takeBack(qp, n - taken);
+      if (this.words[L.HDR_REASON] === L.REASON_DETACHED) {
+        // As of a device that finds the memory gone when it comes to the request.
+        qp.failSeq = qp.issued;
+        qp.failStatus = IBV_WC_LOC_PROT_ERR;
+      }
+    }
     qp.countDepth();
     this.account(qp);
     if (taken < n) this.host.refused(qp);

@@ -229,10 +229,12 @@ describe.each(waits)('WAIT, %s', (_, wait, chain) => {
   });
 });
 
-describe.each([
+const ringSides: typeof sides = [
   ...sides,
   ['in a worker', () => [workerDriver([{ name: 'perf', options: {} }])]],
-] as typeof sides)('numbers that are none of a ring: %s', (_, chain) => {
+];
+
+describe.each(ringSides)('numbers that are none of a ring: %s', (_, chain) => {
   const WRONG = [0.5, 1.5, -1, Number.NaN, 257, 2 ** 31, '1', null, true, 1n, [1]] as number[];
 
   test('are refused by posts and polls, and lose nothing', async () => {
@@ -257,6 +259,33 @@ describe.each([
       }
     }
     expect(take(a).map(({ wrId }) => wrId)).toEqual([0, 1, 2, 3, 4, 5]);
+  });
+});
+
+describe.each(ringSides)('memory and opcodes: %s', (_, chain) => {
+  test('memory that is detached under what was posted fails it, and flushes the rest', async () => {
+    const { fabric, a, b, settle } = world(chain());
+    const memory = new ArrayBuffer(BIG);
+    const mr = a.v.regMr(a.pd, memory, 0, BIG, V.IBV_ACCESS_LOCAL_WRITE);
+    for (let id = 0; id < 4; id++) a.send.write(id, SIGNALED, mr.addr, BIG, mr.lkey, b.mr.addr, b.mr.rkey);
+    expect(post(a)).toBe(4);
+    await fabric.advance(3000);
+    structuredClone(memory, { transfer: [memory] });
+    await settle();
+    expect(take(a).map(({ wrId, status }) => `${wrId} ${status}`)).toEqual([
+      '0 LOC_PROT_ERR',
+      '1 WR_FLUSH_ERR',
+      '2 WR_FLUSH_ERR',
+      '3 WR_FLUSH_ERR',
+    ]);
+  });
+
+  test('an opcode that nobody has is refused', () => {
+    const { a, b } = world(chain());
+    writeBig(a, b, 1);
+    a.send.words[V.slotAt(0) + V.WR_OP] |= 0xff;
+    expect(a.v.postSend(a.qp, a.send.ring, 0, 1)).toBe(0);
+    expect(a.send.words[V.HDR_REASON]).toBe(V.REASON_OPCODE);
   });
 });
 
