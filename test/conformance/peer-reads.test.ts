@@ -3,9 +3,10 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { createPolicy } from '../../src/policies/index.ts';
 import type { Interceptor } from '../../src/shim/compose.ts';
+import { CHUNK_READS, withChunk } from '../../src/shim/peer/chunks.ts';
 import { readByRemoteControl } from '../../src/shim/peer/remote-read.ts';
 import * as V from '../../src/verbs/index.ts';
-import { ALL_ACCESS, type End, fill, post } from '../sim/helpers.ts';
+import { ALL_ACCESS, type End, fill, post, toInit, toRtr, toRts } from '../sim/helpers.ts';
 import { chains } from './chains.ts';
 import { negotiate } from './negotiate.ts';
 import {
@@ -227,4 +228,17 @@ test('a peer that is gone is found out, as by a READ', async () => {
   w.b.v.destroyQp(w.b.qp);
   await w.fabric.advance(PROBE_NS);
   expect((await settle(w)).a).toEqual(['send 1 RETRY_EXC_ERR']);
+});
+
+test('a peer that names a queue pair which cannot be is one without it', async () => {
+  const w = peerWorld(chain(), [], { agree: false });
+  for (const end of [w.a, w.b]) toState(end, V.IBV_QPS_RESET);
+  for (const end of [w.a, w.b]) toInit(end);
+  w.a.v.setPeer?.(w.a.qp, withChunk(null, CHUNK_READS, [0x1000000]));
+  toRtr(w.a, w.b);
+  toRtr(w.b, w.a);
+  for (const end of [w.a, w.b]) toRts(end);
+  w.a.send.read(1, SIGNALED, w.a.mr.addr, 50_000, w.a.mr.lkey, w.b.mr.addr, w.b.mr.rkey);
+  post(w.a);
+  expect((await settle(w)).a).toEqual(['send 1 SUCCESS RDMA_READ']);
 });

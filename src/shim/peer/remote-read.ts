@@ -18,6 +18,8 @@ import { LINK_BUFFER_BYTES, LINK_DEPTH, RECORDS, ReadLink, type ReadRequest } fr
 import { Regions } from './regions.ts';
 
 const TWO32 = 4294967296;
+/** A queue pair's number has 24 bits; what a peer says has 32. */
+const MOST_QP_NUM = 0xffffff;
 /** Tokens of one queue pair: its receives, and its sends. */
 const TOKENS = 8;
 /** While an answer is awaited, the peer is asked this often whether it is still there. */
@@ -258,7 +260,7 @@ class RemoteRead implements Policy {
     this.next.setPeer?.(handle, withoutChunk(chunks, CHUNK_READS));
     const link = this.linkOf(handle);
     const said = chunks.get(CHUNK_READS);
-    if (link === undefined || said?.length !== 1) return;
+    if (link === undefined || said?.length !== 1 || said[0] > MOST_QP_NUM) return;
     link.peer = { qpNum: said[0], bufferAddr: 0, rkey: 0 };
   }
 
