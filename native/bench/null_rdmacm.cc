@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <list>
+#include <vector>
 
 #include "null_device.h"
 
@@ -79,6 +80,7 @@ void freeId(Id* id) {
 /** The events that nobody has fetched; a request that goes with its listener takes its identifier along. */
 void forgetEvents(Id* id) {
   auto& waiting = static_cast<Channel*>(id->channel)->waiting;
+  std::vector<Id*> requests;
   for (auto it = waiting.begin(); it != waiting.end();) {
     Event* event = *it;
     if (event->id != id && event->listen_id != id) {
@@ -86,9 +88,12 @@ void forgetEvents(Id* id) {
       continue;
     }
     it = waiting.erase(it);
-    auto* requested = static_cast<Id*>(event->id);
+    if (event->id != id) requests.push_back(static_cast<Id*>(event->id));
     delete event;
-    if (requested == id) continue;
+  }
+  for (Id* requested : requests) {
+    // Of a request whose other end has gone, a second event waits.
+    forgetEvents(requested);
     if (requested->peer != nullptr) requested->peer->peer = nullptr;
     freeId(requested);
   }

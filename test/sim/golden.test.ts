@@ -1,6 +1,7 @@
 /**
  * What the profile `minimal` did before the model of the NIC grew, it does for ever: every packet and completion at
- * the same time. golden.json was recorded at commit 6b262d8. Who changes the minimal NIC on purpose says why, and
+ * the same time. golden.json was recorded at commit 6b262d8; again when the random programs changed, by a NIC that had
+ * just given what was recorded before for the programs before. Who changes the minimal NIC on purpose says why, and
  * records it anew with ISOVERBS_RECORD=1.
  */
 import { readFileSync, writeFileSync } from 'node:fs';

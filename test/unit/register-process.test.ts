@@ -87,7 +87,9 @@ test('ISOVERBS_LOG=info says at exit what it saw', () => {
 
 test('interceptors stand outside the policies, or inside; a policy that the program names is between them too', () => {
   const script = `${OPEN} console.log(c.provider.interceptors.join());
-    console.log(openDevice('sim1', { policy: null }).provider.interceptors.join());`;
+    const d = openDevice('sim1', { policy: null });
+    console.log(d.provider.interceptors.join());
+    c.close(); d.close();`;
   const env = { ISOVERBS_POLICY: 'perf', ISOVERBS_INTERCEPTORS: 'count:inside=true;count' };
   expect(node([...REGISTER, script], env)).toEqual({
     code: 0,
