@@ -47,15 +47,18 @@ const rest: Case[] = [
     setup: {},
     async run(scene) {
       scene.post('a', O.write(), O.read(), O.write());
-      await scene.pass();
-      for (let i = 0; i < 5; i++) {
-        scene.note(`${scene.poll('a', 1)}`);
-        await scene.pass();
+      // How long each takes is the device's affair.
+      for (let left = 3, tries = 0; left > 0 && tries < 1000; tries++) {
+        const got = scene.poll('a', 1);
+        if (got === 0) await scene.pass();
+        else scene.note(`${got}`);
+        left -= got;
       }
+      scene.note(`${scene.poll('a', 1)}`);
     },
     expect: {
       a: ['1 SUCCESS RDMA_WRITE', '2 SUCCESS RDMA_READ 3000', '3 SUCCESS RDMA_WRITE'],
-      calls: ['1', '1', '1', '0', '0'],
+      calls: ['1', '1', '1', '0'],
     },
   },
   {

@@ -20,6 +20,7 @@ const drained = OPS.map(
       await scene.settle();
     },
     expect: { a: [done(1, make()), '2 SUCCESS RDMA_WRITE'], 'b recv': arrives(1, make()), calls: ['SQD'] },
+    rxe: { why: 'what is posted in SQD waits for the next post after RTS, or for another reason to look' },
   }),
 );
 
