@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { resolve } from 'node:path';
-import { afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { listening } from './peers/program.ts';
 import { findDevice } from './rig.ts';
 
@@ -95,6 +95,10 @@ describe.skipIf(device === '').each([0, 1])('examples between two processes, %i 
   beforeAll(() => {
     if (other !== undefined) lose(percent);
   });
+  // Other tests come after it, and datagrams are not sent again.
+  afterAll(() => {
+    if (other !== undefined) lose(0);
+  });
   const runs = [undefined, 'perf'].flatMap((policy) => [
     { name: 'kv-store', args: ['--count', '50'], expected: /^50 GETs: p50/, policy },
     {
@@ -134,10 +138,6 @@ test.skipIf(device === '')('isoverbs devices lists it', async () => {
 
 // What becomes of both after it: kill.test.ts.
 describe.skipIf(device === '')('a peer that vanishes', { tags: ['long'] }, () => {
-  beforeAll(() => {
-    if (other !== undefined) lose(0);
-  });
-
   test('the waiting receiver is flushed, and told', async () => {
     const port = nextPort++;
     const open = `import { connect, listen, openDevice } from 'isoverbs';
