@@ -2,6 +2,7 @@
  * isoverbs: RDMA verbs for Node.js. Open a device, allocate memory, connect queue pairs, post and complete.
  * The flat verbs under their C names are in 'isoverbs/verbs', the simulated fabric in 'isoverbs/sim'.
  */
+export type { DriverName } from './drivers/index.ts';
 export * from './objects/index.ts';
 export {
   defaultProvider,
@@ -12,4 +13,5 @@ export {
   type ProviderName,
 } from './open.ts';
 export { compose, type Interceptor } from './shim/compose.ts';
+export type { Gate } from './shim/gate.ts';
 export * from './verbs/index.ts';

@@ -21,6 +21,7 @@ export { messageBytes } from '../shim/queue.ts';
 export type {
   LoopbackOptions,
   ResourceAddress,
+  ResourceMemory,
   ResourceRequest,
   Resources,
   ResourceView,

@@ -17,6 +17,7 @@ import type { Interceptor } from './compose.ts';
 import type { Actions, Policy, QpView } from './policy.ts';
 import { createShim } from './shim.ts';
 
+/** What a WAIT is where the device has none (docs/wait-enable.md). */
 export interface EmulateWaitOptions {
   /**
    * What a 0_WAIT does. 'yield' (default): the next request of its queue pair goes when few bytes are in flight.

@@ -6,6 +6,7 @@
 import { ISO_WR_ENABLE, ISO_WR_WAIT } from '../verbs/constants.ts';
 import type { Policy, QpView } from './policy.ts';
 
+/** Asked about every post before anything of an interceptor's has been shaped. */
 export interface Gate {
   /** How many of the requests start .. start + count - 1 go straight to the device (Policy.onload). */
   straight(qp: QpView, words: Uint32Array, start: number, count: number): number;

@@ -42,6 +42,7 @@ export interface QpView {
 /** state: modified by the application, or failed (`broken`). */
 export type QpChange = 'created' | 'state' | 'destroyed';
 
+/** What a policy cannot do without. */
 export interface PolicyNeeds {
   /** Whether WAIT and ENABLE must be there: 'preferred' takes an emulation. */
   readonly wait: 'none' | 'preferred' | 'required';
@@ -49,6 +50,7 @@ export interface PolicyNeeds {
   readonly coordinator?: boolean;
 }
 
+/** A state machine between an application and a device: events in, actions out (docs/policies.md). */
 export interface Policy {
   readonly name: string;
   readonly needs: PolicyNeeds;

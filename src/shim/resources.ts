@@ -21,6 +21,7 @@ const ACCESS = C.IBV_ACCESS_LOCAL_WRITE | C.IBV_ACCESS_REMOTE_WRITE | C.IBV_ACCE
 /** In the high half of wr_id: whether onInternal is to be told the low half. */
 const TOLD = 1;
 
+/** What a policy asks of a twin: a queue pair of its own beside one of the application. */
 export interface TwinOptions {
   /** Sends, and as many receives, that it has room for. */
   depth: number;
@@ -28,6 +29,7 @@ export interface TwinOptions {
   bufferBytes?: number;
 }
 
+/** What a policy asks of a queue pair that is connected to itself. */
 export interface LoopbackOptions extends TwinOptions {
   /** Its requests go only as ENABLEs allow. */
   managed?: boolean;

@@ -6,6 +6,7 @@ import { type EmulateWaitOptions, emulateWait } from './emulate-wait.ts';
 import { type Gate, gateOfAll } from './gate.ts';
 import type { PolicyNeeds } from './policy.ts';
 
+/** Whether, and how, WAIT may be emulated for a policy. */
 export interface WaitChoice extends EmulateWaitOptions {
   /** Whether WAIT and ENABLE may be emulated where the device has none. Default true. */
   emulation?: boolean;
