@@ -9,14 +9,15 @@ const found = findDevice();
 /** Name of the device; empty: there is none. */
 export const device = typeof found === 'string' ? '' : found.name;
 
-export function realGround(): Ground {
+/** `idlePolls`, five milliseconds apart, that find nothing: then all has happened. */
+export function realGround(idlePolls = 8): Ground {
   return {
     provider: createRdmaCoreProvider(),
     devices: [device, process.env.RXE_DEV2 ?? device],
     gidIndex: 1,
     // soft-RoCE frees what is unsignaled by itself, and takes more than it granted.
     strictQueues: false,
-    idlePolls: 8,
+    idlePolls,
     run: () => delay(5),
     advance: () => delay(0),
   };
