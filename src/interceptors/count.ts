@@ -1,5 +1,6 @@
 /** Counts what passes, in all. */
 import type { Interceptor } from '../shim/compose.ts';
+import type { Verbs } from '../verbs/provider.ts';
 
 /** What has passed since the interceptor was made, on all providers that it is around. */
 export interface Counts {
@@ -19,25 +20,20 @@ export interface CountInterceptor extends Interceptor {
 /** Makes a counting interceptor. */
 export function count(): CountInterceptor {
   const counts: Counts = { sends: 0, receives: 0, completions: 0 };
+  const counted =
+    (post: Verbs['postSend'], of: 'sends' | 'receives'): Verbs['postSend'] =>
+    (queue, ring, start, count) => {
+      const posted = post(queue, ring, start, count);
+      counts[of] += posted;
+      return posted;
+    };
   return {
     name: 'count',
     counts,
     wrap: (next) => ({
-      postSend(qp, ring, start, count) {
-        const posted = next.postSend(qp, ring, start, count);
-        counts.sends += posted;
-        return posted;
-      },
-      postRecv(qp, ring, start, count) {
-        const posted = next.postRecv(qp, ring, start, count);
-        counts.receives += posted;
-        return posted;
-      },
-      postSrqRecv(srq, ring, start, count) {
-        const posted = next.postSrqRecv(srq, ring, start, count);
-        counts.receives += posted;
-        return posted;
-      },
+      postSend: counted(next.postSend, 'sends'),
+      postRecv: counted(next.postRecv, 'receives'),
+      postSrqRecv: counted(next.postSrqRecv, 'receives'),
       pollCq(cq, ring, start, max) {
         const polled = next.pollCq(cq, ring, start, max);
         counts.completions += polled;

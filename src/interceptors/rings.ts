@@ -1,35 +1,91 @@
-/** Rings by handle, for interceptors that read what is posted or write what is polled. */
+/** Rings by handle, for interceptors that read what passes through them. */
+import { handleIndex } from '../verbs/handles.ts';
+import * as L from '../verbs/layout.ts';
 import type { Provider, RingInfo, Verbs } from '../verbs/provider.ts';
 
-/** A ring and its memory as words. */
-export interface KnownRing {
+/** Copies of fewer words are made word by word: a view would cost more. */
+const VIEW_WORDS = 48;
+
+/** A ring of either kind. */
+export class KnownRing {
   readonly info: RingInfo;
   readonly words: Uint32Array;
+  readonly extWords: number;
+  /** Views of the first slots, by their number: programs post and poll from the start of a ring. */
+  private readonly heads: (Uint32Array | undefined)[] = [];
+
+  constructor(info: RingInfo) {
+    this.info = info;
+    this.words = new Uint32Array(info.memory);
+    this.extWords = info.extBytes >> 2;
+  }
+
+  /** Copies `count` slots from slot `start` on; nothing is allocated once a run of slots has been seen. */
+  copySlots(start: number, count: number, to: Uint32Array, at: number): void {
+    const { words } = this;
+    const from = L.slotAt(start);
+    const n = count * L.SLOT_WORDS;
+    if (n <= VIEW_WORDS) {
+      for (let i = 0; i < n; i++) to[at + i] = words[from + i];
+      return;
+    }
+    to.set(start === 0 ? this.head(count) : words.subarray(from, from + n), at);
+  }
+
+  /** Copies the extensions of `count` slots. */
+  copyExts(start: number, count: number, to: Uint32Array, at: number): void {
+    const { info, words, extWords } = this;
+    const from = L.extAt(start, info.capacity, info.extBytes);
+    to.set(words.subarray(from, from + count * extWords), at);
+  }
+
+  private head(count: number): Uint32Array {
+    const known = this.heads[count];
+    if (known !== undefined) return known;
+    const from = L.slotAt(0);
+    const view = this.words.subarray(from, from + count * L.SLOT_WORDS);
+    this.heads[count] = view;
+    return view;
+  }
 }
 
-/** The rings of one provider, of both kinds. */
+/** The rings that a provider has handed out. */
 export class Rings {
-  private readonly known = new Map<number, KnownRing>();
+  // By handle index, of which each kind counts its own.
+  private readonly wrs: (KnownRing | undefined)[] = [];
+  private readonly wcs: (KnownRing | undefined)[] = [];
 
-  /** The verbs that tell of them. */
+  /** A live work-request ring, or undefined. */
+  wr(handle: number): KnownRing | undefined {
+    const ring = this.wrs[handleIndex(handle)];
+    return ring !== undefined && ring.info.handle === handle ? ring : undefined;
+  }
+
+  /** A live completion ring, or undefined. */
+  wc(handle: number): KnownRing | undefined {
+    const ring = this.wcs[handleIndex(handle)];
+    return ring !== undefined && ring.info.handle === handle ? ring : undefined;
+  }
+
+  /** The verbs that make and end rings. */
   verbs(next: Provider): Pick<Verbs, 'createWrRing' | 'createWcRing' | 'destroyRing'> {
+    const { wrs, wcs } = this;
     return {
-      createWrRing: (capacity, sges, inlineBytes) => this.add(next.createWrRing(capacity, sges, inlineBytes)),
-      createWcRing: (capacity) => this.add(next.createWcRing(capacity)),
+      createWrRing(capacity, sges, inlineBytes) {
+        const info = next.createWrRing(capacity, sges, inlineBytes);
+        wrs[handleIndex(info.handle)] = new KnownRing(info);
+        return info;
+      },
+      createWcRing(capacity) {
+        const info = next.createWcRing(capacity);
+        wcs[handleIndex(info.handle)] = new KnownRing(info);
+        return info;
+      },
       destroyRing: (ring) => {
         next.destroyRing(ring);
-        this.known.delete(ring);
+        if (this.wr(ring) !== undefined) wrs[handleIndex(ring)] = undefined;
+        if (this.wc(ring) !== undefined) wcs[handleIndex(ring)] = undefined;
       },
     };
-  }
-
-  /** The ring with this handle, if it is open. */
-  get(handle: number): KnownRing | undefined {
-    return this.known.get(handle);
-  }
-
-  private add(info: RingInfo): RingInfo {
-    this.known.set(info.handle, { info, words: new Uint32Array(info.memory) });
-    return info;
   }
 }

@@ -678,6 +678,27 @@ export interface Provider extends Verbs, PeerVerbs {
   counters?(): readonly LayerCounters[];
 }
 
+/** Verbs that take memory or hand it out. */
+export const MR_VERBS = [
+  'allocMr',
+  'regMr',
+  'regDmabufMr',
+  'reregMr',
+  'deregMr',
+] as const satisfies readonly (keyof Verbs)[];
+
+/** Verbs of rings: the hot ones, and those that make and end rings. */
+export const RING_VERBS = [
+  'createWrRing',
+  'createWcRing',
+  'destroyRing',
+  'postSend',
+  'postRecv',
+  'postSrqRecv',
+  'validateSend',
+  'pollCq',
+] as const satisfies readonly (keyof Verbs)[];
+
 /** Names of all verbs; `compose` refuses any other. */
 export const VERB_NAMES = [
   'getDeviceList',
@@ -695,11 +716,7 @@ export const VERB_NAMES = [
   'closeXrcd',
   'allocPd',
   'deallocPd',
-  'allocMr',
-  'regMr',
-  'regDmabufMr',
-  'reregMr',
-  'deregMr',
+  ...MR_VERBS,
   'allocMw',
   'queryMw',
   'deallocMw',
@@ -728,12 +745,5 @@ export const VERB_NAMES = [
   'setEce',
   'attachMcast',
   'detachMcast',
-  'createWrRing',
-  'createWcRing',
-  'destroyRing',
-  'postSend',
-  'postRecv',
-  'postSrqRecv',
-  'validateSend',
-  'pollCq',
+  ...RING_VERBS,
 ] as const satisfies readonly (keyof Verbs)[];

@@ -1,10 +1,15 @@
-import { createFabric, type FabricOptions } from '../../src/providers/sim/index.ts';
+import { createFabric, type Fabric, type FabricOptions } from '../../src/providers/sim/index.ts';
 import type { Ground } from './program.ts';
 
+export interface SimGround extends Ground {
+  readonly fabric: Fabric;
+}
+
 /** A fabric of its own: two hosts, time moves only when a program says so. */
-export function simGround(wait = true, profile: FabricOptions['profile'] = 'minimal'): Ground {
+export function simGround(wait = true, profile: FabricOptions['profile'] = 'minimal'): SimGround {
   const fabric = createFabric({ hosts: 2, seed: 1, wait, profile, autoAdvance: false });
   return {
+    fabric,
     provider: fabric.provider,
     devices: ['sim0', 'sim1'],
     gidIndex: 0,

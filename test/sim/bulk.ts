@@ -1,4 +1,5 @@
 /** Queue pairs that always have work: how fast a NIC does it, with nothing of a host's CPU in the way. */
+import { ACCESS, joinQp, QKEY, setAddr } from '../../src/bench/against-cpp/load.ts';
 import type { Ah } from '../../src/sim/address.ts';
 import { brokenInvariants } from '../../src/sim/invariants.ts';
 import { override } from '../../src/sim/overrides.ts';
@@ -8,18 +9,12 @@ import type { Qp } from '../../src/sim/qp.ts';
 import { Simulation } from '../../src/sim/simulation.ts';
 import * as V from '../../src/verbs/index.ts';
 
-const ACCESS =
-  V.IBV_ACCESS_LOCAL_WRITE |
-  V.IBV_ACCESS_REMOTE_WRITE |
-  V.IBV_ACCESS_REMOTE_READ |
-  V.IBV_ACCESS_REMOTE_ATOMIC;
 const OPCODES = {
   write: V.IBV_WR_RDMA_WRITE,
   read: V.IBV_WR_RDMA_READ,
   fetchAdd: V.IBV_WR_ATOMIC_FETCH_AND_ADD,
   datagram: V.IBV_WR_SEND,
 };
-const QKEY = 7;
 
 export interface Flow {
   from: number;
@@ -75,8 +70,8 @@ export class Bulk {
     const type = op === 'datagram' ? V.IBV_QPT_UD : V.IBV_QPT_RC;
     const qp = this.makeQp(from, type, depth);
     const peers = [to, ...(flow.alsoTo ?? [])].map((host) => this.makeQp(host, type, 1));
-    this.join(qp, peers[0]);
-    for (const peer of peers) this.join(peer, qp);
+    joinQp(this.sim, qp, peers[0]);
+    for (const peer of peers) joinQp(this.sim, peer, qp);
     const [near, far] = [from, to].map((host) => this.region(host, Math.max(flow.size, 4096)));
     const ring = new WrRing(new ArrayBuffer(V.ringBytes(batch, 0)), batch, 0);
     const handles = peers.map((peer) => this.makeAh(from, peer.host));
@@ -130,28 +125,4 @@ export class Bulk {
     const path = { sgid: gid, dgid: gid, sl: 0, trafficClass: 0, flowLabel: 0, hopLimit: 1 };
     return this.ahs.push({ host, pd: 1, peerHost, group: null, ...path }) - 1;
   }
-
-  private join(qp: Qp, peer: Qp): void {
-    const attr: V.QpAttr = {
-      qkey: QKEY,
-      qpAccessFlags: ACCESS,
-      ah: {},
-      pathMtu: V.IBV_MTU_4096,
-      destQpNum: peer.qpn,
-      rqPsn: 0,
-      sqPsn: 0,
-      maxDestRdAtomic: 16,
-      maxRdAtomic: 16,
-      minRnrTimer: 1,
-      timeout: 14,
-      retryCnt: 7,
-      rnrRetry: 7,
-    };
-    this.sim.modifyQp(qp, attr, V.maskOf(attr), V.IBV_QPS_RTS, peer.host);
-  }
-}
-
-function setAddr(w: Uint32Array, at: number, addr: number): void {
-  w[at] = addr;
-  w[at + 1] = addr / 4294967296;
 }

@@ -8,7 +8,8 @@ import * as sim from '../../src/providers/sim/index.ts';
 import { createFabric, type Fabric } from '../../src/providers/sim/index.ts';
 import * as V from '../../src/verbs/index.ts';
 import { mixedProgram, runMixed } from '../conformance/mixed.ts';
-import { type Ground, program, runProgram } from '../conformance/program.ts';
+import { program, runProgram } from '../conformance/program.ts';
+import { simGround } from '../conformance/sim-ground.ts';
 import { type AppOptions, B, D, Lab, M } from './apps.ts';
 import { connect, makeEnd, pair, post, postRecv, SIGNALED } from './helpers.ts';
 import { lossyRun } from './lossy-run.mjs';
@@ -32,23 +33,6 @@ const MIXES: Record<string, AppOptions[]> = {
   '3B+12M+2D': [...times(3, B), ...times(12, M), ...times(2, D)],
   'sizes around the MTU': [1, 4095, 4096, 4097, 8192, 10_000].map((size) => ({ size, batch: 4, depth: 16 })),
 };
-
-/** A fabric of its own for conformance programs, and the hash of what it did. */
-function ground(): { ground: Ground; hash: () => string } {
-  const fabric = createFabric({ hosts: 2, seed: 1, autoAdvance: false });
-  return {
-    hash: () => fabric.traceHash(),
-    ground: {
-      provider: fabric.provider,
-      devices: ['sim0', 'sim1'],
-      gidIndex: 0,
-      strictQueues: true,
-      idlePolls: 3,
-      run: () => fabric.run(),
-      advance: (ns) => fabric.advance(ns),
-    },
-  };
-}
 
 function digest(value: unknown): string {
   return createHash('sha256').update(JSON.stringify(value)).digest('hex').slice(0, 16);
@@ -141,15 +125,15 @@ export async function goldenRuns(): Promise<Record<string, Golden>> {
   add('four hosts', 0, fourHosts());
   const programs = fc.sample(program, { numRuns: 40, seed: 4242 });
   for (const [i, p] of programs.entries()) {
-    const { ground: g, hash } = ground();
-    await runProgram(p, [], g);
-    add(`program ${i}`, p, hash());
+    const ground = simGround();
+    await runProgram(p, [], ground);
+    add(`program ${i}`, p, ground.fabric.traceHash());
   }
   const mixed = fc.sample(mixedProgram(), { numRuns: 40, seed: 4242 });
   for (const [i, p] of mixed.entries()) {
-    const { ground: g, hash } = ground();
-    await runMixed(p, [], g);
-    add(`mixed program ${i}`, p, hash());
+    const ground = simGround();
+    await runMixed(p, [], ground);
+    add(`mixed program ${i}`, p, ground.fabric.traceHash());
   }
   return runs;
 }

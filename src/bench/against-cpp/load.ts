@@ -16,10 +16,15 @@ export interface LoadOptions {
   depth: number;
 }
 
-const ACCESS = V.IBV_ACCESS_LOCAL_WRITE | V.IBV_ACCESS_REMOTE_WRITE | V.IBV_ACCESS_REMOTE_READ;
-const READS = 16;
+/** Whatever a peer can do. */
+export const ACCESS =
+  V.IBV_ACCESS_LOCAL_WRITE |
+  V.IBV_ACCESS_REMOTE_WRITE |
+  V.IBV_ACCESS_REMOTE_READ |
+  V.IBV_ACCESS_REMOTE_ATOMIC;
+/** Of datagrams. */
+export const QKEY = 7;
 const POLL = 16;
-const TWO32 = 4294967296;
 
 /** Two hosts on one cable; applications are on host 0, their peers on host 1. Payload is not moved. */
 export class Load {
@@ -49,11 +54,9 @@ export class Load {
       const at = V.slotAt(i);
       const w = ring.words;
       w[at + V.WR_OP] = opcode | (flags << 8) | (1 << 16);
-      w[at + V.WR_REMOTE_LO] = to.addr;
-      w[at + V.WR_REMOTE_HI] = to.addr / TWO32;
+      setAddr(w, at + V.WR_REMOTE_LO, to.addr);
       w[at + V.WR_RKEY] = to.rkey;
-      w[at + V.WR_SGE0] = from.addr;
-      w[at + V.WR_SGE0 + 1] = from.addr / TWO32;
+      setAddr(w, at + V.WR_SGE0, from.addr);
       w[at + V.WR_SGE0 + V.SGE_LENGTH] = o.sizeBytes;
       w[at + V.WR_SGE0 + V.SGE_LKEY] = from.lkey;
     }
@@ -83,31 +86,13 @@ export class Load {
     const cq = sim.createCq(0, Math.ceil(depth / ring.capacity));
     const qp = sim.createQp({ host: 0, pd: 1, cap, sendCq: cq, recvCq: cq });
     const peer = sim.createQp({ host: 1, pd: 1, cap });
-    this.join(qp, peer);
-    this.join(peer, qp);
+    joinQp(sim, qp, peer);
+    joinQp(sim, peer, qp);
     cq.actor = this.qps.length;
     this.qps.push(qp);
     this.peers.push(peer);
     this.rings.push(ring);
     this.depths.push(depth);
-  }
-
-  private join(qp: Qp, peer: Qp): void {
-    const attr: V.QpAttr = {
-      qpAccessFlags: ACCESS,
-      ah: {},
-      pathMtu: V.IBV_MTU_4096,
-      destQpNum: peer.qpn,
-      rqPsn: 0,
-      sqPsn: 0,
-      maxDestRdAtomic: READS,
-      maxRdAtomic: READS,
-      minRnrTimer: 1,
-      timeout: 14,
-      retryCnt: 7,
-      rnrRetry: 7,
-    };
-    this.sim.modifyQp(qp, attr, V.maskOf(attr), V.IBV_QPS_RTS, peer.host);
   }
 
   private wake(actor: number): void {
@@ -124,4 +109,30 @@ export class Load {
     const n = postSend(this.sim.net, this.qps[actor], ring, 0, ring.capacity, false);
     if (n !== ring.capacity) throw new Error(`posted ${n} of ${ring.capacity}`);
   }
+}
+
+/** Takes a queue pair to RTS, towards its peer if it has one. */
+export function joinQp(sim: Simulation, qp: Qp, peer: Qp): void {
+  const attr: V.QpAttr = {
+    qkey: QKEY,
+    qpAccessFlags: ACCESS,
+    ah: {},
+    pathMtu: V.IBV_MTU_4096,
+    destQpNum: peer.qpn,
+    rqPsn: 0,
+    sqPsn: 0,
+    maxDestRdAtomic: 16,
+    maxRdAtomic: 16,
+    minRnrTimer: 1,
+    timeout: 14,
+    retryCnt: 7,
+    rnrRetry: 7,
+  };
+  sim.modifyQp(qp, attr, V.maskOf(attr), V.IBV_QPS_RTS, peer.host);
+}
+
+/** Puts an address into its two words. */
+export function setAddr(w: Uint32Array, at: number, addr: number): void {
+  w[at] = addr;
+  w[at + 1] = addr / 4294967296;
 }

@@ -15,18 +15,20 @@ import {
 } from '../../verbs/constants.ts';
 import { ConfigError, UnsupportedError } from '../../verbs/errors.ts';
 import { handleIndex } from '../../verbs/handles.ts';
-import type {
-  AsyncListener,
-  CompletionListener,
-  CqInfo,
-  CqOptions,
-  LayerCounters,
-  OpenOptions,
-  Provider,
-  QpAttr,
-  QpInfo,
-  QpInitAttr,
-  Verbs,
+import {
+  type AsyncListener,
+  type CompletionListener,
+  type CqInfo,
+  type CqOptions,
+  type LayerCounters,
+  MR_VERBS,
+  type OpenOptions,
+  type Provider,
+  type QpAttr,
+  type QpInfo,
+  type QpInitAttr,
+  RING_VERBS,
+  type Verbs,
 } from '../../verbs/provider.ts';
 import { FrontData } from './front-data.ts';
 import { FrontCq, FrontQp } from './front-objects.ts';
@@ -42,21 +44,7 @@ const SPIN_NS = 200_000;
  * What the front has itself, whoever else overrides it: the hot verbs, and memory, which cannot be handed from one
  * thread to another. Two shims therefore agree on nothing here, and SENDs go whole.
  */
-const OWN = new Set<string>([
-  'createWrRing',
-  'createWcRing',
-  'destroyRing',
-  'postSend',
-  'postRecv',
-  'postSrqRecv',
-  'validateSend',
-  'pollCq',
-  'allocMr',
-  'regMr',
-  'regDmabufMr',
-  'reregMr',
-  'deregMr',
-]);
+const OWN = new Set<string>([...RING_VERBS, ...MR_VERBS]);
 
 /** What must work after the worker's death, so that everything can be looked at and closed. */
 const AFTER_DEATH = /^(close|dealloc|destroy|query|watch)/;

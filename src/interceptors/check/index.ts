@@ -47,7 +47,7 @@ function checked(next: Provider, findings: Findings): Partial<Verbs> {
   const posting = new CheckedPosting(next, rings, books, findings).verbs();
   const pollCq: Verbs['pollCq'] = (cq, ring, start, max) => {
     const polled = next.pollCq(cq, ring, start, max);
-    const words = rings.get(ring)?.words;
+    const words = rings.wc(ring)?.words;
     for (let i = 0; words !== undefined && i < polled; i++) {
       checkCompletion(books, findings, words, slotAt(start + i));
     }

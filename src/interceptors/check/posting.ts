@@ -50,7 +50,7 @@ export class CheckedPosting {
     return {
       postSend: (qp, ring, start, count) => {
         const taken = next.postSend(qp, ring, start, count);
-        const known = this.rings.get(ring);
+        const known = this.rings.wr(ring);
         const to = this.books.qps.get(qp);
         if (known !== undefined && to !== undefined) {
           this.sent(to, { verb: 'postSend', subject: qp, ring: known, start, count, taken });
@@ -59,7 +59,7 @@ export class CheckedPosting {
       },
       postRecv: (qp, ring, start, count) => {
         const taken = next.postRecv(qp, ring, start, count);
-        const known = this.rings.get(ring);
+        const known = this.rings.wr(ring);
         const to = this.books.qps.get(qp);
         if (known !== undefined && to !== undefined) {
           this.received(to.recvs, to.pd, { verb: 'postRecv', subject: qp, ring: known, start, count, taken });
@@ -68,7 +68,7 @@ export class CheckedPosting {
       },
       postSrqRecv: (srq, ring, start, count) => {
         const taken = next.postSrqRecv(srq, ring, start, count);
-        const known = this.rings.get(ring);
+        const known = this.rings.wr(ring);
         const to = this.books.srqs.get(srq);
         if (known !== undefined && to !== undefined) {
           this.received(to.queue, to.pd, {

@@ -37,7 +37,7 @@ export function failingVerbs(
     return true;
   };
   const refuse = (ring: number, errno: number) => {
-    const words = rings.get(ring)?.words;
+    const words = rings.wr(ring)?.words;
     if (words === undefined) return;
     words[HDR_ERRNO] = errno;
     words[HDR_REASON] = plan.reason ?? usualReason(errno);

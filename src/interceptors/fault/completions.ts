@@ -5,7 +5,7 @@
 import * as C from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import type { Provider, QpAttr, Verbs } from '../../verbs/provider.ts';
-import type { KnownRing, Rings } from '../rings.ts';
+import { KnownRing, type Rings } from '../rings.ts';
 import type { InjectionListener } from './index.ts';
 import type { FaultPlan } from './options.ts';
 import { randomFrom } from './random.ts';
@@ -117,7 +117,7 @@ export class FaultyCompletions {
 
   private pollCq(handle: number, ring: number, start: number, max: number): number {
     const cq = this.cqs.get(handle);
-    const to = this.rings.get(ring);
+    const to = this.rings.wc(ring);
     // What is wrong with the arguments, the provider says.
     if (cq === undefined || to === undefined || !(max > 0 && start >= 0 && start + max <= to.info.capacity)) {
       return this.next.pollCq(handle, ring, start, max);
@@ -217,10 +217,7 @@ export class FaultyCompletions {
   }
 
   private scratchRing(): KnownRing {
-    if (this.scratch === null) {
-      const info = this.next.createWcRing(SCRATCH_SLOTS);
-      this.scratch = { info, words: new Uint32Array(info.memory) };
-    }
+    this.scratch ??= new KnownRing(this.next.createWcRing(SCRATCH_SLOTS));
     return this.scratch;
   }
 

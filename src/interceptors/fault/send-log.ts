@@ -20,7 +20,7 @@ export class SendLog {
   }
 
   posted(qp: number, ring: number, start: number, count: number): void {
-    const words = this.rings.get(ring)?.words;
+    const words = this.rings.wr(ring)?.words;
     if (words === undefined || count === 0) return;
     const sends = this.qps.get(qp) ?? { ids: new Map(), posted: 0, flushed: -1 };
     this.qps.set(qp, sends);

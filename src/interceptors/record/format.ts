@@ -2,7 +2,7 @@
  * The recording: a header (output.ts), then entries: kind, bytes of the payload (two little-endian 32-bit
  * words), the payload, padded to words.
  */
-import type { DeviceInfo, WaitSupport } from '../../verbs/provider.ts';
+import { type DeviceInfo, MR_VERBS, RING_VERBS, type WaitSupport } from '../../verbs/provider.ts';
 
 export const RECORD_MAGIC = 'ISORECRD';
 export const RECORD_VERSION = 1;
@@ -70,16 +70,8 @@ export type Source = 'completion' | 'async' | 'cm' | 'settled' | 'wire' | 'messa
 
 /** Verbs that are recorded as words, or that hand out memory or listeners: all others alike, as JSON. */
 export const SPECIAL_VERBS: ReadonlySet<string> = new Set([
-  ...POST_VERBS,
-  'pollCq',
-  'allocMr',
-  'regMr',
-  'regDmabufMr',
-  'reregMr',
-  'deregMr',
-  'createWrRing',
-  'createWcRing',
-  'destroyRing',
+  ...RING_VERBS,
+  ...MR_VERBS,
   'watchCompChannel',
   'watchAsyncEvents',
 ]);

@@ -1,7 +1,7 @@
 /** Calls on their way to the device, written down with what they answered. */
 import * as L from '../../verbs/layout.ts';
 import { type MrInfo, type Provider, VERB_NAMES, type Verbs } from '../../verbs/provider.ts';
-import { WatchedRings } from '../watched-rings.ts';
+import { Rings } from '../rings.ts';
 import * as F from './format.ts';
 import { Regions } from './regions.ts';
 import { errorFields } from './wires.ts';
@@ -12,7 +12,7 @@ type Call = (...args: never[]) => unknown;
 export class Recorder {
   private readonly next: Provider;
   private readonly writer: RecordWriter;
-  private readonly rings = new WatchedRings();
+  private readonly rings = new Rings();
   private readonly regions: Regions | null;
   private tickets = 0;
 

@@ -11,8 +11,8 @@ import {
   type Verbs,
 } from '../../verbs/provider.ts';
 import * as F from '../record/format.ts';
+import { Rings } from '../rings.ts';
 import { toJson } from '../values.ts';
-import { WatchedRings } from '../watched-rings.ts';
 import { Memory } from './memory.ts';
 import { describePost, differs } from './posts.ts';
 import { type Entry, RecordReader } from './reader.ts';
@@ -52,7 +52,7 @@ export function createReplay(path: string): Replay {
 class Replayer {
   readonly reader: RecordReader;
   private readonly memory = new Memory();
-  private readonly rings = new WatchedRings();
+  private readonly rings = new Rings();
   private readonly told = new Told((name, args) => this.call(name, args));
   private pumping = false;
   private repeats = 0;

@@ -1,7 +1,7 @@
 /** Requests of a replay against those of its recording. */
 import * as L from '../../verbs/layout.ts';
 import * as F from '../record/format.ts';
-import type { WatchedRing } from '../watched-rings.ts';
+import type { KnownRing } from '../rings.ts';
 
 const SLOT_NAMES: Record<number, string> = {
   [L.WR_ID_LO]: 'wr_id',
@@ -22,7 +22,7 @@ export function describePost(words: Uint32Array): string {
 export function differs(
   words: Uint32Array,
   made: readonly number[],
-  ring: WatchedRing | undefined,
+  ring: KnownRing | undefined,
 ): string | null {
   if (made.some((value, i) => words[i] !== value >>> 0)) return '';
   const slots = words[F.POST_SLOTS];

@@ -2,8 +2,8 @@
 
 import * as L from '../../verbs/layout.ts';
 import { SLOT_WORDS } from '../../verbs/layout.ts';
+import { type KnownRing, Rings } from '../rings.ts';
 import { toJson } from '../values.ts';
-import { type WatchedRing, WatchedRings } from '../watched-rings.ts';
 import type { Chunks } from './chunks.ts';
 import * as F from './format.ts';
 
@@ -11,7 +11,7 @@ const MAX_SLOTS = 512;
 const MAX_JSON_BYTES = 8192;
 
 export class TraceLog {
-  readonly rings = new WatchedRings();
+  readonly rings = new Rings();
   private readonly chunks: Chunks;
   private readonly clock: () => number;
   /** In an array: a double that is handed from function to function would be allocated each time. */
@@ -67,7 +67,7 @@ export class TraceLog {
       this.completions(cq, ring, start + done, Math.min(MAX_SLOTS, n - done));
   }
 
-  private completions(cq: number, ring: WatchedRing, start: number, n: number): void {
+  private completions(cq: number, ring: KnownRing, start: number, n: number): void {
     const at = this.chunks.begin(F.POLL, F.ENTRY_WORDS + n * SLOT_WORDS, n, this.nowNs);
     if (at < 0) return;
     const to = this.chunks.words;

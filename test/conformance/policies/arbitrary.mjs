@@ -1,12 +1,13 @@
 // @ts-nocheck
-/** Cuts, holds and waits by a generator of its own, as `arbitrary` of chains.ts: whatever a policy may do. */
+/** Cuts, holds and waits by a generator of its own: whatever a policy may do, it does at some time. */
 class Arbitrary {
   name = 'arbitrary';
   needs = { wait: 'none' };
   slots = 24;
 
-  constructor({ seed = 7 } = {}) {
+  constructor({ seed = 7, splitsAboveBytes = undefined } = {}) {
     this.state = seed | 1;
+    this.splitsAboveBytes = splitsAboveBytes;
   }
 
   next(n) {

@@ -1,21 +1,10 @@
 // @ts-nocheck
 // The policy throws: typed errors from then on, and everything can be closed.
-import { openDevice } from 'isoverbs';
+import { heldWrite } from '../held-write.mjs';
 
-const policy = new URL('../policies/throws.mjs', import.meta.url).pathname;
 const warnings = [];
 process.on('warning', (warning) => warnings.push(warning.code));
-const context = openDevice('sim0', { driver: 'worker', policy });
-const pd = context.allocPd();
-const cq = context.createCq();
-const mr = pd.allocate(8192, { access: { remoteWrite: true } });
-const qp = pd.createQp({ sendCq: cq });
-qp.connectTo(qp.endpoint());
-qp.post({
-  opcode: 'RDMA_WRITE',
-  sgList: [{ mr, length: 4096 }],
-  remote: { addr: mr.addr + 4096, rkey: mr.rkey },
-});
+const { context, cq, qp } = heldWrite('throws');
 let code = '';
 try {
   await cq.next();

@@ -1,0 +1,19 @@
+// @ts-nocheck
+/** A WRITE on sim0 that the policy of that name, in a worker thread, is given to hold. */
+import { openDevice } from 'isoverbs';
+
+export function heldWrite(name) {
+  const policy = new URL(`./policies/${name}.mjs`, import.meta.url).pathname;
+  const context = openDevice('sim0', { driver: 'worker', policy });
+  const pd = context.allocPd();
+  const cq = context.createCq();
+  const mr = pd.allocate(8192, { access: { remoteWrite: true } });
+  const qp = pd.createQp({ sendCq: cq });
+  qp.connectTo(qp.endpoint());
+  qp.post({
+    opcode: 'RDMA_WRITE',
+    sgList: [{ mr, length: 4096 }],
+    remote: { addr: mr.addr + 4096, rkey: mr.rkey },
+  });
+  return { context, cq, qp };
+}
