@@ -1,4 +1,5 @@
 /** An open context, as a shim knows it. */
+import type { NicFacts } from '../verbs/nic.ts';
 import type { ContextView } from './policy.ts';
 import type { Resource, TwinOptions } from './resources.ts';
 
@@ -7,6 +8,7 @@ export class ShimContext implements ContextView {
   readonly handle: number;
   readonly device: string;
   readonly tenant: string;
+  readonly nic: NicFacts | null;
   readonly maxQpWr: number;
   readonly maxCqe: number;
   /** Channel of the CQs that the application made without one, and of resources; 0: none yet. */
@@ -34,6 +36,7 @@ export class ShimContext implements ContextView {
     handle: number;
     device: string;
     tenant: string;
+    nic: NicFacts | null;
     maxQpWr: number;
     maxCqe: number;
   }) {
@@ -41,6 +44,7 @@ export class ShimContext implements ContextView {
     this.handle = fields.handle;
     this.device = fields.device;
     this.tenant = fields.tenant;
+    this.nic = fields.nic;
     this.maxQpWr = fields.maxQpWr;
     this.maxCqe = fields.maxCqe;
   }

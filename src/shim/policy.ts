@@ -3,6 +3,7 @@
  * completions, timers and grants, and answers through Actions; the shim keeps every book (src/shim/queue.ts).
  * What a policy does not define costs nothing.
  */
+import type { NicFacts } from '../verbs/nic.ts';
 import type { WaitSupport } from '../verbs/provider.ts';
 import type { Grant } from './coordinator-port.ts';
 import type { ResourceRequest, Resources, ResourceView } from './resources.ts';
@@ -14,6 +15,8 @@ export interface ContextView {
   readonly device: string;
   /** Who it works for, as openDevice was told; '' when it was not. */
   readonly tenant: string;
+  /** What its device says of the NIC; null: nothing. */
+  readonly nic: NicFacts | null;
 }
 
 /** What a policy may know of a queue pair. `index` is dense: good for typed columns of the policy's own. */

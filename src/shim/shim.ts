@@ -230,6 +230,7 @@ class Shim {
       handle,
       device,
       tenant,
+      nic: this.next.describeNic?.(handle) ?? null,
       maxQpWr,
       maxCqe,
     });

@@ -6,6 +6,7 @@ export * from './grh.ts';
 export * from './handles.ts';
 export * from './layout.ts';
 export * from './names.ts';
+export * from './nic.ts';
 export * from './provider.ts';
 export * from './qp-state.ts';
 export * from './unsupported.ts';

@@ -6,6 +6,7 @@
  * Times are float64 nanoseconds, sizes are bytes. Addresses are numbers: every one that a provider hands
  * out is below 2^53.
  */
+import type { NicFacts } from './nic.ts';
 
 /** What `getDeviceList` knows of a device before it is opened. */
 export interface DeviceInfo {
@@ -660,6 +661,8 @@ export interface Provider extends Verbs, PeerVerbs {
   readonly wait: WaitSupport;
   /** One sentence for a person: how this device would do WAIT and ENABLE, and why not in hardware. */
   describeWait?(context: number): string;
+  /** What is known of the NIC's pipeline; null or absent: nothing. */
+  describeNic?(context: number): NicFacts | null;
   readonly rendezvous: Rendezvous;
   /** Null where there is none (librdmacm is not installed): `cmError` says why. */
   readonly cm: ConnectionManager | null;

@@ -49,6 +49,21 @@ feature('device queries', { group: 'device', others: 'every device' }, (it) => {
     closeEnd(end);
   });
 
+  it('describeNic: the link as queryPort has it; what is not known is null', (ground) => {
+    const end = openEnd(ground, 0);
+    const nic = end.p.describeNic?.(end.context);
+    const { activeMtu } = end.p.queryPort(end.context, 1);
+    expect(nic).toMatchObject({ mtuBytes: 128 * 2 ** activeMtu });
+    expect(nic?.linkGbps).toBeGreaterThan(0);
+    const { headerBytes, wqeGapNs, processingUnits, egressFifoBytes } = nic as V.NicFacts;
+    for (const fact of [headerBytes, wqeGapNs, processingUnits, egressFifoBytes]) {
+      if (ground.name === 'sim') expect(fact).toBeTypeOf('number');
+      else expect(fact).toBe(null);
+    }
+    expect(() => end.p.describeNic?.(0)).toThrow(code('HANDLE'));
+    closeEnd(end);
+  });
+
   it('queryPort: active; other ports there are none', (ground) => {
     const end = openEnd(ground, 0);
     expect(end.p.queryPort(end.context, 1)).toMatchObject({

@@ -237,7 +237,8 @@ class Front {
     try {
       const handle = this.call('openDevice', [name, options]) as number;
       const tenant = options?.tenant ?? '';
-      this.contexts.set(handle, { index: handleIndex(handle), handle, device: name, tenant });
+      const nic = this.next.describeNic?.(handle) ?? null;
+      this.contexts.set(handle, { index: handleIndex(handle), handle, device: name, tenant, nic });
       return handle;
     } catch (error) {
       this.releaseIfIdle();
@@ -246,7 +247,9 @@ class Front {
   }
 
   private contextView(handle: number): ContextView {
-    return this.contexts.get(handle) ?? { index: handleIndex(handle), handle, device: '', tenant: '' };
+    return (
+      this.contexts.get(handle) ?? { index: handleIndex(handle), handle, device: '', tenant: '', nic: null }
+    );
   }
 
   private releaseIfIdle(): void {

@@ -1,5 +1,6 @@
 /** The device as the worker's shim sees it: called there, or sent back to the application's thread. */
 import { createRdmaCoreProvider } from '../../providers/rdma-core/index.ts';
+import type { NicFacts } from '../../verbs/nic.ts';
 import {
   type AsyncListener,
   type CompletionListener,
@@ -90,6 +91,7 @@ export function sentBackRemote(requests: Requests, { name, wait }: P.WorkerSetup
       requests.askWords(P.REQUEST_VALIDATE_SEND, qp, ring, index, 0),
     pollCq: (cq: number, ring: number, start: number, max: number) =>
       requests.askWords(P.REQUEST_POLL_CQ, cq, ring, start, max),
+    describeNic: (context: number) => requests.ask('describeNic', [context]) as NicFacts | null,
     nowNs: (context: number) => requests.ask('nowNs', [context]) as number,
     sleep: (context: number, delayNs: number, keeps?: SleepKeeps) =>
       new Promise<void>((resolve) => {

@@ -124,6 +124,8 @@ export class Served {
           of,
           args[1] === null ? null : (event, element) => this.onEvent(of, 'async', [event, element]),
         );
+      case 'describeNic':
+        return next.describeNic?.(of) ?? null;
       case 'sleep':
         void next
           .sleep(of, second, args[3] as SleepKeeps)

@@ -5,6 +5,7 @@ import { connectionManager } from './cm.ts';
 import { cqVerbs } from './cq-verbs.ts';
 import { deviceVerbs, PROVIDER_NAME } from './device-verbs.ts';
 import { memoryVerbs, windowVerbs } from './memory-verbs.ts';
+import { describeNic } from './nic.ts';
 import { qpExVerbs } from './qp-ex-verbs.ts';
 import { qpVerbs } from './qp-verbs.ts';
 import { tcpRendezvous } from './rendezvous.ts';
@@ -39,6 +40,7 @@ export function createRdmaCoreProvider(): Provider {
     threads: 'any',
     wait: 'none',
     describeWait: (context: number) => describeWait(native, context),
+    describeNic: (context: number) => describeNic(native, context),
     interceptors: Object.freeze([]),
     ...connectionManager(native),
     rendezvous: tcpRendezvous,

@@ -1,6 +1,8 @@
 /** What simulated devices say of themselves: shaped like soft-RoCE's figures, see docs of each limit. */
+import type { NicParams } from '../../sim/params.ts';
 import { MAX_MESSAGE_BYTES } from '../../sim/post.ts';
 import * as C from '../../verbs/constants.ts';
+import type { NicFacts } from '../../verbs/nic.ts';
 import type { DeviceAttr, PortAttr } from '../../verbs/provider.ts';
 
 export const LIMITS = {
@@ -85,6 +87,20 @@ export function deviceAttr(index: number): DeviceAttr {
     sysImageGuid: guidOf(index),
     physPortCnt: 1,
     deviceCapFlags: LIMITS.deviceCapFlags,
+  };
+}
+
+/** A NIC that executes no WAITs has no step for them. */
+export function nicFacts(params: NicParams, waits: boolean): NicFacts {
+  const { linkGbps, mtuBytes, headerBytes, wqeGapNs, waitStepNs, processingUnits, egressFifoBytes } = params;
+  return {
+    linkGbps,
+    mtuBytes,
+    headerBytes,
+    wqeGapNs,
+    waitStepNs: waits ? waitStepNs : null,
+    processingUnits,
+    egressFifoBytes,
   };
 }
 

@@ -11,7 +11,7 @@ import { channelVerbs } from './channel-verbs.ts';
 import { cqVerbs } from './cq-verbs.ts';
 import { deviceQueries } from './device-queries.ts';
 import type { Driver } from './driver.ts';
-import { deviceAttr, gidOf, guidOf, LIMITS, portAttr } from './limits.ts';
+import { deviceAttr, gidOf, guidOf, LIMITS, nicFacts, portAttr } from './limits.ts';
 import { mrVerbs, pdVerbs } from './memory-verbs.ts';
 import { mrChanges } from './mr-change.ts';
 import { mwVerbs } from './mw-verbs.ts';
@@ -50,6 +50,10 @@ export function buildProvider(driver: Driver, managers: Managers, waits: boolean
       waits
         ? 'WAIT and ENABLE are executed by the simulated device'
         : 'WAIT and ENABLE are emulated under the policies that need them; this fabric was made without them',
+    describeNic: (context) => {
+      hostOf(context, 'describeNic');
+      return nicFacts(driver.sim.net.params, waits);
+    },
     interceptors: [],
     cm,
     cmError: null,

@@ -1,0 +1,40 @@
+import { describe, expect, it } from 'vitest';
+import { describeNic, linkGbpsOf } from '../../src/providers/rdma-core/nic.ts';
+import { createFabric } from '../../src/providers/sim/index.ts';
+import { PROFILES } from '../../src/sim/profiles.ts';
+import type { PortAttr } from '../../src/verbs/provider.ts';
+
+const port = (activeWidth: number, activeSpeed: number) =>
+  ({ activeWidth, activeSpeed, activeMtu: 5 }) as PortAttr;
+
+describe('what is known of a NIC', () => {
+  it.each([
+    [2, 32, 100],
+    [2, 4, 40],
+    [2, 16, 56],
+    [1, 4, 10],
+    [1, 32, 25],
+    [2, 64, 200],
+    [2, 128, 400],
+    [1, 1, 2.5],
+  ])('width %d and speed %d are %d Gbit/s', (width, speed, gbps) => {
+    expect(linkGbpsOf(port(width, speed))).toBe(gbps);
+  });
+
+  it('codes that nobody knows are no rate', () => {
+    expect(linkGbpsOf(port(3, 32))).toBe(null);
+    expect(linkGbpsOf(port(2, 0))).toBe(null);
+    expect(describeNic({ queryPort: () => port(2, 3) }, 1)).toMatchObject({ linkGbps: null, mtuBytes: 4096 });
+  });
+
+  it('a simulated one says what its profile says, and no step for WAITs that it does not execute', () => {
+    for (const wait of [true, false]) {
+      const { provider } = createFabric({ profile: 'cx5-40g', wait });
+      const { linkGbps, wqeGapNs, waitStepNs, processingUnits, egressFifoBytes, mtuBytes, headerBytes } =
+        PROFILES['cx5-40g'];
+      const facts = { linkGbps, wqeGapNs, processingUnits, egressFifoBytes, mtuBytes, headerBytes };
+      const context = provider.openDevice('sim0');
+      expect(provider.describeNic?.(context)).toEqual({ ...facts, waitStepNs: wait ? waitStepNs : null });
+    }
+  });
+});
