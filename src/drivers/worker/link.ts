@@ -5,6 +5,7 @@ import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from '
 import { DriverError } from '../../verbs/errors.ts';
 import * as P from './protocol.ts';
 import { openReply } from './reply.ts';
+import { wake } from './rest.ts';
 
 /** Looks at a word before a thread sleeps on it: about 20 us. */
 const SPINS = 4000;
@@ -122,11 +123,7 @@ export class Link {
 
   /** Wakes the worker if it sleeps. */
   wake(): void {
-    const { control } = this;
-    if (Atomics.load(control, P.STATE) !== P.ASLEEP) return;
-    if (Atomics.compareExchange(control, P.STATE, P.ASLEEP, P.RUNNING) !== P.ASLEEP) return;
-    Atomics.add(control, P.WAKE, 1);
-    Atomics.notify(control, P.WAKE);
+    wake(this.control);
   }
 
   /** Does what the worker waits for, if it waits for something. */

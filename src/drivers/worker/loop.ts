@@ -8,6 +8,7 @@ import * as P from './protocol.ts';
 import type { Remote } from './remote.ts';
 import { replyOf } from './reply.ts';
 import type { Requests } from './requests.ts';
+import { beginRest, endRest } from './rest.ts';
 
 /** How long it goes round before the event loop has a turn. */
 const SLICE_MS = 0.05;
@@ -54,7 +55,7 @@ export class Loop {
   /** There may be work. */
   stir(): void {
     this.workedMs = performance.now();
-    Atomics.store(this.control, P.STATE, P.RUNNING);
+    endRest(this.control);
     this.schedule();
   }
 
@@ -97,8 +98,7 @@ export class Loop {
 
   private sleep(): void {
     const { control } = this;
-    Atomics.store(control, P.STATE, P.ASLEEP);
-    const seen = Atomics.load(control, P.WAKE);
+    const wakes = beginRest(control);
     // What came before the word said so would wake nobody.
     const isWork =
       Atomics.load(control, P.CALL) !== control[P.RETURNED] ||
@@ -109,7 +109,7 @@ export class Loop {
       return;
     }
     if (this.waiting) return;
-    const { async: isAsync, value } = waitAsync(control, P.WAKE, seen);
+    const { async: isAsync, value } = waitAsync(control, P.WAKE, wakes);
     if (!isAsync) {
       this.stir();
       return;
