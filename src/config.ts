@@ -149,6 +149,10 @@ function parseLine(text: string, source: string, kind: Kind): PolicyConfig[] {
     const options: Record<string, unknown> = {};
     for (const pair of rest?.split(',') ?? []) {
       const at = pair.indexOf('=');
+      if (/^\s*\w+\s*$/.test(pair)) {
+        options[pair.trim()] = true;
+        continue;
+      }
       if (at < 1) throw new ConfigError(`${source}: ${name}: '${pair.trim()}' should be KEY=VALUE`);
       options[pair.slice(0, at).trim()] = scalar(pair.slice(at + 1).trim());
     }

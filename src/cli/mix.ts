@@ -40,7 +40,7 @@ export function addMix(command: Command): void {
     .option('--app <kind[:key=value,...]>', 'an application: B, M or D; may be repeated', collect, [])
     .option('--profile <name>', 'simulated device', DEFAULTS.profile)
     .option('--set <name=value>', 'change a parameter of the profile; may be repeated', collect, [])
-    .option('--policy <name[:option=value,...]>', 'policy between the applications and the device', 'none')
+    .option('--policy <name[:option[=value],...]>', 'policy between the applications and the device', 'none')
     .option('--duration <time>', 'virtual time of the whole run (default: 20ms)')
     .option('--warmup <time>', 'how much of it, at its beginning, does not count (default: 2ms)')
     .option('--seed <n>', 'of all that varies: start phases, jitter, think times, sizes (default: 1)')

@@ -1,12 +1,16 @@
 /** `isoverbs reproduce`: runs the claims about a system and says which hold. */
 import { availableParallelism } from 'node:os';
 import { brokenRuns, evaluate, type Row } from '../bench/claims/evaluate.ts';
-import { driftOf, profilesHash, readFrozen, writeFrozen } from '../bench/claims/frozen.ts';
+import { type Drift, driftOf, profilesHash, readFrozen, writeFrozen } from '../bench/claims/frozen.ts';
 import { loadClaims, type NamedClaim, select } from '../bench/claims/load.ts';
+import { NOT_SHOWN, type NotShown } from '../bench/claims/not-shown.ts';
 import { commandOf, jobsOf } from '../bench/claims/plan.ts';
 import { runJobs } from '../bench/claims/pool.ts';
-import { driftText, tableOf } from '../bench/claims/report.ts';
+import { driftText, heldClaims, notShownText, tableOf } from '../bench/claims/report.ts';
 import { ConfigError } from '../verbs/errors.ts';
+
+/** What profiles are frozen by. */
+const FROZEN = 'bare';
 
 export interface ReproduceOptions {
   system: string;
@@ -49,7 +53,7 @@ function jsonOf(
   options: ReproduceOptions,
   claims: readonly NamedClaim[],
   rows: readonly Row[],
-  more: Record<string, unknown>,
+  more: Report,
 ) {
   const list = claims.map(({ id, part, title, source, note, mixes }) => {
     const commands = Object.entries(mixes).map(([name, mix]) => [name, commandOf(mix, options.seeds[0])]);
@@ -59,11 +63,35 @@ function jsonOf(
   return { system, seeds, profiles: profilesHash(), ...more, claims: list, rows };
 }
 
+interface Report {
+  runs: number;
+  broken: readonly string[];
+  drift: readonly Drift[];
+  notShown: readonly NotShown[];
+}
+
+/** What stands under the table. */
+function summaryOf(claims: readonly NamedClaim[], rows: readonly Row[], report: Report): string {
+  const { runs, broken, drift, notShown } = report;
+  const failed = rows.filter((row) => row.verdict === 'fails').length;
+  const [held, counted] = heldClaims(claims, rows);
+  const lines = [
+    `${rows.length} lines, ${failed} of them fail; ${runs} runs, ${broken.length} of them broken.`,
+    `${held} of ${counted} claims hold in every line.`,
+    ...broken.map((line) => `broken: ${line}`),
+  ];
+  if (drift.length > 0) lines.push(`Not as it was when the profiles were frozen:\n${driftText(drift)}`);
+  if (notShown.length > 0) lines.push(`Not counted:\n${notShownText(notShown)}`);
+  return `${lines.join('\n')}\n`;
+}
+
 /** @throws ConfigError for bad options; Error when a line does not hold */
 export async function reproduce(options: ReproduceOptions): Promise<void> {
   const { system, id = [], seeds, jobs: threads, smoke = false, freeze = false } = options;
   if (freeze && (id.length > 0 || smoke))
     throw new ConfigError('--freeze runs everything: leave out --id and --smoke');
+  if (freeze && system !== FROZEN)
+    throw new ConfigError(`--freeze is for the system ${FROZEN}: policies are not frozen`);
   const all = await loadClaims(system);
   const names = id.flatMap((text) => text.split(','));
   const claims = select(all, names).filter((claim) => !smoke || claim.smoke === true);
@@ -73,21 +101,15 @@ export async function reproduce(options: ReproduceOptions): Promise<void> {
   const outcomes = await runJobs(jobs, { threads, onDone: progress });
   const rows = claims.flatMap((claim) => evaluate(claim, seeds, outcomes));
   const broken = brokenRuns(outcomes);
-  const frozen = readFrozen();
+  const frozen = system === FROZEN ? readFrozen() : null;
   const drift = frozen === null ? [] : driftOf(frozen, rows, seeds, claims.length === all.length);
   const failed = rows.filter((row) => row.verdict === 'fails').length;
+  const notShown = claims.length === all.length ? (NOT_SHOWN[system] ?? []) : [];
+  const report = { runs: jobs.length, broken, drift, notShown };
   if (options.json) {
-    process.stdout.write(
-      `${JSON.stringify(jsonOf(options, claims, rows, { runs: jobs.length, broken, drift }), null, 2)}\n`,
-    );
+    process.stdout.write(`${JSON.stringify(jsonOf(options, claims, rows, report), null, 2)}\n`);
   } else {
-    process.stdout.write(`${tableOf(claims, rows)}\n`);
-    process.stdout.write(
-      `${rows.length} lines, ${failed} of them fail; ${jobs.length} runs, ${broken.length} of them broken.\n`,
-    );
-    for (const line of broken) process.stdout.write(`broken: ${line}\n`);
-    if (drift.length > 0)
-      process.stdout.write(`Not as it was when the profiles were frozen:\n${driftText(drift)}\n`);
+    process.stdout.write(`${tableOf(claims, rows)}\n${summaryOf(claims, rows, report)}`);
   }
   if (freeze) writeFrozen(rows, seeds);
   if (failed + broken.length > 0) {

@@ -3,6 +3,8 @@ import { expect, test } from 'vitest';
 import { type Check, mix, PARTS, type Runs } from '../../src/bench/claims/claim.ts';
 import { brokenRuns, evaluate } from '../../src/bench/claims/evaluate.ts';
 import {
+  atLeast,
+  atMost,
   below,
   closedForm,
   distance,
@@ -14,11 +16,12 @@ import {
   rises,
 } from '../../src/bench/claims/expect.ts';
 import { driftOf } from '../../src/bench/claims/frozen.ts';
-import { loadClaims, type NamedClaim, select } from '../../src/bench/claims/load.ts';
-import { avgUs, drops, fairness, gbps, share, spread } from '../../src/bench/claims/metrics.ts';
+import { loadClaims, type NamedClaim, SYSTEMS, select } from '../../src/bench/claims/load.ts';
+import { avgUs, drops, fairness, gbps, share, spread, unevenness } from '../../src/bench/claims/metrics.ts';
+import { NOT_SHOWN } from '../../src/bench/claims/not-shown.ts';
 import { commandOf, jobsOf, specOf } from '../../src/bench/claims/plan.ts';
 import type { Outcome } from '../../src/bench/claims/pool.ts';
-import { driftText, tableOf } from '../../src/bench/claims/report.ts';
+import { driftText, heldClaims, tableOf } from '../../src/bench/claims/report.ts';
 import { appsOf, paramsOf } from '../../src/bench/mix/resolve.ts';
 import type { AppResult, MixResult } from '../../src/bench/mix/result.ts';
 
@@ -60,6 +63,8 @@ test.each([
   ['equal values', equal(0.001), [0.9991, 1.0009], [0.998, 1.002]],
   ['a rise', rises(), [1.2, 1e9], [1.19, 0, -1]],
   ['a fall', falls(), [0, 0.83], [0.84, 1e9]],
+  ['a lower bound', atLeast(9), [9, 1e9], [8.99, 0, -1]],
+  ['an upper bound', atMost(0.4), [-1, 0, 0.4], [0.401, 1e9]],
   ['a direction alone', below(1), [0.999], [1, 1.1]],
   ['what is only reported', reported(139), [0, 1e9], []],
 ])('%s', (_name, expectation, good, bad) => {
@@ -78,6 +83,7 @@ test('metrics add copies up, and refuse an app that is not there', () => {
   ]);
   expect([gbps(run, 'a'), share(run, 'a'), avgUs(run, 'a'), spread(run, 'a')]).toEqual([40, 0.4, 3, 2]);
   expect(fairness(run, 'a')).toBeCloseTo(1600 / 2000);
+  expect(unevenness(run, 'a')).toBeCloseTo(0.5);
   expect(avgUs(run, 'ab')).toBeNaN();
   expect(() => gbps(run, 'b')).toThrow("the mix has no app 'b'");
   const port = { from: 'switch0.0', to: 'host0', bytes: 1, utilisation: 1, marks: 0, pauses: 0 };
@@ -94,6 +100,7 @@ const CHECKS: Check[] = [
 ];
 const CLAIM: NamedClaim = {
   id: 'x',
+  system: 'bare',
   part: 1,
   title: 'T',
   source: 'S',
@@ -114,6 +121,19 @@ test('a row shows the worst check on the worst seed; a fall of one seed fails it
   expect(row).toMatchObject({ at: 'far', seed: 2, measured: 95, lowest: 95, highest: 105, verdict: 'holds' });
   expect(evaluate(CLAIM, [1, 2], outcomesOf(105, 89))[0]).toMatchObject({ seed: 2, verdict: 'fails' });
   expect(tableOf([CLAIM], [row])).toMatch(/size \(far\).*120 x.*25 %.*95 x.*95 to 105.*holds/);
+});
+
+test('a claim holds as a whole or not at all; what is only reported does not count', () => {
+  const [row] = evaluate(CLAIM, [1], outcomesOf(105));
+  const claims = [CLAIM, { ...CLAIM, id: 'y' }, { ...CLAIM, id: 'z' }];
+  const rows = [
+    row,
+    { ...row, verdict: 'reported' as const },
+    { ...row, claim: 'y' },
+    { ...row, claim: 'y', verdict: 'fails' as const },
+    { ...row, claim: 'z', verdict: 'reported' as const },
+  ];
+  expect(heldClaims(claims, rows)).toEqual([1, 2]);
 });
 
 test('a run that is missing or broken fails its rows, and says why', () => {
@@ -142,9 +162,9 @@ test('drift is what measures something else than when it was frozen, and what ca
   expect(driftText(drift)).toBe('x: size: was 90, is 100');
 });
 
-test('every claim about bare devices is complete, and its mixes can be run', async () => {
-  const claims = await loadClaims('bare');
-  expect(new Set(claims.map((claim) => claim.part))).toEqual(new Set(Object.keys(PARTS).map(Number)));
+test.each(SYSTEMS)('every claim about %s is complete, and its mixes can be run', async (system) => {
+  const claims = await loadClaims(system);
+  expect(new Set(claims.map((claim) => claim.part))).toEqual(new Set(Object.keys(PARTS[system]).map(Number)));
   for (const { id, mixes, checks, source, title } of claims) {
     expect(
       [source, title].every((text) => text.length > 5),
@@ -153,11 +173,26 @@ test('every claim about bare devices is complete, and its mixes can be run', asy
     expect(checks.length, id).toBeGreaterThan(0);
     for (const one of Object.values(mixes)) {
       const spec = specOf(one, 1);
-      expect(spec.policy, id).toBe('none');
+      if (system === 'bare') expect(spec.policy, id).toBe('none');
       expect(appsOf(spec, paramsOf(spec)).length, commandOf(one, 1)).toBeGreaterThan(0);
     }
   }
   expect(() => select(claims, ['nothing'])).toThrow("there is no claim 'nothing'");
   const jobs = jobsOf(claims, [1, 2]);
   expect(new Set(jobs.map((job) => job.command)).size).toBe(jobs.length);
+});
+
+// Every result and every overhead that the paper reports.
+const PERF_REPORTS = `1-headline 4.4-batching 4.4-scal 5.2.1-table2-d-vs-b 5.2.1-table2-d-vs-bmulti
+  5.2.1-table2-d-vs-mmulti 5.2.1-cpu-bound 5.2.1-ram 5.2.1-fig7a 5.2.1-fig7b-ets 5.2.2-fig8a-justitia
+  5.2.2-fig8b-justitia 5.2.2-fig8-justitiaR 5.2.2-fig8-perf 5.2.3-fig9abc 5.2.3-fig9d-justitia 5.2.3-fig9ef
+  5.2.3-fig10c 5.2.3-fig10def 5.2.4-fig11 5.2.4-queueing 5.2.5-fig12a 5.2.5-fig12b 5.2.5-fig13a 5.3-fig16a-crail
+  5.3-fig16a-others 5.3-fig16b A-fig17a A-fig17b`.split(/\s+/);
+
+test('nothing that the paper of perf reports is passed over', async () => {
+  const named = [
+    ...(await loadClaims('perf')).flatMap(({ source }) => source.match(/perf-[\w.-]*\w/g) ?? []),
+    ...NOT_SHOWN.perf.flatMap(({ ids }) => ids),
+  ];
+  expect(PERF_REPORTS.filter((id) => !named.includes(`perf-${id}`))).toEqual([]);
 });

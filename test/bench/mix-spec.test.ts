@@ -127,6 +127,7 @@ test('parameters have units, lists and words', () => {
 
 test('a policy may have options', () => {
   expect(parsePolicy('perf')).toEqual({ policy: 'perf', policyOptions: {} });
+  expect(parsePolicy('perf:paper,feedPieces=2').policyOptions).toEqual({ paper: 'true', feedPieces: '2' });
   expect(parsePolicy('perf:feedPieces=2,subMsgSizeBytes=8192')).toEqual({
     policy: 'perf',
     policyOptions: { feedPieces: '2', subMsgSizeBytes: '8192' },

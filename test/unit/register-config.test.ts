@@ -31,9 +31,10 @@ test('a policy with parameters, on one line', () => {
   expect(parsePolicies('perf:subMsgSizeBytes=16384,emulation=false,who=me', 'x')).toEqual([
     { name: 'perf', options: { subMsgSizeBytes: 16384, emulation: false, who: 'me' } },
   ]);
+  expect(parsePolicies('perf: paper , x=2', 'x')).toEqual([{ name: 'perf', options: { paper: true, x: 2 } }]);
   expect(parsePolicies('a:x=1; b', 'x').map((policy) => policy.name)).toEqual(['a', 'b']);
   expect(parsePolicies('none', 'x')).toEqual([]);
-  for (const bad of ['', ':x=1', 'perf:x', 'perf:=1', 'a;;b', 'perf:a=1,,b=2']) {
+  for (const bad of ['', ':x=1', 'perf:x y', 'perf:=1', 'a;;b', 'perf:a=1,,b=2']) {
     expect(() => parsePolicies(bad, 'HERE')).toThrow(ConfigError);
     expect(() => parsePolicies(bad, 'HERE')).toThrow('HERE');
   }
@@ -95,7 +96,7 @@ test.each([
   ['{"policy":5}', 'policy: must be a policy or a list of them'],
   ['{"policy":{"nam":"perf"}}', 'policy: must be the name of a policy'],
   ['{"policy":["perf",{"name":5}]}', 'policy.1: must be the name of a policy'],
-  ['{"policy":"perf:x"}', "policy: perf: 'x' should be KEY=VALUE"],
+  ['{"policy":"perf:=x"}', "policy: perf: '=x' should be KEY=VALUE"],
   ['{"log":"loud"}', 'log: '],
   ['{"device":""}', 'device: '],
   ['{"tenant":7}', 'tenant: '],

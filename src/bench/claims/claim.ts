@@ -1,7 +1,10 @@
 /**
  * A claim: what some paper, or a closed form, says that a run of a mixture shows, and how far off it may be.
- * Each is one file of a folder beside this one (bare/: the device without any policy); the file's name is its id.
+ * Each is one file of a folder beside this one (bare/: the device without any policy; perf/: a policy); the file's
+ * name is its id.
  */
+
+import type { TopologyName } from '../../sim/fabric/topology.ts';
 import type { MixResult } from '../mix/result.ts';
 import type { Expectation } from './expect.ts';
 
@@ -17,6 +20,8 @@ export interface Mix {
   warmup: string;
   /** Default 2. */
   hosts?: number;
+  /** Default one cable, or one switch for more than two hosts. */
+  topology?: TopologyName;
   /** Each as `--app` takes it. */
   apps: readonly string[];
 }
@@ -38,7 +43,7 @@ export interface Check {
 }
 
 export interface Claim {
-  /** A key of PARTS. */
+  /** A key of the system's PARTS. */
   part: number;
   title: string;
   /** Paper and place, or how it is derived. */
@@ -51,18 +56,30 @@ export interface Claim {
   checks: readonly Check[];
 }
 
-/** Chapters of the report. */
-export const PARTS: Readonly<Record<number, string>> = Object.freeze({
-  1: 'Shares follow from the packet round',
-  2: 'Rates and latencies of the devices',
-  3: 'The size of what is in the background',
-  4: 'Bandwidth applications of different message size',
-  5: 'Many queue pairs, large batches',
-  6: 'READ against WRITE; small messages among themselves',
-  7: 'A greedy device',
-  8: 'Priorities of the hardware',
-  9: 'Many senders, one receiver',
-  10: 'Further claims about bare devices',
+/** Chapters of the report, by system. */
+export const PARTS: Readonly<Record<string, Readonly<Record<number, string>>>> = Object.freeze({
+  bare: Object.freeze({
+    1: 'Shares follow from the packet round',
+    2: 'Rates and latencies of the devices',
+    3: 'The size of what is in the background',
+    4: 'Bandwidth applications of different message size',
+    5: 'Many queue pairs, large batches',
+    6: 'READ against WRITE; small messages among themselves',
+    7: 'A greedy device',
+    8: 'Priorities of the hardware',
+    9: 'Many senders, one receiver',
+    10: 'Further claims about bare devices',
+  }),
+  perf: Object.freeze({
+    1: 'Small messages beside large ones',
+    2: 'Applications of many queue pairs',
+    3: 'READ against WRITE',
+    4: 'The knobs',
+    5: 'Many bandwidth tenants',
+    6: 'Against priorities of the hardware, and in a congested network',
+    7: 'Large messages of different size; nothing to isolate',
+    8: 'How much depends on the device',
+  }),
 });
 
 const SHORT = { duration: '5ms', warmup: '1ms' };

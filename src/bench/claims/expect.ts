@@ -1,7 +1,14 @@
 /** Kinds of expectation. Each is an interval that the measured value must be in, and words for the report. */
 
 /** How the expected value is known; each kind has its usual tolerance. */
-export type ExpectationKind = 'closed form' | 'ratio' | 'range' | 'direction' | 'equal' | 'reported';
+export type ExpectationKind =
+  | 'closed form'
+  | 'ratio'
+  | 'range'
+  | 'bound'
+  | 'direction'
+  | 'equal'
+  | 'reported';
 
 export interface Expectation {
   readonly kind: ExpectationKind;
@@ -41,6 +48,16 @@ export function range(min: number, max: number, slack = 0): Expectation {
   const tolerance = slack === 0 ? '-' : `+-${short(slack)}`;
   const expected = min === max ? short(min) : `${short(min)} to ${short(max)}`;
   return { kind: 'range', expected, tolerance, min: min - slack, max: max + slack };
+}
+
+/** No less than this. */
+export function atLeast(min: number): Expectation {
+  return { kind: 'bound', expected: `>= ${short(min)}`, tolerance: '-', min, max: Number.POSITIVE_INFINITY };
+}
+
+/** No more than this. */
+export function atMost(max: number): Expectation {
+  return { kind: 'bound', expected: `<= ${short(max)}`, tolerance: '-', min: Number.NEGATIVE_INFINITY, max };
 }
 
 /** A ratio of after to before: it rises by at least 20 %, or by as much as is said. */

@@ -2,15 +2,16 @@
 import { readdirSync } from 'node:fs';
 import { basename } from 'node:path';
 import { ConfigError } from '../../verbs/errors.ts';
-import type { Claim } from './claim.ts';
+import { type Claim, PARTS } from './claim.ts';
 
 /** A claim and the name of its file. */
 export interface NamedClaim extends Claim {
   id: string;
+  system: string;
 }
 
-/** Folders of claims: the bare device; later one for each policy. */
-export const SYSTEMS: readonly string[] = ['bare'];
+/** Folders of claims: the bare device, and one for each policy. */
+export const SYSTEMS: readonly string[] = Object.keys(PARTS);
 
 /**
  * All claims about a system, in the order of the report.
@@ -25,7 +26,7 @@ export async function loadClaims(system: string): Promise<NamedClaim[]> {
   const claims = await Promise.all(
     files.map(async (file) => {
       const module: { default: Claim } = await import(new URL(file, folder).href);
-      return { ...module.default, id: basename(file).replace(/\.[jt]s$/, '') };
+      return { ...module.default, system, id: basename(file).replace(/\.[jt]s$/, '') };
     }),
   );
   return claims.sort((a, b) => a.part - b.part || (a.id < b.id ? -1 : 1));

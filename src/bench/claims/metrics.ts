@@ -40,6 +40,13 @@ export function fairness(run: MixResult, name: string): number {
   return sum(rates) ** 2 / (rates.length * sum(rates.map((rate) => rate * rate)));
 }
 
+/** How far the payload rate of a copy is from the mean of all, at most, as a share of the mean. */
+export function unevenness(run: MixResult, name: string): number {
+  const rates = appsOf(run, name).map((app) => app.throughputGbps);
+  const mean = sum(rates) / rates.length;
+  return Math.max(...rates.map((rate) => Math.abs(rate / mean - 1)));
+}
+
 /** The largest message rate of a copy to the smallest. */
 export function spread(run: MixResult, name: string): number {
   const rates = appsOf(run, name).map((app) => app.messageRateMmps);

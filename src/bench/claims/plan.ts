@@ -13,17 +13,20 @@ export interface Job {
 
 /** The command line of a run. */
 export function commandOf(mix: Mix, seed: number): string {
-  const { profile, set = {}, policy = 'none', duration, warmup, hosts = DEFAULTS.hosts, apps } = mix;
+  const { profile, set = {}, policy = 'none', duration, warmup, topology, apps } = mix;
+  const { hosts = DEFAULTS.hosts } = mix;
   const words = ['isoverbs mix', `--profile ${profile}`];
   for (const [name, value] of Object.entries(set)) words.push(`--set ${name}=${value}`);
   words.push(`--policy ${policy}`, `--duration ${duration}`, `--warmup ${warmup}`, `--seed ${seed}`);
   if (hosts !== DEFAULTS.hosts) words.push(`--hosts ${hosts}`);
+  if (topology !== undefined) words.push(`--topology ${topology}`);
   return [...words, ...apps.map((app) => `--app ${app}`)].join(' ');
 }
 
 /** What runMix() takes. Bytes are not moved: nothing here looks at them, and the timing is the same. @throws ConfigError */
 export function specOf(mix: Mix, seed: number): MixSpec {
-  const { profile, set = {}, policy = 'none', duration, warmup, hosts = DEFAULTS.hosts, apps } = mix;
+  const { profile, set = {}, policy = 'none', duration, warmup, topology, apps } = mix;
+  const { hosts = DEFAULTS.hosts } = mix;
   return {
     profile,
     set: Object.fromEntries(Object.entries(set).map(([name, value]) => parseSet(`${name}=${value}`))),
@@ -32,6 +35,7 @@ export function specOf(mix: Mix, seed: number): MixSpec {
     warmupNs: parseQuantity('warmup', warmup, NANOSECONDS),
     seed,
     hosts,
+    ...(topology !== undefined && { topology }),
     payload: false,
     apps: apps.map(parseApp),
   };

@@ -4,6 +4,7 @@ import { PARTS } from './claim.ts';
 import type { Row } from './evaluate.ts';
 import type { Drift } from './frozen.ts';
 import type { NamedClaim } from './load.ts';
+import type { NotShown } from './not-shown.ts';
 
 const digits = (value: number) => (Number.isFinite(value) ? `${Number(value.toPrecision(4))}` : '-');
 
@@ -33,7 +34,7 @@ export function tableOf(claims: readonly NamedClaim[], rows: readonly Row[]): st
   for (const claim of claims) {
     if (claim.part !== part) {
       part = claim.part;
-      table.push([{ colSpan: head.length, content: `${part}. ${PARTS[part]}` }]);
+      table.push([{ colSpan: head.length, content: `${part}. ${PARTS[claim.system][part]}` }]);
     }
     table.push([{ colSpan: head.length, content: `${claim.id}: ${claim.title}. ${claim.source}` }]);
     for (const row of rows.filter((one) => one.claim === claim.id)) {
@@ -44,6 +45,24 @@ export function tableOf(claims: readonly NamedClaim[], rows: readonly Row[]): st
     if (claim.note !== undefined) table.push([{ colSpan: head.length, content: `  (${claim.note})` }]);
   }
   return table.toString();
+}
+
+/** What nobody needs to look for in the table. */
+export function notShownText(list: readonly NotShown[]): string {
+  const lines = list.map(({ ids, title, why, reason }) => {
+    const head = why === 'waiting' ? 'waiting' : 'cannot be shown';
+    return `${head}: ${title} (${ids.join(', ')}): ${reason}`;
+  });
+  return lines.join('\n');
+}
+
+/** How many claims hold as a whole; those that only report do not count. */
+export function heldClaims(claims: readonly NamedClaim[], rows: readonly Row[]): [held: number, of: number] {
+  const verdicts = claims
+    .map(({ id }) => rows.filter((row) => row.claim === id && row.verdict !== 'reported'))
+    .filter((counted) => counted.length > 0)
+    .map((counted) => counted.every((row) => row.verdict === 'holds'));
+  return [verdicts.filter((held) => held).length, verdicts.length];
 }
 
 /** What is not as it was when the profiles were frozen. */

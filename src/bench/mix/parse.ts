@@ -93,11 +93,15 @@ export function parseSet(text: string): [name: string, value: unknown] {
   return [name, parameter(name, value)];
 }
 
-/** A policy as `--policy` takes it: NAME, or NAME:option=value,option=value. @throws ConfigError */
+/** A policy as `--policy` takes it: NAME, or NAME:option=value,option; an option without a value is true. @throws ConfigError */
 export function parsePolicy(text: string): { policy: string; policyOptions: Record<string, unknown> } {
   const colon = text.indexOf(':');
   if (colon < 0) return { policy: text, policyOptions: {} };
-  const options = pairs(`policy '${text}'`, text.slice(colon + 1));
+  const words = text.slice(colon + 1).split(',');
+  const options = pairs(
+    `policy '${text}'`,
+    words.map((word) => (/^\w+$/.test(word) ? `${word}=true` : word)).join(','),
+  );
   return { policy: text.slice(0, colon), policyOptions: Object.fromEntries(options) };
 }
 

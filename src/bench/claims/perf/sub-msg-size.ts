@@ -1,0 +1,45 @@
+import { type Claim, mix, type Runs } from '../claim.ts';
+import { range, reported } from '../expect.ts';
+import { gbps, mmps } from '../metrics.ts';
+
+const KIB = 1024;
+/** From 8 KiB to half the egress FIFO, and what is around it. */
+const FLAT = [8, 12, 16, 20, 24];
+const OUTSIDE = [1, 2, 4, 32, 48, 64];
+const DEFAULT = 16;
+
+function lines(size: number) {
+  const flat = FLAT.includes(size);
+  return [
+    {
+      what: flat ? 'bandwidth of B to that with 16 KiB' : `the same, ${size} KiB`,
+      at: flat ? `${size} KiB` : undefined,
+      unit: 'x',
+      measure: (runs: Runs) => gbps(runs[size], 'B') / gbps(runs[DEFAULT], 'B'),
+      expect: flat ? range(0.92, 1.08) : reported('-'),
+    },
+    {
+      what: flat ? 'rate of M to that with 16 KiB' : `rate of M, ${size} KiB`,
+      at: flat ? `${size} KiB` : undefined,
+      unit: 'x',
+      measure: (runs: Runs) => mmps(runs[size], 'M') / mmps(runs[DEFAULT], 'M'),
+      expect: flat ? range(0.92, 1.08) : reported('-'),
+    },
+  ];
+}
+
+export default {
+  part: 4,
+  title: 'SUB_MSG_SIZE: little difference from 8 KiB to half the egress FIFO',
+  source: 'PeRF appendix A, fig. 17(a) (perf-A-fig17a)',
+  note: 'Pieces longer than half the egress FIFO leave the wire idle: not in the paper.',
+  mixes: Object.fromEntries(
+    [...FLAT, ...OUTSIDE].map((size) => [
+      size,
+      mix('cx6-100g', ['B:size=1MiB', 'M:size=16'], {
+        policy: `perf:subMsgSizeBytes=${size * KIB},zeroWaitUnitBytes=${KIB}`,
+      }),
+    ]),
+  ),
+  checks: [...FLAT, ...OUTSIDE].flatMap(lines),
+} satisfies Claim;
