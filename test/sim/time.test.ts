@@ -31,6 +31,16 @@ test('a poll of an armed, idle queue goes on to the next event', () => {
   expect(fabric.nowNs).toBeGreaterThan(5000);
 });
 
+test('polls of an armed queue do not go on to the next event while the program has news to hear', async () => {
+  const [a, , fabric] = pair();
+  const woken = [100, 1e6].map((ns) => fabric.sleep(ns).then(() => fabric.nowNs));
+  a.v.reqNotifyCq(a.sendCq, false);
+  // One poll up to the end of the first sleep, three of 25 ns.
+  for (let polls = 0; polls < 4; polls++) take(a);
+  await fabric.run();
+  expect(await Promise.all(woken)).toEqual([175, 1e6]);
+});
+
 test('events come on a fresh stack, once for each arming, and again after arming again', async () => {
   const fabric = createFabric();
   const [a, b] = [makeEnd(fabric, 0), makeEnd(fabric, 1)];

@@ -109,8 +109,9 @@ export class Driver {
   /** A poll found nothing: time goes by. */
   miss(cq: Cq): void {
     if (this.inside) return;
-    // A program that armed its queue and looks once more has nothing else to do: on to the next event.
-    if (cq.armed !== ARM_NONE) {
+    // A program that armed its queue and looks once more has nothing else to do: on to the next event. Unless it
+    // is to hear of something as soon as its call returns: that comes in the time in which it happened.
+    if (cq.armed !== ARM_NONE && this.news.length === 0) {
       this.rouse(Number.MAX_VALUE);
       this.sim.step();
     } else {
@@ -123,6 +124,8 @@ export class Driver {
 
   /** Runs until nothing is left to happen before `untilNs`, giving the program its turn after all that it could see. */
   async run(untilNs = Number.MAX_VALUE): Promise<void> {
+    // What the program's own polls made happen, it hears in that time.
+    if (this.news.length > 0) await nextTurn();
     do {
       this.runSome(untilNs);
       // The program may go on now: let it settle before saying that all is quiet.
