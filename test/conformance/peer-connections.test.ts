@@ -12,8 +12,8 @@ import {
 import { createPolicy } from '../../src/policies/index.ts';
 import { createFabric } from '../../src/providers/sim/index.ts';
 import { compose, type Interceptor } from '../../src/shim/compose.ts';
+import { BYTES, type CmTransfer, transferOverCm } from './cm-transfer.ts';
 
-const BYTES = 100_000;
 const perf = () => [createPolicy('perf')];
 
 async function transfer(callers: Interceptor[], listeners: Interceptor[], bySelf = false) {
@@ -72,4 +72,36 @@ test('between two shims a long SEND goes in pieces; with one, or none, it goes w
   expect(await transfer(perf(), [])).toEqual(whole);
   expect(await transfer([], perf())).toEqual(whole);
   expect(await transfer([], [], true)).toEqual(whole);
+});
+
+const padded = (bytes: Uint8Array, room: number) => Buffer.concat([bytes, Buffer.alloc(room - bytes.length)]);
+const none: Uint8Array = new Uint8Array(0);
+const overCm = (transfer: Omit<CmTransfer, 'provider'>) =>
+  transferOverCm({ provider: createFabric({ hosts: 2, seed: 1 }).provider, ...transfer });
+const CUT = Math.ceil(BYTES / 16384);
+const { got } = whole;
+
+test('rdma_cm carries it behind the private data of the programs, which do not see it', async () => {
+  const both = { caller: perf(), server: perf() };
+  const heard = (request = none, reply = none) => [padded(request, 56), padded(reply, 196)];
+  expect(await overCm(both)).toEqual({ pieces: CUT, got, same: true, heard: heard() });
+  const [short, long] = [Buffer.from('open sesame'), Buffer.alloc(196, 9)];
+  const said = { request: short, reply: short };
+  const uncut = { pieces: 0, got, same: true, heard: heard(short, short) };
+  expect(await overCm({ ...both, ...said })).toEqual({ ...uncut, pieces: CUT });
+  expect(await overCm({ ...both, ...said, server: [] })).toEqual(uncut);
+  expect(await overCm({ ...both, ...said, caller: [] })).toEqual(uncut);
+  // Where it has no room, SENDs go whole.
+  const full = long.subarray(0, 56);
+  expect(await overCm({ ...both, request: full })).toEqual({ ...uncut, heard: heard(full) });
+  expect(await overCm({ ...both, reply: long })).toEqual({ ...uncut, heard: heard(none, long) });
+  expect(await overCm({ ...both, options: { initiatorDepth: 0 } })).toMatchObject({ pieces: 0, got });
+});
+
+test('READs by remote control are agreed on over rdma_cm, too', async () => {
+  const byPeer = () => [createPolicy('perf', { readByRemoteControl: true })];
+  const request = Buffer.from('0123456789abcdef');
+  const run = await overCm({ caller: byPeer(), server: byPeer(), request });
+  // Those of the SEND, and those of the READ, which the side that is read from writes.
+  expect(run).toMatchObject({ pieces: 2 * CUT, got, same: true });
 });

@@ -242,7 +242,7 @@ test('what is no description of this version is none', async () => {
   };
   expect(await run(set(0, 7))).toBe(0);
   expect(await run(set(4, 2))).toBe(0);
-  expect(await run(set(20, 3))).toBe(0);
+  expect(await run(set(12, 3))).toBe(0);
   expect(await run((bytes) => bytes.subarray(4))).toBe(0);
   expect(await run(() => new Uint8Array(0))).toBe(0);
 });
@@ -417,7 +417,7 @@ test('a shared receive queue and a closed queue pair have no table, UC has nothi
     v.modifyQp(qp, attr, V.maskOf(attr));
     return v.describePeer?.(qp) ?? null;
   };
-  const entries = (bytes: Uint8Array | null) => new Uint32Array(bytes?.buffer as ArrayBuffer)[5];
+  const entries = (bytes: Uint8Array | null) => new Uint32Array(bytes?.buffer as ArrayBuffer)[3];
   const srq = v.createSrq(pd, { maxWr: 8, maxSge: 1 }).handle;
   expect(entries(describe(V.IBV_QPT_RC, ALL_ACCESS))).toBe(8);
   expect(entries(describe(V.IBV_QPT_RC, ALL_ACCESS, srq))).toBe(0);

@@ -7,13 +7,13 @@ import { createPolicy } from '../../src/policies/index.ts';
 import { compose, type Interceptor } from '../../src/shim/compose.ts';
 import { readByRemoteControl } from '../../src/shim/peer/remote-read.ts';
 import { chains } from '../conformance/chains.ts';
+import { BYTES, transferOverCm } from '../conformance/cm-transfer.ts';
 import { negotiate } from '../conformance/negotiate.ts';
 import { program, runProgram } from '../conformance/program.ts';
 import { device, realGround } from './ground.ts';
 
 const RUNS = Number(process.env.ISOVERBS_RUNS ?? 4);
 const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_125);
-const BYTES = 100_000;
 const ROUNDS = 8;
 
 async function transfer(chain: () => Interceptor[]) {
@@ -71,6 +71,18 @@ describe.skipIf(device === '')('shims that know of each other, on a real device'
     // Layers: remote-read, perf, the emulation of WAIT.
     const pieces = shimmed.lengths.filter((n) => n > 16384).reduce((sum, n) => sum + Math.ceil(n / 16384), 0);
     expect(shimmed.counted.map((layers) => layers[1])).toEqual([pieces, Math.ceil(BYTES / 16384)]);
+  }, 120_000);
+
+  test('so do those of rdma_cm', async () => {
+    const ground = realGround();
+    const chain = () => [createPolicy('perf', { readByRemoteControl: true })];
+    const ends = { provider: ground.provider, host: 'localhost', caller: chain(), server: chain() };
+    const { pieces, got, same } = await transferOverCm(ends);
+    expect({ pieces, got, same }).toEqual({
+      pieces: 2 * Math.ceil(BYTES / 16384),
+      got: { status: 0, byteLen: BYTES, imm: 5 },
+      same: true,
+    });
   }, 120_000);
 
   test.each(['arbitrary', 'perf 1024, WAIT emulated'])(

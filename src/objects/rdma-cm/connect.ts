@@ -7,6 +7,7 @@ import {
 import { CmConnection } from './connection.ts';
 import type { Identifier } from './identifier.ts';
 import {
+  bytesOf,
   type CmAcceptOptions,
   type CmConnectOptions,
   type CmEnvironment,
@@ -24,7 +25,8 @@ export function connect(env: CmEnvironment, options: CmConnectOptions): Promise<
   return attempt(what, env.provider, RDMA_PS_TCP, options, async (id) => {
     await resolve(id, env.provider, { ...options, host });
     return guarded(id, new DevicePool(env, false), options, async (connection) => {
-      id.cm.connect(id.handle, connParam(connection.qp, options, options.privateData));
+      const data = connection.request(bytesOf(options.privateData));
+      id.cm.connect(id.handle, connParam(connection.qp, options, data));
       connection.learn(await id.expect(what, RDMA_CM_EVENT_CONNECT_RESPONSE));
       connection.toRts(options);
       id.cm.establish(id.handle);
@@ -44,8 +46,9 @@ export function accept(
     pool,
     options,
     async (connection) => {
+      const data = connection.reply(bytesOf(options.privateData));
       connection.toRts(options);
-      id.cm.accept(id.handle, connParam(connection.qp, options, options.privateData));
+      id.cm.accept(id.handle, connParam(connection.qp, options, data));
       const what = `the connection with ${connection.remoteAddress}:${connection.remotePort} was not made`;
       await id.expect(what, RDMA_CM_EVENT_ESTABLISHED);
     },

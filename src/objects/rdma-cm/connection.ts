@@ -10,6 +10,7 @@ import { CmError, textOf } from './errors.ts';
 import type { Identifier } from './identifier.ts';
 import type { CmConnectionOptions } from './options.ts';
 import type { Place } from './place.ts';
+import { REPLY_BYTES, REQUEST_BYTES, splitPrivateData, withDescription } from './private-data.ts';
 
 const ALL_REMOTE = { remoteRead: true, remoteWrite: true, remoteAtomic: true };
 
@@ -36,6 +37,9 @@ export class CmConnection extends EventEmitter<CmConnectionEvents> {
   private readonly place: Place;
   private data: Uint8Array = new Uint8Array(0);
   private peerParam: CmConnParam | null = null;
+  /** What the shim below says of the queue pair, and what the peer's said of its own. */
+  private described: Uint8Array | null = null;
+  private peerDescribed: Uint8Array | null = null;
   private state: 'connecting' | 'connected' | 'disconnecting' | 'disconnected' = 'connecting';
   private over = false;
   private readonly goodbyes: (() => void)[] = [];
@@ -144,6 +148,8 @@ export class CmConnection extends EventEmitter<CmConnectionEvents> {
     const what = `the connection with ${this.remoteAddress}:${this.remotePort} was not made`;
     this.id.check(what);
     this.move(C.IBV_QPS_INIT, { qpAccessFlags: accessBits(options.access ?? ALL_REMOTE) });
+    // Before receives are posted: two shims speak of those that come after it.
+    this.described = this.qp.provider.describePeer?.(this.qp.handle) ?? null;
     await options.prepare?.(this);
     this.id.check(what);
     if (this.over) throw new ConnectionError('the connection was closed before it was made');
@@ -151,14 +157,36 @@ export class CmConnection extends EventEmitter<CmConnectionEvents> {
 
   /** @internal INIT -> RTS: the peer is known. */
   toRts({ minRnrTimer = 12 }: CmConnectionOptions): void {
+    this.qp.provider.setPeer?.(this.qp.handle, this.peerDescribed);
     this.move(C.IBV_QPS_RTR, { minRnrTimer });
     this.move(C.IBV_QPS_RTS, {});
   }
 
   /** @internal */
   learn(event: CmEvent): void {
-    this.data = event.privateData;
+    const { data, description } = splitPrivateData(event.privateData);
+    this.data = data;
+    this.peerDescribed = description;
     this.peerParam = event.conn ?? null;
+  }
+
+  /** @internal What the first message takes along: the program's data, and what the shim below says. */
+  request(data: Uint8Array): Uint8Array {
+    return this.said(data, REQUEST_BYTES);
+  }
+
+  /** @internal The same of the answer; without a shim at the other end it says nothing. Before toRts(). */
+  reply(data: Uint8Array): Uint8Array {
+    if (this.peerDescribed === null) return data;
+    const bytes = this.said(data, REPLY_BYTES);
+    if (bytes === data) this.peerDescribed = null;
+    return bytes;
+  }
+
+  private said(data: Uint8Array, roomBytes: number): Uint8Array {
+    // What is no bytes at all, the connection manager refuses.
+    if (this.described === null || !(data instanceof Uint8Array)) return data;
+    return withDescription(data, this.described, roomBytes) ?? data;
   }
 
   /** @internal It is made. */

@@ -147,14 +147,10 @@ export function bytesOf(data: CmPrivateData | undefined): Uint8Array {
 const DEFAULT_RD_ATOMIC = 16;
 
 /** What rdma_connect and rdma_accept are told. */
-export function connParam(
-  qp: QueuePair,
-  options: CmConnectionOptions,
-  privateData: CmPrivateData | undefined,
-): CmConnParam {
+export function connParam(qp: QueuePair, options: CmConnectionOptions, privateData: Uint8Array): CmConnParam {
   const { maxQpRdAtom, maxQpInitRdAtom } = qp.context.queryDevice();
   return {
-    privateData: bytesOf(privateData),
+    privateData,
     responderResources: options.responderResources ?? Math.min(maxQpRdAtom, DEFAULT_RD_ATOMIC),
     initiatorDepth: options.initiatorDepth ?? Math.min(maxQpInitRdAtom, DEFAULT_RD_ATOMIC),
     retryCount: options.retryCount ?? 7,

@@ -6,6 +6,7 @@ import { textOf } from './errors.ts';
 import type { Identifier } from './identifier.ts';
 import { CmListener, closedError } from './listener.ts';
 import { bytesOf, type CmAcceptOptions, type CmEnvironment, type CmPrivateData } from './options.ts';
+import { splitPrivateData } from './private-data.ts';
 
 /** What a server emits. */
 export interface ServerEvents {
@@ -47,7 +48,7 @@ export class ConnectRequest {
     this.remotePort = remote.port;
     this.localAddress = local.address;
     this.deviceName = deviceName;
-    this.privateData = event.privateData;
+    this.privateData = splitPrivateData(event.privateData).data;
     this.id = id;
     this.decide = decide;
   }

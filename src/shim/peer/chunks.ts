@@ -3,10 +3,8 @@
  * say, bytes that nobody in between understands. Of several shims of one kind the outermost speaks and is heard.
  */
 
-const MAGIC = 0x49534f50;
-const VERSION = 1;
-/** magic, version, kind, words that follow */
-const HEAD_WORDS = 4;
+/** The first word: of this version, the second of them. */
+const MAGIC = 0x49534f02;
 
 /** Messages that take a receive may come in pieces. */
 export const CHUNK_SENDS = 1;
@@ -21,11 +19,13 @@ export function decodeChunks(bytes: Uint8Array | null): Chunks {
   if (bytes === null || bytes.length % 4 !== 0) return chunks;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
   const words = Array.from({ length: bytes.length / 4 }, (_, i) => view.getUint32(i * 4, true));
-  for (let at = 0; at < words.length; ) {
-    const [magic, version, kind, length] = words.slice(at, at + HEAD_WORDS);
-    const end = at + HEAD_WORDS + length;
-    if (magic !== MAGIC || version !== VERSION || !(end <= words.length)) return new Map();
-    chunks.set(kind, words.slice(at + HEAD_WORDS, end));
+  if (words[0] !== MAGIC) return chunks;
+  for (let at = 1; at < words.length; ) {
+    // Kind, and words that follow.
+    const [kind, length] = [words[at] >>> 16, words[at] & 0xffff];
+    const end = at + 1 + length;
+    if (end > words.length) return new Map();
+    chunks.set(kind, words.slice(at + 1, end));
     at = end;
   }
   return chunks;
@@ -34,7 +34,10 @@ export function decodeChunks(bytes: Uint8Array | null): Chunks {
 /** Null when there is nothing to say. */
 export function encodeChunks(chunks: Chunks): Uint8Array | null {
   if (chunks.size === 0) return null;
-  const words = [...chunks].flatMap(([kind, payload]) => [MAGIC, VERSION, kind, payload.length, ...payload]);
+  const words = [
+    MAGIC,
+    ...[...chunks].flatMap(([kind, payload]) => [(kind << 16) | payload.length, ...payload]),
+  ];
   const bytes = new Uint8Array(words.length * 4);
   const view = new DataView(bytes.buffer);
   words.forEach((word, i) => {
