@@ -325,6 +325,35 @@ test('a region that goes while a receive lies in it: the SEND that meets it fail
   expect(seen).toMatchObject({ before: { a: ['send 1 SUCCESS SEND'] }, after: ['send 9 REM_OP_ERR'] });
 });
 
+test('a region that is not let go for a window that is bound to it takes what is on its way', async () => {
+  const { seen, pieces } = await both(async (w) => {
+    const { b } = w;
+    const mr = b.v.allocMr(b.pd, SLOT, V.IBV_ACCESS_LOCAL_WRITE | V.IBV_ACCESS_MW_BIND);
+    const mw = b.v.allocMw(b.pd, V.IBV_MW_TYPE_2);
+    b.send.bindMw(7, SIGNALED, mw.handle, mr.handle, mr.addr, SLOT, V.IBV_ACCESS_REMOTE_READ, mw.rkey + 1);
+    post(b);
+    b.recv.recv(100, mr.addr, SLOT, mr.lkey);
+    postRecv(b);
+    const bound = await settle(w);
+    fill(w.a.bytes, 0, 28_000);
+    postSends(w, [28_000]);
+    await w.fabric.advance(3000);
+    expect(() => b.v.deregMr(mr.handle)).toThrow(V.BusyError);
+    expect(() => b.v.reregMr(mr.handle, { access: V.IBV_ACCESS_LOCAL_WRITE })).toThrow(V.BusyError);
+    const told = await settle(w);
+    const bytes = new Uint8Array(mr.memory, mr.byteOffset, 28_000);
+    expect(Buffer.from(bytes).equals(w.a.bytes.subarray(0, 28_000))).toBe(true);
+    b.v.deallocMw(mw.handle);
+    b.v.deregMr(mr.handle);
+    return [bound, told];
+  });
+  expect(seen).toMatchObject([
+    { b: ['send 7 SUCCESS BIND_MW'] },
+    { a: ['send 1 SUCCESS SEND'], b: ['recv 100 SUCCESS RECV 28000 imm null'] },
+  ]);
+  expect(pieces).toBeGreaterThan(100);
+});
+
 test('ERR of the receiver in mid-transfer: the sender is told once', async () => {
   await both(
     async (w) => {

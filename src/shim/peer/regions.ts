@@ -41,7 +41,7 @@ export class Regions {
   private readonly byKey = new Map<number, Map<number, Region>>();
   private readonly revoked: (rkey: number) => void;
 
-  /** `revoked` is told of keys that are to go. */
+  /** `revoked` is told of keys that go. */
   constructor(next: Provider, revoked: (rkey: number) => void) {
     this.next = next;
     this.revoked = revoked;
@@ -54,15 +54,16 @@ export class Regions {
       allocMr: (pd, lengthBytes, access) => this.add(pd, access, next.allocMr(pd, lengthBytes, access)),
       regMr: (pd, memory, byteOffset, lengthBytes, access) =>
         this.add(pd, access, next.regMr(pd, memory, byteOffset, lengthBytes, access)),
+      // What the device refuses changes nothing: a message on its way in pieces counts on the key.
       reregMr: (mr, change) => {
-        this.close(mr);
         const info = next.reregMr(mr, change);
+        this.close(mr);
         this.change(mr, change, info);
         return info;
       },
       deregMr: (mr) => {
-        this.close(mr);
         next.deregMr(mr);
+        this.close(mr);
         this.remove(mr);
       },
     };
@@ -112,8 +113,8 @@ export class Regions {
     return true;
   }
 
-  /** The peer may no longer write there: the application is about to change or end the registration. */
-  close(handle: number): void {
+  /** The peer may no longer write there: the application has changed or ended the registration. */
+  private close(handle: number): void {
     const region = this.byHandle.get(handle);
     if (region === undefined || region.rkey === 0) return;
     this.revoked(region.rkey);

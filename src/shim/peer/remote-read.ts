@@ -55,12 +55,13 @@ class RemoteRead implements Policy {
     return {
       ...known,
       reregMr: (mr, change) => {
-        this.ending(mr);
-        return known.reregMr!(mr, change);
+        const info = known.reregMr!(mr, change);
+        this.ended(mr);
+        return info;
       },
       deregMr: (mr) => {
-        this.ending(mr);
         known.deregMr!(mr);
+        this.ended(mr);
       },
       describePeer: (qp) => this.describe(qp),
       setPeer: (qp, bytes) => this.set(qp, bytes),
@@ -241,8 +242,8 @@ class RemoteRead implements Policy {
     link.answer = 'none';
   }
 
-  /** A registration of the application ends: the peer's WRITE to it fails, as the READ then does. */
-  private ending(mr: number): void {
+  /** A registration of the application has ended: the peer's WRITE to it fails, as the READ then does. */
+  private ended(mr: number): void {
     for (const link of this.links) {
       if (link?.asked?.region.info.handle === mr) this.revoke(link);
     }
