@@ -81,9 +81,10 @@ export interface Policy {
   /**
    * Requests start .. start + count - 1 of `words` (layout.ts) are being posted, and nothing of this queue
    * pair is held. Returns how many go straight to the device; the first of the rest, and all that follow it
-   * on this queue pair until the backlog is empty, are held for `feed`.
+   * on this queue pair until the backlog is empty, are held for `feed`. Issue nothing here. Without `out` it is
+   * asked in another thread than the policy's (gate.ts).
    */
-  onload(qp: QpView, words: Uint32Array, start: number, count: number): number;
+  onload(qp: QpView, words: Uint32Array, start: number, count: number, out?: Actions): number;
   /**
    * Whether WAIT (for completions) and ENABLE are executed here, so that the device need not know them; queue pairs
    * are managed here then, too. `onload` lets neither pass, and `feed` calls `execute` for them.

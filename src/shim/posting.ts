@@ -41,7 +41,8 @@ export class Posting {
     const most = this.isLimiting ? this.admitted(qp, words, start, free) : free;
     let n = 0;
     if (qp.mayBypass) {
-      n = this.straight(qp, ring, words, info, start, this.policy.onload(qp, words, start, most));
+      const straight = this.policy.onload(qp, words, start, most, this.feeder.issuer);
+      n = this.straight(qp, ring, words, info, start, straight);
       if (n < 0) {
         qp.counts[SEEN] += -1 - n;
         return -1 - n;

@@ -18,7 +18,7 @@ const oneByOne = () => shimOf(hold);
 const cutting = (seed: number) => shimOf(() => arbitrary({ seed, splitsAboveBytes: 0 }));
 
 const perf = (sub: number, unit: number) =>
-  createPolicy('perf', { subMsgSizeBytes: sub, zeroWaitUnitBytes: unit });
+  createPolicy('perf', { isolation: 'always', subMsgSizeBytes: sub, zeroWaitUnitBytes: unit });
 
 export interface Chain {
   chain: () => Interceptor[];

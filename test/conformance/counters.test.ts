@@ -33,7 +33,7 @@ const SUB = 16384;
 const UNIT = 1024;
 
 test('perf: small requests go straight, a large one becomes pieces and waits', async () => {
-  const w = world([createPolicy('perf')]);
+  const w = world([createPolicy('perf', { isolation: 'always' })]);
   write(w.a, w.b, 1, 64);
   write(w.a, w.b, 2, 64);
   write(w.a, w.b, 3, 4 * SUB);
@@ -48,7 +48,7 @@ test('perf: small requests go straight, a large one becomes pieces and waits', a
 });
 
 test('a stack: the outermost has seen the requests, the inner one executed the waits', async () => {
-  const w = world([createPolicy('perf')], false);
+  const w = world([createPolicy('perf', { isolation: 'always' })], false);
   write(w.a, w.b, 1, 2 * SUB);
   post(w.a);
   await finish(w, 1);
@@ -60,7 +60,7 @@ test('a stack: the outermost has seen the requests, the inner one executed the w
 });
 
 test('what was counted stays when the queue pair is gone; providers add up', async () => {
-  const w = world([createPolicy('perf')]);
+  const w = world([createPolicy('perf', { isolation: 'always' })]);
   write(w.a, w.b, 1, 2 * SUB);
   post(w.a);
   await finish(w, 1);

@@ -33,7 +33,7 @@ function writeBig(a: End, b: End, id: number, flags = SIGNALED): void {
 
 const sides: [string, () => Interceptor[]][] = [
   ['bare', () => []],
-  ['under perf', () => [createPolicy('perf')]],
+  ['under perf', () => [createPolicy('perf', { isolation: 'always' })]],
 ];
 
 describe.each(sides)('%s', (_, chain) => {
@@ -231,7 +231,7 @@ describe.each(waits)('WAIT, %s', (_, wait, chain) => {
 
 const ringSides: typeof sides = [
   ...sides,
-  ['in a worker', () => [workerDriver([{ name: 'perf', options: {} }])]],
+  ['in a worker', () => [workerDriver([{ name: 'perf', options: { isolation: 'always' } }])]],
 ];
 
 describe.each(ringSides)('numbers that are none of a ring: %s', (_, chain) => {

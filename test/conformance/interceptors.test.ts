@@ -15,7 +15,8 @@ const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_121);
 const folder = mkdtempSync(join(tmpdir(), 'isoverbs-conformance-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-const perf = () => createPolicy('perf', { subMsgSizeBytes: 512, zeroWaitUnitBytes: 128 });
+const perf = () =>
+  createPolicy('perf', { isolation: 'always', subMsgSizeBytes: 512, zeroWaitUnitBytes: 128 });
 
 function tally(path: string) {
   const counts = { posted: 0, completed: 0, lost: 0 };

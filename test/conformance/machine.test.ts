@@ -632,7 +632,11 @@ test('closeDevice with children is refused as ever, and the resources stay until
 });
 
 test('a queue pair as deep as the device allows: fed piecewise, with its own depth to the application', async () => {
-  const interceptor = createPolicy('perf', { subMsgSizeBytes: 256, zeroWaitUnitBytes: 64 });
+  const interceptor = createPolicy('perf', {
+    isolation: 'always',
+    subMsgSizeBytes: 256,
+    zeroWaitUnitBytes: 64,
+  });
   const fabric = createFabric({ hosts: 1, autoAdvance: false });
   const context = fabric.provider.openDevice('sim0');
   const { maxQpWr } = fabric.provider.queryDevice(context);

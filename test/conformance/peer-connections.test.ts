@@ -14,7 +14,7 @@ import { createFabric } from '../../src/providers/sim/index.ts';
 import { compose, type Interceptor } from '../../src/shim/compose.ts';
 import { BYTES, type CmTransfer, transferOverCm } from './cm-transfer.ts';
 
-const perf = () => [createPolicy('perf')];
+const perf = () => [createPolicy('perf', { isolation: 'always' })];
 
 async function transfer(callers: Interceptor[], listeners: Interceptor[], bySelf = false) {
   const { provider } = createFabric({ hosts: 2, seed: 1 });

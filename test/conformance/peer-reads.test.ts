@@ -27,7 +27,12 @@ const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_124);
 /** After so long the shim asks whether the peer is still there. */
 const PROBE_NS = 60e6;
 const chain = () => [
-  createPolicy('perf', { subMsgSizeBytes: 256, zeroWaitUnitBytes: 64, readByRemoteControl: true }),
+  createPolicy('perf', {
+    isolation: 'always',
+    subMsgSizeBytes: 256,
+    zeroWaitUnitBytes: 64,
+    readByRemoteControl: true,
+  }),
 ];
 
 for (const name of ['arbitrary', 'perf 1024, WAIT emulated']) {
@@ -109,7 +114,7 @@ test('to a peer without it, or without an agreement, READs go as they are', asyn
     return await settle(w);
   };
   expect((await both(run, { agree: false })).served).toBe(0);
-  expect((await both(run, {}, () => [createPolicy('perf')])).served).toBe(0);
+  expect((await both(run, {}, () => [createPolicy('perf', { isolation: 'always' })])).served).toBe(0);
   expect((await both(run, {}, () => [])).served).toBe(0);
 });
 

@@ -26,7 +26,9 @@ import {
 
 const RUNS = Number(process.env.ISOVERBS_RUNS ?? 40);
 const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_123);
-const perf = () => [createPolicy('perf', { subMsgSizeBytes: 256, zeroWaitUnitBytes: 64 })];
+const perf = () => [
+  createPolicy('perf', { isolation: 'always', subMsgSizeBytes: 256, zeroWaitUnitBytes: 64 }),
+];
 /** Receives lie apart from each other, and from what is written to directly. */
 const SLOT = 32_768;
 const DIRECT = 24 * SLOT;

@@ -11,7 +11,7 @@ import { type WaitChoice, withWait } from '../../src/shim/wait-support.ts';
 import * as V from '../../src/verbs/index.ts';
 import { connect, drain, type End, makeEnd, modify, SIGNALED, take } from '../sim/helpers.ts';
 
-const PERF = { subMsgSizeBytes: 256, zeroWaitUnitBytes: 64 };
+const PERF = { isolation: 'always', subMsgSizeBytes: 256, zeroWaitUnitBytes: 64 };
 
 const kinds: Record<string, { wait: boolean; chain: () => Interceptor[] }> = {
   simulated: { wait: true, chain: () => [] },

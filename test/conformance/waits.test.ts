@@ -8,7 +8,7 @@ import { runWaits, waitProgram } from './waits.ts';
 
 const RUNS = Number(process.env.ISOVERBS_RUNS ?? 150);
 const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_122);
-const PERF = { subMsgSizeBytes: 256, zeroWaitUnitBytes: 64 };
+const PERF = { isolation: 'always', subMsgSizeBytes: 256, zeroWaitUnitBytes: 64 };
 
 const kinds: Record<string, { wait: boolean; chain: () => Interceptor[] }> = {
   'emulated, 0_WAIT yields': { wait: false, chain: () => [emulateWait({ yieldBytes: 1024 })] },

@@ -11,7 +11,7 @@ const module = (name: string, options = {}): PolicySpec => ({
 });
 export const perfSpec = (subMsgSizeBytes: number, zeroWaitUnitBytes: number): PolicySpec => ({
   name: 'perf',
-  options: { subMsgSizeBytes, zeroWaitUnitBytes },
+  options: { isolation: 'always', subMsgSizeBytes, zeroWaitUnitBytes },
 });
 
 const specs: Record<string, { policies: PolicySpec[]; wait?: boolean }> = {

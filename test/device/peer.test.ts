@@ -63,7 +63,9 @@ async function transfer(chain: () => Interceptor[]) {
 describe.skipIf(device === '')('shims that know of each other, on a real device', () => {
   test('connections carry what they say; data, lengths and immediates are those of bare ends', async () => {
     const bare = await transfer(() => []);
-    const shimmed = await transfer(() => [createPolicy('perf', { readByRemoteControl: true })]);
+    const shimmed = await transfer(() => [
+      createPolicy('perf', { isolation: 'always', readByRemoteControl: true }),
+    ]);
     for (const run of [bare, shimmed]) {
       expect(run.seen).toEqual(run.lengths.map((length) => [length, length]));
       expect([run.same, run.read]).toEqual([true, true]);

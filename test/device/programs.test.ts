@@ -99,7 +99,7 @@ describe.skipIf(device === '').each([0, 1])('examples between two processes, %i 
   afterAll(() => {
     if (other !== undefined) lose(0);
   });
-  const runs = [undefined, 'perf'].flatMap((policy) => [
+  const runs = [undefined, 'perf:isolation=always'].flatMap((policy) => [
     { name: 'kv-store', args: ['--count', '50'], expected: /^50 GETs: p50/, policy },
     {
       name: 'file-transfer',

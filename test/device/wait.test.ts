@@ -9,7 +9,7 @@ import { device } from './ground.ts';
 
 const SIGNALED = V.IBV_SEND_SIGNALED;
 const BYTES = 3000;
-const PERF = { subMsgSizeBytes: 1024, zeroWaitUnitBytes: 512 };
+const PERF = { isolation: 'always', subMsgSizeBytes: 1024, zeroWaitUnitBytes: 512 };
 
 const chains: Record<string, () => Interceptor> = {
   '0_WAIT yields': () => emulateWait(),

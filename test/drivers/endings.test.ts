@@ -15,7 +15,7 @@ function run(file: string, args: string[]) {
       ...Object.fromEntries(inherited),
       NODE_OPTIONS: '--no-warnings',
       ISOVERBS_DEVICE: 'sim0',
-      ISOVERBS_POLICY: 'perf',
+      ISOVERBS_POLICY: 'perf:isolation=always',
       ISOVERBS_DRIVER: 'worker',
     },
     encoding: 'utf8',

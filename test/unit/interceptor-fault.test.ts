@@ -199,7 +199,7 @@ test('the same seed gives the same faults', async () => {
 
 test('under a policy it fails what the device gives, over it what the application is given', async () => {
   const provider = createFabric({ hosts: 2 }).provider;
-  const perf = createPolicy('perf', { subMsgSizeBytes: 1024 });
+  const perf = createPolicy('perf', { isolation: 'always', subMsgSizeBytes: 1024 });
   const run = async (interceptors: Interceptor[]) => {
     const [a, b] = [compose(provider, interceptors), provider].map((one, i) => {
       const context = new Context(one, `sim${i}`);

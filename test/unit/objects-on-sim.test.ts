@@ -148,7 +148,7 @@ test('a host that dies: the waiting receiver is flushed and told', async () => {
 });
 
 test('a policy sees every batch that is posted, whatever rings there are', async () => {
-  const { a, b } = await pair({}, [createPolicy('perf', {})]);
+  const { a, b } = await pair({}, [createPolicy('perf', { isolation: 'always' })]);
   const batch = b.context.sendBatch({ capacity: 1 });
   for (let round = 0; round < 3; round++) {
     for (let i = 0; i < 4; i++) {

@@ -23,6 +23,42 @@ export const perfOptions = z
       .max(32)
       .default(4)
       .describe('sub-messages posted ahead per queue pair'),
+    isolation: z
+      .enum(['auto', 'always', 'never'])
+      .default('auto')
+      .describe('whether large messages are split: when others suffer from them, always, or never'),
+    thMApp: z.coerce
+      .number()
+      .min(0)
+      .default(5)
+      .describe('requests outstanding above which small messages make a message-rate application (Th_M_App)'),
+    samplePeriodNs: z.coerce
+      .number()
+      .min(1000)
+      .default(5e6)
+      .describe('nanoseconds between two looks at the queues (SQ_Len)'),
+    windowNs: z.coerce
+      .number()
+      .min(8000)
+      .default(1e9)
+      .describe('nanoseconds of the past that decide what kind of application it is'),
+    qNumAllow: z.coerce
+      .number()
+      .int()
+      .min(1)
+      .default(1)
+      .describe('queue pairs of a tenant that may send at a time beside bandwidth applications (QNum_allow)'),
+    qNumCapa: z.coerce
+      .number()
+      .int()
+      .min(1)
+      .default(9)
+      .describe('queue pairs that reach the full message rate of the device (QNum_capa)'),
+    selective: z
+      .stringbool()
+      .or(z.boolean())
+      .default(false)
+      .describe("the paper's own choice of mixtures: bandwidth applications alone are left alone"),
     readByRemoteControl: z
       .stringbool()
       .or(z.boolean())

@@ -5,7 +5,7 @@ import { pass } from './setup.mjs';
 
 const errors = [];
 process.on('uncaughtException', (error) => errors.push(error.message));
-for (const policy of [null, 'perf']) {
+for (const policy of [null, { name: 'perf', options: { isolation: 'always' } }]) {
   const context = openDevice(undefined, { policy });
   const { provider } = context;
   const channel = context.createChannel();

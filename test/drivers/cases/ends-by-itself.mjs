@@ -2,7 +2,10 @@
 // Everything open, something transferred, nobody waits: the worker keeps no process alive.
 import { openDevice } from 'isoverbs';
 
-const context = openDevice('sim0', { driver: 'worker', policy: 'perf' });
+const context = openDevice('sim0', {
+  driver: 'worker',
+  policy: { name: 'perf', options: { isolation: 'always' } },
+});
 const pd = context.allocPd();
 const cq = context.createCq();
 const mr = pd.allocate(1 << 20, { access: { remoteWrite: true } });

@@ -1,0 +1,65 @@
+/** The coordinator of one device: members join, their counters become grants. No clock: times are arguments. */
+import { decide, type MasterRules, Tenants } from './master.ts';
+import { DEFAULT_CAPACITY, type MemberPage, Members, membersBytes } from './members.ts';
+
+export class Coordinator {
+  readonly members: Members;
+  private readonly tenants = new Tenants();
+  /** Members of this view whose isolation changed since they were last told. */
+  private readonly changes = new Set<number>();
+  /** Those whom this view tells: the others have a view of their own. */
+  private readonly own = new Set<number>();
+
+  constructor(members: Members = new Members(new ArrayBuffer(membersBytes(DEFAULT_CAPACITY)))) {
+    this.members = members;
+  }
+
+  /** A context of a tenant opens the device; '': a tenant of its own. Null: all places are taken. */
+  join(tenant: string): MemberPage | null {
+    const page = this.members.join(tenant === '' ? null : numberOf(tenant));
+    if (page !== null) this.own.add(page.index);
+    return page;
+  }
+
+  leave(page: MemberPage): void {
+    if (!this.own.delete(page.index)) return;
+    this.changes.delete(page.index);
+    this.members.leave(page.index);
+  }
+
+  /** Counters become grants. Another thread that is at it does the same: nothing is lost. */
+  step(rules: MasterRules): void {
+    if (!this.members.tryLock()) return;
+    try {
+      decide(this.members, this.tenants, rules, (member) => {
+        if (this.own.has(member)) this.changes.add(member);
+      });
+    } finally {
+      this.members.unlock();
+    }
+  }
+
+  /** Whether somebody is to be told. */
+  get hasChanges(): boolean {
+    return this.changes.size > 0;
+  }
+
+  /** The members whose isolation changed, each once. */
+  takeChanges(): number[] {
+    const all = [...this.changes];
+    this.changes.clear();
+    return all;
+  }
+}
+
+/** Tenants are told apart by number in memory that threads share: 53 bits of FNV-1a, of two halves. */
+function numberOf(tenant: string): number {
+  let low = 0x811c9dc5;
+  let high = 0x01000193;
+  for (let i = 0; i < tenant.length; i++) {
+    const code = tenant.charCodeAt(i);
+    low = Math.imul(low ^ code, 0x01000193);
+    high = Math.imul(high ^ (code + i), 0x01000193) ^ (low >>> 15);
+  }
+  return (low >>> 0) + (high & 0x1fffff) * 2 ** 32;
+}

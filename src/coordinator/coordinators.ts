@@ -1,0 +1,103 @@
+/** The coordinators of one process: one for each device of a provider. What reports and grants are: members.ts. */
+import type { CoordinatorPort, Grant } from '../shim/coordinator-port.ts';
+import type { ContextView } from '../shim/policy.ts';
+import { NoResourcesError } from '../verbs/errors.ts';
+import type { Provider } from '../verbs/provider.ts';
+import { Coordinator } from './coordinator.ts';
+import type { MasterRules } from './master.ts';
+import { type MemberPage, QNUM_ALLOW, SPLIT } from './members.ts';
+
+interface Member {
+  readonly coordinator: Coordinator;
+  readonly page: MemberPage;
+  listener: ((grant: Grant) => void) | null;
+}
+
+/** Where policies meet the coordinators of its devices. */
+export class Coordinators implements CoordinatorPort {
+  private readonly devices = new Map<string, Coordinator>();
+  /** By context: an index means another context to each shim. */
+  private readonly members = new Map<ContextView, Member>();
+  private readonly make: (device: string) => Coordinator;
+
+  constructor(make: (device: string) => Coordinator = () => new Coordinator()) {
+    this.make = make;
+  }
+
+  /** The coordinator of a device. */
+  of(device: string): Coordinator {
+    let coordinator = this.devices.get(device);
+    if (coordinator === undefined) {
+      coordinator = this.make(device);
+      this.devices.set(device, coordinator);
+    }
+    return coordinator;
+  }
+
+  /**
+   * The page of a context, which is its device's member from now on.
+   * @throws NoResourcesError when the device has no place for one more
+   */
+  page(context: ContextView): MemberPage {
+    return this.member(context).page;
+  }
+
+  private member(context: ContextView): Member {
+    const known = this.members.get(context);
+    if (known !== undefined) return known;
+    const coordinator = this.of(context.device);
+    const page = coordinator.join(context.tenant);
+    if (page === null) {
+      const { capacity } = coordinator.members;
+      throw new NoResourcesError(
+        `${context.device} has ${capacity} contexts under a policy, and no place for more`,
+      );
+    }
+    const member = { coordinator, page, listener: null };
+    this.members.set(context, member);
+    return member;
+  }
+
+  /** `kind` is a column of counters. */
+  report(context: ContextView, kind: number, value: number): void {
+    this.member(context).page.counters[kind] = value;
+  }
+
+  subscribe(context: ContextView, listener: (grant: Grant) => void): () => void {
+    const member = this.member(context);
+    member.listener = listener;
+    return () => {
+      this.members.delete(context);
+      member.coordinator.leave(member.page);
+    };
+  }
+
+  /** Counters of the context's device become grants, for all that are its members. */
+  step(context: ContextView, rules: MasterRules): void {
+    this.member(context).coordinator.step(rules);
+  }
+
+  /** Tells everybody in this process whose isolation changed: the grants SPLIT and QNUM_ALLOW. */
+  tell(device: string): void {
+    const coordinator = this.of(device);
+    if (!coordinator.hasChanges) return;
+    const changed = new Set(coordinator.takeChanges());
+    for (const { page, listener, coordinator: of } of [...this.members.values()]) {
+      if (of !== coordinator || listener === null || !changed.has(page.index)) continue;
+      listener({ kind: SPLIT, target: -1, value: page.grants[SPLIT] });
+      listener({ kind: QNUM_ALLOW, target: -1, value: page.grants[QNUM_ALLOW] });
+    }
+  }
+}
+
+const byProvider = new WeakMap<Provider, Coordinators>();
+
+/** The coordinators of a provider's devices: all policies around it share them. */
+export function coordinatorsOf(provider: Provider): Coordinators {
+  let found = byProvider.get(provider);
+  if (found === undefined) {
+    found = new Coordinators();
+    byProvider.set(provider, found);
+  }
+  return found;
+}

@@ -1,0 +1,227 @@
+/**
+ * PeRF's master: which isolation is active for which mixture of tenants (section 3.3 of the paper; what it leaves
+ * open or has wrong is decided here). Counters in, grants out; called whenever a class changes, and at each sample.
+ */
+import * as M from './members.ts';
+
+/** What the rules depend on. */
+export interface MasterRules {
+  /** Queue pairs of a tenant that may send at a time while bandwidth applications are there. */
+  readonly qNumAllow: number;
+  /** Queue pairs that reach the device's full message rate. */
+  readonly qNumCapa: number;
+  /** The paper's own choice of mixtures: it says nothing of bandwidth applications alone. */
+  readonly selective: boolean;
+}
+
+/** Why a member has the grants it has: the number is WHY. */
+export const REASONS = [
+  'nothing to isolate',
+  'large messages beside small ones',
+  'bandwidth tenants of different message sizes, one at queue length 1',
+  'several queue pairs beside single ones',
+  'several tenants of several queue pairs',
+] as const;
+const NOTHING = 0;
+const LARGE_BESIDE_SMALL = 1;
+const UNEQUAL_SIZES = 2;
+const MULTI_BESIDE_SINGLE = 3;
+const SEVERAL_MULTI = 4;
+
+/** Messages whose mean sizes differ by less share evenly. */
+const SAME_SIZE = 1.1;
+
+/** The tenants of one device, summed over their members. */
+export class Tenants {
+  count = 0;
+  /** By place of a member: its tenant's row. */
+  private rowOf = new Int32Array(0);
+  private version = -1;
+  private rows = 0;
+  private size = 0;
+  // By row.
+  classes = new Uint8Array(0);
+  qps = new Float64Array(0);
+  largeQps = new Float64Array(0);
+  meanBytes = new Float64Array(0);
+  queueLength = new Float64Array(0);
+  wireGbps = new Float64Array(0);
+
+  /** Reads all counters. */
+  read(members: M.Members): void {
+    if (this.version !== members.version) this.group(members);
+    for (const column of [this.classes, this.qps, this.largeQps, this.wireGbps]) column.fill(0);
+    this.meanBytes.fill(0);
+    this.queueLength.fill(0);
+    const { counters } = members;
+    for (let i = 0; i < this.size; i++) {
+      const row = this.rowOf[i];
+      if (row < 0) continue;
+      const at = i * M.COUNTERS;
+      this.classes[row] = Math.max(this.classes[row], counters[at + M.CLASS]);
+      this.qps[row] += counters[at + M.ACTIVE_QPS];
+      this.largeQps[row] += counters[at + M.LARGE_QPS];
+      this.meanBytes[row] = Math.max(this.meanBytes[row], counters[at + M.MEAN_BYTES]);
+      this.queueLength[row] = Math.max(this.queueLength[row], counters[at + M.QUEUE_LENGTH]);
+      this.wireGbps[row] += counters[at + M.WIRE_GBPS];
+    }
+  }
+
+  private group(members: M.Members): void {
+    this.version = members.version;
+    this.size = members.high;
+    if (this.rowOf.length < this.size) this.grow(2 * this.size);
+    const rows = new Map<number, number>();
+    for (let i = 0; i < this.size; i++) {
+      this.rowOf[i] = -1;
+      if (!members.isMember(i)) continue;
+      const tenant = members.tenants[i];
+      const row = rows.get(tenant) ?? rows.size;
+      rows.set(tenant, row);
+      this.rowOf[i] = row;
+    }
+    this.rows = rows.size;
+    this.count = rows.size;
+  }
+
+  private grow(size: number): void {
+    this.rowOf = new Int32Array(size);
+    this.classes = new Uint8Array(size);
+    this.qps = new Float64Array(size);
+    this.largeQps = new Float64Array(size);
+    this.meanBytes = new Float64Array(size);
+    this.queueLength = new Float64Array(size);
+    this.wireGbps = new Float64Array(size);
+  }
+
+  /** The row of a member's tenant; -1: nobody's place. */
+  row(member: number): number {
+    return member < this.size ? this.rowOf[member] : -1;
+  }
+
+  get length(): number {
+    return this.rows;
+  }
+
+  isMulti(row: number): boolean {
+    return this.qps[row] > 1;
+  }
+}
+
+/** How many there are of each kind that the rules speak of. */
+interface Mix {
+  delay: number;
+  messages: number;
+  bandwidth: number;
+  singles: number;
+  /** Tenants of several queue pairs that send large or many messages. */
+  multiB: number;
+  multiM: number;
+  /** Queue pairs of small tenants; of those, which have one only. */
+  smallQps: number;
+  smallSingles: number;
+  smallGbps: number;
+  /** Of bandwidth tenants: mean sizes, and the shortest queue. */
+  leastBytes: number;
+  mostBytes: number;
+  leastQueue: number;
+}
+
+function mixOf(tenants: Tenants): Mix {
+  const mix: Mix = {
+    delay: 0,
+    messages: 0,
+    bandwidth: 0,
+    singles: 0,
+    multiB: 0,
+    multiM: 0,
+    smallQps: 0,
+    smallSingles: 0,
+    smallGbps: 0,
+    leastBytes: Number.POSITIVE_INFINITY,
+    mostBytes: 0,
+    leastQueue: Number.POSITIVE_INFINITY,
+  };
+  for (let row = 0; row < tenants.length; row++) count(mix, tenants, row);
+  return mix;
+}
+
+function count(mix: Mix, tenants: Tenants, row: number): void {
+  const of = tenants.classes[row];
+  if (of === M.IDLE) return;
+  const isMulti = tenants.isMulti(row);
+  // Several queue pairs that wait for each answer are no rival of anybody's.
+  if (!isMulti || of === M.DELAY) mix.singles++;
+  if (of === M.BANDWIDTH) {
+    mix.bandwidth++;
+    if (isMulti) mix.multiB++;
+    mix.leastBytes = Math.min(mix.leastBytes, tenants.meanBytes[row]);
+    mix.mostBytes = Math.max(mix.mostBytes, tenants.meanBytes[row]);
+    mix.leastQueue = Math.min(mix.leastQueue, tenants.queueLength[row]);
+    return;
+  }
+  if (of === M.DELAY) mix.delay++;
+  else mix.messages++;
+  if (of === M.MESSAGES && isMulti) mix.multiM++;
+  else mix.smallSingles++;
+  mix.smallQps += tenants.qps[row];
+  mix.smallGbps += tenants.wireGbps[row];
+}
+
+/** Queue pairs that each tenant of several may use at a time; 0: all. */
+function allowance(mix: Mix, rules: MasterRules): number {
+  const multi = mix.multiB + mix.multiM;
+  if (multi === 0 || mix.singles + multi < 2) return 0;
+  if (mix.bandwidth > 0) return rules.qNumAllow;
+  return Math.max(1, Math.floor((rules.qNumCapa - mix.smallSingles) / mix.multiM));
+}
+
+function splitReason(mix: Mix, rules: MasterRules): number {
+  if (mix.bandwidth === 0) return NOTHING;
+  if (mix.delay + mix.messages > 0) return LARGE_BESIDE_SMALL;
+  // Round robin shares evenly among queues that never run empty, whatever the sizes.
+  const unequal = mix.bandwidth > 1 && mix.mostBytes > mix.leastBytes * SAME_SIZE && mix.leastQueue <= 1;
+  return unequal && !rules.selective ? UNEQUAL_SIZES : NOTHING;
+}
+
+/** Writes the grants of all members. `changed` is called with each whose isolation is another now. */
+export function decide(
+  members: M.Members,
+  tenants: Tenants,
+  rules: MasterRules,
+  changed: (member: number) => void,
+): void {
+  tenants.read(members);
+  const mix = mixOf(tenants);
+  const split = splitReason(mix, rules);
+  const allow = allowance(mix, rules);
+  let busyLarge = 0;
+  for (let row = 0; row < tenants.length; row++) {
+    if (tenants.classes[row] !== M.BANDWIDTH) continue;
+    const limit = allow > 0 && tenants.isMulti(row) ? allow : Number.POSITIVE_INFINITY;
+    busyLarge += Math.min(Math.max(1, tenants.largeQps[row]), limit);
+  }
+  const { grants } = members;
+  for (let i = 0; i < members.high; i++) {
+    const row = tenants.row(i);
+    if (row < 0) continue;
+    const at = i * M.GRANTS;
+    const of = tenants.classes[row];
+    const isB = of === M.BANDWIDTH;
+    const paused = allow > 0 && tenants.isMulti(row) && of >= M.MESSAGES && tenants.qps[row] > allow;
+    const splitNow = isB && split !== NOTHING ? 1 : 0;
+    const allowNow = paused ? allow : 0;
+    const isOther = grants[at + M.SPLIT] !== splitNow || grants[at + M.QNUM_ALLOW] !== allowNow;
+    grants[at + M.BUSY_LARGE_QPS] = busyLarge;
+    grants[at + M.SMALL_GBPS] = mix.smallGbps;
+    grants[at + M.D_TENANTS] = mix.delay;
+    grants[at + M.M_TENANTS] = mix.messages;
+    grants[at + M.B_TENANTS] = mix.bandwidth;
+    grants[at + M.SMALL_QPS] = mix.smallQps;
+    const why = mix.singles > 0 ? MULTI_BESIDE_SINGLE : SEVERAL_MULTI;
+    grants[at + M.WHY] = splitNow === 1 ? split : paused ? why : NOTHING;
+    grants[at + M.SPLIT] = splitNow;
+    grants[at + M.QNUM_ALLOW] = allowNow;
+    if (isOther) changed(i);
+  }
+}

@@ -1,0 +1,164 @@
+/**
+ * Who shares a device: one page for each member (a context of a tenant), in typed columns over one buffer, which
+ * may be shared between threads. A member writes its counters, the coordinator its grants; each element has one
+ * writer. Numbers only.
+ */
+
+/** Columns of counters, which the member writes. */
+export const CLASS = 0;
+/** Why it is of that class (policies/perf/classifier.ts): average message, longest queue. */
+export const MEAN_BYTES = 1;
+export const QUEUE_LENGTH = 2;
+/** Queue pairs that sent within the window; of them, those whose messages are large on average. */
+export const ACTIVE_QPS = 3;
+export const LARGE_QPS = 4;
+/** What it sends on the wire, headers included. */
+export const WIRE_GBPS = 5;
+/** Whether it has large requests waiting for its turn, and the slot (TURN_SLOT) that it has drained. */
+export const WANTS_TURN = 6;
+export const DRAINED_SLOT = 7;
+/** When it last wrote. */
+export const SEEN_NS = 8;
+export const COUNTERS = 16;
+
+/** Columns of grants, which the coordinator writes. */
+/** Whether large messages are split and have 0_WAITs behind them. */
+export const SPLIT = 0;
+/** Queue pairs of a tenant that may send at a time; 0: all. */
+export const QNUM_ALLOW = 1;
+/** Large queue pairs on this device that may send at a time. */
+export const BUSY_LARGE_QPS = 2;
+/** What small tenants of the device send on the wire. */
+export const SMALL_GBPS = 3;
+/** Tenants on this device by class, as far as they are active. */
+export const D_TENANTS = 4;
+export const M_TENANTS = 5;
+export const B_TENANTS = 6;
+/** Queue pairs of small tenants that are active. */
+export const SMALL_QPS = 7;
+/** Why (master.ts: REASONS). */
+export const WHY = 8;
+/** Rotation: whether it is this member's turn (1), the number of the slot, and when it ends. */
+export const TURN = 9;
+export const TURN_SLOT = 10;
+export const TURN_END_NS = 11;
+export const GRANTS = 16;
+
+// Classes: a tenant is what the largest of its members is.
+/** Nothing sent within the window. */
+export const IDLE = 0;
+/** Waits for each answer; many messages at a time; large messages. */
+export const DELAY = 1;
+export const MESSAGES = 2;
+export const BANDWIDTH = 3;
+
+// Words of the header.
+const LOCK = 0;
+/** Raised at each join and leave. */
+const VERSION = 1;
+/** One more than the highest place that was ever taken. */
+const HIGH = 2;
+const HEADER_WORDS = 16;
+
+/** Places that a device's members have when nothing is said. */
+export const DEFAULT_CAPACITY = 4096;
+
+/** What one member and its coordinator say to each other. */
+export interface MemberPage {
+  readonly index: number;
+  readonly counters: Float64Array;
+  readonly grants: Float64Array;
+}
+
+/** Bytes of the buffer for so many members. */
+export function membersBytes(capacity: number): number {
+  return (HEADER_WORDS + 2 * capacity) * 4 + (1 + COUNTERS + GRANTS) * 8 * capacity;
+}
+
+export class Members {
+  readonly buffer: ArrayBufferLike;
+  readonly capacity: number;
+  private readonly header: Int32Array;
+  /** By place: 0 free, 1 taken. */
+  private readonly taken: Int32Array;
+  /** By place: the tenant's number. */
+  readonly tenants: Float64Array;
+  readonly counters: Float64Array;
+  readonly grants: Float64Array;
+
+  /** @param buffer zeros, or what another thread's Members of the same capacity stand on */
+  constructor(buffer: ArrayBufferLike, capacity: number = DEFAULT_CAPACITY) {
+    this.buffer = buffer;
+    this.capacity = capacity;
+    this.header = new Int32Array(buffer, 0, HEADER_WORDS);
+    this.taken = new Int32Array(buffer, HEADER_WORDS * 4, capacity);
+    let at = (HEADER_WORDS + 2 * capacity) * 4;
+    this.tenants = new Float64Array(buffer, at, capacity);
+    at += 8 * capacity;
+    this.counters = new Float64Array(buffer, at, COUNTERS * capacity);
+    at += 8 * COUNTERS * capacity;
+    this.grants = new Float64Array(buffer, at, GRANTS * capacity);
+  }
+
+  /** Takes a place for a member of a tenant, or of one of its own (null); null: there is none. */
+  join(tenant: number | null): MemberPage | null {
+    for (let i = 0; i < this.capacity; i++) {
+      if (Atomics.compareExchange(this.taken, i, 0, 2) !== 0) continue;
+      const page = this.page(i);
+      page.counters.fill(0);
+      page.grants.fill(0);
+      this.tenants[i] = tenant ?? -1 - i;
+      Atomics.store(this.taken, i, 1);
+      this.raiseHigh(i + 1);
+      Atomics.add(this.header, VERSION, 1);
+      return page;
+    }
+    return null;
+  }
+
+  leave(index: number): void {
+    Atomics.store(this.taken, index, 0);
+    Atomics.add(this.header, VERSION, 1);
+  }
+
+  private raiseHigh(high: number): void {
+    let known = Atomics.load(this.header, HIGH);
+    while (known < high) {
+      const was = Atomics.compareExchange(this.header, HIGH, known, high);
+      if (was === known) return;
+      known = was;
+    }
+  }
+
+  page(index: number): MemberPage {
+    const { counters, grants } = this;
+    return {
+      index,
+      counters: counters.subarray(index * COUNTERS, (index + 1) * COUNTERS),
+      grants: grants.subarray(index * GRANTS, (index + 1) * GRANTS),
+    };
+  }
+
+  isMember(index: number): boolean {
+    return Atomics.load(this.taken, index) === 1;
+  }
+
+  /** All places that may be taken are below this. */
+  get high(): number {
+    return Atomics.load(this.header, HIGH);
+  }
+
+  /** Changes when somebody joins or leaves. */
+  get version(): number {
+    return Atomics.load(this.header, VERSION);
+  }
+
+  /** Only one thread at a time decides; false: another one does. */
+  tryLock(): boolean {
+    return Atomics.compareExchange(this.header, LOCK, 0, 1) === 0;
+  }
+
+  unlock(): void {
+    Atomics.store(this.header, LOCK, 0);
+  }
+}

@@ -1,0 +1,151 @@
+/**
+ * PeRF (USENIX ATC 2024): tells which of its engines each request goes through (section 4.1 of the paper), and tells
+ * the coordinator what it sees. With nothing to isolate everything goes straight to the device.
+ */
+import type { Coordinators } from '../../coordinator/coordinators.ts';
+import type { MasterRules } from '../../coordinator/master.ts';
+import { CLASS, IDLE, SPLIT } from '../../coordinator/members.ts';
+import { isCrossChannel } from '../../shim/cross-channel.ts';
+import type { Actions, Policy, QpChange, QpView } from '../../shim/policy.ts';
+import { messageBytes } from '../../shim/queue.ts';
+import type { Resources } from '../../shim/resources.ts';
+import { IBV_QPT_RC, IBV_SEND_INLINE, ISO_WR_WAIT } from '../../verbs/constants.ts';
+import * as L from '../../verbs/layout.ts';
+import { Classifier, Member, UNSEEN } from './classifier.ts';
+import { Lmse } from './lmse.ts';
+import type { PerfOptions } from './options.ts';
+
+/** A message this long belongs to a bandwidth application (section 3.3). */
+const LARGE_BYTES = 1024;
+
+// Timers: a kind, and the index of a context or queue pair.
+const SAMPLE = 0;
+const TIMER_KINDS = 4;
+
+export class Perf implements Policy {
+  readonly name = 'perf';
+  readonly needs = { wait: 'preferred' } as const;
+  readonly slots: number;
+  readonly splitsAboveBytes: number;
+  /** The application's own: the device would count the completions of pieces. */
+  readonly crossChannel = true;
+  readonly statistics = true;
+  private readonly o: PerfOptions;
+  private readonly coordinators: Coordinators;
+  private readonly rules: MasterRules;
+  private readonly classifier: Classifier;
+  private readonly lmse: Lmse;
+  /** By context. */
+  private readonly members: Member[] = [];
+  /** By queue pair. */
+  private readonly qps: QpView[] = [];
+
+  constructor(options: PerfOptions, coordinators: Coordinators) {
+    this.o = options;
+    this.coordinators = coordinators;
+    this.rules = options;
+    this.classifier = new Classifier({ ...options, largeBytes: LARGE_BYTES });
+    this.lmse = new Lmse(options);
+    this.slots = this.lmse.slots;
+    this.splitsAboveBytes = options.subMsgSizeBytes;
+  }
+
+  setup({ context }: Resources): void {
+    this.members[context.index] = new Member(context, this.coordinators.page(context));
+  }
+
+  onQp(qp: QpView, change: QpChange): void {
+    if (change === 'created') {
+      this.qps[qp.index] = qp;
+      this.classifier.add(this.members[qp.context.index], qp);
+    } else if (change === 'destroyed') {
+      this.classifier.remove(this.members[this.qps[qp.index].context.index], qp);
+    }
+  }
+
+  /** Small messages bypass the policy while nothing large is before them; all do with nothing to isolate. */
+  onload(qp: QpView, words: Uint32Array, start: number, count: number, out?: Actions): number {
+    let large = count;
+    let largeBytes = 0;
+    const end = L.slotAt(start + count);
+    for (let at = L.slotAt(start), i = 0; at < end; at += L.SLOT_WORDS, i++) {
+      const op = words[at + L.WR_OP];
+      // Nearly all: one element, no inline bytes, an opcode of the device's.
+      if (op >>> 16 === 1 && (op & (IBV_SEND_INLINE << 8)) === 0 && (op & 0xff) < ISO_WR_WAIT) {
+        if (words[at + L.WR_SGE0 + L.SGE_LENGTH] < LARGE_BYTES || large < count) continue;
+        large = i;
+        largeBytes = words[at + L.WR_SGE0 + L.SGE_LENGTH];
+        continue;
+      }
+      // Those before it are to report when they are over: its completion comes after theirs.
+      if (isCrossChannel(words, at)) return 0;
+      if (large < count) continue;
+      // Two SGEs live in the slot; a longer list is looked at by the shim's copy.
+      const isLong = op >>> 16 > 2;
+      if (!isLong && messageBytes(words, at, 0) < LARGE_BYTES) continue;
+      large = i;
+      largeBytes = isLong ? LARGE_BYTES : messageBytes(words, at, 0);
+    }
+    if (out !== undefined) {
+      const member = this.members[qp.context.index];
+      if (member.periodNs === 0 || this.classifier.kinds[qp.index] === UNSEEN) {
+        this.first(member, qp, largeBytes, count, out);
+      }
+      if (!this.splits(member)) return count;
+    }
+    return qp.type === IBV_QPT_RC ? large : count;
+  }
+
+  /** The first requests of a queue pair, or of a context after a pause. */
+  private first(member: Member, qp: QpView, largeBytes: number, count: number, out: Actions): void {
+    const { context } = member;
+    const nowNs = out.nowNs(context);
+    if (this.classifier.kinds[qp.index] === UNSEEN || member.page.counters[CLASS] === IDLE) {
+      this.classifier.first(member, qp, largeBytes, count);
+      this.coordinators.step(context, this.rules);
+    }
+    if (member.periodNs === 0) {
+      const atNs = this.classifier.plan(member, nowNs);
+      out.timer(context, atNs, context.index * TIMER_KINDS + SAMPLE);
+    }
+  }
+
+  private splits(member: Member): boolean {
+    const { isolation } = this.o;
+    if (isolation !== 'auto') return isolation === 'always';
+    return member.page.grants[SPLIT] === 1;
+  }
+
+  feed(qp: QpView, out: Actions): void {
+    if (this.splits(this.members[qp.context.index])) this.lmse.feed(qp, out);
+    else this.passAll(qp, out);
+  }
+
+  /** What is still held when there is nothing to isolate any more, and WAITs of the application. */
+  private passAll(qp: QpView, out: Actions): void {
+    while (out.backlog(qp) > 0) {
+      if (out.isCrossChannel(qp)) {
+        if (!out.execute(qp)) return;
+      } else {
+        if (out.room(qp) < 1) return;
+        out.pass(qp);
+      }
+    }
+  }
+
+  onTimer(token: number, out: Actions): void {
+    const index = Math.floor(token / TIMER_KINDS);
+    if (token % TIMER_KINDS === SAMPLE) this.sample(this.members[index], out);
+  }
+
+  private sample(member: Member, out: Actions): void {
+    const { context } = member;
+    const nowNs = out.nowNs(context);
+    const isActive = this.classifier.sample(member, nowNs, out);
+    this.coordinators.step(context, this.rules);
+    this.coordinators.tell(context.device);
+    if (!isActive) return;
+    const atNs = this.classifier.plan(member, nowNs);
+    out.timer(context, atNs, context.index * TIMER_KINDS + SAMPLE);
+  }
+}
