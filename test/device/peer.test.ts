@@ -77,7 +77,7 @@ describe.skipIf(device === '')('shims that know of each other, on a real device'
 
   test('so do those of rdma_cm', async () => {
     const ground = realGround();
-    const chain = () => [createPolicy('perf', { readByRemoteControl: true })];
+    const chain = () => [createPolicy('perf', { isolation: 'always', readByRemoteControl: true })];
     const ends = { provider: ground.provider, host: 'localhost', caller: chain(), server: chain() };
     const { pieces, got, same } = await transferOverCm(ends);
     expect({ pieces, got, same }).toEqual({
