@@ -3,13 +3,13 @@
  * so that the device's round robin gives other tenants a turn more often (PeRF, USENIX ATC 2024, section 3.2).
  */
 
-import { withPlace } from '../../shim/columns.ts';
 import { isCrossChannel } from '../../shim/cross-channel.ts';
-import type { Actions, Policy, QpView } from '../../shim/policy.ts';
+import type { Actions, Policy, QpChange, QpView } from '../../shim/policy.ts';
 import { messageBytes } from '../../shim/queue.ts';
 import { IBV_QPT_RC } from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import type { PerfOptions } from './options.ts';
+import { type ActiveTenants, ALONE, Waits } from './waits.ts';
 
 /** A message this long belongs to a bandwidth application (PeRF, section 3.3). */
 const LARGE_BYTES = 1024;
@@ -24,20 +24,17 @@ export class Lmse implements Policy {
   /** The application's own: the device would count the completions of pieces. */
   readonly crossChannel = true;
   readonly statistics = true;
-  private readonly subMsgSizeBytes: number;
-  private readonly zeroWaitUnitBytes: number;
-  private readonly feedBytes: number;
-  /** 0_WAITs behind a full piece. */
-  private readonly waits: number;
-  /** By queue pair: bytes of whole messages that no 0_WAIT has been charged for yet. */
-  private owedBytes = new Float64Array(64);
+  private readonly feedPieces: number;
+  private readonly waits: Waits;
 
   constructor(options: PerfOptions) {
-    this.subMsgSizeBytes = options.subMsgSizeBytes;
     this.splitsAboveBytes = options.subMsgSizeBytes;
-    this.zeroWaitUnitBytes = options.zeroWaitUnitBytes;
-    this.feedBytes = options.subMsgSizeBytes * options.feedPieces;
-    this.waits = Math.max(1, Math.floor(options.subMsgSizeBytes / options.zeroWaitUnitBytes));
+    this.feedPieces = options.feedPieces;
+    this.waits = new Waits({ ...options, nic: options });
+  }
+
+  onQp(qp: QpView, change: QpChange): void {
+    if (change === 'created') this.waits.forget(qp);
   }
 
   /** Small messages bypass the policy while nothing large is before them. */
@@ -54,8 +51,11 @@ export class Lmse implements Policy {
     return count;
   }
 
-  feed(qp: QpView, out: Actions): void {
-    this.owedBytes = withPlace(this.owedBytes, qp.index);
+  feed(qp: QpView, out: Actions, tenants: ActiveTenants = ALONE): void {
+    const { waits } = this;
+    waits.turnTo(qp, tenants, out);
+    const size = waits.pieceBytes;
+    const feedBytes = size * this.feedPieces;
     while (out.backlog(qp) > 0) {
       if (out.isCrossChannel(qp)) {
         if (!out.execute(qp)) return;
@@ -68,30 +68,29 @@ export class Lmse implements Policy {
       }
       const flying = out.inflightBytes(qp);
       const bytes = out.nextBytes(qp);
-      const step = Math.min(bytes, this.subMsgSizeBytes);
-      if (flying > 0 && flying + step > this.feedBytes) return;
-      if (bytes > this.subMsgSizeBytes && out.splittable(qp)) {
-        this.sendPieces(qp, bytes, flying, out);
+      if (flying > 0 && flying + Math.min(bytes, size) > feedBytes) return;
+      if (bytes > size && out.splittable(qp)) {
+        this.sendPieces(qp, bytes, feedBytes - flying, out);
       } else {
         this.sendWhole(qp, bytes, out);
       }
     }
+    waits.idle(qp);
   }
 
   /** As many full pieces as may fly now; what remains at the end is sent like a short message. */
-  private sendPieces(qp: QpView, bytes: number, flying: number, out: Actions): void {
-    const size = this.subMsgSizeBytes;
-    const most = Math.max(1, Math.floor((this.feedBytes - flying) / size));
-    out.pieces(qp, size, Math.min(most, Math.floor(bytes / size)), this.waits);
+  private sendPieces(qp: QpView, bytes: number, mayFly: number, out: Actions): void {
+    const { waits } = this;
+    const size = waits.pieceBytes;
+    const most = Math.min(Math.max(1, Math.floor(mayFly / size)), Math.floor(bytes / size));
+    const count = Math.max(1, Math.min(most, out.room(qp) >> 1));
+    out.pieces(qp, size, count, waits.pieces(count));
   }
 
-  /** Short messages are charged together: rounded one by one they would pay up to twice their share. */
   private sendWhole(qp: QpView, bytes: number, out: Actions): void {
     out.pass(qp);
     if (bytes < LARGE_BYTES) return;
-    const owed = this.owedBytes[qp.index] + bytes;
-    const waits = Math.floor(owed / this.zeroWaitUnitBytes);
-    this.owedBytes[qp.index] = owed - waits * this.zeroWaitUnitBytes;
-    if (waits > 0) out.zeroWaits(qp, waits);
+    const count = this.waits.whole(bytes);
+    if (count > 0) out.zeroWaits(qp, count);
   }
 }

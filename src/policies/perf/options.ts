@@ -1,5 +1,9 @@
 import { z } from 'zod';
 
+/** What the device says of its NIC, unless this is given. */
+const fact = (what: string) =>
+  z.coerce.number().positive().optional().describe(`${what}, if not as the device says`);
+
 /** Knobs of PeRF (section 4.1 of the paper; names as there, units last). */
 export const perfOptions = z
   .strictObject({
@@ -21,7 +25,7 @@ export const perfOptions = z
       .int()
       .min(1)
       .max(32)
-      .default(4)
+      .default(16)
       .describe('sub-messages posted ahead per queue pair'),
     isolation: z
       .enum(['auto', 'always', 'never'])
@@ -64,6 +68,25 @@ export const perfOptions = z
       .or(z.boolean())
       .default(false)
       .describe('whether READs longer than a sub-message are answered by WRITEs of the peer'),
+    waits: z
+      .enum(['fixed', 'adaptive'])
+      .default('adaptive')
+      .describe(
+        'how many 0_WAITs follow a sub-message: by its size, or so many that all bandwidth tenants fill the link',
+      ),
+    utilisation: z.coerce
+      .number()
+      .min(0.1)
+      .max(1)
+      .default(0.975)
+      .describe('adaptive: share of the link that bandwidth tenants fill together'),
+    linkGbps: fact('Gbit/s of the link'),
+    mtuBytes: fact('payload of a packet'),
+    headerBytes: fact('headers and gaps of a packet'),
+    wqeGapNs: fact('nanoseconds that a request keeps its queue pair'),
+    waitStepNs: fact('nanoseconds of a 0_WAIT'),
+    processingUnits: fact('queue pairs that the NIC works on at a time'),
+    egressFifoBytes: fact('bytes between the queue pairs and the wire'),
     emulation: z.stringbool().or(z.boolean()).default(true).describe('whether WAIT may be emulated'),
     zeroWait: z
       .enum(['yield', 'write'])

@@ -1,0 +1,168 @@
+/**
+ * How many 0_WAITs follow a piece. The paper's rule is a fixed number by size; two bandwidth tenants with it fill the
+ * egress FIFO again, as each of them alone fills most of the wire. `adaptive` gives all of them together just the
+ * wire: a piece and its 0_WAITs take as long as its share of the link needs for it, beside that of all others.
+ */
+import { withPlace } from '../../shim/columns.ts';
+import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
+import { type Nic, type NicOptions, nicOf, pieceBytes, wireBytes } from './nic.ts';
+
+/** What the waits depend on beside the NIC: who else is on the device (a member's grants). */
+export interface ActiveTenants {
+  /** Queue pairs of bandwidth tenants that send (n_B), this one included. */
+  readonly busyLargeQps: number;
+  /** What small tenants send on the wire, headers included. */
+  readonly smallGbps: number;
+  /** Tenants that wait for each answer: whose time depends on what stands in the FIFO. */
+  readonly delayTenants: number;
+}
+
+/** One bandwidth queue pair beside tenants that send next to nothing. */
+export const ALONE: ActiveTenants = { busyLargeQps: 1, smallGbps: 0, delayTenants: 1 };
+
+export interface WaitOptions {
+  readonly waits: 'fixed' | 'adaptive';
+  readonly subMsgSizeBytes: number;
+  readonly zeroWaitUnitBytes: number;
+  /** Share of the link that bandwidth tenants fill: what is left drains the FIFO. */
+  readonly utilisation: number;
+  readonly nic: NicOptions;
+}
+
+/** Small tenants get so much of the link at most, before 0_WAITs make more room for them. */
+const MOST_SMALL = 0.5;
+/** Time at its share after which a queue pair's rate is looked at, in pieces. */
+const WINDOW_PIECES = 32;
+/** Below this part of its share, something else holds a queue pair back: 0_WAITs after its pieces would come on top. */
+const HELD_BACK = 0.5;
+/** From this part on nothing does. */
+const FREE_AGAIN = 0.9;
+
+export class Waits {
+  private readonly o: WaitOptions;
+  /** By context: an index is given again. */
+  private readonly nics: { of: ContextView; nic: Nic | null }[] = [];
+  // By queue pair.
+  /** fixed: bytes of whole messages that no 0_WAIT was charged for; adaptive: nanoseconds of its share. */
+  private owed: Float64Array = new Float64Array(64);
+  /** Bytes issued so far. */
+  private issued: Float64Array = new Float64Array(64);
+  /** When its rate was looked at, and what had completed by then; NaN: it was idle since. */
+  private sinceNs: Float64Array = new Float64Array(64).fill(Number.NaN);
+  private sinceBytes: Float64Array = new Float64Array(64);
+  private held: Uint8Array = new Uint8Array(64);
+  // Of the queue pair that is being fed.
+  private nic: Nic | null = null;
+  private index = 0;
+  /** Nanoseconds of the link per byte, as its share has them. */
+  private nsPerByte = 0;
+  /** Bytes of a piece. */
+  pieceBytes: number;
+
+  constructor(options: WaitOptions) {
+    this.o = options;
+    this.pieceBytes = options.subMsgSizeBytes;
+  }
+
+  /** A queue pair is created: nothing of an earlier one of the same number counts. */
+  forget(qp: QpView): void {
+    this.widen(qp.index);
+    this.owed[qp.index] = 0;
+    this.issued[qp.index] = 0;
+    this.sinceNs[qp.index] = Number.NaN;
+    this.held[qp.index] = 0;
+  }
+
+  /** What is charged from now on belongs to this queue pair. */
+  turnTo(qp: QpView, tenants: ActiveTenants, out: Actions): void {
+    const { o } = this;
+    this.widen(qp.index);
+    this.index = qp.index;
+    this.nic = o.waits === 'fixed' || out.wait === 'emulated' ? null : this.nicOf(qp.context);
+    const { nic } = this;
+    if (nic === null) {
+      this.pieceBytes = o.subMsgSizeBytes;
+      return;
+    }
+    this.pieceBytes = pieceBytes(nic, o.subMsgSizeBytes);
+    // What stands in the FIFO costs message-rate tenants little: their next message is posted before the last arrived.
+    const small = tenants.delayTenants > 0 ? tenants.smallGbps : 0;
+    const gbps = nic.linkGbps - Math.min(small, MOST_SMALL * nic.linkGbps);
+    this.nsPerByte = (8 * Math.max(1, tenants.busyLargeQps)) / (gbps * o.utilisation);
+    this.watch(qp, out);
+  }
+
+  /** 0_WAITs behind each of `count` full pieces. */
+  pieces(count: number): number {
+    const { index, nic, pieceBytes } = this;
+    this.issued[index] += count * pieceBytes;
+    if (nic === null) return Math.max(1, Math.floor(pieceBytes / this.o.zeroWaitUnitBytes));
+    return Math.max(this.held[index] === 1 ? 0 : 1, this.charge(nic, pieceBytes, count));
+  }
+
+  /** 0_WAITs behind a message that goes whole. Short ones are charged together: one by one they would pay too much. */
+  whole(bytes: number): number {
+    const { index, nic } = this;
+    this.issued[index] += bytes;
+    if (nic !== null) return this.charge(nic, bytes, 1);
+    const owed = this.owed[index] + bytes;
+    const waits = Math.floor(owed / this.o.zeroWaitUnitBytes);
+    this.owed[index] = owed - waits * this.o.zeroWaitUnitBytes;
+    return waits;
+  }
+
+  /** 0_WAITs for each of `count` pieces, so that with what is owed from before all of them take their share's time. */
+  private charge(nic: Nic, bytes: number, count: number): number {
+    const { index, owed } = this;
+    if (this.held[index] === 1) {
+      owed[index] = 0;
+      return 0;
+    }
+    const each = wireBytes(nic, bytes) * this.nsPerByte - nic.wqeGapNs;
+    const total = Math.max(0, owed[index] + count * each);
+    const waits = Math.floor(total / (count * nic.waitStepNs));
+    owed[index] = total - waits * count * nic.waitStepNs;
+    return waits;
+  }
+
+  /** It has nothing held any more: how fast it is says nothing from here on. */
+  idle(qp: QpView): void {
+    this.sinceNs[qp.index] = Number.NaN;
+  }
+
+  /** Congestion control in the NIC may hold it far below its share: a piece takes that long, and the 0_WAITs beside. */
+  private watch(qp: QpView, out: Actions): void {
+    const { index, sinceNs, sinceBytes } = this;
+    const nowNs = out.nowNs(qp.context);
+    const done = this.issued[index] - out.inflightBytes(qp);
+    const shareNs = this.pieceBytes * this.nsPerByte;
+    const spanNs = nowNs - sinceNs[index];
+    if (spanNs < WINDOW_PIECES * shareNs) return;
+    // Not a number: its first look, or the first since it was idle.
+    if (spanNs >= WINDOW_PIECES * shareNs) {
+      const part = ((done - sinceBytes[index]) * this.nsPerByte) / spanNs;
+      if (part < HELD_BACK) this.held[index] = 1;
+      else if (part >= FREE_AGAIN) this.held[index] = 0;
+    }
+    sinceNs[index] = nowNs;
+    sinceBytes[index] = done;
+  }
+
+  private nicOf(context: ContextView): Nic | null {
+    const known = this.nics[context.index];
+    if (known?.of === context) return known.nic;
+    const nic = nicOf(context, this.o.nic);
+    this.nics[context.index] = { of: context, nic };
+    return nic;
+  }
+
+  private widen(index: number): void {
+    if (index < this.owed.length) return;
+    const before = this.sinceNs.length;
+    this.owed = withPlace(this.owed, index);
+    this.issued = withPlace(this.issued, index);
+    this.sinceBytes = withPlace(this.sinceBytes, index);
+    this.held = withPlace(this.held, index);
+    this.sinceNs = withPlace(this.sinceNs, index).fill(Number.NaN, before);
+  }
+}

@@ -1,0 +1,139 @@
+import { describe, expect, it } from 'vitest';
+import { nicOf, pieceBytes } from '../../src/policies/perf/nic.ts';
+import { perfOptions } from '../../src/policies/perf/options.ts';
+import { type ActiveTenants, ALONE, Waits } from '../../src/policies/perf/waits.ts';
+import type { Actions, ContextView, QpView } from '../../src/shim/policy.ts';
+import { PROFILES } from '../../src/sim/profiles.ts';
+
+/** What the waits ask of a shim: how they pace a queue pair needs neither device nor time but this. */
+function ground(profile: string | null, options: Record<string, unknown> = {}) {
+  const time = { nowNs: 0, inflightBytes: 0 };
+  const out = {
+    wait: 'simulated',
+    nowNs: () => time.nowNs,
+    inflightBytes: () => time.inflightBytes,
+  } as unknown as Actions;
+  const context = { index: 0, nic: profile === null ? null : PROFILES[profile] } as unknown as ContextView;
+  const qp = { index: 70, context } as QpView;
+  const parsed = perfOptions.parse(options);
+  const waits = new Waits({ ...parsed, nic: parsed });
+  waits.forget(qp);
+  const mean = (tenants: ActiveTenants, pieces = 400) => {
+    let sum = 0;
+    for (let i = 0; i < pieces; i++) {
+      waits.turnTo(qp, tenants, out);
+      sum += waits.pieces(1);
+    }
+    return sum / pieces;
+  };
+  return { time, out, context, qp, waits, mean };
+}
+
+const beside = (busyLargeQps: number, smallGbps = 0, delayTenants = 1): ActiveTenants => ({
+  busyLargeQps,
+  smallGbps,
+  delayTenants,
+});
+
+describe('0_WAITs behind a piece', () => {
+  it('fixed: one for each unit, whoever else is there', () => {
+    for (const [unit, waits] of [
+      [1024, 16],
+      [900, 18],
+      [16384, 1],
+    ]) {
+      const { mean } = ground('cx6-100g', { waits: 'fixed', zeroWaitUnitBytes: unit });
+      expect(mean(ALONE)).toBe(waits);
+      expect(mean(beside(8))).toBe(waits);
+    }
+  });
+
+  it.each([
+    ['cx6-100g', 1],
+    ['cx6-100g', 2],
+    ['cx6-100g', 4],
+    ['cx6-100g', 16],
+    ['cx5-40g', 1],
+    ['cx5-40g', 3],
+  ])('%s, %d bandwidth queue pairs: together they take the share of the link that they may', (profile, n) => {
+    const { mean, waits, context } = ground(profile, { utilisation: 0.9 });
+    const nic = nicOf(context, {})!;
+    const periodNs = mean(beside(n)) * nic.waitStepNs + nic.wqeGapNs;
+    const packets = Math.ceil(waits.pieceBytes / nic.mtuBytes);
+    const wire = waits.pieceBytes + packets * nic.headerBytes;
+    expect((n * wire * 8) / periodNs / nic.linkGbps).toBeCloseTo(0.9, 2);
+  });
+
+  it('small tenants have their rate left, where somebody waits for each answer; half of the link at most', () => {
+    const { mean } = ground('cx6-100g');
+    const alone = mean(beside(1));
+    expect((mean(beside(1, 20)) + 1) / (alone + 1)).toBeCloseTo(1 / 0.8, 2);
+    expect((mean(beside(1, 99)) + 1) / (alone + 1)).toBeCloseTo(2, 2);
+    expect(mean(beside(1, 20, 0))).toBeCloseTo(alone, 1);
+  });
+
+  it('messages that go whole are charged together: as pieces of the same bytes', () => {
+    for (const options of [{ waits: 'fixed' }, { waits: 'adaptive' }]) {
+      const { waits, qp, out } = ground('cx6-100g', options);
+      waits.turnTo(qp, ALONE, out);
+      let sum = 0;
+      for (let i = 0; i < 800; i++) sum += waits.whole(3000);
+      const each = options.waits === 'fixed' ? 3000 / 1024 : ((3082 * 8) / 97.5 - 80.6) / 80.6;
+      expect(sum / 800).toBeCloseTo(each, 2);
+    }
+  });
+
+  it('facts that the options give go before those of the device; without a step the number is fixed', () => {
+    const given = ground('cx6-100g', { waitStepNs: 161.2 });
+    const own = ground('cx6-100g');
+    expect(given.mean(ALONE) * 2).toBeCloseTo(own.mean(ALONE), 1);
+    expect(ground(null).mean(beside(9))).toBe(16);
+    expect(ground(null, { linkGbps: 100, waitStepNs: 80.6 }).mean(ALONE)).toBeCloseTo(own.mean(ALONE), 5);
+  });
+
+  it('a WAIT that is emulated takes no time to be computed with', () => {
+    const { waits, qp, out } = ground('cx6-100g');
+    waits.turnTo(qp, beside(9), { ...out, wait: 'emulated' } as Actions);
+    expect(waits.pieces(1)).toBe(16);
+  });
+
+  it('none while something holds the queue pair far below its share; again when nothing does', () => {
+    const { waits, qp, out, time } = ground('cx6-100g');
+    const run = (gbps: number, pieces: number) => {
+      for (let i = 0; i < pieces; i++) {
+        waits.turnTo(qp, ALONE, out);
+        const n = waits.pieces(1);
+        time.nowNs += (waits.pieceBytes * 8) / gbps;
+        if (i === pieces - 1) return n;
+      }
+    };
+    expect(run(90, 200)).toBeGreaterThan(0);
+    expect(run(20, 200)).toBe(0);
+    // Still held: 0_WAITs would bring it down to less than half again.
+    expect(run(60, 200)).toBe(0);
+    expect(run(95, 200)).toBeGreaterThan(0);
+    // A pause is no congestion.
+    waits.idle(qp);
+    time.nowNs += 1e9;
+    expect(run(95, 200)).toBeGreaterThan(0);
+  });
+});
+
+describe('the largest piece', () => {
+  it.each([
+    ['cx6-100g', 16384, 16384],
+    ['cx6-100g', 65536, 24576],
+    ['cx5-40g', 16384, 8192],
+    ['cx4-40g', 16384, 8192],
+    ['cx3-56g', 16384, 4096],
+  ])('%s, %d: %d bytes, half of the FIFO in whole packets', (profile, asked, bytes) => {
+    const { context } = ground(profile);
+    expect(pieceBytes(nicOf(context, {})!, asked)).toBe(bytes);
+  });
+
+  it('fixed: as large as it is said, as in the paper', () => {
+    const { waits, qp, out } = ground('cx6-100g', { waits: 'fixed', subMsgSizeBytes: 65536 });
+    waits.turnTo(qp, ALONE, out);
+    expect(waits.pieceBytes).toBe(65536);
+  });
+});
