@@ -116,6 +116,8 @@ export interface Ground {
   strictQueues: boolean;
   /** Polls in a row that find nothing before a program counts as settled. */
   idlePolls: number;
+  /** Running numbers of the first send and of the first receive; default 0. */
+  first?: { send: number; recv: number };
   /** Lets happen what is to happen. */
   run(): Promise<void>;
   advance(ns: number): Promise<void>;
@@ -307,9 +309,10 @@ function post(w: World, step: Extract<Step, { do: 'post' }>, qps: number): void 
   batch.close();
 }
 
-function describe(wcs: V.WcBatch, i: number): string {
+function describe(wcs: V.WcBatch, i: number, first = { send: 0, recv: 0 }): string {
   const recv = wcs.isRecv(i);
-  const parts = [recv ? 'recv' : 'send', wcs.wrId(i), V.wcStatusName(wcs.status(i))];
+  const number = (wcs.words[V.slotAt(i) + V.WC_SEQ] - (recv ? first.recv : first.send)) | 0;
+  const parts = [recv ? 'recv' : 'send', `#${number}`, wcs.wrId(i), V.wcStatusName(wcs.status(i))];
   if (wcs.status(i) === V.IBV_WC_SUCCESS) {
     const opcode = wcs.opcode(i);
     parts.push(V.wcOpcodeName(opcode));
@@ -328,7 +331,7 @@ function pollAll(w: World, wcs: V.WcBatch): number {
     for (let i = 0; i < n; i++) {
       const name = w.names.get(wcs.qp(i)) ?? 'unknown';
       w.trace[name] ??= [];
-      w.trace[name].push(describe(wcs, i));
+      w.trace[name].push(describe(wcs, i, w.ground.first));
       if (wcs.status(i) !== V.IBV_WC_SUCCESS) w.failed = true;
     }
   }

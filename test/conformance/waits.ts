@@ -8,6 +8,7 @@ import { createFabric } from '../../src/providers/sim/index.ts';
 import { compose, type Interceptor } from '../../src/shim/compose.ts';
 import * as V from '../../src/verbs/index.ts';
 import { connect, type End, makeEnd, modify, SIGNALED } from '../sim/helpers.ts';
+import { highNumbers } from './high-numbers.ts';
 
 const DEPTH = 12;
 
@@ -77,9 +78,10 @@ interface World {
   trace: string[];
 }
 
-function build(program: WaitProgram, wait: boolean, chain: Interceptor[]): World {
+function build(program: WaitProgram, wait: boolean, chain: Interceptor[], first: number): World {
   const fabric = createFabric({ autoAdvance: false, wait });
-  const wrapped = { ...fabric, provider: compose(fabric.provider, chain) };
+  const all = first === 0 ? chain : highNumbers(fabric, first, chain);
+  const wrapped = { ...fabric, provider: compose(fabric.provider, all) };
   const cap = { maxSendWr: DEPTH };
   const ends = program.managed.map((managed) => makeEnd(wrapped, 0, { cap, managed }));
   const peers = ends.map(() => makeEnd(wrapped, 1));
@@ -165,8 +167,13 @@ async function play(w: World, step: WaitStep): Promise<void> {
 }
 
 /** What the application saw: of each post what was taken, and by each stop what had completed, in order. */
-export async function runWaits(program: WaitProgram, wait: boolean, chain: Interceptor[]): Promise<string[]> {
-  const w = build(program, wait, chain);
+export async function runWaits(
+  program: WaitProgram,
+  wait: boolean,
+  chain: Interceptor[],
+  first = 0,
+): Promise<string[]> {
+  const w = build(program, wait, chain, first);
   for (const step of program.steps) await play(w, step);
   await settle(w);
   for (const [i, end] of w.ends.entries()) if (!w.gone[i]) modify(end, { qpState: V.IBV_QPS_ERR });

@@ -1,0 +1,31 @@
+/** Running numbers that go round in the middle of a program show nowhere, bare or under a chain. */
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { chains } from './chains.ts';
+import { ENDS, highNumbers } from './high-numbers.ts';
+import { program, runProgram } from './program.ts';
+import { simGround } from './sim-ground.ts';
+
+const RUNS = Number(process.env.ISOVERBS_RUNS ?? 20);
+const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_124);
+
+const all = { bare: { chain: () => [] }, ...chains };
+
+test.each(Object.keys(all))(
+  '%s',
+  async (name) => {
+    const { chain, wait } = (all as typeof chains)[name];
+    await fc.assert(
+      fc.asyncProperty(program, fc.constantFrom(...ENDS), async (p, first) => {
+        const bare = await runProgram(p, [], simGround(wait));
+        const ground = simGround(wait);
+        const interceptors = chain();
+        const at = { send: first, recv: interceptors.length === 0 ? first : 0 };
+        const around = highNumbers(ground.fabric, first, interceptors);
+        expect(await runProgram(p, around, { ...ground, first: at })).toEqual(bare);
+      }),
+      { numRuns: RUNS, seed: SEED },
+    );
+  },
+  120_000,
+);

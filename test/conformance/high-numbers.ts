@@ -1,0 +1,53 @@
+/**
+ * Running numbers count mod 2^32: here they begin wherever a test says, so that programs see them go round. Those of
+ * sends and of the device's completion queues; of receives on a bare device only, since nothing tells a shim of them.
+ */
+import type { Fabric } from '../../src/providers/sim/index.ts';
+import type { Interceptor } from '../../src/shim/compose.ts';
+
+/** Where 31 bits end, and where 32 do. */
+export const ENDS = [0x7ffffffa, -6] as const;
+
+/** The chain, told that numbers begin at `first`, over a device where they do. */
+export function highNumbers(fabric: Fabric, first: number, chain: readonly Interceptor[]): Interceptor[] {
+  const { qps, cqs } = fabric.simulation.net;
+  // A shim above makes queue pairs of its own, which count from 0: the application's comes first.
+  let isNext = false;
+  const outer: Interceptor = {
+    name: 'high-numbers',
+    wrap: (next) => ({
+      createQp(pd, attr) {
+        const isTheirs = attr.managed !== true;
+        isNext = isTheirs;
+        const info = next.createQp(pd, attr);
+        // A shim believes no step back: it is told of numbers that it can take for later ones.
+        const steps = [0x40000000, 0x7fffffff, 0xbfffffff | 0].filter((at) => at >>> 0 < first >>> 0);
+        for (const at of isTheirs ? [...steps, first] : []) next.adopt?.qp(info.handle, at, at, (at - 1) | 0);
+        return info;
+      },
+      createCq(context, cqe, channel, options) {
+        const info = next.createCq(context, cqe, channel, options);
+        const cq = cqs.find((one) => one?.handle === info.handle);
+        if (cq !== undefined) cq.written = cq.visible = cq.polled = cq.waitIndex = first;
+        return info;
+      },
+    }),
+  };
+  const inner: Interceptor = {
+    name: 'count-high',
+    wrap: (next) => ({
+      createQp(pd, attr) {
+        const info = next.createQp(pd, attr);
+        const qp = isNext ? qps.find((one) => one?.handle === info.handle) : undefined;
+        isNext = false;
+        if (qp === undefined) return info;
+        qp.sq.posted = first;
+        if (chain.length === 0) qp.rq.posted = first;
+        // All that counts follows.
+        qp.reset();
+        return info;
+      },
+    }),
+  };
+  return [outer, ...chain, inner];
+}
