@@ -4,6 +4,8 @@ import type { Interceptor } from '../shim/compose.ts';
 import { ConfigError } from '../verbs/errors.ts';
 import { perf } from './perf/index.ts';
 import { perfOptions } from './perf/options.ts';
+import { tokenBucket } from './token-bucket/index.ts';
+import { tokenBucketOptions } from './token-bucket/options.ts';
 
 export type { CoordinatorPort, Grant } from '../shim/coordinator-port.ts';
 export { shimCounters } from '../shim/counters.ts';
@@ -44,6 +46,11 @@ export const policies: Readonly<Record<string, PolicyEntry>> = {
     summary: 'PeRF: large messages are split, with 0_WAITs between the pieces, so that small ones get a turn',
     options: perfOptions,
     create: (options) => perf(perfOptions.parse(options)),
+  },
+  'token-bucket': {
+    summary: 'a static rate for each tenant: a share of the link by weight, or one of its own',
+    options: tokenBucketOptions,
+    create: (options) => tokenBucket(tokenBucketOptions.parse(options)),
   },
 };
 

@@ -41,6 +41,10 @@ export const chains: Record<string, Chain> = {
   'emulated WAIT alone': { chain: () => [emulateWait()], wait: false },
   interrupting: { chain: () => [createShim(() => new Interrupting(17))], share: 0.15 },
   'token pacer': { chain: () => [tokenPacer({ rateBytesPerS: 1e10, burstBytes: 8000 })], share: 0.15 },
+  'token bucket': {
+    chain: () => [createPolicy('token-bucket', { linkGbps: 400, burstBytes: 4000, pieceBytes: 512 })],
+    share: 0.15,
+  },
   'perf over one by one': { chain: () => [perf(512, 256), oneByOne()] },
 };
 

@@ -1,5 +1,7 @@
 /** Runs a mixture of applications in virtual time. */
+import { z } from 'zod';
 import { drivenBy } from '../../drivers/index.ts';
+import { policies } from '../../policies/index.ts';
 import { createFabric, type Fabric } from '../../providers/sim/index.ts';
 import { compose } from '../../shim/compose.ts';
 import { Core } from '../../sim/cpu.ts';
@@ -32,9 +34,7 @@ export async function runMix(spec: MixSpec): Promise<MixResult> {
   const { seed, hosts, payload, durationNs, warmupNs, timelinePoints = 0 } = spec;
   // Time and CPU of a worker are modelled (shim-cpu.ts): the policy itself runs here in any case.
   const interceptors =
-    spec.policy === 'none'
-      ? []
-      : drivenBy('inline', [{ name: spec.policy, options: { ...spec.policyOptions } }]);
+    spec.policy === 'none' ? [] : drivenBy('inline', [{ name: spec.policy, options: optionsOf(spec, apps) }]);
   const topology = spec.topology ?? (hosts === 2 ? 'cable' : 'star');
   const fabric = createFabric({ hosts, topology, profile: params, seed, payload, inside: true });
   const cpu = new ShimCpu(fabric.simulation.net, spec.driver ?? 'inline', { ...SHIM_COSTS, ...spec.shim });
@@ -66,6 +66,18 @@ export async function runMix(spec: MixSpec): Promise<MixResult> {
     invariants: [...fabric.brokenInvariants(), ...apps.flatMap((app, i) => brokenPromises(app, meters[i]))],
     ...(recorder !== null && { timeline: recorder.result(apps.map(({ name }) => name)) }),
   };
+}
+
+/** Policies that know of weights get those of the applications' tenants, unless the mix says others. */
+function optionsOf({ policy, policyOptions = {} }: MixSpec, apps: readonly App[]): Record<string, unknown> {
+  const schema = policies[policy]?.options;
+  const knows = schema instanceof z.ZodObject && 'weights' in schema.shape;
+  if (!knows || 'weights' in policyOptions || apps.every(({ weight }) => weight === 1)) {
+    return { ...policyOptions };
+  }
+  const weights: Record<string, number> = {};
+  for (const { tenant, weight } of apps) weights[tenant] = Math.max(weight, weights[tenant] ?? 0);
+  return { ...policyOptions, weights };
 }
 
 /** Puts an application on the stage: its cores, its queue pairs, and the meter of what it gets. */

@@ -1,0 +1,143 @@
+/**
+ * Buckets of tokens, one for each tenant of each device. Tokens are bytes on the wire; below zero they are owed.
+ * A tenant has a rate of its own, or a share of the link by its weight among those that have queue pairs.
+ */
+import type { ContextView } from '../../shim/policy.ts';
+
+export interface BucketOptions {
+  readonly weights: Readonly<Record<string, number>>;
+  readonly ratesGbps: Readonly<Record<string, number>>;
+  readonly linkGbps?: number;
+  readonly burstBytes: number;
+}
+
+/** Of the link, when rates of their own leave less to all others. */
+const LEAST_SHARE = 0.01;
+
+export class Bucket {
+  /** Dense. */
+  readonly index: number;
+  readonly device: string;
+  readonly key: string;
+  /** Share of the link; 0: it has a rate of its own. */
+  readonly weight: number;
+  bytesPerNs: number;
+  qps = 0;
+  private readonly burstBytes: number;
+  /** Tokens, and when they were counted. */
+  private readonly state = new Float64Array(2);
+
+  constructor(of: {
+    index: number;
+    device: string;
+    key: string;
+    weight: number;
+    bytesPerNs: number;
+    burstBytes: number;
+  }) {
+    this.index = of.index;
+    this.device = of.device;
+    this.key = of.key;
+    this.weight = of.weight;
+    this.bytesPerNs = of.bytesPerNs;
+    this.burstBytes = of.burstBytes;
+    this.state[0] = of.burstBytes;
+  }
+
+  /** As last counted: by now there may be more. */
+  get tokens(): number {
+    return this.state[0];
+  }
+
+  take(bytes: number): void {
+    this.state[0] -= bytes;
+  }
+
+  fill(nowNs: number): void {
+    const { state } = this;
+    state[0] = Math.min(this.burstBytes, state[0] + (nowNs - state[1]) * this.bytesPerNs);
+    state[1] = nowNs;
+  }
+
+  /** When the first token is there. */
+  get readyNs(): number {
+    return this.state[1] + Math.max(0, 1 - this.state[0]) / this.bytesPerNs;
+  }
+}
+
+/** Finds the bucket of a context, and gives each its rate. */
+export class Buckets {
+  private readonly options: BucketOptions;
+  private readonly byKey = new Map<string, Bucket>();
+  /** By index. */
+  readonly all: (Bucket | undefined)[] = [];
+
+  constructor(options: BucketOptions) {
+    this.options = options;
+  }
+
+  /** Whether there is a rate for the context. */
+  knows({ tenant, nic }: ContextView): boolean {
+    const { linkGbps = nic?.linkGbps ?? 0, ratesGbps } = this.options;
+    return linkGbps > 0 || Object.hasOwn(ratesGbps, tenant);
+  }
+
+  at(index: number): Bucket | undefined {
+    return this.all[index];
+  }
+
+  /** One more queue pair of the context. Returns its bucket; rates of others may have changed. */
+  join(context: ContextView, nowNs: number): Bucket {
+    const { device, tenant } = context;
+    // Without a name a context is a tenant of its own.
+    const key = tenant === '' ? `${device} #${context.index}` : `${device} ${tenant}`;
+    let bucket = this.byKey.get(key);
+    if (bucket === undefined) {
+      bucket = this.make(context, key);
+      bucket.fill(nowNs);
+      this.byKey.set(key, bucket);
+      this.all[bucket.index] = bucket;
+      this.share(device, nowNs, context);
+    }
+    bucket.qps++;
+    return bucket;
+  }
+
+  leave(bucket: Bucket, context: ContextView, nowNs: number): void {
+    bucket.qps--;
+    if (bucket.qps > 0) return;
+    this.byKey.delete(bucket.key);
+    this.all[bucket.index] = undefined;
+    this.share(bucket.device, nowNs, context);
+  }
+
+  private make({ device, tenant }: ContextView, key: string): Bucket {
+    const { weights, ratesGbps, burstBytes } = this.options;
+    const free = this.all.indexOf(undefined);
+    const index = free < 0 ? this.all.length : free;
+    const own = Object.hasOwn(ratesGbps, tenant) ? ratesGbps[tenant] : 0;
+    const weight = Object.hasOwn(weights, tenant) ? weights[tenant] : 1;
+    return new Bucket({
+      index,
+      device,
+      key,
+      weight: own === 0 ? weight : 0,
+      bytesPerNs: own / 8,
+      burstBytes,
+    });
+  }
+
+  /** What rates of their own leave of the link is shared by weight. */
+  private share(device: string, nowNs: number, { nic }: ContextView): void {
+    const there = this.all.filter((bucket) => bucket?.device === device) as Bucket[];
+    const linkGbps = this.options.linkGbps ?? nic?.linkGbps ?? 0;
+    const owned = there.reduce((sum, one) => sum + (one.weight === 0 ? one.bytesPerNs * 8 : 0), 0);
+    const leftGbps = Math.max(linkGbps - owned, linkGbps * LEAST_SHARE);
+    const total = there.reduce((sum, { weight }) => sum + weight, 0);
+    for (const bucket of there) {
+      if (bucket.weight === 0) continue;
+      bucket.fill(nowNs);
+      bucket.bytesPerNs = ((leftGbps / 8) * bucket.weight) / total;
+    }
+  }
+}

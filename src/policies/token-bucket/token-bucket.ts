@@ -1,0 +1,189 @@
+/**
+ * A static token bucket for each tenant, as FreeFlow (NSDI 2019) limits containers. What a tenant posts, on whatever
+ * queue pair, takes tokens; without any it is held, and its queue pairs take turns, a piece each.
+ */
+import { withPlace } from '../../shim/columns.ts';
+import { isCrossChannel } from '../../shim/cross-channel.ts';
+import type { Actions, ContextView, Policy, QpChange, QpView } from '../../shim/policy.ts';
+import { messageBytes } from '../../shim/queue.ts';
+import type { Resources } from '../../shim/resources.ts';
+import { ConfigError } from '../../verbs/errors.ts';
+import * as L from '../../verbs/layout.ts';
+import { type Bucket, Buckets } from './buckets.ts';
+import type { TokenBucketOptions } from './options.ts';
+
+/** Where the device does not say: RoCEv2's. */
+const MTU_BYTES = 4096;
+const HEADER_BYTES = 82;
+const NOBODY = -1;
+
+export class TokenBucket implements Policy {
+  readonly name = 'token-bucket';
+  readonly needs = { wait: 'none' } as const;
+  /** Pieces of the oldest message. */
+  readonly slots = 16;
+  readonly splitsAboveBytes: number;
+  /** The application's own: the device would count the completions of pieces. */
+  readonly crossChannel = true;
+  private readonly pieceBytes: number;
+  private readonly buckets: Buckets;
+  // By index of the queue pair.
+  private readonly qps: (QpView | undefined)[] = [];
+  private readonly bucketOf: (Bucket | undefined)[] = [];
+  private isWaiting = new Uint8Array(64);
+  /** The next one that waits for the same bucket. */
+  private next = new Float64Array(64);
+  // By index of the bucket: the first and the last that wait.
+  private readonly first: number[] = [];
+  private readonly last: number[] = [];
+
+  constructor(options: TokenBucketOptions) {
+    this.pieceBytes = options.pieceBytes;
+    this.splitsAboveBytes = options.pieceBytes;
+    this.buckets = new Buckets(options);
+  }
+
+  setup({ context }: Resources): void {
+    if (this.buckets.knows(context)) return;
+    throw new ConfigError(
+      `token-bucket: ${context.device} does not tell the rate of its link; say it as linkGbps, or give '${context.tenant}' one in ratesGbps`,
+    );
+  }
+
+  onQp(qp: QpView, change: QpChange, out: Actions): void {
+    if (change === 'created') this.join(qp, out);
+    if (change === 'destroyed') this.leave(qp, out);
+  }
+
+  /** Straight as long as tokens are known to be there: short messages of who is below its rate are not touched. */
+  onload(qp: QpView, words: Uint32Array, start: number, count: number): number {
+    const bucket = this.bucketOf[qp.index];
+    if (bucket === undefined || this.first[bucket.index] !== NOBODY) return 0;
+    for (let i = 0; i < count; i++) {
+      const at = L.HEADER_WORDS + (start + i) * L.SLOT_WORDS;
+      // Two SGEs live in the slot; a longer list is looked at by the shim's copy.
+      if (bucket.tokens <= 0 || words[at + L.WR_OP] >>> 16 > 2 || isCrossChannel(words, at)) return i;
+      const bytes = messageBytes(words, at, 0);
+      if (bytes > this.pieceBytes) return i;
+      bucket.take(wireBytes(qp.context, bytes));
+    }
+    return count;
+  }
+
+  feed(qp: QpView, out: Actions): void {
+    const bucket = this.bucketOf[qp.index];
+    if (bucket === undefined || this.isWaiting[qp.index] === 1) return;
+    this.wait(qp.index, bucket);
+    this.serve(bucket, out);
+  }
+
+  onTimer(token: number, out: Actions): void {
+    const bucket = this.buckets.at(token);
+    if (bucket !== undefined) this.serve(bucket, out);
+  }
+
+  /** Who waits takes turns until the tokens are gone; then all wait for the next one. */
+  private serve(bucket: Bucket, out: Actions): void {
+    const { first } = this;
+    const b = bucket.index;
+    let filled = false;
+    while (first[b] !== NOBODY) {
+      const qp = this.qps[first[b]]!;
+      if (!filled) bucket.fill(out.nowNs(qp.context));
+      filled = true;
+      if (bucket.tokens <= 0) break;
+      this.unwait(bucket);
+      // One that is not done and not served waits for completions, and not for tokens.
+      if (this.step(qp, bucket, out) && out.backlog(qp) > 0) this.wait(qp.index, bucket);
+    }
+    this.arm(bucket, out);
+  }
+
+  /** The next request of the queue pair, or a piece of it. False: it cannot be now. */
+  private step(qp: QpView, bucket: Bucket, out: Actions): boolean {
+    if (out.backlog(qp) === 0) return false;
+    if (out.isCrossChannel(qp)) return out.execute(qp);
+    const room = out.room(qp);
+    if (room === 0) return false;
+    const bytes = out.nextBytes(qp);
+    // With room for no more than this, and nothing under way that would make some, there is no cut.
+    const stuck = room === 1 && out.inflight(qp) === 0;
+    if (bytes > this.pieceBytes && !stuck && out.splittable(qp)) {
+      if (room === 1) return false;
+      bucket.take(wireBytes(qp.context, this.pieceBytes));
+      out.piece(qp, this.pieceBytes);
+    } else {
+      bucket.take(wireBytes(qp.context, bytes));
+      out.pass(qp);
+    }
+    return true;
+  }
+
+  /** The time of the next token, in every context that has somebody waiting for it. */
+  private arm(bucket: Bucket, out: Actions): void {
+    let armed: ContextView | null = null;
+    for (let i = this.first[bucket.index]; i !== NOBODY; i = this.next[i]) {
+      const { context } = this.qps[i]!;
+      if (context !== armed) out.timer(context, bucket.readyNs, bucket.index);
+      armed = context;
+    }
+  }
+
+  /** At the end of those who wait. */
+  private wait(qp: number, bucket: Bucket): void {
+    const b = bucket.index;
+    this.isWaiting[qp] = 1;
+    this.next[qp] = NOBODY;
+    if (this.first[b] === NOBODY) this.first[b] = qp;
+    else this.next[this.last[b]] = qp;
+    this.last[b] = qp;
+  }
+
+  private unwait(bucket: Bucket): void {
+    const qp = this.first[bucket.index];
+    this.isWaiting[qp] = 0;
+    this.first[bucket.index] = this.next[qp];
+  }
+
+  private join(qp: QpView, out: Actions): void {
+    const { context, index } = qp;
+    this.isWaiting = withPlace(this.isWaiting, index);
+    this.next = withPlace(this.next, index);
+    const bucket = this.buckets.join(context, out.nowNs(context));
+    if (bucket.qps === 1) this.first[bucket.index] = NOBODY;
+    this.qps[index] = qp;
+    this.bucketOf[index] = bucket;
+    // One more tenant: what the others wait for comes later.
+    if (bucket.qps === 1) this.armAll(out);
+  }
+
+  private leave(qp: QpView, out: Actions): void {
+    const bucket = this.bucketOf[qp.index];
+    const known = this.qps[qp.index];
+    if (bucket === undefined || known === undefined) return;
+    if (this.isWaiting[qp.index] === 1) this.takeOut(qp.index, bucket);
+    this.qps[qp.index] = undefined;
+    this.bucketOf[qp.index] = undefined;
+    this.buckets.leave(bucket, known.context, out.nowNs(known.context));
+    if (bucket.qps === 0) this.armAll(out);
+  }
+
+  private takeOut(qp: number, bucket: Bucket): void {
+    const waiting: number[] = [];
+    for (let i = this.first[bucket.index]; i !== NOBODY; i = this.next[i]) waiting.push(i);
+    this.first[bucket.index] = NOBODY;
+    for (const one of waiting) if (one !== qp) this.wait(one, bucket);
+    this.isWaiting[qp] = 0;
+  }
+
+  private armAll(out: Actions): void {
+    for (const bucket of this.buckets.all) if (bucket !== undefined) this.arm(bucket, out);
+  }
+}
+
+/** A message with its headers. */
+function wireBytes({ nic }: ContextView, bytes: number): number {
+  const mtuBytes = nic?.mtuBytes ?? MTU_BYTES;
+  const packets = Math.max(1, Math.ceil(bytes / mtuBytes));
+  return bytes + packets * (nic?.headerBytes ?? HEADER_BYTES);
+}

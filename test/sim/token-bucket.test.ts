@@ -1,0 +1,118 @@
+// The policy `token-bucket` on simulated devices: what tenants get is a closed form of rates, weights and headers.
+import { expect, test } from 'vitest';
+import { gbps, mmps, unevenness } from '../../src/bench/claims/metrics.ts';
+import { runMix } from '../../src/bench/mix/run.ts';
+import { DEFAULTS, parseApp, parsePolicy } from '../../src/bench/mix/spec.ts';
+import { createPolicy } from '../../src/policies/index.ts';
+import { createFabric } from '../../src/providers/sim/index.ts';
+import { compose } from '../../src/shim/compose.ts';
+import { ConfigError } from '../../src/verbs/errors.ts';
+import * as V from '../../src/verbs/index.ts';
+import { connect, makeEnd, post, take } from './helpers.ts';
+
+const LINK_GBPS = 100;
+const HEADER_BYTES = 82;
+/** Payload of a rate on the wire, in packets of the MTU. */
+const payload = (wireGbps: number) => (wireGbps * 4096) / (4096 + HEADER_BYTES);
+
+const run = (policy: string, ...apps: string[]) =>
+  runMix({
+    ...DEFAULTS,
+    ...parsePolicy(policy),
+    durationNs: 5e6,
+    warmupNs: 1e6,
+    payload: false,
+    apps: apps.map(parseApp),
+  });
+
+const near = (value: number, expected: number, tolerance = 0.02) => {
+  expect(value).toBeGreaterThan(expected * (1 - tolerance));
+  expect(value).toBeLessThan(expected * (1 + tolerance));
+};
+
+test('weights share the link, whatever the number of queue pairs', async () => {
+  const result = await run('token-bucket:weights=a:3', 'B:name=a,size=1MiB', 'B:name=b,size=1MiB,qps=8');
+  near(gbps(result, 'a'), payload(LINK_GBPS * 0.75));
+  near(gbps(result, 'b'), payload(LINK_GBPS * 0.25));
+  expect(result.invariants).toEqual([]);
+});
+
+test('in a mix, weights of applications are weights of their tenants', async () => {
+  const result = await run('token-bucket', 'B:name=a,size=1MiB,weight=4', 'B:name=b,size=1MiB');
+  near(gbps(result, 'a'), payload(LINK_GBPS * 0.8));
+  near(gbps(result, 'b'), payload(LINK_GBPS * 0.2));
+});
+
+test('a rate of its own, and what is left for the others', async () => {
+  const result = await run(
+    'token-bucket:ratesGbps=a:10',
+    'B:name=a,size=1MiB,qps=2',
+    'B:name=b,size=1MiB',
+    'B:name=c,size=64KiB',
+  );
+  near(gbps(result, 'a'), payload(10));
+  for (const name of ['b', 'c']) near(gbps(result, name), payload(45));
+});
+
+test('thirty tenants get a thirtieth each', async () => {
+  const result = await run('token-bucket', 'B:name=b,size=256KiB,count=30');
+  near(gbps(result, 'b'), payload(LINK_GBPS));
+  expect(unevenness(result, 'b')).toBeLessThan(0.05);
+});
+
+test('small messages take tokens too', async () => {
+  const result = await run('token-bucket:ratesGbps=m:0.5', 'M:name=m,size=16');
+  near(mmps(result, 'm'), 0.5e3 / 8 / (16 + HEADER_BYTES));
+});
+
+test('what is below its rate is as bare, and a hog with half of the link does not delay it', async () => {
+  const latency = async (policy: string, ...apps: string[]) =>
+    (await run(policy, 'D:size=16,think=2us', ...apps)).apps[0].latencyUs?.avg ?? Number.NaN;
+  const alone = await latency('none');
+  // An interceptor costs some 10 ns each way.
+  expect(await latency('token-bucket')).toBeLessThan(alone * 1.02);
+  const B = 'B:size=1MiB';
+  expect(await latency('none', B)).toBeGreaterThan(alone * 3);
+  expect(await latency('token-bucket', B)).toBeLessThan(alone * 1.5);
+});
+
+test('who goes leaves its share to the others', async () => {
+  const fabric = createFabric({ hosts: 2, autoAdvance: false, profile: 'cx6-100g' });
+  const v = compose(fabric.provider, [createPolicy('token-bucket', { linkGbps: 8, burstBytes: 1 })]);
+  const bytes = 1 << 20;
+  const [a, c] = [0, 0].map((host) => makeEnd({ ...fabric, provider: v }, host, { bytes }));
+  const b = makeEnd(fabric, 1, { bytes });
+  connect(a, b);
+  const timeNs = async () => {
+    const startNs = fabric.nowNs;
+    a.send.clear();
+    a.send.write(1, V.IBV_SEND_SIGNALED, a.mr.addr, bytes, a.mr.lkey, b.mr.addr, b.mr.rkey);
+    post(a);
+    await fabric.run();
+    expect(take(a)).toHaveLength(1);
+    return fabric.nowNs - startNs;
+  };
+  near((await timeNs()) * 0.5, bytes / payload(1), 0.05);
+  v.destroyQp(c.qp);
+  near(await timeNs(), bytes / payload(1), 0.05);
+});
+
+test('wrong options and devices of an unknown rate are refused', () => {
+  for (const [options, sentence] of [
+    [{ weights: 'a' }, /token-bucket\.weights.*TENANT:NUMBER/],
+    [{ weights: 'a:0' }, /token-bucket\.weights\.a/],
+    [{ ratesGbps: { a: -1 } }, /token-bucket\.ratesGbps/],
+    [{ pieceBytes: 1 }, /token-bucket\.pieceBytes/],
+    [{ rate: 1 }, /there is no option 'rate'/],
+  ] as const) {
+    expect(() => createPolicy('token-bucket', options)).toThrow(ConfigError);
+    expect(() => createPolicy('token-bucket', options)).toThrow(sentence);
+  }
+  const fabric = createFabric({ hosts: 2, autoAdvance: false });
+  const silent = { ...fabric.provider, describeNic: undefined };
+  const open = (options: Record<string, unknown>) =>
+    compose(silent, [createPolicy('token-bucket', options)]).openDevice('sim0', { tenant: 'a' });
+  expect(() => open({})).toThrow('does not tell the rate of its link');
+  expect(open({ linkGbps: 10 })).toBeGreaterThan(0);
+  expect(open({ ratesGbps: 'a:10' })).toBeGreaterThan(0);
+});
