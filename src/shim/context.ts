@@ -26,6 +26,8 @@ export class ShimContext implements ContextView {
   /** Timers, the soonest last. */
   readonly timesNs: number[] = [];
   readonly tokens: number[] = [];
+  /** Whether they may be late. */
+  readonly relaxed: boolean[] = [];
   /** The soonest time that a sleep ends which a simulated run waits for, and of one that it does not. */
   runSleepNs = Number.POSITIVE_INFINITY;
   idleSleepNs = Number.POSITIVE_INFINITY;

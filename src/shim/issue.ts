@@ -507,8 +507,8 @@ export class Issuer implements Actions {
     return this.next.nowNs(context.handle);
   }
 
-  timer(context: ContextView, atNs: number, token: number): void {
-    this.host.timers.set(context as ShimContext, atNs, token);
+  timer(context: ContextView, atNs: number, token: number, mayBeLate = false): void {
+    this.host.timers.set(context as ShimContext, atNs, token, mayBeLate);
   }
 
   report(context: ContextView, kind: number, value: number): void {

@@ -179,9 +179,10 @@ export interface Actions {
   /**
    * Calls onTimer(token) at `atNs`. A token has one time: setting it again moves it, Infinity takes it away.
    * Timers keep no program alive. A run of simulated devices waits for them only while a queue pair in RTS
-   * holds requests, or has an internal one under way that has a token.
+   * holds requests, or has an internal one under way that has a token. One that `mayBeLate` by some calls of
+   * a program that only polls costs its calls nothing, and no run waits for it.
    */
-  timer(context: ContextView, atNs: number, token: number): void;
+  timer(context: ContextView, atNs: number, token: number, mayBeLate?: boolean): void;
   /** Tells the coordinator; without one, nobody hears. */
   report(context: ContextView, kind: number, value: number): void;
   /** Whether the oldest held request is a WAIT for completions or an ENABLE. */

@@ -43,7 +43,7 @@ export class Polling {
     if (!L.within(info.capacity, start, max)) {
       return this.next.pollCq(handle, ring, start, max);
     }
-    if (this.feeder.timers.pending > 0) this.feeder.timers.run(cq.owner);
+    if (this.feeder.timers.isTime) this.feeder.timers.run(cq.owner);
     let n = cq.fifoCount > 0 ? this.drain(cq, words, start, max) : 0;
     let arrived = 0;
     while (n < max && cq.fifoCount === 0) {

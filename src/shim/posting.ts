@@ -35,7 +35,7 @@ export class Posting {
     if (info.handle !== ring || !L.within(info.capacity, start, count)) {
       return this.next.postSend(handle, ring, start, count);
     }
-    if (this.feeder.timers.pending > 0) this.feeder.timers.run(qp.context);
+    if (this.feeder.timers.isTime) this.feeder.timers.run(qp.context);
     const places = (qp.appDepth - (qp.appPosted - qp.appFreed)) | 0;
     const free = Math.min(count, places);
     const most = this.isLimiting ? this.admitted(qp, words, start, free) : free;

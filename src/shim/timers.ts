@@ -6,12 +6,18 @@ import { InvalidArgumentError } from '../verbs/errors.ts';
 import type { Provider } from '../verbs/provider.ts';
 import type { ShimContext } from './context.ts';
 
+/** Timers that may be late are looked for at every so many calls of the application: a look reads the clock. */
+const CALLS_PER_LOOK = 64;
+
 /** Longer ones are slept in parts: a timer of Node.js has 31 bits of milliseconds. */
 const MAX_SLEEP_NS = 1e15;
 
 export class Timers {
-  /** Timers that are set, in all contexts: what the hot path looks at. */
+  /** Timers that are set and may not be late, in all contexts: what the hot path looks at. */
   pending = 0;
+  /** Those that may be late. */
+  private relaxed = 0;
+  private calls = 0;
   private readonly next: Provider;
   private readonly fire: (token: number) => void;
 
@@ -20,13 +26,21 @@ export class Timers {
     this.fire = fire;
   }
 
+  /** Whether a call of the application is to `run`. */
+  get isTime(): boolean {
+    if (this.pending > 0) return true;
+    if (this.relaxed === 0) return false;
+    this.calls = (this.calls + 1) % CALLS_PER_LOOK;
+    return this.calls === 0;
+  }
+
   /** @throws InvalidArgumentError for a time that is no number */
-  set(context: ShimContext, atNs: number, token: number): void {
+  set(context: ShimContext, atNs: number, token: number, mayBeLate: boolean): void {
     if (Number.isNaN(atNs) || typeof atNs !== 'number') {
       throw new InvalidArgumentError(`timer ${token}: the time must be a number of nanoseconds, got ${atNs}`);
     }
     if (context.closed) return;
-    const { timesNs, tokens } = context;
+    const { timesNs, tokens, relaxed } = context;
     const known = tokens.indexOf(token);
     if (known >= 0) this.remove(context, known);
     if (atNs === Number.POSITIVE_INFINITY) return;
@@ -34,7 +48,9 @@ export class Timers {
     while (at > 0 && timesNs[at - 1] <= atNs) at--;
     timesNs.splice(at, 0, atNs);
     tokens.splice(at, 0, token);
-    this.pending++;
+    relaxed.splice(at, 0, mayBeLate);
+    if (mayBeLate) this.relaxed++;
+    else this.pending++;
     this.sleep(context);
   }
 
@@ -56,17 +72,22 @@ export class Timers {
 
   /** The context is closed: nothing of it fires any more. */
   forget(context: ShimContext): void {
-    this.pending -= context.timesNs.length;
-    context.timesNs.length = 0;
-    context.tokens.length = 0;
+    while (context.timesNs.length > 0) this.remove(context, context.timesNs.length - 1);
   }
 
   /** Makes sure that something wakes the shim in time: a simulated run waits for it if something hangs on it. */
   sleep(context: ShimContext): void {
-    const { timesNs } = context;
-    if (timesNs.length === 0 || context.closed) return;
-    const atNs = timesNs[timesNs.length - 1];
-    const isHeld = context.waiting > 0;
+    const { timesNs, relaxed } = context;
+    const soonest = timesNs.length - 1;
+    if (soonest < 0 || context.closed) return;
+    if (context.waiting > 0) {
+      const at = relaxed.lastIndexOf(false);
+      if (at >= 0) this.sleepUntil(context, timesNs[at], true);
+    }
+    this.sleepUntil(context, timesNs[soonest], false);
+  }
+
+  private sleepUntil(context: ShimContext, atNs: number, isHeld: boolean): void {
     if (context.runSleepNs <= atNs || (!isHeld && context.idleSleepNs <= atNs)) return;
     if (isHeld) context.runSleepNs = atNs;
     else context.idleSleepNs = atNs;
@@ -87,6 +108,7 @@ export class Timers {
   private remove(context: ShimContext, at: number): void {
     context.timesNs.splice(at, 1);
     context.tokens.splice(at, 1);
-    this.pending--;
+    if (context.relaxed.splice(at, 1)[0]) this.relaxed--;
+    else this.pending--;
   }
 }

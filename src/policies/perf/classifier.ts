@@ -176,7 +176,7 @@ export class Classifier {
     this.messagesAt[from + PARTS] = counts[SEEN];
     const messages = counts[SEEN] - this.messagesAt[oldest];
     if (messages === 0) {
-      if (outstanding === 0) return -1;
+      if (outstanding === 0 || qp.broken) return -1;
       return this.kinds[index] === LARGE ? this.o.largeBytes : 0;
     }
     const mean = (counts[BYTES] - this.bytesAt[oldest]) / messages;

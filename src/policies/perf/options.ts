@@ -58,11 +58,30 @@ export const perfOptions = z
       .min(1)
       .default(9)
       .describe('queue pairs that reach the full message rate of the device (QNum_capa)'),
-    selective: z
+    paper: z
       .stringbool()
       .or(z.boolean())
       .default(false)
-      .describe("the paper's own choice of mixtures: bandwidth applications alone are left alone"),
+      .describe('as the paper has it: its choice of mixtures, its number of 0_WAITs, no rotation of tenants'),
+    maxRequestsPerS: z.coerce
+      .number()
+      .min(0)
+      .default(0)
+      .describe(
+        'requests per second that a tenant may post; the rest are refused as by a full queue. 0: any',
+      ),
+    burstRequests: z.coerce
+      .number()
+      .int()
+      .min(1)
+      .default(1024)
+      .describe('with maxRequestsPerS: requests that may be posted at once after a pause'),
+    maxQps: z.coerce
+      .number()
+      .int()
+      .min(0)
+      .default(0)
+      .describe('queue pairs that a tenant may have; createQp refuses more. 0: any'),
     readByRemoteControl: z
       .stringbool()
       .or(z.boolean())

@@ -6,21 +6,23 @@ import type { Coordinators } from '../../coordinator/coordinators.ts';
 import type { MasterRules } from '../../coordinator/master.ts';
 import { CLASS, IDLE, SPLIT } from '../../coordinator/members.ts';
 import { isCrossChannel } from '../../shim/cross-channel.ts';
-import type { Actions, Policy, QpChange, QpView } from '../../shim/policy.ts';
+import type { Actions, ContextView, Policy, QpChange, QpView } from '../../shim/policy.ts';
 import { messageBytes } from '../../shim/queue.ts';
 import type { Resources } from '../../shim/resources.ts';
 import { IBV_QPT_RC, IBV_SEND_INLINE, ISO_WR_WAIT } from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import { Classifier, Member, UNSEEN } from './classifier.ts';
+import { Limits } from './limits.ts';
 import { Lmse } from './lmse.ts';
 import type { PerfOptions } from './options.ts';
 
 /** A message this long belongs to a bandwidth application (section 3.3). */
 const LARGE_BYTES = 1024;
 
-// Timers: a kind, and the index of a context or queue pair.
-const SAMPLE = 0;
-const TIMER_KINDS = 4;
+/** Bits of a timer's token below the index of a context or queue pair: its kind. */
+const TOKEN_BITS = 4;
+const KIND_MASK = (1 << TOKEN_BITS) - 1;
+const SAMPLE = 8;
 
 export class Perf implements Policy {
   readonly name = 'perf';
@@ -30,7 +32,10 @@ export class Perf implements Policy {
   /** The application's own: the device would count the completions of pieces. */
   readonly crossChannel = true;
   readonly statistics = true;
+  /** Absent without a limit: each post would ask. */
+  readonly admit?: Policy['admit'];
   private readonly o: PerfOptions;
+  private readonly limits: Limits;
   private readonly coordinators: Coordinators;
   private readonly rules: MasterRules;
   private readonly classifier: Classifier;
@@ -43,22 +48,33 @@ export class Perf implements Policy {
   constructor(options: PerfOptions, coordinators: Coordinators) {
     this.o = options;
     this.coordinators = coordinators;
-    this.rules = options;
+    this.rules = { ...options, selective: options.paper };
     this.classifier = new Classifier({ ...options, largeBytes: LARGE_BYTES });
+    this.limits = new Limits(options);
     this.lmse = new Lmse(options);
     this.slots = this.lmse.slots;
     this.splitsAboveBytes = options.subMsgSizeBytes;
+    if (options.maxRequestsPerS > 0) {
+      this.admit = (qp, _words, _start, count, out) => this.limits.take(qp, count, out);
+    }
+  }
+
+  admitQp(context: ContextView): boolean {
+    return this.limits.mayAdd(context);
   }
 
   setup({ context }: Resources): void {
+    this.limits.open(context);
     this.members[context.index] = new Member(context, this.coordinators.page(context));
   }
 
   onQp(qp: QpView, change: QpChange): void {
     if (change === 'created') {
       this.qps[qp.index] = qp;
+      this.limits.add(qp);
       this.classifier.add(this.members[qp.context.index], qp);
     } else if (change === 'destroyed') {
+      this.limits.remove(qp);
       this.classifier.remove(this.members[this.qps[qp.index].context.index], qp);
     }
   }
@@ -105,8 +121,7 @@ export class Perf implements Policy {
       this.coordinators.step(context, this.rules);
     }
     if (member.periodNs === 0) {
-      const atNs = this.classifier.plan(member, nowNs);
-      out.timer(context, atNs, context.index * TIMER_KINDS + SAMPLE);
+      this.plan(member, nowNs, out);
     }
   }
 
@@ -134,8 +149,8 @@ export class Perf implements Policy {
   }
 
   onTimer(token: number, out: Actions): void {
-    const index = Math.floor(token / TIMER_KINDS);
-    if (token % TIMER_KINDS === SAMPLE) this.sample(this.members[index], out);
+    const index = token >>> TOKEN_BITS;
+    if ((token & KIND_MASK) === SAMPLE) this.sample(this.members[index], out);
   }
 
   private sample(member: Member, out: Actions): void {
@@ -144,8 +159,11 @@ export class Perf implements Policy {
     const isActive = this.classifier.sample(member, nowNs, out);
     this.coordinators.step(context, this.rules);
     this.coordinators.tell(context.device);
-    if (!isActive) return;
-    const atNs = this.classifier.plan(member, nowNs);
-    out.timer(context, atNs, context.index * TIMER_KINDS + SAMPLE);
+    if (isActive) this.plan(member, nowNs, out);
+  }
+
+  private plan(member: Member, nowNs: number, out: Actions): void {
+    const { context } = member;
+    out.timer(context, this.classifier.plan(member, nowNs), (context.index << TOKEN_BITS) | SAMPLE, true);
   }
 }
