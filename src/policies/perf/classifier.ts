@@ -7,6 +7,7 @@ import * as M from '../../coordinator/members.ts';
 import { withPlace } from '../../shim/columns.ts';
 import { BYTES, SEEN } from '../../shim/counters.ts';
 import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
+import { type ActiveTenants, GrantedTenants } from './waits.ts';
 
 /** Parts of a window: it slides by one of them. Columns have one place more, for the last sample. */
 const PARTS = 8;
@@ -33,6 +34,8 @@ export interface ClassifierOptions {
 export class Member {
   readonly context: ContextView;
   readonly page: M.MemberPage;
+  /** Who else is on the device. */
+  readonly others: ActiveTenants;
   readonly qps: QpView[] = [];
   /** What a small message has on the wire beside its payload. */
   readonly headerBytes: number;
@@ -53,6 +56,7 @@ export class Member {
   constructor(context: ContextView, page: M.MemberPage) {
     this.context = context;
     this.page = page;
+    this.others = new GrantedTenants(page.grants);
     this.headerBytes = context.nic?.headerBytes ?? HEADER_BYTES;
   }
 }

@@ -51,7 +51,7 @@ export class Perf implements Policy {
     this.rules = { ...options, selective: options.paper };
     this.classifier = new Classifier({ ...options, largeBytes: LARGE_BYTES });
     this.limits = new Limits(options);
-    this.lmse = new Lmse(options);
+    this.lmse = new Lmse(options.paper ? { ...options, waits: 'fixed' } : options);
     this.slots = this.lmse.slots;
     this.splitsAboveBytes = options.subMsgSizeBytes;
     if (options.maxRequestsPerS > 0) {
@@ -72,6 +72,7 @@ export class Perf implements Policy {
     if (change === 'created') {
       this.qps[qp.index] = qp;
       this.limits.add(qp);
+      this.lmse.onQp(qp, change);
       this.classifier.add(this.members[qp.context.index], qp);
     } else if (change === 'destroyed') {
       this.limits.remove(qp);
@@ -132,7 +133,8 @@ export class Perf implements Policy {
   }
 
   feed(qp: QpView, out: Actions): void {
-    if (this.splits(this.members[qp.context.index])) this.lmse.feed(qp, out);
+    const member = this.members[qp.context.index];
+    if (this.splits(member)) this.lmse.feed(qp, out, member.others);
     else this.passAll(qp, out);
   }
 

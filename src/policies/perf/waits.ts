@@ -3,6 +3,7 @@
  * egress FIFO again, as each of them alone fills most of the wire. `adaptive` gives all of them together just the
  * wire: a piece and its 0_WAITs take as long as its share of the link needs for it, beside that of all others.
  */
+import { BUSY_LARGE_QPS, D_TENANTS, SMALL_GBPS } from '../../coordinator/members.ts';
 import { withPlace } from '../../shim/columns.ts';
 import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
 import { type Nic, type NicOptions, nicOf, pieceBytes, wireBytes } from './nic.ts';
@@ -15,6 +16,28 @@ export interface ActiveTenants {
   readonly smallGbps: number;
   /** Tenants that wait for each answer: whose time depends on what stands in the FIFO. */
   readonly delayTenants: number;
+}
+
+/** Who else is there, as the coordinator last said it. */
+export class GrantedTenants implements ActiveTenants {
+  private readonly grants: Float64Array;
+
+  /** @param grants a member's page (src/coordinator/members.ts) */
+  constructor(grants: Float64Array) {
+    this.grants = grants;
+  }
+
+  get busyLargeQps(): number {
+    return this.grants[BUSY_LARGE_QPS];
+  }
+
+  get smallGbps(): number {
+    return this.grants[SMALL_GBPS];
+  }
+
+  get delayTenants(): number {
+    return this.grants[D_TENANTS];
+  }
 }
 
 /** One bandwidth queue pair beside tenants that send next to nothing. */
