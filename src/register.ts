@@ -40,7 +40,7 @@ function register(config: Config): void {
   slot.device = config.device;
   slot.tenant = config.tenant;
   if (verbose) slot.say = (line) => writeSync(2, `isoverbs: ${line}\n`);
-  if (verbose) process.on('exit', () => sayAtExit(config));
+  if (verbose) process.on('exit', () => sayAtExit(config, [...outside, ...inside]));
 }
 
 /** A program that ends before its recording does has not done the same: it says so. */
@@ -48,7 +48,7 @@ function replayOf(path: string): Replay {
   const replay = createReplay(path);
   process.on('exit', () => {
     if (replay.isDone) return;
-    writeSync(2, `isoverbs: ${path}: the program has ended, but the recorded one ${replay.next}\n`);
+    writeSync(2, `isoverbs: ${path}: the recorded program ${replay.next}, this one has ended\n`);
   });
   return replay;
 }
@@ -84,14 +84,19 @@ function located<T>(where: string, make: () => T): T {
   }
 }
 
-function exitLine(config: Config): string {
+/** Names, with the files of those that write some. */
+function described({ name, files }: Interceptor & { files?: readonly string[] }): string {
+  return files === undefined || files.length === 0 ? name : `${name} (${files.join(', ')})`;
+}
+
+function exitLine(config: Config, others: readonly Interceptor[]): string {
   const names = (list: PolicyConfig[]) => list.map((entry) => entry.name).join(', ');
   const where = config.driver === 'worker' ? ', in a worker thread' : '';
   const policy =
     config.policies.length === 0
       ? 'no policy'
       : `policy ${names(config.policies)} (from ${config.source})${where}`;
-  const watched = config.interceptors.length === 0 ? '' : `; interceptors ${names(config.interceptors)}`;
+  const watched = others.length === 0 ? '' : `; interceptors ${others.map(described).join(', ')}`;
   const who = isMainThread ? 'isoverbs' : `isoverbs in thread ${threadId}`;
   const { opened } = interceptorSlot();
   if (opened.length === 0) return `${who}: ${policy}${watched}; attached to nothing: no device was opened`;
@@ -106,8 +111,8 @@ function exitLine(config: Config): string {
 }
 
 /** Threads that open nothing, of which a program may have many, have nothing to say. */
-function sayAtExit(config: Config): void {
-  if (isMainThread || interceptorSlot().opened.length > 0) writeSync(2, `${exitLine(config)}\n`);
+function sayAtExit(config: Config, others: readonly Interceptor[]): void {
+  if (isMainThread || interceptorSlot().opened.length > 0) writeSync(2, `${exitLine(config, others)}\n`);
 }
 
 /** Several copies of the package may be loaded in one process, and each is told to register: the first does. */

@@ -1,5 +1,7 @@
 import type { Command } from 'commander';
 import type { TraceRecord } from '../interceptors/index.ts';
+import { callText } from '../interceptors/trace/call-text.ts';
+import { handleIndex } from '../verbs/handles.ts';
 
 interface Placed extends TraceRecord {
   /** Where in the chain it was seen: what is below. */
@@ -53,10 +55,19 @@ function printJson(sources: Source[]): void {
   }
 }
 
+/** Numbers of queue pairs, by layer and name. */
+type QpNums = Map<string, number>;
+
+function learn({ layer, verb, result }: Placed, qpNums: QpNums): void {
+  if (verb !== 'createQp' || result === undefined) return;
+  const { handle, qpNum } = result as { handle: number; qpNum: number };
+  qpNums.set(`${layer} qp${handleIndex(handle)}`, qpNum);
+}
+
 const COLUMNS: readonly [string, number][] = [
   ['time ns', 14],
   ['verb', 18],
-  ['on', 9],
+  ['on', 13],
   ['wr_id', 12],
   ['opcode', 19],
   ['flags', 14],
@@ -82,12 +93,14 @@ function printTable(sources: Source[]): void {
   const put = (layer: string, text: string) =>
     process.stdout.write(`${width > 0 ? `${layer.padEnd(width)}  ` : ''}${text}\n`);
   put(width > 0 ? 'above' : '', cellsLine(COLUMNS.map(([name]) => name)));
+  const qpNums: QpNums = new Map();
   let closed = 0;
   let startNs = -1;
   for (const record of merged(sources)) {
     if (process.stdout.errored) return;
     if (startNs < 0) startNs = record.timeNs;
-    if (record.verb !== 'end') put(record.layer, cellsLine(cells(record, startNs)));
+    learn(record, qpNums);
+    if (record.verb !== 'end') put(record.layer, cellsLine(cells(record, startNs, qpNums)));
     else {
       closed++;
       if (record.lost) note(`${record.lost} requests and completions were lost`);
@@ -100,15 +113,22 @@ function note(text: string): void {
   process.stderr.write(`isoverbs: ${text}\n`);
 }
 
-function cells(record: Placed, startNs: number): string[] {
+/** `qp0:17`: what the wire knows a queue pair by is its number. */
+function named({ layer }: Placed, object: string, qpNums: QpNums): string {
+  const qpNum = qpNums.get(`${layer} ${object}`);
+  return qpNum === undefined ? object : `${object}:${qpNum}`;
+}
+
+function cells(record: Placed, startNs: number, qpNums: QpNums): string[] {
   const time = (record.timeNs - startNs).toFixed(0);
-  const { verb, object = '' } = record;
+  const { verb } = record;
+  const object = record.object === undefined ? '' : named(record, record.object, qpNums);
   if (record.verb === 'lost') return [time, verb, `${record.lost} requests and completions are not here`];
   if (record.args !== undefined) return [time, verb, object, callText(record)];
   return [
     time,
     verb,
-    record.qp ?? object,
+    record.qp === undefined ? object : named(record, record.qp, qpNums),
     record.wrId ?? '',
     record.opcode ?? '',
     (record.flags ?? []).map((flag) => flag.slice(0, 3)).join('|'),
@@ -116,10 +136,4 @@ function cells(record: Placed, startNs: number): string[] {
     record.sges === undefined ? '' : String(record.sges),
     record.status ?? '',
   ];
-}
-
-function callText({ args = [], result, error }: Placed): string {
-  const text = `(${JSON.stringify(args).slice(1, -1)})`;
-  if (error !== undefined) return `${text} failed: ${error.message}`;
-  return result === undefined ? text : `${text} = ${JSON.stringify(result)}`;
 }

@@ -5,7 +5,8 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { expect, test } from 'vitest';
 import { trace } from '../../src/interceptors/index.ts';
-import { simUnder } from './interceptors-rig.ts';
+import { handleIndex } from '../../src/verbs/handles.ts';
+import { pairOn, simUnder } from './interceptors-rig.ts';
 
 const MAIN = resolve(import.meta.dirname, '../../dist/cli/main.js');
 
@@ -72,6 +73,25 @@ test('whoever stops reading what is printed has read enough', () => {
       expect(stderr).toBe('');
       expect(stdout.trim().split('\n')).toEqual([expect.stringMatching(first), '0']);
     }
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
+test('a trace names queues, and queue pairs by their number on the wire', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'isoverbs-trace-'));
+  try {
+    const interceptor = trace({ file: join(folder, 'named.trace') });
+    const { a, close } = await pairOn(simUnder(interceptor));
+    const [qp, cq] = [`qp${handleIndex(a.qp.handle)}`, `cq${handleIndex(a.cq.handle)}`];
+    close();
+    interceptor.close();
+    const { out } = isoverbs(['trace', ...interceptor.files]);
+    expect(out).toMatch(new RegExp(`createQp +pd\\d+ +\\(\\{"qpType":2,"sendCq":"${cq}","recvCq":"${cq}"`));
+    expect(out).toContain(`= {"handle":"${qp}","qpNum":${a.qp.qpNum},`);
+    expect(out).toMatch(new RegExp(`modifyQp +${qp}:${a.qp.qpNum} +\\(\\{"qpState":1,`));
+    expect(out).toMatch(new RegExp(`createCq +ctx\\d+ +\\(\\d+,"channel\\d+"\\) = \\{"handle":"${cq}"`));
+    expect(out).toMatch(/openDevice +\("sim0",null\) = ctx\d+/);
   } finally {
     rmSync(folder, { recursive: true });
   }

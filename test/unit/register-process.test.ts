@@ -1,7 +1,8 @@
 // `node --import isoverbs/register`, require('isoverbs'), and leaks, as processes see them. Needs a build.
 import { spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { existsSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
 import { expect, test } from 'vitest';
 
 const ROOT = resolve(import.meta.dirname, '../..');
@@ -83,6 +84,15 @@ test('ISOVERBS_LOG=info says at exit what it saw', () => {
     /^isoverbs: policy perf \(from ISOVERBS_POLICY\), in a worker thread; attached to 1 /,
   );
   expect(node([...REGISTER, '0'], { ISOVERBS_LOG: 'info' }).err).toContain('no policy');
+  const file = join(tmpdir(), `isoverbs-${process.pid}-exit.trace`);
+  try {
+    const traced = { ISOVERBS_LOG: 'info', ISOVERBS_INTERCEPTORS: `trace:file=${file};count:inside=true` };
+    expect(node([...REGISTER, `${OPEN} c.close();`], traced).err).toContain(
+      `; interceptors trace (${file}), count; attached to 1 `,
+    );
+  } finally {
+    rmSync(file, { force: true });
+  }
 });
 
 test('interceptors stand outside the policies, or inside; a policy that the program names is between them too', () => {

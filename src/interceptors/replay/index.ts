@@ -164,7 +164,7 @@ class Replayer {
   /** What a program does after the first difference, to clean up, would only hide it. */
   private differ(made: string, entry: Entry | null): never {
     this.failure ??= new ReplayError(
-      `${this.reader.path}: entry ${this.reader.taken}: the program calls ${made}, the recorded one ${describe(entry)}`,
+      `${this.reader.path}: entry ${this.reader.taken}: the recorded program ${describe(entry)}, this one calls ${made}`,
     );
     throw this.failure;
   }
@@ -297,7 +297,7 @@ class Replayer {
 }
 
 function describe(entry: Entry | null): string {
-  if (entry === null) return 'made no further call: its process was killed there';
+  if (entry === null) return 'made no further call (its process was killed there)';
   if (entry.kind === 'call') return `called ${entry.name}(${entry.args.slice(1, -1)})`;
   if (entry.kind === 'post') return `called ${describePost(entry.words)}`;
   if (entry.kind === 'poll') return `called pollCq(${entry.words.subarray(0, F.POLL_COUNT).join(',')})`;

@@ -59,9 +59,10 @@ const SEND_FLAGS: readonly [number, string][] = [
   [V.IBV_SEND_INLINE, 'INLINE'],
 ];
 
-/** `qp3` of a handle: its kind, and its index in the table of its kind. */
+/** `qp3` of a handle: its kind, and its index in the table of its kind; what is no handle is left as it is. */
 export function handleName(handle: number): string {
-  return `${SHORT_NAMES[handle >> 27] ?? '?'}${handleIndex(handle)}`;
+  const kind = SHORT_NAMES[handle >> 27];
+  return kind === undefined || kind === '?' ? String(handle) : `${kind}${handleIndex(handle)}`;
 }
 
 /** The records that one entry stands for: one for each slot. */
