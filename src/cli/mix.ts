@@ -119,6 +119,9 @@ function text(result: MixResult, wallMs: number): string {
       `${from} to ${to}: ${(utilisation * 100).toFixed(1)} % used, ${(bytes / 1e6).toFixed(1)} MB${more}`,
     );
   }
+  for (const { device, tenant, kind, because, does, why } of result.policyStates ?? []) {
+    lines.push(`${tenant} on ${device}: ${kind} (${because}); ${does} (${why})`);
+  }
   const { profile, policy, seed, durationNs, warmupNs, events, packets, traceHash } = result;
   lines.push(
     `${profile}, policy ${policy}, seed ${seed}: ${(durationNs - warmupNs) / 1e6} ms after ${warmupNs / 1e6} ms of warm-up`,

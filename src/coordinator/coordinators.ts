@@ -58,6 +58,11 @@ export class Coordinators implements CoordinatorPort {
     return member;
   }
 
+  /** Whether a context is a member: it is, until it closes. */
+  has(context: ContextView): boolean {
+    return this.members.has(context);
+  }
+
   /** `kind` is a column of counters. */
   report(context: ContextView, kind: number, value: number): void {
     this.member(context).page.counters[kind] = value;

@@ -9,7 +9,17 @@ import {
 import type { Gate } from './gate.ts';
 
 /** What an interceptor may change beside verbs: what the provider says of itself, time, and how peers meet. */
-const PROPERTIES = ['wait', 'counters', 'adopt', 'nowNs', 'sleep', 'random', 'rendezvous', 'cm'] as const;
+const PROPERTIES = [
+  'wait',
+  'counters',
+  'policyStates',
+  'adopt',
+  'nowNs',
+  'sleep',
+  'random',
+  'rendezvous',
+  'cm',
+] as const;
 type Property = (typeof PROPERTIES)[number];
 
 /** Wraps a provider: returns the verbs that it overrides, or changes to what the provider says of itself. */

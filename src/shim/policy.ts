@@ -4,7 +4,7 @@
  * What a policy does not define costs nothing.
  */
 import type { NicFacts } from '../verbs/nic.ts';
-import type { WaitSupport } from '../verbs/provider.ts';
+import type { PolicyState, WaitSupport } from '../verbs/provider.ts';
 import type { Grant } from './coordinator-port.ts';
 import type { ResourceRequest, Resources, ResourceView } from './resources.ts';
 
@@ -104,6 +104,8 @@ export interface Policy {
   onGrant?(context: ContextView, grant: Grant, out: Actions): void;
   /** An internal request that had a token is over: IBV_WC_* status. */
   onInternal?(token: number, status: number, out: Actions): void;
+  /** What it thinks of each open context, for people. */
+  inspect?(): readonly Omit<PolicyState, 'policy'>[];
 }
 
 /** For internal requests whose end the policy does not want to hear of. */

@@ -15,6 +15,7 @@ import type {
   CqInfo,
   CqOptions,
   OpenOptions,
+  PolicyState,
   Provider,
   QpAttr,
   QpInfo,
@@ -178,7 +179,14 @@ class Shim {
         { name: this.policy.name, ...named(totalOf(this.gone, tables.qps)) },
         ...(next.counters?.() ?? []),
       ],
+      ...(this.policy.inspect !== undefined && { policyStates: () => this.policyStates() }),
     };
+  }
+
+  private policyStates(): PolicyState[] {
+    const { policy, next } = this;
+    const own = (policy.inspect?.() ?? []).map((state) => ({ policy: policy.name, ...state }));
+    return [...own, ...(next.policyStates?.() ?? [])];
   }
 
   /** Counts of what bypassed it: of queue pairs of which nothing was ever held, and of any CQ. */

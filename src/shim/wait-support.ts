@@ -45,7 +45,15 @@ export function withWait(
   };
 }
 
-const CHANGEABLE = [...VERB_NAMES, 'wait', 'counters', 'describePeer', 'setPeer', 'adopt'] as const;
+const CHANGEABLE = [
+  ...VERB_NAMES,
+  'wait',
+  'counters',
+  'policyStates',
+  'describePeer',
+  'setPeer',
+  'adopt',
+] as const;
 
 /** What one provider has that another has not: as if a single interceptor had been put around it. */
 function changesOf(next: Provider, composed: Provider): ReturnType<Interceptor['wrap']> {

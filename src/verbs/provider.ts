@@ -626,6 +626,19 @@ export interface ShimCounters {
   bufferedCompletions: number;
 }
 
+/** What a policy thinks of an open context. */
+export interface PolicyState {
+  readonly policy: string;
+  readonly device: string;
+  readonly tenant: string;
+  /** What it takes the context for, and by what. */
+  readonly kind: string;
+  readonly because: string;
+  /** What it does about it now, and why. */
+  readonly does: string;
+  readonly why: string;
+}
+
 /** The counters of one shim of several. */
 export interface LayerCounters extends ShimCounters {
   /** Its name among `interceptors`. */
@@ -679,6 +692,8 @@ export interface Provider extends Verbs, PeerVerbs {
   random?(below: number): number;
   /** What the shims around it counted, the outermost first. */
   counters?(): readonly LayerCounters[];
+  /** What the policies around it think of each open context, and why. */
+  policyStates?(): readonly PolicyState[];
 }
 
 /** Verbs that take memory or hand it out. */

@@ -1,4 +1,5 @@
 /** What a run of a mixture measured: the JSON of `isoverbs mix --json`. */
+import type { PolicyState } from '../../verbs/provider.ts';
 import type { Kind } from './spec.ts';
 
 /** Start of the post call to the end of the poll that returned the completion, in microseconds. */
@@ -70,5 +71,7 @@ export interface MixResult {
   readonly links: readonly LinkResult[];
   /** Sentences about what does not hold of what always must; none when all is well. */
   readonly invariants: readonly string[];
+  /** What the policy takes each context for that sends, and what it does about it. */
+  readonly policyStates?: readonly PolicyState[];
   readonly timeline?: Timeline;
 }

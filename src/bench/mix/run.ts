@@ -64,6 +64,7 @@ export async function runMix(spec: MixSpec): Promise<MixResult> {
     apps: apps.map((app, i) => resultOf(app, meters[i])),
     links: links.results(),
     invariants: [...fabric.brokenInvariants(), ...apps.flatMap((app, i) => brokenPromises(app, meters[i]))],
+    ...(provider.policyStates !== undefined && { policyStates: provider.policyStates() }),
     ...(recorder !== null && { timeline: recorder.result(apps.map(({ name }) => name)) }),
   };
 }

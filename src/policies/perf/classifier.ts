@@ -9,6 +9,8 @@ import { BYTES, SEEN } from '../../shim/counters.ts';
 import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
 import { type ActiveTenants, GrantedTenants } from './waits.ts';
 
+/** Messages of a bandwidth application are this long on average. */
+export const LARGE_BYTES = 1024;
 /** Parts of a window: it slides by one of them. Columns have one place more, for the last sample. */
 const PARTS = 8;
 const STRIDE = PARTS + 1;
@@ -24,7 +26,6 @@ export const SMALL = 1;
 export const LARGE = 2;
 
 export interface ClassifierOptions {
-  readonly largeBytes: number;
   readonly thMApp: number;
   readonly samplePeriodNs: number;
   readonly windowNs: number;
@@ -100,7 +101,7 @@ export class Classifier {
   /** The first `count` requests of a queue pair, the largest of them with `bytes`, are being posted. */
   first(member: Member, qp: QpView, bytes: number, count: number): void {
     const { counters } = member.page;
-    const isLarge = bytes >= this.o.largeBytes;
+    const isLarge = bytes >= LARGE_BYTES;
     this.kinds[qp.index] = isLarge ? LARGE : SMALL;
     counters[M.ACTIVE_QPS]++;
     counters[M.MEAN_BYTES] = Math.max(counters[M.MEAN_BYTES], bytes);
@@ -112,7 +113,7 @@ export class Classifier {
   }
 
   private verdict(bytes: number, queue: number): number {
-    if (bytes >= this.o.largeBytes) return M.BANDWIDTH;
+    if (bytes >= LARGE_BYTES) return M.BANDWIDTH;
     return queue > this.o.thMApp ? M.MESSAGES : M.DELAY;
   }
 
@@ -140,7 +141,7 @@ export class Classifier {
       messages += qp.counts[SEEN];
       if (mean < 0) continue;
       active++;
-      if (mean >= this.o.largeBytes) large++;
+      if (mean >= LARGE_BYTES) large++;
       meanBytes = Math.max(meanBytes, mean);
       queue = Math.max(queue, this.longestOf(qp.index));
     }
@@ -181,10 +182,10 @@ export class Classifier {
     const messages = counts[SEEN] - this.messagesAt[oldest];
     if (messages === 0) {
       if (outstanding === 0 || qp.broken) return -1;
-      return this.kinds[index] === LARGE ? this.o.largeBytes : 0;
+      return this.kinds[index] === LARGE ? LARGE_BYTES : 0;
     }
     const mean = (counts[BYTES] - this.bytesAt[oldest]) / messages;
-    this.kinds[index] = mean >= this.o.largeBytes ? LARGE : SMALL;
+    this.kinds[index] = mean >= LARGE_BYTES ? LARGE : SMALL;
     return mean;
   }
 

@@ -11,13 +11,12 @@ import { messageBytes } from '../../shim/queue.ts';
 import type { Resources } from '../../shim/resources.ts';
 import { IBV_QPT_RC, IBV_SEND_INLINE, ISO_WR_WAIT } from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
-import { Classifier, Member, UNSEEN } from './classifier.ts';
+import type { PolicyState } from '../../verbs/provider.ts';
+import { Classifier, LARGE_BYTES, Member, UNSEEN } from './classifier.ts';
+import { describe } from './describe.ts';
 import { Limits } from './limits.ts';
 import { Lmse } from './lmse.ts';
 import type { PerfOptions } from './options.ts';
-
-/** A message this long belongs to a bandwidth application (section 3.3). */
-const LARGE_BYTES = 1024;
 
 /** Bits of a timer's token below the index of a context or queue pair: its kind. */
 const TOKEN_BITS = 4;
@@ -49,7 +48,7 @@ export class Perf implements Policy {
     this.o = options;
     this.coordinators = coordinators;
     this.rules = { ...options, selective: options.paper };
-    this.classifier = new Classifier({ ...options, largeBytes: LARGE_BYTES });
+    this.classifier = new Classifier(options);
     this.limits = new Limits(options);
     this.lmse = new Lmse(options.paper ? { ...options, waits: 'fixed' } : options);
     this.slots = this.lmse.slots;
@@ -162,6 +161,12 @@ export class Perf implements Policy {
     this.coordinators.step(context, this.rules);
     this.coordinators.tell(context.device);
     if (isActive) this.plan(member, nowNs, out);
+  }
+
+  /** What each context is taken for that sends, and what is done about it. */
+  inspect(): Omit<PolicyState, 'policy'>[] {
+    const open = this.members.filter((member) => this.coordinators.has(member.context));
+    return open.flatMap((member) => describe(member, this.splits(member), this.o.thMApp));
   }
 
   private plan(member: Member, nowNs: number, out: Actions): void {

@@ -1,0 +1,156 @@
+/** The coordinator of one device: which isolation PeRF's master switches on for which mixture. */
+import { expect, test } from 'vitest';
+import { Coordinator } from '../../src/coordinator/coordinator.ts';
+import { REASONS } from '../../src/coordinator/master.ts';
+import * as M from '../../src/coordinator/members.ts';
+
+const RULES = { qNumAllow: 1, qNumCapa: 9, selective: false };
+
+/** `B`, `M` or `D`, with a number of queue pairs; behind a colon the mean size and the longest queue. */
+function parse(text: string) {
+  const [, kind, qps, bytes, queue] = /^([BMD])(\d*)(?::(\d+)x(\d+))?$/.exec(text)!;
+  const of = { D: M.DELAY, M: M.MESSAGES, B: M.BANDWIDTH }[kind as 'B'];
+  const size = bytes ?? (kind === 'B' ? 1 << 20 : 16);
+  return { of, qps: Number(qps || 1), bytes: Number(size), queue: Number(queue ?? 4), isB: kind === 'B' };
+}
+
+function fill({ counters }: M.MemberPage, text: string): void {
+  const { of, qps, bytes, queue, isB } = parse(text);
+  counters[M.CLASS] = of;
+  counters[M.ACTIVE_QPS] = qps;
+  counters[M.LARGE_QPS] = isB ? qps : 0;
+  counters[M.MEAN_BYTES] = bytes;
+  counters[M.QUEUE_LENGTH] = queue;
+  counters[M.WIRE_GBPS] = isB ? 90 : 2;
+}
+
+/** Per tenant: whether it is split, and its QNum_allow. */
+function grantsOf(mix: string, rules = RULES) {
+  const coordinator = new Coordinator();
+  const texts = mix.split(' + ');
+  const pages = texts.map((text, i) => {
+    const page = coordinator.join(`t${i}`)!;
+    fill(page, text);
+    return page;
+  });
+  coordinator.step(rules);
+  return pages.map(({ grants }) => `${grants[M.SPLIT] === 1 ? 'split' : '-'} ${grants[M.QNUM_ALLOW]}`);
+}
+
+test.each([
+  ['D', '- 0'],
+  ['B8', '- 0'],
+  ['M8', '- 0'],
+  ['D + M', '- 0, - 0'],
+  ['D4 + M', '- 0, - 0'],
+  ['B + D', 'split 0, - 0'],
+  ['B + M', 'split 0, - 0'],
+  ['B + B', '- 0, - 0'],
+  ['B + B:65536x4', '- 0, - 0'],
+  ['B + B:65536x1', 'split 0, split 0'],
+  ['B8 + B', '- 1, - 0'],
+  ['B8 + D', 'split 1, - 0'],
+  ['B8 + M', 'split 1, - 0'],
+  ['B8 + B4', '- 1, - 1'],
+  ['B8 + M8', 'split 1, - 1'],
+  ['M16 + B', '- 1, split 0'],
+  ['M16 + D', '- 8, - 0'],
+  ['M16 + M + D + D', '- 6, - 0, - 0, - 0'],
+  ['M16 + M16', '- 4, - 4'],
+  ['M3 + M3', '- 0, - 0'],
+])('%s: %s', (mix, expected) => {
+  expect(grantsOf(mix).join(', ')).toBe(expected);
+});
+
+test("the paper's own rule leaves bandwidth tenants of different sizes alone", () => {
+  expect(grantsOf('B + B:65536x1', { ...RULES, selective: true })).toEqual(['- 0', '- 0']);
+});
+
+test('what policies must know of the others is granted to each', () => {
+  const coordinator = new Coordinator();
+  const pages = ['B8', 'B', 'M', 'D2'].map((text, i) => {
+    const page = coordinator.join(`t${i}`)!;
+    fill(page, text);
+    return page;
+  });
+  coordinator.step(RULES);
+  for (const { grants } of pages) {
+    // One of the eight at a time, and the other tenant's.
+    expect(grants[M.BUSY_LARGE_QPS]).toBe(2);
+    expect(grants[M.SMALL_GBPS]).toBe(4);
+    expect(grants[M.SMALL_QPS]).toBe(3);
+    expect([grants[M.D_TENANTS], grants[M.M_TENANTS], grants[M.B_TENANTS]]).toEqual([1, 1, 2]);
+  }
+  expect(REASONS[pages[0].grants[M.WHY]]).toBe('large messages beside small ones');
+  expect(REASONS[pages[3].grants[M.WHY]]).toBe('nothing to isolate');
+});
+
+test('contexts of one name are one tenant; without a name each is its own', () => {
+  const coordinator = new Coordinator();
+  const [a, b] = ['same', 'same'].map((name) => coordinator.join(name)!);
+  for (const page of [a, b]) fill(page, 'B');
+  const d = coordinator.join('')!;
+  fill(d, 'D');
+  coordinator.step(RULES);
+  // Two queue pairs of one tenant: one of them at a time.
+  expect([a, b].map(({ grants }) => grants[M.QNUM_ALLOW])).toEqual([1, 1]);
+  const alone = new Coordinator();
+  const pages = ['', ''].map(() => alone.join('')!);
+  for (const page of pages) fill(page, 'B');
+  alone.step(RULES);
+  expect(pages.map(({ grants }) => grants[M.QNUM_ALLOW])).toEqual([0, 0]);
+});
+
+test('who leaves, or falls idle, counts no more; who changed is told once', () => {
+  const coordinator = new Coordinator();
+  const b = coordinator.join('b')!;
+  const d = coordinator.join('d')!;
+  fill(b, 'B');
+  fill(d, 'D');
+  coordinator.step(RULES);
+  expect(coordinator.takeChanges()).toEqual([b.index]);
+  coordinator.step(RULES);
+  expect(coordinator.hasChanges).toBe(false);
+  d.counters[M.CLASS] = M.IDLE;
+  coordinator.step(RULES);
+  expect(b.grants[M.SPLIT]).toBe(0);
+  fill(d, 'D');
+  coordinator.step(RULES);
+  expect(b.grants[M.SPLIT]).toBe(1);
+  coordinator.leave(d);
+  coordinator.step(RULES);
+  expect(b.grants[M.SPLIT]).toBe(0);
+  // Its place is free again, with nothing of it left.
+  const next = coordinator.join('e')!;
+  expect([next.index, ...next.counters, ...next.grants].every((n, i) => n === (i === 0 ? d.index : 0))).toBe(
+    true,
+  );
+});
+
+test('two views of one shared buffer are one device', () => {
+  const buffer = new SharedArrayBuffer(M.membersBytes(8));
+  const [one, other] = [0, 1].map(() => new Coordinator(new M.Members(buffer, 8)));
+  const b = one.join('b')!;
+  const d = other.join('d')!;
+  expect(d.index).not.toBe(b.index);
+  fill(b, 'B');
+  fill(d, 'D');
+  other.step(RULES);
+  expect(b.grants[M.SPLIT]).toBe(1);
+  // Each view tells its own members; what the other one changed they read.
+  expect([one.hasChanges, other.hasChanges]).toEqual([false, false]);
+  other.leave(d);
+  one.step(RULES);
+  expect(b.grants[M.SPLIT]).toBe(0);
+  expect(one.takeChanges()).toEqual([b.index]);
+  // While one decides, the other waits for its next time.
+  expect(one.members.tryLock()).toBe(true);
+  b.counters[M.CLASS] = M.DELAY;
+  other.step(RULES);
+  expect(b.grants[M.D_TENANTS]).toBe(0);
+  one.members.unlock();
+  other.step(RULES);
+  expect(b.grants[M.D_TENANTS]).toBe(1);
+  for (let i = 0; i < 7; i++) expect(other.join('')).not.toBeNull();
+  expect(one.join('')).toBeNull();
+});
