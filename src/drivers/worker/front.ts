@@ -256,7 +256,7 @@ class Front {
     if (this.contexts.size > 0) return;
     this.counted = this.link.dead ? [] : this.counters();
     this.released = true;
-    this.link.release(this.setup.direct);
+    this.link.release();
   }
 
   private closeDevice(context: number): void {

@@ -73,16 +73,21 @@ export class Link {
 
   /** A worker that runs this, from the beginning. @throws ConfigError when a policy cannot be made */
   static take(setup: P.WorkerSetup, host: LinkHost): { link: Link; ready: P.WorkerReady } {
-    const link = (setup.direct ? undefined : idle.pop()) ?? new Link(host);
+    let link = idle.pop();
+    while (link?.dead) link = idle.pop();
+    link ??= new Link(host);
     link.host = host;
     return { link, ready: link.call({ setup }) as P.WorkerReady };
   }
 
-  /** Its work is done. What it made in its own env goes with it; a worker that made nothing there can be used again. */
-  release(direct: boolean): void {
+  /** Its work is done; it can be used again. */
+  release(): void {
+    if (!this.dead) this.call({ release: true });
+    // What nobody has heard is of no interest to whom it works for next.
+    while (this.takeTold() !== undefined);
     this.host = NOBODY;
     this.keepAlive(false);
-    if (!direct && !this.dead && idle.length < MAX_IDLE) {
+    if (!this.dead && idle.length < MAX_IDLE) {
       idle.push(this);
       return;
     }

@@ -166,6 +166,11 @@ export class Loop {
     }
     if (this.machine === null) throw new Error('the worker has nothing to run');
     const { lanes, remote } = this.machine;
+    if ('release' in call) {
+      remote.close();
+      this.machine = null;
+      return undefined;
+    }
     if ('counters' in call) return this.machine.chain.counters?.() ?? [];
     if ('lane' in call) return lanes.addLane(handleIndex(call.lane.qp), call.lane);
     if ('queue' in call) return lanes.addQueue(call.queue.cq, call.queue.words);

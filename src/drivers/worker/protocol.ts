@@ -158,6 +158,7 @@ export interface LaneInfo {
 /** What the application's thread asks the worker. */
 export type Call =
   | { setup: WorkerSetup }
+  | { release: true }
   | { verb: string; args: unknown[] }
   | { lane: LaneInfo }
   | { queue: { cq: number; words: Int32Array } }

@@ -5,6 +5,7 @@ import {
   type AsyncListener,
   type CompletionListener,
   type Provider,
+  type RingInfo,
   type SleepKeeps,
   VERB_NAMES,
   type Verbs,
@@ -26,6 +27,28 @@ export interface Remote {
   asyncListeners: ListenerOf<AsyncListener>;
   /** A sleep that the application's thread was asked for is over. */
   slept(token: number): void;
+  /** All contexts are closed: gives back what belongs to none. */
+  close(): void;
+}
+
+/** The same provider, whose rings that nobody destroyed are destroyed by `close`. */
+function withRings(provider: Provider): { provider: Provider; close(): void } {
+  const open = new Set<number>();
+  const added = (info: RingInfo): RingInfo => {
+    open.add(info.handle);
+    return info;
+  };
+  const destroyRing = (ring: number) => {
+    provider.destroyRing(ring);
+    open.delete(ring);
+  };
+  const rings = {
+    createWrRing: (capacity: number, sges: number, inlineBytes: number) =>
+      added(provider.createWrRing(capacity, sges, inlineBytes)),
+    createWcRing: (capacity: number) => added(provider.createWcRing(capacity)),
+    destroyRing,
+  };
+  return { provider: { ...provider, ...rings }, close: () => open.forEach(destroyRing) };
 }
 
 /** What the application's env must own: objects end with the env that made them. */
@@ -58,7 +81,8 @@ export function directRemote(requests: Requests, host: RemoteHost): Remote {
       ),
     sleep: (context, delayNs, keeps) => real.sleep(context, delayNs, keeps).finally(() => host.stir()),
   };
-  return { provider, completionListeners: new Map(), asyncListeners: new Map(), slept: () => {} };
+  const listeners = { completionListeners: new Map(), asyncListeners: new Map() };
+  return { ...withRings(provider), ...listeners, slept: () => {} };
 }
 
 /** The device of a provider that only the application's thread may call: everything goes back. */
@@ -105,5 +129,5 @@ export function sentBackRemote(requests: Requests, { name, wait }: P.WorkerSetup
     sleepers.delete(token);
   };
   // A shim asks for verbs and the time; how connections are made is the application's own business.
-  return { provider: provider as unknown as Provider, completionListeners, asyncListeners, slept };
+  return { ...withRings(provider as unknown as Provider), completionListeners, asyncListeners, slept };
 }
