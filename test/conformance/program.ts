@@ -118,6 +118,8 @@ export interface Ground {
   idlePolls: number;
   /** Running numbers of the first send and of the first receive; default 0. */
   first?: { send: number; recv: number };
+  /** How many polls it waits at most for sends that will report; 0 where `run` leaves none under way. */
+  patientPolls: number;
   /** Lets happen what is to happen. */
   run(): Promise<void>;
   advance(ns: number): Promise<void>;
@@ -128,6 +130,8 @@ interface World {
   provider: V.Provider;
   /** By QP: requests posted since it was last settled. */
   posted: number[];
+  /** Ids of sends that will report, by QP. */
+  reporting: Set<string>[];
   a: End;
   b: End;
   /** By QP handle: 'a0', 'b2' ... */
@@ -215,8 +219,10 @@ function build(program: Program, interceptors: Interceptor[], ground: Ground): W
   const a = openEnd(provider, ground.devices[0], program);
   const b = openEnd(provider, ground.devices[1], program);
   const posted = new Array<number>(program.qps).fill(0);
+  const reporting = posted.map(() => new Set<string>());
   const trace = { posts: [] };
-  const w: World = { ground, provider, posted, a, b, names: new Map(), nextId: 1, trace, failed: false };
+  const names = new Map();
+  const w: World = { ground, provider, posted, reporting, a, b, names, nextId: 1, trace, failed: false };
   for (let i = 0; i < program.qps; i++) connectPair(w, i);
   return w;
 }
@@ -293,7 +299,7 @@ function addOp(w: World, batch: V.SendBatch, o: Op, qp: number, qps: number): vo
   addSges(batch, index, o, local, half);
 }
 
-function post(w: World, step: Extract<Step, { do: 'post' }>, qps: number): void {
+function post(w: World, step: Extract<Step, { do: 'post' }>, { qps, sigAll }: Program): void {
   const batch = new V.SendBatch(w.provider, {
     capacity: step.ops.length,
     sges: SGES + 1,
@@ -303,6 +309,10 @@ function post(w: World, step: Extract<Step, { do: 'post' }>, qps: number): void 
   for (const o of step.ops.slice(0, room)) addOp(w, batch, o, step.qp, qps);
   w.posted[step.qp] += batch.length;
   const n = w.provider.postSend(w.a.qps[step.qp], batch.ring, 0, batch.length);
+  for (let i = 0; i < n; i++) {
+    const isSignaled = sigAll || (step.ops[i].flags & V.IBV_SEND_SIGNALED) !== 0;
+    if (isSignaled) w.reporting[step.qp].add(`${w.nextId - batch.length + i}`);
+  }
   w.trace.posts.push(`${n}/${batch.length} ${n < batch.length ? `${batch.errno} ${batch.reason}` : ''}`);
   // The application may reuse its request memory at once.
   batch.words.fill(0xffffffff, V.HEADER_WORDS);
@@ -332,6 +342,7 @@ function pollAll(w: World, wcs: V.WcBatch): number {
       const name = w.names.get(wcs.qp(i)) ?? 'unknown';
       w.trace[name] ??= [];
       w.trace[name].push(describe(wcs, i, w.ground.first));
+      if (!wcs.isRecv(i)) w.reporting[Number(name.slice(1))]?.delete(`${wcs.wrId(i)}`);
       if (wcs.status(i) !== V.IBV_WC_SUCCESS) w.failed = true;
     }
   }
@@ -339,7 +350,9 @@ function pollAll(w: World, wcs: V.WcBatch): number {
 }
 
 async function settle(w: World, wcs: V.WcBatch): Promise<void> {
-  for (let idle = 0; idle < w.ground.idlePolls; ) {
+  const { idlePolls, patientPolls } = w.ground;
+  const isReporting = () => w.reporting.some(({ size }) => size > 0);
+  for (let idle = 0, polls = 0; idle < idlePolls || (polls < patientPolls && isReporting()); polls++) {
     await w.ground.run();
     idle = pollAll(w, wcs) === 0 ? idle + 1 : 0;
   }
@@ -351,7 +364,7 @@ export async function runProgram(program: Program, interceptors: Interceptor[], 
   const w = build(program, interceptors, ground);
   const wcs = new V.WcBatch(w.provider, { capacity: 64 });
   for (const step of program.steps) {
-    if (step.do === 'post') post(w, step, program.qps);
+    if (step.do === 'post') post(w, step, program);
     else if (step.do === 'settle') await settle(w, wcs);
     else if (step.do === 'advance') await ground.advance(step.ns);
     else if (step.do === 'error') {
@@ -362,6 +375,7 @@ export async function runProgram(program: Program, interceptors: Interceptor[], 
       for (const end of [w.a, w.b]) {
         w.provider.modifyQp(end.qps[step.qp], { qpState: V.IBV_QPS_RESET }, V.IBV_QP_STATE);
       }
+      w.reporting[step.qp].clear();
       connectPair(w, step.qp);
     }
   }

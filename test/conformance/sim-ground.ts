@@ -15,6 +15,7 @@ export function simGround(wait = true, profile: FabricOptions['profile'] = 'mini
     gidIndex: 0,
     strictQueues: true,
     idlePolls: 3,
+    patientPolls: 0,
     run: () => fabric.run(),
     advance: (ns) => fabric.advance(ns),
   };

@@ -9,15 +9,16 @@ const found = findDevice();
 /** Name of the device; empty: there is none. */
 export const device = typeof found === 'string' ? '' : found.name;
 
-/** `idlePolls`, five milliseconds apart, that find nothing: then all has happened. */
-export function realGround(idlePolls = 8): Ground {
+/** Eight polls, five milliseconds apart, that find nothing: then all has happened that does not report. */
+export function realGround(): Ground {
   return {
     provider: createRdmaCoreProvider(),
     devices: [device, process.env.RXE_DEV2 ?? device],
     gidIndex: 1,
     // soft-RoCE frees what is unsignaled by itself, and takes more than it granted.
     strictQueues: false,
-    idlePolls,
+    idlePolls: 8,
+    patientPolls: 4000,
     run: () => delay(5),
     advance: () => delay(0),
   };

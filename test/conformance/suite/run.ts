@@ -19,5 +19,5 @@ export async function play(
   const provider = compose(ground.provider, chain);
   const scene = new Scene({ ...ground, provider }, one.setup, planned);
   await one.run(scene);
-  return { trace: compact(scene.finish()), counts: scene.counts };
+  return { trace: compact(await scene.finish()), counts: scene.counts };
 }
