@@ -34,7 +34,7 @@ export class Books {
       },
       pollCq: (cq, ring, start, max) => {
         const polled = next.pollCq(cq, ring, start, max);
-        const words = this.rings.get(ring)?.words;
+        const words = this.rings.wc(ring)?.words;
         for (let i = 0; i < polled; i++) this.completed(words, V.slotAt(start + i));
         return polled;
       },
@@ -42,7 +42,7 @@ export class Books {
   }
 
   note(queue, ring, start, posted) {
-    const { words } = this.rings.get(ring);
+    const { words } = this.rings.wr(ring);
     const ids = this.outstanding.get(queue) ?? [];
     this.outstanding.set(queue, ids);
     for (let i = 0; i < posted; i++) ids.push(idAt(words, V.slotAt(start + i)));
