@@ -47,6 +47,14 @@ test('perf: small requests go straight, a large one becomes pieces and waits', a
   expect(counters.sqHighWater).toBe(2 + 4 * 2);
 });
 
+test('what goes straight fills the queue, too', async () => {
+  const w = world([createPolicy('perf')]);
+  for (let i = 0; i < 12; i++) write(w.a, w.b, i, 64);
+  expect(post(w.a)).toBe(12);
+  expect(shimCounters(w.a.v)).toMatchObject({ held: 0, sqHighWater: 12 });
+  await finish(w, 12);
+});
+
 test('a stack: the outermost has seen the requests, the inner one executed the waits', async () => {
   const w = world([createPolicy('perf', { isolation: 'always' })], false);
   write(w.a, w.b, 1, 2 * SUB);

@@ -480,6 +480,27 @@ test('reports go to the coordinator, grants come back, after the event in which 
   expect(coordinator.listeners.size).toBe(2);
 });
 
+test('nothing reports to the shim alone where the application’s own reports are enough', async () => {
+  class Late extends Base {
+    holds = false;
+    override onload(_qp: QpView, _words: Uint32Array, _start: number, count: number): number {
+      return this.holds ? 0 : count;
+    }
+  }
+  const policy = new Late();
+  const w = world(policy);
+  for (let turn = 0; turn < 4; turn++) {
+    for (let i = 0; i < 12; i++) write(w, i, 64);
+    post(w.a);
+    expect(await settle(w)).toHaveLength(12);
+  }
+  policy.holds = true;
+  for (let i = 0; i < 4; i++) write(w, i, 64, i === 3 ? V.IBV_SEND_SIGNALED : 0);
+  post(w.a);
+  expect(await settle(w)).toHaveLength(1);
+  expect(shimCounters(w.v)).toMatchObject({ held: 4, hiddenCompletions: 0 });
+});
+
 test('signalNow: the next request reports to the policy, and to nobody else', async () => {
   const completed: number[] = [];
   class Curious extends Base {
