@@ -3,12 +3,21 @@ import { spawn } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import ts from 'typescript';
+import { LIMIT_MS, type Stage } from './order.ts';
 
 const root = resolve(import.meta.dirname, '../..');
-const PARTS = ['src', 'test', 'examples', 'dist', 'package.json', 'tsconfig.json', 'vitest.config.ts'];
-const TIMEOUT_MS = Number(process.env.ISOVERBS_TIMEOUT_S ?? 180) * 1000;
-/** A fault in the shim needs neither many random programs to be found nor the addon. */
-const ENV = { ISOVERBS_RUNS: '10', ISOVERBS_NO_ADDON: '1', ISOVERBS_DRIVERS: 'inline' };
+const PARTS = [
+  'src',
+  'test',
+  'examples',
+  'docs',
+  'dist',
+  'package.json',
+  'tsconfig.json',
+  'vitest.config.ts',
+];
+const CONFIG = 'test/mutations/tests.config.ts';
 
 /** How a run of tests ended. */
 export interface Ending {
@@ -16,6 +25,22 @@ export interface Ending {
   /** The first test that failed, or what happened instead. */
   readonly how: string;
   readonly failed: readonly string[];
+  /** The longest time without a test that ends. */
+  readonly silenceMs: number;
+}
+
+const { compilerOptions } = ts.readConfigFile(join(root, 'tsconfig.json'), ts.sys.readFile).config;
+const { options } = ts.convertCompilerOptionsFromJson(compilerOptions, root);
+/** Of one file alone, the compiler cannot know that its package is made of ES modules. */
+const compiling = { ...options, module: ts.ModuleKind.ESNext };
+
+/** A source file and what it is in `dist`, which worker threads and programs load. */
+function built(file: string, text: string): [string, string][] {
+  const { outputText } = ts.transpileModule(text, { compilerOptions: compiling, fileName: file });
+  return [
+    [file, text],
+    [file.replace(/^src\//, 'dist/').replace(/\.ts$/, '.js'), outputText],
+  ];
 }
 
 export class Tree {
@@ -34,54 +59,80 @@ export class Tree {
     rmSync(this.path, { recursive: true, force: true });
   }
 
-  /** Runs tests with some files changed. */
+  /** Runs tests with some source files changed. */
   async withChanges<T>(changes: ReadonlyMap<string, string>, run: () => Promise<T>): Promise<T> {
-    for (const [file, text] of changes) writeFileSync(join(this.path, file), text);
+    const all = [...changes].flatMap(([file, text]) => built(file, text));
+    for (const [file, text] of all) writeFileSync(join(this.path, file), text);
     try {
       return await run();
     } finally {
-      for (const file of changes.keys()) cpSync(join(this.origin, file), join(this.path, file));
+      for (const [file] of all) cpSync(join(this.origin, file), join(this.path, file));
     }
   }
 
-  runTests(files: readonly string[], options: readonly string[] = []): Promise<Ending> {
+  /** They are ended when none of them has come to its end for LIMIT_MS. */
+  runTests(stage: Stage, options: readonly string[] = []): Promise<Ending> {
     const report = join(this.path, 'report.json');
     rmSync(report, { force: true });
     const vitest = join(root, 'node_modules/vitest/vitest.mjs');
-    const args = [vitest, 'run', '--reporter=json', `--outputFile.json=${report}`, ...options, ...files];
-    const env = Object.entries({ ...process.env, ...ENV }).filter(([name]) => !name.startsWith('VITEST'));
+    const reporters = ['--reporter=verbose', '--reporter=json', `--outputFile.json=${report}`];
+    const args = [vitest, 'run', '--config', CONFIG, ...reporters, ...options, ...stage.files];
+    // The seed is the mutants'; the tests' own are those of `npm test`.
+    const { ISOVERBS_SEED: _, ...inherited } = process.env;
+    const env = Object.entries({ ...inherited, ISOVERBS_NO_ADDON: '1', ...stage.env });
     const child = spawn(process.execPath, args, {
       cwd: this.path,
-      env: Object.fromEntries(env),
-      stdio: 'ignore',
+      env: Object.fromEntries(env.filter(([name]) => !name.startsWith('VITEST'))),
+      stdio: ['ignore', 'pipe', 'ignore'],
       // A worker that spins does not end with its parent.
       detached: true,
     });
     return new Promise((done) => {
       let isLate = false;
-      const timer = setTimeout(() => {
+      let silenceMs = 0;
+      let heardMs = performance.now();
+      const end = () => {
         isLate = true;
         if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
-      }, TIMEOUT_MS);
-      child.on('exit', (code) => {
+      };
+      let timer = setTimeout(end, LIMIT_MS);
+      const hear = () => {
         clearTimeout(timer);
-        if (isLate) return done({ killed: true, how: 'does not end', failed: [] });
-        const failed = code === 0 ? [] : failures(report);
-        done({ killed: code !== 0, how: failed[0] ?? `exit code ${code}`, failed });
+        const nowMs = performance.now();
+        silenceMs = Math.max(silenceMs, nowMs - heardMs);
+        heardMs = nowMs;
+        timer = setTimeout(end, LIMIT_MS);
+      };
+      child.stdout.on('data', hear);
+      child.on('exit', (code) => {
+        hear();
+        clearTimeout(timer);
+        if (isLate) return done({ killed: true, how: 'does not end', failed: [], silenceMs });
+        const failures = code === 0 ? [] : failuresOf(report);
+        const [first] = failures;
+        const how = first ? `${first.fullName}: ${first.failureMessages[0]}` : `exit code ${code}`;
+        const failed = failures.map(({ fullName }) => fullName);
+        done({ killed: code !== 0, how: how.split('\n', 1)[0], failed, silenceMs });
       });
     });
   }
 }
 
-interface Report {
-  testResults: { assertionResults: { status: string; fullName: string }[] }[];
+interface Assertion {
+  status: string;
+  fullName: string;
+  failureMessages: string[];
 }
 
-function failures(report: string): string[] {
+interface Report {
+  testResults: { assertionResults: Assertion[] }[];
+}
+
+function failuresOf(report: string): Assertion[] {
   try {
     const { testResults } = JSON.parse(readFileSync(report, 'utf8')) as Report;
     const all = testResults.flatMap(({ assertionResults }) => assertionResults);
-    return all.filter(({ status }) => status === 'failed').map(({ fullName }) => fullName);
+    return all.filter(({ status }) => status === 'failed');
   } catch {
     return [];
   }

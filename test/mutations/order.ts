@@ -1,0 +1,64 @@
+/** The tests that look at the shim, in stages, and in each the quickest to find a fault first. */
+
+/** A test that takes longer does not end. */
+export const LIMIT_MS = Number(process.env.ISOVERBS_TIMEOUT_S ?? 60) * 1000;
+
+/** Every verb, flag and state once. */
+const SUITE = ['test/conformance/suite.test.ts'];
+
+const quick = [
+  'test/unit/compose.test.ts',
+  'test/conformance/failures.test.ts',
+  'test/conformance/machine.test.ts',
+  'test/conformance/wait.test.ts',
+  'test/conformance/waits.test.ts',
+  ...SUITE,
+  'test/conformance/counters.test.ts',
+  'test/conformance/peer-connections.test.ts',
+  'test/conformance/peer-reads.test.ts',
+  'test/conformance/peer-sends.test.ts',
+  'test/conformance/edges.test.ts',
+  'test/conformance/in-flight.test.ts',
+  'test/conformance/events.test.ts',
+  'test/conformance/mixed.test.ts',
+  'test/conformance/shim.test.ts',
+];
+
+/** Which run the shim under something else: drivers, policies, mixtures, programs. */
+const wider = [
+  'test/unit/objects-on-sim.test.ts',
+  'test/sim/perf.test.ts',
+  'test/conformance/peer-programs.test.ts',
+  'test/conformance/profiles.test.ts',
+  'test/unit/example-policy.test.ts',
+  'test/bench/mix-driver.test.ts',
+  'test/conformance/interceptors.test.ts',
+  'test/conformance/worker.test.ts',
+  'test/drivers/replay.test.ts',
+  'test/bench/mix.test.ts',
+];
+
+/** Random programs, as many as `npm test` runs. */
+const long = [
+  'test/conformance/events.test.ts',
+  'test/conformance/shim.test.ts',
+  'test/conformance/mixed.test.ts',
+];
+
+export interface Stage {
+  readonly name: string;
+  readonly files: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+}
+
+/** A fault in the shim needs neither many random programs to be found nor the addon, as a rule. */
+const FEW = { ISOVERBS_RUNS: '10', ISOVERBS_DRIVERS: 'inline' };
+
+export const suite: Stage = { name: 'suite', files: SUITE, env: FEW };
+export const stages: readonly Stage[] = [
+  { name: 'quick', files: quick, env: FEW },
+  { name: 'wider', files: wider, env: FEW },
+  { name: 'random programs', files: long, env: {} },
+];
+/** All files, in the order in which they run. */
+export const order = [...quick, ...wider];
