@@ -50,6 +50,8 @@ export class Feeder {
   /** To be fed, and CQs that were armed: what was there by then raises no event. */
   private readonly woken: ShimQp[] = [];
   private readonly unseen: ShimCq[] = [];
+  /** CQs whose completions came while those of another, or earlier ones, were being told of. */
+  private readonly unfed: ShimCq[] = [];
 
   constructor(parts: FeederParts) {
     this.parts = parts;
@@ -111,7 +113,10 @@ export class Feeder {
     }
     qp.countWaiting();
     if (this.timers.pending > 0) this.timers.sleep(qp.context);
-    if (qp.backlog > 0 || qp.tells.length > 0) this.parts.events.arm(qp.sendCq, ARM_ANY);
+    if ((qp.backlog > 0 || qp.tells.length > 0) && this.parts.events.arm(qp.sendCq, ARM_ANY)) {
+      // The application may not come to poll what was there before, and it may be the last.
+      this.unseen.push(qp.sendCq);
+    }
   }
 
   /** An event is over. Of the outermost, everything that was written goes down; then come those that waited. */
@@ -224,7 +229,15 @@ export class Feeder {
   }
 
   feedAll(cq: ShimCq): void {
-    if (this.feeding) return;
+    if (this.feeding) {
+      this.unfed.push(cq);
+      return;
+    }
+    this.feedOnce(cq);
+    for (let next = this.unfed.shift(); next !== undefined; next = this.unfed.shift()) this.feedOnce(next);
+  }
+
+  private feedOnce(cq: ShimCq): void {
     this.feeding = true;
     this.pass = (this.pass + 1) | 0;
     try {
