@@ -11,6 +11,7 @@ import hold from './policies/hold.mjs';
 import { Interrupting } from './policies/interrupting.ts';
 import passThrough from './policies/pass-through.mjs';
 import split from './policies/split.mjs';
+import { Turns, type TurnsOptions } from './policies/turns.ts';
 
 /** Policies that are modules, for worker threads load them by name. */
 const shimOf = (policy: unknown) => createShim(policy as () => Policy);
@@ -19,6 +20,12 @@ const cutting = (seed: number) => shimOf(() => arbitrary({ seed, splitsAboveByte
 
 const perf = (sub: number, unit: number) =>
   createPolicy('perf', { isolation: 'always', subMsgSizeBytes: sub, zeroWaitUnitBytes: unit });
+
+/** Turns of a few requests, whose watchdog is short enough to be seen at work. */
+const inTurns = (options: TurnsOptions) => {
+  const turns = { turnBytes: 3000, turnRequests: 3, aheadBytes: 500, aheadRequests: 1, watchdogNs: 20_000 };
+  return createShim(() => new Turns({ ...turns, pieceBytes: 700, waits: 1, ...options }));
+};
 
 export interface Chain {
   chain: () => Interceptor[];
@@ -40,6 +47,9 @@ export const chains: Record<string, Chain> = {
   'perf 1024, WAIT emulated': { chain: () => [perf(1024, 256)], wait: false },
   'emulated WAIT alone': { chain: () => [emulateWait()], wait: false },
   interrupting: { chain: () => [createShim(() => new Interrupting(17))], share: 0.15 },
+  'one queue pair at a time': { chain: () => [inTurns({ allow: 1 })] },
+  'two at a time, sometimes': { chain: () => [inTurns({ allow: 2, changeNs: 5000 })], share: 0.3 },
+  'in turns, WAIT emulated': { chain: () => [inTurns({ allow: 1 }), emulateWait()], wait: false },
   'token pacer': { chain: () => [tokenPacer({ rateBytesPerS: 1e10, burstBytes: 8000 })], share: 0.15 },
   'token bucket': {
     chain: () => [createPolicy('token-bucket', { linkGbps: 400, burstBytes: 4000, pieceBytes: 512 })],

@@ -1,0 +1,478 @@
+/**
+ * PeRF's multi-QP scheduling engine (MQSE): of the queue pairs of one context only so many send at once, in turns of
+ * some bytes, so that many queue pairs get no more than one (PeRF, USENIX ATC 2024, section 3.3).
+ *
+ * A turn is, on its queue pair: WAIT(PCC), requests, ENABLE(PCQ). The WAIT takes a ticket; ENABLEs let tickets through
+ * in the order in which they were taken. So PAUSE and RESUME of the paper fall together: whoever wants to go takes a
+ * ticket, and a queue pair that has nothing to send takes none. Turns are posted ahead, so that the device goes from
+ * one to the next by itself. The turn that was begun last stays open: nobody waits for its end, and it goes on for
+ * as long as that is so.
+ */
+import type { Actions, ContextView, QpChange, QpView } from '../../shim/policy.ts';
+import type { Resources } from '../../shim/resources.ts';
+import { IBV_QPS_RESET, IBV_QPT_RC, IBV_QPT_UC, IBV_WC_SUCCESS } from '../../verbs/constants.ts';
+import { Pcq } from './pcq.ts';
+
+/** What one turn may still issue. */
+export interface Quota {
+  bytes: number;
+  requests: number;
+  /** Places of the device's queue: pieces and 0_WAITs take them, too. */
+  slots: number;
+}
+
+/** Who issues requests in a turn: cuts them, passes them on. */
+export interface MessageEngine {
+  /** Issues what may be issued outside of turns. */
+  feed(qp: QpView, out: Actions): void;
+  /**
+   * Issues of the oldest held requests what `quota` allows, and takes it off: as long as there are bytes, requests
+   * and slots. One request may take more bytes than are left. Stops before a WAIT for completions or an ENABLE.
+   */
+  issue(qp: QpView, out: Actions, quota: Quota): void;
+}
+
+/** Knobs of the turns. */
+export interface MqseOptions {
+  /** Bytes, and requests, of a turn; it ends with the first that is reached. */
+  turnBytes: number;
+  turnRequests: number;
+  /** The next turn is let go so many bytes, or requests, before the end of one: its way through PCQ takes time. */
+  aheadBytes: number;
+  aheadRequests: number;
+  /** A turn that takes longer than this holds nobody up any more. */
+  watchdogNs: number;
+  /** Of the random choice of the queue pair that begins. */
+  seed: number;
+}
+
+/** Bits of a token below the index: its kind. Kinds from MQSE_KINDS on are other engines'. */
+export const TOKEN_BITS = 4;
+export const MQSE_KINDS = 8;
+const WAITED = 0;
+const ENDED = 1;
+const ZERO_WR = 2;
+const SOFTWARE = 3;
+const WATCHDOG = 4;
+
+/** WAIT, a piece with its 0_WAITs, ENABLE. */
+const LEAST_SLOTS = 4;
+/** Turns of one queue pair that are posted and not over. */
+const TURNS_AHEAD = 2;
+/** After so many turns in a row that took too long, the time without tickets grows no more. */
+const MOST_STRIKES = 8;
+
+const NO_TURN = 0;
+const OPEN = 1;
+/** Without a ticket. */
+const FREE = 2;
+
+/** A queue pair that takes turns. */
+class Member {
+  readonly qp: QpView;
+  readonly group: Group;
+  phase = NO_TURN;
+  readonly quota: Quota = { bytes: 0, requests: 0, slots: 0 };
+  /** Turns posted and not known to be over, and of these: those whose ENABLE is posted, those lent for. */
+  turns = 0;
+  closed = 0;
+  lent = 0;
+  /** Turns whose WAIT is not known to be over; and the number of the last ticket. */
+  waits = 0;
+  ticket = 0;
+  /** Stands in the queue of those for whom PCQ has no place. */
+  queued = false;
+  /** Counts what happens to it, for the watchdog; and what that was when it last looked. */
+  moves = 0;
+  movesSeen = -1;
+  /** Turns in a row that took too long; until when it goes without tickets. */
+  strikes = 0;
+  freeUntilNs = 0.5;
+
+  constructor(qp: QpView, group: Group) {
+    this.qp = qp;
+    this.group = group;
+  }
+}
+
+/** The queue pairs of one context. */
+interface Group {
+  readonly resources: Resources;
+  pcq: Pcq | null;
+  /** QNum_allow; 0: everybody sends as he likes. */
+  allow: number;
+  readonly members: Member[];
+  /** Whose turn is open, the oldest first. */
+  readonly open: Member[];
+  /** Who wants a turn and finds no place. */
+  readonly queue: Member[];
+  isWatched: boolean;
+  /** Turns whose WAIT is not known to be over. */
+  waits: number;
+}
+
+export class Mqse {
+  private readonly engine: MessageEngine;
+  private readonly o: Readonly<MqseOptions>;
+  private readonly groups: (Group | undefined)[] = [];
+  /** By index of the queue pair. */
+  private readonly members: (Member | undefined)[] = [];
+  private readonly qps: (QpView | undefined)[] = [];
+  private random: number;
+
+  constructor(engine: MessageEngine, options: MqseOptions) {
+    this.engine = engine;
+    this.o = options;
+    this.random = options.seed | 1;
+  }
+
+  setup(resources: Resources): void {
+    this.groups[resources.context.index] = {
+      resources,
+      pcq: null,
+      allow: 0,
+      members: [],
+      open: [],
+      queue: [],
+      isWatched: false,
+      waits: 0,
+    };
+  }
+
+  /** QNum_allow of a context, now and whenever it changes; 0: no turns. False: the device has no place for PCQ. */
+  allow(context: ContextView, count: number, out: Actions): boolean {
+    const group = this.groups[context.index];
+    if (group === undefined || group.allow === count) return true;
+    if (group.pcq === null && !this.makePcq(group, out)) return false;
+    group.allow = count;
+    const pcq = group.pcq!;
+    if (count === 0) {
+      this.dissolve(group, out);
+    } else {
+      pcq.allow(count, out);
+    }
+    this.feedAll(context, out);
+    return true;
+  }
+
+  /** Whether this queue pair takes turns: then nothing of it goes straight, and `feed` is this engine's. */
+  shapes(qp: QpView): boolean {
+    const group = this.groups[qp.context.index];
+    return group !== undefined && group.allow > 0 && (qp.type === IBV_QPT_RC || qp.type === IBV_QPT_UC);
+  }
+
+  onQp(qp: QpView, change: QpChange, out: Actions): void {
+    this.qps[qp.index] = change === 'destroyed' ? undefined : qp;
+    const member = this.members[qp.index];
+    if (member === undefined) return;
+    const { group } = member;
+    if (change === 'destroyed' || qp.state === IBV_QPS_RESET) {
+      this.forget(member, out);
+    } else if (qp.broken && member.phase === OPEN) {
+      // What is posted of it is flushed, and tells; an open turn has no end that would.
+      this.leave(member);
+      this.finish(member);
+      group.pcq!.abandon(out);
+    }
+    if (change !== 'destroyed') return;
+    this.members[qp.index] = undefined;
+    group.members.splice(group.members.indexOf(member), 1);
+  }
+
+  /** Issues what may be issued of a queue pair that takes turns. */
+  feed(qp: QpView, out: Actions): void {
+    const member = this.memberOf(qp);
+    while (out.backlog(qp) > 0) {
+      if (out.isCrossChannel(qp)) {
+        // It may have to wait for one who waits for this turn.
+        if (member.phase === OPEN) this.close(member, out);
+        member.phase = NO_TURN;
+        if (!out.execute(qp)) return;
+        continue;
+      }
+      if (member.phase === NO_TURN && !this.begin(member, out)) return;
+      if (!this.issue(member, out)) break;
+    }
+    if (member.phase === FREE) member.phase = NO_TURN;
+    this.rotateIdle(member, out);
+  }
+
+  /** True: the token was one of these. */
+  onInternal(token: number, status: number, out: Actions): boolean {
+    const kind = token & ((1 << TOKEN_BITS) - 1);
+    if (kind >= MQSE_KINDS) return false;
+    const index = token >>> TOKEN_BITS;
+    if (kind === ZERO_WR || kind === SOFTWARE) {
+      const group = this.groups[index];
+      if (group?.pcq == null) return true;
+      group.pcq.onInternal(token, status, out);
+      this.admitQueued(group, out);
+      return true;
+    }
+    const member = this.members[index];
+    if (member === undefined) return true;
+    member.moves = (member.moves + 1) | 0;
+    if (kind === WAITED) this.waited(member);
+    else this.ended(member, status, out);
+    this.feedMember(member.qp, out);
+    this.rotateIdle(member, out);
+    return true;
+  }
+
+  /** True: the token was one of these. */
+  onTimer(token: number, out: Actions): boolean {
+    if ((token & ((1 << TOKEN_BITS) - 1)) !== WATCHDOG) return false;
+    const group = this.groups[token >>> TOKEN_BITS];
+    if (group !== undefined && group.allow > 0) this.watch(group, out);
+    return true;
+  }
+
+  /** False: not now; something that is under way will bring it back. */
+  private begin(member: Member, out: Actions): boolean {
+    const { qp, group, quota } = member;
+    const pcq = group.pcq!;
+    if (member.turns >= TURNS_AHEAD || member.waits > 0 || member.queued) return false;
+    const room = out.room(qp);
+    if (pcq.failed || (room < LEAST_SLOTS && out.inflight(qp) === 0) || this.isFree(member, out)) {
+      return this.beginFree(member, out);
+    }
+    if (room < LEAST_SLOTS) return false;
+    if (!pcq.hasPlace) {
+      member.queued = true;
+      group.queue.push(member);
+      return false;
+    }
+    member.ticket = pcq.begin(qp, tokenOf(qp.index, WAITED), out);
+    member.turns++;
+    member.waits++;
+    group.waits++;
+    member.phase = OPEN;
+    this.fill(quota);
+    for (let i = group.open.length - 1; i >= 0; i--) {
+      const other = group.open[i];
+      if (other.waits === 0 && out.backlog(other.qp) === 0) this.close(other, out);
+    }
+    group.open.push(member);
+    while (pcq.isShort) this.closeAhead(group.open[0], out);
+    if (group.members.length > 1) this.startWatch(group, out);
+    return true;
+  }
+
+  /** A turn without a ticket, of as much as may be under way. */
+  private beginFree(member: Member, out: Actions): boolean {
+    const { qp, quota } = member;
+    if (!this.mayFly(qp, out)) return false;
+    member.phase = FREE;
+    quota.bytes = this.o.turnBytes;
+    quota.requests = this.o.turnRequests;
+    return true;
+  }
+
+  /** False: nothing more can be issued for now. */
+  private issue(member: Member, out: Actions): boolean {
+    const { qp, quota, group } = member;
+    if (quota.bytes <= 0 || quota.requests <= 0) {
+      if (member.phase === FREE) {
+        member.phase = NO_TURN;
+        return true;
+      }
+      if (group.waits > member.waits || group.queue.length > 0) {
+        this.closeAhead(member, out);
+        return true;
+      }
+      // Nobody waits for its end: it goes on, once it is known to have begun.
+      if (member.waits > 0 || !this.mayFly(qp, out)) return false;
+      this.fill(quota);
+    }
+    const room = out.room(qp);
+    quota.slots = member.phase === OPEN ? room - 1 : room;
+    if (quota.slots < 1) return false;
+    this.engine.issue(qp, out, quota);
+    return out.room(qp) < room;
+  }
+
+  /** The turn ends, and what the device sends of it while the next one begins goes after its end. */
+  private closeAhead(member: Member, out: Actions): void {
+    const { qp, quota } = member;
+    this.close(member, out);
+    // What was more than the quota is taken from that.
+    quota.bytes += this.o.aheadBytes;
+    quota.requests += this.o.aheadRequests;
+    quota.slots = out.room(qp);
+    const isLeft = quota.bytes > 0 && quota.requests > 0 && quota.slots > 0;
+    if (isLeft && out.backlog(qp) > 0 && !out.isCrossChannel(qp)) this.engine.issue(qp, out, quota);
+  }
+
+  /** Its turn ends with what it has issued. */
+  private close(member: Member, out: Actions): void {
+    this.leave(member);
+    if (member.group.pcq!.close(member.qp, tokenOf(member.qp.index, ENDED), out)) member.closed++;
+    else this.finish(member);
+  }
+
+  /** While others wait, a turn in which there is nothing to send is no turn. With one at a time, the next closes it. */
+  private rotateIdle(member: Member, out: Actions): void {
+    const { group, qp } = member;
+    if (member.phase !== OPEN || member.waits > 0 || group.allow < 2 || group.waits === 0) return;
+    if (out.backlog(qp) === 0) this.close(member, out);
+  }
+
+  private leave(member: Member): void {
+    const { open } = member.group;
+    const at = open.indexOf(member);
+    if (at >= 0) open.splice(at, 1);
+    member.phase = NO_TURN;
+  }
+
+  /** One of its turns is over. */
+  private finish(member: Member): void {
+    member.turns--;
+    if (member.lent === 0) {
+      member.strikes = 0;
+      return;
+    }
+    member.lent--;
+    member.group.pcq!.returned();
+  }
+
+  private waited(member: Member): void {
+    if (member.waits === 0) return;
+    member.waits--;
+    member.group.waits--;
+  }
+
+  private ended(member: Member, status: number, out: Actions): void {
+    if (member.closed === 0) return;
+    member.closed--;
+    this.finish(member);
+    if (status !== IBV_WC_SUCCESS) member.group.pcq!.died(1, out);
+  }
+
+  /** Everything posted of it is gone, and nobody will tell. */
+  private forget(member: Member, out: Actions): void {
+    const { group } = member;
+    const pcq = group.pcq!;
+    const wasOpen = member.phase === OPEN;
+    this.leave(member);
+    const queued = group.queue.indexOf(member);
+    if (queued >= 0) group.queue.splice(queued, 1);
+    member.queued = false;
+    for (; member.lent > 0; member.lent--) pcq.returned();
+    group.waits -= member.waits;
+    const died = member.closed;
+    member.waits = 0;
+    member.closed = 0;
+    member.turns = 0;
+    if (wasOpen) pcq.abandon(out);
+    if (died > 0) pcq.died(died, out);
+  }
+
+  /** No more turns: what is posted of them is let through. */
+  private dissolve(group: Group, out: Actions): void {
+    for (const member of [...group.open]) {
+      this.leave(member);
+      this.finish(member);
+    }
+    for (const member of group.queue.splice(0)) member.queued = false;
+    group.pcq!.release(out);
+  }
+
+  private admitQueued(group: Group, out: Actions): void {
+    while (group.queue.length > 0 && group.pcq!.hasPlace) {
+      const member = group.queue.shift()!;
+      member.queued = false;
+      this.feedMember(member.qp, out);
+    }
+  }
+
+  /** Feeds all queue pairs of a context that hold requests; which one first, chance decides. */
+  private feedAll(context: ContextView, out: Actions): void {
+    const { qps } = this;
+    this.random = (Math.imul(this.random, 1664525) + 1013904223) | 0;
+    const first = (this.random >>> 8) % Math.max(1, qps.length);
+    for (let i = 0; i < qps.length; i++) {
+      const qp = qps[(first + i) % qps.length];
+      if (qp !== undefined && qp.context === context) this.feedMember(qp, out);
+    }
+  }
+
+  private feedMember(qp: QpView, out: Actions): void {
+    if (qp.broken || out.backlog(qp) === 0) return;
+    if (this.shapes(qp)) this.feed(qp, out);
+    else this.engine.feed(qp, out);
+  }
+
+  private startWatch(group: Group, out: Actions): void {
+    if (group.isWatched) return;
+    group.isWatched = true;
+    const { context } = group.resources;
+    out.timer(context, out.nowNs(context) + this.o.watchdogNs, tokenOf(context.index, WATCHDOG));
+  }
+
+  /** Who has had a turn since the last look and not moved holds up the others. */
+  private watch(group: Group, out: Actions): void {
+    group.isWatched = false;
+    if (group.waits === 0 && group.queue.length === 0) return;
+    const pcq = group.pcq!;
+    let stands = false;
+    let moves = false;
+    for (const member of group.members) {
+      if (member.waits > 0 && !pcq.isDue(member.ticket)) stands = true;
+      if (member.turns === 0) continue;
+      const hasMoved = member.moves !== member.movesSeen;
+      member.movesSeen = member.moves;
+      const holds = member.turns > member.waits || pcq.isDue(member.ticket);
+      if (hasMoved || holds) moves = true;
+      if (hasMoved || !holds || member.lent > 0) continue;
+      member.lent++;
+      member.strikes = Math.min(member.strikes + 1, MOST_STRIKES);
+      member.freeUntilNs = out.nowNs(member.qp.context) + this.o.watchdogNs * 2 ** member.strikes;
+      pcq.lend(out);
+    }
+    // Nobody has a turn: one that was lost with a queue pair is made good.
+    if (stands && !moves) pcq.nudge(out);
+    this.startWatch(group, out);
+  }
+
+  private isFree(member: Member, out: Actions): boolean {
+    return member.strikes > 0 && out.nowNs(member.qp.context) < member.freeUntilNs;
+  }
+
+  /** Whether so little is under way that a turn that nobody limits goes on. */
+  private mayFly(qp: QpView, out: Actions): boolean {
+    const { turnBytes, turnRequests } = this.o;
+    return out.inflight(qp) < TURNS_AHEAD * turnRequests && out.inflightBytes(qp) < TURNS_AHEAD * turnBytes;
+  }
+
+  /** What a turn has up to its ENABLE. */
+  private fill(quota: Quota): void {
+    quota.bytes = this.o.turnBytes - this.o.aheadBytes;
+    quota.requests = this.o.turnRequests - this.o.aheadRequests;
+  }
+
+  private makePcq(group: Group, out: Actions): boolean {
+    const { resources } = group;
+    const { index } = resources.context;
+    try {
+      const tokens = { zeroWr: tokenOf(index, ZERO_WR), software: tokenOf(index, SOFTWARE) };
+      group.pcq = new Pcq(resources, tokens, out);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  private memberOf(qp: QpView): Member {
+    const known = this.members[qp.index];
+    if (known !== undefined) return known;
+    const group = this.groups[qp.context.index]!;
+    const member = new Member(qp, group);
+    this.members[qp.index] = member;
+    group.members.push(member);
+    return member;
+  }
+}
+
+function tokenOf(index: number, kind: number): number {
+  return (index << TOKEN_BITS) | kind;
+}
