@@ -7,6 +7,9 @@ const KIB = 1024;
 const FLAT = [8, 12, 16, 20, 24];
 const OUTSIDE = [1, 2, 4, 32, 48, 64];
 const DEFAULT = 16;
+/** The policy sees to it that no piece is longer than half the FIFO of 48 KiB, so it is told of a larger one. */
+const HALF = 24;
+const BELIEVES = `,egressFifoBytes=${1024 * KIB}`;
 
 function lines(size: number) {
   const flat = FLAT.includes(size);
@@ -37,7 +40,7 @@ export default {
     [...FLAT, ...OUTSIDE].map((size) => [
       size,
       mix('cx6-100g', ['B:size=1MiB', 'M:size=16'], {
-        policy: `perf:subMsgSizeBytes=${size * KIB},zeroWaitUnitBytes=${KIB}`,
+        policy: `perf:subMsgSizeBytes=${size * KIB},zeroWaitUnitBytes=${KIB}${size > HALF ? BELIEVES : ''}`,
       }),
     ]),
   ),
