@@ -1,6 +1,6 @@
 // The policy `token-bucket` on simulated devices: what tenants get is a closed form of rates, weights and headers.
 import { expect, test } from 'vitest';
-import { gbps, mmps, unevenness } from '../../src/bench/claims/metrics.ts';
+import { avgUs, gbps, mmps, unevenness } from '../../src/bench/claims/metrics.ts';
 import { runMix } from '../../src/bench/mix/run.ts';
 import { DEFAULTS, parseApp, parsePolicy } from '../../src/bench/mix/spec.ts';
 import { createPolicy } from '../../src/policies/index.ts';
@@ -41,6 +41,16 @@ test('in a mix, weights of applications are weights of their tenants', async () 
   const result = await run('token-bucket', 'B:name=a,size=1MiB,weight=4', 'B:name=b,size=1MiB');
   near(gbps(result, 'a'), payload(LINK_GBPS * 0.8));
   near(gbps(result, 'b'), payload(LINK_GBPS * 0.2));
+});
+
+test('under perf: shares by weight, and small messages do not wait for large ones', async () => {
+  const apps = ['B:name=a,size=1MiB,weight=3', 'B:name=b,size=1MiB', 'D:size=16,think=1us'];
+  const bare = await run('none', ...apps);
+  const result = await run('perf', ...apps);
+  // D is the third tenant: of five parts, a has three and b one.
+  near(gbps(result, 'a'), payload(60));
+  near(gbps(result, 'b'), payload(20));
+  expect(avgUs(result, 'D')).toBeLessThan(avgUs(bare, 'D') * 0.5);
 });
 
 test('a rate of its own, and what is left for the others', async () => {

@@ -1,17 +1,22 @@
 import { Coordinators, coordinatorsOf } from '../../coordinator/coordinators.ts';
 import type { Interceptor } from '../../shim/compose.ts';
+import { gateOfAll } from '../../shim/gate.ts';
 import { readByRemoteControl } from '../../shim/peer/remote-read.ts';
 import { createShim } from '../../shim/shim.ts';
 import { withWait } from '../../shim/wait-support.ts';
-import type { PerfOptions } from './options.ts';
+import { tokenBucket } from '../token-bucket/index.ts';
+import { tokenBucketOptions } from '../token-bucket/options.ts';
+import { isLimited, type PerfOptions } from './options.ts';
 import { Perf } from './perf.ts';
 
 /** PeRF: preemption by splitting and 0_WAITs. WAIT is emulated where the device has none. */
 export function perf(options: PerfOptions): Interceptor {
   const { emulation, zeroWait, yieldBytes } = options;
-  const outside = options.readByRemoteControl
-    ? [readByRemoteControl({ minBytes: options.subMsgSizeBytes + 1 })]
-    : [];
+  const limits = limitsOf(options);
+  const outside = [
+    ...limits,
+    ...(options.readByRemoteControl ? [readByRemoteControl({ minBytes: options.subMsgSizeBytes + 1 })] : []),
+  ];
   const around = (coordinator: Coordinators) => {
     const shim = createShim(() => new Perf(options, coordinator), { coordinator });
     return withWait(shim, 'preferred', { emulation, zeroWait, yieldBytes }, outside);
@@ -20,6 +25,15 @@ export function perf(options: PerfOptions): Interceptor {
     name: 'perf',
     // All policies around a provider meet at the coordinators of its devices.
     wrap: (next) => around(coordinatorsOf(next)).wrap(next),
-    gate: (wait) => around(new Coordinators()).gate!(wait),
+    gate: (wait) => gateOfAll([...limits, around(new Coordinators())].map((one) => one.gate!(wait))),
   };
+}
+
+/** Weighted tenants: each has its bucket of tokens, around everything else. */
+function limitsOf(options: PerfOptions): Interceptor[] {
+  if (!isLimited(options)) return [];
+  const { weights, ratesGbps, linkGbps, subMsgSizeBytes } = options;
+  return [
+    tokenBucket(tokenBucketOptions.parse({ weights, ratesGbps, linkGbps, pieceBytes: subMsgSizeBytes })),
+  ];
 }

@@ -8,7 +8,7 @@ import type { Actions, Policy, QpChange, QpView } from '../../shim/policy.ts';
 import { messageBytes } from '../../shim/queue.ts';
 import { IBV_QPT_RC } from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
-import type { PerfOptions } from './options.ts';
+import { isLimited, type PerfOptions } from './options.ts';
 import { type ActiveTenants, ALONE, Waits } from './waits.ts';
 
 /** A message this long belongs to a bandwidth application (PeRF, section 3.3). */
@@ -30,7 +30,7 @@ export class Lmse implements Policy {
   constructor(options: PerfOptions) {
     this.splitsAboveBytes = options.subMsgSizeBytes;
     this.feedPieces = options.feedPieces;
-    this.waits = new Waits({ ...options, nic: options });
+    this.waits = new Waits({ ...options, nic: options, limited: isLimited(options) });
   }
 
   onQp(qp: QpView, change: QpChange): void {

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { tenantRates } from '../token-bucket/options.ts';
 
 /** What the device says of its NIC, unless this is given. */
 const fact = (what: string) =>
@@ -106,6 +107,7 @@ export const perfOptions = z
     waitStepNs: fact('nanoseconds of a 0_WAIT'),
     processingUnits: fact('queue pairs that the NIC works on at a time'),
     egressFifoBytes: fact('bytes between the queue pairs and the wire'),
+    ...tenantRates,
     emulation: z.stringbool().or(z.boolean()).default(true).describe('whether WAIT may be emulated'),
     zeroWait: z
       .enum(['yield', 'write'])
@@ -124,3 +126,8 @@ export const perfOptions = z
   });
 
 export type PerfOptions = z.infer<typeof perfOptions>;
+
+/** Whether tenants have rates or weights, so that buckets of tokens stand around the policy. */
+export function isLimited({ weights, ratesGbps }: PerfOptions): boolean {
+  return Object.keys(weights).length + Object.keys(ratesGbps).length > 0;
+}

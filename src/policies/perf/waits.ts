@@ -50,6 +50,8 @@ export interface WaitOptions {
   /** Share of the link that bandwidth tenants fill: what is left drains the FIFO. */
   readonly utilisation: number;
   readonly nic: NicOptions;
+  /** Whether something else gives each tenant its rate: then a queue pair need only leave gaps, as if it were alone. */
+  readonly limited?: boolean;
 }
 
 /** Small tenants get so much of the link at most, before 0_WAITs make more room for them. */
@@ -111,7 +113,8 @@ export class Waits {
     // What stands in the FIFO costs message-rate tenants little: their next message is posted before the last arrived.
     const small = tenants.delayTenants > 0 ? tenants.smallGbps : 0;
     const gbps = nic.linkGbps - Math.min(small, MOST_SMALL * nic.linkGbps);
-    this.nsPerByte = (8 * Math.max(1, tenants.busyLargeQps)) / (gbps * o.utilisation);
+    const sharers = o.limited === true ? 1 : Math.max(1, tenants.busyLargeQps);
+    this.nsPerByte = (8 * sharers) / (gbps * o.utilisation);
     this.watch(qp, out);
   }
 

@@ -16,10 +16,15 @@ const byTenant = z.preprocess(
   z.record(z.string(), above0, { error: 'should be TENANT:NUMBER/TENANT:NUMBER, or an object' }).default({}),
 );
 
-/** What limits tenants. */
-export const tokenBucketOptions = z.strictObject({
+/** Who gets what. */
+export const tenantRates = {
   weights: byTenant.describe('shares of the link, as a:3/b:1; a tenant that is not named has 1'),
   ratesGbps: byTenant.describe('rates of tenants, as a:10/b:2.5, instead of a share of the link'),
+};
+
+/** What limits tenants. */
+export const tokenBucketOptions = z.strictObject({
+  ...tenantRates,
   linkGbps: above0.optional().describe('what is shared; default: what the device says of its link'),
   pieceBytes: z.coerce
     .number()
