@@ -309,6 +309,45 @@ test('memory that is open to no peer takes pieces under a key of its own, that g
   expect(pieces).toBe(Math.ceil(5000 / 256) + 2);
 });
 
+test('receives in any region of a protection domain take pieces', async () => {
+  const { seen, pieces } = await both(async (w) => {
+    const { b } = w;
+    const extra = [0, 1].map(() => b.v.allocMr(b.pd, SLOT, V.IBV_ACCESS_LOCAL_WRITE));
+    extra.forEach((mr, i) => {
+      b.recv.recv(i, mr.addr, SLOT, mr.lkey);
+    });
+    postRecv(b);
+    postRecvs(w, 1);
+    postSends(w, [5000, 5000, 5000]);
+    const { a } = await settle(w);
+    for (const { handle } of extra) b.v.deregMr(handle);
+    return a;
+  });
+  expect(seen).toEqual([1, 2, 3].map((id) => `send ${id} SUCCESS SEND`));
+  expect(pieces).toBe(3 * Math.ceil(5000 / 256));
+});
+
+test('who is told of its peer twice agrees with it once', async () => {
+  const w = peerWorld(perf(), perf(), { agree: false });
+  for (const end of [w.a, w.b]) toState(end, V.IBV_QPS_RESET);
+  for (const end of [w.a, w.b]) toInit(end);
+  agree(w.a, w.b);
+  agree(w.a, w.b);
+  for (const [end, peer] of [
+    [w.a, w.b],
+    [w.b, w.a],
+  ]) {
+    toRtr(end, peer);
+    toRts(end);
+  }
+  postRecvs(w, 1);
+  postSends(w, [5000]);
+  expect((await settle(w)).a).toEqual(['send 1 SUCCESS SEND']);
+  expect(piecesOf(w.a)).toBe(Math.ceil(5000 / 256));
+  // Nothing of the shim keeps the protection domain.
+  for (const end of [w.a, w.b]) closeEnd(end);
+});
+
 test('a region that goes while a receive lies in it: the SEND that meets it fails', async () => {
   const { seen } = await both(async (w) => {
     const { b } = w;

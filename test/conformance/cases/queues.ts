@@ -10,6 +10,9 @@ const IDS: [string, bigint][] = [
   ['2^64 - 1', 2n ** 64n - 1n],
 ];
 
+/** What has no bit in common. */
+const other = (id: bigint) => id ^ (2n ** 64n - 1n);
+
 const ids = IDS.flatMap(([what, id]): Case[] => [
   {
     name: `wr_id ${what}: of a long message, unchanged`,
@@ -20,8 +23,8 @@ const ids = IDS.flatMap(([what, id]): Case[] => [
   {
     name: `wr_id ${what}: of a request that fails, and of one that is flushed`,
     setup: { recvs: 0 },
-    run: posts(O.write({ id, rkey: 0xdead01, isFaulty: true }), O.write({ id: id ^ 1n, flags: 0 })),
-    expect: { a: [`${id} REM_ACCESS_ERR`, `${id ^ 1n} WR_FLUSH_ERR`], events: ['b0 QP_ACCESS_ERR'] },
+    run: posts(O.write({ id, rkey: 0xdead01, isFaulty: true }), O.write({ id: other(id), flags: 0 })),
+    expect: { a: [`${id} REM_ACCESS_ERR`, `${other(id)} WR_FLUSH_ERR`], events: ['b0 QP_ACCESS_ERR'] },
   },
 ]);
 
