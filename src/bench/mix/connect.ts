@@ -107,6 +107,7 @@ export class Connector {
     const [qp, peer] = ends;
     this.join(app, qp, peer, there.gid);
     this.join(app, peer, qp, here.gid);
+    this.agree(qp.handle, peer.handle);
     if (app.rateGbps > 0) {
       provider.modifyQpRateLimit(qp.handle, { rateLimitKbps: Math.max(1, Math.round(app.rateGbps * 1e6)) });
     }
@@ -186,6 +187,14 @@ export class Connector {
       sqPsn: 0,
       ...(reliable && { timeout: 14, retryCnt: 7, rnrRetry: 7, maxRdAtomic: RD_ATOMIC }),
     });
+  }
+
+  /** What a connection carries between the two ends' shims, if there are any. */
+  private agree(qp: number, peer: number): void {
+    const { provider } = this;
+    const described = [qp, peer].map((handle) => provider.describePeer?.(handle) ?? null);
+    provider.setPeer?.(qp, described[1]);
+    provider.setPeer?.(peer, described[0]);
   }
 
   private addressed(

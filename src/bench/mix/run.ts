@@ -36,7 +36,9 @@ export async function runMix(spec: MixSpec): Promise<MixResult> {
   const interceptors =
     spec.policy === 'none' ? [] : drivenBy('inline', [{ name: spec.policy, options: optionsOf(spec, apps) }]);
   const topology = spec.topology ?? (hosts === 2 ? 'cable' : 'star');
-  const fabric = createFabric({ hosts, topology, profile: params, seed, payload, inside: true });
+  // Two shims read in each other's memory where SENDs may go: that must be there.
+  const moves = payload || (interceptors.length > 0 && apps.some(({ op }) => op === 'send'));
+  const fabric = createFabric({ hosts, topology, profile: params, seed, payload: moves, inside: true });
   const cpu = new ShimCpu(fabric.simulation.net, spec.driver ?? 'inline', { ...SHIM_COSTS, ...spec.shim });
   const provider = compose(
     fabric.provider,
