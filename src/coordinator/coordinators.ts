@@ -82,6 +82,11 @@ export class Coordinators implements CoordinatorPort {
     this.member(context).coordinator.step(rules);
   }
 
+  /** Whether somebody is to be told. */
+  hasChanges(device: string): boolean {
+    return this.of(device).hasChanges;
+  }
+
   /** Tells everybody in this process whose isolation changed: the grants SPLIT and QNUM_ALLOW. */
   tell(device: string): void {
     const coordinator = this.of(device);

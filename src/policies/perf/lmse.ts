@@ -8,6 +8,7 @@ import type { Actions, Policy, QpChange, QpView } from '../../shim/policy.ts';
 import { messageBytes } from '../../shim/queue.ts';
 import { IBV_QPT_RC } from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
+import type { Quota } from './mqse.ts';
 import { isLimited, type PerfOptions } from './options.ts';
 import { type ActiveTenants, ALONE, Waits } from './waits.ts';
 
@@ -78,13 +79,37 @@ export class Lmse implements Policy {
     waits.idle(qp);
   }
 
+  /** Issues of the oldest held requests what `quota` allows, and takes it off. */
+  issue(qp: QpView, out: Actions, quota: Quota, tenants: ActiveTenants = ALONE): void {
+    const { waits } = this;
+    waits.turnTo(qp, tenants, out);
+    while (quota.bytes > 0 && quota.requests > 0 && quota.slots > 0) {
+      if (out.backlog(qp) === 0 || out.isCrossChannel(qp)) return;
+      // A request and its 0_WAITs; one alone where nothing is under way that would make room.
+      if (quota.slots < 2 && out.inflight(qp) > 0) return;
+      const bytes = out.nextBytes(qp);
+      const size = waits.pieceBytes;
+      if (bytes > size && quota.slots >= 2 && out.splittable(qp)) {
+        const most = Math.min(Math.ceil(quota.bytes / size), quota.slots >> 1);
+        const n = this.sendPieces(qp, bytes, most * size, out);
+        quota.bytes -= n * size;
+        quota.slots -= 2 * n;
+      } else {
+        this.sendWhole(qp, bytes, out);
+        quota.bytes -= bytes;
+        quota.slots -= 2;
+      }
+      quota.requests--;
+    }
+  }
+
   /** As many full pieces as may fly now; what remains at the end is sent like a short message. */
-  private sendPieces(qp: QpView, bytes: number, mayFly: number, out: Actions): void {
+  private sendPieces(qp: QpView, bytes: number, mayFly: number, out: Actions): number {
     const { waits } = this;
     const size = waits.pieceBytes;
     const most = Math.min(Math.max(1, Math.floor(mayFly / size)), Math.floor(bytes / size));
     const count = Math.max(1, Math.min(most, out.room(qp) >> 1));
-    out.pieces(qp, size, count, waits.pieces(count));
+    return out.pieces(qp, size, count, waits.pieces(count));
   }
 
   private sendWhole(qp: QpView, bytes: number, out: Actions): void {

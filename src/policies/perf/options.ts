@@ -32,6 +32,24 @@ export const perfOptions = z
       .enum(['auto', 'always', 'never'])
       .default('auto')
       .describe('whether large messages are split: when others suffer from them, always, or never'),
+    qpIsolation: z
+      .enum(['auto', 'always', 'never'])
+      .default('auto')
+      .describe(
+        'whether queue pairs of a tenant take turns: when others suffer from their number, always, or never',
+      ),
+    turnBytes: z.coerce.number().int().min(1).default(65536).describe('bytes of one turn of a queue pair'),
+    turnRequests: z.coerce.number().int().min(1).default(64).describe('requests of one turn of a queue pair'),
+    watchdogNs: z.coerce
+      .number()
+      .min(1000)
+      .default(200_000)
+      .describe('nanoseconds after which a turn that does not end holds nobody up any more'),
+    seed: z.coerce
+      .number()
+      .int()
+      .default(1)
+      .describe('of the random choice of the queue pair whose turn is first'),
     thMApp: z.coerce
       .number()
       .min(0)

@@ -4,7 +4,8 @@
  */
 import type { Coordinators } from '../../coordinator/coordinators.ts';
 import type { MasterRules } from '../../coordinator/master.ts';
-import { CLASS, IDLE, SPLIT } from '../../coordinator/members.ts';
+import { CLASS, IDLE, QNUM_ALLOW, SPLIT } from '../../coordinator/members.ts';
+import type { Grant } from '../../shim/coordinator-port.ts';
 import { isCrossChannel } from '../../shim/cross-channel.ts';
 import type { Actions, ContextView, Policy, QpChange, QpView } from '../../shim/policy.ts';
 import { messageBytes } from '../../shim/queue.ts';
@@ -16,12 +17,13 @@ import { Classifier, LARGE_BYTES, Member, UNSEEN } from './classifier.ts';
 import { describe } from './describe.ts';
 import { Limits } from './limits.ts';
 import { Lmse } from './lmse.ts';
+import { MQSE_KINDS, Mqse, type Quota, TOKEN_BITS } from './mqse.ts';
 import type { PerfOptions } from './options.ts';
 
-/** Bits of a timer's token below the index of a context or queue pair: its kind. */
-const TOKEN_BITS = 4;
-const KIND_MASK = (1 << TOKEN_BITS) - 1;
-const SAMPLE = 8;
+/** No turn ends with less of a message than this. */
+const LEAST_PIECE_BYTES = 4096;
+/** Kind of a timer (mqse.ts: TOKEN_BITS). */
+const SAMPLE = MQSE_KINDS;
 
 export class Perf implements Policy {
   readonly name = 'perf';
@@ -39,6 +41,7 @@ export class Perf implements Policy {
   private readonly rules: MasterRules;
   private readonly classifier: Classifier;
   private readonly lmse: Lmse;
+  private readonly mqse: Mqse;
   /** By context. */
   private readonly members: Member[] = [];
   /** By queue pair. */
@@ -51,6 +54,12 @@ export class Perf implements Policy {
     this.classifier = new Classifier(options);
     this.limits = new Limits(options);
     this.lmse = new Lmse(options.paper ? { ...options, waits: 'fixed' } : options);
+    const feed = (qp: QpView, out: Actions) => this.feedStraight(qp, out);
+    const issue = (qp: QpView, out: Actions, quota: Quota) => this.issue(qp, out, quota);
+    this.mqse = new Mqse(
+      { feed, issue },
+      { ...options, aheadBytes: options.turnBytes >> 3, aheadRequests: (3 * options.turnRequests) >> 4 },
+    );
     this.slots = this.lmse.slots;
     this.splitsAboveBytes = options.subMsgSizeBytes;
     if (options.maxRequestsPerS > 0) {
@@ -62,12 +71,15 @@ export class Perf implements Policy {
     return this.limits.mayAdd(context);
   }
 
-  setup({ context }: Resources): void {
+  setup(resources: Resources): void {
+    const { context } = resources;
+    this.mqse.setup(resources);
     this.limits.open(context);
     this.members[context.index] = new Member(context, this.coordinators.page(context));
   }
 
-  onQp(qp: QpView, change: QpChange): void {
+  onQp(qp: QpView, change: QpChange, out: Actions): void {
+    this.mqse.onQp(qp, change, out);
     if (change === 'created') {
       this.qps[qp.index] = qp;
       this.limits.add(qp);
@@ -107,6 +119,7 @@ export class Perf implements Policy {
       if (member.periodNs === 0 || this.classifier.kinds[qp.index] === UNSEEN) {
         this.first(member, qp, largeBytes, count, out);
       }
+      if (this.mqse.shapes(qp)) return 0;
       if (!this.splits(member)) return count;
     }
     return qp.type === IBV_QPT_RC ? large : count;
@@ -119,6 +132,8 @@ export class Perf implements Policy {
     if (this.classifier.kinds[qp.index] === UNSEEN || member.page.counters[CLASS] === IDLE) {
       this.classifier.first(member, qp, largeBytes, count);
       this.coordinators.step(context, this.rules);
+      // Who changed is told at a sample: soon.
+      if (this.coordinators.hasChanges(context.device)) member.periodNs = 0;
     }
     if (member.periodNs === 0) {
       this.plan(member, nowNs, out);
@@ -132,9 +147,39 @@ export class Perf implements Policy {
   }
 
   feed(qp: QpView, out: Actions): void {
+    if (this.mqse.shapes(qp)) this.mqse.feed(qp, out);
+    else this.feedStraight(qp, out);
+  }
+
+  /** Outside of turns. */
+  private feedStraight(qp: QpView, out: Actions): void {
     const member = this.members[qp.context.index];
     if (this.splits(member)) this.lmse.feed(qp, out, member.others);
     else this.passAll(qp, out);
+  }
+
+  /** In a turn. */
+  private issue(qp: QpView, out: Actions, quota: Quota): void {
+    const member = this.members[qp.context.index];
+    if (this.splits(member)) {
+      this.lmse.issue(qp, out, quota, member.others);
+      return;
+    }
+    while (quota.bytes > 0 && quota.requests > 0 && quota.slots > 0) {
+      if (out.backlog(qp) === 0 || out.isCrossChannel(qp)) return;
+      const bytes = out.nextBytes(qp);
+      const least = Math.max(quota.bytes, LEAST_PIECE_BYTES);
+      // Turns are to be equal: what is longer than the rest of one goes on in the next.
+      if (bytes > least && out.splittable(qp)) {
+        out.piece(qp, least);
+        quota.bytes -= least;
+      } else {
+        out.pass(qp);
+        quota.bytes -= bytes;
+      }
+      quota.requests--;
+      quota.slots--;
+    }
   }
 
   /** What is still held when there is nothing to isolate any more, and WAITs of the application. */
@@ -149,9 +194,25 @@ export class Perf implements Policy {
     }
   }
 
+  onInternal(token: number, status: number, out: Actions): void {
+    this.mqse.onInternal(token, status, out);
+  }
+
+  onGrant(context: ContextView, { kind, value }: Grant, out: Actions): void {
+    if (kind === QNUM_ALLOW) this.allow(context, value, out);
+  }
+
+  /** How many queue pairs of a context send at a time; 0: all. */
+  private allow(context: ContextView, granted: number, out: Actions): void {
+    const { qpIsolation, qNumAllow } = this.o;
+    const count = { auto: granted, always: qNumAllow, never: 0 }[qpIsolation];
+    this.mqse.allow(context, count, out);
+  }
+
   onTimer(token: number, out: Actions): void {
+    if (this.mqse.onTimer(token, out)) return;
     const index = token >>> TOKEN_BITS;
-    if ((token & KIND_MASK) === SAMPLE) this.sample(this.members[index], out);
+    if ((token & ((1 << TOKEN_BITS) - 1)) === SAMPLE) this.sample(this.members[index], out);
   }
 
   private sample(member: Member, out: Actions): void {
@@ -160,6 +221,8 @@ export class Perf implements Policy {
     const isActive = this.classifier.sample(member, nowNs, out);
     this.coordinators.step(context, this.rules);
     this.coordinators.tell(context.device);
+    // What another thread's coordinator changed nobody tells here.
+    this.allow(context, member.page.grants[QNUM_ALLOW], out);
     if (isActive) this.plan(member, nowNs, out);
   }
 
