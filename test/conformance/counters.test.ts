@@ -33,7 +33,7 @@ const SUB = 16384;
 const UNIT = 1024;
 
 test('perf: small requests go straight, a large one becomes pieces and waits', async () => {
-  const w = world([createPolicy('perf', { isolation: 'always' })]);
+  const w = world([createPolicy('perf', { isolation: 'always', waits: 'fixed' })]);
   write(w.a, w.b, 1, 64);
   write(w.a, w.b, 2, 64);
   write(w.a, w.b, 3, 4 * SUB);
