@@ -27,6 +27,10 @@ export class ShimCq {
   /** The channel whose listener is told of its events: the application's, or the shim's own. */
   readonly channel: number;
   readonly appChannel: number;
+  /** Queue pairs that send or receive on it. */
+  private readonly users: ShimQp[] = [];
+  /** The only one of them, whose sends come in order; null: there are more, or none. */
+  sole: ShimQp | null = null;
   /** Queue pairs that send on it and hold requests. */
   readonly backlogged: ShimQp[] = [];
   /** Queue pairs whose oldest held request is a WAIT on this CQ. */
@@ -69,6 +73,25 @@ export class ShimCq {
     this.context = fields.owner.handle;
     this.channel = fields.channel;
     this.appChannel = fields.appChannel;
+  }
+
+  /** `qp` sends or receives on it from now on. */
+  addUser(qp: ShimQp): void {
+    this.users.push(qp);
+    this.findSole();
+  }
+
+  removeUser(qp: ShimQp): void {
+    const at = this.users.indexOf(qp);
+    if (at >= 0) this.users.splice(at, 1);
+    this.findSole();
+  }
+
+  /** What a shared receive queue brings a queue pair is not counted: that one is not alone. */
+  private findSole(): void {
+    const [qp] = this.users;
+    const isAlone = this.users.length === 1 && !(qp.hasSrq && qp.recvCq === this);
+    this.sole = isAlone ? qp : null;
   }
 
   push(words: Uint32Array, at: number): void {

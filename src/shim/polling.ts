@@ -15,6 +15,7 @@ import { synthetic } from './cross-channel.ts';
 import type { Feeder } from './feeder.ts';
 import type { ShimQp } from './queue.ts';
 import { type KnownRing, scratchRing, type Tables } from './tables.ts';
+import type { Timers } from './timers.ts';
 
 const SCRATCH_SLOTS = 64;
 const MISSES_PER_LOOK = 8;
@@ -26,40 +27,55 @@ export class Polling {
   private scratch: KnownRing | null = null;
   /** Polls of the application that found nothing, modulo MISSES_PER_LOOK. */
   private misses = 0;
+  private readonly timers: Timers;
+  private readonly hears: boolean;
 
   constructor(next: Provider, tables: Tables, feeder: Feeder) {
     this.next = next;
     this.tables = tables;
     this.feeder = feeder;
+    this.timers = feeder.timers;
+    this.hears = feeder.hearsCompletions;
   }
 
   pollCq(handle: number, ring: number, start: number, max: number): number {
     const cq = this.tables.cqs[handleIndex(handle)];
     const known = this.tables.wcRings[handleIndex(ring)];
-    if (cq === undefined || cq.handle !== handle || known === undefined || known.info.handle !== ring) {
+    if (cq === undefined || cq.handle !== handle || known === undefined || known.handle !== ring) {
       return this.next.pollCq(handle, ring, start, max);
     }
-    const { info, words } = known;
-    if (!L.within(info.capacity, start, max)) {
+    const { words } = known;
+    if (!L.within(known.capacity, start, max)) {
       return this.next.pollCq(handle, ring, start, max);
     }
-    if (this.feeder.timers.isTime) this.feeder.timers.run(cq.owner);
-    let n = cq.fifoCount > 0 ? this.drain(cq, words, start, max) : 0;
-    let arrived = 0;
-    while (n < max && cq.fifoCount === 0) {
-      const wanted = max - n;
-      const raw = this.next.pollCq(handle, ring, start + n, wanted);
-      arrived += raw;
-      n += this.settle(cq, words, start + n, raw, true);
-      if (raw < wanted) break;
+    if (this.timers.isTime) this.timers.run(cq.owner);
+    const n = cq.fifoCount > 0 ? this.drain(cq, words, start, max) : 0;
+    if (n === max) return this.pollOn(cq, known, start, max, n, 0);
+    const raw = this.next.pollCq(handle, ring, start + n, max - n);
+    if (raw > 0 && this.settleRun(cq, words, start + n, raw)) return n + raw;
+    return this.pollOn(cq, known, start, max, n, raw);
+  }
+
+  /** Of a poll for `max`, `n` completions are the application's by now, and `raw` behind them are new. */
+  private pollOn(cq: ShimCq, known: KnownRing, start: number, max: number, n: number, raw: number): number {
+    let given = n;
+    let arrived = raw;
+    let wanted = max - n;
+    let last = raw;
+    if (raw > 0) given += this.settle(cq, known.words, start + n, raw, true);
+    while (last === wanted && given < max && cq.fifoCount === 0) {
+      wanted = max - given;
+      last = this.next.pollCq(cq.handle, known.handle, start + given, wanted);
+      arrived += last;
+      given += this.settle(cq, known.words, start + given, last, true);
     }
     if (arrived > 0) {
       this.feeder.feedAll(cq);
-      if (n < max && cq.fifoCount > 0) n += this.drain(cq, words, start + n, max - n);
+      if (given < max && cq.fifoCount > 0) given += this.drain(cq, known.words, start + given, max - given);
     } else if (this.feeder.resources.any) {
       this.missed(cq);
     }
-    return n;
+    return given;
   }
 
   /** A program that only polls: what the policy waits for on its own queues would never be seen. */
@@ -73,10 +89,10 @@ export class Polling {
   /** Polls for the shim itself; what is the application's waits for its next poll. */
   look(cq: ShimCq): void {
     this.scratch ??= scratchRing(this.next, SCRATCH_SLOTS);
-    const { info, words } = this.scratch;
+    const { handle, words } = this.scratch;
     let raw = SCRATCH_SLOTS;
     while (raw === SCRATCH_SLOTS) {
-      raw = this.next.pollCq(cq.handle, info.handle, 0, SCRATCH_SLOTS);
+      raw = this.next.pollCq(cq.handle, handle, 0, SCRATCH_SLOTS);
       this.settle(cq, words, 0, raw, false);
       if (raw > 0) this.feeder.feedAll(cq);
     }
@@ -147,6 +163,22 @@ export class Polling {
     }
     if (notable) cq.due = true;
     return kept;
+  }
+
+  /**
+   * Completions that the last of them speaks for: all are of the one queue pair that uses this CQ, in order, so
+   * that those before a success succeeded, and nobody waits for any of them.
+   */
+  private settleRun(cq: ShimCq, words: Uint32Array, start: number, raw: number): boolean {
+    const qp = cq.sole;
+    if (qp === null || qp.translated || this.hears || cq.fifoCount + cq.waiters.length > 0) return false;
+    if (qp.recvPosted !== 0 && qp.recvCq === cq) return false;
+    const at = L.slotAt(start + raw - 1);
+    if ((words[at + L.WC_OP] & (L.WC_RECV_SIDE | 0xff)) !== 0 || words[at + L.WC_QP] !== qp.handle)
+      return false;
+    freedUpTo(qp, words, at);
+    cq.produced = (cq.produced + raw) | 0;
+    return true;
   }
 
   /**

@@ -2,20 +2,23 @@
 import { EINVAL, ENOMEM, ISO_SEND_INTERNAL, ISO_WR_ENABLE, ISO_WR_WAIT } from '../verbs/constants.ts';
 import { handleIndex } from '../verbs/handles.ts';
 import * as L from '../verbs/layout.ts';
-import type { Provider, RingInfo } from '../verbs/provider.ts';
+import type { Provider } from '../verbs/provider.ts';
 import { SEEN } from './counters.ts';
 import { crossChannelReason, fixTarget, isCrossChannel } from './cross-channel.ts';
 import type { Feeder } from './feeder.ts';
 import type { Policy } from './policy.ts';
 import type { ShimQp } from './queue.ts';
-import type { Tables } from './tables.ts';
+import type { KnownRing, Tables } from './tables.ts';
+import type { Timers } from './timers.ts';
 
 export class Posting {
   private readonly policy: Policy;
   private readonly next: Provider;
   private readonly tables: Tables;
   private readonly feeder: Feeder;
+  private readonly timers: Timers;
   private readonly isLimiting: boolean;
+  private readonly weighs: boolean;
 
   constructor(policy: Policy, next: Provider, tables: Tables, feeder: Feeder) {
     this.policy = policy;
@@ -23,6 +26,8 @@ export class Posting {
     this.next = next;
     this.tables = tables;
     this.feeder = feeder;
+    this.timers = feeder.timers;
+    this.weighs = policy.statistics === true;
   }
 
   postSend(handle: number, ring: number, start: number, count: number): number {
@@ -31,24 +36,24 @@ export class Posting {
     if (qp === undefined || qp.handle !== handle || known === undefined) {
       return this.next.postSend(handle, ring, start, count);
     }
-    const { info, words } = known;
-    if (info.handle !== ring || !L.within(info.capacity, start, count)) {
+    const { words } = known;
+    if (known.handle !== ring || !L.within(known.capacity, start, count)) {
       return this.next.postSend(handle, ring, start, count);
     }
-    if (this.feeder.timers.isTime) this.feeder.timers.run(qp.context);
+    if (this.timers.isTime) this.timers.run(qp.context);
     const places = (qp.appDepth - (qp.appPosted - qp.appFreed)) | 0;
-    const free = Math.min(count, places);
+    const free = count < places ? count : places;
     const most = this.isLimiting ? this.admitted(qp, words, start, free) : free;
     let n = 0;
     if (qp.mayBypass) {
       const straight = this.policy.onload(qp, words, start, most, this.feeder.issuer);
-      n = this.straight(qp, ring, words, info, start, straight);
+      n = this.straight(qp, ring, words, known, start, straight);
       if (n < 0) {
         qp.counts[SEEN] += -1 - n;
         return -1 - n;
       }
     }
-    if (n < most) n += this.holdRest(qp, words, info, start + n, most - n);
+    if (n < most) n += this.holdRest(qp, words, known, start + n, most - n);
     qp.counts[SEEN] += n;
     if (n === most && n < count) refuse(words, ENOMEM, most < free ? L.REASON_LIMIT : L.REASON_QUEUE_FULL);
     return n;
@@ -66,8 +71,8 @@ export class Posting {
     if (qp === undefined || qp.handle !== handle || qp.hasSrq || known === undefined) {
       return this.next.postRecv(handle, ring, start, count);
     }
-    const { info, words } = known;
-    if (info.handle !== ring || !L.within(info.capacity, start, count)) {
+    const { words } = known;
+    if (known.handle !== ring || !L.within(known.capacity, start, count)) {
       return this.next.postRecv(handle, ring, start, count);
     }
     const places = qp.recvsKept === 0 ? count : (qp.recvDepth - (qp.recvPosted - qp.recvFreed)) | 0;
@@ -83,7 +88,7 @@ export class Posting {
     qp: ShimQp,
     ring: number,
     words: Uint32Array,
-    info: RingInfo,
+    known: KnownRing,
     start: number,
     count: number,
   ): number {
@@ -92,10 +97,10 @@ export class Posting {
     if (qp.outbox !== null) qp.outbox.countStraight(words, start, taken);
     if (!qp.translated) {
       qp.countStraight(words, start, taken);
-      if (this.policy.statistics === true) qp.weigh(words, start, taken, info.capacity, info.extBytes);
+      if (this.weighs) qp.weigh(words, start, taken, known.capacity, known.extBytes);
     } else {
       for (let i = 0; i < taken; i++) {
-        const ext = L.extAt(start + i, info.capacity, info.extBytes);
+        const ext = L.extAt(start + i, known.capacity, known.extBytes);
         qp.passThrough(words, L.HEADER_WORDS + (start + i) * L.SLOT_WORDS, ext);
       }
     }
@@ -103,17 +108,17 @@ export class Posting {
     return taken === count ? taken : -1 - taken;
   }
 
-  private holdRest(qp: ShimQp, words: Uint32Array, info: RingInfo, start: number, count: number): number {
+  private holdRest(qp: ShimQp, words: Uint32Array, known: KnownRing, start: number, count: number): number {
     let n = 0;
     while (n < count) {
-      if (this.validateSend(qp.handle, info.handle, start + n) !== 0) {
+      if (this.validateSend(qp.handle, known.handle, start + n) !== 0) {
         // As at a post that names memory which went away: the queue pair fails.
         if (words[L.HDR_REASON] === L.REASON_DETACHED) this.feeder.refused(qp);
         break;
       }
       if (!qp.translated) this.feeder.beginTranslating(qp);
       const row = qp.appPosted & qp.mask;
-      qp.hold(words, start + n, info.capacity, info.extBytes);
+      qp.hold(words, start + n, known.capacity, known.extBytes);
       this.noteWait(qp, row * qp.stride);
       n++;
     }
@@ -133,7 +138,7 @@ export class Posting {
   validateSend(handle: number, ring: number, index: number): number {
     const known = this.tables.wrRings[handleIndex(ring)];
     const qp = this.tables.qp(handle);
-    if (known?.info.handle !== ring || qp === undefined || !L.within(known.info.capacity, index, 1)) {
+    if (known?.handle !== ring || qp === undefined || !L.within(known.capacity, index, 1)) {
       return this.next.validateSend(handle, ring, index);
     }
     const { words } = known;

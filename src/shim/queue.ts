@@ -26,6 +26,13 @@ import type { Outbox } from './peer/outbox.ts';
 import type { QpView } from './policy.ts';
 import type { Resource } from './resources.ts';
 
+/** Of WR_OP: the element count, IBV_SEND_INLINE, and what only opcodes from ISO_WR_WAIT on have. */
+const PLAIN_MASK = (0xffff << 16) | (IBV_SEND_INLINE << 8) | ISO_WR_WAIT;
+/** One element, no inline bytes, an opcode of the device's. */
+const PLAIN = 1 << 16;
+/** 1024 messages below this add up to less than 2^31. */
+const SHORT_BYTES = 2 ** 21;
+
 function powerOfTwo(n: number): number {
   return 2 ** Math.ceil(Math.log2(Math.max(n, 1)));
 }
@@ -135,6 +142,8 @@ export class ShimQp implements QpView {
   realMask = 0;
   /** [bytes issued, bytes known complete, bytes of `issued` already issued] */
   readonly sums = new Float64Array(3);
+  /** As in `counts`. */
+  private highWater = 0;
   /** counters.ts */
   readonly counts = new Float64Array(COLUMNS);
 
@@ -181,7 +190,8 @@ export class ShimQp implements QpView {
 
   /** Whether requests may go to the device without being held. */
   get mayBypass(): boolean {
-    return !this.managed && !this.usesWaits && this.backlog === 0;
+    if (this.managed) return false;
+    return !this.translated || (!this.usesWaits && this.appPosted === this.issued);
   }
 
   /** From now on rows are kept. Until here both numbers are equal. */
@@ -229,13 +239,14 @@ export class ShimQp implements QpView {
 
   /** `count` requests went straight down and need no rows. */
   countStraight(words: Uint32Array, start: number, count: number): void {
-    for (let i = count - 1; i >= 0; i--) {
-      if (!this.isVisible(words[L.HEADER_WORDS + (start + i) * L.SLOT_WORDS + L.WR_OP] >>> 8)) continue;
-      this.lastSignaled = (this.realPosted + i) | 0;
-      break;
+    const posted = this.realPosted;
+    let i = count - 1;
+    for (let at = L.slotAt(start + i) + L.WR_OP; i >= 0; i--, at -= L.SLOT_WORDS) {
+      if (this.isVisible(words[at] >>> 8)) break;
     }
-    this.appPosted = (this.appPosted + count) | 0;
-    this.realPosted = (this.realPosted + count) | 0;
+    if (i >= 0) this.lastSignaled = (posted + i) | 0;
+    this.realPosted = (posted + count) | 0;
+    this.appPosted = this.realPosted;
   }
 
   /** Whether something goes on here that a timer of the policy may decide. */
@@ -249,22 +260,26 @@ export class ShimQp implements QpView {
   /** Requests went down: how full the device's queue is now. */
   countDepth(): void {
     const depth = (this.realPosted - this.realFreed) | 0;
-    if (depth > this.counts[HIGH_WATER]) this.counts[HIGH_WATER] = depth;
+    if (depth <= this.highWater) return;
+    this.highWater = depth;
+    this.counts[HIGH_WATER] = depth;
   }
 
   /** Adds up what requests of a ring weigh that need no rows. */
   weigh(words: Uint32Array, start: number, count: number, capacity: number, extBytes: number): void {
+    let odd = 0;
+    let long = 0;
     let bytes = 0;
-    for (let i = start; i < start + count; i++) {
-      const at = L.HEADER_WORDS + i * L.SLOT_WORDS;
-      const op = words[at + L.WR_OP];
-      // Nearly all: one element, no inline bytes, an opcode of the device's.
-      const plain = op >>> 16 === 1 && (op & (IBV_SEND_INLINE << 8)) === 0 && (op & 0xff) < ISO_WR_WAIT;
-      bytes += plain
-        ? words[at + L.WR_SGE0 + L.SGE_LENGTH]
-        : messageBytes(words, at, L.extAt(i, capacity, extBytes));
+    const end = L.slotAt(start + count);
+    for (let at = L.slotAt(start); at < end; at += L.SLOT_WORDS) {
+      const length = words[at + L.WR_SGE0 + L.SGE_LENGTH];
+      odd |= (words[at + L.WR_OP] & PLAIN_MASK) ^ PLAIN;
+      long |= length;
+      bytes = (bytes + length) | 0;
     }
-    this.counts[BYTES] += bytes;
+    // Nearly all: plain ones that are no longer than a sum of 32 bits can hold.
+    const exact = odd === 0 && long >>> 0 < SHORT_BYTES && count <= 1024;
+    this.counts[BYTES] += exact ? bytes : weight(words, start, count, capacity, extBytes);
   }
 
   /** A row for a request that goes straight down while rows are kept. */
@@ -325,6 +340,21 @@ export class ShimQp implements QpView {
     if ((flags & IBV_SEND_SIGNALED) !== 0) return true;
     return this.sqSigAll && (flags & ISO_SEND_INTERNAL) === 0;
   }
+}
+
+/** Bytes of requests of a ring, whatever they are. */
+function weight(
+  words: Uint32Array,
+  start: number,
+  count: number,
+  capacity: number,
+  extBytes: number,
+): number {
+  let bytes = 0;
+  for (let i = start; i < start + count; i++) {
+    bytes += messageBytes(words, L.slotAt(i), L.extAt(i, capacity, extBytes));
+  }
+  return bytes;
 }
 
 /** Message length of the request in `words[at..]` whose extension begins at word `ext`. */

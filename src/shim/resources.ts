@@ -265,7 +265,7 @@ export class ResourceKeeper {
   close(context: ShimContext): void {
     for (const resource of [...context.resources].reverse()) this.destroy(resource);
     if (this.byCq.size > 0) return;
-    for (const ring of [this.ring, this.scratch?.info]) if (ring) this.next.destroyRing(ring.handle);
+    for (const ring of [this.ring, this.scratch]) if (ring) this.next.destroyRing(ring.handle);
     this.ring = null;
     this.scratch = null;
   }
@@ -445,10 +445,10 @@ export class ResourceKeeper {
 
   private poll(resource: Resource): void {
     this.scratch ??= scratchRing(this.next, SCRATCH_SLOTS);
-    const { info, words } = this.scratch;
+    const { handle, words } = this.scratch;
     let n = SCRATCH_SLOTS;
     while (n === SCRATCH_SLOTS) {
-      n = this.next.pollCq(resource.cq, info.handle, 0, SCRATCH_SLOTS);
+      n = this.next.pollCq(resource.cq, handle, 0, SCRATCH_SLOTS);
       for (let i = 0; i < n; i++) {
         const at = L.HEADER_WORDS + i * L.SLOT_WORDS;
         const op = words[at + L.WC_OP];

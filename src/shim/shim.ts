@@ -369,6 +369,8 @@ class Shim {
       throw error;
     }
     this.tables.qps[index] = qp;
+    sendCq.addUser(qp);
+    if (recvCq !== sendCq) recvCq.addUser(qp);
     this.feeder.changed(qp, 'created');
     this.feeder.drain();
     return { ...info, cap: { ...info.cap, maxSendWr: cap.maxSendWr } };
@@ -441,6 +443,8 @@ class Shim {
     this.feeder.unlist(qp);
     qp.sendCq.extra -= qp.extra;
     if (qp.translated) qp.sendCq.translatedQps--;
+    qp.sendCq.removeUser(qp);
+    qp.recvCq.removeUser(qp);
     qp.sendCq.forget(handle);
     qp.recvCq.forget(handle);
     this.tables.qps[handleIndex(handle)] = undefined;

@@ -5,9 +5,18 @@ import type { ShimCq } from './completion.ts';
 import type { ShimQp } from './queue.ts';
 
 /** A ring and its memory as words. */
-export interface KnownRing {
-  readonly info: RingInfo;
+export class KnownRing {
+  readonly handle: number;
+  readonly capacity: number;
+  readonly extBytes: number;
   readonly words: Uint32Array;
+
+  constructor(info: RingInfo) {
+    this.handle = info.handle;
+    this.capacity = info.capacity;
+    this.extBytes = info.extBytes;
+    this.words = new Uint32Array(info.memory);
+  }
 }
 
 export class Tables {
@@ -28,24 +37,23 @@ export class Tables {
   }
 
   addWrRing(info: RingInfo): RingInfo {
-    this.wrRings[handleIndex(info.handle)] = { info, words: new Uint32Array(info.memory) };
+    this.wrRings[handleIndex(info.handle)] = new KnownRing(info);
     return info;
   }
 
   addWcRing(info: RingInfo): RingInfo {
-    this.wcRings[handleIndex(info.handle)] = { info, words: new Uint32Array(info.memory) };
+    this.wcRings[handleIndex(info.handle)] = new KnownRing(info);
     return info;
   }
 
   removeRing(handle: number): void {
     for (const rings of [this.wrRings, this.wcRings]) {
-      if (rings[handleIndex(handle)]?.info.handle === handle) rings[handleIndex(handle)] = undefined;
+      if (rings[handleIndex(handle)]?.handle === handle) rings[handleIndex(handle)] = undefined;
     }
   }
 }
 
 /** Makes a completion ring for the shim's own polls. */
 export function scratchRing(next: Provider, slots: number): KnownRing {
-  const info = next.createWcRing(slots);
-  return { info, words: new Uint32Array(info.memory) };
+  return new KnownRing(next.createWcRing(slots));
 }

@@ -148,8 +148,9 @@ export function ringBytes(capacity: number, extBytes: number): number {
 
 /** Whether `start` and `count` are whole numbers of slots that lie inside a ring. */
 export function within(capacity: number, start: number, count: number): boolean {
-  if (!Number.isInteger(start) || !Number.isInteger(count)) return false;
-  return start >= 0 && count >= 0 && start + count <= capacity;
+  // What is no number may not even be shifted: a bigint throws, an object runs code of its own.
+  if (typeof start !== 'number' || typeof count !== 'number') return false;
+  return start >>> 0 === start && count >>> 0 === count && start + count <= capacity;
 }
 
 /** Index of the first word of slot `index`. */

@@ -4,6 +4,7 @@ import { createPolicy } from '../../src/policies/index.ts';
 import { createFabric } from '../../src/providers/sim/index.ts';
 import { compose, type Interceptor } from '../../src/shim/compose.ts';
 import { shimCounters, sumCounters } from '../../src/shim/counters.ts';
+import { createShim } from '../../src/shim/shim.ts';
 import * as V from '../../src/verbs/index.ts';
 import { connect, type End, makeEnd, post } from '../sim/helpers.ts';
 
@@ -82,4 +83,27 @@ test('what was counted stays when the queue pair is gone; providers add up', asy
 test('no shim, no counts', () => {
   const { fabric } = world([]);
   expect(shimCounters(fabric.provider)).toMatchObject({ seen: 0, bytes: 0, sqHighWater: 0 });
+});
+
+test('bytes that go straight are weighed: plain, of two elements, and more than 32 bits of them', () => {
+  const weigh: Interceptor = createShim(() => ({
+    name: 'weigh',
+    needs: { wait: 'none' },
+    slots: 0,
+    statistics: true,
+    onload: (_qp, _words, _start, count) => count,
+    feed: () => {},
+  }));
+  const { a, b } = world([weigh]);
+  write(a, b, 1, 64);
+  write(a, b, 2, 100);
+  post(a);
+  expect(shimCounters(a.v).bytes).toBe(164);
+  write(a, b, 3, 64);
+  a.send.sge(0, a.mr.addr, 8, a.mr.lkey);
+  post(a);
+  expect(shimCounters(a.v).bytes).toBe(164 + 72);
+  for (let i = 0; i < 5; i++) write(a, b, 4 + i, 2 ** 30);
+  expect(post(a)).toBe(5);
+  expect(shimCounters(a.v)).toMatchObject({ seen: 8, bytes: 164 + 72 + 5 * 2 ** 30 });
 });

@@ -55,8 +55,8 @@ export const traps: readonly Trap[] = [
     edits: [
       [
         'src/shim/posting.ts',
-        'qp.hold(words, start + n, info.capacity, info.extBytes);',
-        'qp.hold(words, start, info.capacity, info.extBytes);',
+        'qp.hold(words, start + n, known.capacity, known.extBytes);',
+        'qp.hold(words, start, known.capacity, known.extBytes);',
       ],
     ],
     caughtBy: 'RC SEND between an unsignaled RDMA_WRITE and a short one',
