@@ -198,15 +198,7 @@ export class FrontData {
   /** Tells the worker that this lane has sends. */
   private hand(qp: FrontQp): void {
     qp.publish();
-    const { control } = this.link;
-    const tail = control[P.DIRTY_TAIL];
-    if (((tail - Atomics.load(control, P.DIRTY_HEAD)) | 0) < P.DIRTY_SLOTS) {
-      control[P.DIRTY_RING + (tail & (P.DIRTY_SLOTS - 1))] = qp.index;
-      Atomics.store(control, P.DIRTY_TAIL, (tail + 1) | 0);
-    } else {
-      Atomics.store(control, P.DIRTY_LOST, 1);
-    }
-    this.link.wake();
+    this.link.handLane(qp.index);
     this.host.posted();
   }
 

@@ -23,6 +23,8 @@ interface Queue {
   readonly words: Int32Array;
   readonly slots: Uint32Array;
   readonly size: number;
+  /** Completions that the application is known to have taken: its own word is looked at when there seems no room. */
+  head: number;
   adopted: boolean;
 }
 
@@ -51,7 +53,7 @@ export class Lanes {
 
   addQueue(cq: number, words: Int32Array): void {
     const slots = new Uint32Array(words.buffer);
-    this.queues.set(cq, { cq, words, slots, size: P.queueSlots(words), adopted: false });
+    this.queues.set(cq, { cq, words, slots, size: P.queueSlots(words), head: 0, adopted: false });
   }
 
   removeLane(index: number): void {
@@ -161,7 +163,8 @@ export class Lanes {
     return this.staging;
   }
 
-  private pumpQueue({ cq, words, slots, size }: Queue, max: number): number {
+  private pumpQueue(queue: Queue, max: number): number {
+    const { cq, words, slots, size } = queue;
     if (this.polled === null) {
       const info = this.chain.createWcRing(STAGING_SLOTS);
       this.polled = { info, words: new Uint32Array(info.memory) };
@@ -169,8 +172,9 @@ export class Lanes {
     let total = 0;
     for (;;) {
       const tail = words[P.TAIL];
-      const room = size - ((tail - Atomics.load(words, P.HEAD)) | 0);
-      const want = Math.min(room, STAGING_SLOTS, max - total);
+      const enough = Math.min(STAGING_SLOTS, max - total);
+      if (((tail - queue.head) | 0) + enough > size) queue.head = Atomics.load(words, P.HEAD);
+      const want = Math.min(size - ((tail - queue.head) | 0), enough);
       const n = want > 0 ? this.chain.pollCq(cq, this.polled.info.handle, 0, want) : 0;
       for (let k = 0; k < n; k++) {
         const to = P.QUEUE_HEADER + ((tail + k) & (size - 1)) * L.SLOT_WORDS;

@@ -45,6 +45,8 @@ export class Link {
   private host: LinkHost;
   private reason = '';
   private serving = false;
+  /** Lanes that the worker is known to have taken: reading the word itself each time would cost a cache line's way. */
+  private lanesTaken = 0;
 
   private constructor(host: LinkHost) {
     this.host = host;
@@ -126,6 +128,21 @@ export class Link {
     this.wait(() => Atomics.load(control, P.RETURNED) === call);
   }
 
+  /** Tells the worker that a lane, of this index, has sends. */
+  handLane(index: number): void {
+    const { control } = this;
+    const tail = control[P.DIRTY_TAIL];
+    if (((tail - this.lanesTaken) | 0) >= P.DIRTY_SLOTS)
+      this.lanesTaken = Atomics.load(control, P.DIRTY_HEAD);
+    if (((tail - this.lanesTaken) | 0) < P.DIRTY_SLOTS) {
+      control[P.DIRTY_RING + (tail & (P.DIRTY_SLOTS - 1))] = index;
+      Atomics.store(control, P.DIRTY_TAIL, (tail + 1) | 0);
+    } else {
+      Atomics.store(control, P.DIRTY_LOST, 1);
+    }
+    this.wake();
+  }
+
   /** Wakes the worker if it sleeps. */
   wake(): void {
     wake(this.control);
@@ -171,6 +188,7 @@ export class Link {
         }
       }
       const signal = Atomics.load(control, P.SIGNAL);
+      Atomics.store(control, P.WAITS, 1);
       if (isDone()) return;
       if (this.serve()) continue;
       this.requireAlive();

@@ -24,6 +24,8 @@ export const DIRTY_TAIL = 7;
 export const DIRTY_LOST = 8;
 /** Grows to wake the worker. */
 export const WAKE = 9;
+/** 1 while the application's thread sleeps, or is about to, until SIGNAL grows. */
+export const WAITS = 10;
 
 // Control words of the worker, on cache lines of their own.
 /** Calls answered so far. */
@@ -39,10 +41,11 @@ export const REQUEST_D = 22;
 export const SIGNAL = 23;
 /** RUNNING, ASLEEP, ENDED; STARTING before. The application's thread makes RUNNING of ASLEEP when it wakes it. */
 export const STATE = 24;
-/** Lanes taken out of the ring of dirty ones so far. */
-export const DIRTY_HEAD = 25;
 
-export const DIRTY_RING = 32;
+/** Lanes taken out of the ring of dirty ones so far: written at every turn, so on a line that nobody polls. */
+export const DIRTY_HEAD = 32;
+
+export const DIRTY_RING = 48;
 /** Queue pairs with new sends that the worker has not looked at: a power of two. */
 export const DIRTY_SLOTS = 1024;
 export const CONTROL_WORDS = DIRTY_RING + DIRTY_SLOTS;

@@ -40,6 +40,8 @@ export class Requests {
 
   /** Something happened that the application's thread may be waiting for. */
   signal(): void {
+    if (Atomics.load(this.control, P.WAITS) === 0) return;
+    Atomics.store(this.control, P.WAITS, 0);
     Atomics.add(this.control, P.SIGNAL, 1);
     Atomics.notify(this.control, P.SIGNAL);
   }
