@@ -14,7 +14,7 @@ export default {
   mixes: Object.assign(
     {},
     ...THINKS.map((think) =>
-      compared(PERF, think, ['B:size=1MiB', `D:size=16,think=${think}`], { duration: '20ms', warmup: '2ms' }),
+      compared(PERF, think, ['B:size=1MiB', `D:size=16,think=${think}`], { duration: '10ms', warmup: '2ms' }),
     ),
   ),
   checks: THINKS.flatMap((think) =>

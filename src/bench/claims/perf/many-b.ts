@@ -5,7 +5,7 @@ import { avgUs, gbps, mmps, unevenness } from '../metrics.ts';
 
 const TENANTS = [2, 4, 8, 16];
 const QPS = [1, 8];
-const LONG = { duration: '26ms', warmup: '2ms' };
+const LONG = { duration: '18ms', warmup: '2ms' };
 const MANY = TENANTS.flatMap((count) => QPS.map((qps) => ({ count, qps, name: `${count} x ${qps}` })));
 const appsOf = (count: number, qps: number) => [`B:size=1MiB,count=${count},qps=${qps}`, 'M:size=16'];
 
@@ -13,7 +13,7 @@ export default {
   part: 5,
   title: 'Two to 16 B_Apps, of 1 and of 8 queue pairs, beside M_App',
   source: 'Bounds of our own; perf-5.2.5-fig13a has 1,000 at 87 Gbps and 9.7 Mmps (thousand-b)',
-  note: 'The window holds seven rotations of 16 tenants.',
+  note: 'The window holds five rotations of 16 tenants.',
   mixes: Object.assign(
     {},
     ...MANY.flatMap(({ count, qps, name }) => [

@@ -2,7 +2,7 @@ import { type Claim, mix, type Runs } from '../claim.ts';
 import { atLeast, atMost } from '../expect.ts';
 import { avgUs, gbps, p99Us } from '../metrics.ts';
 
-const LONG = { duration: '20ms', warmup: '2ms' };
+const LONG = { duration: '10ms', warmup: '2ms' };
 const D = 'D:size=16,think=1us';
 const DIFFERENCES = { average: avgUs, p99: p99Us };
 

@@ -14,7 +14,7 @@ export default {
   mixes: Object.assign(
     {},
     ...STEPS_NS.flatMap((waitStepNs) => {
-      const more = { set: { waitStepNs }, duration: '10ms', warmup: '2ms' };
+      const more = { set: { waitStepNs }, duration: '6ms', warmup: '2ms' };
       return [
         compared(PERF, `d ${waitStepNs}`, ['B:size=1MiB', 'D:size=16,think=1us'], more),
         compared(PERF, `m ${waitStepNs}`, ['B:size=1MiB', 'M:size=16'], more),

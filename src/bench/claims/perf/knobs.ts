@@ -1,0 +1,54 @@
+import { type Claim, mix, type Runs } from '../claim.ts';
+import { reported } from '../expect.ts';
+import { avgUs, gbps, mmps } from '../metrics.ts';
+
+const [B, M, D] = ['B:size=1MiB', 'M:size=16', 'D:size=16,think=1us'];
+const MANY_B = 'B:name=multi,size=1MiB,qps=8';
+
+/** What a knob is tried beside, and what is looked at. */
+const KNOBS = [
+  { knob: 'feedPieces', values: [1, 2, 4, 16], apps: [B, M] },
+  { knob: 'utilisation', values: [0.9, 0.95, 0.975, 1], apps: [B, M, D] },
+  { knob: 'turnBytes', values: [16384, 65536, 262144], apps: [B, MANY_B, D] },
+  { knob: 'turnRequests', values: [16, 64, 256], apps: [B, 'M:size=16,qps=8'] },
+  { knob: 'qNumCapa', values: [3, 9, 16], apps: ['M:name=multi,size=16,qps=16', M] },
+  { knob: 'isolation', values: ['auto', 'always', 'never'], apps: [B] },
+  {
+    knob: 'readByRemoteControl',
+    values: ['false', 'true'],
+    apps: [`${B},op=read`, `${D},host=1,to=0`],
+  },
+] as const;
+
+/** The applications by name, with what is looked at: bandwidth, rate or latency. */
+function looksOf(app: string) {
+  const [kind] = app;
+  const name = /name=(\w+)/.exec(app)?.[1] ?? kind;
+  if (kind === 'B') return { what: `bandwidth of ${name}`, unit: 'Gbps', name, measure: gbps };
+  if (kind === 'M') return { what: `rate of ${name}`, unit: 'Mmps', name, measure: mmps };
+  return { what: `average of ${name}`, unit: 'us', name, measure: avgUs };
+}
+
+export default {
+  part: 4,
+  title: 'What the other knobs do',
+  source: 'Not in the paper: the table of docs/policies/perf.md',
+  mixes: Object.fromEntries(
+    KNOBS.flatMap(({ knob, values, apps }) =>
+      values.map((value) => [
+        `${knob}=${value}`,
+        mix('cx6-100g', apps, { policy: `perf:${knob}=${value}`, duration: '10ms', warmup: '2ms' }),
+      ]),
+    ),
+  ),
+  checks: KNOBS.flatMap(({ knob, values, apps }) =>
+    values.flatMap((value) =>
+      apps.map(looksOf).map(({ what, unit, name, measure }) => ({
+        what: `${knob}=${value}: ${what}`,
+        unit,
+        measure: (runs: Runs) => measure(runs[`${knob}=${value}`], name),
+        expect: reported('-'),
+      })),
+    ),
+  ),
+} satisfies Claim;
