@@ -82,7 +82,7 @@ export class Lmse implements Policy {
   /** Issues of the oldest held requests what `quota` allows, and takes it off. */
   issue(qp: QpView, out: Actions, quota: Quota, tenants: ActiveTenants = ALONE): void {
     const { waits } = this;
-    waits.turnTo(qp, tenants, out);
+    waits.turnTo(qp, tenants, out, true);
     while (quota.bytes > 0 && quota.requests > 0 && quota.slots > 0) {
       if (out.backlog(qp) === 0 || out.isCrossChannel(qp)) return;
       // A request and its 0_WAITs; one alone where nothing is under way that would make room.
@@ -90,7 +90,7 @@ export class Lmse implements Policy {
       const bytes = out.nextBytes(qp);
       const size = waits.pieceBytes;
       if (bytes > size && quota.slots >= 2 && out.splittable(qp)) {
-        const most = Math.min(Math.ceil(quota.bytes / size), quota.slots >> 1);
+        const most = Math.min(Math.max(1, Math.floor(quota.bytes / size)), quota.slots >> 1);
         const n = this.sendPieces(qp, bytes, most * size, out);
         quota.bytes -= n * size;
         quota.slots -= 2 * n;
@@ -99,6 +99,8 @@ export class Lmse implements Policy {
         quota.bytes -= bytes;
         quota.slots -= 2;
       }
+      // Less than a piece is no piece: the turn's end is let go before its last one, whose time it takes.
+      if (quota.bytes < size) quota.bytes = Math.min(0, quota.bytes);
       quota.requests--;
     }
   }

@@ -98,8 +98,8 @@ export class Waits {
     this.held[qp.index] = 0;
   }
 
-  /** What is charged from now on belongs to this queue pair. */
-  turnTo(qp: QpView, tenants: ActiveTenants, out: Actions): void {
+  /** What is charged from now on belongs to this queue pair. One that takes turns is slower than its share by these. */
+  turnTo(qp: QpView, tenants: ActiveTenants, out: Actions, takesTurns = false): void {
     const { o } = this;
     this.widen(qp.index);
     this.index = qp.index;
@@ -115,7 +115,12 @@ export class Waits {
     const gbps = nic.linkGbps - Math.min(small, MOST_SMALL * nic.linkGbps);
     const sharers = o.limited === true ? 1 : Math.max(1, tenants.busyLargeQps);
     this.nsPerByte = (8 * sharers) / (gbps * o.utilisation);
-    this.watch(qp, out);
+    if (takesTurns) {
+      this.idle(qp);
+      this.held[qp.index] = 0;
+    } else {
+      this.watch(qp, out);
+    }
   }
 
   /** 0_WAITs behind each of `count` full pieces. */
