@@ -32,14 +32,18 @@ export interface MessageEngine {
   issue(qp: QpView, out: Actions, quota: Quota): void;
 }
 
-/** Knobs of the turns. */
-export interface MqseOptions {
+/** How long a turn is. */
+interface TurnLimits {
   /** Bytes, and requests, of a turn; it ends with the first that is reached. */
   turnBytes: number;
   turnRequests: number;
   /** The next turn is let go so many bytes, or requests, before the end of one: its way through PCQ takes time. */
   aheadBytes: number;
   aheadRequests: number;
+}
+
+/** Knobs of the turns. Where WAIT is emulated a turn has four times the bytes, and twice the requests. */
+export interface MqseOptions extends TurnLimits {
   /** A turn that takes longer than this holds nobody up any more. */
   watchdogNs: number;
   /** Of the random choice of the queue pair that begins. */
@@ -61,6 +65,10 @@ const LEAST_SLOTS = 4;
 const TURNS_AHEAD = 2;
 /** After so many turns in a row that took too long, the time without tickets grows no more. */
 const MOST_STRIKES = 8;
+
+/** Emulated, software lets the next turn go: it has to last longer. */
+const EMULATED_BYTES = 4;
+const EMULATED_REQUESTS = 2;
 
 const NO_TURN = 0;
 const OPEN = 1;
@@ -99,6 +107,7 @@ class Member {
 interface Group {
   readonly resources: Resources;
   pcq: Pcq | null;
+  limits: Readonly<TurnLimits>;
   /** QNum_allow; 0: everybody sends as he likes. */
   allow: number;
   readonly members: Member[];
@@ -130,6 +139,7 @@ export class Mqse {
     this.groups[resources.context.index] = {
       resources,
       pcq: null,
+      limits: this.o,
       allow: 0,
       members: [],
       open: [],
@@ -229,7 +239,7 @@ export class Mqse {
 
   /** False: not now; something that is under way will bring it back. */
   private begin(member: Member, out: Actions): boolean {
-    const { qp, group, quota } = member;
+    const { qp, group } = member;
     const pcq = group.pcq!;
     if (member.turns >= TURNS_AHEAD || member.waits > 0 || member.queued) return false;
     const room = out.room(qp);
@@ -247,7 +257,7 @@ export class Mqse {
     member.waits++;
     group.waits++;
     member.phase = OPEN;
-    this.fill(quota);
+    fill(member);
     for (let i = group.open.length - 1; i >= 0; i--) {
       const other = group.open[i];
       if (other.waits === 0 && out.backlog(other.qp) === 0) this.close(other, out);
@@ -260,11 +270,11 @@ export class Mqse {
 
   /** A turn without a ticket, of as much as may be under way. */
   private beginFree(member: Member, out: Actions): boolean {
-    const { qp, quota } = member;
-    if (!this.mayFly(qp, out)) return false;
+    const { quota, group } = member;
+    if (!mayFly(member, out)) return false;
     member.phase = FREE;
-    quota.bytes = this.o.turnBytes;
-    quota.requests = this.o.turnRequests;
+    quota.bytes = group.limits.turnBytes;
+    quota.requests = group.limits.turnRequests;
     return true;
   }
 
@@ -281,8 +291,8 @@ export class Mqse {
         return true;
       }
       // Nobody waits for its end: it goes on, once it is known to have begun.
-      if (member.waits > 0 || !this.mayFly(qp, out)) return false;
-      this.fill(quota);
+      if (member.waits > 0 || !mayFly(member, out)) return false;
+      fill(member);
     }
     const room = out.room(qp);
     quota.slots = member.phase === OPEN ? room - 1 : room;
@@ -293,11 +303,11 @@ export class Mqse {
 
   /** The turn ends, and what the device sends of it while the next one begins goes after its end. */
   private closeAhead(member: Member, out: Actions): void {
-    const { qp, quota } = member;
+    const { qp, quota, group } = member;
     this.close(member, out);
     // What was more than the quota is taken from that.
-    quota.bytes += this.o.aheadBytes;
-    quota.requests += this.o.aheadRequests;
+    quota.bytes += group.limits.aheadBytes;
+    quota.requests += group.limits.aheadRequests;
     quota.slots = out.room(qp);
     const isLeft = quota.bytes > 0 && quota.requests > 0 && quota.slots > 0;
     if (isLeft && out.backlog(qp) > 0 && !out.isCrossChannel(qp)) this.engine.issue(qp, out, quota);
@@ -438,24 +448,13 @@ export class Mqse {
     return member.strikes > 0 && out.nowNs(member.qp.context) < member.freeUntilNs;
   }
 
-  /** Whether so little is under way that a turn that nobody limits goes on. */
-  private mayFly(qp: QpView, out: Actions): boolean {
-    const { turnBytes, turnRequests } = this.o;
-    return out.inflight(qp) < TURNS_AHEAD * turnRequests && out.inflightBytes(qp) < TURNS_AHEAD * turnBytes;
-  }
-
-  /** What a turn has up to its ENABLE. */
-  private fill(quota: Quota): void {
-    quota.bytes = this.o.turnBytes - this.o.aheadBytes;
-    quota.requests = this.o.turnRequests - this.o.aheadRequests;
-  }
-
   private makePcq(group: Group, out: Actions): boolean {
     const { resources } = group;
     const { index } = resources.context;
     try {
       const tokens = { zeroWr: tokenOf(index, ZERO_WR), software: tokenOf(index, SOFTWARE) };
       group.pcq = new Pcq(resources, tokens, out);
+      if (out.wait === 'emulated') group.limits = longer(this.o);
       return true;
     } catch {
       return false;
@@ -471,6 +470,28 @@ export class Mqse {
     group.members.push(member);
     return member;
   }
+}
+
+/** What a turn has up to its ENABLE. */
+function fill({ quota, group }: Member): void {
+  const { turnBytes, turnRequests, aheadBytes, aheadRequests } = group.limits;
+  quota.bytes = turnBytes - aheadBytes;
+  quota.requests = turnRequests - aheadRequests;
+}
+
+/** Whether so little is under way that a turn that nobody limits goes on. */
+function mayFly({ qp, group }: Member, out: Actions): boolean {
+  const { turnBytes, turnRequests } = group.limits;
+  return out.inflight(qp) < TURNS_AHEAD * turnRequests && out.inflightBytes(qp) < TURNS_AHEAD * turnBytes;
+}
+
+function longer({ turnBytes, turnRequests, aheadBytes, aheadRequests }: TurnLimits): TurnLimits {
+  return {
+    turnBytes: turnBytes * EMULATED_BYTES,
+    turnRequests: turnRequests * EMULATED_REQUESTS,
+    aheadBytes: aheadBytes * EMULATED_BYTES,
+    aheadRequests: aheadRequests * EMULATED_REQUESTS,
+  };
 }
 
 function tokenOf(index: number, kind: number): number {

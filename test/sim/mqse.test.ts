@@ -1,0 +1,144 @@
+/** PeRF's MQSE in the simulated device: whose turn it is, and that nobody waits for ever. */
+import { expect, test } from 'vitest';
+import { createFabric, type Fabric } from '../../src/providers/sim/index.ts';
+import { compose } from '../../src/shim/compose.ts';
+import { createShim } from '../../src/shim/shim.ts';
+import * as V from '../../src/verbs/index.ts';
+import { Turns, type TurnsOptions } from '../conformance/policies/turns.ts';
+import { connect, type End, makeEnd, post } from './helpers.ts';
+
+const KB = 1024;
+const MESSAGE = 16 * KB;
+const LONG = 60 * KB;
+/** For tests in which it must not help. */
+const NO_WATCHDOG = 1e12;
+
+interface Rig {
+  fabric: Fabric;
+  ends: End[];
+  peers: End[];
+}
+
+/** So many queue pairs of one context, with one completion queue, under MQSE. */
+function rig(count: number, options: TurnsOptions): Rig {
+  const fabric = createFabric({ hosts: 2, seed: 1, autoAdvance: false });
+  const policy = createShim(() => new Turns({ aheadBytes: 0, aheadRequests: 0, ...options }));
+  const v = compose(fabric.provider, [policy]);
+  const ends = ownOf(makeEnd({ ...fabric, provider: v } as Fabric, 0, { cqe: 1024 }), count);
+  const peers = ownOf(makeEnd(fabric, 1), count);
+  for (let i = 0; i < count; i++) connect(ends[i], peers[i]);
+  return { fabric, ends, peers };
+}
+
+/** The end and as many more in its context. */
+function ownOf(first: End, count: number): End[] {
+  const { v, pd, sendCq, recvCq } = first;
+  const cap = { maxSendWr: 64, maxRecvWr: 64, maxSendSge: 4, maxRecvSge: 4, maxInlineData: 128 };
+  const attr = { qpType: V.IBV_QPT_RC, sendCq, recvCq, cap, sqSigAll: false };
+  const others = Array.from({ length: count - 1 }, () => v.createQp(pd, attr));
+  return [first, ...others.map(({ handle, qpNum }) => ({ ...first, qp: handle, qpNum }))];
+}
+
+function write({ ends, peers }: Rig, qp: number, messages: number, bytes = MESSAGE): void {
+  const [end, peer] = [ends[qp], peers[qp]];
+  for (let i = 0; i < messages; i++) {
+    end.send.write(i, V.IBV_SEND_SIGNALED, end.mr.addr, bytes, end.mr.lkey, peer.mr.addr, peer.mr.rkey);
+  }
+  expect(post(end)).toBe(messages);
+}
+
+/** A long message that nobody has a receive for: its queue pair sends it again and again, and what follows waits. */
+function sendInVain({ ends }: Rig, qp: number): void {
+  const end = ends[qp];
+  end.send.send(99, V.IBV_SEND_SIGNALED, end.mr.addr, LONG, end.mr.lkey);
+  expect(post(end)).toBe(1);
+}
+
+/** Whose requests completed, in their order; a failure is a letter. */
+async function completions({ fabric, ends }: Rig, ns: number): Promise<string> {
+  const { v, sendCq, wc } = ends[0];
+  const order: string[] = [];
+  for (let i = 0; i < 20; i++) {
+    await fabric.advance(ns / 20);
+    const n = v.pollCq(sendCq, wc.ring, 0, 256);
+    for (let k = 0; k < n; k++) {
+      const qp = ends.findIndex((end) => end.qp === wc.qp(k));
+      order.push(wc.status(k) === V.IBV_WC_SUCCESS ? `${qp}` : 'abcdef'[qp]);
+    }
+  }
+  return order.join('');
+}
+
+function of(qp: number, order: string): number {
+  return [...order].filter((one) => one === String(qp)).length;
+}
+
+test('one at a time sends a turn, in the order in which they came', async () => {
+  const r = rig(3, { allow: 1 });
+  for (const qp of [0, 1, 2]) write(r, qp, 12);
+  expect(await completions(r, 1e6)).toBe('000011112222'.repeat(3));
+});
+
+test('turns of requests', async () => {
+  const r = rig(2, { allow: 1, turnRequests: 8 });
+  for (const qp of [0, 1]) write(r, qp, 32, 16);
+  expect(await completions(r, 1e6)).toBe('0000000011111111'.repeat(4));
+});
+
+test('a queue pair that has nothing to send is no turn', async () => {
+  const r = rig(3, { allow: 1, watchdogNs: NO_WATCHDOG });
+  write(r, 0, 4);
+  expect(await completions(r, 1e6)).toBe('0000');
+  for (const qp of [2, 1]) write(r, qp, 8);
+  expect(await completions(r, 1e6)).toBe('2222111122221111');
+});
+
+test('two at a time', async () => {
+  const r = rig(4, { allow: 2, watchdogNs: NO_WATCHDOG });
+  for (const qp of [0, 1, 2, 3]) write(r, qp, 8);
+  const order = await completions(r, 1e6);
+  expect(order).toHaveLength(32);
+  // The first two share the wire; nobody else is among them.
+  expect([...order.slice(0, 8)].sort().join('')).toBe('00001111');
+});
+
+test('a turn that does not end is not waited for, and others are done meanwhile', async () => {
+  const r = rig(3, { allow: 1, watchdogNs: 50_000 });
+  sendInVain(r, 0);
+  for (const qp of [1, 2]) write(r, qp, 12);
+  const order = await completions(r, 2e6);
+  expect([of(0, order), of(1, order), of(2, order)]).toEqual([0, 12, 12]);
+  const peer = r.peers[0];
+  peer.recv.recv(1, peer.mr.addr, LONG, peer.mr.lkey);
+  expect(peer.v.postRecv(peer.qp, peer.recv.ring, 0, 1)).toBe(1);
+  for (const qp of [2, 1]) write(r, qp, 8);
+  expect([...(await completions(r, 2e6))].sort().join('')).toBe(`0${'1'.repeat(8)}${'2'.repeat(8)}`);
+  // And from then on it is one at a time again.
+  for (const qp of [2, 1]) write(r, qp, 8);
+  expect(await completions(r, 2e6)).toBe('2222111122221111');
+});
+
+test.each(['destroyed', 'reset', 'failed'])('a turn ends with its queue pair: %s', async (how) => {
+  const r = rig(3, { allow: 1, watchdogNs: NO_WATCHDOG });
+  sendInVain(r, 0);
+  for (const qp of [1, 2]) write(r, qp, 12);
+  expect(await completions(r, 1e6)).toBe('');
+  const { v } = r.ends[0];
+  // One that waits for its turn, then the one that has it.
+  for (const { qp } of [r.ends[1], r.ends[0]]) {
+    if (how === 'destroyed') v.destroyQp(qp);
+    else v.modifyQp(qp, { qpState: how === 'reset' ? V.IBV_QPS_RESET : V.IBV_QPS_ERR }, V.IBV_QP_STATE);
+  }
+  const order = await completions(r, 2e6);
+  expect(of(2, order)).toBe(12);
+  expect([...order].filter((one) => one === 'b')).toHaveLength(how === 'failed' ? 12 : 0);
+});
+
+test('how many go at a time may change while some wait', async () => {
+  const r = rig(3, { allow: 1, watchdogNs: NO_WATCHDOG, changeNs: 1e6 });
+  sendInVain(r, 0);
+  for (const qp of [1, 2]) write(r, qp, 12);
+  expect(await completions(r, 0.9e6)).toBe('');
+  const order = await completions(r, 1e6);
+  expect([of(1, order), of(2, order)]).toEqual([12, 12]);
+});
