@@ -109,7 +109,7 @@ export class Pcq {
    */
   close(qp: QpView, token: number, out: Actions): boolean {
     this.open--;
-    if (this.surplus > 0) return false;
+    if (this.surplus >= 0) return false;
     if (out.room(qp) < 1) {
       this.balance(out);
       return false;
