@@ -43,7 +43,7 @@ export const perfOptions = z
     watchdogNs: z.coerce
       .number()
       .min(1000)
-      .default(200_000)
+      .default(10e6)
       .describe('nanoseconds after which a turn that does not end holds nobody up any more'),
     seed: z.coerce
       .number()

@@ -143,7 +143,8 @@ export class Perf implements Policy {
   private splits(member: Member): boolean {
     const { isolation } = this.o;
     if (isolation !== 'auto') return isolation === 'always';
-    return member.page.grants[SPLIT] === 1;
+    // Who else is there shows at the first sample; what went whole until then could not be called back.
+    return member.provisional || member.page.grants[SPLIT] === 1;
   }
 
   feed(qp: QpView, out: Actions): void {
