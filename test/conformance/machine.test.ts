@@ -522,6 +522,28 @@ test('signalNow: the next request reports to the policy, and to nobody else', as
   expect(completed).toEqual([1]);
 });
 
+test('signalNow behind a request of the same step: that one reports', async () => {
+  const completed: number[] = [];
+  class Late extends Base {
+    override onload(): number {
+      return 0;
+    }
+    override feed(qp: QpView, out: Actions): void {
+      super.feed(qp, out);
+      out.signalNow(qp);
+    }
+    onCompleted(_qp: QpView, count: number): void {
+      completed.push(count);
+    }
+  }
+  const w = world(new Late());
+  for (let i = 0; i < 3; i++) write(w, i, 64, 0);
+  post(w.a);
+  expect(await settle(w)).toEqual([]);
+  expect(completed).toEqual([1]);
+  expect(shimCounters(w.v).hiddenCompletions).toBe(1);
+});
+
 /** Justitia's split queue pair: messages go over the twin, cut, and their last bytes over the application's own. */
 class Splitting extends Base {
   override readonly slots = 8;

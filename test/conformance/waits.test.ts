@@ -4,6 +4,7 @@ import { expect, test } from 'vitest';
 import { createPolicy } from '../../src/policies/index.ts';
 import type { Interceptor } from '../../src/shim/compose.ts';
 import { emulateWait } from '../../src/shim/emulate-wait.ts';
+import { readByRemoteControl } from '../../src/shim/peer/remote-read.ts';
 import { ENDS } from './high-numbers.ts';
 import { runWaits, waitProgram } from './waits.ts';
 
@@ -15,6 +16,7 @@ const kinds: Record<string, { wait: boolean; chain: () => Interceptor[] }> = {
   simulated: { wait: true, chain: () => [] },
   'emulated, 0_WAIT yields': { wait: false, chain: () => [emulateWait({ yieldBytes: 1024 })] },
   'emulated, 0_WAIT writes': { wait: false, chain: () => [emulateWait({ zeroWait: 'write' })] },
+  'executed by READs by remote control': { wait: true, chain: () => [readByRemoteControl()] },
   'perf over the simulated': { wait: true, chain: () => [createPolicy('perf', PERF)] },
   'perf over the emulated': { wait: false, chain: () => [createPolicy('perf', PERF)] },
 };

@@ -8,4 +8,27 @@ export interface Equivalent {
   readonly reason: string;
 }
 
-export const equivalents: readonly Equivalent[] = [];
+export const equivalents: readonly Equivalent[] = [
+  {
+    file: 'src/shim/issue.ts',
+    source: 'for (let i = L.WR_REMOTE_LO; i <= L.WR_SRQN; i++) this.words[to + i] = qp.held[from + i];',
+    from: '+',
+    to: '-',
+    reason:
+      'where a request that is flushed would have gone shows in nothing, and what it reads or writes is unused',
+  },
+  {
+    file: 'src/shim/polling.ts',
+    source: 'if (qp.backlog > 0) this.feeder.feed(qp);',
+    from: '>',
+    to: '>=',
+    reason: 'feed() itself looks whether anything is held',
+  },
+  {
+    file: 'src/shim/resources.ts',
+    source: 'if (resource.armed) return;',
+    from: 'resource.armed',
+    to: 'false',
+    reason: 'a queue that is armed already is armed again: one event comes of it, and the call costs time',
+  },
+];
