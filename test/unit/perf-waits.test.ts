@@ -22,7 +22,7 @@ function ground(profile: string | null, options: Record<string, unknown> = {}) {
     let sum = 0;
     for (let i = 0; i < pieces; i++) {
       waits.turnTo(qp, tenants, out);
-      sum += waits.pieces(1);
+      sum += waits.pieces(waits.pieceBytes, 1);
     }
     return sum / pieces;
   };
@@ -94,7 +94,7 @@ describe('0_WAITs behind a piece', () => {
   it('a WAIT that is emulated takes no time to be computed with', () => {
     const { waits, qp, out } = ground('cx6-100g');
     waits.turnTo(qp, beside(9), { ...out, wait: 'emulated' } as Actions);
-    expect(waits.pieces(1)).toBe(16);
+    expect(waits.pieces(waits.pieceBytes, 1)).toBe(16);
   });
 
   it('none while something holds the queue pair far below its share; again when nothing does', () => {
@@ -102,7 +102,7 @@ describe('0_WAITs behind a piece', () => {
     const run = (gbps: number, pieces: number) => {
       for (let i = 0; i < pieces; i++) {
         waits.turnTo(qp, ALONE, out);
-        const n = waits.pieces(1);
+        const n = waits.pieces(waits.pieceBytes, 1);
         time.nowNs += (waits.pieceBytes * 8) / gbps;
         if (i === pieces - 1) return n;
       }

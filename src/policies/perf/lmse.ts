@@ -6,7 +6,7 @@
 import { isCrossChannel } from '../../shim/cross-channel.ts';
 import type { Actions, Policy, QpChange, QpView } from '../../shim/policy.ts';
 import { messageBytes } from '../../shim/queue.ts';
-import { IBV_QPT_RC } from '../../verbs/constants.ts';
+import { IBV_QPT_RC, IBV_WR_RDMA_READ } from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import type { Quota } from './mqse.ts';
 import { isLimited, type PerfOptions } from './options.ts';
@@ -55,8 +55,7 @@ export class Lmse implements Policy {
   feed(qp: QpView, out: Actions, tenants: ActiveTenants = ALONE): void {
     const { waits } = this;
     waits.turnTo(qp, tenants, out);
-    const size = waits.pieceBytes;
-    const feedBytes = size * this.feedPieces;
+    const writeBytes = waits.pieceBytes * this.feedPieces;
     while (out.backlog(qp) > 0) {
       if (out.isCrossChannel(qp)) {
         if (!out.execute(qp)) return;
@@ -67,11 +66,14 @@ export class Lmse implements Policy {
         if (out.room(qp) === 1 && out.inflight(qp) === 0) out.pass(qp);
         return;
       }
+      const isRead = out.nextOpcode(qp) === IBV_WR_RDMA_READ;
+      const size = this.sizeOf(qp, out);
+      const feedBytes = isRead ? Math.min(writeBytes, waits.readBytes) : writeBytes;
       const flying = out.inflightBytes(qp);
       const bytes = out.nextBytes(qp);
       if (flying > 0 && flying + Math.min(bytes, size) > feedBytes) return;
       if (bytes > size && out.splittable(qp)) {
-        this.sendPieces(qp, bytes, feedBytes - flying, out);
+        this.sendPieces(qp, size, Math.min(bytes, feedBytes - flying), out);
       } else {
         this.sendWhole(qp, bytes, out);
       }
@@ -88,10 +90,10 @@ export class Lmse implements Policy {
       // A request and its 0_WAITs; one alone where nothing is under way that would make room.
       if (quota.slots < 2 && out.inflight(qp) > 0) return;
       const bytes = out.nextBytes(qp);
-      const size = waits.pieceBytes;
+      const size = this.sizeOf(qp, out);
       if (bytes > size && quota.slots >= 2 && out.splittable(qp)) {
         const most = Math.min(Math.max(1, Math.floor(quota.bytes / size)), quota.slots >> 1);
-        const n = this.sendPieces(qp, bytes, most * size, out);
+        const n = this.sendPieces(qp, size, Math.min(bytes, most * size), out);
         quota.bytes -= n * size;
         quota.slots -= 2 * n;
       } else {
@@ -106,12 +108,15 @@ export class Lmse implements Policy {
   }
 
   /** As many full pieces as may fly now; what remains at the end is sent like a short message. */
-  private sendPieces(qp: QpView, bytes: number, mayFly: number, out: Actions): number {
-    const { waits } = this;
-    const size = waits.pieceBytes;
-    const most = Math.min(Math.max(1, Math.floor(mayFly / size)), Math.floor(bytes / size));
-    const count = Math.max(1, Math.min(most, out.room(qp) >> 1));
-    return out.pieces(qp, size, count, waits.pieces(count));
+  private sendPieces(qp: QpView, size: number, mayFly: number, out: Actions): number {
+    const most = Math.min(Math.floor(mayFly / size), out.room(qp) >> 1);
+    const count = Math.max(1, most);
+    return out.pieces(qp, size, count, this.waits.pieces(size, count));
+  }
+
+  /** Bytes of a piece of the oldest held request. */
+  private sizeOf(qp: QpView, out: Actions): number {
+    return out.nextOpcode(qp) === IBV_WR_RDMA_READ ? this.waits.readPieceBytes : this.waits.pieceBytes;
   }
 
   private sendWhole(qp: QpView, bytes: number, out: Actions): void {

@@ -118,6 +118,11 @@ export const perfOptions = z
       .max(1)
       .default(0.975)
       .describe('adaptive: share of the link that bandwidth tenants fill together'),
+    readFifoPart: z.coerce
+      .number()
+      .positive()
+      .default(0.67)
+      .describe("adaptive: part of the peer's egress FIFO that READs of all bandwidth tenants may fill"),
     linkGbps: fact('Gbit/s of the link'),
     mtuBytes: fact('payload of a packet'),
     headerBytes: fact('headers and gaps of a packet'),

@@ -49,6 +49,8 @@ export interface WaitOptions {
   readonly zeroWaitUnitBytes: number;
   /** Share of the link that bandwidth tenants fill: what is left drains the FIFO. */
   readonly utilisation: number;
+  /** Part of the peer's egress FIFO that READs of all bandwidth tenants may fill. */
+  readonly readFifoPart: number;
   readonly nic: NicOptions;
   /** Whether something else gives each tenant its rate: then a queue pair need only leave gaps, as if it were alone. */
   readonly limited?: boolean;
@@ -81,12 +83,16 @@ export class Waits {
   private index = 0;
   /** Nanoseconds of the link per byte, as its share has them. */
   private nsPerByte = 0;
-  /** Bytes of a piece. */
+  /** Bytes of a piece, and of a piece of a READ. */
   pieceBytes: number;
+  readPieceBytes: number;
+  /** Bytes that it may ask for by READs before the first of them have come. */
+  readBytes = Number.POSITIVE_INFINITY;
 
   constructor(options: WaitOptions) {
     this.o = options;
     this.pieceBytes = options.subMsgSizeBytes;
+    this.readPieceBytes = options.subMsgSizeBytes;
   }
 
   /** A queue pair is created: nothing of an earlier one of the same number counts. */
@@ -107,9 +113,15 @@ export class Waits {
     const { nic } = this;
     if (nic === null) {
       this.pieceBytes = o.subMsgSizeBytes;
+      this.readPieceBytes = o.subMsgSizeBytes;
+      this.readBytes = Number.POSITIVE_INFINITY;
       return;
     }
     this.pieceBytes = pieceBytes(nic, o.subMsgSizeBytes);
+    // All that is asked for stands in the peer's FIFO as fast as the requests arrive there: 0_WAITs are at this end.
+    this.readPieceBytes = Math.min(this.pieceBytes, nic.mtuBytes);
+    const fifoBytes = nic.egressFifoBytes * o.readFifoPart;
+    this.readBytes = Math.max(this.readPieceBytes, fifoBytes / Math.max(1, tenants.busyLargeQps));
     // What stands in the FIFO costs message-rate tenants little: their next message is posted before the last arrived.
     const small = tenants.delayTenants > 0 ? tenants.smallGbps : 0;
     const gbps = nic.linkGbps - Math.min(small, MOST_SMALL * nic.linkGbps);
@@ -123,12 +135,12 @@ export class Waits {
     }
   }
 
-  /** 0_WAITs behind each of `count` full pieces. */
-  pieces(count: number): number {
-    const { index, nic, pieceBytes } = this;
-    this.issued[index] += count * pieceBytes;
-    if (nic === null) return Math.max(1, Math.floor(pieceBytes / this.o.zeroWaitUnitBytes));
-    return Math.max(this.held[index] === 1 ? 0 : 1, this.charge(nic, pieceBytes, count));
+  /** 0_WAITs behind each of `count` pieces of `bytes`. */
+  pieces(bytes: number, count: number): number {
+    const { index, nic } = this;
+    this.issued[index] += count * bytes;
+    if (nic === null) return Math.max(1, Math.floor(bytes / this.o.zeroWaitUnitBytes));
+    return Math.max(this.held[index] === 1 ? 0 : 1, this.charge(nic, bytes, count));
   }
 
   /** 0_WAITs behind a message that goes whole. Short ones are charged together: one by one they would pay too much. */
