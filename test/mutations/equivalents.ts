@@ -25,6 +25,14 @@ export const equivalents: readonly Equivalent[] = [
     reason: 'feed() itself looks whether anything is held',
   },
   {
+    file: 'src/shim/polling.ts',
+    source: 'if (this.misses !== 0) return;',
+    from: 'this.misses !== 0',
+    to: 'false',
+    reason:
+      'the policy’s own queues are looked at after each poll that finds nothing, not one in eight: time only',
+  },
+  {
     file: 'src/shim/resources.ts',
     source: 'if (resource.armed) return;',
     from: 'resource.armed',
