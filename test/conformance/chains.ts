@@ -18,8 +18,9 @@ const shimOf = (policy: unknown) => createShim(policy as () => Policy);
 const oneByOne = () => shimOf(hold);
 const cutting = (seed: number) => shimOf(() => arbitrary({ seed, splitsAboveBytes: 0 }));
 
-const perf = (sub: number, unit: number) =>
-  createPolicy('perf', { isolation: 'always', subMsgSizeBytes: sub, zeroWaitUnitBytes: unit });
+const SHORT_TURNS = { turnBytes: 3000, turnRequests: 3, watchdogNs: 20_000 };
+const perf = (sub: number, unit: number, more = {}) =>
+  createPolicy('perf', { isolation: 'always', subMsgSizeBytes: sub, zeroWaitUnitBytes: unit, ...more });
 
 /** Turns of a few requests, whose watchdog is short enough to be seen at work. */
 const inTurns = (options: TurnsOptions) => {
@@ -54,6 +55,13 @@ export const chains: Record<string, Chain> = {
   'token bucket': {
     chain: () => [createPolicy('token-bucket', { linkGbps: 400, burstBytes: 4000, pieceBytes: 512 })],
     share: 0.15,
+  },
+  'perf, in turns': { chain: () => [perf(512, 128, { qpIsolation: 'always', ...SHORT_TURNS })] },
+  'perf, as it finds': {
+    chain: () => [
+      perf(512, 128, { isolation: 'auto', samplePeriodNs: 2000, windowNs: 16_000, ...SHORT_TURNS }),
+    ],
+    share: 0.3,
   },
   'perf over one by one': { chain: () => [perf(512, 256), oneByOne()] },
 };

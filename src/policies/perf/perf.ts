@@ -71,11 +71,12 @@ export class Perf implements Policy {
     return this.limits.mayAdd(context);
   }
 
-  setup(resources: Resources): void {
+  setup(resources: Resources, out: Actions): void {
     const { context } = resources;
     this.mqse.setup(resources);
     this.limits.open(context);
     this.members[context.index] = new Member(context, this.coordinators.page(context));
+    this.allow(context, 0, out);
   }
 
   onQp(qp: QpView, change: QpChange, out: Actions): void {
