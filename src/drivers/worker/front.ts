@@ -3,6 +3,7 @@
  * beside the application. Control verbs are calls to the worker; what a policy has to shape goes there through
  * shared memory; everything else goes straight to the device. See docs/architecture.md.
  */
+import { availableParallelism } from 'node:os';
 import type { Interceptor } from '../../shim/compose.ts';
 import { type Gate, gateOfAll } from '../../shim/gate.ts';
 import type { ContextView } from '../../shim/policy.ts';
@@ -37,8 +38,8 @@ import { loadPolicy } from './policies.ts';
 import { CALL_SYNC, type PolicySpec, type Tell, type WorkerReady, type WorkerSetup } from './protocol.ts';
 import { Served } from './served.ts';
 
-/** How long a worker without work looks for some before it sleeps. */
-const SPIN_NS = 200_000;
+/** How long a worker without work looks for some before it sleeps: not for long on what others could run. */
+const SPIN_NS = availableParallelism() > 2 ? 200_000 : 50_000;
 
 /**
  * What the front has itself, whoever else overrides it: the hot verbs, and memory, which cannot be handed from one
@@ -56,7 +57,7 @@ function canCross(value: unknown): boolean {
 }
 
 export interface WorkerDriverOptions {
-  /** How long a worker without work looks for some before it sleeps. Default 200 us. */
+  /** How long a worker without work looks for some before it sleeps. Default 200 us; 50 us with two CPUs or fewer. */
   spinNs?: number;
 }
 
