@@ -5,7 +5,7 @@ import { NoResourcesError } from '../verbs/errors.ts';
 import type { Provider } from '../verbs/provider.ts';
 import { Coordinator } from './coordinator.ts';
 import type { MasterRules } from './master.ts';
-import { type MemberPage, QNUM_ALLOW, SPLIT } from './members.ts';
+import { DEFAULT_CAPACITY, type MemberPage, Members, membersBytes, QNUM_ALLOW, SPLIT } from './members.ts';
 
 interface Member {
   readonly coordinator: Coordinator;
@@ -20,7 +20,7 @@ export class Coordinators implements CoordinatorPort {
   private readonly members = new Map<ContextView, Member>();
   private readonly make: (device: string) => Coordinator;
 
-  constructor(make: (device: string) => Coordinator = () => new Coordinator()) {
+  constructor(make: (device: string) => Coordinator = coordinatorOf) {
     this.make = make;
   }
 
@@ -98,6 +98,26 @@ export class Coordinators implements CoordinatorPort {
       listener({ kind: QNUM_ALLOW, target: -1, value: page.grants[QNUM_ALLOW] });
     }
   }
+}
+
+const memories = new Map<string, SharedArrayBuffer>();
+
+/** Memory for the coordinator of one device, for all threads that call `shareCoordinator` with it. */
+export function coordinatorMemory(): SharedArrayBuffer {
+  return new SharedArrayBuffer(membersBytes(DEFAULT_CAPACITY));
+}
+
+/**
+ * From now on, whoever in this thread puts a policy around a device of this name for the first time is a member of
+ * one coordinator with all other threads of the process that did the same with this memory.
+ */
+export function shareCoordinator(device: string, memory: SharedArrayBuffer): void {
+  memories.set(device, memory);
+}
+
+function coordinatorOf(device: string): Coordinator {
+  const memory = memories.get(device);
+  return memory === undefined ? new Coordinator() : new Coordinator(new Members(memory));
 }
 
 const byProvider = new WeakMap<Provider, Coordinators>();

@@ -20,7 +20,7 @@ export function describe(
   const queue = `${counters[M.QUEUE_LENGTH]} outstanding`;
   const allow = grants[M.QNUM_ALLOW];
   const does = [
-    splits ? 'its messages are split' : '',
+    splits && of === M.BANDWIDTH ? 'its messages are split' : '',
     allow > 0 ? `${allow} of ${counters[M.ACTIVE_QPS]} queue pairs at a time` : '',
   ].filter((text) => text !== '');
   return [

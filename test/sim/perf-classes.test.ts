@@ -1,0 +1,145 @@
+/** What perf takes applications for, when it changes its mind, whom it shares that with, and its limits. */
+import { expect, test } from 'vitest';
+import { coordinatorMemory, createPolicy, shareCoordinator } from '../../src/policies/index.ts';
+import { createFabric, type Fabric } from '../../src/providers/sim/index.ts';
+import { compose } from '../../src/shim/compose.ts';
+import * as V from '../../src/verbs/index.ts';
+import { connect, type End, makeEnd } from './helpers.ts';
+
+const WINDOW_NS = 160_000;
+const OPTIONS = { samplePeriodNs: 10_000, windowNs: WINDOW_NS };
+const LARGE = 65_536;
+
+interface App {
+  fabric: Fabric;
+  a: End;
+  b: End;
+}
+
+function app(options: Record<string, unknown> = OPTIONS, hosts = 2): App {
+  const inner = createFabric({ hosts, seed: 1, autoAdvance: false });
+  const fabric = { ...inner, provider: compose(inner.provider, [createPolicy('perf', options)]) } as Fabric;
+  const [a, b] = [0, 1].map((host) => makeEnd(fabric, host));
+  connect(a, b);
+  return { fabric: inner, a, b };
+}
+
+function post({ a, b }: App, bytes: number, count = 1): number {
+  a.send.clear();
+  for (let i = 0; i < count; i++) {
+    a.send.write(i, V.IBV_SEND_SIGNALED, a.mr.addr, bytes, a.mr.lkey, b.mr.addr, b.mr.rkey);
+  }
+  return a.v.postSend(a.qp, a.send.ring, 0, count);
+}
+
+function poll({ a }: App): void {
+  while (a.v.pollCq(a.sendCq, a.wc.ring, 0, 64) > 0);
+}
+
+/** Posts so many of a size, again and again, until `kindOf` says `kind` or the time is over; returns the time. */
+async function until(of: App, kind: string, bytes: number, count: number, mostNs: number): Promise<number> {
+  const startNs = of.fabric.nowNs;
+  while (kindOf(of) !== kind && of.fabric.nowNs - startNs < mostNs) {
+    poll(of);
+    post(of, bytes, count);
+    await of.fabric.advance(8000);
+  }
+  return of.fabric.nowNs - startNs;
+}
+
+const kindOf = ({ a }: App) => a.v.policyStates!()[0]?.kind;
+
+test.each([
+  [LARGE, 1, 'B_single'],
+  [1024, 1, 'B_single'],
+  [1023, 1, 'D_single'],
+  [16, 5, 'D_single'],
+  [16, 6, 'M_single'],
+])('%i bytes, %i at once: the first request says %s, and the first sample', async (bytes, count, kind) => {
+  const one = app();
+  expect(kindOf(one)).toBeUndefined();
+  expect(post(one, bytes, count)).toBe(count);
+  expect(kindOf(one)).toBe(kind);
+  // Many at once are seen again while they are outstanding.
+  for (let i = 0; i < 4; i++) {
+    await one.fabric.advance(9000);
+    poll(one);
+    post(one, bytes, count);
+    await one.fabric.advance(10);
+  }
+  expect(kindOf(one)).toBe(kind);
+});
+
+test('what comes later changes a class when two windows agree, and it recovers', async () => {
+  const one = app();
+  await until(one, 'never', 16, 1, 2 * WINDOW_NS);
+  expect(kindOf(one)).toBe('D_single');
+  const toB = await until(one, 'B_single', LARGE, 1, 4 * WINDOW_NS);
+  expect(toB).toBeGreaterThan(WINDOW_NS / 8);
+  expect(toB).toBeLessThanOrEqual(WINDOW_NS);
+  const toD = await until(one, 'D_single', 16, 1, 4 * WINDOW_NS);
+  expect(toD).toBeGreaterThan(WINDOW_NS / 2);
+  expect(toD).toBeLessThanOrEqual(2 * WINDOW_NS);
+});
+
+test('who sends nothing for a window is nobody, until its next request', async () => {
+  const one = app();
+  post(one, 16);
+  await one.fabric.advance(2 * WINDOW_NS);
+  poll(one);
+  await one.fabric.advance(2 * WINDOW_NS);
+  expect(one.a.v.policyStates!()).toEqual([]);
+  post(one, LARGE);
+  expect(kindOf(one)).toBe('B_single');
+});
+
+test('policies in different threads share a coordinator through memory', async () => {
+  const memory = coordinatorMemory();
+  shareCoordinator('sim4', memory);
+  // Each provider stands for a thread: nothing else of them is one.
+  const [large, small] = [1, 2].map(() => {
+    const inner = createFabric({ hosts: 5, seed: 1, autoAdvance: false });
+    const fabric = { ...inner, provider: compose(inner.provider, [createPolicy('perf', OPTIONS)]) } as Fabric;
+    const [a, b] = [4, 1].map((host) => makeEnd(fabric, host));
+    connect(a, b);
+    return { fabric: inner, a, b };
+  });
+  const doesOf = ({ a }: App) => a.v.policyStates!()[0].does;
+  post(large, LARGE);
+  await large.fabric.advance(20_000);
+  expect(doesOf(large)).toBe('left alone');
+  post(small, 16);
+  expect(doesOf(large)).toBe('its messages are split');
+  expect(doesOf(small)).toBe('left alone');
+});
+
+test('a tenant posts so many requests per second, and then as many as time has brought', async () => {
+  const one = app({ ...OPTIONS, maxRequestsPerS: 1e6, burstRequests: 10 });
+  expect(post(one, 16, 32)).toBe(10);
+  const words = one.a.send.words;
+  expect([words[V.HDR_ERRNO], words[V.HDR_REASON]]).toEqual([V.ENOMEM, V.REASON_LIMIT]);
+  await one.fabric.advance(4000);
+  expect(post(one, 16, 32)).toBe(4);
+  let taken = 0;
+  // A flood of a million: what is refused costs no memory and no failure.
+  for (let i = 0; i < 1e6 / 32; i++) taken += post(one, 16, 32);
+  expect(taken).toBe(0);
+  await one.fabric.advance(1e6);
+  poll(one);
+  expect(post(one, 16, 32)).toBe(10);
+});
+
+test('a tenant has so many queue pairs', () => {
+  const inner = createFabric({ seed: 1, autoAdvance: false });
+  const provider = compose(inner.provider, [createPolicy('perf', { maxQps: 2 })]);
+  const fabric = { ...inner, provider } as Fabric;
+  const { v, pd, sendCq: cq, qp } = makeEnd(fabric, 0);
+  const cap = { maxSendWr: 4, maxRecvWr: 4, maxSendSge: 1, maxRecvSge: 1, maxInlineData: 0 };
+  const attr = { qpType: V.IBV_QPT_RC, sendCq: cq, recvCq: cq, cap, sqSigAll: false };
+  v.createQp(pd, attr);
+  expect(() => v.createQp(pd, attr)).toThrowError(/over its limit/);
+  v.destroyQp(qp);
+  v.createQp(pd, attr);
+  // Without a name every context is a tenant of its own.
+  makeEnd(fabric, 0);
+});
