@@ -44,7 +44,7 @@ interface TurnLimits {
 
 /** Knobs of the turns. Where WAIT is emulated a turn has four times the bytes, and twice the requests. */
 export interface MqseOptions extends TurnLimits {
-  /** A turn that takes longer than this holds nobody up any more. */
+  /** A turn that takes longer than this, and far longer than others, holds nobody up any more. */
   watchdogNs: number;
   /** Of the random choice of the queue pair that begins. */
   seed: number;
@@ -63,6 +63,10 @@ const WATCHDOG = 4;
 const LEAST_SLOTS = 4;
 /** Turns of one queue pair that are posted and not over. */
 const TURNS_AHEAD = 2;
+/** A turn is long that takes so many times as long as others; the first one may take so many times `watchdogNs`. */
+const LONG_TURN = 8;
+const FIRST_TURN = 16;
+const SMOOTHING = 0.125;
 /** After so many turns in a row that took too long, the time without tickets grows no more. */
 const MOST_STRIKES = 8;
 
@@ -90,9 +94,9 @@ class Member {
   ticket = 0;
   /** Stands in the queue of those for whom PCQ has no place. */
   queued = false;
-  /** Counts what happens to it, for the watchdog; and what that was when it last looked. */
-  moves = 0;
-  movesSeen = -1;
+  /** Since when its turn goes on and others may wait for its end, as far as is known; what was in flight then. */
+  sinceNs = 0.5;
+  flyingBytes = 0.5;
   /** Turns in a row that took too long; until when it goes without tickets. */
   strikes = 0;
   freeUntilNs = 0.5;
@@ -116,8 +120,12 @@ interface Group {
   /** Who wants a turn and finds no place. */
   readonly queue: Member[];
   isWatched: boolean;
+  /** At the last look, some waited and nobody had a turn. */
+  stood: boolean;
   /** Turns whose WAIT is not known to be over. */
   waits: number;
+  /** How long turns take, on average of the last ones; 0: none is over. */
+  readonly turnNs: Float64Array;
 }
 
 export class Mqse {
@@ -145,7 +153,9 @@ export class Mqse {
       open: [],
       queue: [],
       isWatched: false,
+      stood: false,
       waits: 0,
+      turnNs: new Float64Array(1),
     };
   }
 
@@ -221,8 +231,7 @@ export class Mqse {
     }
     const member = this.members[index];
     if (member === undefined) return true;
-    member.moves = (member.moves + 1) | 0;
-    if (kind === WAITED) this.waited(member);
+    if (kind === WAITED) this.waited(member, out);
     else this.ended(member, status, out);
     this.feedMember(member.qp, out);
     this.rotateIdle(member, out);
@@ -316,6 +325,7 @@ export class Mqse {
   /** Its turn ends with what it has issued. */
   private close(member: Member, out: Actions): void {
     this.leave(member);
+    if (member.waits === 0) member.sinceNs = out.nowNs(member.qp.context);
     if (member.group.pcq!.close(member.qp, tokenOf(member.qp.index, ENDED), out)) member.closed++;
     else this.finish(member);
   }
@@ -345,8 +355,9 @@ export class Mqse {
     member.group.pcq!.returned();
   }
 
-  private waited(member: Member): void {
+  private waited(member: Member, out: Actions): void {
     if (member.waits === 0) return;
+    member.sinceNs = out.nowNs(member.qp.context);
     member.waits--;
     member.group.waits--;
   }
@@ -354,6 +365,10 @@ export class Mqse {
   private ended(member: Member, status: number, out: Actions): void {
     if (member.closed === 0) return;
     member.closed--;
+    const { turnNs, resources } = member.group;
+    const tookNs = out.nowNs(resources.context) - member.sinceNs;
+    if (member.lent === 0)
+      turnNs[0] = turnNs[0] === 0 ? tookNs : turnNs[0] + (tookNs - turnNs[0]) * SMOOTHING;
     this.finish(member);
     if (status !== IBV_WC_SUCCESS) member.group.pcq!.died(1, out);
   }
@@ -419,29 +434,44 @@ export class Mqse {
     out.timer(context, out.nowNs(context) + this.o.watchdogNs, tokenOf(context.index, WATCHDOG));
   }
 
-  /** Who has had a turn since the last look and not moved holds up the others. */
+  /** Whose turn takes far longer than others' do holds nobody up any more. */
   private watch(group: Group, out: Actions): void {
     group.isWatched = false;
     if (group.waits === 0 && group.queue.length === 0) return;
     const pcq = group.pcq!;
+    const { watchdogNs } = this.o;
+    const nowNs = out.nowNs(group.resources.context);
+    // Before any is over: what is in the queues from before the turns has to go first.
+    const turnNs = group.turnNs[0];
+    const limitNs = turnNs === 0 ? FIRST_TURN * watchdogNs : Math.max(watchdogNs, LONG_TURN * turnNs);
     let stands = false;
-    let moves = false;
+    let holds = false;
     for (const member of group.members) {
       if (member.waits > 0 && !pcq.isDue(member.ticket)) stands = true;
-      if (member.turns === 0) continue;
-      const hasMoved = member.moves !== member.movesSeen;
-      member.movesSeen = member.moves;
-      const holds = member.turns > member.waits || pcq.isDue(member.ticket);
-      if (hasMoved || holds) moves = true;
-      if (hasMoved || !holds || member.lent > 0) continue;
+      if (!this.isHolding(member, nowNs, out)) continue;
+      holds = true;
+      if (member.lent > 0 || member.phase === OPEN || nowNs - member.sinceNs <= limitNs) continue;
       member.lent++;
       member.strikes = Math.min(member.strikes + 1, MOST_STRIKES);
-      member.freeUntilNs = out.nowNs(member.qp.context) + this.o.watchdogNs * 2 ** member.strikes;
+      member.freeUntilNs = nowNs + Math.max(watchdogNs, limitNs) * 2 ** member.strikes;
       pcq.lend(out);
     }
     // Nobody has a turn: one that was lost with a queue pair is made good.
-    if (stands && !moves) pcq.nudge(out);
+    const isLost = stands && !holds;
+    if (isLost && group.stood) pcq.nudge(out);
+    group.stood = isLost;
     this.startWatch(group, out);
+  }
+
+  /** Whether it has its turn; `sinceNs` is kept for one that waits, or has to send what was there before. */
+  private isHolding(member: Member, nowNs: number, out: Actions): boolean {
+    if (member.turns === 0) return false;
+    if (member.turns > member.waits) return true;
+    const isDue = member.group.pcq!.isDue(member.ticket);
+    const flyingBytes = out.inflightBytes(member.qp);
+    if (!isDue || flyingBytes !== member.flyingBytes) member.sinceNs = nowNs;
+    member.flyingBytes = flyingBytes;
+    return isDue;
   }
 
   private isFree(member: Member, out: Actions): boolean {

@@ -43,8 +43,8 @@ export const perfOptions = z
     watchdogNs: z.coerce
       .number()
       .min(1000)
-      .default(10e6)
-      .describe('nanoseconds after which a turn that does not end holds nobody up any more'),
+      .default(200_000)
+      .describe('nanoseconds after which a turn that takes far longer than others holds nobody up any more'),
     seed: z.coerce
       .number()
       .int()
