@@ -2,7 +2,7 @@
 import * as V from '../../../src/verbs/index.ts';
 import { type Case, posts } from '../suite/case.ts';
 import * as O from '../suite/op.ts';
-import type { Setup } from '../suite/scene.ts';
+import type { Setup } from '../suite/setup.ts';
 import { arrives, done, OPS } from './reliable.ts';
 
 const SETUP: Setup = { channels: true };

@@ -2,7 +2,8 @@
 import * as V from '../../../src/verbs/index.ts';
 import { type Case, posts, type Run } from '../suite/case.ts';
 import * as O from '../suite/op.ts';
-import { MEMORY_BYTES, type Setup } from '../suite/scene.ts';
+import { MEMORY_BYTES } from '../suite/scene.ts';
+import type { Setup } from '../suite/setup.ts';
 import { OPS } from './reliable.ts';
 
 const NO_KEY = 0xdead01;

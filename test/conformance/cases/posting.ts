@@ -2,7 +2,8 @@
 import * as V from '../../../src/verbs/index.ts';
 import { type Case, posts } from '../suite/case.ts';
 import * as O from '../suite/op.ts';
-import type { Scene, Transport } from '../suite/scene.ts';
+import type { Scene } from '../suite/scene.ts';
+import type { Transport } from '../suite/setup.ts';
 import { OPS } from './reliable.ts';
 
 const EINVAL = V.EINVAL;

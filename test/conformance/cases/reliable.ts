@@ -2,7 +2,7 @@
 import * as V from '../../../src/verbs/index.ts';
 import { type Case, type Expectation, posts } from '../suite/case.ts';
 import * as O from '../suite/op.ts';
-import type { Setup } from '../suite/scene.ts';
+import type { Setup } from '../suite/setup.ts';
 
 export const OPS: [string, (extra?: O.Extra) => O.Op][] = [
   ['RDMA_WRITE', O.write],

@@ -2,7 +2,7 @@
 import * as V from '../../../src/verbs/index.ts';
 import { type Case, posts } from '../suite/case.ts';
 import * as O from '../suite/op.ts';
-import type { Setup } from '../suite/scene.ts';
+import type { Setup } from '../suite/setup.ts';
 import { done, OPS } from './reliable.ts';
 
 const SRQ: Setup = { srq: 8, recvs: 4 };

@@ -2,7 +2,8 @@
 import * as V from '../../../src/verbs/index.ts';
 import { type Case, posts } from '../suite/case.ts';
 import * as O from '../suite/op.ts';
-import type { Scene, Setup } from '../suite/scene.ts';
+import type { Scene } from '../suite/scene.ts';
+import type { Setup } from '../suite/setup.ts';
 
 const NO_KEY = 0xdead01;
 const LOCAL_KEY = 'a local key that does not fit is LOC_QP_OP_ERR';

@@ -2,7 +2,8 @@
 import * as V from '../../../src/verbs/index.ts';
 import { type Case, type Departure, posts } from '../suite/case.ts';
 import * as O from '../suite/op.ts';
-import type { Scene, Setup } from '../suite/scene.ts';
+import type { Scene } from '../suite/scene.ts';
+import type { Setup } from '../suite/setup.ts';
 import { done, OPS } from './reliable.ts';
 
 const ALL =

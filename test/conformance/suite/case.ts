@@ -1,6 +1,7 @@
 /** A case of the conformance suite: a small program, and what the standard says that it sees. */
 import type { Op } from './op.ts';
-import type { Scene, Setup, Trace } from './scene.ts';
+import type { Scene, Trace } from './scene.ts';
+import type { Setup } from './setup.ts';
 
 /**
  * By queue pair the completions of its sends ('a' is 'a0') and of its receives ('a recv'), each in order; `calls`: return codes other than success; `events`;

@@ -8,7 +8,6 @@ import type { Ground } from '../../verbs/ground.ts';
 import {
   ACCESS,
   addressHandle,
-  type ConnectOptions,
   closeEnd,
   connect,
   createQp,
@@ -18,42 +17,17 @@ import {
   replaceCq,
 } from '../../verbs/rig.ts';
 import { xrcSrq } from '../../verbs/xrc-rig.ts';
+import { Books, type Queue } from './books.ts';
+import { describe } from './completion-text.ts';
 import { Memory, type Range } from './memory.ts';
-import { comesBack, isMessage, type Op } from './op.ts';
-import { add, apply, doubt, type Posted, plan, type Route, type Side } from './posts.ts';
-
-export type Transport = 'RC' | 'UC' | 'UD' | 'XRC';
-export type SideName = 'a' | 'b';
-
-export interface Setup extends Pick<ConnectOptions, 'retryCnt' | 'rnrRetry' | 'timeout' | 'mtu'> {
-  transport?: Transport;
-  pairs?: number;
-  sigAll?: boolean;
-  cap?: Partial<V.QpCap>;
-  extended?: boolean;
-  /** b receives from a shared queue of this many. */
-  srq?: number;
-  /** Receives posted at b: at each queue pair, or in the shared queue. Default 8. */
-  recvs?: number;
-  /** At b: of the region, and of the queue pairs. */
-  mrAccess?: number;
-  qpAccess?: number;
-  /** Queue pairs are created and left in RESET. */
-  unconnected?: boolean;
-  /** Completion queues have channels. */
-  channels?: boolean;
-  cqe?: number;
-  cqOptions?: V.CqOptions;
-  managed?: boolean;
-}
+import type { Op } from './op.ts';
+import { add, plan, type Route, type Side } from './posts.ts';
+import { initOf, type Setup, type SideName } from './setup.ts';
 
 export type Trace = Record<string, string[]>;
 
 export const MEMORY_BYTES = 1 << 17;
 export const RECV_BYTES = 4096;
-const CAP: V.QpCap = { maxSendWr: 16, maxRecvWr: 16, maxSendSge: 4, maxRecvSge: 2, maxInlineData: 64 };
-const NO_CAP: V.QpCap = { maxSendWr: 0, maxRecvWr: 0, maxSendSge: 0, maxRecvSge: 0, maxInlineData: 0 };
-const GRH_BYTES = 40;
 const FIRST_RECV = 101;
 const PATIENCE_MS = 10_000;
 /** A real device is given this many milliseconds to show what should not come. */
@@ -62,20 +36,6 @@ const PLANNED_QUIET_TURNS = 1;
 /** A shim takes longer to get through without being polled. */
 const PASS_TURNS = 10;
 const SHIMMED_PASS_TURNS = 150;
-
-interface Queue {
-  readonly name: string;
-  readonly side: SideName;
-  readonly info: V.QpInfo;
-  readonly type: number;
-  route: Route;
-  /** Posted, and not known to be over. */
-  sends: Posted[];
-  /** Messages that the peer has not received yet. */
-  mail: Posted[];
-  failed: boolean;
-  isOpen: boolean;
-}
 
 export class Scene {
   readonly trace: Trace = { calls: [], events: [] };
@@ -90,10 +50,10 @@ export class Scene {
   private readonly planned: readonly number[] | null;
   private readonly queues = new Map<string, Queue>();
   private readonly byHandle = new Map<number, Queue>();
-  private readonly receives = new Map<string, Range[]>();
+  private readonly books: Books;
   private readonly wcs: V.WcBatch;
   private readonly extraCqs: { cq: number; side: SideName }[] = [];
-  private xrcd = 0;
+  readonly xrcd: number = 0;
   /** XRC: what senders name. */
   private readonly srqNum: number = 0;
   private nextId = 1n;
@@ -107,6 +67,7 @@ export class Scene {
     this.setup = setup;
     this.planned = planned;
     this.sides = { a: this.openSide('a', 0, ACCESS), b: this.openSide('b', 1, setup.mrAccess ?? ACCESS) };
+    this.books = new Books(this.sides, this.queues, (text) => this.note(text));
     this.wcs = new V.WcBatch(this.p, { capacity: 64 });
     if (setup.srq !== undefined && setup.transport !== 'XRC') {
       this.srq = this.p.createSrq(this.b.pd, { maxWr: setup.srq, maxSge: 2 }).handle;
@@ -148,23 +109,8 @@ export class Scene {
     return { end, memory: new Memory(end.bytes, which + 1) };
   }
 
-  private initOf(side: SideName, managed = this.setup.managed === true): Partial<V.QpInitAttr> {
-    const { cap, sigAll = false, transport = 'RC', extended = false } = this.setup;
-    const init = { sqSigAll: sigAll, cap: { ...CAP, ...cap }, extended, managed: managed && side === 'a' };
-    if (transport === 'XRC') {
-      const sender = { ...init.cap, maxRecvWr: 0, maxRecvSge: 0 };
-      if (side === 'a') return { ...init, qpType: V.IBV_QPT_XRC_SEND, recvCq: 0, cap: sender };
-      return { qpType: V.IBV_QPT_XRC_RECV, sendCq: 0, recvCq: 0, cap: NO_CAP, xrcd: this.xrcd };
-    }
-    const qpType = { RC: V.IBV_QPT_RC, UC: V.IBV_QPT_UC, UD: V.IBV_QPT_UD }[transport];
-    if (side === 'b' && this.srq !== 0) {
-      return { ...init, qpType, srq: this.srq, cap: { ...init.cap, maxRecvWr: 0, maxRecvSge: 0 } };
-    }
-    return { ...init, qpType };
-  }
-
   private addPair(i: number, managed?: boolean): void {
-    const infos = { a: createQp(this.a, this.initOf('a', managed)), b: this.createAtB() };
+    const infos = { a: createQp(this.a, initOf(this.setup, 'a', this, managed)), b: this.createAtB() };
     const ahs = { a: 0, b: 0 };
     if (this.setup.transport === 'UD') {
       ahs.a = addressHandle(this.a, this.b);
@@ -184,13 +130,19 @@ export class Scene {
         qkey: QKEY,
         srqNum: side === 'a' ? this.srqNum : 0,
       };
-      this.enlist(`${side}${i}`, side, infos[side], this.initOf(side).qpType ?? V.IBV_QPT_RC, route);
+      this.enlist(
+        `${side}${i}`,
+        side,
+        infos[side],
+        initOf(this.setup, side, this).qpType ?? V.IBV_QPT_RC,
+        route,
+      );
     }
     if (this.setup.unconnected !== true) this.connect(i);
   }
 
   private createAtB(): V.QpInfo {
-    const init = this.initOf('b');
+    const init = initOf(this.setup, 'b', this);
     if (this.setup.transport !== 'XRC') return createQp(this.b, init);
     return this.p.createQp(0, { sqSigAll: false, ...init } as V.QpInitAttr);
   }
@@ -248,10 +200,7 @@ export class Scene {
     batch.words.fill(0xffffffff, V.HEADER_WORDS);
     batch.close();
     for (const posted of all.slice(0, n)) {
-      queue.sends.push(posted);
-      if (isMessage(posted.op.kind) || posted.op.kind === 'writeImm') queue.mail.push(posted);
-      if (posted.op.isLost) this.doubtReceives();
-      if (posted.op.isFaulty) doubt(posted, queue.route);
+      this.books.posted(queue, posted);
     }
     return n;
   }
@@ -268,7 +217,7 @@ export class Scene {
       const id = this.nextRecv++;
       batch.recv(id, 0, 0, 0);
       for (const [at, length] of ranges) batch.sge(i, end.mr.addr + at, length, lkey);
-      this.receives.set(`${side}${id}`, ranges);
+      this.books.willReceive(side, id, ranges);
     }
     const n =
       name === 'srq'
@@ -305,14 +254,13 @@ export class Scene {
     const queue = this.queue(name);
     if (attr.qpState === V.IBV_QPS_ERR || attr.qpState === V.IBV_QPS_RESET) queue.failed = true;
     if (attr.qpState !== V.IBV_QPS_RESET) return;
-    for (const posted of queue.sends.splice(0)) doubt(posted, queue.route);
+    this.books.lost(queue);
     queue.mail = [];
-    this.doubtReceives();
   }
 
   /** What became of requests whose queue pair is gone or began anew is not known. */
   forget(): void {
-    this.doubtReceives();
+    this.books.doubtReceives();
   }
 
   state(name: string): string {
@@ -323,8 +271,7 @@ export class Scene {
     const queue = this.queue(name);
     this.p.destroyQp(queue.info.handle);
     queue.isOpen = false;
-    for (const posted of queue.sends.splice(0)) doubt(posted, queue.route);
-    this.doubtReceives();
+    this.books.lost(queue);
   }
 
   /** Logs completion events of this side. */
@@ -443,72 +390,13 @@ export class Scene {
     const list = wcs.isRecv(i) ? `${queue.name} recv` : queue.name;
     this.trace[list] ??= [];
     this.trace[list].push(describe(wcs, i, queue.type));
-    if (wcs.isRecv(i)) this.received(queue, i);
-    else this.sent(queue, i);
-  }
-
-  private sent(queue: Queue, i: number): void {
-    const id = this.wcs.wrIdBigInt(i);
-    const at = queue.sends.findIndex((posted) => posted.id === id);
-    if (at < 0) return;
-    const done = queue.sends.splice(0, at + 1);
-    const last = done.pop() as Posted;
-    for (const posted of done) apply(posted, queue.route);
-    if (this.wcs.status(i) === V.IBV_WC_SUCCESS) {
-      apply(last, queue.route);
-      const { to, from } = queue.route;
-      const target = comesBack(last.op.kind) ? from.memory.holds(last.local) : to.memory.holds(last.remote);
-      const isReliable = queue.type === V.IBV_QPT_RC || queue.type === V.IBV_QPT_XRC_SEND;
-      if (isReliable && !target) this.trace.calls.push(`${last.id} completes before its data has arrived`);
-      return;
-    }
-    queue.failed = queue.type !== V.IBV_QPT_UD;
-    doubt(last, queue.route);
-    if (queue.failed) for (const posted of queue.sends) doubt(posted, queue.route);
-    if (isMessage(last.op.kind)) this.doubtReceives();
-  }
-
-  private received(queue: Queue, i: number): void {
-    const { wcs } = this;
-    const ranges = this.receives.get(`${queue.side}${wcs.wrId(i)}`) ?? [];
-    this.receives.delete(`${queue.side}${wcs.wrId(i)}`);
-    const { memory } = this.sides[queue.side];
-    if (wcs.status(i) !== V.IBV_WC_SUCCESS) {
-      memory.forget(ranges);
-      return;
-    }
-    const sender = this.queue(`${queue.side === 'a' ? 'b' : 'a'}${queue.name.slice(1)}`);
-    const header = queue.type === V.IBV_QPT_UD ? GRH_BYTES : 0;
-    const isWrite = wcs.opcode(i) === V.IBV_WC_RECV_RDMA_WITH_IMM;
-    const bytes = wcs.byteLen(i) - header;
-    const at = sender.mail.findIndex(
-      ({ op, data }) => (op.kind === 'writeImm') === isWrite && data.length === bytes && !op.isLost,
-    );
-    if (at < 0) {
-      this.trace.calls.push(`${queue.name} received what nobody sent`);
-      return;
-    }
-    const [mail] = sender.mail.splice(at, 1);
-    if (isWrite) apply(mail, sender.route);
-    else {
-      if (header > 0) memory.forget([[ranges[0][0], header]]);
-      memory.write(skip(ranges, header), mail.data);
-    }
-  }
-
-  /** What is behind a receive that did not complete is not defined once a message for it went wrong. */
-  private doubtReceives(): void {
-    for (const [key, ranges] of this.receives) this.sides[key[0] as SideName].memory.forget(ranges);
+    if (wcs.isRecv(i)) this.books.received(queue, wcs, i);
+    else this.books.sent(queue, wcs, i);
   }
 
   /** Ends the case: what memory holds, and that everything can be closed. */
   async finish(): Promise<Trace> {
-    for (const queue of this.queues.values()) {
-      for (const posted of queue.sends) {
-        if (queue.failed) doubt(posted, queue.route);
-        else apply(posted, queue.route);
-      }
-    }
+    this.books.close();
     const giveUp = performance.now() + PATIENCE_MS;
     let faults = this.faults();
     // Nothing tells when an unsignaled request has arrived.
@@ -549,30 +437,4 @@ export class Scene {
       p.closeDevice(end.context);
     }
   }
-}
-
-function skip(ranges: readonly Range[], bytes: number): Range[] {
-  let left = bytes;
-  return ranges.map(([at, length]): Range => {
-    const cut = Math.min(left, length);
-    left -= cut;
-    return [at + cut, length - cut];
-  });
-}
-
-/** What ibv_poll_cq(3) defines of a completion. */
-function describe(wcs: V.WcBatch, i: number, type: number): string {
-  const isRecv = wcs.isRecv(i);
-  const parts = [wcs.srq(i) !== 0 ? 'srq' : `${wcs.wrIdBigInt(i)}`, V.wcStatusName(wcs.status(i))];
-  if (wcs.status(i) !== V.IBV_WC_SUCCESS) return parts.join(' ');
-  const opcode = wcs.opcode(i);
-  const flags = wcs.flags(i);
-  parts.push(V.wcOpcodeName(opcode));
-  const hasLength =
-    isRecv || opcode === V.IBV_WC_RDMA_READ || opcode === V.IBV_WC_FETCH_ADD || opcode === V.IBV_WC_COMP_SWAP;
-  if (hasLength) parts.push(`${wcs.byteLen(i)}`);
-  if (isRecv && (flags & V.IBV_WC_WITH_IMM) !== 0) parts.push(`imm ${wcs.imm(i)}`);
-  if (isRecv && (flags & V.IBV_WC_WITH_INV) !== 0) parts.push('invalidated');
-  if (isRecv && type === V.IBV_QPT_UD && (flags & V.IBV_WC_GRH) !== 0) parts.push('grh');
-  return parts.join(' ');
 }
