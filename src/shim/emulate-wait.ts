@@ -51,13 +51,15 @@ class EmulateWait implements Policy {
   /** What goes straight ends with a signaled request: what a WAIT may follow has to report when it is over. */
   onload(qp: QpView, words: Uint32Array, start: number, count: number): number {
     if (this.yielded[qp.index] === 1) return 0;
-    let straight = 0;
-    for (let i = 0; i < count; i++) {
-      const op = words[L.slotAt(start + i) + L.WR_OP];
-      if ((op & 0xff) >= ISO_WR_WAIT) break;
-      if (qp.sqSigAll || (op & (IBV_SEND_SIGNALED << 8)) !== 0) straight = i + 1;
+    let end = 0;
+    let at = L.slotAt(start) + L.WR_OP;
+    for (; end < count && (words[at] & 0xff) < ISO_WR_WAIT; end++) at += L.SLOT_WORDS;
+    if (qp.sqSigAll) return end;
+    for (; end > 0; end--) {
+      at -= L.SLOT_WORDS;
+      if ((words[at] & (IBV_SEND_SIGNALED << 8)) !== 0) return end;
     }
-    return straight;
+    return 0;
   }
 
   feed(qp: QpView, out: Actions): void {

@@ -23,15 +23,9 @@ import type { ShimContext } from './context.ts';
 import { BYTES, COLUMNS, HELD, HIGH_WATER } from './counters.ts';
 import type { Inbox } from './peer/inbox.ts';
 import type { Outbox } from './peer/outbox.ts';
+import { plainBytes } from './plain.ts';
 import type { QpView } from './policy.ts';
 import type { Resource } from './resources.ts';
-
-/** Of WR_OP: the element count, IBV_SEND_INLINE, and what only opcodes from ISO_WR_WAIT on have. */
-const PLAIN_MASK = (0xffff << 16) | (IBV_SEND_INLINE << 8) | ISO_WR_WAIT;
-/** One element, no inline bytes, an opcode of the device's. */
-const PLAIN = 1 << 16;
-/** 1024 messages below this add up to less than 2^31. */
-const SHORT_BYTES = 2 ** 21;
 
 function powerOfTwo(n: number): number {
   return 2 ** Math.ceil(Math.log2(Math.max(n, 1)));
@@ -267,19 +261,8 @@ export class ShimQp implements QpView {
 
   /** Adds up what requests of a ring weigh that need no rows. */
   weigh(words: Uint32Array, start: number, count: number, capacity: number, extBytes: number): void {
-    let odd = 0;
-    let long = 0;
-    let bytes = 0;
-    const end = L.slotAt(start + count);
-    for (let at = L.slotAt(start); at < end; at += L.SLOT_WORDS) {
-      const length = words[at + L.WR_SGE0 + L.SGE_LENGTH];
-      odd |= (words[at + L.WR_OP] & PLAIN_MASK) ^ PLAIN;
-      long |= length;
-      bytes = (bytes + length) | 0;
-    }
-    // Nearly all: plain ones that are no longer than a sum of 32 bits can hold.
-    const exact = odd === 0 && long >>> 0 < SHORT_BYTES && count <= 1024;
-    this.counts[BYTES] += exact ? bytes : weight(words, start, count, capacity, extBytes);
+    const plain = plainBytes(words, start, count);
+    this.counts[BYTES] += plain >= 0 ? plain : weight(words, start, count, capacity, extBytes);
   }
 
   /** A row for a request that goes straight down while rows are kept. */

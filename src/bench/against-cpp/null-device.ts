@@ -10,6 +10,7 @@ export const LIBRARY = `${BUILD}null_verbs.so`;
 export interface NullQp {
   provider: V.Provider;
   context: number;
+  pd: number;
   qp: number;
   cq: number;
   send: V.SendBatch;
@@ -20,18 +21,23 @@ export function openNull(provider: V.Provider): NullQp {
   const context = provider.openDevice('null0');
   const pd = provider.allocPd(context);
   const cq = provider.createCq(context, 4096, 0).handle;
-  const cap = { maxSendWr: 2048, maxRecvWr: 1, maxSendSge: 2, maxRecvSge: 1, maxInlineData: 0 };
-  const qp = provider.createQp(pd, {
-    qpType: V.IBV_QPT_RC,
-    sendCq: cq,
-    recvCq: cq,
-    cap,
-    sqSigAll: false,
-  }).handle;
-  toRts(provider, qp);
+  const qp = createQp(provider, pd, cq, 2048);
   const send = new V.SendBatch(provider, { capacity: 256 });
   const wcs = new V.WcBatch(provider, { capacity: 256 });
-  return { provider, context, qp, cq, send, wcs };
+  return { provider, context, pd, qp, cq, send, wcs };
+}
+
+/** One more queue pair on the same CQ. */
+export function anotherQp({ provider, pd, cq }: NullQp, maxSendWr: number): number {
+  return createQp(provider, pd, cq, maxSendWr);
+}
+
+function createQp(provider: V.Provider, pd: number, cq: number, maxSendWr: number): number {
+  const cap = { maxSendWr, maxRecvWr: 1, maxSendSge: 2, maxRecvSge: 1, maxInlineData: 0 };
+  const attr = { qpType: V.IBV_QPT_RC, sendCq: cq, recvCq: cq, cap, sqSigAll: false };
+  const qp = provider.createQp(pd, attr).handle;
+  toRts(provider, qp);
+  return qp;
 }
 
 function toRts(provider: V.Provider, qp: number): void {

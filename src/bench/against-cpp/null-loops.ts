@@ -1,5 +1,6 @@
 /** Loops over the null device, and how runs are timed. */
 import { createRequire } from 'node:module';
+import { Rings } from '../../interceptors/rings.ts';
 import type { Interceptor } from '../../shim/compose.ts';
 import * as V from '../../verbs/index.ts';
 import { BUILD, type NullQp } from './null-device.ts';
@@ -41,25 +42,15 @@ export function loop(bench: NullQp, total: number, size: number, poll: boolean):
 export const nullSink: Interceptor = {
   name: 'null-sink',
   wrap(next) {
-    let words = new Uint32Array(0);
-    let wcs = new Uint32Array(0);
+    const rings = new Rings();
     const done = new Uint32Array(4096 * 4);
     let head = 0;
     let tail = 0;
     let seq = 0;
     return {
-      createWrRing(capacity, sges, inlineBytes) {
-        const info = next.createWrRing(capacity, sges, inlineBytes);
-        // The shim's ring is the last that is made.
-        words = new Uint32Array(info.memory);
-        return info;
-      },
-      createWcRing(capacity) {
-        const info = next.createWcRing(capacity);
-        wcs = new Uint32Array(info.memory);
-        return info;
-      },
-      postSend(qp, _ring, start, count) {
+      ...rings.verbs(next),
+      postSend(qp, ring, start, count) {
+        const { words } = rings.wr(ring)!;
         for (let i = start; i < start + count; i++) {
           const at = V.HEADER_WORDS + i * V.SLOT_WORDS;
           if ((words[at + V.WR_OP] & (V.IBV_SEND_SIGNALED << 8)) !== 0) {
@@ -73,7 +64,8 @@ export const nullSink: Interceptor = {
         }
         return count;
       },
-      pollCq(_cq, _ring, start, max) {
+      pollCq(_cq, ring, start, max) {
+        const wcs = rings.wc(ring)!.words;
         let n = 0;
         for (; n < max && head !== tail; n++) {
           const at = V.HEADER_WORDS + (start + n) * V.SLOT_WORDS;
@@ -116,6 +108,32 @@ export function interleaved(runs: Record<string, () => number>): Record<string, 
     }
   }
   return Object.fromEntries(Object.entries(times).map(([name, list]) => [name, median(list)]));
+}
+
+/** Slices of a comparison; ten more warm it up. */
+const SLICES = 151;
+
+export interface Comparison {
+  readonly ns: number;
+  readonly baseNs: number;
+  /** Of each pair of slices, the median. */
+  readonly ratio: number;
+  readonly moreNs: number;
+}
+
+/** Times two runs in turn, in slices so short that a slow moment of the machine hits both alike. */
+export function compare(base: () => number, run: () => number): Comparison {
+  const pairs: (readonly [number, number])[] = [];
+  for (let i = 0; i < SLICES + 10; i++) {
+    const pair = [base(), run()] as const;
+    if (i >= 10) pairs.push(pair);
+  }
+  return {
+    baseNs: median(pairs.map(([one]) => one)),
+    ns: median(pairs.map(([, other]) => other)),
+    ratio: median(pairs.map(([one, other]) => other / one)),
+    moreNs: median(pairs.map(([one, other]) => other - one)),
+  };
 }
 
 /** The loop in C++, and the clock of this thread. */

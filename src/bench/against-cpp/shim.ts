@@ -1,26 +1,33 @@
 /**
  * What the shim and the interceptors cost, over the null device: post and poll through each chain against the
- * same loop without any. Medians of interleaved rounds of thread CPU time; JSON on stdout.
+ * same loop without any. A program has one chain, so each is measured in a process of its own, in turn with none:
+ * thread CPU time, medians; JSON on stdout.
  */
+import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PerformanceObserver } from 'node:perf_hooks';
+import { fileURLToPath } from 'node:url';
 import { count, record, trace } from '../../interceptors/index.ts';
+import { perf } from '../../policies/perf/index.ts';
 import { Lmse } from '../../policies/perf/lmse.ts';
 import { perfOptions } from '../../policies/perf/options.ts';
 import { createRdmaCoreProvider } from '../../providers/rdma-core/index.ts';
 import { compose, type Interceptor } from '../../shim/compose.ts';
 import type { Policy } from '../../shim/policy.ts';
 import { createShim } from '../../shim/shim.ts';
-import { LIBRARY, type NullQp, openNull } from './null-device.ts';
-import { cppLoop, interleaved, loop, nullSink, ROUNDS, round2, splitLoop } from './null-loops.ts';
+import { anotherQp, LIBRARY, type NullQp, openNull } from './null-device.ts';
+import { type Comparison, compare, cppLoop, loop, nullSink, round2, splitLoop } from './null-loops.ts';
 
-const PER_ROUND = 320_000;
-const SPLIT_MESSAGES = 200;
+const PER_SLICE = 16_000;
+const SPLIT_MESSAGES = 20;
 /** A message of 1 MiB is 64 pieces, each with 16 WAITs. */
 const SLOTS_PER_MESSAGE = 64 * 17;
 const GC_REQUESTS = 5_000_000;
+/** Queue pairs whose memory is measured, each of perftest's depth. */
+const QPS = 1000;
+const DEPTH = 128;
 
 /** A policy that reads nothing and holds nothing. */
 const passThrough = (statistics: boolean): Policy => ({
@@ -41,20 +48,30 @@ const forward: Interceptor = {
   }),
 };
 
-function chains(folder: string): Record<string, Interceptor[]> {
-  const pass = () => createShim(() => passThrough(false));
-  const traced = (full: 'wait' | 'last', name: string) => trace({ file: join(folder, name), full });
-  return {
-    none: [],
-    pass: [pass()],
-    statistics: [createShim(() => passThrough(true))],
-    count: [count()],
-    trace: [traced('last', 'memory.trace')],
-    'trace to file': [traced('wait', 'file.trace')],
-    'trace, 2 forwarding': [traced('last', 'three.trace'), forward, forward],
-    'trace, 2 pass-through shims': [traced('last', 'shims.trace'), pass(), pass()],
-    'record without data': [record({ file: join(folder, 'file.record'), data: false })],
-  };
+/** As on a device that executes WAIT: nothing is emulated below the policy. */
+const hardware: Interceptor = { name: 'hardware', wrap: () => ({ wait: 'hardware' }) };
+
+const pass = () => createShim(() => passThrough(false));
+const traced = (folder: string, full: 'wait' | 'last' = 'last') =>
+  trace({ file: join(folder, 'trace'), full });
+
+const CHAINS: Record<string, (folder: string) => Interceptor[]> = {
+  'pass-through': () => [pass()],
+  statistics: () => [createShim(() => passThrough(true))],
+  count: () => [count()],
+  trace: (folder) => [traced(folder)],
+  'trace to file': (folder) => [traced(folder, 'wait')],
+  'trace, 2 forwarding': (folder) => [traced(folder), forward, forward],
+  'trace, 2 pass-through shims': (folder) => [traced(folder), pass(), pass()],
+  'record without data': (folder) => [record({ file: join(folder, 'record'), data: false })],
+  perf: () => [perf(perfOptions.parse({})), hardware],
+  'perf, WAIT emulated': () => [perf(perfOptions.parse({}))],
+};
+
+interface ChainCost {
+  readonly 1: Comparison;
+  readonly 32: Comparison;
+  readonly collections: number | null;
 }
 
 async function collections(bench: NullQp): Promise<number> {
@@ -71,60 +88,117 @@ async function collections(bench: NullQp): Promise<number> {
   return found;
 }
 
-async function main(): Promise<void> {
-  const folder = mkdtempSync(join(tmpdir(), 'isoverbs-bench-'));
-  process.env.ISOVERBS_LIBIBVERBS = LIBRARY;
-  const cpp = cppLoop();
-  const provider = createRdmaCoreProvider();
-  const benches = Object.entries(chains(folder)).map(
-    ([name, chain]) => [name, openNull(compose(provider, chain))] as const,
-  );
-  const splitting = createShim(() => new Lmse(perfOptions.parse({ feedPieces: 32 })));
-  const splitter = openNull(compose({ ...provider, wait: 'hardware' }, [splitting, nullSink]));
-  const cpu = (work: () => void, units: number) => {
-    const start = cpp.threadCpuNs();
-    work();
-    return (cpp.threadCpuNs() - start) / units;
-  };
-  const runs: Record<string, () => number> = {};
-  for (const batch of [1, 32]) {
-    for (const [name, bench] of benches) {
-      // Those that write to a disk at full speed would take all the time there is.
-      const total = /file|record/.test(name) ? PER_ROUND / 8 : PER_ROUND;
-      runs[`${name}.${batch}`] = () => cpu(() => loop(bench, total, batch, true), total);
-    }
-  }
-  runs.split = () => cpu(() => splitLoop(splitter, SPLIT_MESSAGES), SPLIT_MESSAGES * SLOTS_PER_MESSAGE);
-  const ns = interleaved(runs);
-  const gc: Record<string, number> = {};
-  for (const [name, bench] of benches) {
-    if (!/file|record/.test(name)) gc[name] = await collections(bench);
-  }
-  rmSync(folder, { recursive: true });
-  report(ns, gc);
+const cpp = cppLoop();
+
+function cpuNs(work: () => void, units: number): number {
+  const start = cpp.threadCpuNs();
+  work();
+  return (cpp.threadCpuNs() - start) / units;
 }
 
-function report(ns: Record<string, number>, gc: Record<string, number>): void {
-  const ratio = (name: string, batch: number) => round2(ns[`${name}.${batch}`] / ns[`none.${batch}`]);
-  const rounded = Object.entries(ns).map(([name, value]) => [name, round2(value)]);
+async function chainCost(name: string): Promise<ChainCost> {
+  const folder = mkdtempSync(join(tmpdir(), 'isoverbs-bench-'));
+  const provider = createRdmaCoreProvider();
+  const none = openNull(provider);
+  const bench = openNull(compose(provider, CHAINS[name](folder)));
+  // Those that write to a disk at full speed would take all the time there is.
+  const writes = /file|record/.test(name);
+  const total = writes ? PER_SLICE / 4 : PER_SLICE;
+  const at = (batch: number) =>
+    compare(
+      () => cpuNs(() => loop(none, PER_SLICE, batch, true), PER_SLICE),
+      () => cpuNs(() => loop(bench, total, batch, true), total),
+    );
+  const cost = { 1: at(1), 32: at(32), collections: writes ? null : await collections(bench) };
+  rmSync(folder, { recursive: true });
+  return cost;
+}
+
+/** Both ways, for each of the slots that a message becomes. */
+function splitNs(): number {
+  const splitting = createShim(() => new Lmse(perfOptions.parse({ feedPieces: 32, waits: 'fixed' })));
+  const splitter = openNull(
+    compose({ ...createRdmaCoreProvider(), wait: 'hardware' }, [splitting, nullSink]),
+  );
+  const run = () => cpuNs(() => splitLoop(splitter, SPLIT_MESSAGES), SPLIT_MESSAGES * SLOTS_PER_MESSAGE);
+  return compare(run, run).ns;
+}
+
+/** Bytes of heap and buffers that a queue pair takes that has held a request. */
+function bytesPerQp(chain: readonly Interceptor[]): number {
+  const bench = openNull(compose(createRdmaCoreProvider(), chain));
+  const before = usedBytes();
+  for (let i = 0; i < QPS; i++) {
+    const qp = anotherQp(bench, DEPTH);
+    bench.send.clear().write(i, 2, 0x10000000, 1 << 20, 7, 0x20000000, 9);
+    bench.provider.postSend(qp, bench.send.ring, 0, 1);
+    while (bench.provider.pollCq(bench.cq, bench.wcs.ring, 0, 16) > 0);
+  }
+  return (usedBytes() - before) / QPS;
+}
+
+function usedBytes(): number {
+  global.gc?.();
+  const { heapUsed, external } = process.memoryUsage();
+  return heapUsed + external;
+}
+
+function memory(): number {
+  return bytesPerQp([perf(perfOptions.parse({ isolation: 'always' })), hardware, nullSink]);
+}
+
+/** What one child says. */
+function inChild<T>(name: string): T {
+  const script = fileURLToPath(import.meta.url);
+  return JSON.parse(execFileSync(process.execPath, ['--expose-gc', script, name], { encoding: 'utf8' }));
+}
+
+async function child(name: string): Promise<unknown> {
+  if (name === 'split') return splitNs();
+  if (name === 'memory') return memory();
+  return chainCost(name);
+}
+
+function report(costs: Record<string, ChainCost>, split: number, bytes: number): void {
+  const ratio = (name: string, batch: 1 | 32) => round2(costs[name][batch].ratio);
+  const more = (name: string, batch: 1 | 32) => round2(costs[name][batch].moreNs);
+  const each = <T>(of: (cost: ChainCost) => T) =>
+    Object.fromEntries(Object.entries(costs).map(([name, cost]) => [name, of(cost)]));
+  const rounded = ({ ns, baseNs, ratio }: Comparison) => ({
+    none: round2(baseNs),
+    ns: round2(ns),
+    ratio: round2(ratio),
+  });
   const result = {
     benchmark: 'shim',
     node: process.version,
-    rounds: ROUNDS,
-    nsPerRequest: Object.fromEntries(rounded),
-    ratios: {
-      'pass-through / none, batch 32 (goal 1.05)': ratio('pass', 32),
-      'pass-through / none, batch 1 (goal 1.35)': ratio('pass', 1),
-      'trace and two forwarding interceptors / none, batch 32 (goal 2)': ratio('trace, 2 forwarding', 32),
-      'trace and two pass-through shims / none, batch 32 (goal 2)': ratio('trace, 2 pass-through shims', 32),
-    },
+    nsPerRequest: each((cost) => ({ batch1: rounded(cost[1]), batch32: rounded(cost[32]) })),
+    'pass-through / none, batch 32 (goal 1.05)': ratio('pass-through', 32),
+    'pass-through / none, batch 1 (goal 1.35)': ratio('pass-through', 1),
+    'trace and two forwarding interceptors / none, batch 32 (goal 2)': ratio('trace, 2 forwarding', 32),
+    'trace and two pass-through shims / none, batch 32 (goal 2)': ratio('trace, 2 pass-through shims', 32),
     'statistics of queue pairs, ns per request more, batch 32 (goal 4)': round2(
-      ns['statistics.32'] - ns['pass.32'],
+      more('statistics', 32) - more('pass-through', 32),
     ),
-    'split both ways, ns per internal request (goal 12)': round2(ns.split),
-    collections: { requests: GC_REQUESTS, ...gc },
+    'small requests under perf, ns per request more, batch 1 (goal 15)': more('perf', 1),
+    'small requests under perf, ns per request more, batch 32 (goal 4)': more('perf', 32),
+    'split both ways, ns per internal request (goal 12)': round2(split),
+    'split of 1 MiB into 64 x (1 + 16), us (goal 10)': round2((split * SLOTS_PER_MESSAGE) / 1000),
+    'queue pair of depth 128 under perf, KB (goal 64)': round2(bytes / 1024),
+    collections: { requests: GC_REQUESTS, ...each((cost) => cost.collections) },
   };
   console.log(JSON.stringify(result, null, 2));
+}
+
+async function main(): Promise<void> {
+  process.env.ISOVERBS_LIBIBVERBS = LIBRARY;
+  const name = process.argv[2];
+  if (name !== undefined) {
+    console.log(JSON.stringify(await child(name)));
+    return;
+  }
+  const costs = Object.fromEntries(Object.keys(CHAINS).map((chain) => [chain, inChild<ChainCost>(chain)]));
+  report(costs, inChild<number>('split'), inChild<number>('memory'));
 }
 
 void main();

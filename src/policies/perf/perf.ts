@@ -7,6 +7,7 @@ import type { MasterRules } from '../../coordinator/master.ts';
 import { CLASS, IDLE, QNUM_ALLOW, SPLIT } from '../../coordinator/members.ts';
 import type { Grant } from '../../shim/coordinator-port.ts';
 import { isCrossChannel } from '../../shim/cross-channel.ts';
+import { plainRun } from '../../shim/plain.ts';
 import type { Actions, ContextView, Policy, QpChange, QpView } from '../../shim/policy.ts';
 import { messageBytes } from '../../shim/queue.ts';
 import type { Resources } from '../../shim/resources.ts';
@@ -96,8 +97,9 @@ export class Perf implements Policy {
   onload(qp: QpView, words: Uint32Array, start: number, count: number, out?: Actions): number {
     let large = count;
     let largeBytes = 0;
+    const small = plainRun(words, start, count, LARGE_BYTES);
     const end = L.slotAt(start + count);
-    for (let at = L.slotAt(start), i = 0; at < end; at += L.SLOT_WORDS, i++) {
+    for (let at = L.slotAt(start + small), i = small; at < end; at += L.SLOT_WORDS, i++) {
       const op = words[at + L.WR_OP];
       // Nearly all: one element, no inline bytes, an opcode of the device's.
       if (op >>> 16 === 1 && (op & (IBV_SEND_INLINE << 8)) === 0 && (op & 0xff) < ISO_WR_WAIT) {
