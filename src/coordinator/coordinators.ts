@@ -11,6 +11,8 @@ interface Member {
   readonly coordinator: Coordinator;
   readonly page: MemberPage;
   listener: ((grant: Grant) => void) | null;
+  /** Its places on the other devices, where what it READs may leave. */
+  readonly elsewhere: { readonly coordinator: Coordinator; readonly page: MemberPage }[];
 }
 
 /** Where policies meet the coordinators of its devices. */
@@ -53,7 +55,7 @@ export class Coordinators implements CoordinatorPort {
         `${context.device} has ${capacity} contexts under a policy, and no place for more`,
       );
     }
-    const member = { coordinator, page, listener: null };
+    const member = { coordinator, page, listener: null, elsewhere: [] };
     this.members.set(context, member);
     return member;
   }
@@ -74,12 +76,32 @@ export class Coordinators implements CoordinatorPort {
     return () => {
       this.members.delete(context);
       member.coordinator.leave(member.page);
+      for (const { coordinator, page } of member.elsewhere) coordinator.leave(page);
     };
   }
 
   /** Counters of the context's device become grants, for all that are its members. */
   step(context: ContextView, rules: MasterRules): void {
-    this.member(context).coordinator.step(rules);
+    const { coordinator, page, elsewhere } = this.member(context);
+    coordinator.step(rules);
+    for (const other of elsewhere) {
+      other.page.counters.set(page.counters);
+      other.coordinator.step(rules);
+    }
+  }
+
+  /**
+   * The context READs: what it asks for leaves through a peer's NIC, and may be one of these devices. It is a member of
+   * all of them from now on; returns its pages there.
+   */
+  readsFrom(context: ContextView): MemberPage[] {
+    const { elsewhere } = this.member(context);
+    for (const [device, coordinator] of this.devices) {
+      const isKnown = elsewhere.some((other) => other.coordinator === coordinator);
+      const page = device === context.device || isKnown ? null : coordinator.join(context.tenant);
+      if (page !== null) elsewhere.push({ coordinator, page });
+    }
+    return elsewhere.map(({ page }) => page);
   }
 
   /** Whether somebody is to be told. */

@@ -113,6 +113,28 @@ test('policies in different threads share a coordinator through memory', async (
   expect(doesOf(small)).toBe('left alone');
 });
 
+test('what is READ counts where it leaves: at the peer', () => {
+  const inner = createFabric({ seed: 1, autoAdvance: false });
+  const provider = compose(inner.provider, [createPolicy('perf', OPTIONS)]);
+  const fabric = { ...inner, provider } as Fabric;
+  // A small tenant of host 0, and one of host 1 that READs from there.
+  const [small, smallPeer, peer, reader] = [0, 1, 0, 1].map((host) => makeEnd(fabric, host));
+  connect(small, smallPeer);
+  connect(reader, peer);
+  const doesOn = (device: string) => provider.policyStates!().find((state) => state.device === device)?.does;
+  reader.send.clear();
+  const { addr, lkey } = reader.mr;
+  reader.send.read(0, V.IBV_SEND_SIGNALED, addr, LARGE, lkey, peer.mr.addr, peer.mr.rkey);
+  expect(provider.postSend(reader.qp, reader.send.ring, 0, 1)).toBe(1);
+  post({ fabric: inner, a: small, b: smallPeer }, 16);
+  expect(doesOn('sim0')).toBe('left alone');
+  expect(provider.policyStates!().find(({ device }) => device === 'sim1')).toMatchObject({
+    kind: 'B_single',
+    does: 'its messages are split',
+    why: 'large messages beside small ones',
+  });
+});
+
 test('a tenant posts so many requests per second, and then as many as time has brought', async () => {
   const one = app({ ...OPTIONS, maxRequestsPerS: 1e6, burstRequests: 10 });
   expect(post(one, 16, 32)).toBe(10);

@@ -36,7 +36,10 @@ export class Member {
   readonly context: ContextView;
   readonly page: M.MemberPage;
   /** Who else is on the device. */
-  readonly others: ActiveTenants;
+  others: ActiveTenants;
+  /** Its pages on devices that it may READ from. */
+  elsewhere: M.MemberPage[] = [];
+  private readonly here: ActiveTenants;
   readonly qps: QpView[] = [];
   /** What a small message has on the wire beside its payload. */
   readonly headerBytes: number;
@@ -57,8 +60,22 @@ export class Member {
   constructor(context: ContextView, page: M.MemberPage) {
     this.context = context;
     this.page = page;
-    this.others = new GrantedTenants(page.grants);
+    this.here = new GrantedTenants(page.grants);
+    this.others = this.here;
     this.headerBytes = context.nic?.headerBytes ?? HEADER_BYTES;
+  }
+
+  /** Whether somebody suffers from its large messages, here or where its READs leave: they are the others then. */
+  get isToSplit(): boolean {
+    this.others = this.here;
+    if (this.page.grants[M.SPLIT] === 1 || this.elsewhere.length === 0)
+      return this.page.grants[M.SPLIT] === 1;
+    for (const { grants } of this.elsewhere) {
+      if (grants[M.SPLIT] !== 1) continue;
+      this.others = new GrantedTenants(grants);
+      return true;
+    }
+    return false;
   }
 }
 

@@ -8,7 +8,7 @@ const KINDS = ['idle', 'D', 'M', 'B'] as const;
 
 /** Nothing of a context that does not send. */
 export function describe(
-  { context, page }: Member,
+  { context, page, elsewhere }: Member,
   splits: boolean,
   thMApp: number,
 ): Omit<PolicyState, 'policy'>[] {
@@ -33,7 +33,7 @@ export function describe(
           ? `${mean}, ${LARGE_BYTES} or more`
           : `${mean}, ${queue}, ${of === M.MESSAGES ? 'more than' : 'at most'} ${thMApp}`,
       does: does.length > 0 ? does.join(', ') : 'left alone',
-      why: REASONS[grants[M.WHY]],
+      why: REASONS[(elsewhere.find((other) => other.grants[M.SPLIT] === 1) ?? page).grants[M.WHY]],
     },
   ];
 }

@@ -4,14 +4,14 @@
  */
 import type { Coordinators } from '../../coordinator/coordinators.ts';
 import type { MasterRules } from '../../coordinator/master.ts';
-import { CLASS, IDLE, QNUM_ALLOW, SPLIT } from '../../coordinator/members.ts';
+import { CLASS, IDLE, QNUM_ALLOW } from '../../coordinator/members.ts';
 import type { Grant } from '../../shim/coordinator-port.ts';
 import { isCrossChannel } from '../../shim/cross-channel.ts';
 import { plainRun } from '../../shim/plain.ts';
 import type { Actions, ContextView, Policy, QpChange, QpView } from '../../shim/policy.ts';
 import { messageBytes } from '../../shim/queue.ts';
 import type { Resources } from '../../shim/resources.ts';
-import { IBV_QPT_RC, IBV_SEND_INLINE, ISO_WR_WAIT } from '../../verbs/constants.ts';
+import { IBV_QPT_RC, IBV_SEND_INLINE, IBV_WR_RDMA_READ, ISO_WR_WAIT } from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import type { PolicyState } from '../../verbs/provider.ts';
 import { Classifier, LARGE_BYTES, Member, UNSEEN } from './classifier.ts';
@@ -120,6 +120,11 @@ export class Perf implements Policy {
     if (out !== undefined) {
       const member = this.members[qp.context.index];
       if (member.periodNs === 0 || this.classifier.kinds[qp.index] === UNSEEN) {
+        const isRead =
+          large < count && (words[L.slotAt(start + large) + L.WR_OP] & 0xff) === IBV_WR_RDMA_READ;
+        if (isRead && this.classifier.kinds[qp.index] === UNSEEN) {
+          member.elsewhere = this.coordinators.readsFrom(qp.context);
+        }
         this.first(member, qp, largeBytes, count, out);
       }
       if (this.mqse.shapes(qp)) return 0;
@@ -147,7 +152,7 @@ export class Perf implements Policy {
     const { isolation } = this.o;
     if (isolation !== 'auto') return isolation === 'always';
     // Who else is there shows at the first sample; what went whole until then could not be called back.
-    return member.provisional || member.page.grants[SPLIT] === 1;
+    return member.provisional || member.isToSplit;
   }
 
   feed(qp: QpView, out: Actions): void {
