@@ -222,9 +222,9 @@ async function compareLog(spec: PolicySpec, seed: number): Promise<Run[]> {
       const run = await new Run((fabric) => [...drivenBy(driver, [spec]), ...below(fabric)]).play(log);
       run.close();
       first ??= run;
-      const at = { seed, costs, leg };
-      expect({ ...at, given: run.given }).toEqual({ ...at, given: first.given });
-      expect({ ...at, issued: run.issued }).toEqual({ ...at, issued: first.issued });
+      const at = `log ${seed}, ${costs}, ${leg}`;
+      expect(run.given, at).toEqual(first.given);
+      expect(run.issued, at).toEqual(first.issued);
     }
     firsts.push(first as Run);
   }

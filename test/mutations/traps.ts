@@ -129,6 +129,11 @@ export const traps: readonly Trap[] = [
     what: 'after an event nobody arms the queue again for what is held',
     edits: [
       ['src/shim/events.ts', 'this.arm(cq, level);\n        this.host.look(cq);', 'this.host.look(cq);'],
+      [
+        'src/shim/feeder.ts',
+        'if ((qp.backlog > 0 || qp.tells.length > 0) &&',
+        'if (!this.feeding && qp.backlog > 0 &&',
+      ],
     ],
     caughtBy: 'event: long messages go on while nobody polls or listens',
   },
