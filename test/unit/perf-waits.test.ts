@@ -69,6 +69,7 @@ describe('0_WAITs behind a piece', () => {
     const alone = mean(beside(1));
     expect((mean(beside(1, 20)) + 1) / (alone + 1)).toBeCloseTo(1 / 0.8, 2);
     expect((mean(beside(1, 99)) + 1) / (alone + 1)).toBeCloseTo(2, 2);
+    // A message-rate tenant beside one queue pair of large messages has its rate in any case.
     expect(mean(beside(1, 20, 0))).toBeCloseTo(alone, 1);
   });
 
@@ -129,6 +130,17 @@ describe('the largest piece', () => {
   ])('%s, %d: %d bytes, half of the FIFO in whole packets', (profile, asked, bytes) => {
     const { context } = ground(profile);
     expect(pieceBytes(nicOf(context, {})!, asked)).toBe(bytes);
+  });
+
+  it.each([
+    [1, 16384],
+    [2, 8192],
+    [3, 4096],
+    [100, 4096],
+  ])('of %d queue pairs: %d bytes, all of them together one piece; no less than a packet', (n, bytes) => {
+    const { context } = ground('cx6-100g');
+    expect(pieceBytes(nicOf(context, {})!, 16384, n)).toBe(bytes);
+    expect(pieceBytes(nicOf(context, {})!, 1000, n)).toBe(1000);
   });
 
   it('fixed: as large as it is said, as in the paper', () => {

@@ -45,10 +45,11 @@ export function wireBytes(nic: Nic, bytes: number): number {
 
 /**
  * The largest piece that is worth while, at most `subMsgSizeBytes`: one of more than half the FIFO leaves the wire
- * idle while its 0_WAITs pass. Whole packets.
+ * idle while its 0_WAITs pass. Those of several queue pairs come together now and then, and stand in the FIFO one
+ * behind the other: all of them together are one piece. Whole packets.
  */
-export function pieceBytes(nic: Nic, subMsgSizeBytes: number): number {
-  const half = nic.egressFifoBytes / 2;
-  if (subMsgSizeBytes <= half) return subMsgSizeBytes;
-  return Math.min(subMsgSizeBytes, Math.max(1, Math.floor(half / nic.mtuBytes)) * nic.mtuBytes);
+export function pieceBytes(nic: Nic, subMsgSizeBytes: number, sharers = 1): number {
+  const most = Math.min(subMsgSizeBytes / sharers, nic.egressFifoBytes / 2);
+  if (subMsgSizeBytes <= most) return subMsgSizeBytes;
+  return Math.min(subMsgSizeBytes, Math.max(1, Math.floor(most / nic.mtuBytes)) * nic.mtuBytes);
 }

@@ -117,15 +117,15 @@ export class Waits {
       this.readBytes = Number.POSITIVE_INFINITY;
       return;
     }
-    this.pieceBytes = pieceBytes(nic, o.subMsgSizeBytes);
+    const sharers = o.limited === true ? 1 : Math.max(1, tenants.busyLargeQps);
+    this.pieceBytes = pieceBytes(nic, o.subMsgSizeBytes, takesTurns ? 1 : sharers);
     // All that is asked for stands in the peer's FIFO as fast as the requests arrive there: 0_WAITs are at this end.
     this.readPieceBytes = Math.min(this.pieceBytes, nic.mtuBytes);
     const fifoBytes = nic.egressFifoBytes * o.readFifoPart;
-    this.readBytes = Math.max(this.readPieceBytes, fifoBytes / Math.max(1, tenants.busyLargeQps));
-    // What stands in the FIFO costs message-rate tenants little: their next message is posted before the last arrived.
-    const small = tenants.delayTenants > 0 ? tenants.smallGbps : 0;
+    this.readBytes = Math.max(this.readPieceBytes, fifoBytes / sharers);
+    // What stands in the FIFO costs message-rate tenants little beside one queue pair of large messages.
+    const small = tenants.delayTenants > 0 || sharers > 1 ? tenants.smallGbps : 0;
     const gbps = nic.linkGbps - Math.min(small, MOST_SMALL * nic.linkGbps);
-    const sharers = o.limited === true ? 1 : Math.max(1, tenants.busyLargeQps);
     this.nsPerByte = (8 * sharers) / (gbps * o.utilisation);
     if (takesTurns) {
       this.idle(qp);
