@@ -75,7 +75,7 @@ export class Lmse implements Policy {
       if (bytes > size && out.splittable(qp)) {
         this.sendPieces(qp, size, Math.min(bytes, feedBytes - flying), out);
       } else {
-        this.sendWhole(qp, bytes, out);
+        this.sendPart(qp, bytes, out);
       }
     }
     waits.idle(qp);
@@ -91,20 +91,27 @@ export class Lmse implements Policy {
       if (quota.slots < 2 && out.inflight(qp) > 0) return;
       const bytes = out.nextBytes(qp);
       const size = this.sizeOf(qp, out);
-      if (bytes > size && quota.slots >= 2 && out.splittable(qp)) {
-        const most = Math.min(Math.max(1, Math.floor(quota.bytes / size)), quota.slots >> 1);
+      const isCut = bytes > Math.min(size, quota.bytes) && quota.slots >= 2 && out.splittable(qp);
+      if (isCut && Math.min(bytes, quota.bytes) >= size) {
+        const most = Math.min(Math.floor(quota.bytes / size), quota.slots >> 1);
         const n = this.sendPieces(qp, size, Math.min(bytes, most * size), out);
         quota.bytes -= n * size;
         quota.slots -= 2 * n;
       } else {
-        this.sendWhole(qp, bytes, out);
-        quota.bytes -= bytes;
+        // A turn ends where it ends: the next one is let go so much before that.
+        const part = isCut ? Math.min(bytes, Math.max(quota.bytes, LARGE_BYTES)) : bytes;
+        this.sendPart(qp, part, out);
+        quota.bytes -= part;
         quota.slots -= 2;
       }
-      // Less than a piece is no piece: the turn's end is let go before its last one, whose time it takes.
-      if (quota.bytes < size) quota.bytes = Math.min(0, quota.bytes);
       quota.requests--;
     }
+  }
+
+  /** Bytes that with their 0_WAITs take so long; 0: that is not known. */
+  bytesIn(ns: number, qp: QpView, out: Actions, tenants: ActiveTenants): number {
+    this.waits.turnTo(qp, tenants, out, true);
+    return this.waits.bytesIn(ns);
   }
 
   /** As many full pieces as may fly now; what remains at the end is sent like a short message. */
@@ -119,8 +126,9 @@ export class Lmse implements Policy {
     return out.nextOpcode(qp) === IBV_WR_RDMA_READ ? this.waits.readPieceBytes : this.waits.pieceBytes;
   }
 
-  private sendWhole(qp: QpView, bytes: number, out: Actions): void {
-    out.pass(qp);
+  private sendPart(qp: QpView, bytes: number, out: Actions): void {
+    if (bytes < out.nextBytes(qp)) out.piece(qp, bytes);
+    else out.pass(qp);
     if (bytes < LARGE_BYTES) return;
     const count = this.waits.whole(bytes);
     if (count > 0) out.zeroWaits(qp, count);

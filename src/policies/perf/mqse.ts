@@ -30,6 +30,8 @@ export interface MessageEngine {
    * and slots. One request may take more bytes than are left. Stops before a WAIT for completions or an ENABLE.
    */
   issue(qp: QpView, out: Actions, quota: Quota): void;
+  /** Bytes that take as long as the next turn needs to be let go; absent, or 0: as the options say. */
+  aheadBytes?(qp: QpView, out: Actions): number;
 }
 
 /** How long a turn is. */
@@ -85,6 +87,8 @@ class Member {
   readonly group: Group;
   phase = NO_TURN;
   readonly quota: Quota = { bytes: 0, requests: 0, slots: 0 };
+  /** Bytes of its turn that follow the ENABLE. */
+  aheadBytes = 0;
   /** Turns posted and not known to be over, and of these: those whose ENABLE is posted, those lent for. */
   turns = 0;
   closed = 0;
@@ -266,7 +270,7 @@ export class Mqse {
     member.waits++;
     group.waits++;
     member.phase = OPEN;
-    fill(member);
+    this.fill(member, out);
     for (let i = group.open.length - 1; i >= 0; i--) {
       const other = group.open[i];
       if (other.waits === 0 && out.backlog(other.qp) === 0) this.close(other, out);
@@ -301,7 +305,7 @@ export class Mqse {
       }
       // Nobody waits for its end: it goes on, once it is known to have begun.
       if (member.waits > 0 || !mayFly(member, out)) return false;
-      fill(member);
+      this.fill(member, out);
     }
     const room = out.room(qp);
     quota.slots = member.phase === OPEN ? room - 1 : room;
@@ -315,7 +319,7 @@ export class Mqse {
     const { qp, quota, group } = member;
     this.close(member, out);
     // What was more than the quota is taken from that.
-    quota.bytes += group.limits.aheadBytes;
+    quota.bytes += member.aheadBytes;
     quota.requests += group.limits.aheadRequests;
     quota.slots = out.room(qp);
     const isLeft = quota.bytes > 0 && quota.requests > 0 && quota.slots > 0;
@@ -474,6 +478,16 @@ export class Mqse {
     return isDue;
   }
 
+  /** What a turn has up to its ENABLE. */
+  private fill(member: Member, out: Actions): void {
+    const { quota, qp } = member;
+    const { turnBytes, turnRequests, aheadBytes, aheadRequests } = member.group.limits;
+    const wanted = this.engine.aheadBytes?.(qp, out) ?? 0;
+    member.aheadBytes = wanted > 0 ? Math.min(wanted, turnBytes >> 2) : aheadBytes;
+    quota.bytes = turnBytes - member.aheadBytes;
+    quota.requests = turnRequests - aheadRequests;
+  }
+
   private isFree(member: Member, out: Actions): boolean {
     return member.strikes > 0 && out.nowNs(member.qp.context) < member.freeUntilNs;
   }
@@ -500,13 +514,6 @@ export class Mqse {
     group.members.push(member);
     return member;
   }
-}
-
-/** What a turn has up to its ENABLE. */
-function fill({ quota, group }: Member): void {
-  const { turnBytes, turnRequests, aheadBytes, aheadRequests } = group.limits;
-  quota.bytes = turnBytes - aheadBytes;
-  quota.requests = turnRequests - aheadRequests;
 }
 
 /** Whether so little is under way that a turn that nobody limits goes on. */

@@ -25,6 +25,8 @@ import type { PerfOptions } from './options.ts';
 const LEAST_PIECE_BYTES = 4096;
 /** Kind of a timer (mqse.ts: TOKEN_BITS). */
 const SAMPLE = MQSE_KINDS;
+/** From an ENABLE to the first request of the next turn. */
+const HANDOVER_NS = 1250;
 
 export class Perf implements Policy {
   readonly name = 'perf';
@@ -57,8 +59,9 @@ export class Perf implements Policy {
     this.lmse = new Lmse(options.paper ? { ...options, waits: 'fixed' } : options);
     const feed = (qp: QpView, out: Actions) => this.feedStraight(qp, out);
     const issue = (qp: QpView, out: Actions, quota: Quota) => this.issue(qp, out, quota);
+    const aheadBytes = (qp: QpView, out: Actions) => this.aheadBytes(qp, out);
     this.mqse = new Mqse(
-      { feed, issue },
+      { feed, issue, aheadBytes },
       { ...options, aheadBytes: options.turnBytes >> 3, aheadRequests: (3 * options.turnRequests) >> 4 },
     );
     this.slots = this.lmse.slots;
@@ -165,6 +168,12 @@ export class Perf implements Policy {
     const member = this.members[qp.context.index];
     if (this.splits(member)) this.lmse.feed(qp, out, member.others);
     else this.passAll(qp, out);
+  }
+
+  /** What goes behind the ENABLE of a turn, while the next one begins. */
+  private aheadBytes(qp: QpView, out: Actions): number {
+    const member = this.members[qp.context.index];
+    return this.splits(member) ? this.lmse.bytesIn(HANDOVER_NS, qp, out, member.others) : 0;
   }
 
   /** In a turn. */

@@ -135,6 +135,11 @@ export class Waits {
     }
   }
 
+  /** Bytes that with their 0_WAITs take so long at its share; 0: that is not known. */
+  bytesIn(ns: number): number {
+    return this.nic === null ? 0 : Math.floor(ns / this.nsPerByte);
+  }
+
   /** 0_WAITs behind each of `count` pieces of `bytes`. */
   pieces(bytes: number, count: number): number {
     const { index, nic } = this;
