@@ -1,4 +1,4 @@
-// `isoverbs reproduce`: wrong calls, and the short set of claims about bare devices. Needs a build.
+// `isoverbs reproduce`: wrong calls, and the short set of claims about each system. Needs a build.
 import { spawnSync } from 'node:child_process';
 import { resolve } from 'node:path';
 import { expect, test } from 'vitest';
@@ -28,10 +28,13 @@ test('wrong calls are one sentence and exit code 2', () => {
   }
 });
 
-test('the short set holds, each run in a thread of its own', { timeout: 180_000 }, () => {
+test.each([
+  ['bare', 15],
+  ['perf', 7],
+])('the short set of %s holds, each run in a thread of its own', { timeout: 180_000 }, (system, lines) => {
   const { code, out, err } = reproduce(
     '--system',
-    'bare',
+    system,
     '--smoke',
     '--seeds',
     '1',
@@ -48,5 +51,5 @@ test('the short set holds, each run in a thread of its own', { timeout: 180_000 
     code: 0,
     err: '',
   });
-  expect(rows.length).toBeGreaterThan(15);
+  expect(rows.length).toBeGreaterThan(lines);
 });

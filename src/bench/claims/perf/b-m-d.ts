@@ -8,6 +8,7 @@ export default {
   title: 'B_App, M_App and D_App together',
   source:
     'Not in the paper, whose rule leaves D_App as bad as bare: the traffic of M_App alone keeps the egress FIFO full',
+  smoke: true,
   mixes: compared(PERF, 'all', ['B:size=1MiB', 'M:size=16', 'D:size=16,think=1us'], {
     duration: '20ms',
     warmup: '2ms',

@@ -9,6 +9,7 @@ export default {
   title: 'B_App and M_App as with ETS 16:1 of the hardware',
   source: 'PeRF 5.2.1, fig. 7(b) (perf-5.2.1-fig7b-ets): similar',
   note: 'In numbers: not below either by more than 10 %.',
+  smoke: true,
   mixes: {
     perf: mix('cx6-100g', ['B:size=1MiB', 'M:size=16'], { policy: 'perf' }),
     ets: mix('cx6-100g', ['B:size=1MiB,class=0', 'M:size=16,class=1'], { set }),
