@@ -52,8 +52,9 @@ export const chains: Record<string, Chain> = {
   'two at a time, sometimes': { chain: () => [inTurns({ allow: 2, changeNs: 5000 })], share: 0.3 },
   'in turns, WAIT emulated': { chain: () => [inTurns({ allow: 1 }), emulateWait()], wait: false },
   'token pacer': { chain: () => [tokenPacer({ rateBytesPerS: 1e10, burstBytes: 8000 })], share: 0.15 },
+  // Faster than the link: who posts again by the clock, before its requests are over, would see that they are late.
   'token bucket': {
-    chain: () => [createPolicy('token-bucket', { linkGbps: 400, burstBytes: 4000, pieceBytes: 512 })],
+    chain: () => [createPolicy('token-bucket', { linkGbps: 400, burstBytes: 16_000, pieceBytes: 1024 })],
     share: 0.15,
   },
   'perf, in turns': { chain: () => [perf(512, 128, { qpIsolation: 'always', ...SHORT_TURNS })] },
