@@ -7,6 +7,7 @@ import type { Provider } from '../verbs/provider.ts';
 import { ARM_ANY, type ShimCq } from './completion.ts';
 import type { ShimContext } from './context.ts';
 import type { CoordinatorPort, Grant } from './coordinator-port.ts';
+import { flushConsumed } from './cross-channel.ts';
 import type { DeviceEvents } from './device-events.ts';
 import type { Events } from './events.ts';
 import { Issuer } from './issue.ts';
@@ -196,6 +197,17 @@ export class Feeder {
     qp.broken = true;
     qp.countWaiting();
     this.changed(qp, 'state');
+  }
+
+  /** It leaves SQE: errors of before are old, and what was held there is flushed as what the device had. */
+  mended(qp: ShimQp): void {
+    const isIdle = qp.realFreed === qp.realPosted;
+    qp.mended = isIdle ? null : (qp.realPosted - 1) | 0;
+    if (qp.backlog === 0) return;
+    qp.consumeHeld();
+    if (!isIdle) return;
+    flushConsumed(qp.sendCq, qp);
+    this.parts.events.synthesised(qp.sendCq);
   }
 
   /** A completion of its send queue arrived; told by `feedAll`. */

@@ -1,17 +1,11 @@
 /** pollCq, and the shim's own polls: completions rewritten, dropped, kept for the application. */
-import {
-  IBV_QPS_ERR,
-  IBV_QPT_RC,
-  IBV_WC_RECV,
-  IBV_WC_SUCCESS,
-  IBV_WC_WR_FLUSH_ERR,
-} from '../verbs/constants.ts';
+import { IBV_QPS_ERR, IBV_QPT_RC, IBV_WC_RECV, IBV_WC_SUCCESS } from '../verbs/constants.ts';
 import { handleIndex } from '../verbs/handles.ts';
 import * as L from '../verbs/layout.ts';
 import type { Provider } from '../verbs/provider.ts';
 import { ARM_ANY, ARM_NONE, type ShimCq, settleSend } from './completion.ts';
 import { BUFFERED, HIDDEN } from './counters.ts';
-import { synthetic } from './cross-channel.ts';
+import { flushConsumed } from './cross-channel.ts';
 import type { Feeder } from './feeder.ts';
 import type { ShimQp } from './queue.ts';
 import { type KnownRing, scratchRing, type Tables } from './tables.ts';
@@ -121,10 +115,7 @@ export class Polling {
         const qp = this.tables.qps[handleIndex(handle)];
         if (qp !== undefined && qp.handle === handle) {
           if (hears) feeder.arrived(qp);
-          // What is below the last one died in a RESET.
-          if ((op & 0xff) !== IBV_WC_SUCCESS && ((words[at + L.WC_SEQ] - qp.realFreed) | 0) >= 0) {
-            feeder.broke(qp);
-          }
+          if ((op & 0xff) !== IBV_WC_SUCCESS) this.sendFailed(qp, words[at + L.WC_SEQ] | 0);
           if (qp.tells.length > 0) feeder.tell(qp, words[at + L.WC_SEQ] | 0, op & 0xff);
           if (qp.translated) {
             if (!settleSend(qp, words, at)) {
@@ -208,6 +199,13 @@ export class Polling {
     return i;
   }
 
+  /** What is below the last one died in a RESET; what failed before the queue pair left SQE fails it no more. */
+  private sendFailed(qp: ShimQp, seq: number): void {
+    if (((seq - qp.realFreed) | 0) < 0) return;
+    if (qp.mended === null) this.feeder.broke(qp);
+    else if (seq === qp.mended) qp.mended = null;
+  }
+
   /**
    * A failed receive may take the whole queue pair to ERR, with nothing on the send side to say so; of a
    * reliable one it does, of others the device knows.
@@ -245,16 +243,6 @@ export class Polling {
     if (qp === undefined || qp.hasSrq || (words[at + L.WC_OP] & L.WC_RECV_SIDE) === 0) return;
     if (qp.recvsKept === 0) qp.recvFreed = words[at + L.WC_SEQ] | 0;
     qp.recvsKept++;
-  }
-}
-
-/** WAITs and ENABLEs that were over when one before them failed: a device flushes them in their turn. */
-function flushConsumed(cq: ShimCq, qp: ShimQp): void {
-  while (qp.head !== qp.issued && qp.consumed[qp.head & qp.mask] !== 0) {
-    if (((qp.last[qp.head & qp.mask] - qp.realFreed) | 0) >= 0) return;
-    cq.push(synthetic(qp, qp.head, IBV_WC_WR_FLUSH_ERR, 0), 0);
-    cq.produced = (cq.produced + 1) | 0;
-    qp.head = (qp.head + 1) | 0;
   }
 }
 

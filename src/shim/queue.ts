@@ -81,6 +81,8 @@ export class ShimQp implements QpView {
   sgeOffset = 0;
   /** An error was seen: what is held goes down whole, for the device to flush. */
   broken = false;
+  /** It left SQE while requests were outstanding there: the last of them, until its error is seen. */
+  mended: number | null = null;
   /** Of a managed one: request up to which ENABLEs that are posted release it, and that are executed. */
   enableIndex = 0;
   enabled = 0;
@@ -297,6 +299,7 @@ export class ShimQp implements QpView {
     this.sgeIndex = 0;
     this.sgeOffset = 0;
     this.broken = false;
+    this.mended = null;
     this.executed = false;
     this.enableIndex = this.appPosted;
     this.enabled = this.appPosted;
@@ -309,6 +312,26 @@ export class ShimQp implements QpView {
     this.countWaiting();
     this.lastSignaled = (this.realPosted - 1) | 0;
     this.sums.fill(0);
+  }
+
+  /** What is held ends here, without the device: it is flushed behind what is outstanding. */
+  consumeHeld(): void {
+    const last = (this.realPosted - 1) | 0;
+    // One that is begun has an error of its own to come, if any of it is outstanding.
+    let isConsumed = !((this.partial || this.opened) && this.realFreed !== this.realPosted);
+    for (; this.issued !== this.appPosted; this.issued = (this.issued + 1) | 0) {
+      const row = this.issued & this.mask;
+      if (isConsumed) this.first[row] = this.realPosted;
+      this.consumed[row] = isConsumed ? 1 : 0;
+      this.last[row] = last;
+      isConsumed = true;
+    }
+    this.executed = false;
+    this.partial = false;
+    this.opened = false;
+    this.sums[2] = 0;
+    this.sgeIndex = 0;
+    this.sgeOffset = 0;
   }
 
   /** Words of the extension that a request uses. */

@@ -7,6 +7,8 @@ import {
   IBV_QPS_ERR,
   IBV_QPS_RESET,
   IBV_QPS_RTS,
+  IBV_QPS_SQE,
+  IBV_QPT_RC,
 } from '../verbs/constants.ts';
 import { BusyError, NoResourcesError, UnsupportedError } from '../verbs/errors.ts';
 import { handleIndex } from '../verbs/handles.ts';
@@ -387,6 +389,7 @@ class Shim {
     const qp = this.tables.qp(handle);
     const resets = (mask & IBV_QP_STATE) !== 0 && attr?.qpState === IBV_QPS_RESET;
     if (qp !== undefined && resets) this.countCompletions(qp);
+    const mends = qp !== undefined && attr?.qpState === IBV_QPS_RTS && this.isInSqe(qp);
     this.next.modifyQp(handle, attr, mask);
     if (qp === undefined) return;
     if ((mask & IBV_QP_ACCESS_FLAGS) !== 0) qp.accessFlags = attr.qpAccessFlags ?? 0;
@@ -397,6 +400,7 @@ class Shim {
     this.feeder.changed(qp, 'state');
     if (attr.qpState === IBV_QPS_RTS) {
       // Out of SQD what is held goes on; out of SQE the queue pair is whole again.
+      if (mends) this.feeder.mended(qp);
       qp.broken = false;
       this.feeder.feed(qp);
     }
@@ -412,6 +416,12 @@ class Shim {
       qp.recvCq.forget(handle);
     }
     this.feeder.drain();
+  }
+
+  /** Whether the device has moved an unreliable queue pair to SQE, known here or not. */
+  private isInSqe(qp: ShimQp): boolean {
+    if (qp.type === IBV_QPT_RC || qp.state < IBV_QPS_RTS) return false;
+    return this.next.queryQp(qp.handle).attr.qpState === IBV_QPS_SQE;
   }
 
   /** The device has moved it to ERR: it flushes what it has, and what is held is to be flushed as well. */

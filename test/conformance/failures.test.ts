@@ -111,4 +111,68 @@ describe.each(sides)('%s', (_, chain) => {
     b.p.deregMr(b.mr.handle);
     b.p.deallocPd(b.pd);
   });
+
+  describe.each([
+    ['UC', V.IBV_QPT_UC],
+    ['UD', V.IBV_QPT_UD],
+  ])('%s: RTS again while what failed is not polled', (_type, qpType) => {
+    /** A SEND (id 0) that fails behind `before`; returns when the queue pair is in SQE, its completions on the way. */
+    async function toSqe(pair: Pair, before: () => void): Promise<(wrId: number) => void> {
+      const { a, b, qpA, qpB } = pair;
+      const ah = qpType === V.IBV_QPT_UD ? addressHandle(b, a) : 0;
+      const send = (wrId: number, lkey = b.mr.lkey) =>
+        postSend(b, qpB.handle, (batch) => {
+          batch.send(wrId, SIGNALED, b.mr.addr, 8, lkey);
+          if (ah !== 0) batch.datagramTo(0, ah, qpA.qpNum, QKEY);
+        });
+      send(0, 12345);
+      before();
+      const isSqe = () => b.p.queryQp(qpB.handle).attr.qpState === V.IBV_QPS_SQE;
+      for (let i = 0; i < 1000 && !isSqe(); i++) await pair.a.ground.fabric?.advance(20);
+      expect(isSqe()).toBe(true);
+      return send;
+    }
+
+    test.each([0, 50_000])('%d ns later: what is held after it goes out', async (laterNs) => {
+      const pair = pairOf({ qpType });
+      const { a, b, qpA, qpB } = pair;
+      const send = await toSqe(pair, () => {});
+      await a.ground.fabric?.advance(laterNs);
+      modify(b, qpB.handle, { qpState: V.IBV_QPS_RTS });
+      const other = b.p.createCq(b.context, 16, 0).handle;
+      const never = b.p.createCq(b.context, 16, 0).handle;
+      postRecv(a, qpA.handle, 9, 0, 200);
+      postSend(b, qpB.handle, (batch) => batch.wait(1, SIGNALED, other, 0));
+      send(2);
+      postSend(b, qpB.handle, (batch) => batch.wait(3, SIGNALED, never, 1));
+      expect(await statuses(b, 3)).toEqual([
+        [0, 'LOC_PROT_ERR'],
+        [1, 'SUCCESS'],
+        [2, 'SUCCESS'],
+      ]);
+      const [{ wrId, status, byteLen }] = await polled(a, 1);
+      expect([wrId, status, byteLen]).toEqual([9, 'SUCCESS', qpType === V.IBV_QPT_UD ? 48 : 8]);
+      expect(b.p.queryQp(qpB.handle).attr.qpState).toBe(V.IBV_QPS_RTS);
+    });
+
+    test.each([0, 50_000])('%d ns later: what was held before it is flushed', async (laterNs) => {
+      const pair = pairOf({ qpType });
+      const { a, b, qpA, qpB } = pair;
+      const never = b.p.createCq(b.context, 16, 0).handle;
+      let send: (wrId: number) => void = () => {};
+      const isHeld = () => {
+        postSend(b, qpB.handle, (batch) => {
+          batch.wait(1, 0, never, 1);
+          batch.wait(2, SIGNALED, never, 1);
+        });
+      };
+      send = await toSqe(pair, isHeld);
+      await a.ground.fabric?.advance(laterNs);
+      modify(b, qpB.handle, { qpState: V.IBV_QPS_RTS });
+      postRecv(a, qpA.handle, 9, 0, 200);
+      send(4);
+      expect(await statuses(b, 4)).toEqual([[0, 'LOC_PROT_ERR'], ...FLUSHED, [4, 'SUCCESS']]);
+      expect(await statuses(a, 1)).toEqual([[9, 'SUCCESS']]);
+    });
+  });
 });
