@@ -6,6 +6,7 @@ import type { AppResult, MixResult } from '../bench/mix/result.ts';
 import { runMix } from '../bench/mix/run.ts';
 import { DEFAULTS, type MixSpec, parseApp, parsePolicy, parseSet } from '../bench/mix/spec.ts';
 import { NANOSECONDS, parseQuantity, parseWhole } from '../bench/mix/units.ts';
+import { DRIVERS, type DriverName } from '../drivers/index.ts';
 import { TOPOLOGIES, type TopologyName } from '../sim/fabric/topology.ts';
 import { ConfigError } from '../verbs/errors.ts';
 import { mixSvg } from './mix-svg.ts';
@@ -15,6 +16,7 @@ import { writeInto } from './svg.ts';
 interface Options {
   profile: string;
   policy: string;
+  driver?: string;
   duration?: string;
   warmup?: string;
   seed?: string;
@@ -41,6 +43,7 @@ export function addMix(command: Command): void {
     .option('--profile <name>', 'simulated device', DEFAULTS.profile)
     .option('--set <name=value>', 'change a parameter of the profile; may be repeated', collect, [])
     .option('--policy <name[:option[=value],...]>', 'policy between the applications and the device', 'none')
+    .option('--driver <name>', `whose core the policy's steps take: ${DRIVERS.join(', ')} (default: inline)`)
     .option('--duration <time>', 'virtual time of the whole run (default: 20ms)')
     .option('--warmup <time>', 'how much of it, at its beginning, does not count (default: 2ms)')
     .option('--seed <n>', 'of all that varies: start phases, jitter, think times, sizes (default: 1)')
@@ -65,7 +68,7 @@ async function mix(options: Options): Promise<void> {
 }
 
 function specOf(options: Options): MixSpec {
-  const { profile, duration, warmup, seed, hosts, topology, payload } = options;
+  const { profile, driver, duration, warmup, seed, hosts, topology, payload } = options;
   const set: Record<string, unknown> = {};
   for (const [name, value] of options.set.map(parseSet)) {
     if (Object.hasOwn(set, name)) throw new ConfigError(`set: '${name}' is there twice`);
@@ -79,6 +82,7 @@ function specOf(options: Options): MixSpec {
     profile,
     set,
     ...parsePolicy(options.policy),
+    ...(driver !== undefined && { driver: driver as DriverName }),
     durationNs: time('duration', duration, DEFAULTS.durationNs),
     warmupNs: time('warmup', warmup, DEFAULTS.warmupNs),
     seed: whole('seed', seed, DEFAULTS.seed),

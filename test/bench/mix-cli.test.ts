@@ -44,6 +44,7 @@ test.each<[string[], RegExp]>([
   [[...app('B'), '--policy', 'perf:speed=1'], /there is no option 'speed'; there are: subMsgSizeBytes, /],
   [[...app('B'), '--policy', `${PACER}:rateBytePerS=1e9`], /token-pacer: rateBytesPerS must be above 0/],
   [[...app('B'), '--policy', 'none:speed=1'], /policy none has no options/],
+  [[...app('B'), '--driver', 'thread'], /driver: 'thread' is none of inline, worker/],
   [app('X'), /there is no kind 'X'; there is B, M, D/],
   [app(''), /there is no kind ''/],
   [app('B:colour=red'), /there is no key 'colour'; there is name, op, size/],
@@ -128,6 +129,19 @@ test("a policy of one's own is measured by its path", async () => {
   expect(result.policy).toBe(PACER);
   expect(result.apps[0].throughputGbps).toBeGreaterThan(7.5);
   expect(result.apps[0].throughputGbps).toBeLessThan(8.5);
+});
+
+test('--driver has the policy take its steps on a core of its own', async () => {
+  // Few pieces ahead, so that what a piece costs shows.
+  const shaped = ['--policy', 'perf:isolation=always,waits=fixed,feedPieces=2'];
+  const hash = async (...more: string[]) => {
+    const { code, out, err } = await mix(...SHORT, ...app('B:size=64KiB'), ...shaped, ...more, '--json');
+    expect({ code, err }).toEqual({ code: 0, err: '' });
+    return JSON.parse(out).traceHash;
+  };
+  const inline = await hash('--driver', 'inline');
+  expect(await hash()).toBe(inline);
+  expect(await hash('--driver', 'worker')).not.toBe(inline);
 });
 
 test('the JSON has the names that are promised', async () => {

@@ -1,5 +1,5 @@
 /** Checks of a mix, and everything that it does not say. */
-import { isModuleName } from '../../drivers/index.ts';
+import { driverName, isModuleName } from '../../drivers/index.ts';
 import { policies } from '../../policies/index.ts';
 import { override } from '../../sim/overrides.ts';
 import type { NicParams } from '../../sim/params.ts';
@@ -81,9 +81,10 @@ export function appsOf(spec: MixSpec, params: Readonly<NicParams>): App[] {
 }
 
 function requireRun(spec: MixSpec): void {
-  const { durationNs, warmupNs, seed, hosts, policy, timelinePoints = 0 } = spec;
+  const { durationNs, warmupNs, seed, hosts, policy, driver, timelinePoints = 0 } = spec;
   whole('hosts', hosts, 2, MAX_HOSTS);
   whole('timelinePoints', timelinePoints, 0, MAX_TIMELINE_POINTS);
+  if (driver !== undefined) driverName(driver, 'driver');
   if (!Number.isSafeInteger(seed)) throw new ConfigError(`the seed must be a whole number, got ${seed}`);
   if (!(durationNs > 0 && Number.isFinite(durationNs))) {
     throw new ConfigError(`the duration must be above 0, got ${durationNs} ns`);

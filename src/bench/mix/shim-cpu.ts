@@ -3,6 +3,7 @@
  * the application's polls that let the policy go on, so a worker that is busy does not put completions together as
  * its own polls would: with dear steps it comes out slower here than it is.
  */
+import type { DriverName } from '../../drivers/index.ts';
 import type { Interceptor } from '../../shim/compose.ts';
 import { BUSY_UNTIL, type Core } from '../../sim/cpu.ts';
 import type { Network } from '../../sim/network.ts';
@@ -20,7 +21,7 @@ export class ShimCpu {
   /** Until when the worker's core is busy; and how long the policy has computed, in all. */
   private readonly times = new Float64Array(2);
 
-  constructor(net: Network, driver: 'inline' | 'worker', costs: Readonly<ShimCosts>) {
+  constructor(net: Network, driver: DriverName, costs: Readonly<ShimCosts>) {
     this.net = net;
     this.costs = costs;
     this.isWorker = driver === 'worker';

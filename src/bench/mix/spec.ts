@@ -1,5 +1,6 @@
 /** What `isoverbs mix` runs: a mixture of applications, as it is written. Checked and completed in resolve.ts. */
 
+import type { DriverName } from '../../drivers/index.ts';
 import type { TopologyName } from '../../sim/fabric/topology.ts';
 import type { ShimCosts } from '../../sim/params.ts';
 
@@ -64,7 +65,7 @@ export interface MixSpec {
   policy: string;
   policyOptions?: Readonly<Record<string, unknown>>;
   /** Whose core the policy's own steps are charged to: the application's, or one of its own. Default inline. */
-  driver?: 'inline' | 'worker';
+  driver?: DriverName;
   /** What they cost. Default SHIM_COSTS. */
   shim?: Readonly<Partial<ShimCosts>>;
   /** Virtual time of the whole run; of it, the beginning that does not count. */
