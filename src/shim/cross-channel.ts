@@ -29,8 +29,21 @@ export function isCrossChannel(words: Uint32Array, at: number): boolean {
   return opcode === ISO_WR_ENABLE || (opcode === ISO_WR_WAIT && words[at + L.WR_COUNT] !== 0);
 }
 
+/** What a WAIT or ENABLE may aim at, and who posts it: the books of a shim, or of what stands for it. */
+interface Queue {
+  readonly state: number;
+  readonly managed: boolean;
+  readonly appPosted: number;
+  readonly enableIndex: number;
+  readonly context: { readonly device: string };
+}
+interface Targets {
+  cq(handle: number): { readonly owner: { readonly device: string } } | undefined;
+  qp(handle: number): Queue | undefined;
+}
+
 /** Why a WAIT or ENABLE may not be posted, as a device would say it: REASON_*. */
-export function crossChannelReason(tables: Tables, qp: ShimQp, words: Uint32Array, at: number): number {
+export function crossChannelReason(tables: Targets, qp: Queue, words: Uint32Array, at: number): number {
   if (qp.state < IBV_QPS_RTS) return L.REASON_STATE;
   const op = words[at + L.WR_OP];
   if (((op >>> 8) & 0xff & ~KNOWN_FLAGS) !== 0) return L.REASON_FLAGS;
@@ -57,10 +70,19 @@ export function fixTarget(tables: Tables, qp: ShimQp, at: number): void {
     return;
   }
   const managed = tables.qp(target)!;
-  // One that names its own queue pair does not count itself.
-  const posted = managed === qp ? (qp.appPosted - 1) | 0 : managed.appPosted;
-  managed.enableIndex = count === 0 ? posted : (managed.enableIndex + count) | 0;
+  managed.enableIndex = enableIndexAfter(managed, managed === qp, count);
   held[at + L.WR_REPEAT] = managed.enableIndex;
+}
+
+/** Up to which request ENABLEs release a managed queue pair when one more of `count` is posted and counted there. */
+export function enableIndexAfter(
+  managed: Pick<Queue, 'appPosted' | 'enableIndex'>,
+  isOwn: boolean,
+  count: number,
+): number {
+  if (count !== 0) return (managed.enableIndex + count) | 0;
+  // One that names its own queue pair does not count itself.
+  return isOwn ? (managed.appPosted - 1) | 0 : managed.appPosted;
 }
 
 /** Raises the index up to which a managed queue pair is released; an index of before its RESET does nothing. */

@@ -5,6 +5,7 @@ import { workerDriver } from '../../src/drivers/worker/front.ts';
 import { count } from '../../src/interceptors/index.ts';
 import { compose, type Interceptor } from '../../src/shim/compose.ts';
 import * as V from '../../src/verbs/index.ts';
+import { connect, makeEnd, modify, post, SIGNALED, take } from '../sim/helpers.ts';
 import { type Op, type Program, program, runProgram } from './program.ts';
 import { simGround } from './sim-ground.ts';
 import { perfSpec, workerChains } from './worker-chains.ts';
@@ -76,4 +77,77 @@ test('a worker whose contexts are closed keeps no ring', async () => {
   // Three of the program's own: receives, sends, completions.
   expect(made).toBeGreaterThan(3);
   expect([...open]).toEqual([]);
+});
+
+const perfInWorker = () => [workerDriver([perfSpec(256, 64)])];
+test.each([
+  ['bare', () => []],
+  ['in a worker, emulated', perfInWorker],
+] as [string, () => Interceptor[]][])(
+  'an ENABLE past what is posted is refused at its post: %s',
+  async (name, chain) => {
+    const { fabric } = simGround(name === 'bare');
+    const on = { ...fabric, provider: compose(fabric.provider, chain()) };
+    const [a, m, peer] = [makeEnd(on, 0), makeEnd(on, 0, { managed: true }), makeEnd(fabric, 1)];
+    connect(a, peer);
+    connect(m, m);
+    const write = (id: number) => m.send.write(id, SIGNALED, 0, 0, 0, 0, 0);
+    const enable = (id: number, count: number) => a.send.enable(id, SIGNALED, m.qp, count);
+    const refused = () => [a.send.errno, a.send.reason];
+    const done = async (end: typeof a) => {
+      await fabric.run();
+      return take(end).map(({ wrId, status }) => [wrId, status]);
+    };
+    write(1);
+    post(m);
+    enable(2, 1);
+    enable(3, 1);
+    expect(post(a)).toBe(1);
+    expect(refused()).toEqual([V.EINVAL, V.REASON_TARGET]);
+    expect([await done(a), await done(m)]).toEqual([[[2, 'SUCCESS']], [[1, 'SUCCESS']]]);
+    for (const id of [4, 5]) write(id);
+    post(m);
+    enable(6, 3);
+    expect(post(a)).toBe(0);
+    enable(7, 0);
+    enable(8, 1);
+    expect(post(a)).toBe(1);
+    expect(refused()).toEqual([V.EINVAL, V.REASON_TARGET]);
+    expect([await done(a), await done(m)]).toEqual([
+      [[7, 'SUCCESS']],
+      [
+        [4, 'SUCCESS'],
+        [5, 'SUCCESS'],
+      ],
+    ]);
+    modify(m, { qpState: V.IBV_QPS_RESET });
+    connect(m, m);
+    write(9);
+    post(m);
+    enable(10, 2);
+    expect(post(a)).toBe(0);
+    enable(11, 1);
+    expect(post(a)).toBe(1);
+    expect([await done(a), await done(m)]).toEqual([[[11, 'SUCCESS']], [[9, 'SUCCESS']]]);
+  },
+);
+
+test('memory that goes away before the worker takes what names it: all of it is flushed, in its order', async () => {
+  const { fabric } = simGround();
+  const on = { ...fabric, provider: compose(fabric.provider, perfInWorker()) };
+  const [a, b] = [makeEnd(on, 0, { cap: { maxSendWr: 256 } }), makeEnd(fabric, 1, { bytes: 12_000 })];
+  connect(a, b);
+  const memory = new ArrayBuffer(12_000);
+  const mr = a.v.regMr(a.pd, memory, 0, 12_000, V.IBV_ACCESS_LOCAL_WRITE);
+  // More than the worker takes at once, and the last ones name other memory.
+  const ids = Array.from({ length: 150 }, (_, id) => id);
+  for (const id of ids) {
+    const { addr, lkey } = id < 140 ? mr : a.mr;
+    a.send.write(id, id % 3 === 0 ? SIGNALED : 0, addr, 12_000, lkey, b.mr.addr, b.mr.rkey);
+  }
+  expect(post(a)).toBe(150);
+  structuredClone(memory, { transfer: [memory] });
+  for (let i = 0; i < 5; i++) await fabric.run();
+  expect(take(a).map(({ wrId, status }) => [wrId, status])).toEqual(ids.map((id) => [id, 'WR_FLUSH_ERR']));
+  expect(a.v.queryQp(a.qp).attr.qpState).toBe(V.IBV_QPS_ERR);
 });

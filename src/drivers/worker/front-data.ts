@@ -1,6 +1,7 @@
 /** The hot verbs of the front: what concerns no policy goes straight to the device, the rest into the lanes. */
+import { crossChannelReason, enableIndexAfter, isCrossChannel } from '../../shim/cross-channel.ts';
 import type { Gate } from '../../shim/gate.ts';
-import { EINVAL, ENOMEM, IBV_QPS_RTS, ISO_WR_WAIT } from '../../verbs/constants.ts';
+import { EINVAL, ENOMEM, ISO_WR_WAIT } from '../../verbs/constants.ts';
 import { handleIndex } from '../../verbs/handles.ts';
 import * as L from '../../verbs/layout.ts';
 import type { Provider, RingInfo } from '../../verbs/provider.ts';
@@ -75,7 +76,7 @@ export class FrontData {
     if (info.handle !== ring || !L.within(info.capacity, start, count)) {
       return this.next.postSend(handle, ring, start, count);
     }
-    const places = (qp.appDepth - (qp.posted - qp.freed)) | 0;
+    const places = (qp.appDepth - (qp.appPosted - qp.freed)) | 0;
     const most = Math.min(count, places);
     let n = 0;
     if (!qp.shaped && !qp.managed && this.gate !== null) {
@@ -143,10 +144,8 @@ export class FrontData {
     const at = L.slotAt(index);
     const opcode = words[at + L.WR_OP] & 0xff;
     if (this.gate?.executes(opcode) !== true) return this.next.validateSend(handle, ring, index);
-    const target = words[at + L.WR_TARGET];
-    const exists = opcode === ISO_WR_WAIT ? this.cq(target) !== undefined : this.qp(target)?.managed === true;
-    const reason = qp.state < IBV_QPS_RTS ? L.REASON_STATE : L.REASON_TARGET;
-    if (reason === L.REASON_TARGET && exists) return 0;
+    const reason = crossChannelReason(this, qp, words, at);
+    if (reason === L.REASON_NONE) return 0;
     refuse(words, EINVAL, reason);
     return EINVAL;
   }
@@ -173,16 +172,25 @@ export class FrontData {
       }
       if (!qp.shaped) this.shape(qp);
       const at = L.slotAt(start + n);
-      // A WAIT counts the completions of another CQ: whoever waits has to see them.
-      if ((words[at + L.WR_OP] & 0xff) === ISO_WR_WAIT && words[at + L.WR_COUNT] !== 0) {
-        const target = this.cq(words[at + L.WR_TARGET]);
-        if (target !== undefined) this.claim(target);
-      }
       qp.put(words, start + n, info.capacity, info.extBytes);
+      if (isCrossChannel(words, at)) this.noteTarget(qp, words, at);
       n++;
     }
     if (n > 0) this.hand(qp);
     return n;
+  }
+
+  /** A WAIT counts the completions of another CQ: whoever waits has to see them. An ENABLE counts on from the last. */
+  private noteTarget(qp: FrontQp, words: Uint32Array, at: number): void {
+    const target = words[at + L.WR_TARGET];
+    if ((words[at + L.WR_OP] & 0xff) === ISO_WR_WAIT) {
+      const cq = this.cq(target);
+      if (cq !== undefined) this.claim(cq);
+      return;
+    }
+    const managed = this.qp(target);
+    if (managed === undefined) return;
+    managed.enableIndex = enableIndexAfter(managed, managed === qp, words[at + L.WR_COUNT]);
   }
 
   private shape(qp: FrontQp): void {

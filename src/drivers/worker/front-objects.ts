@@ -9,14 +9,14 @@ import * as P from './protocol.ts';
 
 export class FrontCq {
   readonly handle: number;
-  readonly context: ContextView;
+  readonly owner: ContextView;
   readonly queue: Int32Array;
   private readonly words: Uint32Array;
   private readonly mask: number;
 
-  constructor(handle: number, context: ContextView, cqe: number) {
+  constructor(handle: number, owner: ContextView, cqe: number) {
     this.handle = handle;
-    this.context = context;
+    this.owner = owner;
     this.queue = P.makeQueue(cqe);
     this.words = new Uint32Array(this.queue.buffer);
     this.mask = P.queueSlots(this.queue) - 1;
@@ -72,12 +72,14 @@ export class FrontQp implements QpView {
   readonly inlineBytes: number;
   /** Words of one shaped send: its slot and its extension. */
   readonly stride: number;
-  posted = 0;
+  appPosted = 0;
   freed = 0;
   lastSignaled = -1;
   recvPosted = 0;
   recvFreed = 0;
   shaped = false;
+  /** Of a managed one: request up to which ENABLEs that are posted release it. */
+  enableIndex = 0;
   /** IBV_QPS_*, as last set. */
   state = 0;
   /** Only the worker knows; it is asked of nothing that was shaped. */
@@ -106,7 +108,7 @@ export class FrontQp implements QpView {
   }
 
   get context(): ContextView {
-    return this.sendCq.context;
+    return this.sendCq.owner;
   }
 
   get sendCqHandle(): number {
@@ -131,15 +133,15 @@ export class FrontQp implements QpView {
   countStraight(words: Uint32Array, start: number, count: number): void {
     for (let i = count - 1; i >= 0; i--) {
       if (!this.sqSigAll && (words[L.slotAt(start + i) + L.WR_OP] & (IBV_SEND_SIGNALED << 8)) === 0) continue;
-      this.lastSignaled = (this.posted + i) | 0;
+      this.lastSignaled = (this.appPosted + i) | 0;
       break;
     }
-    this.posted = (this.posted + count) | 0;
+    this.appPosted = (this.appPosted + count) | 0;
   }
 
   /** Copies one send into the lane: the application may reuse its slot as soon as post returns. */
   put(words: Uint32Array, index: number, capacity: number, extBytes: number): void {
-    const to = P.LANE_HEADER + (this.posted & this.mask) * this.stride;
+    const to = P.LANE_HEADER + (this.appPosted & this.mask) * this.stride;
     const from = L.slotAt(index);
     const { held } = this;
     for (let i = 0; i < L.SLOT_WORDS; i++) held[to + i] = words[from + i];
@@ -149,7 +151,7 @@ export class FrontQp implements QpView {
     if ((op & (IBV_SEND_INLINE << 8)) !== 0) extWords = (words[from + L.WR_INLINE_LENGTH] + 3) >> 2;
     const ext = L.extAt(index, capacity, extBytes);
     for (let i = 0; i < extWords; i++) held[to + L.SLOT_WORDS + i] = words[ext + i];
-    this.posted = (this.posted + 1) | 0;
+    this.appPosted = (this.appPosted + 1) | 0;
   }
 
   /** The worker may see what is posted up to here. */
@@ -157,20 +159,21 @@ export class FrontQp implements QpView {
     const { lane } = this;
     lane[P.FREED] = this.freed;
     lane[P.LAST_SIGNALED] = this.lastSignaled;
-    Atomics.store(lane, P.POSTED, this.posted);
+    Atomics.store(lane, P.POSTED, this.appPosted);
   }
 
   /** From now on all sends go through the lane, and the completions of both CQs through theirs. */
   shape(): void {
     this.publish();
-    this.lane[P.TAKEN] = this.posted;
+    this.lane[P.TAKEN] = this.appPosted;
     this.lane[P.SHAPED] = 1;
     this.shaped = true;
   }
 
   /** It went to RESET: nothing is posted any more. */
   purge(): void {
-    this.freed = this.posted;
+    this.freed = this.appPosted;
     this.recvFreed = this.recvPosted;
+    this.enableIndex = this.appPosted;
   }
 }

@@ -1,5 +1,5 @@
 /** The worker's side of lanes and queues: sends into the shim, completions out of it. */
-import { IBV_QP_STATE, IBV_QPS_ERR } from '../../verbs/constants.ts';
+import { IBV_QP_STATE, IBV_QPS_ERR, IBV_SEND_SIGNALED, IBV_WR_SEND } from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import type { Provider, RingInfo } from '../../verbs/provider.ts';
 import * as P from './protocol.ts';
@@ -140,15 +140,22 @@ export class Lanes {
       const accepted = this.chain.postSend(qp, info.handle, 0, n);
       taken = (taken + n) | 0;
       Atomics.store(words, P.TAKEN, taken);
-      if (accepted < n) this.refused(lane, n - accepted);
+      if (accepted < n) this.refused(lane, accepted, n);
     }
   }
 
-  /** The device took less than it had said it would: as a device does, fail the queue pair, and flush what is lost. */
-  private refused({ info: { qp, sendCq } }: Lane, count: number): void {
+  /**
+   * The device took less than it had said it would: as a device does, fail the queue pair, and flush what is lost, as
+   * empty requests, because its memory may be what went away.
+   */
+  private refused({ info: { qp, sendCq } }: Lane, start: number, end: number): void {
+    const { info, words } = this.staging!;
     this.chain.modifyQp(qp, { qpState: IBV_QPS_ERR }, IBV_QP_STATE);
+    for (let k = start; k < end; k++) words[L.slotAt(k) + L.WR_OP] = IBV_WR_SEND | (IBV_SEND_SIGNALED << 8);
+    const flushed = this.chain.postSend(qp, info.handle, start, end - start);
+    const lost = end - start - flushed;
     process.emitWarning(
-      `queue pair ${qp}: the device refused ${count} requests that it had taken; CQ ${sendCq}`,
+      `queue pair ${qp}: the device refused ${end - start} requests that it had taken; CQ ${sendCq}${lost > 0 ? `; ${lost} of them have no completion` : ''}`,
     );
   }
 
