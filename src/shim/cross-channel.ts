@@ -9,14 +9,12 @@ import {
   IBV_SEND_INLINE,
   IBV_SEND_SIGNALED,
   IBV_SEND_SOLICITED,
-  IBV_WC_WR_FLUSH_ERR,
   ISO_SEND_INTERNAL,
   ISO_WR_ENABLE,
   ISO_WR_WAIT,
 } from '../verbs/constants.ts';
 import * as L from '../verbs/layout.ts';
 import { wcOpcode } from '../verbs/wc-opcode.ts';
-import type { ShimCq } from './completion.ts';
 import type { ShimQp } from './queue.ts';
 import type { Tables } from './tables.ts';
 
@@ -103,14 +101,4 @@ export function synthetic(qp: ShimQp, seq: number, status: number, bytes: number
   wc[L.WC_SEQ] = seq;
   wc[L.WC_QP_NUM] = qp.qpNum;
   return wc;
-}
-
-/** Requests that ended without the device when one before them failed: it would flush them in their turn. */
-export function flushConsumed(cq: ShimCq, qp: ShimQp): void {
-  while (qp.head !== qp.issued && qp.consumed[qp.head & qp.mask] !== 0) {
-    if (((qp.last[qp.head & qp.mask] - qp.realFreed) | 0) >= 0) return;
-    cq.push(synthetic(qp, qp.head, IBV_WC_WR_FLUSH_ERR, 0), 0);
-    cq.produced = (cq.produced + 1) | 0;
-    qp.head = (qp.head + 1) | 0;
-  }
 }

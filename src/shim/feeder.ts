@@ -7,7 +7,6 @@ import type { Provider } from '../verbs/provider.ts';
 import { ARM_ANY, type ShimCq } from './completion.ts';
 import type { ShimContext } from './context.ts';
 import type { CoordinatorPort, Grant } from './coordinator-port.ts';
-import { flushConsumed } from './cross-channel.ts';
 import type { DeviceEvents } from './device-events.ts';
 import type { Events } from './events.ts';
 import { Issuer } from './issue.ts';
@@ -201,13 +200,9 @@ export class Feeder {
 
   /** It leaves SQE: errors of before are old, and what was held there is flushed as what the device had. */
   mended(qp: ShimQp): void {
-    const isIdle = qp.realFreed === qp.realPosted;
-    qp.mended = isIdle ? null : (qp.realPosted - 1) | 0;
-    if (qp.backlog === 0) return;
-    qp.consumeHeld();
-    if (!isIdle) return;
-    flushConsumed(qp.sendCq, qp);
-    this.parts.events.synthesised(qp.sendCq);
+    qp.mended = qp.realFreed === qp.realPosted ? null : (qp.realPosted - 1) | 0;
+    // Something is outstanding then: had its last error been seen, nothing would be held.
+    if (qp.backlog > 0) qp.consumeHeld();
   }
 
   /** A completion of its send queue arrived; told by `feedAll`. */

@@ -1,11 +1,17 @@
 /** pollCq, and the shim's own polls: completions rewritten, dropped, kept for the application. */
-import { IBV_QPS_ERR, IBV_QPT_RC, IBV_WC_RECV, IBV_WC_SUCCESS } from '../verbs/constants.ts';
+import {
+  IBV_QPS_ERR,
+  IBV_QPT_RC,
+  IBV_WC_RECV,
+  IBV_WC_SUCCESS,
+  IBV_WC_WR_FLUSH_ERR,
+} from '../verbs/constants.ts';
 import { handleIndex } from '../verbs/handles.ts';
 import * as L from '../verbs/layout.ts';
 import type { Provider } from '../verbs/provider.ts';
 import { ARM_ANY, ARM_NONE, type ShimCq, settleSend } from './completion.ts';
 import { BUFFERED, HIDDEN } from './counters.ts';
-import { flushConsumed } from './cross-channel.ts';
+import { synthetic } from './cross-channel.ts';
 import type { Feeder } from './feeder.ts';
 import type { ShimQp } from './queue.ts';
 import { type KnownRing, scratchRing, type Tables } from './tables.ts';
@@ -243,6 +249,16 @@ export class Polling {
     if (qp === undefined || qp.hasSrq || (words[at + L.WC_OP] & L.WC_RECV_SIDE) === 0) return;
     if (qp.recvsKept === 0) qp.recvFreed = words[at + L.WC_SEQ] | 0;
     qp.recvsKept++;
+  }
+}
+
+/** Requests that ended without the device when one before them failed: it would flush them in their turn. */
+function flushConsumed(cq: ShimCq, qp: ShimQp): void {
+  while (qp.head !== qp.issued && qp.consumed[qp.head & qp.mask] !== 0) {
+    if (((qp.last[qp.head & qp.mask] - qp.realFreed) | 0) >= 0) return;
+    cq.push(synthetic(qp, qp.head, IBV_WC_WR_FLUSH_ERR, 0), 0);
+    cq.produced = (cq.produced + 1) | 0;
+    qp.head = (qp.head + 1) | 0;
   }
 }
 

@@ -317,8 +317,8 @@ export class ShimQp implements QpView {
   /** What is held ends here, without the device: it is flushed behind what is outstanding. */
   consumeHeld(): void {
     const last = (this.realPosted - 1) | 0;
-    // One that is begun has an error of its own to come, if any of it is outstanding.
-    let isConsumed = !((this.partial || this.opened) && this.realFreed !== this.realPosted);
+    // One that is begun has an error of its own to come.
+    let isConsumed = !this.partial && !this.opened;
     for (; this.issued !== this.appPosted; this.issued = (this.issued + 1) | 0) {
       const row = this.issued & this.mask;
       if (isConsumed) this.first[row] = this.realPosted;
