@@ -1,10 +1,12 @@
 /** The coordinator of one device: members join, their counters become grants. No clock: times are arguments. */
 import { decide, type MasterRules, Tenants } from './master.ts';
 import { DEFAULT_CAPACITY, type MemberPage, Members, membersBytes } from './members.ts';
+import { Slots } from './slots.ts';
 
 export class Coordinator {
   readonly members: Members;
   private readonly tenants = new Tenants();
+  private readonly slots = new Slots();
   /** Members of this view whose isolation changed since they were last told. */
   private readonly changes = new Set<number>();
   /** Those whom this view tells: the others have a view of their own. */
@@ -31,13 +33,25 @@ export class Coordinator {
   step(rules: MasterRules): void {
     if (!this.members.tryLock()) return;
     try {
-      decide(this.members, this.tenants, rules, (member) => {
-        if (this.own.has(member)) this.changes.add(member);
-      });
+      decide(this.members, this.tenants, rules, this.changed);
     } finally {
       this.members.unlock();
     }
   }
+
+  /** The next tenant's slot begins, if it is time. */
+  rotate(nowNs: number, turnNs: number): void {
+    if (!this.members.tryLock()) return;
+    try {
+      this.slots.rotate(this.members, this.tenants, { nowNs, turnNs }, this.changed);
+    } finally {
+      this.members.unlock();
+    }
+  }
+
+  private readonly changed = (member: number): void => {
+    if (this.own.has(member)) this.changes.add(member);
+  };
 
   /** Whether somebody is to be told. */
   get hasChanges(): boolean {

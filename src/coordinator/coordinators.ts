@@ -5,7 +5,15 @@ import { NoResourcesError } from '../verbs/errors.ts';
 import type { Provider } from '../verbs/provider.ts';
 import { Coordinator } from './coordinator.ts';
 import type { MasterRules } from './master.ts';
-import { DEFAULT_CAPACITY, type MemberPage, Members, membersBytes, QNUM_ALLOW, SPLIT } from './members.ts';
+import {
+  DEFAULT_CAPACITY,
+  type MemberPage,
+  Members,
+  membersBytes,
+  QNUM_ALLOW,
+  SPLIT,
+  TURN,
+} from './members.ts';
 
 interface Member {
   readonly coordinator: Coordinator;
@@ -90,6 +98,12 @@ export class Coordinators implements CoordinatorPort {
     }
   }
 
+  /** The next tenant's slot begins on the context's device, if it is time; who is concerned is told. */
+  rotate(context: ContextView, nowNs: number, turnNs: number): void {
+    this.of(context.device).rotate(nowNs, turnNs);
+    this.tell(context.device);
+  }
+
   /**
    * The context READs: what it asks for leaves through a peer's NIC, and may be one of these devices. It is a member of
    * all of them from now on; returns its pages there.
@@ -109,7 +123,7 @@ export class Coordinators implements CoordinatorPort {
     return this.of(device).hasChanges;
   }
 
-  /** Tells everybody in this process whose isolation changed: the grants SPLIT and QNUM_ALLOW. */
+  /** Tells everybody in this process whose isolation changed: the grants SPLIT, QNUM_ALLOW and TURN. */
   tell(device: string): void {
     const coordinator = this.of(device);
     if (!coordinator.hasChanges) return;
@@ -118,6 +132,7 @@ export class Coordinators implements CoordinatorPort {
       if (of !== coordinator || listener === null || !changed.has(page.index)) continue;
       listener({ kind: SPLIT, target: -1, value: page.grants[SPLIT] });
       listener({ kind: QNUM_ALLOW, target: -1, value: page.grants[QNUM_ALLOW] });
+      listener({ kind: TURN, target: -1, value: page.grants[TURN] });
     }
   }
 }

@@ -12,6 +12,8 @@ export interface MasterRules {
   readonly qNumCapa: number;
   /** The paper's own choice of mixtures: it says nothing of bandwidth applications alone. */
   readonly selective: boolean;
+  /** Queue pairs of large messages that send at a time, from which on bandwidth tenants do so one after the other. */
+  readonly rotateFrom: number;
 }
 
 /** Why a member has the grants it has: the number is WHY. */
@@ -49,7 +51,7 @@ export class Tenants {
 
   /** Reads all counters. */
   read(members: M.Members): void {
-    if (this.version !== members.version) this.group(members);
+    this.group(members);
     for (const column of [this.classes, this.qps, this.largeQps, this.wireGbps]) column.fill(0);
     this.meanBytes.fill(0);
     this.queueLength.fill(0);
@@ -67,7 +69,9 @@ export class Tenants {
     }
   }
 
-  private group(members: M.Members): void {
+  /** Finds who belongs together, if somebody came or left. */
+  group(members: M.Members): void {
+    if (this.version === members.version) return;
     this.version = members.version;
     this.size = members.high;
     if (this.rowOf.length < this.size) this.grow(2 * this.size);
@@ -184,6 +188,19 @@ function splitReason(mix: Mix, rules: MasterRules): number {
   return unequal && !rules.selective ? UNEQUAL_SIZES : NOTHING;
 }
 
+/** Queue pairs of large messages of a tenant that may send at a time. */
+function busyOf(tenants: Tenants, row: number, allow: number): number {
+  if (tenants.classes[row] !== M.BANDWIDTH) return 0;
+  const limit = allow > 0 && tenants.isMulti(row) ? allow : Number.POSITIVE_INFINITY;
+  return Math.min(Math.max(1, tenants.largeQps[row]), limit);
+}
+
+/** Whether tenants of large messages send one after the other. */
+function isRotation(mix: Mix, split: number, busyLarge: number, { rotateFrom }: MasterRules): boolean {
+  if (mix.bandwidth < 2 || busyLarge < rotateFrom) return false;
+  return split === LARGE_BESIDE_SMALL || rotateFrom === 0;
+}
+
 /** Writes the grants of all members. `changed` is called with each whose isolation is another now. */
 export function decide(
   members: M.Members,
@@ -196,11 +213,8 @@ export function decide(
   const split = splitReason(mix, rules);
   const allow = allowance(mix, rules);
   let busyLarge = 0;
-  for (let row = 0; row < tenants.length; row++) {
-    if (tenants.classes[row] !== M.BANDWIDTH) continue;
-    const limit = allow > 0 && tenants.isMulti(row) ? allow : Number.POSITIVE_INFINITY;
-    busyLarge += Math.min(Math.max(1, tenants.largeQps[row]), limit);
-  }
+  for (let row = 0; row < tenants.length; row++) busyLarge += busyOf(tenants, row, allow);
+  const rotates = isRotation(mix, split, busyLarge, rules);
   const { grants } = members;
   for (let i = 0; i < members.high; i++) {
     const row = tenants.row(i);
@@ -211,8 +225,15 @@ export function decide(
     const paused = allow > 0 && tenants.isMulti(row) && of >= M.MESSAGES && tenants.qps[row] > allow;
     const splitNow = isB && split !== NOTHING ? 1 : 0;
     const allowNow = paused ? allow : 0;
-    const isOther = grants[at + M.SPLIT] !== splitNow || grants[at + M.QNUM_ALLOW] !== allowNow;
-    grants[at + M.BUSY_LARGE_QPS] = busyLarge;
+    const takesSlots = isB && rotates;
+    const turn = takesSlots ? grants[at + M.TURN] || M.OTHERS : M.FREE;
+    const isOther =
+      grants[at + M.SPLIT] !== splitNow ||
+      grants[at + M.QNUM_ALLOW] !== allowNow ||
+      grants[at + M.TURN] !== turn;
+    grants[at + M.TURN] = turn;
+    // In its slot a tenant is alone.
+    grants[at + M.BUSY_LARGE_QPS] = takesSlots ? busyOf(tenants, row, allow) : busyLarge;
     grants[at + M.SMALL_GBPS] = mix.smallGbps;
     grants[at + M.D_TENANTS] = mix.delay;
     grants[at + M.M_TENANTS] = mix.messages;

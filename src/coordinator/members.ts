@@ -14,7 +14,7 @@ export const ACTIVE_QPS = 3;
 export const LARGE_QPS = 4;
 /** What it sends on the wire, headers included. */
 export const WIRE_GBPS = 5;
-/** Whether it has large requests waiting for its turn, and the slot (TURN_SLOT) that it has drained. */
+/** What it has to send in a slot of its tenant's, and the slot (TURN_SLOT) that it is done with. */
 export const WANTS_TURN = 6;
 export const DRAINED_SLOT = 7;
 /** When it last wrote. */
@@ -38,11 +38,21 @@ export const B_TENANTS = 6;
 export const SMALL_QPS = 7;
 /** Why (master.ts: REASONS). */
 export const WHY = 8;
-/** Rotation: whether it is this member's turn (1), the number of the slot, and when it ends. */
+/** Rotation: whose turn it is, as the member sees it; of its tenant's slot: its number, and when it ends. */
 export const TURN = 9;
 export const TURN_SLOT = 10;
 export const TURN_END_NS = 11;
 export const GRANTS = 16;
+
+// WANTS_TURN: nothing; only what is in flight; requests that are held.
+export const DONE = 0;
+export const FLYING = 1;
+export const HOLDS = 2;
+
+// TURN: nobody rotates; its tenant's; another's.
+export const FREE = 0;
+export const MINE = 1;
+export const OTHERS = 2;
 
 // Classes: a tenant is what the largest of its members is.
 /** Nothing sent within the window. */
@@ -58,6 +68,9 @@ const LOCK = 0;
 const VERSION = 1;
 /** One more than the highest place that was ever taken. */
 const HIGH = 2;
+/** Rotation: one more than the place of a member whose tenant had the last slot, and that slot's number. */
+const LAST = 3;
+const SLOT = 4;
 const HEADER_WORDS = 16;
 
 /** Places that a device's members have when nothing is said. */
@@ -151,6 +164,21 @@ export class Members {
   /** Changes when somebody joins or leaves. */
   get version(): number {
     return Atomics.load(this.header, VERSION);
+  }
+
+  /** A member whose tenant had the last slot; -1: nobody had one. */
+  get lastMember(): number {
+    return Atomics.load(this.header, LAST) - 1;
+  }
+
+  get slot(): number {
+    return Atomics.load(this.header, SLOT);
+  }
+
+  /** The next slot belongs to the tenant of this member; returns its number. */
+  nextSlot(member: number): number {
+    Atomics.store(this.header, LAST, member + 1);
+    return Atomics.add(this.header, SLOT, 1) + 1;
   }
 
   /** Only one thread at a time decides; false: another one does. */

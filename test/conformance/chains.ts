@@ -10,6 +10,7 @@ import arbitrary from './policies/arbitrary.mjs';
 import hold from './policies/hold.mjs';
 import { Interrupting } from './policies/interrupting.ts';
 import passThrough from './policies/pass-through.mjs';
+import { rotation } from './policies/rotation.ts';
 import split from './policies/split.mjs';
 import { Turns, type TurnsOptions } from './policies/turns.ts';
 
@@ -61,6 +62,22 @@ export const chains: Record<string, Chain> = {
   'perf, as it finds': {
     chain: () => [
       perf(512, 128, { isolation: 'auto', samplePeriodNs: 2000, windowNs: 16_000, ...SHORT_TURNS }),
+    ],
+    share: 0.3,
+  },
+  'perf, tenants in slots': {
+    chain: () => [rotation({ subMsgSizeBytes: 512, zeroWaitUnitBytes: 128, turnNs: 3000 })],
+    share: 0.3,
+  },
+  'perf, in turns, tenants in slots': {
+    chain: () => [
+      rotation({
+        subMsgSizeBytes: 512,
+        zeroWaitUnitBytes: 128,
+        turnNs: 3000,
+        qpIsolation: 'always',
+        ...SHORT_TURNS,
+      }),
     ],
     share: 0.3,
   },

@@ -4,7 +4,7 @@ import { Coordinator } from '../../src/coordinator/coordinator.ts';
 import { REASONS } from '../../src/coordinator/master.ts';
 import * as M from '../../src/coordinator/members.ts';
 
-const RULES = { qNumAllow: 1, qNumCapa: 9, selective: false };
+const RULES = { qNumAllow: 1, qNumCapa: 9, selective: false, rotateFrom: Number.POSITIVE_INFINITY };
 
 /** `B`, `M` or `D`, with a number of queue pairs; behind a colon the mean size and the longest queue. */
 function parse(text: string) {

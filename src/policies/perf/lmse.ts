@@ -81,6 +81,11 @@ export class Lmse implements Policy {
     waits.idle(qp);
   }
 
+  /** Its tenant's slot is over: how slow it is until the next one says nothing. */
+  pause(qp: QpView): void {
+    this.waits.idle(qp);
+  }
+
   /** Issues of the oldest held requests what `quota` allows, and takes it off. */
   issue(qp: QpView, out: Actions, quota: Quota, tenants: ActiveTenants = ALONE): void {
     const { waits } = this;

@@ -32,6 +32,8 @@ export interface MessageEngine {
   issue(qp: QpView, out: Actions, quota: Quota): void;
   /** Bytes that take as long as the next turn needs to be let go; absent, or 0: as the options say. */
   aheadBytes?(qp: QpView, out: Actions): number;
+  /** Whether nothing of it may be issued now; it will be fed when that is over. */
+  holds?(qp: QpView, out: Actions): boolean;
 }
 
 /** How long a turn is. */
@@ -206,7 +208,7 @@ export class Mqse {
   /** Issues what may be issued of a queue pair that takes turns. */
   feed(qp: QpView, out: Actions): void {
     const member = this.memberOf(qp);
-    while (out.backlog(qp) > 0) {
+    while (out.backlog(qp) > 0 && !this.pauses(member, out)) {
       if (out.isCrossChannel(qp)) {
         // It may have to wait for one who waits for this turn.
         if (member.phase === OPEN) this.close(member, out);
@@ -219,6 +221,13 @@ export class Mqse {
     }
     if (member.phase === FREE) member.phase = NO_TURN;
     this.rotateIdle(member, out);
+  }
+
+  /** Whether the engine holds it back: those who wait for the end of its turn do not wait for that. */
+  private pauses(member: Member, out: Actions): boolean {
+    if (this.engine.holds?.(member.qp, out) !== true) return false;
+    if (member.phase === OPEN && member.group.waits > member.waits) this.close(member, out);
+    return true;
   }
 
   /** True: the token was one of these. */

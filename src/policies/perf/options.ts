@@ -123,6 +123,17 @@ export const perfOptions = z
       .positive()
       .default(0.67)
       .describe("adaptive: part of the peer's egress FIFO that READs of all bandwidth tenants may fill"),
+    rotation: z
+      .enum(['off', 'on', 'auto'])
+      .default('auto')
+      .describe(
+        'whether bandwidth tenants send one after the other: never, always, or beside others when more queue pairs of theirs send than the NIC works on at a time',
+      ),
+    turnNs: z.coerce
+      .number()
+      .min(1000)
+      .default(200_000)
+      .describe('rotation: nanoseconds for which one tenant sends'),
     linkGbps: fact('Gbit/s of the link'),
     mtuBytes: fact('payload of a packet'),
     headerBytes: fact('headers and gaps of a packet'),

@@ -4,7 +4,7 @@
  */
 import type { Coordinators } from '../../coordinator/coordinators.ts';
 import type { MasterRules } from '../../coordinator/master.ts';
-import { CLASS, IDLE, QNUM_ALLOW } from '../../coordinator/members.ts';
+import { CLASS, FREE, IDLE, QNUM_ALLOW, TURN } from '../../coordinator/members.ts';
 import type { Grant } from '../../shim/coordinator-port.ts';
 import { isCrossChannel } from '../../shim/cross-channel.ts';
 import { plainRun } from '../../shim/plain.ts';
@@ -19,7 +19,9 @@ import { describe } from './describe.ts';
 import { Limits } from './limits.ts';
 import { Lmse } from './lmse.ts';
 import { MQSE_KINDS, Mqse, type Quota, TOKEN_BITS } from './mqse.ts';
-import type { PerfOptions } from './options.ts';
+import { nicOf } from './nic.ts';
+import { isLimited, type PerfOptions } from './options.ts';
+import { TURN_KIND, Turns } from './turns.ts';
 
 /** No turn ends with less of a message than this. */
 const LEAST_PIECE_BYTES = 4096;
@@ -41,27 +43,32 @@ export class Perf implements Policy {
   private readonly o: PerfOptions;
   private readonly limits: Limits;
   private readonly coordinators: Coordinators;
-  private readonly rules: MasterRules;
   private readonly classifier: Classifier;
   private readonly lmse: Lmse;
   private readonly mqse: Mqse;
+  private readonly turns: Turns;
   /** By context. */
   private readonly members: Member[] = [];
+  private readonly rules: MasterRules[] = [];
   /** By queue pair. */
   private readonly qps: QpView[] = [];
 
   constructor(options: PerfOptions, coordinators: Coordinators) {
     this.o = options;
     this.coordinators = coordinators;
-    this.rules = { ...options, selective: options.paper };
     this.classifier = new Classifier(options);
     this.limits = new Limits(options);
     this.lmse = new Lmse(options.paper ? { ...options, waits: 'fixed' } : options);
     const feed = (qp: QpView, out: Actions) => this.feedStraight(qp, out);
     const issue = (qp: QpView, out: Actions, quota: Quota) => this.issue(qp, out, quota);
     const aheadBytes = (qp: QpView, out: Actions) => this.aheadBytes(qp, out);
+    this.turns = new Turns(coordinators, options.turnNs, {
+      feedAll: (member, out) => this.feedAll(member, out),
+      kindOf: (qp) => this.classifier.kinds[qp.index],
+    });
+    const holds = (qp: QpView, out: Actions) => this.turns.holds(this.members[qp.context.index], qp, out);
     this.mqse = new Mqse(
-      { feed, issue, aheadBytes },
+      { feed, issue, aheadBytes, holds },
       { ...options, aheadBytes: options.turnBytes >> 3, aheadRequests: (3 * options.turnRequests) >> 4 },
     );
     this.slots = this.lmse.slots;
@@ -80,7 +87,19 @@ export class Perf implements Policy {
     this.mqse.setup(resources);
     this.limits.open(context);
     this.members[context.index] = new Member(context, this.coordinators.page(context));
+    this.turns.open(context);
+    const rotateFrom = this.rotateFrom(context, out);
+    this.rules[context.index] = { ...this.o, selective: this.o.paper, rotateFrom };
     this.allow(context, 0, out);
+  }
+
+  /** Beyond the processing units, 0_WAITs take the places of those who have something to send; Infinity: never. */
+  private rotateFrom(context: ContextView, out: Actions): number {
+    const { rotation, paper } = this.o;
+    if (rotation === 'off' || paper || isLimited(this.o)) return Number.POSITIVE_INFINITY;
+    if (rotation === 'on') return 0;
+    if (out.wait === 'emulated') return Number.POSITIVE_INFINITY;
+    return nicOf(context, this.o)?.processingUnits ?? Number.POSITIVE_INFINITY;
   }
 
   onQp(qp: QpView, change: QpChange, out: Actions): void {
@@ -92,7 +111,11 @@ export class Perf implements Policy {
       this.classifier.add(this.members[qp.context.index], qp);
     } else if (change === 'destroyed') {
       this.limits.remove(qp);
-      this.classifier.remove(this.members[this.qps[qp.index].context.index], qp);
+      const member = this.members[this.qps[qp.index].context.index];
+      this.classifier.remove(member, qp);
+      this.turns.changed(member, out);
+    } else {
+      this.turns.changed(this.members[qp.context.index], out);
     }
   }
 
@@ -131,7 +154,7 @@ export class Perf implements Policy {
         this.first(member, qp, largeBytes, count, out);
       }
       if (this.mqse.shapes(qp)) return 0;
-      if (!this.splits(member)) return count;
+      if (!this.splits(member) && member.page.grants[TURN] === FREE) return count;
     }
     return qp.type === IBV_QPT_RC ? large : count;
   }
@@ -142,7 +165,7 @@ export class Perf implements Policy {
     const nowNs = out.nowNs(context);
     if (this.classifier.kinds[qp.index] === UNSEEN || member.page.counters[CLASS] === IDLE) {
       this.classifier.first(member, qp, largeBytes, count);
-      this.coordinators.step(context, this.rules);
+      this.coordinators.step(context, this.rules[context.index]);
       // Who changed is told at a sample: soon.
       if (this.coordinators.hasChanges(context.device)) member.periodNs = 0;
     }
@@ -161,12 +184,20 @@ export class Perf implements Policy {
   feed(qp: QpView, out: Actions): void {
     if (this.mqse.shapes(qp)) this.mqse.feed(qp, out);
     else this.feedStraight(qp, out);
+    this.turns.fed(this.members[qp.context.index], qp, out);
   }
 
-  /** Outside of turns. */
+  private feedAll(member: Member, out: Actions): void {
+    for (const qp of member.qps) {
+      if (!qp.broken && out.backlog(qp) > 0) this.feed(qp, out);
+    }
+  }
+
+  /** Outside of turns of queue pairs. */
   private feedStraight(qp: QpView, out: Actions): void {
     const member = this.members[qp.context.index];
-    if (this.splits(member)) this.lmse.feed(qp, out, member.others);
+    if (this.turns.holds(member, qp, out)) this.lmse.pause(qp);
+    else if (this.splits(member)) this.lmse.feed(qp, out, member.others);
     else this.passAll(qp, out);
   }
 
@@ -218,6 +249,7 @@ export class Perf implements Policy {
 
   onGrant(context: ContextView, { kind, value }: Grant, out: Actions): void {
     if (kind === QNUM_ALLOW) this.allow(context, value, out);
+    if (kind === TURN) this.turns.granted(this.members[context.index], out);
   }
 
   /** How many queue pairs of a context send at a time; 0: all. */
@@ -230,14 +262,16 @@ export class Perf implements Policy {
   onTimer(token: number, out: Actions): void {
     if (this.mqse.onTimer(token, out)) return;
     const index = token >>> TOKEN_BITS;
-    if ((token & ((1 << TOKEN_BITS) - 1)) === SAMPLE) this.sample(this.members[index], out);
+    const kind = token & ((1 << TOKEN_BITS) - 1);
+    if (kind === SAMPLE) this.sample(this.members[index], out);
+    if (kind === TURN_KIND) this.turns.onTimer(this.members[index], out);
   }
 
   private sample(member: Member, out: Actions): void {
     const { context } = member;
     const nowNs = out.nowNs(context);
     const isActive = this.classifier.sample(member, nowNs, out);
-    this.coordinators.step(context, this.rules);
+    this.coordinators.step(context, this.rules[context.index]);
     this.coordinators.tell(context.device);
     // What another thread's coordinator changed nobody tells here.
     this.allow(context, member.page.grants[QNUM_ALLOW], out);

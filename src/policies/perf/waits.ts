@@ -3,7 +3,7 @@
  * egress FIFO again, as each of them alone fills most of the wire. `adaptive` gives all of them together just the
  * wire: a piece and its 0_WAITs take as long as its share of the link needs for it, beside that of all others.
  */
-import { BUSY_LARGE_QPS, D_TENANTS, SMALL_GBPS } from '../../coordinator/members.ts';
+import { BUSY_LARGE_QPS, D_TENANTS, FREE, SMALL_GBPS, TURN } from '../../coordinator/members.ts';
 import { withPlace } from '../../shim/columns.ts';
 import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
 import { type Nic, type NicOptions, nicOf, pieceBytes, wireBytes } from './nic.ts';
@@ -16,6 +16,8 @@ export interface ActiveTenants {
   readonly smallGbps: number;
   /** Tenants that wait for each answer: whose time depends on what stands in the FIFO. */
   readonly delayTenants: number;
+  /** Whether bandwidth tenants send one after the other: the FIFO drains from one to the next. */
+  readonly rotate?: boolean;
 }
 
 /** Who else is there, as the coordinator last said it. */
@@ -37,6 +39,10 @@ export class GrantedTenants implements ActiveTenants {
 
   get delayTenants(): number {
     return this.grants[D_TENANTS];
+  }
+
+  get rotate(): boolean {
+    return this.grants[TURN] !== FREE;
   }
 }
 
@@ -126,7 +132,7 @@ export class Waits {
     // What stands in the FIFO costs message-rate tenants little beside one queue pair of large messages.
     const small = tenants.delayTenants > 0 || sharers > 1 ? tenants.smallGbps : 0;
     const gbps = nic.linkGbps - Math.min(small, MOST_SMALL * nic.linkGbps);
-    this.nsPerByte = (8 * sharers) / (gbps * o.utilisation);
+    this.nsPerByte = (8 * sharers) / (gbps * (tenants.rotate === true ? 1 : o.utilisation));
     if (takesTurns) {
       this.idle(qp);
       this.held[qp.index] = 0;

@@ -1,0 +1,26 @@
+/** PeRF whose tenants take slots, beside one that always wants the next and never says that it is done. */
+import { Coordinator } from '../../../src/coordinator/coordinator.ts';
+import { Coordinators } from '../../../src/coordinator/coordinators.ts';
+import * as M from '../../../src/coordinator/members.ts';
+import { perfOptions } from '../../../src/policies/perf/options.ts';
+import { Perf } from '../../../src/policies/perf/perf.ts';
+import type { Interceptor } from '../../../src/shim/compose.ts';
+import { createShim } from '../../../src/shim/shim.ts';
+
+const CAPACITY = 64;
+
+function besideRival(): Coordinator {
+  const coordinator = new Coordinator(new M.Members(new ArrayBuffer(M.membersBytes(CAPACITY)), CAPACITY));
+  const { counters } = coordinator.join('rival')!;
+  counters[M.CLASS] = M.BANDWIDTH;
+  counters[M.ACTIVE_QPS] = 1;
+  counters[M.LARGE_QPS] = 1;
+  counters[M.WANTS_TURN] = M.HOLDS;
+  return coordinator;
+}
+
+export function rotation(options: Record<string, unknown>): Interceptor {
+  const coordinator = new Coordinators(besideRival);
+  const parsed = perfOptions.parse({ isolation: 'always', rotation: 'on', ...options });
+  return createShim(() => new Perf(parsed, coordinator), { coordinator });
+}

@@ -1,0 +1,133 @@
+/** Whose slot it is: tenants of large messages send one after the other. */
+import { expect, test } from 'vitest';
+import { Coordinator } from '../../src/coordinator/coordinator.ts';
+import * as M from '../../src/coordinator/members.ts';
+
+const RULES = { qNumAllow: 1, qNumCapa: 9, selective: false, rotateFrom: 3 };
+const TURN_NS = 1000;
+
+/** Bandwidth tenants of these names, each with one large queue pair, beside one that sends many messages. */
+function ground(...tenants: string[]) {
+  const coordinator = new Coordinator();
+  const pages = tenants.map((tenant) => coordinator.join(tenant)!);
+  for (const { counters } of pages) {
+    counters[M.CLASS] = M.BANDWIDTH;
+    counters[M.ACTIVE_QPS] = 1;
+    counters[M.LARGE_QPS] = 1;
+    counters[M.MEAN_BYTES] = 1 << 20;
+    counters[M.WANTS_TURN] = M.HOLDS;
+  }
+  const small = coordinator.join('small')!;
+  small.counters[M.CLASS] = M.MESSAGES;
+  small.counters[M.ACTIVE_QPS] = 1;
+  coordinator.step(RULES);
+  /** The members whose turn it is at a time. */
+  const at = (nowNs: number) => {
+    coordinator.rotate(nowNs, TURN_NS);
+    return pages.filter(({ grants }) => grants[M.TURN] === M.MINE).map(({ index }) => index);
+  };
+  /** A member is done with its slot. */
+  const drain = (i: number) => {
+    pages[i].counters[M.DRAINED_SLOT] = pages[i].grants[M.TURN_SLOT];
+  };
+  return { coordinator, pages, small, at, drain };
+}
+
+test('below so many queue pairs nobody rotates; those of small messages never do', () => {
+  const { pages, small, at } = ground('a', 'b');
+  expect(at(0)).toEqual([]);
+  expect(pages.map(({ grants }) => grants[M.TURN])).toEqual([M.FREE, M.FREE]);
+  const many = ground('a', 'b', 'c');
+  expect(many.at(0)).toEqual([0]);
+  expect(many.pages.map(({ grants }) => grants[M.TURN])).toEqual([M.MINE, M.OTHERS, M.OTHERS]);
+  // In its slot each is alone.
+  expect(many.pages.map(({ grants }) => grants[M.BUSY_LARGE_QPS])).toEqual([1, 1, 1]);
+  expect([small, many.small].map(({ grants }) => grants[M.TURN])).toEqual([M.FREE, M.FREE]);
+});
+
+test('the next slot begins when all of the last one has completed, and is as long', () => {
+  const { pages, at, drain } = ground('a', 'b', 'c');
+  expect(at(0)).toEqual([0]);
+  expect(pages[0].grants[M.TURN_END_NS]).toBe(TURN_NS);
+  // Its time is over, its requests are not.
+  expect(at(1040)).toEqual([0]);
+  drain(0);
+  expect(at(1050)).toEqual([1]);
+  // A little late: not at the cost of those who follow.
+  expect(pages[1].grants[M.TURN_END_NS]).toBe(2 * TURN_NS);
+  drain(1);
+  expect(at(2000)).toEqual([2]);
+  drain(2);
+  expect(at(3000)).toEqual([0]);
+});
+
+test('who has nothing to send gives the slot back at once, and is passed over', () => {
+  const { pages, at, drain } = ground('a', 'b', 'c');
+  expect(at(0)).toEqual([0]);
+  pages[0].counters[M.WANTS_TURN] = M.DONE;
+  expect(at(10)).toEqual([1]);
+  expect(pages[1].grants[M.TURN_END_NS]).toBe(10 + TURN_NS);
+  drain(1);
+  expect(at(1010)).toEqual([2]);
+  // Only what is in flight: no reason for a slot.
+  pages[0].counters[M.WANTS_TURN] = M.FLYING;
+  drain(2);
+  expect(at(2010)).toEqual([1]);
+});
+
+test('while nobody else wants one, a slot goes on', () => {
+  const { pages, at, drain } = ground('a', 'b', 'c');
+  for (const i of [1, 2]) pages[i].counters[M.WANTS_TURN] = M.DONE;
+  expect(at(0)).toEqual([0]);
+  expect(at(990)).toEqual([0]);
+  expect(pages[0].grants[M.TURN_END_NS]).toBe(990 + TURN_NS);
+  const slot = pages[0].grants[M.TURN_SLOT];
+  // It stopped before it knew: a new one is its own.
+  drain(0);
+  expect(at(1990)).toEqual([0]);
+  expect(pages[0].grants[M.TURN_SLOT]).toBe(slot + 1);
+  pages[2].counters[M.WANTS_TURN] = M.HOLDS;
+  expect(at(2000)).toEqual([0]);
+  drain(0);
+  expect(at(2980)).toEqual([2]);
+});
+
+test('who leaves, dies or is no bandwidth tenant any more loses the slot', () => {
+  const { coordinator, pages, at } = ground('a', 'b', 'c', 'd', 'e');
+  expect(at(0)).toEqual([0]);
+  coordinator.leave(pages[0]);
+  pages[0].grants.fill(0);
+  expect(at(1)).toEqual([1]);
+  pages[1].counters[M.CLASS] = M.IDLE;
+  coordinator.step(RULES);
+  expect(at(2)).toEqual([2]);
+  // It never says that it is done.
+  expect(at(2 + TURN_NS)).toEqual([2]);
+  expect(at(1 + 2 * TURN_NS)).toEqual([2]);
+  expect(at(2 + 2 * TURN_NS)).toEqual([3]);
+});
+
+test('members of a tenant share its slot; it is over when all of them are done', () => {
+  const { coordinator, at, drain } = ground('a', 'b', 'a', 'c');
+  coordinator.takeChanges();
+  expect(at(0)).toEqual([0, 2]);
+  expect(coordinator.takeChanges()).toEqual([0, 2]);
+  drain(0);
+  expect(at(1000)).toEqual([0, 2]);
+  drain(2);
+  expect(at(1010)).toEqual([1]);
+  expect(coordinator.takeChanges()).toEqual([0, 1, 2]);
+  drain(1);
+  expect(at(2000)).toEqual([3]);
+  drain(3);
+  expect(at(3000)).toEqual([0, 2]);
+});
+
+test('with rotation always, two bandwidth tenants take slots beside nobody', () => {
+  const { coordinator, small, at } = ground('a', 'b');
+  small.counters[M.CLASS] = M.IDLE;
+  coordinator.step({ ...RULES, rotateFrom: 0 });
+  expect(at(0)).toEqual([0]);
+  coordinator.step(RULES);
+  expect(at(1)).toEqual([]);
+});
