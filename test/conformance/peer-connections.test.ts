@@ -99,7 +99,9 @@ test('rdma_cm carries it behind the private data of the programs, which do not s
 });
 
 test('READs by remote control are agreed on over rdma_cm, too', async () => {
-  const byPeer = () => [createPolicy('perf', { isolation: 'always', waits: 'fixed', readByRemoteControl: true })];
+  const byPeer = () => [
+    createPolicy('perf', { isolation: 'always', waits: 'fixed', readByRemoteControl: true }),
+  ];
   const request = Buffer.from('0123456789abcdef');
   const run = await overCm({ caller: byPeer(), server: byPeer(), request });
   // Those of the SEND, and those of the READ, which the side that is read from writes.

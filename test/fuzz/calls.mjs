@@ -155,8 +155,17 @@ const CM_CALLS = {
   disconnect: { args: on('cmId'), often: true },
   notify: { args: (w) => [w.handle('cmId'), w.random.word()] },
   initQpAttr: { args: (w) => [w.handle('cmId'), w.random.below(5), new Uint32Array(Q.QPW_COUNT)] },
-  joinMulticast: { args: (w) => [w.handle('cmId'), multicast(w), port(w)] },
-  leaveMulticast: { args: (w) => [w.handle('cmId'), multicast(w), port(w)] },
+  joinMulticast: {
+    args: (w) => [w.handle('cmId'), multicast(w), port(w)],
+    made: (w, _result, args) => w.joined.push(args),
+  },
+  // Left to chance, hardly one names what was joined.
+  leaveMulticast: {
+    args: (w) =>
+      w.joined.length > 0 && w.random.chance(0.3)
+        ? w.random.pick(w.joined)
+        : [w.handle('cmId'), multicast(w), port(w)],
+  },
 };
 
 export const CALLS = {

@@ -162,6 +162,7 @@ async function main() {
     if (round % (ROUNDS_PER_TURN * TURNS_PER_SWEEP) !== 0) continue;
     closeAll();
     world.groups.length = 0;
+    world.joined.length = 0;
     globalThis.gc?.();
   }
   // What is open now, the end of the process closes.

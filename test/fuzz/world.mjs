@@ -23,6 +23,8 @@ export class World {
     this.foreign = [];
     /** What attachMcast was called with. */
     this.groups = [];
+    /** What joinMulticast was called with. */
+    this.joined = [];
     this.call = null;
   }
 
