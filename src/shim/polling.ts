@@ -169,6 +169,7 @@ export class Polling {
   private settleRun(cq: ShimCq, words: Uint32Array, start: number, raw: number): boolean {
     const qp = cq.sole;
     if (qp === null || qp.translated || this.hears || cq.fifoCount + cq.waiters.length > 0) return false;
+    if (qp.mended !== null) return false;
     if (qp.recvPosted !== 0 && qp.recvCq === cq) return false;
     const at = L.slotAt(start + raw - 1);
     if ((words[at + L.WC_OP] & (L.WC_RECV_SIDE | 0xff)) !== 0 || words[at + L.WC_QP] !== qp.handle)
