@@ -55,7 +55,8 @@ export class Posting {
     }
     if (n < most) n += this.holdRest(qp, words, known, start + n, most - n);
     qp.counts[SEEN] += n;
-    if (n === most && n < count) refuse(words, ENOMEM, most < free ? L.REASON_LIMIT : L.REASON_QUEUE_FULL);
+    if (n === count) refuse(words, 0, L.REASON_NONE);
+    else if (n === most) refuse(words, ENOMEM, most < free ? L.REASON_LIMIT : L.REASON_QUEUE_FULL);
     return n;
   }
 

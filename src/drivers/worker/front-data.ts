@@ -89,7 +89,8 @@ export class FrontData {
       }
     }
     if (n < most) n += this.hold(qp, known, start + n, most - n);
-    if (n === most && n < count) refuse(words, ENOMEM, L.REASON_QUEUE_FULL);
+    if (n === count) refuse(words, 0, L.REASON_NONE);
+    else if (n === most) refuse(words, ENOMEM, L.REASON_QUEUE_FULL);
     return n;
   }
 
