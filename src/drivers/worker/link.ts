@@ -42,14 +42,13 @@ export class Link {
   private readonly calls: MessagePort;
   private readonly events: MessagePort;
   private readonly worker: Worker;
-  private host: LinkHost;
+  private host = NOBODY;
   private reason = '';
   private serving = false;
   /** Lanes that the worker is known to have taken: reading the word itself each time would cost a cache line's way. */
   private lanesTaken = 0;
 
-  private constructor(host: LinkHost) {
-    this.host = host;
+  private constructor() {
     const calls = new MessageChannel();
     const requests = new MessageChannel();
     const events = new MessageChannel();
@@ -77,9 +76,17 @@ export class Link {
   static take(setup: P.WorkerSetup, host: LinkHost): { link: Link; ready: P.WorkerReady } {
     let link = idle.pop();
     while (link?.dead) link = idle.pop();
-    link ??= new Link(host);
-    link.host = host;
-    return { link, ready: link.call({ setup }) as P.WorkerReady };
+    // Until it is ready, whoever it will work for is not made either: of its end the call itself tells.
+    link ??= new Link();
+    try {
+      const ready = link.call({ setup }) as P.WorkerReady;
+      link.host = host;
+      return { link, ready };
+    } catch (error) {
+      // Nobody else knows it.
+      void link.worker.terminate();
+      throw error;
+    }
   }
 
   /** Its work is done; it can be used again. */
