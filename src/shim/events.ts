@@ -93,7 +93,9 @@ export class Events {
   }
 
   watch(channel: number, listener: CompletionListener | null): void {
-    const needed = this.tables.cqs.some((cq) => cq?.channel === channel && this.levelOf(cq) === ARM_ANY);
+    const needed = this.tables.cqs.some(
+      (cq) => cq !== undefined && cq.channel === channel && this.levelOf(cq) === ARM_ANY,
+    );
     const stays = listener !== null || needed;
     this.next.watchCompChannel(channel, stays ? (cq) => this.onEvent(cq) : null);
     const state = this.channelState(channel);

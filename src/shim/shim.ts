@@ -292,7 +292,7 @@ class Shim {
   /** What is to be asked for, so that internal completions have room beside the application's. */
   private enlarged(cqe: number, { maxCqe }: ShimContext): number {
     const room = 2 * this.slots * SHAPED_QPS_PER_CQ;
-    return cqe > maxCqe || !(cqe >= 1) ? cqe : Math.min(maxCqe, cqe + room);
+    return Number.isInteger(cqe) && cqe >= 1 && cqe <= maxCqe ? Math.min(maxCqe, cqe + room) : cqe;
   }
 
   private resizeCq(handle: number, cqe: number): number {
@@ -332,7 +332,8 @@ class Shim {
     const context = this.pds.get(pd);
     // Where the device executes ENABLE, it counts its requests: there, one must stay one.
     const isBelow = attr?.managed === true && this.policy.crossChannel !== true;
-    if (context === undefined || !(attr?.cap?.maxSendWr > 0) || isBelow) return this.next.createQp(pd, attr);
+    const isShaped = Number.isInteger(attr?.cap?.maxSendWr) && attr.cap.maxSendWr > 0;
+    if (context === undefined || !isShaped || isBelow) return this.next.createQp(pd, attr);
     const sendCq = this.tables.cq(attr.sendCq);
     const recvCq = this.tables.cq(attr.recvCq);
     if (sendCq === undefined || recvCq === undefined) return this.next.createQp(pd, attr);
