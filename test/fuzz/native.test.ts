@@ -33,7 +33,15 @@ describe.skipIf(reason !== '')('the native boundary', () => {
   ])(
     '20,000 random calls, %s',
     (_title, faults) => {
-      const { stdout, ...ending } = run('native.mjs', '--rounds', '20000', '--seed', '21', '--faults', faults);
+      const { stdout, ...ending } = run(
+        'native.mjs',
+        '--rounds',
+        '20000',
+        '--seed',
+        '21',
+        '--faults',
+        faults,
+      );
       expect(ending).toEqual({ status: 0, signal: null, stderr: '' });
       const { never, told, uncaught } = JSON.parse(stdout);
       // A run in which nothing succeeds would show little; that a request waits for accept is a matter of time.
