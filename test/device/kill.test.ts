@@ -128,11 +128,11 @@ describe.skipIf(device === '')('kill -9 of the other process', { timeout: 240_00
     console.log(`told ${Math.round(tookMs)} ms after the end of the other process`);
     expect(error).toMatchObject({ code: 'ISO_ERR_CONNECTION' });
     expect(tookMs).toBeLessThan(1000);
-    // What had come before is there, then its receives come back.
+    // What had come before is there, which may be as much as there was room for; then its receives come back.
     const rest = (await cq.drain(16)).map(({ status }) => status);
     const delivered = rest.filter((status) => status === 0).length;
     expect(rest.slice(delivered)).toEqual(rest.slice(delivered).map(() => IBV_WC_WR_FLUSH_ERR));
-    expect(delivered).toBeLessThan(16);
+    expect(rest).toHaveLength(16);
     connection.close();
 
     const next = await accepted();
