@@ -3,11 +3,10 @@
  * the same process. Medians of interleaved rounds of thread CPU time; JSON on stdout.
  */
 import { PerformanceObserver } from 'node:perf_hooks';
-import { Lmse } from '../../policies/perf/lmse.ts';
+import { perf } from '../../policies/perf/index.ts';
 import { perfOptions } from '../../policies/perf/options.ts';
 import { createRdmaCoreProvider } from '../../providers/rdma-core/index.ts';
 import { compose, type Interceptor } from '../../shim/compose.ts';
-import { createShim } from '../../shim/shim.ts';
 import { LIBRARY, type NullQp, openNull } from './null-device.ts';
 import { cppLoop, interleaved, loop, nullSink, ROUNDS, round2, splitLoop } from './null-loops.ts';
 
@@ -42,7 +41,7 @@ async function main(): Promise<void> {
   const provider = createRdmaCoreProvider();
   const plain = openNull(provider);
   const forwarded = openNull(compose(provider, [forward]));
-  const split = createShim(() => new Lmse(perfOptions.parse({ feedPieces: 32 })));
+  const split = perf(perfOptions.parse({ isolation: 'always', waits: 'fixed', feedPieces: 32 }));
   const shimmed = openNull(compose({ ...provider, wait: 'hardware' }, [split, nullSink]));
 
   const cpu = (work: () => void, units: number) => {

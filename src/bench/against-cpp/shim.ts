@@ -11,7 +11,6 @@ import { PerformanceObserver } from 'node:perf_hooks';
 import { fileURLToPath } from 'node:url';
 import { count, record, trace } from '../../interceptors/index.ts';
 import { perf } from '../../policies/perf/index.ts';
-import { Lmse } from '../../policies/perf/lmse.ts';
 import { perfOptions } from '../../policies/perf/options.ts';
 import { createRdmaCoreProvider } from '../../providers/rdma-core/index.ts';
 import { compose, type Interceptor } from '../../shim/compose.ts';
@@ -116,7 +115,7 @@ async function chainCost(name: string): Promise<ChainCost> {
 
 /** Both ways, for each of the slots that a message becomes. */
 function splitNs(): number {
-  const splitting = createShim(() => new Lmse(perfOptions.parse({ feedPieces: 32, waits: 'fixed' })));
+  const splitting = perf(perfOptions.parse({ isolation: 'always', waits: 'fixed', feedPieces: 32 }));
   const splitter = openNull(
     compose({ ...createRdmaCoreProvider(), wait: 'hardware' }, [splitting, nullSink]),
   );

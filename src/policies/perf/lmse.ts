@@ -3,55 +3,30 @@
  * so that the device's round robin gives other tenants a turn more often (PeRF, USENIX ATC 2024, section 3.2).
  */
 
-import { isCrossChannel } from '../../shim/cross-channel.ts';
-import type { Actions, Policy, QpChange, QpView } from '../../shim/policy.ts';
-import { messageBytes } from '../../shim/queue.ts';
-import { IBV_QPT_RC, IBV_WR_RDMA_READ } from '../../verbs/constants.ts';
-import * as L from '../../verbs/layout.ts';
+import type { Actions, QpView } from '../../shim/policy.ts';
+import { IBV_WR_RDMA_READ } from '../../verbs/constants.ts';
+import { LARGE_BYTES } from './classifier.ts';
 import type { Quota } from './mqse.ts';
 import { isLimited, type PerfOptions } from './options.ts';
 import { type ActiveTenants, ALONE, Waits } from './waits.ts';
 
-/** A message this long belongs to a bandwidth application (PeRF, section 3.3). */
-const LARGE_BYTES = 1024;
-/** Two slots a piece: 64 covers 32 sub-messages with their waits. */
-const SLOTS = 64;
-
-export class Lmse implements Policy {
-  readonly name = 'perf';
-  readonly needs = { wait: 'preferred' } as const;
-  readonly slots = SLOTS;
-  readonly splitsAboveBytes: number;
-  /** The application's own: the device would count the completions of pieces. */
-  readonly crossChannel = true;
-  readonly statistics = true;
+export class Lmse {
+  /** Two a piece: 32 sub-messages with their waits. */
+  readonly slots = 64;
   private readonly feedPieces: number;
   private readonly waits: Waits;
 
   constructor(options: PerfOptions) {
-    this.splitsAboveBytes = options.subMsgSizeBytes;
     this.feedPieces = options.feedPieces;
     this.waits = new Waits({ ...options, nic: options, limited: isLimited(options) });
   }
 
-  onQp(qp: QpView, change: QpChange): void {
-    if (change === 'created') this.waits.forget(qp);
+  /** A queue pair was created: nothing is known of it. */
+  add(qp: QpView): void {
+    this.waits.forget(qp);
   }
 
-  /** Small messages bypass the policy while nothing large is before them. */
-  onload(qp: QpView, words: Uint32Array, start: number, count: number): number {
-    const shaped = qp.type === IBV_QPT_RC;
-    for (let i = 0; i < count; i++) {
-      const at = L.HEADER_WORDS + (start + i) * L.SLOT_WORDS;
-      // Those before it are to report when they are over: its completion comes after theirs.
-      if (isCrossChannel(words, at)) return 0;
-      if (!shaped) continue;
-      // Two SGEs live in the slot; a longer list is looked at by the shim's copy.
-      if (words[at + L.WR_OP] >>> 16 > 2 || messageBytes(words, at, 0) >= LARGE_BYTES) return i;
-    }
-    return count;
-  }
-
+  /** Issues of what is held as much as may fly. */
   feed(qp: QpView, out: Actions, tenants: ActiveTenants = ALONE): void {
     const { waits } = this;
     waits.turnTo(qp, tenants, out);

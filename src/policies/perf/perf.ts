@@ -11,7 +11,7 @@ import { plainRun } from '../../shim/plain.ts';
 import type { Actions, ContextView, Policy, QpChange, QpView } from '../../shim/policy.ts';
 import { messageBytes } from '../../shim/queue.ts';
 import type { Resources } from '../../shim/resources.ts';
-import { IBV_QPT_RC, IBV_SEND_INLINE, IBV_WR_RDMA_READ, ISO_WR_WAIT } from '../../verbs/constants.ts';
+import { IBV_QPT_RC, IBV_WR_RDMA_READ } from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import type { PolicyState } from '../../verbs/provider.ts';
 import { Classifier, LARGE_BYTES, Member, UNSEEN } from './classifier.ts';
@@ -107,7 +107,7 @@ export class Perf implements Policy {
     if (change === 'created') {
       this.qps[qp.index] = qp;
       this.limits.add(qp);
-      this.lmse.onQp(qp, change);
+      this.lmse.add(qp);
       this.classifier.add(this.members[qp.context.index], qp);
     } else if (change === 'destroyed') {
       this.limits.remove(qp);
@@ -121,28 +121,9 @@ export class Perf implements Policy {
 
   /** Small messages bypass the policy while nothing large is before them; all do with nothing to isolate. */
   onload(qp: QpView, words: Uint32Array, start: number, count: number, out?: Actions): number {
-    let large = count;
-    let largeBytes = 0;
     const small = plainRun(words, start, count, LARGE_BYTES);
-    const end = L.slotAt(start + count);
-    for (let at = L.slotAt(start + small), i = small; at < end; at += L.SLOT_WORDS, i++) {
-      const op = words[at + L.WR_OP];
-      // Nearly all: one element, no inline bytes, an opcode of the device's.
-      if (op >>> 16 === 1 && (op & (IBV_SEND_INLINE << 8)) === 0 && (op & 0xff) < ISO_WR_WAIT) {
-        if (words[at + L.WR_SGE0 + L.SGE_LENGTH] < LARGE_BYTES || large < count) continue;
-        large = i;
-        largeBytes = words[at + L.WR_SGE0 + L.SGE_LENGTH];
-        continue;
-      }
-      // Those before it are to report when they are over: its completion comes after theirs.
-      if (isCrossChannel(words, at)) return 0;
-      if (large < count) continue;
-      // Two SGEs live in the slot; a longer list is looked at by the shim's copy.
-      const isLong = op >>> 16 > 2;
-      if (!isLong && messageBytes(words, at, 0) < LARGE_BYTES) continue;
-      large = i;
-      largeBytes = isLong ? LARGE_BYTES : messageBytes(words, at, 0);
-    }
+    const large = small === count ? count : firstLarge(words, start, small, count);
+    if (large < 0) return 0;
     if (out !== undefined) {
       const member = this.members[qp.context.index];
       if (member.periodNs === 0 || this.classifier.kinds[qp.index] === UNSEEN) {
@@ -151,6 +132,7 @@ export class Perf implements Policy {
         if (isRead && this.classifier.kinds[qp.index] === UNSEEN) {
           member.elsewhere = this.coordinators.readsFrom(qp.context);
         }
+        const largeBytes = large < count ? leastBytes(words, L.slotAt(start + large)) : 0;
         this.first(member, qp, largeBytes, count, out);
       }
       if (this.mqse.shapes(qp)) return 0;
@@ -288,4 +270,21 @@ export class Perf implements Policy {
     const { context } = member;
     out.timer(context, this.classifier.plan(member, nowNs), (context.index << TOKEN_BITS) | SAMPLE, true);
   }
+}
+
+/** The first large one of the requests from .. count - 1, count: none; -1: a WAIT or ENABLE is among them. */
+function firstLarge(words: Uint32Array, start: number, from: number, count: number): number {
+  let large = count;
+  for (let i = from; i < count; i++) {
+    const at = L.slotAt(start + i);
+    // Those before it are to report when they are over: its completion comes after theirs.
+    if (isCrossChannel(words, at)) return -1;
+    if (large === count && leastBytes(words, at) >= LARGE_BYTES) large = i;
+  }
+  return large;
+}
+
+/** Bytes of a request; two SGEs live in the slot: a longer list is large, and looked at by the shim's copy. */
+function leastBytes(words: Uint32Array, at: number): number {
+  return words[at + L.WR_OP] >>> 16 > 2 ? LARGE_BYTES : messageBytes(words, at, 0);
 }
