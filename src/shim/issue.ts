@@ -384,12 +384,7 @@ export class Issuer implements Actions {
     qp.last[row] = (qp.realPosted - 1) | 0;
     const wasIdle = qp.head === qp.issued;
     qp.consumed[row] = qp.visible[row] === 0 ? 1 : 0;
-    qp.executed = false;
-    qp.partial = false;
-    qp.opened = false;
-    qp.sums[2] = 0;
-    qp.sgeIndex = 0;
-    qp.sgeOffset = 0;
+    qp.beginNext();
     qp.issued = (qp.issued + 1) | 0;
     if (qp.visible[row] === 0) return;
     if (wasIdle) qp.head = qp.issued;
@@ -631,11 +626,7 @@ export class Issuer implements Actions {
     if (qp.outbox !== null && takesReceive(qp.held[row * qp.stride + L.WR_OP] & 0xff)) {
       qp.outbox.sent = (qp.outbox.sent + 1) | 0;
     }
-    qp.partial = false;
-    qp.opened = false;
-    qp.sums[2] = 0;
-    qp.sgeIndex = 0;
-    qp.sgeOffset = 0;
+    qp.beginNext();
     qp.issued = (qp.issued + 1) | 0;
   }
 

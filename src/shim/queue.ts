@@ -294,13 +294,8 @@ export class ShimQp implements QpView {
     this.recvsKept = 0;
     this.head = this.appPosted;
     this.issued = this.appPosted;
-    this.partial = false;
-    this.opened = false;
-    this.sgeIndex = 0;
-    this.sgeOffset = 0;
     this.broken = false;
     this.mended = null;
-    this.executed = false;
     this.enableIndex = this.appPosted;
     this.enabled = this.appPosted;
     this.sendBase = this.appPosted;
@@ -312,6 +307,17 @@ export class ShimQp implements QpView {
     this.countWaiting();
     this.lastSignaled = (this.realPosted - 1) | 0;
     this.sums.fill(0);
+    this.beginNext();
+  }
+
+  /** Nothing of the request at `issued` is issued, or done, yet. */
+  beginNext(): void {
+    this.executed = false;
+    this.partial = false;
+    this.opened = false;
+    this.sums[2] = 0;
+    this.sgeIndex = 0;
+    this.sgeOffset = 0;
   }
 
   /** What is held ends here, without the device: it is flushed behind what is outstanding. */
@@ -326,12 +332,7 @@ export class ShimQp implements QpView {
       this.last[row] = last;
       isConsumed = true;
     }
-    this.executed = false;
-    this.partial = false;
-    this.opened = false;
-    this.sums[2] = 0;
-    this.sgeIndex = 0;
-    this.sgeOffset = 0;
+    this.beginNext();
   }
 
   /** Words of the extension that a request uses. */
