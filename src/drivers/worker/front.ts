@@ -239,7 +239,7 @@ class Front {
       const handle = this.call('openDevice', [name, options]) as number;
       const tenant = options?.tenant ?? '';
       const nic = this.next.describeNic?.(handle) ?? null;
-      this.contexts.set(handle, { index: handleIndex(handle), handle, device: name, tenant, nic });
+      this.contexts.set(handle, contextOf(handle, name, tenant, nic));
       return handle;
     } catch (error) {
       this.releaseIfIdle();
@@ -248,9 +248,7 @@ class Front {
   }
 
   private contextView(handle: number): ContextView {
-    return (
-      this.contexts.get(handle) ?? { index: handleIndex(handle), handle, device: '', tenant: '', nic: null }
-    );
+    return this.contexts.get(handle) ?? contextOf(handle, '', '', null);
   }
 
   private releaseIfIdle(): void {
@@ -366,6 +364,10 @@ class Front {
       setImmediate(() => this.asyncListeners.get(context)?.(IBV_EVENT_QP_FATAL, handle));
     }
   }
+}
+
+function contextOf(handle: number, device: string, tenant: string, nic: ContextView['nic']): ContextView {
+  return { index: handleIndex(handle), handle, device, tenant, nic };
 }
 
 /** The half that decides beside the application; null when some policy has none: then everything is shaped. */
