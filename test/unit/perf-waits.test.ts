@@ -118,6 +118,15 @@ describe('0_WAITs behind a piece', () => {
     time.nowNs += 1e9;
     expect(run(95, 200)).toBeGreaterThan(0);
   });
+
+  it('what small tenants take of the link is not held against it, even where its waits leave them no room', () => {
+    const { waits, qp, out, time } = ground('cx6-100g');
+    for (let i = 0; i < 300; i++) {
+      waits.turnTo(qp, beside(1, 60, 0), out);
+      expect(waits.pieces(waits.pieceBytes, 1)).toBeGreaterThan(0);
+      time.nowNs += (waits.pieceBytes * 8) / 45;
+    }
+  });
 });
 
 describe('the largest piece', () => {

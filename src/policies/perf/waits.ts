@@ -87,8 +87,9 @@ export class Waits {
   // Of the queue pair that is being fed.
   private nic: Nic | null = null;
   private index = 0;
-  /** Nanoseconds of the link per byte, as its share has them. */
+  /** Nanoseconds of the link per byte, as its share has them; and as small tenants leave it, minded or not. */
   private nsPerByte = 0;
+  private leftNsPerByte = 0;
   /** Bytes of a piece, and of a piece of a READ. */
   pieceBytes: number;
   readPieceBytes: number;
@@ -129,10 +130,12 @@ export class Waits {
     this.readPieceBytes = Math.min(this.pieceBytes, nic.mtuBytes);
     const fifoBytes = nic.egressFifoBytes * o.readFifoPart;
     this.readBytes = Math.max(this.readPieceBytes, fifoBytes / sharers);
+    const part = tenants.rotate === true ? 1 : o.utilisation;
+    const smallGbps = Math.min(tenants.smallGbps, MOST_SMALL * nic.linkGbps);
+    this.leftNsPerByte = (8 * sharers) / ((nic.linkGbps - smallGbps) * part);
     // What stands in the FIFO costs message-rate tenants little beside one queue pair of large messages.
-    const small = tenants.delayTenants > 0 || sharers > 1 ? tenants.smallGbps : 0;
-    const gbps = nic.linkGbps - Math.min(small, MOST_SMALL * nic.linkGbps);
-    this.nsPerByte = (8 * sharers) / (gbps * (tenants.rotate === true ? 1 : o.utilisation));
+    const minds = tenants.delayTenants > 0 || sharers > 1;
+    this.nsPerByte = minds ? this.leftNsPerByte : (8 * sharers) / (nic.linkGbps * part);
     if (takesTurns) {
       this.idle(qp);
       this.held[qp.index] = 0;
@@ -189,12 +192,12 @@ export class Waits {
     const { index, sinceNs, sinceBytes } = this;
     const nowNs = out.nowNs(qp.context);
     const done = this.issued[index] - out.inflightBytes(qp);
-    const shareNs = this.pieceBytes * this.nsPerByte;
+    const shareNs = this.pieceBytes * this.leftNsPerByte;
     const spanNs = nowNs - sinceNs[index];
     if (spanNs < WINDOW_PIECES * shareNs) return;
     // Not a number: its first look, or the first since it was idle.
     if (spanNs >= WINDOW_PIECES * shareNs) {
-      const part = ((done - sinceBytes[index]) * this.nsPerByte) / spanNs;
+      const part = ((done - sinceBytes[index]) * this.leftNsPerByte) / spanNs;
       if (part < HELD_BACK) this.held[index] = 1;
       else if (part >= FREE_AGAIN) this.held[index] = 0;
     }
