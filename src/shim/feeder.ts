@@ -2,7 +2,7 @@
  * Lets the policy have its events, one at a time: what arises within one is told after it. Lets it issue what
  * is held: at a post, after completions, after a failure.
  */
-import { IBV_QP_STATE, IBV_QPS_ERR } from '../verbs/constants.ts';
+import { IBV_QP_STATE, IBV_QPS_ERR, ISO_WR_WAIT } from '../verbs/constants.ts';
 import type { Provider } from '../verbs/provider.ts';
 import { ARM_ANY, type ShimCq } from './completion.ts';
 import type { ShimContext } from './context.ts';
@@ -223,9 +223,17 @@ export class Feeder {
     qp.countWaiting();
   }
 
-  /** The oldest `count` held requests go down whole, whatever the policy thinks, as far as there is room. */
+  /**
+   * The oldest `count` held requests go down whole, whatever the policy thinks, as far as there is room. What the
+   * device below does not know is over without it: nothing is waited for.
+   */
   hasten(qp: ShimQp, count: number): void {
-    for (let i = 0; i < count && qp.backlog > 0 && this.issuer.wholeRoom(qp) > 0; i++) this.issuer.pass(qp);
+    const { issuer } = this;
+    const emulates = this.parts.policy.zeroWaits === true;
+    for (let i = 0; i < count && qp.backlog > 0 && issuer.wholeRoom(qp) > 0; i++) {
+      if (!emulates || issuer.nextOpcode(qp) < ISO_WR_WAIT) issuer.pass(qp);
+      else if (!issuer.skip(qp)) break;
+    }
     this.feed(qp);
   }
 

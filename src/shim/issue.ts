@@ -442,6 +442,13 @@ export class Issuer implements Actions {
     return this.deliver(qp, IBV_WC_SUCCESS, 0);
   }
 
+  /** Ends the oldest held WAIT or ENABLE now: an ENABLE lets go what it would, a WAIT waits for nothing. */
+  skip(qp: ShimQp): boolean {
+    if (this.nextOpcode(qp) === ISO_WR_ENABLE) return this.execute(qp);
+    qp.executed = true;
+    return this.deliver(qp, IBV_WC_SUCCESS, 0);
+  }
+
   private executeEnable(qp: ShimQp): number {
     const managed = this.host.qp(this.nextWord(qp, L.WR_TARGET));
     if (managed === undefined) return FAILED;

@@ -91,3 +91,17 @@ export const suiteChains: Record<string, () => Interceptor[]> = {
   'split and 0_WAIT': () => [perf(256, 64)],
   hold: () => [oneByOne()],
 };
+
+/**
+ * What the whole suite runs under too: each engine of perf at work. 'split and 0_WAIT' is its LMSE. On soft-RoCE they
+ * have a run of their own, `npm run test:rxe:perf`.
+ */
+export const engineChains: Record<string, Chain> = {
+  'perf, 0_WAITs that write': { chain: () => [perf(256, 64, { zeroWait: 'write' })], wait: false },
+  'perf, in turns': chains['perf, in turns'],
+  'perf, in turns, WAIT emulated': { ...chains['perf, in turns'], wait: false },
+  'perf, as it finds': chains['perf, as it finds'],
+  'perf, as it finds, WAIT emulated': { ...chains['perf, as it finds'], wait: false },
+  'perf, tenants in slots': chains['perf, tenants in slots'],
+  'token bucket': chains['token bucket'],
+};

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import type { Interceptor } from '../../src/shim/compose.ts';
 import { type GroundName, groundOf, realDevices, realOnly } from '../verbs/ground.ts';
 import { cases } from './cases/index.ts';
-import { suiteChains } from './chains.ts';
+import { engineChains, suiteChains } from './chains.ts';
 import type { Case } from './suite/case.ts';
 import { compact } from './suite/case.ts';
 import { type Outcome, play } from './suite/run.ts';
@@ -52,14 +52,25 @@ function suiteOn(name: GroundName): void {
       });
     }
   });
-  const compared = (i: number, one: Case, chain: () => Interceptor[]) =>
+  const compared = (i: number, one: Case, chain: () => Interceptor[], wait = true) =>
     test(one.name, tagsOf(name, i), async () => {
       const { trace, counts } = await bareRun(one);
-      expect((await play(one, groundOf(name), chain(), counts)).trace).toEqual(trace);
+      expect((await play(one, groundOf(name, wait), chain(), counts)).trace).toEqual(trace);
     });
   for (const [what, chain] of Object.entries(suiteChains)) {
     describe(what, () => {
       for (const [i, one] of here.entries()) compared(i, one, chain);
+    });
+  }
+  // A device without WAIT makes no difference between some of them.
+  const engines = Object.entries(engineChains).filter(([what]) => name === 'sim' || !/WAIT emul/.test(what));
+  for (const [nth, [what, { chain, wait }]] of engines.entries()) {
+    describe(what, () => {
+      for (const [i, one] of here.entries()) {
+        // They share the sample.
+        const isMine = Math.floor(i / SAMPLE) % engines.length === nth;
+        compared(isMine ? i : i * SAMPLE + 1, one, chain, wait);
+      }
     });
   }
   if (driver === 'inline') return;

@@ -9,7 +9,8 @@ const RUNS = Number(process.env.ISOVERBS_RUNS ?? 8);
 const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_120);
 
 describe.skipIf(device === '')('a program cannot tell, on a real device', () => {
-  test.each(['pass-through', 'arbitrary', 'perf 1024, WAIT emulated', 'one by one'])(
+  const names = ['pass-through', 'arbitrary', 'perf 1024, WAIT emulated', 'one by one'];
+  test.each([...names, 'perf, in turns', 'perf, as it finds', 'token bucket'])(
     '%s',
     async (name) => {
       await fc.assert(

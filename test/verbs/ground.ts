@@ -25,8 +25,8 @@ export interface Ground {
 
 const PATIENCE_MS = 20_000;
 
-function simGround(): Ground {
-  const fabric = createFabric({ hosts: 2, seed: 1, autoAdvance: false });
+function simGround(wait: boolean): Ground {
+  const fabric = createFabric({ hosts: 2, seed: 1, autoAdvance: false, wait });
   const turn = () => fabric.advance(50_000);
   return { name: 'sim', provider: fabric.provider, devices: ['sim0', 'sim1'], fabric, gidIndex: 1, turn };
 }
@@ -70,9 +70,9 @@ export function realGroundIfAny(): Ground | null {
   return typeof real === 'string' ? null : realGround(real);
 }
 
-/** A ground of this name, as fresh as it gets; real devices must be there. */
-export function groundOf(name: GroundName): Ground {
-  return name === 'sim' ? simGround() : realGround(real as [string, string]);
+/** A ground of this name, as fresh as it gets; real devices must be there. `wait`: whether simulated ones have WAIT. */
+export function groundOf(name: GroundName, wait = true): Ground {
+  return name === 'sim' ? simGround(wait) : realGround(real as [string, string]);
 }
 
 export interface FeatureNotes {
