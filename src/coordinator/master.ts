@@ -33,6 +33,19 @@ const SEVERAL_MULTI = 4;
 /** Messages whose mean sizes differ by less share evenly. */
 const SAME_SIZE = 1.1;
 
+/** What a member may say of itself at most: memory that others write is not believed. */
+const MOST_QPS = 2 ** 20;
+const MOST_BYTES = 2 ** 32;
+const MOST_GBPS = 1e5;
+
+function within(value: number, most: number): number {
+  return value > 0 ? Math.min(value, most) : 0;
+}
+
+function classOf(value: number): number {
+  return value === M.DELAY || value === M.MESSAGES || value === M.BANDWIDTH ? value : M.IDLE;
+}
+
 /** The tenants of one device, summed over their members. */
 export class Tenants {
   count = 0;
@@ -60,12 +73,16 @@ export class Tenants {
       const row = this.rowOf[i];
       if (row < 0) continue;
       const at = i * M.COUNTERS;
-      this.classes[row] = Math.max(this.classes[row], counters[at + M.CLASS]);
-      this.qps[row] += counters[at + M.ACTIVE_QPS];
-      this.largeQps[row] += counters[at + M.LARGE_QPS];
-      this.meanBytes[row] = Math.max(this.meanBytes[row], counters[at + M.MEAN_BYTES]);
-      this.queueLength[row] = Math.max(this.queueLength[row], counters[at + M.QUEUE_LENGTH]);
-      this.wireGbps[row] += counters[at + M.WIRE_GBPS];
+      const qps = within(counters[at + M.ACTIVE_QPS], MOST_QPS);
+      this.classes[row] = Math.max(this.classes[row], classOf(counters[at + M.CLASS]));
+      this.qps[row] += qps;
+      this.largeQps[row] += within(counters[at + M.LARGE_QPS], qps);
+      this.meanBytes[row] = Math.max(this.meanBytes[row], within(counters[at + M.MEAN_BYTES], MOST_BYTES));
+      this.queueLength[row] = Math.max(
+        this.queueLength[row],
+        within(counters[at + M.QUEUE_LENGTH], MOST_BYTES),
+      );
+      this.wireGbps[row] += within(counters[at + M.WIRE_GBPS], MOST_GBPS);
     }
   }
 
