@@ -175,10 +175,12 @@ export class Members {
     return Atomics.load(this.header, SLOT);
   }
 
-  /** The next slot belongs to the tenant of this member; returns its number. */
+  /** The next slot belongs to the tenant of this member; returns its number, which is never 0. */
   nextSlot(member: number): number {
     Atomics.store(this.header, LAST, member + 1);
-    return Atomics.add(this.header, SLOT, 1) + 1;
+    // 32 bits, as `slot` reads them.
+    const slot = (Atomics.add(this.header, SLOT, 1) + 1) | 0;
+    return slot !== 0 ? slot : this.nextSlot(member);
   }
 
   /** Only one thread at a time decides; false: another one does. */

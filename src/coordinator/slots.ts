@@ -31,7 +31,7 @@ export class Slots {
     const row = last < 0 ? -1 : tenants.row(last);
     const at = last * M.GRANTS;
     const isHeld = row >= 0 && members.grants[at + M.TURN] === M.MINE;
-    const next = this.nextAfter(row, tenants.length);
+    const next = this.nextAfter(row < 0 ? rowBefore(members, tenants, last) : row, tenants.length);
     if (isHeld && this.busy[row] === 1) {
       const endNs = members.grants[at + M.TURN_END_NS];
       if (next < 0) extend(members, tenants, row, nowNs + turnNs);
@@ -55,7 +55,8 @@ export class Slots {
     for (let i = 0; i < high; i++) {
       const row = tenants.row(i);
       if (row < 0 || grants[i * M.GRANTS + M.TURN] === M.FREE) continue;
-      const has = counters[i * M.COUNTERS + M.WANTS_TURN];
+      const wants = counters[i * M.COUNTERS + M.WANTS_TURN];
+      const has = wants === M.HOLDS || wants === M.FLYING ? wants : M.DONE;
       this.has[row] = Math.max(this.has[row], has);
       if (has !== M.DONE && counters[i * M.COUNTERS + M.DRAINED_SLOT] !== slot) this.busy[row] = 1;
     }
@@ -69,6 +70,17 @@ export class Slots {
     }
     return -1;
   }
+}
+
+/**
+ * Who had the last slot is gone: the row after which the round goes on from its place, and not from the beginning, or
+ * one that comes and goes would keep those behind it waiting.
+ */
+function rowBefore({ high }: M.Members, tenants: Tenants, place: number): number {
+  for (let i = Math.max(0, place); i < high; i++) {
+    if (tenants.row(i) >= 0) return tenants.row(i) - 1;
+  }
+  return -1;
 }
 
 function extend({ grants, high }: M.Members, tenants: Tenants, row: number, endNs: number): void {

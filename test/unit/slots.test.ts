@@ -131,3 +131,42 @@ test('with rotation always, two bandwidth tenants take slots beside nobody', () 
   coordinator.step(RULES);
   expect(at(1)).toEqual([]);
 });
+
+test('one that comes and goes keeps nobody behind it waiting', () => {
+  const { coordinator, pages, at, drain } = ground('a', 'x', 'b');
+  const had = [0, 0, 0];
+  for (let nowNs = 0; nowNs < 30 * TURN_NS; nowNs += TURN_NS) {
+    const [who] = at(nowNs);
+    had[who]++;
+    drain(who);
+    if (who !== 1) continue;
+    // It leaves within its slot, and is there again when the next one has begun.
+    coordinator.leave(pages[1]);
+    pages[1].grants.fill(0);
+    const [next] = at(nowNs);
+    had[next]++;
+    drain(next);
+    pages[1] = coordinator.join('x')!;
+    pages[1].counters.set(pages[0].counters);
+    coordinator.step(RULES);
+  }
+  expect(Math.max(...had) - Math.min(...had)).toBeLessThanOrEqual(1);
+});
+
+test('the number of slots has 32 bits, and a slot is over on time beyond them', () => {
+  const { coordinator, pages, at, drain } = ground('a', 'b', 'c');
+  const SLOT = 4;
+  for (const before of [2 ** 31 - 2, -2]) {
+    new Int32Array(coordinator.members.buffer)[SLOT] = before;
+    pages[0].counters[M.DRAINED_SLOT] = 0;
+    const order: number[] = [];
+    const fromNs = coordinator.members.lastMember < 0 ? 0 : 1e6;
+    for (let n = 0; n < 6; n++) {
+      const [who] = at(fromNs + n * TURN_NS);
+      order.push(who);
+      drain(who);
+    }
+    expect(order.map((who, i) => (who - order[0] - i) % 3)).toEqual(order.map(() => expect.closeTo(0)));
+    expect(pages[order[5]].grants[M.TURN_SLOT]).toBe(coordinator.members.slot);
+  }
+});
