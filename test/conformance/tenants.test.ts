@@ -1,0 +1,51 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { createPolicy } from '../../src/policies/index.ts';
+import type { Interceptor } from '../../src/shim/compose.ts';
+import { runTenants, tenantSteps } from './tenants.ts';
+
+const RUNS = Number(process.env.ISOVERBS_RUNS ?? 25);
+const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_203);
+
+const SOON = { samplePeriodNs: 4000, windowNs: 32_000, watchdogNs: 20_000, turnNs: 5000 };
+const perf =
+  (more = {}) =>
+  () => [createPolicy('perf', { ...SOON, ...more })];
+
+interface Case {
+  chain: () => Interceptor[];
+  wait?: boolean;
+  profile?: string;
+}
+
+const cases: Record<string, Case> = {
+  bare: { chain: () => [] },
+  'as it finds': { chain: perf() },
+  'as it finds, cx6-100g': { chain: perf(), profile: 'cx6-100g' },
+  'in turns': { chain: perf({ qpIsolation: 'always', turnBytes: 4000, turnRequests: 3 }) },
+  'two at a time': { chain: perf({ qNumAllow: 2, turnBytes: 20_000 }) },
+  'in slots': { chain: perf({ rotation: 'on' }) },
+  'in slots and turns': {
+    chain: perf({ rotation: 'on', qpIsolation: 'always', turnBytes: 4000, turnRequests: 3 }),
+  },
+  weighted: { chain: perf({ weights: { a: 3, b: 1 }, linkGbps: 100 }) },
+  'READs by remote control': {
+    chain: perf({ readByRemoteControl: true, subMsgSizeBytes: 2048, zeroWaitUnitBytes: 512 }),
+  },
+  emulated: { chain: perf({ rotation: 'on' }), wait: false },
+};
+
+test.each(Object.keys(cases))(
+  '%s',
+  async (name) => {
+    const { chain, ...ground } = cases[name];
+    await fc.assert(
+      fc.asyncProperty(tenantSteps, async (steps) => {
+        const trace = await runTenants(steps, chain(), ground);
+        expect(await runTenants(steps, chain(), ground)).toEqual(trace);
+      }),
+      { numRuns: RUNS, seed: SEED },
+    );
+  },
+  300_000,
+);
