@@ -2,11 +2,13 @@
 import { availableParallelism } from 'node:os';
 import { brokenRuns, evaluate, type Row } from '../bench/claims/evaluate.ts';
 import { type Drift, driftOf, profilesHash, readFrozen, writeFrozen } from '../bench/claims/frozen.ts';
+import { buildHash, Kept } from '../bench/claims/kept.ts';
 import { loadClaims, type NamedClaim, select } from '../bench/claims/load.ts';
 import { NOT_SHOWN, type NotShown } from '../bench/claims/not-shown.ts';
+import { type PaperClaim, paperClaims } from '../bench/claims/papers.ts';
 import { commandOf, jobsOf } from '../bench/claims/plan.ts';
 import { runJobs } from '../bench/claims/pool.ts';
-import { driftText, heldClaims, notShownText, tableOf } from '../bench/claims/report.ts';
+import { driftText, heldClaims, notShownText, paperText, tableOf } from '../bench/claims/report.ts';
 import { ConfigError } from '../verbs/errors.ts';
 
 /** What profiles are frozen by. */
@@ -21,6 +23,8 @@ export interface ReproduceOptions {
   /** Only the short set. */
   smoke?: boolean;
   json?: boolean;
+  /** A folder for results of runs; those of the same code that are there are not run again. */
+  keep?: string;
   /** Writes frozen.json, after a run of everything. */
   freeze?: boolean;
 }
@@ -68,11 +72,13 @@ interface Report {
   broken: readonly string[];
   drift: readonly Drift[];
   notShown: readonly NotShown[];
+  /** Of a part of the claims nothing can be said about the whole paper. */
+  paper: readonly PaperClaim[];
 }
 
 /** What stands under the table. */
 function summaryOf(claims: readonly NamedClaim[], rows: readonly Row[], report: Report): string {
-  const { runs, broken, drift, notShown } = report;
+  const { runs, broken, drift, notShown, paper } = report;
   const failed = rows.filter((row) => row.verdict === 'fails').length;
   const [held, counted] = heldClaims(claims, rows);
   const lines = [
@@ -82,6 +88,7 @@ function summaryOf(claims: readonly NamedClaim[], rows: readonly Row[], report: 
   ];
   if (drift.length > 0) lines.push(`Not as it was when the profiles were frozen:\n${driftText(drift)}`);
   if (notShown.length > 0) lines.push(`Not counted:\n${notShownText(notShown)}`);
+  if (paper.length > 0) lines.push(paperText(paper));
   return `${lines.join('\n')}\n`;
 }
 
@@ -98,14 +105,16 @@ export async function reproduce(options: ReproduceOptions): Promise<void> {
   if (claims.length === 0)
     throw new ConfigError('none of these claims belongs to the short set: leave out --smoke');
   const jobs = jobsOf(claims, seeds);
-  const outcomes = await runJobs(jobs, { threads, onDone: progress });
+  const kept = options.keep === undefined ? undefined : new Kept(options.keep, buildHash());
+  const outcomes = await runJobs(jobs, { threads, kept, onDone: progress });
   const rows = claims.flatMap((claim) => evaluate(claim, seeds, outcomes));
   const broken = brokenRuns(outcomes);
   const frozen = system === FROZEN ? readFrozen() : null;
   const drift = frozen === null ? [] : driftOf(frozen, rows, seeds, claims.length === all.length);
   const failed = rows.filter((row) => row.verdict === 'fails').length;
   const notShown = claims.length === all.length ? (NOT_SHOWN[system] ?? []) : [];
-  const report = { runs: jobs.length, broken, drift, notShown };
+  const paper = claims.length === all.length ? paperClaims(system, claims, rows, notShown) : [];
+  const report = { runs: jobs.length, broken, drift, notShown, paper };
   if (options.json) {
     process.stdout.write(`${JSON.stringify(jsonOf(options, claims, rows, report), null, 2)}\n`);
   } else {

@@ -69,11 +69,12 @@ function addReproduce(command: Command): void {
   command
     .command('reproduce')
     .description('run what is claimed about a system, and say which claims hold')
-    .requiredOption('--system <name>', 'whose claims: bare, devices without any policy')
+    .requiredOption('--system <name>', 'whose claims: perf, or bare: devices without any policy')
     .option('--id <id...>', 'only these claims')
     .option('--seeds <list>', 'seeds: 1-5, 7 or 1,3', '1-5')
     .option('--jobs <n>', 'runs at a time; one for each core if nothing is said')
     .option('--smoke', 'only the short set')
+    .option('--keep <folder>', 'keep results of runs there, and run nothing again that the same code has run')
     .option('--json', 'print JSON')
     .option('--freeze', 'write the profiles and all measured values to src/bench/claims/frozen.json')
     .action(async ({ seeds, jobs, ...options }: ReproduceWords) => {
@@ -88,6 +89,7 @@ interface ReproduceWords {
   seeds: string;
   jobs?: string;
   smoke?: boolean;
+  keep?: string;
   json?: boolean;
   freeze?: boolean;
 }

@@ -1,7 +1,7 @@
 // The claims about bare devices, and how they are judged.
 import { expect, test } from 'vitest';
 import { type Check, mix, PARTS, type Runs } from '../../src/bench/claims/claim.ts';
-import { brokenRuns, evaluate } from '../../src/bench/claims/evaluate.ts';
+import { brokenRuns, evaluate, type Row, type Verdict } from '../../src/bench/claims/evaluate.ts';
 import {
   atLeast,
   atMost,
@@ -19,9 +19,10 @@ import { driftOf } from '../../src/bench/claims/frozen.ts';
 import { loadClaims, type NamedClaim, SYSTEMS, select } from '../../src/bench/claims/load.ts';
 import { avgUs, drops, fairness, gbps, share, spread, unevenness } from '../../src/bench/claims/metrics.ts';
 import { NOT_SHOWN } from '../../src/bench/claims/not-shown.ts';
+import { namedIn, paperClaims, reproducibleOf } from '../../src/bench/claims/papers.ts';
 import { commandOf, jobsOf, specOf } from '../../src/bench/claims/plan.ts';
 import type { Outcome } from '../../src/bench/claims/pool.ts';
-import { driftText, heldClaims, tableOf } from '../../src/bench/claims/report.ts';
+import { driftText, heldClaims, paperText, tableOf } from '../../src/bench/claims/report.ts';
 import { appsOf, paramsOf } from '../../src/bench/mix/resolve.ts';
 import type { AppResult, MixResult } from '../../src/bench/mix/result.ts';
 
@@ -182,17 +183,44 @@ test.each(SYSTEMS)('every claim about %s is complete, and its mixes can be run',
   expect(new Set(jobs.map((job) => job.command)).size).toBe(jobs.length);
 });
 
-// Every result and every overhead that the paper reports.
-const PERF_REPORTS = `1-headline 4.4-batching 4.4-scal 5.2.1-table2-d-vs-b 5.2.1-table2-d-vs-bmulti
-  5.2.1-table2-d-vs-mmulti 5.2.1-cpu-bound 5.2.1-ram 5.2.1-fig7a 5.2.1-fig7b-ets 5.2.2-fig8a-justitia
-  5.2.2-fig8b-justitia 5.2.2-fig8-justitiaR 5.2.2-fig8-perf 5.2.3-fig9abc 5.2.3-fig9d-justitia 5.2.3-fig9ef
-  5.2.3-fig10c 5.2.3-fig10def 5.2.4-fig11 5.2.4-queueing 5.2.5-fig12a 5.2.5-fig12b 5.2.5-fig13a 5.3-fig16a-crail
-  5.3-fig16a-others 5.3-fig16b A-fig17a A-fig17b`.split(/\s+/);
+// Results and overheads of the C implementation, and of a network: no claim that one simulated device reproduces.
+const PERF_OTHERS = `4.4-batching 5.2.1-table2-d-vs-b 5.2.1-table2-d-vs-bmulti 5.2.1-table2-d-vs-mmulti
+  5.2.1-cpu-bound 5.2.1-ram 5.2.4-fig11 5.2.4-native 5.2.4-queueing`.split(/\s+/);
 
 test('nothing that the paper of perf reports is passed over', async () => {
-  const named = [
-    ...(await loadClaims('perf')).flatMap(({ source }) => source.match(/perf-[\w.-]*\w/g) ?? []),
-    ...NOT_SHOWN.perf.flatMap(({ ids }) => ids),
+  const claims = await loadClaims('perf');
+  const named = [...claims.flatMap(namedIn), ...NOT_SHOWN.perf.flatMap(({ ids }) => ids)];
+  const reported = [...reproducibleOf('perf'), ...PERF_OTHERS.map((id) => `perf-${id}`)];
+  expect(reported.filter((id) => !named.includes(id))).toEqual([]);
+  expect(named.filter((id) => id.startsWith('perf-') && !reported.includes(id))).toEqual([]);
+});
+
+test("what a policy's paper says of the bare device is among its claims, as it is among those of the device", async () => {
+  const [perf, bare] = [await loadClaims('perf'), await loadClaims('bare')];
+  const both = perf.filter(({ id }) => id.startsWith('bare/'));
+  expect(both.length).toBeGreaterThan(10);
+  for (const claim of both) {
+    const own = bare.find(({ id }) => `bare/${id}` === claim.id);
+    expect([claim.mixes, claim.checks], claim.id).toEqual([own?.mixes, own?.checks]);
+  }
+});
+
+test("a paper's claim holds when each of ours that names it does; what waits is not counted", () => {
+  const line = (claim: string, verdict: Verdict) => ({ claim, verdict }) as Row;
+  const ours = [
+    { ...CLAIM, id: 'a', source: 'fig. 1 (perf-2.2-fig1a, perf-2.2-fig1c)' },
+    { ...CLAIM, id: 'b', source: 'fig. 1 (perf-2.2-fig1a)' },
+    { ...CLAIM, id: 'c', source: 'perf-2.2-rules' },
   ];
-  expect(PERF_REPORTS.filter((id) => !named.includes(`perf-${id}`))).toEqual([]);
+  const waits = { ids: ['perf-1-headline'], title: '', why: 'waiting' as const, reason: 'for it' };
+  const rows = [line('a', 'holds'), line('a', 'reported'), line('b', 'fails'), line('c', 'reported')];
+  const paper = paperClaims('perf', ours, rows, [waits]);
+  const of = (id: string) => paper.find((claim) => claim.id === id);
+  expect(of('perf-2.2-fig1a')).toEqual({ id: 'perf-2.2-fig1a', verdict: 'fails', by: 'a, b' });
+  expect(of('perf-2.2-fig1c')?.verdict).toBe('holds');
+  expect(of('perf-2.2-rules')?.verdict).toBe('reported');
+  expect(of('perf-1-headline')).toEqual({ id: 'perf-1-headline', verdict: 'waiting', by: 'for it' });
+  const missing = paper.filter(({ verdict }) => verdict === 'missing').length;
+  expect(missing).toBe(paper.length - 4);
+  expect(paperText(paper)).toContain(`1 of ${missing + 2} hold, 1 without a verdict, 1 waiting.`);
 });

@@ -56,6 +56,9 @@ export interface Claim {
   checks: readonly Check[];
 }
 
+/** The chapter about the bare device in the report about a policy. */
+export const BARE_PART = 9;
+
 /** Chapters of the report, by system. */
 export const PARTS: Readonly<Record<string, Readonly<Record<number, string>>>> = Object.freeze({
   bare: Object.freeze({
@@ -79,6 +82,7 @@ export const PARTS: Readonly<Record<string, Readonly<Record<number, string>>>> =
     6: 'Against priorities of the hardware, and in a congested network',
     7: 'Large messages of different size; nothing to isolate',
     8: 'How much depends on the device',
+    [BARE_PART]: 'What the paper says of the bare device',
   }),
 });
 

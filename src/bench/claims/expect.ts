@@ -21,7 +21,8 @@ export interface Expectation {
 }
 
 const percent = (share: number) => `${Number((share * 100).toPrecision(3))} %`;
-const short = (value: number) => `${Number(value.toPrecision(4))}`;
+/** Four digits, and whole numbers as they are. */
+export const short = (value: number) => `${Number.isInteger(value) ? value : Number(value.toPrecision(4))}`;
 
 function near(kind: ExpectationKind, value: number, tolerance: number): Expectation {
   const [min, max] = [value * (1 - tolerance), value * (1 + tolerance)];

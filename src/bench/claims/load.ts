@@ -2,7 +2,8 @@
 import { readdirSync } from 'node:fs';
 import { basename } from 'node:path';
 import { ConfigError } from '../../verbs/errors.ts';
-import { type Claim, PARTS } from './claim.ts';
+import { BARE_PART, type Claim, PARTS } from './claim.ts';
+import { namedIn, reproducibleOf } from './papers.ts';
 
 /** A claim and the name of its file. */
 export interface NamedClaim extends Claim {
@@ -10,26 +11,45 @@ export interface NamedClaim extends Claim {
   system: string;
 }
 
+const BARE = 'bare';
 /** Folders of claims: the bare device, and one for each policy. */
 export const SYSTEMS: readonly string[] = Object.keys(PARTS);
 
 /**
- * All claims about a system, in the order of the report.
+ * All claims about a system, in the order of the report. What the paper of a policy says of the bare device is among
+ * those about the policy, too, with `bare/` before its id.
  * @throws ConfigError for an unknown system
  */
 export async function loadClaims(system: string): Promise<NamedClaim[]> {
   if (!SYSTEMS.includes(system)) {
     throw new ConfigError(`there is no system '${system}'; there is ${SYSTEMS.join(', ')}`);
   }
-  const folder = new URL(`./${system}/`, import.meta.url);
-  const files = readdirSync(folder).filter((name) => /(?<!\.d)\.[jt]s$/.test(name));
-  const claims = await Promise.all(
+  const claims = [...(await folder(system)), ...(system === BARE ? [] : await ofBare(system))];
+  return claims.sort((a, b) => a.part - b.part || (a.id < b.id ? -1 : 1));
+}
+
+function folder(system: string): Promise<NamedClaim[]> {
+  const url = new URL(`./${system}/`, import.meta.url);
+  const files = readdirSync(url).filter((name) => /(?<!\.d)\.[jt]s$/.test(name));
+  return Promise.all(
     files.map(async (file) => {
-      const module: { default: Claim } = await import(new URL(file, folder).href);
+      const module: { default: Claim } = await import(new URL(file, url).href);
       return { ...module.default, system, id: basename(file).replace(/\.[jt]s$/, '') };
     }),
   );
-  return claims.sort((a, b) => a.part - b.part || (a.id < b.id ? -1 : 1));
+}
+
+/** The short set of the bare device has its own run. */
+async function ofBare(system: string): Promise<NamedClaim[]> {
+  const ids = reproducibleOf(system);
+  const claims = (await folder(BARE)).filter((claim) => namedIn(claim).some((id) => ids.includes(id)));
+  return claims.map((claim) => ({
+    ...claim,
+    system,
+    part: BARE_PART,
+    id: `${BARE}/${claim.id}`,
+    smoke: false,
+  }));
 }
 
 /** Those with these ids; all if there are none. @throws ConfigError for one that is not there */

@@ -18,6 +18,7 @@ const waiting = (id: string, title: string): NotShown => ({
 
 const PERF: readonly NotShown[] = [
   waiting('perf-1-headline', '2.04 times the throughput of Justitia'),
+  waiting('perf-5.1-justitia-cfg', 'Justitia with a threshold of 15 us: 86 Gbps, D_App 1.5 us'),
   waiting('perf-5.2.2-fig8a-justitia', 'Justitia halves B_App beside D_App'),
   waiting('perf-5.2.2-fig8b-justitia', 'Justitia halves B_App and M_App'),
   waiting('perf-5.2.2-fig8-justitiaR', 'Justitia with a threshold of 15 us gives B_App more'),

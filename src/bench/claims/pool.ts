@@ -2,6 +2,7 @@
 import { Worker } from 'node:worker_threads';
 import type { MixResult } from '../mix/result.ts';
 import { runMix } from '../mix/run.ts';
+import type { Kept } from './kept.ts';
 import { type Job, specOf } from './plan.ts';
 
 /** What became of a job. */
@@ -18,6 +19,8 @@ export async function runJob({ mix, seed }: Job): Promise<Outcome> {
 export interface PoolOptions {
   /** 1: in this thread. */
   threads: number;
+  /** Takes results from here, and keeps them there. */
+  kept?: Kept;
   /** Called after each job. */
   onDone?(done: number, of: number): void;
 }
@@ -25,14 +28,21 @@ export interface PoolOptions {
 /** The outcomes by command. The order of the jobs does not matter: each is a simulation of its own. */
 export async function runJobs(
   jobs: readonly Job[],
-  { threads, onDone }: PoolOptions,
+  { threads, kept, onDone }: PoolOptions,
 ): Promise<Map<string, Outcome>> {
   const outcomes = new Map<string, Outcome>();
+  for (const { command } of jobs) {
+    const result = kept?.get(command);
+    if (result !== undefined) outcomes.set(command, { result });
+  }
+  const open = jobs.filter(({ command }) => !outcomes.has(command));
   let next = 0;
   const drain = async (run: (job: Job) => Promise<Outcome>) => {
-    while (next < jobs.length) {
-      const job = jobs[next++];
-      outcomes.set(job.command, await run(job));
+    while (next < open.length) {
+      const job = open[next++];
+      const outcome = await run(job);
+      outcomes.set(job.command, outcome);
+      if ('result' in outcome) kept?.put(job.command, outcome.result);
       onDone?.(outcomes.size, jobs.length);
     }
   };
@@ -41,7 +51,10 @@ export async function runJobs(
     return outcomes;
   }
   // The name is that of the compiled file: workers do not run TypeScript.
-  const workers = Array.from({ length: threads }, () => new Worker(new URL('./worker.js', import.meta.url)));
+  const workers = Array.from(
+    { length: Math.min(threads, open.length) },
+    () => new Worker(new URL('./worker.js', import.meta.url)),
+  );
   try {
     await Promise.all(workers.map((worker) => drain((job) => ask(worker, job))));
   } finally {

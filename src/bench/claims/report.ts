@@ -2,11 +2,13 @@
 import Table from 'cli-table3';
 import { PARTS } from './claim.ts';
 import type { Row } from './evaluate.ts';
+import { short } from './expect.ts';
 import type { Drift } from './frozen.ts';
 import type { NamedClaim } from './load.ts';
 import type { NotShown } from './not-shown.ts';
+import type { PaperClaim } from './papers.ts';
 
-const digits = (value: number) => (Number.isFinite(value) ? `${Number(value.toPrecision(4))}` : '-');
+const digits = (value: number) => (Number.isFinite(value) ? short(value) : '-');
 
 function cells(row: Row): string[] {
   const what = row.at === undefined ? row.what : `${row.what} (${row.at})`;
@@ -55,6 +57,18 @@ export function notShownText(list: readonly NotShown[]): string {
   });
   return lines.join('\n');
 }
+
+/** What became of each claim of the paper, and how many of those that can be judged hold. */
+export function paperText(claims: readonly PaperClaim[]): string {
+  const of = (...verdicts: string[]) => claims.filter(({ verdict }) => verdicts.includes(verdict)).length;
+  const [held, judged] = [of('holds'), of('holds', 'fails', 'missing')];
+  const rest = (['reported', 'waiting', 'never'] as const).filter((verdict) => of(verdict) > 0);
+  const head = [`${held} of ${judged} hold`, ...rest.map((verdict) => `${of(verdict)} ${VERDICTS[verdict]}`)];
+  const lines = claims.map(({ id, verdict, by }) => `  ${id}: ${verdict} (${by})`);
+  return [`Claims of the paper: ${head.join(', ')}.`, ...lines].join('\n');
+}
+
+const VERDICTS = { reported: 'without a verdict', waiting: 'waiting', never: 'cannot be shown' };
 
 /** How many claims hold as a whole; those that only report do not count. */
 export function heldClaims(claims: readonly NamedClaim[], rows: readonly Row[]): [held: number, of: number] {

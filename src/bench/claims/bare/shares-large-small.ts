@@ -24,7 +24,8 @@ function duration([mtu, small, n, large]: readonly number[]): string {
 export default {
   part: 1,
   title: 'Large and small messages: each queue pair sends one packet in turn, whatever its size',
-  source: 'Payload share of L large queue pairs beside n of s bytes: L MTU / (L MTU + n s); Palos II-B',
+  source:
+    'Payload share of L large queue pairs beside n of s bytes: L MTU / (L MTU + n s); Palos II-B; PeRF 2.2 (perf-2.2-rules)',
   mixes: Object.fromEntries(
     POINTS.map((point) => {
       const [mtu, small, n, large] = point;
