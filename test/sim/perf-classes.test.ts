@@ -70,6 +70,32 @@ test.each([
   expect(kindOf(one)).toBe(kind);
 });
 
+test('what is held from its post on is seen, too: behind a WAIT, and on a managed queue pair', async () => {
+  const one = app();
+  const { a, b } = one;
+  // From its first WAIT on, all that is posted on a queue pair is held.
+  a.send.write(1, V.IBV_SEND_SIGNALED, a.mr.addr, 16, a.mr.lkey, b.mr.addr, b.mr.rkey);
+  a.send.wait(2, V.IBV_SEND_SIGNALED, a.sendCq, 1);
+  expect(a.v.postSend(a.qp, a.send.ring, 0, 2)).toBe(2);
+  await until(one, 'never', LARGE, 1, 2 * WINDOW_NS);
+  expect(kindOf(one)).toBe('B_single');
+  await one.fabric.advance(4 * WINDOW_NS);
+  poll(one);
+  await one.fabric.advance(4 * WINDOW_NS);
+  expect(kindOf(one)).toBeUndefined();
+  post(one, LARGE);
+  expect(kindOf(one)).toBe('B_single');
+
+  const other = app();
+  const managed = makeEnd({ ...other.fabric, provider: other.a.v } as Fabric, 0, { managed: true });
+  connect(managed, makeEnd(other.fabric, 1));
+  post({ ...other, a: managed }, LARGE, 4);
+  expect(kindOf(other)).toBeUndefined();
+  other.a.send.enable(1, 0, managed.qp, 1);
+  expect(other.a.v.postSend(other.a.qp, other.a.send.ring, 0, 1)).toBe(1);
+  expect(other.a.v.policyStates!().map(({ kind }) => kind)).toContain('B_single');
+});
+
 test('what comes later changes a class when two windows agree, and it recovers', async () => {
   const one = app();
   await until(one, 'never', 16, 1, 2 * WINDOW_NS);

@@ -126,14 +126,10 @@ export class Perf implements Policy {
     if (large < 0) return 0;
     if (out !== undefined) {
       const member = this.members[qp.context.index];
-      if (member.periodNs === 0 || this.classifier.kinds[qp.index] === UNSEEN) {
-        const isRead =
-          large < count && (words[L.slotAt(start + large) + L.WR_OP] & 0xff) === IBV_WR_RDMA_READ;
-        if (isRead && this.classifier.kinds[qp.index] === UNSEEN) {
-          member.elsewhere = this.coordinators.readsFrom(qp.context);
-        }
-        const largeBytes = large < count ? leastBytes(words, L.slotAt(start + large)) : 0;
-        this.first(member, qp, largeBytes, count, out);
+      if (this.isNews(member, qp)) {
+        const at = L.slotAt(start + large);
+        const isRead = large < count && (words[at + L.WR_OP] & 0xff) === IBV_WR_RDMA_READ;
+        this.first(member, qp, isRead, large < count ? leastBytes(words, at) : 0, count, out);
       }
       if (this.mqse.shapes(qp)) return 0;
       if (!this.splits(member) && member.page.grants[TURN] === FREE) return count;
@@ -141,10 +137,25 @@ export class Perf implements Policy {
     return qp.type === IBV_QPT_RC ? large : count;
   }
 
+  /** Whether a request of this queue pair says something new: of it, or of a context that had nothing to send. */
+  private isNews(member: Member, qp: QpView): boolean {
+    return member.periodNs === 0 || this.classifier.kinds[qp.index] === UNSEEN;
+  }
+
   /** The first requests of a queue pair, or of a context after a pause. */
-  private first(member: Member, qp: QpView, largeBytes: number, count: number, out: Actions): void {
+  private first(
+    member: Member,
+    qp: QpView,
+    isLargeRead: boolean,
+    largeBytes: number,
+    count: number,
+    out: Actions,
+  ): void {
     const { context } = member;
     const nowNs = out.nowNs(context);
+    if (isLargeRead && this.classifier.kinds[qp.index] === UNSEEN) {
+      member.elsewhere = this.coordinators.readsFrom(context);
+    }
     if (this.classifier.kinds[qp.index] === UNSEEN || member.page.counters[CLASS] === IDLE) {
       this.classifier.first(member, qp, largeBytes, count);
       this.coordinators.step(context, this.rules[context.index]);
@@ -164,9 +175,19 @@ export class Perf implements Policy {
   }
 
   feed(qp: QpView, out: Actions): void {
+    const member = this.members[qp.context.index];
+    if (this.isNews(member, qp)) this.firstHeld(member, qp, out);
     if (this.mqse.shapes(qp)) this.mqse.feed(qp, out);
     else this.feedStraight(qp, out);
-    this.turns.fed(this.members[qp.context.index], qp, out);
+    this.turns.fed(member, qp, out);
+  }
+
+  /** What is held from its post on, of a managed queue pair or behind a WAIT of the application's, is seen here first. */
+  private firstHeld(member: Member, qp: QpView, out: Actions): void {
+    if (out.backlog(qp) === 0) return;
+    const bytes = out.nextBytes(qp);
+    const isLargeRead = bytes >= LARGE_BYTES && out.nextOpcode(qp) === IBV_WR_RDMA_READ;
+    this.first(member, qp, isLargeRead, bytes, out.outstanding(qp), out);
   }
 
   private feedAll(member: Member, out: Actions): void {
