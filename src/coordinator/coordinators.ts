@@ -15,12 +15,17 @@ import {
   TURN,
 } from './members.ts';
 
-interface Member {
+/** A page at the coordinator of a device. */
+interface Place {
+  readonly device: string;
   readonly coordinator: Coordinator;
   readonly page: MemberPage;
+}
+
+interface Member {
   listener: ((grant: Grant) => void) | null;
-  /** Its places on the other devices, where what it READs may leave. */
-  readonly elsewhere: { readonly coordinator: Coordinator; readonly page: MemberPage }[];
+  /** At its own device, which is the first, and at those by which what it READs leaves. */
+  readonly places: Place[];
 }
 
 /** Where policies meet the coordinators of its devices. */
@@ -29,6 +34,8 @@ export class Coordinators implements CoordinatorPort {
   /** By context: an index means another context to each shim. */
   private readonly members = new Map<ContextView, Member>();
   private readonly make: (device: string) => Coordinator;
+  /** By GID of a port. */
+  private readonly byGid = new Map<string, string>();
 
   constructor(make: (device: string) => Coordinator = coordinatorOf) {
     this.make = make;
@@ -49,23 +56,27 @@ export class Coordinators implements CoordinatorPort {
    * @throws NoResourcesError when the device has no place for one more
    */
   page(context: ContextView): MemberPage {
-    return this.member(context).page;
+    return this.member(context).places[0].page;
   }
 
   private member(context: ContextView): Member {
     const known = this.members.get(context);
     if (known !== undefined) return known;
-    const coordinator = this.of(context.device);
-    const page = coordinator.join(context.tenant);
-    if (page === null) {
-      const { capacity } = coordinator.members;
-      throw new NoResourcesError(
-        `${context.device} has ${capacity} contexts under a policy, and no place for more`,
-      );
+    const { device } = context;
+    const place = this.join(context, device);
+    if (place === null) {
+      const { capacity } = this.of(device).members;
+      throw new NoResourcesError(`${device} has ${capacity} contexts under a policy, and no place for more`);
     }
-    const member = { coordinator, page, listener: null, elsewhere: [] };
+    const member = { listener: null, places: [place] };
     this.members.set(context, member);
     return member;
+  }
+
+  private join({ tenant }: ContextView, device: string): Place | null {
+    const coordinator = this.of(device);
+    const page = coordinator.join(tenant);
+    return page === null ? null : { device, coordinator, page };
   }
 
   /** Whether a context is a member: it is, until it closes. */
@@ -75,7 +86,7 @@ export class Coordinators implements CoordinatorPort {
 
   /** `kind` is a column of counters. */
   report(context: ContextView, kind: number, value: number): void {
-    this.member(context).page.counters[kind] = value;
+    this.page(context).counters[kind] = value;
   }
 
   subscribe(context: ContextView, listener: (grant: Grant) => void): () => void {
@@ -83,56 +94,66 @@ export class Coordinators implements CoordinatorPort {
     member.listener = listener;
     return () => {
       this.members.delete(context);
-      member.coordinator.leave(member.page);
-      for (const { coordinator, page } of member.elsewhere) coordinator.leave(page);
+      for (const { coordinator, page } of member.places) coordinator.leave(page);
     };
   }
 
-  /** Counters of the context's device become grants, for all that are its members. */
+  /** Counters become grants, for all members of the devices by which something of the context leaves. */
   step(context: ContextView, rules: MasterRules): void {
-    const { coordinator, page, elsewhere } = this.member(context);
-    coordinator.step(rules);
-    for (const other of elsewhere) {
-      other.page.counters.set(page.counters);
-      other.coordinator.step(rules);
-    }
+    for (const { coordinator } of this.member(context).places) coordinator.step(rules);
   }
 
-  /** The next tenant's slot begins on the context's device, if it is time; who is concerned is told. */
-  rotate(context: ContextView, nowNs: number, turnNs: number): void {
-    this.of(context.device).rotate(nowNs, turnNs);
-    this.tell(context.device);
+  /** The next tenant's slot begins on a device, if it is time; who is concerned is told. */
+  rotate(device: string, nowNs: number, turnNs: number): void {
+    this.of(device).rotate(nowNs, turnNs);
+    this.tell(device);
+  }
+
+  /** A port of a device has this GID. */
+  hasGid(device: string, gid: string): void {
+    this.byGid.set(gid, device);
   }
 
   /**
-   * The context READs: what it asks for leaves through a peer's NIC, and may be one of these devices. It is a member of
-   * all of them from now on; returns its pages there.
+   * The context READs from the port of this GID: what it asks for leaves by that device, whose member it is from now
+   * on. Its page there; null where nobody here knows the device, or it has no place for one more.
    */
-  readsFrom(context: ContextView): MemberPage[] {
-    const { elsewhere } = this.member(context);
-    for (const [device, coordinator] of this.devices) {
-      const isKnown = elsewhere.some((other) => other.coordinator === coordinator);
-      const page = device === context.device || isKnown ? null : coordinator.join(context.tenant);
-      if (page !== null) elsewhere.push({ coordinator, page });
-    }
-    return elsewhere.map(({ page }) => page);
+  readsFrom(
+    context: ContextView,
+    gid: string,
+  ): { readonly device: string; readonly page: MemberPage } | null {
+    const device = this.byGid.get(gid);
+    if (device === undefined) return null;
+    const { places } = this.member(context);
+    const known = places.find((place) => place.device === device);
+    if (known !== undefined) return known;
+    const place = this.join(context, device);
+    if (place !== null) places.push(place);
+    return place;
   }
 
-  /** Whether somebody is to be told. */
-  hasChanges(device: string): boolean {
-    return this.of(device).hasChanges;
+  /** Whether somebody is to be told on one of the devices by which something of the context leaves. */
+  hasChanges(context: ContextView): boolean {
+    return this.member(context).places.some(({ coordinator }) => coordinator.hasChanges);
+  }
+
+  /** Tells everybody whose isolation changed there. */
+  tellAll(context: ContextView): void {
+    for (const { device } of this.member(context).places) this.tell(device);
   }
 
   /** Tells everybody in this process whose isolation changed: the grants SPLIT, QNUM_ALLOW and TURN. */
-  tell(device: string): void {
+  private tell(device: string): void {
     const coordinator = this.of(device);
     if (!coordinator.hasChanges) return;
     const changed = new Set(coordinator.takeChanges());
-    for (const { page, listener, coordinator: of } of [...this.members.values()]) {
-      if (of !== coordinator || listener === null || !changed.has(page.index)) continue;
-      listener({ kind: SPLIT, target: -1, value: page.grants[SPLIT] });
-      listener({ kind: QNUM_ALLOW, target: -1, value: page.grants[QNUM_ALLOW] });
-      listener({ kind: TURN, target: -1, value: page.grants[TURN] });
+    for (const { places, listener } of [...this.members.values()]) {
+      const place = places.find((one) => one.coordinator === coordinator);
+      if (place === undefined || listener === null || !changed.has(place.page.index)) continue;
+      const { grants } = place.page;
+      listener({ kind: SPLIT, target: -1, value: grants[SPLIT] });
+      listener({ kind: QNUM_ALLOW, target: -1, value: grants[QNUM_ALLOW] });
+      listener({ kind: TURN, target: -1, value: grants[TURN] });
     }
   }
 }

@@ -61,6 +61,7 @@ export class Tenants {
   meanBytes = new Float64Array(0);
   queueLength = new Float64Array(0);
   wireGbps = new Float64Array(0);
+  awaitsAnswers = new Uint8Array(0);
 
   /** Reads all counters. */
   read(members: M.Members): void {
@@ -68,6 +69,7 @@ export class Tenants {
     for (const column of [this.classes, this.qps, this.largeQps, this.wireGbps]) column.fill(0);
     this.meanBytes.fill(0);
     this.queueLength.fill(0);
+    this.awaitsAnswers.fill(0);
     const { counters } = members;
     for (let i = 0; i < this.size; i++) {
       const row = this.rowOf[i];
@@ -83,6 +85,7 @@ export class Tenants {
         within(counters[at + M.QUEUE_LENGTH], MOST_BYTES),
       );
       this.wireGbps[row] += within(counters[at + M.WIRE_GBPS], MOST_GBPS);
+      this.awaitsAnswers[row] |= counters[at + M.AWAITS_ANSWERS] === 1 ? 1 : 0;
     }
   }
 
@@ -113,6 +116,7 @@ export class Tenants {
     this.meanBytes = new Float64Array(size);
     this.queueLength = new Float64Array(size);
     this.wireGbps = new Float64Array(size);
+    this.awaitsAnswers = new Uint8Array(size);
   }
 
   /** The row of a member's tenant; -1: nobody's place. */
@@ -133,6 +137,8 @@ export class Tenants {
 interface Mix {
   delay: number;
   messages: number;
+  /** Small ones that suffer from what stands in the FIFO. */
+  inQueue: number;
   bandwidth: number;
   singles: number;
   /** Tenants of several queue pairs that send large or many messages. */
@@ -152,6 +158,7 @@ function mixOf(tenants: Tenants): Mix {
   const mix: Mix = {
     delay: 0,
     messages: 0,
+    inQueue: 0,
     bandwidth: 0,
     singles: 0,
     multiB: 0,
@@ -183,6 +190,7 @@ function count(mix: Mix, tenants: Tenants, row: number): void {
   }
   if (of === M.DELAY) mix.delay++;
   else mix.messages++;
+  if (of === M.DELAY || tenants.awaitsAnswers[row] === 1) mix.inQueue++;
   if (of === M.MESSAGES && isMulti) mix.multiM++;
   else mix.smallSingles++;
   mix.smallQps += tenants.qps[row];
@@ -253,6 +261,7 @@ export function decide(
     grants[at + M.BUSY_LARGE_QPS] = takesSlots ? busyOf(tenants, row, allow) : busyLarge;
     grants[at + M.SMALL_GBPS] = mix.smallGbps;
     grants[at + M.D_TENANTS] = mix.delay;
+    grants[at + M.QUEUE_TENANTS] = mix.inQueue;
     grants[at + M.M_TENANTS] = mix.messages;
     grants[at + M.B_TENANTS] = mix.bandwidth;
     grants[at + M.SMALL_QPS] = mix.smallQps;

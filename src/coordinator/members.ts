@@ -19,6 +19,8 @@ export const WANTS_TURN = 6;
 export const DRAINED_SLOT = 7;
 /** When it last wrote. */
 export const SEEN_NS = 8;
+/** 1: small messages of it come back from a peer, of which a queue pair has only so many outstanding (rd_atomic). */
+export const AWAITS_ANSWERS = 9;
 export const COUNTERS = 16;
 
 /** Columns of grants, which the coordinator writes. */
@@ -42,6 +44,8 @@ export const WHY = 8;
 export const TURN = 9;
 export const TURN_SLOT = 10;
 export const TURN_END_NS = 11;
+/** Small tenants whose time or rate depends on what stands in the FIFO: D_TENANTS, and others that await answers. */
+export const QUEUE_TENANTS = 12;
 export const GRANTS = 16;
 
 // WANTS_TURN: nothing; only what is in flight; requests that are held.

@@ -1,5 +1,7 @@
 /** An open context, as a shim knows it. */
+import { IsoverbsError } from '../verbs/errors.ts';
 import type { NicFacts } from '../verbs/nic.ts';
+import type { Provider } from '../verbs/provider.ts';
 import type { ContextView } from './policy.ts';
 import type { Resource, TwinOptions } from './resources.ts';
 
@@ -32,6 +34,8 @@ export class ShimContext implements ContextView {
   runSleepNs = Number.POSITIVE_INFINITY;
   idleSleepNs = Number.POSITIVE_INFINITY;
   closed = false;
+  /** GIDs of its ports, by number of the port and index, as far as they were asked for. */
+  private readonly gids = new Map<string, string>();
 
   constructor(fields: {
     index: number;
@@ -49,5 +53,25 @@ export class ShimContext implements ContextView {
     this.nic = fields.nic;
     this.maxQpWr = fields.maxQpWr;
     this.maxCqe = fields.maxCqe;
+  }
+
+  /** A GID of a port; '': the device does not say. */
+  gidOf(portNum: number, index: number, provider: Provider): string {
+    const key = `${portNum} ${index}`;
+    let gid = this.gids.get(key);
+    if (gid === undefined) {
+      gid = orEmpty(() => provider.queryGid(this.handle, portNum, index).gid);
+      this.gids.set(key, gid);
+    }
+    return gid;
+  }
+}
+
+function orEmpty(ask: () => string): string {
+  try {
+    return ask();
+  } catch (error) {
+    if (error instanceof IsoverbsError) return '';
+    throw error;
   }
 }

@@ -38,6 +38,9 @@ export interface QpView {
   readonly broken: boolean;
   /** Handle of the CQ of its sends. */
   readonly sendCqHandle: number;
+  /** GIDs of its own port and of the peer's, in the notation of gidToString; '': not connected, or without GIDs. */
+  readonly sgid: string;
+  readonly dgid: string;
   /** counters.ts: what it has seen so far, by column. */
   readonly counts: Float64Array;
 }

@@ -120,6 +120,8 @@ export class ShimQp implements QpView {
   /** IBV_ACCESS_*, and READs that may be outstanding, as last set. */
   accessFlags = 0;
   maxRdAtomic = 1;
+  sgid = '';
+  dgid = '';
   /** appPosted and recvPosted at the last RESET. */
   sendBase = 0;
   recvBase = 0;

@@ -3,6 +3,7 @@ import {
   EBUSY,
   ENOMEM,
   IBV_QP_ACCESS_FLAGS,
+  IBV_QP_AV,
   IBV_QP_STATE,
   IBV_QPS_ERR,
   IBV_QPS_RESET,
@@ -11,9 +12,11 @@ import {
   IBV_QPT_RC,
 } from '../verbs/constants.ts';
 import { BusyError, NoResourcesError, UnsupportedError } from '../verbs/errors.ts';
+import { gidToBytes, gidToString } from '../verbs/gid.ts';
 import { handleIndex } from '../verbs/handles.ts';
 import type {
   Adopt,
+  AhAttr,
   CqInfo,
   CqOptions,
   OpenOptions,
@@ -386,6 +389,13 @@ class Shim {
     if (qp.recvCq !== qp.sendCq) this.polling.look(qp.recvCq);
   }
 
+  /** Where the queue pair is, and where its peer. */
+  private addressed(qp: ShimQp, ah: AhAttr | undefined): void {
+    const { dgid = '', sgidIndex = 0, portNum = 1 } = ah ?? {};
+    qp.dgid = dgid === '' ? '' : gidToString(gidToBytes(dgid));
+    qp.sgid = dgid === '' ? '' : qp.context.gidOf(portNum, sgidIndex, this.next);
+  }
+
   private modifyQp(handle: number, attr: QpAttr, mask: number): void {
     const qp = this.tables.qp(handle);
     const resets = (mask & IBV_QP_STATE) !== 0 && attr?.qpState === IBV_QPS_RESET;
@@ -394,6 +404,7 @@ class Shim {
     this.next.modifyQp(handle, attr, mask);
     if (qp === undefined) return;
     if ((mask & IBV_QP_ACCESS_FLAGS) !== 0) qp.accessFlags = attr.qpAccessFlags ?? 0;
+    if ((mask & IBV_QP_AV) !== 0) this.addressed(qp, attr.ah);
     this.peers?.modified(qp, attr, mask);
     if ((mask & IBV_QP_STATE) === 0) return;
     qp.state = attr.qpState ?? qp.state;

@@ -139,27 +139,82 @@ test('policies in different threads share a coordinator through memory', async (
   expect(doesOf(small)).toBe('left alone');
 });
 
-test('what is READ counts where it leaves: at the peer', () => {
-  const inner = createFabric({ seed: 1, autoAdvance: false });
+/** Three hosts under one policy, and what it does about each device's first context that posts. */
+function hosts3() {
+  const inner = createFabric({ hosts: 3, seed: 1, autoAdvance: false });
   const provider = compose(inner.provider, [createPolicy('perf', OPTIONS)]);
   const fabric = { ...inner, provider } as Fabric;
-  // A small tenant of host 0, and one of host 1 that READs from there.
-  const [small, smallPeer, peer, reader] = [0, 1, 0, 1].map((host) => makeEnd(fabric, host));
-  connect(small, smallPeer);
-  connect(reader, peer);
-  const doesOn = (device: string) => provider.policyStates!().find((state) => state.device === device)?.does;
-  reader.send.clear();
-  const { addr, lkey } = reader.mr;
-  reader.send.read(0, V.IBV_SEND_SIGNALED, addr, LARGE, lkey, peer.mr.addr, peer.mr.rkey);
-  expect(provider.postSend(reader.qp, reader.send.ring, 0, 1)).toBe(1);
-  post({ fabric: inner, a: small, b: smallPeer }, 16);
-  expect(doesOn('sim0')).toBe('left alone');
-  expect(provider.policyStates!().find(({ device }) => device === 'sim1')).toMatchObject({
+  /** A queue pair from one host to another. */
+  const pair = (host: number, to: number): App => {
+    const [a, b] = [host, to].map((at) => makeEnd(fabric, at));
+    connect(a, b);
+    return { fabric: inner, a, b };
+  };
+  const stateOn = (host: number) => provider.policyStates!().find(({ device }) => device === `sim${host}`);
+  return { pair, stateOn, inner };
+}
+
+function read({ a, b }: App, bytes: number): void {
+  a.send.clear();
+  a.send.read(0, V.IBV_SEND_SIGNALED, a.mr.addr, bytes, a.mr.lkey, b.mr.addr, b.mr.rkey);
+  expect(a.v.postSend(a.qp, a.send.ring, 0, 1)).toBe(1);
+}
+
+test('what is READ counts where it leaves: large READs hurt small tenants of the peer', () => {
+  const { pair, stateOn } = hosts3();
+  read(pair(1, 0), LARGE);
+  post(pair(0, 1), 16);
+  expect(stateOn(0)?.does).toBe('left alone');
+  expect(stateOn(1)).toMatchObject({
     kind: 'B_single',
+    does: 'its messages are split',
+    why: 'large messages beside small ones on sim0',
+  });
+});
+
+test('what is READ counts where it leaves: large WRITEs hurt those who READ small messages there', async () => {
+  const { pair, stateOn, inner } = hosts3();
+  const large = pair(0, 1);
+  post(large, LARGE);
+  await inner.advance(20_000);
+  expect(stateOn(0)?.does).toBe('left alone');
+  read(pair(1, 0), 16);
+  expect(stateOn(0)).toMatchObject({
     does: 'its messages are split',
     why: 'large messages beside small ones',
   });
 });
+
+test.each(['a small tenant of the reader', 'a small tenant of a third host'])(
+  'large READs from elsewhere do nothing to %s',
+  async (who) => {
+    const { pair, stateOn, inner } = hosts3();
+    const reader = pair(1, 0);
+    read(reader, LARGE);
+    post(who.endsWith('host') ? pair(2, 0) : pair(1, 2), 16);
+    await inner.advance(20_000);
+    expect(stateOn(1)).toMatchObject({ kind: 'B_single', does: 'left alone' });
+  },
+);
+
+test.each([
+  [0, 2, 'large messages beside small ones on sim0'],
+  [1, 2, 'large messages beside small ones'],
+  [2, 1, 'nothing to isolate'],
+])(
+  'large READs and WRITEs from one queue pair of host 1 beside a small tenant of host %i',
+  async (host, to, why) => {
+    const { pair, stateOn, inner } = hosts3();
+    const both = pair(1, 0);
+    read(both, LARGE);
+    await inner.advance(25_000);
+    poll(both);
+    post(both, LARGE);
+    await inner.advance(25_000);
+    post(pair(host, to), 16);
+    expect(stateOn(1)).toMatchObject({ kind: 'B_single', why });
+  },
+);
 
 test('a tenant posts so many requests per second, and then as many as time has brought', async () => {
   const one = app({ ...OPTIONS, maxRequestsPerS: 1e6, burstRequests: 10 });

@@ -29,10 +29,10 @@ function ground(profile: string | null, options: Record<string, unknown> = {}) {
   return { time, out, context, qp, waits, mean };
 }
 
-const beside = (busyLargeQps: number, smallGbps = 0, delayTenants = 1): ActiveTenants => ({
+const beside = (busyLargeQps: number, smallGbps = 0, queueTenants = 1): ActiveTenants => ({
   busyLargeQps,
   smallGbps,
-  delayTenants,
+  queueTenants,
 });
 
 describe('0_WAITs behind a piece', () => {

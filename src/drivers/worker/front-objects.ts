@@ -72,6 +72,9 @@ export class FrontQp implements QpView {
   readonly inlineBytes: number;
   /** Words of one shaped send: its slot and its extension. */
   readonly stride: number;
+  /** The worker's shim knows them. */
+  readonly sgid = '';
+  readonly dgid = '';
   appPosted = 0;
   freed = 0;
   lastSignaled = -1;

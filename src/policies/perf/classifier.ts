@@ -31,15 +31,78 @@ export interface ClassifierOptions {
   readonly windowNs: number;
 }
 
+// What a queue pair was seen to post, two bits for each look: the oldest of four is forgotten.
+const SENDS = 1;
+const READS = 2;
+const ALL_SENDS = 0x55;
+const ALL_READS = 0xaa;
+
+/** Who else is there that shares the link with what takes turns: it may be filled. */
+class Filling extends GrantedTenants {
+  override get mayFill(): boolean {
+    return true;
+  }
+}
+
+/** What the queue pairs of a context are at one device by which something of them leaves. */
+export class Place {
+  readonly device: string;
+  readonly page: M.MemberPage;
+  /** Who else is there; and the same for those who need not leave gaps. */
+  readonly tenants: ActiveTenants;
+  readonly filling: ActiveTenants;
+  /** The class that the window speaks for while it is another than the page's, and the part since when. */
+  candidate = M.IDLE;
+  candidatePart = 0;
+  /** The rate was not sampled yet. */
+  provisional = true;
+  // Of the sample that is under way.
+  active = 0;
+  large = 0;
+  meanBytes = 0.5;
+  queue = 0.5;
+  awaitsAnswers = 0;
+  /** On the wire, since the last sample. */
+  wireBytes = 0.5;
+
+  constructor(device: string, page: M.MemberPage) {
+    this.device = device;
+    this.page = page;
+    this.tenants = new GrantedTenants(page.grants);
+    this.filling = new Filling(page.grants);
+  }
+
+  get isSplit(): boolean {
+    return this.page.grants[M.SPLIT] === 1;
+  }
+
+  /** A sample begins. */
+  clear(): void {
+    this.active = 0;
+    this.large = 0;
+    this.meanBytes = 0;
+    this.queue = 0;
+    this.awaitsAnswers = 0;
+    this.wireBytes = 0;
+  }
+
+  /** A queue pair of messages of so many bytes, so many of them outstanding. */
+  add(meanBytes: number, queue: number, wireBytes: number): void {
+    this.active++;
+    if (meanBytes >= LARGE_BYTES) this.large++;
+    this.meanBytes = Math.max(this.meanBytes, meanBytes);
+    this.queue = Math.max(this.queue, queue);
+    this.wireBytes += wireBytes;
+  }
+}
+
 /** One context, and what is known of its queue pairs. */
 export class Member {
   readonly context: ContextView;
-  readonly page: M.MemberPage;
-  /** Who else is on the device. */
-  others: ActiveTenants;
-  /** Its pages on devices that it may READ from. */
-  elsewhere: M.MemberPage[] = [];
-  private readonly here: ActiveTenants;
+  /** At its own device, which is the first, and at those by which what it READs leaves. */
+  readonly places: Place[];
+  /** The one by which its large messages leave. */
+  main: Place;
   readonly qps: QpView[] = [];
   /** What a small message has on the wire beside its payload. */
   readonly headerBytes: number;
@@ -48,34 +111,36 @@ export class Member {
   sampledNs = 0;
   /** Number of the current part of the window, since time 0. */
   part = -1;
-  /** Bytes and messages at the last sample. */
-  bytes = 0;
-  messages = 0;
-  /** The class that the window speaks for while it is another than the context's, and the part since when. */
-  candidate = M.IDLE;
-  candidatePart = 0;
-  /** The rate was not sampled yet. */
-  provisional = true;
 
   constructor(context: ContextView, page: M.MemberPage) {
     this.context = context;
-    this.page = page;
-    this.here = new GrantedTenants(page.grants);
-    this.others = this.here;
+    this.main = new Place(context.device, page);
+    this.places = [this.main];
     this.headerBytes = context.nic?.headerBytes ?? HEADER_BYTES;
   }
 
-  /** Whether somebody suffers from its large messages, here or where its READs leave: they are the others then. */
-  get isToSplit(): boolean {
-    this.others = this.here;
-    if (this.page.grants[M.SPLIT] === 1 || this.elsewhere.length === 0)
-      return this.page.grants[M.SPLIT] === 1;
-    for (const { grants } of this.elsewhere) {
-      if (grants[M.SPLIT] !== 1) continue;
-      this.others = new GrantedTenants(grants);
-      return true;
+  get home(): Place {
+    return this.places[0];
+  }
+
+  /** The page of `main`. */
+  get page(): M.MemberPage {
+    return this.main.page;
+  }
+
+  /** Whether who else is there is not known yet where its large messages leave. */
+  get provisional(): boolean {
+    return this.main.provisional;
+  }
+
+  /** Queue pairs that may send at a time: as the strictest of its devices has it; 0: all. */
+  get allowance(): number {
+    let least = 0;
+    for (const { page } of this.places) {
+      const allow = page.grants[M.QNUM_ALLOW];
+      if (allow > 0 && (least === 0 || allow < least)) least = allow;
     }
-    return false;
+    return least;
   }
 }
 
@@ -84,6 +149,12 @@ export class Classifier {
   private readonly partNs: number;
   /** By queue pair. */
   kinds: Uint8Array = new Uint8Array(64);
+  /** Whether nobody looked at the operation of its requests since the last sample. */
+  unlooked: Uint8Array = new Uint8Array(64);
+  /** SENDS and READS of the last looks. */
+  private looks: Uint8Array = new Uint8Array(64);
+  /** Where what it READs leaves. */
+  private readonly answers: (Place | undefined)[] = [];
   /** By queue pair and part of the window: bytes and messages when it began, and the longest queue in it. */
   private bytesAt: Float64Array = new Float64Array(64 * STRIDE);
   private messagesAt: Float64Array = new Float64Array(64 * STRIDE);
@@ -104,29 +175,65 @@ export class Classifier {
     this.longest = withPlace(this.longest, last);
     for (const column of [this.bytesAt, this.messagesAt, this.longest]) column.fill(0, from, last + 1);
     this.kinds[qp.index] = UNSEEN;
+    this.unlooked = withPlace(this.unlooked, qp.index);
+    this.unlooked[qp.index] = 1;
+    this.looks = withPlace(this.looks, qp.index);
+    this.looks[qp.index] = 0;
+    this.answers[qp.index] = undefined;
     member.qps.push(qp);
   }
 
   remove(member: Member, qp: QpView): void {
     const at = member.qps.findIndex(({ handle }) => handle === qp.handle);
-    if (at < 0) return;
-    member.bytes -= member.qps[at].counts[BYTES];
-    member.messages -= member.qps[at].counts[SEEN];
-    member.qps.splice(at, 1);
+    if (at >= 0) member.qps.splice(at, 1);
+  }
+
+  /** What a queue pair posts now. `answers`: where what it READs leaves; undefined: it does not READ. */
+  look(qp: QpView, answers: Place | undefined): void {
+    const { index } = qp;
+    this.looks[index] = (this.looks[index] << 2) | (answers === undefined ? SENDS : READS);
+    if (answers !== undefined) this.answers[index] = answers;
+    this.unlooked[index] = 0;
+  }
+
+  /** By which device its large messages leave: of one that both sends and READs, the one where they are split. */
+  placeOf(member: Member, qp: QpView): Place {
+    const answers = this.answers[qp.index];
+    if (answers === undefined) return member.home;
+    if ((this.looks[qp.index] & ALL_READS) === 0) return member.home;
+    if (this.onlyReads(qp)) return answers;
+    return answers.isSplit && !member.home.isSplit ? answers : member.home;
+  }
+
+  /** Whether all that it was seen to post lately comes back from its peer. */
+  onlyReads({ index }: QpView): boolean {
+    const looks = this.looks[index];
+    return (looks & ALL_READS) !== 0 && (looks & ALL_SENDS) === 0;
+  }
+
+  /** Whether messages of this queue pair leave there: the requests of READs are small messages of its own device. */
+  private isAt(member: Member, qp: QpView, place: Place, isLarge: boolean): boolean {
+    const reads = (this.looks[qp.index] & ALL_READS) !== 0;
+    if (reads && place === (this.answers[qp.index] ?? member.home)) return true;
+    return place === member.home && (!isLarge || !this.onlyReads(qp));
   }
 
   /** The first `count` requests of a queue pair, the largest of them with `bytes`, are being posted. */
   first(member: Member, qp: QpView, bytes: number, count: number): void {
-    const { counters } = member.page;
     const isLarge = bytes >= LARGE_BYTES;
     this.kinds[qp.index] = isLarge ? LARGE : SMALL;
-    counters[M.ACTIVE_QPS]++;
-    counters[M.MEAN_BYTES] = Math.max(counters[M.MEAN_BYTES], bytes);
-    counters[M.QUEUE_LENGTH] = Math.max(counters[M.QUEUE_LENGTH], count);
-    if (isLarge) counters[M.LARGE_QPS]++;
     const verdict = this.verdict(bytes, count);
-    if (counters[M.CLASS] === M.IDLE) member.provisional = true;
-    counters[M.CLASS] = Math.max(counters[M.CLASS], verdict);
+    for (const place of member.places) {
+      if (!this.isAt(member, qp, place, isLarge)) continue;
+      const { counters } = place.page;
+      counters[M.ACTIVE_QPS]++;
+      counters[M.MEAN_BYTES] = Math.max(counters[M.MEAN_BYTES], bytes);
+      counters[M.QUEUE_LENGTH] = Math.max(counters[M.QUEUE_LENGTH], count);
+      if (isLarge) counters[M.LARGE_QPS]++;
+      if (counters[M.CLASS] === M.IDLE) place.provisional = true;
+      counters[M.CLASS] = Math.max(counters[M.CLASS], verdict);
+    }
+    chooseMain(member);
   }
 
   private verdict(bytes: number, queue: number): number {
@@ -145,32 +252,49 @@ export class Classifier {
   /** Looks at all queue pairs. False: nothing was sent within the window, and nothing is outstanding. */
   sample(member: Member, nowNs: number, out: Actions): boolean {
     this.enter(member, nowNs);
-    const { counters } = member.page;
-    let meanBytes = 0;
-    let queue = 0;
     let active = 0;
-    let large = 0;
-    let bytes = 0;
-    let messages = 0;
-    for (const qp of member.qps) {
-      const mean = this.look(qp, member.part, out.outstanding(qp));
-      bytes += qp.counts[BYTES];
-      messages += qp.counts[SEEN];
-      if (mean < 0) continue;
-      active++;
-      if (mean >= LARGE_BYTES) large++;
-      meanBytes = Math.max(meanBytes, mean);
-      queue = Math.max(queue, this.longestOf(qp.index));
+    for (const place of member.places) place.clear();
+    for (const qp of member.qps) if (this.count(member, qp, out)) active++;
+    const spanNs = nowNs - member.sampledNs;
+    member.sampledNs = nowNs;
+    for (const place of member.places) this.report(member, place, nowNs, spanNs);
+    chooseMain(member);
+    if (active === 0) member.periodNs = 0;
+    return active > 0;
+  }
+
+  /** Adds a queue pair to what leaves where. False: it sends nothing. */
+  private count(member: Member, qp: QpView, out: Actions): boolean {
+    const { index, counts } = qp;
+    this.unlooked[index] = 1;
+    const last = index * STRIDE + PARTS;
+    const bytes = counts[BYTES] - this.bytesAt[last];
+    const headers = (counts[SEEN] - this.messagesAt[last]) * member.headerBytes;
+    const mean = this.meanOf(qp, member.part, out.outstanding(qp));
+    if (mean < 0) return false;
+    const queue = this.longestOf(index);
+    const isLarge = mean >= LARGE_BYTES;
+    for (const place of member.places) {
+      if (!this.isAt(member, qp, place, isLarge)) continue;
+      // Of a READ the request is sent, and the answer comes from elsewhere.
+      const isRequest = place === member.home && this.answers[index] !== place && this.onlyReads(qp);
+      place.add(mean, queue, isRequest ? headers : bytes + headers);
+      if (!isLarge && this.onlyReads(qp)) place.awaitsAnswers = 1;
     }
-    counters[M.WIRE_GBPS] = this.wireGbps(member, bytes, messages, nowNs);
+    return true;
+  }
+
+  private report(member: Member, place: Place, nowNs: number, spanNs: number): void {
+    const { page, active, large, meanBytes, queue, wireBytes } = place;
+    const { counters } = page;
+    counters[M.WIRE_GBPS] = spanNs > 0 ? Math.max(0, (8 * wireBytes) / spanNs) : 0;
     counters[M.ACTIVE_QPS] = active;
     counters[M.LARGE_QPS] = large;
     counters[M.MEAN_BYTES] = meanBytes;
     counters[M.QUEUE_LENGTH] = queue;
+    counters[M.AWAITS_ANSWERS] = place.awaitsAnswers;
     counters[M.SEEN_NS] = nowNs;
-    this.settle(member, active === 0 ? M.IDLE : this.verdict(meanBytes, queue));
-    if (active === 0) member.periodNs = 0;
-    return active > 0;
+    this.settle(place, member.part, active === 0 ? M.IDLE : this.verdict(meanBytes, queue));
   }
 
   /** Begins the parts of the window that time has come to: what was sent since the last sample is in them. */
@@ -188,7 +312,7 @@ export class Classifier {
   }
 
   /** The mean message of a queue pair within the window; -1: it sent nothing, and nothing is outstanding. */
-  private look(qp: QpView, part: number, outstanding: number): number {
+  private meanOf(qp: QpView, part: number, outstanding: number): number {
     const { index, counts } = qp;
     const from = index * STRIDE;
     const current = from + (part % PARTS);
@@ -212,31 +336,32 @@ export class Classifier {
     return longest;
   }
 
-  private wireGbps(member: Member, bytes: number, messages: number, nowNs: number): number {
-    const spanNs = nowNs - member.sampledNs;
-    const sent = bytes - member.bytes + (messages - member.messages) * member.headerBytes;
-    member.sampledNs = nowNs;
-    member.bytes = bytes;
-    member.messages = messages;
-    return spanNs > 0 ? Math.max(0, (8 * sent) / spanNs) : 0;
-  }
-
   /** Takes a verdict: at once if it is the first on the rate or says idle, else when a window one part later agrees. */
-  private settle(member: Member, verdict: number): void {
-    const { counters } = member.page;
+  private settle(place: Place, part: number, verdict: number): void {
+    const { counters } = place.page;
     const known = counters[M.CLASS];
     if (verdict === known) {
-      member.candidate = M.IDLE;
-    } else if (verdict === M.IDLE || known === M.IDLE || member.provisional) {
+      place.candidate = M.IDLE;
+    } else if (verdict === M.IDLE || known === M.IDLE || place.provisional) {
       counters[M.CLASS] = verdict;
-      member.candidate = M.IDLE;
-    } else if (member.candidate !== verdict) {
-      member.candidate = verdict;
-      member.candidatePart = member.part;
-    } else if (member.part > member.candidatePart + 1) {
+      place.candidate = M.IDLE;
+    } else if (place.candidate !== verdict) {
+      place.candidate = verdict;
+      place.candidatePart = part;
+    } else if (part > place.candidatePart + 1) {
       counters[M.CLASS] = verdict;
-      member.candidate = M.IDLE;
+      place.candidate = M.IDLE;
     }
-    member.provisional = false;
+    place.provisional = false;
   }
+}
+
+/** Its own device, unless large messages leave only elsewhere. In a slot that it has no more it has nothing to send. */
+function chooseMain(member: Member): void {
+  const { main, home, places } = member;
+  const isLarge = ({ page }: Place) => page.counters[M.CLASS] === M.BANDWIDTH;
+  const next = isLarge(home) ? home : (places.find(isLarge) ?? home);
+  if (next === main) return;
+  main.page.counters[M.WANTS_TURN] = M.DONE;
+  member.main = next;
 }

@@ -11,10 +11,15 @@ import { plainRun } from '../../shim/plain.ts';
 import type { Actions, ContextView, Policy, QpChange, QpView } from '../../shim/policy.ts';
 import { messageBytes } from '../../shim/queue.ts';
 import type { Resources } from '../../shim/resources.ts';
-import { IBV_QPT_RC, IBV_WR_RDMA_READ } from '../../verbs/constants.ts';
+import {
+  IBV_QPT_RC,
+  IBV_WR_ATOMIC_CMP_AND_SWP,
+  IBV_WR_ATOMIC_FETCH_AND_ADD,
+  IBV_WR_RDMA_READ,
+} from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import type { PolicyState } from '../../verbs/provider.ts';
-import { Classifier, LARGE_BYTES, Member, UNSEEN } from './classifier.ts';
+import { Classifier, LARGE_BYTES, Member, Place, UNSEEN } from './classifier.ts';
 import { describe } from './describe.ts';
 import { Limits } from './limits.ts';
 import { Lmse } from './lmse.ts';
@@ -22,6 +27,7 @@ import { MQSE_KINDS, Mqse, type Quota, TOKEN_BITS } from './mqse.ts';
 import { nicOf } from './nic.ts';
 import { isLimited, type PerfOptions } from './options.ts';
 import { TURN_KIND, Turns } from './turns.ts';
+import type { ActiveTenants } from './waits.ts';
 
 /** No turn ends with less of a message than this. */
 const LEAST_PIECE_BYTES = 4096;
@@ -115,6 +121,7 @@ export class Perf implements Policy {
       this.classifier.remove(member, qp);
       this.turns.changed(member, out);
     } else {
+      if (qp.sgid !== '') this.coordinators.hasGid(qp.context.device, qp.sgid);
       this.turns.changed(this.members[qp.context.index], out);
     }
   }
@@ -127,51 +134,59 @@ export class Perf implements Policy {
     if (out !== undefined) {
       const member = this.members[qp.context.index];
       if (this.isNews(member, qp)) {
-        const at = L.slotAt(start + large);
-        const isRead = large < count && (words[at + L.WR_OP] & 0xff) === IBV_WR_RDMA_READ;
-        this.first(member, qp, isRead, large < count ? leastBytes(words, at) : 0, count, out);
+        const at = L.slotAt(start + (large < count ? large : 0));
+        this.look(member, qp, words[at + L.WR_OP] & 0xff);
+        this.first(member, qp, large < count ? leastBytes(words, at) : 0, count, out);
       }
       if (this.mqse.shapes(qp)) return 0;
-      if (!this.splits(member) && member.page.grants[TURN] === FREE) return count;
+      const place = this.classifier.placeOf(member, qp);
+      if (!this.splits(place) && place.page.grants[TURN] === FREE) return count;
     }
     return qp.type === IBV_QPT_RC ? large : count;
   }
 
   /** Whether a request of this queue pair says something new: of it, or of a context that had nothing to send. */
   private isNews(member: Member, qp: QpView): boolean {
-    return member.periodNs === 0 || this.classifier.kinds[qp.index] === UNSEEN;
+    return member.periodNs === 0 || this.classifier.unlooked[qp.index] === 1;
+  }
+
+  /** What a queue pair posts, seen once between two samples: what it READs leaves by the peer's device. */
+  private look(member: Member, qp: QpView, opcode: number): void {
+    if (!comesBack(opcode)) {
+      this.classifier.look(qp, undefined);
+      return;
+    }
+    const { places, home } = member;
+    const found = qp.dgid === '' ? null : this.coordinators.readsFrom(qp.context, qp.dgid);
+    let answers = found === null ? home : places.find(({ page }) => page === found.page);
+    if (answers === undefined) {
+      answers = new Place(found!.device, found!.page);
+      places.push(answers);
+    }
+    this.classifier.look(qp, answers);
   }
 
   /** The first requests of a queue pair, or of a context after a pause. */
-  private first(
-    member: Member,
-    qp: QpView,
-    isLargeRead: boolean,
-    largeBytes: number,
-    count: number,
-    out: Actions,
-  ): void {
+  private first(member: Member, qp: QpView, largeBytes: number, count: number, out: Actions): void {
     const { context } = member;
     const nowNs = out.nowNs(context);
-    if (isLargeRead && this.classifier.kinds[qp.index] === UNSEEN) {
-      member.elsewhere = this.coordinators.readsFrom(context);
-    }
-    if (this.classifier.kinds[qp.index] === UNSEEN || member.page.counters[CLASS] === IDLE) {
+    const { counters } = this.classifier.placeOf(member, qp).page;
+    if (this.classifier.kinds[qp.index] === UNSEEN || counters[CLASS] === IDLE) {
       this.classifier.first(member, qp, largeBytes, count);
       this.coordinators.step(context, this.rules[context.index]);
       // Who changed is told at a sample: soon.
-      if (this.coordinators.hasChanges(context.device)) member.periodNs = 0;
+      if (this.coordinators.hasChanges(context)) member.periodNs = 0;
     }
     if (member.periodNs === 0) {
       this.plan(member, nowNs, out);
     }
   }
 
-  private splits(member: Member): boolean {
+  private splits({ provisional, isSplit }: Place): boolean {
     const { isolation } = this.o;
     if (isolation !== 'auto') return isolation === 'always';
     // Who else is there shows at the first sample; what went whole until then could not be called back.
-    return member.provisional || member.isToSplit;
+    return provisional || isSplit;
   }
 
   feed(qp: QpView, out: Actions): void {
@@ -185,9 +200,8 @@ export class Perf implements Policy {
   /** What is held from its post on, of a managed queue pair or behind a WAIT of the application's, is seen here first. */
   private firstHeld(member: Member, qp: QpView, out: Actions): void {
     if (out.backlog(qp) === 0) return;
-    const bytes = out.nextBytes(qp);
-    const isLargeRead = bytes >= LARGE_BYTES && out.nextOpcode(qp) === IBV_WR_RDMA_READ;
-    this.first(member, qp, isLargeRead, bytes, out.outstanding(qp), out);
+    this.look(member, qp, out.nextOpcode(qp));
+    this.first(member, qp, out.nextBytes(qp), out.outstanding(qp), out);
   }
 
   private feedAll(member: Member, out: Actions): void {
@@ -199,22 +213,32 @@ export class Perf implements Policy {
   /** Outside of turns of queue pairs. */
   private feedStraight(qp: QpView, out: Actions): void {
     const member = this.members[qp.context.index];
+    const place = this.classifier.placeOf(member, qp);
     if (this.turns.holds(member, qp, out)) this.lmse.pause(qp);
-    else if (this.splits(member)) this.lmse.feed(qp, out, member.others);
+    else if (this.splits(place)) this.lmse.feed(qp, out, place.tenants);
     else this.passAll(qp, out);
+  }
+
+  /** Whom a queue pair has beside it when its messages are cut in its turns; null: they are not. */
+  private besides(qp: QpView): ActiveTenants | null {
+    const member = this.members[qp.context.index];
+    const place = this.classifier.placeOf(member, qp);
+    if (this.splits(place)) return place.tenants;
+    // A turn of READs is over for this end when they are asked for: what is asked for in a turn must come in its time.
+    return this.classifier.onlyReads(qp) ? place.filling : null;
   }
 
   /** What goes behind the ENABLE of a turn, while the next one begins. */
   private aheadBytes(qp: QpView, out: Actions): number {
-    const member = this.members[qp.context.index];
-    return this.splits(member) ? this.lmse.bytesIn(HANDOVER_NS, qp, out, member.others) : 0;
+    const tenants = this.besides(qp);
+    return tenants === null ? 0 : this.lmse.bytesIn(HANDOVER_NS, qp, out, tenants);
   }
 
   /** In a turn. */
   private issue(qp: QpView, out: Actions, quota: Quota): void {
-    const member = this.members[qp.context.index];
-    if (this.splits(member)) {
-      this.lmse.issue(qp, out, quota, member.others);
+    const tenants = this.besides(qp);
+    if (tenants !== null) {
+      this.lmse.issue(qp, out, quota, tenants);
       return;
     }
     while (quota.bytes > 0 && quota.requests > 0 && quota.slots > 0) {
@@ -250,9 +274,10 @@ export class Perf implements Policy {
     this.mqse.onInternal(token, status, out);
   }
 
-  onGrant(context: ContextView, { kind, value }: Grant, out: Actions): void {
-    if (kind === QNUM_ALLOW) this.allow(context, value, out);
-    if (kind === TURN) this.turns.granted(this.members[context.index], out);
+  onGrant(context: ContextView, { kind }: Grant, out: Actions): void {
+    const member = this.members[context.index];
+    if (kind === QNUM_ALLOW) this.allow(context, member.allowance, out);
+    if (kind === TURN) this.turns.granted(member, out);
   }
 
   /** How many queue pairs of a context send at a time; 0: all. */
@@ -275,22 +300,31 @@ export class Perf implements Policy {
     const nowNs = out.nowNs(context);
     const isActive = this.classifier.sample(member, nowNs, out);
     this.coordinators.step(context, this.rules[context.index]);
-    this.coordinators.tell(context.device);
+    this.coordinators.tellAll(context);
     // What another thread's coordinator changed nobody tells here.
-    this.allow(context, member.page.grants[QNUM_ALLOW], out);
+    this.allow(context, member.allowance, out);
     if (isActive) this.plan(member, nowNs, out);
   }
 
   /** What each context is taken for that sends, and what is done about it. */
   inspect(): Omit<PolicyState, 'policy'>[] {
     const open = this.members.filter((member) => this.coordinators.has(member.context));
-    return open.flatMap((member) => describe(member, this.splits(member), this.o.thMApp));
+    return open.flatMap((member) => describe(member, (place) => this.splits(place), this.o.thMApp));
   }
 
   private plan(member: Member, nowNs: number, out: Actions): void {
     const { context } = member;
     out.timer(context, this.classifier.plan(member, nowNs), (context.index << TOKEN_BITS) | SAMPLE, true);
   }
+}
+
+/** Whether the peer answers with what was asked for. */
+function comesBack(opcode: number): boolean {
+  return (
+    opcode === IBV_WR_RDMA_READ ||
+    opcode === IBV_WR_ATOMIC_CMP_AND_SWP ||
+    opcode === IBV_WR_ATOMIC_FETCH_AND_ADD
+  );
 }
 
 /** The first large one of the requests from .. count - 1, count: none; -1: a WAIT or ENABLE is among them. */

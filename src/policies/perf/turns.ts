@@ -170,7 +170,7 @@ export class Turns {
   }
 
   private rotate(member: Member, nowNs: number, out: Actions): void {
-    this.coordinators.rotate(member.context, nowNs, this.turnNs);
+    this.coordinators.rotate(member.main.device, nowNs, this.turnNs);
     this.plan(member, nowNs, out);
   }
 

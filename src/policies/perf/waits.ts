@@ -3,7 +3,7 @@
  * egress FIFO again, as each of them alone fills most of the wire. `adaptive` gives all of them together just the
  * wire: a piece and its 0_WAITs take as long as its share of the link needs for it, beside that of all others.
  */
-import { BUSY_LARGE_QPS, D_TENANTS, FREE, SMALL_GBPS, TURN } from '../../coordinator/members.ts';
+import { BUSY_LARGE_QPS, FREE, QUEUE_TENANTS, SMALL_GBPS, TURN } from '../../coordinator/members.ts';
 import { withPlace } from '../../shim/columns.ts';
 import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
 import { type Nic, type NicOptions, nicOf, pieceBytes, wireBytes } from './nic.ts';
@@ -14,10 +14,13 @@ export interface ActiveTenants {
   readonly busyLargeQps: number;
   /** What small tenants send on the wire, headers included. */
   readonly smallGbps: number;
-  /** Tenants that wait for each answer: whose time depends on what stands in the FIFO. */
-  readonly delayTenants: number;
-  /** Whether bandwidth tenants send one after the other: the FIFO drains from one to the next. */
-  readonly rotate?: boolean;
+  /** Small tenants whose time or rate depends on what stands in the FIFO: they wait for answers. */
+  readonly queueTenants: number;
+  /**
+   * Whether they may fill the link: bandwidth tenants send one after the other, so that the FIFO drains from one to the
+   * next, or nobody suffers from what stands in it.
+   */
+  readonly mayFill?: boolean;
 }
 
 /** Who else is there, as the coordinator last said it. */
@@ -37,17 +40,17 @@ export class GrantedTenants implements ActiveTenants {
     return this.grants[SMALL_GBPS];
   }
 
-  get delayTenants(): number {
-    return this.grants[D_TENANTS];
+  get queueTenants(): number {
+    return this.grants[QUEUE_TENANTS];
   }
 
-  get rotate(): boolean {
+  get mayFill(): boolean {
     return this.grants[TURN] !== FREE;
   }
 }
 
 /** One bandwidth queue pair beside tenants that send next to nothing. */
-export const ALONE: ActiveTenants = { busyLargeQps: 1, smallGbps: 0, delayTenants: 1 };
+export const ALONE: ActiveTenants = { busyLargeQps: 1, smallGbps: 0, queueTenants: 1 };
 
 export interface WaitOptions {
   readonly waits: 'fixed' | 'adaptive';
@@ -130,11 +133,11 @@ export class Waits {
     this.readPieceBytes = Math.min(this.pieceBytes, nic.mtuBytes);
     const fifoBytes = nic.egressFifoBytes * o.readFifoPart;
     this.readBytes = Math.max(this.readPieceBytes, fifoBytes / sharers);
-    const part = tenants.rotate === true ? 1 : o.utilisation;
+    const part = tenants.mayFill === true ? 1 : o.utilisation;
     const smallGbps = Math.min(tenants.smallGbps, MOST_SMALL * nic.linkGbps);
     this.leftNsPerByte = (8 * sharers) / ((nic.linkGbps - smallGbps) * part);
     // What stands in the FIFO costs message-rate tenants little beside one queue pair of large messages.
-    const minds = tenants.delayTenants > 0 || sharers > 1;
+    const minds = tenants.queueTenants > 0 || sharers > 1;
     this.nsPerByte = minds ? this.leftNsPerByte : (8 * sharers) / (nic.linkGbps * part);
     if (takesTurns) {
       this.idle(qp);
