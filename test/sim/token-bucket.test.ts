@@ -107,6 +107,46 @@ test('who goes leaves its share to the others', async () => {
   near(await timeNs(), bytes / payload(1), 0.05);
 });
 
+test.each(['a', ''])('what tenant %j owes, it owes when its queue pairs are others', async (tenant) => {
+  const fabric = createFabric({ hosts: 2, seed: 1, autoAdvance: false });
+  const v = compose(fabric.provider, [createPolicy('token-bucket', { linkGbps: 1 })]);
+  const openDevice: typeof v.openDevice = (name) => v.openDevice(name, { tenant });
+  const BYTES = 200_000;
+  const a = makeEnd({ ...fabric, provider: { ...v, openDevice } }, 0, { bytes: BYTES });
+  const b = makeEnd(fabric, 1, { bytes: BYTES });
+  v.destroyQp(a.qp);
+  let sent = 0;
+  const UNTIL_NS = 4e7;
+  while (fabric.nowNs < UNTIL_NS) {
+    const cap = { maxSendWr: 4, maxRecvWr: 4, maxSendSge: 1, maxRecvSge: 1, maxInlineData: 0 };
+    const [own, peer] = [a, b].map((end) => {
+      const { v, pd, sendCq, recvCq } = end;
+      const { handle, qpNum } = v.createQp(pd, {
+        qpType: V.IBV_QPT_RC,
+        sendCq,
+        recvCq,
+        cap,
+        sqSigAll: false,
+      });
+      return { ...end, qp: handle, qpNum };
+    });
+    connect(own, peer);
+    peer.recv.recv(0, peer.mr.addr, BYTES, peer.mr.lkey);
+    expect(peer.v.postRecv(peer.qp, peer.recv.ring, 0, 1)).toBe(1);
+    peer.recv.clear();
+    // Nobody cuts it: it takes more than there is.
+    own.send.send(1, V.IBV_SEND_SIGNALED, own.mr.addr, BYTES, own.mr.lkey);
+    expect(post(own)).toBe(1);
+    while (fabric.nowNs < UNTIL_NS && take(own).length === 0) await fabric.advance(20_000);
+    take(peer, peer.recvCq);
+    sent += BYTES;
+    own.v.destroyQp(own.qp);
+    peer.v.destroyQp(peer.qp);
+  }
+  // The last one is begun at the end; the burst came on top.
+  expect((sent * 8) / UNTIL_NS).toBeLessThan(1 + (16 * BYTES) / UNTIL_NS);
+});
+
 test('wrong options and devices of an unknown rate are refused', () => {
   for (const [options, sentence] of [
     [{ weights: 'a' }, /token-bucket\.weights.*TENANT:NUMBER/],

@@ -49,6 +49,11 @@ export class Bucket {
     return this.state[0];
   }
 
+  /** Whether nothing that was sent in the past counts any more. */
+  isFull(nowNs: number): boolean {
+    return this.state[0] + (nowNs - this.state[1]) * this.bytesPerNs >= this.burstBytes;
+  }
+
   take(bytes: number): void {
     this.state[0] -= bytes;
   }
@@ -88,27 +93,35 @@ export class Buckets {
 
   /** One more queue pair of the context. Returns its bucket; rates of others may have changed. */
   join(context: ContextView, nowNs: number): Bucket {
-    const { device, tenant } = context;
+    const { device, tenant, handle } = context;
     // Without a name a context is a tenant of its own.
-    const key = tenant === '' ? `${device} #${context.index}` : `${device} ${tenant}`;
+    const key = tenant === '' ? `${device} #${handle}` : `${device} ${tenant}`;
     let bucket = this.byKey.get(key);
     if (bucket === undefined) {
+      this.sweep(device, nowNs);
       bucket = this.make(context, key);
       bucket.fill(nowNs);
       this.byKey.set(key, bucket);
       this.all[bucket.index] = bucket;
-      this.share(device, nowNs, context);
     }
     bucket.qps++;
+    if (bucket.qps === 1) this.share(device, nowNs, context);
     return bucket;
   }
 
+  /** The bucket stays as long as it is not full: what a tenant owes it owes when it comes back with another queue pair. */
   leave(bucket: Bucket, context: ContextView, nowNs: number): void {
     bucket.qps--;
-    if (bucket.qps > 0) return;
-    this.byKey.delete(bucket.key);
-    this.all[bucket.index] = undefined;
-    this.share(bucket.device, nowNs, context);
+    if (bucket.qps === 0) this.share(bucket.device, nowNs, context);
+  }
+
+  /** Nobody has use for the full buckets of those who are gone. */
+  private sweep(device: string, nowNs: number): void {
+    for (const bucket of this.byKey.values()) {
+      if (bucket.qps > 0 || bucket.device !== device || !bucket.isFull(nowNs)) continue;
+      this.byKey.delete(bucket.key);
+      this.all[bucket.index] = undefined;
+    }
   }
 
   private make({ device, tenant }: ContextView, key: string): Bucket {
@@ -129,7 +142,7 @@ export class Buckets {
 
   /** What rates of their own leave of the link is shared by weight. */
   private share(device: string, nowNs: number, { nic }: ContextView): void {
-    const there = this.all.filter((bucket) => bucket?.device === device) as Bucket[];
+    const there = [...this.byKey.values()].filter((one) => one.device === device && one.qps > 0);
     const linkGbps = this.options.linkGbps ?? nic?.linkGbps ?? 0;
     const owned = there.reduce((sum, one) => sum + (one.weight === 0 ? one.bytesPerNs * 8 : 0), 0);
     const leftGbps = Math.max(linkGbps - owned, linkGbps * LEAST_SHARE);
