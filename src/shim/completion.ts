@@ -29,8 +29,11 @@ export class ShimCq {
   readonly appChannel: number;
   /** Queue pairs that send or receive on it. */
   private readonly users: ShimQp[] = [];
-  /** The only one of them, whose sends come in order; null: there are more, or none. */
-  sole: ShimQp | null = null;
+  /**
+   * The only one of them, while its sends that succeeded need nothing but counting; null: that is not so, or nobody has
+   * looked (findLone) since something changed.
+   */
+  lone: ShimQp | null = null;
   /** Queue pairs that send on it and hold requests. */
   readonly backlogged: ShimQp[] = [];
   /** Queue pairs whose oldest held request is a WAIT on this CQ. */
@@ -78,23 +81,28 @@ export class ShimCq {
   /** `qp` sends or receives on it from now on. */
   addUser(qp: ShimQp): void {
     this.users.push(qp);
-    this.findSole();
+    this.lone = null;
   }
 
   removeUser(qp: ShimQp): void {
     const at = this.users.indexOf(qp);
     if (at >= 0) this.users.splice(at, 1);
-    this.findSole();
+    this.lone = null;
   }
 
-  /** What a shared receive queue brings a queue pair is not counted: that one is not alone. */
-  private findSole(): void {
-    const [qp] = this.users;
-    const isAlone = this.users.length === 1 && !(qp.hasSrq && qp.recvCq === this);
-    this.sole = isAlone ? qp : null;
+  /** Looks for a queue pair whose sends are all that completes here, in order, with nothing held, kept or awaited. */
+  findLone(): void {
+    const { users, waiters } = this;
+    if (users.length !== 1 || this.fifoCount + waiters.length > 0) return;
+    const [qp] = users;
+    if (qp.translated || qp.mended !== null) return;
+    // What a shared receive queue brings is not counted.
+    if (qp.recvCq === this && (qp.hasSrq || qp.recvPosted !== 0)) return;
+    this.lone = qp;
   }
 
   push(words: Uint32Array, at: number): void {
+    this.lone = null;
     const capacity = this.fifo.length / L.SLOT_WORDS;
     if (this.fifoCount === capacity) this.grow(capacity);
     const size = this.fifo.length / L.SLOT_WORDS;

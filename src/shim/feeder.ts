@@ -67,6 +67,7 @@ export class Feeder {
       timers: this.timers,
       resources: this.resources,
       coordinator: parts.coordinator,
+      limits: policy.admit !== undefined,
       cq: (handle) => tables.cq(handle),
       qp: (handle) => tables.qp(handle),
       wake: (qp) => this.woken.push(qp),
@@ -201,6 +202,7 @@ export class Feeder {
   /** It leaves SQE: errors of before are old, and what was held there is flushed as what the device had. */
   mended(qp: ShimQp): void {
     qp.mended = qp.realFreed === qp.realPosted ? null : (qp.realPosted - 1) | 0;
+    qp.sendCq.lone = null;
     // Something is outstanding then: had its last error been seen, nothing would be held.
     if (qp.backlog > 0) qp.consumeHeld();
   }

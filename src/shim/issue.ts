@@ -45,6 +45,8 @@ export interface IssuerHost {
   readonly timers: Timers;
   readonly resources: ResourceKeeper;
   readonly coordinator: CoordinatorPort | null;
+  /** Whether the policy wants to be asked of each post. */
+  readonly limits: boolean;
   /** Rows are to be kept from here on. */
   translate(qp: ShimQp): void;
   /** Hands over what was written for this queue pair: another one's turn has come. */
@@ -142,6 +144,13 @@ export class Issuer implements Actions {
   backlog(view: QpView): number {
     const qp = view as ShimQp;
     return qp.broken || this.mustAsk(qp) ? 0 : qp.ready;
+  }
+
+  passPlain(view: QpView, below: number): void {
+    const qp = view as ShimQp;
+    // An outbox counts the messages that take a receive.
+    const isAsked = qp.translated || qp.managed || qp.outbox !== null || this.host.limits;
+    qp.plainBelow = isAsked ? 0 : below;
   }
 
   nextOpcode(view: QpView): number {
@@ -462,6 +471,7 @@ export class Issuer implements Actions {
     if (cq === undefined) return FAILED;
     if (((cq.produced - this.nextWord(qp, L.WR_REPEAT)) | 0) >= 0) return DONE;
     if (!cq.waiters.includes(qp)) cq.waiters.push(qp);
+    cq.lone = null;
     this.host.arm(cq);
     return BLOCKED;
   }

@@ -84,8 +84,8 @@ export interface Policy {
   /**
    * Requests start .. start + count - 1 of `words` (layout.ts) are being posted, and nothing of this queue
    * pair is held. Returns how many go straight to the device; the first of the rest, and all that follow it
-   * on this queue pair until the backlog is empty, are held for `feed`. Issue nothing here. Without `out` it is
-   * asked in another thread than the policy's (gate.ts).
+   * on this queue pair until the backlog is empty, are held for `feed`. Issue nothing here; `passPlain` spares later
+   * calls. Without `out` it is asked in another thread than the policy's (gate.ts).
    */
   onload(qp: QpView, words: Uint32Array, start: number, count: number, out?: Actions): number;
   /**
@@ -139,6 +139,11 @@ export interface Actions {
   nextOpcode(qp: QpView): number;
   /** Bytes of the oldest held request that are not issued yet; -1 when `backlog` is 0. */
   nextBytes(qp: QpView): number;
+  /**
+   * From now on `onload` is not asked of a post of plain requests alone (plain.ts) that are all shorter than `below`, a
+   * power of two up to 2^21: they go straight, and are weighed. It ends with 0, and when something is held.
+   */
+  passPlain(qp: QpView, below: number): void;
   /** A word of the oldest held request (layout.ts). */
   nextWord(qp: QpView, word: number): number;
   /** Whether the oldest held request may be cut without the application or its peer noticing. */

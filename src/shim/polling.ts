@@ -17,12 +17,21 @@ import type { ShimQp } from './queue.ts';
 import { type KnownRing, scratchRing, type Tables } from './tables.ts';
 import type { Timers } from './timers.ts';
 
+// Of each poll; a module's own constants cost nothing (plain.ts).
+const indexOf = handleIndex;
+const { within, SLOT_WORDS, WC_OP, WC_QP, WC_SEQ } = L;
+const FIRST = L.slotAt(0);
+/** 0: a send that succeeded. */
+const RECEIVED_OR_FAILED = L.WC_RECV_SIDE | 0xff;
+
 const SCRATCH_SLOTS = 64;
 const MISSES_PER_LOOK = 8;
 
 export class Polling {
   private readonly next: Provider;
   private readonly tables: Tables;
+  private readonly cqs: Tables['cqs'];
+  private readonly rings: Tables['wcRings'];
   private readonly feeder: Feeder;
   private scratch: KnownRing | null = null;
   /** Polls of the application that found nothing, modulo MISSES_PER_LOOK. */
@@ -33,27 +42,41 @@ export class Polling {
   constructor(next: Provider, tables: Tables, feeder: Feeder) {
     this.next = next;
     this.tables = tables;
+    this.cqs = tables.cqs;
+    this.rings = tables.wcRings;
     this.feeder = feeder;
     this.timers = feeder.timers;
     this.hears = feeder.hearsCompletions;
   }
 
   pollCq(handle: number, ring: number, start: number, max: number): number {
-    const cq = this.tables.cqs[handleIndex(handle)];
-    const known = this.tables.wcRings[handleIndex(ring)];
+    const cq = this.cqs[indexOf(handle)];
+    const known = this.rings[indexOf(ring)];
     if (cq === undefined || cq.handle !== handle || known === undefined || known.handle !== ring) {
       return this.next.pollCq(handle, ring, start, max);
     }
     const { words } = known;
-    if (!L.within(known.capacity, start, max)) {
+    if (!within(known.capacity, start, max)) {
       return this.next.pollCq(handle, ring, start, max);
     }
     if (this.timers.isTime) this.timers.run(cq.owner);
-    const n = cq.fifoCount > 0 ? this.drain(cq, words, start, max) : 0;
-    if (n === max) return this.pollOn(cq, known, start, max, n, 0);
-    const raw = this.next.pollCq(handle, ring, start + n, max - n);
-    if (raw > 0 && this.settleRun(cq, words, start + n, raw)) return n + raw;
-    return this.pollOn(cq, known, start, max, n, raw);
+    if (cq.fifoCount > 0 || max === 0) {
+      const n = this.drain(cq, words, start, max);
+      const raw = n < max ? this.next.pollCq(handle, ring, start + n, max - n) : 0;
+      return this.pollOn(cq, known, start, max, n, raw);
+    }
+    const raw = this.next.pollCq(handle, ring, start, max);
+    const { lone } = cq;
+    if (raw > 0 && lone !== null) {
+      // The last of them speaks for all: those before a success succeeded.
+      const at = FIRST + (start + raw - 1) * SLOT_WORDS;
+      if ((words[at + WC_OP] & RECEIVED_OR_FAILED) === 0 && words[at + WC_QP] === lone.handle) {
+        freedUpTo(lone, words, at);
+        cq.produced = (cq.produced + raw) | 0;
+        return raw;
+      }
+    }
+    return this.pollOn(cq, known, start, max, 0, raw);
   }
 
   /** Of a poll for `max`, `n` completions are the application's by now, and `raw` behind them are new. */
@@ -75,6 +98,7 @@ export class Polling {
     } else if (this.feeder.resources.any) {
       this.missed(cq);
     }
+    if (!this.hears) cq.findLone();
     return given;
   }
 
@@ -163,23 +187,6 @@ export class Polling {
   }
 
   /**
-   * Completions that the last of them speaks for: all are of the one queue pair that uses this CQ, in order, so
-   * that those before a success succeeded, and nobody waits for any of them.
-   */
-  private settleRun(cq: ShimCq, words: Uint32Array, start: number, raw: number): boolean {
-    const qp = cq.sole;
-    if (qp === null || qp.translated || this.hears || cq.fifoCount + cq.waiters.length > 0) return false;
-    if (qp.mended !== null) return false;
-    if (qp.recvPosted !== 0 && qp.recvCq === cq) return false;
-    const at = L.slotAt(start + raw - 1);
-    if ((words[at + L.WC_OP] & (L.WC_RECV_SIDE | 0xff)) !== 0 || words[at + L.WC_QP] !== qp.handle)
-      return false;
-    freedUpTo(qp, words, at);
-    cq.produced = (cq.produced + raw) | 0;
-    return true;
-  }
-
-  /**
    * The first completions of those that need nothing but counting, by runs of one queue pair: sends that
    * succeeded, of queue pairs that never held. Returns how many; what is behind them settle() looks at.
    */
@@ -265,7 +272,7 @@ function flushConsumed(cq: ShimCq, qp: ShimQp): void {
 
 /** All that an untranslated queue pair has posted, up to the completion at `at`, is done. */
 function freedUpTo(qp: ShimQp, words: Uint32Array, at: number): void {
-  const freed = (words[at + L.WC_SEQ] + 1) | 0;
+  const freed = (words[at + WC_SEQ] + 1) | 0;
   qp.realFreed = freed;
   qp.appFreed = freed;
 }

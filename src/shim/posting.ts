@@ -6,10 +6,16 @@ import type { Provider } from '../verbs/provider.ts';
 import { SEEN } from './counters.ts';
 import { crossChannelReason, fixTarget, isCrossChannel } from './cross-channel.ts';
 import type { Feeder } from './feeder.ts';
+import { plainBytes } from './plain.ts';
 import type { Policy } from './policy.ts';
 import type { ShimQp } from './queue.ts';
 import type { KnownRing, Tables } from './tables.ts';
 import type { Timers } from './timers.ts';
+
+// Of each post; a module's own constants cost nothing (plain.ts).
+const indexOf = handleIndex;
+const { within } = L;
+const sum = plainBytes;
 
 export class Posting {
   private readonly policy: Policy;
@@ -18,6 +24,8 @@ export class Posting {
   private readonly feeder: Feeder;
   private readonly timers: Timers;
   private readonly isLimiting: boolean;
+  private readonly qps: Tables['qps'];
+  private readonly rings: Tables['wrRings'];
   private readonly weighs: boolean;
 
   constructor(policy: Policy, next: Provider, tables: Tables, feeder: Feeder) {
@@ -25,23 +33,46 @@ export class Posting {
     this.isLimiting = policy.admit !== undefined;
     this.next = next;
     this.tables = tables;
+    this.qps = tables.qps;
+    this.rings = tables.wrRings;
     this.feeder = feeder;
     this.timers = feeder.timers;
     this.weighs = policy.statistics === true;
   }
 
   postSend(handle: number, ring: number, start: number, count: number): number {
-    const qp = this.tables.qps[handleIndex(handle)];
-    const known = this.tables.wrRings[handleIndex(ring)];
+    const qp = this.qps[indexOf(handle)];
+    const known = this.rings[indexOf(ring)];
     if (qp === undefined || qp.handle !== handle || known === undefined) {
       return this.next.postSend(handle, ring, start, count);
     }
     const { words } = known;
-    if (known.handle !== ring || !L.within(known.capacity, start, count)) {
+    if (known.handle !== ring || !within(known.capacity, start, count)) {
       return this.next.postSend(handle, ring, start, count);
     }
     if (this.timers.isTime) this.timers.run(qp.context);
     const places = (qp.appDepth - (qp.appPosted - qp.appFreed)) | 0;
+    if (qp.plainBelow > 0 && count > 0 && count <= places) {
+      const bytes = sum(words, start, count, qp.plainBelow);
+      if (bytes >= 0) {
+        const taken = this.next.postSend(handle, ring, start, count);
+        qp.countPlain(words, start, taken, taken === count ? bytes : sum(words, start, taken));
+        return taken;
+      }
+    }
+    return this.decide(qp, ring, known, start, count, places);
+  }
+
+  /** What the policy wants to be asked about. */
+  private decide(
+    qp: ShimQp,
+    ring: number,
+    known: KnownRing,
+    start: number,
+    count: number,
+    places: number,
+  ): number {
+    const { words } = known;
     const free = count < places ? count : places;
     const most = this.isLimiting ? this.admitted(qp, words, start, free) : free;
     let n = 0;
@@ -79,6 +110,7 @@ export class Posting {
     const places = qp.recvsKept === 0 ? count : (qp.recvDepth - (qp.recvPosted - qp.recvFreed)) | 0;
     const taken = this.next.postRecv(handle, ring, start, Math.min(places, count));
     qp.recvPosted = (qp.recvPosted + taken) | 0;
+    qp.recvCq.lone = null;
     if (qp.inbox !== null) qp.inbox.note(words, start, taken);
     if (taken === places && taken < count) refuse(words, ENOMEM, L.REASON_QUEUE_FULL);
     return taken;

@@ -20,12 +20,20 @@ import * as L from '../verbs/layout.ts';
 import type { QpInfo, QpInitAttr } from '../verbs/provider.ts';
 import type { ShimCq } from './completion.ts';
 import type { ShimContext } from './context.ts';
-import { BYTES, COLUMNS, HELD, HIGH_WATER } from './counters.ts';
+import { BYTES, COLUMNS, HELD, HIGH_WATER, SEEN } from './counters.ts';
 import type { Inbox } from './peer/inbox.ts';
 import type { Outbox } from './peer/outbox.ts';
 import { plainBytes } from './plain.ts';
 import type { QpView } from './policy.ts';
 import type { Resource } from './resources.ts';
+
+// Of each post; a module's own constants cost nothing (plain.ts).
+const { SLOT_WORDS } = L;
+const FIRST_OP = L.slotAt(0) + L.WR_OP;
+const SIGNALED = IBV_SEND_SIGNALED;
+const INTERNAL = ISO_SEND_INTERNAL;
+const IN_BYTES = BYTES;
+const IN_SEEN = SEEN;
 
 function powerOfTwo(n: number): number {
   return 2 ** Math.ceil(Math.log2(Math.max(n, 1)));
@@ -108,6 +116,8 @@ export class ShimQp implements QpView {
   /** The real number of the last signaled request. */
   lastSignaled = -1;
   inBacklogList = false;
+  /** Plain requests shorter than this go straight unasked; 0: none. */
+  plainBelow = 0;
   private isWaiting = false;
   /** UD: an address handle of the shim's, for requests that are flushed; 0: none yet. */
   flushAh = 0;
@@ -208,6 +218,8 @@ export class ShimQp implements QpView {
     this.realMask = real - 1;
     this.issuedBytes = new Float64Array(real);
     this.translated = true;
+    this.plainBelow = 0;
+    this.sendCq.lone = null;
     this.base = this.realPosted;
     this.head = this.appPosted;
     this.issued = this.appPosted;
@@ -239,12 +251,21 @@ export class ShimQp implements QpView {
   countStraight(words: Uint32Array, start: number, count: number): void {
     const posted = this.realPosted;
     let i = count - 1;
-    for (let at = L.slotAt(start + i) + L.WR_OP; i >= 0; i--, at -= L.SLOT_WORDS) {
+    for (let at = FIRST_OP + (start + i) * SLOT_WORDS; i >= 0; i--, at -= SLOT_WORDS) {
       if (this.isVisible(words[at] >>> 8)) break;
     }
     if (i >= 0) this.lastSignaled = (posted + i) | 0;
     this.realPosted = (posted + count) | 0;
     this.appPosted = this.realPosted;
+  }
+
+  /** `count` plain requests went straight down, of so many bytes together. */
+  countPlain(words: Uint32Array, start: number, count: number, bytes: number): void {
+    this.countStraight(words, start, count);
+    this.countDepth();
+    const { counts } = this;
+    counts[IN_SEEN] += count;
+    counts[IN_BYTES] += bytes;
   }
 
   /** Whether something goes on here that a timer of the policy may decide. */
@@ -346,8 +367,8 @@ export class ShimQp implements QpView {
 
   /** Whether a successful completion of a request with these flags belongs to the application. */
   isVisible(flags: number): boolean {
-    if ((flags & IBV_SEND_SIGNALED) !== 0) return true;
-    return this.sqSigAll && (flags & ISO_SEND_INTERNAL) === 0;
+    if ((flags & SIGNALED) !== 0) return true;
+    return this.sqSigAll && (flags & INTERNAL) === 0;
   }
 }
 

@@ -6,7 +6,7 @@ import { InvalidArgumentError } from '../verbs/errors.ts';
 import type { Provider } from '../verbs/provider.ts';
 import type { ShimContext } from './context.ts';
 
-/** Timers that may be late are looked for at every so many calls of the application: a look reads the clock. */
+/** At every so many calls (a power of two) timers that may be late are looked for: a look reads the clock. */
 const CALLS_PER_LOOK = 64;
 
 /** Longer ones are slept in parts: a timer of Node.js has 31 bits of milliseconds. */
@@ -17,7 +17,11 @@ export class Timers {
   pending = 0;
   /** Those that may be late. */
   private relaxed = 0;
-  private calls = 0;
+  /** Counts the calls of the application, and stands at 0 in one that is to `run`. */
+  private calls = 1;
+  private step = 0;
+  /** `calls`, as it was when it was last counted. */
+  private counted = 0;
   private readonly next: Provider;
   private readonly fire: (token: number) => void;
 
@@ -28,10 +32,16 @@ export class Timers {
 
   /** Whether a call of the application is to `run`. */
   get isTime(): boolean {
-    if (this.pending > 0) return true;
-    if (this.relaxed === 0) return false;
-    this.calls = (this.calls + 1) % CALLS_PER_LOOK;
+    this.calls = (this.calls + this.step) & (CALLS_PER_LOOK - 1);
     return this.calls === 0;
+  }
+
+  /** Every call is to run while a timer is set that may not be late; one in so many while only others are. */
+  private changed(): void {
+    if (this.step === 1) this.counted = this.calls;
+    this.step = this.pending === 0 && this.relaxed > 0 ? 1 : 0;
+    if (this.step === 1) this.calls = this.counted;
+    else this.calls = this.pending > 0 ? 0 : 1;
   }
 
   /** @throws InvalidArgumentError for a time that is no number */
@@ -51,6 +61,7 @@ export class Timers {
     relaxed.splice(at, 0, mayBeLate);
     if (mayBeLate) this.relaxed++;
     else this.pending++;
+    this.changed();
     this.sleep(context);
   }
 
@@ -110,5 +121,6 @@ export class Timers {
     context.tokens.splice(at, 1);
     if (context.relaxed.splice(at, 1)[0]) this.relaxed--;
     else this.pending--;
+    this.changed();
   }
 }

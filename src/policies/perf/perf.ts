@@ -139,6 +139,7 @@ export class Perf implements Policy {
         this.first(member, qp, large < count ? leastBytes(words, at) : 0, count, out);
       }
       if (this.mqse.shapes(qp)) return 0;
+      out.passPlain(qp, LARGE_BYTES);
       const place = this.classifier.placeOf(member, qp);
       if (!this.splits(place) && place.page.grants[TURN] === FREE) return count;
     }
@@ -285,6 +286,12 @@ export class Perf implements Policy {
     const { qpIsolation, qNumAllow } = this.o;
     const count = { auto: granted, always: qNumAllow, never: 0 }[qpIsolation];
     this.mqse.allow(context, count, out);
+    if (count > 0) this.askAgain(this.members[context.index], out);
+  }
+
+  /** The next post of each queue pair is news, or takes turns: it goes straight for its size alone no longer. */
+  private askAgain(member: Member, out: Actions): void {
+    for (const qp of member.qps) out.passPlain(qp, 0);
   }
 
   onTimer(token: number, out: Actions): void {
@@ -304,6 +311,7 @@ export class Perf implements Policy {
     // What another thread's coordinator changed nobody tells here.
     this.allow(context, member.allowance, out);
     if (isActive) this.plan(member, nowNs, out);
+    this.askAgain(member, out);
   }
 
   /** What each context is taken for that sends, and what is done about it. */

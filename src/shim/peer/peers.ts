@@ -97,6 +97,7 @@ export class Peers {
     if (room <= TAIL_SLOTS) return;
     qp.outbox = orNull(() => new Outbox(this.next, peer.inbox!, qp, this.aboveBytes));
     if (qp.outbox === null) return;
+    qp.plainBelow = 0;
     qp.reserved = TAIL_SLOTS;
     cq.extra += qp.reserved - qp.extra;
     qp.extra = qp.reserved;
