@@ -29,7 +29,13 @@ import { enable, isCrossChannel, synthetic } from './cross-channel.ts';
 import { isSend, takesReceive } from './peer/outbox.ts';
 import { type Actions, type ContextView, NO_TOKEN, type QpView } from './policy.ts';
 import type { ShimQp } from './queue.ts';
-import type { Resource, ResourceKeeper, ResourceRequest, ResourceView } from './resources.ts';
+import {
+  type Resource,
+  type ResourceKeeper,
+  type ResourceRequest,
+  type ResourceView,
+  SINK_QKEY,
+} from './resources.ts';
 import type { Timers } from './timers.ts';
 
 const TWO32 = 4294967296;
@@ -312,6 +318,32 @@ export class Issuer implements Actions {
     this.local(qp, ISO_WR_WAIT, qp.sendCq.handle, 0, count, NO_TOKEN);
   }
 
+  zeroSends(view: QpView, sink: ResourceView, count: number, token: number = NO_TOKEN): void {
+    const qp = view as ShimQp;
+    const ah = this.ownAddress(qp);
+    for (let i = 0; i < count; i++) {
+      const to = this.slot(qp);
+      const w = this.words;
+      w.fill(0, to, to + L.SLOT_WORDS);
+      let flags = ISO_SEND_INTERNAL;
+      if (i === count - 1 && token !== NO_TOKEN) {
+        flags |= IBV_SEND_SIGNALED;
+        qp.tells.push(qp.realPosted, token);
+        qp.sendCq.told++;
+      } else if (this.mustReport(qp)) {
+        flags |= IBV_SEND_SIGNALED;
+      }
+      w[to + L.WR_OP] = IBV_WR_SEND | (flags << 8);
+      w[to + L.WR_AH] = ah;
+      w[to + L.WR_REMOTE_QPN] = sink.qpNum;
+      w[to + L.WR_REMOTE_QKEY] = SINK_QKEY;
+      this.lastData = to;
+      this.lastDataSeq = qp.realPosted;
+      qp.counts[POSTS]++;
+      this.push(qp, flags);
+    }
+  }
+
   waitFor(view: QpView, cq: number, count: number, token: number = NO_TOKEN): void {
     const qp = view as ShimQp;
     qp.counts[WAITS]++;
@@ -541,7 +573,7 @@ export class Issuer implements Actions {
       this.words[to + L.WR_OP] = IBV_WR_SEND | FORCED;
       for (let i = L.WR_REMOTE_LO; i <= L.WR_SRQN; i++) this.words[to + i] = qp.held[from + i];
       // A datagram is refused without an address; a WAIT has none, and that of another may be gone.
-      if (qp.type === IBV_QPT_UD) this.words[to + L.WR_AH] = this.flushAddress(qp);
+      if (qp.type === IBV_QPT_UD) this.words[to + L.WR_AH] = this.ownAddress(qp);
       if (!qp.partial && !qp.opened) qp.first[row] = qp.realPosted;
       this.push(qp, IBV_SEND_SIGNALED);
       this.finish(qp, row);
@@ -549,9 +581,9 @@ export class Issuer implements Actions {
     this.submit(qp);
   }
 
-  /** An address for datagrams that never leave: the queue pair's own port. */
-  private flushAddress(qp: ShimQp): number {
-    if (qp.flushAh !== 0) return qp.flushAh;
+  /** An address for datagrams that reach nobody: the queue pair's own port. */
+  private ownAddress(qp: ShimQp): number {
+    if (qp.ownAh !== 0) return qp.ownAh;
     const { next } = this;
     const { context } = qp.sendCq;
     const { portNum = 1 } = next.queryQp(qp.handle).attr;
@@ -559,10 +591,10 @@ export class Issuer implements Actions {
     for (let sgidIndex = 0; sgidIndex < gidTblLen; sgidIndex++) {
       const dgid = next.queryGid(context, portNum, sgidIndex).gid;
       if (dgid === '::') continue;
-      qp.flushAh = next.createAh(qp.pd, { dgid, sgidIndex, hopLimit: 1, dlid: lid, portNum });
+      qp.ownAh = next.createAh(qp.pd, { dgid, sgidIndex, hopLimit: 1, dlid: lid, portNum });
       break;
     }
-    return qp.flushAh;
+    return qp.ownAh;
   }
 
   /** Whose slots wait to be handed over; null: nobody's. */

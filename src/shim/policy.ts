@@ -156,6 +156,11 @@ export interface Actions {
   pieces(qp: QpView, bytes: number, max: number, waits: number): number;
   /** `count` 0_WAITs: the queue pair gives up its turn that often. */
   zeroWaits(qp: QpView, count: number): void;
+  /**
+   * UD, which WAITs are not for: `count` empty datagrams to a sink (Resources.sink), so that the queue pair gives up its
+   * turn that often. A slot each. `token`: tell onInternal when the last of them is over.
+   */
+  zeroSends(qp: QpView, sink: ResourceView, count: number, token?: number): void;
   /** The next request issued for this queue pair, or the last one of this step, reports when it is done. */
   signalNow(qp: QpView): void;
   /**

@@ -119,8 +119,8 @@ export class ShimQp implements QpView {
   /** Plain requests shorter than this go straight unasked; 0: none. */
   plainBelow = 0;
   private isWaiting = false;
-  /** UD: an address handle of the shim's, for requests that are flushed; 0: none yet. */
-  flushAh = 0;
+  /** UD: an address handle of the shim's, for what reaches nobody; 0: none yet. */
+  ownAh = 0;
 
   /** What two shims agreed on, until RESET. */
   inbox: Inbox | null = null;

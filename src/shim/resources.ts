@@ -17,6 +17,8 @@ const HIGH = 2 ** -32;
 const TWO32 = 2 ** 32;
 const SCRATCH_SLOTS = 64;
 const RING_SLOTS = 64;
+/** Of sinks. */
+export const SINK_QKEY = 0x150f05;
 const ACCESS = C.IBV_ACCESS_LOCAL_WRITE | C.IBV_ACCESS_REMOTE_WRITE | C.IBV_ACCESS_REMOTE_READ;
 /** In the high half of wr_id: whether onInternal is to be told the low half. */
 const TOLD = 1;
@@ -93,6 +95,8 @@ export interface Resources {
    * @throws UnsupportedError for a managed one where there are none, NoResourcesError
    */
   loopback(options: LoopbackOptions): ResourceView;
+  /** A datagram queue pair that drops whatever it is sent: where `zeroSends` go. @throws NoResourcesError */
+  sink(): ResourceView;
   /** From now on each reliable connection of the application gets one of these; returns the kind, for `twin`. */
   twins(options: TwinOptions): number;
   /** The twin of a queue pair; null: it has none. */
@@ -178,6 +182,7 @@ export class ResourceKeeper {
     return {
       context,
       loopback: (options) => this.loopback(context, options),
+      sink: () => this.sink(context),
       twins: (options) => context.twinKinds.push(options) - 1,
       twin: (qp, kind) => (qp as ShimQp).twins[kind] ?? null,
       address: (resource) => addressOf(resource as Resource),
@@ -186,25 +191,45 @@ export class ResourceKeeper {
   }
 
   private loopback(context: ShimContext, options: LoopbackOptions): Resource {
+    const made = this.own(context, options, C.IBV_QPT_RC, (resource) =>
+      this.toRts(resource, { ...this.ownPath(context), destQpNum: resource.qpNum }, ACCESS),
+    );
+    this.connected(made, addressOf(made));
+    return made;
+  }
+
+  /** Without receives, and in a state that takes datagrams: they are dropped, and nobody is told. */
+  private sink(context: ShimContext): Resource {
+    return this.own(context, { depth: 1 }, C.IBV_QPT_UD, ({ qp }) => {
+      const modify = (attr: QpAttr) => this.next.modifyQp(qp, attr, maskOf(attr));
+      modify({ qpState: C.IBV_QPS_INIT, pkeyIndex: 0, portNum: 1, qkey: SINK_QKEY });
+      modify({ qpState: C.IBV_QPS_RTR });
+    });
+  }
+
+  /** A resource that belongs to no queue pair of the application. */
+  private own(
+    context: ShimContext,
+    options: LoopbackOptions,
+    qpType: number,
+    begin: (resource: Resource) => void,
+  ): Resource {
     const { next } = this;
     const pd = next.allocPd(context.handle);
     let made: Resource;
     try {
-      made = this.make(context, pd, options, null);
+      made = this.make(context, pd, options, null, qpType);
     } catch (error) {
       next.deallocPd(pd);
       throw error;
     }
     context.resources.push(made);
     try {
-      const { attr, access } = { attr: this.ownPath(context), access: ACCESS };
-      this.toRts(made, { ...attr, destQpNum: made.qpNum }, access);
+      begin(made);
     } catch (error) {
       this.destroy(made);
       throw error;
     }
-    const own = addressOf(made);
-    this.connected(made, own);
     return made;
   }
 
@@ -225,7 +250,13 @@ export class ResourceKeeper {
     for (const twin of qp.twins.splice(0)) this.destroy(twin);
   }
 
-  private make(context: ShimContext, pd: number, options: LoopbackOptions, ofQp: ShimQp | null): Resource {
+  private make(
+    context: ShimContext,
+    pd: number,
+    options: LoopbackOptions,
+    ofQp: ShimQp | null,
+    qpType = C.IBV_QPT_RC,
+  ): Resource {
     const { next } = this;
     const { depth, bufferBytes = 0, managed = false } = options;
     const undo: (() => void)[] = [];
@@ -233,7 +264,7 @@ export class ResourceKeeper {
       const cq = next.createCq(context.handle, 2 * depth, this.host.channel(context)).handle;
       undo.push(() => next.destroyCq(cq));
       const cap = { maxSendWr: depth, maxRecvWr: depth, maxSendSge: 1, maxRecvSge: 1, maxInlineData: 0 };
-      const attr = { qpType: C.IBV_QPT_RC, sendCq: cq, recvCq: cq, cap, sqSigAll: false, managed };
+      const attr = { qpType, sendCq: cq, recvCq: cq, cap, sqSigAll: false, managed };
       const qp = next.createQp(pd, attr);
       undo.push(() => next.destroyQp(qp.handle));
       const mr = bufferBytes > 0 ? next.allocMr(pd, bufferBytes, ACCESS) : null;

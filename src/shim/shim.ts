@@ -460,7 +460,7 @@ class Shim {
     if (qp === undefined) return;
     this.feeder.resources.dropTwins(qp);
     addCounts(this.gone, qp.counts);
-    if (qp.flushAh !== 0) this.next.destroyAh(qp.flushAh);
+    if (qp.ownAh !== 0) this.next.destroyAh(qp.ownAh);
     this.peers?.forget(qp);
     this.feeder.unlist(qp);
     qp.sendCq.extra -= qp.extra;

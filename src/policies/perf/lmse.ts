@@ -3,8 +3,10 @@
  * so that the device's round robin gives other tenants a turn more often (PeRF, USENIX ATC 2024, section 3.2).
  */
 
+import { withPlace } from '../../shim/columns.ts';
 import type { Actions, QpView } from '../../shim/policy.ts';
-import { IBV_WR_RDMA_READ } from '../../verbs/constants.ts';
+import type { ResourceView } from '../../shim/resources.ts';
+import { IBV_QPT_UD, IBV_WR_RDMA_READ } from '../../verbs/constants.ts';
 import { LARGE_BYTES } from './classifier.ts';
 import type { Quota } from './mqse.ts';
 import { isLimited, type PerfOptions } from './options.ts';
@@ -15,8 +17,13 @@ export class Lmse {
   readonly slots = 64;
   private readonly feedPieces: number;
   private readonly waits: Waits;
+  /** Of a datagram queue pair, where what goes in the place of 0_WAITs is sent to; null: nowhere. */
+  private readonly sinkOf: (qp: QpView) => ResourceView | null;
+  /** By queue pair: empty datagrams for which there was no room yet. */
+  private due: Float64Array = new Float64Array(64);
 
-  constructor(options: PerfOptions) {
+  constructor(options: PerfOptions, sinkOf: (qp: QpView) => ResourceView | null) {
+    this.sinkOf = sinkOf;
     this.feedPieces = options.feedPieces;
     this.waits = new Waits({ ...options, nic: options, limited: isLimited(options) });
   }
@@ -24,6 +31,8 @@ export class Lmse {
   /** A queue pair was created: nothing is known of it. */
   add(qp: QpView): void {
     this.waits.forget(qp);
+    this.due = withPlace(this.due, qp.index);
+    this.due[qp.index] = 0;
   }
 
   /** Issues of what is held as much as may fly. */
@@ -36,6 +45,7 @@ export class Lmse {
         if (!out.execute(qp)) return;
         continue;
       }
+      if (!this.pay(qp, out)) return;
       if (out.room(qp) < 2) {
         // Room for no more than this, and nothing under way that would make some: no cut, but no standstill.
         if (out.room(qp) === 1 && out.inflight(qp) === 0) out.pass(qp);
@@ -67,6 +77,11 @@ export class Lmse {
     waits.turnTo(qp, tenants, out, true);
     while (quota.bytes > 0 && quota.requests > 0 && quota.slots > 0) {
       if (out.backlog(qp) === 0 || out.isCrossChannel(qp)) return;
+      if (this.due[qp.index] > 0) {
+        const before = out.room(qp);
+        if (!this.pay(qp, out, quota.slots)) return;
+        quota.slots -= before - out.room(qp);
+      }
       // A request and its 0_WAITs; one alone where nothing is under way that would make room.
       if (quota.slots < 2 && out.inflight(qp) > 0) return;
       const bytes = out.nextBytes(qp);
@@ -111,6 +126,18 @@ export class Lmse {
     else out.pass(qp);
     if (bytes < LARGE_BYTES) return;
     const count = this.waits.whole(bytes);
-    if (count > 0) out.zeroWaits(qp, count);
+    if (count === 0) return;
+    if (qp.type !== IBV_QPT_UD || out.wait === 'emulated') out.zeroWaits(qp, count);
+    else if (this.sinkOf(qp) !== null) this.due[qp.index] += count;
+  }
+
+  /** Sends the empty datagrams that are due, a slot each. False: not all of them yet. */
+  private pay(qp: QpView, out: Actions, slots = Number.POSITIVE_INFINITY): boolean {
+    const due = this.due[qp.index];
+    if (due === 0) return true;
+    const n = Math.min(due, out.room(qp), slots);
+    if (n > 0) out.zeroSends(qp, this.sinkOf(qp)!, n);
+    this.due[qp.index] = due - n;
+    return n === due;
   }
 }

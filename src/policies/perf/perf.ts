@@ -13,6 +13,7 @@ import { messageBytes } from '../../shim/queue.ts';
 import type { Resources } from '../../shim/resources.ts';
 import {
   IBV_QPT_RC,
+  IBV_QPT_UD,
   IBV_WR_ATOMIC_CMP_AND_SWP,
   IBV_WR_ATOMIC_FETCH_AND_ADD,
   IBV_WR_RDMA_READ,
@@ -20,6 +21,7 @@ import {
 import * as L from '../../verbs/layout.ts';
 import type { PolicyState } from '../../verbs/provider.ts';
 import { Classifier, LARGE_BYTES, Member, Place, UNSEEN } from './classifier.ts';
+import { Datagrams } from './datagrams.ts';
 import { describe } from './describe.ts';
 import { Limits } from './limits.ts';
 import { Lmse } from './lmse.ts';
@@ -52,6 +54,7 @@ export class Perf implements Policy {
   private readonly classifier: Classifier;
   private readonly lmse: Lmse;
   private readonly mqse: Mqse;
+  private readonly datagrams: Datagrams;
   private readonly turns: Turns;
   /** By context. */
   private readonly members: Member[] = [];
@@ -64,7 +67,9 @@ export class Perf implements Policy {
     this.coordinators = coordinators;
     this.classifier = new Classifier(options);
     this.limits = new Limits(options);
-    this.lmse = new Lmse(options.paper ? { ...options, waits: 'fixed' } : options);
+    this.lmse = new Lmse(options.paper ? { ...options, waits: 'fixed' } : options, (qp) =>
+      this.datagrams.sinkOf(qp),
+    );
     const feed = (qp: QpView, out: Actions) => this.feedStraight(qp, out);
     const issue = (qp: QpView, out: Actions, quota: Quota) => this.issue(qp, out, quota);
     const aheadBytes = (qp: QpView, out: Actions) => this.aheadBytes(qp, out);
@@ -77,6 +82,7 @@ export class Perf implements Policy {
       { feed, issue, aheadBytes, holds },
       { ...options, aheadBytes: options.turnBytes >> 3, aheadRequests: (3 * options.turnRequests) >> 4 },
     );
+    this.datagrams = new Datagrams({ feed, issue, aheadBytes }, options);
     this.slots = this.lmse.slots;
     this.splitsAboveBytes = options.subMsgSizeBytes;
     if (options.maxRequestsPerS > 0) {
@@ -91,6 +97,7 @@ export class Perf implements Policy {
   setup(resources: Resources, out: Actions): void {
     const { context } = resources;
     this.mqse.setup(resources);
+    this.datagrams.setup(resources);
     this.limits.open(context);
     this.members[context.index] = new Member(context, this.coordinators.page(context));
     this.turns.open(context);
@@ -110,6 +117,7 @@ export class Perf implements Policy {
 
   onQp(qp: QpView, change: QpChange, out: Actions): void {
     this.mqse.onQp(qp, change, out);
+    this.datagrams.onQp(qp, change, out);
     if (change === 'created') {
       this.qps[qp.index] = qp;
       this.limits.add(qp);
@@ -138,12 +146,12 @@ export class Perf implements Policy {
         this.look(member, qp, words[at + L.WR_OP] & 0xff);
         this.first(member, qp, large < count ? leastBytes(words, at) : 0, count, out);
       }
-      if (this.mqse.shapes(qp)) return 0;
+      if (this.mqse.shapes(qp) || this.datagrams.shapes(qp)) return 0;
       out.passPlain(qp, LARGE_BYTES);
       const place = this.classifier.placeOf(member, qp);
       if (!this.splits(place) && place.page.grants[TURN] === FREE) return count;
     }
-    return qp.type === IBV_QPT_RC ? large : count;
+    return qp.type === IBV_QPT_RC || qp.type === IBV_QPT_UD ? large : count;
   }
 
   /** Whether a request of this queue pair says something new: of it, or of a context that had nothing to send. */
@@ -216,6 +224,7 @@ export class Perf implements Policy {
     const member = this.members[qp.context.index];
     const place = this.classifier.placeOf(member, qp);
     if (this.turns.holds(member, qp, out)) this.lmse.pause(qp);
+    else if (this.datagrams.shapes(qp)) this.datagrams.feed(qp, out);
     else if (this.splits(place)) this.lmse.feed(qp, out, place.tenants);
     else this.passAll(qp, out);
   }
@@ -272,7 +281,7 @@ export class Perf implements Policy {
   }
 
   onInternal(token: number, status: number, out: Actions): void {
-    this.mqse.onInternal(token, status, out);
+    if (!this.datagrams.onInternal(token, out)) this.mqse.onInternal(token, status, out);
   }
 
   onGrant(context: ContextView, { kind }: Grant, out: Actions): void {
@@ -286,6 +295,7 @@ export class Perf implements Policy {
     const { qpIsolation, qNumAllow } = this.o;
     const count = { auto: granted, always: qNumAllow, never: 0 }[qpIsolation];
     this.mqse.allow(context, count, out);
+    this.datagrams.allow(context, count, out);
     if (count > 0) this.askAgain(this.members[context.index], out);
   }
 
@@ -295,7 +305,7 @@ export class Perf implements Policy {
   }
 
   onTimer(token: number, out: Actions): void {
-    if (this.mqse.onTimer(token, out)) return;
+    if (this.mqse.onTimer(token, out) || this.datagrams.onTimer(token, out)) return;
     const index = token >>> TOKEN_BITS;
     const kind = token & ((1 << TOKEN_BITS) - 1);
     if (kind === SAMPLE) this.sample(this.members[index], out);

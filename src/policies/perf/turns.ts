@@ -68,7 +68,12 @@ export class Turns {
   /** Whether what is held of this queue pair waits for its tenant's slot. */
   holds(member: Member, qp: QpView, out: Actions): boolean {
     const { grants, counters } = member.page;
-    if (grants[TURN] === FREE || this.kindOf(qp) === SMALL) return false;
+    if (grants[TURN] === FREE) {
+      // When tenants rotate again it is to say anew that it wants a slot: then it is planned for.
+      counters[WANTS_TURN] = DONE;
+      return false;
+    }
+    if (this.kindOf(qp) === SMALL) return false;
     const { context } = member;
     const nowNs = out.nowNs(context);
     if (counters[WANTS_TURN] !== HOLDS) {

@@ -6,6 +6,7 @@
 import { BUSY_LARGE_QPS, FREE, QUEUE_TENANTS, SMALL_GBPS, TURN } from '../../coordinator/members.ts';
 import { withPlace } from '../../shim/columns.ts';
 import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
+import { IBV_QPT_UD } from '../../verbs/constants.ts';
 import { type Nic, type NicOptions, nicOf, pieceBytes, wireBytes } from './nic.ts';
 
 /** What the waits depend on beside the NIC: who else is on the device (a member's grants). */
@@ -90,6 +91,8 @@ export class Waits {
   // Of the queue pair that is being fed.
   private nic: Nic | null = null;
   private index = 0;
+  /** What lets others pass once: of datagrams, an empty one. */
+  private stepNs = 0;
   /** Nanoseconds of the link per byte, as its share has them; and as small tenants leave it, minded or not. */
   private nsPerByte = 0;
   private leftNsPerByte = 0;
@@ -127,6 +130,7 @@ export class Waits {
       this.readBytes = Number.POSITIVE_INFINITY;
       return;
     }
+    this.stepNs = qp.type === IBV_QPT_UD ? nic.wqeGapNs : nic.waitStepNs;
     const sharers = o.limited === true ? 1 : Math.max(1, tenants.busyLargeQps);
     this.pieceBytes = pieceBytes(nic, o.subMsgSizeBytes, takesTurns ? 1 : sharers);
     // All that is asked for stands in the peer's FIFO as fast as the requests arrive there: 0_WAITs are at this end.
@@ -180,8 +184,8 @@ export class Waits {
     }
     const each = wireBytes(nic, bytes) * this.nsPerByte - nic.wqeGapNs;
     const total = Math.max(0, owed[index] + count * each);
-    const waits = Math.floor(total / (count * nic.waitStepNs));
-    owed[index] = total - waits * count * nic.waitStepNs;
+    const waits = Math.floor(total / (count * this.stepNs));
+    owed[index] = total - waits * count * this.stepNs;
     return waits;
   }
 

@@ -1,0 +1,306 @@
+/**
+ * Turns of datagram queue pairs, which WAIT and ENABLE are not for: of those of one context only so many send at once,
+ * and software gives the next one its turn. It hears that a turn is nearly over from an empty datagram to nobody
+ * (Actions.zeroSends), which stands in the queue a little before the end: so the wire has work meanwhile. Turns
+ * are longer than those that the device changes by itself.
+ */
+import type { Actions, ContextView, QpChange, QpView } from '../../shim/policy.ts';
+import type { Resources, ResourceView } from '../../shim/resources.ts';
+import { IBV_QPS_RESET, IBV_QPS_RTS, IBV_QPT_UD } from '../../verbs/constants.ts';
+import { type Quota, TOKEN_BITS } from './mqse.ts';
+
+export interface DatagramOptions {
+  /** Of a turn that the device ends. */
+  readonly turnBytes: number;
+  readonly turnRequests: number;
+  /** A turn that takes longer than this holds nobody up any more. */
+  readonly watchdogNs: number;
+}
+
+/** What issues requests. */
+export interface DatagramEngine {
+  /** Issues what `quota` allows of the oldest held requests (mqse.ts: MessageEngine). */
+  issue(qp: QpView, out: Actions, quota: Quota): void;
+  /** Bytes that take as long as the device needs for the next turn (mqse.ts); 0: nobody knows. */
+  aheadBytes(qp: QpView, out: Actions): number;
+  /** Feeds a queue pair whose turn it may be. */
+  feed(qp: QpView, out: Actions): void;
+}
+
+/** Kinds of a token (mqse.ts: TOKEN_BITS). */
+export const DATAGRAMS_ENDED = 9;
+export const DATAGRAMS_WATCH = 10;
+
+/** Turns of software have so many times the bytes, and the requests; this part of them follows the mark. */
+const MORE_BYTES = 4;
+const MORE_REQUESTS = 2;
+const AHEAD = 0.125;
+/** So many times as long as the device itself needs until the next turn begins. */
+const SOFTWARE = 2;
+/** Places of the queue that are kept for that. */
+const AHEAD_SLOTS = 40;
+
+const IDLE = 0;
+/** Stands in the queue of its group. */
+const WAITING = 1;
+const OPEN = 2;
+/** The mark before its end is posted. */
+const ENDING = 3;
+
+class Member {
+  readonly qp: QpView;
+  readonly group: Group;
+  phase = IDLE;
+  readonly quota: Quota = { bytes: 0, requests: 0, slots: 0 };
+  /** Marks of turns that were ended otherwise. */
+  stale = 0;
+  sinceNs = 0.5;
+
+  constructor(qp: QpView, group: Group) {
+    this.qp = qp;
+    this.group = group;
+  }
+}
+
+/** The datagram queue pairs of one context. */
+interface Group {
+  readonly resources: Resources;
+  sink: ResourceView | null;
+  /** 0: no turns. */
+  allow: number;
+  readonly active: Member[];
+  readonly queue: Member[];
+  readonly members: Member[];
+}
+
+export class Datagrams {
+  private readonly engine: DatagramEngine;
+  private readonly o: DatagramOptions;
+  /** By context. */
+  private readonly groups: (Group | undefined)[] = [];
+  /** By queue pair. */
+  private readonly members: (Member | undefined)[] = [];
+
+  constructor(engine: DatagramEngine, options: DatagramOptions) {
+    this.engine = engine;
+    this.o = options;
+  }
+
+  setup(resources: Resources): void {
+    const { index } = resources.context;
+    this.groups[index] = { resources, sink: null, allow: 0, active: [], queue: [], members: [] };
+  }
+
+  /** Where empty datagrams of this queue pair go; null: it sends none. */
+  sinkOf(qp: QpView): ResourceView | null {
+    return this.groups[qp.context.index]?.sink ?? null;
+  }
+
+  /** Whether this queue pair takes turns: then nothing of it goes straight. */
+  shapes(qp: QpView): boolean {
+    if (qp.type !== IBV_QPT_UD) return false;
+    const group = this.groups[qp.context.index];
+    return group !== undefined && group.allow > 0 && group.sink !== null;
+  }
+
+  onQp(qp: QpView, change: QpChange, out: Actions): void {
+    if (change === 'created') {
+      if (qp.type === IBV_QPT_UD) this.add(qp);
+      return;
+    }
+    const member = this.members[qp.index];
+    if (member === undefined) return;
+    // What is not in RTS sends nothing; marks that are gone tell nothing.
+    if (change === 'destroyed' || qp.state !== IBV_QPS_RTS || qp.broken) this.abandon(member, out);
+    if (change === 'destroyed' || qp.state === IBV_QPS_RESET) member.stale = 0;
+    if (change !== 'destroyed') return;
+    this.members[qp.index] = undefined;
+    const { members } = member.group;
+    members.splice(members.indexOf(member), 1);
+  }
+
+  private add(qp: QpView): void {
+    const group = this.groups[qp.context.index];
+    if (group === undefined) return;
+    const member = new Member(qp, group);
+    this.members[qp.index] = member;
+    group.members.push(member);
+    try {
+      group.sink ??= group.resources.sink();
+    } catch {
+      // The device has no place for one: datagrams go as they are.
+    }
+  }
+
+  /** How many of a context send at once, now and whenever it changes; 0: all. */
+  allow({ index }: ContextView, count: number, out: Actions): void {
+    const group = this.groups[index];
+    if (group === undefined || group.allow === count) return;
+    group.allow = count;
+    if (count > 0) {
+      this.advance(group, out);
+      return;
+    }
+    for (const member of group.members) {
+      if (member.phase === ENDING) member.stale++;
+      member.phase = IDLE;
+    }
+    group.active.length = 0;
+    group.queue.length = 0;
+    for (const { qp } of [...group.members]) if (out.backlog(qp) > 0) this.engine.feed(qp, out);
+  }
+
+  /** Issues what may be issued of a queue pair that takes turns. */
+  feed(qp: QpView, out: Actions): void {
+    const member = this.members[qp.index];
+    if (member === undefined) return;
+    while (out.backlog(qp) > 0) {
+      if (out.isCrossChannel(qp)) {
+        // It may have to wait for one who waits for this turn.
+        if (member.phase !== IDLE) this.abandon(member, out);
+        if (!out.execute(qp)) return;
+        continue;
+      }
+      if (member.phase === IDLE) this.ask(member, out);
+      if (member.phase !== OPEN || !this.issue(member, out)) return;
+    }
+    if (member.phase === OPEN && isCrowded(member.group)) this.close(member, out);
+  }
+
+  /** True: the token was one of these. */
+  onInternal(token: number, out: Actions): boolean {
+    if ((token & ((1 << TOKEN_BITS) - 1)) !== DATAGRAMS_ENDED) return false;
+    const member = this.members[token >>> TOKEN_BITS];
+    if (member === undefined) return true;
+    if (member.stale > 0) member.stale--;
+    else if (member.phase === ENDING) this.drop(member, out);
+    return true;
+  }
+
+  /** Whose turn takes so long holds nobody up any more. */
+  onTimer(token: number, out: Actions): boolean {
+    if ((token & ((1 << TOKEN_BITS) - 1)) !== DATAGRAMS_WATCH) return false;
+    const group = this.groups[token >>> TOKEN_BITS];
+    if (group === undefined || group.queue.length === 0) return true;
+    const nowNs = out.nowNs(group.resources.context);
+    for (const member of [...group.active]) {
+      if (nowNs - member.sinceNs >= this.o.watchdogNs) this.abandon(member, out);
+    }
+    if (group.queue.length > 0) this.watch(group, out);
+    return true;
+  }
+
+  /** It wants a turn. */
+  private ask(member: Member, out: Actions): void {
+    const { group } = member;
+    if (group.active.length < group.allow) {
+      this.open(member, out);
+      return;
+    }
+    member.phase = WAITING;
+    group.queue.push(member);
+    // Who has nothing to send hears nothing that would end its turn.
+    for (const other of [...group.active]) {
+      if (other.phase === OPEN && out.backlog(other.qp) === 0) this.close(other, out);
+    }
+    if (group.queue.length === 1) this.watch(group, out);
+  }
+
+  private open(member: Member, out: Actions): void {
+    const { group } = member;
+    member.phase = OPEN;
+    member.sinceNs = out.nowNs(group.resources.context);
+    this.fill(member.quota, 1 - AHEAD);
+    group.active.push(member);
+  }
+
+  private fill(quota: Quota, part: number): void {
+    quota.bytes = Math.ceil(this.o.turnBytes * MORE_BYTES * part);
+    quota.requests = Math.ceil(this.o.turnRequests * MORE_REQUESTS * part);
+  }
+
+  /** False: nothing more for now. */
+  private issue(member: Member, out: Actions): boolean {
+    const { qp, quota, group } = member;
+    if (quota.bytes <= 0 || quota.requests <= 0) {
+      if (isCrowded(group)) {
+        this.close(member, out);
+        return false;
+      }
+      // Nobody waits for its end: it goes on, a turn at most under way.
+      if (!this.mayFly(qp, out)) return false;
+      this.fill(quota, 1 - AHEAD);
+    }
+    const room = out.room(qp);
+    // The mark and what follows it have places, unless there are few.
+    quota.slots = room - 1 - AHEAD_SLOTS;
+    if (quota.slots < 1 && out.inflight(qp) === 0) quota.slots = Math.min(room, Math.max(1, room - 1));
+    if (quota.slots < 1) return false;
+    this.engine.issue(qp, out, quota);
+    return out.room(qp) < room;
+  }
+
+  private mayFly(qp: QpView, out: Actions): boolean {
+    const { turnBytes, turnRequests } = this.o;
+    return out.inflightBytes(qp) < turnBytes * MORE_BYTES && out.inflight(qp) < turnRequests * MORE_REQUESTS;
+  }
+
+  /** Its turn ends when what is under way has gone. */
+  private close(member: Member, out: Actions): void {
+    const { qp, quota, group } = member;
+    if (out.inflight(qp) === 0 || out.room(qp) < 1) {
+      // It is over; or its completions bring it back here.
+      if (out.inflight(qp) === 0 || out.backlog(qp) === 0) this.drop(member, out);
+      return;
+    }
+    member.phase = ENDING;
+    out.zeroSends(qp, group.sink!, 1, (qp.index << TOKEN_BITS) | DATAGRAMS_ENDED);
+    this.fill(quota, AHEAD);
+    quota.bytes = SOFTWARE * this.engine.aheadBytes(qp, out) || quota.bytes;
+    quota.slots = out.room(qp);
+    if (quota.slots > 0 && out.backlog(qp) > 0 && !out.isCrossChannel(qp)) this.engine.issue(qp, out, quota);
+  }
+
+  /** Its turn ends before its mark has come. */
+  private abandon(member: Member, out: Actions): void {
+    if (member.phase === ENDING) member.stale++;
+    this.drop(member, out);
+  }
+
+  /** It has no turn any more, nor waits for one; if it has something to send, it asks for the next. */
+  private drop(member: Member, out: Actions): void {
+    const { group, qp } = member;
+    remove(group.active, member);
+    remove(group.queue, member);
+    member.phase = IDLE;
+    this.advance(group, out);
+    const wants = group.allow > 0 && qp.state === IBV_QPS_RTS && !qp.broken && out.backlog(qp) > 0;
+    if (wants && member.phase === IDLE && !out.isCrossChannel(qp)) this.engine.feed(qp, out);
+  }
+
+  /** The next ones have their turn. */
+  private advance(group: Group, out: Actions): void {
+    while (group.queue.length > 0 && group.active.length < group.allow) {
+      const next = group.queue.shift()!;
+      next.phase = IDLE;
+      if (next.qp.broken || out.backlog(next.qp) === 0) continue;
+      this.open(next, out);
+      this.engine.feed(next.qp, out);
+    }
+  }
+
+  private watch({ resources: { context } }: Group, out: Actions): void {
+    const atNs = out.nowNs(context) + this.o.watchdogNs;
+    out.timer(context, atNs, (context.index << TOKEN_BITS) | DATAGRAMS_WATCH);
+  }
+}
+
+/** Whether somebody waits for a turn to end. */
+function isCrowded(group: Group): boolean {
+  return group.queue.length > 0 || group.active.length > group.allow;
+}
+
+function remove(from: Member[], member: Member): void {
+  const at = from.indexOf(member);
+  if (at >= 0) from.splice(at, 1);
+}
