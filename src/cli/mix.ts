@@ -2,6 +2,8 @@
 import { performance } from 'node:perf_hooks';
 import Table from 'cli-table3';
 import type { Command } from 'commander';
+import { runLive } from '../bench/mix/live/run.ts';
+import { LIVE_DEFAULTS, type LiveResult, type LiveSpec } from '../bench/mix/live/spec.ts';
 import type { AppResult, MixResult } from '../bench/mix/result.ts';
 import { runMix } from '../bench/mix/run.ts';
 import { DEFAULTS, type MixSpec, parseApp, parsePolicy, parseSet } from '../bench/mix/spec.ts';
@@ -14,7 +16,9 @@ import { writeInto } from './svg.ts';
 
 /** What commander makes of the command line: all words still. */
 interface Options {
-  profile: string;
+  provider: string;
+  device: string[];
+  profile?: string;
   policy: string;
   driver?: string;
   duration?: string;
@@ -29,6 +33,8 @@ interface Options {
   plot?: string;
 }
 
+const PROVIDERS: readonly string[] = ['sim', 'rdma-core'];
+
 /** Points of the picture. */
 const PLOT_POINTS = 200;
 
@@ -38,14 +44,24 @@ const collect = (text: string, before: string[]) => [...before, text];
 export function addMix(command: Command): void {
   command
     .command('mix')
-    .description('run a mixture of applications on simulated devices, and tell what each got')
+    .description('run a mixture of applications on simulated or real devices, and tell what each got')
     .option('--app <kind[:key=value,...]>', 'an application: B, M or D; may be repeated', collect, [])
-    .option('--profile <name>', 'simulated device', DEFAULTS.profile)
+    .option('--provider <name>', `where: ${PROVIDERS.join(', ')} (real devices, in real time)`, 'sim')
+    .option(
+      '--device <name>',
+      'real device of host 0, 1 ...; one alone is both (default: the first)',
+      collect,
+      [],
+    )
+    .option('--profile <name>', `simulated device (default: ${DEFAULTS.profile})`)
     .option('--set <name=value>', 'change a parameter of the profile; may be repeated', collect, [])
     .option('--policy <name[:option[=value],...]>', 'policy between the applications and the device', 'none')
     .option('--driver <name>', `whose core the policy's steps take: ${DRIVERS.join(', ')} (default: inline)`)
-    .option('--duration <time>', 'virtual time of the whole run (default: 20ms)')
-    .option('--warmup <time>', 'how much of it, at its beginning, does not count (default: 2ms)')
+    .option('--duration <time>', 'time of the whole run (default: 20ms; real devices: 5s)')
+    .option(
+      '--warmup <time>',
+      'how much of it, at its beginning, does not count (default: 2ms; real devices: 1s)',
+    )
     .option('--seed <n>', 'of all that varies: start phases, jitter, think times, sizes (default: 1)')
     .option('--hosts <n>', 'hosts (default: 2)')
     .option('--topology <name>', `${TOPOLOGIES.join(', ')} (default: cable, star for more than two hosts)`)
@@ -56,6 +72,23 @@ export function addMix(command: Command): void {
 }
 
 async function mix(options: Options): Promise<void> {
+  if (!PROVIDERS.includes(options.provider)) {
+    throw new ConfigError(`provider: '${options.provider}' is none of ${PROVIDERS.join(', ')}`);
+  }
+  if (options.provider === 'sim') await simulated(options);
+  else await live(options);
+}
+
+async function live(options: Options): Promise<void> {
+  const spec = liveSpecOf(options);
+  const startMs = performance.now();
+  const result = await runLive(spec);
+  const wallMs = Math.round(performance.now() - startMs);
+  process.stdout.write(options.json === true ? json(result, wallMs) : liveText(result));
+  if (result.invariants.length > 0) throw new Error(result.invariants.join('; '));
+}
+
+async function simulated(options: Options): Promise<void> {
   const spec = specOf(options);
   if (options.plot !== undefined) requireWritable(options.plot);
   const startMs = performance.now();
@@ -67,17 +100,42 @@ async function mix(options: Options): Promise<void> {
   throw new Error(`the simulation broke its own rules: ${result.invariants.join('; ')}`);
 }
 
+function time(name: string, given: string | undefined, otherwise: number): number {
+  return given === undefined ? otherwise : parseQuantity(name, given, NANOSECONDS);
+}
+
+function whole(name: string, given: string | undefined, otherwise: number): number {
+  return given === undefined ? otherwise : parseWhole(name, given);
+}
+
+/** What only a simulation has. */
+const SIMULATED = ['profile', 'driver', 'hosts', 'topology', 'plot'] as const;
+
+function liveSpecOf(options: Options): LiveSpec {
+  const given: string[] = SIMULATED.filter((name) => options[name] !== undefined);
+  if (options.set.length > 0) given.push('set');
+  if (!options.payload) given.push('no-payload');
+  if (given.length > 0) throw new ConfigError(`--${given[0]} is for simulated devices (--provider sim)`);
+  return {
+    devices: options.device,
+    ...parsePolicy(options.policy),
+    durationNs: time('duration', options.duration, LIVE_DEFAULTS.durationNs),
+    warmupNs: time('warmup', options.warmup, LIVE_DEFAULTS.warmupNs),
+    seed: whole('seed', options.seed, DEFAULTS.seed),
+    apps: options.app.map(parseApp),
+  };
+}
+
 function specOf(options: Options): MixSpec {
-  const { profile, driver, duration, warmup, seed, hosts, topology, payload } = options;
+  const { profile = DEFAULTS.profile, driver, duration, warmup, seed, hosts, topology, payload } = options;
+  if (options.device.length > 0) {
+    throw new ConfigError('--device is for real devices (--provider rdma-core)');
+  }
   const set: Record<string, unknown> = {};
   for (const [name, value] of options.set.map(parseSet)) {
     if (Object.hasOwn(set, name)) throw new ConfigError(`set: '${name}' is there twice`);
     set[name] = value;
   }
-  const time = (name: string, given: string | undefined, otherwise: number) =>
-    given === undefined ? otherwise : parseQuantity(name, given, NANOSECONDS);
-  const whole = (name: string, given: string | undefined, otherwise: number) =>
-    given === undefined ? otherwise : parseWhole(name, given);
   return {
     profile,
     set,
@@ -109,7 +167,7 @@ async function plot(result: MixResult, path: string): Promise<void> {
   else console.error('No picture: the optional packages vega and vega-lite are not installed.');
 }
 
-function json(result: MixResult, wallMs: number): string {
+function json(result: MixResult | LiveResult, wallMs: number): string {
   const { profile, policy, seed, durationNs, warmupNs, ...rest } = result;
   return `${JSON.stringify({ profile, policy, seed, durationNs, warmupNs, wallMs, ...rest }, null, 2)}\n`;
 }
@@ -123,15 +181,32 @@ function text(result: MixResult, wallMs: number): string {
       `${from} to ${to}: ${(utilisation * 100).toFixed(1)} % used, ${(bytes / 1e6).toFixed(1)} MB${more}`,
     );
   }
-  for (const { device, tenant, kind, because, does, why } of result.policyStates ?? []) {
-    lines.push(`${tenant} on ${device}: ${kind} (${because}); ${does} (${why})`);
-  }
+  lines.push(...states(result));
   const { profile, policy, seed, durationNs, warmupNs, events, packets, traceHash } = result;
   lines.push(
     `${profile}, policy ${policy}, seed ${seed}: ${(durationNs - warmupNs) / 1e6} ms after ${warmupNs / 1e6} ms of warm-up`,
     `${events} events, ${packets} packets in ${wallMs} ms; trace ${traceHash}`,
   );
   return `${lines.join('\n')}\n`;
+}
+
+function liveText(result: LiveResult): string {
+  const { profile, policy, seed, durationNs, warmupNs, verified } = result;
+  const lines = [
+    table(result.apps),
+    ...states(result),
+    `${profile}, policy ${policy}, seed ${seed}: ${(durationNs - warmupNs) / 1e9} s after ${warmupNs / 1e9} s of warm-up`,
+    `${verified} messages were looked at where they arrived`,
+  ];
+  return `${lines.join('\n')}\n`;
+}
+
+/** What a policy takes each context for. */
+function states({ policyStates = [] }: Pick<MixResult, 'policyStates'>): string[] {
+  return policyStates.map(
+    ({ device, tenant, kind, because, does, why }) =>
+      `${tenant} on ${device}: ${kind} (${because}); ${does} (${why})`,
+  );
 }
 
 function table(apps: readonly AppResult[]): string {

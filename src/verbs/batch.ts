@@ -293,6 +293,11 @@ export class SendBatch extends WrBatch {
     return this;
   }
 
+  /** Where the bytes of request `index` are in the ring's memory, if it is inline: `inlineBytes` of them. */
+  inlineAt(index: number): number {
+    return L.extAt(this.check(index), this.capacity, this.extBytes) * 4;
+  }
+
   /** ISO_WR_WAIT on a completion queue; count 0 is PeRF's 0_WAIT, `repeat` of them in one slot. */
   wait(wrId: number, flags: number, cq: number, count: number, repeat = 1): this {
     const at = this.next(wrId, C.ISO_WR_WAIT | (flags << 8));

@@ -1,4 +1,5 @@
 /** The conformance suite: every case bare, and under every chain as it was bare. */
+import { isDeepStrictEqual } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import type { Interceptor } from '../../src/shim/compose.ts';
 import { type GroundName, groundOf, realDevices, realOnly } from '../verbs/ground.ts';
@@ -17,6 +18,12 @@ function expectedOn(one: Case, name: GroundName) {
   return one.rxe.expect;
 }
 
+function isAsExpected(trace: Trace, one: Case, name: GroundName): boolean {
+  const { events: _, ...got } = trace;
+  const { events: __, ...wanted } = compact(expectedOn(one, name) as Trace);
+  return isDeepStrictEqual(got, wanted);
+}
+
 test('no two cases have a name in common', () => {
   const names = cases.map(({ name }) => name);
   expect(names.filter((name, i) => names.indexOf(name) !== i)).toEqual([]);
@@ -33,17 +40,24 @@ const SAMPLE = 12;
 const tagsOf = (name: GroundName, i: number) =>
   name === 'rxe' && i % SAMPLE !== 0 ? { tags: ['long'] } : {};
 
+/** soft-RoCE now and then loses the completions of a send that fails at home, and of those around it. */
+const retryOf = (name: GroundName, one: Case) =>
+  name === 'rxe' && JSON.stringify(expectedOn(one, name)).includes('LOC_QP_OP_ERR') ? { retry: 3 } : {};
+
 function suiteOn(name: GroundName): void {
   const bare = new Map<Case, Promise<Outcome>>();
-  const bareRun = (one: Case) => {
+  const bareRun = async (one: Case) => {
     const run = bare.get(one) ?? play(one, groundOf(name), [], null);
     bare.set(one, run);
-    return run;
+    const outcome = await run;
+    // A bare run that is not as it should be is nothing to compare with: the next test makes another.
+    if (!isAsExpected(outcome.trace, one, name)) bare.delete(one);
+    return outcome;
   };
   const here = cases.filter((one) => expectedOn(one, name) !== undefined);
   describe('no shim', () => {
     for (const [i, one] of here.entries()) {
-      test(one.name, tagsOf(name, i), async () => {
+      test(one.name, { ...tagsOf(name, i), ...retryOf(name, one) }, async () => {
         const { trace } = await bareRun(one);
         const { events, ...rest } = compact(expectedOn(one, name) as Trace);
         expect({ ...trace, events: [] }).toEqual({ ...rest, events: [] });
@@ -53,7 +67,7 @@ function suiteOn(name: GroundName): void {
     }
   });
   const compared = (i: number, one: Case, chain: () => Interceptor[], wait = true) =>
-    test(one.name, tagsOf(name, i), async () => {
+    test(one.name, { ...tagsOf(name, i), ...retryOf(name, one) }, async () => {
       const { trace, counts } = await bareRun(one);
       expect((await play(one, groundOf(name, wait), chain(), counts)).trace).toEqual(trace);
     });

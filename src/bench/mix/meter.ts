@@ -8,8 +8,8 @@ import type { LatencyUs } from './result.ts';
 /** Of the completion that is being counted: start of its post call, end of the poll that returned it. */
 export const START = 0;
 export const END = 1;
-const OPEN = 2;
-const CLOSE = 3;
+export const OPEN = 2;
+export const CLOSE = 3;
 
 // Indexes of Meter.sums, since the beginning.
 export const COMPLETED = 0;

@@ -34,6 +34,9 @@ export interface App {
   readonly inline: boolean;
 }
 
+/** What of a device the checks depend on. */
+export type DeviceLimits = Pick<NicParams, 'linkGbps' | 'mtuBytes' | 'inlineMaxBytes' | 'rateLimiters'>;
+
 const MAX_MESSAGE_BYTES = 2 ** 30;
 const ATOMIC_BYTES = 8;
 const MAX_HOSTS = 4096;
@@ -65,7 +68,7 @@ export function paramsOf(spec: Pick<MixSpec, 'profile' | 'set'>): NicParams {
 }
 
 /** The applications of a mix, copies one by one. @throws ConfigError */
-export function appsOf(spec: MixSpec, params: Readonly<NicParams>): App[] {
+export function appsOf(spec: MixSpec, params: Readonly<DeviceLimits>): App[] {
   requireRun(spec);
   if (spec.apps.length === 0) throw new ConfigError('a mix needs at least one app');
   const names = new Set<string>();
@@ -115,7 +118,7 @@ function nameOf(app: AppSpec, all: readonly AppSpec[], taken: Set<string>): stri
   return name;
 }
 
-function copies(app: AppSpec, name: string, spec: MixSpec, params: Readonly<NicParams>): App[] {
+function copies(app: AppSpec, name: string, spec: MixSpec, params: Readonly<DeviceLimits>): App[] {
   const where = `app ${name}`;
   const count = whole(`${where}: count`, app.count ?? 1, 1, MAX_COUNT);
   const host = hostsOf(`${where}: host`, app.host ?? 0, spec.hosts);
@@ -142,7 +145,7 @@ interface Place {
   host: number;
   to: number;
   spec: MixSpec;
-  params: Readonly<NicParams>;
+  params: Readonly<DeviceLimits>;
 }
 
 function complete(app: AppSpec, place: Place): App {
@@ -190,7 +193,7 @@ function requireTimes(where: string, startNs: number, stopNs: number, spec: MixS
   }
 }
 
-function sizesOf(app: AppSpec, where: string, params: Readonly<NicParams>): readonly [number, number] {
+function sizesOf(app: AppSpec, where: string, params: Readonly<DeviceLimits>): readonly [number, number] {
   const { op, kind, transport } = app;
   const given = app.sizeBytes ?? (op === 'atomic' ? ATOMIC_BYTES : SIZES[kind]);
   const [min, max] = typeof given === 'number' ? [given, given] : given;
@@ -220,7 +223,7 @@ function isInline(
   kind: Kind,
   op: Operation,
   maxBytes: number,
-  params: Readonly<NicParams>,
+  params: Readonly<DeviceLimits>,
 ): boolean {
   const possible = (op === 'write' || op === 'send') && maxBytes <= params.inlineMaxBytes;
   if (inline === 'yes' && !possible) {

@@ -72,7 +72,10 @@ export async function runMix(spec: MixSpec): Promise<MixResult> {
 }
 
 /** Policies that know of weights get those of the applications' tenants, unless the mix says others. */
-function optionsOf({ policy, policyOptions = {} }: MixSpec, apps: readonly App[]): Record<string, unknown> {
+export function optionsOf(
+  { policy, policyOptions = {} }: Pick<MixSpec, 'policy' | 'policyOptions'>,
+  apps: readonly App[],
+): Record<string, unknown> {
   const schema = policies[policy]?.options;
   const knows = schema instanceof z.ZodObject && 'weights' in schema.shape;
   if (!knows || 'weights' in policyOptions || apps.every(({ weight }) => weight === 1)) {
@@ -154,7 +157,7 @@ function requireSamples(
   );
 }
 
-function resultOf(app: App, meter: Meter): AppResult {
+export function resultOf(app: App, meter: Meter): AppResult {
   const { windowNs } = meter;
   return {
     name: app.name,
