@@ -3,6 +3,9 @@ import { decide, type MasterRules, Tenants } from './master.ts';
 import { DEFAULT_CAPACITY, type MemberPage, Members, membersBytes } from './members.ts';
 import { Slots } from './slots.ts';
 
+/** A pass looks at all members, and each member calls for one: they are so far apart, or thousands would cost a core. */
+const PASS_NS_PER_MEMBER = 1000;
+
 export class Coordinator {
   readonly members: Members;
   private readonly tenants = new Tenants();
@@ -11,6 +14,7 @@ export class Coordinator {
   private readonly changes = new Set<number>();
   /** Those whom this view tells: the others have a view of their own. */
   private readonly own = new Set<number>();
+  private passedNs = Number.NEGATIVE_INFINITY;
 
   constructor(members: Members = new Members(new ArrayBuffer(membersBytes(DEFAULT_CAPACITY)))) {
     this.members = members;
@@ -29,19 +33,25 @@ export class Coordinator {
     this.members.leave(page.index);
   }
 
-  /** Counters become grants. Another thread that is at it does the same: nothing is lost. */
-  step(rules: MasterRules): void {
-    if (!this.members.tryLock()) return;
+  /**
+   * Counters become grants: at once if a member has become something else (`isNews`), else when the last pass is some
+   * time ago. What another thread that decides just now has not seen, the next pass sees.
+   */
+  step(rules: MasterRules, nowNs: number, isNews = true): void {
+    const { members } = this;
+    if (!isNews && nowNs - this.passedNs < members.high * PASS_NS_PER_MEMBER) return;
+    if (!members.tryLock(nowNs)) return;
+    this.passedNs = nowNs;
     try {
-      decide(this.members, this.tenants, rules, this.changed);
+      decide(members, this.tenants, rules, this.changed);
     } finally {
-      this.members.unlock();
+      members.unlock();
     }
   }
 
   /** The next tenant's slot begins, if it is time. */
   rotate(nowNs: number, turnNs: number): void {
-    if (!this.members.tryLock()) return;
+    if (!this.members.tryLock(nowNs)) return;
     try {
       this.slots.rotate(this.members, this.tenants, { nowNs, turnNs }, this.changed);
     } finally {

@@ -6,7 +6,10 @@ import type { Provider } from '../verbs/provider.ts';
 import { Coordinator } from './coordinator.ts';
 import type { MasterRules } from './master.ts';
 import {
+  ACTIVE_QPS,
+  CLASS,
   DEFAULT_CAPACITY,
+  IDLE,
   type MemberPage,
   Members,
   membersBytes,
@@ -15,11 +18,16 @@ import {
   TURN,
 } from './members.ts';
 
+/** The kind of one that has sent nothing. */
+const NOBODY = 2 * IDLE;
+
 /** A page at the coordinator of a device. */
 interface Place {
   readonly device: string;
   readonly coordinator: Coordinator;
   readonly page: MemberPage;
+  /** Class and arity at the last step: when they change, others are concerned at once. */
+  was: number;
 }
 
 interface Member {
@@ -33,6 +41,8 @@ export class Coordinators implements CoordinatorPort {
   private readonly devices = new Map<string, Coordinator>();
   /** By context: an index means another context to each shim. */
   private readonly members = new Map<ContextView, Member>();
+  /** By a coordinator's places. */
+  private readonly byPlace = new Map<Coordinator, (Member | undefined)[]>();
   private readonly make: (device: string) => Coordinator;
   /** By GID of a port. */
   private readonly byGid = new Map<string, string>();
@@ -63,20 +73,26 @@ export class Coordinators implements CoordinatorPort {
     const known = this.members.get(context);
     if (known !== undefined) return known;
     const { device } = context;
-    const place = this.join(context, device);
-    if (place === null) {
+    const member: Member = { listener: null, places: [] };
+    if (this.join(context, device, member) === null) {
       const { capacity } = this.of(device).members;
       throw new NoResourcesError(`${device} has ${capacity} contexts under a policy, and no place for more`);
     }
-    const member = { listener: null, places: [place] };
     this.members.set(context, member);
     return member;
   }
 
-  private join({ tenant }: ContextView, device: string): Place | null {
+  /** Null: the device has no place for one more. */
+  private join({ tenant }: ContextView, device: string, member: Member): Place | null {
     const coordinator = this.of(device);
     const page = coordinator.join(tenant);
-    return page === null ? null : { device, coordinator, page };
+    if (page === null) return null;
+    const place = { device, coordinator, page, was: NOBODY };
+    member.places.push(place);
+    const byPlace = this.byPlace.get(coordinator) ?? [];
+    byPlace[page.index] = member;
+    this.byPlace.set(coordinator, byPlace);
+    return place;
   }
 
   /** Whether a context is a member: it is, until it closes. */
@@ -94,13 +110,21 @@ export class Coordinators implements CoordinatorPort {
     member.listener = listener;
     return () => {
       this.members.delete(context);
-      for (const { coordinator, page } of member.places) coordinator.leave(page);
+      for (const { coordinator, page } of member.places) {
+        const byPlace = this.byPlace.get(coordinator);
+        if (byPlace?.[page.index] === member) byPlace[page.index] = undefined;
+        coordinator.leave(page);
+      }
     };
   }
 
   /** Counters become grants, for all members of the devices by which something of the context leaves. */
-  step(context: ContextView, rules: MasterRules): void {
-    for (const { coordinator } of this.member(context).places) coordinator.step(rules);
+  step(context: ContextView, rules: MasterRules, nowNs: number): void {
+    for (const place of this.member(context).places) {
+      const is = kindOf(place.page);
+      place.coordinator.step(rules, nowNs, is !== place.was);
+      place.was = is;
+    }
   }
 
   /** The next tenant's slot begins on a device, if it is time; who is concerned is told. */
@@ -124,12 +148,9 @@ export class Coordinators implements CoordinatorPort {
   ): { readonly device: string; readonly page: MemberPage } | null {
     const device = this.byGid.get(gid);
     if (device === undefined) return null;
-    const { places } = this.member(context);
-    const known = places.find((place) => place.device === device);
-    if (known !== undefined) return known;
-    const place = this.join(context, device);
-    if (place !== null) places.push(place);
-    return place;
+    const member = this.member(context);
+    const known = member.places.find((place) => place.device === device);
+    return known ?? this.join(context, device, member);
   }
 
   /** Whether somebody is to be told on one of the devices by which something of the context leaves. */
@@ -146,16 +167,23 @@ export class Coordinators implements CoordinatorPort {
   private tell(device: string): void {
     const coordinator = this.of(device);
     if (!coordinator.hasChanges) return;
-    const changed = new Set(coordinator.takeChanges());
-    for (const { places, listener } of [...this.members.values()]) {
-      const place = places.find((one) => one.coordinator === coordinator);
-      if (place === undefined || listener === null || !changed.has(place.page.index)) continue;
+    const byPlace = this.byPlace.get(coordinator);
+    for (const index of coordinator.takeChanges()) {
+      const member = byPlace?.[index];
+      const place = member?.places.find((one) => one.coordinator === coordinator);
+      const { listener = null } = member ?? {};
+      if (place === undefined || listener === null) continue;
       const { grants } = place.page;
       listener({ kind: SPLIT, target: -1, value: grants[SPLIT] });
       listener({ kind: QNUM_ALLOW, target: -1, value: grants[QNUM_ALLOW] });
       listener({ kind: TURN, target: -1, value: grants[TURN] });
     }
   }
+}
+
+/** Its class, and whether it has several queue pairs. */
+function kindOf({ counters }: MemberPage): number {
+  return 2 * counters[CLASS] + (counters[ACTIVE_QPS] > 1 ? 1 : 0);
 }
 
 const memories = new Map<string, SharedArrayBuffer>();

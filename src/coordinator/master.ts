@@ -51,6 +51,9 @@ export class Tenants {
   count = 0;
   /** By place of a member: its tenant's row. */
   private rowOf = new Int32Array(0);
+  /** Places of members, tenant by tenant; and where in it those of a row begin, and one more. */
+  private inOrder = new Int32Array(0);
+  private starts = new Int32Array(1);
   private version = -1;
   private rows = 0;
   private size = 0;
@@ -106,6 +109,29 @@ export class Tenants {
     }
     this.rows = rows.size;
     this.count = rows.size;
+    this.arrange();
+  }
+
+  /** Lists the members of each tenant. */
+  private arrange(): void {
+    const { rowOf, size, rows } = this;
+    if (this.inOrder.length < rowOf.length) this.inOrder = new Int32Array(rowOf.length);
+    if (this.starts.length < rows + 2) this.starts = new Int32Array(2 * rows + 2);
+    const { inOrder, starts } = this;
+    starts.fill(0);
+    // Counted two places further on, so that filling in leaves each row's beginning behind.
+    for (let i = 0; i < size; i++) if (rowOf[i] >= 0) starts[rowOf[i] + 2]++;
+    for (let row = 2; row < rows + 2; row++) starts[row] += starts[row - 1];
+    for (let i = 0; i < size; i++) if (rowOf[i] >= 0) inOrder[starts[rowOf[i] + 1]++] = i;
+  }
+
+  /** The members of a row's tenant are `memberAt` of `from(row)` up to and without `from(row + 1)`. */
+  from(row: number): number {
+    return this.starts[row];
+  }
+
+  memberAt(at: number): number {
+    return this.inOrder[at];
   }
 
   private grow(size: number): void {

@@ -67,6 +67,7 @@ export const MESSAGES = 2;
 export const BANDWIDTH = 3;
 
 // Words of the header.
+/** Odd while somebody decides; another number each time. */
 const LOCK = 0;
 /** Raised at each join and leave. */
 const VERSION = 1;
@@ -79,6 +80,9 @@ const HEADER_WORDS = 16;
 
 /** Places that a device's members have when nothing is said. */
 export const DEFAULT_CAPACITY = 4096;
+
+/** Who has been deciding for so many nanoseconds died while it did. */
+const DEAD_NS = 1e8;
 
 /** What one member and its coordinator say to each other. */
 export interface MemberPage {
@@ -102,6 +106,10 @@ export class Members {
   readonly tenants: Float64Array;
   readonly counters: Float64Array;
   readonly grants: Float64Array;
+  /** The lock as this view took it last; as it found it held by somebody else, and since when. */
+  private lock = 0;
+  private heldLock = 0;
+  private heldNs = 0;
 
   /** @param buffer zeros, or what another thread's Members of the same capacity stand on */
   constructor(buffer: ArrayBufferLike, capacity: number = DEFAULT_CAPACITY) {
@@ -187,12 +195,25 @@ export class Members {
     return slot !== 0 ? slot : this.nextSlot(member);
   }
 
-  /** Only one thread at a time decides; false: another one does. */
-  tryLock(): boolean {
-    return Atomics.compareExchange(this.header, LOCK, 0, 1) === 0;
+  /** Only one thread at a time decides; false: another one does. One that died while it did is not waited for. */
+  tryLock(nowNs: number): boolean {
+    const seen = Atomics.load(this.header, LOCK);
+    if ((seen & 1) === 1 && !this.isDead(seen, nowNs)) return false;
+    const own = (seen + ((seen & 1) === 1 ? 2 : 1)) | 0;
+    if (Atomics.compareExchange(this.header, LOCK, seen, own) !== seen) return false;
+    this.lock = own;
+    return true;
+  }
+
+  /** Whether the same one has been deciding for so long that it will never be done. */
+  private isDead(seen: number, nowNs: number): boolean {
+    if (seen === this.heldLock) return nowNs - this.heldNs >= DEAD_NS;
+    this.heldLock = seen;
+    this.heldNs = nowNs;
+    return false;
   }
 
   unlock(): void {
-    Atomics.store(this.header, LOCK, 0);
+    Atomics.compareExchange(this.header, LOCK, this.lock, (this.lock + 1) | 0);
   }
 }

@@ -14,62 +14,67 @@ export interface SlotTime {
 
 /** A slot that began so much of its length too early or too late ends in time: all are equally long on average. */
 const PUNCTUAL = 0.1;
+/** Nobody stops before so much of his slot is over (policies/perf/turns.ts): until then nothing need be looked at. */
+const UNDISTURBED = 0.5;
 
 export class Slots {
-  // By row of a tenant.
-  /** The most that one of its members has to send. */
-  private has = new Uint8Array(0);
-  /** Whether one of its members is not done with the slot. */
-  private busy = new Uint8Array(0);
-
   /** `changed` is called with each member whose turn it is, or is no more. */
   rotate(members: M.Members, tenants: Tenants, time: SlotTime, changed: (member: number) => void): void {
     tenants.group(members);
-    this.read(members, tenants);
     const { nowNs, turnNs } = time;
     const last = members.lastMember;
     const row = last < 0 ? -1 : tenants.row(last);
-    const at = last * M.GRANTS;
-    const isHeld = row >= 0 && members.grants[at + M.TURN] === M.MINE;
-    const next = this.nextAfter(row < 0 ? rowBefore(members, tenants, last) : row, tenants.length);
-    if (isHeld && this.busy[row] === 1) {
-      const endNs = members.grants[at + M.TURN_END_NS];
+    const isHeld = row >= 0 && members.grants[last * M.GRANTS + M.TURN] === M.MINE;
+    const endNs = isHeld ? members.grants[last * M.GRANTS + M.TURN_END_NS] : Number.NEGATIVE_INFINITY;
+    const isBusy = isHeld && isBusyWith(members, tenants, row);
+    if (isBusy && nowNs < endNs - turnNs * UNDISTURBED) return;
+    const next = nextAfter(members, tenants, row < 0 ? rowBefore(members, tenants, last) : row, row);
+    if (isBusy) {
       if (next < 0) extend(members, tenants, row, nowNs + turnNs);
       if (next < 0 || nowNs < endNs + turnNs) return;
     }
-    const own = row >= 0 && this.has[row] === M.HOLDS ? row : -1;
+    const own = row >= 0 && wantOf(members, tenants, row) === M.HOLDS ? row : -1;
     const to = next >= 0 ? next : own;
     if (to < 0) return;
-    const lastEndNs = isHeld ? members.grants[at + M.TURN_END_NS] : Number.NEGATIVE_INFINITY;
-    const isPunctual = Math.abs(nowNs - lastEndNs) <= turnNs * PUNCTUAL;
-    give(members, tenants, to, (isPunctual ? lastEndNs : nowNs) + turnNs, changed);
+    const isPunctual = Math.abs(nowNs - endNs) <= turnNs * PUNCTUAL;
+    if (isHeld) end(members, tenants, row, changed);
+    else endAll(members, changed);
+    give(members, tenants, to, (isPunctual ? endNs : nowNs) + turnNs, changed);
   }
+}
 
-  private read({ counters, grants, high, slot }: M.Members, tenants: Tenants): void {
-    if (this.has.length < tenants.length) {
-      this.has = new Uint8Array(2 * tenants.length);
-      this.busy = new Uint8Array(2 * tenants.length);
-    }
-    this.has.fill(M.DONE);
-    this.busy.fill(0);
-    for (let i = 0; i < high; i++) {
-      const row = tenants.row(i);
-      if (row < 0 || grants[i * M.GRANTS + M.TURN] === M.FREE) continue;
-      const wants = counters[i * M.COUNTERS + M.WANTS_TURN];
-      const has = wants === M.HOLDS || wants === M.FLYING ? wants : M.DONE;
-      this.has[row] = Math.max(this.has[row], has);
-      if (has !== M.DONE && counters[i * M.COUNTERS + M.DRAINED_SLOT] !== slot) this.busy[row] = 1;
-    }
+/** The most that one of a tenant's members has to send; of those who do not rotate nothing counts. */
+function wantOf({ counters, grants }: M.Members, tenants: Tenants, row: number): number {
+  let most = M.DONE;
+  for (let at = tenants.from(row); at < tenants.from(row + 1); at++) {
+    const i = tenants.memberAt(at);
+    const wants = counters[i * M.COUNTERS + M.WANTS_TURN];
+    if (grants[i * M.GRANTS + M.TURN] === M.FREE) continue;
+    if (wants === M.HOLDS) return M.HOLDS;
+    if (wants === M.FLYING) most = M.FLYING;
   }
+  return most;
+}
 
-  /** The next in the round that holds requests; -1: nobody else does. */
-  private nextAfter(row: number, length: number): number {
-    for (let n = 1; n <= length; n++) {
-      const next = (row + n) % length;
-      if (next !== row && this.has[next] === M.HOLDS) return next;
-    }
-    return -1;
+/** Whether one of a tenant's members is not done with the slot. */
+function isBusyWith({ counters, grants, slot }: M.Members, tenants: Tenants, row: number): boolean {
+  for (let at = tenants.from(row); at < tenants.from(row + 1); at++) {
+    const i = tenants.memberAt(at);
+    if (grants[i * M.GRANTS + M.TURN] === M.FREE) continue;
+    const wants = counters[i * M.COUNTERS + M.WANTS_TURN];
+    const isDone = wants !== M.HOLDS && wants !== M.FLYING;
+    if (!isDone && counters[i * M.COUNTERS + M.DRAINED_SLOT] !== slot) return true;
   }
+  return false;
+}
+
+/** The next in the round after `row` that holds requests, `own` excepted; -1: nobody else does. */
+function nextAfter(members: M.Members, tenants: Tenants, row: number, own: number): number {
+  for (let n = 1; n <= tenants.length; n++) {
+    const next = (row + n) % tenants.length;
+    if (next !== own && wantOf(members, tenants, next) === M.HOLDS) return next;
+  }
+  return -1;
 }
 
 /**
@@ -83,10 +88,27 @@ function rowBefore({ high }: M.Members, tenants: Tenants, place: number): number
   return -1;
 }
 
-function extend({ grants, high }: M.Members, tenants: Tenants, row: number, endNs: number): void {
-  for (let i = 0; i < high; i++) {
-    if (tenants.row(i) === row) grants[i * M.GRANTS + M.TURN_END_NS] = endNs;
+function extend({ grants }: M.Members, tenants: Tenants, row: number, endNs: number): void {
+  for (let at = tenants.from(row); at < tenants.from(row + 1); at++) {
+    grants[tenants.memberAt(at) * M.GRANTS + M.TURN_END_NS] = endNs;
   }
+}
+
+function take({ grants }: M.Members, i: number, changed: (member: number) => void): void {
+  if (grants[i * M.GRANTS + M.TURN] !== M.MINE) return;
+  grants[i * M.GRANTS + M.TURN] = M.OTHERS;
+  changed(i);
+}
+
+function end(members: M.Members, tenants: Tenants, row: number, changed: (member: number) => void): void {
+  for (let at = tenants.from(row); at < tenants.from(row + 1); at++) {
+    take(members, tenants.memberAt(at), changed);
+  }
+}
+
+/** Nobody knows who has the slot: others of the tenant whose member left, or two of whom one died as they changed. */
+function endAll(members: M.Members, changed: (member: number) => void): void {
+  for (let i = 0; i < members.high; i++) if (members.isMember(i)) take(members, i, changed);
 }
 
 function give(
@@ -96,20 +118,16 @@ function give(
   endNs: number,
   changed: (member: number) => void,
 ): void {
-  const { grants, high } = members;
+  const { grants } = members;
   let slot = 0;
-  for (let i = 0; i < high; i++) {
-    const of = tenants.row(i);
+  for (let k = tenants.from(row); k < tenants.from(row + 1); k++) {
+    const i = tenants.memberAt(k);
     const at = i * M.GRANTS;
-    if (of < 0 || grants[at + M.TURN] === M.FREE) continue;
-    const isNext = of === row;
-    const turn = isNext ? M.MINE : M.OTHERS;
-    if (isNext) {
-      if (slot === 0) slot = members.nextSlot(i);
-      grants[at + M.TURN_SLOT] = slot;
-      grants[at + M.TURN_END_NS] = endNs;
-    }
-    if (isNext || grants[at + M.TURN] !== turn) changed(i);
-    grants[at + M.TURN] = turn;
+    if (grants[at + M.TURN] === M.FREE) continue;
+    if (slot === 0) slot = members.nextSlot(i);
+    grants[at + M.TURN] = M.MINE;
+    grants[at + M.TURN_SLOT] = slot;
+    grants[at + M.TURN_END_NS] = endNs;
+    changed(i);
   }
 }

@@ -21,7 +21,7 @@ function ground(rules = RULES) {
   d.counters[M.CLASS] = M.DELAY;
   d.counters[M.ACTIVE_QPS] = 1;
   d.counters[M.WIRE_GBPS] = 1;
-  coordinator.step(rules);
+  coordinator.step(rules, 0);
   return { coordinator, evil, b, d, rules };
 }
 
@@ -39,7 +39,7 @@ test('what others are granted is what an honest tenant could cause', () => {
   fc.assert(
     fc.property(words, (values) => {
       evil.counters.set(values);
-      coordinator.step(rules);
+      coordinator.step(rules, 0);
       for (const { grants } of [b, d]) {
         expect(grants.every((value) => Number.isFinite(value) && value >= 0)).toBe(true);
         // Its own queue pair, and the one that the rules let send of a tenant of several.
@@ -60,7 +60,7 @@ test('in rotation, the others have their slots in time', () => {
   fc.assert(
     fc.property(words, (values) => {
       evil.counters.set(values);
-      coordinator.step(rules);
+      coordinator.step(rules, 0);
       let hadNs = 0;
       // It may keep a slot for twice its time, and have every second one.
       for (let n = 0; n < 40; n++) {

@@ -33,7 +33,7 @@ function grantsOf(mix: string, rules = RULES) {
     fill(page, text);
     return page;
   });
-  coordinator.step(rules);
+  coordinator.step(rules, 0);
   return pages.map(({ grants }) => `${grants[M.SPLIT] === 1 ? 'split' : '-'} ${grants[M.QNUM_ALLOW]}`);
 }
 
@@ -73,7 +73,7 @@ test('what policies must know of the others is granted to each', () => {
     fill(page, text);
     return page;
   });
-  coordinator.step(RULES);
+  coordinator.step(RULES, 0);
   for (const { grants } of pages) {
     // One of the eight at a time, and the other tenant's.
     expect(grants[M.BUSY_LARGE_QPS]).toBe(2);
@@ -91,13 +91,13 @@ test('contexts of one name are one tenant; without a name each is its own', () =
   for (const page of [a, b]) fill(page, 'B');
   const d = coordinator.join('')!;
   fill(d, 'D');
-  coordinator.step(RULES);
+  coordinator.step(RULES, 0);
   // Two queue pairs of one tenant: one of them at a time.
   expect([a, b].map(({ grants }) => grants[M.QNUM_ALLOW])).toEqual([1, 1]);
   const alone = new Coordinator();
   const pages = ['', ''].map(() => alone.join('')!);
   for (const page of pages) fill(page, 'B');
-  alone.step(RULES);
+  alone.step(RULES, 0);
   expect(pages.map(({ grants }) => grants[M.QNUM_ALLOW])).toEqual([0, 0]);
 });
 
@@ -107,18 +107,18 @@ test('who leaves, or falls idle, counts no more; who changed is told once', () =
   const d = coordinator.join('d')!;
   fill(b, 'B');
   fill(d, 'D');
-  coordinator.step(RULES);
+  coordinator.step(RULES, 0);
   expect(coordinator.takeChanges()).toEqual([b.index]);
-  coordinator.step(RULES);
+  coordinator.step(RULES, 0);
   expect(coordinator.hasChanges).toBe(false);
   d.counters[M.CLASS] = M.IDLE;
-  coordinator.step(RULES);
+  coordinator.step(RULES, 0);
   expect(b.grants[M.SPLIT]).toBe(0);
   fill(d, 'D');
-  coordinator.step(RULES);
+  coordinator.step(RULES, 0);
   expect(b.grants[M.SPLIT]).toBe(1);
   coordinator.leave(d);
-  coordinator.step(RULES);
+  coordinator.step(RULES, 0);
   expect(b.grants[M.SPLIT]).toBe(0);
   // Its place is free again, with nothing of it left.
   const next = coordinator.join('e')!;
@@ -135,22 +135,58 @@ test('two views of one shared buffer are one device', () => {
   expect(d.index).not.toBe(b.index);
   fill(b, 'B');
   fill(d, 'D');
-  other.step(RULES);
+  other.step(RULES, 0);
   expect(b.grants[M.SPLIT]).toBe(1);
   // Each view tells its own members; what the other one changed they read.
   expect([one.hasChanges, other.hasChanges]).toEqual([false, false]);
   other.leave(d);
-  one.step(RULES);
+  one.step(RULES, 0);
   expect(b.grants[M.SPLIT]).toBe(0);
   expect(one.takeChanges()).toEqual([b.index]);
   // While one decides, the other waits for its next time.
-  expect(one.members.tryLock()).toBe(true);
+  expect(one.members.tryLock(0)).toBe(true);
   b.counters[M.CLASS] = M.DELAY;
-  other.step(RULES);
+  other.step(RULES, 0);
   expect(b.grants[M.D_TENANTS]).toBe(0);
   one.members.unlock();
-  other.step(RULES);
+  other.step(RULES, 0);
   expect(b.grants[M.D_TENANTS]).toBe(1);
   for (let i = 0; i < 7; i++) expect(other.join('')).not.toBeNull();
   expect(one.join('')).toBeNull();
+});
+
+test('a thread that dies while it decides is not waited for', () => {
+  const buffer = new SharedArrayBuffer(M.membersBytes(8));
+  const [one, other] = [0, 1].map(() => new Coordinator(new M.Members(buffer, 8)));
+  const b = one.join('b')!;
+  fill(b, 'B');
+  fill(other.join('d')!, 'D');
+  expect(one.members.tryLock(0)).toBe(true);
+  for (const nowNs of [5e8, 5.5e8, 5.9e8]) {
+    other.step(RULES, nowNs);
+    expect(b.grants[M.SPLIT]).toBe(0);
+  }
+  other.step(RULES, 6.1e8);
+  expect(b.grants[M.SPLIT]).toBe(1);
+  // It was only slow: what it gives back is not its own any more.
+  expect(other.members.tryLock(7e8)).toBe(true);
+  one.members.unlock();
+  expect(one.members.tryLock(7e8)).toBe(false);
+  other.members.unlock();
+  expect(one.members.tryLock(7e8)).toBe(true);
+});
+
+test('what is no news waits for the next pass, which thousands of members do not each ask for', () => {
+  const coordinator = new Coordinator();
+  const pages = Array.from({ length: 1000 }, (_, i) => coordinator.join(`t${i}`)!);
+  for (const page of pages) fill(page, 'M');
+  coordinator.step(RULES, 0);
+  pages[0].counters[M.WIRE_GBPS] = 7;
+  coordinator.step(RULES, 10_000, false);
+  expect(pages[1].grants[M.SMALL_GBPS]).toBe(2000);
+  coordinator.step(RULES, 1e6, false);
+  expect(pages[1].grants[M.SMALL_GBPS]).toBe(2005);
+  pages[0].counters[M.WIRE_GBPS] = 2;
+  coordinator.step(RULES, 1e6 + 1);
+  expect(pages[1].grants[M.SMALL_GBPS]).toBe(2000);
 });

@@ -182,7 +182,7 @@ export class Perf implements Policy {
     const { counters } = this.classifier.placeOf(member, qp).page;
     if (this.classifier.kinds[qp.index] === UNSEEN || counters[CLASS] === IDLE) {
       this.classifier.first(member, qp, largeBytes, count);
-      this.coordinators.step(context, this.rules[context.index]);
+      this.coordinators.step(context, this.rules[context.index], nowNs);
       // Who changed is told at a sample: soon.
       if (this.coordinators.hasChanges(context)) member.periodNs = 0;
     }
@@ -316,7 +316,7 @@ export class Perf implements Policy {
     const { context } = member;
     const nowNs = out.nowNs(context);
     const isActive = this.classifier.sample(member, nowNs, out);
-    this.coordinators.step(context, this.rules[context.index]);
+    this.coordinators.step(context, this.rules[context.index], nowNs);
     this.coordinators.tellAll(context);
     // What another thread's coordinator changed nobody tells here.
     this.allow(context, member.allowance, out);
