@@ -43,7 +43,7 @@ export class Coordinator {
     if (!members.tryLock(nowNs)) return;
     this.passedNs = nowNs;
     try {
-      decide(members, this.tenants, rules, this.changed);
+      decide(members, this.tenants, rules, nowNs, this.changed);
     } finally {
       members.unlock();
     }

@@ -14,6 +14,8 @@ export interface MasterRules {
   readonly selective: boolean;
   /** Queue pairs of large messages that send at a time, from which on bandwidth tenants do so one after the other. */
   readonly rotateFrom: number;
+  /** Who has not written for so long sends nothing, or its thread is dead: it counts no more. Absent: nobody dies. */
+  readonly silentNs?: number;
 }
 
 /** Why a member has the grants it has: the number is WHY. */
@@ -67,7 +69,7 @@ export class Tenants {
   awaitsAnswers = new Uint8Array(0);
 
   /** Reads all counters. */
-  read(members: M.Members): void {
+  read(members: M.Members, nowNs: number, silentNs = Number.POSITIVE_INFINITY): void {
     this.group(members);
     for (const column of [this.classes, this.qps, this.largeQps, this.wireGbps]) column.fill(0);
     this.meanBytes.fill(0);
@@ -78,6 +80,8 @@ export class Tenants {
       const row = this.rowOf[i];
       if (row < 0) continue;
       const at = i * M.COUNTERS;
+      // No number, or a time to come, is no sign of life.
+      if (!(Math.abs(nowNs - counters[at + M.SEEN_NS]) <= silentNs)) continue;
       const qps = within(counters[at + M.ACTIVE_QPS], MOST_QPS);
       this.classes[row] = Math.max(this.classes[row], classOf(counters[at + M.CLASS]));
       this.qps[row] += qps;
@@ -257,9 +261,10 @@ export function decide(
   members: M.Members,
   tenants: Tenants,
   rules: MasterRules,
+  nowNs: number,
   changed: (member: number) => void,
 ): void {
-  tenants.read(members);
+  tenants.read(members, nowNs, rules.silentNs);
   const mix = mixOf(tenants);
   const split = splitReason(mix, rules);
   const allow = allowance(mix, rules);

@@ -137,6 +137,11 @@ test('policies in different threads share a coordinator through memory', async (
   post(small, 16);
   expect(doesOf(large)).toBe('its messages are split');
   expect(doesOf(small)).toBe('left alone');
+  // The time of the small one's thread stands still: it is dead.
+  await until(large, 'never', LARGE, 1, WINDOW_NS / 2);
+  expect(doesOf(large)).toBe('its messages are split');
+  await until(large, 'never', LARGE, 1, WINDOW_NS);
+  expect(doesOf(large)).toBe('left alone');
 });
 
 /** Three hosts under one policy, and what it does about each device's first context that posts. */

@@ -190,3 +190,47 @@ test('what is no news waits for the next pass, which thousands of members do not
   coordinator.step(RULES, 1e6 + 1);
   expect(pages[1].grants[M.SMALL_GBPS]).toBe(2000);
 });
+
+test('a member whose thread died counts no more when it has been silent for a window; what it is owed comes back', () => {
+  const coordinator = new Coordinator();
+  const rules = { ...RULES, silentNs: 1000 };
+  const b = coordinator.join('b')!;
+  const d = coordinator.join('d')!;
+  const many = coordinator.join('many')!;
+  fill(b, 'B');
+  fill(d, 'D');
+  fill(many, 'B4');
+  coordinator.step(rules, 1000);
+  expect([b.grants[M.SPLIT], many.grants[M.QNUM_ALLOW], b.grants[M.BUSY_LARGE_QPS]]).toEqual([1, 1, 2]);
+  for (const page of [b, many]) page.counters[M.SEEN_NS] = 900;
+  coordinator.step(rules, 1001);
+  // Nobody is left who would suffer.
+  expect([b.grants[M.SPLIT], b.grants[M.D_TENANTS]]).toEqual([0, 0]);
+  b.counters[M.SEEN_NS] = 1900;
+  coordinator.step(rules, 1901);
+  expect([b.grants[M.BUSY_LARGE_QPS], many.grants[M.QNUM_ALLOW]]).toEqual([1, 0]);
+  // It was only slow.
+  d.counters[M.SEEN_NS] = 1905;
+  coordinator.step(rules, 1910);
+  expect(b.grants[M.SPLIT]).toBe(1);
+});
+
+test('a dead tenant has no slots', () => {
+  const coordinator = new Coordinator();
+  const rules = { ...RULES, rotateFrom: 0, silentNs: 1000 };
+  const [a, b, dead] = ['a', 'b', 'dead'].map((tenant) => coordinator.join(tenant)!);
+  for (const page of [a, b, dead]) {
+    fill(page, 'B');
+    page.counters[M.WANTS_TURN] = M.HOLDS;
+  }
+  coordinator.step(rules, 0);
+  expect(dead.grants[M.TURN]).toBe(M.OTHERS);
+  for (const page of [a, b]) page.counters[M.SEEN_NS] = 1500;
+  coordinator.step(rules, 1500);
+  const slots = [];
+  for (let nowNs = 1500; nowNs < 2500; nowNs += 100) {
+    coordinator.rotate(nowNs, 50);
+    slots.push([a, b, dead].findIndex(({ grants }) => grants[M.TURN] === M.MINE));
+  }
+  expect(new Set(slots)).toEqual(new Set([0, 1]));
+});

@@ -4,7 +4,7 @@
  */
 import type { Coordinators } from '../../coordinator/coordinators.ts';
 import type { MasterRules } from '../../coordinator/master.ts';
-import { CLASS, FREE, IDLE, QNUM_ALLOW, TURN } from '../../coordinator/members.ts';
+import { CLASS, FREE, IDLE, QNUM_ALLOW, SEEN_NS, TURN } from '../../coordinator/members.ts';
 import type { Grant } from '../../shim/coordinator-port.ts';
 import { isCrossChannel } from '../../shim/cross-channel.ts';
 import { plainRun } from '../../shim/plain.ts';
@@ -102,7 +102,13 @@ export class Perf implements Policy {
     this.members[context.index] = new Member(context, this.coordinators.page(context));
     this.turns.open(context);
     const rotateFrom = this.rotateFrom(context, out);
-    this.rules[context.index] = { ...this.o, selective: this.o.paper, rotateFrom };
+    this.rules[context.index] = {
+      ...this.o,
+      selective: this.o.paper,
+      rotateFrom,
+      // As long as what was sent decides, and a sample may be late.
+      silentNs: this.o.windowNs + 2 * this.o.samplePeriodNs,
+    };
     this.allow(context, 0, out);
   }
 
@@ -182,6 +188,7 @@ export class Perf implements Policy {
     const { counters } = this.classifier.placeOf(member, qp).page;
     if (this.classifier.kinds[qp.index] === UNSEEN || counters[CLASS] === IDLE) {
       this.classifier.first(member, qp, largeBytes, count);
+      counters[SEEN_NS] = nowNs;
       this.coordinators.step(context, this.rules[context.index], nowNs);
       // Who changed is told at a sample: soon.
       if (this.coordinators.hasChanges(context)) member.periodNs = 0;
