@@ -119,6 +119,65 @@ describe('0_WAITs behind a piece', () => {
     expect(run(95, 200)).toBeGreaterThan(0);
   });
 
+  describe('of a queue that runs dry between two messages', () => {
+    const PERIOD_NS = 20_000;
+    /** Messages of `pieces`, each posted `answerNs` after the device is through with the one before. */
+    function periods(tenants: ActiveTenants, answerNs: number, messages: number, pieces = 4) {
+      const { waits, qp, out, time, context } = ground('cx6-100g');
+      const nic = nicOf(context, {})!;
+      let last = 0;
+      for (let i = 0; i < messages; i++) {
+        const fromNs = time.nowNs;
+        time.inflightBytes = 0;
+        waits.turnTo(qp, tenants, out);
+        let steps = waits.first();
+        time.inflightBytes = pieces * waits.pieceBytes;
+        steps += (pieces - 1) * waits.pieces(waits.pieceBytes, pieces - 1);
+        steps += waits.whole(waits.pieceBytes, true);
+        time.nowNs += pieces * nic.wqeGapNs + steps * nic.waitStepNs + answerNs;
+        last = time.nowNs - fromNs;
+      }
+      const wire = pieces * (waits.pieceBytes + Math.ceil(waits.pieceBytes / nic.mtuBytes) * nic.headerBytes);
+      return { periodNs: last, shareNs: (8 * wire * tenants.busyLargeQps) / (nic.linkGbps * 0.975) };
+    }
+
+    it.each([
+      [2, 1200],
+      [4, 2000],
+      [8, 3000],
+    ])('%d queue pairs: their share, though each answer takes %d ns', (sharers, answerNs) => {
+      const { periodNs, shareNs } = periods(beside(sharers), answerNs, 20);
+      expect(periodNs / shareNs).toBeGreaterThan(0.97);
+      expect(periodNs / shareNs).toBeLessThan(1.03);
+    });
+
+    it('beside nobody there is nothing to catch up with: its 0_WAITs are those of a queue that is never dry', () => {
+      const { periodNs, shareNs } = periods(beside(1), 3000, 20);
+      expect(periodNs - shareNs).toBeGreaterThan(1500);
+    });
+
+    it('a long pause is given back for a few microseconds only, and the time of others in turns not at all', () => {
+      const { waits, qp, out, time } = ground('cx6-100g');
+      const message = () => {
+        waits.turnTo(qp, beside(4), out);
+        expect(waits.first()).toBe(0);
+        const each = waits.pieces(waits.pieceBytes, 8);
+        waits.idle(qp);
+        return each;
+      };
+      const usual = message();
+      time.nowNs += 1e9;
+      const after = message();
+      expect(after).toBeLessThan(usual);
+      expect((usual - after) * 8 * 80.6).toBeLessThan(2000 + 8 * 80.6);
+      time.nowNs += PERIOD_NS;
+      waits.pause(qp);
+      time.nowNs += 1e9;
+      waits.turnTo(qp, beside(4), out);
+      expect(Math.abs(waits.pieces(waits.pieceBytes, 8) - usual)).toBeLessThanOrEqual(1);
+    });
+  });
+
   it('what small tenants take of the link is not held against it, even where its waits leave them no room', () => {
     const { waits, qp, out, time } = ground('cx6-100g');
     for (let i = 0; i < 300; i++) {

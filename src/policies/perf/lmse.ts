@@ -40,6 +40,7 @@ export class Lmse {
     const { waits } = this;
     waits.turnTo(qp, tenants, out);
     const writeBytes = waits.pieceBytes * this.feedPieces;
+    if (out.room(qp) > 2) this.wait(qp, waits.first(), out);
     while (out.backlog(qp) > 0) {
       if (out.isCrossChannel(qp)) {
         if (!out.execute(qp)) return;
@@ -58,7 +59,8 @@ export class Lmse {
       const bytes = out.nextBytes(qp);
       if (flying > 0 && flying + Math.min(bytes, size) > feedBytes) return;
       if (bytes > size && out.splittable(qp)) {
-        this.sendPieces(qp, size, Math.min(bytes, feedBytes - flying), out);
+        // Its last piece goes by itself: perhaps without 0_WAITs.
+        this.sendPieces(qp, size, Math.min(bytes - 1, feedBytes - flying), out);
       } else {
         this.sendPart(qp, bytes, out);
       }
@@ -68,7 +70,7 @@ export class Lmse {
 
   /** Its tenant's slot is over: how slow it is until the next one says nothing. */
   pause(qp: QpView): void {
-    this.waits.idle(qp);
+    this.waits.pause(qp);
   }
 
   /** Issues of the oldest held requests what `quota` allows, and takes it off. */
@@ -122,10 +124,14 @@ export class Lmse {
   }
 
   private sendPart(qp: QpView, bytes: number, out: Actions): void {
+    const isLast = bytes === out.nextBytes(qp) && out.outstanding(qp) === 1;
     if (bytes < out.nextBytes(qp)) out.piece(qp, bytes);
     else out.pass(qp);
     if (bytes < LARGE_BYTES) return;
-    const count = this.waits.whole(bytes);
+    this.wait(qp, this.waits.whole(bytes, isLast), out);
+  }
+
+  private wait(qp: QpView, count: number, out: Actions): void {
     if (count === 0) return;
     if (qp.type !== IBV_QPT_UD || out.wait === 'emulated') out.zeroWaits(qp, count);
     else if (this.sinkOf(qp) !== null) this.due[qp.index] += count;

@@ -74,6 +74,12 @@ const WINDOW_PIECES = 32;
 const HELD_BACK = 0.5;
 /** From this part on nothing does. */
 const FREE_AGAIN = 0.9;
+/**
+ * A queue that runs dry is given back so much of its share at most: some round trips. Less where somebody waits for
+ * each answer: two queue pairs of which one catches up fill the FIFO together.
+ */
+const MOST_DRY_NS = 4000;
+const MOST_DRY_BESIDE_D_NS = 2000;
 
 export class Waits {
   private readonly o: WaitOptions;
@@ -88,6 +94,8 @@ export class Waits {
   private sinceNs: Float64Array = new Float64Array(64).fill(Number.NaN);
   private sinceBytes: Float64Array = new Float64Array(64);
   private held: Uint8Array = new Uint8Array(64);
+  /** When the device is through with what was issued and its 0_WAITs, as computed; NaN: nobody knows. */
+  private throughNs: Float64Array = new Float64Array(64).fill(Number.NaN);
   // Of the queue pair that is being fed.
   private nic: Nic | null = null;
   private index = 0;
@@ -96,6 +104,11 @@ export class Waits {
   /** Nanoseconds of the link per byte, as its share has them; and as small tenants leave it, minded or not. */
   private nsPerByte = 0;
   private leftNsPerByte = 0;
+  /** What it is given back of its share at most. */
+  private mostDryNs = 0;
+  /** Whether its 0_WAITs may come with its next message; whether nothing of it is under way. */
+  private runsDry = false;
+  private isDry = false;
   /** Bytes of a piece, and of a piece of a READ. */
   pieceBytes: number;
   readPieceBytes: number;
@@ -115,6 +128,7 @@ export class Waits {
     this.issued[qp.index] = 0;
     this.sinceNs[qp.index] = Number.NaN;
     this.held[qp.index] = 0;
+    this.throughNs[qp.index] = Number.NaN;
   }
 
   /** What is charged from now on belongs to this queue pair. One that takes turns is slower than its share by these. */
@@ -143,12 +157,34 @@ export class Waits {
     // What stands in the FIFO costs message-rate tenants little beside one queue pair of large messages.
     const minds = tenants.queueTenants > 0 || sharers > 1;
     this.nsPerByte = minds ? this.leftNsPerByte : (8 * sharers) / (nic.linkGbps * part);
+    this.runsDry = !takesTurns;
+    this.isDry = false;
     if (takesTurns) {
-      this.idle(qp);
+      this.pause(qp);
       this.held[qp.index] = 0;
+      this.mostDryNs = 0;
     } else {
+      this.mostDryNs = tenants.queueTenants > 0 ? MOST_DRY_BESIDE_D_NS : MOST_DRY_NS;
+      // Beside nobody there is nothing to catch up with.
+      if (sharers === 1) this.mostDryNs = 0;
       this.watch(qp, out);
+      this.catchUp(qp, out);
     }
+  }
+
+  /**
+   * A queue that runs dry between two messages loses its turns to others that do not: what it had of its share in that
+   * time comes off its next 0_WAITs.
+   */
+  private catchUp(qp: QpView, out: Actions): void {
+    const { index, throughNs, owed } = this;
+    this.isDry = out.inflightBytes(qp) === 0;
+    const nowNs = out.nowNs(qp.context);
+    const dryNs = nowNs - throughNs[index];
+    if (dryNs <= 0) return;
+    // No number: it was paused.
+    if (dryNs > 0 && this.isDry) owed[index] = Math.max(-this.mostDryNs, owed[index] - dryNs);
+    throughNs[index] = nowNs;
   }
 
   /** Bytes that with their 0_WAITs take so long at its share; 0: that is not known. */
@@ -161,37 +197,61 @@ export class Waits {
     const { index, nic } = this;
     this.issued[index] += count * bytes;
     if (nic === null) return Math.max(1, Math.floor(bytes / this.o.zeroWaitUnitBytes));
-    return Math.max(this.held[index] === 1 ? 0 : 1, this.charge(nic, bytes, count));
+    return this.charge(nic, bytes, count, 1);
   }
 
-  /** 0_WAITs behind a message that goes whole. Short ones are charged together: one by one they would pay too much. */
-  whole(bytes: number): number {
+  /**
+   * 0_WAITs behind a message, or the rest of one, that goes whole. Short ones are charged together: one by one they
+   * would pay too much. `isLast`: the queue may run dry behind it, and then waits by itself.
+   */
+  whole(bytes: number, isLast = false): number {
     const { index, nic } = this;
     this.issued[index] += bytes;
-    if (nic !== null) return this.charge(nic, bytes, 1);
+    if (nic !== null) return this.charge(nic, bytes, 1, 0, isLast && this.runsDry);
     const owed = this.owed[index] + bytes;
     const waits = Math.floor(owed / this.o.zeroWaitUnitBytes);
     this.owed[index] = owed - waits * this.o.zeroWaitUnitBytes;
     return waits;
   }
 
-  /** 0_WAITs for each of `count` pieces, so that with what is owed from before all of them take their share's time. */
-  private charge(nic: Nic, bytes: number, count: number): number {
+  /** 0_WAITs before a message that finds its queue dry: what is left of those that its predecessor left open. */
+  first(): number {
+    const { index, owed, stepNs } = this;
+    if (this.nic === null || !this.isDry || owed[index] < stepNs) return 0;
+    const waits = Math.floor(owed[index] / stepNs);
+    owed[index] -= waits * stepNs;
+    this.throughNs[index] += waits * stepNs;
+    return waits;
+  }
+
+  /**
+   * 0_WAITs for each of `count` pieces, so that with what is owed from before all of them take their share's time.
+   * `later`: none for now.
+   */
+  private charge(nic: Nic, bytes: number, count: number, least: number, later = false): number {
     const { index, owed } = this;
+    const stepsNs = count * this.stepNs;
+    let waits = 0;
     if (this.held[index] === 1) {
       owed[index] = 0;
-      return 0;
+    } else {
+      const total = owed[index] + count * (wireBytes(nic, bytes) * this.nsPerByte - nic.wqeGapNs);
+      if (!later) waits = Math.max(least, Math.floor(total / stepsNs));
+      owed[index] = Math.max(-this.mostDryNs, total - waits * stepsNs);
     }
-    const each = wireBytes(nic, bytes) * this.nsPerByte - nic.wqeGapNs;
-    const total = Math.max(0, owed[index] + count * each);
-    const waits = Math.floor(total / (count * this.stepNs));
-    owed[index] = total - waits * count * this.stepNs;
+    this.throughNs[index] += count * nic.wqeGapNs + waits * stepsNs;
     return waits;
   }
 
   /** It has nothing held any more: how fast it is says nothing from here on. */
   idle(qp: QpView): void {
     this.sinceNs[qp.index] = Number.NaN;
+  }
+
+  /** Something else holds it: that it sends nothing says nothing, either. */
+  pause(qp: QpView): void {
+    this.idle(qp);
+    this.throughNs[qp.index] = Number.NaN;
   }
 
   /** Congestion control in the NIC may hold it far below its share: a piece takes that long, and the 0_WAITs beside. */
@@ -228,5 +288,6 @@ export class Waits {
     this.sinceBytes = withPlace(this.sinceBytes, index);
     this.held = withPlace(this.held, index);
     this.sinceNs = withPlace(this.sinceNs, index).fill(Number.NaN, before);
+    this.throughNs = withPlace(this.throughNs, index).fill(Number.NaN, before);
   }
 }
