@@ -17,8 +17,9 @@ const STRIDE = PARTS + 1;
 /** The first sample comes this soon after the first request; each later one after twice the time, up to the period. */
 const FIRST_SAMPLE_NS = 10_000;
 
-/** Of a packet of RoCEv2, with gap and RETH. */
-const HEADER_BYTES = 98;
+/** Of a packet of RoCEv2, with gap; and of one that names memory of the peer, beside. */
+const HEADER_BYTES = 82;
+const RETH_BYTES = 16;
 
 // What is known of a queue pair.
 export const UNSEEN = 0;
@@ -116,7 +117,7 @@ export class Member {
     this.context = context;
     this.main = new Place(context.device, page);
     this.places = [this.main];
-    this.headerBytes = context.nic?.headerBytes ?? HEADER_BYTES;
+    this.headerBytes = (context.nic?.headerBytes ?? HEADER_BYTES) + RETH_BYTES;
   }
 
   get home(): Place {

@@ -116,7 +116,7 @@ export const perfOptions = z
       .number()
       .min(0.1)
       .max(1)
-      .default(0.975)
+      .default(0.99)
       .describe('adaptive: share of the link that bandwidth tenants fill together'),
     readFifoPart: z.coerce
       .number()

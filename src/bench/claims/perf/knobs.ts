@@ -8,7 +8,7 @@ const MANY_B = 'B:name=multi,size=1MiB,qps=8';
 /** What a knob is tried beside, and what is looked at. */
 const KNOBS = [
   { knob: 'feedPieces', values: [1, 2, 4, 16], apps: [B, M] },
-  { knob: 'utilisation', values: [0.9, 0.95, 0.975, 1], apps: [B, M, D] },
+  { knob: 'utilisation', values: [0.9, 0.95, 0.975, 0.99, 1], apps: [B, M, D] },
   { knob: 'turnBytes', values: [16384, 65536, 262144], apps: [B, MANY_B, D] },
   { knob: 'turnRequests', values: [16, 64, 256], apps: [B, 'M:size=16,qps=8'] },
   { knob: 'qNumCapa', values: [3, 9, 16], apps: ['M:name=multi,size=16,qps=16', M] },
