@@ -113,27 +113,48 @@ const privateData = (w) =>
 /** A listener that takes the identifiers of connection requests, and may then do what others do. */
 const cmListener = (w) => {
   const plain = listener(w);
-  return plain === null
-    ? null
-    : (_event, id) => {
-        if (!w.all('cmId').includes(id)) w.add('cmId', id);
-        plain();
-      };
+  if (plain === null) return null;
+  const told = (_event, id) => {
+    if (!w.all('cmId').includes(id)) {
+      w.add('cmId', id);
+      w.offered.set(id, told.channel);
+    }
+    plain();
+  };
+  return told;
+};
+
+/** A channel goes with the connection requests that nobody took. */
+const removesChannel = (w, _result, [channel]) => {
+  w.remove('cmChannel', channel);
+  for (const [id, of] of w.offered) {
+    if (of !== channel) continue;
+    w.remove('cmId', id);
+    w.offered.delete(id);
+  }
 };
 
 const CM_CALLS = {
   createEventChannel: { args: () => [], made: adds('cmChannel') },
-  destroyEventChannel: {
-    args: on('cmChannel'),
-    made: (w, _result, args) => w.remove('cmChannel', args[0]),
+  destroyEventChannel: { args: on('cmChannel'), made: removesChannel },
+  watchEventChannel: {
+    args: (w) => [w.handle('cmChannel'), cmListener(w)],
+    made: (_w, _result, [channel, listener]) => {
+      if (typeof listener === 'function') listener.channel = channel;
+    },
   },
-  watchEventChannel: { args: (w) => [w.handle('cmChannel'), cmListener(w)] },
   refEventChannel: { args: (w) => [w.handle('cmChannel'), w.random.chance(0.5)] },
   createId: {
     args: (w) => [w.handle('cmChannel'), w.random.pick([0x106, 0x106, 0x111, w.random.word()])],
     made: adds('cmId'),
   },
-  destroyId: { args: on('cmId'), made: removes('cmId') },
+  destroyId: {
+    args: on('cmId'),
+    made: (w, _result, [id]) => {
+      w.remove('cmId', id);
+      w.offered.delete(id);
+    },
+  },
   queryId: { args: on('cmId') },
   bindAddr: { args: (w) => [w.handle('cmId'), host(w), port(w)] },
   resolveAddr: {

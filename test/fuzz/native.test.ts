@@ -27,23 +27,22 @@ function run(program: string, ...args: string[]) {
 }
 
 describe.skipIf(reason !== '')('the native boundary', () => {
+  const fuzz = (seed: string, faults: string) => {
+    const { stdout, ...ending } = run(
+      'native.mjs',
+      ...['--rounds', '20480', '--seed', seed, '--faults', faults],
+    );
+    expect(ending).toEqual({ status: 0, signal: null, stderr: '' });
+    return JSON.parse(stdout);
+  };
+
   test.each([
     ['a device that does what it is told', '0'],
     ['a device that fails 30 of 1000 calls', '30'],
   ])(
-    '20,000 random calls, %s',
+    '20,480 random calls, %s',
     (_title, faults) => {
-      const { stdout, ...ending } = run(
-        'native.mjs',
-        '--rounds',
-        '20000',
-        '--seed',
-        '21',
-        '--faults',
-        faults,
-      );
-      expect(ending).toEqual({ status: 0, signal: null, stderr: '' });
-      const { never, told, uncaught } = JSON.parse(stdout);
+      const { never, told, uncaught } = fuzz('21', faults);
       // A run in which nothing succeeds would show little; that a request waits for accept is a matter of time.
       expect(never.filter((name: string) => name !== 'accept')).toEqual([]);
       expect(told).toBeGreaterThan(50);
@@ -51,6 +50,10 @@ describe.skipIf(reason !== '')('the native boundary', () => {
     },
     120_000,
   );
+
+  test('20,480 random calls, channels that go with requests that a listener was told of and nobody took', () => {
+    expect(fuzz('17', '0').counts.destroyEventChannel.passed).toBeGreaterThan(20);
+  }, 120_000);
 
   test.each(['srq-elements', 'srq-detached', 'rereg-nothing', 'init-halfway'])('found before: %s', (name) => {
     expect(run('regressions.mjs', name)).toEqual({ status: 0, signal: null, stdout: 'pass\n', stderr: '' });

@@ -23,6 +23,8 @@ export class World {
     this.foreign = [];
     /** What attachMcast was called with. */
     this.groups = [];
+    /** Identifiers of connection requests that a listener was told of, and their channels. */
+    this.offered = new Map();
     /** What joinMulticast was called with. */
     this.joined = [];
     this.call = null;
