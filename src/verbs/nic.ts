@@ -13,4 +13,8 @@ export interface NicFacts {
   readonly processingUnits: number | null;
   /** What all queue pairs of a port share on its way to the wire. */
   readonly egressFifoBytes: number | null;
+  /** From the post of a request to its completion, with nobody else there: the NIC fetches it, and its payload. */
+  readonly latencyNs: number | null;
+  /** From an ENABLE to the request behind the WAIT that ends with what was enabled. */
+  readonly handoverNs: number | null;
 }

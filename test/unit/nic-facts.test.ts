@@ -34,7 +34,13 @@ describe('what is known of a NIC', () => {
         PROFILES['cx5-40g'];
       const facts = { linkGbps, wqeGapNs, processingUnits, egressFifoBytes, mtuBytes, headerBytes };
       const context = provider.openDevice('sim0');
-      expect(provider.describeNic?.(context)).toEqual({ ...facts, waitStepNs: wait ? waitStepNs : null });
+      expect(provider.describeNic?.(context)).toEqual({
+        ...facts,
+        waitStepNs: wait ? waitStepNs : null,
+        // 150 + 2 x 500 and 100 + 500 ns to the NIC; there a step, both ways, and the completion.
+        latencyNs: 1150 + 100 + 2 * 150 + 250,
+        handoverNs: wait ? 600 + 100 + 2 * 150 + 250 : null,
+      });
     }
   });
 });

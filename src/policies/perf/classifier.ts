@@ -40,7 +40,7 @@ const ALL_READS = 0xaa;
 
 /** Who else is there that shares the link with what takes turns: it may be filled. */
 class Filling extends GrantedTenants {
-  override get mayFill(): boolean {
+  get mayFill(): boolean {
     return true;
   }
 }

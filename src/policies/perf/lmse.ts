@@ -4,7 +4,7 @@
  */
 
 import { withPlace } from '../../shim/columns.ts';
-import type { Actions, QpView } from '../../shim/policy.ts';
+import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
 import type { ResourceView } from '../../shim/resources.ts';
 import { IBV_QPT_UD, IBV_WR_RDMA_READ } from '../../verbs/constants.ts';
 import { LARGE_BYTES } from './classifier.ts';
@@ -105,10 +105,15 @@ export class Lmse {
     }
   }
 
-  /** Bytes that with their 0_WAITs take so long; 0: that is not known. */
-  bytesIn(ns: number, qp: QpView, out: Actions, tenants: ActiveTenants): number {
+  /** Bytes that take as long as a turn needs to be let go; 0: that is not known. */
+  handoverBytes(qp: QpView, out: Actions, tenants: ActiveTenants): number {
     this.waits.turnTo(qp, tenants, out, true);
-    return this.waits.bytesIn(ns);
+    return this.waits.handoverBytes;
+  }
+
+  /** waits.ts */
+  restNs(context: ContextView, tenants: ActiveTenants, bytes: number, out: Actions): number {
+    return this.waits.restNs(context, tenants, bytes, out);
   }
 
   /** As many full pieces as may fly now; what remains at the end is sent like a short message. */

@@ -67,6 +67,11 @@ const WATCHDOG = 4;
 const LEAST_SLOTS = 4;
 /** Turns of one queue pair that are posted and not over. */
 const TURNS_AHEAD = 2;
+/**
+ * Queue pairs that wait in the device, for each that may send. It reads what they begin with when they are posted, and
+ * what is being sent waits behind that; and a tenant's slot lasts until all of them are over.
+ */
+const WAITING = 2;
 /** A turn is long that takes so many times as long as others; the first one may take so many times `watchdogNs`. */
 const LONG_TURN = 8;
 const FIRST_TURN = 16;
@@ -98,7 +103,7 @@ class Member {
   /** Turns whose WAIT is not known to be over; and the number of the last ticket. */
   waits = 0;
   ticket = 0;
-  /** Stands in the queue of those for whom PCQ has no place. */
+  /** Stands in the queue of those for whom the device has no place. */
   queued = false;
   /** Since when its turn goes on and others may wait for its end, as far as is known; what was in flight then. */
   sinceNs = 0.5;
@@ -123,7 +128,7 @@ interface Group {
   readonly members: Member[];
   /** Whose turn is open, the oldest first. */
   readonly open: Member[];
-  /** Who wants a turn and finds no place. */
+  /** Who wants a turn and finds no place in the device. */
   readonly queue: Member[];
   isWatched: boolean;
   /** At the last look, some waited and nobody had a turn. */
@@ -246,6 +251,7 @@ export class Mqse {
     if (member === undefined) return true;
     if (kind === WAITED) this.waited(member, out);
     else this.ended(member, status, out);
+    this.admitQueued(member.group, out);
     this.feedMember(member.qp, out);
     this.rotateIdle(member, out);
     return true;
@@ -269,12 +275,13 @@ export class Mqse {
       return this.beginFree(member, out);
     }
     if (room < LEAST_SLOTS) return false;
-    if (!pcq.hasPlace) {
+    if (!hasPlace(group)) {
       member.queued = true;
       group.queue.push(member);
       return false;
     }
     member.ticket = pcq.begin(qp, tokenOf(qp.index, WAITED), out);
+    member.sinceNs = out.nowNs(qp.context);
     member.turns++;
     member.waits++;
     group.waits++;
@@ -403,6 +410,7 @@ export class Mqse {
     member.turns = 0;
     if (wasOpen) pcq.abandon(out);
     if (died > 0) pcq.died(died, out);
+    this.admitQueued(group, out);
   }
 
   /** No more turns: what is posted of them is let through. */
@@ -416,7 +424,7 @@ export class Mqse {
   }
 
   private admitQueued(group: Group, out: Actions): void {
-    while (group.queue.length > 0 && group.pcq!.hasPlace) {
+    while (group.queue.length > 0 && hasPlace(group)) {
       const member = group.queue.shift()!;
       member.queued = false;
       this.feedMember(member.qp, out);
@@ -523,6 +531,11 @@ export class Mqse {
     group.members.push(member);
     return member;
   }
+}
+
+/** Whether one more may wait for its turn in the device. */
+function hasPlace({ waits, allow, pcq }: Group): boolean {
+  return waits < allow * WAITING && pcq!.hasPlace;
 }
 
 /** Whether so little is under way that a turn that nobody limits goes on. */

@@ -8,6 +8,9 @@ export type NicOptions = { readonly [K in keyof NicFacts]?: number | undefined }
 /** What most NICs have in common: RoCEv2's headers and gaps, no RETH; packets of 4096 bytes. */
 const HEADER_BYTES = 82;
 const MTU_BYTES = 4096;
+/** As of a ConnectX-6. */
+const LATENCY_NS = 1900;
+const HANDOVER_NS = 1350;
 
 /** What the calculation of 0_WAITs and of shares stands on. */
 export interface Nic {
@@ -19,6 +22,8 @@ export interface Nic {
   /** Infinity: nobody knows, or no limit. */
   readonly processingUnits: number;
   readonly egressFifoBytes: number;
+  readonly latencyNs: number;
+  readonly handoverNs: number;
 }
 
 /** Null where the link rate or the time of a 0_WAIT is not known: nothing can be computed then. */
@@ -35,6 +40,8 @@ export function nicOf({ nic }: ContextView, options: NicOptions): Nic | null {
     wqeGapNs: fact('wqeGapNs') ?? waitStepNs,
     processingUnits: fact('processingUnits') ?? Number.POSITIVE_INFINITY,
     egressFifoBytes: fact('egressFifoBytes') ?? Number.POSITIVE_INFINITY,
+    latencyNs: fact('latencyNs') ?? LATENCY_NS,
+    handoverNs: fact('handoverNs') ?? HANDOVER_NS,
   };
 }
 

@@ -141,6 +141,8 @@ export const perfOptions = z
     waitStepNs: fact('nanoseconds of a 0_WAIT'),
     processingUnits: fact('queue pairs that the NIC works on at a time'),
     egressFifoBytes: fact('bytes between the queue pairs and the wire'),
+    latencyNs: fact('nanoseconds from the post of a request to its completion, alone'),
+    handoverNs: fact('nanoseconds from an ENABLE to the request that waits for it'),
     ...tenantRates,
     emulation: z.stringbool().or(z.boolean()).default(true).describe('whether WAIT may be emulated'),
     zeroWait: z

@@ -35,8 +35,6 @@ import type { ActiveTenants } from './waits.ts';
 const LEAST_PIECE_BYTES = 4096;
 /** Kind of a timer (mqse.ts: TOKEN_BITS). */
 const SAMPLE = MQSE_KINDS;
-/** From an ENABLE to the first request of the next turn. */
-const HANDOVER_NS = 1250;
 
 export class Perf implements Policy {
   readonly name = 'perf';
@@ -76,6 +74,7 @@ export class Perf implements Policy {
     this.turns = new Turns(coordinators, options.turnNs, {
       feedAll: (member, out) => this.feedAll(member, out),
       kindOf: (qp) => this.classifier.kinds[qp.index],
+      restNs: (member, bytes, out) => this.lmse.restNs(member.context, member.home.tenants, bytes, out),
     });
     const holds = (qp: QpView, out: Actions) => this.turns.holds(this.members[qp.context.index], qp, out);
     this.mqse = new Mqse(
@@ -248,7 +247,7 @@ export class Perf implements Policy {
   /** What goes behind the ENABLE of a turn, while the next one begins. */
   private aheadBytes(qp: QpView, out: Actions): number {
     const tenants = this.besides(qp);
-    return tenants === null ? 0 : this.lmse.bytesIn(HANDOVER_NS, qp, out, tenants);
+    return tenants === null ? 0 : this.lmse.handoverBytes(qp, out, tenants);
   }
 
   /** In a turn. */

@@ -31,13 +31,20 @@ const LOOK_NS = 5000;
 /** Kind of a timer (mqse.ts: TOKEN_BITS). */
 export const TURN_KIND = 12;
 
+/** Who sends in the slots. */
+interface TurnEngine {
+  /** Feeds all queue pairs of a context that hold requests. */
+  feedAll(member: Member, out: Actions): void;
+  /** By queue pair (classifier.ts). */
+  kindOf(qp: QpView): number;
+  /** waits.ts */
+  restNs(member: Member, bytes: number, out: Actions): number;
+}
+
 export class Turns {
   private readonly coordinators: Coordinators;
   private readonly turnNs: number;
-  /** Feeds all queue pairs of a context that hold requests. */
-  private readonly feedAll: (member: Member, out: Actions) => void;
-  /** By queue pair (classifier.ts). */
-  private readonly kindOf: (qp: QpView) => number;
+  private readonly engine: TurnEngine;
   // By context.
   /** How long its last requests take to complete; and the slot in which it issues no more, and since when. */
   private drainNs: Float64Array = new Float64Array(8);
@@ -46,15 +53,10 @@ export class Turns {
   private stopped: Float64Array = new Float64Array(8);
   private stoppedNs: Float64Array = new Float64Array(8);
 
-  constructor(
-    coordinators: Coordinators,
-    turnNs: number,
-    engine: { feedAll(member: Member, out: Actions): void; kindOf(qp: QpView): number },
-  ) {
+  constructor(coordinators: Coordinators, turnNs: number, engine: TurnEngine) {
     this.coordinators = coordinators;
     this.turnNs = turnNs;
-    this.feedAll = engine.feedAll;
-    this.kindOf = engine.kindOf;
+    this.engine = engine;
   }
 
   /** A context was opened. */
@@ -73,7 +75,7 @@ export class Turns {
       counters[WANTS_TURN] = DONE;
       return false;
     }
-    if (this.kindOf(qp) === SMALL) return false;
+    if (this.engine.kindOf(qp) === SMALL) return false;
     const { context } = member;
     const nowNs = out.nowNs(context);
     if (counters[WANTS_TURN] !== HOLDS) {
@@ -107,7 +109,7 @@ export class Turns {
     this.stoppedNs[index] = nowNs;
   }
 
-  /** All that it sent in its slot has completed. */
+  /** What it sent in its slot has completed, or leaves before anything of the next one. */
   private drained({ context, page }: Member, nowNs: number): void {
     const { index } = context;
     const slot = page.grants[TURN_SLOT];
@@ -140,7 +142,7 @@ export class Turns {
       if (counters[WANTS_TURN] === DONE) return;
       this.look(member, nowNs, out);
     }
-    if (this.isOn(member, nowNs)) this.feedAll(member, out);
+    if (this.isOn(member, nowNs)) this.engine.feedAll(member, out);
   }
 
   /** A slot ends, or it is time to see whether another one has not. */
@@ -148,9 +150,9 @@ export class Turns {
     const { grants, counters } = member.page;
     if (grants[TURN] === FREE || counters[WANTS_TURN] === DONE) return;
     const nowNs = out.nowNs(member.context);
-    this.look(member, nowNs, out);
     this.rotate(member, nowNs, out);
-    this.feedAll(member, out);
+    this.look(member, nowNs, out);
+    this.engine.feedAll(member, out);
   }
 
   /** Tells what the member has to send, and lets the next one begin if this one is done. */
@@ -158,20 +160,25 @@ export class Turns {
     const { grants, counters } = member.page;
     let has = DONE;
     let flying = false;
+    let bytes = 0;
     for (const qp of member.qps) {
-      if (qp.broken || this.kindOf(qp) === SMALL) continue;
+      if (qp.broken || this.engine.kindOf(qp) === SMALL) continue;
       if (out.backlog(qp) > 0) has = HOLDS;
-      if (out.inflightBytes(qp) >= LARGE_BYTES) flying = true;
+      const flies = out.inflightBytes(qp);
+      if (flies >= LARGE_BYTES) flying = true;
+      bytes += flies;
     }
     if (flying && has === DONE) has = FLYING;
     counters[WANTS_TURN] = has;
     if (grants[TURN] === FREE) return;
     const isMine = grants[TURN] === MINE;
     if (isMine && has !== DONE && !this.isOn(member, nowNs)) this.stop(member, nowNs, out);
-    const isOver = isMine && !flying && !this.isOn(member, nowNs);
+    const isEnding = isMine && !this.isOn(member, nowNs);
+    const restNs = isEnding && flying ? this.engine.restNs(member, bytes, out) : 0;
+    const isOver = isEnding && restNs <= 0;
     if (isOver) this.drained(member, nowNs);
     if (has === DONE || isOver) this.rotate(member, nowNs, out);
-    else this.plan(member, nowNs, out);
+    else this.plan(member, nowNs, out, restNs);
   }
 
   private rotate(member: Member, nowNs: number, out: Actions): void {
@@ -180,14 +187,15 @@ export class Turns {
   }
 
   /** Nobody need tell for this member to look again. */
-  private plan(member: Member, nowNs: number, out: Actions): void {
+  private plan(member: Member, nowNs: number, out: Actions, restNs = 0): void {
     const { context, page } = member;
     const { grants, counters } = page;
     let atNs = nowNs + this.turnNs;
     if (grants[TURN] === FREE || counters[WANTS_TURN] === DONE) atNs = Number.POSITIVE_INFINITY;
     else if (grants[TURN] === MINE) {
       const isIssuing = counters[WANTS_TURN] === HOLDS && this.isOn(member, nowNs);
-      atNs = isIssuing ? this.stopNs(member) : nowNs + Math.min(LOOK_NS, this.turnNs);
+      const lookNs = Math.min(restNs > 0 ? restNs : LOOK_NS, LOOK_NS, this.turnNs);
+      atNs = isIssuing ? this.stopNs(member) : nowNs + lookNs;
     }
     out.timer(context, atNs, (context.index << TOKEN_BITS) | TURN_KIND);
   }

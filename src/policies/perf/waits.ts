@@ -3,7 +3,7 @@
  * egress FIFO again, as each of them alone fills most of the wire. `adaptive` gives all of them together just the
  * wire: a piece and its 0_WAITs take as long as its share of the link needs for it, beside that of all others.
  */
-import { BUSY_LARGE_QPS, FREE, QUEUE_TENANTS, SMALL_GBPS, TURN } from '../../coordinator/members.ts';
+import { BUSY_LARGE_QPS, QUEUE_TENANTS, SMALL_GBPS } from '../../coordinator/members.ts';
 import { withPlace } from '../../shim/columns.ts';
 import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
 import { IBV_QPT_UD } from '../../verbs/constants.ts';
@@ -17,10 +17,7 @@ export interface ActiveTenants {
   readonly smallGbps: number;
   /** Small tenants whose time or rate depends on what stands in the FIFO: they wait for answers. */
   readonly queueTenants: number;
-  /**
-   * Whether they may fill the link: bandwidth tenants send one after the other, so that the FIFO drains from one to the
-   * next, or nobody suffers from what stands in it.
-   */
+  /** Whether they may fill the link: nobody suffers from what stands in the FIFO. */
   readonly mayFill?: boolean;
 }
 
@@ -44,10 +41,6 @@ export class GrantedTenants implements ActiveTenants {
   get queueTenants(): number {
     return this.grants[QUEUE_TENANTS];
   }
-
-  get mayFill(): boolean {
-    return this.grants[TURN] !== FREE;
-  }
 }
 
 /** One bandwidth queue pair beside tenants that send next to nothing. */
@@ -68,6 +61,8 @@ export interface WaitOptions {
 
 /** Small tenants get so much of the link at most, before 0_WAITs make more room for them. */
 const MOST_SMALL = 0.5;
+/** What a CPU takes to write the first requests of a slot. */
+const POST_NS = 500;
 /** Time at its share after which a queue pair's rate is looked at, in pieces. */
 const WINDOW_PIECES = 32;
 /** Below this part of its share, something else holds a queue pair back: 0_WAITs after its pieces would come on top. */
@@ -151,12 +146,10 @@ export class Waits {
     this.readPieceBytes = Math.min(this.pieceBytes, nic.mtuBytes);
     const fifoBytes = nic.egressFifoBytes * o.readFifoPart;
     this.readBytes = Math.max(this.readPieceBytes, fifoBytes / sharers);
-    const part = tenants.mayFill === true ? 1 : o.utilisation;
-    const smallGbps = Math.min(tenants.smallGbps, MOST_SMALL * nic.linkGbps);
-    this.leftNsPerByte = (8 * sharers) / ((nic.linkGbps - smallGbps) * part);
+    this.leftNsPerByte = this.leftNs(nic, tenants, sharers);
     // What stands in the FIFO costs message-rate tenants little beside one queue pair of large messages.
     const minds = tenants.queueTenants > 0 || sharers > 1;
-    this.nsPerByte = minds ? this.leftNsPerByte : (8 * sharers) / (nic.linkGbps * part);
+    this.nsPerByte = minds ? this.leftNsPerByte : (8 * sharers) / (nic.linkGbps * this.part(tenants));
     this.runsDry = !takesTurns;
     this.isDry = false;
     if (takesTurns) {
@@ -187,9 +180,32 @@ export class Waits {
     throughNs[index] = nowNs;
   }
 
-  /** Bytes that with their 0_WAITs take so long at its share; 0: that is not known. */
-  bytesIn(ns: number): number {
-    return this.nic === null ? 0 : Math.floor(ns / this.nsPerByte);
+  private part({ mayFill }: ActiveTenants): number {
+    return mayFill === true ? 1 : this.o.utilisation;
+  }
+
+  /** Nanoseconds per byte of one of so many queue pairs, of the link less what small tenants send. */
+  private leftNs(nic: Nic, tenants: ActiveTenants, sharers: number): number {
+    const smallGbps = Math.min(tenants.smallGbps, MOST_SMALL * nic.linkGbps);
+    return (8 * sharers) / ((nic.linkGbps - smallGbps) * this.part(tenants));
+  }
+
+  /** Bytes that with their 0_WAITs take as long as a turn needs to be let go; 0: that is not known. */
+  get handoverBytes(): number {
+    return this.nic === null ? 0 : Math.floor(this.nic.handoverNs / this.nsPerByte);
+  }
+
+  /**
+   * A tenant's slot is over, and so many bytes of it are under way: when the next one is to begin, so that its first
+   * packet follows the last of these. 0 or less: now; NaN: nobody knows.
+   */
+  restNs(context: ContextView, tenants: ActiveTenants, bytes: number, out: Actions): number {
+    const nic = this.o.waits === 'fixed' || out.wait === 'emulated' ? null : this.nicOf(context);
+    if (nic === null) return Number.NaN;
+    // Of a piece that is being sent half is gone, on average. What is done is known late, what is posted is sent late.
+    const gone = pieceBytes(nic, this.o.subMsgSizeBytes) / 2;
+    const left = wireBytes(nic, Math.max(0, bytes - gone));
+    return left * this.leftNs(nic, tenants, 1) - nic.latencyNs - POST_NS;
   }
 
   /** 0_WAITs behind each of `count` pieces of `bytes`. */

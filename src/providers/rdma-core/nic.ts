@@ -42,5 +42,7 @@ export function describeNic(native: Pick<NativeVerbs, 'queryPort'>, context: num
     waitStepNs: null,
     processingUnits: null,
     egressFifoBytes: null,
+    latencyNs: null,
+    handoverNs: null,
   };
 }

@@ -93,6 +93,9 @@ export function deviceAttr(index: number): DeviceAttr {
 /** A NIC that executes no WAITs has no step for them. */
 export function nicFacts(params: NicParams, waits: boolean): NicFacts {
   const { linkGbps, mtuBytes, headerBytes, wqeGapNs, waitStepNs, processingUnits, egressFifoBytes } = params;
+  const { mmioNs, dmaReadNs, enableStepNs } = params;
+  const answerNs = 2 * (params.propagationNs + params.rxNs) + params.ackReturnNs;
+  const doneNs = wqeGapNs + answerNs + params.cqeWriteNs + params.dmaWriteNs;
   return {
     linkGbps,
     mtuBytes,
@@ -101,6 +104,8 @@ export function nicFacts(params: NicParams, waits: boolean): NicFacts {
     waitStepNs: waits ? waitStepNs : null,
     processingUnits,
     egressFifoBytes,
+    latencyNs: mmioNs + 2 * dmaReadNs + doneNs,
+    handoverNs: waits ? enableStepNs + dmaReadNs + doneNs : null,
   };
 }
 
