@@ -302,10 +302,7 @@ export class Feeder {
     const list = qp.sendCq.backlogged;
     const at = list.indexOf(qp);
     if (at >= 0) list.splice(at, 1);
-    for (const cq of this.parts.tables.cqs) {
-      const waiting = cq?.waiters.indexOf(qp) ?? -1;
-      if (waiting >= 0) cq!.waiters.splice(waiting, 1);
-    }
+    qp.waitOn(null);
   }
 
   /** The device took less than it had room for, or the memory went away: as a device does, fail the queue pair. */

@@ -502,7 +502,7 @@ export class Issuer implements Actions {
     const cq = this.host.cq(this.nextWord(qp, L.WR_TARGET));
     if (cq === undefined) return FAILED;
     if (((cq.produced - this.nextWord(qp, L.WR_REPEAT)) | 0) >= 0) return DONE;
-    if (!cq.waiters.includes(qp)) cq.waiters.push(qp);
+    qp.waitOn(cq);
     cq.lone = null;
     this.host.arm(cq);
     return BLOCKED;

@@ -118,6 +118,8 @@ export class ShimQp implements QpView {
   inBacklogList = false;
   /** Plain requests shorter than this go straight unasked; 0: none. */
   plainBelow = 0;
+  /** The CQ that its oldest held request waited for last, among whose waiters it may be. */
+  private awaited: ShimCq | null = null;
   private isWaiting = false;
   /** UD: an address handle of the shim's, for what reaches nobody; 0: none yet. */
   ownAh = 0;
@@ -266,6 +268,17 @@ export class ShimQp implements QpView {
     const { counts } = this;
     counts[IN_SEEN] += count;
     counts[IN_BYTES] += bytes;
+  }
+
+  /** Its oldest held request waits for completions of this CQ; null: for none. */
+  waitOn(cq: ShimCq | null): void {
+    const { awaited } = this;
+    if (awaited !== null && awaited !== cq) {
+      const at = awaited.waiters.indexOf(this);
+      if (at >= 0) awaited.waiters.splice(at, 1);
+    }
+    this.awaited = cq;
+    if (cq !== null && !cq.waiters.includes(this)) cq.waiters.push(this);
   }
 
   /** Whether something goes on here that a timer of the policy may decide. */

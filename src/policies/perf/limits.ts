@@ -11,12 +11,16 @@ export interface LimitOptions {
 }
 
 interface Tenant {
+  readonly device: string;
   qps: number;
   /** Requests that may be posted, as of a time. */
   readonly budget: Float64Array;
 }
 const REQUESTS = 0;
 const AT_NS = 1;
+
+/** Fewer contexts than that are kept, whether they are closed or not. */
+const LEAST_SWEEP = 64;
 
 export class Limits {
   private readonly o: LimitOptions;
@@ -25,17 +29,46 @@ export class Limits {
   private readonly byContext: Tenant[] = [];
   /** By queue pair. */
   private readonly byQp: Tenant[] = [];
+  /** Contexts, some of them closed by now; so many are looked through for those. */
+  private opened: ContextView[] = [];
+  private sweepAt = LEAST_SWEEP;
 
   constructor(options: LimitOptions) {
     this.o = options;
   }
 
-  open({ index, device, tenant }: ContextView): void {
+  /** A context was opened. `isOpen`: whether an earlier one still is. */
+  open(context: ContextView, nowNs: number, isOpen: (context: ContextView) => boolean): void {
+    const { index, device, tenant } = context;
     const key = tenant === '' ? null : `${device} ${tenant}`;
     let found = key === null ? undefined : this.tenants.get(key);
-    found ??= { qps: 0, budget: new Float64Array([this.o.burstRequests, Number.NEGATIVE_INFINITY]) };
+    if (found === undefined) {
+      const budget = new Float64Array([this.o.burstRequests, Number.NEGATIVE_INFINITY]);
+      found = { device, qps: 0, budget };
+    }
     if (key !== null) this.tenants.set(key, found);
     this.byContext[index] = found;
+    this.opened.push(context);
+    if (this.opened.length >= this.sweepAt) this.sweep(device, nowNs, isOpen);
+  }
+
+  /** Forgets tenants that have no context any more, once nothing that they posted counts. */
+  private sweep(device: string, nowNs: number, isOpen: (context: ContextView) => boolean): void {
+    this.opened = this.opened.filter(isOpen);
+    this.sweepAt = Math.max(LEAST_SWEEP, 2 * this.opened.length);
+    const live = new Set(this.opened.map(({ index }) => this.byContext[index]));
+    for (const [key, tenant] of this.tenants) {
+      if (tenant.device !== device || tenant.qps > 0 || live.has(tenant)) continue;
+      if (this.earned(tenant.budget, nowNs) >= this.o.burstRequests) this.tenants.delete(key);
+    }
+  }
+
+  /** What the budget is by now. */
+  private earned(budget: Float64Array, nowNs: number): number {
+    const { maxRequestsPerS, burstRequests } = this.o;
+    if (maxRequestsPerS === 0) return burstRequests;
+    const earned = Math.max(0, nowNs - budget[AT_NS]) * maxRequestsPerS * 1e-9;
+    return Math.min(burstRequests, budget[REQUESTS] + earned);
   }
 
   add({ index, context }: QpView): void {
@@ -54,11 +87,9 @@ export class Limits {
 
   /** How many of `count` requests may be posted now. */
   take(qp: QpView, count: number, out: Actions): number {
-    const { maxRequestsPerS, burstRequests } = this.o;
     const { budget } = this.byQp[qp.index];
     const nowNs = out.nowNs(qp.context);
-    const earned = Math.max(0, nowNs - budget[AT_NS]) * maxRequestsPerS * 1e-9;
-    budget[REQUESTS] = Math.min(burstRequests, budget[REQUESTS] + earned);
+    budget[REQUESTS] = this.earned(budget, nowNs);
     budget[AT_NS] = nowNs;
     const n = Math.min(count, Math.floor(budget[REQUESTS]));
     budget[REQUESTS] -= n;

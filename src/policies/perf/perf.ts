@@ -97,7 +97,7 @@ export class Perf implements Policy {
     const { context } = resources;
     this.mqse.setup(resources);
     this.datagrams.setup(resources);
-    this.limits.open(context);
+    this.limits.open(context, out.nowNs(context), (one) => this.coordinators.has(one));
     this.members[context.index] = new Member(context, this.coordinators.page(context));
     this.turns.open(context);
     const rotateFrom = this.rotateFrom(context, out);
