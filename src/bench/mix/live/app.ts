@@ -111,7 +111,8 @@ export class LiveApp {
       peer.start();
       return pd.createAhTo(peer.endpoint()).handle;
     }
-    const options = { sl: app.class, minRnrTimer: 1, access: ACCESS };
+    // Some devices take 7 for "for ever": a machine with fewer cores than threads loses time, not connections.
+    const options = { sl: app.class, minRnrTimer: 1, retryCnt: 7, access: ACCESS };
     const ends = [qp.endpoint(), peer.endpoint()];
     qp.connectTo(ends[1], options);
     peer.connectTo(ends[0], options);

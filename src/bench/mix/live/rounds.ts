@@ -3,7 +3,7 @@
  * of the first policy's. A real machine is not the same from one minute to the next, so no two runs are compared.
  *   node dist/bench/mix/live/rounds.js [POLICY...]    default: none perf
  * RXE_DEV, RXE_DEV2: the devices. ISOVERBS_ROUNDS: rounds (5). ISOVERBS_APPS: 'B:size=256KiB D'. ISOVERBS_SECONDS: of
- * one run, a quarter of which is warm-up (4).
+ * one run, half of which is warm-up (20): on an emulated machine JavaScript takes seconds to become fast.
  */
 import Table from 'cli-table3';
 import type { AppResult } from '../result.ts';
@@ -11,7 +11,7 @@ import { parseApp, parsePolicy } from '../spec.ts';
 import { runLive } from './run.ts';
 
 const ROUNDS = Number(process.env.ISOVERBS_ROUNDS ?? 5);
-const DURATION_NS = Number(process.env.ISOVERBS_SECONDS ?? 4) * 1e9;
+const DURATION_NS = Number(process.env.ISOVERBS_SECONDS ?? 20) * 1e9;
 const APPS = (process.env.ISOVERBS_APPS ?? 'B:size=256KiB D').split(' ');
 const DEVICES = [process.env.RXE_DEV, process.env.RXE_DEV2].filter((name) => name !== undefined);
 
@@ -37,13 +37,18 @@ async function main(): Promise<void> {
         devices: DEVICES,
         ...parsePolicy(policy),
         durationNs: DURATION_NS,
-        warmupNs: DURATION_NS / 4,
+        warmupNs: DURATION_NS / 2,
         seed: round + 1,
         apps: APPS.map(parseApp),
       });
       if (result.invariants.length > 0) throw new Error(`${policy}: ${result.invariants.join('; ')}`);
       verified += result.verified;
       runs[i].push([...result.apps]);
+      const got = result.apps.map(
+        ({ name, throughputGbps, latencyUs }) =>
+          `${name} ${throughputGbps.toFixed(3)} Gbit/s, ${latencyUs?.avg.toFixed(1) ?? '-'} us`,
+      );
+      console.error(`round ${round + 1}, ${policy}: ${got.join('; ')}`);
     }
   }
   const head = ['app', 'policy', ...COLUMNS.flatMap(([name]) => [name, 'ratio'])];
