@@ -123,7 +123,7 @@ describe('0_WAITs behind a piece', () => {
     const PERIOD_NS = 20_000;
     /** Messages of `pieces`, each posted `answerNs` after the device is through with the one before. */
     function periods(tenants: ActiveTenants, answerNs: number, messages: number, pieces = 4) {
-      const { waits, qp, out, time, context } = ground('cx6-100g');
+      const { waits, qp, out, time, context } = ground('cx6-100g', { utilisation: 0.975 });
       const nic = nicOf(context, {})!;
       let last = 0;
       for (let i = 0; i < messages; i++) {
