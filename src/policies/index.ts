@@ -1,7 +1,8 @@
 /** The policies by name, with their validated options. */
-import { type ZodType, z } from 'zod';
+import type { ZodType } from 'zod';
 import type { Interceptor } from '../shim/compose.ts';
 import { ConfigError } from '../verbs/errors.ts';
+import { checkedOptions } from './check.ts';
 import { perf } from './perf/index.ts';
 import { perfOptions } from './perf/options.ts';
 import { tokenBucket } from './token-bucket/index.ts';
@@ -77,17 +78,6 @@ export function createNamed(
   if (entry === undefined) {
     throw new ConfigError(`there is no ${kind} '${name}'; there are: ${Object.keys(table).join(', ')}`);
   }
-  const checked = entry.options.safeParse(options);
-  if (!checked.success) {
-    throw new ConfigError(checked.error.issues.map((issue) => problem(name, entry, issue)).join('; '));
-  }
+  checkedOptions(name, entry.options, options);
   return entry.create(options);
-}
-
-function problem(name: string, { options }: PolicyEntry, issue: z.core.$ZodIssue): string {
-  if (issue.code === 'unrecognized_keys' && options instanceof z.ZodObject) {
-    const there = Object.keys(options.shape).join(', ') || 'none';
-    return `${name}: there is no option '${issue.keys.join("', '")}'; there are: ${there}`;
-  }
-  return `${[name, ...issue.path].join('.')}: ${issue.message}`;
 }

@@ -13,6 +13,7 @@ const PROPERTIES = [
   'wait',
   'counters',
   'policyStates',
+  'configurePolicy',
   'adopt',
   'nowNs',
   'sleep',

@@ -171,6 +171,15 @@ export class Feeder {
     }
   }
 
+  configure(changes: Readonly<Record<string, unknown>>): void {
+    this.depth++;
+    try {
+      this.parts.policy.configure?.(changes, this.issuer);
+    } finally {
+      this.end();
+    }
+  }
+
   private timerFired(token: number): void {
     this.depth++;
     try {

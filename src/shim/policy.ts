@@ -107,6 +107,11 @@ export interface Policy {
   onGrant?(context: ContextView, grant: Grant, out: Actions): void;
   /** An internal request that had a token is over: IBV_WC_* status. */
   onInternal?(token: number, status: number, out: Actions): void;
+  /**
+   * Changes options while it runs, from the next piece or request on: all of these, or none. It may feed.
+   * @throws ConfigError
+   */
+  configure?(changes: Readonly<Record<string, unknown>>, out: Actions): void;
   /** What it thinks of each open context, for people. */
   inspect?(): readonly Omit<PolicyState, 'policy'>[];
 }

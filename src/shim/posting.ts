@@ -23,14 +23,13 @@ export class Posting {
   private readonly tables: Tables;
   private readonly feeder: Feeder;
   private readonly timers: Timers;
-  private readonly isLimiting: boolean;
+  private isLimiting = false;
   private readonly qps: Tables['qps'];
   private readonly rings: Tables['wrRings'];
   private readonly weighs: boolean;
 
   constructor(policy: Policy, next: Provider, tables: Tables, feeder: Feeder) {
     this.policy = policy;
-    this.isLimiting = policy.admit !== undefined;
     this.next = next;
     this.tables = tables;
     this.qps = tables.qps;
@@ -38,6 +37,12 @@ export class Posting {
     this.feeder = feeder;
     this.timers = feeder.timers;
     this.weighs = policy.statistics === true;
+    this.limits();
+  }
+
+  /** Whether the policy limits posts, as of now. */
+  limits(): void {
+    this.isLimiting = this.policy.admit !== undefined;
   }
 
   postSend(handle: number, ring: number, start: number, count: number): number {

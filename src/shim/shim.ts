@@ -11,7 +11,7 @@ import {
   IBV_QPS_SQE,
   IBV_QPT_RC,
 } from '../verbs/constants.ts';
-import { BusyError, NoResourcesError, UnsupportedError } from '../verbs/errors.ts';
+import { BusyError, ConfigError, NoResourcesError, UnsupportedError } from '../verbs/errors.ts';
 import { gidToBytes, gidToString } from '../verbs/gid.ts';
 import { handleIndex } from '../verbs/handles.ts';
 import type {
@@ -184,8 +184,25 @@ class Shim {
         { name: this.policy.name, ...named(totalOf(this.gone, tables.qps)) },
         ...(next.counters?.() ?? []),
       ],
+      configurePolicy: (name, changes) => this.configure(name, changes),
       ...(this.policy.inspect !== undefined && { policyStates: () => this.policyStates() }),
     };
+  }
+
+  /** The innermost first: what it refuses, nobody has taken. */
+  private configure(name: string, changes: Readonly<Record<string, unknown>>): void {
+    const { policy, next } = this;
+    const isBelow = next.interceptors.includes(name);
+    if (isBelow) next.configurePolicy?.(name, changes);
+    if (policy.name === name && policy.configure !== undefined) {
+      this.feeder.configure(changes);
+      this.posting.limits();
+    } else if (policy.name === name) {
+      throw new ConfigError(`${name}: its options cannot change while it runs`);
+    } else if (!isBelow) {
+      if (next.configurePolicy === undefined) throw new ConfigError(`there is no policy '${name}' that runs`);
+      next.configurePolicy(name, changes);
+    }
   }
 
   private policyStates(): PolicyState[] {

@@ -50,6 +50,7 @@ const CHANGEABLE = [
   'wait',
   'counters',
   'policyStates',
+  'configurePolicy',
   'describePeer',
   'setPeer',
   'adopt',

@@ -694,6 +694,11 @@ export interface Provider extends Verbs, PeerVerbs {
   counters?(): readonly LayerCounters[];
   /** What the policies around it think of each open context, and why. */
   policyStates?(): readonly PolicyState[];
+  /**
+   * Changes options of the policies of this name around it while they run: all of these, or none.
+   * @throws ConfigError for an option that is wrong or cannot change, and when there is no such policy
+   */
+  configurePolicy?(name: string, changes: Readonly<Record<string, unknown>>): void;
 }
 
 /** Verbs that take memory or hand it out. */

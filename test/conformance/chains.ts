@@ -29,6 +29,23 @@ const inTurns = (options: TurnsOptions) => {
   return createShim(() => new Turns({ ...turns, pieceBytes: 700, waits: 1, ...options }));
 };
 
+/** Each third post finds other options. */
+function changing(name: string, changes: readonly Record<string, unknown>[]): Interceptor {
+  return {
+    name: 'changing',
+    wrap(next) {
+      let posts = 0;
+      return {
+        postSend: (qp, ring, start, count) => {
+          posts++;
+          if (posts % 3 === 0) next.configurePolicy!(name, changes[(posts / 3) % changes.length]);
+          return next.postSend(qp, ring, start, count);
+        },
+      };
+    },
+  };
+}
+
 export interface Chain {
   chain: () => Interceptor[];
   /** Whether the devices below execute WAIT. Default true. */
@@ -82,6 +99,20 @@ export const chains: Record<string, Chain> = {
     share: 0.3,
   },
   'perf over one by one': { chain: () => [perf(512, 256), oneByOne()] },
+  'perf, whose options change': {
+    chain: () => [
+      changing('perf', [
+        { subMsgSizeBytes: 1024, qpIsolation: 'always', turnBytes: 2000 },
+        { isolation: 'auto', turnRequests: 2, feedPieces: 1 },
+        { qpIsolation: 'never', isolation: 'always', waits: 'fixed' },
+        { subMsgSizeBytes: 512, windowNs: 8000, samplePeriodNs: 1000, qNumAllow: 2 },
+        { isolation: 'never', windowNs: 64_000, qpIsolation: 'always', qNumAllow: 1 },
+        { isolation: 'always', waits: 'adaptive', qpIsolation: 'auto' },
+      ]),
+      perf(512, 128, SHORT_TURNS),
+    ],
+    share: 0.3,
+  },
 };
 
 /** What the whole conformance suite runs under, in the application's thread. */

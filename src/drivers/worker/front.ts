@@ -126,6 +126,7 @@ class Front {
       ...(Object.fromEntries(calls) as Partial<Verbs>),
       wait: this.ready.wait,
       counters: () => this.counters(),
+      configurePolicy: (name, changes) => this.configure(name, changes),
       openDevice: (name, options) => this.openDevice(name, options),
       createCq: (context, cqe, channel, options) => this.createCq(context, cqe, channel, options),
       destroyCq: (cq) => this.destroyCq(cq),
@@ -175,6 +176,23 @@ class Front {
     const layers = this.link.call({ counters: true }) as LayerCounters[];
     if (layers.length > 0) layers[0].seen += this.data.straight[0];
     return layers;
+  }
+
+  /** What a program asks for is asked of the policies here first: a worker must not refuse posts. */
+  private configure(name: string, changes: Readonly<Record<string, unknown>>): void {
+    const { policies } = this.setup;
+    if (!policies.some((policy) => policy.name === name)) {
+      if (this.next.configurePolicy === undefined)
+        throw new ConfigError(`there is no policy '${name}' that runs`);
+      this.next.configurePolicy(name, changes);
+      return;
+    }
+    const changed = policies.map((policy) =>
+      policy.name === name ? { ...policy, options: { ...policy.options, ...changes } } : policy,
+    );
+    gateFor(changed.map(loadPolicy), this.next);
+    if (!this.released) this.link.call({ configure: name, changes: { ...changes } });
+    this.setup.policies = changed;
   }
 
   private createCq(context: number, cqe: number, channel: number, options?: CqOptions): CqInfo {

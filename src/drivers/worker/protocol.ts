@@ -167,6 +167,7 @@ export type Call =
   | { queue: { cq: number; words: Int32Array } }
   | { event: 'completion' | 'async'; of: number; args: number[] }
   | { counters: true }
+  | { configure: string; changes: Record<string, unknown> }
   | { slept: number };
 
 /** What the worker asks the application's thread. */

@@ -147,7 +147,7 @@ export class Member {
 
 export class Classifier {
   private readonly o: ClassifierOptions;
-  private readonly partNs: number;
+  private partNs = 0;
   /** By queue pair. */
   kinds: Uint8Array = new Uint8Array(64);
   /** Whether nobody looked at the operation of its requests since the last sample. */
@@ -163,7 +163,18 @@ export class Classifier {
 
   constructor(options: ClassifierOptions) {
     this.o = options;
-    this.partNs = options.windowNs / PARTS;
+    this.configure(options);
+  }
+
+  /** Its options have changed. */
+  configure({ windowNs }: ClassifierOptions): void {
+    this.partNs = windowNs / PARTS;
+  }
+
+  /** The window of a member begins with its last sample: it may be of another length now. */
+  beginAnew(member: Member): void {
+    member.part = -1;
+    for (const place of member.places) place.candidate = M.IDLE;
   }
 
   /** A queue pair was created. */

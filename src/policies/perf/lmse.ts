@@ -10,12 +10,12 @@ import { IBV_QPT_UD, IBV_WR_RDMA_READ } from '../../verbs/constants.ts';
 import { LARGE_BYTES } from './classifier.ts';
 import type { Quota } from './mqse.ts';
 import { isLimited, type PerfOptions } from './options.ts';
-import { type ActiveTenants, ALONE, Waits } from './waits.ts';
+import { type ActiveTenants, ALONE, type WaitOptions, Waits } from './waits.ts';
 
 export class Lmse {
   /** Two a piece: 32 sub-messages with their waits. */
   readonly slots = 64;
-  private readonly feedPieces: number;
+  private feedPieces = 0;
   private readonly waits: Waits;
   /** Of a datagram queue pair, where what goes in the place of 0_WAITs is sent to; null: nowhere. */
   private readonly sinkOf: (qp: QpView) => ResourceView | null;
@@ -24,8 +24,13 @@ export class Lmse {
 
   constructor(options: PerfOptions, sinkOf: (qp: QpView) => ResourceView | null) {
     this.sinkOf = sinkOf;
+    this.waits = new Waits(waitsOf(options));
     this.feedPieces = options.feedPieces;
-    this.waits = new Waits({ ...options, nic: options, limited: isLimited(options) });
+  }
+
+  configure(options: PerfOptions): void {
+    this.feedPieces = options.feedPieces;
+    this.waits.configure(waitsOf(options));
   }
 
   /** A queue pair was created: nothing is known of it. */
@@ -151,4 +156,9 @@ export class Lmse {
     this.due[qp.index] = due - n;
     return n === due;
   }
+}
+
+function waitsOf(options: PerfOptions): WaitOptions {
+  const waits = options.paper ? 'fixed' : options.waits;
+  return { ...options, waits, nic: { ...options }, limited: isLimited(options) };
 }

@@ -141,7 +141,7 @@ interface Group {
 
 export class Mqse {
   private readonly engine: MessageEngine;
-  private readonly o: Readonly<MqseOptions>;
+  private o: Readonly<MqseOptions>;
   private readonly groups: (Group | undefined)[] = [];
   /** By index of the queue pair. */
   private readonly members: (Member | undefined)[] = [];
@@ -168,6 +168,15 @@ export class Mqse {
       waits: 0,
       turnNs: new Float64Array(1),
     };
+  }
+
+  /** Turns that begin from now on are so long. */
+  configure(options: Readonly<MqseOptions>, out: Actions): void {
+    this.o = options;
+    for (const group of this.groups) {
+      if (group === undefined) continue;
+      group.limits = group.pcq !== null && out.wait === 'emulated' ? longer(options) : options;
+    }
   }
 
   /** QNum_allow of a context, now and whenever it changes; 0: no turns. False: the device has no place for PCQ. */

@@ -163,6 +163,17 @@ export const perfOptions = z
 
 export type PerfOptions = z.infer<typeof perfOptions>;
 
+/** What cannot change while the policy runs: what stands around it or below it, or counts at the beginning only. */
+export const FIXED = [
+  'seed',
+  'readByRemoteControl',
+  'weights',
+  'ratesGbps',
+  'emulation',
+  'zeroWait',
+  'yieldBytes',
+] as const;
+
 /** Whether tenants have rates or weights, so that buckets of tokens stand around the policy. */
 export function isLimited({ weights, ratesGbps }: PerfOptions): boolean {
   return Object.keys(weights).length + Object.keys(ratesGbps).length > 0;

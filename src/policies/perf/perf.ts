@@ -20,14 +20,15 @@ import {
 } from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import type { PolicyState } from '../../verbs/provider.ts';
+import { changedOptions } from '../check.ts';
 import { Classifier, LARGE_BYTES, Member, Place, UNSEEN } from './classifier.ts';
 import { Datagrams } from './datagrams.ts';
 import { describe } from './describe.ts';
 import { Limits } from './limits.ts';
 import { Lmse } from './lmse.ts';
-import { MQSE_KINDS, Mqse, type Quota, TOKEN_BITS } from './mqse.ts';
+import { MQSE_KINDS, Mqse, type MqseOptions, type Quota, TOKEN_BITS } from './mqse.ts';
 import { nicOf } from './nic.ts';
-import { isLimited, type PerfOptions } from './options.ts';
+import { FIXED, isLimited, type PerfOptions, perfOptions } from './options.ts';
 import { TURN_KIND, Turns } from './turns.ts';
 import type { ActiveTenants } from './waits.ts';
 
@@ -45,7 +46,7 @@ export class Perf implements Policy {
   readonly crossChannel = true;
   readonly statistics = true;
   /** Absent without a limit: each post would ask. */
-  readonly admit?: Policy['admit'];
+  admit?: Policy['admit'];
   private readonly o: PerfOptions;
   private readonly limits: Limits;
   private readonly coordinators: Coordinators;
@@ -60,14 +61,14 @@ export class Perf implements Policy {
   /** By queue pair. */
   private readonly qps: QpView[] = [];
 
-  constructor(options: PerfOptions, coordinators: Coordinators) {
+  constructor(given: PerfOptions, coordinators: Coordinators) {
+    // Its own: they may change.
+    const options = { ...given };
     this.o = options;
     this.coordinators = coordinators;
     this.classifier = new Classifier(options);
     this.limits = new Limits(options);
-    this.lmse = new Lmse(options.paper ? { ...options, waits: 'fixed' } : options, (qp) =>
-      this.datagrams.sinkOf(qp),
-    );
+    this.lmse = new Lmse(options, (qp) => this.datagrams.sinkOf(qp));
     const feed = (qp: QpView, out: Actions) => this.feedStraight(qp, out);
     const issue = (qp: QpView, out: Actions, quota: Quota) => this.issue(qp, out, quota);
     const aheadBytes = (qp: QpView, out: Actions) => this.aheadBytes(qp, out);
@@ -77,15 +78,38 @@ export class Perf implements Policy {
       restNs: (member, bytes, out) => this.lmse.restNs(member.context, member.home.tenants, bytes, out),
     });
     const holds = (qp: QpView, out: Actions) => this.turns.holds(this.members[qp.context.index], qp, out);
-    this.mqse = new Mqse(
-      { feed, issue, aheadBytes, holds },
-      { ...options, aheadBytes: options.turnBytes >> 3, aheadRequests: (3 * options.turnRequests) >> 4 },
-    );
+    this.mqse = new Mqse({ feed, issue, aheadBytes, holds }, turnsOf(options));
     this.datagrams = new Datagrams({ feed, issue, aheadBytes }, options);
     this.slots = this.lmse.slots;
     this.splitsAboveBytes = options.subMsgSizeBytes;
-    if (options.maxRequestsPerS > 0) {
-      this.admit = (qp, _words, _start, count, out) => this.limits.take(qp, count, out);
+    this.limit();
+  }
+
+  private limit(): void {
+    this.admit =
+      this.o.maxRequestsPerS > 0
+        ? (qp, _words, _start, count, out) => this.limits.take(qp, count, out)
+        : undefined;
+  }
+
+  configure(changes: Readonly<Record<string, unknown>>, out: Actions): void {
+    const { o } = this;
+    Object.assign(o, changedOptions('perf', perfOptions, o, changes, FIXED));
+    this.limit();
+    this.lmse.configure(o);
+    this.mqse.configure(turnsOf(o), out);
+    this.turns.turnNs = o.turnNs;
+    this.classifier.configure(o);
+    for (const member of this.members) {
+      if (!this.coordinators.has(member.context)) continue;
+      const { context } = member;
+      this.classifier.beginAnew(member);
+      this.rules[context.index] = this.rulesOf(context, out);
+      this.coordinators.step(context, this.rules[context.index], out.nowNs(context));
+      this.coordinators.tellAll(context);
+      this.allow(context, member.allowance, out);
+      this.askAgain(member, out);
+      this.feedAll(member, out);
     }
   }
 
@@ -100,15 +124,19 @@ export class Perf implements Policy {
     this.limits.open(context, out.nowNs(context), (one) => this.coordinators.has(one));
     this.members[context.index] = new Member(context, this.coordinators.page(context));
     this.turns.open(context);
-    const rotateFrom = this.rotateFrom(context, out);
-    this.rules[context.index] = {
-      ...this.o,
-      selective: this.o.paper,
-      rotateFrom,
-      // As long as what was sent decides, and a sample may be late.
-      silentNs: this.o.windowNs + 2 * this.o.samplePeriodNs,
-    };
+    this.rules[context.index] = this.rulesOf(context, out);
     this.allow(context, 0, out);
+  }
+
+  private rulesOf(context: ContextView, out: Actions): MasterRules {
+    const { o } = this;
+    return {
+      ...o,
+      selective: o.paper,
+      rotateFrom: this.rotateFrom(context, out),
+      // As long as what was sent decides, and a sample may be late.
+      silentNs: o.windowNs + 2 * o.samplePeriodNs,
+    };
   }
 
   /** Beyond the processing units, 0_WAITs take the places of those who have something to send; Infinity: never. */
@@ -366,4 +394,18 @@ function firstLarge(words: Uint32Array, start: number, from: number, count: numb
 /** Bytes of a request; two SGEs live in the slot: a longer list is large, and looked at by the shim's copy. */
 function leastBytes(words: Uint32Array, at: number): number {
   return words[at + L.WR_OP] >>> 16 > 2 ? LARGE_BYTES : messageBytes(words, at, 0);
+}
+
+/** How long turns are, and how much of them goes behind their ENABLE. */
+function turnsOf(o: PerfOptions): MqseOptions {
+  const aheadBytes = o.turnBytes >> 3;
+  const aheadRequests = (3 * o.turnRequests) >> 4;
+  return {
+    turnBytes: o.turnBytes,
+    turnRequests: o.turnRequests,
+    aheadBytes,
+    aheadRequests,
+    watchdogNs: o.watchdogNs,
+    seed: o.seed,
+  };
 }

@@ -43,7 +43,8 @@ interface TurnEngine {
 
 export class Turns {
   private readonly coordinators: Coordinators;
-  private readonly turnNs: number;
+  /** How long a slot is. */
+  turnNs: number;
   private readonly engine: TurnEngine;
   // By context.
   /** How long its last requests take to complete; and the slot in which it issues no more, and since when. */

@@ -77,7 +77,7 @@ const MOST_DRY_NS = 4000;
 const MOST_DRY_BESIDE_D_NS = 2000;
 
 export class Waits {
-  private readonly o: WaitOptions;
+  private o: WaitOptions;
   /** By context: an index is given again. */
   private readonly nics: { of: ContextView; nic: Nic | null }[] = [];
   // By queue pair.
@@ -114,6 +114,12 @@ export class Waits {
     this.o = options;
     this.pieceBytes = options.subMsgSizeBytes;
     this.readPieceBytes = options.subMsgSizeBytes;
+  }
+
+  /** From the next piece on. */
+  configure(options: WaitOptions): void {
+    this.o = options;
+    this.nics.length = 0;
   }
 
   /** A queue pair is created: nothing of an earlier one of the same number counts. */

@@ -19,29 +19,31 @@ export class Bucket {
   readonly index: number;
   readonly device: string;
   readonly key: string;
+  readonly tenant: string;
   /** Share of the link; 0: it has a rate of its own. */
-  readonly weight: number;
-  bytesPerNs: number;
+  weight = 0;
+  bytesPerNs = 0;
   qps = 0;
-  private readonly burstBytes: number;
+  private burstBytes = 0;
   /** Tokens, and when they were counted. */
   private readonly state = new Float64Array(2);
 
-  constructor(of: {
-    index: number;
-    device: string;
-    key: string;
-    weight: number;
-    bytesPerNs: number;
-    burstBytes: number;
-  }) {
+  constructor(of: Pick<Bucket, 'index' | 'device' | 'key' | 'tenant'>, options: BucketOptions) {
     this.index = of.index;
     this.device = of.device;
     this.key = of.key;
-    this.weight = of.weight;
-    this.bytesPerNs = of.bytesPerNs;
-    this.burstBytes = of.burstBytes;
-    this.state[0] = of.burstBytes;
+    this.tenant = of.tenant;
+    this.configure(options);
+    this.state[0] = options.burstBytes;
+  }
+
+  configure({ weights, ratesGbps, burstBytes }: BucketOptions): void {
+    const { tenant } = this;
+    const own = Object.hasOwn(ratesGbps, tenant) ? ratesGbps[tenant] : 0;
+    const weight = Object.hasOwn(weights, tenant) ? weights[tenant] : 1;
+    this.weight = own === 0 ? weight : 0;
+    this.bytesPerNs = own / 8;
+    this.burstBytes = burstBytes;
   }
 
   /** As last counted: by now there may be more. */
@@ -72,7 +74,7 @@ export class Bucket {
 
 /** Finds the bucket of a context, and gives each its rate. */
 export class Buckets {
-  private readonly options: BucketOptions;
+  private options: BucketOptions;
   private readonly byKey = new Map<string, Bucket>();
   /** By index. */
   readonly all: (Bucket | undefined)[] = [];
@@ -82,8 +84,8 @@ export class Buckets {
   }
 
   /** Whether there is a rate for the context. */
-  knows({ tenant, nic }: ContextView): boolean {
-    const { linkGbps = nic?.linkGbps ?? 0, ratesGbps } = this.options;
+  knows({ tenant, nic }: ContextView, options = this.options): boolean {
+    const { linkGbps = nic?.linkGbps ?? 0, ratesGbps } = options;
     return linkGbps > 0 || Object.hasOwn(ratesGbps, tenant);
   }
 
@@ -125,19 +127,25 @@ export class Buckets {
   }
 
   private make({ device, tenant }: ContextView, key: string): Bucket {
-    const { weights, ratesGbps, burstBytes } = this.options;
     const free = this.all.indexOf(undefined);
     const index = free < 0 ? this.all.length : free;
-    const own = Object.hasOwn(ratesGbps, tenant) ? ratesGbps[tenant] : 0;
-    const weight = Object.hasOwn(weights, tenant) ? weights[tenant] : 1;
-    return new Bucket({
-      index,
-      device,
-      key,
-      weight: own === 0 ? weight : 0,
-      bytesPerNs: own / 8,
-      burstBytes,
-    });
+    return new Bucket({ index, device, key, tenant }, this.options);
+  }
+
+  /** What was earned until now was earned at the old rates. */
+  configure(
+    options: BucketOptions,
+    contexts: Iterable<ContextView>,
+    now: (context: ContextView) => number,
+  ): void {
+    this.options = options;
+    const devices = new Map([...contexts].map((context) => [context.device, context]));
+    for (const bucket of this.byKey.values()) {
+      const context = devices.get(bucket.device);
+      if (context !== undefined) bucket.fill(now(context));
+      bucket.configure(options);
+    }
+    for (const [device, context] of devices) this.share(device, now(context), context);
   }
 
   /** What rates of their own leave of the link is shared by weight. */

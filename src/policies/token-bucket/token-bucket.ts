@@ -9,8 +9,9 @@ import { messageBytes } from '../../shim/queue.ts';
 import type { Resources } from '../../shim/resources.ts';
 import { ConfigError } from '../../verbs/errors.ts';
 import * as L from '../../verbs/layout.ts';
+import { changedOptions } from '../check.ts';
 import { type Bucket, Buckets } from './buckets.ts';
-import type { TokenBucketOptions } from './options.ts';
+import { type TokenBucketOptions, tokenBucketOptions } from './options.ts';
 
 /** Where the device does not say: RoCEv2's. */
 const MTU_BYTES = 4096;
@@ -25,7 +26,10 @@ export class TokenBucket implements Policy {
   readonly splitsAboveBytes: number;
   /** The application's own: the device would count the completions of pieces. */
   readonly crossChannel = true;
-  private readonly pieceBytes: number;
+  private pieceBytes: number;
+  private o: TokenBucketOptions;
+  /** By index: those that were opened. */
+  private readonly contexts: (ContextView | undefined)[] = [];
   private readonly buckets: Buckets;
   // By index of the queue pair.
   private readonly qps: (QpView | undefined)[] = [];
@@ -38,16 +42,34 @@ export class TokenBucket implements Policy {
   private readonly last: number[] = [];
 
   constructor(options: TokenBucketOptions) {
+    this.o = options;
     this.pieceBytes = options.pieceBytes;
     this.splitsAboveBytes = options.pieceBytes;
     this.buckets = new Buckets(options);
   }
 
   setup({ context }: Resources): void {
-    if (this.buckets.knows(context)) return;
+    this.contexts[context.index] = undefined;
+    this.requireRate(context, this.o);
+    this.contexts[context.index] = context;
+  }
+
+  private requireRate(context: ContextView, options: TokenBucketOptions): void {
+    if (this.buckets.knows(context, options)) return;
     throw new ConfigError(
       `token-bucket: ${context.device} does not tell the rate of its link; say it as linkGbps, or give '${context.tenant}' one in ratesGbps`,
     );
+  }
+
+  configure(changes: Readonly<Record<string, unknown>>, out: Actions): void {
+    const options = changedOptions('token-bucket', tokenBucketOptions, this.o, changes, []);
+    const contexts = this.contexts.filter((context) => context !== undefined);
+    for (const context of contexts) this.requireRate(context, options);
+    this.o = options;
+    this.pieceBytes = options.pieceBytes;
+    const used = new Set(this.qps.flatMap((qp) => (qp === undefined ? [] : [qp.context])));
+    this.buckets.configure(options, used, (context) => out.nowNs(context));
+    for (const bucket of this.buckets.all) if (bucket !== undefined) this.serve(bucket, out);
   }
 
   onQp(qp: QpView, change: QpChange, out: Actions): void {
