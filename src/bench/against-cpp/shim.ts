@@ -8,7 +8,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PerformanceObserver } from 'node:perf_hooks';
+import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { workerDriver } from '../../drivers/worker/front.ts';
 import { count, record, trace } from '../../interceptors/index.ts';
 import { perf } from '../../policies/perf/index.ts';
 import { perfOptions } from '../../policies/perf/options.ts';
@@ -16,6 +18,7 @@ import { createRdmaCoreProvider } from '../../providers/rdma-core/index.ts';
 import { compose, type Interceptor } from '../../shim/compose.ts';
 import type { Policy } from '../../shim/policy.ts';
 import { createShim } from '../../shim/shim.ts';
+import * as V from '../../verbs/index.ts';
 import { anotherQp, LIBRARY, type NullQp, openNull } from './null-device.ts';
 import { type Comparison, compare, cppLoop, loop, nullSink, round2, splitLoop } from './null-loops.ts';
 
@@ -27,6 +30,9 @@ const GC_REQUESTS = 5_000_000;
 /** Queue pairs whose memory is measured, each of perftest's depth. */
 const QPS = 1000;
 const DEPTH = 128;
+/** Tenants whose memory is measured, each with a context and a queue pair; those before them load the code. */
+const TENANTS = 8;
+const TENANTS_BEFORE = 4;
 
 /** A policy that reads nothing and holds nothing. */
 const passThrough = (statistics: boolean): Policy => ({
@@ -146,13 +152,49 @@ function memory(): number {
   return bytesPerQp([perf(perfOptions.parse({ isolation: 'always' })), hardware, nullSink]);
 }
 
+const TENANT_CHAINS: Record<string, () => Interceptor[]> = {
+  none: () => [],
+  inline: () => [perf(perfOptions.parse({ isolation: 'always' }))],
+  worker: () => [workerDriver([{ name: 'perf', options: { isolation: 'always' } }])],
+};
+
+/** A tenant as in a program of its own: its chain, its context, a queue pair that has held a request. */
+function openTenant(chain: readonly Interceptor[]): NullQp {
+  const bench = openNull(compose(createRdmaCoreProvider(), chain));
+  const qp = anotherQp(bench, DEPTH);
+  bench.send.clear().write(1, V.IBV_SEND_SIGNALED, 0x10000000, 1 << 20, 7, 0x20000000, 9);
+  bench.provider.postSend(qp, bench.send.ring, 0, 1);
+  while (bench.provider.pollCq(bench.cq, bench.wcs.ring, 0, 16) === 0);
+  return bench;
+}
+
+const tenants: NullQp[] = [];
+
+/** Resident memory of one more tenant. */
+async function bytesPerTenant(name: string): Promise<number> {
+  const resident = async (count: number) => {
+    for (let i = 0; i < count; i++) tenants.push(openTenant(TENANT_CHAINS[name]()));
+    await delay(500);
+    global.gc?.();
+    return process.memoryUsage.rss();
+  };
+  const before = await resident(TENANTS_BEFORE);
+  return ((await resident(TENANTS)) - before) / TENANTS;
+}
+
 /** What one child says. */
 function inChild<T>(name: string): T {
   const script = fileURLToPath(import.meta.url);
   return JSON.parse(execFileSync(process.execPath, ['--expose-gc', script, name], { encoding: 'utf8' }));
 }
 
+/** Megabytes that the policy adds to a tenant. */
+function tenantMb(name: string): number {
+  return round2((inChild<number>(`tenant ${name}`) - inChild<number>('tenant none')) / 2 ** 20);
+}
+
 async function child(name: string): Promise<unknown> {
+  if (name.startsWith('tenant ')) return bytesPerTenant(name.slice('tenant '.length));
   if (name === 'split') return splitNs();
   if (name === 'memory') return memory();
   return chainCost(name);
@@ -182,8 +224,12 @@ function report(costs: Record<string, ChainCost>, split: number, bytes: number):
     'small requests under perf, ns per request more, batch 1 (goal 15)': more('perf', 1),
     'small requests under perf, ns per request more, batch 32 (goal 4)': more('perf', 32),
     'split both ways, ns per internal request (goal 12)': round2(split),
-    'split of 1 MiB into 64 x (1 + 16), us (goal 10)': round2((split * SLOTS_PER_MESSAGE) / 1000),
+    'split of 1 MiB into 64 x (1 + 16), us of processor time (goal 10)': round2(
+      (split * SLOTS_PER_MESSAGE) / 1000,
+    ),
     'queue pair of depth 128 under perf, KB (goal 64)': round2(bytes / 1024),
+    'tenant with one queue pair under perf, inline, MB (goal 9)': tenantMb('inline'),
+    'tenant with one queue pair under perf, in a worker of its own, MB (goal 9)': tenantMb('worker'),
     collections: { requests: GC_REQUESTS, ...each((cost) => cost.collections) },
   };
   console.log(JSON.stringify(result, null, 2));
@@ -194,7 +240,8 @@ async function main(): Promise<void> {
   const name = process.argv[2];
   if (name !== undefined) {
     console.log(JSON.stringify(await child(name)));
-    return;
+    // Workers of tenants, and what they listen to, would keep it.
+    process.exit(0);
   }
   const costs = Object.fromEntries(Object.keys(CHAINS).map((chain) => [chain, inChild<ChainCost>(chain)]));
   report(costs, inChild<number>('split'), inChild<number>('memory'));
