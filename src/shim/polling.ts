@@ -52,23 +52,17 @@ export class Polling {
   pollCq(handle: number, ring: number, start: number, max: number): number {
     const cq = this.cqs[indexOf(handle)];
     const known = this.rings[indexOf(ring)];
-    if (cq === undefined || cq.handle !== handle || known === undefined || known.handle !== ring) {
+    if (cq === undefined || known === undefined || cq.handle !== handle || known.handle !== ring) {
       return this.next.pollCq(handle, ring, start, max);
     }
-    const { words } = known;
-    if (!within(known.capacity, start, max)) {
-      return this.next.pollCq(handle, ring, start, max);
-    }
+    if (!within(known.capacity, start, max)) return this.next.pollCq(handle, ring, start, max);
     if (this.timers.isTime) this.timers.run(cq.owner);
-    if (cq.fifoCount > 0 || max === 0) {
-      const n = this.drain(cq, words, start, max);
-      const raw = n < max ? this.next.pollCq(handle, ring, start + n, max - n) : 0;
-      return this.pollOn(cq, known, start, max, n, raw);
-    }
+    if (cq.fifoCount > 0 || max === 0) return this.pollKept(cq, known, start, max);
     const raw = this.next.pollCq(handle, ring, start, max);
     const { lone } = cq;
     if (raw > 0 && lone !== null) {
       // The last of them speaks for all: those before a success succeeded.
+      const { words } = known;
       const at = FIRST + (start + raw - 1) * SLOT_WORDS;
       if ((words[at + WC_OP] & RECEIVED_OR_FAILED) === 0 && words[at + WC_QP] === lone.handle) {
         freedUpTo(lone, words, at);
@@ -77,6 +71,13 @@ export class Polling {
       }
     }
     return this.pollOn(cq, known, start, max, 0, raw);
+  }
+
+  /** Those that were kept come first. */
+  private pollKept(cq: ShimCq, known: KnownRing, start: number, max: number): number {
+    const n = this.drain(cq, known.words, start, max);
+    const raw = n < max ? this.next.pollCq(cq.handle, known.handle, start + n, max - n) : 0;
+    return this.pollOn(cq, known, start, max, n, raw);
   }
 
   /** Of a poll for `max`, `n` completions are the application's by now, and `raw` behind them are new. */

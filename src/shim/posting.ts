@@ -3,7 +3,7 @@ import { EINVAL, ENOMEM, ISO_SEND_INTERNAL, ISO_WR_ENABLE, ISO_WR_WAIT } from '.
 import { handleIndex } from '../verbs/handles.ts';
 import * as L from '../verbs/layout.ts';
 import type { Provider } from '../verbs/provider.ts';
-import { SEEN } from './counters.ts';
+import { BYTES, SEEN } from './counters.ts';
 import { crossChannelReason, fixTarget, isCrossChannel } from './cross-channel.ts';
 import type { Feeder } from './feeder.ts';
 import { plainBytes } from './plain.ts';
@@ -48,20 +48,18 @@ export class Posting {
   postSend(handle: number, ring: number, start: number, count: number): number {
     const qp = this.qps[indexOf(handle)];
     const known = this.rings[indexOf(ring)];
-    if (qp === undefined || qp.handle !== handle || known === undefined) {
+    if (qp === undefined || known === undefined || qp.handle !== handle || known.handle !== ring) {
       return this.next.postSend(handle, ring, start, count);
     }
-    const { words } = known;
-    if (known.handle !== ring || !within(known.capacity, start, count)) {
-      return this.next.postSend(handle, ring, start, count);
-    }
+    if (!within(known.capacity, start, count)) return this.next.postSend(handle, ring, start, count);
     if (this.timers.isTime) this.timers.run(qp.context);
     const places = (qp.appDepth - (qp.appPosted - qp.appFreed)) | 0;
     if (qp.plainBelow > 0 && count > 0 && count <= places) {
-      const bytes = sum(words, start, count, qp.plainBelow);
+      const bytes = sum(known.words, start, count, qp.plainBelow);
       if (bytes >= 0) {
         const taken = this.next.postSend(handle, ring, start, count);
-        qp.countPlain(words, start, taken, taken === count ? bytes : sum(words, start, taken));
+        qp.countPlain(known.words, start, taken, bytes);
+        if (taken < count) qp.counts[BYTES] -= bytes - sum(known.words, start, taken);
         return taken;
       }
     }

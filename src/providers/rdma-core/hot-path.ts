@@ -12,9 +12,6 @@ const START = 2;
 const COUNT = 3;
 const ANSWER = 4;
 
-/** No handle, and no place in any ring: what is not a whole number from 0 on becomes this. */
-const NONE = 0xffffffff;
-
 const blocks = new WeakMap<NativeVerbs, Uint32Array>();
 
 /** The call block of this env: handed out once, shared by all providers made here. */
@@ -27,8 +24,9 @@ function callBlock(native: NativeVerbs): Uint32Array {
   return block;
 }
 
+/** All ones, which is no handle and no place in any ring, for what is not a whole number from 0 on. Short: always inlined. */
 function word(value: number): number {
-  return typeof value === 'number' && value >>> 0 === value ? value : NONE;
+  return typeof value === 'number' && value >>> 0 === value ? value : -1;
 }
 
 export function hotPath(
