@@ -1,0 +1,71 @@
+// Mixtures on a real device: each application in a thread of its own, what arrives looked at, one coordinator for all
+// threads. Times are those of the machine and no matter here. Needs a build.
+import { spawnSync } from 'node:child_process';
+import { resolve } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import type { LiveResult } from '../../src/bench/mix/live/spec.ts';
+import { device } from './ground.ts';
+
+const MAIN = resolve(import.meta.dirname, '../../dist/cli/main.js');
+const DEVICES = [process.env.RXE_DEV, process.env.RXE_DEV2].flatMap((name) =>
+  name === undefined ? [] : ['--device', name],
+);
+const SHORT = ['--duration', '1500ms', '--warmup', '300ms'];
+
+function mix(...args: string[]): LiveResult {
+  const words = [MAIN, 'mix', '--provider', 'rdma-core', ...DEVICES, ...SHORT, ...args, '--json'];
+  const { stdout, stderr, status } = spawnSync(process.execPath, words, {
+    encoding: 'utf8',
+    timeout: 200_000,
+  });
+  expect({ stderr, status }).toEqual({ stderr: '', status: 0 });
+  return JSON.parse(stdout);
+}
+
+describe.skipIf(device === '')('a mix on a real device', () => {
+  test.each([
+    [
+      'D:name=a,size=1-9000,inline=no,depth=3',
+      'B:name=b,op=send,size=20000',
+      'B:name=c,op=read,size=20000,qps=2',
+    ],
+    ['D:name=a,op=atomic,depth=2', 'M:name=b,depth=32,batch=8', 'D:name=c,op=send,transport=ud,think=100us'],
+  ])(
+    '%s, %s and %s: all of it arrives, as it was sent',
+    (...apps) => {
+      const result = mix(...apps.flatMap((app) => ['--app', app]));
+      expect(result.invariants).toEqual([]);
+      expect(result.apps.map(({ name, errors }) => [name, errors])).toEqual(
+        ['a', 'b', 'c'].map((name) => [name, 0]),
+      );
+      expect(result.apps.filter(({ completed }) => completed === 0)).toEqual([]);
+      // Of datagrams nobody knows which of them arrive.
+      const reliable = result.apps.filter((_, i) => !apps[i].includes('transport=ud'));
+      const least = reliable.reduce((sum, { completed }) => sum + completed, 0);
+      expect(result.verified).toBeGreaterThanOrEqual(least);
+    },
+    250_000,
+  );
+
+  test('under perf: tenants in two threads know of each other', () => {
+    const result = mix('--policy', 'perf', '--app', 'B:size=64KiB', '--app', 'D');
+    expect(result.invariants).toEqual([]);
+    const said = Object.fromEntries((result.policyStates ?? []).map((state) => [state.tenant, state]));
+    expect(said.B).toMatchObject({ does: 'its messages are split', why: 'large messages beside small ones' });
+    expect(said.D).toMatchObject({ does: 'left alone' });
+    for (const { completed, errors } of result.apps) expect([completed > 0, errors]).toEqual([true, 0]);
+  }, 250_000);
+
+  test('under perf, alone: nothing is split', () => {
+    const result = mix('--policy', 'perf', '--app', 'B:size=64KiB');
+    expect(result.policyStates).toMatchObject([{ tenant: 'B', does: 'left alone' }]);
+  }, 250_000);
+
+  test('queue pairs of a tenant take turns beside another', () => {
+    const apps = ['--app', 'B:size=64KiB,qps=4', '--app', 'D'];
+    const result = mix('--policy', 'perf', ...apps);
+    const said = (result.policyStates ?? []).find(({ tenant }) => tenant === 'B');
+    expect(said?.does).toMatch(/turn|at a time/);
+    expect(result.invariants).toEqual([]);
+  }, 250_000);
+});
