@@ -3,7 +3,7 @@
  * egress FIFO again, as each of them alone fills most of the wire. `adaptive` gives all of them together just the
  * wire: a piece and its 0_WAITs take as long as its share of the link needs for it, beside that of all others.
  */
-import { BUSY_LARGE_QPS, QUEUE_TENANTS, SMALL_GBPS } from '../../coordinator/members.ts';
+import { BUSY_LARGE_QPS, FREE, QUEUE_TENANTS, SMALL_GBPS, TURN } from '../../coordinator/members.ts';
 import { withPlace } from '../../shim/columns.ts';
 import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
 import { IBV_QPT_UD } from '../../verbs/constants.ts';
@@ -19,6 +19,8 @@ export interface ActiveTenants {
   readonly queueTenants: number;
   /** Whether they may fill the link: nobody suffers from what stands in the FIFO. */
   readonly mayFill?: boolean;
+  /** Whether bandwidth tenants send one after the other: the FIFO drains from one to the next. */
+  readonly rotate?: boolean;
 }
 
 /** Who else is there, as the coordinator last said it. */
@@ -40,6 +42,10 @@ export class GrantedTenants implements ActiveTenants {
 
   get queueTenants(): number {
     return this.grants[QUEUE_TENANTS];
+  }
+
+  get rotate(): boolean {
+    return this.grants[TURN] !== FREE;
   }
 }
 
@@ -63,6 +69,8 @@ export interface WaitOptions {
 const MOST_SMALL = 0.5;
 /** What a CPU takes to write the first requests of a slot. */
 const POST_NS = 500;
+/** Queue pairs in turns leave so much more of the link: a turn begins before the last one's 0_WAITs are over. */
+const TURNS_PART = 0.985;
 /** Time at its share after which a queue pair's rate is looked at, in pieces. */
 const WINDOW_PIECES = 32;
 /** Below this part of its share, something else holds a queue pair back: 0_WAITs after its pieces would come on top. */
@@ -160,6 +168,7 @@ export class Waits {
     this.isDry = false;
     if (takesTurns) {
       this.pause(qp);
+      if (tenants.rotate !== true) this.nsPerByte /= TURNS_PART;
       this.held[qp.index] = 0;
       this.mostDryNs = 0;
     } else {
