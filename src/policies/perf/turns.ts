@@ -28,6 +28,9 @@ const SMOOTHING = 0.5;
 /** While nothing is held, or nothing more is issued, completions bring no event: time between two looks for them. */
 const LOOK_NS = 5000;
 
+/** Slots have other numbers. */
+const NO_SLOT = 0;
+
 /** Kind of a timer (mqse.ts: TOKEN_BITS). */
 export const TURN_KIND = 12;
 
@@ -81,6 +84,8 @@ export class Turns {
     const nowNs = out.nowNs(context);
     if (counters[WANTS_TURN] !== HOLDS) {
       counters[WANTS_TURN] = HOLDS;
+      // Nobody has wanted the slot that it was done with: it goes on.
+      if (grants[TURN] === MINE && this.isOn(member, nowNs)) counters[DRAINED_SLOT] = NO_SLOT;
       this.rotate(member, nowNs, out);
     } else if (grants[TURN] === MINE && !this.isOn(member, nowNs)) {
       if (out.inflightBytes(qp) < LARGE_BYTES) this.look(member, nowNs, out);
@@ -174,7 +179,8 @@ export class Turns {
     if (grants[TURN] === FREE) return;
     const isMine = grants[TURN] === MINE;
     if (isMine && has !== DONE && !this.isOn(member, nowNs)) this.stop(member, nowNs, out);
-    const isEnding = isMine && !this.isOn(member, nowNs);
+    // With nothing more to issue it does not keep the slot to its end: those who hold something would wait in vain.
+    const isEnding = isMine && (has === FLYING || !this.isOn(member, nowNs));
     const restNs = isEnding && flying ? this.engine.restNs(member, bytes, out) : 0;
     const isOver = isEnding && restNs <= 0;
     if (isOver) this.drained(member, nowNs);
