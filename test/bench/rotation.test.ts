@@ -53,6 +53,21 @@ test.each([1, 8])(
   },
 );
 
+test('a hundred that begin at once wait until it is known who suffers: M has its rate from the first millisecond on', async () => {
+  const result = await runMix({
+    ...DEFAULTS,
+    profile: 'cx6-100g',
+    payload: false,
+    policy: 'perf',
+    apps: ['B:size=1MiB,count=100', 'M:size=16'].map(parseApp),
+    warmupNs: 0.5e6,
+    durationNs: 1.5e6,
+  });
+  const of = (kind: string) => result.apps.filter((app) => app.kind === kind);
+  expect(of('B').reduce((sum, { throughputGbps }) => sum + throughputGbps, 0)).toBeGreaterThan(85);
+  expect(of('M')[0].messageRateMmps).toBeGreaterThan(9.5);
+});
+
 test('without rotation their 0_WAITs take the places of those who have something to send', async () => {
   const { total, mmps } = await run(1, ['M:size=16'], { rotation: 'off' });
   expect(total).toBeLessThan(65);

@@ -110,6 +110,8 @@ export class Member {
   /** Time to the next sample; 0: none is planned. */
   periodNs = 0;
   sampledNs = 0;
+  /** When the next sample is due. */
+  dueNs = 0.5;
   /** Number of the current part of the window, since time 0. */
   part = -1;
 
@@ -258,7 +260,8 @@ export class Classifier {
     const { samplePeriodNs } = this.o;
     const next = member.periodNs === 0 ? FIRST_SAMPLE_NS : 2 * member.periodNs;
     member.periodNs = Math.min(next, samplePeriodNs);
-    return nowNs + member.periodNs;
+    member.dueNs = nowNs + member.periodNs;
+    return member.dueNs;
   }
 
   /** Looks at all queue pairs. False: nothing was sent within the window, and nothing is outstanding. */

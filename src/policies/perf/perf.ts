@@ -4,7 +4,7 @@
  */
 import type { Coordinators } from '../../coordinator/coordinators.ts';
 import type { MasterRules } from '../../coordinator/master.ts';
-import { CLASS, FREE, IDLE, QNUM_ALLOW, SEEN_NS, TURN } from '../../coordinator/members.ts';
+import { BUSY_LARGE_QPS, CLASS, FREE, IDLE, QNUM_ALLOW, SEEN_NS, TURN } from '../../coordinator/members.ts';
 import type { Grant } from '../../shim/coordinator-port.ts';
 import { isCrossChannel } from '../../shim/cross-channel.ts';
 import { plainRun } from '../../shim/plain.ts';
@@ -21,7 +21,7 @@ import {
 import * as L from '../../verbs/layout.ts';
 import type { PolicyState } from '../../verbs/provider.ts';
 import { changedOptions } from '../check.ts';
-import { Classifier, LARGE_BYTES, Member, Place, UNSEEN } from './classifier.ts';
+import { Classifier, LARGE_BYTES, Member, Place, SMALL, UNSEEN } from './classifier.ts';
 import { Datagrams } from './datagrams.ts';
 import { describe } from './describe.ts';
 import { Limits } from './limits.ts';
@@ -77,7 +77,7 @@ export class Perf implements Policy {
       kindOf: (qp) => this.classifier.kinds[qp.index],
       restNs: (member, bytes, out) => this.lmse.restNs(member.context, member.home.tenants, bytes, out),
     });
-    const holds = (qp: QpView, out: Actions) => this.turns.holds(this.members[qp.context.index], qp, out);
+    const holds = (qp: QpView, out: Actions) => this.holds(this.members[qp.context.index], qp, out);
     this.mqse = new Mqse({ feed, issue, aheadBytes, holds }, turnsOf(options));
     this.datagrams = new Datagrams({ feed, issue, aheadBytes }, options);
     this.slots = this.lmse.slots;
@@ -253,11 +253,24 @@ export class Perf implements Policy {
     }
   }
 
+  /** Whether it is not yet, or not now, its time. */
+  private holds(member: Member, qp: QpView, out: Actions): boolean {
+    if (this.turns.holds(member, qp, out)) return true;
+    const { context, home } = member;
+    const { grants } = home.page;
+    const isCrowd = grants[BUSY_LARGE_QPS] > this.rules[context.index].rotateFrom;
+    if (!home.provisional || grants[TURN] !== FREE || !isCrowd || this.classifier.kinds[qp.index] === SMALL)
+      return false;
+    // Thousands that begin at once: what each of them sends before anybody who suffers is known cannot be called back.
+    out.timer(context, member.dueNs, (context.index << TOKEN_BITS) | SAMPLE);
+    return true;
+  }
+
   /** Outside of turns of queue pairs. */
   private feedStraight(qp: QpView, out: Actions): void {
     const member = this.members[qp.context.index];
     const place = this.classifier.placeOf(member, qp);
-    if (this.turns.holds(member, qp, out)) this.lmse.pause(qp);
+    if (this.holds(member, qp, out)) this.lmse.pause(qp);
     else if (this.datagrams.shapes(qp)) this.datagrams.feed(qp, out);
     else if (this.splits(place)) this.lmse.feed(qp, out, place.tenants);
     else this.passAll(qp, out);
@@ -349,6 +362,7 @@ export class Perf implements Policy {
   private sample(member: Member, out: Actions): void {
     const { context } = member;
     const nowNs = out.nowNs(context);
+    const wasProvisional = member.home.provisional;
     const isActive = this.classifier.sample(member, nowNs, out);
     this.coordinators.step(context, this.rules[context.index], nowNs);
     this.coordinators.tellAll(context);
@@ -356,6 +370,7 @@ export class Perf implements Policy {
     this.allow(context, member.allowance, out);
     if (isActive) this.plan(member, nowNs, out);
     this.askAgain(member, out);
+    if (wasProvisional) this.feedAll(member, out);
   }
 
   /** What each context is taken for that sends, and what is done about it. */
