@@ -67,7 +67,10 @@ export class Feeder {
       timers: this.timers,
       resources: this.resources,
       coordinator: parts.coordinator,
-      limits: policy.admit !== undefined,
+      // It may change while it runs.
+      get limits() {
+        return policy.admit !== undefined;
+      },
       cq: (handle) => tables.cq(handle),
       qp: (handle) => tables.qp(handle),
       wake: (qp) => this.woken.push(qp),
