@@ -1,7 +1,7 @@
 /** What a policy's own steps cost, charged to the application's core or to one of its own. */
 import { expect, test } from 'vitest';
 import { runMix } from '../../src/bench/mix/run.ts';
-import { DEFAULTS, type MixSpec } from '../../src/bench/mix/spec.ts';
+import { DEFAULTS, type MixSpec, parseApp } from '../../src/bench/mix/spec.ts';
 
 const FREE = { shimPostNs: 0, shimWrNs: 0, handoverNs: 0 };
 
@@ -40,3 +40,30 @@ test('without a policy nothing is charged', async () => {
     bare.traceHash,
   );
 });
+
+test.each([
+  [1000, 4, 2],
+  [5000, 8, 4],
+  [20_000, 16, 8],
+])(
+  'a worker that posts %i ns late: %i pieces ahead keep B at 85 Gbit/s beside M, %i do not',
+  async (handoverNs, enough, few) => {
+    const gbps = async (feedPieces: number) => {
+      const { apps } = await runMix({
+        ...DEFAULTS,
+        profile: 'cx6-100g',
+        policy: 'perf',
+        policyOptions: { feedPieces },
+        driver: 'worker',
+        shim: { handoverNs },
+        payload: false,
+        warmupNs: 0.5e6,
+        durationNs: 1.5e6,
+        apps: ['B:size=1MiB', 'M'].map(parseApp),
+      });
+      return apps[0].throughputGbps;
+    };
+    expect(await gbps(enough)).toBeGreaterThan(85);
+    expect(await gbps(few)).toBeLessThan(65);
+  },
+);
