@@ -188,6 +188,49 @@ describe('0_WAITs behind a piece', () => {
   });
 });
 
+describe('READs ask for as much as the round trip needs', () => {
+  /** What is asked for at a time in the end, on average, and the rate: it comes after `rttUs`, not above `mostGbps`. */
+  function settled(rttUs: number, mostGbps: number) {
+    const { waits, qp, out, time } = ground('cx6-100g');
+    const tick = 1000;
+    let bytes = 0;
+    let asked = 0;
+    const ticks = 40_000;
+    for (let i = 0; i < ticks; i++) {
+      waits.turnTo(qp, ALONE, out, false, true);
+      const gbps = Math.min(mostGbps, 0.975 * 98, (8 * waits.readBytes) / (1000 * rttUs));
+      waits.pieces((gbps * tick) / 8, 1);
+      time.nowNs += tick;
+      if (i < ticks / 2) continue;
+      bytes += (gbps * tick) / 8;
+      asked += waits.readBytes;
+    }
+    return { gbps: (8 * bytes) / (tick * (ticks / 2)), asked: asked / (ticks / 2), waits };
+  }
+  const usual = 0.67 * 48 * 1024;
+
+  it('no more than the usual part of the FIFO where that is enough', () => {
+    const { asked, waits } = settled(2, 100);
+    expect(asked).toBeCloseTo(usual, 0);
+    expect(waits.readPieceBytes).toBe(4096);
+  });
+
+  it.each([4, 8, 16])(
+    '%d us: more, so that the share is reached, in pieces of which 16 are enough',
+    (rttUs) => {
+      const { gbps, asked, waits } = settled(rttUs, 100);
+      expect(gbps).toBeGreaterThan(92);
+      expect(asked).toBeLessThan(1.3 * ((95.6 * 1000 * rttUs) / 8));
+      expect(waits.readBytes / waits.readPieceBytes).toBeLessThanOrEqual(16);
+    },
+  );
+
+  it('little more where something else is the limit: it would only stand in queues', () => {
+    const { asked } = settled(2, 40);
+    expect(asked).toBeLessThan(1.1 * usual);
+  });
+});
+
 describe('the largest piece', () => {
   it.each([
     ['cx6-100g', 16384, 16384],

@@ -43,7 +43,7 @@ export class Lmse {
   /** Issues of what is held as much as may fly. */
   feed(qp: QpView, out: Actions, tenants: ActiveTenants = ALONE): void {
     const { waits } = this;
-    waits.turnTo(qp, tenants, out);
+    waits.turnTo(qp, tenants, out, false, out.nextOpcode(qp) === IBV_WR_RDMA_READ);
     const writeBytes = waits.pieceBytes * this.feedPieces;
     if (out.room(qp) > 2) this.wait(qp, waits.first(), out);
     while (out.backlog(qp) > 0) {

@@ -83,6 +83,17 @@ const FREE_AGAIN = 0.9;
  */
 const MOST_DRY_NS = 4000;
 const MOST_DRY_BESIDE_D_NS = 2000;
+/**
+ * READs below this part of their share may be too few for the round trip. So much more is asked for then, up to so
+ * many times as much, and kept if it brings so much of what it must where only the round trip is long; if not, the
+ * network is the limit, and it is tried again after so many looks. At their share they ask for less and less.
+ */
+const READS_SHORT = 0.97;
+const READS_STEP = 1.25;
+const READS_MOST = 16;
+const READS_WORTH = 0.25;
+const READS_PATIENCE = 32;
+const READS_DECAY = 0.99;
 
 export class Waits {
   private o: WaitOptions;
@@ -99,6 +110,10 @@ export class Waits {
   private held: Uint8Array = new Uint8Array(64);
   /** When the device is through with what was issued and its 0_WAITs, as computed; NaN: nobody knows. */
   private throughNs: Float64Array = new Float64Array(64).fill(Number.NaN);
+  /** READs: how many times the usual may be asked for; the part of its share before the last step; looks until one. */
+  private readsTimes: Float64Array = new Float64Array(64).fill(1);
+  private partBefore: Float64Array = new Float64Array(64);
+  private patience: Uint8Array = new Uint8Array(64);
   // Of the queue pair that is being fed.
   private nic: Nic | null = null;
   private index = 0;
@@ -138,10 +153,13 @@ export class Waits {
     this.sinceNs[qp.index] = Number.NaN;
     this.held[qp.index] = 0;
     this.throughNs[qp.index] = Number.NaN;
+    this.readsTimes[qp.index] = 1;
+    this.partBefore[qp.index] = 0;
+    this.patience[qp.index] = 0;
   }
 
   /** What is charged from now on belongs to this queue pair. One that takes turns is slower than its share by these. */
-  turnTo(qp: QpView, tenants: ActiveTenants, out: Actions, takesTurns = false): void {
+  turnTo(qp: QpView, tenants: ActiveTenants, out: Actions, takesTurns = false, reads = false): void {
     const { o } = this;
     this.widen(qp.index);
     this.index = qp.index;
@@ -157,9 +175,10 @@ export class Waits {
     const sharers = o.limited === true ? 1 : Math.max(1, tenants.busyLargeQps);
     this.pieceBytes = pieceBytes(nic, o.subMsgSizeBytes, takesTurns ? 1 : sharers);
     // All that is asked for stands in the peer's FIFO as fast as the requests arrive there: 0_WAITs are at this end.
-    this.readPieceBytes = Math.min(this.pieceBytes, nic.mtuBytes);
+    const times = this.readsTimes[qp.index];
+    // As many READs as may be outstanding (rd_atomic, 16 mostly) are twice those of one packet that are usual.
+    this.readPieceBytes = Math.min(this.pieceBytes, nic.mtuBytes * Math.ceil(times / 2));
     const fifoBytes = nic.egressFifoBytes * o.readFifoPart;
-    this.readBytes = Math.max(this.readPieceBytes, fifoBytes / sharers);
     this.leftNsPerByte = this.leftNs(nic, tenants, sharers);
     // What stands in the FIFO costs message-rate tenants little beside one queue pair of large messages.
     const minds = tenants.queueTenants > 0 || sharers > 1;
@@ -175,9 +194,10 @@ export class Waits {
       this.mostDryNs = tenants.queueTenants > 0 ? MOST_DRY_BESIDE_D_NS : MOST_DRY_NS;
       // Beside nobody there is nothing to catch up with.
       if (sharers === 1) this.mostDryNs = 0;
-      this.watch(qp, out);
+      this.watch(qp, out, reads);
       this.catchUp(qp, out);
     }
+    this.readBytes = Math.max(this.readPieceBytes, (times * fifoBytes) / sharers);
   }
 
   /**
@@ -286,7 +306,7 @@ export class Waits {
   }
 
   /** Congestion control in the NIC may hold it far below its share: a piece takes that long, and the 0_WAITs beside. */
-  private watch(qp: QpView, out: Actions): void {
+  private watch(qp: QpView, out: Actions, reads: boolean): void {
     const { index, sinceNs, sinceBytes } = this;
     const nowNs = out.nowNs(qp.context);
     const done = this.issued[index] - out.inflightBytes(qp);
@@ -298,9 +318,29 @@ export class Waits {
       const part = ((done - sinceBytes[index]) * this.leftNsPerByte) / spanNs;
       if (part < HELD_BACK) this.held[index] = 1;
       else if (part >= FREE_AGAIN) this.held[index] = 0;
+      const { mtuBytes } = this.nic!;
+      if (reads) this.adaptReads(index, (part * wireBytes(this.nic!, mtuBytes)) / mtuBytes);
     }
     sinceNs[index] = nowNs;
     sinceBytes[index] = done;
+  }
+
+  /** A look at the part of its share that a queue pair of READs has. */
+  private adaptReads(index: number, part: number): void {
+    const { readsTimes, partBefore, patience } = this;
+    const tried = partBefore[index];
+    partBefore[index] = 0;
+    if (part >= READS_SHORT) {
+      readsTimes[index] = Math.max(1, readsTimes[index] * READS_DECAY);
+    } else if (patience[index] > 0) {
+      patience[index]--;
+    } else if (tried > 0 && part < tried * (1 + (READS_STEP - 1) * READS_WORTH)) {
+      readsTimes[index] /= READS_STEP;
+      patience[index] = READS_PATIENCE;
+    } else if (readsTimes[index] < READS_MOST) {
+      readsTimes[index] *= READS_STEP;
+      partBefore[index] = part;
+    }
   }
 
   private nicOf(context: ContextView): Nic | null {
@@ -318,6 +358,9 @@ export class Waits {
     this.issued = withPlace(this.issued, index);
     this.sinceBytes = withPlace(this.sinceBytes, index);
     this.held = withPlace(this.held, index);
+    this.readsTimes = withPlace(this.readsTimes, index).fill(1, before);
+    this.partBefore = withPlace(this.partBefore, index);
+    this.patience = withPlace(this.patience, index);
     this.sinceNs = withPlace(this.sinceNs, index).fill(Number.NaN, before);
     this.throughNs = withPlace(this.throughNs, index).fill(Number.NaN, before);
   }
