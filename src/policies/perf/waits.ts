@@ -69,7 +69,10 @@ export interface WaitOptions {
 const MOST_SMALL = 0.5;
 /** What a CPU takes to write the first requests of a slot. */
 const POST_NS = 500;
-/** Queue pairs in turns leave so much more of the link: a turn begins before the last one's 0_WAITs are over. */
+/**
+ * Where somebody waits for each answer, queue pairs in turns leave so much more of the link: a turn begins before the
+ * last one's 0_WAITs are over.
+ */
 const TURNS_PART = 0.985;
 /** Time at its share after which a queue pair's rate is looked at, in pieces. */
 const WINDOW_PIECES = 32;
@@ -187,7 +190,7 @@ export class Waits {
     this.isDry = false;
     if (takesTurns) {
       this.pause(qp);
-      if (tenants.rotate !== true) this.nsPerByte /= TURNS_PART;
+      if (tenants.rotate !== true && tenants.queueTenants > 0) this.nsPerByte /= TURNS_PART;
       this.held[qp.index] = 0;
       this.mostDryNs = 0;
     } else {
