@@ -1,7 +1,11 @@
 // The addon's entry: one Env for each env that loads it, and the table of functions.
 #include <napi.h>
+#include <sched.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
+#include <string>
 
 #include "args.h"
 #include "cm.h"
@@ -65,7 +69,35 @@ napi_value status(napi_env napi, napi_callback_info) {
   return result;
 }
 
-/** Grows whenever what TypeScript may call here changes: a build of another version must not be used. */
+/** No kernel counts CPUs so far. */
+constexpr uint32_t kMaxCpus = 65536;
+
+/** pinThread(cpu): the calling thread runs on this CPU alone. Wants no rdma-core. */
+napi_value pinThread(napi_env napi, napi_callback_info info) {
+  Args args(napi, info, "pinThread");
+  const uint32_t cpu = args.uint32(0);
+  if (!args.ok()) return nullptr;
+  Env& env = args.env();
+  if (cpu >= kMaxCpus) return fail(env, Err::Argument, args.verb(), 0, "there is no CPU %u", cpu);
+  cpu_set_t* const set = CPU_ALLOC(kMaxCpus);
+  if (set == nullptr) return failErrno(env, args.verb(), ENOMEM);
+  const size_t bytes = CPU_ALLOC_SIZE(kMaxCpus);
+  CPU_ZERO_S(bytes, set);
+  CPU_SET_S(cpu, bytes, set);
+  const int errnum = sched_setaffinity(0, bytes, set) == 0 ? 0 : errno;
+  CPU_FREE(set);
+  if (errnum == 0) return undefined(napi);
+  if (errnum != EINVAL) return failErrno(env, args.verb(), errnum);
+  // The kernel does not tell a CPU that is not there from one that this process may not use.
+  const std::string path = "/sys/devices/system/cpu/cpu" + std::to_string(cpu);
+  if (access(path.c_str(), F_OK) != 0) return fail(env, Err::Argument, args.verb(), errnum, "there is no CPU %u", cpu);
+  return fail(env, Err::Argument, args.verb(), errnum, "CPU %u is offline, or not in this process's cpuset", cpu);
+}
+
+/**
+ * Grows whenever what TypeScript must find here changes: a build of another version must not be used. It can do
+ * without pinThread.
+ */
 constexpr uint32_t kInterfaceVersion = 3;
 
 struct Function {
@@ -77,6 +109,7 @@ constexpr Function kFunctions[] = {
     {"init", init},
     {"status", status},
     {"detachBuffer", detachBuffer},
+    {"pinThread", pinThread},
     {"createWrRing", createWrRing},
     {"createWcRing", createWcRing},
     {"destroyRing", destroyRing},

@@ -4,7 +4,7 @@ import { createRequire } from 'node:module';
 import { dirname, join, resolve } from 'node:path';
 import { parse as parseYaml } from 'yaml';
 import { z } from 'zod';
-import { DRIVERS, type DriverName, driverName } from './drivers/index.ts';
+import { type Driver, driverOf } from './drivers/index.ts';
 import { ConfigError, shown } from './verbs/errors.ts';
 
 /** A policy by name, with its options. */
@@ -29,7 +29,7 @@ export interface Config {
   device?: string;
   tenant?: string;
   /** Where the policies run. */
-  driver: DriverName;
+  driver: Driver;
   log: LogLevel;
   /** Where the policies come from: 'ISOVERBS_POLICY', a file, or 'nothing'. */
   source: string;
@@ -71,7 +71,7 @@ const fileSchema = z.strictObject({
   replay: z.string().min(1).optional(),
   device: z.string().min(1).optional(),
   tenant: z.string().min(1).optional(),
-  driver: z.enum(DRIVERS).optional(),
+  driver: z.unknown().optional(),
   log: z.enum(LOG_LEVELS).optional(),
 });
 
@@ -110,7 +110,7 @@ export function loadConfig(sources: ConfigSources = {}): Config {
   if (env.ISOVERBS_REPLAY) config.replay = env.ISOVERBS_REPLAY;
   if (env.ISOVERBS_DEVICE) config.device = env.ISOVERBS_DEVICE;
   if (env.ISOVERBS_TENANT) config.tenant = env.ISOVERBS_TENANT;
-  if (env.ISOVERBS_DRIVER) config.driver = driverName(env.ISOVERBS_DRIVER, 'ISOVERBS_DRIVER');
+  if (env.ISOVERBS_DRIVER) config.driver = driverOf(env.ISOVERBS_DRIVER, 'ISOVERBS_DRIVER');
   if (env.ISOVERBS_LOG) config.log = logLevel(env.ISOVERBS_LOG);
   return config;
 }
@@ -204,7 +204,7 @@ function fromFile(path: string): Config {
     interceptors: fileEntries(interceptors, path, 'interceptors', 'interceptor').map(({ entry, where }) =>
       placed(entry, `${path}: ${where}`),
     ),
-    driver,
+    driver: driverOf(driver, `${path}: driver`),
     log,
     source: path,
     interceptorSource: path,

@@ -1,6 +1,6 @@
 /** Which device, of which provider, under which policies. */
 
-import { type DriverName, drivenBy, driverName } from './drivers/index.ts';
+import { type Driver, type DriverChoice, drivenBy, driverOf } from './drivers/index.ts';
 import { Context } from './objects/index.ts';
 import { createRdmaCoreProvider, isAddonAvailable } from './providers/rdma-core/index.ts';
 import { defaultSimProvider } from './providers/sim/index.ts';
@@ -34,10 +34,10 @@ export interface OpenDeviceOptions {
    */
   policy?: PolicyChoice | readonly PolicyChoice[] | null;
   /**
-   * Where the policies run: in the program's own calls ('inline') or in a thread of their own ('worker'). Default:
-   * ISOVERBS_DRIVER, else what `isoverbs/register` set, else inline.
+   * Where the policies run: in the program's own calls ('inline') or in a thread of their own ('worker', on one CPU:
+   * 'worker:cpu=3'). Default: ISOVERBS_DRIVER, else what `isoverbs/register` set, else inline.
    */
-  driver?: DriverName;
+  driver?: DriverChoice;
 }
 
 let realProvider: Provider | null | undefined;
@@ -118,7 +118,7 @@ export function defaultProvider(): Provider {
 export function underPolicies(
   provider: Provider,
   policy: OpenDeviceOptions['policy'],
-  wanted?: DriverName,
+  wanted?: DriverChoice,
 ): Provider {
   const { outside, inside } = interceptorSlot();
   return composeOnce(provider, [...outside, ...policiesOf(policy, wanted), ...inside]);
@@ -126,11 +126,11 @@ export function underPolicies(
 
 function policiesOf(
   policy: OpenDeviceOptions['policy'],
-  wanted: DriverName | undefined,
+  wanted: DriverChoice | undefined,
 ): readonly Interceptor[] {
   const { interceptors, policies = [], driver: registered } = interceptorSlot();
-  const byDefault = registered ?? driverName(process.env.ISOVERBS_DRIVER || 'inline', 'ISOVERBS_DRIVER');
-  const driver = wanted === undefined ? byDefault : driverName(wanted, 'openDevice: driver');
+  const byDefault = registered ?? driverOf(process.env.ISOVERBS_DRIVER || 'inline', 'ISOVERBS_DRIVER');
+  const driver = wanted === undefined ? byDefault : driverOf(wanted, 'openDevice: driver');
   if (policy !== undefined) return interceptorsOf(policy, driver);
   return driver === byDefault ? interceptors : drivenOnce(driver, policies);
 }
@@ -180,7 +180,7 @@ const named = new Map<string, Interceptor[]>();
 
 function interceptorsOf(
   policy: NonNullable<OpenDeviceOptions['policy']> | null,
-  driver: DriverName,
+  driver: Driver,
 ): Interceptor[] {
   if (policy === null) return [];
   const list: readonly PolicyChoice[] = Array.isArray(policy) ? policy : [policy];
@@ -203,7 +203,7 @@ function interceptorsOf(
 
 /** Contexts that name the same policies with the same options share them, as tenants of one device should. */
 function drivenOnce(
-  driver: DriverName,
+  driver: Driver,
   policies: readonly { name: string; options: Record<string, unknown> }[],
 ): Interceptor[] {
   const key = JSON.stringify([driver, policies]);

@@ -5,7 +5,7 @@
 import { writeSync } from 'node:fs';
 import { isMainThread, threadId } from 'node:worker_threads';
 import { type Config, loadConfig, type PolicyConfig } from './config.ts';
-import { drivenBy } from './drivers/index.ts';
+import { cpuOf, drivenBy } from './drivers/index.ts';
 import { count, createInterceptor, createReplay, interceptors, type Replay } from './interceptors/index.ts';
 import { policies } from './policies/index.ts';
 import { inheritByChildren } from './register-children.ts';
@@ -91,7 +91,9 @@ function described({ name, files }: Interceptor & { files?: readonly string[] })
 
 function exitLine(config: Config, others: readonly Interceptor[]): string {
   const names = (list: PolicyConfig[]) => list.map((entry) => entry.name).join(', ');
-  const where = config.driver === 'worker' ? ', in a worker thread' : '';
+  const cpu = cpuOf(config.driver);
+  const on = cpu === undefined ? '' : ` on CPU ${cpu}`;
+  const where = config.driver === 'inline' ? '' : `, in a worker thread${on}`;
   const policy =
     config.policies.length === 0
       ? 'no policy'

@@ -1,4 +1,5 @@
 /** The interceptors of this process: put here by `isoverbs/register`, taken by openDevice(). */
+import type { Driver } from './drivers/index.ts';
 import type { Replay } from './interceptors/index.ts';
 import { compose, type Interceptor } from './shim/compose.ts';
 import { shimCounters, sumCounters } from './shim/counters.ts';
@@ -14,7 +15,7 @@ export interface InterceptorSlot {
   interceptors: readonly Interceptor[];
   /** Their names and options, and where they run. */
   policies?: readonly { name: string; options: Record<string, unknown> }[];
-  driver?: 'inline' | 'worker';
+  driver?: Driver;
   /** Around the policies, outermost first, whichever a program names. */
   outside: readonly Interceptor[];
   /** Between the policies and the device, outermost first. */

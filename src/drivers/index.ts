@@ -1,8 +1,8 @@
 /** Where policies run: in the application's own calls, or in a worker thread. */
 import { isAbsolute, resolve } from 'node:path';
 import type { Interceptor } from '../shim/compose.ts';
-import { ConfigError } from '../verbs/errors.ts';
-import { workerDriver } from './worker/front.ts';
+import { ConfigError, shown } from '../verbs/errors.ts';
+import { requireCpu, workerDriver } from './worker/front.ts';
 import { loadPolicy } from './worker/policies.ts';
 import type { PolicySpec } from './worker/protocol.ts';
 
@@ -13,6 +13,37 @@ export type { PolicySpec } from './worker/protocol.ts';
 export type DriverName = 'inline' | 'worker';
 
 export const DRIVERS: readonly DriverName[] = ['inline', 'worker'];
+
+/** A driver as one line of text: its name, and the CPU that its thread is to run on. */
+export type Driver = DriverName | `worker:cpu=${number}`;
+
+/** A driver as that text, or as an object. */
+export type DriverChoice = Driver | { name: DriverName; cpu?: number };
+
+/** @throws ConfigError for what is no driver, and for a CPU that there cannot be */
+export function driverOf(choice: unknown, source: string): Driver {
+  if (typeof choice === 'object' && choice !== null) {
+    const { name, cpu, ...rest } = choice as { name?: unknown; cpu?: unknown };
+    const [unknown] = Object.keys(rest);
+    if (unknown !== undefined)
+      throw new ConfigError(`${source}: ${unknown}: no such key; there are: name, cpu`);
+    const known = driverName(name, `${source}: name`);
+    if (cpu === undefined) return known;
+    if (known !== 'worker')
+      throw new ConfigError(`${source}: cpu: only the driver worker has a thread to pin`);
+    return `worker:cpu=${requireCpu(cpu, source)}`;
+  }
+  const [, digits] = /^worker:cpu=(\d+)$/.exec(String(choice)) ?? [];
+  if (digits !== undefined) return `worker:cpu=${requireCpu(Number(digits), source)}`;
+  const name = DRIVERS.find((known) => known === choice);
+  if (name !== undefined) return name;
+  throw new ConfigError(`${source}: ${shown(choice)} is none of ${DRIVERS.join(', ')}, worker:cpu=NUMBER`);
+}
+
+/** The CPU that a driver's thread is to run on, if it says one. */
+export function cpuOf(driver: Driver): number | undefined {
+  return driver.includes('=') ? Number(driver.slice(driver.indexOf('=') + 1)) : undefined;
+}
 
 /** @throws ConfigError for what is no driver */
 export function driverName(text: unknown, source: string): DriverName {
@@ -27,12 +58,13 @@ export function driverName(text: unknown, source: string): DriverName {
  * @throws ConfigError for an unknown policy or option
  */
 export function drivenBy(
-  driver: DriverName,
+  driver: Driver,
   policies: readonly { name: string; options: Record<string, unknown> }[],
 ): Interceptor[] {
   const specs = policies.map(specOf);
   if (driver === 'inline' || specs.length === 0) return specs.map(loadPolicy);
-  return [workerDriver(specs)];
+  const cpu = cpuOf(driver);
+  return [workerDriver(specs, cpu === undefined ? {} : { cpu })];
 }
 
 /** Whether a policy's name is that of a file: it has a slash in it, or the ending of a module. */

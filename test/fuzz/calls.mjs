@@ -200,6 +200,10 @@ export const CALLS = {
     args: (w) => [w.foreign.length > 0 ? w.random.pick(w.foreign) : junk(w.random)],
     rare: true,
   },
+  pinThread: {
+    args: (w) => [w.random.chance(0.5) ? w.random.below(4) : junk(w.random)],
+    rare: true,
+  },
   createWrRing: {
     args: (w) => [1 + w.random.below(64), w.random.below(8), w.random.below(300)],
     made: addsRing('wr'),

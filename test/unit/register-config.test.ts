@@ -93,6 +93,8 @@ test.each([
     'polcy: no such key; there are: policy, interceptors, replay, device, tenant, driver, log',
   ],
   ['{"driver":"thread"}', 'driver: '],
+  ['{"driver":{"name":"worker","cpu":-1}}', 'driver: cpu: must be a whole number'],
+  ['{"driver":null}', 'driver: null is none of'],
   ['{"policy":5}', 'policy: must be a policy or a list of them'],
   ['{"policy":{"nam":"perf"}}', 'policy: must be the name of a policy'],
   ['{"policy":["perf",{"name":5}]}', 'policy.1: must be the name of a policy'],
@@ -107,6 +109,13 @@ test.each([
   expect(run).toThrow(ConfigError);
   expect(run).toThrow('isoverbs.config.json');
   expect(run).toThrow(expected);
+});
+
+test('a CPU of the worker, as a text, an object and a variable', () => {
+  expect(load({ 'isoverbs.config.yaml': 'driver: worker:cpu=3' }).driver).toBe('worker:cpu=3');
+  const files = { 'isoverbs.config.yaml': 'driver: { name: worker, cpu: 3 }' };
+  expect(load(files).driver).toBe('worker:cpu=3');
+  expect(load(files, { ISOVERBS_DRIVER: 'worker:cpu=1' }).driver).toBe('worker:cpu=1');
 });
 
 test('interceptors, in order, and on which side of the policies they stand', () => {

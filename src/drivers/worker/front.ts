@@ -4,6 +4,7 @@
  * shared memory; everything else goes straight to the device. See docs/architecture.md.
  */
 import { availableParallelism } from 'node:os';
+import { requirePinThread } from '../../providers/rdma-core/addon.ts';
 import type { Interceptor } from '../../shim/compose.ts';
 import { type Gate, gateOfAll } from '../../shim/gate.ts';
 import type { ContextView } from '../../shim/policy.ts';
@@ -14,7 +15,7 @@ import {
   IBV_QPS_RESET,
   ISO_WR_ENABLE,
 } from '../../verbs/constants.ts';
-import { ConfigError, UnsupportedError } from '../../verbs/errors.ts';
+import { ConfigError, shown, UnsupportedError } from '../../verbs/errors.ts';
 import { handleIndex } from '../../verbs/handles.ts';
 import {
   type AsyncListener,
@@ -59,21 +60,40 @@ function canCross(value: unknown): boolean {
 export interface WorkerDriverOptions {
   /** How long a worker without work looks for some before it sleeps. Default 200 us; 50 us with two CPUs or fewer. */
   spinNs?: number;
+  /** The worker runs on this CPU alone. Linux, with the native addon. Default: where the system puts it. */
+  cpu?: number;
+}
+
+/** As many as native/addon.cc takes. */
+const MAX_CPUS = 65_536;
+
+/** @throws ConfigError for what can be the number of no CPU; whether there is one, only the worker sees */
+export function requireCpu(cpu: unknown, source: string): number {
+  if (typeof cpu === 'number' && Number.isInteger(cpu) && cpu >= 0 && cpu < MAX_CPUS) return cpu;
+  throw new ConfigError(
+    `${source}: cpu: must be a whole number from 0 to ${MAX_CPUS - 1}, got ${shown(cpu)}`,
+  );
 }
 
 /**
  * Makes an interceptor that runs these policies, outermost first, in a worker thread.
- * @throws ConfigError for a policy that cannot be made
+ * @throws ConfigError for a policy that cannot be made, UnsupportedError for a CPU without the native addon
  */
 export function workerDriver(
   policies: readonly PolicySpec[],
   options: WorkerDriverOptions = {},
 ): Interceptor {
   if (policies.length === 0) throw new ConfigError('driver worker: there is no policy to run');
+  const { cpu, spinNs = SPIN_NS } = options;
+  if (cpu !== undefined) {
+    requireCpu(cpu, 'driver worker');
+    requirePinThread();
+  }
   const loaded = policies.map(loadPolicy);
   return {
     name: loaded.map(({ name }) => name).join('+'),
-    wrap: (next) => new Front(next, [...policies], loaded, options.spinNs ?? SPIN_NS).verbs(),
+    wrap: (next) =>
+      new Front(next, [...policies], loaded, { spinNs, ...(cpu !== undefined && { cpu }) }).verbs(),
   };
 }
 
@@ -102,12 +122,17 @@ class Front {
   private syncing = false;
   private telling = false;
 
-  constructor(next: Provider, policies: PolicySpec[], loaded: readonly Interceptor[], spinNs: number) {
+  constructor(
+    next: Provider,
+    policies: PolicySpec[],
+    loaded: readonly Interceptor[],
+    thread: Pick<WorkerSetup, 'spinNs' | 'cpu'>,
+  ) {
     this.next = next;
     const direct = next.threads === 'any' && next.name === 'rdma-core' && next.interceptors.length === 0;
     this.lockstep = !direct;
     const provider = { name: next.name, wait: next.wait };
-    this.setup = { policies, provider, direct, spinNs };
+    this.setup = { policies, provider, direct, ...thread };
     const { link, ready } = Link.take(this.setup, this.host);
     this.link = link;
     this.ready = ready;

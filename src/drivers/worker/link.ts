@@ -45,6 +45,7 @@ export class Link {
   private host = NOBODY;
   private reason = '';
   private serving = false;
+  private pinned = false;
   /** Lanes that the worker is known to have taken: reading the word itself each time would cost a cache line's way. */
   private lanesTaken = 0;
 
@@ -78,6 +79,7 @@ export class Link {
     while (link?.dead) link = idle.pop();
     // Until it is ready, whoever it will work for is not made either: of its end the call itself tells.
     link ??= new Link();
+    link.pinned = setup.cpu !== undefined;
     try {
       const ready = link.call({ setup }) as P.WorkerReady;
       link.host = host;
@@ -96,7 +98,8 @@ export class Link {
     while (this.takeTold() !== undefined);
     this.host = NOBODY;
     this.keepAlive(false);
-    if (!this.dead && idle.length < MAX_IDLE) {
+    // One that is pinned stays on its CPU, where the next may not want it.
+    if (!this.dead && !this.pinned && idle.length < MAX_IDLE) {
       idle.push(this);
       return;
     }

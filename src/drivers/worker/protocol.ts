@@ -139,6 +139,8 @@ export interface WorkerSetup {
   direct: boolean;
   /** How long the worker looks for work before it sleeps. */
   spinNs: number;
+  /** The worker runs on this CPU alone. */
+  cpu?: number;
 }
 
 /** What the worker can do. */

@@ -1,5 +1,6 @@
 /** The thread that runs policies. */
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
+import { requirePinThread } from '../../providers/rdma-core/addon.ts';
 import { compose } from '../../shim/compose.ts';
 import { Lanes } from './lanes.ts';
 import { Loop } from './loop.ts';
@@ -23,6 +24,7 @@ const loop = new Loop({
   calls,
   events,
   build(setup) {
+    if (setup.cpu !== undefined) requirePinThread()(setup.cpu);
     const host = { stir: () => loop.stir() };
     const remote = setup.direct ? directRemote(requests, host) : sentBackRemote(requests, setup.provider);
     const chain = compose(remote.provider, setup.policies.map(loadPolicy));

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { makeError, NoDeviceError } from '../../verbs/errors.ts';
+import { makeError, NoDeviceError, UnsupportedError } from '../../verbs/errors.ts';
 import type {
   CompletionListener,
   ConnectionManager,
@@ -131,6 +131,8 @@ export interface NativeVerbs
     detach: (buffer: ArrayBuffer) => void,
   ): void;
   detachBuffer(buffer: ArrayBuffer): void;
+  /** Absent in an addon that was built before there was it: all else works with that one. */
+  pinThread?(cpu: number): void;
   status(): NativeStatus;
   getDeviceList(): { name: string; guid: string; transport: string }[];
   openDevice(name: string): number;
@@ -216,7 +218,7 @@ function packageRoot(): string {
 /** Works in a clone, as a dependency, and where install scripts are blocked; `npm rebuild` does not. */
 function buildAdvice(): string {
   const script = join(packageRoot(), 'scripts/install.mjs');
-  return `then build the addon: \`node ${script}\` (wants a C++ compiler, make and python3)`;
+  return `build the addon: \`node ${script}\` (wants a C++ compiler, make and python3)`;
 }
 
 /** JavaScript's own memory, for runtimes that refuse external ArrayBuffers. Nothing can detach it. */
@@ -270,7 +272,7 @@ function loadOnce(): Loaded {
 function notLoadedAdvice(): string[] {
   if (process.env.ISOVERBS_NO_ADDON === '1') return ['unset ISOVERBS_NO_ADDON to use real devices'];
   if (process.platform !== 'linux') return ['real devices need Linux; the simulated device works here'];
-  return [INSTALL_HEADERS, buildAdvice(), 'or use the simulated device, which needs no addon'];
+  return [INSTALL_HEADERS, `then ${buildAdvice()}`, 'or use the simulated device, which needs no addon'];
 }
 
 /** `bindings` lists every path it tried, a dozen lines that say no more than this. */
@@ -296,7 +298,7 @@ function diagnose(): Diagnosis {
   const { verbs, ...libraries } = native.status();
   if (!verbs) {
     const reason = 'the addon was built without the headers of rdma-core';
-    return { loaded: true, verbs, reason, advice: [INSTALL_HEADERS, buildAdvice()], libraries };
+    return { loaded: true, verbs, reason, advice: [INSTALL_HEADERS, `then ${buildAdvice()}`], libraries };
   }
   if (libraries.libibverbs !== null) {
     const reason = `libibverbs cannot be opened: ${libraries.libibverbs}`;
@@ -315,6 +317,21 @@ export function addonStatus(): AddonStatus {
 /** Whether real devices can be used here, if there are any. */
 export function isAddonAvailable(): boolean {
   return diagnose().reason === '';
+}
+
+/**
+ * What lets threads run on one CPU alone: wants the addon, but neither rdma-core nor its headers.
+ * @throws UnsupportedError with the reason and what to do, when there is none
+ */
+export function requirePinThread(): (cpu: number) => void {
+  const { native, error } = loadOnce();
+  if (native?.pinThread !== undefined) return native.pinThread;
+  const noAddon = process.env.ISOVERBS_NO_ADDON === '1';
+  const why = native === null ? `is not loaded: ${whyNotLoaded(error)}` : 'was built before it could do that';
+  const advice = noAddon ? 'unset it' : process.platform === 'linux' ? buildAdvice() : 'this needs Linux';
+  throw new UnsupportedError(`a thread is pinned to a CPU by the native addon, which ${why}; ${advice}`, {
+    cause: error ?? undefined,
+  });
 }
 
 /** The addon's functions. @throws NoDeviceError with the reason and what to do, when it cannot be used */

@@ -1,0 +1,152 @@
+// A worker on a CPU of its own: what the kernel says of the threads of this process. Needs a build, and the addon.
+import { spawnSync } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, describe, expect, test } from 'vitest';
+import { driverOf, type WorkerDriverOptions, workerDriver } from '../../src/drivers/index.ts';
+import { addonStatus } from '../../src/providers/rdma-core/index.ts';
+import { createFabric, type Fabric } from '../../src/providers/sim/index.ts';
+import { compose } from '../../src/shim/compose.ts';
+import { ConfigError, InvalidArgumentError, UnsupportedError } from '../../src/verbs/index.ts';
+
+const NO_SUCH_CPU = 65_535;
+const PERF = [{ name: 'perf', options: {} }];
+const before = process.env.ISOVERBS_NO_ADDON;
+
+function allowed(thread: string): string {
+  try {
+    const status = readFileSync(`/proc/${thread}/status`, 'utf8');
+    return /^Cpus_allowed_list:\s*(\S+)$/m.exec(status)?.[1] ?? '';
+  } catch {
+    // It has ended meanwhile.
+    return '';
+  }
+}
+
+/** How many threads of this process may run on this CPU only. */
+function pinnedTo(cpu: number): number {
+  const threads = readdirSync('/proc/self/task').map((tid) => allowed(`self/task/${tid}`));
+  return threads.filter((list) => list === String(cpu)).length;
+}
+
+async function untilPinned(cpu: number, count: number): Promise<void> {
+  for (let i = 0; i < 500 && pinnedTo(cpu) !== count; i++) await sleep(10);
+  expect(pinnedTo(cpu)).toBe(count);
+}
+
+/** The last of the CPUs that this thread may use; null where there is one only, on which every thread is anyway. */
+function someCpu(): number | null {
+  const list = process.platform === 'linux' ? allowed('thread-self') : '';
+  return /[-,]/.test(list) ? Number(/\d+$/.exec(list)?.[0]) : null;
+}
+
+function open({ provider }: Fabric, options: WorkerDriverOptions): () => void {
+  const shim = compose(provider, [workerDriver(PERF, options)]);
+  const context = shim.openDevice('sim0');
+  return () => shim.closeDevice(context);
+}
+
+afterEach(() => {
+  if (before === undefined) delete process.env.ISOVERBS_NO_ADDON;
+  else process.env.ISOVERBS_NO_ADDON = before;
+});
+
+const cpu = someCpu();
+
+describe.runIf(cpu !== null && addonStatus().loaded)('with the addon', () => {
+  const wanted = cpu ?? 0;
+
+  test('the worker alone is pinned, and the next worker is not', async () => {
+    const fabric = createFabric({ hosts: 1, seed: 1, autoAdvance: false });
+    const mine = allowed('thread-self');
+    expect(pinnedTo(wanted)).toBe(0);
+    const close = open(fabric, { cpu: wanted });
+    expect(pinnedTo(wanted)).toBe(1);
+    expect(allowed('thread-self')).toBe(mine);
+    close();
+    const closeFree = open(fabric, {});
+    await untilPinned(wanted, 0);
+    closeFree();
+    // A worker that was kept is pinned for whom it works next.
+    const closeAgain = open(fabric, { cpu: wanted });
+    expect(pinnedTo(wanted)).toBe(1);
+    closeAgain();
+    await untilPinned(wanted, 0);
+  });
+
+  test('a CPU that is not there is refused, and nothing is left of it', async () => {
+    const fabric = createFabric({ hosts: 1, seed: 1, autoAdvance: false });
+    const run = () => open(fabric, { cpu: NO_SUCH_CPU });
+    expect(run).toThrow(InvalidArgumentError);
+    expect(run).toThrow(`pinThread: there is no CPU ${NO_SUCH_CPU}`);
+    open(fabric, { cpu: wanted })();
+    await untilPinned(wanted, 0);
+  });
+
+  test('a program is given the CPU from outside', () => {
+    const program = `
+      import { readdirSync, readFileSync } from 'node:fs';
+      import { openDevice } from 'isoverbs';
+      const context = openDevice('sim0');
+      const lists = readdirSync('/proc/self/task').map((tid) =>
+        /Cpus_allowed_list:\\s*(\\S+)/.exec(readFileSync('/proc/self/task/' + tid + '/status', 'utf8'))[1]);
+      console.log(lists.filter((list) => list === '${wanted}').length);
+      context.close();`;
+    const args = ['--import', 'isoverbs/register', '--input-type=module', '-e', program];
+    const { status, stdout, stderr } = spawnSync(process.execPath, args, {
+      cwd: resolve(import.meta.dirname, '../..'),
+      env: {
+        ...process.env,
+        ISOVERBS_POLICY: 'perf',
+        ISOVERBS_DRIVER: `worker:cpu=${wanted}`,
+        ISOVERBS_LOG: 'info',
+      },
+      encoding: 'utf8',
+      timeout: 60_000,
+    });
+    expect({ status, stdout }).toEqual({ status: 0, stdout: '1\n' });
+    expect(stderr).toContain(`in a worker thread on CPU ${wanted}`);
+  });
+});
+
+test('without the addon it is refused before anything runs', () => {
+  process.env.ISOVERBS_NO_ADDON = '1';
+  const run = () => workerDriver(PERF, { cpu: 0 });
+  expect(run).toThrow(UnsupportedError);
+  expect(run).toThrow('pinned to a CPU by the native addon, which is not loaded: ISOVERBS_NO_ADDON=1 is set');
+  expect(workerDriver(PERF).name).toBe('perf');
+});
+
+test.each([-1, 1.5, Number.NaN, 65_536, '3' as unknown as number])('%s is no CPU', (wrong) => {
+  expect(() => workerDriver(PERF, { cpu: wrong })).toThrow(ConfigError);
+  expect(() => workerDriver(PERF, { cpu: wrong })).toThrow('cpu: must be a whole number from 0 to 65535');
+});
+
+test.each([
+  ['inline', 'inline'],
+  ['worker', 'worker'],
+  ['worker:cpu=03', 'worker:cpu=3'],
+  [{ name: 'worker' }, 'worker'],
+  [{ name: 'worker', cpu: 3 }, 'worker:cpu=3'],
+  [{ name: 'inline' }, 'inline'],
+])('the driver %j', (choice, expected) => {
+  expect(driverOf(choice, 'x')).toBe(expected);
+});
+
+test.each([
+  ['thread', "x: 'thread' is none of inline, worker, worker:cpu=NUMBER"],
+  ['worker:cpu=', "x: 'worker:cpu=' is none of"],
+  ['worker:core=3', "x: 'worker:core=3' is none of"],
+  ['inline:cpu=3', "x: 'inline:cpu=3' is none of"],
+  ['worker:cpu=65536', 'x: cpu: must be a whole number from 0 to 65535, got 65536'],
+  [{ name: 'worker', cpu: '3' }, "x: cpu: must be a whole number from 0 to 65535, got '3'"],
+  [{ name: 'worker', core: 3 }, 'x: core: no such key; there are: name, cpu'],
+  [{ name: 'inline', cpu: 3 }, 'x: cpu: only the driver worker'],
+  [{ cpu: 3 }, "x: name: 'undefined' is none of inline, worker"],
+  [null, 'x: null is none of'],
+  [5, 'x: 5 is none of'],
+])('the driver %j is refused', (choice, expected) => {
+  expect(() => driverOf(choice, 'x')).toThrow(ConfigError);
+  expect(() => driverOf(choice, 'x')).toThrow(expected);
+});
