@@ -15,7 +15,7 @@ export const LARGE_BYTES = 1024;
 const PARTS = 8;
 const STRIDE = PARTS + 1;
 /** The first sample comes this soon after the first request; each later one after twice the time, up to the period. */
-const FIRST_SAMPLE_NS = 10_000;
+export const FIRST_SAMPLE_NS = 10_000;
 
 /** Of a packet of RoCEv2, with gap; and of one that names memory of the peer, beside. */
 const HEADER_BYTES = 82;

@@ -21,7 +21,7 @@ import {
 import * as L from '../../verbs/layout.ts';
 import type { PolicyState } from '../../verbs/provider.ts';
 import { changedOptions } from '../check.ts';
-import { Classifier, LARGE_BYTES, Member, Place, SMALL, UNSEEN } from './classifier.ts';
+import { Classifier, FIRST_SAMPLE_NS, LARGE_BYTES, Member, Place, SMALL, UNSEEN } from './classifier.ts';
 import { Datagrams } from './datagrams.ts';
 import { describe } from './describe.ts';
 import { Limits } from './limits.ts';
@@ -160,6 +160,7 @@ export class Perf implements Policy {
       this.limits.remove(qp);
       const member = this.members[this.qps[qp.index].context.index];
       this.classifier.remove(member, qp);
+      this.lookSoon(member, out);
       this.turns.changed(member, out);
     } else {
       if (qp.sgid !== '') this.coordinators.hasGid(qp.context.device, qp.sgid);
@@ -377,6 +378,14 @@ export class Perf implements Policy {
   inspect(): Omit<PolicyState, 'policy'>[] {
     const open = this.members.filter((member) => this.coordinators.has(member.context));
     return open.flatMap((member) => describe(member, (place) => this.splits(place), this.o.thMApp));
+  }
+
+  /** A queue pair is gone that may count as busy: others would leave room for it until the next sample. */
+  private lookSoon(member: Member, out: Actions): void {
+    const nowNs = out.nowNs(member.context);
+    if (member.periodNs === 0 || member.dueNs <= nowNs + FIRST_SAMPLE_NS) return;
+    member.periodNs = 0;
+    this.plan(member, nowNs, out);
   }
 
   private plan(member: Member, nowNs: number, out: Actions): void {
