@@ -64,7 +64,7 @@ test('DCQCN: when the other one has ended, B has its rate again, and D the 0_WAI
   expect(after.dUs).toBeLessThan(bare.dUs * 0.6);
 });
 
-test.each([20, 40, 60, 80])(
+test.each([20, 40, 60, 80, 85, 90, 95])(
   'a rate limit of %i Gbit/s in the NIC: B has it, with 0_WAITs as without',
   async (rateGbps) => {
     const apps: AppSpec[] = [{ kind: 'B', host: 0, to: 2, rateGbps }, D];

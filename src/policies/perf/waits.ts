@@ -76,10 +76,13 @@ const POST_NS = 500;
 const TURNS_PART = 0.985;
 /** Time at its share after which a queue pair's rate is looked at, in pieces. */
 const WINDOW_PIECES = 32;
-/** Below this part of its share, something else holds a queue pair back: 0_WAITs after its pieces would come on top. */
-const HELD_BACK = 0.5;
+/**
+ * Below this part of its share, something else holds a queue pair back: 0_WAITs after its pieces would come on top. A
+ * limit of just its share leaves 0.6 of it with them.
+ */
+const HELD_BACK = 0.62;
 /** From this part on nothing does. */
-const FREE_AGAIN = 0.9;
+const FREE_AGAIN = 0.95;
 /**
  * A queue that runs dry is given back so much of its share at most: some round trips. Less where somebody waits for
  * each answer: two queue pairs of which one catches up fill the FIFO together.
