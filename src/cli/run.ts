@@ -3,6 +3,7 @@ import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import pino, { type Logger } from 'pino';
 import { ConfigError, IsoverbsError } from '../verbs/errors.ts';
 import { version } from '../version.ts';
+import { addBench } from './bench.ts';
 import { devices } from './devices.ts';
 import { addMix } from './mix.ts';
 import { listPolicies } from './policies.ts';
@@ -61,6 +62,7 @@ function program(log: Logger): Command {
     });
   addReproduce(command);
   addMix(command);
+  addBench(command);
   addTrace(command);
   return command;
 }

@@ -1,0 +1,120 @@
+/** The TCP connection of a test, beside the device: both ends exchange what is as long on both sides. */
+import { createServer, connect as dial, type Socket } from 'node:net';
+import { ConnectionError, HandshakeError } from '../../verbs/errors.ts';
+
+/** An end that takes longer to answer is none. A test itself may take as long as it likes. */
+const PATIENCE_MS = 60_000;
+
+/** One end. The client writes first, as perftest has it. */
+export class Channel {
+  readonly role: 'server' | 'client';
+  /** Why there is nothing more to come; null while there is. */
+  ended: Error | null = null;
+  private readonly socket: Socket;
+  private arrived: Buffer[] = [];
+  private length = 0;
+  private wake: (() => void) | null = null;
+
+  constructor(socket: Socket, role: 'server' | 'client') {
+    this.socket = socket;
+    this.role = role;
+    socket.setNoDelay(true);
+    socket.setKeepAlive(true, PATIENCE_MS);
+    socket.on('data', (bytes: Buffer) => {
+      this.arrived.push(bytes);
+      this.length += bytes.length;
+      this.wake?.();
+    });
+    socket.on('error', (error) => this.end(error.message));
+    socket.on('close', () => this.end('it closed the connection'));
+  }
+
+  /** Sends `mine`, and gets as many bytes of the other end. @throws ConnectionError, HandshakeError */
+  async exchange(mine: Uint8Array, options: { patient?: boolean } = {}): Promise<Buffer> {
+    if (this.role === 'client') this.socket.write(mine);
+    const theirs = await this.read(mine.length, options.patient === true ? null : PATIENCE_MS);
+    if (this.role === 'server') this.socket.write(mine);
+    return theirs;
+  }
+
+  /** Says goodbye as perftest does, and closes. */
+  close(): void {
+    this.socket.removeAllListeners('close');
+    this.socket.on('error', () => {});
+    this.socket.end('done\0');
+    // The other end may have gone without closing: nothing waits for it.
+    this.socket.unref();
+  }
+
+  /** Closes at once: the test failed. */
+  destroy(): void {
+    this.socket.destroy();
+  }
+
+  private end(reason: string): void {
+    this.ended ??= new ConnectionError(`Failed to exchange data between server and clients: ${reason}`);
+    this.wake?.();
+  }
+
+  private async read(bytes: number, patienceMs: number | null): Promise<Buffer> {
+    let late = false;
+    const timer =
+      patienceMs === null
+        ? undefined
+        : setTimeout(() => {
+            late = true;
+            this.wake?.();
+          }, patienceMs);
+    try {
+      while (this.length < bytes) {
+        if (this.ended !== null) throw this.ended;
+        if (late)
+          throw new HandshakeError(`the other end sent nothing for ${PATIENCE_MS / 1000} s: no perftest?`);
+        await new Promise<void>((resolve) => {
+          this.wake = resolve;
+        });
+      }
+    } finally {
+      clearTimeout(timer);
+      this.wake = null;
+    }
+    const all = Buffer.concat(this.arrived);
+    this.arrived = [all.subarray(bytes)];
+    this.length -= bytes;
+    return all.subarray(0, bytes);
+  }
+}
+
+/** Connects to a server. @throws ConnectionError */
+export async function connectTo(host: string, port: number): Promise<Channel> {
+  const socket = dial({ host, port });
+  await new Promise<void>((resolve, reject) => {
+    socket.once('connect', resolve);
+    socket.once('error', (error) =>
+      reject(
+        new ConnectionError(
+          `Couldn't connect to ${host}:${port}: ${error.message}. Is the server running there?`,
+        ),
+      ),
+    );
+  });
+  socket.removeAllListeners('error');
+  return new Channel(socket, 'client');
+}
+
+/** Waits for a client. @throws ConnectionError when nobody can listen there */
+export function listenOn(port: number, listening: (port: number) => void = () => {}): Promise<Channel> {
+  return new Promise((resolve, reject) => {
+    const server = createServer((socket) => {
+      server.close();
+      resolve(new Channel(socket, 'server'));
+    });
+    server.on('error', (error) =>
+      reject(new ConnectionError(`Couldn't listen to port ${port}: ${error.message}`)),
+    );
+    server.listen({ port }, () => {
+      const address = server.address();
+      if (typeof address === 'object' && address !== null) listening(address.port);
+    });
+  });
+}

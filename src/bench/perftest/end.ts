@@ -1,0 +1,242 @@
+/** One end of a test: its device, memory, queue pairs, and how they are connected. */
+import type {
+  CompletionQueue,
+  Context,
+  MemoryRegion,
+  ProtectionDomain,
+  QueuePair,
+} from '../../objects/index.ts';
+import * as V from '../../verbs/index.ts';
+import type { Channel } from './channel.ts';
+import { agree, type Destination, exchangeKeys, type Terms } from './handshake.ts';
+import type { Settings } from './settings.ts';
+
+const GRH_BYTES = 40;
+/** What perftest's datagrams name. */
+export const QKEY = 0x11111111;
+/** Completions that one poll takes. */
+const POLL_BATCH = 64;
+const HOP_LIMIT = 255;
+const WHOLE = 2 ** 32;
+
+/** Where a queue pair sends to. */
+interface Remote {
+  readonly qpNum: number;
+  readonly addr: number;
+  readonly rkey: number;
+  /** Handle of an address handle; 0 where the queue pair is connected. */
+  readonly ah: number;
+}
+
+export class End {
+  readonly settings: Settings;
+  readonly context: Context;
+  readonly channel: Channel;
+  readonly terms: Terms;
+  readonly mr: MemoryRegion;
+  readonly sendCq: CompletionQueue;
+  readonly recvCq: CompletionQueue;
+  readonly qps: QueuePair[] = [];
+  remotes: Remote[] = [];
+  readonly wcs: V.WcBatch;
+  /** Requests of one post: `wrId` is the number of the queue pair, and in its low half that of the request. */
+  readonly sends: V.SendBatch;
+  readonly receives: V.RecvBatch;
+  /** Bytes of each queue pair's part of the memory, of either direction. */
+  readonly partBytes: number;
+  /** What a receive needs more than the message: datagrams bring a GRH. */
+  readonly headerBytes: number;
+  readonly inlineBytes: number;
+  readonly outReads: number;
+  private readonly pd: ProtectionDomain;
+  private readonly gid: V.GidEntry | null;
+
+  private constructor(settings: Settings, context: Context, channel: Channel, terms: Terms) {
+    const { qp: count, txDepth, rxDepth, sizeBytes, connection } = settings;
+    this.settings = settings;
+    this.context = context;
+    this.channel = channel;
+    this.terms = terms;
+    const { maxQpInitRdAtom } = context.queryDevice();
+    this.outReads = settings.kind.verb === 'read' || settings.kind.verb === 'atomic' ? maxQpInitRdAtom : 1;
+    if (settings.outs !== undefined) this.outReads = Math.min(settings.outs, this.outReads);
+    this.gid = gidOf(context, settings);
+    this.headerBytes = connection === 'UD' ? GRH_BYTES : 0;
+    this.partBytes = Math.max(sizeBytes, terms.cycleBytes) + (connection === 'UD' ? terms.cacheLineBytes : 0);
+    this.pd = context.allocPd();
+    this.mr = this.pd.allocate(2 * count * this.partBytes, {
+      access: { remoteWrite: true, remoteRead: true, remoteAtomic: true },
+    });
+    this.mr.bytes.fill(0x5a);
+    this.sendCq = context.createCq({ cqe: txDepth * count, channel: null });
+    this.recvCq = context.createCq({ cqe: rxDepth * count, channel: null });
+    this.inlineBytes = this.createQps(settings.inlineBytes);
+    this.wcs = context.wcBatch({ capacity: POLL_BATCH });
+    this.sends = context.sendBatch({ capacity: txDepth, inlineBytes: this.inlineBytes });
+    this.receives = context.recvBatch({ capacity: rxDepth });
+  }
+
+  /** Agrees with the other end, makes what the test needs, and connects. */
+  static async open(settings: Settings, context: Context, channel: Channel): Promise<End> {
+    const { ibPort } = settings;
+    const { activeMtu, maxMsgSizeBytes } = context.queryPort(ibPort);
+    if (settings.sizeBytes > maxMsgSizeBytes) {
+      throw new V.ConfigError(
+        `--size ${settings.sizeBytes}: the longest message of ${context.name} has ${maxMsgSizeBytes} bytes`,
+      );
+    }
+    const wanted = settings.mtu === undefined ? activeMtu : mtuOf(Number(settings.mtu));
+    const terms = await agree(channel, Math.min(wanted, activeMtu), !settings.dont_xchg_versions);
+    return new End(fitting(settings, terms), context, channel, terms);
+  }
+
+  /** Index of the GID that it speaks from; null where LIDs do. */
+  get gidIndex(): number | null {
+    return this.gid?.index ?? null;
+  }
+
+  /** Tells of all queue pairs, and connects them: in the order of perftest's program of this test. */
+  async connect(heard: (mine: Destination[], theirs: Destination[]) => void): Promise<void> {
+    const { channel, settings } = this;
+    const mine = this.destinations();
+    const { verb, measures } = settings.kind;
+    const early = measures === 'lat' && verb !== 'send';
+    if (early) await exchangeKeys(channel, mine[0]);
+    const theirs: Destination[] = [];
+    for (const keys of mine) theirs.push(await exchangeKeys(channel, keys));
+    this.remotes = theirs.map((keys, i) => this.join(this.qps[i], keys));
+    if (verb === 'send') await this.meet();
+    for (const keys of mine) await exchangeKeys(channel, keys);
+    heard(mine, theirs);
+    if (verb !== 'send') await this.meet();
+  }
+
+  /** Both ends come to the same point. Patient: the other end's test may last. */
+  async meet(options: { patient?: boolean } = {}): Promise<void> {
+    await exchangeKeys(this.channel, this.destinations()[0], options);
+  }
+
+  /** Where the messages of queue pair `index` begin, and where those for it land. */
+  sendAddr(index: number): number {
+    return this.mr.addr + index * this.partBytes;
+  }
+
+  /** The same as bytes. */
+  sendBytes(index: number): Uint8Array {
+    return this.mr.bytes.subarray(index * this.partBytes, (index + 1) * this.partBytes);
+  }
+
+  recvAddr(index: number): number {
+    const { settings, partBytes, terms, headerBytes } = this;
+    const aligned = headerBytes > 0 ? terms.cacheLineBytes - headerBytes : 0;
+    return this.mr.addr + (settings.qp + index) * partBytes + aligned;
+  }
+
+  /** Bytes from one message to the next one, and how many there are before the first place is used again. */
+  strideOf(sizeBytes: number): { bytes: number; places: number } {
+    const { cycleBytes, cacheLineBytes } = this.terms;
+    if (sizeBytes > cycleBytes / 2) return { bytes: 0, places: 1 };
+    const bytes = Math.ceil(sizeBytes / cacheLineBytes) * cacheLineBytes;
+    return { bytes, places: Math.floor(cycleBytes / bytes) };
+  }
+
+  /** Polls `cq`; throws for the first completion that failed. */
+  poll(cq: CompletionQueue): number {
+    const { wcs } = this;
+    const n = cq.poll(wcs);
+    for (let i = 0; i < n; i++) if (wcs.status(i) !== V.IBV_WC_SUCCESS) this.failed(i);
+    return n;
+  }
+
+  private failed(i: number): never {
+    const { wcs } = this;
+    const status = wcs.status(i);
+    const [qp, number] = [Math.floor(wcs.wrId(i) / WHOLE), wcs.wrId(i) % WHOLE];
+    throw new V.CompletionError(
+      ` Completion with error at ${this.channel.role}\n` +
+        ` Failed status ${status}: wr_id ${qp} syndrom 0x${wcs.vendorErr(i).toString(16)}\n` +
+        ` scnt=${number}: ${V.wcStatusName(status)}`,
+      { status },
+    );
+  }
+
+  close(): void {
+    this.context.close();
+  }
+
+  /** Makes the queue pairs, if need be without inline data; returns what is granted of that. */
+  private createQps(inlineBytes: number): number {
+    const { settings, sendCq, recvCq, pd } = this;
+    const { txDepth, rxDepth, connection, qp: count } = settings;
+    const cap = { maxSendWr: txDepth, maxRecvWr: rxDepth, maxSendSge: 1, maxRecvSge: 1 };
+    const make = (maxInlineData: number) =>
+      pd.createQp({ sendCq, recvCq, type: connection, cap: { ...cap, maxInlineData } });
+    try {
+      this.qps.push(make(inlineBytes));
+    } catch (error) {
+      if (inlineBytes === 0 || settings.inlineGiven) throw error;
+      this.qps.push(make(0));
+      inlineBytes = 0;
+    }
+    while (this.qps.length < count) this.qps.push(make(inlineBytes));
+    for (const qp of this.qps) qp.toInit({ portNum: settings.ibPort, qkey: QKEY });
+    return inlineBytes;
+  }
+
+  private destinations(): Destination[] {
+    const { gid, outReads, mr, settings } = this;
+    const { lid } = this.context.queryPort(settings.ibPort);
+    return this.qps.map(({ qpNum, psn }, i) => ({
+      lid,
+      outReads,
+      qpNum,
+      psn,
+      rkey: mr.rkey,
+      vaddr: BigInt(mr.addr + (settings.qp + i) * this.partBytes),
+      gid: gid?.gid ?? null,
+      srqNum: 0,
+    }));
+  }
+
+  private join(qp: QueuePair, remote: Destination): Remote {
+    const { settings, terms, gid, outReads } = this;
+    const { ibPort: portNum, sl, qpTimeout: timeout } = settings;
+    const place = { qpNum: remote.qpNum, addr: Number(remote.vaddr), rkey: remote.rkey };
+    const path = { portNum, gidIndex: gid?.index };
+    const to = { qpNum: remote.qpNum, psn: remote.psn, gid: remote.gid ?? '::', lid: remote.lid };
+    if (settings.connection === 'UD') {
+      qp.start({ portNum, qkey: QKEY });
+      return { ...place, ah: this.pd.createAhTo(to, path).handle };
+    }
+    qp.connectTo(to, {
+      ...path,
+      sl,
+      timeout,
+      mtu: terms.mtu,
+      hopLimit: HOP_LIMIT,
+      retryCnt: 7,
+      rnrRetry: 7,
+      maxDestRdAtomic: outReads,
+      maxRdAtomic: Math.max(1, remote.outReads),
+    });
+    return { ...place, ah: 0 };
+  }
+}
+
+/** IBV_MTU_* of so many bytes. */
+const mtuOf = (bytes: number) => Math.log2(bytes) - 7;
+
+/** On Ethernet ends speak by GIDs, else if one is named. */
+function gidOf(context: Context, { ibPort, gidIndex }: Settings): V.GidEntry | null {
+  const routed = context.queryPort(ibPort).linkLayer === 'Ethernet' || gidIndex !== undefined;
+  return routed ? context.chooseGid(ibPort, gidIndex) : null;
+}
+
+/** A datagram is a packet: what was not asked for by name becomes that long. @throws ConfigError */
+function fitting(settings: Settings, { mtu }: Terms): Settings {
+  const most = V.mtuBytes(mtu);
+  if (settings.connection !== 'UD' || settings.sizeBytes <= most) return settings;
+  if (settings.sizeGiven)
+    throw new V.ConfigError(`Max message size in UD cannot be greater than MTU: ${most}`);
+  return { ...settings, sizeBytes: most };
+}

@@ -1,0 +1,217 @@
+/** One message at a time, and its answer. Each step does what can be done now, and never waits. */
+import { createHistogram, type RecordableHistogram } from 'node:perf_hooks';
+import type { Party } from './bandwidth.ts';
+import type { End } from './end.ts';
+import { RequestWriter } from './requests.ts';
+import { Window } from './window.ts';
+
+/** In microseconds. */
+export interface LatencyReport {
+  sizeBytes: number;
+  iters: number;
+  min: number;
+  max: number;
+  /** The median. */
+  typical: number;
+  average: number;
+  stdev: number;
+  p99: number;
+  p999: number;
+  /** Messages a second. */
+  perS: number;
+}
+
+/** A message goes always from the same place to the same place. */
+const STAY = { bytes: 0, places: 1 };
+/** Longest time that the histogram tells apart: an hour. */
+const HIGHEST_NS = 3600e9;
+
+/** Sends, hears the answer, and notes how long it took. */
+abstract class Exchange implements Party {
+  readonly window: Window;
+  readonly histogram: RecordableHistogram = createHistogram({ highest: HIGHEST_NS, figures: 4 });
+  protected readonly end: End;
+  protected readonly sizeBytes: number;
+  protected sent = 0;
+  protected completed = 0;
+  protected answered = 0;
+  private readonly requests: RequestWriter;
+  private readonly iters: number;
+  private readonly periodNs: number;
+  private readonly pauseNs: number;
+  private dueNs: number;
+  /** When the message that is not answered yet was sent; -1: none was. */
+  private sinceNs = -1;
+
+  constructor(end: End, sizeBytes: number) {
+    const { iters, exchange_rate, latency_gap } = end.settings;
+    this.end = end;
+    this.sizeBytes = sizeBytes;
+    this.requests = new RequestWriter(end, sizeBytes, STAY);
+    this.dueNs = end.context.nowNs();
+    this.window = new Window(end.settings, this.dueNs);
+    this.iters = this.window.byTime ? Number.POSITIVE_INFINITY : iters;
+    // Who begins sets the pace.
+    const paces = exchange_rate !== undefined && begins(end);
+    this.periodNs = paces ? 1e9 / exchange_rate : 0;
+    this.pauseNs = latency_gap * 1000;
+  }
+
+  step(): boolean {
+    const { end, window } = this;
+    if (this.completed < this.sent) this.completed += this.polled();
+    else if (this.sent < this.iters && this.mayPost() && end.context.nowNs() >= this.dueNs) this.post();
+    if (this.heard()) this.note();
+    if (window.byTime) return window.ended(end.context.nowNs());
+    return this.answered >= this.iters && this.sent >= this.iters && this.completed >= this.iters;
+  }
+
+  /** Whether the answer has come that was not there before. */
+  protected abstract heard(): boolean;
+
+  /** Whether it is this end's turn. */
+  protected abstract mayPost(): boolean;
+
+  /** Before message `sent` is posted. */
+  protected prepare(): void {}
+
+  /** Requests that completed. */
+  protected polled(): number {
+    return this.end.poll(this.end.sendCq);
+  }
+
+  protected note(): void {
+    const nowNs = this.end.context.nowNs();
+    this.answered++;
+    this.window.count(1, nowNs);
+    // One of two hears before it has said anything.
+    if (this.sinceNs >= 0) this.histogram.record(Math.max(1, Math.round(nowNs - this.sinceNs)));
+    this.dueNs = this.periodNs > 0 ? this.dueNs + this.periodNs : nowNs + this.pauseNs;
+  }
+
+  private post(): void {
+    const { end } = this;
+    this.prepare();
+    end.sends.clear();
+    this.requests.append(0, this.sent, true);
+    // At a given rate it counts from when it was due: that it could not be sent then is latency, too.
+    this.sinceNs = this.periodNs > 0 ? this.dueNs : end.context.nowNs();
+    end.qps[0].postSend(end.sends);
+    this.sent++;
+  }
+}
+
+/** READ and atomics: the completion is the answer. */
+export class Fetch extends Exchange {
+  private fetched = 0;
+
+  protected override mayPost(): boolean {
+    return this.answered === this.sent;
+  }
+
+  protected override polled(): number {
+    const n = super.polled();
+    this.fetched += n;
+    return n;
+  }
+
+  protected override heard(): boolean {
+    return this.fetched > this.answered;
+  }
+}
+
+/** Of two ends that answer each other, with WRITEs the server begins, else the client (perftest 4.5). */
+function begins({ channel, settings }: End): boolean {
+  return (channel.role === 'server') === (settings.kind.verb === 'write');
+}
+
+/** Two ends that answer each other. */
+abstract class PingPong extends Exchange {
+  protected override mayPost(): boolean {
+    return begins(this.end) ? this.sent === this.answered : this.sent < this.answered;
+  }
+}
+
+/** WRITE: the last byte of the message counts, and is waited for in memory. */
+export class WritePingPong extends PingPong {
+  private readonly memory: Int8Array;
+  private readonly outAt: number;
+  private readonly inAt: number;
+
+  constructor(end: End, sizeBytes: number) {
+    super(end, sizeBytes);
+    const { buffer, byteOffset, byteLength } = end.mr.bytes;
+    this.memory = new Int8Array(buffer, byteOffset, byteLength);
+    this.outAt = sizeBytes - 1;
+    this.inAt = end.settings.qp * end.partBytes + sizeBytes - 1;
+  }
+
+  protected override prepare(): void {
+    this.memory[this.outAt] = this.sent + 1;
+  }
+
+  protected override heard(): boolean {
+    const { memory, inAt, answered, completed, sent } = this;
+    if (Atomics.load(memory, inAt) === ((answered + 1) << 24) >> 24) return true;
+    // A look at the queue, where nobody waits for a completion: simulated time goes on by looks.
+    if (completed === sent) this.end.poll(this.end.sendCq);
+    return false;
+  }
+}
+
+/** SEND. */
+export class SendPingPong extends PingPong {
+  private posted = 0;
+  private arrived = 0;
+
+  /** Posts the receives. */
+  constructor(end: End, sizeBytes: number) {
+    super(end, sizeBytes);
+    this.receive(end.settings.rxDepth);
+  }
+
+  protected override heard(): boolean {
+    if (this.arrived > this.answered) return true;
+    this.arrived += this.end.poll(this.end.recvCq);
+    return this.arrived > this.answered;
+  }
+
+  protected override note(): void {
+    super.note();
+    const { iters } = this.end.settings;
+    if (this.window.byTime || this.posted < iters) this.receive(1);
+  }
+
+  private receive(count: number): void {
+    const { end } = this;
+    end.receives.clear();
+    for (let i = 0; i < count; i++) {
+      end.receives.recv(0, end.recvAddr(0), this.sizeBytes + end.headerBytes, end.mr.lkey);
+    }
+    end.qps[0].postRecv(end.receives);
+    this.posted += count;
+  }
+}
+
+/** What a test found; of two ends that answer each other, the half of a round trip. */
+export function latencyOf(
+  { histogram, window }: Exchange,
+  sizeBytes: number,
+  roundTrip: boolean,
+): LatencyReport {
+  const us = (ns: number) => (Number.isFinite(ns) ? ns / (roundTrip ? 1000 : 2000) : 0);
+  return {
+    sizeBytes,
+    iters: window.messages,
+    min: us(histogram.min),
+    max: us(histogram.max),
+    typical: us(histogram.percentile(50)),
+    average: us(histogram.mean),
+    stdev: us(histogram.stddev),
+    p99: us(histogram.percentile(99)),
+    p999: us(histogram.percentile(99.9)),
+    perS: window.messages / ((window.toNs - window.fromNs) / 1e9),
+  };
+}
+
+export type { Exchange };

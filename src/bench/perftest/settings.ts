@@ -1,0 +1,231 @@
+/** What a test is run with: perftest's flags, its defaults, and its rules of which go together. */
+import { z } from 'zod';
+import type { DriverName } from '../../drivers/index.ts';
+import { ConfigError } from '../../verbs/errors.ts';
+import type { TestKind } from './kinds.ts';
+
+/** Settings that hold together. Sizes in bytes, times as the names say. */
+export interface Settings extends Flags {
+  kind: TestKind;
+  /** Whom to connect to; null: be the server. */
+  server: string | null;
+  sizeBytes: number;
+  /** Whether it was asked for. */
+  sizeGiven: boolean;
+  iters: number;
+  txDepth: number;
+  rxDepth: number;
+  cqMod: number;
+  inlineBytes: number;
+  inlineGiven: boolean;
+  /** Seconds of a run by time; 0: so many iterations. */
+  durationS: number;
+  marginS: number;
+  noPeak: boolean;
+}
+
+const whole = (least: number, most: number) => z.coerce.number().int().min(least).max(most);
+const count = whole(1, 1e9);
+
+/** perftest's flags as commander has them, and what is ours: policy, driver, provider, profile, seed, json, rate. */
+const flagsSchema = z.object({
+  all: z.boolean().default(false),
+  atomic_type: z.enum(['FETCH_AND_ADD', 'CMP_AND_SWAP']).default('FETCH_AND_ADD'),
+  bidirectional: z.boolean().default(false),
+  connection: z.enum(['RC', 'UC', 'UD']).default('RC'),
+  ibDev: z.string().min(1).optional(),
+  duration: whole(1, 1e6).optional(),
+  margin: z.coerce.number().min(0).optional(),
+  ibPort: whole(1, 255).default(1),
+  inline_size: whole(0, 1024).optional(),
+  post_list: whole(1, 4096).default(1),
+  mtu: z.enum(['256', '512', '1024', '2048', '4096']).optional(),
+  iters: whole(5, 100_000_000).optional(),
+  noPeak: z.boolean().default(false),
+  outs: whole(1, 128).optional(),
+  port: whole(1, 65535).default(18515),
+  qp: whole(1, 16384).default(1),
+  cqMod: whole(1, 1024).optional(),
+  rxDepth: whole(1, 16384).optional(),
+  size: whole(1, 2 ** 31).optional(),
+  sl: whole(0, 15).default(0),
+  txDepth: whole(1, 15000).optional(),
+  qpTimeout: whole(0, 31).default(14),
+  gidIndex: whole(0, 1023).optional(),
+  limit_bw: z.coerce.number().positive().optional(),
+  limit_msgrate: z.coerce.number().positive().optional(),
+  dont_xchg_versions: z.boolean().default(false),
+  report_gbits: z.boolean().default(false),
+  run_infinitely: z.boolean().default(false),
+  rate_limit: z.coerce.number().positive().optional(),
+  rate_units: z.enum(['M', 'g', 'p']).default('g'),
+  latency_gap: z.coerce.number().min(0).default(0),
+  exchange_rate: count.optional(),
+  output: z.enum(['bandwidth', 'message_rate', 'latency']).optional(),
+  out_json: z.boolean().default(false),
+  out_json_file: z.string().min(1).default('perftest_out.json'),
+  json: z.boolean().default(false),
+  policy: z.string().optional(),
+  driver: z.enum(['inline', 'worker']).optional(),
+  provider: z.enum(['sim', 'rdma-core']).optional(),
+  profile: z.string().optional(),
+  seed: whole(0, 2 ** 31 - 1).default(1),
+  cpu: z
+    .string()
+    .regex(/^\d+(-\d+)?(,\d+(-\d+)?)*$/)
+    .optional(),
+});
+type Flags = Omit<
+  z.infer<typeof flagsSchema>,
+  'size' | 'iters' | 'txDepth' | 'rxDepth' | 'cqMod' | 'inline_size' | 'duration' | 'margin' | 'noPeak'
+> & { driver?: DriverName };
+
+const LARGEST_BYTES = 1 << 23;
+const ATOMIC_BYTES = 8;
+const DEFAULT_DURATION_S = 5;
+/** Above it each request asks for its completion: a hundred of them would take long. */
+const MODERATED_BYTES = 8192;
+const MOST_DATAGRAM_RECEIVES = 16000;
+/** More requests have no peak: its search takes the square of them. */
+const PEAK_ITERS = 20_000;
+const INLINE_BYTES = { write: 220, send: 236, read: 0, atomic: 0 };
+const INLINE_UD_BYTES = 188;
+
+/**
+ * Completes the flags of a command line.
+ * @throws ConfigError for a flag that is not there for this test, has another value, or excludes another one
+ */
+export function settingsOf(kind: TestKind, server: string | null, words: Record<string, unknown>): Settings {
+  const parsed = flagsSchema.safeParse(words);
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    throw new ConfigError(`--${issue.path.join('.')}: ${issue.message}`);
+  }
+  const flags = parsed.data;
+  refuse(kind, server, flags);
+  const byTime = flags.duration !== undefined || flags.run_infinitely;
+  const durationS = byTime ? (flags.duration ?? DEFAULT_DURATION_S) : 0;
+  const iters = flags.iters ?? (kind.name === 'write_bw' ? 5000 : 1000);
+  const marginS = flags.margin ?? durationS / 4;
+  if (byTime && !flags.run_infinitely && durationS <= 2 * marginS) {
+    throw new ConfigError('please check that DURATION > 2*MARGIN');
+  }
+  const sizeBytes = sizeOf(kind, flags);
+  const txDepth = depth(flags.txDepth ?? (kind.measures === 'bw' ? 128 : 1), byTime, iters);
+  return {
+    ...flags,
+    kind,
+    server,
+    sizeBytes,
+    sizeGiven: flags.size !== undefined,
+    iters,
+    txDepth,
+    rxDepth: receivesOf(kind, flags, byTime, iters),
+    cqMod: Math.min(moderation(kind, flags, sizeBytes), txDepth),
+    inlineBytes: inlineOf(kind, flags),
+    inlineGiven: flags.inline_size !== undefined,
+    durationS,
+    marginS,
+    noPeak: flags.noPeak || byTime || iters > PEAK_ITERS,
+  };
+}
+
+type Parsed = z.infer<typeof flagsSchema>;
+
+const depth = (wanted: number, byTime: boolean, iters: number) => (byTime ? wanted : Math.min(wanted, iters));
+
+function sizeOf({ verb, measures }: TestKind, { all, size }: Parsed): number {
+  if (verb === 'atomic') return ATOMIC_BYTES;
+  if (all) return LARGEST_BYTES;
+  return size ?? (measures === 'bw' ? 65536 : 2);
+}
+
+function receivesOf({ verb }: TestKind, flags: Parsed, byTime: boolean, iters: number): number {
+  if (verb !== 'send') return 1;
+  if (byTime) return flags.rxDepth ?? 512;
+  if (flags.rxDepth === undefined && flags.connection !== 'RC')
+    return Math.min(iters, MOST_DATAGRAM_RECEIVES);
+  return depth(flags.rxDepth ?? 512, byTime, iters);
+}
+
+function moderation({ measures }: TestKind, flags: Parsed, sizeBytes: number): number {
+  if (measures === 'lat') return 1;
+  if (flags.cqMod !== undefined) return flags.cqMod;
+  if (flags.post_list > 1) return flags.post_list;
+  return sizeBytes > MODERATED_BYTES && flags.connection !== 'UD' && !flags.all ? 1 : 100;
+}
+
+function inlineOf({ verb, measures }: TestKind, { inline_size, connection }: Parsed): number {
+  if (verb === 'read' || verb === 'atomic') return 0;
+  if (inline_size !== undefined) return inline_size;
+  if (measures === 'bw') return 0;
+  return connection === 'UD' ? INLINE_UD_BYTES : INLINE_BYTES[verb];
+}
+
+/** What perftest refuses, in its words where it has some. */
+function refuse(kind: TestKind, server: string | null, flags: Parsed): void {
+  const { verb, measures } = kind;
+  const by: readonly (readonly [boolean, string])[] = [
+    [
+      flags.connection === 'UC' && (verb === 'read' || verb === 'atomic'),
+      'UC connection not possible in READ/ATOMIC verbs',
+    ],
+    [flags.connection === 'UD' && verb !== 'send', 'UD connection only possible in SEND verb'],
+    [
+      verb === 'atomic' && (flags.all || (flags.size ?? ATOMIC_BYTES) !== ATOMIC_BYTES),
+      'Message size cannot be changed for Atomic tests',
+    ],
+    [flags.all && flags.size !== undefined, '--all runs every size: leave out --size'],
+    [
+      flags.all && flags.duration !== undefined,
+      "Duration mode currently doesn't support running on all sizes.",
+    ],
+    [
+      flags.iters !== undefined && flags.duration !== undefined,
+      '--iters and --duration: a test runs by one of them',
+    ],
+    [flags.run_infinitely && measures === 'lat', 'run_infinitely exists only in BW tests for now.'],
+    [flags.run_infinitely && flags.all, 'run_infinitely runs one size: leave out --all'],
+    [
+      flags.run_infinitely && flags.bidirectional && verb === 'send',
+      'run_infinitely mode is not supported in SEND Bidirectional BW test',
+    ],
+    [flags.bidirectional && measures === 'lat', '--bidirectional is for bandwidth tests'],
+    [flags.qp > 1 && measures === 'lat', '--qp: latency tests have one queue pair'],
+    [flags.post_list > 1 && measures === 'lat', 'Post list is supported in BW tests only'],
+    [
+      flags.post_list > 1 && (flags.iters ?? 1000) % flags.post_list !== 0,
+      'Number of iterations must be a multiple of post list size',
+    ],
+    [
+      flags.post_list > (flags.txDepth ?? 128),
+      '--post_list: a list is longer than the send queue; raise --tx-depth',
+    ],
+    [
+      (flags.latency_gap > 0 || flags.exchange_rate !== undefined) && measures === 'bw',
+      'Latency gap feature is only for latency tests',
+    ],
+    [
+      flags.latency_gap > 0 && flags.exchange_rate !== undefined,
+      '--latency_gap and --exchange_rate exclude each other',
+    ],
+    [
+      flags.rate_limit !== undefined && (measures === 'lat' || verb === 'atomic'),
+      "Rate limiter can't be executed on non-BW or ATOMIC tests",
+    ],
+    [
+      measures === 'bw' && flags.output === 'latency',
+      'Output verbosity level for BW can be: bandwidth, message_rate',
+    ],
+    [
+      measures === 'lat' && flags.output !== undefined && flags.output !== 'latency',
+      'Output verbosity level for LAT can be: latency',
+    ],
+    [
+      flags.provider === 'sim' && server !== null,
+      'on simulated devices both ends run in this process: name no server',
+    ],
+  ];
+  const reason = by.find(([applies]) => applies);
+  if (reason !== undefined) throw new ConfigError(reason[1]);
+}

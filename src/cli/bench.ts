@@ -1,0 +1,169 @@
+/** `isoverbs bench`: perftest's tests, on real and on simulated devices, against perftest itself or each other. */
+import { execFileSync } from 'node:child_process';
+import { type Command, Option } from 'commander';
+import { TESTS } from '../bench/perftest/kinds.ts';
+import { type Output, runBothEnds, runTest } from '../bench/perftest/run.ts';
+import { type Settings, settingsOf } from '../bench/perftest/settings.ts';
+import { parsePolicies } from '../config.ts';
+import { DRIVERS } from '../drivers/index.ts';
+import { getDeviceList, type OpenDeviceOptions, openDevice, type PolicyChoice } from '../open.ts';
+import { createFabric } from '../providers/sim/index.ts';
+import { ConfigError } from '../verbs/errors.ts';
+
+/** Flags, with what they say in perftest's help. */
+const FLAGS: readonly (readonly [flags: string, description: string])[] = [
+  ['-a, --all', 'run sizes from 2 to 2^23'],
+  ['-A, --atomic_type <type>', 'FETCH_AND_ADD or CMP_AND_SWAP (default FETCH_AND_ADD)'],
+  ['-b, --bidirectional', 'both ends post (default: the client)'],
+  ['-c, --connection <type>', 'RC, UC or UD (default RC)'],
+  ['-d, --ib-dev <device>', 'the device (default: the first one)'],
+  ['-D, --duration <seconds>', 'run by time, not by iterations'],
+  [
+    '-f, --margin <seconds>',
+    'what does not count at the beginning and at the end (default: a quarter of the time)',
+  ],
+  ['-F, --CPU-freq', 'accepted: time here does not depend on the frequency of the CPU'],
+  ['-i, --ib-port <port>', 'port of the device (default 1)'],
+  ['-I, --inline_size <bytes>', 'messages up to this size go inline'],
+  ['-l, --post_list <n>', 'requests that are posted together, the last one signaled'],
+  ['-m, --mtu <bytes>', '256 to 4096 (default: that of the port)'],
+  ['-n, --iters <n>', 'messages (default 1000; write_bw: 5000)'],
+  ['-N, --noPeak', 'do not look for the peak'],
+  ['-o, --outs <n>', 'READs or atomics outstanding (default: what the device takes)'],
+  ['-p, --port <port>', 'TCP port of the server (default 18515)'],
+  ['-q, --qp <n>', 'queue pairs (default 1)'],
+  ['-Q, --cq-mod <n>', 'ask for a completion every so many requests (default 100; above 8 KiB: each)'],
+  ['-r, --rx-depth <n>', 'receives of a queue pair (default 512)'],
+  ['-s, --size <bytes>', 'of a message (default 65536; latency: 2)'],
+  ['-S, --sl <sl>', 'service level (default 0)'],
+  ['-t, --tx-depth <n>', 'requests outstanding on a queue pair (default 128)'],
+  ['-u, --qp-timeout <n>', 'acknowledgements may take 4 us * 2^n (default 14)'],
+  ['-w, --limit_bw <value>', 'fail below this bandwidth'],
+  ['-x, --gid-index <n>', 'speak from this GID (default on Ethernet: RoCE v2 over IPv4)'],
+  ['-y, --limit_msgrate <value>', 'fail below so many million messages per second'],
+  ['--dont_xchg_versions', 'do not exchange versions and MTU'],
+  ['--report_gbits', 'Gbit/s instead of MiB/s'],
+  ['--run_infinitely', 'a row every --duration seconds (default 5), until stopped'],
+  ['--rate_limit <value>', 'post no faster, by the policy token-bucket'],
+  ['--rate_units <unit>', 'of --rate_limit: M (MiB/s), g (Gbit/s) or p (messages/s) (default g)'],
+  ['--latency_gap <us>', 'pause before each message'],
+  ['--exchange_rate <n>', 'messages a second; each counts from when it was due, sent late or not'],
+  ['--output <what>', 'only this number: bandwidth, message_rate or latency'],
+  ['--out_json', 'write the report to a file, too'],
+  ['--out_json_file <file>', 'which one (default perftest_out.json)'],
+  ['--json', 'print one JSON object, in the shape of --out_json'],
+  ['--policy <name[:option[=value],...]>', 'policies around the device (default: those of the process)'],
+  ['--driver <name>', `where the policies run: ${DRIVERS.join(', ')} (default inline)`],
+  ['--provider <name>', 'rdma-core or sim (default: rdma-core if it has a device)'],
+  ['--profile <name>', 'sim: what is simulated (default cx6-100g)'],
+  ['--seed <n>', 'sim: of all that varies (default 1)'],
+  ['--cpu <list>', 'pin to these CPUs, as taskset(1) writes them'],
+];
+
+/** Adds `bench` to the command. */
+export function addBench(command: Command): void {
+  const bench = command
+    .command('bench')
+    .description(
+      "perftest's tests; real devices need a server, simulated ones have both ends in this process",
+    )
+    .argument('<test>', TESTS.map(({ name }) => name).join(', '))
+    .argument('[server]', 'host of the server; without it: be the server')
+    .action(run);
+  for (const [flags, description] of FLAGS) bench.addOption(new Option(flags, description));
+}
+
+async function run(name: string, server: string | undefined, words: Record<string, unknown>): Promise<void> {
+  const kind = TESTS.find((test) => test.name === name);
+  if (kind === undefined) {
+    throw new ConfigError(
+      `there is no test '${name}'; there are ${TESTS.map((test) => test.name).join(', ')}`,
+    );
+  }
+  const settings = settingsOf(kind, server ?? null, words);
+  if (settings.cpu !== undefined) pin(settings.cpu);
+  const output = terminal();
+  if (isSimulated(settings)) await simulated(settings, output);
+  else await real(settings, output);
+}
+
+function isSimulated({ provider, ibDev, server, profile }: Settings): boolean {
+  if (provider !== undefined) return provider === 'sim';
+  if (server !== null) return false;
+  return profile !== undefined || (ibDev?.startsWith('sim') ?? !hasRealDevice());
+}
+
+async function simulated(settings: Settings, output: Output): Promise<void> {
+  const { profile = 'cx6-100g', seed } = settings;
+  const fabric = createFabric({ profile, seed, hosts: 2 });
+  const options = { ...shaped(settings), provider: fabric.provider };
+  const [client, server] = ['sim0', 'sim1'].map((device) => openDevice(device, options));
+  try {
+    await runBothEnds(settings, { client, server }, output);
+  } finally {
+    client.close();
+    server.close();
+  }
+}
+
+async function real(settings: Settings, output: Output): Promise<void> {
+  const context = openDevice(settings.ibDev, { ...shaped(settings), provider: 'rdma-core' });
+  try {
+    await runTest(settings, context, output);
+  } finally {
+    context.close();
+  }
+}
+
+const hasRealDevice = () => getDeviceList().some(({ provider }) => provider === 'rdma-core');
+
+/** Who is limited by --rate_limit. */
+const TENANT = 'bench';
+const BITS_OF_MIB = 8 * 2 ** 20;
+
+/** The policies that were named, and the bucket that --rate_limit stands for. */
+function shaped(settings: Settings): OpenDeviceOptions {
+  const { policy, driver, rate_limit, rate_units, sizeBytes } = settings;
+  if (policy === undefined && rate_limit === undefined) return { driver };
+  const policies: PolicyChoice[] = policy === undefined ? [] : parsePolicies(policy, '--policy');
+  if (rate_limit !== undefined) {
+    const bits = { M: BITS_OF_MIB, g: 1e9, p: 8 * sizeBytes }[rate_units];
+    const ratesGbps = { [TENANT]: (rate_limit * bits) / 1e9 };
+    policies.push({ name: 'token-bucket', options: { ratesGbps } });
+  }
+  return { driver, tenant: TENANT, policy: policies };
+}
+
+/** This process, and the threads that it starts from now on. */
+function pin(cpus: string): void {
+  try {
+    execFileSync('taskset', ['-cp', cpus, String(process.pid)], { stdio: ['ignore', 'ignore', 'pipe'] });
+  } catch (error) {
+    const said = (error as { stderr?: Buffer }).stderr?.toString().trim() || (error as Error).message;
+    throw new ConfigError(`--cpu ${cpus}: ${said} (it takes taskset, of util-linux)`);
+  }
+}
+
+const PROGRESS_MS = 200;
+
+/** Results on stdout; how far it is on stderr, where somebody looks at it. */
+function terminal(): Output {
+  let shownMs = performance.now();
+  let isShown = false;
+  const clear = () => {
+    if (isShown) process.stderr.write('\r\x1b[K');
+    isShown = false;
+  };
+  return {
+    print(line) {
+      clear();
+      process.stdout.write(`${line}\n`);
+    },
+    progress(messages) {
+      if (!process.stderr.isTTY || performance.now() - shownMs < PROGRESS_MS) return;
+      shownMs = performance.now();
+      isShown = true;
+      process.stderr.write(`\r ${messages} messages`);
+    },
+  };
+}

@@ -1,0 +1,229 @@
+/** `isoverbs bench` on simulated devices, and against peers that are no perftest. */
+import { createServer, connect as dial, type Socket } from 'node:net';
+import { afterEach, describe, expect, test } from 'vitest';
+import { connectTo, listenOn } from '../../src/bench/perftest/channel.ts';
+import { type Destination, decodeKeys, encodeKeys } from '../../src/bench/perftest/handshake.ts';
+import { TESTS } from '../../src/bench/perftest/kinds.ts';
+import { runBothEnds, runTest } from '../../src/bench/perftest/run.ts';
+import { type Settings, settingsOf } from '../../src/bench/perftest/settings.ts';
+import { type Context, openDevice } from '../../src/index.ts';
+import { createFabric } from '../../src/providers/sim/index.ts';
+
+const kindOf = (name: string) => TESTS.find((test) => test.name === name) ?? TESTS[0];
+const settings = (name: string, flags: Record<string, unknown> = {}, server: string | null = null) =>
+  settingsOf(kindOf(name), server, flags);
+
+interface Json {
+  test_info: Record<string, unknown>;
+  results: Record<string, number>;
+}
+
+const opened: { close(): void }[] = [];
+afterEach(() => {
+  for (const one of opened.splice(0)) one.close();
+});
+
+function devices(): { client: Context; server: Context } {
+  const { provider } = createFabric({ profile: 'cx6-100g', hosts: 2 });
+  const [client, server] = ['sim0', 'sim1'].map((name) => openDevice(name, { provider, policy: null }));
+  opened.push(client, server);
+  return { client, server };
+}
+
+async function lines(given: Settings): Promise<string[]> {
+  const printed: string[] = [];
+  await runBothEnds(given, devices(), { print: (line) => printed.push(line), progress: () => {} });
+  return printed;
+}
+
+async function measured(name: string, flags: Record<string, unknown> = {}): Promise<Json> {
+  return JSON.parse((await lines(settings(name, { json: true, iters: 200, ...flags }))).join('\n')) as Json;
+}
+
+describe('tests on simulated devices', () => {
+  // 100 Gbit/s less headers.
+  test.each(['write_bw', 'send_bw', 'read_bw'])('%s fills the link', async (name) => {
+    const { results } = await measured(name);
+    expect(results).toMatchObject({ MsgSize: 65536, n_iterations: 200 });
+    expect(results.BW_average).toBeGreaterThan(11_000);
+    expect(results.BW_average).toBeLessThan(11_921);
+    expect(results.BW_peak).toBeGreaterThanOrEqual(results.BW_average * 0.99);
+  });
+
+  test.each(['write_lat', 'send_lat', 'read_lat', 'atomic_lat'])(
+    '%s takes about a microsecond',
+    async (name) => {
+      const { results } = await measured(name);
+      expect(results.n_iterations).toBe(200);
+      expect(results.t_min).toBeGreaterThan(0.3);
+      expect(results.t_typical).toBeLessThan(3);
+      expect(results.t_min).toBeLessThanOrEqual(results.t_typical);
+      expect(results.t_typical).toBeLessThanOrEqual(results['percentile_99.9']);
+    },
+  );
+
+  test('atomic_bw counts up in the memory of the other end', async () => {
+    const { results } = await measured('atomic_bw');
+    expect(results).toMatchObject({ MsgSize: 8, n_iterations: 200 });
+    expect(results.MsgRate).toBeGreaterThan(1);
+  });
+
+  test.each([
+    ['send_bw', { connection: 'UD' }],
+    ['send_lat', { connection: 'UD' }],
+    ['write_bw', { connection: 'UC', qp: 4 }],
+    ['send_bw', { bidirectional: true, qp: 2 }],
+    ['write_bw', { bidirectional: true }],
+    ['write_bw', { post_list: 8, txDepth: 16 }],
+    ['atomic_bw', { atomic_type: 'CMP_AND_SWAP', outs: 1 }],
+  ])('%s %j', async (name, flags) => {
+    const { results } = await measured(name, flags);
+    expect(results.n_iterations).toBe(200 * ('qp' in flags ? Number(flags.qp) : 1));
+    expect(Object.values(results).every((value) => value > 0)).toBe(true);
+  });
+
+  test('all sizes, one row each', async () => {
+    const printed = await lines(settings('send_lat', { all: true, iters: 5, connection: 'UD' }));
+    const sizes = printed.filter((line) => /^ \d+ +\d/.test(line)).map((line) => Number.parseInt(line, 10));
+    // A datagram is a packet.
+    expect(sizes).toEqual([2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096]);
+  });
+
+  test('at a given rate, a message that is sent late counts from when it was due', async () => {
+    const slow = await measured('send_lat', { exchange_rate: 100_000 });
+    const fast = await measured('send_lat', { exchange_rate: 10_000_000 });
+    expect(slow.results.t_max).toBeLessThan(3);
+    // Ten times more than one at a time can do: the last of 200 is late by nearly all of the run.
+    expect(fast.results.t_max).toBeGreaterThan(50);
+  });
+
+  test('--output prints one number', async () => {
+    expect(await lines(settings('write_bw', { output: 'message_rate', iters: 200 }))).toEqual([
+      expect.stringMatching(/^0\.18\d{4}$/),
+    ]);
+  });
+
+  test('a bandwidth below the limit fails', async () => {
+    await expect(lines(settings('write_bw', { limit_bw: 1e6, iters: 100 }))).rejects.toThrow(
+      'BW result is below bw limit',
+    );
+  });
+});
+
+describe('flags', () => {
+  test.each([
+    ['write_lat', { connection: 'UD' }, 'UD connection only possible in SEND verb'],
+    ['read_bw', { connection: 'UC' }, 'UC connection not possible in READ/ATOMIC verbs'],
+    ['atomic_bw', { size: 16 }, 'Message size cannot be changed for Atomic tests'],
+    ['write_bw', { duration: 2, all: true }, "Duration mode currently doesn't support running on all sizes."],
+    ['write_bw', { duration: 2, iters: 10 }, '--iters and --duration'],
+    ['write_bw', { duration: 2, margin: 1 }, 'DURATION > 2*MARGIN'],
+    ['write_lat', { run_infinitely: true }, 'run_infinitely exists only in BW tests for now.'],
+    ['write_bw', { post_list: 3, iters: 100 }, 'must be a multiple of post list size'],
+    ['write_lat', { qp: 2 }, 'one queue pair'],
+    ['write_bw', { size: 'big' }, '--size'],
+    ['write_bw', { iters: 0 }, '--iters'],
+    ['write_bw', { port: 70000 }, '--port'],
+    ['write_bw', { connection: 'TCP' }, '--connection'],
+    ['write_bw', { output: 'latency' }, 'Output verbosity level for BW can be: bandwidth, message_rate'],
+  ])('%s %j is refused', (name, flags, message) => {
+    expect(() => settings(name, flags)).toThrow(message);
+    expect(() => settings(name, flags)).toThrow(expect.objectContaining({ code: 'ISO_ERR_CONFIG' }));
+  });
+
+  test('a datagram that was asked for, and is longer than a packet', async () => {
+    await expect(lines(settings('send_bw', { connection: 'UD', size: 8192 }))).rejects.toThrow(
+      'Max message size in UD cannot be greater than MTU',
+    );
+  });
+
+  test('a size above what the device takes', async () => {
+    await expect(lines(settings('write_bw', { size: 2 ** 31 }))).rejects.toThrow(
+      /the longest message of sim. has/,
+    );
+  });
+});
+
+describe('keys of a queue pair', () => {
+  const keys: Destination = {
+    lid: 0x12,
+    outReads: 16,
+    qpNum: 0x11,
+    psn: 0xabcdef,
+    rkey: 0xdeadbeef,
+    vaddr: 0x7f00_1234_5678_9000n,
+    gid: '::ffff:10.77.0.1',
+    srqNum: 0,
+  };
+
+  test('with a GID and without one, in the lengths of perftest', () => {
+    const text = encodeKeys(keys);
+    expect(text).toHaveLength(108);
+    expect(text.toString('latin1')).toBe(
+      '0012:0010:000011:abcdef:deadbeef:7f00123456789000:00:00:00:00:00:00:00:00:00:00:ff:ff:0a:4d:00:01:00000000:\0',
+    );
+    expect(decodeKeys(text, true)).toEqual(keys);
+    const short = encodeKeys({ ...keys, gid: null });
+    expect(short).toHaveLength(59);
+    expect(decodeKeys(short, false)).toEqual({ ...keys, gid: null });
+  });
+
+  test.each(['', 'GET / HTTP/1.1', 'zz:0', '0:0:0:0:0:0:0:0'])('%j are none', (text) => {
+    const bytes = Buffer.alloc(108);
+    bytes.write(text);
+    expect(() => decodeKeys(bytes, true)).toThrow(expect.objectContaining({ code: 'ISO_ERR_HANDSHAKE' }));
+  });
+});
+
+describe('a server that is something else', () => {
+  async function serve(answer: (socket: Socket) => void): Promise<number> {
+    const server = createServer(answer);
+    await new Promise<void>((resolve) => server.listen(0, resolve));
+    opened.push(server);
+    return (server.address() as { port: number }).port;
+  }
+
+  const talkTo = (port: number) =>
+    runTest(settings('write_bw', { port }, '127.0.0.1'), devices().client, {
+      print: () => {},
+      progress: () => {},
+    });
+
+  test.each([
+    ['speaks HTTP', 'HTTP/1.1 400 Bad Request\r\n\r\n', 'no perftest'],
+    ['is too old', `5.31${'\0'.repeat(12)}`, 'not compatible with versions older than 5.70'],
+  ])('%s', async (_, answer, message) => {
+    const port = await serve((socket) => socket.write(answer));
+    await expect(talkTo(port)).rejects.toThrow(message);
+  });
+
+  test('hangs up', async () => {
+    const port = await serve((socket) => socket.destroy());
+    await expect(talkTo(port)).rejects.toThrow(expect.objectContaining({ code: 'ISO_ERR_CONNECTION' }));
+  });
+
+  test('is not there', async () => {
+    await expect(talkTo(1)).rejects.toThrow(/Couldn't connect to 127.0.0.1:1/);
+  });
+
+  test('bytes that come one by one are put together', async () => {
+    let heard: (port: number) => void = () => {};
+    const port = new Promise<number>((resolve) => {
+      heard = resolve;
+    });
+    const serving = listenOn(0, heard);
+    const client = dial(await port, '127.0.0.1');
+    const channel = await serving;
+    const exchanged = channel.exchange(Buffer.from('pong'));
+    for (const byte of 'ping') client.write(byte);
+    expect((await exchanged).toString()).toBe('ping');
+    client.destroy();
+    channel.destroy();
+  });
+
+  test('a port that is taken', async () => {
+    const port = await serve(() => {});
+    await expect(listenOn(port)).rejects.toThrow(/Couldn't listen/);
+    await expect(connectTo('127.0.0.1', port).then((channel) => channel.destroy())).resolves.toBeUndefined();
+  });
+});
