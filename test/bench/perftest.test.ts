@@ -1,6 +1,6 @@
 /** `isoverbs bench` on simulated devices, and against peers that are no perftest. */
-import { createServer, connect as dial, type Socket } from 'node:net';
-import { afterEach, describe, expect, test } from 'vitest';
+import { createServer, connect as dial, Server, type Socket } from 'node:net';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import { connectTo, listenOn } from '../../src/bench/perftest/channel.ts';
 import { type Destination, decodeKeys, encodeKeys } from '../../src/bench/perftest/handshake.ts';
 import { TESTS } from '../../src/bench/perftest/kinds.ts';
@@ -97,6 +97,18 @@ describe('tests on simulated devices', () => {
     expect(fast.results.t_max).toBeGreaterThan(50);
   });
 
+  test('lists fit into a queue that is shorter than what asks for no completion', async () => {
+    const { results } = await measured('write_bw', { post_list: 64, cqMod: 128, txDepth: 100, iters: 640 });
+    expect(results.n_iterations).toBe(640);
+  });
+
+  test('nobody else can reach the two ends of a process', async () => {
+    const listen = vi.spyOn(Server.prototype, 'listen');
+    await measured('write_lat');
+    expect(listen.mock.calls.map(([options]) => options)).toEqual([{ port: 0, host: '127.0.0.1' }]);
+    listen.mockRestore();
+  });
+
   test('--output prints one number', async () => {
     expect(await lines(settings('write_bw', { output: 'message_rate', iters: 200 }))).toEqual([
       expect.stringMatching(/^0\.18\d{4}$/),
@@ -120,6 +132,7 @@ describe('flags', () => {
     ['write_bw', { duration: 2, margin: 1 }, 'DURATION > 2*MARGIN'],
     ['write_lat', { run_infinitely: true }, 'run_infinitely exists only in BW tests for now.'],
     ['write_bw', { post_list: 3, iters: 100 }, 'must be a multiple of post list size'],
+    ['write_bw', { post_list: 8, cqMod: 12, iters: 96 }, 'must be a multiple of --post_list'],
     ['write_lat', { qp: 2 }, 'one queue pair'],
     ['write_bw', { size: 'big' }, '--size'],
     ['write_bw', { iters: 0 }, '--iters'],
@@ -129,6 +142,19 @@ describe('flags', () => {
   ])('%s %j is refused', (name, flags, message) => {
     expect(() => settings(name, flags)).toThrow(message);
     expect(() => settings(name, flags)).toThrow(expect.objectContaining({ code: 'ISO_ERR_CONFIG' }));
+  });
+
+  test('lists go by the iterations of the test, and by none in a run by time', () => {
+    expect(settings('write_bw', { post_list: 625, txDepth: 1250 })).toMatchObject({
+      iters: 5000,
+      cqMod: 625,
+    });
+    expect(settings('send_bw', { post_list: 64, duration: 2 }).post_list).toBe(64);
+  });
+
+  test('a peak is looked for among so many requests of all queue pairs together', () => {
+    expect(settings('write_bw', { iters: 2000, qp: 10 }).noPeak).toBe(false);
+    expect(settings('write_bw', { iters: 2000, qp: 11 }).noPeak).toBe(true);
   });
 
   test('a datagram that was asked for, and is longer than a packet', async () => {

@@ -102,8 +102,12 @@ export async function connectTo(host: string, port: number): Promise<Channel> {
   return new Channel(socket, 'client');
 }
 
-/** Waits for a client. @throws ConnectionError when nobody can listen there */
-export function listenOn(port: number, listening: (port: number) => void = () => {}): Promise<Channel> {
+/** Waits for a client, at one address or at all. @throws ConnectionError when nobody can listen there */
+export function listenOn(
+  port: number,
+  listening: (port: number) => void = () => {},
+  host?: string,
+): Promise<Channel> {
   return new Promise((resolve, reject) => {
     const server = createServer((socket) => {
       server.close();
@@ -112,7 +116,7 @@ export function listenOn(port: number, listening: (port: number) => void = () =>
     server.on('error', (error) =>
       reject(new ConnectionError(`Couldn't listen to port ${port}: ${error.message}`)),
     );
-    server.listen({ port }, () => {
+    server.listen({ port, host }, () => {
       const address = server.address();
       if (typeof address === 'object' && address !== null) listening(address.port);
     });

@@ -210,6 +210,8 @@ async function runEnd(settings: Settings, context: Context, channel: Channel, ou
   }
 }
 
+/** Nobody else is to answer. */
+const LOCAL = '127.0.0.1';
 const SILENT: Output = { print: () => {}, progress: () => {} };
 
 /** A test with another process: its client if a server is named, else the server. */
@@ -240,10 +242,9 @@ export async function runBothEnds(
   const listening = new Promise<number>((resolve) => {
     heard = resolve;
   });
-  const serving = listenOn(0, heard).then((channel) => runEnd(quiet, contexts.server, channel, SILENT));
-  const channel = await connectTo('127.0.0.1', await Promise.race([listening, serving.then(() => 0)]));
-  await Promise.all([
-    serving,
-    runEnd({ ...settings, server: '127.0.0.1' }, contexts.client, channel, output),
-  ]);
+  const serving = listenOn(0, heard, LOCAL).then((channel) =>
+    runEnd(quiet, contexts.server, channel, SILENT),
+  );
+  const channel = await connectTo(LOCAL, await Promise.race([listening, serving.then(() => 0)]));
+  await Promise.all([serving, runEnd({ ...settings, server: LOCAL }, contexts.client, channel, output)]);
 }

@@ -103,9 +103,9 @@ export function settingsOf(kind: TestKind, server: string | null, words: Record<
   }
   const flags = parsed.data;
   refuse(kind, server, flags);
-  const byTime = flags.duration !== undefined || flags.run_infinitely;
+  const byTime = isByTime(flags);
   const durationS = byTime ? (flags.duration ?? DEFAULT_DURATION_S) : 0;
-  const iters = flags.iters ?? (kind.name === 'write_bw' ? 5000 : 1000);
+  const iters = itersOf(kind, flags);
   const marginS = flags.margin ?? durationS / 4;
   if (byTime && !flags.run_infinitely && durationS <= 2 * marginS) {
     throw new ConfigError('please check that DURATION > 2*MARGIN');
@@ -121,16 +121,20 @@ export function settingsOf(kind: TestKind, server: string | null, words: Record<
     iters,
     txDepth,
     rxDepth: receivesOf(kind, flags, byTime, iters),
-    cqMod: Math.min(moderation(kind, flags, sizeBytes), txDepth),
+    cqMod: fittingIn(txDepth, moderation(kind, flags, sizeBytes), flags.post_list),
     inlineBytes: inlineOf(kind, flags),
     inlineGiven: flags.inline_size !== undefined,
     durationS,
     marginS,
-    noPeak: flags.noPeak || byTime || iters > PEAK_ITERS,
+    noPeak: flags.noPeak || byTime || iters * flags.qp > PEAK_ITERS,
   };
 }
 
 type Parsed = z.infer<typeof flagsSchema>;
+
+const isByTime = ({ duration, run_infinitely }: Parsed) => duration !== undefined || run_infinitely;
+
+const itersOf = ({ name }: TestKind, { iters }: Parsed) => iters ?? (name === 'write_bw' ? 5000 : 1000);
 
 const depth = (wanted: number, byTime: boolean, iters: number) => (byTime ? wanted : Math.min(wanted, iters));
 
@@ -155,12 +159,21 @@ function moderation({ measures }: TestKind, flags: Parsed, sizeBytes: number): n
   return sizeBytes > MODERATED_BYTES && flags.connection !== 'UD' && !flags.all ? 1 : 100;
 }
 
+/** A list is posted whole: what asks for no completion must leave room for one more, or nothing goes on. */
+function fittingIn(txDepth: number, cqMod: number, list: number): number {
+  return cqMod <= txDepth ? cqMod : Math.max(1, txDepth - (txDepth % list));
+}
+
 function inlineOf({ verb, measures }: TestKind, { inline_size, connection }: Parsed): number {
   if (verb === 'read' || verb === 'atomic') return 0;
   if (inline_size !== undefined) return inline_size;
   if (measures === 'bw') return 0;
   return connection === 'UD' ? INLINE_UD_BYTES : INLINE_BYTES[verb];
 }
+
+/** A list is posted whole: its end is to be where completions are asked for. */
+const cutsLists = ({ cqMod, post_list: list }: Parsed) =>
+  cqMod !== undefined && cqMod % list !== 0 && list % cqMod !== 0;
 
 /** What perftest refuses, in its words where it has some. */
 function refuse(kind: TestKind, server: string | null, flags: Parsed): void {
@@ -194,13 +207,14 @@ function refuse(kind: TestKind, server: string | null, flags: Parsed): void {
     [flags.qp > 1 && measures === 'lat', '--qp: latency tests have one queue pair'],
     [flags.post_list > 1 && measures === 'lat', 'Post list is supported in BW tests only'],
     [
-      flags.post_list > 1 && (flags.iters ?? 1000) % flags.post_list !== 0,
+      flags.post_list > 1 && !isByTime(flags) && itersOf(kind, flags) % flags.post_list !== 0,
       'Number of iterations must be a multiple of post list size',
     ],
     [
       flags.post_list > (flags.txDepth ?? 128),
       '--post_list: a list is longer than the send queue; raise --tx-depth',
     ],
+    [cutsLists(flags), '--cq-mod must be a multiple of --post_list, or a part of it'],
     [
       (flags.latency_gap > 0 || flags.exchange_rate !== undefined) && measures === 'bw',
       'Latency gap feature is only for latency tests',
