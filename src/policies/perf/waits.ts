@@ -70,8 +70,8 @@ const MOST_SMALL = 0.5;
 /** What a CPU takes to write the first requests of a slot. */
 const POST_NS = 500;
 /**
- * Where somebody waits for each answer, queue pairs in turns leave so much more of the link: a turn begins before the
- * last one's 0_WAITs are over.
+ * Where somebody waits for each answer, queue pairs in turns that have the link for themselves leave so much more of
+ * it: a turn begins before the last one's 0_WAITs are over, and a FIFO that is filled once stays full.
  */
 const TURNS_PART = 0.985;
 /** Time at its share after which a queue pair's rate is looked at, in pieces. */
@@ -193,7 +193,8 @@ export class Waits {
     this.isDry = false;
     if (takesTurns) {
       this.pause(qp);
-      if (tenants.rotate !== true && tenants.queueTenants > 0) this.nsPerByte /= TURNS_PART;
+      const fills = sharers === 1 && tenants.rotate !== true && tenants.queueTenants > 0;
+      if (fills) this.nsPerByte /= TURNS_PART;
       this.held[qp.index] = 0;
       this.mostDryNs = 0;
     } else {
