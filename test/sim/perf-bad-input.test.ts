@@ -216,3 +216,24 @@ test('long SENDs to a peer without a shim go whole, 0_WAITs charged for their by
   const { pieces, waits } = shimCounters(r.provider).internal;
   expect([pieces, waits]).toEqual([0, Math.floor((4 * 20_000 + 6 * 512) / 1024)]);
 });
+
+test('who comes to what is held until it is known who suffers does not leave it there', async () => {
+  const r = rig({ rotation: 'on' });
+  const [d, a] = [0, 0].map((host) => makeEnd(r.under, host));
+  const [e, b] = [0, 1].map(() => makeEnd(r.fabric, 1));
+  connect(d, e);
+  connect(a, b);
+  const sendCq = a.v.createCq(a.context, 64, 0).handle;
+  const [small, peer] = [another({ ...a, sendCq }), another(b)];
+  connect(small, peer);
+  expect(write(d, e, 16, 1)).toBe(1);
+  // After its first sample, well before the next one.
+  await r.fabric.advance(12_000);
+  expect(write(d, e, 16, 1)).toBe(1);
+  expect(write(a, b, BIG, 1)).toBe(1);
+  await r.fabric.advance(5000);
+  expect(write(small, peer, 16, 1)).toBe(1);
+  // Goes on as long as anything is waited for.
+  await r.fabric.run();
+  expect(take(a).map(({ status }) => status)).toEqual(['SUCCESS']);
+});

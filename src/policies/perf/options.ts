@@ -127,7 +127,7 @@ export const perfOptions = z
       .enum(['off', 'on', 'auto'])
       .default('auto')
       .describe(
-        'whether bandwidth tenants send one after the other: never, always, or beside others when more queue pairs of theirs send than the NIC works on at a time',
+        'whether bandwidth tenants send one after the other: never, always, or beside others when at least as many queue pairs of theirs send as the NIC works on at a time',
       ),
     turnNs: z.coerce
       .number()

@@ -218,8 +218,8 @@ export class Perf implements Policy {
       this.classifier.first(member, qp, largeBytes, count);
       counters[SEEN_NS] = nowNs;
       this.coordinators.step(context, this.rules[context.index], nowNs);
-      // Who changed is told at a sample: soon.
-      if (this.coordinators.hasChanges(context)) member.periodNs = 0;
+      // Who changed is told at a sample: soon, and no later because others begin before it.
+      if (this.coordinators.hasChanges(context)) this.lookSoon(member, out);
     }
     if (member.periodNs === 0) {
       this.plan(member, nowNs, out);
@@ -380,7 +380,7 @@ export class Perf implements Policy {
     return open.flatMap((member) => describe(member, (place) => this.splits(place), this.o.thMApp));
   }
 
-  /** A queue pair is gone that may count as busy: others would leave room for it until the next sample. */
+  /** Something has changed that others would hear of, or leave room for, until the next sample only. */
   private lookSoon(member: Member, out: Actions): void {
     const nowNs = out.nowNs(member.context);
     if (member.periodNs === 0 || member.dueNs <= nowNs + FIRST_SAMPLE_NS) return;
