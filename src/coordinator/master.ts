@@ -174,8 +174,7 @@ interface Mix {
   /** Tenants of several queue pairs that send large or many messages. */
   multiB: number;
   multiM: number;
-  /** Queue pairs of small tenants; of those, which have one only. */
-  smallQps: number;
+  /** Small ones that have one queue pair only, or wait for each answer. */
   smallSingles: number;
   smallGbps: number;
   /** Of bandwidth tenants: mean sizes, and the shortest queue. */
@@ -193,7 +192,6 @@ function mixOf(tenants: Tenants): Mix {
     singles: 0,
     multiB: 0,
     multiM: 0,
-    smallQps: 0,
     smallSingles: 0,
     smallGbps: 0,
     leastBytes: Number.POSITIVE_INFINITY,
@@ -223,7 +221,6 @@ function count(mix: Mix, tenants: Tenants, row: number): void {
   if (of === M.DELAY || tenants.awaitsAnswers[row] === 1) mix.inQueue++;
   if (of === M.MESSAGES && isMulti) mix.multiM++;
   else mix.smallSingles++;
-  mix.smallQps += tenants.qps[row];
   mix.smallGbps += tenants.wireGbps[row];
 }
 
@@ -295,7 +292,6 @@ export function decide(
     grants[at + M.QUEUE_TENANTS] = mix.inQueue;
     grants[at + M.M_TENANTS] = mix.messages;
     grants[at + M.B_TENANTS] = mix.bandwidth;
-    grants[at + M.SMALL_QPS] = mix.smallQps;
     const why = mix.singles > 0 ? MULTI_BESIDE_SINGLE : SEVERAL_MULTI;
     grants[at + M.WHY] = splitNow === 1 ? split : paused ? why : NOTHING;
     grants[at + M.SPLIT] = splitNow;

@@ -36,16 +36,14 @@ export const SMALL_GBPS = 3;
 export const D_TENANTS = 4;
 export const M_TENANTS = 5;
 export const B_TENANTS = 6;
-/** Queue pairs of small tenants that are active. */
-export const SMALL_QPS = 7;
 /** Why (master.ts: REASONS). */
-export const WHY = 8;
+export const WHY = 7;
 /** Rotation: whose turn it is, as the member sees it; of its tenant's slot: its number, and when it ends. */
-export const TURN = 9;
-export const TURN_SLOT = 10;
-export const TURN_END_NS = 11;
+export const TURN = 8;
+export const TURN_SLOT = 9;
+export const TURN_END_NS = 10;
 /** Small tenants whose time or rate depends on what stands in the FIFO: D_TENANTS, and others that await answers. */
-export const QUEUE_TENANTS = 12;
+export const QUEUE_TENANTS = 11;
 export const GRANTS = 16;
 
 // WANTS_TURN: nothing; only what is in flight; requests that are held.

@@ -78,7 +78,6 @@ test('what policies must know of the others is granted to each', () => {
     // One of the eight at a time, and the other tenant's.
     expect(grants[M.BUSY_LARGE_QPS]).toBe(2);
     expect(grants[M.SMALL_GBPS]).toBe(4);
-    expect(grants[M.SMALL_QPS]).toBe(3);
     expect([grants[M.D_TENANTS], grants[M.M_TENANTS], grants[M.B_TENANTS]]).toEqual([1, 1, 2]);
   }
   expect(REASONS[pages[0].grants[M.WHY]]).toBe('large messages beside small ones');
