@@ -151,7 +151,7 @@ export const traps: readonly Trap[] = [
   {
     trap: 13,
     what: 'a queue pair that is destroyed leaves behind what the shim made for it',
-    edits: [['src/shim/shim.ts', 'if (qp.flushAh !== 0) this.next.destroyAh(qp.flushAh);', '']],
+    edits: [['src/shim/shim.ts', 'if (qp.ownAh !== 0) this.next.destroyAh(qp.ownAh);', '']],
     caughtBy: 'UD ERR flushes what is posted',
   },
   {

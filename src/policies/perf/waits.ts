@@ -169,7 +169,10 @@ export class Waits {
     const { o } = this;
     this.widen(qp.index);
     this.index = qp.index;
-    this.nic = o.waits === 'fixed' || out.wait === 'emulated' ? null : this.nicOf(qp.context);
+    const known = o.waits === 'fixed' || out.wait === 'emulated' ? null : this.nicOf(qp.context);
+    this.stepNs = (qp.type === IBV_QPT_UD ? known?.wqeGapNs : known?.waitStepNs) ?? 0;
+    // What takes no time cannot be counted by it.
+    this.nic = this.stepNs > 0 ? known : null;
     const { nic } = this;
     if (nic === null) {
       this.pieceBytes = o.subMsgSizeBytes;
@@ -177,7 +180,6 @@ export class Waits {
       this.readBytes = Number.POSITIVE_INFINITY;
       return;
     }
-    this.stepNs = qp.type === IBV_QPT_UD ? nic.wqeGapNs : nic.waitStepNs;
     const sharers = o.limited === true ? 1 : Math.max(1, tenants.busyLargeQps);
     this.pieceBytes = pieceBytes(nic, o.subMsgSizeBytes, takesTurns ? 1 : sharers);
     // All that is asked for stands in the peer's FIFO as fast as the requests arrive there: 0_WAITs are at this end.
