@@ -26,7 +26,7 @@ function print(list: ReturnType<typeof listed>): void {
   for (const entry of list) {
     process.stdout.write(`${entry.name}  ${entry.summary}\n`);
     for (const [key, info] of Object.entries(entry.options)) {
-      const value = info.default === undefined ? '' : `=${info.default}`;
+      const value = info.default === undefined || typeof info.default === 'object' ? '' : `=${info.default}`;
       process.stdout.write(`    ${key}${value}  ${info.description ?? ''}\n`);
     }
   }

@@ -89,13 +89,16 @@ describe('tests on simulated devices', () => {
     expect(sizes).toEqual([2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096]);
   });
 
-  test('at a given rate, a message that is sent late counts from when it was due', async () => {
-    const slow = await measured('send_lat', { exchange_rate: 100_000 });
-    const fast = await measured('send_lat', { exchange_rate: 10_000_000 });
-    expect(slow.results.t_max).toBeLessThan(3);
-    // Ten times more than one at a time can do: the last of 200 is late by nearly all of the run.
-    expect(fast.results.t_max).toBeGreaterThan(50);
-  });
+  test.each(['send_lat', 'read_lat'])(
+    'at a given rate, %s counts late messages from when they were due',
+    async (name) => {
+      const slow = await measured(name, { exchange_rate: 100_000 });
+      const fast = await measured(name, { exchange_rate: 10_000_000 });
+      expect(slow.results.t_max).toBeLessThan(3);
+      // Ten times more than one at a time can do: the last of 200 is late by nearly all of the run.
+      expect(fast.results.t_max).toBeGreaterThan(50);
+    },
+  );
 
   test('lists fit into a queue that is shorter than what asks for no completion', async () => {
     const { results } = await measured('write_bw', { post_list: 64, cqMod: 128, txDepth: 100, iters: 640 });
@@ -134,6 +137,8 @@ describe('flags', () => {
     ['write_bw', { post_list: 3, iters: 100 }, 'must be a multiple of post list size'],
     ['write_bw', { post_list: 8, cqMod: 12, iters: 96 }, 'must be a multiple of --post_list'],
     ['write_lat', { qp: 2 }, 'one queue pair'],
+    ['write_lat', { exchange_rate: 5 }, 'not for write_lat'],
+    ['write_lat', { txDepth: 0 }, '--tx-depth'],
     ['write_bw', { size: 'big' }, '--size'],
     ['write_bw', { iters: 0 }, '--iters'],
     ['write_bw', { port: 70000 }, '--port'],

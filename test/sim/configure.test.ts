@@ -47,6 +47,15 @@ describe.each([
   ['inline', () => [createPolicy('perf', splits)]],
   ['in a worker', () => [workerDriver([{ name: 'perf', options: splits }], NEVER_SPIN)]],
 ])('perf, %s', (_, chain) => {
+  test('contexts of several devices, and some that are closed', () => {
+    const { provider } = rig(chain());
+    const [one, ...others] = ['sim1', 'sim0', 'sim1'].map((device) => provider.openDevice(device));
+    provider.closeDevice(one);
+    expect(() => provider.configurePolicy!('perf', { qNumAllow: 2 })).not.toThrow();
+    for (const context of others) provider.closeDevice(context);
+    expect(() => provider.configurePolicy!('perf', { qNumAllow: 1 })).not.toThrow();
+  });
+
   test('the next message is cut by the new size; what was wrong has changed nothing', async () => {
     const r = rig(chain());
     const piecesOfOne = async () => {

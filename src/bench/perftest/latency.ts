@@ -33,7 +33,6 @@ abstract class Exchange implements Party {
   protected readonly end: End;
   protected readonly sizeBytes: number;
   protected sent = 0;
-  protected completed = 0;
   protected answered = 0;
   private readonly requests: RequestWriter;
   private readonly iters: number;
@@ -42,6 +41,7 @@ abstract class Exchange implements Party {
   private dueNs: number;
   /** When the message that is not answered yet was sent; -1: none was. */
   private sinceNs = -1;
+  private completed = 0;
 
   constructor(end: End, sizeBytes: number) {
     const { iters, exchange_rate, latency_gap } = end.settings;
@@ -61,6 +61,8 @@ abstract class Exchange implements Party {
     const { end, window } = this;
     if (this.completed < this.sent) this.completed += this.polled();
     else if (this.sent < this.iters && this.mayPost() && end.context.nowNs() >= this.dueNs) this.post();
+    // Nothing is awaited from the queue. Simulated time goes on by looks; and a connection that failed tells there.
+    else end.poll(end.sendCq);
     if (this.heard()) this.note();
     if (window.byTime) return window.ended(end.context.nowNs());
     return this.answered >= this.iters && this.sent >= this.iters && this.completed >= this.iters;
@@ -151,11 +153,8 @@ export class WritePingPong extends PingPong {
   }
 
   protected override heard(): boolean {
-    const { memory, inAt, answered, completed, sent } = this;
-    if (Atomics.load(memory, inAt) === ((answered + 1) << 24) >> 24) return true;
-    // A look at the queue, where nobody waits for a completion: simulated time goes on by looks.
-    if (completed === sent) this.end.poll(this.end.sendCq);
-    return false;
+    const { memory, inAt, answered } = this;
+    return Atomics.load(memory, inAt) === ((answered + 1) << 24) >> 24;
   }
 }
 

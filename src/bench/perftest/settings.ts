@@ -91,6 +91,9 @@ const PEAK_ITERS = 20_000;
 const INLINE_BYTES = { write: 220, send: 236, read: 0, atomic: 0 };
 const INLINE_UD_BYTES = 188;
 
+/** `txDepth` as the command line writes it: `tx-depth`. */
+const flagOf = (key: string) => key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+
 /**
  * Completes the flags of a command line.
  * @throws ConfigError for a flag that is not there for this test, has another value, or excludes another one
@@ -99,7 +102,7 @@ export function settingsOf(kind: TestKind, server: string | null, words: Record<
   const parsed = flagsSchema.safeParse(words);
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
-    throw new ConfigError(`--${issue.path.join('.')}: ${issue.message}`);
+    throw new ConfigError(`--${flagOf(issue.path.join('.'))}: ${issue.message}`);
   }
   const flags = parsed.data;
   refuse(kind, server, flags);
@@ -218,6 +221,10 @@ function refuse(kind: TestKind, server: string | null, flags: Parsed): void {
     [
       (flags.latency_gap > 0 || flags.exchange_rate !== undefined) && measures === 'bw',
       'Latency gap feature is only for latency tests',
+    ],
+    [
+      flags.exchange_rate !== undefined && kind.name === 'write_lat',
+      '--exchange_rate is not for write_lat: there the server begins, and the client prints',
     ],
     [
       flags.latency_gap > 0 && flags.exchange_rate !== undefined,

@@ -101,7 +101,8 @@ export class Perf implements Policy {
     this.turns.turnNs = o.turnNs;
     this.classifier.configure(o);
     for (const member of this.members) {
-      if (!this.coordinators.has(member.context)) continue;
+      // By index of the context: contexts of other devices leave holes.
+      if (member === undefined || !this.coordinators.has(member.context)) continue;
       const { context } = member;
       this.classifier.beginAnew(member);
       this.rules[context.index] = this.rulesOf(context, out);
