@@ -1,6 +1,53 @@
-import { test } from 'vitest';
+import { expect, test } from 'vitest';
+import { IBV_SEND_FENCE, IBV_SEND_SIGNALED } from '../../src/verbs/index.ts';
+import { chains } from './chains.ts';
 import { chainNames, check, plan } from './differential.ts';
+import { type Op, type Program, runProgram } from './program.ts';
+import { simGround } from './sim-ground.ts';
 
 const { runs, seed } = plan('reliable');
 
 test.each(chainNames)('a program cannot tell: %s', (name) => check('reliable', name, runs, seed), 600_000);
+
+const request = (kind: Op['kind'], sges: number[] = [], flags = IBV_SEND_SIGNALED): Op => ({
+  kind,
+  sges,
+  local: 0,
+  remote: 0,
+  flags,
+  fault: 'none',
+});
+
+// Seed 37261171: what it READs makes the peer's device the one whose slots it takes; after a WRITE it is its own.
+test('what waits for a slot of the device from which it READ is sent when it only WRITEs from then on', async () => {
+  const { chain, wait } = chains['perf, in turns, tenants in slots'];
+  const program: Program = {
+    qps: 1,
+    sigAll: false,
+    sharedCq: false,
+    steps: [
+      { do: 'post', qp: 0, ops: [request('read')] },
+      {
+        do: 'post',
+        qp: 0,
+        ops: [
+          request('write', [541, 201, 189, 3166]),
+          request('write'),
+          request('write', [3576, 52, 1448, 246]),
+          request('write'),
+          request('compareSwap'),
+          request('write', [2169, 157, 5867], IBV_SEND_SIGNALED | IBV_SEND_FENCE),
+        ],
+      },
+      { do: 'settle' },
+      {
+        do: 'post',
+        qp: 0,
+        ops: [request('write', [47, 210, 256]), request('write'), request('write', [6145])],
+      },
+    ],
+  };
+  const bare = await runProgram(program, [], simGround(wait));
+  expect(bare.trace.a0).toHaveLength(10);
+  expect(await runProgram(program, chain(), simGround(wait))).toEqual(bare);
+});

@@ -4,7 +4,17 @@
  */
 import type { Coordinators } from '../../coordinator/coordinators.ts';
 import type { MasterRules } from '../../coordinator/master.ts';
-import { BUSY_LARGE_QPS, CLASS, FREE, IDLE, QNUM_ALLOW, SEEN_NS, TURN } from '../../coordinator/members.ts';
+import {
+  BUSY_LARGE_QPS,
+  CLASS,
+  FREE,
+  HOLDS,
+  IDLE,
+  QNUM_ALLOW,
+  SEEN_NS,
+  TURN,
+  WANTS_TURN,
+} from '../../coordinator/members.ts';
 import type { Grant } from '../../shim/coordinator-port.ts';
 import { isCrossChannel } from '../../shim/cross-channel.ts';
 import { plainRun } from '../../shim/plain.ts';
@@ -216,7 +226,9 @@ export class Perf implements Policy {
     const nowNs = out.nowNs(context);
     const { counters } = this.classifier.placeOf(member, qp).page;
     if (this.classifier.kinds[qp.index] === UNSEEN || counters[CLASS] === IDLE) {
+      const { main } = member;
       this.classifier.first(member, qp, largeBytes, count);
+      if (member.main !== main) this.turns.moved(member, main, out);
       counters[SEEN_NS] = nowNs;
       this.coordinators.step(context, this.rules[context.index], nowNs);
       // Who changed is told at a sample: soon, and no later because others begin before it.
@@ -364,15 +376,18 @@ export class Perf implements Policy {
   private sample(member: Member, out: Actions): void {
     const { context } = member;
     const nowNs = out.nowNs(context);
-    const wasProvisional = member.home.provisional;
+    const { main, page, home } = member;
+    // What is held for a slot may need none any more, or one of another device: nothing else would come to feed it.
+    const isToFeed = home.provisional || page.counters[WANTS_TURN] === HOLDS;
     const isActive = this.classifier.sample(member, nowNs, out);
+    if (member.main !== main) this.turns.moved(member, main, out);
     this.coordinators.step(context, this.rules[context.index], nowNs);
     this.coordinators.tellAll(context);
     // What another thread's coordinator changed nobody tells here.
     this.allow(context, member.allowance, out);
     if (isActive) this.plan(member, nowNs, out);
     this.askAgain(member, out);
-    if (wasProvisional) this.feedAll(member, out);
+    if (isToFeed) this.feedAll(member, out);
   }
 
   /** What each context is taken for that sends, and what is done about it. */

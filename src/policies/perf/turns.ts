@@ -18,7 +18,7 @@ import {
 } from '../../coordinator/members.ts';
 import { withPlace } from '../../shim/columns.ts';
 import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
-import { LARGE_BYTES, type Member, SMALL } from './classifier.ts';
+import { LARGE_BYTES, type Member, type Place, SMALL } from './classifier.ts';
 import { TOKEN_BITS } from './mqse.ts';
 
 /** A slot's last requests are waited for within it: as long as they took in earlier ones, at most half of it. */
@@ -133,6 +133,15 @@ export class Turns {
     if (page.counters[WANTS_TURN] !== DONE) this.look(member, out.nowNs(context), out);
   }
 
+  /** Large messages leave by another device than `from` now: it is done there, and what it holds asks for a slot here. */
+  moved(member: Member, from: Place, out: Actions): void {
+    const { context } = member;
+    const nowNs = out.nowNs(context);
+    this.coordinators.rotate(from.device, nowNs, this.turnNs);
+    if (!member.qps.some((qp) => out.backlog(qp) > 0)) return;
+    out.timer(context, nowNs, (context.index << TOKEN_BITS) | TURN_KIND);
+  }
+
   /** A queue pair was fed: the slot may be over soon. */
   fed(member: Member, qp: QpView, out: Actions): void {
     const { grants, counters } = member.page;
@@ -151,13 +160,14 @@ export class Turns {
     if (this.isOn(member, nowNs)) this.engine.feedAll(member, out);
   }
 
-  /** A slot ends, or it is time to see whether another one has not. */
+  /** A slot ends, it is time to see whether another one has not, or large messages leave elsewhere now. */
   onTimer(member: Member, out: Actions): void {
     const { grants, counters } = member.page;
-    if (grants[TURN] === FREE || counters[WANTS_TURN] === DONE) return;
-    const nowNs = out.nowNs(member.context);
-    this.rotate(member, nowNs, out);
-    this.look(member, nowNs, out);
+    if (grants[TURN] !== FREE && counters[WANTS_TURN] !== DONE) {
+      const nowNs = out.nowNs(member.context);
+      this.rotate(member, nowNs, out);
+      this.look(member, nowNs, out);
+    }
     this.engine.feedAll(member, out);
   }
 
