@@ -6,6 +6,7 @@ import { perfOptions } from '../../../src/policies/perf/options.ts';
 import { Perf } from '../../../src/policies/perf/perf.ts';
 import type { Interceptor } from '../../../src/shim/compose.ts';
 import { createShim } from '../../../src/shim/shim.ts';
+import { withWait } from '../../../src/shim/wait-support.ts';
 
 const CAPACITY = 64;
 
@@ -22,5 +23,5 @@ function besideRival(): Coordinator {
 export function rotation(options: Record<string, unknown>): Interceptor {
   const coordinator = new Coordinators(besideRival);
   const parsed = perfOptions.parse({ isolation: 'always', rotation: 'on', ...options });
-  return createShim(() => new Perf(parsed, coordinator), { coordinator });
+  return withWait(createShim(() => new Perf(parsed, coordinator), { coordinator }), 'preferred');
 }
