@@ -23,5 +23,8 @@ function besideRival(): Coordinator {
 export function rotation(options: Record<string, unknown>): Interceptor {
   const coordinator = new Coordinators(besideRival);
   const parsed = perfOptions.parse({ isolation: 'always', rotation: 'on', ...options });
-  return withWait(createShim(() => new Perf(parsed, coordinator), { coordinator }), 'preferred');
+  return withWait(
+    createShim(() => new Perf(parsed, coordinator), { coordinator }),
+    'preferred',
+  );
 }
