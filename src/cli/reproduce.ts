@@ -1,28 +1,43 @@
-/** `isoverbs reproduce`: runs the claims about a system and says which hold. */
+/** `isoverbs reproduce`: runs what papers say of the systems, and reports what holds and what it looks like. */
 import { availableParallelism } from 'node:os';
-import { brokenRuns, evaluate, type Row } from '../bench/claims/evaluate.ts';
-import { type Drift, driftOf, profilesHash, readFrozen, writeFrozen } from '../bench/claims/frozen.ts';
+import { brokenRuns, evaluate } from '../bench/claims/evaluate.ts';
+import { driftOf, profilesHash, readFrozen, writeFrozen } from '../bench/claims/frozen.ts';
 import { buildHash, Kept } from '../bench/claims/kept.ts';
-import { loadClaims, type NamedClaim, select } from '../bench/claims/load.ts';
-import { NOT_SHOWN, type NotShown } from '../bench/claims/not-shown.ts';
-import { type PaperClaim, paperClaims } from '../bench/claims/papers.ts';
-import { commandOf, jobsOf } from '../bench/claims/plan.ts';
+import { loadClaims, type NamedClaim, SYSTEMS, select } from '../bench/claims/load.ts';
+import { NOT_SHOWN } from '../bench/claims/not-shown.ts';
+import { paperClaims } from '../bench/claims/papers.ts';
+import { distinct, jobsOf } from '../bench/claims/plan.ts';
 import { runJobs } from '../bench/claims/pool.ts';
-import { driftText, heldClaims, notShownText, paperText, tableOf } from '../bench/claims/report.ts';
+import { evaluateFigure, figureJobs } from '../bench/figures/evaluate.ts';
+import type { NamedFigure } from '../bench/figures/figure.ts';
+import { loadFigures, selectFigures } from '../bench/figures/load.ts';
+import { parsePolicy } from '../bench/mix/spec.ts';
+import { createPolicy } from '../policies/index.ts';
 import { ConfigError } from '../verbs/errors.ts';
+import { version } from '../version.ts';
+import { progressLine } from './progress.ts';
+import { jsonOf, type Report } from './report/report.ts';
+import { reportText } from './report/text.ts';
 
 /** What profiles are frozen by. */
 const FROZEN = 'bare';
 
 export interface ReproduceOptions {
-  system: string;
-  /** Default all. */
+  /** Whose claims. Default: all, if no figure is named. */
+  system?: readonly string[];
+  /** Names of figures. Default: all, if no system is named. */
+  figure?: readonly string[];
+  /** Under which the figures are drawn. Default: each figure's own. */
+  policy?: readonly string[];
+  /** Only these claims. Default all. */
   id?: readonly string[];
   seeds: readonly number[];
   jobs: number;
   /** Only the short set. */
   smoke?: boolean;
   json?: boolean;
+  /** A folder for report.json, report.md, report.html, and for the results of runs. */
+  out?: string;
   /** A folder for results of runs; those of the same code that are there are not run again. */
   keep?: string;
   /** Writes frozen.json, after a run of everything. */
@@ -47,83 +62,105 @@ export function parseJobs(text: string | undefined): number {
   throw new ConfigError(`jobs must be a whole number from 1 on, got '${text}'`);
 }
 
-/** Only where somebody watches. */
-function progress(done: number, of: number): void {
-  if (process.stderr.isTTY) process.stderr.write(`\r${done} of ${of} runs${done === of ? '\n' : ''}`);
+/** What is asked for. */
+interface Plan {
+  systems: readonly string[];
+  claims: readonly NamedClaim[];
+  /** Of a part of the claims nothing can be said about a whole paper. */
+  whole: boolean;
+  figures: readonly NamedFigure[];
+  policies: readonly string[] | undefined;
 }
 
-/** Everything, for programs: each mix as the command that runs it with the first seed. */
-function jsonOf(
-  options: ReproduceOptions,
-  claims: readonly NamedClaim[],
-  rows: readonly Row[],
-  more: Report,
-) {
-  const list = claims.map(({ id, part, title, source, note, mixes }) => {
-    const commands = Object.entries(mixes).map(([name, mix]) => [name, commandOf(mix, options.seeds[0])]);
-    return { id, part, title, source, note, mixes: Object.fromEntries(commands) };
-  });
-  const { system, seeds } = options;
-  return { system, seeds, profiles: profilesHash(), ...more, claims: list, rows };
+const split = (words: readonly string[] = []) => words.flatMap((word) => word.split(','));
+
+/** @throws ConfigError for what is not there, or does not go together */
+async function planOf(options: ReproduceOptions): Promise<Plan> {
+  const { system = [], figure = [], policy, smoke = false, freeze = false } = options;
+  const ids = split(options.id);
+  const systems = figuresOnly(options) ? [] : system.length > 0 ? split(system) : SYSTEMS;
+  if (freeze && (ids.length > 0 || smoke))
+    throw new ConfigError('--freeze runs everything: leave out --id and --smoke');
+  if (freeze && String(systems) !== FROZEN)
+    throw new ConfigError(`--freeze is for --system ${FROZEN}: policies are not frozen`);
+  const all = await claimsOf(systems);
+  const claims = select(all, ids).filter((claim) => !smoke || claim.smoke === true);
+  if (systems.length > 0 && claims.length === 0)
+    throw new ConfigError('none of these claims belongs to the short set: leave out --smoke');
+  for (const word of policy ?? []) requirePolicy(word);
+  const everything = system.length + ids.length === 0 && !smoke ? ['all'] : [];
+  const figures = selectFigures(await loadFigures(), figure.length > 0 ? split(figure) : everything);
+  if (policy !== undefined && figures.length === 0)
+    throw new ConfigError('--policy is for figures: name some with --figure, or --figure all');
+  return { systems, claims, whole: claims.length === all.length, figures, policies: policy };
 }
 
-interface Report {
-  runs: number;
-  broken: readonly string[];
-  drift: readonly Drift[];
-  notShown: readonly NotShown[];
-  /** Of a part of the claims nothing can be said about the whole paper. */
-  paper: readonly PaperClaim[];
+function figuresOnly({ system = [], figure = [], id = [], smoke }: ReproduceOptions): boolean {
+  if (figure.length === 0 || system.length > 0) return false;
+  if (id.length > 0 || smoke) throw new ConfigError('--id and --smoke are for claims: name a --system');
+  return true;
 }
 
-/** What stands under the table. */
-function summaryOf(claims: readonly NamedClaim[], rows: readonly Row[], report: Report): string {
-  const { runs, broken, drift, notShown, paper } = report;
-  const failed = rows.filter((row) => row.verdict === 'fails').length;
-  const [held, counted] = heldClaims(claims, rows);
-  const lines = [
-    `${rows.length} lines, ${failed} of them fail; ${runs} runs, ${broken.length} of them broken.`,
-    `${held} of ${counted} claims hold in every line.`,
-    ...broken.map((line) => `broken: ${line}`),
-  ];
-  if (drift.length > 0) lines.push(`Not as it was when the profiles were frozen:\n${driftText(drift)}`);
-  if (notShown.length > 0) lines.push(`Not counted:\n${notShownText(notShown)}`);
-  if (paper.length > 0) lines.push(paperText(paper));
-  return `${lines.join('\n')}\n`;
+/** What a policy's paper says of the bare device is once enough. */
+async function claimsOf(systems: readonly string[]): Promise<NamedClaim[]> {
+  const lists = await Promise.all(systems.map(loadClaims));
+  const bare = systems.includes(FROZEN);
+  return lists.flat().filter(({ id }) => !(bare && id.startsWith(`${FROZEN}/`)));
+}
+
+/** @throws ConfigError for a policy that is not there */
+function requirePolicy(word: string): void {
+  const { policy, policyOptions } = parsePolicy(word);
+  if (policy !== 'none') createPolicy(policy, policyOptions);
+}
+
+/** Runs what is not kept, and holds it against the papers. */
+async function reportOf(plan: Plan, options: ReproduceOptions): Promise<Report> {
+  const { systems, claims, whole, figures, policies } = plan;
+  const { seeds, out, keep = out === undefined ? undefined : `${out}/runs` } = options;
+  const kept = keep === undefined ? undefined : new Kept(keep, buildHash());
+  const jobs = distinct([...jobsOf(claims, seeds), ...figureJobs(figures, seeds, policies)]);
+  const outcomes = await runJobs(jobs, { threads: options.jobs, kept, onDone: progressLine() });
+  const rows = claims.flatMap((claim) => evaluate(claim, seeds, outcomes));
+  const ofBare = claims.some(({ system }) => system === FROZEN);
+  const frozen = ofBare ? readFrozen() : null;
+  const notShown = whole ? systems.flatMap((system) => NOT_SHOWN[system] ?? []) : [];
+  return {
+    versions: { isoverbs: version(), node: process.versions.node, code: buildHash() },
+    profiles: profilesHash(),
+    systems,
+    seeds,
+    runs: jobs.length,
+    broken: brokenRuns(outcomes),
+    drift:
+      frozen === null
+        ? []
+        : driftOf(
+            frozen,
+            rows.filter(({ system }) => system === FROZEN),
+            seeds,
+            whole,
+          ),
+    notShown,
+    paper: whole ? systems.flatMap((system) => paperClaims(system, claims, rows, notShown)) : [],
+    claims,
+    rows,
+    figures: figures.map((figure) => evaluateFigure(figure, seeds, outcomes, policies)),
+  };
 }
 
 /** @throws ConfigError for bad options; Error when a line does not hold */
 export async function reproduce(options: ReproduceOptions): Promise<void> {
-  const { system, id = [], seeds, jobs: threads, smoke = false, freeze = false } = options;
-  if (freeze && (id.length > 0 || smoke))
-    throw new ConfigError('--freeze runs everything: leave out --id and --smoke');
-  if (freeze && system !== FROZEN)
-    throw new ConfigError(`--freeze is for the system ${FROZEN}: policies are not frozen`);
-  const all = await loadClaims(system);
-  const names = id.flatMap((text) => text.split(','));
-  const claims = select(all, names).filter((claim) => !smoke || claim.smoke === true);
-  if (claims.length === 0)
-    throw new ConfigError('none of these claims belongs to the short set: leave out --smoke');
-  const jobs = jobsOf(claims, seeds);
-  const kept = options.keep === undefined ? undefined : new Kept(options.keep, buildHash());
-  const outcomes = await runJobs(jobs, { threads, kept, onDone: progress });
-  const rows = claims.flatMap((claim) => evaluate(claim, seeds, outcomes));
-  const broken = brokenRuns(outcomes);
-  const frozen = system === FROZEN ? readFrozen() : null;
-  const drift = frozen === null ? [] : driftOf(frozen, rows, seeds, claims.length === all.length);
+  const plan = await planOf(options);
+  const report = await reportOf(plan, options);
+  const { rows, broken, runs } = report;
+  const text = options.json ? `${JSON.stringify(jsonOf(report), null, 2)}\n` : reportText(report);
+  process.stdout.write(text);
+  if (options.freeze) writeFrozen(rows, options.seeds);
   const failed = rows.filter((row) => row.verdict === 'fails').length;
-  const notShown = claims.length === all.length ? (NOT_SHOWN[system] ?? []) : [];
-  const paper = claims.length === all.length ? paperClaims(system, claims, rows, notShown) : [];
-  const report = { runs: jobs.length, broken, drift, notShown, paper };
-  if (options.json) {
-    process.stdout.write(`${JSON.stringify(jsonOf(options, claims, rows, report), null, 2)}\n`);
-  } else {
-    process.stdout.write(`${tableOf(claims, rows)}\n${summaryOf(claims, rows, report)}`);
-  }
-  if (freeze) writeFrozen(rows, seeds);
   if (failed + broken.length > 0) {
     throw new Error(
-      `${failed} of ${rows.length} lines do not hold, ${broken.length} of ${jobs.length} runs are broken`,
+      `${failed} of ${rows.length} lines do not hold, ${broken.length} of ${runs} runs are broken`,
     );
   }
 }

@@ -70,8 +70,11 @@ function program(log: Logger): Command {
 function addReproduce(command: Command): void {
   command
     .command('reproduce')
-    .description('run what is claimed about a system, and say which claims hold')
-    .requiredOption('--system <name>', 'whose claims: perf, or bare: devices without any policy')
+    .description('run what papers say of these systems and of bare devices; say what holds, and draw it')
+    .option('--system <name...>', 'claims about these: bare (devices without any policy), perf; default: all')
+    .option('--figure <name...>', 'figures, such as perf-2b; all: all of them; without --system only these')
+    .option('--policy <name...>', 'draw the figures under these policies, as --policy of mix takes them')
+    .option('--out <folder>', 'write report.json, report.md and report.html there, and keep results of runs')
     .option('--id <id...>', 'only these claims')
     .option('--seeds <list>', 'seeds: 1-5, 7 or 1,3', '1-5')
     .option('--jobs <n>', 'runs at a time; one for each core if nothing is said')
@@ -86,7 +89,10 @@ function addReproduce(command: Command): void {
 }
 
 interface ReproduceWords {
-  system: string;
+  system?: string[];
+  figure?: string[];
+  policy?: string[];
+  out?: string;
   id?: string[];
   seeds: string;
   jobs?: string;

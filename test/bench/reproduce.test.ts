@@ -18,7 +18,10 @@ test('wrong calls are one sentence and exit code 2', () => {
     [['--system', 'bare', '--seeds', 'x'], 'seeds are written'],
     [['--system', 'bare', '--jobs', '0'], 'jobs must be'],
     [['--system', 'bare', '--freeze', '--smoke'], '--freeze runs everything'],
-    [[], '--system'],
+    [['--figure', 'x'], "there is no figure 'x'; there is all, "],
+    [['--figure', 'all', '--policy', 'x'], "there is no policy 'x'; there are: "],
+    [['--figure', 'all', '--id', 'x'], 'name a --system'],
+    [['--system', 'bare', '--policy', 'perf'], '--policy is for figures'],
   ];
   for (const [args, sentence] of calls) {
     const { code, out, err } = reproduce(...args);

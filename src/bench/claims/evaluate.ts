@@ -10,6 +10,7 @@ export type Verdict = 'holds' | 'fails' | 'reported';
 
 /** One line of the report: the check and the seed that are farthest from what is expected. */
 export interface Row {
+  system: string;
   claim: string;
   part: number;
   what: string;
@@ -67,6 +68,7 @@ function rowOf(claim: NamedClaim, samples: readonly Sample[]): Row {
   const { kind, expected, tolerance } = check.expect;
   const missing = !Number.isFinite(worst.distance);
   return {
+    system: claim.system,
     claim: claim.id,
     part: claim.part,
     what: check.what,

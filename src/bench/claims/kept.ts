@@ -6,8 +6,8 @@ import type { MixResult } from '../mix/result.ts';
 
 /** dist, or src. */
 const CODE = new URL('../../', import.meta.url);
-/** What no result depends on. A claim's mixture is in the command of its runs. */
-const BESIDE = ['bench/claims/', 'bench/against-cpp/', 'cli/', 'daemon/'];
+/** What no result depends on. The mixtures of claims and figures are in the commands of their runs. */
+const BESIDE = ['bench/claims/', 'bench/figures/', 'bench/against-cpp/', 'cli/', 'daemon/'];
 
 /** Hash of all code that a run may depend on. */
 export function buildHash(): string {

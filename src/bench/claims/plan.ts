@@ -43,14 +43,17 @@ export function specOf(mix: Mix, seed: number): MixSpec {
 
 /** Every run that the claims need, once. */
 export function jobsOf(claims: readonly Claim[], seeds: readonly number[]): Job[] {
-  const jobs = new Map<string, Job>();
-  for (const { mixes } of claims) {
-    for (const mix of Object.values(mixes)) {
-      for (const seed of seeds) {
-        const command = commandOf(mix, seed);
-        jobs.set(command, { command, mix, seed });
-      }
-    }
-  }
-  return [...jobs.values()];
+  return distinct(
+    claims.flatMap(({ mixes }) => Object.values(mixes).flatMap((mix) => jobsOfMix(mix, seeds))),
+  );
+}
+
+/** A run for each seed. */
+export function jobsOfMix(mix: Mix, seeds: readonly number[]): Job[] {
+  return seeds.map((seed) => ({ command: commandOf(mix, seed), mix, seed }));
+}
+
+/** Each once. */
+export function distinct(jobs: readonly Job[]): Job[] {
+  return [...new Map(jobs.map((job) => [job.command, job])).values()];
 }

@@ -1,0 +1,34 @@
+/** All that `isoverbs reproduce` found out. */
+import type { Row } from '../../bench/claims/evaluate.ts';
+import type { Drift } from '../../bench/claims/frozen.ts';
+import type { NamedClaim } from '../../bench/claims/load.ts';
+import type { NotShown } from '../../bench/claims/not-shown.ts';
+import type { PaperClaim } from '../../bench/claims/papers.ts';
+import { commandOf } from '../../bench/claims/plan.ts';
+import type { FigureResult } from '../../bench/figures/evaluate.ts';
+
+export interface Report {
+  /** `code` is a hash of all code that a run depends on. */
+  versions: { isoverbs: string; node: string; code: string };
+  /** Hash of the parameters of all devices. */
+  profiles: string;
+  systems: readonly string[];
+  seeds: readonly number[];
+  runs: number;
+  broken: readonly string[];
+  drift: readonly Drift[];
+  notShown: readonly NotShown[];
+  paper: readonly PaperClaim[];
+  claims: readonly NamedClaim[];
+  rows: readonly Row[];
+  figures: readonly FigureResult[];
+}
+
+/** For programs: each mix of a claim is the command that runs it with the first seed. */
+export function jsonOf(report: Report): object {
+  const claims = report.claims.map(({ system, id, part, title, source, note, mixes }) => {
+    const commands = Object.entries(mixes).map(([name, mix]) => [name, commandOf(mix, report.seeds[0])]);
+    return { system, id, part, title, source, note, mixes: Object.fromEntries(commands) };
+  });
+  return { ...report, claims };
+}

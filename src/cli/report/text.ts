@@ -1,0 +1,43 @@
+/** The report on a terminal. */
+import Table from 'cli-table3';
+import { driftText, heldClaims, notShownText, paperText, tableOf } from '../../bench/claims/report.ts';
+import type { FigureResult } from '../../bench/figures/evaluate.ts';
+import { figureTable } from './figure-table.ts';
+import type { Report } from './report.ts';
+
+/** Tables of claims, a summary, tables of figures. */
+export function reportText(report: Report): string {
+  const { systems, claims, rows } = report;
+  const tables = systems.map((system) =>
+    tableOf(
+      claims.filter((claim) => claim.system === system),
+      rows.filter((row) => row.system === system),
+    ),
+  );
+  const summary = claims.length > 0 ? [summaryOf(report)] : report.broken.map((line) => `broken: ${line}`);
+  return `${[...tables, ...report.figures.map(figureText), ...summary].join('\n')}\n`;
+}
+
+/** What stands under the tables. */
+function summaryOf({ claims, rows, runs, broken, drift, notShown, paper }: Report): string {
+  const failed = rows.filter((row) => row.verdict === 'fails').length;
+  const [held, counted] = heldClaims(claims, rows);
+  const lines = [
+    `${rows.length} lines, ${failed} of them fail; ${runs} runs, ${broken.length} of them broken.`,
+    `${held} of ${counted} claims hold in every line.`,
+    ...broken.map((line) => `broken: ${line}`),
+  ];
+  if (drift.length > 0) lines.push(`Not as it was when the profiles were frozen:\n${driftText(drift)}`);
+  if (notShown.length > 0) lines.push(`Not counted:\n${notShownText(notShown)}`);
+  if (paper.length > 0) lines.push(paperText(paper));
+  return lines.join('\n');
+}
+
+function figureText(figure: FigureResult): string {
+  const { name, title, source, note, problems } = figure;
+  const { head, rows } = figureTable(figure);
+  const table = new Table({ head, style: { head: [], border: [], compact: true } });
+  for (const row of rows) table.push(row);
+  const remarks = note === undefined ? problems : [`(${note})`, ...problems];
+  return [`${name}: ${title}. ${source}`, table.toString(), ...remarks].join('\n');
+}

@@ -1,0 +1,97 @@
+// Figures of the papers: every file is whole, and what is drawn is what was measured.
+import { expect, test } from 'vitest';
+import { mix } from '../../src/bench/claims/claim.ts';
+import { gbps } from '../../src/bench/claims/metrics.ts';
+import { commandOf, specOf } from '../../src/bench/claims/plan.ts';
+import type { Outcome } from '../../src/bench/claims/pool.ts';
+import { defaultPolicies, evaluateFigure, figureJobs } from '../../src/bench/figures/evaluate.ts';
+import type { NamedFigure } from '../../src/bench/figures/figure.ts';
+import { loadFigures, selectFigures } from '../../src/bench/figures/load.ts';
+import { appsOf, paramsOf } from '../../src/bench/mix/resolve.ts';
+import type { MixResult } from '../../src/bench/mix/result.ts';
+import { createPolicy } from '../../src/policies/index.ts';
+
+const FIGURES = await loadFigures();
+
+test.each(FIGURES)('$name can be run, and its points are on its axis', (figure) => {
+  for (const { mix } of figureJobs([figure], [1])) {
+    const spec = specOf(mix, 1);
+    if (spec.policy !== 'none') createPolicy(spec.policy, spec.policyOptions);
+    expect(appsOf(spec, paramsOf(spec)).length, commandOf(mix, 1)).toBeGreaterThan(0);
+  }
+  expect(figure.panels.length).toBeGreaterThan(0);
+  expect(new Set(figure.x.values).size).toBe(figure.x.values.length);
+  for (const { paper = [] } of figure.panels) {
+    for (const { x, from } of paper) {
+      expect(figure.x.values).toContain(x);
+      expect(from).not.toBe('');
+    }
+  }
+});
+
+test('figures have names of their own, and an unknown one is refused with the list', () => {
+  expect(new Set(FIGURES.map(({ name }) => name)).size).toBe(FIGURES.length);
+  expect(selectFigures(FIGURES, ['all'])).toEqual(FIGURES);
+  expect(selectFigures(FIGURES, ['perf-2b']).map(({ name }) => name)).toEqual(['perf-2b']);
+  expect(selectFigures(FIGURES, [])).toEqual([]);
+  expect(() => selectFigures(FIGURES, ['perf-2b', 'x'])).toThrow("there is no figure 'x'; there is all, ");
+});
+
+const FIGURE: NamedFigure = {
+  name: 'perf-0',
+  paper: 'perf',
+  number: '0',
+  title: 'T',
+  source: 'S',
+  x: { title: 'queue pairs', values: [1, 2] },
+  mix: (qps) => mix('ideal', `B:qps=${qps}`, { set: { linkGbps: 40 } }),
+  policies: ['none'],
+  series: { ets: () => ({ set: { scheduler: 'ets' } }) },
+  panels: [{ title: 'P', unit: 'Gbps', measure: (run, x) => (x === 2 ? Number.NaN : gbps(run, 'B')) }],
+};
+
+/** Rates by series and seed, at each x. */
+function outcomesOf(rates: Record<string, number[]>, seeds: readonly number[]): Map<string, Outcome> {
+  const outcomes = new Map<string, Outcome>();
+  for (const { command, mix, seed } of figureJobs([FIGURE], seeds)) {
+    const rate = rates[mix.set?.scheduler ?? 'none'][seeds.indexOf(seed)];
+    const result = { apps: [{ name: 'B', throughputGbps: rate }] } as unknown as MixResult;
+    if (!Number.isNaN(rate)) outcomes.set(command, { result });
+  }
+  return outcomes;
+}
+
+test('a point is the median of the seeds, with the lowest and the highest', () => {
+  const seeds = [1, 2, 3];
+  const { panels, problems } = evaluateFigure(
+    FIGURE,
+    seeds,
+    outcomesOf({ none: [3, 9, 4], ets: [1, 1, 1] }, seeds),
+  );
+  expect(panels[0].series).toEqual([
+    { name: 'none', points: [{ x: 1, value: 4, lowest: 3, highest: 9 }] },
+    { name: 'ets', points: [{ x: 1, value: 1, lowest: 1, highest: 1 }] },
+  ]);
+  expect(problems).toEqual([]);
+  const even = evaluateFigure(FIGURE, [1, 2], outcomesOf({ none: [3, 4], ets: [1, 1] }, [1, 2]));
+  expect(even.panels[0].series[0].points[0].value).toBe(3.5);
+});
+
+test('what did not run leaves no point, and is told', () => {
+  const { panels, problems } = evaluateFigure(FIGURE, [1], outcomesOf({ none: [3], ets: [Number.NaN] }, [1]));
+  expect(panels[0].series[1].points).toEqual([]);
+  expect(problems).toHaveLength(2);
+  expect(problems[0]).toContain('scheduler=ets');
+  expect(problems[0]).toContain('did not run');
+});
+
+test('other policies may be chosen; series of the hardware stay, and keep what the mixture sets', () => {
+  const commands = figureJobs([FIGURE], [1], ['perf', 'none']).map(({ command }) => command);
+  expect(commands).toHaveLength(6);
+  expect(commands[0]).toContain('--policy perf ');
+  expect(commands.at(-1)).toContain('--set linkGbps=40 --set scheduler=ets --policy none');
+});
+
+test('the default is bare and every policy that is built in', () => {
+  expect(defaultPolicies()).toEqual(expect.arrayContaining(['none', 'perf', 'perf:paper']));
+});
