@@ -1,12 +1,35 @@
 /** The coordinator of one device: members join, their counters become grants. No clock: times are arguments. */
 import { decide, type MasterRules, Tenants } from './master.ts';
 import { DEFAULT_CAPACITY, type MemberPage, Members, membersBytes } from './members.ts';
+import { type ShareRules, share } from './shares.ts';
 import { Slots } from './slots.ts';
 
 /** A pass looks at all members, and each member calls for one: they are so far apart, or thousands would cost a core. */
 const PASS_NS_PER_MEMBER = 1000;
 
-export class Coordinator {
+/** Who decides about one device: in this process, or a client of one elsewhere. */
+export interface DeviceCoordinator {
+  /** Members that it has places for. */
+  readonly capacity: number;
+  /** A context of a tenant opens the device; '': a tenant of its own. Null: all places are taken. */
+  join(tenant: string): MemberPage | null;
+  leave(page: MemberPage): void;
+  /**
+   * Counters become grants: at once if a member has become something else (`isNews`), else when the last pass is some
+   * time ago. What another thread that decides just now has not seen, the next pass sees.
+   */
+  step(rules: MasterRules, nowNs: number, isNews?: boolean): void;
+  /** Static rates, after a member had its first queue pair or lost its last. False: another thread decides just now. */
+  share(rules: ShareRules, nowNs: number): boolean;
+  /** The next tenant's slot begins, if it is time. */
+  rotate(nowNs: number, turnNs: number): void;
+  /** Whether somebody of this view is to be told. */
+  readonly hasChanges: boolean;
+  /** Places of members whose isolation changed, each once. */
+  takeChanges(): number[];
+}
+
+export class Coordinator implements DeviceCoordinator {
   readonly members: Members;
   private readonly tenants = new Tenants();
   private readonly slots = new Slots();
@@ -20,9 +43,8 @@ export class Coordinator {
     this.members = members;
   }
 
-  /** A context of a tenant opens the device; '': a tenant of its own. Null: all places are taken. */
   join(tenant: string): MemberPage | null {
-    const page = this.members.join(tenant === '' ? null : numberOf(tenant));
+    const page = this.members.join(tenant === '' ? null : tenantNumber(tenant));
     if (page !== null) this.own.add(page.index);
     return page;
   }
@@ -33,10 +55,6 @@ export class Coordinator {
     this.members.leave(page.index);
   }
 
-  /**
-   * Counters become grants: at once if a member has become something else (`isNews`), else when the last pass is some
-   * time ago. What another thread that decides just now has not seen, the next pass sees.
-   */
   step(rules: MasterRules, nowNs: number, isNews = true): void {
     const { members } = this;
     if (!isNews && nowNs - this.passedNs < members.high * PASS_NS_PER_MEMBER) return;
@@ -49,7 +67,21 @@ export class Coordinator {
     }
   }
 
-  /** The next tenant's slot begins, if it is time. */
+  get capacity(): number {
+    return this.members.capacity;
+  }
+
+  /** @param silentNs who has not written for so long has no share; absent: nobody dies */
+  share(rules: ShareRules, nowNs: number, silentNs = Number.POSITIVE_INFINITY): boolean {
+    if (!this.members.tryLock(nowNs)) return false;
+    try {
+      share(this.members, this.tenants, rules, nowNs - silentNs, this.changed);
+    } finally {
+      this.members.unlock();
+    }
+    return true;
+  }
+
   rotate(nowNs: number, turnNs: number): void {
     if (!this.members.tryLock(nowNs)) return;
     try {
@@ -63,12 +95,10 @@ export class Coordinator {
     if (this.own.has(member)) this.changes.add(member);
   };
 
-  /** Whether somebody is to be told. */
   get hasChanges(): boolean {
     return this.changes.size > 0;
   }
 
-  /** The members whose isolation changed, each once. */
   takeChanges(): number[] {
     const all = [...this.changes];
     this.changes.clear();
@@ -77,7 +107,7 @@ export class Coordinator {
 }
 
 /** Tenants are told apart by number in memory that threads share: 53 bits of FNV-1a, of two halves. */
-function numberOf(tenant: string): number {
+export function tenantNumber(tenant: string): number {
   let low = 0x811c9dc5;
   let high = 0x01000193;
   for (let i = 0; i < tenant.length; i++) {

@@ -3,7 +3,7 @@ import type { CoordinatorPort, Grant } from '../shim/coordinator-port.ts';
 import type { ContextView } from '../shim/policy.ts';
 import { NoResourcesError } from '../verbs/errors.ts';
 import type { Provider } from '../verbs/provider.ts';
-import { Coordinator } from './coordinator.ts';
+import { Coordinator, type DeviceCoordinator } from './coordinator.ts';
 import type { MasterRules } from './master.ts';
 import {
   ACTIVE_QPS,
@@ -14,9 +14,11 @@ import {
   Members,
   membersBytes,
   QNUM_ALLOW,
+  RATE_GBPS,
   SPLIT,
   TURN,
 } from './members.ts';
+import type { ShareRules } from './shares.ts';
 
 /** The kind of one that has sent nothing. */
 const NOBODY = 2 * IDLE;
@@ -24,7 +26,7 @@ const NOBODY = 2 * IDLE;
 /** A page at the coordinator of a device. */
 interface Place {
   readonly device: string;
-  readonly coordinator: Coordinator;
+  readonly coordinator: DeviceCoordinator;
   readonly page: MemberPage;
   /** Class and arity at the last step: when they change, others are concerned at once. */
   was: number;
@@ -38,21 +40,21 @@ interface Member {
 
 /** Where policies meet the coordinators of its devices. */
 export class Coordinators implements CoordinatorPort {
-  private readonly devices = new Map<string, Coordinator>();
+  private readonly devices = new Map<string, DeviceCoordinator>();
   /** By context: an index means another context to each shim. */
   private readonly members = new Map<ContextView, Member>();
   /** By a coordinator's places. */
-  private readonly byPlace = new Map<Coordinator, (Member | undefined)[]>();
-  private readonly make: (device: string) => Coordinator;
+  private readonly byPlace = new Map<DeviceCoordinator, (Member | undefined)[]>();
+  private readonly make: CoordinatorMaker;
   /** By GID of a port. */
   private readonly byGid = new Map<string, string>();
 
-  constructor(make: (device: string) => Coordinator = coordinatorOf) {
+  constructor(make: CoordinatorMaker = coordinatorOf) {
     this.make = make;
   }
 
   /** The coordinator of a device. */
-  of(device: string): Coordinator {
+  of(device: string): DeviceCoordinator {
     let coordinator = this.devices.get(device);
     if (coordinator === undefined) {
       coordinator = this.make(device);
@@ -75,7 +77,7 @@ export class Coordinators implements CoordinatorPort {
     const { device } = context;
     const member: Member = { listener: null, places: [] };
     if (this.join(context, device, member) === null) {
-      const { capacity } = this.of(device).members;
+      const { capacity } = this.of(device);
       throw new NoResourcesError(`${device} has ${capacity} contexts under a policy, and no place for more`);
     }
     this.members.set(context, member);
@@ -127,6 +129,14 @@ export class Coordinators implements CoordinatorPort {
     }
   }
 
+  /** Static rates, after a context had its first queue pair or lost its last; who is concerned is told. */
+  share(context: ContextView, rules: ShareRules, nowNs: number): boolean {
+    const { device } = context;
+    const isDone = this.of(device).share(rules, nowNs);
+    this.tell(device);
+    return isDone;
+  }
+
   /** The next tenant's slot begins on a device, if it is time; who is concerned is told. */
   rotate(device: string, nowNs: number, turnNs: number): void {
     this.of(device).rotate(nowNs, turnNs);
@@ -163,7 +173,7 @@ export class Coordinators implements CoordinatorPort {
     for (const { device } of this.member(context).places) this.tell(device);
   }
 
-  /** Tells everybody in this process whose isolation changed: the grants SPLIT, QNUM_ALLOW and TURN. */
+  /** Tells everybody in this process whose isolation changed: the grants SPLIT, QNUM_ALLOW, TURN and RATE_GBPS. */
   private tell(device: string): void {
     const coordinator = this.of(device);
     if (!coordinator.hasChanges) return;
@@ -177,6 +187,7 @@ export class Coordinators implements CoordinatorPort {
       listener({ kind: SPLIT, target: -1, value: grants[SPLIT] });
       listener({ kind: QNUM_ALLOW, target: -1, value: grants[QNUM_ALLOW] });
       listener({ kind: TURN, target: -1, value: grants[TURN] });
+      listener({ kind: RATE_GBPS, target: -1, value: grants[RATE_GBPS] });
     }
   }
 }
@@ -186,7 +197,18 @@ function kindOf({ counters }: MemberPage): number {
   return 2 * counters[CLASS] + (counters[ACTIVE_QPS] > 1 ? 1 : 0);
 }
 
+type CoordinatorMaker = (device: string) => DeviceCoordinator;
+
 const memories = new Map<string, SharedArrayBuffer>();
+let elsewhere: CoordinatorMaker | null = null;
+
+/**
+ * From now on, whoever in this thread puts a policy around a device for the first time meets others at what `make`
+ * gives for it: a client of a coordinator elsewhere. Null: no longer.
+ */
+export function coordinateElsewhere(make: CoordinatorMaker | null): void {
+  elsewhere = make;
+}
 
 /** Memory for the coordinator of one device, for all threads that call `shareCoordinator` with it. */
 export function coordinatorMemory(): SharedArrayBuffer {
@@ -201,7 +223,8 @@ export function shareCoordinator(device: string, memory: SharedArrayBuffer): voi
   memories.set(device, memory);
 }
 
-function coordinatorOf(device: string): Coordinator {
+function coordinatorOf(device: string): DeviceCoordinator {
+  if (elsewhere !== null) return elsewhere(device);
   const memory = memories.get(device);
   return memory === undefined ? new Coordinator() : new Coordinator(new Members(memory));
 }

@@ -21,6 +21,8 @@ export const DRAINED_SLOT = 7;
 export const SEEN_NS = 8;
 /** 1: small messages of it come back from a peer, of which a queue pair has only so many outstanding (rd_atomic). */
 export const AWAITS_ANSWERS = 9;
+/** Queue pairs that a rate is wanted for. */
+export const RATED_QPS = 10;
 export const COUNTERS = 16;
 
 /** Columns of grants, which the coordinator writes. */
@@ -44,6 +46,8 @@ export const TURN_SLOT = 9;
 export const TURN_END_NS = 10;
 /** Small tenants whose time or rate depends on what stands in the FIFO: D_TENANTS, and others that await answers. */
 export const QUEUE_TENANTS = 11;
+/** Static rates: what it may send on the wire. */
+export const RATE_GBPS = 12;
 export const GRANTS = 16;
 
 // WANTS_TURN: nothing; only what is in flight; requests that are held.
@@ -82,7 +86,10 @@ export const DEFAULT_CAPACITY = 4096;
 /** Who has been deciding for so many nanoseconds died while it did. */
 const DEAD_NS = 1e8;
 
-/** What one member and its coordinator say to each other. */
+/**
+ * What one member and its coordinator say to each other. The columns of a member whose coordinator is elsewhere are
+ * others after it has come or gone: nobody keeps them.
+ */
 export interface MemberPage {
   readonly index: number;
   readonly counters: Float64Array;

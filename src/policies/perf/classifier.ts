@@ -69,8 +69,8 @@ export class Place {
   constructor(device: string, page: M.MemberPage) {
     this.device = device;
     this.page = page;
-    this.tenants = new GrantedTenants(page.grants);
-    this.filling = new Filling(page.grants);
+    this.tenants = new GrantedTenants(page);
+    this.filling = new Filling(page);
   }
 
   get isSplit(): boolean {

@@ -3,7 +3,14 @@
  * egress FIFO again, as each of them alone fills most of the wire. `adaptive` gives all of them together just the
  * wire: a piece and its 0_WAITs take as long as its share of the link needs for it, beside that of all others.
  */
-import { BUSY_LARGE_QPS, FREE, QUEUE_TENANTS, SMALL_GBPS, TURN } from '../../coordinator/members.ts';
+import {
+  BUSY_LARGE_QPS,
+  FREE,
+  type MemberPage,
+  QUEUE_TENANTS,
+  SMALL_GBPS,
+  TURN,
+} from '../../coordinator/members.ts';
 import { withPlace } from '../../shim/columns.ts';
 import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
 import { IBV_QPT_UD } from '../../verbs/constants.ts';
@@ -25,27 +32,26 @@ export interface ActiveTenants {
 
 /** Who else is there, as the coordinator last said it. */
 export class GrantedTenants implements ActiveTenants {
-  private readonly grants: Float64Array;
+  private readonly page: MemberPage;
 
-  /** @param grants a member's page (src/coordinator/members.ts) */
-  constructor(grants: Float64Array) {
-    this.grants = grants;
+  constructor(page: MemberPage) {
+    this.page = page;
   }
 
   get busyLargeQps(): number {
-    return this.grants[BUSY_LARGE_QPS];
+    return this.page.grants[BUSY_LARGE_QPS];
   }
 
   get smallGbps(): number {
-    return this.grants[SMALL_GBPS];
+    return this.page.grants[SMALL_GBPS];
   }
 
   get queueTenants(): number {
-    return this.grants[QUEUE_TENANTS];
+    return this.page.grants[QUEUE_TENANTS];
   }
 
   get rotate(): boolean {
-    return this.grants[TURN] !== FREE;
+    return this.page.grants[TURN] !== FREE;
   }
 }
 

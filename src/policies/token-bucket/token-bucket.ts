@@ -1,8 +1,14 @@
 /**
  * A static token bucket for each tenant, as FreeFlow (NSDI 2019) limits containers. What a tenant posts, on whatever
- * queue pair, takes tokens; without any it is held, and its queue pairs take turns, a piece each.
+ * queue pair, takes tokens; without any it is held, and its queue pairs take turns, a piece each. Who gets what is
+ * the coordinator's (src/coordinator/shares.ts).
  */
+import { tenantNumber } from '../../coordinator/coordinator.ts';
+import type { Coordinators } from '../../coordinator/coordinators.ts';
+import { RATE_GBPS, RATED_QPS } from '../../coordinator/members.ts';
+import type { ShareRules } from '../../coordinator/shares.ts';
 import { withPlace } from '../../shim/columns.ts';
+import type { Grant } from '../../shim/coordinator-port.ts';
 import { isCrossChannel } from '../../shim/cross-channel.ts';
 import type { Actions, ContextView, Policy, QpChange, QpView } from '../../shim/policy.ts';
 import { messageBytes } from '../../shim/queue.ts';
@@ -17,6 +23,9 @@ import { type TokenBucketOptions, tokenBucketOptions } from './options.ts';
 const MTU_BYTES = 4096;
 const HEADER_BYTES = 82;
 const NOBODY = -1;
+/** Tokens of timers: a bucket's index; from here on, of a context that could not be given its rate at once. */
+const SHARE_TOKEN = 2 ** 30;
+const SHARE_AGAIN_NS = 2000;
 
 export class TokenBucket implements Policy {
   readonly name = 'token-bucket';
@@ -28,6 +37,7 @@ export class TokenBucket implements Policy {
   readonly crossChannel = true;
   private pieceBytes: number;
   private o: TokenBucketOptions;
+  private readonly coordinators: Coordinators;
   /** By index: those that were opened. */
   private readonly contexts: (ContextView | undefined)[] = [];
   private readonly buckets: Buckets;
@@ -41,21 +51,23 @@ export class TokenBucket implements Policy {
   private readonly first: number[] = [];
   private readonly last: number[] = [];
 
-  constructor(options: TokenBucketOptions) {
+  constructor(options: TokenBucketOptions, coordinators: Coordinators) {
     this.o = options;
     this.pieceBytes = options.pieceBytes;
     this.splitsAboveBytes = options.pieceBytes;
-    this.buckets = new Buckets(options);
+    this.buckets = new Buckets(options.burstBytes);
+    this.coordinators = coordinators;
   }
 
   setup({ context }: Resources): void {
     this.contexts[context.index] = undefined;
     this.requireRate(context, this.o);
+    this.coordinators.page(context).counters[RATED_QPS] = 0;
     this.contexts[context.index] = context;
   }
 
   private requireRate(context: ContextView, options: TokenBucketOptions): void {
-    if (this.buckets.knows(context, options)) return;
+    if (rulesOf(context, options).linkGbps > 0 || Object.hasOwn(options.ratesGbps, context.tenant)) return;
     throw new ConfigError(
       `token-bucket: ${context.device} does not tell the rate of its link; say it as linkGbps, or give '${context.tenant}' one in ratesGbps`,
     );
@@ -67,8 +79,8 @@ export class TokenBucket implements Policy {
     for (const context of contexts) this.requireRate(context, options);
     this.o = options;
     this.pieceBytes = options.pieceBytes;
-    const used = new Set(this.qps.flatMap((qp) => (qp === undefined ? [] : [qp.context])));
-    this.buckets.configure(options, used, (context) => out.nowNs(context));
+    this.buckets.configure(options.burstBytes);
+    for (const context of new Set(this.qps.flatMap((qp) => qp?.context ?? []))) this.share(context, out);
     for (const bucket of this.buckets.all) if (bucket !== undefined) this.serve(bucket, out);
   }
 
@@ -99,7 +111,19 @@ export class TokenBucket implements Policy {
     this.serve(bucket, out);
   }
 
+  onGrant(context: ContextView, { kind }: Grant, out: Actions): void {
+    const bucket = kind === RATE_GBPS ? this.buckets.find(context) : undefined;
+    if (bucket === undefined) return;
+    bucket.fill(out.nowNs(context));
+    this.serve(bucket, out);
+  }
+
   onTimer(token: number, out: Actions): void {
+    if (token >= SHARE_TOKEN) {
+      const context = this.contexts[token - SHARE_TOKEN];
+      if (context !== undefined && this.coordinators.has(context)) this.share(context, out);
+      return;
+    }
     const bucket = this.buckets.at(token);
     if (bucket !== undefined) this.serve(bucket, out);
   }
@@ -171,12 +195,21 @@ export class TokenBucket implements Policy {
     const { context, index } = qp;
     this.isWaiting = withPlace(this.isWaiting, index);
     this.next = withPlace(this.next, index);
-    const bucket = this.buckets.join(context, out.nowNs(context));
-    if (bucket.qps === 1) this.first[bucket.index] = NOBODY;
+    const bucket = this.buckets.of(context, out.nowNs(context));
+    const page = this.coordinators.page(context);
+    if (bucket.qps === 0) this.first[bucket.index] = NOBODY;
     this.qps[index] = qp;
     this.bucketOf[index] = bucket;
-    // One more tenant: what the others wait for comes later.
-    if (bucket.qps === 1) this.armAll(out);
+    page.counters[RATED_QPS] = bucket.add(context, page);
+    if (page.counters[RATED_QPS] === 1) this.share(context, out);
+    bucket.fill(out.nowNs(context));
+  }
+
+  /** Somebody came or went: all rates are others. */
+  private share(context: ContextView, out: Actions): void {
+    const nowNs = out.nowNs(context);
+    if (this.coordinators.share(context, rulesOf(context, this.o), nowNs)) return;
+    out.timer(context, nowNs + SHARE_AGAIN_NS, SHARE_TOKEN + context.index);
   }
 
   private leave(qp: QpView, out: Actions): void {
@@ -186,8 +219,12 @@ export class TokenBucket implements Policy {
     if (this.isWaiting[qp.index] === 1) this.takeOut(qp.index, bucket);
     this.qps[qp.index] = undefined;
     this.bucketOf[qp.index] = undefined;
-    this.buckets.leave(bucket, known.context, out.nowNs(known.context));
-    if (bucket.qps === 0) this.armAll(out);
+    const { context } = known;
+    bucket.fill(out.nowNs(context));
+    const left = bucket.remove(context);
+    if (!this.coordinators.has(context)) return;
+    this.coordinators.page(context).counters[RATED_QPS] = left;
+    if (left === 0) this.share(context, out);
   }
 
   private takeOut(qp: number, bucket: Bucket): void {
@@ -197,10 +234,17 @@ export class TokenBucket implements Policy {
     for (const one of waiting) if (one !== qp) this.wait(one, bucket);
     this.isWaiting[qp] = 0;
   }
+}
 
-  private armAll(out: Actions): void {
-    for (const bucket of this.buckets.all) if (bucket !== undefined) this.arm(bucket, out);
-  }
+const byNumber = (byName: Readonly<Record<string, number>>): Map<number, number> =>
+  new Map(Object.entries(byName).map(([tenant, value]) => [tenantNumber(tenant), value]));
+
+function rulesOf({ nic }: ContextView, { linkGbps, weights, ratesGbps }: TokenBucketOptions): ShareRules {
+  return {
+    linkGbps: linkGbps ?? nic?.linkGbps ?? 0,
+    weights: byNumber(weights),
+    ratesGbps: byNumber(ratesGbps),
+  };
 }
 
 /** A message with its headers. */
