@@ -2,32 +2,26 @@
 import { performance } from 'node:perf_hooks';
 import Table from 'cli-table3';
 import type { Command } from 'commander';
+import { specOf as mixSpec } from '../bench/claims/plan.ts';
 import { runLive } from '../bench/mix/live/run.ts';
 import { LIVE_DEFAULTS, type LiveResult, type LiveSpec } from '../bench/mix/live/spec.ts';
 import type { AppResult, MixResult } from '../bench/mix/result.ts';
 import { runMix } from '../bench/mix/run.ts';
-import { DEFAULTS, type MixSpec, parseApp, parsePolicy, parseSet } from '../bench/mix/spec.ts';
+import { DEFAULTS, type MixSpec, parseApp, parsePolicy } from '../bench/mix/spec.ts';
 import { NANOSECONDS, parseQuantity, parseWhole } from '../bench/mix/units.ts';
 import { DRIVERS, type DriverName } from '../drivers/index.ts';
-import { TOPOLOGIES, type TopologyName } from '../sim/fabric/topology.ts';
 import { ConfigError } from '../verbs/errors.ts';
+import { addMixOptions, collect, type MixDefaults, type MixWords, mixOf } from './mix-options.ts';
 import { mixSvg } from './mix-svg.ts';
 import { writeInto } from './svg.ts';
 
 /** What commander makes of the command line: all words still. */
-interface Options {
+interface Options extends MixWords {
   provider: string;
-  device: string[];
-  profile?: string;
+  device?: string[];
   policy: string;
   driver?: string;
-  duration?: string;
-  warmup?: string;
   seed?: string;
-  hosts?: string;
-  topology?: string;
-  app: string[];
-  set: string[];
   payload: boolean;
   json?: boolean;
   plot?: string;
@@ -38,33 +32,28 @@ const PROVIDERS: readonly string[] = ['sim', 'rdma-core'];
 /** Points of the picture. */
 const PLOT_POINTS = 200;
 
-const collect = (text: string, before: string[]) => [...before, text];
+/** Of simulated devices. */
+const SIM_DEFAULTS: MixDefaults = {
+  apps: [],
+  duration: `${DEFAULTS.durationNs / 1e6}ms`,
+  warmup: `${DEFAULTS.warmupNs / 1e6}ms`,
+};
 
 /** Adds `mix` to the command. */
 export function addMix(command: Command): void {
-  command
+  const mixCommand = command
     .command('mix')
-    .description('run a mixture of applications on simulated or real devices, and tell what each got')
-    .option('--app <kind[:key=value,...]>', 'an application: B, M or D; may be repeated', collect, [])
+    .description('run a mixture of applications on simulated or real devices, and tell what each got');
+  addMixOptions(mixCommand, { duration: '20ms; real devices: 5s', warmup: '2ms; real devices: 1s' })
     .option('--provider <name>', `where: ${PROVIDERS.join(', ')} (real devices, in real time)`, 'sim')
     .option(
       '--device <name>',
       'real device of host 0, 1 ...; one alone is both (default: the first)',
       collect,
-      [],
     )
-    .option('--profile <name>', `simulated device (default: ${DEFAULTS.profile})`)
-    .option('--set <name=value>', 'change a parameter of the profile; may be repeated', collect, [])
     .option('--policy <name[:option[=value],...]>', 'policy between the applications and the device', 'none')
     .option('--driver <name>', `whose core the policy's steps take: ${DRIVERS.join(', ')} (default: inline)`)
-    .option('--duration <time>', 'time of the whole run (default: 20ms; real devices: 5s)')
-    .option(
-      '--warmup <time>',
-      'how much of it, at its beginning, does not count (default: 2ms; real devices: 1s)',
-    )
     .option('--seed <n>', 'of all that varies: start phases, jitter, think times, sizes (default: 1)')
-    .option('--hosts <n>', 'hosts (default: 2)')
-    .option('--topology <name>', `${TOPOLOGIES.join(', ')} (default: cable, star for more than two hosts)`)
     .option('--no-payload', 'move no bytes: faster, and the same result')
     .option('--json', 'print one JSON object')
     .option('--plot <file>', 'draw bandwidth, rate and latency over time into this SVG file')
@@ -109,46 +98,30 @@ function whole(name: string, given: string | undefined, otherwise: number): numb
 }
 
 /** What only a simulation has. */
-const SIMULATED = ['profile', 'driver', 'hosts', 'topology', 'plot'] as const;
+const SIMULATED = ['profile', 'set', 'driver', 'hosts', 'topology', 'plot'] as const;
 
 function liveSpecOf(options: Options): LiveSpec {
   const given: string[] = SIMULATED.filter((name) => options[name] !== undefined);
-  if (options.set.length > 0) given.push('set');
   if (!options.payload) given.push('no-payload');
   if (given.length > 0) throw new ConfigError(`--${given[0]} is for simulated devices (--provider sim)`);
   return {
-    devices: options.device,
+    devices: options.device ?? [],
     ...parsePolicy(options.policy),
     durationNs: time('duration', options.duration, LIVE_DEFAULTS.durationNs),
     warmupNs: time('warmup', options.warmup, LIVE_DEFAULTS.warmupNs),
     seed: whole('seed', options.seed, DEFAULTS.seed),
-    apps: options.app.map(parseApp),
+    apps: (options.app ?? []).map(parseApp),
   };
 }
 
 function specOf(options: Options): MixSpec {
-  const { profile = DEFAULTS.profile, driver, duration, warmup, seed, hosts, topology, payload } = options;
-  if (options.device.length > 0) {
-    throw new ConfigError('--device is for real devices (--provider rdma-core)');
-  }
-  const set: Record<string, unknown> = {};
-  for (const [name, value] of options.set.map(parseSet)) {
-    if (Object.hasOwn(set, name)) throw new ConfigError(`set: '${name}' is there twice`);
-    set[name] = value;
-  }
+  const { device, policy, driver, seed, payload, plot } = options;
+  if (device !== undefined) throw new ConfigError('--device is for real devices (--provider rdma-core)');
   return {
-    profile,
-    set,
-    ...parsePolicy(options.policy),
+    ...mixSpec({ ...mixOf(options, SIM_DEFAULTS), policy }, whole('seed', seed, DEFAULTS.seed)),
     ...(driver !== undefined && { driver: driver as DriverName }),
-    durationNs: time('duration', duration, DEFAULTS.durationNs),
-    warmupNs: time('warmup', warmup, DEFAULTS.warmupNs),
-    seed: whole('seed', seed, DEFAULTS.seed),
-    hosts: whole('hosts', hosts, DEFAULTS.hosts),
-    ...(topology !== undefined && { topology: topology as TopologyName }),
     payload,
-    ...(options.plot !== undefined && { timelinePoints: PLOT_POINTS }),
-    apps: options.app.map(parseApp),
+    ...(plot !== undefined && { timelinePoints: PLOT_POINTS }),
   };
 }
 

@@ -1,18 +1,20 @@
 /** Runs jobs, in this thread or in several. */
 import { Worker } from 'node:worker_threads';
+import { ConfigError } from '../../verbs/errors.ts';
 import type { MixResult } from '../mix/result.ts';
 import { runMix } from '../mix/run.ts';
 import type { Kept } from './kept.ts';
 import { type Job, specOf } from './plan.ts';
 
-/** What became of a job. */
-export type Outcome = { result: MixResult } | { error: string };
+/** What became of a job; `isCallersFault`: the mix cannot be. */
+export type Outcome = { result: MixResult } | { error: string; isCallersFault?: boolean };
 
 export async function runJob({ mix, seed }: Job): Promise<Outcome> {
   try {
     return { result: await runMix(specOf(mix, seed)) };
   } catch (error) {
-    return { error: error instanceof Error ? error.message : String(error) };
+    const isCallersFault = error instanceof ConfigError;
+    return { error: error instanceof Error ? error.message : String(error), isCallersFault };
   }
 }
 

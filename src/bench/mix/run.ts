@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { drivenBy } from '../../drivers/index.ts';
 import { policies } from '../../policies/index.ts';
 import { createFabric, type Fabric } from '../../providers/sim/index.ts';
-import { compose } from '../../shim/compose.ts';
+import { compose, type Interceptor } from '../../shim/compose.ts';
 import { Core } from '../../sim/cpu.ts';
 import { SHIM_COSTS } from '../../sim/params.ts';
 import { RandomStream } from '../../sim/random.ts';
@@ -32,9 +32,7 @@ export async function runMix(spec: MixSpec): Promise<MixResult> {
   const params = paramsOf(spec);
   const apps = appsOf(spec, params);
   const { seed, hosts, payload, durationNs, warmupNs, timelinePoints = 0 } = spec;
-  // Time and CPU of a worker are modelled (shim-cpu.ts): the policy itself runs here in any case.
-  const interceptors =
-    spec.policy === 'none' ? [] : drivenBy('inline', [{ name: spec.policy, options: optionsOf(spec, apps) }]);
+  const interceptors = interceptorsOf(spec, apps);
   const topology = spec.topology ?? (hosts === 2 ? 'cable' : 'star');
   // Two shims read in each other's memory where SENDs may go: that must be there.
   const moves = payload || (interceptors.length > 0 && apps.some(({ op }) => op === 'send'));
@@ -69,6 +67,15 @@ export async function runMix(spec: MixSpec): Promise<MixResult> {
     ...(provider.policyStates !== undefined && { policyStates: provider.policyStates() }),
     ...(recorder !== null && { timeline: recorder.result(apps.map(({ name }) => name)) }),
   };
+}
+
+/**
+ * The policy of a mix. Time and CPU of a worker are modelled (shim-cpu.ts): the policy itself runs here in any case.
+ * @throws ConfigError for an option that it has not
+ */
+export function interceptorsOf(spec: MixSpec, apps: readonly App[]): Interceptor[] {
+  if (spec.policy === 'none') return [];
+  return drivenBy('inline', [{ name: spec.policy, options: optionsOf(spec, apps) }]);
 }
 
 /** Policies that know of weights get those of the applications' tenants, unless the mix says others. */
