@@ -27,6 +27,8 @@ export interface DeviceCoordinator {
   readonly hasChanges: boolean;
   /** Places of members whose isolation changed, each once. */
   takeChanges(): number[];
+  /** One elsewhere calls `news` when it has changes that nobody here has caused. */
+  listen?(news: () => void): void;
 }
 
 export class Coordinator implements DeviceCoordinator {

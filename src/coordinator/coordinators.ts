@@ -59,6 +59,7 @@ export class Coordinators implements CoordinatorPort {
     if (coordinator === undefined) {
       coordinator = this.make(device);
       this.devices.set(device, coordinator);
+      coordinator.listen?.(() => this.tell(device));
     }
     return coordinator;
   }

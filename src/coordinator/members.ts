@@ -23,6 +23,8 @@ export const SEEN_NS = 8;
 export const AWAITS_ANSWERS = 9;
 /** Queue pairs that a rate is wanted for. */
 export const RATED_QPS = 10;
+/** Another number each time: whoever writes none for long is stopped or dead, whatever its clock says. */
+export const BEAT = 11;
 export const COUNTERS = 16;
 
 /** Columns of grants, which the coordinator writes. */

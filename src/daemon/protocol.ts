@@ -1,0 +1,147 @@
+/**
+ * What the daemon and its clients say over their socket: frames of a length (32 bits, little endian) and so many bytes
+ * of JSON. The first frame of either side carries the version; numbers that change in microseconds are in memory that
+ * both map (pages.ts).
+ */
+import { z } from 'zod';
+import { HandshakeError } from '../verbs/errors.ts';
+
+/** Raised by changes that an older end would misread. */
+export const VERSION = 1;
+/** Nobody needs longer ones. */
+export const MAX_FRAME_BYTES = 64 * 1024;
+const LENGTH_BYTES = 4;
+
+const name = z.string().max(128);
+const weight = z.number().min(1e-3).max(1e6);
+const gbps = z.number().positive().max(1e6);
+const slot = z.number().int().min(0).max(65535);
+
+/** What a client says of itself; who it is the daemon asks the kernel. */
+const hello = z.strictObject({
+  type: z.literal('hello'),
+  version: z.number().int(),
+  /** A tool asks and sets, and joins nothing. */
+  role: z.enum(['shim', 'tool']).default('shim'),
+  command: z.string().max(4096).default(''),
+  /** Declared: the daemon's rules decide what of it counts. */
+  tenant: name.optional(),
+  weight: weight.optional(),
+  class: z.enum(['delay', 'messages', 'bandwidth']).optional(),
+});
+
+export const toDaemon = z.discriminatedUnion('type', [
+  hello,
+  /** A context opened a device; `slot` is the client's choice of a free place in its pages. */
+  z.strictObject({ type: z.literal('join'), slot, device: name.min(1), tenant: name.default('') }),
+  z.strictObject({ type: z.literal('leave'), slot }),
+  /** A counter that others are concerned by has changed. */
+  z.strictObject({ type: z.literal('ring') }),
+  z.strictObject({ type: z.literal('tenants') }),
+  z.strictObject({
+    type: z.literal('set'),
+    tenant: name.min(1),
+    weight: weight.optional(),
+    /** null: a share by weight again. */
+    gbps: gbps.nullable().optional(),
+  }),
+]);
+
+const tenantRow = z.object({
+  device: z.string(),
+  tenant: z.string(),
+  weight: z.number(),
+  /** Of its own; null: a share. */
+  gbps: z.number().nullable(),
+  /** delay, messages, bandwidth, idle; and why it has what it has. */
+  class: z.string(),
+  why: z.string(),
+  contexts: z.number(),
+  processes: z.number(),
+  qps: z.number(),
+  wireGbps: z.number(),
+  rateGbps: z.number(),
+  split: z.boolean(),
+  qNumAllow: z.number(),
+});
+
+export const toClient = z.discriminatedUnion('type', [
+  z.object({
+    type: z.literal('welcome'),
+    version: z.number().int(),
+    /** Places in each of the two pages that come with it. */
+    slots: z.number().int().min(0).max(65536),
+    /** What the daemon runs with, as ISOVERBS_POLICY has it; '': nothing. */
+    policy: z.string(),
+    /** Who the daemon takes the client for. */
+    tenant: z.string(),
+  }),
+  z.object({ type: z.literal('joined'), slot, tenant: z.string() }),
+  z.object({ type: z.literal('refused'), slot: slot.optional(), reason: z.string() }),
+  /** A grant has changed. */
+  z.object({ type: z.literal('ring') }),
+  z.object({ type: z.literal('tenants'), rows: z.array(tenantRow) }),
+  z.object({ type: z.literal('done') }),
+]);
+
+export type ToDaemon = z.infer<typeof toDaemon>;
+export type Hello = z.infer<typeof hello>;
+export type ToClient = z.infer<typeof toClient>;
+export type TenantRow = z.infer<typeof tenantRow>;
+
+/** One message as a frame. */
+export function frame(message: z.input<typeof toDaemon> | z.input<typeof toClient>): Buffer {
+  const text = Buffer.from(JSON.stringify(message));
+  if (text.length > MAX_FRAME_BYTES)
+    throw new HandshakeError(`a message of ${text.length} bytes is too long`);
+  const bytes = Buffer.alloc(LENGTH_BYTES + text.length);
+  bytes.writeUInt32LE(text.length);
+  text.copy(bytes, LENGTH_BYTES);
+  return bytes;
+}
+
+/** Cuts a stream into messages, however it comes in pieces. */
+export class Frames<T> {
+  private readonly schema: z.ZodType<T>;
+  private rest: Buffer = Buffer.alloc(0);
+
+  constructor(schema: z.ZodType<T>) {
+    this.schema = schema;
+  }
+
+  /** @throws HandshakeError for what is no frame, no JSON or no message; nothing behind it can be read */
+  push(bytes: Uint8Array): T[] {
+    this.rest = this.rest.length === 0 ? Buffer.from(bytes) : Buffer.concat([this.rest, bytes]);
+    const messages: T[] = [];
+    let at = 0;
+    while (this.rest.length - at >= LENGTH_BYTES) {
+      const length = this.rest.readUInt32LE(at);
+      if (length === 0 || length > MAX_FRAME_BYTES) {
+        throw new HandshakeError(`a frame of ${length} bytes: it has 1 to ${MAX_FRAME_BYTES}`);
+      }
+      if (this.rest.length - at - LENGTH_BYTES < length) break;
+      at += LENGTH_BYTES + length;
+      messages.push(this.parse(this.rest.subarray(at - length, at)));
+    }
+    this.rest = this.rest.subarray(at);
+    return messages;
+  }
+
+  /** Whether a frame has begun and not ended. */
+  get isCut(): boolean {
+    return this.rest.length > 0;
+  }
+
+  private parse(text: Buffer): T {
+    let value: unknown;
+    try {
+      value = JSON.parse(text.toString('utf8'));
+    } catch {
+      throw new HandshakeError('a frame that is no JSON');
+    }
+    const checked = this.schema.safeParse(value);
+    if (checked.success) return checked.data;
+    const { path, message } = checked.error.issues[0];
+    throw new HandshakeError(`a message that is none: ${[...path, message].join(': ')}`);
+  }
+}

@@ -1,0 +1,84 @@
+/**
+ * Who a client is to the daemon: the first rule of its configuration that fits decides; without one, a client is a
+ * tenant of its user's: all clients of a user are one, or each could take a share for every name it thinks of. What a
+ * client says of itself counts only if it is trusted.
+ */
+
+/** What the kernel says of a client, and what the client says. */
+export interface Peer {
+  readonly pid: number;
+  readonly uid: number;
+  readonly gid: number;
+  /** Path of its cgroup; '': unknown. */
+  readonly cgroup: string;
+  /** Declared. */
+  readonly command: string;
+  readonly tenant?: string;
+  readonly weight?: number;
+}
+
+/** Each of these that is there must fit. */
+export interface Match {
+  readonly uid?: number;
+  readonly gid?: number;
+  /** `*` stands for anything. */
+  readonly cgroup?: string;
+  readonly command?: string;
+  readonly declared?: string;
+}
+
+export interface Rule {
+  readonly match: Match;
+  /** Default: as without a rule. */
+  readonly tenant?: string;
+  readonly weight?: number;
+  /** A rate of its own instead of a share by weight. */
+  readonly gbps?: number;
+  /** Queue pairs, and requests a second. */
+  readonly maxQps?: number;
+  readonly maxRequestsPerS?: number;
+}
+
+/** What a client is. */
+export interface Identity {
+  readonly tenant: string;
+  readonly weight: number;
+  readonly gbps: number | null;
+  readonly maxQps: number;
+  readonly maxRequestsPerS: number;
+  /** Contexts that the program opened for tenants of its own are these tenants'. */
+  readonly hasTenants: boolean;
+}
+
+const NO_LIMIT = 0;
+
+function fits(pattern: string | undefined, text: string): boolean {
+  if (pattern === undefined) return true;
+  const parts = pattern.split('*').map((part) => part.replace(/[\\^$.|?+()[\]{}]/g, '\\$&'));
+  return new RegExp(`^${parts.join('.*')}$`, 's').test(text);
+}
+
+function matches({ uid, gid, cgroup, command, declared }: Match, peer: Peer): boolean {
+  return (
+    (uid === undefined || uid === peer.uid) &&
+    (gid === undefined || gid === peer.gid) &&
+    fits(cgroup, peer.cgroup) &&
+    fits(command, peer.command) &&
+    (declared === undefined || (peer.tenant !== undefined && fits(declared, peer.tenant)))
+  );
+}
+
+/** @param trusts whether what this client says of itself counts: its name, its weight, tenants of its own */
+export function identify(peer: Peer, rules: readonly Rule[], trusts: boolean): Identity {
+  const rule = rules.find(({ match }) => matches(match, peer));
+  const byDefault = trusts && peer.tenant !== undefined ? peer.tenant : `uid${peer.uid}`;
+  const declaredWeight = trusts ? peer.weight : undefined;
+  return {
+    tenant: rule?.tenant ?? byDefault,
+    weight: rule?.weight ?? declaredWeight ?? 1,
+    gbps: rule?.gbps ?? null,
+    maxQps: rule?.maxQps ?? NO_LIMIT,
+    maxRequestsPerS: rule?.maxRequestsPerS ?? NO_LIMIT,
+    hasTenants: trusts && rule?.tenant === undefined,
+  };
+}

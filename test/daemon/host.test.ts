@@ -1,0 +1,232 @@
+// The daemon's coordinators and their clients, without a socket between them.
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { Coordinator, tenantNumber } from '../../src/coordinator/coordinator.ts';
+import { Coordinators } from '../../src/coordinator/coordinators.ts';
+import * as M from '../../src/coordinator/members.ts';
+import { Client, Host, SILENT_NS } from '../../src/daemon/host.ts';
+import { COUNTERS_BYTES, columnsAt, GRANTS_BYTES, SLOTS } from '../../src/daemon/pages.ts';
+import { type Link, RemoteCoordinator, type Seat } from '../../src/daemon/remote.ts';
+import type { Identity } from '../../src/daemon/rules.ts';
+import type { Grant } from '../../src/shim/coordinator-port.ts';
+
+const RULES = { qNumAllow: 1, qNumCapa: 9, selective: false };
+const LINK_GBPS = 100;
+
+const hostOf = () =>
+  new Host({ rules: RULES, linkGbps: (device) => (device.startsWith('sim') ? LINK_GBPS : null) });
+const identity = (tenant: string, more: Partial<Identity> = {}): Identity => ({
+  tenant,
+  weight: 1,
+  gbps: null,
+  maxQps: 0,
+  maxRequestsPerS: 0,
+  hasTenants: false,
+  ...more,
+});
+const pages = () => ({
+  counters: new Float64Array(COUNTERS_BYTES / 8),
+  grants: new Float64Array(GRANTS_BYTES / 8),
+});
+
+/** A process: its client at the host, and its end of the link. */
+class Process implements Link {
+  readonly client: Client;
+  private readonly host: Host;
+  private news: (() => void)[] = [];
+  private free = 0;
+  nowNs = 0;
+
+  constructor(host: Host, tenant: string, more: Partial<Identity> = {}) {
+    this.host = host;
+    this.client = new Client(identity(tenant, more), pages(), 4711);
+  }
+
+  listen(news: () => void): void {
+    this.news.push(news);
+  }
+
+  opened(seat: Seat): void {
+    seat.slot = this.free++;
+    const why = this.host.join(this.client, seat.slot, seat.device, this.nowNs, seat.tenant);
+    if (why !== null) throw new Error(why);
+    seat.attach(columnsAt(this.client.pages, seat.slot));
+  }
+
+  closed(seat: Seat): void {
+    this.host.leave(this.client, seat.slot, this.nowNs);
+  }
+
+  ring(): void {
+    this.host.step(this.nowNs, this.client);
+  }
+
+  hear(): void {
+    for (const one of this.news) one();
+  }
+
+  join(device = 'sim0', tenant = ''): M.MemberPage {
+    return new RemoteCoordinator(device, this, 1e5).join(tenant) as M.MemberPage;
+  }
+}
+
+const B = { [M.CLASS]: M.BANDWIDTH, [M.ACTIVE_QPS]: 1, [M.LARGE_QPS]: 1, [M.MEAN_BYTES]: 2 ** 20 };
+const D = { [M.CLASS]: M.DELAY, [M.ACTIVE_QPS]: 1, [M.MEAN_BYTES]: 16, [M.QUEUE_LENGTH]: 1 };
+
+function say({ counters }: M.MemberPage, values: Record<number, number>): void {
+  for (const [column, value] of Object.entries(values)) counters[Number(column)] = value;
+  counters[M.BEAT]++;
+}
+
+test('programs of two processes: one is cut beside the other, told of it, and no longer when that one leaves', () => {
+  const host = hostOf();
+  const [one, other] = [new Process(host, 'a'), new Process(host, 'b')];
+  const coordinators = new Coordinators((device) => new RemoteCoordinator(device, one, 1e5));
+  const context = { index: 0, handle: 1, device: 'sim0', tenant: '', nic: null };
+  const told: Grant[] = [];
+  coordinators.subscribe(context, (grant) => told.push(grant));
+  const b = coordinators.page(context);
+  say(b, B);
+  one.ring();
+  expect([b.grants[M.SPLIT], host.takeTold()]).toEqual([0, []]);
+  const d = other.join();
+  say(d, D);
+  other.ring();
+  expect(b.grants[M.SPLIT]).toBe(1);
+  expect(host.takeTold()).toEqual([one.client]);
+  one.hear();
+  expect(told).toContainEqual({ kind: M.SPLIT, target: -1, value: 1 });
+  host.forget(other.client, 0);
+  expect(b.grants[M.SPLIT]).toBe(0);
+  expect(host.takeTold()).toEqual([one.client]);
+});
+
+test('rates by weight; a tenant of two processes has one; what is set holds at once and later', () => {
+  const host = hostOf();
+  const a = [new Process(host, 'a', { weight: 3 }), new Process(host, 'a', { weight: 3 })];
+  const b = new Process(host, 'b');
+  const seats = [...a, b].map((one) => one.join());
+  for (const seat of seats) say(seat, { [M.RATED_QPS]: 2 });
+  b.ring();
+  const rates = () => seats.map(({ grants }) => grants[M.RATE_GBPS]);
+  expect(rates()).toEqual([37.5, 37.5, 25]);
+  expect(host.set('b', { weight: 6 }, 0)).toBe(true);
+  expect(rates()).toEqual([100 / 6, 100 / 6, 200 / 3]);
+  expect(host.set('b', { gbps: 10 }, 0)).toBe(true);
+  expect(rates()).toEqual([45, 45, 10]);
+  expect(host.set('nobody', { weight: 2 }, 0)).toBe(false);
+  host.set('b', { gbps: null }, 0);
+  expect(rates()).toEqual([100 / 6, 100 / 6, 200 / 3]);
+});
+
+test('who is stopped loses its share within 100 ms, and has it again when it goes on', () => {
+  const host = hostOf();
+  const [one, other] = [new Process(host, 'a'), new Process(host, 'b')];
+  const [a, b] = [one.join(), other.join()];
+  for (const seat of [a, b]) say(seat, { [M.RATED_QPS]: 1 });
+  const every = 20e6;
+  let atNs = 0;
+  for (; atNs <= 4 * every; atNs += every) {
+    say(a, {});
+    host.step(atNs);
+  }
+  expect(SILENT_NS + every).toBeLessThanOrEqual(100e6);
+  expect([a.grants[M.RATE_GBPS], b.grants[M.RATE_GBPS]]).toEqual([LINK_GBPS, 0]);
+  expect(host.takeTold()).toContain(one.client);
+  say(b, {});
+  host.step(atNs);
+  expect(b.grants[M.RATE_GBPS]).toBe(LINK_GBPS / 2);
+});
+
+test('tenants of its own are for a trusted program only: a name is no second share', () => {
+  const host = hostOf();
+  const trusted = new Process(host, 'a', { hasTenants: true });
+  const other = new Process(host, 'uid1000');
+  for (const [process, tenants] of [
+    [trusted, ['x', 'y']],
+    [other, ['x', 'y', 'z']],
+  ] as const) {
+    for (const tenant of tenants) say(process.join('sim0', tenant), { [M.RATED_QPS]: 1 });
+  }
+  host.step(0);
+  const rows = host
+    .tenants()
+    .map(({ tenant, contexts, rateGbps }) => [tenant, contexts, Math.round(rateGbps)]);
+  expect(rows).toEqual([
+    ['x', 1, 33],
+    ['y', 1, 33],
+    ['uid1000', 3, 33],
+  ]);
+});
+
+test('places that are not there, or taken, and devices that nobody knows are refused', () => {
+  const host = hostOf();
+  const { client } = new Process(host, 'a');
+  expect(host.join(client, SLOTS, 'sim0', 0)).toContain('places');
+  expect(host.join(client, 0, 'mlx5_0', 0)).toContain("no device 'mlx5_0'");
+  expect(host.join(client, 0, 'sim0', 0)).toBeNull();
+  expect(host.join(client, 0, 'sim0', 0)).toContain('taken');
+  host.leave(client, 7, 0);
+  host.leave(client, 0, 0);
+  expect(host.join(client, 0, 'sim1', 0)).toBeNull();
+  expect(host.tenants().map(({ device }) => device)).toEqual(['sim1']);
+});
+
+test('without a daemon members have what is said for that; when it goes they keep what it granted last', () => {
+  const seats: Seat[] = [];
+  const link = { listen() {}, opened: (seat: Seat) => void seats.push(seat), closed() {}, ring() {} };
+  const coordinator = new RemoteCoordinator('sim0', link, 7);
+  const page = coordinator.join('a') as M.MemberPage;
+  expect([page.grants[M.RATE_GBPS], page.grants[M.SPLIT]]).toEqual([7, 0]);
+  const [seat] = seats;
+  page.counters[M.CLASS] = M.DELAY;
+  const memory = pages();
+  const columns = columnsAt(memory, 3);
+  columns.grants[M.RATE_GBPS] = 42;
+  seat.attach(columns);
+  expect(page.grants[M.RATE_GBPS]).toBe(42);
+  expect(columns.counters[M.CLASS]).toBe(M.DELAY);
+  expect(coordinator.takeChanges()).toEqual([page.index]);
+  seat.detach();
+  columns.grants.fill(0);
+  page.counters[M.CLASS] = M.BANDWIDTH;
+  expect([page.grants[M.RATE_GBPS], columns.counters[M.CLASS]]).toEqual([42, M.DELAY]);
+});
+
+const event = fc.record({
+  member: fc.nat(5),
+  column: fc.constantFrom(
+    M.CLASS,
+    M.ACTIVE_QPS,
+    M.LARGE_QPS,
+    M.MEAN_BYTES,
+    M.QUEUE_LENGTH,
+    M.WIRE_GBPS,
+    M.RATED_QPS,
+  ),
+  value: fc.oneof(fc.nat(8), fc.double(), fc.constantFrom(1e9, -1)),
+});
+
+test('one event log gives the same grants in a process and in the daemon', () => {
+  fc.assert(
+    fc.property(fc.array(event, { maxLength: 60 }), (log) => {
+      const host = hostOf();
+      const inside = new Coordinator();
+      const tenants = ['a', 'a', 'b', 'c', 'd', 'd'];
+      const remote = tenants.map((tenant) => new Process(host, tenant).join());
+      const local = tenants.map((tenant) => inside.join(tenant) as M.MemberPage);
+      const shares = {
+        linkGbps: LINK_GBPS,
+        weights: new Map([[tenantNumber('a'), 1]]),
+        ratesGbps: new Map(),
+      };
+      for (const { member, column, value } of log) {
+        for (const page of [remote[member], local[member]]) page.counters[column] = value;
+        host.step(0);
+        inside.step({ ...RULES, rotateFrom: Number.POSITIVE_INFINITY }, 0);
+        inside.share(shares, 0);
+        expect(remote.map(({ grants }) => [...grants])).toEqual(local.map(({ grants }) => [...grants]));
+      }
+    }),
+  );
+});
