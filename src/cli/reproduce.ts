@@ -18,6 +18,7 @@ import { version } from '../version.ts';
 import { progressLine } from './progress.ts';
 import { jsonOf, type Report } from './report/report.ts';
 import { reportText } from './report/text.ts';
+import { writeReport } from './report/write.ts';
 
 /** What profiles are frozen by. */
 const FROZEN = 'bare';
@@ -156,6 +157,7 @@ export async function reproduce(options: ReproduceOptions): Promise<void> {
   const { rows, broken, runs } = report;
   const text = options.json ? `${JSON.stringify(jsonOf(report), null, 2)}\n` : reportText(report);
   process.stdout.write(text);
+  if (options.out !== undefined) await writeReport(report, options.out);
   if (options.freeze) writeFrozen(rows, options.seeds);
   const failed = rows.filter((row) => row.verdict === 'fails').length;
   if (failed + broken.length > 0) {

@@ -29,7 +29,7 @@ export interface FigureResult {
   title: string;
   source: string;
   note?: string;
-  x: { title: string; values: readonly X[]; log: boolean };
+  x: { title: string; values: readonly X[]; log: boolean; bytes: boolean };
   seeds: readonly number[];
   panels: PanelResult[];
   /** What ran, with the first seed. */
@@ -125,7 +125,7 @@ export function evaluateFigure(
     title,
     source,
     note,
-    x: { title: x.title, values: x.values, log: x.log === true },
+    x: { title: x.title, values: x.values, log: x.log === true, bytes: x.bytes === true },
     seeds,
     panels: figure.panels.map((panel) => panelOf(panel, runs, seeds, outcomes)),
     runs: runs.map((run) => ({ series: run.series, x: run.x, command: commandOf(run.mix, seeds[0]) })),

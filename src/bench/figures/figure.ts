@@ -36,7 +36,8 @@ export interface Figure<T extends X = X> {
   source: string;
   /** What is assumed, and where the model shows something else than the paper. */
   note?: string;
-  x: { title: string; values: readonly T[]; log?: boolean };
+  /** `bytes`: values are sizes, and are written with units. */
+  x: { title: string; values: readonly T[]; log?: boolean; bytes?: boolean };
   /** What runs at x, without the policy. */
   mix(x: T): Mix;
   /** As `--policy` of `isoverbs mix` takes them. Default: defaultPolicies(). */

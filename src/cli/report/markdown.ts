@@ -1,0 +1,101 @@
+/** The report as Markdown. */
+import type { NamedClaim } from '../../bench/claims/load.ts';
+import type { FigureResult } from '../../bench/figures/evaluate.ts';
+import { figureTable } from './figure-table.ts';
+import type { Report } from './report.ts';
+import { byPaper, chaptersOf, linesOf, paperLine, type TextTable, verdictTable } from './sections.ts';
+
+/** Text that no renderer takes for markup. */
+export function escapeMarkdown(text: string): string {
+  return text
+    .replace(/[\\`*_[\]|~]/g, '\\$&')
+    .replaceAll('<', '&lt;')
+    .replace(/\s*\n\s*/g, ' ');
+}
+
+function table({ head, rows }: TextTable): string {
+  const line = (cells: readonly string[]) => `| ${cells.map(escapeMarkdown).join(' | ')} |`;
+  return [line(head), `|${' --- |'.repeat(head.length)}`, ...rows.map(line)].join('\n');
+}
+
+function claim(report: Report, one: NamedClaim): string {
+  const { remarks, ...lines } = linesOf(report, one);
+  const title = `**${escapeMarkdown(one.id)}**: ${escapeMarkdown(`${one.title}. ${one.source}`)}`;
+  return [title, table(lines), ...remarks.map(escapeMarkdown)].join('\n\n');
+}
+
+function systemText(report: Report, system: string): string {
+  const chapters = chaptersOf(report, system).map(({ title, claims }) =>
+    [`### ${title}`, ...claims.map((one) => claim(report, one))].join('\n\n'),
+  );
+  return [`## Claims about ${system}`, ...chapters].join('\n\n');
+}
+
+/** @param picture the address of a figure's picture, if there is one */
+export type Picture = (figure: FigureResult) => string | undefined;
+
+function figureText(figure: FigureResult, picture: Picture): string {
+  const { name, title, source, note, problems } = figure;
+  const image = picture(figure);
+  const lines = [
+    `### ${name}: ${escapeMarkdown(title)}`,
+    `${escapeMarkdown(source)}. \`isoverbs reproduce --figure ${name}\``,
+    ...(image === undefined ? [] : [`![${escapeMarkdown(`${name}: ${title}`)}](${image})`]),
+    table(figureTable(figure)),
+    ...(note === undefined ? [] : [escapeMarkdown(note)]),
+    ...problems.map((problem) => `Problem: ${escapeMarkdown(problem)}`),
+  ];
+  return lines.join('\n\n');
+}
+
+function paperText(
+  report: Report,
+  { name, claims, figures }: ReturnType<typeof byPaper>[number],
+  picture: Picture,
+) {
+  const head = ['claim', 'verdict', 'line', 'expected', 'measured', 'shown by, or why not'];
+  const rows = claims.map((one) => {
+    const { id, verdict, what, expected, measured, shownBy, reason } = paperLine(report, one);
+    return [id, verdict, what, expected, measured, reason || shownBy.map((by) => by.id).join(', ')];
+  });
+  return [
+    `## ${name}`,
+    ...(rows.length === 0 ? [] : [table({ head, rows })]),
+    ...figures.map((figure) => figureText(figure, picture)),
+  ].join('\n\n');
+}
+
+/** What went wrong, and what nobody needs to look for. */
+function remarks({ broken, notShown }: Report): string[] {
+  const out: string[] = [];
+  if (notShown.length > 0) {
+    const head = ['claims', '', 'why'];
+    const rows = notShown.map(({ ids, title, why, reason }) => [
+      ids.join(', '),
+      title,
+      `${why === 'waiting' ? 'waiting' : 'cannot be shown'}: ${reason}`,
+    ]);
+    out.push('## Not shown', table({ head, rows }));
+  }
+  if (broken.length > 0) out.push('## Broken runs', ...broken.map((line) => `- ${escapeMarkdown(line)}`));
+  return out;
+}
+
+/** The whole; `intro` stands under the first heading. */
+export function markdownOf(
+  report: Report,
+  intro: readonly string[],
+  picture: Picture = () => undefined,
+): string {
+  const papers = byPaper(report);
+  const verdicts = verdictTable(papers);
+  const text = [
+    '# What papers report, and what isoverbs shows',
+    ...intro,
+    ...(verdicts.rows.length === 0 ? [] : [table(verdicts)]),
+    ...papers.map((paper) => paperText(report, paper, picture)),
+    ...report.systems.map((system) => systemText(report, system)),
+    ...remarks(report),
+  ];
+  return `${text.join('\n\n')}\n`;
+}

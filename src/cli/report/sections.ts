@@ -1,0 +1,148 @@
+/** What the Markdown and the HTML page both show: plain text in tables and lines. */
+import { PARTS } from '../../bench/claims/claim.ts';
+import type { Row, Verdict } from '../../bench/claims/evaluate.ts';
+import { short } from '../../bench/claims/expect.ts';
+import type { NamedClaim } from '../../bench/claims/load.ts';
+import { namedIn, type PaperClaim } from '../../bench/claims/papers.ts';
+import type { FigureResult } from '../../bench/figures/evaluate.ts';
+import type { Report } from './report.ts';
+
+/** The papers by the first word of their claims' and figures' names. */
+export const PAPERS: Readonly<Record<string, string>> = Object.freeze({
+  perf: 'PeRF (USENIX ATC 2024)',
+  justitia: 'Justitia (NSDI 2022)',
+  palos: 'Palos',
+  drum: 'DRUM (IEEE/ACM ToN 2023)',
+  tassel: 'Tassel (APNet 2023)',
+});
+
+export interface TextTable {
+  head: readonly string[];
+  rows: readonly (readonly string[])[];
+}
+
+const digits = (value: number) => (Number.isFinite(value) ? short(value) : '-');
+const withUnit = (text: string, unit: string) => (unit === '' || text === '-' ? text : `${text} ${unit}`);
+const whatOf = ({ what, at }: Row) => (at === undefined ? what : `${what} (${at})`);
+
+/** The lines of a claim. */
+export function linesOf({ rows }: Report, claim: NamedClaim): TextTable & { remarks: readonly string[] } {
+  const own = rows.filter((row) => row.system === claim.system && row.claim === claim.id);
+  const remarks = own.flatMap(({ deviation, problem }) => [
+    ...(deviation === undefined ? [] : [`Deviation: ${deviation}`]),
+    ...(problem === undefined ? [] : [`Problem: ${problem}`]),
+  ]);
+  return {
+    head: ['', 'expected', 'tolerance', 'measured', 'all seeds', 'verdict'],
+    rows: own.map((row) => [
+      whatOf(row),
+      withUnit(row.expected, row.unit),
+      row.tolerance,
+      withUnit(digits(row.measured), row.unit),
+      row.lowest === row.highest ? '' : `${digits(row.lowest)} to ${digits(row.highest)}`,
+      row.verdict,
+    ]),
+    remarks: claim.note === undefined ? remarks : [claim.note, ...remarks],
+  };
+}
+
+/** Claims of a system by chapter. */
+export function chaptersOf(
+  { claims }: Report,
+  system: string,
+): { title: string; claims: readonly NamedClaim[] }[] {
+  const own = claims.filter((claim) => claim.system === system);
+  const parts = [...new Set(own.map(({ part }) => part))];
+  return parts.map((part) => ({
+    title: PARTS[system][part],
+    claims: own.filter((claim) => claim.part === part),
+  }));
+}
+
+const paperOf = (id: string) => id.slice(0, id.indexOf('-'));
+
+/** What papers claim, and figures, by paper, in the order of PAPERS. */
+export function byPaper(
+  report: Report,
+): { paper: string; name: string; claims: PaperClaim[]; figures: FigureResult[] }[] {
+  return Object.entries(PAPERS)
+    .map(([paper, name]) => ({
+      paper,
+      name,
+      claims: report.paper.filter(({ id }) => paperOf(id) === paper),
+      figures: report.figures.filter((figure) => figure.paper === paper),
+    }))
+    .filter(({ claims, figures }) => claims.length + figures.length > 0);
+}
+
+/** In the order in which a reader wants to know of them. */
+const VERDICTS = ['holds', 'fails', 'reported', 'waiting', 'never', 'missing'] as const;
+const WORDS: Readonly<Record<string, string>> = {
+  holds: 'hold',
+  fails: 'fail',
+  reported: 'without a verdict',
+  waiting: 'waiting',
+  never: 'cannot be shown',
+  missing: 'missing',
+};
+
+/** How many claims of each paper hold. */
+export function verdictTable(papers: ReturnType<typeof byPaper>): TextTable {
+  const of = (claims: readonly PaperClaim[], verdict: string) =>
+    claims.filter((claim) => claim.verdict === verdict).length;
+  const counted = papers.filter(({ claims }) => claims.length > 0);
+  const line = (name: string, claims: readonly PaperClaim[]) => [
+    name,
+    `${claims.length}`,
+    ...VERDICTS.map((verdict) => `${of(claims, verdict)}`),
+  ];
+  const rows = counted.map(({ name, claims }) => line(name, claims));
+  if (counted.length > 1)
+    rows.push(
+      line(
+        'All',
+        counted.flatMap(({ claims }) => claims),
+      ),
+    );
+  return { head: ['paper', 'claims', ...VERDICTS.map((verdict) => WORDS[verdict])], rows };
+}
+
+/** A claim of a paper, the line of ours that says most about it, and which claims show it. */
+export interface PaperLine {
+  id: string;
+  verdict: PaperClaim['verdict'];
+  what: string;
+  expected: string;
+  measured: string;
+  /** Ours that show it. */
+  shownBy: readonly NamedClaim[];
+  /** Why none does. */
+  reason: string;
+}
+
+/** The first line that fails, or else the first with the verdict of the whole; and how many more there are. */
+export function paperLine(report: Report, { id, verdict, by }: PaperClaim): PaperLine {
+  const shownBy = report.claims.filter((claim) => namedIn(claim).includes(id));
+  const rows = shownBy.flatMap((claim) =>
+    report.rows.filter((row) => row.system === claim.system && row.claim === claim.id),
+  );
+  const row = rows.find((one) => one.verdict === (verdict as Verdict)) ?? rows[0];
+  const more = rows.length > 1 ? ` (and ${rows.length - 1} more)` : '';
+  return {
+    id,
+    verdict,
+    what: row === undefined ? '' : `${whatOf(row)}${more}`,
+    expected: row === undefined ? '' : withUnit(row.expected, row.unit),
+    measured: row === undefined ? '' : withUnit(digits(row.measured), row.unit),
+    shownBy,
+    reason: shownBy.length > 0 ? '' : by,
+  };
+}
+
+/** The command that gives a report the same content. */
+export function commandOfReport({ systems, seeds, figures }: Report): string {
+  const words = ['npm run reproduce --'];
+  if (figures.length === 0) words.push(`--system ${systems.join(' ')}`);
+  if (systems.length === 0) words.push(`--figure ${figures.map(({ name }) => name).join(' ')}`);
+  return [...words, `--seeds ${seeds.join(',')}`].join(' ');
+}
