@@ -11,7 +11,7 @@ import { createFabric } from '../providers/sim/index.ts';
 import { compose } from '../shim/compose.ts';
 import { RandomStream } from '../sim/random.ts';
 import { demoSvg } from './demo-svg.ts';
-import { writeInto } from './svg.ts';
+import { writeInto, writeSvg } from './svg.ts';
 
 export interface Scenario {
   name: string;
@@ -165,9 +165,7 @@ export async function runDemo(options: DemoOptions): Promise<void> {
   if (options.json !== undefined && !quiet) writeInto(options.json, `${json}\n`);
   if (options.svg !== undefined) {
     const svg = await demoSvg(rows);
-    if (svg === null)
-      console.error('No picture: the optional packages vega and vega-lite are not installed.');
-    else writeInto(options.svg, svg);
+    writeSvg(options.svg, svg);
     if (svg !== null && !quiet) console.log(`\nPicture: ${options.svg}`);
   }
   if (!quiet) console.log(`Took ${((performance.now() - startMs) / 1000).toFixed(1)} s.`);

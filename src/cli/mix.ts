@@ -13,7 +13,7 @@ import { DRIVERS, type DriverName } from '../drivers/index.ts';
 import { ConfigError } from '../verbs/errors.ts';
 import { addMixOptions, collect, type MixDefaults, type MixWords, mixOf } from './mix-options.ts';
 import { mixSvg } from './mix-svg.ts';
-import { writeInto } from './svg.ts';
+import { requireWritable, writeSvg } from './svg.ts';
 
 /** What commander makes of the command line: all words still. */
 interface Options extends MixWords {
@@ -79,7 +79,7 @@ async function live(options: Options): Promise<void> {
 
 async function simulated(options: Options): Promise<void> {
   const spec = specOf(options);
-  if (options.plot !== undefined) requireWritable(options.plot);
+  if (options.plot !== undefined) requireWritable('plot', options.plot);
   const startMs = performance.now();
   const result = await runMix(spec);
   const wallMs = Math.round(performance.now() - startMs);
@@ -125,19 +125,8 @@ function specOf(options: Options): MixSpec {
   };
 }
 
-/** Before the run: its result would be lost. */
-function requireWritable(path: string): void {
-  try {
-    writeInto(path, '');
-  } catch (error) {
-    throw new ConfigError(`plot: ${path} cannot be written: ${(error as Error).message}`);
-  }
-}
-
 async function plot(result: MixResult, path: string): Promise<void> {
-  const svg = result.timeline === undefined ? null : await mixSvg(result, result.timeline);
-  if (svg !== null) writeInto(path, svg);
-  else console.error('No picture: the optional packages vega and vega-lite are not installed.');
+  writeSvg(path, result.timeline === undefined ? null : await mixSvg(result, result.timeline));
 }
 
 function json(result: MixResult | LiveResult, wallMs: number): string {

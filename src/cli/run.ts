@@ -4,6 +4,7 @@ import pino, { type Logger } from 'pino';
 import { ConfigError, IsoverbsError } from '../verbs/errors.ts';
 import { version } from '../version.ts';
 import { addBench } from './bench.ts';
+import { addCompare } from './compare.ts';
 import { devices } from './devices.ts';
 import { addMix } from './mix.ts';
 import { listPolicies } from './policies.ts';
@@ -60,6 +61,7 @@ function program(log: Logger): Command {
       const { runDemo } = await import('./demo.ts');
       await runDemo({ ms, json: json === true ? '-' : json, svg });
     });
+  addCompare(command);
   addReproduce(command);
   addMix(command);
   addBench(command);
