@@ -6,25 +6,29 @@
     "have_mlx5dv%": "<!(pkg-config --exists libibverbs && pkg-config --atleast-version=1.20.36 libmlx5 2>/dev/null && echo 1 || echo 0)",
     "have_rdmacm%": "<!(pkg-config --exists libibverbs librdmacm 2>/dev/null && echo 1 || echo 0)"
   },
+  "target_defaults": {
+    "defines": ["NAPI_VERSION=8"],
+    "cflags": ["-Wall", "-Wextra", "-Werror", "-fvisibility=hidden"],
+    "cflags_cc": ["-std=c++20"],
+    "cflags_cc!": ["-std=gnu++17", "-std=gnu++20"]
+  },
   "targets": [
     {
       "target_name": "isoverbs",
       "sources": [
         "native/addon.cc",
-        "native/args.cc",
+        "native/base-args.cc",
         "native/cm-loader.cc",
         "native/env.cc",
         "native/errors.cc",
         "native/handles.cc",
+        "native/listener.cc",
         "native/loader.cc",
         "native/memory.cc",
         "native/ring.cc"
       ],
       "include_dirs": ["<!(node -p \"require('node-addon-api').include_dir\")"],
-      "defines": ["NAPI_VERSION=8", "NODE_ADDON_API_DISABLE_CPP_EXCEPTIONS", "NODE_ADDON_API_DISABLE_DEPRECATED"],
-      "cflags": ["-Wall", "-Wextra", "-Werror", "-fvisibility=hidden"],
-      "cflags_cc": ["-std=c++20"],
-      "cflags_cc!": ["-std=gnu++17", "-std=gnu++20"],
+      "defines": ["NODE_ADDON_API_DISABLE_CPP_EXCEPTIONS", "NODE_ADDON_API_DISABLE_DEPRECATED"],
       "libraries": ["-ldl"],
       "conditions": [
         ["have_verbs==1", {
@@ -59,6 +63,21 @@
           "cflags": ["<!@(pkg-config --cflags-only-I librdmacm)"],
           "sources": ["native/cm.cc", "native/cm-verbs.cc"]
         }]
+      ]
+    },
+    {
+      # Wants no headers of rdma-core: the daemon's programs can do without devices.
+      "target_name": "isoverbs_ipc",
+      "sources": [
+        "native/base-args.cc",
+        "native/errors.cc",
+        "native/ipc/addon.cc",
+        "native/ipc/memory.cc",
+        "native/ipc/message.cc",
+        "native/ipc/socket.cc",
+        "native/ipc/wake.cc",
+        "native/ipc/watch.cc",
+        "native/listener.cc"
       ]
     }
   ]

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base-env.h"
 #include "handles.h"
 
 namespace isoverbs {
@@ -30,10 +31,7 @@ struct Dropped {
 struct Memory;
 struct Scratch;
 
-struct Env {
-  napi_env env = nullptr;
-  /** (code, message, details) -> Error; handed over by TypeScript once. */
-  napi_ref makeError = nullptr;
+struct Env : BaseEnv {
   /** (bytes) -> Uint8Array over a SharedArrayBuffer, where external ArrayBuffers are not allowed. */
   napi_ref allocShared = nullptr;
   /** (buffer) -> void: detaches an ArrayBuffer if it can be. */

@@ -4,7 +4,6 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
-#include <string>
 
 namespace isoverbs {
 
@@ -28,6 +27,8 @@ const char* codeText(Err code) {
       return "ISO_ERR_UNSUPPORTED";
     case Err::Memory:
       return "ISO_ERR_MEMORY";
+    case Err::Handshake:
+      return "ISO_ERR_HANDSHAKE";
     case Err::Connection:
       return "ISO_ERR_CONNECTION";
     case Err::System:
@@ -51,7 +52,7 @@ napi_value details(napi_env env, const char* verb, int errnum) {
 
 }  // namespace
 
-napi_value fail(Env& env, Err code, const char* verb, int errnum, const char* format, ...) {
+napi_value fail(BaseEnv& env, Err code, const char* verb, int errnum, const char* format, ...) {
   char text[512];
   const int prefix = std::snprintf(text, sizeof text, "%s: ", verb);
   va_list args;
@@ -75,7 +76,7 @@ napi_value fail(Env& env, Err code, const char* verb, int errnum, const char* fo
   return nullptr;
 }
 
-napi_value failErrno(Env& env, const char* verb, int errnum) {
+napi_value failErrno(BaseEnv& env, const char* verb, int errnum) {
   const char* text = strerrordesc_np(errnum);
   if (text == nullptr) text = "unknown error";
   switch (errnum) {
@@ -95,31 +96,6 @@ napi_value failErrno(Env& env, const char* verb, int errnum) {
     default:
       return fail(env, Err::System, verb, errnum, "%s (errno %d)", text, errnum);
   }
-}
-
-napi_value failHandle(Env& env, const char* verb, Kind wanted, uint32_t handle) {
-  const auto want = static_cast<uint32_t>(wanted);
-  const uint32_t kind = handle >> kKindShift;
-  if (kind == want) {
-    return fail(env, Err::Handle, verb, 0, "needs a live %s, got one that is closed or foreign", kindName(want));
-  }
-  if (kind == 0 || kind >= kKinds) {
-    return fail(env, Err::Handle, verb, 0, "needs a live %s, got %d", kindName(want), static_cast<int>(handle));
-  }
-  return fail(env, Err::Handle, verb, 0, "needs a live %s, got a %s's handle", kindName(want), kindName(kind));
-}
-
-napi_value failBusy(Env& env, const char* verb, const Object& object) {
-  std::string list;
-  for (uint32_t kind = 1; kind < kKinds; kind++) {
-    const uint32_t n = object.children[kind];
-    if (n == 0) continue;
-    if (!list.empty()) list += ", ";
-    list += std::to_string(n) + " " + kindName(kind) + (n > 1 ? "s" : "");
-  }
-  // Who closes stops listening first, where it may: what is left then is another thread's.
-  if (list.empty()) list = "a listener in another thread";
-  return fail(env, Err::Busy, verb, EBUSY, "the %s still has %s", kindName(object.handle >> kKindShift), list.c_str());
 }
 
 }  // namespace isoverbs

@@ -1,9 +1,12 @@
 #include "handles.h"
 
 #include <cassert>
+#include <cerrno>
 #include <deque>
+#include <string>
 
 #include "env.h"
+#include "errors.h"
 
 namespace isoverbs {
 
@@ -111,5 +114,30 @@ void forEach(Kind kind, void (*fn)(Object*, void*), void* arg) {
 }
 
 const char* kindName(uint32_t kind) { return kind < sizeof kNames / sizeof *kNames ? kNames[kind] : "nothing"; }
+
+napi_value failHandle(Env& env, const char* verb, Kind wanted, uint32_t handle) {
+  const auto want = static_cast<uint32_t>(wanted);
+  const uint32_t kind = handle >> kKindShift;
+  if (kind == want) {
+    return fail(env, Err::Handle, verb, 0, "needs a live %s, got one that is closed or foreign", kindName(want));
+  }
+  if (kind == 0 || kind >= kKinds) {
+    return fail(env, Err::Handle, verb, 0, "needs a live %s, got %d", kindName(want), static_cast<int>(handle));
+  }
+  return fail(env, Err::Handle, verb, 0, "needs a live %s, got a %s's handle", kindName(want), kindName(kind));
+}
+
+napi_value failBusy(Env& env, const char* verb, const Object& object) {
+  std::string list;
+  for (uint32_t kind = 1; kind < kKinds; kind++) {
+    const uint32_t n = object.children[kind];
+    if (n == 0) continue;
+    if (!list.empty()) list += ", ";
+    list += std::to_string(n) + " " + kindName(kind) + (n > 1 ? "s" : "");
+  }
+  // Who closes stops listening first, where it may: what is left then is another thread's.
+  if (list.empty()) list = "a listener in another thread";
+  return fail(env, Err::Busy, verb, EBUSY, "the %s still has %s", kindName(object.handle >> kKindShift), list.c_str());
+}
 
 }  // namespace isoverbs

@@ -6,6 +6,8 @@
 // see the object is busy. So an object is never freed under a post that runs in another thread.
 #pragma once
 
+#include <node_api.h>
+
 #include <atomic>
 #include <cstdint>
 #include <mutex>
@@ -107,5 +109,11 @@ void forEach(Kind kind, void (*fn)(Object*, void*), void* arg);
 
 /** 'protection domain' for Kind::Pd; for messages. */
 const char* kindName(uint32_t kind);
+
+/** Throws for a handle that is not a live one of this kind, saying what it is instead. */
+napi_value failHandle(Env& env, const char* verb, Kind wanted, uint32_t handle);
+
+/** Throws BusyError naming what is still alive below the object. */
+napi_value failBusy(Env& env, const char* verb, const Object& object);
 
 }  // namespace isoverbs

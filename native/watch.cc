@@ -5,7 +5,9 @@
 
 #include <cerrno>
 #include <cstddef>
+#include <memory>
 
+#include "listener.h"
 #include "objects.h"
 
 namespace isoverbs {
@@ -16,8 +18,7 @@ struct Watch {
   const WatchKind* kind = nullptr;
   /** Null once stopped. */
   Watchable* object = nullptr;
-  napi_ref listener = nullptr;
-  napi_async_context async = nullptr;
+  std::unique_ptr<Listener> listener;
   napi_async_cleanup_hook_handle hook = nullptr;
 };
 
@@ -31,12 +32,7 @@ constexpr size_t kScratchBytes = 512;
 
 void onClosed(uv_handle_t* handle) {
   auto* watch = static_cast<Watch*>(handle->data);
-  napi_env env = watch->env->env;
-  napi_handle_scope scope = nullptr;
-  napi_open_handle_scope(env, &scope);
-  if (watch->listener != nullptr) napi_delete_reference(env, watch->listener);
-  if (watch->async != nullptr) napi_async_destroy(env, watch->async);
-  napi_close_handle_scope(env, scope);
+  watch->listener.reset();
   if (watch->hook != nullptr) napi_remove_async_cleanup_hook(watch->hook);
   delete watch;
 }
@@ -51,23 +47,13 @@ void onEnvEnding(napi_async_cleanup_hook_handle, void* data) {
   reap(object, watch->env);
 }
 
-/** Calls the listener; what it throws becomes an uncaughtException, as from any event handler. */
 void tell(Watch* watch, const void* event) {
   napi_env env = watch->env->env;
   napi_handle_scope scope = nullptr;
   if (napi_open_handle_scope(env, &scope) != napi_ok) return;
   napi_value argv[kMaxEventArgs] = {};
   const size_t argc = watch->kind->describe(*watch->env, event, argv);
-  if (argc != 0) {
-    napi_value listener = nullptr;
-    napi_value self = nullptr;
-    napi_get_reference_value(env, watch->listener, &listener);
-    napi_get_global(env, &self);
-    if (napi_make_callback(env, watch->async, self, listener, argc, argv, nullptr) == napi_pending_exception) {
-      napi_value error = nullptr;
-      if (napi_get_and_clear_last_exception(env, &error) == napi_ok) napi_fatal_exception(env, error);
-    }
-  }
+  if (argc != 0) watch->listener->call(argc, argv);
   napi_close_handle_scope(env, scope);
 }
 
@@ -105,10 +91,7 @@ napi_value startWatch(Args& args, Watchable* object, int fd, const WatchKind& ki
     return fail(env, Err::System, args.verb(), errno, "the %s's descriptor cannot be polled",
                 kindName(object->handle >> kKindShift));
   }
-  napi_value name = nullptr;
-  napi_create_string_utf8(env.env, kind.resourceName, NAPI_AUTO_LENGTH, &name);
-  napi_async_init(env.env, nullptr, name, &watch->async);
-  napi_create_reference(env.env, listener, 1, &watch->listener);
+  watch->listener = std::make_unique<Listener>(env.env, kind.resourceName, listener);
   napi_add_async_cleanup_hook(env.env, onEnvEnding, watch, &watch->hook);
   watch->object = object;
   object->watch = watch;
@@ -155,8 +138,7 @@ napi_value watchObject(Args& args, Watchable* object, int fd, const WatchKind& k
     return undefined(env.env);
   }
   if (watch == nullptr) return startWatch(args, object, fd, kind, listener);
-  napi_delete_reference(env.env, watch->listener);
-  napi_create_reference(env.env, listener, 1, &watch->listener);
+  watch->listener->change(listener);
   return undefined(env.env);
 }
 

@@ -1,6 +1,6 @@
 /**
- * Builds the addon for real RDMA devices, when the package is installed. Never fails the install: without
- * the addon the package works, with the simulated device. Says in one line what happened.
+ * Builds the addons, for real RDMA devices and for processes that share them, when the package is installed. Never
+ * fails the install: without them the package works, with the simulated device. Says in one line what happened.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';

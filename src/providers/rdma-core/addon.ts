@@ -1,8 +1,4 @@
 /** The native addon: its functions as TypeScript sees them, and how it is found. */
-import { existsSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { makeError, NoDeviceError, UnsupportedError } from '../../verbs/errors.ts';
 import type {
   CompletionListener,
@@ -16,6 +12,7 @@ import type {
   SrqInfo,
   Verbs,
 } from '../../verbs/provider.ts';
+import { addonLoader, buildAdvice, detach, isAddonForbidden, whyNotLoaded } from '../native-addon.ts';
 
 /** What the addon answers about the libraries of this machine; null: can be opened, else why not. */
 export interface NativeStatus {
@@ -204,81 +201,22 @@ const INSTALL_LIBRARIES =
 const INSTALL_HEADERS =
   'install the headers of rdma-core: `apt install libibverbs-dev librdmacm-dev pkg-config` (Debian, Ubuntu) or `dnf install rdma-core-devel pkgconf` (Fedora, RHEL)';
 
-function packageRoot(): string {
-  const here = dirname(fileURLToPath(import.meta.url));
-  let folder = here;
-  while (!existsSync(join(folder, 'binding.gyp'))) {
-    const parent = dirname(folder);
-    if (parent === folder) return here;
-    folder = parent;
-  }
-  return folder;
-}
-
-/** Works in a clone, as a dependency, and where install scripts are blocked; `npm rebuild` does not. */
-function buildAdvice(): string {
-  const script = join(packageRoot(), 'scripts/install.mjs');
-  return `build the addon: \`node ${script}\` (wants a C++ compiler, make and python3)`;
-}
-
 /** JavaScript's own memory, for runtimes that refuse external ArrayBuffers. Nothing can detach it. */
 function allocShared(bytes: number): Uint8Array {
   return new Uint8Array(new SharedArrayBuffer(bytes));
 }
 
-/** ES2024; absent in Node 20. */
-const transfer = (ArrayBuffer.prototype as { transfer?: (newByteLength: number) => ArrayBuffer }).transfer;
-
-/** Detaches by the language's own means, which refuse with an exception where the addon's would abort. */
-function detach(buffer: ArrayBuffer): void {
-  transfer?.call(buffer, 0);
-}
-
 /** kInterfaceVersion of native/addon.cc. */
 const INTERFACE_VERSION = 3;
 
-function load(): NativeVerbs {
-  const require = createRequire(import.meta.url);
-  const bindings: typeof import('bindings') = require('bindings');
-  const native: NativeVerbs = bindings({ bindings: 'isoverbs', module_root: packageRoot() });
-  if (native.interfaceVersion !== INTERFACE_VERSION) {
-    throw new Error('it was built from another version of isoverbs');
-  }
-  native.init(makeError, allocShared, transfer === undefined ? native.detachBuffer : detach);
-  return native;
-}
-
-interface Loaded {
-  native: NativeVerbs | null;
-  error: unknown;
-}
-
-let loaded: Loaded | null = null;
-
-function loadOnce(): Loaded {
-  if (process.env.ISOVERBS_NO_ADDON === '1') {
-    return { native: null, error: new Error('ISOVERBS_NO_ADDON=1 is set') };
-  }
-  if (loaded === null) {
-    try {
-      loaded = { native: load(), error: null };
-    } catch (error) {
-      loaded = { native: null, error };
-    }
-  }
-  return loaded;
-}
+const loadOnce = addonLoader<NativeVerbs>('isoverbs', INTERFACE_VERSION, (native) =>
+  native.init(makeError, allocShared, (buffer) => detach(native, buffer)),
+);
 
 function notLoadedAdvice(): string[] {
-  if (process.env.ISOVERBS_NO_ADDON === '1') return ['unset ISOVERBS_NO_ADDON to use real devices'];
+  if (isAddonForbidden()) return ['unset ISOVERBS_NO_ADDON to use real devices'];
   if (process.platform !== 'linux') return ['real devices need Linux; the simulated device works here'];
   return [INSTALL_HEADERS, `then ${buildAdvice()}`, 'or use the simulated device, which needs no addon'];
-}
-
-/** `bindings` lists every path it tried, a dozen lines that say no more than this. */
-function whyNotLoaded(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  return 'tries' in error ? 'it has not been built' : error.message;
 }
 
 interface Diagnosis {
@@ -326,9 +264,12 @@ export function isAddonAvailable(): boolean {
 export function requirePinThread(): (cpu: number) => void {
   const { native, error } = loadOnce();
   if (native?.pinThread !== undefined) return native.pinThread;
-  const noAddon = process.env.ISOVERBS_NO_ADDON === '1';
   const why = native === null ? `is not loaded: ${whyNotLoaded(error)}` : 'was built before it could do that';
-  const advice = noAddon ? 'unset it' : process.platform === 'linux' ? buildAdvice() : 'this needs Linux';
+  const advice = isAddonForbidden()
+    ? 'unset it'
+    : process.platform === 'linux'
+      ? buildAdvice()
+      : 'this needs Linux';
   throw new UnsupportedError(`a thread is pinned to a CPU by the native addon, which ${why}; ${advice}`, {
     cause: error ?? undefined,
   });

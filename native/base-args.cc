@@ -1,43 +1,37 @@
-#include "args.h"
+#include "base-args.h"
 
+#include <cmath>
 #include <cstring>
 
 namespace isoverbs {
 
-Args::Args(napi_env napi, napi_callback_info info, const char* verb) : verb_(verb) {
+BaseArgs::BaseArgs(napi_env napi, napi_callback_info info, const char* verb) : verb_(verb) {
   size_t argc = kMax;
   void* data = nullptr;
   // Arguments that the caller left out are filled with undefined, which every reader refuses.
   napi_get_cb_info(napi, info, &argc, argv_, nullptr, &data);
-  env_ = static_cast<Env*>(data);
-  dropLeftovers(*env_);
+  env_ = static_cast<BaseEnv*>(data);
 }
 
-void Args::refuse(size_t i, const char* expected) {
+void BaseArgs::refuse(size_t i, const char* expected) {
   if (!ok_) return;
   ok_ = false;
   fail(*env_, Err::Argument, verb_, 0, "argument %zu must be %s", i + 1, expected);
 }
 
-int32_t Args::int32(size_t i) {
+int32_t BaseArgs::int32(size_t i) {
   int32_t value = 0;
   if (!ok_ || napi_get_value_int32(env_->env, argv_[i], &value) != napi_ok) refuse(i, "a number");
   return value;
 }
 
-uint32_t Args::uint32(size_t i) {
+uint32_t BaseArgs::uint32(size_t i) {
   uint32_t value = 0;
   if (!ok_ || napi_get_value_uint32(env_->env, argv_[i], &value) != napi_ok) refuse(i, "a number");
   return value;
 }
 
-uint32_t Args::handle(size_t i) const {
-  uint32_t value = 0;
-  napi_get_value_uint32(env_->env, argv_[i], &value);
-  return value;
-}
-
-uint64_t Args::size(size_t i) {
+uint64_t BaseArgs::size(size_t i) {
   double value = 0;
   if (!ok_ || napi_get_value_double(env_->env, argv_[i], &value) != napi_ok ||
       !(value >= 0 && value <= 9007199254740992.0)) {
@@ -47,13 +41,26 @@ uint64_t Args::size(size_t i) {
   return static_cast<uint64_t>(value);
 }
 
-bool Args::boolean(size_t i) {
+uint64_t BaseArgs::whole(size_t i, const char* name, uint64_t least, uint64_t most) {
+  double value = 0;
+  if (!ok_) return 0;
+  const bool is = napi_get_value_double(env_->env, argv_[i], &value) == napi_ok;
+  if (is && value >= static_cast<double>(least) && value <= static_cast<double>(most) && value == std::floor(value)) {
+    return static_cast<uint64_t>(value);
+  }
+  ok_ = false;
+  fail(*env_, Err::Argument, verb_, 0, "%s must be a whole number from %llu to %llu", name,
+       static_cast<unsigned long long>(least), static_cast<unsigned long long>(most));
+  return 0;
+}
+
+bool BaseArgs::boolean(size_t i) {
   bool value = false;
   if (!ok_ || napi_get_value_bool(env_->env, argv_[i], &value) != napi_ok) refuse(i, "true or false");
   return value;
 }
 
-std::string Args::string(size_t i) {
+std::string BaseArgs::string(size_t i) {
   char text[256];
   size_t length = 0;
   if (!ok_ || napi_get_value_string_utf8(env_->env, argv_[i], text, sizeof text, &length) != napi_ok) {
@@ -63,7 +70,7 @@ std::string Args::string(size_t i) {
   return std::string(text, length);
 }
 
-void* Args::bytes(size_t i, napi_typedarray_type type, size_t* elements, napi_value* buffer) {
+void* BaseArgs::bytes(size_t i, napi_typedarray_type type, size_t* elements, napi_value* buffer) {
   napi_typedarray_type got = napi_int8_array;
   void* data = nullptr;
   bool is = false;
@@ -78,7 +85,7 @@ void* Args::bytes(size_t i, napi_typedarray_type type, size_t* elements, napi_va
   return data;
 }
 
-uint32_t* Args::words(size_t i, size_t length) {
+uint32_t* BaseArgs::words(size_t i, size_t length) {
   size_t elements = 0;
   auto* data = static_cast<uint32_t*>(bytes(i, napi_uint32_array, &elements));
   if (!ok_) return nullptr;
@@ -89,7 +96,7 @@ uint32_t* Args::words(size_t i, size_t length) {
   return data;
 }
 
-bool Args::within(const char* name, uint32_t word, uint32_t least, uint32_t most) {
+bool BaseArgs::within(const char* name, uint32_t word, uint32_t least, uint32_t most) {
   if (ok_ && (word < least || word > most)) {
     ok_ = false;
     fail(*env_, Err::Argument, verb_, 0, "%s must be a whole number from %u to %u, got %u", name, least, most, word);

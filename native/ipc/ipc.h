@@ -1,0 +1,61 @@
+// What processes of one host need to talk: memory that they share, Unix sockets that carry descriptors, wake-ups.
+// Wants no RDMA headers. Descriptors are numbers here; src/daemon/ipc.ts owns them.
+#pragma once
+
+#include <node_api.h>
+
+#include <unordered_map>
+
+#include "../base-args.h"
+#include "../base-env.h"
+
+namespace isoverbs::ipc {
+
+struct Watch;
+
+struct IpcEnv : BaseEnv {
+  /** What this env listens to, by descriptor. */
+  std::unordered_map<int, Watch*> watches;
+};
+
+class IpcArgs : public BaseArgs {
+ public:
+  using BaseArgs::BaseArgs;
+
+  IpcEnv& env() const { return static_cast<IpcEnv&>(*env_); }
+
+  /** A descriptor: open, and none of the standard streams. */
+  int fd(size_t i);
+  /** A connected or listening Unix stream socket. */
+  int unixSocket(size_t i);
+};
+
+/** Throws what fits an errno of a call on a descriptor; `doing` is a phrase: 'the socket cannot be read'. */
+napi_value failOn(BaseArgs& args, int errnum, const char* doing);
+
+/** The kernel refuses descriptors that are sent here, where it can (Linux 6.16): closing what comes may block. */
+void refuseFds(int socket);
+
+/** Ends the watch of a descriptor, if this env has one. */
+void stopWatch(IpcEnv& env, int fd);
+
+// memory.cc
+napi_value createMemory(napi_env env, napi_callback_info info);
+napi_value sealMemory(napi_env env, napi_callback_info info);
+napi_value mapMemory(napi_env env, napi_callback_info info);
+// socket.cc
+napi_value listenUnix(napi_env env, napi_callback_info info);
+napi_value acceptUnix(napi_env env, napi_callback_info info);
+napi_value connectUnix(napi_env env, napi_callback_info info);
+napi_value peerCredentials(napi_env env, napi_callback_info info);
+// message.cc
+napi_value sendFds(napi_env env, napi_callback_info info);
+napi_value receiveFds(napi_env env, napi_callback_info info);
+// wake.cc
+napi_value createWake(napi_env env, napi_callback_info info);
+napi_value ring(napi_env env, napi_callback_info info);
+napi_value drain(napi_env env, napi_callback_info info);
+// watch.cc
+napi_value watchFd(napi_env env, napi_callback_info info);
+
+}  // namespace isoverbs::ipc

@@ -1,0 +1,209 @@
+// Unix stream sockets before they are a net.Socket: nothing here blocks.
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "ipc.h"
+
+// Since Linux 6.16.
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
+
+namespace isoverbs::ipc {
+
+namespace {
+
+constexpr size_t kMaxPathBytes = sizeof(sockaddr_un::sun_path) - 1;
+constexpr int kLockTries = 100;
+constexpr long kLockPauseNs = 10'000'000;
+constexpr int kMaxBacklog = 65535;
+
+/** A descriptor that is closed unless somebody takes it. */
+class Fd {
+ public:
+  explicit Fd(int fd) : fd_(fd) {}
+  ~Fd() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Fd(const Fd&) = delete;
+  Fd& operator=(const Fd&) = delete;
+  int get() const { return fd_; }
+  int take() {
+    const int fd = fd_;
+    fd_ = -1;
+    return fd;
+  }
+
+ private:
+  int fd_;
+};
+
+int newSocket() { return socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); }
+
+/** False with an exception pending: what cannot be the path of a socket. */
+bool toAddress(IpcArgs& args, const std::string& path, sockaddr_un* address) {
+  if (path.empty() || path.find('\0') != std::string::npos) {
+    fail(args.env(), Err::Argument, args.verb(), EINVAL, "the path of a socket must be that of a file");
+    return false;
+  }
+  if (path.size() > kMaxPathBytes) {
+    fail(args.env(), Err::Argument, args.verb(), ENAMETOOLONG,
+         "the path of a socket has up to %zu bytes; this one is longer: %.60s...", kMaxPathBytes, path.c_str());
+    return false;
+  }
+  address->sun_family = AF_UNIX;
+  std::memcpy(address->sun_path, path.c_str(), path.size() + 1);
+  return true;
+}
+
+int connectTo(int fd, const sockaddr_un& address) {
+  return connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ? 0 : errno;
+}
+
+/**
+ * Who is about to listen in a folder holds its lock, so that nobody takes a socket that does not listen yet for one
+ * that was left behind. Null (-1) with an exception pending.
+ */
+int lockFolderOf(IpcArgs& args, const std::string& path) {
+  const size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+  Fd fd(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd.get() < 0) {
+    const int errnum = errno;
+    const Err code = errnum == ENOENT || errnum == ENOTDIR ? Err::Argument : Err::Connection;
+    fail(args.env(), code, args.verb(), errnum, "the folder of the socket, %s, cannot be opened: %s", folder.c_str(),
+         strerrordesc_np(errnum));
+    return -1;
+  }
+  for (int i = 0; i < kLockTries; i++) {
+    if (flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return fd.take();
+    const timespec pause = {0, kLockPauseNs};
+    nanosleep(&pause, nullptr);
+  }
+  fail(args.env(), Err::Connection, args.verb(), EAGAIN, "another process keeps the folder %s locked", folder.c_str());
+  return -1;
+}
+
+/** Takes away a socket that nobody listens on. False with an exception pending: the path is taken. */
+bool clearPath(IpcArgs& args, const sockaddr_un& address) {
+  const char* path = address.sun_path;
+  struct stat stat = {};
+  if (lstat(path, &stat) != 0) {
+    if (errno == ENOENT) return true;
+    return failOn(args, errno, "the socket's path cannot be looked at") != nullptr;
+  }
+  if (!S_ISSOCK(stat.st_mode)) {
+    fail(args.env(), Err::Argument, args.verb(), EEXIST, "%s is there and is no socket", path);
+    return false;
+  }
+  const Fd probe(newSocket());
+  if (probe.get() < 0) return failOn(args, errno, "there is no socket") != nullptr;
+  const int errnum = connectTo(probe.get(), address);
+  if (errnum != ECONNREFUSED) {
+    fail(args.env(), Err::Connection, args.verb(), EADDRINUSE, "somebody listens on %s already", path);
+    return false;
+  }
+  if (unlink(path) == 0 || errno == ENOENT) return true;
+  return failOn(args, errno, "the socket that was left behind cannot be removed") != nullptr;
+}
+
+}  // namespace
+
+void refuseFds(int socket) {
+  const int no = 0;
+  setsockopt(socket, SOL_SOCKET, SO_PASSRIGHTS, &no, sizeof no);
+}
+
+/** listenUnix(path, mode, backlog, takesFds): a listening descriptor. */
+napi_value listenUnix(napi_env napi, napi_callback_info info) {
+  IpcArgs args(napi, info, "listenUnix");
+  const std::string path = args.string(0);
+  const auto mode = static_cast<mode_t>(args.whole(1, "mode", 0, 0777));
+  const auto backlog = static_cast<int>(args.whole(2, "backlog", 1, kMaxBacklog));
+  const bool takesFds = args.boolean(3);
+  sockaddr_un address = {};
+  if (!args.ok() || !toAddress(args, path, &address)) return nullptr;
+  const Fd lock(lockFolderOf(args, path));
+  if (lock.get() < 0 || !clearPath(args, address)) return nullptr;
+  Fd fd(newSocket());
+  if (fd.get() < 0) return failOn(args, errno, "there is no socket");
+  // Connections inherit it.
+  if (!takesFds) refuseFds(fd.get());
+  // The file gets the descriptor's mode, less the umask: so it is never wider than asked for.
+  fchmod(fd.get(), mode);
+  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    return failOn(args, errno, "the socket cannot be made there");
+  }
+  if (chmod(address.sun_path, mode) != 0 || listen(fd.get(), backlog) != 0) {
+    const int errnum = errno;
+    unlink(address.sun_path);
+    return failOn(args, errnum, "the socket cannot listen");
+  }
+  return number(napi, fd.take());
+}
+
+/** acceptUnix(fd): the descriptor of a connection, or -1 when none waits. */
+napi_value acceptUnix(napi_env napi, napi_callback_info info) {
+  IpcArgs args(napi, info, "acceptUnix");
+  const int fd = args.unixSocket(0);
+  if (!args.ok()) return nullptr;
+  for (;;) {
+    const int accepted = accept4(fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (accepted >= 0) return number(napi, accepted);
+    if (errno == EAGAIN) return number(napi, -1);
+    if (errno != EINTR && errno != ECONNABORTED) return failOn(args, errno, "no connection can be accepted");
+  }
+}
+
+/** connectUnix(path): a connected descriptor, or -1 while the listener's queue is full. */
+napi_value connectUnix(napi_env napi, napi_callback_info info) {
+  IpcArgs args(napi, info, "connectUnix");
+  const std::string path = args.string(0);
+  sockaddr_un address = {};
+  if (!args.ok() || !toAddress(args, path, &address)) return nullptr;
+  Fd fd(newSocket());
+  if (fd.get() < 0) return failOn(args, errno, "there is no socket");
+  const int errnum = connectTo(fd.get(), address);
+  if (errnum == 0) return number(napi, fd.take());
+  if (errnum == EAGAIN) return number(napi, -1);
+  return fail(args.env(), Err::Connection, args.verb(), errnum, "nobody can be reached at %s: %s (%s)",
+              address.sun_path, strerrordesc_np(errnum), strerrorname_np(errnum));
+}
+
+/** peerCredentials(fd): { pid, uid, gid, groups } of who connected, or listened, as the kernel kept them then. */
+napi_value peerCredentials(napi_env napi, napi_callback_info info) {
+  IpcArgs args(napi, info, "peerCredentials");
+  const int fd = args.unixSocket(0);
+  if (!args.ok()) return nullptr;
+  ucred peer = {};
+  socklen_t bytes = sizeof peer;
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0) {
+    return failOn(args, errno, "the peer cannot be asked for");
+  }
+  if (peer.uid == static_cast<uid_t>(-1)) return failOn(args, ENOTCONN, "the socket has no peer");
+  std::vector<gid_t> groups(64);
+  bytes = static_cast<socklen_t>(groups.size() * sizeof(gid_t));
+  int rc = getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups.data(), &bytes);
+  if (rc != 0 && errno == ERANGE) {
+    groups.resize(bytes / sizeof(gid_t));
+    rc = getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups.data(), &bytes);
+  }
+  groups.resize(rc == 0 ? bytes / sizeof(gid_t) : 0);
+  napi_value list = nullptr;
+  napi_create_array_with_length(napi, groups.size(), &list);
+  for (size_t i = 0; i < groups.size(); i++) {
+    napi_set_element(napi, list, static_cast<uint32_t>(i), number(napi, groups[i]));
+  }
+  return Result(napi).number("pid", peer.pid).number("uid", peer.uid).number("gid", peer.gid).value("groups", list);
+}
+
+}  // namespace isoverbs::ipc

@@ -1,0 +1,58 @@
+// Wake-ups: a pair of connected sockets, one end for each process. An eventfd is no better, and both ends of it are one
+// file: a peer that fills it and takes its O_NONBLOCK away has us block in write(2).
+#include <sys/socket.h>
+
+#include <cerrno>
+
+#include "ipc.h"
+
+namespace isoverbs::ipc {
+
+namespace {
+
+constexpr size_t kDrainBytes = 4096;
+
+}  // namespace
+
+/** createWake(): { near, far }, two descriptors. */
+napi_value createWake(napi_env napi, napi_callback_info info) {
+  IpcArgs args(napi, info, "createWake");
+  int ends[2] = {-1, -1};
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0) {
+    return failOn(args, errno, "there is no wake-up");
+  }
+  for (const int end : ends) refuseFds(end);
+  return Result(napi).number("near", ends[0]).number("far", ends[1]);
+}
+
+/** ring(fd): wakes the other end; false when there is none any more. */
+napi_value ring(napi_env napi, napi_callback_info info) {
+  IpcArgs args(napi, info, "ring");
+  const auto fd = static_cast<int>(args.whole(0, "a descriptor", 0, INT32_MAX));
+  if (!args.ok()) return nullptr;
+  const char byte = 0;
+  napi_value rung = nullptr;
+  // Full: rung so often before, and heard not once, that once more says nothing new.
+  const bool sent = send(fd, &byte, sizeof byte, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0 || errno == EAGAIN;
+  if (!sent && errno != EPIPE && errno != ECONNRESET) return failOn(args, errno, "the wake-up cannot be rung");
+  napi_get_boolean(napi, sent, &rung);
+  return rung;
+}
+
+/** drain(fd): takes what rang until now; false when the other end has gone. */
+napi_value drain(napi_env napi, napi_callback_info info) {
+  IpcArgs args(napi, info, "drain");
+  const auto fd = static_cast<int>(args.whole(0, "a descriptor", 0, INT32_MAX));
+  if (!args.ok()) return nullptr;
+  unsigned char bytes[kDrainBytes];
+  napi_value open = nullptr;
+  // What is left the event loop comes back for: a peer that rings without end keeps nobody from anything else.
+  const ssize_t got = recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
+  if (got < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNRESET) {
+    return failOn(args, errno, "the wake-up cannot be read");
+  }
+  napi_get_boolean(napi, got > 0 || (got < 0 && errno != ECONNRESET), &open);
+  return open;
+}
+
+}  // namespace isoverbs::ipc

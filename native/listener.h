@@ -1,0 +1,28 @@
+// A JavaScript function that is called from the event loop.
+#pragma once
+
+#include <node_api.h>
+
+#include <cstddef>
+
+namespace isoverbs {
+
+class Listener {
+ public:
+  /** `resourceName`: of the asynchronous resource, as async_hooks shows it. */
+  Listener(napi_env env, const char* resourceName, napi_value function);
+  ~Listener();
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+
+  void change(napi_value function);
+  /** In a handle scope of the caller's. What it throws becomes an uncaughtException, as from any event handler. */
+  void call(size_t argc, const napi_value* argv);
+
+ private:
+  napi_env env_;
+  napi_ref function_ = nullptr;
+  napi_async_context async_ = nullptr;
+};
+
+}  // namespace isoverbs

@@ -1,0 +1,77 @@
+/** How the native addons are found and loaded, and what to say where they cannot be. */
+import { existsSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+function packageRoot(): string {
+  const here = dirname(fileURLToPath(import.meta.url));
+  let folder = here;
+  while (!existsSync(join(folder, 'binding.gyp'))) {
+    const parent = dirname(folder);
+    if (parent === folder) return here;
+    folder = parent;
+  }
+  return folder;
+}
+
+/** Works in a clone, as a dependency, and where install scripts are blocked; `npm rebuild` does not. */
+export function buildAdvice(): string {
+  const script = join(packageRoot(), 'scripts/install.mjs');
+  return `build the addon: \`node ${script}\` (wants a C++ compiler, make and python3)`;
+}
+
+/** Whether the environment says that no addon may be loaded. */
+export function isAddonForbidden(): boolean {
+  return process.env.ISOVERBS_NO_ADDON === '1';
+}
+
+/** `bindings` lists every path it tried, a dozen lines that say no more than this. */
+export function whyNotLoaded(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return 'tries' in error ? 'it has not been built' : error.message;
+}
+
+/** ES2024; absent in Node 20. */
+const transfer = (ArrayBuffer.prototype as { transfer?: (newByteLength: number) => ArrayBuffer }).transfer;
+
+/** Detaches by the language's own means where it has them: they refuse with an exception where the addon's would abort. */
+export function detach(native: { detachBuffer(buffer: ArrayBuffer): void }, buffer: ArrayBuffer): void {
+  if (transfer === undefined) native.detachBuffer(buffer);
+  else transfer.call(buffer, 0);
+}
+
+export interface LoadedAddon<T> {
+  native: T | null;
+  /** Why there is none. */
+  error: unknown;
+}
+
+/** What loads an addon when it is first called; a failure is remembered like a success. */
+export function addonLoader<T extends { interfaceVersion: number }>(
+  name: string,
+  interfaceVersion: number,
+  init: (native: T) => void,
+): () => LoadedAddon<T> {
+  let loaded: LoadedAddon<T> | null = null;
+  const load = (): T => {
+    const bindings: typeof import('bindings') = createRequire(import.meta.url)('bindings');
+    const native: T = bindings({ bindings: name, module_root: packageRoot() });
+    if (native.interfaceVersion !== interfaceVersion) {
+      throw new Error('it was built from another version of isoverbs');
+    }
+    init(native);
+    return native;
+  };
+  return () => {
+    if (isAddonForbidden()) return { native: null, error: new Error('ISOVERBS_NO_ADDON=1 is set') };
+    if (loaded === null) {
+      try {
+        loaded = { native: load(), error: null };
+      } catch (error) {
+        loaded = { native: null, error };
+      }
+    }
+    return loaded;
+  };
+}
