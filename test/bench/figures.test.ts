@@ -7,6 +7,8 @@ import type { Outcome } from '../../src/bench/claims/pool.ts';
 import { defaultPolicies, evaluateFigure, figureJobs } from '../../src/bench/figures/evaluate.ts';
 import type { NamedFigure } from '../../src/bench/figures/figure.ts';
 import { loadFigures, selectFigures } from '../../src/bench/figures/load.ts';
+import { FIGURES_NOT_SHOWN } from '../../src/bench/figures/not-shown.ts';
+import { ALL_NUMBERS, shows } from '../../src/bench/figures/numbers.ts';
 import { appsOf, paramsOf } from '../../src/bench/mix/resolve.ts';
 import type { MixResult } from '../../src/bench/mix/result.ts';
 import { createPolicy } from '../../src/policies/index.ts';
@@ -35,6 +37,34 @@ test('figures have names of their own, and an unknown one is refused with the li
   expect(selectFigures(FIGURES, ['perf-2b']).map(({ name }) => name)).toEqual(['perf-2b']);
   expect(selectFigures(FIGURES, [])).toEqual([]);
   expect(() => selectFigures(FIGURES, ['perf-2b', 'x'])).toThrow("there is no figure 'x'; there is all, ");
+});
+
+test('every figure and table of the papers is drawn, or said not to be, once', () => {
+  const not = FIGURES_NOT_SHOWN.flatMap(({ ids }) => ids);
+  for (const number of ALL_NUMBERS) {
+    const by = [
+      ...FIGURES.filter((figure) => shows(figure, number)).map(({ name }) => name),
+      ...not.filter((id) => id === number),
+    ];
+    expect(by, number).toHaveLength(1);
+  }
+  for (const id of not) expect(ALL_NUMBERS).toContain(id);
+  for (const figure of FIGURES)
+    expect(
+      ALL_NUMBERS.some((number) => shows(figure, number)),
+      figure.name,
+    ).toBe(true);
+  for (const { paper, also = [] } of FIGURES) {
+    for (const number of also) expect(ALL_NUMBERS).toContain(`${paper}-${number}`);
+  }
+});
+
+test('a figure shows its number with its parts, and what it shows too; no other number', () => {
+  const figure = { ...FIGURES[0], name: 'perf-1', paper: 'perf', number: '1', also: ['9d'] };
+  expect(['perf-1', 'perf-1a', 'perf-9d'].filter((name) => shows(figure, name))).toHaveLength(3);
+  expect(
+    ['perf-10', 'perf-10a', 'perf-9', 'palos-1', 'perf-1ab'].filter((name) => shows(figure, name)),
+  ).toEqual([]);
 });
 
 const FIGURE: NamedFigure = {
@@ -83,6 +113,41 @@ test('what did not run leaves no point, and is told', () => {
   expect(problems).toHaveLength(2);
   expect(problems[0]).toContain('scheduler=ets');
   expect(problems[0]).toContain('did not run');
+});
+
+test('what a panel compares with runs under no policy, and is measured of the same seed', () => {
+  const base = mix('ideal', 'B:name=base');
+  const figure: NamedFigure = {
+    ...FIGURE,
+    series: {},
+    panels: [
+      {
+        title: 'P',
+        unit: 'x',
+        base: () => base,
+        measure: (run, _x, alone) => gbps(run, 'B') / gbps(alone, 'base'),
+      },
+    ],
+  };
+  const jobs = figureJobs([figure], [1, 2], ['perf']);
+  expect(new Set(jobs.map(({ command }) => command)).size).toBe(6);
+  const outcomes = new Map<string, Outcome>(
+    jobs.map(({ command, seed }) => {
+      const apps = [
+        { name: 'B', throughputGbps: 60 },
+        { name: 'base', throughputGbps: 20 * seed },
+      ];
+      return [command, { result: { apps } as unknown as MixResult }];
+    }),
+  );
+  const { panels, problems } = evaluateFigure(figure, [1, 2], outcomes, ['perf']);
+  expect(panels[0].series[0].points[0]).toEqual({ x: 1, value: 2.25, lowest: 1.5, highest: 3 });
+  expect(problems).toEqual([]);
+  outcomes.delete(commandOf(base, 1));
+  outcomes.delete(commandOf(base, 2));
+  const without = evaluateFigure(figure, [1, 2], outcomes, ['perf']);
+  expect(without.panels[0].series[0].points).toEqual([]);
+  expect(without.problems).toHaveLength(1);
 });
 
 test('other policies may be chosen; series of the hardware stay, and keep what the mixture sets', () => {

@@ -74,7 +74,15 @@ export function figureJobs(
   seeds: readonly number[],
   chosen?: readonly string[],
 ): Job[] {
-  return figures.flatMap((figure) => runsOf(figure, chosen).flatMap(({ mix }) => jobsOfMix(mix, seeds)));
+  return figures.flatMap((figure) =>
+    [...runsOf(figure, chosen).map(({ mix }) => mix), ...basesOf(figure)].flatMap((mix) =>
+      jobsOfMix(mix, seeds),
+    ),
+  );
+}
+
+function basesOf({ panels, x }: NamedFigure): Mix[] {
+  return panels.flatMap(({ base }) => (base === undefined ? [] : x.values.map((at) => base(at))));
 }
 
 function pointOf(x: X, values: number[]): Point {
@@ -90,8 +98,9 @@ function panelOf(panel: Panel, runs: readonly Run[], seeds: readonly number[], o
   const series = new Map<string, Point[]>(runs.map((run) => [run.series, []]));
   for (const { series: name, x, mix } of runs) {
     const values = seeds.flatMap((seed) => {
-      const outcome = outcomes.get(commandOf(mix, seed));
-      return outcome !== undefined && 'result' in outcome ? [panel.measure(outcome.result, x)] : [];
+      const [run, base] = [mix, panel.base?.(x) ?? mix].map((one) => outcomes.get(commandOf(one, seed)));
+      if (run === undefined || base === undefined || 'error' in run || 'error' in base) return [];
+      return [panel.measure(run.result, x, base.result)];
     });
     if (values.length > 0 && values.every(Number.isFinite)) series.get(name)?.push(pointOf(x, values));
   }
@@ -113,10 +122,11 @@ export function evaluateFigure(
 ): FigureResult {
   const { name, paper, number, title, source, note, x } = figure;
   const runs = runsOf(figure, chosen);
-  const problems = runs.flatMap(({ mix }) => {
-    const outcome = outcomes.get(commandOf(mix, seeds[0]));
+  const commands = [...runs.map(({ mix }) => mix), ...basesOf(figure)].map((mix) => commandOf(mix, seeds[0]));
+  const problems = [...new Set(commands)].flatMap((command) => {
+    const outcome = outcomes.get(command);
     if (outcome !== undefined && 'result' in outcome) return [];
-    return [`${commandOf(mix, seeds[0])}: ${outcome?.error ?? 'did not run'}`];
+    return [`${command}: ${outcome?.error ?? 'did not run'}`];
   });
   return {
     name,

@@ -25,8 +25,10 @@ export interface Panel<T extends X = X> {
   unit: string;
   /** Logarithmic axis. */
   log?: boolean;
-  /** NaN: nothing to show at this x. */
-  measure(run: MixResult, x: T): number;
+  /** A mixture to compare with, which runs as it is: it has no series. */
+  base?(x: T): Mix;
+  /** NaN: nothing to show at this x. `base`: its run; without one, `run`. */
+  measure(run: MixResult, x: T, base: MixResult): number;
   paper?: readonly PaperPoint<T>[];
 }
 
@@ -36,6 +38,8 @@ export interface Figure<T extends X = X> {
   source: string;
   /** What is assumed, and where the model shows something else than the paper. */
   note?: string;
+  /** Further numbers of the paper that this one shows too: the same mixture under another system. */
+  also?: readonly string[];
   /** `bytes`: values are sizes, and are written with units. */
   x: { title: string; values: readonly T[]; log?: boolean; bytes?: boolean };
   /** What runs at x, without the policy. */

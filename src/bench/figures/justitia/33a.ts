@@ -1,0 +1,30 @@
+import { toAlone } from '../beside.ts';
+import type { Figure } from '../figure.ts';
+import { B, onInfiniBand } from '../kinds.ts';
+import { bandwidth, median, p99, stated } from '../panels.ts';
+
+const RPC = 'D:op=send,transport=ud,size=32,think=1us';
+const alone = () => onInfiniBand([RPC], { duration: '5ms' });
+const X = 'eRPC and storage';
+
+export default {
+  title: 'Single datagrams (as of eRPC) beside storage traffic: latency',
+  source: 'Justitia appendix C.2, fig. 33(a)',
+  note: 'A stand-in with one bandwidth application; the storage system of the paper had 16 machines: 67 and 40 times would need as many competitors as fig. 29(a) has beside its 139.',
+  x: { title: '', values: [X] },
+  mix: () => onInfiniBand([B, RPC]),
+  series: { alone },
+  panels: [
+    median('D'),
+    p99('D'),
+    toAlone(median('D', { log: true }), alone, [
+      ...stated('none', 'C.2', [[X, 67]]),
+      ...stated('justitia', 'C.2: 67 / 56.9', [[X, 67 / 56.9]]),
+    ]),
+    toAlone(p99('D', { log: true }), alone, [
+      ...stated('none', 'C.2', [[X, 40]]),
+      ...stated('justitia', 'C.2: 40 / 32.2', [[X, 40 / 32.2]]),
+    ]),
+    bandwidth('B'),
+  ],
+} satisfies Figure<string>;

@@ -1,0 +1,13 @@
+import { mix } from '../../claims/claim.ts';
+import { DEVICE, DEVICES, type Device } from '../devices.ts';
+import type { Figure } from '../figure.ts';
+import { bandwidth, latencies } from '../panels.ts';
+
+export default {
+  title: 'Other devices: B_App and D_App',
+  source: 'PeRF 5.2.5, fig. 15(a): D_App up to 80 % less on average',
+  note: "ConnectX-6 over InfiniBand is drawn with the model's only ConnectX-6.",
+  x: DEVICE,
+  mix: (x) => mix(DEVICES[x], ['B:size=1MiB', 'D:size=16,think=1us'], { duration: '20ms', warmup: '2ms' }),
+  panels: [...latencies<Device>('D'), bandwidth('B')],
+} satisfies Figure<Device>;

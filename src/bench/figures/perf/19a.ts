@@ -1,0 +1,11 @@
+import { bothWays, WAY, type Way } from '../both-ways.ts';
+import type { Figure } from '../figure.ts';
+import { bandwidth, latencies } from '../panels.ts';
+
+export default {
+  title: 'Inbound READ against outbound WRITE: B_App_single and D_App',
+  source: 'PeRF appendix C, fig. 19: D_App at least 65 % less on average, B_App_single loses 5 %',
+  x: WAY,
+  mix: bothWays('D:size=16,think=5us'),
+  panels: [...latencies<Way>('D'), bandwidth('B')],
+} satisfies Figure<Way>;

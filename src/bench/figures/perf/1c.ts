@@ -1,0 +1,8 @@
+import { byBackground } from '../background.ts';
+import { average } from '../panels.ts';
+
+export default byBackground(
+  'c',
+  'D:name=fg,size=16,think=1us',
+  average('fg', { title: 'Average latency of a 16 B application' }),
+);
