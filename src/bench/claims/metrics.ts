@@ -53,6 +53,12 @@ export function spread(run: MixResult, name: string): number {
   return Math.max(...rates) / Math.min(...rates);
 }
 
+/** The largest mean latency of a copy to the smallest. */
+export function latencySpread(run: MixResult, name: string): number {
+  const means = appsOf(run, name).map(({ latencyUs }) => latencyUs?.avg ?? Number.NaN);
+  return Math.max(...means) / Math.min(...means);
+}
+
 /** Packets that switches dropped. */
 export function drops(run: MixResult): number {
   return sum(run.links.map((link) => link.drops));

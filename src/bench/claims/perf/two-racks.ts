@@ -2,16 +2,7 @@ import type { Claim, Runs } from '../claim.ts';
 import { compared, factor, PERF } from '../compare.ts';
 import { atLeast, below, equal, reported } from '../expect.ts';
 import { avgUs, fairness, gbps } from '../metrics.ts';
-
-/** Three hosts in each rack, one trunk; each B_App to its counterpart. */
-const RACKS = {
-  hosts: 6,
-  topology: 'dumbbell',
-  set: { congestionControl: 'dcqcn' },
-  duration: '100ms',
-  warmup: '50ms',
-} as const;
-const D = 'D:size=16,think=5us,host=0,to=3';
+import { RACKS, RACKS_B, RACKS_D } from '../two-racks.ts';
 
 export default {
   part: 6,
@@ -19,8 +10,8 @@ export default {
   source: 'PeRF 5.2.4, fig. 11 (perf-5.2.4-fig11, perf-5.2.4-native, perf-5.2.4-queueing)',
   note: 'The paper starts B_Apps 20 s apart; here they run from the beginning, and DCQCN has 50 ms to settle.',
   mixes: {
-    ...compared(PERF, 'three', ['B:size=1MiB,count=3,host=0-2,to=3-5', D], RACKS),
-    ...compared(PERF, 'one', ['B:size=1MiB,count=1,host=0,to=3', D], RACKS),
+    ...compared(PERF, 'three', [RACKS_B(3), RACKS_D], RACKS),
+    ...compared(PERF, 'one', [RACKS_B(1), RACKS_D], RACKS),
   },
   checks: [
     {

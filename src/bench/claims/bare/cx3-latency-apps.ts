@@ -1,0 +1,39 @@
+import { type Claim, mix, type Runs } from '../claim.ts';
+import { equal, rises } from '../expect.ts';
+import { avgUs, latencySpread, spread } from '../metrics.ts';
+
+const COUNTS = [2, 8, 32];
+
+export default {
+  part: 6,
+  title: 'Many latency applications on an InfiniBand ConnectX-3: each waits longer, all alike',
+  source: 'Justitia appendix B, fig. 26 (justitia-B-fig26)',
+  note: 'The text does not say how many there are.',
+  mixes: {
+    1: mix('cx3-56g', 'D:size=16'),
+    ...Object.fromEntries(COUNTS.map((n) => [n, mix('cx3-56g', `D:size=16,count=${n}`)])),
+  },
+  checks: COUNTS.flatMap((n) => [
+    {
+      what: 'mean latency to that of one',
+      at: `${n}`,
+      unit: 'x',
+      measure: (runs: Runs) => avgUs(runs[n], 'D') / avgUs(runs[1], 'D'),
+      expect: rises(1),
+    },
+    {
+      what: 'largest mean latency to the smallest',
+      at: `${n}`,
+      unit: 'x',
+      measure: (runs: Runs) => latencySpread(runs[n], 'D'),
+      expect: equal(0.05),
+    },
+    {
+      what: 'largest message rate to the smallest',
+      at: `${n}`,
+      unit: 'x',
+      measure: (runs: Runs) => spread(runs[n], 'D'),
+      expect: equal(0.05),
+    },
+  ]),
+} satisfies Claim;
