@@ -21,12 +21,6 @@ export default {
       expect: rises(),
     },
     {
-      what: 'latency of D beside three B_Apps to that beside one',
-      unit: 'x',
-      measure: (runs: Runs) => avgUs(runs.three, 'D') / avgUs(runs.one, 'D'),
-      expect: rises(),
-    },
-    {
       what: 'latency of D beside three B_Apps, more than alone',
       unit: 'us',
       measure: (runs: Runs) => avgUs(runs.three, 'D') - avgUs(runs.alone, 'D'),
