@@ -4,8 +4,7 @@ import { brokenRuns, evaluate } from '../bench/claims/evaluate.ts';
 import { driftOf, profilesHash, readFrozen, writeFrozen } from '../bench/claims/frozen.ts';
 import { buildHash, Kept } from '../bench/claims/kept.ts';
 import { loadClaims, type NamedClaim, SYSTEMS, select } from '../bench/claims/load.ts';
-import { NOT_SHOWN } from '../bench/claims/not-shown.ts';
-import { paperClaims } from '../bench/claims/papers.ts';
+import { notShownOf, paperClaims } from '../bench/claims/papers.ts';
 import { distinct, jobsOf } from '../bench/claims/plan.ts';
 import { runJobs } from '../bench/claims/pool.ts';
 import { evaluateFigure, figureJobs } from '../bench/figures/evaluate.ts';
@@ -125,7 +124,6 @@ async function reportOf(plan: Plan, options: ReproduceOptions): Promise<Report> 
   const rows = claims.flatMap((claim) => evaluate(claim, seeds, outcomes));
   const ofBare = claims.some(({ system }) => system === FROZEN);
   const frozen = ofBare ? readFrozen() : null;
-  const notShown = whole ? systems.flatMap((system) => NOT_SHOWN[system] ?? []) : [];
   return {
     versions: { isoverbs: version(), node: process.versions.node, code: buildHash() },
     profiles: profilesHash(),
@@ -142,8 +140,8 @@ async function reportOf(plan: Plan, options: ReproduceOptions): Promise<Report> 
             seeds,
             whole,
           ),
-    notShown,
-    paper: whole ? systems.flatMap((system) => paperClaims(system, claims, rows, notShown)) : [],
+    notShown: whole ? notShownOf(systems) : [],
+    paper: whole ? paperClaims(systems, claims, rows) : [],
     claims,
     rows,
     figures: figures.map((figure) => evaluateFigure(figure, seeds, outcomes, policies)),

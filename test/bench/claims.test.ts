@@ -18,11 +18,10 @@ import {
 import { driftOf } from '../../src/bench/claims/frozen.ts';
 import { loadClaims, type NamedClaim, SYSTEMS, select } from '../../src/bench/claims/load.ts';
 import { avgUs, drops, fairness, gbps, share, spread, unevenness } from '../../src/bench/claims/metrics.ts';
-import { NOT_SHOWN } from '../../src/bench/claims/not-shown.ts';
-import { namedIn, paperClaims, reproducibleOf } from '../../src/bench/claims/papers.ts';
+import { namedIn, notShownOf, PAPERS, paperClaims, reproducibleOf } from '../../src/bench/claims/papers.ts';
 import { commandOf, jobsOf, specOf } from '../../src/bench/claims/plan.ts';
 import type { Outcome } from '../../src/bench/claims/pool.ts';
-import { driftText, heldClaims, paperText, tableOf } from '../../src/bench/claims/report.ts';
+import { driftText, heldClaims, paperSentence, paperText, tableOf } from '../../src/bench/claims/report.ts';
 import { appsOf, paramsOf } from '../../src/bench/mix/resolve.ts';
 import type { AppResult, MixResult } from '../../src/bench/mix/result.ts';
 
@@ -185,14 +184,42 @@ test.each(SYSTEMS)('every claim about %s is complete, and its mixes can be run',
 
 // Results and overheads of the C implementation, and of a network: no claim that one simulated device reproduces.
 const PERF_OTHERS = `4.4-batching 5.2.1-table2-d-vs-b 5.2.1-table2-d-vs-bmulti 5.2.1-table2-d-vs-mmulti
-  5.2.1-cpu-bound 5.2.1-ram 5.2.4-fig11 5.2.4-native 5.2.4-queueing`.split(/\s+/);
+  5.2.1-cpu-bound 5.2.1-ram 5.2.4-fig11 5.2.4-queueing`.split(/\s+/);
+const OTHERS = PERF_OTHERS.map((id) => `perf-${id}`);
 
-test('nothing that the paper of perf reports is passed over', async () => {
-  const claims = await loadClaims('perf');
-  const named = [...claims.flatMap(namedIn), ...NOT_SHOWN.perf.flatMap(({ ids }) => ids)];
-  const reported = [...reproducibleOf('perf'), ...PERF_OTHERS.map((id) => `perf-${id}`)];
-  expect(reported.filter((id) => !named.includes(id))).toEqual([]);
-  expect(named.filter((id) => id.startsWith('perf-') && !reported.includes(id))).toEqual([]);
+test.each(SYSTEMS)('nothing that papers say of %s is passed over', async (system) => {
+  const named = [
+    ...(await loadClaims(system)).flatMap(namedIn),
+    ...notShownOf([system]).flatMap(({ ids }) => ids),
+  ];
+  const said = [...reproducibleOf(system), ...(system === 'bare' ? [] : OTHERS)];
+  expect(said.filter((id) => !named.includes(id))).toEqual([]);
+});
+
+test('no claim names anything that its paper does not say', async () => {
+  const known = new Set([...SYSTEMS.flatMap(reproducibleOf), ...OTHERS]);
+  const keys = PAPERS.map(({ key }) => key);
+  for (const claim of (await Promise.all(SYSTEMS.map(loadClaims))).flat()) {
+    const unknown = namedIn(claim).filter((id) => keys.includes(id.split('-')[0]) && !known.has(id));
+    expect(unknown, claim.id).toEqual([]);
+  }
+});
+
+test('49 claims of five papers are about bare devices, each once; all but one are shown', async () => {
+  expect(PAPERS.map(({ name, bare }) => [name, bare.length])).toEqual([
+    ['PeRF', 19],
+    ['Justitia', 18],
+    ['Palos', 6],
+    ['DRUM', 4],
+    ['Tassel', 2],
+  ]);
+  const claims = await loadClaims('bare');
+  const rows = claims.map(({ id, system }) => ({ claim: id, system, verdict: 'holds' }) as Row);
+  const paper = paperClaims(['bare'], claims, rows);
+  expect(new Set(paper.map(({ id }) => id)).size).toBe(49);
+  expect(paper.filter(({ verdict }) => verdict !== 'holds')).toMatchObject([
+    { id: 'justitia-3.1.1-fig3-iwarp', verdict: 'never', by: expect.stringMatching(/\w/) },
+  ]);
 });
 
 test("what a policy's paper says of the bare device is among its claims, as it is among those of the device", async () => {
@@ -205,22 +232,45 @@ test("what a policy's paper says of the bare device is among its claims, as it i
   }
 });
 
-test("a paper's claim holds when each of ours that names it does; what waits is not counted", () => {
-  const line = (claim: string, verdict: Verdict) => ({ claim, verdict }) as Row;
-  const ours = [
-    { ...CLAIM, id: 'a', source: 'fig. 1 (perf-2.2-fig1a, perf-2.2-fig1c)' },
-    { ...CLAIM, id: 'b', source: 'fig. 1 (perf-2.2-fig1a)' },
-    { ...CLAIM, id: 'c', source: 'perf-2.2-rules' },
-  ];
-  const waits = { ids: ['perf-1-headline'], title: '', why: 'waiting' as const, reason: 'for it' };
+const line = (claim: string, verdict: Verdict, system = 'bare') => ({ claim, verdict, system }) as Row;
+const NAMING = [
+  { ...CLAIM, id: 'a', source: 'fig. 1 (perf-2.2-fig1a, perf-2.2-fig1c)' },
+  { ...CLAIM, id: 'b', source: 'fig. 1 (perf-2.2-fig1a)' },
+  { ...CLAIM, id: 'c', source: 'perf-2.2-rules' },
+];
+
+test("a paper's claim holds when each of ours that names it does; lines of another system's are not its own", () => {
   const rows = [line('a', 'holds'), line('a', 'reported'), line('b', 'fails'), line('c', 'reported')];
-  const paper = paperClaims('perf', ours, rows, [waits]);
+  const paper = paperClaims(['bare'], NAMING, [...rows, line('c', 'fails', 'perf')]);
   const of = (id: string) => paper.find((claim) => claim.id === id);
-  expect(of('perf-2.2-fig1a')).toEqual({ id: 'perf-2.2-fig1a', verdict: 'fails', by: 'a, b' });
+  const fig1a = { verdict: 'fails', by: 'a, b', lines: { holds: 1, fails: 1, reported: 1 } };
+  expect(of('perf-2.2-fig1a')).toEqual({ paper: 'PeRF', id: 'perf-2.2-fig1a', ...fig1a });
   expect(of('perf-2.2-fig1c')?.verdict).toBe('holds');
   expect(of('perf-2.2-rules')?.verdict).toBe('reported');
-  expect(of('perf-1-headline')).toEqual({ id: 'perf-1-headline', verdict: 'waiting', by: 'for it' });
-  const missing = paper.filter(({ verdict }) => verdict === 'missing').length;
-  expect(missing).toBe(paper.length - 4);
-  expect(paperText(paper)).toContain(`1 of ${missing + 2} hold, 1 without a verdict, 1 waiting.`);
+  expect(of('palos-II.B-model')?.verdict).toBe('missing');
+  expect(of('perf-1-headline')).toBeUndefined();
+  expect(paperClaims(['perf'], NAMING, rows).find(({ id }) => id === 'perf-1-headline')).toMatchObject({
+    verdict: 'waiting',
+    by: 'compares with Justitia, which is not here yet',
+  });
+});
+
+test('below the tables of papers stands what became of all claims of each, and of all', () => {
+  const rows = [line('a', 'holds'), line('a', 'reported'), line('b', 'fails'), line('c', 'reported')];
+  const paper = paperClaims(['bare'], NAMING, rows);
+  const few = paper.filter(({ id }) => /fig1a|fig1c|rules|iwarp|II.B-model/.test(id));
+  expect(paperSentence('them', few)).toBe(
+    '1 of 5 claims of them hold; 1 reported; 0 waiting; 1 cannot be shown. ' +
+      '1 fails: perf-2.2-fig1a. 1 missing: palos-II.B-model.',
+  );
+  const text = paperText(few);
+  expect(text).toMatch(/perf-2.2-fig1a +│ fails \(1 of 2 lines, 1 reported\) +│ a, b/);
+  expect(text).toMatch(/perf-2.2-fig1c +│ holds \(1 line, 1 reported\)/);
+  expect(text).toMatch(/fig3-iwarp +│ cannot be shown +│ what one vendor/);
+  expect(text.split('\n').slice(-4)).toEqual([
+    '1 of 3 claims of PeRF hold; 1 reported; 0 waiting; 0 cannot be shown. 1 fails: perf-2.2-fig1a.',
+    '0 of 1 claims of Justitia hold; 0 reported; 0 waiting; 1 cannot be shown.',
+    '0 of 1 claims of Palos hold; 0 reported; 0 waiting; 0 cannot be shown. 1 missing: palos-II.B-model.',
+    paperSentence('all papers', few),
+  ]);
 });

@@ -7,6 +7,7 @@
 import type { TopologyName } from '../../sim/fabric/topology.ts';
 import type { MixResult } from '../mix/result.ts';
 import type { Expectation } from './expect.ts';
+import { BARE, PAPERS } from './papers.ts';
 
 /** A mixture in the words of `isoverbs mix`; the seed comes from the run. */
 export interface Mix {
@@ -61,7 +62,7 @@ export const BARE_PART = 9;
 
 /** Chapters of the report, by system. */
 export const PARTS: Readonly<Record<string, Readonly<Record<number, string>>>> = Object.freeze({
-  bare: Object.freeze({
+  [BARE]: Object.freeze({
     1: 'Shares follow from the packet round',
     2: 'Rates and latencies of the devices',
     3: 'The size of what is in the background',
@@ -73,17 +74,13 @@ export const PARTS: Readonly<Record<string, Readonly<Record<number, string>>>> =
     9: 'Many senders, one receiver',
     10: 'Further claims about bare devices',
   }),
-  perf: Object.freeze({
-    1: 'Small messages beside large ones',
-    2: 'Applications of many queue pairs',
-    3: 'READ against WRITE',
-    4: 'The knobs',
-    5: 'Many bandwidth tenants',
-    6: 'Against priorities of the hardware, and in a congested network',
-    7: 'Large messages of different size; nothing to isolate',
-    8: 'How much depends on the device',
-    [BARE_PART]: 'What the paper says of the bare device',
-  }),
+  ...Object.fromEntries(
+    PAPERS.flatMap(({ key, policy }) =>
+      policy === undefined
+        ? []
+        : [[key, { ...policy.parts, [BARE_PART]: 'What the paper says of the bare device' }]],
+    ),
+  ),
 });
 
 const SHORT = { duration: '5ms', warmup: '1ms' };

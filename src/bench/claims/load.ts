@@ -3,7 +3,7 @@ import { readdirSync } from 'node:fs';
 import { basename } from 'node:path';
 import { ConfigError } from '../../verbs/errors.ts';
 import { BARE_PART, type Claim, PARTS } from './claim.ts';
-import { namedIn, reproducibleOf } from './papers.ts';
+import { BARE, namedIn, reproducibleOf } from './papers.ts';
 
 /** A claim and the name of its file. */
 export interface NamedClaim extends Claim {
@@ -11,7 +11,6 @@ export interface NamedClaim extends Claim {
   system: string;
 }
 
-const BARE = 'bare';
 /** Folders of claims: the bare device, and one for each policy. */
 export const SYSTEMS: readonly string[] = Object.keys(PARTS);
 

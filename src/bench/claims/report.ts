@@ -5,7 +5,7 @@ import type { Row } from './evaluate.ts';
 import { short } from './expect.ts';
 import type { Drift } from './frozen.ts';
 import type { NamedClaim } from './load.ts';
-import type { NotShown } from './not-shown.ts';
+import type { NotShown } from './papers/paper.ts';
 import type { PaperClaim } from './papers.ts';
 
 const digits = (value: number) => (Number.isFinite(value) ? short(value) : '-');
@@ -58,17 +58,53 @@ export function notShownText(list: readonly NotShown[]): string {
   return lines.join('\n');
 }
 
-/** What became of each claim of the paper, and how many of those that can be judged hold. */
+/** What became of each claim of each paper, a table for each, and below them how many hold. */
 export function paperText(claims: readonly PaperClaim[]): string {
-  const of = (...verdicts: string[]) => claims.filter(({ verdict }) => verdicts.includes(verdict)).length;
-  const [held, judged] = [of('holds'), of('holds', 'fails', 'missing')];
-  const rest = (['reported', 'waiting', 'never'] as const).filter((verdict) => of(verdict) > 0);
-  const head = [`${held} of ${judged} hold`, ...rest.map((verdict) => `${of(verdict)} ${VERDICTS[verdict]}`)];
-  const lines = claims.map(({ id, verdict, by }) => `  ${id}: ${verdict} (${by})`);
-  return [`Claims of the paper: ${head.join(', ')}.`, ...lines].join('\n');
+  const papers = [...new Set(claims.map(({ paper }) => paper))];
+  const of = (paper: string) => claims.filter((claim) => claim.paper === paper);
+  const sentences = papers.map((paper) => paperSentence(paper, of(paper)));
+  if (papers.length > 1) sentences.push(paperSentence('all papers', claims));
+  return [...papers.map((paper) => paperTable(paper, of(paper))), ...sentences].join('\n');
 }
 
-const VERDICTS = { reported: 'without a verdict', waiting: 'waiting', never: 'cannot be shown' };
+function paperTable(paper: string, claims: readonly PaperClaim[]): string {
+  const table = new Table({
+    head: [`what ${paper} says`, 'verdict', 'by these claims, or why not'],
+    style: { head: [], border: [], compact: true },
+    wordWrap: true,
+    colWidths: [34, 34, 86],
+  });
+  for (const claim of claims) table.push([`  ${claim.id}`, verdictText(claim), claim.by]);
+  return table.toString();
+}
+
+/** With how many lines a verdict is about, and how many beside it have none. */
+function verdictText({ verdict, lines }: PaperClaim): string {
+  if (verdict === 'never') return 'cannot be shown';
+  if (verdict !== 'holds' && verdict !== 'fails') return verdict;
+  const judged = lines.holds + lines.fails;
+  const counted = verdict === 'fails' ? `${lines.fails} of ${judged} lines` : `${judged} lines`;
+  const more = lines.reported > 0 ? `, ${lines.reported} reported` : '';
+  return `${verdict} (${judged === 1 ? '1 line' : counted}${more})`;
+}
+
+/** How many of all claims hold, and what became of the others. */
+export function paperSentence(paper: string, claims: readonly PaperClaim[]): string {
+  const of = (verdict: PaperClaim['verdict']) => claims.filter((claim) => claim.verdict === verdict);
+  const count = (verdict: PaperClaim['verdict']) => of(verdict).length;
+  const others = (['fails', 'missing'] as const)
+    .filter((verdict) => count(verdict) > 0)
+    .map(
+      (verdict) =>
+        ` ${count(verdict)} ${verdict}: ${of(verdict)
+          .map(({ id }) => id)
+          .join(', ')}.`,
+    );
+  return (
+    `${count('holds')} of ${claims.length} claims of ${paper} hold; ${count('reported')} reported; ` +
+    `${count('waiting')} waiting; ${count('never')} cannot be shown.${others.join('')}`
+  );
+}
 
 /** How many claims hold as a whole; those that only report do not count. */
 export function heldClaims(claims: readonly NamedClaim[], rows: readonly Row[]): [held: number, of: number] {

@@ -2,7 +2,7 @@
 import type { Row } from '../../bench/claims/evaluate.ts';
 import type { Drift } from '../../bench/claims/frozen.ts';
 import type { NamedClaim } from '../../bench/claims/load.ts';
-import type { NotShown } from '../../bench/claims/not-shown.ts';
+import type { NotShown } from '../../bench/claims/papers/paper.ts';
 import type { PaperClaim } from '../../bench/claims/papers.ts';
 import { commandOf } from '../../bench/claims/plan.ts';
 import type { FigureResult } from '../../bench/figures/evaluate.ts';
