@@ -66,3 +66,8 @@ export function cmEventName(event: number): string {
 export function mtuBytes(mtu: number): number {
   return 128 << mtu;
 }
+
+/** The smallest IBV_MTU_* value that holds a packet of so many bytes: the port may have one in between. */
+export function mtuCode(bytes: number): number {
+  return Math.max(C.IBV_MTU_256, Math.ceil(Math.log2(bytes / 128)));
+}

@@ -1,7 +1,7 @@
 /** Justitia's experiment: a latency application (D) and a message-rate one (M), each alone and beside large messages. */
 import { type Check, type Mix, mix, type Runs } from './claim.ts';
-import { type Expectation, falls, rises } from './expect.ts';
-import { avgUs, mmps } from './metrics.ts';
+import { type Expectation, falls, ratio, reported, rises } from './expect.ts';
+import { avgUs, mmps, p50Us, p99Us } from './metrics.ts';
 
 const D = 'D:size=16,think=1us';
 const M = 'M:size=16,batch=64';
@@ -32,3 +32,18 @@ export const ANOMALIES: readonly Check[] = [
   slower('latency of D beside B to its latency alone', avgUs, rises()),
   rarer('rate of M beside B to its rate alone', falls()),
 ];
+
+/** The factors of Justitia's figures 3 and 4, and what the median is that the first one is a factor of. */
+export function factorsOfFigures(p50: number, p99: number, alone: string): Check[] {
+  return [
+    slower('median of the latency application to its median alone', p50Us, ratio(p50)),
+    slower('its p99 to its p99 alone', p99Us, ratio(p99)),
+    rarer('rate of the throughput application to its rate alone', falls(2.85)),
+    {
+      what: 'median of the latency application alone',
+      unit: 'us',
+      measure: (runs: Runs) => p50Us(runs.d, 'D'),
+      expect: reported(alone),
+    },
+  ];
+}

@@ -176,7 +176,7 @@ export class Connector {
     modify({ ...init, qpAccessFlags: ACCESS });
     modify({
       qpState: V.IBV_QPS_RTR,
-      pathMtu: mtuCode(this.mtuBytes),
+      pathMtu: V.mtuCode(this.mtuBytes),
       destQpNum: peer.qpNum,
       rqPsn: 0,
       ah,
@@ -283,9 +283,4 @@ function needOf(app: App): { slotBytes: number; slots: number; bytes: number } {
   const slotBytes = app.maxBytes + (app.transport === 'ud' ? GRH_BYTES : 0);
   const slots = slotBytes * app.qps <= OWN_MEMORY_BYTES ? app.qps : 1;
   return { slotBytes, slots, bytes: slotBytes * slots };
-}
-
-/** The smallest path MTU of verbs that holds a packet of the port: the port may have one in between. */
-function mtuCode(mtuBytes: number): number {
-  return Math.max(V.IBV_MTU_256, Math.ceil(Math.log2(mtuBytes / 128)));
 }

@@ -9,7 +9,7 @@ import type { Stage } from './stage.ts';
 /** Completions that one poll takes. */
 export const POLL_BATCH = 16;
 /** Where the length of a request of one element stands, and that of an inline one too. */
-const LENGTH_WORD = V.WR_SGE0 + V.SGE_LENGTH;
+export const LENGTH_WORD = V.WR_SGE0 + V.SGE_LENGTH;
 
 /** What it uses of the device. */
 export interface SenderDevice {

@@ -85,7 +85,7 @@ export class End {
         `--size ${settings.sizeBytes}: the longest message of ${context.name} has ${maxMsgSizeBytes} bytes`,
       );
     }
-    const wanted = settings.mtu === undefined ? activeMtu : mtuOf(Number(settings.mtu));
+    const wanted = settings.mtu === undefined ? activeMtu : V.mtuCode(Number(settings.mtu));
     const terms = await agree(channel, Math.min(wanted, activeMtu), !settings.dont_xchg_versions);
     return new End(fitting(settings, terms), context, channel, terms);
   }
@@ -222,9 +222,6 @@ export class End {
     return { ...place, ah: 0 };
   }
 }
-
-/** IBV_MTU_* of so many bytes. */
-const mtuOf = (bytes: number) => Math.log2(bytes) - 7;
 
 /** On Ethernet ends speak by GIDs, else if one is named. */
 function gidOf(context: Context, { ibPort, gidIndex }: Settings): V.GidEntry | null {

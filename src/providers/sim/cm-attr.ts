@@ -1,6 +1,7 @@
 /** rdma_init_qp_attr(3): what modifyQp wants of a queue pair that belongs to an identifier. */
 import * as C from '../../verbs/constants.ts';
 import { InvalidStateError } from '../../verbs/errors.ts';
+import { mtuCode } from '../../verbs/names.ts';
 import type { QpAttr } from '../../verbs/provider.ts';
 import { stateName } from '../../verbs/qp-state.ts';
 import type { CmId } from './cm-objects.ts';
@@ -29,7 +30,7 @@ export function qpAttrOf(id: CmId, qpState: number, mtuBytes: number): QpAttr {
   if (qpState === C.IBV_QPS_RTR) {
     return {
       qpState,
-      pathMtu: Math.ceil(Math.log2(mtuBytes / 128)),
+      pathMtu: mtuCode(mtuBytes),
       destQpNum: theirs.qpNum,
       rqPsn: id.psn,
       ah: ahTo(id.remoteHost),

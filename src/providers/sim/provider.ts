@@ -3,6 +3,7 @@ import { postRecv, postSend, validateSend, WrRing } from '../../sim/post.ts';
 import * as C from '../../verbs/constants.ts';
 import { InvalidArgumentError, NoDeviceError, NoResourcesError, shown } from '../../verbs/errors.ts';
 import { extBytesFor, ringBytes, within } from '../../verbs/layout.ts';
+import { mtuCode } from '../../verbs/names.ts';
 import type { ConnectionManager, Provider } from '../../verbs/provider.ts';
 import { ahVerbs } from './ah-verbs.ts';
 import { requireInteger } from './arguments.ts';
@@ -144,10 +145,7 @@ function deviceVerbs(driver: Driver, objects: Objects): DeviceVerbs {
     queryPort(context, portNum) {
       const { host } = contexts.require(context, 'queryPort');
       onlyPort('queryPort', portNum);
-      return portAttr(
-        net.hosts[host].linkUp && !net.hosts[host].dead,
-        Math.ceil(Math.log2(net.params.mtuBytes / 128)),
-      );
+      return portAttr(net.hosts[host].linkUp && !net.hosts[host].dead, mtuCode(net.params.mtuBytes));
     },
     queryGid(context, portNum, index) {
       const { host } = contexts.require(context, 'queryGid');

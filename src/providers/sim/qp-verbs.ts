@@ -4,6 +4,7 @@ import type { Qp } from '../../sim/qp.ts';
 import * as C from '../../verbs/constants.ts';
 import { InvalidStateError, NoResourcesError } from '../../verbs/errors.ts';
 import { gidToString } from '../../verbs/gid.ts';
+import { mtuCode } from '../../verbs/names.ts';
 import type { Provider, QpAttr, QpCap, QpInitAttr } from '../../verbs/provider.ts';
 import { checkModify } from '../../verbs/qp-state.ts';
 import { requireAddress } from './addresses.ts';
@@ -183,7 +184,7 @@ function requireRanges(attr: QpAttr, mask: number, mtuBytes: number): void {
     if ((mask & bit) !== 0) requireInteger('modifyQp', field, attr[field], min, max);
   }
   if ((mask & C.IBV_QP_PATH_MTU) !== 0) {
-    requireInteger('modifyQp', 'pathMtu', attr.pathMtu, C.IBV_MTU_256, Math.ceil(Math.log2(mtuBytes / 128)));
+    requireInteger('modifyQp', 'pathMtu', attr.pathMtu, C.IBV_MTU_256, mtuCode(mtuBytes));
   }
 }
 

@@ -4,14 +4,12 @@ import type { RandomStream } from '../../../sim/random.ts';
 import * as V from '../../../verbs/index.ts';
 import { END, START } from '../meter.ts';
 import type { App } from '../resolve.ts';
+import { LENGTH_WORD, POLL_BATCH } from '../sender.ts';
 import type { Clock } from './clock.ts';
 import type { LiveMeter } from './meter.ts';
 import { Payload } from './payload.ts';
 import type { Slots } from './spec.ts';
 
-const POLL_BATCH = 16;
-/** Where the length of a request of one element stands, and that of an inline one too. */
-const LENGTH_WORD = V.WR_SGE0 + V.SGE_LENGTH;
 const OPCODES = { write: V.IBV_WR_RDMA_WRITE, send: V.IBV_WR_SEND };
 
 /** What a pair is made of. */
