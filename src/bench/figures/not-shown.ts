@@ -1,5 +1,5 @@
 /** Figures and tables of the papers that are not drawn here, with the reason. */
-import type { NotShown } from '../claims/not-shown.ts';
+import type { NotShown } from '../claims/papers/paper.ts';
 
 const never = (title: string, reason: string, ...ids: string[]): NotShown => ({
   ids,
