@@ -118,7 +118,9 @@ export function compareText(result: Comparison, wallMs: number): string {
 export function compareMarkdown(result: Comparison): string {
   const columns = columnsOf(result.apps);
   const row = (cells: readonly string[]) => `| ${cells.join(' | ')} |`;
-  const heads = columns.map(({ app, head }) => `${result.apps[app].name}: ${head}`);
+  const heads = columns.map(
+    ({ app, head }) => `${result.apps[app].name}: ${head === HEADS.p99Us ? 'p99 us' : head}`,
+  );
   const body = cellsOf(result, columns).map((cells, r) =>
     row([
       result.rows[r].name,

@@ -50,7 +50,8 @@ export const policies: Readonly<Record<string, PolicyEntry>> = {
     create: (options) => perf(perfOptions.parse(options)),
   },
   'token-bucket': {
-    summary: 'a static rate for each tenant: a share of the link by weight, or one of its own',
+    summary:
+      'a static rate for each tenant: a share of the link by weight (equal, if none is said), or one of its own',
     options: tokenBucketOptions,
     create: (options) => tokenBucket(tokenBucketOptions.parse(options)),
   },

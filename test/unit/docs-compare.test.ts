@@ -1,0 +1,23 @@
+// docs/compare.svg, which the README shows, and docs/compare.md grow with each policy and each scheduler.
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { expect, test } from 'vitest';
+import { schemesOf } from '../../src/bench/compare/schemes.ts';
+import { DEFAULTS } from '../../src/bench/mix/spec.ts';
+import { PROFILES } from '../../src/sim/profiles.ts';
+
+const read = (path: string) => readFileSync(resolve(import.meta.dirname, '../..', path), 'utf8');
+
+test('the committed picture and table name everything that is compared; else: npm run docs:compare', () => {
+  const mix = { profile: DEFAULTS.profile, duration: '1ms', warmup: '0', apps: ['B', 'M', 'D'] };
+  const [picture, page] = [read('docs/compare.svg'), read('docs/compare.md')];
+  for (const { name, says } of schemesOf(mix, PROFILES[DEFAULTS.profile])) {
+    expect(picture).toContain(`>${name}</text>`);
+    expect(page).toContain(`\n| ${name} |`);
+    expect(page).toContain(`\n- ${name}: ${says}\n`);
+  }
+});
+
+test('the README shows the picture', () => {
+  expect(read('README.md')).toContain('](docs/compare.svg)](docs/compare.md)');
+});
