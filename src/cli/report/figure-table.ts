@@ -30,7 +30,12 @@ export function paperText({ series, value, from }: PaperPoint): string {
 function rowOf(panel: PanelResult, x: X): string[] {
   const cells = panel.series.map(({ points }) => valueText(points.find((point) => point.x === x)));
   const paper = panel.paper.filter((point) => point.x === x).map(paperText);
-  return [`${panel.title}, ${panel.unit}`, `${x}`, ...cells, paper.join('; ')];
+  return [
+    panel.unit === '' ? panel.title : `${panel.title}, ${panel.unit}`,
+    `${x}`,
+    ...cells,
+    paper.join('; '),
+  ];
 }
 
 /** Rows in which nothing was measured and nothing is stated are left out. */

@@ -16,7 +16,7 @@ const racks = (apps: readonly string[]) =>
 export default {
   title: 'A congested link between racks: 8 bandwidth applications and a latency application of one pair',
   source: 'Justitia 6.6, fig. 25(b): latency is better than with congestion control alone',
-  note: 'In the paper 24 more pairs congest uplinks of 160 Gbps; here it is one other pair on a trunk of 10 Gbps, and it is under the policy, too. Under perf the eight have less of the trunk than bare: congestion control cuts flows that are already paced.',
+  note: 'In the paper 24 more pairs congest uplinks of 160 Gbps; here it is one other pair on a trunk of 10 Gbps, and it is under the policy, too. Under perf the eight have less of the trunk than bare, and the other pair more; D has a better tail and a worse median.',
   x: { title: '', values: ['two racks'] },
   mix: () => racks([...PAIR, BACKGROUND]),
   series: { 'D alone': () => racks(PAIR.slice(1)) },

@@ -10,7 +10,7 @@ const X = 'eRPC and storage';
 export default {
   title: 'Single datagrams (as of eRPC) beside storage traffic: latency',
   source: 'Justitia appendix C.2, fig. 33(a)',
-  note: 'A stand-in with one bandwidth application; the storage system of the paper had 16 machines: 67 and 40 times would need as many competitors as fig. 29(a) has beside its 139.',
+  note: 'A stand-in with one bandwidth application; the storage system of the paper had 16 machines: 67 and 40 times would need several of them here, as fig. 29(a) shows.',
   x: { title: '', values: [X] },
   mix: () => onInfiniBand([B, RPC]),
   series: { alone },

@@ -12,7 +12,7 @@ const apps = (count: number) => [
 export default {
   title: 'One to three B_Apps and D_App between two racks, with DCQCN',
   source: 'PeRF 5.2.4, fig. 11: bare, D_App waits about 10 us more',
-  note: 'The paper starts the B_Apps 20 s apart and draws time; here each number of them is a run, whose first 50 ms DCQCN has to settle.',
+  note: 'The paper starts the B_Apps 20 s apart and draws time; here each number of them is a run, whose first 50 ms DCQCN has to settle. Beside two, D waits longer under perf than bare, in the queue of the switch. The paper sees it rise, too.',
   x: { title: 'B_Apps', values: [1, 2, 3] },
   mix: (count) =>
     mix('cx6-100g', apps(count), {

@@ -12,6 +12,7 @@ const apps = (operation: string) => {
 export default {
   title: 'Other operations: B_App and M_App',
   source: 'PeRF 5.2.5, fig. 12(b): M_App 2.7 times bare with SEND, 3 times with READ',
+  note: 'The paper READs by remote control, perf:paper does not: its fixed waits pace requests, not what they want.',
   x: { title: '', values: OPERATIONS },
   mix: (x) => mix('cx6-100g', apps(x)),
   panels: [

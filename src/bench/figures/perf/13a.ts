@@ -11,6 +11,7 @@ const TIMES = {
 export default {
   title: 'Many B_Apps of 8 queue pairs beside M_App',
   source: 'PeRF 5.2.5, fig. 13(a): 9.7 Mmps and 87 Gbps with up to 1,000',
+  note: 'With its fixed waits perf:paper fills the FIFO from two B_Apps on, and M collapses: the paper does not say what keeps it from that.',
   x: { title: 'B_Apps', values: [2, 8, 16, 1000], log: true },
   mix: (count) =>
     mix('cx6-100g', [`B:size=1MiB,count=${count},qps=8`, 'M:size=16'], count > 16 ? TIMES.many : TIMES.some),

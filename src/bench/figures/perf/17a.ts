@@ -14,7 +14,7 @@ const cut = (bytes: number) => {
 export default {
   title: 'B_App and M_App by SUB_MSG_SIZE',
   source: 'PeRF appendix A, fig. 17(a): little difference beyond 8 KB',
-  note: 'Here pieces longer than half the egress FIFO (24 KiB) cost bandwidth, which the paper does not show.',
+  note: 'Here pieces longer than the egress FIFO (48 KiB) cost bandwidth, which the paper does not show.',
   x: { title: 'SUB_MSG_SIZE', values: SIZES, log: true, bytes: true },
   mix: () => mix('cx6-100g', ['B:size=1MiB', 'M:size=16']),
   policies: [],

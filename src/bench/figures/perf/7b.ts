@@ -5,6 +5,7 @@ import { bandwidth, rate } from '../panels.ts';
 export default {
   title: 'B_App and M_App: strict priority and ETS of the hardware, and policies',
   source: 'PeRF 5.2.1, fig. 7(b): strict priority starves B_App; PeRF is similar to ETS 16:1',
+  note: 'Here M has more under PeRF than with ETS 16:1, and B less.',
   x: { title: '', values: ['B and M'] },
   mix: () => mix('cx6-100g', ['B:size=1MiB', 'M:size=16']),
   series: {
