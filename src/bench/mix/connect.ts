@@ -189,7 +189,10 @@ export class Connector {
     });
   }
 
-  /** What a connection carries between the two ends' shims, if there are any. */
+  /**
+   * What a connection carries between the two ends' shims, if there are any. After RTS, which is too late for READ by
+   * remote control: an end that is only READ from does not poll, and its shim would answer nobody.
+   */
   private agree(qp: number, peer: number): void {
     const { provider } = this;
     const described = [qp, peer].map((handle) => provider.describePeer?.(handle) ?? null);

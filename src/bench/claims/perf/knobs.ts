@@ -31,11 +31,6 @@ const KNOBS: readonly Knob[] = [
   { knob: 'samplePeriodNs=1e5,windowNs', values: [1e6, 1e9], apps: [B, `${D},stop=3ms`] },
   { knob: 'qNumCapa', values: [3, 9, 16], apps: ['M:name=multi,size=16,qps=16', M] },
   { knob: 'isolation', values: ['auto', 'always', 'never'], apps: [B] },
-  {
-    knob: 'readByRemoteControl',
-    values: ['false', 'true'],
-    apps: [`${B},op=read`, `${D},host=1,to=0`],
-  },
 ];
 
 /** The applications by name, with what is looked at: bandwidth, rate or latency. */
