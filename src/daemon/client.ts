@@ -1,0 +1,172 @@
+/**
+ * What connects the policies of a thread with the daemon. It connects by itself when the first context is opened, and
+ * again whenever the daemon has gone: no verb waits for it.
+ */
+import { BEAT } from '../coordinator/members.ts';
+import { HandshakeError } from '../verbs/errors.ts';
+import { type Answer, type Connection, connect } from './connection.ts';
+import { columnsAt, SLOTS } from './pages.ts';
+import type { Hello } from './protocol.ts';
+import { type Link, RemoteCoordinator, type Seat } from './remote.ts';
+
+export interface ClientOptions {
+  readonly socket: string;
+  /** What the process says of itself. */
+  readonly hello: Omit<Hello, 'type' | 'version' | 'role'>;
+  /** What a context may send as long as no daemon has answered yet. */
+  readonly aloneGbps: number;
+  /** Tells the person who runs the program; each line once. */
+  say(line: string): void;
+}
+
+/** Between two signs of life: the daemon takes who gives none for 60 ms for stopped. */
+const BEAT_MS = 20;
+/** Until the next try to connect: doubled from the first up to the last. */
+const RETRY_MS = 50;
+const MOST_RETRY_MS = 1000;
+/** A daemon of another version, or one that refuses, does not soon become another. */
+const REFUSED_RETRY_MS = 5000;
+
+export class DaemonClient implements Link {
+  private readonly options: ClientOptions;
+  private readonly seats = new Set<Seat>();
+  private readonly bySlot: (Seat | undefined)[] = [];
+  private readonly listeners: (() => void)[] = [];
+  private connection: Connection | null = null;
+  private giveUp: (() => void) | null = null;
+  private retry: NodeJS.Timeout | undefined;
+  private beating: NodeJS.Timeout | undefined;
+  private retryMs = RETRY_MS;
+
+  constructor(options: ClientOptions) {
+    this.options = options;
+  }
+
+  /** The coordinator of a device, for those who put a policy around it. */
+  coordinator(device: string): RemoteCoordinator {
+    return new RemoteCoordinator(device, this, this.options.aloneGbps);
+  }
+
+  get isConnected(): boolean {
+    return this.connection !== null;
+  }
+
+  listen(news: () => void): void {
+    this.listeners.push(news);
+  }
+
+  opened(seat: Seat): void {
+    this.seats.add(seat);
+    this.beating ??= setInterval(() => this.beat(), BEAT_MS).unref();
+    if (this.connection !== null) this.join(seat, this.connection);
+    else if (this.giveUp === null && this.retry === undefined) this.connect();
+  }
+
+  closed(seat: Seat): void {
+    this.seats.delete(seat);
+    const { slot } = seat;
+    seat.detach();
+    if (slot >= 0) {
+      this.bySlot[slot] = undefined;
+      this.connection?.say({ type: 'leave', slot });
+    }
+    if (this.seats.size > 0) return;
+    clearInterval(this.beating);
+    this.beating = undefined;
+  }
+
+  ring(): void {
+    this.connection?.ring();
+  }
+
+  /** Members keep what they were granted last. */
+  close(): void {
+    clearTimeout(this.retry);
+    clearInterval(this.beating);
+    this.giveUp?.();
+    this.lose();
+  }
+
+  private connect(): void {
+    this.retry = undefined;
+    const { socket, hello } = this.options;
+    const listeners = {
+      answered: (connection: Connection) => this.answered(connection),
+      heard: (message: Answer) => this.heard(message),
+      rang: () => this.rang(),
+      ended: (reason: Error) => this.ended(reason),
+    };
+    this.giveUp = connect(socket, { role: 'shim', ...hello }, listeners, false);
+  }
+
+  private answered(connection: Connection): void {
+    this.giveUp = null;
+    this.connection = connection;
+    this.retryMs = RETRY_MS;
+    this.options.say(`joined the daemon at ${this.options.socket} as tenant ${connection.welcome.tenant}`);
+    for (const seat of this.seats) this.join(seat, connection);
+  }
+
+  /** A free place is asked for; until the daemon has said yes the member stands on memory of its own. */
+  private join(seat: Seat, connection: Connection): void {
+    let slot = 0;
+    while (this.bySlot[slot] !== undefined) slot++;
+    if (slot >= SLOTS) return;
+    this.bySlot[slot] = seat;
+    seat.slot = slot;
+    connection.say({ type: 'join', slot, device: seat.device, tenant: seat.tenant });
+  }
+
+  private heard(message: Answer): void {
+    if (message.type === 'joined' || message.type === 'refused') this.placed(message);
+  }
+
+  private placed(message: Answer & { type: 'joined' | 'refused' }): void {
+    const seat = message.slot === undefined ? undefined : this.bySlot[message.slot];
+    const pages = this.connection?.pages;
+    if (seat === undefined || pages === undefined || pages === null) return;
+    if (message.type === 'joined') {
+      seat.attach(columnsAt(pages, seat.slot));
+      this.ring();
+      this.rang();
+      return;
+    }
+    this.options.say(
+      `the daemon at ${this.options.socket} has no place for ${seat.device}: ${message.reason}`,
+    );
+    this.bySlot[seat.slot] = undefined;
+    seat.slot = -1;
+  }
+
+  private rang(): void {
+    for (const news of this.listeners) news();
+  }
+
+  /** Alive: and what was granted meanwhile is told to those who sleep. */
+  private beat(): void {
+    for (const { counters } of this.seats) counters[BEAT]++;
+    this.rang();
+  }
+
+  private ended(reason: Error): void {
+    const wasConnected = this.connection !== null;
+    this.giveUp = null;
+    this.lose();
+    const state = wasConnected ? 'what it granted last holds' : 'going on without it';
+    this.options.say(`no daemon at ${this.options.socket} (${reason.message}): ${state}`);
+    if (this.seats.size === 0) return;
+    const waitMs = reason instanceof HandshakeError ? REFUSED_RETRY_MS : this.retryMs;
+    this.retryMs = Math.min(MOST_RETRY_MS, 2 * this.retryMs);
+    this.retry = setTimeout(() => this.connect(), waitMs).unref();
+  }
+
+  /** The pages go; members stand on memory of their own. */
+  private lose(): void {
+    const { connection } = this;
+    if (connection === null) return;
+    this.connection = null;
+    for (const seat of this.seats) seat.detach();
+    this.bySlot.length = 0;
+    connection.close();
+  }
+}

@@ -1,0 +1,143 @@
+// The daemon's socket: real sockets and shared memory, both ends in this process where that is enough.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { connect as connectNet } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pino from 'pino';
+import { afterEach, expect, test, vi } from 'vitest';
+import * as M from '../../src/coordinator/members.ts';
+import { DaemonClient } from '../../src/daemon/client.ts';
+import { Host } from '../../src/daemon/host.ts';
+import { frame, VERSION } from '../../src/daemon/protocol.ts';
+import { identify } from '../../src/daemon/rules.ts';
+import { Server, type ServerOptions } from '../../src/daemon/server.ts';
+
+const ALONE_GBPS = 1e5;
+const cleanUp: (() => void)[] = [];
+afterEach(() => {
+  for (const undo of cleanUp.splice(0).reverse()) undo();
+});
+
+function folder(): string {
+  const path = mkdtempSync(join(tmpdir(), 'isoverbs-daemon-'));
+  cleanUp.push(() => rmSync(path, { recursive: true }));
+  return path;
+}
+
+/** A daemon, and what it logs. */
+function daemon(socket: string, more: Partial<ServerOptions> = {}) {
+  const lines: string[] = [];
+  const host = new Host({
+    rules: { qNumAllow: 1, qNumCapa: 9, selective: false },
+    linkGbps: (device) => (device === 'sim0' ? 100 : null),
+  });
+  const server = new Server({
+    socket,
+    mode: 0o600,
+    host,
+    policy: 'perf',
+    log: pino({ level: 'debug' }, { write: (line: string) => void lines.push(line) }),
+    identify: (credentials, hello) => identify({ ...credentials, ...hello, cgroup: '' }, [], true),
+    maySet: () => true,
+    nowNs: () => performance.now() * 1e6,
+    ...more,
+  });
+  server.listen();
+  cleanUp.push(() => server.close());
+  return { host, server, lines };
+}
+
+function client(socket: string, tenant: string): { client: DaemonClient; said: string[] } {
+  const said: string[] = [];
+  const say = (line: string) => void said.push(line);
+  const one = new DaemonClient({ socket, hello: { command: 'test', tenant }, aloneGbps: ALONE_GBPS, say });
+  cleanUp.push(() => one.close());
+  return { client: one, said };
+}
+
+const until = (check: () => void) => vi.waitFor(check, { timeout: 5000, interval: 2 });
+const pageOf = (one: DaemonClient) => one.coordinator('sim0').join('') as M.MemberPage;
+
+test('two clients share by weight; who goes leaves its share to the other, who is told', async () => {
+  const socket = join(folder(), 's');
+  const { host, server } = daemon(socket);
+  const [a, b] = ['a', 'b'].map((tenant) => client(socket, tenant).client);
+  let news = 0;
+  a.listen(() => news++);
+  const pages = [a, b].map(pageOf);
+  expect(pages[0].grants[M.RATE_GBPS]).toBe(ALONE_GBPS);
+  for (const page of pages) page.counters[M.RATED_QPS] = 1;
+  await until(() => expect(pages.map(({ grants }) => grants[M.RATE_GBPS])).toEqual([50, 50]));
+  expect(host.set('b', { weight: 3 }, 0)).toBe(true);
+  expect(pages.map(({ grants }) => grants[M.RATE_GBPS])).toEqual([25, 75]);
+  const before = news;
+  b.close();
+  await until(() => expect(pages[0].grants[M.RATE_GBPS]).toBe(100));
+  await until(() => expect(news).toBeGreaterThan(before));
+  expect(server.size).toBe(1);
+});
+
+test('without a daemon a client goes on, joins when one appears, keeps its share when that dies, and joins the next', async () => {
+  const socket = join(folder(), 's');
+  const { client: one, said } = client(socket, 'a');
+  const page = pageOf(one);
+  page.counters[M.RATED_QPS] = 1;
+  await until(() => expect(said.at(-1)).toContain('going on without it'));
+  expect(page.grants[M.RATE_GBPS]).toBe(ALONE_GBPS);
+  const first = daemon(socket);
+  await until(() => expect(page.grants[M.RATE_GBPS]).toBe(100));
+  first.host.set('a', { gbps: 7 }, 0);
+  expect(page.grants[M.RATE_GBPS]).toBe(7);
+  first.server.close();
+  await until(() => expect(said.at(-1)).toContain('what it granted last holds'));
+  expect(page.grants[M.RATE_GBPS]).toBe(7);
+  daemon(socket);
+  await until(() => expect(page.grants[M.RATE_GBPS]).toBe(100));
+});
+
+test('garbage, another version, silence and floods end the connection, are named in the log, and hurt nobody', async () => {
+  const socket = join(folder(), 's');
+  const { server, lines } = daemon(socket);
+  const { client: honest } = client(socket, 'a');
+  const page = pageOf(honest);
+  page.counters[M.RATED_QPS] = 1;
+  await until(() => expect(page.grants[M.RATE_GBPS]).toBe(100));
+  const hello = { type: 'hello', version: VERSION, role: 'tool' } as const;
+  const flood = Buffer.concat(Array.from({ length: 10_000 }, () => frame({ type: 'tenants' })));
+  const evils: [Uint8Array | string, RegExp][] = [
+    ['GET / HTTP/1.1\r\n\r\n', /a frame of \d+ bytes/],
+    [Buffer.concat([Buffer.from([3, 0, 0, 0]), Buffer.from('xyz')]), /no JSON/],
+    [frame({ type: 'tenants' }), /before it said who it is/],
+    [frame({ ...hello, version: 99 }), /version 99; this daemon speaks/],
+    [Buffer.concat([frame(hello), frame(hello)]), /a second hello/],
+    [Buffer.concat([frame(hello), frame({ type: 'leave', slot: 1 })]), /'leave' of a tool/],
+    [Buffer.concat([frame(hello), flood]), /messages a second/],
+  ];
+  for (const [bytes, reason] of evils) {
+    const evil = connectNet(socket).on('error', () => {});
+    evil.resume().write(bytes);
+    await new Promise((resolve) => evil.once('close', resolve));
+    await until(() => expect(lines.at(-1)).toMatch(reason));
+    expect(lines.at(-1)).toMatch(/process \d+ of user \d+/);
+  }
+  const silent = connectNet(socket).on('error', () => {});
+  await new Promise((resolve) => silent.resume().once('close', resolve));
+  expect(lines.at(-1)).toContain('said nothing');
+  expect([server.size, page.grants[M.RATE_GBPS]]).toEqual([1, 100]);
+});
+
+test('what a hostile client writes into its page changes nobody else', async () => {
+  const socket = join(folder(), 's');
+  daemon(socket);
+  const [evil, honest] = ['evil', 'a'].map((tenant) => pageOf(client(socket, tenant).client));
+  for (const page of [evil, honest]) page.counters[M.RATED_QPS] = 1;
+  await until(() => expect(honest.grants[M.RATE_GBPS]).toBe(50));
+  for (const value of [Number.NaN, Number.POSITIVE_INFINITY, -1, 1e308, 5e-324]) {
+    evil.counters.fill(value);
+    // Its grants are a copy of its own as soon as it writes there.
+    evil.grants.fill(value);
+    await sleep(50);
+    expect([50, 100]).toContain(honest.grants[M.RATE_GBPS]);
+  }
+});
