@@ -4,6 +4,7 @@ import { createRequire } from 'node:module';
 import { dirname, join, resolve } from 'node:path';
 import { parse as parseYaml } from 'yaml';
 import { z } from 'zod';
+import { CLASSES as DECLARED_CLASSES, type DeclaredClass } from './daemon/rules.ts';
 import { type Driver, driverOf } from './drivers/index.ts';
 import { ConfigError, shown } from './verbs/errors.ts';
 
@@ -31,12 +32,23 @@ export interface Config {
   /** Where the policies run. */
   driver: Driver;
   log: LogLevel;
+  /** The host's daemon; absent: policies know of this process alone. */
+  daemon?: DaemonChoice;
   /** Where the policies come from: 'ISOVERBS_POLICY', a file, or 'nothing'. */
   source: string;
   /** Where the interceptors come from. */
   interceptorSource: string;
   /** The file that was read, if any. */
   file?: string;
+}
+
+/** Which daemon a process joins, and what it says there of itself. */
+export interface DaemonChoice {
+  socket: string;
+  weight?: number;
+  class?: DeclaredClass;
+  /** What a context may send as long as no daemon has ever answered; default: whatever it likes. */
+  aloneGbps?: number;
 }
 
 const LOG_LEVELS = ['silent', 'error', 'warn', 'info', 'debug'] as const;
@@ -57,6 +69,12 @@ const entryOf = (kind: Kind) =>
   z.union([z.string().min(1), z.looseObject({ name: z.string().min(1) })], {
     error: `must be the name of ${ARTICLED[kind]}, or an object with 'name' and its options`,
   });
+const daemonShape = {
+  socket: z.string().min(1),
+  weight: z.coerce.number().positive().max(1e6).optional(),
+  class: z.enum(DECLARED_CLASSES).optional(),
+  aloneGbps: z.coerce.number().positive().max(1e5).optional(),
+};
 const fileSchema = z.strictObject({
   policy: z
     .union([z.string(), z.looseObject({}), z.array(z.unknown())], {
@@ -72,6 +90,20 @@ const fileSchema = z.strictObject({
   device: z.string().min(1).optional(),
   tenant: z.string().min(1).optional(),
   driver: z.unknown().optional(),
+  daemon: z
+    .union(
+      [
+        z
+          .string()
+          .min(1)
+          .transform((socket) => ({ socket })),
+        z.strictObject(daemonShape),
+      ],
+      {
+        error: "must be the path of its socket, or an object with 'socket', 'weight', 'class', 'aloneGbps'",
+      },
+    )
+    .optional(),
   log: z.enum(LOG_LEVELS).optional(),
 });
 
@@ -92,7 +124,8 @@ export interface ConfigSources {
 /**
  * Reads the configuration: ISOVERBS_CONFIG, or the first isoverbs.config.* or package.json with an
  * "isoverbs" key from `cwd` upwards; then ISOVERBS_POLICY, ISOVERBS_INTERCEPTORS, ISOVERBS_DEVICE,
- * ISOVERBS_TENANT, ISOVERBS_DRIVER and ISOVERBS_LOG, which win.
+ * ISOVERBS_TENANT, ISOVERBS_DRIVER, ISOVERBS_DAEMON (with ISOVERBS_WEIGHT and ISOVERBS_CLASS) and ISOVERBS_LOG, which
+ * win.
  * @throws ConfigError naming the file and the key
  */
 export function loadConfig(sources: ConfigSources = {}): Config {
@@ -111,8 +144,26 @@ export function loadConfig(sources: ConfigSources = {}): Config {
   if (env.ISOVERBS_DEVICE) config.device = env.ISOVERBS_DEVICE;
   if (env.ISOVERBS_TENANT) config.tenant = env.ISOVERBS_TENANT;
   if (env.ISOVERBS_DRIVER) config.driver = driverOf(env.ISOVERBS_DRIVER, 'ISOVERBS_DRIVER');
+  const daemon = daemonOf(env);
+  if (daemon === null) delete config.daemon;
+  else if (daemon !== undefined) config.daemon = daemon;
   if (env.ISOVERBS_LOG) config.log = logLevel(env.ISOVERBS_LOG);
   return config;
+}
+
+/** Null: none, whatever a file says; undefined: not said. @throws ConfigError */
+function daemonOf(env: Record<string, string | undefined>): DaemonChoice | null | undefined {
+  const { ISOVERBS_DAEMON: socket, ISOVERBS_WEIGHT: weight, ISOVERBS_CLASS: declared } = env;
+  if (!socket) return undefined;
+  if (socket === 'none') return null;
+  const checked = z.strictObject(daemonShape).safeParse({
+    socket,
+    weight: weight || undefined,
+    class: declared || undefined,
+  });
+  if (checked.success) return checked.data;
+  const { path, message } = checked.error.issues[0];
+  throw new ConfigError(`ISOVERBS_${String(path[0]).toUpperCase()}: ${message}`);
 }
 
 /**

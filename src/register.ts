@@ -4,7 +4,9 @@
  */
 import { writeSync } from 'node:fs';
 import { isMainThread, threadId } from 'node:worker_threads';
-import { type Config, loadConfig, type PolicyConfig } from './config.ts';
+import { type Config, type DaemonChoice, loadConfig, type PolicyConfig } from './config.ts';
+import { coordinateElsewhere } from './coordinator/coordinators.ts';
+import { DaemonClient } from './daemon/client.ts';
 import { cpuOf, drivenBy } from './drivers/index.ts';
 import { count, createInterceptor, createReplay, interceptors, type Replay } from './interceptors/index.ts';
 import { policies } from './policies/index.ts';
@@ -12,6 +14,9 @@ import { inheritByChildren } from './register-children.ts';
 import type { Interceptor } from './shim/compose.ts';
 import { interceptorSlot, processCounters } from './slot.ts';
 import { ConfigError } from './verbs/errors.ts';
+
+const LOUDNESS = ['silent', 'error', 'warn', 'info', 'debug'];
+const UNLIMITED_GBPS = 1e5;
 
 /** Counts what passes, for the line at exit. */
 const counting = count();
@@ -37,10 +42,28 @@ function register(config: Config): void {
   slot.outside = verbose ? [counting, ...outside] : outside;
   slot.inside = inside;
   if (config.replay !== undefined) slot.replay = replayOf(config.replay);
+  if (config.daemon !== undefined) join(config.daemon, config);
   slot.device = config.device;
   slot.tenant = config.tenant;
   if (verbose) slot.say = (line) => writeSync(2, `isoverbs: ${line}\n`);
   if (verbose) process.on('exit', () => sayAtExit(config, [...outside, ...inside]));
+}
+
+/** From now on the policies of this thread meet all others of the host, as long as there is a daemon. */
+function join(
+  { socket, weight, class: declared, aloneGbps = UNLIMITED_GBPS }: DaemonChoice,
+  config: Config,
+): void {
+  const said = new Set<string>();
+  const say = (line: string, isWarning: boolean) => {
+    const isWanted = LOUDNESS.indexOf(config.log) >= LOUDNESS.indexOf(isWarning ? 'warn' : 'info');
+    if (!isWanted || said.has(line)) return;
+    said.add(line);
+    writeSync(2, `isoverbs: ${line}\n`);
+  };
+  const hello = { tenant: config.tenant, weight, class: declared };
+  const client = new DaemonClient({ socket, hello, aloneGbps, say });
+  coordinateElsewhere((device) => client.coordinator(device));
 }
 
 /** A program that ends before its recording does has not done the same: it says so. */

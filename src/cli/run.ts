@@ -5,6 +5,7 @@ import { ConfigError, IsoverbsError } from '../verbs/errors.ts';
 import { version } from '../version.ts';
 import { addBench } from './bench.ts';
 import { addCompare } from './compare.ts';
+import { addDaemon } from './daemon.ts';
 import { devices } from './devices.ts';
 import { addMix } from './mix.ts';
 import { listPolicies } from './policies.ts';
@@ -21,7 +22,8 @@ export async function run(argv: readonly string[]): Promise<number> {
   const log = pino({ name: 'isoverbs', level: levelFromEnv() }, pino.destination({ dest: 2, sync: true }));
   try {
     await program(log).parseAsync([...argv], { from: 'user' });
-    return OK;
+    // `isoverbs run` ends as the program does.
+    return Number(process.exitCode ?? OK);
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? OK : USAGE;
     log.debug(error);
@@ -40,6 +42,7 @@ function program(log: Logger): Command {
       log.level = level;
       return level;
     })
+    .enablePositionalOptions()
     .exitOverride();
   command
     .command('devices')
@@ -66,6 +69,7 @@ function program(log: Logger): Command {
   addMix(command);
   addBench(command);
   addTrace(command);
+  addDaemon(command, () => log.level);
   return command;
 }
 

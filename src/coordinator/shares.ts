@@ -14,7 +14,7 @@ export interface ShareRules {
   readonly ratesGbps: ReadonlyMap<number, number>;
 }
 
-/** Of the link, when rates of their own leave less to all others. */
+/** Of the link: when rates of their own leave less to all others, and for who was silent and goes on. */
 const LEAST_SHARE = 0.01;
 const DEFAULT_WEIGHT = 1;
 
@@ -62,13 +62,14 @@ export function share(
 ): void {
   tenants.group(members);
   const { counters, grants } = members;
-  const isThere = (i: number) =>
-    counters[i * M.COUNTERS + M.RATED_QPS] >= 1 && !(counters[i * M.COUNTERS + M.SEEN_NS] < aliveSinceNs);
+  const wants = (i: number) => counters[i * M.COUNTERS + M.RATED_QPS] >= 1;
+  const isThere = (i: number) => wants(i) && !(counters[i * M.COUNTERS + M.SEEN_NS] < aliveSinceNs);
   const present = new Present(members, tenants, rules, isThere);
   for (let row = 0; row < tenants.length; row++) {
     for (let k = tenants.from(row); k < tenants.from(row + 1); k++) {
       const i = tenants.memberAt(k);
-      const gbps = isThere(i) ? present.gbps[row] / present.members[row] : 0;
+      const silentGbps = wants(i) ? rules.linkGbps * LEAST_SHARE : 0;
+      const gbps = isThere(i) ? present.gbps[row] / present.members[row] : silentGbps;
       const at = i * M.GRANTS + M.RATE_GBPS;
       if (grants[at] === gbps) continue;
       grants[at] = gbps;

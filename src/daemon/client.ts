@@ -15,8 +15,8 @@ export interface ClientOptions {
   readonly hello: Omit<Hello, 'type' | 'version' | 'role'>;
   /** What a context may send as long as no daemon has answered yet. */
   readonly aloneGbps: number;
-  /** Tells the person who runs the program; each line once. */
-  say(line: string): void;
+  /** Tells the person who runs the program. */
+  say(line: string, isWarning: boolean): void;
 }
 
 /** Between two signs of life: the daemon takes who gives none for 60 ms for stopped. */
@@ -103,7 +103,10 @@ export class DaemonClient implements Link {
     this.giveUp = null;
     this.connection = connection;
     this.retryMs = RETRY_MS;
-    this.options.say(`joined the daemon at ${this.options.socket} as tenant ${connection.welcome.tenant}`);
+    this.options.say(
+      `joined the daemon at ${this.options.socket} as tenant ${connection.welcome.tenant}`,
+      false,
+    );
     for (const seat of this.seats) this.join(seat, connection);
   }
 
@@ -114,6 +117,7 @@ export class DaemonClient implements Link {
     if (slot >= SLOTS) return;
     this.bySlot[slot] = seat;
     seat.slot = slot;
+    if (connection.pages !== null) seat.copyTo(columnsAt(connection.pages, slot));
     connection.say({ type: 'join', slot, device: seat.device, tenant: seat.tenant });
   }
 
@@ -133,6 +137,7 @@ export class DaemonClient implements Link {
     }
     this.options.say(
       `the daemon at ${this.options.socket} has no place for ${seat.device}: ${message.reason}`,
+      true,
     );
     this.bySlot[seat.slot] = undefined;
     seat.slot = -1;
@@ -153,7 +158,7 @@ export class DaemonClient implements Link {
     this.giveUp = null;
     this.lose();
     const state = wasConnected ? 'what it granted last holds' : 'going on without it';
-    this.options.say(`no daemon at ${this.options.socket} (${reason.message}): ${state}`);
+    this.options.say(`no daemon at ${this.options.socket} (${reason.message}): ${state}`, true);
     if (this.seats.size === 0) return;
     const waitMs = reason instanceof HandshakeError ? REFUSED_RETRY_MS : this.retryMs;
     this.retryMs = Math.min(MOST_RETRY_MS, 2 * this.retryMs);

@@ -119,6 +119,13 @@ function answerOf(message: ToClient): Welcome {
   throw new HandshakeError(`the daemon speaks version ${message.version}, this process ${VERSION}`);
 }
 
+/** Whoever else made a socket there could stop this program by its grants. @throws HandshakeError */
+function requireTrusted(raw: UnixSocket): void {
+  const { uid, pid } = raw.peer();
+  if (uid === 0 || uid === process.getuid?.()) return;
+  throw new HandshakeError(`process ${pid} of user ${uid} listens there, and neither root nor this user`);
+}
+
 /**
  * Connects. Exactly one of `answered` and `ended` is called, later; the function that is returned gives up.
  * @param keepAlive whether waiting for the answer keeps the program alive
@@ -163,6 +170,7 @@ export function connect(
     raw = connectUnix(path);
     if (raw === null) throw new ConnectionError('the daemon has no time');
     const socket = raw;
+    requireTrusted(raw);
     const bytes = frame({ type: 'hello', version: VERSION, ...hello });
     if (socket.send(bytes) < bytes.length) throw new ConnectionError('the daemon takes nothing');
     const look = () => {

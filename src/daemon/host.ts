@@ -9,11 +9,12 @@ import * as M from '../coordinator/members.ts';
 import type { ShareRules } from '../coordinator/shares.ts';
 import { columnsAt, type Pages, SLOTS } from './pages.ts';
 import type { TenantRow } from './protocol.ts';
-import type { Identity } from './rules.ts';
+import { CLASSES, type Identity } from './rules.ts';
 
 /** Who has written nothing for so long is stopped, or spins without a look at its queues. */
 export const SILENT_NS = 60e6;
-const CLASSES = ['idle', 'delay', 'messages', 'bandwidth'] as const;
+/** By number (members.ts). */
+const CLASS_NAMES = ['idle', ...CLASSES];
 
 /** A context of a client at one device. */
 interface Seat {
@@ -21,6 +22,8 @@ interface Seat {
   readonly slot: number;
   readonly device: Device;
   readonly tenant: string;
+  /** As the program named it; '': it did not. */
+  readonly own: string;
   readonly page: M.MemberPage;
   /** What the client writes, and what it reads. */
   readonly theirs: Omit<M.MemberPage, 'index'>;
@@ -42,7 +45,7 @@ interface Device {
 
 /** A process, or a thread of one. */
 export class Client {
-  readonly identity: Identity;
+  identity: Identity;
   readonly pages: Pages;
   readonly pid: number;
   /** By slot. */
@@ -95,6 +98,7 @@ export class Host {
       slot,
       device: at,
       tenant,
+      own,
       page,
       theirs,
       beat: Number.NaN,
@@ -113,6 +117,16 @@ export class Host {
     if (seat === undefined) return;
     this.remove(seat);
     this.pass(seat.device, nowNs);
+  }
+
+  /** A client is somebody else from now on: the rules have changed. */
+  reidentify(client: Client, identity: Identity, nowNs: number): void {
+    client.identity = identity;
+    const seats = [...client.seats.values()];
+    for (const { slot, device, own } of seats) {
+      this.leave(client, slot, nowNs);
+      this.join(client, slot, device.name, nowNs, own);
+    }
   }
 
   /** The client has gone: what it had is free. */
@@ -233,8 +247,12 @@ function shareRules({ linkGbps, weights, ratesGbps }: Device): ShareRules {
 
 /** Copies what the client says; whether it lives is told by its writing, in the daemon's own time. */
 function read(seat: Seat, nowNs: number): void {
-  const { page, theirs } = seat;
+  const { page, theirs, client } = seat;
   page.counters.set(theirs.counters);
+  const { class: declared } = client.identity;
+  if (declared !== null && page.counters[M.CLASS] !== M.IDLE) {
+    page.counters[M.CLASS] = CLASS_NAMES.indexOf(declared);
+  }
   const [beat, seen] = [page.counters[M.BEAT], page.counters[M.SEEN_NS]];
   if (!Object.is(beat, seat.beat) || !Object.is(seen, seat.seen)) seat.aliveNs = nowNs;
   seat.beat = beat;
@@ -260,7 +278,7 @@ function rowOf(device: Device, tenant: string, seats: readonly Seat[]): TenantRo
     tenant,
     weight: device.weights.get(number) ?? 1,
     gbps: device.ratesGbps.get(number) ?? null,
-    class: CLASSES[kind] ?? 'idle',
+    class: CLASS_NAMES[kind] ?? 'idle',
     why: REASONS[most(M.WHY)] ?? '',
     contexts: seats.length,
     processes: new Set(seats.map(({ client }) => client.pid)).size,

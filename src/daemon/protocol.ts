@@ -5,6 +5,7 @@
  */
 import { z } from 'zod';
 import { HandshakeError } from '../verbs/errors.ts';
+import { CLASSES } from './rules.ts';
 
 /** Raised by changes that an older end would misread. */
 export const VERSION = 1;
@@ -23,11 +24,10 @@ const hello = z.strictObject({
   version: z.number().int(),
   /** A tool asks and sets, and joins nothing. */
   role: z.enum(['shim', 'tool']).default('shim'),
-  command: z.string().max(4096).default(''),
   /** Declared: the daemon's rules decide what of it counts. */
   tenant: name.optional(),
   weight: weight.optional(),
-  class: z.enum(['delay', 'messages', 'bandwidth']).optional(),
+  class: z.enum(CLASSES).optional(),
 });
 
 export const toDaemon = z.discriminatedUnion('type', [

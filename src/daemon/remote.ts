@@ -31,9 +31,14 @@ export class Seat implements M.MemberPage {
     this.take();
   }
 
-  /** The daemon has a place for it: what it has said until now is said there. */
+  /** Says in the daemon's memory what it says here, before the daemon looks there. */
+  copyTo({ counters }: Columns): void {
+    counters.set(this.counters);
+  }
+
+  /** The daemon has a place for it. */
   attach(columns: Columns): void {
-    columns.counters.set(this.counters);
+    this.copyTo(columns);
     this.counters = columns.counters;
     this.grants = columns.grants;
   }

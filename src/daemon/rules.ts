@@ -4,17 +4,22 @@
  * client says of itself counts only if it is trusted.
  */
 
+/** What a program is taken for, whatever it sends. */
+export const CLASSES = ['delay', 'messages', 'bandwidth'] as const;
+export type DeclaredClass = (typeof CLASSES)[number];
+
 /** What the kernel says of a client, and what the client says. */
 export interface Peer {
   readonly pid: number;
   readonly uid: number;
   readonly gid: number;
-  /** Path of its cgroup; '': unknown. */
+  /** Path of its cgroup, and its command line; '': unknown. */
   readonly cgroup: string;
-  /** Declared. */
   readonly command: string;
+  /** Declared. */
   readonly tenant?: string;
   readonly weight?: number;
+  readonly class?: DeclaredClass;
 }
 
 /** Each of these that is there must fit. */
@@ -32,6 +37,7 @@ export interface Rule {
   /** Default: as without a rule. */
   readonly tenant?: string;
   readonly weight?: number;
+  readonly class?: DeclaredClass;
   /** A rate of its own instead of a share by weight. */
   readonly gbps?: number;
   /** Queue pairs, and requests a second. */
@@ -44,6 +50,8 @@ export interface Identity {
   readonly tenant: string;
   readonly weight: number;
   readonly gbps: number | null;
+  /** Null: as it sends. */
+  readonly class: DeclaredClass | null;
   readonly maxQps: number;
   readonly maxRequestsPerS: number;
   /** Contexts that the program opened for tenants of its own are these tenants'. */
@@ -77,6 +85,7 @@ export function identify(peer: Peer, rules: readonly Rule[], trusts: boolean): I
     tenant: rule?.tenant ?? byDefault,
     weight: rule?.weight ?? declaredWeight ?? 1,
     gbps: rule?.gbps ?? null,
+    class: rule?.class ?? (trusts ? (peer.class ?? null) : null),
     maxQps: rule?.maxQps ?? NO_LIMIT,
     maxRequestsPerS: rule?.maxRequestsPerS ?? NO_LIMIT,
     hasTenants: trusts && rule?.tenant === undefined,

@@ -25,6 +25,7 @@ export interface ServerOptions {
   /** What clients run without a word of their own: as ISOVERBS_POLICY has it; '': nothing. */
   readonly policy: string;
   readonly log: Logger;
+  /** Called again for all when the rules have changed. */
   identify(credentials: PeerCredentials, hello: Hello): Identity;
   /** Whether a client may change what tenants get. */
   maySet(credentials: PeerCredentials): boolean;
@@ -43,11 +44,14 @@ const LEAST_RING_NS = 200e3;
 /** Messages that a client may send at once, and how many more each second. */
 const BURST_MESSAGES = 2048;
 const MESSAGES_PER_S = 2000;
+/** Answers that may wait for a client. */
+const MAX_UNREAD_BYTES = 1 << 20;
 
 /** What the daemon has of one connection. */
 class Connection {
   readonly credentials: PeerCredentials;
   readonly frames = new Frames<ToDaemon>(toDaemon);
+  hello: Hello | null = null;
   socket: Socket | null = null;
   client: Client | null = null;
   wake: Wake | null = null;
@@ -96,6 +100,15 @@ export class Server {
     clearInterval(this.ticking);
     for (const socket of this.raw) socket.close();
     for (const connection of [...this.connections]) this.end(connection);
+  }
+
+  /** The rules have changed: everybody is asked again who it is. */
+  reidentify(): void {
+    const { host, identify, nowNs } = this.options;
+    for (const { client, hello, credentials } of this.connections) {
+      if (client !== null && hello !== null) host.reidentify(client, identify(credentials, hello), nowNs());
+    }
+    this.tell();
   }
 
   /** Clients that are connected. */
@@ -176,6 +189,7 @@ export class Server {
       throw new HandshakeError(`version ${hello.version}; this daemon speaks ${VERSION}`);
     }
     const identity = this.options.identify(connection.credentials, hello);
+    connection.hello = hello;
     const { policy } = this.options;
     const { tenant } = identity;
     const isShim = hello.role === 'shim';
@@ -337,11 +351,13 @@ export class Server {
     }
   }
 
-  private say({ socket }: Connection, message: ToClient): void {
+  private say(connection: Connection, message: ToClient): void {
+    const { socket, name, credentials } = connection;
     if (socket === null || socket.destroyed) return;
     socket.write(frame(message));
-    // It does not read what it asked for: what waits for it has an end.
-    if (socket.writableLength > 1 << 20) socket.destroy();
+    if (socket.writableLength <= MAX_UNREAD_BYTES) return;
+    this.options.log.warn({ ...credentials }, `${name} does not read what it asked for: disconnected`);
+    socket.destroy();
   }
 }
 

@@ -19,6 +19,7 @@ const identity = (tenant: string, more: Partial<Identity> = {}): Identity => ({
   tenant,
   weight: 1,
   gbps: null,
+  class: null,
   maxQps: 0,
   maxRequestsPerS: 0,
   hasTenants: false,
@@ -131,7 +132,7 @@ test('who is stopped loses its share within 100 ms, and has it again when it goe
     host.step(atNs);
   }
   expect(SILENT_NS + every).toBeLessThanOrEqual(100e6);
-  expect([a.grants[M.RATE_GBPS], b.grants[M.RATE_GBPS]]).toEqual([LINK_GBPS, 0]);
+  expect([a.grants[M.RATE_GBPS], b.grants[M.RATE_GBPS]]).toEqual([LINK_GBPS, LINK_GBPS / 100]);
   expect(host.takeTold()).toContain(one.client);
   say(b, {});
   host.step(atNs);

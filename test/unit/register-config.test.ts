@@ -90,7 +90,7 @@ test('variables win over the file', () => {
 test.each([
   [
     '{"polcy":"perf"}',
-    'polcy: no such key; there are: policy, interceptors, replay, device, tenant, driver, log',
+    'polcy: no such key; there are: policy, interceptors, replay, device, tenant, driver, daemon, log',
   ],
   ['{"driver":"thread"}', 'driver: '],
   ['{"driver":{"name":"worker","cpu":-1}}', 'driver: cpu: must be a whole number'],

@@ -61,13 +61,13 @@ test('a rate of its own comes off the link; a hundredth of it is left for the ot
   expect(rates(a, b, c)).toEqual([200, 0.5, 0.5]);
 });
 
-test('who has been silent for too long has no share until it writes again', () => {
+test('who has been silent for too long has no share until it writes again, but enough to go on with', () => {
   const coordinator = new Coordinator();
   const [a, b] = ['a', 'b'].map((tenant) => join(coordinator, tenant));
   a.counters[SEEN_NS] = 900;
   b.counters[SEEN_NS] = 100;
   coordinator.share(rules(), 1000, 500);
-  expect(rates(a, b)).toEqual([100, 0]);
+  expect(rates(a, b)).toEqual([100, 1]);
   b.counters[SEEN_NS] = 1000;
   coordinator.share(rules(), 1000, 500);
   expect(rates(a, b)).toEqual([50, 50]);

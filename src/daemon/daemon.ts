@@ -1,0 +1,100 @@
+/** The daemon: a host's coordinators behind a socket, by a configuration that may change while it runs. */
+import { mkdirSync, readFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { performance } from 'node:perf_hooks';
+import type { Logger } from 'pino';
+import type { MasterRules } from '../coordinator/master.ts';
+import type { DaemonConfig } from './config.ts';
+import { Host } from './host.ts';
+import type { PeerCredentials } from './ipc/index.ts';
+import type { Hello } from './protocol.ts';
+import { type Identity, identify } from './rules.ts';
+import { Server } from './server.ts';
+
+export interface DaemonOptions {
+  readonly socket: string;
+  readonly config: DaemonConfig;
+  readonly rules: Pick<MasterRules, 'qNumAllow' | 'qNumCapa' | 'selective'>;
+  readonly log: Logger;
+  /** Of a device that the configuration does not name; null: there is none. */
+  linkGbps(device: string): number | null;
+}
+
+const ROOT = 0;
+
+/** What /proc tells of a process; '': nothing, or it has gone. */
+function procFile(pid: number, name: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/${name}`, 'utf8');
+  } catch {
+    return '';
+  }
+}
+
+/** Path in the unified hierarchy, else in the first. */
+function cgroupOf(pid: number): string {
+  const lines = procFile(pid, 'cgroup').trim().split('\n');
+  const line = lines.find((one) => one.startsWith('0::')) ?? lines[0];
+  return line.split(':').slice(2).join(':');
+}
+
+export class Daemon {
+  private readonly options: DaemonOptions;
+  private readonly host: Host;
+  private readonly server: Server;
+  private config: DaemonConfig;
+
+  constructor(options: DaemonOptions) {
+    const { config, rules, socket, log } = options;
+    this.options = options;
+    this.config = config;
+    this.host = new Host({
+      rules,
+      linkGbps: (device) => this.config.devices[device]?.linkGbps ?? options.linkGbps(device),
+    });
+    this.server = new Server({
+      socket,
+      mode: config.mode,
+      host: this.host,
+      policy: config.policy,
+      log,
+      identify: (credentials, hello) => this.identify(credentials, hello),
+      maySet: (credentials) => this.maySet(credentials),
+      nowNs: () => performance.now() * 1e6,
+    });
+  }
+
+  /** @throws ConnectionError, InvalidArgumentError: the socket cannot be there */
+  listen(): void {
+    const { socket } = this.options;
+    mkdirSync(dirname(socket), { recursive: true, mode: 0o755 });
+    this.server.listen();
+  }
+
+  /** Rules and trust are new; clients stay. What else is in the file wants a restart. */
+  reload(config: DaemonConfig): void {
+    this.config = config;
+    this.server.reidentify();
+  }
+
+  close(): void {
+    this.server.close();
+  }
+
+  private trusts({ uid }: PeerCredentials): boolean {
+    return uid === ROOT || uid === process.getuid?.() || this.config.trust.includes(uid);
+  }
+
+  private identify(credentials: PeerCredentials, { tenant, weight, class: declared }: Hello): Identity {
+    const { pid } = credentials;
+    const command = procFile(pid, 'cmdline').replaceAll('\0', ' ').trim();
+    const peer = { ...credentials, cgroup: cgroupOf(pid), command, tenant, weight, class: declared };
+    return identify(peer, this.config.rules, this.trusts(credentials));
+  }
+
+  private maySet({ uid, gid, groups }: PeerCredentials): boolean {
+    const { group } = this.config;
+    const isMember = group !== undefined && (gid === group || groups.includes(group));
+    return uid === ROOT || uid === process.getuid?.() || isMember;
+  }
+}
