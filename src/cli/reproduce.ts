@@ -10,6 +10,7 @@ import { runJobs } from '../bench/claims/pool.ts';
 import { evaluateFigure, figureJobs } from '../bench/figures/evaluate.ts';
 import type { NamedFigure } from '../bench/figures/figure.ts';
 import { loadFigures, selectFigures } from '../bench/figures/load.ts';
+import { FIGURES_NOT_SHOWN } from '../bench/figures/not-shown.ts';
 import { parsePolicy } from '../bench/mix/spec.ts';
 import { createPolicy } from '../policies/index.ts';
 import { ConfigError } from '../verbs/errors.ts';
@@ -69,6 +70,7 @@ interface Plan {
   /** Of a part of the claims nothing can be said about a whole paper. */
   whole: boolean;
   figures: readonly NamedFigure[];
+  allFigures: boolean;
   policies: readonly string[] | undefined;
 }
 
@@ -89,10 +91,12 @@ async function planOf(options: ReproduceOptions): Promise<Plan> {
     throw new ConfigError('none of these claims belongs to the short set: leave out --smoke');
   for (const word of policy ?? []) requirePolicy(word);
   const everything = system.length + ids.length === 0 && !smoke ? ['all'] : [];
-  const figures = selectFigures(await loadFigures(), figure.length > 0 ? split(figure) : everything);
+  const there = await loadFigures();
+  const figures = selectFigures(there, figure.length > 0 ? split(figure) : everything);
   if (policy !== undefined && figures.length === 0)
     throw new ConfigError('--policy is for figures: name some with --figure, or --figure all');
-  return { systems, claims, whole: claims.length === all.length, figures, policies: policy };
+  const allFigures = figures.length === there.length;
+  return { systems, claims, whole: claims.length === all.length, figures, allFigures, policies: policy };
 }
 
 function figuresOnly({ system = [], figure = [], id = [], smoke }: ReproduceOptions): boolean {
@@ -116,7 +120,7 @@ function requirePolicy(word: string): void {
 
 /** Runs what is not kept, and holds it against the papers. */
 async function reportOf(plan: Plan, options: ReproduceOptions): Promise<Report> {
-  const { systems, claims, whole, figures, policies } = plan;
+  const { systems, claims, whole, figures, allFigures, policies } = plan;
   const { seeds, out, keep = out === undefined ? undefined : `${out}/runs` } = options;
   const kept = keep === undefined ? undefined : new Kept(keep, buildHash());
   const jobs = distinct([...jobsOf(claims, seeds), ...figureJobs(figures, seeds, policies)]);
@@ -140,7 +144,7 @@ async function reportOf(plan: Plan, options: ReproduceOptions): Promise<Report> 
             seeds,
             whole,
           ),
-    notShown: whole ? notShownOf(systems) : [],
+    notShown: [...(whole ? notShownOf(systems) : []), ...(allFigures ? FIGURES_NOT_SHOWN : [])],
     paper: whole ? paperClaims(systems, claims, rows) : [],
     claims,
     rows,

@@ -36,6 +36,11 @@ test('figures have names of their own, and an unknown one is refused with the li
   expect(selectFigures(FIGURES, ['all'])).toEqual(FIGURES);
   expect(selectFigures(FIGURES, ['perf-2b']).map(({ name }) => name)).toEqual(['perf-2b']);
   expect(selectFigures(FIGURES, [])).toEqual([]);
+  expect(selectFigures(FIGURES, ['perf-9d', 'perf-18b']).map(({ name }) => name)).toEqual([
+    'perf-9b',
+    'perf-18',
+  ]);
+  expect(() => selectFigures(FIGURES, ['perf-4'])).toThrow("figure 'perf-4' is not drawn: a drawing");
   expect(() => selectFigures(FIGURES, ['perf-2b', 'x'])).toThrow("there is no figure 'x'; there is all, ");
 });
 

@@ -2,6 +2,8 @@
 import { readdirSync } from 'node:fs';
 import { ConfigError } from '../../verbs/errors.ts';
 import type { Figure, NamedFigure } from './figure.ts';
+import { FIGURES_NOT_SHOWN } from './not-shown.ts';
+import { shows } from './numbers.ts';
 
 const HERE = new URL('./', import.meta.url);
 
@@ -26,12 +28,14 @@ function ofPaper(paper: string): Promise<NamedFigure[]> {
   );
 }
 
-/** Those with these names; `all` is all. @throws ConfigError for one that is not there */
+/** Those that show these numbers, with the name of their paper; `all` is all. @throws ConfigError for one that is not there */
 export function selectFigures(figures: readonly NamedFigure[], names: readonly string[]): NamedFigure[] {
   for (const name of names) {
-    if (name === 'all' || figures.some((figure) => figure.name === name)) continue;
+    if (name === 'all' || figures.some((figure) => shows(figure, name))) continue;
+    const not = FIGURES_NOT_SHOWN.find(({ ids }) => ids.includes(name));
+    if (not !== undefined) throw new ConfigError(`figure '${name}' is not drawn: ${not.reason}`);
     const there = figures.map((figure) => figure.name).join(', ');
     throw new ConfigError(`there is no figure '${name}'; there is all, ${there}`);
   }
-  return figures.filter(({ name }) => names.includes('all') || names.includes(name));
+  return figures.filter((figure) => names.some((name) => name === 'all' || shows(figure, name)));
 }

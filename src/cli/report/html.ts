@@ -132,7 +132,7 @@ function notShown(report: Report): Markup | undefined {
     title,
     `${why === 'waiting' ? 'waiting' : 'cannot be shown'}: ${reason}`,
   ]);
-  return html`<section id="not-shown"><h2>Not shown</h2>${table({ head: ['claims', '', 'why'], rows })}</section>`;
+  return html`<section id="not-shown"><h2>Not shown</h2>${table({ head: ['claims and figures', '', 'why'], rows })}</section>`;
 }
 
 /** The whole page. */

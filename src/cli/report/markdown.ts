@@ -69,7 +69,7 @@ function paperText(
 function remarks({ broken, notShown }: Report): string[] {
   const out: string[] = [];
   if (notShown.length > 0) {
-    const head = ['claims', '', 'why'];
+    const head = ['claims and figures', '', 'why'];
     const rows = notShown.map(({ ids, title, why, reason }) => [
       ids.join(', '),
       title,

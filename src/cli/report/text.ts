@@ -14,8 +14,13 @@ export function reportText(report: Report): string {
       rows.filter((row) => row.system === system),
     ),
   );
-  const summary = claims.length > 0 ? [summaryOf(report)] : report.broken.map((line) => `broken: ${line}`);
+  const summary = claims.length > 0 ? [summaryOf(report)] : withoutClaims(report);
   return `${[...tables, ...report.figures.map(figureText), ...summary].join('\n')}\n`;
+}
+
+function withoutClaims({ broken, notShown }: Report): string[] {
+  const lines = broken.map((line) => `broken: ${line}`);
+  return notShown.length === 0 ? lines : [...lines, `Not drawn:\n${notShownText(notShown)}`];
 }
 
 /** What stands under the tables. */
