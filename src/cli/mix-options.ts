@@ -2,9 +2,9 @@
 import type { Command } from 'commander';
 import type { Mix } from '../bench/claims/claim.ts';
 import { DEFAULTS, parseSet } from '../bench/mix/spec.ts';
-import { parseWhole } from '../bench/mix/units.ts';
 import { TOPOLOGIES, type TopologyName } from '../sim/fabric/topology.ts';
 import { ConfigError } from '../verbs/errors.ts';
+import { parseWhole } from '../verbs/units.ts';
 
 /** What commander makes of them: all words still. */
 export interface MixWords {

@@ -8,9 +8,9 @@ import { LIVE_DEFAULTS, type LiveResult, type LiveSpec } from '../bench/mix/live
 import type { AppResult, MixResult } from '../bench/mix/result.ts';
 import { runMix } from '../bench/mix/run.ts';
 import { DEFAULTS, type MixSpec, parseApp, parsePolicy } from '../bench/mix/spec.ts';
-import { NANOSECONDS, parseQuantity, parseWhole } from '../bench/mix/units.ts';
 import { DRIVERS, type DriverName } from '../drivers/index.ts';
 import { ConfigError } from '../verbs/errors.ts';
+import { NANOSECONDS, parseQuantity, parseWhole } from '../verbs/units.ts';
 import { addMixOptions, collect, type MixDefaults, type MixWords, mixOf } from './mix-options.ts';
 import { mixSvg } from './mix-svg.ts';
 import { requireWritable, writeSvg } from './svg.ts';

@@ -1,15 +1,39 @@
 /** Options of policies against what they may be, in words for whoever wrote them. */
 import { type ZodType, z } from 'zod';
-import { ConfigError } from '../verbs/errors.ts';
+import { ConfigError, shown } from '../verbs/errors.ts';
+import { parseQuantity, quantityOf } from '../verbs/units.ts';
 
 /**
  * The options as `schema` has them.
  * @throws ConfigError naming each option that is wrong, and what it takes
  */
 export function checkedOptions<T>(name: string, schema: ZodType<T>, options: unknown): T {
-  const checked = schema.safeParse(options);
+  const given = typeof options === 'object' && options !== null ? numbersOf(name, options) : options;
+  const checked = schema.safeParse(given);
   if (checked.success) return checked.data;
-  throw new ConfigError(checked.error.issues.map((issue) => problem(name, schema, issue)).join('; '));
+  throw new ConfigError(checked.error.issues.map((issue) => problem(name, schema, issue, given)).join('; '));
+}
+
+/**
+ * Options with numbers where there were quantities with a unit, in the unit that the option's name ends with.
+ * @throws ConfigError for an option without a value, and for a unit that there is not
+ */
+export function numbersOf(name: string, options: object): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(options).map(([key, value]) => [key, numberOf(`${name}.${key}`, key, value)]),
+  );
+}
+
+function numberOf(where: string, key: string, value: unknown): unknown {
+  // Number() would take them for 0, and true for 1.
+  if (value === null || (typeof value === 'string' && value.trim() === '')) {
+    throw new ConfigError(`${where}: a value is missing`);
+  }
+  const quantity = quantityOf(key);
+  if (quantity === undefined) return value;
+  if (typeof value === 'boolean') throw new ConfigError(`${where}: must be a number, got ${value}`);
+  if (typeof value !== 'string' || !/^[\d.]+[a-zA-Z]+$/.test(value)) return value;
+  return parseQuantity(where, value, quantity);
 }
 
 /**
@@ -33,10 +57,18 @@ export function changedOptions<T extends object>(
   return checkedOptions(name, schema, { ...options, ...changes });
 }
 
-function problem(name: string, options: ZodType, issue: z.core.$ZodIssue): string {
+function problem(name: string, options: ZodType, issue: z.core.$ZodIssue, given: unknown): string {
   if (issue.code === 'unrecognized_keys' && options instanceof z.ZodObject) {
     const there = Object.keys(options.shape).join(', ') || 'none';
     return `${name}: there is no option '${issue.keys.join("', '")}'; there are: ${there}`;
   }
-  return `${[name, ...issue.path].join('.')}: ${issue.message}`;
+  const where = [name, ...issue.path].join('.');
+  if (issue.code === 'invalid_type' && issue.message.endsWith('NaN')) {
+    return `${where}: must be a number, got ${shown(at(given, issue.path))}`;
+  }
+  return `${where}: ${issue.message}`;
+}
+
+function at(value: unknown, path: readonly PropertyKey[]): unknown {
+  return path.reduce((of, key) => (of as Record<PropertyKey, unknown> | undefined)?.[key], value);
 }

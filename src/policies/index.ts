@@ -2,7 +2,7 @@
 import type { ZodType } from 'zod';
 import type { Interceptor } from '../shim/compose.ts';
 import { ConfigError } from '../verbs/errors.ts';
-import { checkedOptions } from './check.ts';
+import { checkedOptions, numbersOf } from './check.ts';
 import { perf } from './perf/index.ts';
 import { perfOptions } from './perf/options.ts';
 import { tokenBucket } from './token-bucket/index.ts';
@@ -79,6 +79,7 @@ export function createNamed(
   if (entry === undefined) {
     throw new ConfigError(`there is no ${kind} '${name}'; there are: ${Object.keys(table).join(', ')}`);
   }
-  checkedOptions(name, entry.options, options);
-  return entry.create(options);
+  const given = numbersOf(name, options);
+  checkedOptions(name, entry.options, given);
+  return entry.create(given);
 }

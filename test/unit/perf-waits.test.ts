@@ -16,7 +16,7 @@ function ground(profile: string | null, options: Record<string, unknown> = {}) {
   const context = { index: 0, nic: profile === null ? null : PROFILES[profile] } as unknown as ContextView;
   const qp = { index: 70, context } as QpView;
   const parsed = perfOptions.parse(options);
-  const waits = new Waits({ ...parsed, nic: parsed });
+  const waits = new Waits({ ...parsed, waits: parsed.waits ?? 'adaptive', nic: parsed });
   waits.forget(qp);
   const mean = (tenants: ActiveTenants, pieces = 400) => {
     let sum = 0;

@@ -1,6 +1,7 @@
 /** Which runs a set of claims needs; what several claims need runs once. */
+
+import { NANOSECONDS, parseQuantity } from '../../verbs/units.ts';
 import { DEFAULTS, type MixSpec, parseApp, parsePolicy, parseSet } from '../mix/spec.ts';
-import { NANOSECONDS, parseQuantity } from '../mix/units.ts';
 import type { Claim, Mix } from './claim.ts';
 
 /** One run of one mix. */

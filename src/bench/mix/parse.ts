@@ -1,7 +1,15 @@
 /** Command-line forms of a mix: `B:size=1MiB,qps=2`, `linkGbps=40`, `perf:subMsgSizeBytes=8192`. */
 import { ConfigError } from '../../verbs/errors.ts';
+import {
+  BYTES,
+  GBPS,
+  NANOSECONDS,
+  parseQuantity,
+  parseWhole,
+  type Quantity,
+  quantityOf,
+} from '../../verbs/units.ts';
 import type { AppSpec, Kind, OneOrRange } from './spec.ts';
-import { BYTES, GBPS, NANOSECONDS, parseQuantity, parseWhole, type Quantity } from './units.ts';
 
 type Mutable = { -readonly [K in keyof AppSpec]: AppSpec[K] };
 type Read = (what: string, text: string) => unknown;
@@ -112,13 +120,8 @@ function parameter(name: string, text: string): unknown {
   if (name === 'etsWeights') return numbers;
   if (Number.isFinite(numbers[0])) return numbers.length === 1 ? numbers[0] : text;
   if (!/^[\d.]/.test(text)) return text;
-  const units: [suffix: string, of: Quantity][] = [
-    ['Bytes', BYTES],
-    ['Ns', NANOSECONDS],
-    ['Gbps', GBPS],
-  ];
-  const found = units.find(([suffix]) => name.endsWith(suffix));
-  return found === undefined ? text : parseQuantity(`set ${name}`, text, found[1]);
+  const quantity = quantityOf(name);
+  return quantity === undefined ? text : parseQuantity(`set ${name}`, text, quantity);
 }
 
 /** `a=1,b=2`. */

@@ -24,6 +24,9 @@ export function describe(
     splits(place) && of === M.BANDWIDTH ? 'its messages are split' : '',
     allowance > 0 ? `${allowance} of ${counters[M.ACTIVE_QPS]} queue pairs at a time` : '',
   ].filter((text) => text !== '');
+  // Beside large messages that are split, "nothing to isolate" would not be true.
+  const isSmall = does.length === 0 && of !== M.BANDWIDTH && arity === 'single';
+  const why = isSmall ? 'small messages are never split' : REASONS[grants[M.WHY]];
   return [
     {
       device: context.device,
@@ -34,7 +37,7 @@ export function describe(
           ? `${mean}, ${LARGE_BYTES} or more`
           : `${mean}, ${queue}, ${of === M.MESSAGES ? 'more than' : 'at most'} ${thMApp}`,
       does: does.length > 0 ? does.join(', ') : 'left alone',
-      why: REASONS[grants[M.WHY]] + (place === home ? '' : ` on ${place.device}`),
+      why: why + (place === home ? '' : ` on ${place.device}`),
     },
   ];
 }

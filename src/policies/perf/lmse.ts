@@ -159,6 +159,6 @@ export class Lmse {
 }
 
 function waitsOf(options: PerfOptions): WaitOptions {
-  const waits = options.paper ? 'fixed' : options.waits;
+  const waits = options.waits ?? (options.paper ? 'fixed' : 'adaptive');
   return { ...options, waits, nic: { ...options }, limited: isLimited(options) };
 }

@@ -108,9 +108,9 @@ export const perfOptions = z
       .describe('whether READs longer than a sub-message are answered by WRITEs of the peer'),
     waits: z
       .enum(['fixed', 'adaptive'])
-      .default('adaptive')
+      .optional()
       .describe(
-        'how many 0_WAITs follow a sub-message: by its size, or so many that all bandwidth tenants fill the link',
+        'how many 0_WAITs follow a sub-message: fixed, by its size, as with paper; or adaptive, else: so many that all bandwidth tenants fill the link',
       ),
     utilisation: z.coerce
       .number()
@@ -159,6 +159,14 @@ export const perfOptions = z
   .refine((o) => o.zeroWaitUnitBytes <= o.subMsgSizeBytes, {
     path: ['zeroWaitUnitBytes'],
     message: 'must not be larger than subMsgSizeBytes',
+  })
+  .refine((o) => !o.paper || o.waits !== 'adaptive', {
+    path: ['waits'],
+    message: 'adaptive and paper exclude each other: leave out one of them',
+  })
+  .refine((o) => !o.paper || o.rotation !== 'on', {
+    path: ['rotation'],
+    message: 'on and paper exclude each other: leave out one of them',
   });
 
 export type PerfOptions = z.infer<typeof perfOptions>;

@@ -1,5 +1,5 @@
 /** Quantities as people write them: 1MiB, 5us, 10Gbps. */
-import { ConfigError } from '../../verbs/errors.ts';
+import { ConfigError } from './errors.ts';
 
 /** A kind of quantity: what its units are worth, and what a number without one stands for. */
 export interface Quantity {
@@ -17,6 +17,13 @@ export const BYTES: Quantity = {
 export const NANOSECONDS: Quantity = { units: { ns: 1, us: 1e3, ms: 1e6, s: 1e9 }, bare: false };
 /** Gbit/s. */
 export const GBPS: Quantity = { units: { Kbps: 1e-6, Mbps: 1e-3, Gbps: 1 }, bare: false };
+
+/** What a name that ends with a unit stands for: chunkBytes, deadlineNs, linkGbps. */
+export function quantityOf(name: string): Quantity | undefined {
+  if (name.endsWith('Bytes')) return BYTES;
+  if (name.endsWith('Ns')) return NANOSECONDS;
+  return name.endsWith('Gbps') ? GBPS : undefined;
+}
 
 /**
  * The value of `text`, which is at least 0.

@@ -1,0 +1,38 @@
+// Options of policies as people write them: with units, and one sentence for what cannot be.
+import { expect, test } from 'vitest';
+import { checkedOptions, numbersOf } from '../../src/policies/check.ts';
+import { createPolicy } from '../../src/policies/index.ts';
+import { perfOptions } from '../../src/policies/perf/options.ts';
+
+test('sizes, times and rates may have units', () => {
+  const options = { subMsgSizeBytes: '8KiB', turnNs: '5us', linkGbps: '500Mbps', ratesGbps: 'a:10/b:2.5' };
+  expect(numbersOf('perf', options)).toEqual({
+    ...options,
+    subMsgSizeBytes: 8192,
+    turnNs: 5000,
+    linkGbps: 0.5,
+  });
+  expect(checkedOptions('perf', perfOptions, { subMsgSizeBytes: '16KiB' }).subMsgSizeBytes).toBe(16384);
+  expect(
+    checkedOptions('perf', perfOptions, { subMsgSizeBytes: '16384', windowNs: 1e9 }).subMsgSizeBytes,
+  ).toBe(16384);
+  expect(() => createPolicy('token-bucket', { burstBytes: '1MiB' })).not.toThrow();
+});
+
+test.each<[Record<string, unknown>, string]>([
+  [{ subMsgSizeBytes: '16kb' }, "perf.subMsgSizeBytes: there is no unit 'kb'; there is B, KB, KiB"],
+  [{ subMsgSizeBytes: 'big' }, "perf.subMsgSizeBytes: must be a number, got 'big'"],
+  [{ subMsgSizeBytes: true }, 'perf.subMsgSizeBytes: must be a number, got true'],
+  [{ subMsgSizeBytes: '' }, 'perf.subMsgSizeBytes: a value is missing'],
+  [{ seed: ' ' }, 'perf.seed: a value is missing'],
+  [{ seed: null }, 'perf.seed: a value is missing'],
+  [{ paper: true, waits: 'adaptive' }, 'perf.waits: adaptive and paper exclude each other'],
+  [{ paper: 'true', rotation: 'on' }, 'perf.rotation: on and paper exclude each other'],
+])('perf with %j is refused', (options, sentence) => {
+  expect(() => createPolicy('perf', options)).toThrow(sentence);
+});
+
+test('paper alone, and with the waits that it has anyway', () => {
+  expect(() => createPolicy('perf', { paper: true })).not.toThrow();
+  expect(() => createPolicy('perf', { paper: true, waits: 'fixed' })).not.toThrow();
+});
