@@ -1,6 +1,7 @@
 // Wake-ups: a pair of connected sockets, one end for each process. An eventfd is no better, and both ends of it are one
 // file: a peer that fills it and takes its O_NONBLOCK away has us block in write(2).
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cerrno>
 
@@ -28,7 +29,7 @@ napi_value createWake(napi_env napi, napi_callback_info info) {
 /** ring(fd): wakes the other end; false when there is none any more. */
 napi_value ring(napi_env napi, napi_callback_info info) {
   IpcArgs args(napi, info, "ring");
-  const auto fd = static_cast<int>(args.whole(0, "a descriptor", 0, INT32_MAX));
+  const auto fd = static_cast<int>(args.whole(0, "a descriptor", STDERR_FILENO + 1, INT32_MAX));
   if (!args.ok()) return nullptr;
   const char byte = 0;
   napi_value rung = nullptr;
@@ -42,7 +43,7 @@ napi_value ring(napi_env napi, napi_callback_info info) {
 /** drain(fd): takes what rang until now; false when the other end has gone. */
 napi_value drain(napi_env napi, napi_callback_info info) {
   IpcArgs args(napi, info, "drain");
-  const auto fd = static_cast<int>(args.whole(0, "a descriptor", 0, INT32_MAX));
+  const auto fd = static_cast<int>(args.whole(0, "a descriptor", STDERR_FILENO + 1, INT32_MAX));
   if (!args.ok()) return nullptr;
   unsigned char bytes[kDrainBytes];
   napi_value open = nullptr;

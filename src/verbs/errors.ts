@@ -47,7 +47,7 @@ export const ERRORS = {
     advice: 'The message says what is wrong with it. Nothing from `index` on was posted.',
   },
   ISO_ERR_MEMORY: {
-    meaning: 'The memory cannot be registered, or was detached or resized after it was.',
+    meaning: 'The memory cannot be registered or shared, or was detached or resized after it was.',
     advice: 'Use memory of pd.allocate(), or a SharedArrayBuffer; never a pooled Buffer or a resizable one.',
   },
   ISO_ERR_HANDSHAKE: {
@@ -160,7 +160,7 @@ export class UnsupportedError extends errorClass('ISO_ERR_UNSUPPORTED') {}
 export class QueueFullError extends errorClass('ISO_ERR_QUEUE_FULL') {}
 /** ISO_ERR_INVALID_WR: The work request at `index` was refused (EINVAL). */
 export class InvalidWorkRequestError extends errorClass('ISO_ERR_INVALID_WR') {}
-/** ISO_ERR_MEMORY: The memory cannot be registered, or was detached or resized after it was. */
+/** ISO_ERR_MEMORY: The memory cannot be registered or shared, or was detached or resized after it was. */
 export class MemoryError extends errorClass('ISO_ERR_MEMORY') {}
 /** ISO_ERR_HANDSHAKE: The peer of a connection sent something else than our handshake. */
 export class HandshakeError extends errorClass('ISO_ERR_HANDSHAKE') {}

@@ -62,9 +62,9 @@ export function mappings(name: string): number {
   return readFileSync('/proc/self/maps', 'utf8').split(`/memfd:${name} `).length - 1;
 }
 
-/** Waits until it is so, at most five seconds. */
-export async function until(condition: () => boolean): Promise<void> {
-  const end = performance.now() + 5000;
+/** Waits until it is so, at most twenty seconds: the machine may be busy. */
+export async function until(condition: () => boolean, timeoutMs = 20_000): Promise<void> {
+  const end = performance.now() + timeoutMs;
   while (!condition()) {
     if (performance.now() > end) throw new Error(`never came true: ${condition}`);
     await delay(2);

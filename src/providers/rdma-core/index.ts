@@ -15,7 +15,10 @@ export { type AddonStatus, addonStatus, isAddonAvailable } from './addon.ts';
 
 const NS_PER_MS = 1e6;
 
-/** The monotonic clock, the same in all threads: performance.now() alone begins anew in each worker. */
+/**
+ * CLOCK_MONOTONIC, the same in all threads and processes of a host, but for the microsecond between the two readings
+ * here: performance.now() alone begins anew in each.
+ */
 function monotonicClock(): () => number {
   const [seconds, nanoseconds] = process.hrtime();
   const originNs = seconds * 1e9 + nanoseconds - performance.now() * NS_PER_MS;

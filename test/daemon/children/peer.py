@@ -24,9 +24,9 @@ def send(fds, data=b'x'):
 
 
 if MODE == 'many':
-    send([os.dup(0) for _ in range(100)])
+    send([memory(0)] * 100)
 elif MODE == 'unwanted':
-    send([0])
+    send([memory(0)])
 elif MODE == 'unsealed':
     send([memory(0)])
 elif MODE == 'shrinkable':

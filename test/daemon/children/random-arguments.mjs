@@ -1,0 +1,113 @@
+// @ts-nocheck
+// Every function of the addon with arguments of every type: typed errors, and nothing else.
+import { requireIpc } from '../../../dist/daemon/ipc/native.js';
+import { makeError } from '../../../dist/verbs/errors.js';
+import { junk, Random } from '../../fuzz/random.mjs';
+
+const SEED = Number(process.env.SEED ?? 1);
+const native = requireIpc();
+const random = new Random(SEED);
+const path = process.argv[2];
+const listening = native.listenUnix(path, 0o600, 4096, true);
+const near = native.connectUnix(path);
+const far = native.acceptUnix(listening);
+const { fd: memory } = native.createMemory('fuzz', 4096);
+native.sealMemory(memory, false);
+const { near: left, far: right } = native.createWake();
+// Sealed by one of the calls.
+const { fd: unsealed } = native.createMemory('fuzz', 4096);
+const opened = [listening, near, far, memory, left, right];
+/** Descriptors of ours only: others are Node's own, and those of the standard streams. */
+const fd = () =>
+  random.chance(0.9)
+    ? random.pick(opened)
+    : random.pick([-1, 0, 1, 2, 0.5, 2 ** 31, 99_999, Number.NaN, '3', null]);
+const bytes = () =>
+  random.pick([
+    new Uint8Array(8),
+    new Uint8Array(0),
+    new Uint8Array(new SharedArrayBuffer(64)),
+    new Uint8Array(4096),
+  ]);
+const fds = () =>
+  Uint32Array.from({ length: random.below(70) }, () =>
+    random.chance(0.95) ? random.pick(opened) : random.u32(),
+  );
+const flag = () => random.chance(0.5);
+
+const CALLS = {
+  init: () => [makeError],
+  detachBuffer: () => [new ArrayBuffer(8)],
+  closeFd: () => [random.pick([-1, 0.5, 99_999, undefined, Number.NaN])],
+  createMemory: () => [random.pick(['', 'x', 'x'.repeat(249)]), 1 + random.below(10_000)],
+  sealMemory: () => [random.chance(0.1) ? unsealed : fd(), flag()],
+  mapMemory: () => [fd(), random.pick([4096, 4095, 0]), flag()],
+  listenUnix: () => [
+    random.pick([path, `${path}.2`, '/proc/x', '/']),
+    random.below(0o1000),
+    1 + random.below(100),
+    flag(),
+  ],
+  acceptUnix: () => [fd()],
+  connectUnix: () => [random.pick([path, `${path}.none`, '/etc/passwd'])],
+  peerCredentials: () => [fd()],
+  sendFds: () => [fd(), bytes(), fds()],
+  receiveFds: () => [fd(), bytes(), random.below(70)],
+  createWake: () => [],
+  ring: () => [fd()],
+  drain: () => [fd()],
+  watchFd: () => [
+    fd(),
+    random.pick([
+      null,
+      () => {},
+      () => native.receiveFds(near, new Uint8Array(4096), 64).fds.forEach(native.closeFd),
+    ]),
+    flag(),
+  ],
+};
+
+const missing = Object.keys(native).filter((name) => typeof native[name] === 'function' && !(name in CALLS));
+if (missing.length > 0) throw new Error(`not called: ${missing}`);
+const passed = Object.fromEntries(Object.keys(CALLS).map((name) => [name, 0]));
+
+/** What a call opened is closed at once. */
+function tidy(name, result) {
+  if (name === 'createMemory') native.closeFd(result.fd);
+  if (name === 'createWake') [result.near, result.far].forEach(native.closeFd);
+  if (/listen|accept|connect/.test(name) && result >= 0) native.closeFd(result);
+  if (name === 'receiveFds') result?.fds.forEach(native.closeFd);
+}
+
+function call(name) {
+  const args = CALLS[name]().map((arg) => (random.chance(0.05) ? junk(random) : arg));
+  // Whatever number it is given, it closes.
+  if (name === 'closeFd' && typeof args[0] === 'number' && args[0] < 99_999) return;
+  try {
+    tidy(name, native[name](...args));
+    passed[name]++;
+  } catch (error) {
+    if (!/^ISO_ERR_/.test(error?.code))
+      throw new Error(`${name} threw what is no typed error`, { cause: error });
+  } finally {
+    // It takes any function, one that makes no error too.
+    if (name === 'init') native.init(makeError);
+  }
+}
+
+process.on('uncaughtException', (error) => {
+  // Of a listener.
+  if (/^ISO_ERR_/.test(error.code) || /\bfds\b/.test(error.message)) return;
+  console.error(error);
+  process.exit(1);
+});
+
+const names = Object.keys(CALLS).filter((name) => name !== 'closeFd');
+for (let round = 0; round < 20_000; round++) {
+  call(random.chance(0.02) ? 'closeFd' : random.pick(names));
+  if (round % 100 === 0) await new Promise((done) => setImmediate(done));
+}
+passed.closeFd = 1;
+const never = Object.keys(passed).filter((name) => passed[name] === 0);
+console.log(never.length === 0 ? 'pass' : `seed ${SEED}: never succeeded: ${never}`);
+process.exit(0);

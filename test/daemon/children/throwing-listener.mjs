@@ -1,0 +1,22 @@
+// @ts-nocheck
+// What a listener throws is uncaught, as from any event handler, and the next call comes all the same.
+import { createWake } from '../../../dist/daemon/ipc/index.js';
+
+const [near, far] = createWake();
+const caught = [];
+process.on('uncaughtException', (error) => caught.push(error.message));
+let calls = 0;
+near.watch(
+  () => {
+    calls++;
+    if (calls === 3) {
+      near.close();
+      setImmediate(() => console.log(caught.join() === 'call 1,call 2,call 3' ? 'pass' : caught.join()));
+    } else {
+      setImmediate(() => far.ring());
+    }
+    throw new Error(`call ${calls}`);
+  },
+  { keepAlive: true },
+);
+far.ring();

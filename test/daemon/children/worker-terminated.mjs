@@ -1,0 +1,42 @@
+// @ts-nocheck
+// Workers that end while they listen, map and ring: by themselves, and terminated. What they had open stays open.
+import { Worker } from 'node:worker_threads';
+import { createMemory, createWake } from '../../../dist/daemon/ipc/index.js';
+
+const memory = createMemory('shared', 4096);
+memory.seal();
+const words = new Int32Array(memory.buffer);
+const program = `
+import { workerData } from 'node:worker_threads';
+const { createMemory, createWake, listenUnix, Wake } = await import(workerData.module);
+const [near, far] = createWake();
+near.watch(() => far.ring(), { keepAlive: workerData.stays });
+far.watch(() => near.ring());
+near.ring();
+const memory = createMemory('own', 4096);
+const wake = new Wake(workerData.fd);
+wake.ring();
+`;
+const module = new URL('../../../dist/daemon/ipc/index.js', import.meta.url).href;
+const [near, far] = createWake();
+let rung = 0;
+near.watch(() => rung++, { keepAlive: true });
+for (let i = 0; i < 10; i++) {
+  const stays = i % 2 === 0;
+  const worker = new Worker(program, {
+    eval: true,
+    execArgv: ['--input-type=module'],
+    workerData: { module, fd: far.fd, stays },
+  });
+  const ended = new Promise((done) => worker.once('exit', done));
+  const before = rung;
+  while (stays && rung === before) await new Promise((done) => setTimeout(done, 1));
+  if (stays) await worker.terminate();
+  await ended;
+  words[0]++;
+}
+globalThis.gc();
+near.close();
+far.close();
+memory.close();
+console.log(rung > 0 && words.length === 0 ? 'pass' : `rung ${rung}`);
