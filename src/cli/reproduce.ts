@@ -18,7 +18,7 @@ import { version } from '../version.ts';
 import { progressLine } from './progress.ts';
 import { jsonOf, type Report } from './report/report.ts';
 import { reportText } from './report/text.ts';
-import { writeReport } from './report/write.ts';
+import { requireFolder, writeReport } from './report/write.ts';
 
 /** What profiles are frozen by. */
 const FROZEN = 'bare';
@@ -155,6 +155,7 @@ async function reportOf(plan: Plan, options: ReproduceOptions): Promise<Report> 
 /** @throws ConfigError for bad options; Error when a line does not hold */
 export async function reproduce(options: ReproduceOptions): Promise<void> {
   const plan = await planOf(options);
+  if (options.out !== undefined) requireFolder(options.out);
   const report = await reportOf(plan, options);
   const { rows, broken, runs } = report;
   const text = options.json ? `${JSON.stringify(jsonOf(report), null, 2)}\n` : reportText(report);

@@ -6,6 +6,7 @@ import { label } from './figure-table.ts';
 /** Panels beside each other, or one below the other for a telephone. */
 export type Layout = 'wide' | 'narrow';
 
+export const FONT = 'system-ui, sans-serif';
 const STATED = 'stated in the paper';
 const BARE = '#6b6b6b';
 /** Okabe and Ito's, which the colour-blind can tell apart too. */
@@ -196,7 +197,7 @@ export function chartOf(figure: FigureResult, layout: Layout): TopLevelSpec {
     concat: figure.panels.map((panel) => panelSpec(figure, panel, names, shape)),
     config: {
       aria: false,
-      font: 'system-ui, sans-serif',
+      font: FONT,
       axis: { labelFontSize: 11, titleFontSize: 11, titleFontWeight: 'normal', tickCount: 5 },
       legend: {
         orient: 'bottom',

@@ -1,33 +1,64 @@
 /** The files of a report. */
+import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { FigureResult } from '../../bench/figures/evaluate.ts';
+import { ConfigError } from '../../verbs/errors.ts';
 import { drawSvg, writeInto } from '../svg.ts';
-import { chartOf } from './chart.ts';
+import { chartOf, FONT, type Layout } from './chart.ts';
 import { type Charts, htmlOf } from './html.ts';
 import { markdownOf } from './markdown.ts';
 import { jsonOf, type Report } from './report.ts';
 import { commandOfReport } from './sections.ts';
 
+/** Where the pictures of report.md are, beside it. */
+const PICTURES = 'figures';
+
+/** Half of what vega writes says nothing. */
+export function slim(svg: string): string {
+  return svg
+    .replace(/<path class="(?:back|fore)ground"[^>]* d="(?:M0,0h0v0h0Z)?"[^>]*\/>/g, '')
+    .replace(/ (?:class|font-family)="[^"]*"/g, '')
+    .replace(/ (?:aria-hidden="true"|pointer-events="none"|opacity="1"|stroke-width="1")/g, '')
+    .replace('<svg ', `<svg font-family="${FONT}" `);
+}
+
+async function drawn(figure: FigureResult, layout: Layout): Promise<string | null> {
+  const svg = await drawSvg(chartOf(figure, layout));
+  return svg === null ? null : slim(svg);
+}
+
 /** Each figure for wide and for narrow pages; null when vega is not installed. */
 async function draw(figures: readonly FigureResult[]): Promise<Charts | null> {
   const charts = new Map<string, { wide: string; narrow: string }>();
   for (const figure of figures) {
-    const wide = await drawSvg(chartOf(figure, 'wide'));
-    const narrow = await drawSvg(chartOf(figure, 'narrow'));
+    const wide = await drawn(figure, 'wide');
+    const narrow = await drawn(figure, 'narrow');
     if (wide === null || narrow === null) return null;
     charts.set(figure.name, { wide, narrow });
   }
   return charts;
 }
 
-/** Writes report.json, report.md and report.html into the folder. */
+/** Before the runs: they would be lost. @throws ConfigError */
+export function requireFolder(folder: string): void {
+  try {
+    mkdirSync(join(folder, 'runs'), { recursive: true });
+    writeInto(join(folder, 'report.json'), '');
+  } catch (error) {
+    throw new ConfigError(`out: ${folder} cannot be written: ${(error as Error).message}`);
+  }
+}
+
+/** Writes report.json, report.md with its pictures, and report.html into the folder. */
 export async function writeReport(report: Report, folder: string): Promise<void> {
   const charts = await draw(report.figures);
+  for (const [name, { wide }] of charts ?? []) writeInto(join(folder, PICTURES, `${name}.svg`), wide);
+  const picture = ({ name }: FigureResult) => (charts === null ? undefined : `${PICTURES}/${name}.svg`);
   const { isoverbs, node } = report.versions;
   const intro = [
     `\`${commandOfReport(report)}\`; isoverbs ${isoverbs}, Node.js ${node}, profiles ${report.profiles.slice(0, 12)}.`,
   ];
   writeInto(join(folder, 'report.json'), `${JSON.stringify(jsonOf(report), null, 2)}\n`);
-  writeInto(join(folder, 'report.md'), markdownOf(report, intro));
+  writeInto(join(folder, 'report.md'), markdownOf(report, intro, picture));
   writeInto(join(folder, 'report.html'), htmlOf(report, charts));
 }
