@@ -1,31 +1,39 @@
-// Writes docs/reproduction.md and its pictures from a report of `isoverbs reproduce --out FOLDER`.
-//   node scripts/docs-reproduction.mjs FOLDER
-import {
-  copyFileSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
+// Runs `isoverbs reproduce` and writes docs/reproduction.md and its pictures from its report.
+//   node scripts/docs-reproduction.mjs [OPTION...]      options of reproduce; runs are kept in out/reproduce
+//   node scripts/docs-reproduction.mjs --from FOLDER    from a report that is there
+import { spawnSync } from 'node:child_process';
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-const DOCS = fileURLToPath(new URL('../docs/', import.meta.url));
-const PICTURES = join(DOCS, 'reproduction');
+const ROOT = fileURLToPath(new URL('../', import.meta.url));
+const PICTURES = join(ROOT, 'docs/reproduction');
 
-const folder = process.argv[2];
-if (folder === undefined || !existsSync(join(folder, 'report.md'))) {
-  console.error('docs-reproduction: name the folder of a report (npm run docs:reproduction makes one)');
-  process.exit(2);
+/** Lines that do not hold belong into the document: exit code 1 with a report is none of a failure. */
+function run(/** @type {string[]} */ options) {
+  const out = join(ROOT, 'out/reproduce');
+  rmSync(join(out, 'report.md'), { force: true });
+  rmSync(join(out, 'figures'), { recursive: true, force: true });
+  const command = [join(ROOT, 'dist/cli/main.js'), 'reproduce', '--out', out, ...options];
+  spawnSync(process.execPath, command, { stdio: ['ignore', 'ignore', 'inherit'] });
+  return out;
 }
 
-const text = readFileSync(join(folder, 'report.md'), 'utf8');
+const options = process.argv.slice(2);
+const folder = options[0] === '--from' ? options[1] : run(options);
+/** @type {string} */
+let text;
+try {
+  text = readFileSync(join(folder, 'report.md'), 'utf8');
+} catch {
+  console.error(`docs-reproduction: there is no report in ${folder}`);
+  process.exit(1);
+}
 rmSync(PICTURES, { recursive: true, force: true });
 mkdirSync(PICTURES);
-const pictures = existsSync(join(folder, 'figures')) ? readdirSync(join(folder, 'figures')) : [];
-for (const name of pictures.filter((one) => text.includes(`](figures/${one})`))) {
+const names = [...text.matchAll(/\]\(figures\/([\w.-]+)\)/g)].map((match) => match[1]);
+const there = names.length > 0 ? readdirSync(join(folder, 'figures')) : [];
+for (const name of there.filter((one) => names.includes(one))) {
   copyFileSync(join(folder, 'figures', name), join(PICTURES, name));
 }
-writeFileSync(join(DOCS, 'reproduction.md'), text.replaceAll('](figures/', '](reproduction/'));
+writeFileSync(join(ROOT, 'docs/reproduction.md'), text.replaceAll('](figures/', '](reproduction/'));

@@ -34,6 +34,7 @@ const ROW: Row = {
   verdict: 'fails',
   deviation: EVIL,
 };
+const PAPER = { paper: 'PeRF', lines: { holds: 0, fails: 1, reported: 0 } };
 const REPORT: Report = {
   versions: { isoverbs: '1', node: '20', code: 'c' },
   profiles: 'p',
@@ -44,8 +45,8 @@ const REPORT: Report = {
   drift: [],
   notShown: [{ ids: ['perf-9'], title: EVIL, why: 'never', reason: EVIL }],
   paper: [
-    { id: 'perf-1', verdict: 'fails', by: 'x' },
-    { id: 'perf-9', verdict: 'never', by: EVIL },
+    { ...PAPER, id: 'perf-1', verdict: 'fails', by: 'x' },
+    { ...PAPER, id: 'perf-9', verdict: 'never', by: EVIL },
   ],
   claims: [
     {
@@ -107,9 +108,7 @@ test('a claim of a paper has the line that decides, and who shows it or why nobo
   const text = markdownOf(REPORT, []);
   expect(text).toMatch(/\| perf-1 \| fails \|.*\| 1 to 2 x \| 3 x \| x \|/);
   expect(text).toMatch(/\| perf-9 \| never \| {2}\| {2}\| {2}\| &lt;script/);
-  expect(verdictTable(byPaper(REPORT)).rows).toEqual([
-    ['PeRF (USENIX ATC 2024)', '2', '0', '1', '0', '0', '1', '0'],
-  ]);
+  expect(verdictTable(byPaper(REPORT)).rows).toEqual([['PeRF', '2', '0', '1', '0', '0', '1', '0']]);
 });
 
 test('without vega the page has its tables, and says what is missing', () => {

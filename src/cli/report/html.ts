@@ -10,7 +10,9 @@ import {
   chaptersOf,
   commandOfReport,
   linesOf,
+  type PaperPart,
   paperLine,
+  sentences,
   type TextTable,
   verdictTable,
 } from './sections.ts';
@@ -74,11 +76,7 @@ ${problems.map((problem) => html`<p class="fails">${problem}</p>`)}
 </section>`;
 }
 
-function paperSection(
-  report: Report,
-  { paper, name, claims, figures }: ReturnType<typeof byPaper>[number],
-  charts: Charts,
-): Markup {
+function paperSection(report: Report, { key, name, claims, figures }: PaperPart, charts: Charts): Markup {
   const rows = claims.map((one) => {
     const { id, verdict, what, expected, measured, shownBy, reason } = paperLine(report, one);
     const links = shownBy.map((claim) => html`<a href="#${anchor(claim)}">${claim.id}</a> `);
@@ -87,7 +85,7 @@ function paperSection(
   const head = ['claim', 'verdict', 'line', 'expected', 'measured', 'shown by, or why not'];
   const claimed = boxed(html`<thead><tr>${head.map((cell) => html`<th scope="col">${cell}</th>`)}</tr></thead>
 <tbody>${rows}</tbody>`);
-  return html`<section id="paper-${paper}">
+  return html`<section id="paper-${key}">
 <h2>${name}</h2>
 ${rows.length > 0 && claimed}
 ${figures.map((figure) => figureSection(figure, charts))}
@@ -111,12 +109,12 @@ function systemSection(report: Report, system: string): Markup {
   return html`<section id="system-${system}"><h2>Claims about ${system}</h2>${chapters}</section>`;
 }
 
-function contents(report: Report, papers: ReturnType<typeof byPaper>): Markup {
-  const ofPapers = papers.map(({ paper, name, figures }) => {
+function contents(report: Report, papers: readonly PaperPart[]): Markup {
+  const ofPapers = papers.map(({ key, name, figures }) => {
     const items = figures.map(
       (figure) => html`<li><a href="#${figure.name}">${figure.name}: ${figure.title}</a></li>`,
     );
-    return html`<li><a href="#paper-${paper}">${name}</a>${items.length > 0 && html`<ul>${items}</ul>`}</li>`;
+    return html`<li><a href="#paper-${key}">${name}</a>${items.length > 0 && html`<ul>${items}</ul>`}</li>`;
   });
   const ofSystems = report.systems.map(
     (system) => html`<li><a href="#system-${system}">Claims about ${system}</a></li>`,
@@ -160,6 +158,7 @@ text states; nothing was read off a picture.</p>
 ${charts === null && html`<p class="fails">${NO_CHARTS}</p>`}
 ${broken.map((line) => html`<p class="fails">Broken: ${line}</p>`)}
 ${verdicts.rows.length > 0 && table(verdicts)}
+${sentences(papers).map((line) => html`<p>${line}</p>`)}
 </header>
 ${contents(report, papers)}
 <main>

@@ -3,7 +3,16 @@ import type { NamedClaim } from '../../bench/claims/load.ts';
 import type { FigureResult } from '../../bench/figures/evaluate.ts';
 import { figureTable } from './figure-table.ts';
 import type { Report } from './report.ts';
-import { byPaper, chaptersOf, linesOf, paperLine, type TextTable, verdictTable } from './sections.ts';
+import {
+  byPaper,
+  chaptersOf,
+  linesOf,
+  type PaperPart,
+  paperLine,
+  sentences,
+  type TextTable,
+  verdictTable,
+} from './sections.ts';
 
 /** Text that no renderer takes for markup. */
 export function escapeMarkdown(text: string): string {
@@ -48,11 +57,7 @@ function figureText(figure: FigureResult, picture: Picture): string {
   return lines.join('\n\n');
 }
 
-function paperText(
-  report: Report,
-  { name, claims, figures }: ReturnType<typeof byPaper>[number],
-  picture: Picture,
-) {
+function paperText(report: Report, { name, claims, figures }: PaperPart, picture: Picture) {
   const head = ['claim', 'verdict', 'line', 'expected', 'measured', 'shown by, or why not'];
   const rows = claims.map((one) => {
     const { id, verdict, what, expected, measured, shownBy, reason } = paperLine(report, one);
@@ -93,6 +98,7 @@ export function markdownOf(
     '# What papers report, and what isoverbs shows',
     ...intro,
     ...(verdicts.rows.length === 0 ? [] : [table(verdicts)]),
+    ...sentences(papers).map(escapeMarkdown),
     ...papers.map((paper) => paperText(report, paper, picture)),
     ...report.systems.map((system) => systemText(report, system)),
     ...remarks(report),

@@ -3,18 +3,10 @@ import { PARTS } from '../../bench/claims/claim.ts';
 import type { Row, Verdict } from '../../bench/claims/evaluate.ts';
 import { short } from '../../bench/claims/expect.ts';
 import type { NamedClaim } from '../../bench/claims/load.ts';
-import { namedIn, type PaperClaim } from '../../bench/claims/papers.ts';
+import { namedIn, PAPERS, type PaperClaim } from '../../bench/claims/papers.ts';
+import { paperSentence } from '../../bench/claims/report.ts';
 import type { FigureResult } from '../../bench/figures/evaluate.ts';
 import type { Report } from './report.ts';
-
-/** The papers by the first word of their claims' and figures' names. */
-export const PAPERS: Readonly<Record<string, string>> = Object.freeze({
-  perf: 'PeRF (USENIX ATC 2024)',
-  justitia: 'Justitia (NSDI 2022)',
-  palos: 'Palos',
-  drum: 'DRUM (IEEE/ACM ToN 2023)',
-  tassel: 'Tassel (APNet 2023)',
-});
 
 export interface TextTable {
   head: readonly string[];
@@ -59,20 +51,22 @@ export function chaptersOf(
   }));
 }
 
-const paperOf = (id: string) => id.slice(0, id.indexOf('-'));
+/** What a paper claims, and its figures. */
+export interface PaperPart {
+  key: string;
+  name: string;
+  claims: readonly PaperClaim[];
+  figures: readonly FigureResult[];
+}
 
-/** What papers claim, and figures, by paper, in the order of PAPERS. */
-export function byPaper(
-  report: Report,
-): { paper: string; name: string; claims: PaperClaim[]; figures: FigureResult[] }[] {
-  return Object.entries(PAPERS)
-    .map(([paper, name]) => ({
-      paper,
-      name,
-      claims: report.paper.filter(({ id }) => paperOf(id) === paper),
-      figures: report.figures.filter((figure) => figure.paper === paper),
-    }))
-    .filter(({ claims, figures }) => claims.length + figures.length > 0);
+/** Papers of which something is there. */
+export function byPaper(report: Report): PaperPart[] {
+  return PAPERS.map(({ key, name }) => ({
+    key,
+    name,
+    claims: report.paper.filter((claim) => claim.paper === name),
+    figures: report.figures.filter((figure) => figure.paper === key),
+  })).filter(({ claims, figures }) => claims.length + figures.length > 0);
 }
 
 /** In the order in which a reader wants to know of them. */
@@ -87,7 +81,7 @@ const WORDS: Readonly<Record<string, string>> = {
 };
 
 /** How many claims of each paper hold. */
-export function verdictTable(papers: ReturnType<typeof byPaper>): TextTable {
+export function verdictTable(papers: readonly PaperPart[]): TextTable {
   const of = (claims: readonly PaperClaim[], verdict: string) =>
     claims.filter((claim) => claim.verdict === verdict).length;
   const counted = papers.filter(({ claims }) => claims.length > 0);
@@ -97,14 +91,23 @@ export function verdictTable(papers: ReturnType<typeof byPaper>): TextTable {
     ...VERDICTS.map((verdict) => `${of(claims, verdict)}`),
   ];
   const rows = counted.map(({ name, claims }) => line(name, claims));
+  const all = counted.flatMap(({ claims }) => claims);
+  if (counted.length > 1) rows.push(line('All', all));
+  return { head: ['paper', 'claims', ...VERDICTS.map((verdict) => WORDS[verdict])], rows };
+}
+
+/** The same in words, paper by paper. */
+export function sentences(papers: readonly PaperPart[]): string[] {
+  const counted = papers.filter(({ claims }) => claims.length > 0);
+  const lines = counted.map(({ name, claims }) => paperSentence(name, claims));
   if (counted.length > 1)
-    rows.push(
-      line(
-        'All',
+    lines.push(
+      paperSentence(
+        'all papers',
         counted.flatMap(({ claims }) => claims),
       ),
     );
-  return { head: ['paper', 'claims', ...VERDICTS.map((verdict) => WORDS[verdict])], rows };
+  return lines;
 }
 
 /** A claim of a paper, the line of ours that says most about it, and which claims show it. */
