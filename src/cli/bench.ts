@@ -1,14 +1,23 @@
 /** `isoverbs bench`: perftest's tests, on real and on simulated devices, against perftest itself or each other. */
 import { execFileSync } from 'node:child_process';
+import { closeSync, openSync } from 'node:fs';
 import { type Command, Option } from 'commander';
+import { requireOf } from '../bench/perftest/end.ts';
 import { TESTS } from '../bench/perftest/kinds.ts';
+import { LINE } from '../bench/perftest/report.ts';
 import { type Output, runBothEnds, runTest } from '../bench/perftest/run.ts';
 import { type Settings, settingsOf } from '../bench/perftest/settings.ts';
 import { parsePolicies } from '../config.ts';
 import { DRIVERS } from '../drivers/index.ts';
-import { getDeviceList, type OpenDeviceOptions, openDevice, type PolicyChoice } from '../open.ts';
-import { createFabric } from '../providers/sim/index.ts';
-import { ConfigError } from '../verbs/errors.ts';
+import {
+  getDeviceList,
+  type OpenDeviceOptions,
+  openDevice,
+  type PolicyChoice,
+  providerFor,
+} from '../open.ts';
+import { createFabric, PROFILES } from '../providers/sim/index.ts';
+import { ConfigError, type Provider } from '../verbs/index.ts';
 
 /** Flags, with what they say in perftest's help. */
 const FLAGS: readonly (readonly [flags: string, description: string])[] = [
@@ -18,6 +27,7 @@ const FLAGS: readonly (readonly [flags: string, description: string])[] = [
   ['-c, --connection <type>', 'RC, UC or UD (default RC)'],
   ['-d, --ib-dev <device>', 'the device (default: the first one)'],
   ['-D, --duration <seconds>', 'run by time, not by iterations'],
+  ['-e, --events', 'sleep until something completes (default: poll)'],
   [
     '-f, --margin <seconds>',
     'what does not count at the beginning and at the end (default: a quarter of the time)',
@@ -34,6 +44,7 @@ const FLAGS: readonly (readonly [flags: string, description: string])[] = [
   ['-q, --qp <n>', 'queue pairs (default 1)'],
   ['-Q, --cq-mod <n>', 'ask for a completion every so many requests (default 100; above 8 KiB: each)'],
   ['-r, --rx-depth <n>', 'receives of a queue pair (default 512)'],
+  ['-R, --rdma_cm', 'connect the queue pairs by rdma_cm, and speak by it before and after'],
   ['-s, --size <bytes>', 'of a message (default 65536; latency: 2)'],
   ['-S, --sl <sl>', 'service level (default 0)'],
   ['-t, --tx-depth <n>', 'requests outstanding on a queue pair (default 128)'],
@@ -41,13 +52,18 @@ const FLAGS: readonly (readonly [flags: string, description: string])[] = [
   ['-w, --limit_bw <value>', 'fail below this bandwidth'],
   ['-x, --gid-index <n>', 'speak from this GID (default on Ethernet: RoCE v2 over IPv4)'],
   ['-y, --limit_msgrate <value>', 'fail below so many million messages per second'],
+  ['-z, --com_rdma_cm', 'speak with the other end by rdma_cm instead of TCP'],
   ['--dont_xchg_versions', 'do not exchange versions and MTU'],
   ['--report_gbits', 'Gbit/s instead of MiB/s'],
+  ['--perform_warm_up', 'fill the send queues once before the test'],
   ['--run_infinitely', 'a row every --duration seconds (default 5), until stopped'],
   ['--rate_limit <value>', 'post no faster, by the policy token-bucket'],
   ['--rate_units <unit>', 'of --rate_limit: M (MiB/s), g (Gbit/s) or p (messages/s) (default g)'],
   ['--latency_gap <us>', 'pause before each message'],
   ['--exchange_rate <n>', 'messages a second; each counts from when it was due, sent late or not'],
+  ['--source_ip <address>', 'own address: where to listen, or to call from (default: as the routes say)'],
+  ['--use-srq', 'receives of all queue pairs come from one queue of --rx-depth'],
+  ['--write_with_imm', 'WRITEs take a receive, and complete at the other end'],
   ['--output <what>', 'only this number: bandwidth, message_rate or latency'],
   ['--out_json', 'write the report to a file, too'],
   ['--out_json_file <file>', 'which one (default perftest_out.json)'],
@@ -82,7 +98,9 @@ async function run(name: string, server: string | undefined, words: Record<strin
   }
   const settings = settingsOf(kind, server ?? null, words);
   if (settings.cpu !== undefined) pin(settings.cpu);
+  if (settings.out_json) requireWritable(settings.out_json_file);
   const output = terminal();
+  if (settings.run_infinitely) endCleanly(settings, output);
   if (isSimulated(settings)) await simulated(settings, output);
   else await real(settings, output);
 }
@@ -94,12 +112,28 @@ function isSimulated({ provider, ibDev, server, profile }: Settings): boolean {
 }
 
 async function simulated(settings: Settings, output: Output): Promise<void> {
-  const { profile = 'cx6-100g', seed } = settings;
+  const { profile = 'cx6-100g', seed, ibDev = 'sim0' } = settings;
+  if (!Object.hasOwn(PROFILES, profile)) {
+    throw new ConfigError(`--profile takes ${Object.keys(PROFILES).join(', ')}, got '${profile}'`);
+  }
   const fabric = createFabric({ profile, seed, hosts: 2 });
-  const options = { ...shaped(settings), provider: fabric.provider };
-  const [client, server] = ['sim0', 'sim1'].map((device) => openDevice(device, options));
+  const names = fabric.provider.getDeviceList().map(({ name }) => name);
+  if (!names.includes(ibDev)) {
+    throw new ConfigError(`--ib-dev ${ibDev}: simulated devices of a test are ${names.join(' and ')}`);
+  }
+  const options = { ...shaped(settings, fabric.provider), provider: fabric.provider };
+  const others = names.filter((name) => name !== ibDev);
+  const [client, server] = [ibDev, ...others].map((device) => openDevice(device, options));
   try {
-    await runBothEnds(settings, { client, server }, output);
+    requireOf(client, settings);
+    // Whoever asks for one thing alone knows.
+    if (settings.output === undefined && !settings.json) {
+      process.stderr.write(
+        `isoverbs: both ends here, on simulated devices (${profile}): ${client.name} is the client, ${server.name} the server\n`,
+      );
+    }
+    const cm = { provider: fabric.provider, openDevice: bareOn(fabric.provider) };
+    await runBothEnds(settings, { client, server }, cm, output);
   } finally {
     client.close();
     server.close();
@@ -107,12 +141,30 @@ async function simulated(settings: Settings, output: Output): Promise<void> {
 }
 
 async function real(settings: Settings, output: Output): Promise<void> {
-  const context = openDevice(settings.ibDev, { ...shaped(settings), provider: 'rdma-core' });
+  const provider = providerFor('rdma-core');
+  const options: OpenDeviceOptions = { ...shaped(settings, provider), provider };
+  const open = (device: string | undefined) => openDevice(device, options);
+  await runTest(settings, { open, cm: { provider, openDevice: bareOn(provider) } }, output);
+}
+
+/** Opens what the ends speak over: no policy has a say in that. */
+const bareOn = (provider: Provider) => (name: string) => openDevice(name, { provider, policy: null });
+
+/** A test that cannot say what it found is not begun. */
+function requireWritable(file: string): void {
   try {
-    await runTest(settings, context, output);
-  } finally {
-    context.close();
+    closeSync(openSync(file, 'a'));
+  } catch (error) {
+    throw new ConfigError(`--out_json_file ${file} cannot be written: ${(error as Error).message}`);
   }
+}
+
+/** --run_infinitely ends by SIGINT, as perftest does: behind a whole line. */
+function endCleanly({ output: only }: Settings, output: Output): void {
+  process.once('SIGINT', () => {
+    if (only === undefined) output.print(LINE);
+    process.kill(process.pid, 'SIGINT');
+  });
 }
 
 const hasRealDevice = () => getDeviceList().some(({ provider }) => provider === 'rdma-core');
@@ -120,18 +172,38 @@ const hasRealDevice = () => getDeviceList().some(({ provider }) => provider === 
 /** Who is limited by --rate_limit. */
 const TENANT = 'bench';
 const BITS_OF_MIB = 8 * 2 ** 20;
+const BURST_BYTES = 65536;
+/** Where the device does not say: RoCEv2's. */
+const MTU_BYTES = 4096;
+const HEADER_BYTES = 82;
 
 /** The policies that were named, and the bucket that --rate_limit stands for. */
-function shaped(settings: Settings): OpenDeviceOptions {
-  const { policy, driver, rate_limit, rate_units, sizeBytes } = settings;
+function shaped(settings: Settings, provider: Provider): OpenDeviceOptions {
+  const { policy, driver, rate_limit } = settings;
   if (policy === undefined && rate_limit === undefined) return { driver };
   const policies: PolicyChoice[] = policy === undefined ? [] : parsePolicies(policy, '--policy');
-  if (rate_limit !== undefined) {
-    const bits = { M: BITS_OF_MIB, g: 1e9, p: 8 * sizeBytes }[rate_units];
-    const ratesGbps = { [TENANT]: (rate_limit * bits) / 1e9 };
-    policies.push({ name: 'token-bucket', options: { ratesGbps } });
-  }
+  if (rate_limit !== undefined) policies.push(bucket(settings, rate_limit, wireBytes(settings, provider)));
   return { driver, tenant: TENANT, policy: policies };
+}
+
+/** The rate is that of messages, a bucket's that of the wire: a message takes `messageBytes` there. */
+function bucket(settings: Settings, rate: number, messageBytes: number): PolicyChoice {
+  const { rate_units, sizeBytes, iters, durationS } = settings;
+  const bits = { M: BITS_OF_MIB, g: 1e9, p: 8 * sizeBytes }[rate_units];
+  const ratesGbps = { [TENANT]: (rate * bits * messageBytes) / sizeBytes / 1e9 };
+  // What the bucket holds at the beginning goes at once: of so many messages a small part.
+  const part = durationS > 0 ? BURST_BYTES : Math.ceil((iters * messageBytes) / 100);
+  const burstBytes = Math.max(messageBytes, Math.min(BURST_BYTES, part));
+  return { name: 'token-bucket', options: { ratesGbps, burstBytes } };
+}
+
+/** What the policy takes a message for, headers included. */
+function wireBytes({ ibDev, sizeBytes }: Settings, provider: Provider): number {
+  const context = openDevice(ibDev, { provider, policy: null });
+  const nic = provider.describeNic?.(context.handle);
+  context.close();
+  const packets = Math.ceil(sizeBytes / (nic?.mtuBytes ?? MTU_BYTES));
+  return sizeBytes + packets * (nic?.headerBytes ?? HEADER_BYTES);
 }
 
 /** This process, and the threads that it starts from now on. */

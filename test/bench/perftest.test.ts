@@ -4,9 +4,9 @@ import { afterEach, describe, expect, test, vi } from 'vitest';
 import { connectTo, listenOn } from '../../src/bench/perftest/channel.ts';
 import { type Destination, decodeKeys, encodeKeys } from '../../src/bench/perftest/handshake.ts';
 import { TESTS } from '../../src/bench/perftest/kinds.ts';
-import { runBothEnds, runTest } from '../../src/bench/perftest/run.ts';
+import { runBothEnds, runTest, type Surroundings } from '../../src/bench/perftest/run.ts';
 import { type Settings, settingsOf } from '../../src/bench/perftest/settings.ts';
-import { type Context, openDevice } from '../../src/index.ts';
+import { type Context, type Interceptor, openDevice } from '../../src/index.ts';
 import { createFabric } from '../../src/providers/sim/index.ts';
 
 const kindOf = (name: string) => TESTS.find((test) => test.name === name) ?? TESTS[0];
@@ -23,16 +23,27 @@ afterEach(() => {
   for (const one of opened.splice(0)) one.close();
 });
 
-function devices(): { client: Context; server: Context } {
+const SILENT = { print: () => {}, progress: () => {} };
+
+function devices(policy: readonly Interceptor[] | null = null): {
+  client: Context;
+  server: Context;
+  cm: Surroundings['cm'];
+} {
   const { provider } = createFabric({ profile: 'cx6-100g', hosts: 2 });
-  const [client, server] = ['sim0', 'sim1'].map((name) => openDevice(name, { provider, policy: null }));
+  const [client, server] = ['sim0', 'sim1'].map((name) => openDevice(name, { provider, policy }));
   opened.push(client, server);
-  return { client, server };
+  const bare = (name: string) => openDevice(name, { provider, policy: null });
+  return { client, server, cm: { provider, openDevice: bare } };
 }
 
 async function lines(given: Settings): Promise<string[]> {
   const printed: string[] = [];
-  await runBothEnds(given, devices(), { print: (line) => printed.push(line), progress: () => {} });
+  const contexts = devices();
+  await runBothEnds(given, contexts, contexts.cm, {
+    print: (line) => printed.push(line),
+    progress: () => {},
+  });
   return printed;
 }
 
@@ -76,6 +87,25 @@ describe('tests on simulated devices', () => {
     ['write_bw', { bidirectional: true }],
     ['write_bw', { post_list: 8, txDepth: 16 }],
     ['atomic_bw', { atomic_type: 'CMP_AND_SWAP', outs: 1 }],
+    ['send_bw', { events: true, qp: 2 }],
+    ['send_lat', { events: true }],
+    ['read_bw', { events: true, cqMod: 10 }],
+    ['atomic_lat', { events: true }],
+    ['send_bw', { useSrq: true, qp: 4, bidirectional: true }],
+    ['send_lat', { useSrq: true, connection: 'UD' }],
+    ['write_bw', { write_with_imm: true, qp: 2, inline_size: 64, size: 64 }],
+    ['write_bw', { write_with_imm: true, bidirectional: true, connection: 'UC' }],
+    ['write_lat', { write_with_imm: true, events: true }],
+    ['read_bw', { perform_warm_up: true, qp: 2 }],
+    ['atomic_bw', { perform_warm_up: true }],
+    ['write_bw', { com_rdma_cm: true, qp: 2 }],
+    ['send_lat', { com_rdma_cm: true, connection: 'UD' }],
+    ['write_bw', { rdma_cm: true, qp: 3 }],
+    ['send_bw', { rdma_cm: true, bidirectional: true }],
+    ['write_lat', { rdma_cm: true }],
+    ['read_lat', { rdma_cm: true, events: true }],
+    ['write_bw', { rxDepth: 4, txDepth: 7, cqMod: 3, noPeak: false, sl: 3, mtu: '1024' }],
+    ['send_bw', { rxDepth: 4, txDepth: 7, inline_size: 64, size: 64 }],
   ])('%s %j', async (name, flags) => {
     const { results } = await measured(name, flags);
     expect(results.n_iterations).toBe(200 * ('qp' in flags ? Number(flags.qp) : 1));
@@ -112,6 +142,51 @@ describe('tests on simulated devices', () => {
     listen.mockRestore();
   });
 
+  /** A test, and how often each of these verbs was called; of posts, how many requests there were. */
+  async function counted(name: string, flags: Record<string, unknown>): Promise<Record<string, number>> {
+    const calls: Record<string, number> = { postSend: 0, postRecv: 0, reqNotifyCq: 0 };
+    const counter: Interceptor = {
+      name: 'counter',
+      wrap: (next) => ({
+        postSend(qp, ring, start, count) {
+          calls.postSend += count;
+          return next.postSend(qp, ring, start, count);
+        },
+        postRecv(qp, ring, start, count) {
+          calls.postRecv += count;
+          return next.postRecv(qp, ring, start, count);
+        },
+        reqNotifyCq(cq, solicitedOnly) {
+          calls.reqNotifyCq++;
+          next.reqNotifyCq(cq, solicitedOnly);
+        },
+      }),
+    };
+    const { cm, ...contexts } = devices([counter]);
+    await runBothEnds(settings(name, { iters: 20, ...flags }), contexts, cm, SILENT);
+    return calls;
+  }
+
+  test('with events an end arms its queues, and only then', async () => {
+    expect((await counted('send_lat', {})).reqNotifyCq).toBe(0);
+    expect((await counted('send_lat', { events: true })).reqNotifyCq).toBeGreaterThan(20);
+  });
+
+  test('a warm-up posts a whole queue more', async () => {
+    expect((await counted('write_bw', { txDepth: 10 })).postSend).toBe(20);
+    expect((await counted('write_bw', { txDepth: 10, perform_warm_up: true })).postSend).toBe(30);
+  });
+
+  test('WRITEs with immediate data take receives of the other end', async () => {
+    expect((await counted('write_bw', {})).postRecv).toBe(0);
+    expect((await counted('write_bw', { write_with_imm: true })).postRecv).toBe(20);
+  });
+
+  test('receives of a shared queue are those of no queue pair', async () => {
+    expect((await counted('send_bw', { qp: 2 })).postRecv).toBe(40);
+    expect((await counted('send_bw', { qp: 2, useSrq: true })).postRecv).toBe(0);
+  });
+
   test('--output prints one number', async () => {
     expect(await lines(settings('write_bw', { output: 'message_rate', iters: 200 }))).toEqual([
       expect.stringMatching(/^0\.18\d{4}$/),
@@ -139,7 +214,40 @@ describe('flags', () => {
     ['write_lat', { qp: 2 }, 'one queue pair'],
     ['write_lat', { exchange_rate: 5 }, 'not for write_lat'],
     ['write_lat', { txDepth: 0 }, '--tx-depth'],
-    ['write_bw', { size: 'big' }, '--size'],
+    ['write_bw', { size: 'big' }, "--size takes whole numbers from 1 to 2147483648, got 'big'"],
+    ['write_bw', { size: 0 }, '--size'],
+    ['write_bw', { txDepth: 1.5 }, '--tx-depth'],
+    ['write_bw', { port: 0 }, '--port'],
+    ['write_bw', { gidIndex: -1 }, '--gid-index'],
+    ['write_bw', { rate_limit: 0 }, "--rate_limit takes numbers above 0, got '0'"],
+    ['write_bw', { rate_units: 'k' }, "--rate_units takes M, g, p, got 'k'"],
+    ['write_bw', { mtu: '1000' }, '--mtu takes 256, 512, 1024, 2048, 4096'],
+    ['write_bw', { cpu: 'all' }, '--cpu takes a list of CPUs'],
+    ['write_bw', { events: true }, 'Events feature not available on WRITE verb'],
+    ['send_bw', { events: true, duration: 2 }, "Duration mode doesn't work with events."],
+    [
+      'send_bw',
+      { events: true, run_infinitely: true },
+      'run_infinitely does not support events feature yet.',
+    ],
+    ['send_lat', { events: true, latency_gap: 5 }, '--events sleeps until something arrives'],
+    ['write_bw', { useSrq: true }, 'Using SRQ only available in SEND tests.'],
+    ['send_bw', { useSrq: true, qp: 9, rxDepth: 8 }, 'Using SRQ depth should be greater than number of QPs.'],
+    [
+      'send_bw',
+      { write_with_imm: true },
+      'Write_with_imm can only be used with write_lat and write_bw tests',
+    ],
+    ['send_bw', { perform_warm_up: true }, '--perform_warm_up is for the bandwidth of WRITEs'],
+    [
+      'write_bw',
+      { perform_warm_up: true, write_with_imm: true },
+      'Warm up not supported for WRITE_IMM verb.',
+    ],
+    ['write_bw', { rdma_cm: true, connection: 'UC' }, 'UC is not supported in librdmacm'],
+    ['send_bw', { rdma_cm: true, connection: 'UD' }, '--rdma_cm connects RC only'],
+    ['write_bw', { run_infinitely: true, json: true }, 'run_infinitely never ends'],
+    ['write_bw', { provider: 'sim', source_ip: '10.0.0.1' }, 'leave out --source_ip'],
     ['write_bw', { iters: 0 }, '--iters'],
     ['write_bw', { port: 70000 }, '--port'],
     ['write_bw', { connection: 'TCP' }, '--connection'],
@@ -214,11 +322,12 @@ describe('a server that is something else', () => {
     return (server.address() as { port: number }).port;
   }
 
-  const talkTo = (port: number) =>
-    runTest(settings('write_bw', { port }, '127.0.0.1'), devices().client, {
-      print: () => {},
-      progress: () => {},
-    });
+  function talkTo(port: number): Promise<void> {
+    const { client, cm } = devices();
+    const surroundings = { open: () => client, cm };
+    const silent = { print: () => {}, progress: () => {} };
+    return runTest(settings('write_bw', { port }, '127.0.0.1'), surroundings, silent);
+  }
 
   test.each([
     ['speaks HTTP', 'HTTP/1.1 400 Bad Request\r\n\r\n', 'no perftest'],

@@ -23,6 +23,12 @@ const CASES = [
   ['write_lat', '-D 2'],
   ['write_bw', '-n 400 -l 4 --report_gbits -m 1024'],
   ['send_bw', '-n 20 -a'],
+  ['send_bw', '-n 300 -e -s 4096'],
+  ['send_lat', '-n 300 -e'],
+  ['read_bw', '-n 300 -e'],
+  ['send_bw', '-n 300 --use-srq -q 2 -s 4096'],
+  ['send_lat', '-n 300 --use-srq'],
+  ['write_bw', '-n 300 --perform_warm_up -s 4096'],
 ] as const;
 /** Of them, what CI runs. */
 const SOME = ['write_bw -n 300', 'send_lat -n 300', 'write_lat -n 300'];

@@ -102,7 +102,9 @@ export class BandwidthReceiver implements Party {
   private readonly end: End;
   private readonly total: number;
   private readonly sizeBytes: number;
-  /** By queue pair: receives posted, and those taken that are not posted again yet. */
+  /** Messages for each receive queue: that of a queue pair, or the shared one. */
+  private readonly share: number;
+  /** By receive queue: receives posted, and those taken that are not posted again yet. */
   private readonly posted: Float64Array;
   private readonly taken: Float64Array;
   private totalTaken = 0;
@@ -110,14 +112,16 @@ export class BandwidthReceiver implements Party {
 
   /** Posts the receives. */
   constructor(end: End, sizeBytes: number) {
-    const { qp, iters, rxDepth } = end.settings;
+    const { qp, iters, rxDepth, useSrq } = end.settings;
     this.end = end;
     this.sizeBytes = sizeBytes;
     this.window = new Window(end.settings, end.context.nowNs());
     this.total = this.window.byTime ? Number.POSITIVE_INFINITY : iters * qp;
-    this.posted = new Float64Array(qp);
-    this.taken = new Float64Array(qp).fill(rxDepth);
-    for (let i = 0; i < qp; i++) this.refill(i);
+    const queues = useSrq ? 1 : qp;
+    this.share = this.total / queues;
+    this.posted = new Float64Array(queues);
+    this.taken = new Float64Array(queues).fill(rxDepth);
+    for (let i = 0; i < queues; i++) this.refill(i);
   }
 
   step(): boolean {
@@ -141,9 +145,8 @@ export class BandwidthReceiver implements Party {
 
   /** Posts again what was taken; by iterations no more than will come. */
   private refill(index: number): void {
-    const { end, taken, posted, window, sizeBytes } = this;
-    const { iters } = end.settings;
-    const count = window.byTime ? taken[index] : Math.min(taken[index], iters - posted[index]);
+    const { end, taken, posted, sizeBytes } = this;
+    const count = Math.min(taken[index], this.share - posted[index]);
     taken[index] = 0;
     if (count <= 0) return;
     const lengthBytes = sizeBytes + end.headerBytes;
@@ -151,7 +154,7 @@ export class BandwidthReceiver implements Party {
     for (let i = 0; i < count; i++) {
       end.receives.recv(index * WR_ID_HALF, end.recvAddr(index), lengthBytes, end.mr.lkey);
     }
-    end.qps[index].postRecv(end.receives);
+    end.postReceives(index);
     posted[index] += count;
   }
 }

@@ -1,21 +1,51 @@
-/** The TCP connection of a test, beside the device: both ends exchange what is as long on both sides. */
+/** How the ends of a test speak, beside what they measure: both exchange what is as long on both sides. */
 import { createServer, connect as dial, type Socket } from 'node:net';
 import { ConnectionError, HandshakeError } from '../../verbs/errors.ts';
 
 /** An end that takes longer to answer is none. A test itself may take as long as it likes. */
-const PATIENCE_MS = 60_000;
+export const PATIENCE_MS = 60_000;
+
+export type Role = 'server' | 'client';
 
 /** One end. The client writes first, as perftest has it. */
-export class Channel {
-  readonly role: 'server' | 'client';
+export interface Channel {
+  readonly role: Role;
+  /** How queue pairs are told of: as text, or as a structure of C. */
+  readonly keys: 'text' | 'struct';
   /** Why there is nothing more to come; null while there is. */
+  ended: Error | null;
+  /** Called when it is. */
+  onEnd: (() => void) | null;
+  /**
+   * Sends `mine`, and gets as many bytes of the other end. Patient: for as long as that takes.
+   * @throws ConnectionError, HandshakeError
+   */
+  exchange(mine: Uint8Array, options?: { patient?: boolean }): Promise<Buffer>;
+  /** Says goodbye as perftest does, and closes. */
+  close(): void;
+  /** Closes at once: the test failed. */
+  destroy(): void;
+}
+
+/** Why a channel ended. */
+export const endOf = (reason: string) =>
+  new ConnectionError(`Failed to exchange data between server and clients: ${reason}`);
+
+export const silence = () =>
+  new HandshakeError(`the other end sent nothing for ${PATIENCE_MS / 1000} s: no perftest?`);
+
+/** Over TCP. */
+export class TcpChannel implements Channel {
+  readonly role: Role;
+  readonly keys = 'text';
   ended: Error | null = null;
+  onEnd: (() => void) | null = null;
   private readonly socket: Socket;
   private arrived: Buffer[] = [];
   private length = 0;
   private wake: (() => void) | null = null;
 
-  constructor(socket: Socket, role: 'server' | 'client') {
+  constructor(socket: Socket, role: Role) {
     this.socket = socket;
     this.role = role;
     socket.setNoDelay(true);
@@ -29,7 +59,6 @@ export class Channel {
     socket.on('close', () => this.end('it closed the connection'));
   }
 
-  /** Sends `mine`, and gets as many bytes of the other end. @throws ConnectionError, HandshakeError */
   async exchange(mine: Uint8Array, options: { patient?: boolean } = {}): Promise<Buffer> {
     if (this.role === 'client') this.socket.write(mine);
     const theirs = await this.read(mine.length, options.patient === true ? null : PATIENCE_MS);
@@ -37,7 +66,6 @@ export class Channel {
     return theirs;
   }
 
-  /** Says goodbye as perftest does, and closes. */
   close(): void {
     this.socket.removeAllListeners('close');
     this.socket.on('error', () => {});
@@ -46,14 +74,14 @@ export class Channel {
     this.socket.unref();
   }
 
-  /** Closes at once: the test failed. */
   destroy(): void {
     this.socket.destroy();
   }
 
   private end(reason: string): void {
-    this.ended ??= new ConnectionError(`Failed to exchange data between server and clients: ${reason}`);
+    this.ended ??= endOf(reason);
     this.wake?.();
+    this.onEnd?.();
   }
 
   private async read(bytes: number, patienceMs: number | null): Promise<Buffer> {
@@ -68,8 +96,7 @@ export class Channel {
     try {
       while (this.length < bytes) {
         if (this.ended !== null) throw this.ended;
-        if (late)
-          throw new HandshakeError(`the other end sent nothing for ${PATIENCE_MS / 1000} s: no perftest?`);
+        if (late) throw silence();
         await new Promise<void>((resolve) => {
           this.wake = resolve;
         });
@@ -85,9 +112,9 @@ export class Channel {
   }
 }
 
-/** Connects to a server. @throws ConnectionError */
-export async function connectTo(host: string, port: number): Promise<Channel> {
-  const socket = dial({ host, port });
+/** Connects to a server, from any address or from one's own. @throws ConnectionError */
+export async function connectTo(host: string, port: number, localAddress?: string): Promise<Channel> {
+  const socket = dial({ host, port, localAddress });
   await new Promise<void>((resolve, reject) => {
     socket.once('connect', resolve);
     socket.once('error', (error) =>
@@ -99,7 +126,7 @@ export async function connectTo(host: string, port: number): Promise<Channel> {
     );
   });
   socket.removeAllListeners('error');
-  return new Channel(socket, 'client');
+  return new TcpChannel(socket, 'client');
 }
 
 /** Waits for a client, at one address or at all. @throws ConnectionError when nobody can listen there */
@@ -111,7 +138,7 @@ export function listenOn(
   return new Promise((resolve, reject) => {
     const server = createServer((socket) => {
       server.close();
-      resolve(new Channel(socket, 'server'));
+      resolve(new TcpChannel(socket, 'server'));
     });
     server.on('error', (error) =>
       reject(new ConnectionError(`Couldn't listen to port ${port}: ${error.message}`)),

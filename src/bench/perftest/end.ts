@@ -5,11 +5,15 @@ import type {
   MemoryRegion,
   ProtectionDomain,
   QueuePair,
+  SharedReceiveQueue,
 } from '../../objects/index.ts';
+import type { CmEnvironment } from '../../objects/rdma-cm/index.ts';
 import * as V from '../../verbs/index.ts';
 import type { Channel } from './channel.ts';
+import { acceptAll, connectAll } from './cm-qps.ts';
 import { agree, type Destination, exchangeKeys, type Terms } from './handshake.ts';
 import type { Settings } from './settings.ts';
+import { Sleeper } from './sleeper.ts';
 
 const GRH_BYTES = 40;
 /** What perftest's datagrams name. */
@@ -34,10 +38,14 @@ export class End {
   readonly channel: Channel;
   readonly terms: Terms;
   readonly mr: MemoryRegion;
+  /** Wakes who sleeps until something completes; null where ends poll. */
+  readonly sleeper: Sleeper | null;
   readonly sendCq: CompletionQueue;
   readonly recvCq: CompletionQueue;
   readonly qps: QueuePair[] = [];
   remotes: Remote[] = [];
+  /** Completions so far. */
+  polled = 0;
   readonly wcs: V.WcBatch;
   /** Requests of one post: `wrId` is the number of the queue pair, and in its low half that of the request. */
   readonly sends: V.SendBatch;
@@ -48,7 +56,8 @@ export class End {
   readonly headerBytes: number;
   readonly inlineBytes: number;
   readonly outReads: number;
-  private readonly pd: ProtectionDomain;
+  readonly pd: ProtectionDomain;
+  private readonly srq: SharedReceiveQueue | null;
   private readonly gid: V.GidEntry | null;
 
   private constructor(settings: Settings, context: Context, channel: Channel, terms: Terms) {
@@ -68,8 +77,11 @@ export class End {
       access: { remoteWrite: true, remoteRead: true, remoteAtomic: true },
     });
     this.mr.bytes.fill(0x5a);
-    this.sendCq = context.createCq({ cqe: txDepth * count, channel: null });
-    this.recvCq = context.createCq({ cqe: rxDepth * count, channel: null });
+    const channelOfCqs = settings.events ? context.createChannel() : null;
+    this.sendCq = context.createCq({ cqe: txDepth * count, channel: channelOfCqs });
+    this.recvCq = context.createCq({ cqe: rxDepth * count, channel: channelOfCqs });
+    this.sleeper = channelOfCqs && new Sleeper(channelOfCqs, [this.sendCq, this.recvCq]);
+    this.srq = settings.useSrq ? this.pd.createSrq({ maxWr: rxDepth, maxSge: 1 }) : null;
     this.inlineBytes = this.createQps(settings.inlineBytes);
     this.wcs = context.wcBatch({ capacity: POLL_BATCH });
     this.sends = context.sendBatch({ capacity: txDepth, inlineBytes: this.inlineBytes });
@@ -78,15 +90,8 @@ export class End {
 
   /** Agrees with the other end, makes what the test needs, and connects. */
   static async open(settings: Settings, context: Context, channel: Channel): Promise<End> {
-    const { ibPort } = settings;
-    const { activeMtu, maxMsgSizeBytes } = context.queryPort(ibPort);
-    if (settings.sizeBytes > maxMsgSizeBytes) {
-      throw new V.ConfigError(
-        `--size ${settings.sizeBytes}: the longest message of ${context.name} has ${maxMsgSizeBytes} bytes`,
-      );
-    }
-    const wanted = settings.mtu === undefined ? activeMtu : V.mtuCode(Number(settings.mtu));
-    const terms = await agree(channel, Math.min(wanted, activeMtu), !settings.dont_xchg_versions);
+    requireOf(context, settings);
+    const terms = await agree(channel, ownMtu(context, settings), !settings.dont_xchg_versions);
     return new End(fitting(settings, terms), context, channel, terms);
   }
 
@@ -98,6 +103,7 @@ export class End {
   /** Tells of all queue pairs, and connects them: in the order of perftest's program of this test. */
   async connect(heard: (mine: Destination[], theirs: Destination[]) => void): Promise<void> {
     const { channel, settings } = this;
+    if (settings.rdma_cm) await this.connectByCm();
     const mine = this.destinations();
     const { verb, measures } = settings.kind;
     const early = measures === 'lat' && verb !== 'send';
@@ -109,6 +115,20 @@ export class End {
     for (const keys of mine) await exchangeKeys(channel, keys);
     heard(mine, theirs);
     if (verb !== 'send') await this.meet();
+  }
+
+  /** Connects by rdma_cm, before anybody tells of a queue pair. */
+  private async connectByCm(): Promise<void> {
+    const { settings, context } = this;
+    const { provider } = context;
+    const env: CmEnvironment = { provider, openDevice: () => context };
+    const { server, port, source_ip } = settings;
+    if (server === null) await acceptAll(env, { server, port, source_ip }, this, () => this.meet());
+    else {
+      await this.meet();
+      await connectAll(env, { server, port, source_ip }, this);
+    }
+    await this.meet();
   }
 
   /** Both ends come to the same point. Patient: the other end's test may last. */
@@ -132,6 +152,11 @@ export class End {
     return this.mr.addr + (settings.qp + index) * partBytes + aligned;
   }
 
+  /** Posts `receives` for queue pair `index`, or for all of them. */
+  postReceives(index: number): void {
+    (this.srq ?? this.qps[index]).postRecv(this.receives);
+  }
+
   /** Bytes from one message to the next one, and how many there are before the first place is used again. */
   strideOf(sizeBytes: number): { bytes: number; places: number } {
     const { cycleBytes, cacheLineBytes } = this.terms;
@@ -144,6 +169,7 @@ export class End {
   poll(cq: CompletionQueue): number {
     const { wcs } = this;
     const n = cq.poll(wcs);
+    this.polled += n;
     for (let i = 0; i < n; i++) if (wcs.status(i) !== V.IBV_WC_SUCCESS) this.failed(i);
     return n;
   }
@@ -166,11 +192,17 @@ export class End {
 
   /** Makes the queue pairs, if need be without inline data; returns what is granted of that. */
   private createQps(inlineBytes: number): number {
-    const { settings, sendCq, recvCq, pd } = this;
+    const { settings, sendCq, recvCq, pd, srq } = this;
     const { txDepth, rxDepth, connection, qp: count } = settings;
     const cap = { maxSendWr: txDepth, maxRecvWr: rxDepth, maxSendSge: 1, maxRecvSge: 1 };
     const make = (maxInlineData: number) =>
-      pd.createQp({ sendCq, recvCq, type: connection, cap: { ...cap, maxInlineData } });
+      pd.createQp({
+        sendCq,
+        recvCq,
+        type: connection,
+        cap: { ...cap, maxInlineData },
+        srq: srq ?? undefined,
+      });
     try {
       this.qps.push(make(inlineBytes));
     } catch (error) {
@@ -179,7 +211,7 @@ export class End {
       inlineBytes = 0;
     }
     while (this.qps.length < count) this.qps.push(make(inlineBytes));
-    for (const qp of this.qps) qp.toInit({ portNum: settings.ibPort, qkey: QKEY });
+    if (!settings.rdma_cm) for (const qp of this.qps) qp.toInit({ portNum: settings.ibPort, qkey: QKEY });
     return inlineBytes;
   }
 
@@ -202,6 +234,7 @@ export class End {
     const { settings, terms, gid, outReads } = this;
     const { ibPort: portNum, sl, qpTimeout: timeout } = settings;
     const place = { qpNum: remote.qpNum, addr: Number(remote.vaddr), rkey: remote.rkey };
+    if (settings.rdma_cm) return { ...place, ah: 0 };
     const path = { portNum, gidIndex: gid?.index };
     const to = { qpNum: remote.qpNum, psn: remote.psn, gid: remote.gid ?? '::', lid: remote.lid };
     if (settings.connection === 'UD') {
@@ -223,6 +256,33 @@ export class End {
   }
 }
 
+/** What is asked of a device, and it does not have. @throws ConfigError */
+export function requireOf(context: Context, settings: Settings): void {
+  const { ibPort, sizeBytes, gidIndex } = settings;
+  const { name } = context;
+  const { physPortCnt } = context.queryDevice();
+  if (ibPort > physPortCnt) throw new V.ConfigError(`--ib-port ${ibPort}: ${name} has ${physPortCnt}`);
+  const { maxMsgSizeBytes } = context.queryPort(ibPort);
+  if (sizeBytes > maxMsgSizeBytes) {
+    throw new V.ConfigError(
+      `--size ${sizeBytes}: the longest message of ${name} has ${maxMsgSizeBytes} bytes`,
+    );
+  }
+  fitting(settings, { mtu: ownMtu(context, settings) });
+  if (gidIndex === undefined) return;
+  const known = context.gids(ibPort).map(({ index }) => index);
+  if (!known.includes(gidIndex)) {
+    const list = known.length === 0 ? 'no GIDs' : `GIDs at ${known.join(', ')}`;
+    throw new V.ConfigError(`--gid-index ${gidIndex}: port ${ibPort} of ${name} has ${list}`);
+  }
+}
+
+/** IBV_MTU_* that this end can do and wants. */
+function ownMtu(context: Context, { ibPort, mtu }: Settings): number {
+  const { activeMtu } = context.queryPort(ibPort);
+  return mtu === undefined ? activeMtu : Math.min(V.mtuCode(Number(mtu)), activeMtu);
+}
+
 /** On Ethernet ends speak by GIDs, else if one is named. */
 function gidOf(context: Context, { ibPort, gidIndex }: Settings): V.GidEntry | null {
   const routed = context.queryPort(ibPort).linkLayer === 'Ethernet' || gidIndex !== undefined;
@@ -230,7 +290,7 @@ function gidOf(context: Context, { ibPort, gidIndex }: Settings): V.GidEntry | n
 }
 
 /** A datagram is a packet: what was not asked for by name becomes that long. @throws ConfigError */
-function fitting(settings: Settings, { mtu }: Terms): Settings {
+function fitting(settings: Settings, { mtu }: Pick<Terms, 'mtu'>): Settings {
   const most = V.mtuBytes(mtu);
   if (settings.connection !== 'UD' || settings.sizeBytes <= most) return settings;
   if (settings.sizeGiven)

@@ -74,6 +74,8 @@ export async function exchangeKeys(
   mine: Destination,
   options: { patient?: boolean } = {},
 ): Promise<Destination> {
+  if (channel.keys === 'struct')
+    return decodeStruct(await channel.exchange(encodeStruct(mine), options), mine);
   return decodeKeys(await channel.exchange(encodeKeys(mine), options), mine.gid !== null);
 }
 
@@ -88,6 +90,12 @@ export function encodeKeys(keys: Destination): Buffer {
   return Buffer.from(gid === null ? `${text}\0` : `${text}:\0`, 'latin1');
 }
 
+/** The largest that word `index` can be: a LID, READs, a queue pair's number, a PSN, a key, an address, then bytes. */
+function mostOf(index: number, count: number): number {
+  if (index === count - 1) return 0xffffffff;
+  return [0xffff, 0xffff, 0xffffff, 0xffffff, 0xffffffff, Number.POSITIVE_INFINITY][index] ?? 0xff;
+}
+
 /** @throws HandshakeError for anything else */
 export function decodeKeys(bytes: Buffer, withGid: boolean): Destination {
   const text = bytes.toString('latin1').split('\0')[0];
@@ -97,6 +105,9 @@ export function decodeKeys(bytes: Buffer, withGid: boolean): Destination {
     throw new HandshakeError(
       `Couldn't parse line <${text}>: both ends must name a GID (-x), or neither; this one speaks ${form} one`,
     );
+  }
+  if (words.some((word, i) => Number.parseInt(word, 16) > mostOf(i, words.length))) {
+    throw new HandshakeError(`Couldn't parse line <${text}>: a number is too large`);
   }
   const numbers = words.map((word) => Number.parseInt(word, 16));
   const [lid, outReads, qpNum, psn, rkey] = numbers;
@@ -109,6 +120,44 @@ export function decodeKeys(bytes: Buffer, withGid: boolean): Destination {
     vaddr: BigInt(`0x${words[5]}`),
     gid: withGid ? gidToString(Uint8Array.from(numbers.slice(6, 22))) : null,
     srqNum: numbers.at(-1) ?? 0,
+  };
+}
+
+/** Where the members of perftest's `struct pingpong_dest` lie, on a machine of 64 bits. */
+const STRUCT = {
+  lid: 0,
+  outReads: 4,
+  qpNum: 8,
+  psn: 12,
+  rkey: 16,
+  vaddr: 24,
+  gid: 32,
+  srqNum: 48,
+  bytes: 56,
+};
+
+/** One queue pair, as it goes over rdma_cm: in network byte order. */
+export function encodeStruct(keys: Destination): Buffer {
+  const bytes = Buffer.alloc(STRUCT.bytes);
+  for (const member of ['lid', 'outReads', 'qpNum', 'psn', 'rkey', 'srqNum'] as const) {
+    bytes.writeUInt32BE(keys[member], STRUCT[member]);
+  }
+  bytes.writeBigUInt64BE(keys.vaddr, STRUCT.vaddr);
+  if (keys.gid !== null) bytes.set(gidToBytes(keys.gid), STRUCT.gid);
+  return bytes;
+}
+
+/** It does not say whether there is a GID: there is, where we speak by one. */
+export function decodeStruct(bytes: Buffer, { gid }: Pick<Destination, 'gid'>): Destination {
+  return {
+    lid: bytes.readUInt32BE(STRUCT.lid),
+    outReads: bytes.readUInt32BE(STRUCT.outReads),
+    qpNum: bytes.readUInt32BE(STRUCT.qpNum),
+    psn: bytes.readUInt32BE(STRUCT.psn),
+    rkey: bytes.readUInt32BE(STRUCT.rkey),
+    vaddr: bytes.readBigUInt64BE(STRUCT.vaddr),
+    gid: gid === null ? null : gidToString(bytes.subarray(STRUCT.gid, STRUCT.gid + 16)),
+    srqNum: bytes.readUInt32BE(STRUCT.srqNum),
   };
 }
 

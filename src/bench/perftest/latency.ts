@@ -122,9 +122,10 @@ export class Fetch extends Exchange {
   }
 }
 
-/** Of two ends that answer each other, with WRITEs the server begins, else the client (perftest 4.5). */
+/** Of two ends that answer each other, where WRITEs are looked for in memory the server begins, else the client (perftest 4.5). */
 function begins({ channel, settings }: End): boolean {
-  return (channel.role === 'server') === (settings.kind.verb === 'write');
+  const byMemory = settings.kind.verb === 'write' && !settings.takesReceives;
+  return (channel.role === 'server') === byMemory;
 }
 
 /** Two ends that answer each other. */
@@ -158,7 +159,7 @@ export class WritePingPong extends PingPong {
   }
 }
 
-/** SEND. */
+/** SEND, and WRITE with immediate data. */
 export class SendPingPong extends PingPong {
   private posted = 0;
   private arrived = 0;
@@ -187,7 +188,7 @@ export class SendPingPong extends PingPong {
     for (let i = 0; i < count; i++) {
       end.receives.recv(0, end.recvAddr(0), this.sizeBytes + end.headerBytes, end.mr.lkey);
     }
-    end.qps[0].postRecv(end.receives);
+    end.postReceives(0);
     this.posted += count;
   }
 }

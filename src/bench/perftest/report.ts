@@ -12,10 +12,10 @@ const TITLES = { write: 'RDMA_Write', send: 'Send', read: 'RDMA_Read', atomic: '
 
 function titleOf(
   { verb, measures }: TestKind,
-  { atomic_type, bidirectional, post_list }: Settings,
+  { atomic_type, bidirectional, post_list, write_with_imm }: Settings,
 ): string[] {
   return [
-    TITLES[verb],
+    write_with_imm ? 'RDMA_Write_with_imm' : TITLES[verb],
     ...(verb === 'atomic' ? [atomic_type] : []),
     ...(bidirectional ? ['Bidirectional'] : []),
     ...(post_list > 1 ? ['Post List'] : []),
@@ -28,7 +28,7 @@ function facts(end: End): [name: string, value: string | number][] {
   const { settings, context, terms, channel } = end;
   const { kind, bidirectional, post_list } = settings;
   const sends = channel.role === 'client' || bidirectional;
-  const receives = kind.verb === 'send' && (channel.role === 'server' || bidirectional);
+  const receives = settings.takesReceives && (channel.role === 'server' || bidirectional);
   const fetches = kind.verb === 'read' || kind.verb === 'atomic';
   return [
     ['Dual-port', 'OFF'],
@@ -36,7 +36,7 @@ function facts(end: End): [name: string, value: string | number][] {
     ['Number of qps', settings.qp],
     ['Transport type', 'IB'],
     ['Connection type', settings.connection],
-    ['Using SRQ', 'OFF'],
+    ['Using SRQ', settings.useSrq ? 'ON' : 'OFF'],
     ['ibv_wr* API', 'OFF'],
     ...(sends ? ([['TX depth', settings.txDepth]] as [string, number][]) : []),
     ...(post_list > 1 ? ([['Post List', post_list]] as [string, number][]) : []),
@@ -46,8 +46,8 @@ function facts(end: End): [name: string, value: string | number][] {
     ['Link type', context.queryPort(settings.ibPort).linkLayer],
     ...(end.gidIndex === null ? [] : ([['GID index', end.gidIndex]] as [string, number][])),
     fetches ? ['Outstand reads', end.outReads] : ['Max inline data', `${end.inlineBytes}[B]`],
-    ['rdma_cm QPs', 'OFF'],
-    ['Data ex. method', 'Ethernet'],
+    ['rdma_cm QPs', settings.rdma_cm ? 'ON' : 'OFF'],
+    ['Data ex. method', settings.rdma_cm || settings.com_rdma_cm ? 'rdma_cm' : 'Ethernet'],
   ];
 }
 
@@ -56,6 +56,7 @@ const PAIRED = ['Dual-port', 'Number of qps', 'Connection type'];
 
 export function header(end: End): string {
   const lines = [LINE, `${' '.repeat(20)}${titleOf(end.settings.kind, end.settings).join(' ')} Test`];
+  if (end.settings.events) lines.push(` Test with events. Using ${end.context.name}_comp0`);
   let open = '';
   for (const [name, value] of facts(end)) {
     const text = `${open === '' ? ' ' : ''}${name.padEnd(open === '' ? 16 : 15)}: ${value}`;

@@ -1,13 +1,17 @@
 /** Runs a test of perftest: as a server, as a client, or on simulated devices both in this process. */
 import { writeFileSync } from 'node:fs';
 import type { Context } from '../../objects/index.ts';
+import type { CmEnvironment } from '../../objects/rdma-cm/index.ts';
 import { BandwidthReceiver, BandwidthSender, Both, bandwidthOf, type Party } from './bandwidth.ts';
 import { type Channel, connectTo, listenOn } from './channel.ts';
-import { End } from './end.ts';
+import { answerByCm, CmChannel, callByCm } from './cm-channel.ts';
+import { End, requireOf } from './end.ts';
 import { type BandwidthReport, exchangeReports } from './handshake.ts';
 import { type Exchange, Fetch, latencyOf, SendPingPong, WritePingPong } from './latency.ts';
 import * as Report from './report.ts';
 import type { Settings } from './settings.ts';
+import type { Sleeper } from './sleeper.ts';
+import { WarmUp } from './warm-up.ts';
 
 const ALL_SIZES = Array.from({ length: 23 }, (_, i) => 2 << i);
 const NOTHING: BandwidthReport = { sizeBytes: 0, iters: 0, peak: 0, average: 0, messageRate: 0 };
@@ -51,7 +55,7 @@ class Run {
     const { end } = this;
     const { verb, measures } = end.settings.kind;
     if (measures === 'lat') await this.latencies();
-    else if (verb === 'send') await this.sendBandwidths();
+    else if (end.settings.takesReceives) await this.sendBandwidths();
     else if (this.sends) await this.bandwidths();
     else await this.wait();
     this.say(Report.LINE);
@@ -69,9 +73,10 @@ class Run {
 
   private async bandwidths(): Promise<void> {
     const { end } = this;
-    const { bidirectional, run_infinitely } = end.settings;
+    const { bidirectional, run_infinitely, perform_warm_up } = end.settings;
     let last = NOTHING;
     for (const size of this.sizes) {
+      if (perform_warm_up) await this.drive(new WarmUp(end, size));
       if (bidirectional) await end.meet();
       const sender = new BandwidthSender(end, size);
       if (run_infinitely) await this.forever(sender, size);
@@ -106,13 +111,14 @@ class Run {
 
   private async latencies(): Promise<void> {
     const { end } = this;
-    const { verb } = end.settings.kind;
+    const { takesReceives, kind } = end.settings;
+    const { verb } = kind;
     const fetches = verb === 'read' || verb === 'atomic';
     // What is read or counted up says nothing.
     if (fetches && end.channel.role === 'server') return;
     for (const size of this.sizes) {
       const exchange = this.exchangeOf(size);
-      if (verb === 'send') await end.meet({ patient: true });
+      if (takesReceives) await end.meet({ patient: true });
       await this.drive(exchange);
       const report = latencyOf(exchange, size, fetches);
       const byTime = end.settings.durationS > 0;
@@ -123,14 +129,9 @@ class Run {
 
   private exchangeOf(size: number): Exchange {
     const { end } = this;
-    switch (end.settings.kind.verb) {
-      case 'write':
-        return new WritePingPong(end, size);
-      case 'send':
-        return new SendPingPong(end, size);
-      default:
-        return new Fetch(end, size);
-    }
+    const { takesReceives, kind } = end.settings;
+    if (takesReceives) return new SendPingPong(end, size);
+    return kind.verb === 'write' ? new WritePingPong(end, size) : new Fetch(end, size);
   }
 
   private reportOf(party: BandwidthSender | BandwidthReceiver, size: number): BandwidthReport {
@@ -161,6 +162,7 @@ class Run {
   /** Steps until it is done, and lets the event loop look after the other end now and then. */
   private async drive(party: Party): Promise<void> {
     const { end, output } = this;
+    if (end.sleeper !== null) return this.driveAsleep(party, end.sleeper);
     const everyMs = end.context.provider.threads === 'one' ? 0 : 20;
     let nextMs = performance.now() + everyMs;
     for (let steps = 1; !party.step(); steps++) {
@@ -168,6 +170,22 @@ class Run {
       await new Promise((resolve) => setImmediate(resolve));
       if (end.channel.ended !== null) throw end.channel.ended;
       nextMs = performance.now() + everyMs;
+      output.progress(party.window.messages);
+    }
+  }
+
+  /** Steps when something has completed. */
+  private async driveAsleep(party: Party, sleeper: Sleeper): Promise<void> {
+    const { end, output } = this;
+    end.channel.onEnd = () => sleeper.ring();
+    const alone = end.context.provider.threads === 'one';
+    for (let seen = end.polled; !party.step(); seen = end.polled) {
+      if (end.polled === seen) {
+        sleeper.arm();
+        if (party.step()) return;
+        if (end.polled === seen) await sleeper.sleep();
+      } else if (alone) await new Promise((resolve) => setImmediate(resolve));
+      if (end.channel.ended !== null) throw end.channel.ended;
       output.progress(party.window.messages);
     }
   }
@@ -214,21 +232,47 @@ async function runEnd(settings: Settings, context: Context, channel: Channel, ou
 const LOCAL = '127.0.0.1';
 const SILENT: Output = { print: () => {}, progress: () => {} };
 
+/** Where the ends of a test find devices and each other. */
+export interface Surroundings {
+  /** Opens the device; undefined: the first one. */
+  open(device: string | undefined): Context;
+  /** Whose rdma_cm the ends speak by (-z, -R). */
+  cm: CmEnvironment;
+}
+
 /** A test with another process: its client if a server is named, else the server. */
-export async function runTest(settings: Settings, context: Context, output: Output): Promise<void> {
-  const { server, port } = settings;
-  if (server === null && settings.output === undefined && !settings.json) {
-    const line = '*'.repeat(36);
-    output.print(`\n${line}\n* Waiting for client to connect... *\n${line}`);
+export async function runTest(settings: Settings, { open, cm }: Surroundings, output: Output): Promise<void> {
+  const { server, ibDev, rdma_cm } = settings;
+  // Whom rdma_cm connects is on the device that the address leads to.
+  let context = rdma_cm && ibDev === undefined ? null : open(ibDev);
+  try {
+    if (context !== null) requireOf(context, settings);
+    if (server === null && settings.output === undefined && !settings.json) {
+      const line = '*'.repeat(36);
+      output.print(`\n${line}\n* Waiting for client to connect... *\n${line}`);
+    }
+    const channel = await reach(settings, cm);
+    context ??= open(channel instanceof CmChannel ? channel.deviceName : ibDev);
+    await runEnd(settings, context, channel, output);
+  } finally {
+    context?.close();
   }
-  const channel = server === null ? await listenOn(port) : await connectTo(server, port);
-  await runEnd(settings, context, channel, output);
+}
+
+/** The other end: called, or waited for. */
+function reach(settings: Settings, cm: CmEnvironment): Promise<Channel> {
+  const { server, port, source_ip, rdma_cm, com_rdma_cm } = settings;
+  if (rdma_cm || com_rdma_cm) {
+    return server === null ? answerByCm(cm, settings) : callByCm(cm, { ...settings, server });
+  }
+  return server === null ? listenOn(port, () => {}, source_ip) : connectTo(server, port, source_ip);
 }
 
 /** A test of two devices of this process: what the client prints. */
 export async function runBothEnds(
   settings: Settings,
   contexts: { client: Context; server: Context },
+  cm: CmEnvironment,
   output: Output,
 ): Promise<void> {
   const quiet: Settings = {
@@ -238,13 +282,37 @@ export async function runBothEnds(
     limit_bw: undefined,
     limit_msgrate: undefined,
   };
+  const { port, rdma_cm, com_rdma_cm } = settings;
+  // Simulated hosts go by the names of their devices.
+  const [at, from] = rdma_cm || com_rdma_cm ? [contexts.server.name, contexts.client.name] : [LOCAL, LOCAL];
+  const serving = { ...quiet, source_ip: at };
+  const calling = { ...settings, server: at, source_ip: from };
+  const channels = await (rdma_cm || com_rdma_cm
+    ? meet(
+        (heard) => answerByCm(cm, serving, () => heard(port)),
+        () => callByCm(cm, calling),
+      )
+    : meet(
+        (heard) => listenOn(0, heard, at),
+        (heardAt) => connectTo(at, heardAt),
+      ));
+  await Promise.all([
+    runEnd(serving, contexts.server, channels.server, SILENT),
+    runEnd(calling, contexts.client, channels.client, output),
+  ]);
+}
+
+/** Two ends of one process: who calls waits until somebody listens. */
+async function meet(
+  listen: (heard: (port: number) => void) => Promise<Channel>,
+  call: (port: number) => Promise<Channel>,
+): Promise<{ server: Channel; client: Channel }> {
   let heard: (port: number) => void = () => {};
-  const listening = new Promise<number>((resolve) => {
+  const port = new Promise<number>((resolve) => {
     heard = resolve;
   });
-  const serving = listenOn(0, heard, LOCAL).then((channel) =>
-    runEnd(quiet, contexts.server, channel, SILENT),
-  );
-  const channel = await connectTo(LOCAL, await Promise.race([listening, serving.then(() => 0)]));
-  await Promise.all([serving, runEnd({ ...settings, server: LOCAL }, contexts.client, channel, output)]);
+  const serving = listen(heard);
+  const calling = Promise.race([port, serving.then(() => 0)]).then(call);
+  const [server, client] = await Promise.all([serving, calling]);
+  return { server, client };
 }

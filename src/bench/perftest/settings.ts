@@ -22,57 +22,79 @@ export interface Settings extends Flags {
   durationS: number;
   marginS: number;
   noPeak: boolean;
+  /** Whether each message takes a receive at the other end: SENDs, and WRITEs with immediate data. */
+  takesReceives: boolean;
 }
 
-const whole = (least: number, most: number) => z.coerce.number().int().min(least).max(most);
+/** What a flag takes, said whatever is wrong with it. */
+function whole(least: number, most: number) {
+  const takes = `takes whole numbers from ${least} to ${most}`;
+  return z.coerce.number(takes).int(takes).min(least, takes).max(most, takes);
+}
+
+function oneOf<const T extends readonly [string, ...string[]]>(...names: T) {
+  return z.enum(names, `takes ${names.join(', ')}`);
+}
+
+const ABOVE_0 = 'takes numbers above 0';
+const above0 = z.coerce.number(ABOVE_0).positive(ABOVE_0);
+const FROM_0 = 'takes numbers from 0 on';
+const from0 = z.coerce.number(FROM_0).min(0, FROM_0);
 const count = whole(1, 1e9);
 
 /** perftest's flags as commander has them, and what is ours: policy, driver, provider, profile, seed, json, rate. */
 const flagsSchema = z.object({
   all: z.boolean().default(false),
-  atomic_type: z.enum(['FETCH_AND_ADD', 'CMP_AND_SWAP']).default('FETCH_AND_ADD'),
+  atomic_type: oneOf('FETCH_AND_ADD', 'CMP_AND_SWAP').default('FETCH_AND_ADD'),
   bidirectional: z.boolean().default(false),
-  connection: z.enum(['RC', 'UC', 'UD']).default('RC'),
+  connection: oneOf('RC', 'UC', 'UD').default('RC'),
   ibDev: z.string().min(1).optional(),
   duration: whole(1, 1e6).optional(),
-  margin: z.coerce.number().min(0).optional(),
+  events: z.boolean().default(false),
+  margin: from0.optional(),
   ibPort: whole(1, 255).default(1),
   inline_size: whole(0, 1024).optional(),
   post_list: whole(1, 4096).default(1),
-  mtu: z.enum(['256', '512', '1024', '2048', '4096']).optional(),
+  mtu: oneOf('256', '512', '1024', '2048', '4096').optional(),
   iters: whole(5, 100_000_000).optional(),
   noPeak: z.boolean().default(false),
   outs: whole(1, 128).optional(),
   port: whole(1, 65535).default(18515),
   qp: whole(1, 16384).default(1),
   cqMod: whole(1, 1024).optional(),
+  rdma_cm: z.boolean().default(false),
+  com_rdma_cm: z.boolean().default(false),
   rxDepth: whole(1, 16384).optional(),
   size: whole(1, 2 ** 31).optional(),
   sl: whole(0, 15).default(0),
   txDepth: whole(1, 15000).optional(),
   qpTimeout: whole(0, 31).default(14),
   gidIndex: whole(0, 1023).optional(),
-  limit_bw: z.coerce.number().positive().optional(),
-  limit_msgrate: z.coerce.number().positive().optional(),
+  limit_bw: above0.optional(),
+  limit_msgrate: above0.optional(),
   dont_xchg_versions: z.boolean().default(false),
   report_gbits: z.boolean().default(false),
   run_infinitely: z.boolean().default(false),
-  rate_limit: z.coerce.number().positive().optional(),
-  rate_units: z.enum(['M', 'g', 'p']).default('g'),
-  latency_gap: z.coerce.number().min(0).default(0),
+  perform_warm_up: z.boolean().default(false),
+  source_ip: z.string().min(1).optional(),
+  useSrq: z.boolean().default(false),
+  write_with_imm: z.boolean().default(false),
+  rate_limit: above0.optional(),
+  rate_units: oneOf('M', 'g', 'p').default('g'),
+  latency_gap: from0.default(0),
   exchange_rate: count.optional(),
-  output: z.enum(['bandwidth', 'message_rate', 'latency']).optional(),
+  output: oneOf('bandwidth', 'message_rate', 'latency').optional(),
   out_json: z.boolean().default(false),
   out_json_file: z.string().min(1).default('perftest_out.json'),
   json: z.boolean().default(false),
   policy: z.string().optional(),
-  driver: z.enum(['inline', 'worker']).optional(),
-  provider: z.enum(['sim', 'rdma-core']).optional(),
+  driver: oneOf('inline', 'worker').optional(),
+  provider: oneOf('sim', 'rdma-core').optional(),
   profile: z.string().optional(),
   seed: whole(0, 2 ** 31 - 1).default(1),
   cpu: z
     .string()
-    .regex(/^\d+(-\d+)?(,\d+(-\d+)?)*$/)
+    .regex(/^\d+(-\d+)?(,\d+(-\d+)?)*$/, 'takes a list of CPUs, such as 0,2-3')
     .optional(),
 });
 type Flags = Omit<
@@ -102,7 +124,8 @@ export function settingsOf(kind: TestKind, server: string | null, words: Record<
   const parsed = flagsSchema.safeParse(words);
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
-    throw new ConfigError(`--${flagOf(issue.path.join('.'))}: ${issue.message}`);
+    const key = issue.path.join('.');
+    throw new ConfigError(`--${flagOf(key)} ${issue.message}, got '${String(words[key])}'`);
   }
   const flags = parsed.data;
   refuse(kind, server, flags);
@@ -114,6 +137,10 @@ export function settingsOf(kind: TestKind, server: string | null, words: Record<
     throw new ConfigError('please check that DURATION > 2*MARGIN');
   }
   const sizeBytes = sizeOf(kind, flags);
+  const receives = receivesOf(kind, flags, byTime, iters);
+  if (flags.useSrq && flags.qp > receives) {
+    throw new ConfigError('Using SRQ depth should be greater than number of QPs.');
+  }
   const txDepth = depth(flags.txDepth ?? (kind.measures === 'bw' ? 128 : 1), byTime, iters);
   return {
     ...flags,
@@ -123,19 +150,22 @@ export function settingsOf(kind: TestKind, server: string | null, words: Record<
     sizeGiven: flags.size !== undefined,
     iters,
     txDepth,
-    rxDepth: receivesOf(kind, flags, byTime, iters),
+    rxDepth: receives,
     cqMod: fittingIn(txDepth, moderation(kind, flags, sizeBytes), flags.post_list),
     inlineBytes: inlineOf(kind, flags),
     inlineGiven: flags.inline_size !== undefined,
     durationS,
     marginS,
     noPeak: flags.noPeak || byTime || iters * flags.qp > PEAK_ITERS,
+    takesReceives: takesReceives(kind, flags),
   };
 }
 
 type Parsed = z.infer<typeof flagsSchema>;
 
 const isByTime = ({ duration, run_infinitely }: Parsed) => duration !== undefined || run_infinitely;
+
+const takesReceives = ({ verb }: TestKind, { write_with_imm }: Parsed) => verb === 'send' || write_with_imm;
 
 const itersOf = ({ name }: TestKind, { iters }: Parsed) => iters ?? (name === 'write_bw' ? 5000 : 1000);
 
@@ -147,8 +177,8 @@ function sizeOf({ verb, measures }: TestKind, { all, size }: Parsed): number {
   return size ?? (measures === 'bw' ? 65536 : 2);
 }
 
-function receivesOf({ verb }: TestKind, flags: Parsed, byTime: boolean, iters: number): number {
-  if (verb !== 'send') return 1;
+function receivesOf(kind: TestKind, flags: Parsed, byTime: boolean, iters: number): number {
+  if (!takesReceives(kind, flags)) return 1;
   if (byTime) return flags.rxDepth ?? 512;
   if (flags.rxDepth === undefined && flags.connection !== 'RC')
     return Math.min(iters, MOST_DATAGRAM_RECEIVES);
@@ -159,7 +189,8 @@ function moderation({ measures }: TestKind, flags: Parsed, sizeBytes: number): n
   if (measures === 'lat') return 1;
   if (flags.cqMod !== undefined) return flags.cqMod;
   if (flags.post_list > 1) return flags.post_list;
-  return sizeBytes > MODERATED_BYTES && flags.connection !== 'UD' && !flags.all ? 1 : 100;
+  if (flags.connection === 'UD' || flags.all || flags.events) return 100;
+  return sizeBytes > MODERATED_BYTES ? 1 : 100;
 }
 
 /** A list is posted whole: what asks for no completion must leave room for one more, or nothing goes on. */
@@ -178,10 +209,75 @@ function inlineOf({ verb, measures }: TestKind, { inline_size, connection }: Par
 const cutsLists = ({ cqMod, post_list: list }: Parsed) =>
   cqMod !== undefined && cqMod % list !== 0 && list % cqMod !== 0;
 
+/** What is refused, and why. */
+type Rule = readonly [applies: boolean, reason: string];
+
+/** --events: what cannot be slept through. */
+function eventRules({ verb }: TestKind, flags: Parsed): Rule[] {
+  const { events, write_with_imm, run_infinitely, latency_gap, exchange_rate } = flags;
+  if (!events) return [];
+  return [
+    [verb === 'write' && !write_with_imm, 'Events feature not available on WRITE verb'],
+    [run_infinitely, 'run_infinitely does not support events feature yet.'],
+    [isByTime(flags), "Duration mode doesn't work with events."],
+    [
+      latency_gap > 0 || exchange_rate !== undefined,
+      '--events sleeps until something arrives: leave out --latency_gap and --exchange_rate',
+    ],
+  ];
+}
+
+function infiniteRules(kind: TestKind, flags: Parsed): Rule[] {
+  const { measures } = kind;
+  return [
+    [measures === 'lat', 'run_infinitely exists only in BW tests for now.'],
+    [flags.all, 'run_infinitely runs one size: leave out --all'],
+    [
+      flags.bidirectional && takesReceives(kind, flags),
+      'run_infinitely mode is not supported in SEND Bidirectional BW test',
+    ],
+    [flags.json || flags.out_json, 'run_infinitely never ends: leave out --json and --out_json'],
+  ];
+}
+
+function simulatedRules(server: string | null, flags: Parsed): Rule[] {
+  return [
+    [
+      flags.provider === 'sim' && flags.source_ip !== undefined,
+      'on simulated devices both ends run in this process: leave out --source_ip',
+    ],
+    [
+      flags.provider === 'sim' && server !== null,
+      'on simulated devices both ends run in this process: name no server',
+    ],
+  ];
+}
+
+function receiveRules({ verb, measures }: TestKind, flags: Parsed): Rule[] {
+  const { useSrq, write_with_imm, perform_warm_up } = flags;
+  return [
+    [useSrq && verb !== 'send', 'Using SRQ only available in SEND tests.'],
+    [write_with_imm && verb !== 'write', 'Write_with_imm can only be used with write_lat and write_bw tests'],
+    [
+      perform_warm_up && (measures === 'lat' || verb === 'send'),
+      '--perform_warm_up is for the bandwidth of WRITEs, READs and atomics',
+    ],
+    [perform_warm_up && write_with_imm, 'Warm up not supported for WRITE_IMM verb.'],
+  ];
+}
+
+/** Connections by rdma_cm. */
+function connectionRules({ rdma_cm, connection }: Parsed): Rule[] {
+  return [
+    [rdma_cm && connection === 'UC', 'UC is not supported in librdmacm'],
+    [rdma_cm && connection === 'UD', '--rdma_cm connects RC only: datagrams go with --com_rdma_cm'],
+  ];
+}
+
 /** What perftest refuses, in its words where it has some. */
 function refuse(kind: TestKind, server: string | null, flags: Parsed): void {
   const { verb, measures } = kind;
-  const by: readonly (readonly [boolean, string])[] = [
+  const by: readonly Rule[] = [
     [
       flags.connection === 'UC' && (verb === 'read' || verb === 'atomic'),
       'UC connection not possible in READ/ATOMIC verbs',
@@ -200,12 +296,7 @@ function refuse(kind: TestKind, server: string | null, flags: Parsed): void {
       flags.iters !== undefined && flags.duration !== undefined,
       '--iters and --duration: a test runs by one of them',
     ],
-    [flags.run_infinitely && measures === 'lat', 'run_infinitely exists only in BW tests for now.'],
-    [flags.run_infinitely && flags.all, 'run_infinitely runs one size: leave out --all'],
-    [
-      flags.run_infinitely && flags.bidirectional && verb === 'send',
-      'run_infinitely mode is not supported in SEND Bidirectional BW test',
-    ],
+    ...(flags.run_infinitely ? infiniteRules(kind, flags) : []),
     [flags.bidirectional && measures === 'lat', '--bidirectional is for bandwidth tests'],
     [flags.qp > 1 && measures === 'lat', '--qp: latency tests have one queue pair'],
     [flags.post_list > 1 && measures === 'lat', 'Post list is supported in BW tests only'],
@@ -242,10 +333,10 @@ function refuse(kind: TestKind, server: string | null, flags: Parsed): void {
       measures === 'lat' && flags.output !== undefined && flags.output !== 'latency',
       'Output verbosity level for LAT can be: latency',
     ],
-    [
-      flags.provider === 'sim' && server !== null,
-      'on simulated devices both ends run in this process: name no server',
-    ],
+    ...eventRules(kind, flags),
+    ...receiveRules(kind, flags),
+    ...connectionRules(flags),
+    ...simulatedRules(server, flags),
   ];
   const reason = by.find(([applies]) => applies);
   if (reason !== undefined) throw new ConfigError(reason[1]);

@@ -1,0 +1,99 @@
+/** `isoverbs bench` as a command: what is refused, and how it ends. Needs a build. */
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { resolve } from 'node:path';
+import { describe, expect, test } from 'vitest';
+
+const MAIN = resolve(import.meta.dirname, '../../dist/cli/main.js');
+const ENV = { ...process.env, ISOVERBS_LOG: '', ISOVERBS_NO_ADDON: '1' };
+
+function bench(...args: string[]) {
+  const child = spawnSync(process.execPath, [MAIN, 'bench', ...args], {
+    env: ENV,
+    encoding: 'utf8',
+    timeout: 30_000,
+  });
+  return { code: child.status, out: child.stdout, err: child.stderr };
+}
+
+describe('bad input ends with one sentence', () => {
+  test.each([
+    ['write_bw -x 99', 2, '--gid-index 99: port 1 of sim0 has GIDs at 0, 1'],
+    ['write_bw --profile cx7', 2, '--profile takes minimal, ideal, cx6-100g'],
+    ['write_bw -s zwei', 2, "--size takes whole numbers from 1 to 2147483648, got 'zwei'"],
+    ['write_bw -s 0', 2, '--size takes'],
+    ['write_bw -n 0', 2, '--iters takes whole numbers from 5'],
+    ['write_bw -t 0', 2, '--tx-depth takes'],
+    ['write_bw -p 0', 2, '--port takes whole numbers from 1 to 65535'],
+    ['write_bw -p 70000', 2, '--port takes'],
+    ['write_bw -i 2', 2, '--ib-port 2: sim0 has 1'],
+    ['write_bw -d sim7', 2, '--ib-dev sim7: simulated devices of a test are sim0 and sim1'],
+    ['write_bw -d mlx5_0', 1, '`isoverbs devices` says what is missing'],
+    ['write_bw -s 1073741825', 2, 'the longest message of sim0 has 1073741824 bytes'],
+    ['send_bw -c UD -s 8192', 2, 'Max message size in UD cannot be greater than MTU: 4096'],
+    ['write_bw --bogus', 2, "unknown option '--bogus'"],
+    ['ib_write_bw', 2, "there is no test 'ib_write_bw'"],
+    ['write_bw --policy nobody', 2, "there is no policy 'nobody'"],
+    ['write_bw --out_json --out_json_file /nowhere/at/all.json', 2, '--out_json_file /nowhere/at/all.json'],
+  ])('%s', (words, code, sentence) => {
+    const { code: ended, out, err } = bench(...words.split(' '));
+    expect({ code: ended, out }).toEqual({ code, out: '' });
+    expect(err).toContain(sentence);
+    expect(err.trim().split('\n')).toHaveLength(1);
+  });
+});
+
+test('without a device a newcomer gets the table of perftest, and hears what it is of', () => {
+  const { code, out, err } = bench('write_bw', '-n', '100');
+  expect(code).toBe(0);
+  const lines = out.split('\n');
+  expect(lines[0]).toBe('-'.repeat(87));
+  expect(lines[1]).toBe(`${' '.repeat(20)}RDMA_Write BW Test`);
+  expect(lines).toContain(
+    ' #bytes     #iterations    BW peak[MiB/sec]    BW average[MiB/sec]   MsgRate[Mpps]',
+  );
+  expect(lines.filter((line) => /^ 65536 {6}100 {8}/.test(line))).toHaveLength(1);
+  expect(err).toBe(
+    'isoverbs: both ends here, on simulated devices (cx6-100g): sim0 is the client, sim1 the server\n',
+  );
+});
+
+test('--json prints JSON alone', () => {
+  const { out } = bench('write_bw', '-n', '100', '--json');
+  expect(JSON.parse(out).results).toMatchObject({ MsgSize: 65536, n_iterations: 100 });
+});
+
+test('--run_infinitely ends by SIGINT, behind a whole line', async () => {
+  const args = [MAIN, 'bench', 'write_bw', '--run_infinitely', '-D', '1'];
+  const child = spawn(process.execPath, args, { env: ENV, stdio: ['ignore', 'pipe', 'ignore'] });
+  let out = '';
+  child.stdout.on('data', (text) => {
+    out += text;
+    if (out.includes(' #bytes ')) child.kill('SIGINT');
+  });
+  const [code, signal] = await once(child, 'close');
+  expect({ code, signal }).toEqual({ code: null, signal: 'SIGINT' });
+  expect(out.endsWith(`\n${'-'.repeat(87)}\n`)).toBe(true);
+});
+
+describe('--rate_limit', () => {
+  test.each([
+    ['-s 65536', '7.3', 'g', 'BW_average', 7.3],
+    ['-s 65536', '33.333', 'g', 'BW_average', 33.333],
+    ['-s 4096 -q 3', '123.4', 'M', 'BW_average', (123.4 * 8 * 2 ** 20) / 1e9],
+    ['-s 2', '12345', 'p', 'MsgRate', 0.012345],
+    ['-s 300 -D 1', '0.777', 'g', 'BW_average', 0.777],
+  ] as const)('%s at %s %s', (flags, rate, units, of, wanted) => {
+    const args = [
+      ...flags.split(' '),
+      '--rate_limit',
+      rate,
+      '--rate_units',
+      units,
+      '--report_gbits',
+      '--json',
+    ];
+    const { out } = bench('write_bw', ...args);
+    expect(Math.abs(JSON.parse(out).results[of] / wanted - 1)).toBeLessThan(0.05);
+  });
+});
