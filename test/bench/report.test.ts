@@ -6,6 +6,9 @@ import { join, resolve } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { mix } from '../../src/bench/claims/claim.ts';
 import type { Row } from '../../src/bench/claims/evaluate.ts';
+import { loadClaims, SYSTEMS } from '../../src/bench/claims/load.ts';
+import { reproducibleOf } from '../../src/bench/claims/papers.ts';
+import { loadFigures } from '../../src/bench/figures/load.ts';
 import { htmlOf } from '../../src/cli/report/html.ts';
 import { escapeMarkdown, markdownOf } from '../../src/cli/report/markdown.ts';
 import { escapeHtml, html } from '../../src/cli/report/markup.ts';
@@ -120,9 +123,10 @@ test('without vega the page has its tables, and says what is missing', () => {
 
 test('a picture loses what says nothing, and nothing else', () => {
   const empty = '<path class="background" aria-hidden="true" d="M0,0h0v0h0Z" pointer-events="none"/>';
-  const line = '<line class="a" x2="1" stroke-width="1" opacity="0.5"/>';
+  const line =
+    '<line class="a" x2="1.25" stroke-width="1" opacity="0.5"/><g class="mark-text"><text fill="#000">1.25</text></g>';
   expect(slim(`<svg width="1">${empty}${line}</svg>`)).toMatch(
-    /^<svg font-family="[^"]+" width="1"><line x2="1" opacity="0.5"\/><\/svg>$/,
+    /^<svg font-family="[^"]+" font-size="11px" width="1"><line x2="1.2" opacity="0.5"\/><g fill="#000"><text>1.25<\/text><\/g><\/svg>$/,
   );
 });
 
@@ -194,3 +198,19 @@ test.skipIf(browser === undefined)(
     expect(dom).toContain('perf-2b: D_App beside B_App');
   },
 );
+
+const DOCS = resolve(import.meta.dirname, '../../docs');
+
+test('docs/reproduction.md names every claim and every figure, and its pictures are there and small', async () => {
+  const text = readFileSync(join(DOCS, 'reproduction.md'), 'utf8');
+  const claims = (await Promise.all(SYSTEMS.map(loadClaims))).flat().filter(({ id }) => !id.includes('/'));
+  expect(claims.filter(({ id }) => !text.includes(`**${id}**`)).map(({ id }) => id)).toEqual([]);
+  const figures = (await loadFigures()).map(({ name }) => name);
+  expect(figures.filter((name) => !text.includes(`### ${name}: `))).toEqual([]);
+  const reported = SYSTEMS.flatMap(reproducibleOf);
+  expect(reported.filter((id) => !text.includes(`| ${escapeMarkdown(id)} |`))).toEqual([]);
+  const pictures = [...text.matchAll(/\]\(reproduction\/([\w.-]+)\)/g)].map((match) => match[1]);
+  expect(pictures.sort()).toEqual(readdirSync(join(DOCS, 'reproduction')).sort());
+  const bytes = pictures.map((name) => statSync(join(DOCS, 'reproduction', name)).size);
+  expect(bytes.reduce((sum, one) => sum + one, 0)).toBeLessThan(1e6);
+});

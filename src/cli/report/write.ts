@@ -13,13 +13,19 @@ import { commandOfReport } from './sections.ts';
 /** Where the pictures of report.md are, beside it. */
 const PICTURES = 'figures';
 
-/** Half of what vega writes says nothing. */
+/** Half of what vega writes says nothing; a tenth of a pixel is enough. */
 export function slim(svg: string): string {
   return svg
     .replace(/<path class="(?:back|fore)ground"[^>]* d="(?:M0,0h0v0h0Z)?"[^>]*\/>/g, '')
+    .replace(/<g class="mark-text[^"]*"/g, '<g fill="#000"')
+    .replace(/<g class="mark-rule role-axis-grid[^"]*"/g, '<g stroke="#ddd"')
     .replace(/ (?:class|font-family)="[^"]*"/g, '')
     .replace(/ (?:aria-hidden="true"|pointer-events="none"|opacity="1"|stroke-width="1")/g, '')
-    .replace('<svg ', `<svg font-family="${FONT}" `);
+    .replace(/(<text[^>]*) fill="#000"/g, '$1')
+    .replace(/(<line[^>]*) stroke="#ddd"/g, '$1')
+    .replace(/ (?:font-size="11px"|text-anchor="start"|[xy]2="0"|transform="translate\(0,0\)")/g, '')
+    .replace(/(?<=\.\d)\d+(?=[^<>]*>)/g, '')
+    .replace('<svg ', `<svg font-family="${FONT}" font-size="11px" `);
 }
 
 async function drawn(figure: FigureResult, layout: Layout): Promise<string | null> {
