@@ -18,13 +18,17 @@ import {
 } from '../open.ts';
 import { createFabric, PROFILES } from '../providers/sim/index.ts';
 import { ConfigError, type Provider } from '../verbs/index.ts';
+import { onInterrupt } from './interrupt.ts';
+import { describe } from './manual.ts';
 
-/** Flags, with what they say in perftest's help. */
-const FLAGS: readonly (readonly [flags: string, description: string])[] = [
+type Flag = readonly [flags: string, description: string, choices?: readonly string[]];
+
+/** perftest's flags, with what they say in its help. */
+const FLAGS: readonly Flag[] = [
   ['-a, --all', 'run sizes from 2 to 2^23'],
-  ['-A, --atomic_type <type>', 'FETCH_AND_ADD or CMP_AND_SWAP (default FETCH_AND_ADD)'],
+  ['-A, --atomic_type <type>', 'default FETCH_AND_ADD', ['FETCH_AND_ADD', 'CMP_AND_SWAP']],
   ['-b, --bidirectional', 'both ends post (default: the client)'],
-  ['-c, --connection <type>', 'RC, UC or UD (default RC)'],
+  ['-c, --connection <type>', 'default RC', ['RC', 'UC', 'UD']],
   ['-d, --ib-dev <device>', 'the device (default: the first one)'],
   ['-D, --duration <seconds>', 'run by time, not by iterations'],
   ['-e, --events', 'sleep until something completes (default: poll)'],
@@ -36,7 +40,7 @@ const FLAGS: readonly (readonly [flags: string, description: string])[] = [
   ['-i, --ib-port <port>', 'port of the device (default 1)'],
   ['-I, --inline_size <bytes>', 'messages up to this size go inline'],
   ['-l, --post_list <n>', 'requests that are posted together, the last one signaled'],
-  ['-m, --mtu <bytes>', '256 to 4096 (default: that of the port)'],
+  ['-m, --mtu <bytes>', 'default: that of the port', ['256', '512', '1024', '2048', '4096']],
   ['-n, --iters <n>', 'messages (default 1000; write_bw: 5000)'],
   ['-N, --noPeak', 'do not look for the peak'],
   ['-o, --outs <n>', 'READs or atomics outstanding (default: what the device takes)'],
@@ -58,20 +62,24 @@ const FLAGS: readonly (readonly [flags: string, description: string])[] = [
   ['--perform_warm_up', 'fill the send queues once before the test'],
   ['--run_infinitely', 'a row every --duration seconds (default 5), until stopped'],
   ['--rate_limit <value>', 'post no faster, by the policy token-bucket'],
-  ['--rate_units <unit>', 'of --rate_limit: M (MiB/s), g (Gbit/s) or p (messages/s) (default g)'],
+  ['--rate_units <unit>', 'of --rate_limit: MiB/s, Gbit/s or messages/s (default g)', ['M', 'g', 'p']],
   ['--latency_gap <us>', 'pause before each message'],
   ['--exchange_rate <n>', 'messages a second; each counts from when it was due, sent late or not'],
   ['--source_ip <address>', 'own address: where to listen, or to call from (default: as the routes say)'],
   ['--use-srq', 'receives of all queue pairs come from one queue of --rx-depth'],
   ['--write_with_imm', 'WRITEs take a receive, and complete at the other end'],
-  ['--output <what>', 'only this number: bandwidth, message_rate or latency'],
+  ['--output <what>', 'only this number', ['bandwidth', 'message_rate', 'latency']],
   ['--out_json', 'write the report to a file, too'],
   ['--out_json_file <file>', 'which one (default perftest_out.json)'],
+];
+
+/** What perftest has not. */
+const OWN_FLAGS: readonly Flag[] = [
   ['--json', 'print one JSON object, in the shape of --out_json'],
-  ['--policy <name[:option[=value],...]>', 'policies around the device (default: those of the process)'],
-  ['--driver <name>', `where the policies run: ${DRIVERS.join(', ')} (default inline)`],
-  ['--provider <name>', 'rdma-core or sim (default: rdma-core if it has a device)'],
-  ['--profile <name>', 'sim: what is simulated (default cx6-100g)'],
+  ['--policy <policy[:option[=value],...]>', 'policies around the device'],
+  ['--driver <driver>', `where the policies run: ${DRIVERS.join(', ')} (default inline)`],
+  ['--provider <provider>', 'rdma-core or sim (default: rdma-core if it has a device)'],
+  ['--profile <profile>', 'sim: what is simulated (default cx6-100g)'],
   ['--seed <n>', 'sim: of all that varies (default 1)'],
   ['--cpu <list>', 'pin to these CPUs, as taskset(1) writes them'],
 ];
@@ -86,7 +94,30 @@ export function addBench(command: Command): void {
     .argument('<test>', TESTS.map(({ name }) => name).join(', '))
     .argument('[server]', 'host of the server; without it: be the server')
     .action(run);
-  for (const [flags, description] of FLAGS) bench.addOption(new Option(flags, description));
+  for (const flag of FLAGS) bench.addOption(optionOf(flag));
+  bench.optionsGroup("Options beside perftest's");
+  for (const flag of OWN_FLAGS) bench.addOption(optionOf(flag));
+  describe(bench, {
+    about:
+      "perftest's tests with its flags, defaults and tables. The other end may be perftest itself: the server " +
+      'names no host, the client names that of the server. Without a real device both ends run in this ' +
+      'process, on two simulated ones, in virtual time.',
+    examples: [
+      ['isoverbs bench write_bw --provider sim', 'bandwidth of a simulated ConnectX-6'],
+      ['isoverbs bench read_lat --provider sim -n 1000 -s 64 --json', 'latency, as one JSON object'],
+      ['isoverbs bench write_bw --provider sim --rate_limit 40', 'no faster than 40 Gbit/s'],
+      ['isoverbs bench write_bw -d rxe0', 'the server, on a real device; ib_write_bw may be the client'],
+      ['isoverbs bench write_bw -d rxe0 192.0.2.1', 'the client; ib_write_bw may be the server'],
+    ],
+    failed: 'the device or the other end failed, or a result is below --limit_bw or --limit_msgrate',
+    environment: ['ISOVERBS_POLICY', 'ISOVERBS_DRIVER', 'ISOVERBS_DEVICE', 'ISOVERBS_NO_ADDON'],
+    seeAlso: ['docs/bench.md', 'docs/policies.md', 'isoverbs mix', 'ib_write_bw(1)'],
+  });
+}
+
+function optionOf([flags, description, choices]: Flag): Option {
+  const option = new Option(flags, description);
+  return choices === undefined ? option : option.choices(choices);
 }
 
 async function run(name: string, server: string | undefined, words: Record<string, unknown>): Promise<void> {
@@ -179,9 +210,13 @@ const HEADER_BYTES = 82;
 
 /** The policies that were named, and the bucket that --rate_limit stands for. */
 function shaped(settings: Settings, provider: Provider): OpenDeviceOptions {
-  const { policy, driver, rate_limit } = settings;
+  const { driver, rate_limit } = settings;
+  const [policy, from] =
+    settings.policy === undefined
+      ? [process.env.ISOVERBS_POLICY || undefined, 'ISOVERBS_POLICY']
+      : [settings.policy, '--policy'];
   if (policy === undefined && rate_limit === undefined) return { driver };
-  const policies: PolicyChoice[] = policy === undefined ? [] : parsePolicies(policy, '--policy');
+  const policies: PolicyChoice[] = policy === undefined ? [] : parsePolicies(policy, from);
   if (rate_limit !== undefined) policies.push(bucket(settings, rate_limit, wireBytes(settings, provider)));
   return { driver, tenant: TENANT, policy: policies };
 }
@@ -221,10 +256,11 @@ const PROGRESS_MS = 200;
 /** Results on stdout; how far it is on stderr, where somebody looks at it. */
 function terminal(): Output {
   let shownMs = performance.now();
-  let isShown = false;
+  let ignore: (() => void) | undefined;
   const clear = () => {
-    if (isShown) process.stderr.write('\r\x1b[K');
-    isShown = false;
+    if (ignore !== undefined) process.stderr.write('\r\x1b[K');
+    ignore?.();
+    ignore = undefined;
   };
   return {
     print(line) {
@@ -234,7 +270,7 @@ function terminal(): Output {
     progress(messages) {
       if (!process.stderr.isTTY || performance.now() - shownMs < PROGRESS_MS) return;
       shownMs = performance.now();
-      isShown = true;
+      ignore ??= onInterrupt(clear);
       process.stderr.write(`\r ${messages} messages`);
     },
   };

@@ -6,6 +6,7 @@ import { allPolicies } from '../bench/compare/schemes.ts';
 import { WORDS } from '../sim/params.ts';
 import { ConfigError } from '../verbs/errors.ts';
 import { compareMarkdown, compareText } from './compare-table.ts';
+import { describe } from './manual.ts';
 import { addMixOptions, collect, type MixDefaults, type MixWords, mixOf } from './mix-options.ts';
 import { progressLine } from './progress.ts';
 import { parseJobs, parseSeeds } from './reproduce.ts';
@@ -37,12 +38,12 @@ export function addCompare(command: Command): void {
     );
   addMixOptions(compareCommand, COMPARED)
     .option(
-      '--policy <name[:option[=value],...]>',
+      '--policy <policy[:option[=value],...]>',
       `a policy to compare, or none; may be repeated (default: ${allPolicies().join(', ')})`,
       collect,
     )
     .option(
-      '--scheduler <name>',
+      '--scheduler <scheduler>',
       `a scheduler of the hardware, or none; may be repeated (default: each of ${WORDS.scheduler.join(', ')} that the profile has not)`,
       collect,
     )
@@ -51,8 +52,22 @@ export function addCompare(command: Command): void {
     .option('--json', 'print one JSON object')
     .option('--md', 'print the table as Markdown')
     .option('--svg <file>', 'draw the picture into this file')
-    .addHelpText('after', `\nWithout --app: ${COMPARED.apps.join(', ')}.`)
     .action(run);
+  describe(compareCommand, {
+    about:
+      'Runs each application alone and all of them together: bare, under every policy, and under every scheduler ' +
+      `of the NIC; what each gets is one table and one picture. Without --app it is ${COMPARED.apps.join(', ')}.`,
+    examples: [
+      ['isoverbs compare --seeds 1 --duration 3ms', 'everything, shorter'],
+      [
+        'isoverbs compare --app B --app D --policy perf --scheduler none --seeds 1 --md',
+        'one policy, as Markdown',
+      ],
+      ['isoverbs compare --svg out/compare.svg', 'the picture, too'],
+    ],
+    failed: 'a run broke an invariant, or a file cannot be written',
+    seeAlso: ['docs/compare.md', 'isoverbs mix', 'isoverbs policies'],
+  });
 }
 
 async function run(options: Options): Promise<void> {

@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { constants } from 'node:os';
 import Table from 'cli-table3';
-import { type Command, InvalidArgumentError } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import pino from 'pino';
 import { parsePolicies } from '../config.ts';
 import { defaultSocket, readDaemonConfig } from '../daemon/config.ts';
@@ -15,6 +15,7 @@ import { checkedOptions } from '../policies/check.ts';
 import { createPolicy } from '../policies/index.ts';
 import { perfOptions } from '../policies/perf/options.ts';
 import { ConfigError, HandshakeError } from '../verbs/errors.ts';
+import { describe } from './manual.ts';
 
 interface DaemonWords {
   config?: string;
@@ -237,41 +238,103 @@ function weightOf(text: string): number {
 
 /** Adds the commands; `level` tells what to log. */
 export function addDaemon(command: Command, level: () => string): void {
-  command
+  addServe(command, level);
+  addTenants(command);
+  addSet(command);
+  addRun(command);
+}
+
+function addServe(command: Command, level: () => string): void {
+  const sub = command
     .command('daemon')
     .description('let the processes of this host share its devices')
-    .option('--config <file>', 'rules and limits: docs/daemon.md')
-    .option('--device <name...>', 'devices that it shares; all if nothing is said')
-    .option('--policy <name>', 'what clients run that name none, with options as in ISOVERBS_POLICY')
+    .option('--config <file>', 'rules and limits')
+    .option('--device <device...>', 'devices that it shares; all if nothing is said')
+    .option(
+      '--policy <policy[:option[=value],...]>',
+      'what clients run that name none, with options as in ISOVERBS_POLICY',
+    )
     .option('--socket <path>', 'where it listens')
     .option('--check-config', 'only say whether the configuration is right')
     .action((words: DaemonWords) => serve(words, level()));
-  command
+  describe(sub, {
+    about:
+      'Runs until it is stopped; SIGHUP reads the configuration again. Programs under `isoverbs run`, or with ' +
+      'ISOVERBS_DAEMON, meet at it, and it says who gets what. When it ends they keep what they were granted last.',
+    examples: [
+      ['isoverbs daemon --check-config', 'where it would listen'],
+      ['isoverbs daemon --policy perf', 'runs it'],
+    ],
+    failed: 'the socket is taken, or a device cannot be opened',
+    seeAlso: ['isoverbs run', 'isoverbs tenants', 'isoverbs set'],
+  });
+}
+
+function addTenants(command: Command): void {
+  const sub = command
     .command('tenants')
     .description('list who shares the devices of this host, and what each gets')
     .option('--socket <path>', 'the socket of the daemon')
     .option('--json', 'print JSON')
     .action(listTenants);
-  command
+  describe(sub, {
+    about:
+      'Asks the daemon for the tenants of each device: what they are taken for and why, and their rates.',
+    examples: [
+      ['isoverbs tenants', 'for people'],
+      ['isoverbs tenants --json', 'for programs'],
+    ],
+    failed: 'no daemon answers',
+    seeAlso: ['isoverbs daemon', 'isoverbs set'],
+  });
+}
+
+function addSet(command: Command): void {
+  const sub = command
     .command('set')
     .description('change what a tenant gets: weight=3, gbps=10, gbps=share')
-    .argument('<tenant>')
-    .argument('<setting...>')
+    .argument('<tenant>', 'as `isoverbs tenants` names it')
+    .argument('<setting...>', 'weight=NUMBER, gbps=NUMBER, or gbps=share: by weight again')
     .option('--socket <path>', 'the socket of the daemon')
     .action(set);
-  command
+  describe(sub, {
+    about: 'Gives a tenant another weight, or a rate of its own, until the daemon ends.',
+    examples: [
+      ['isoverbs set storage weight=3', 'three shares of the link'],
+      ['isoverbs set storage gbps=10', 'a rate, instead of a share'],
+    ],
+    failed: 'no daemon answers, or it refuses',
+    seeAlso: ['isoverbs daemon', 'isoverbs tenants'],
+  });
+}
+
+function addRun(command: Command): void {
+  const sub = command
     .command('run')
-    .description(
-      'run a Node.js program, and its children, as a tenant of this host: isoverbs run -- node app.js',
+    .description('run a Node.js program, and its children, as a tenant of this host')
+    .argument('<command...>', 'the program and its arguments')
+    .option(
+      '--policy <policy[:option[=value],...]>',
+      "a policy, with options as in ISOVERBS_POLICY; default: the daemon's",
     )
-    .argument('<command...>')
-    .option('--policy <name>', "a policy, with options as in ISOVERBS_POLICY; default: the daemon's")
-    .option('--tenant <name>', 'whom it works for')
+    .option('--tenant <tenant>', 'whom it works for')
     .option('--weight <number>', 'of its share', weightOf)
-    .option('--class <name>', `what it is taken for: ${CLASSES.join(', ')}`)
+    .addOption(new Option('--class <class>', 'what it is taken for').choices(CLASSES))
     .option('--socket <path>', 'the socket of the daemon')
     .passThroughOptions()
     .action(async (words: string[], options: RunWords) => {
       process.exitCode = await runProgram(words, options);
     });
+  describe(sub, {
+    about:
+      'Starts the program with a policy and the daemon in its environment; the program is not changed. ' +
+      'Without a daemon it runs all the same, and stderr says so. Signals go to the program.',
+    examples: [
+      ['isoverbs run -- node app.js', "under the daemon's policy"],
+      ['isoverbs run --policy perf --tenant storage -- node app.js', 'under another one, as a tenant'],
+    ],
+    failed:
+      'the program ended so; its status is passed on, and is 128 and the number of a signal that ended it',
+    seeAlso: ['docs/configuration.md', 'isoverbs daemon'],
+  });
 }

@@ -1,7 +1,31 @@
-import type { Logger } from 'pino';
-import { getDeviceList, openDevice } from '../open.ts';
-import { addonStatus } from '../providers/rdma-core/index.ts';
-import { type DeviceInfo, IBV_PORT_ACTIVE, mtuBytes, type WaitSupport } from '../verbs/index.ts';
+/** `isoverbs devices`: which there are, and what is missing for real ones. */
+import type { Command } from 'commander';
+import type { DeviceInfo, WaitSupport } from '../verbs/index.ts';
+import { debug } from './log.ts';
+import { describe } from './manual.ts';
+import { tableText } from './table.ts';
+
+/** Adds `devices` to the command. */
+export function addDevices(command: Command): void {
+  const sub = command
+    .command('devices')
+    .description('list the devices, and say what is missing for real ones')
+    .option('--json', 'print one JSON object: { devices, notes }')
+    .action(devices);
+  describe(sub, {
+    about:
+      'Lists each port of each device, real ones first, with its GIDs, and how the device does WAIT and ENABLE ' +
+      '(docs/wait-enable.md). Notes say what is missing for real devices, and what to do about it. ' +
+      'A device that cannot be opened is listed with the reason.',
+    examples: [
+      ['isoverbs devices', 'for people'],
+      ['isoverbs devices --json', 'for programs, with firmware, LIDs and largest MTUs'],
+    ],
+    failed: 'the list cannot be made',
+    environment: ['ISOVERBS_NO_ADDON', 'ISOVERBS_SIM_HOSTS'],
+    seeAlso: ['docs/support.md', 'docs/wait-enable.md', 'ibv_devinfo(1)'],
+  });
+}
 
 interface PortReport {
   port: number;
@@ -26,15 +50,19 @@ interface DeviceReport extends DeviceInfo {
 
 const PORT_STATES = ['NOP', 'DOWN', 'INIT', 'ARMED', 'ACTIVE', 'ACTIVE_DEFER'];
 
-/** `isoverbs devices`. */
-export function devices(options: { json?: boolean }, log: Logger): void {
+async function devices(options: { json?: boolean }): Promise<void> {
+  const { getDeviceList } = await import('../open.ts');
   const list = getDeviceList();
-  const report = { devices: list.map((device) => describe(device, log)), notes: notes(list) };
+  const reports: DeviceReport[] = [];
+  for (const device of list) reports.push(await reportOf(device));
+  const report = { devices: reports, notes: await notes(list) };
   if (options.json) process.stdout.write(`${JSON.stringify(report, null, 2)}\n`);
   else process.stdout.write(asText(report.devices, report.notes));
 }
 
-function describe(device: DeviceInfo, log: Logger): DeviceReport {
+async function reportOf(device: DeviceInfo): Promise<DeviceReport> {
+  const { openDevice } = await import('../open.ts');
+  const { IBV_PORT_ACTIVE, mtuBytes } = await import('../verbs/index.ts');
   try {
     const context = openDevice(device.name, { provider: device.provider as 'sim', policy: null });
     try {
@@ -57,13 +85,14 @@ function describe(device: DeviceInfo, log: Logger): DeviceReport {
       context.close();
     }
   } catch (error) {
-    log.debug(error);
+    await debug(error);
     return { ...device, error: (error as Error).message };
   }
 }
 
 /** What is missing for real devices, and what to do about it. */
-function notes(list: readonly DeviceInfo[]): string[] {
+async function notes(list: readonly DeviceInfo[]): Promise<string[]> {
+  const { addonStatus } = await import('../providers/rdma-core/index.ts');
   const { available, notes: reasons } = addonStatus();
   if (!available) return reasons;
   if (list.some((device) => device.provider !== 'sim')) return [];
@@ -74,27 +103,34 @@ function notes(list: readonly DeviceInfo[]): string[] {
   ];
 }
 
-function asText(list: DeviceReport[], remarks: string[]): string {
-  const lines = [row('device', 'provider', 'port', 'state', 'mtu', 'link', 'wait', 'gid')];
-  for (const device of list) {
-    if (device.ports === undefined) lines.push(`${device.name}: cannot be opened: ${device.error}`);
-    for (const port of device.ports ?? []) {
-      const gid = port.gids.map((entry) => `${entry.gid} (${entry.index}, ${entry.type})`).join(' ');
-      const mtu = `${port.activeMtuBytes}`;
-      const { name, provider, wait } = device;
-      lines.push(row(name, provider, `${port.port}`, port.state, mtu, port.linkLayer, wait ?? '', gid));
-    }
-  }
+function asText(list: readonly DeviceReport[], remarks: readonly string[]): string {
+  const parts = [ports(list), gids(list)];
+  const broken = list.flatMap(({ name, error }) =>
+    error === undefined ? [] : [`${name}: cannot be opened: ${error}`],
+  );
   const waits = list.flatMap(({ name, wait, waitNote }) =>
     waitNote === undefined || wait === 'simulated' ? [] : [`${name}: ${waitNote}`],
   );
-  return `${[...lines, ...[...waits, ...remarks].map((remark) => `note: ${remark}`)].join('\n')}\n`;
+  parts.push([...broken, ...waits, ...remarks].map((remark) => `note: ${remark}`).join('\n'));
+  return `${parts.filter((part) => part !== '').join('\n\n')}\n`;
 }
 
-function row(...cells: string[]): string {
-  const widths = [10, 11, 5, 8, 6, 11, 10, 0];
-  return cells
-    .map((cell, i) => cell.padEnd(widths[i]))
-    .join('')
-    .trimEnd();
+function ports(list: readonly DeviceReport[]): string {
+  const head = ['device', 'provider', 'port', 'state', 'mtu', 'link', 'wait'];
+  const rows = list.flatMap(({ name, provider, wait, ports: all }) => {
+    if (all === undefined) return [[name, provider, '-', 'not open', '-', '-', '-']];
+    return all.map(({ port, state, activeMtuBytes, linkLayer }) => {
+      return [name, provider, `${port}`, state, `${activeMtuBytes}`, linkLayer, wait ?? 'none'];
+    });
+  });
+  return tableText(rows, { head });
+}
+
+function gids(list: readonly DeviceReport[]): string {
+  const rows = list.flatMap(({ name, ports: all = [] }) =>
+    all.flatMap(({ port, gids: own }) =>
+      own.map(({ index, type, gid }) => [name, `${port}`, `${index}`, type, gid]),
+    ),
+  );
+  return rows.length === 0 ? '' : tableText(rows, { head: ['device', 'port', 'index', 'type', 'gid'] });
 }

@@ -30,16 +30,19 @@ export const collect = (text: string, before: string[] = []) => [...before, text
 /** Adds them to a command; `defaults` is what its help says. */
 export function addMixOptions(command: Command, defaults: { duration: string; warmup: string }): Command {
   return command
-    .option('--app <kind[:key=value,...]>', 'an application: B, M or D; may be repeated', collect)
-    .option('--profile <name>', `simulated device (default: ${DEFAULTS.profile})`)
-    .option('--set <name=value>', 'change a parameter of the profile; may be repeated', collect)
+    .option('--app <app[:key=value,...]>', 'an application: B, M or D; may be repeated', collect)
+    .option('--profile <profile>', `simulated device (default: ${DEFAULTS.profile})`)
+    .option('--set <parameter=value>', 'change a parameter of the profile; may be repeated', collect)
     .option('--duration <time>', `time of the whole run (default: ${defaults.duration})`)
     .option(
       '--warmup <time>',
       `how much of it, at its beginning, does not count (default: ${defaults.warmup})`,
     )
     .option('--hosts <n>', `hosts (default: ${DEFAULTS.hosts})`)
-    .option('--topology <name>', `${TOPOLOGIES.join(', ')} (default: cable, star for more than two hosts)`);
+    .option(
+      '--topology <topology>',
+      `${TOPOLOGIES.join(', ')} (default: cable, star for more than two hosts)`,
+    );
 }
 
 /** The mixture without a policy. @throws ConfigError for a parameter that is there twice, and for hosts that are no number */

@@ -11,6 +11,7 @@ import { DEFAULTS, type MixSpec, parseApp, parsePolicy } from '../bench/mix/spec
 import { DRIVERS, type DriverName } from '../drivers/index.ts';
 import { ConfigError } from '../verbs/errors.ts';
 import { NANOSECONDS, parseQuantity, parseWhole } from '../verbs/units.ts';
+import { describe } from './manual.ts';
 import { addMixOptions, collect, type MixDefaults, type MixWords, mixOf } from './mix-options.ts';
 import { mixSvg } from './mix-svg.ts';
 import { requireWritable, writeSvg } from './svg.ts';
@@ -41,23 +42,54 @@ const SIM_DEFAULTS: MixDefaults = {
 
 /** Adds `mix` to the command. */
 export function addMix(command: Command): void {
-  const mixCommand = command
+  const sub = command
     .command('mix')
     .description('run a mixture of applications on simulated or real devices, and tell what each got');
-  addMixOptions(mixCommand, { duration: '20ms; real devices: 5s', warmup: '2ms; real devices: 1s' })
-    .option('--provider <name>', `where: ${PROVIDERS.join(', ')} (real devices, in real time)`, 'sim')
+  addMixOptions(sub, { duration: '20ms; real devices: 5s', warmup: '2ms; real devices: 1s' })
+    .option('--provider <provider>', `where: ${PROVIDERS.join(', ')} (real devices, in real time)`, 'sim')
     .option(
-      '--device <name>',
+      '--device <device>',
       'real device of host 0, 1 ...; one alone is both (default: the first)',
       collect,
     )
-    .option('--policy <name[:option[=value],...]>', 'policy between the applications and the device', 'none')
-    .option('--driver <name>', `whose core the policy's steps take: ${DRIVERS.join(', ')} (default: inline)`)
+    .option(
+      '--policy <policy[:option[=value],...]>',
+      'policy between the applications and the device',
+      'none',
+    )
+    .option(
+      '--driver <driver>',
+      `whose core the policy's steps take: ${DRIVERS.join(', ')} (default: inline)`,
+    )
     .option('--seed <n>', 'of all that varies: start phases, jitter, think times, sizes (default: 1)')
     .option('--no-payload', 'move no bytes: faster, and the same result')
     .option('--json', 'print one JSON object')
     .option('--plot <file>', 'draw bandwidth, rate and latency over time into this SVG file')
     .action(mix);
+  describe(sub, {
+    about:
+      'Runs a mixture of applications of the kinds B (bandwidth), M (message rate) and D (delay), and tells ' +
+      'what each of them got: on simulated devices in virtual time, where the same command gives the same on ' +
+      'every machine, or on real ones in real time.',
+    examples: [
+      [
+        'isoverbs mix --app B:size=1MiB --app D:size=16',
+        'bulk transfers beside small messages, on a simulated ConnectX-6',
+      ],
+      ['isoverbs mix --app B --app D --policy perf', 'the same under a policy'],
+      [
+        'isoverbs mix --app M:qps=4 --profile cx5-100g --set linkGbps=40 --json',
+        'another NIC; for a program',
+      ],
+      [
+        'isoverbs mix --provider rdma-core --device rxe0 --app B:size=256KiB --app D',
+        'on a real device, both ends on it',
+      ],
+    ],
+    failed: 'the device failed, or the run broke an invariant',
+    environment: ['ISOVERBS_NO_ADDON'],
+    seeAlso: ['docs/mix.md', 'docs/simulation.md', 'isoverbs policies'],
+  });
 }
 
 async function mix(options: Options): Promise<void> {

@@ -1,5 +1,6 @@
 /** How far many runs are, on stderr, where somebody watches. */
 import { performance } from 'node:perf_hooks';
+import { onInterrupt } from './interrupt.ts';
 
 const MINUTE_S = 60;
 
@@ -12,8 +13,11 @@ export function progressLine(): (done: number, of: number) => void {
   if (!process.stderr.isTTY) return () => {};
   const startMs = performance.now();
   let ran = 0;
+  // Ctrl-C leaves a line of its own.
+  const ignore = onInterrupt(() => process.stderr.write('\n'));
   return (done, of) => {
     ran++;
+    if (done === of) ignore();
     const leftS = (((performance.now() - startMs) / ran) * (of - done)) / 1e3;
     const end = done === of ? '\n' : `, about ${timeText(leftS)} left`;
     process.stderr.write(`\r\u001b[K${done} of ${of} runs${end}`);

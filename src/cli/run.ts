@@ -1,14 +1,16 @@
 /** The `isoverbs` command. Exit codes: 0 done, 1 it failed, 2 it was called wrongly. */
-import { Command, CommanderError, InvalidArgumentError } from 'commander';
-import pino, { type Logger } from 'pino';
+import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { ConfigError, IsoverbsError } from '../verbs/errors.ts';
 import { version } from '../version.ts';
 import { addBench } from './bench.ts';
 import { addCompare } from './compare.ts';
+import { addCompletion } from './completion.ts';
 import { addDaemon } from './daemon.ts';
-import { devices } from './devices.ts';
+import { addDevices } from './devices.ts';
+import { debug, setLevel } from './log.ts';
+import { describe, formatPage, pathOf } from './manual.ts';
 import { addMix } from './mix.ts';
-import { listPolicies } from './policies.ts';
+import { addPolicies } from './policies.ts';
 import { addTrace } from './trace.ts';
 
 export const OK = 0;
@@ -19,69 +21,107 @@ const LEVELS = ['silent', 'error', 'warn', 'info', 'debug'];
 
 /** Runs the command line; resolves with the exit code. Results go to stdout, everything else to stderr. */
 export async function run(argv: readonly string[]): Promise<number> {
-  const log = pino({ name: 'isoverbs', level: levelFromEnv() }, pino.destination({ dest: 2, sync: true }));
+  const command = program();
   try {
-    await program(log).parseAsync([...argv], { from: 'user' });
+    await command.parseAsync([...argv], { from: 'user' });
     // `isoverbs run` ends as the program does.
     return Number(process.exitCode ?? OK);
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? OK : USAGE;
-    log.debug(error);
+    await debug(error);
     const code = error instanceof IsoverbsError ? ` (${error.code})` : '';
     process.stderr.write(`isoverbs: ${error instanceof Error ? error.message : String(error)}${code}\n`);
     return error instanceof ConfigError ? USAGE : FAILED;
   }
 }
 
-function program(log: Logger): Command {
+/** The tree of commands. */
+export function program(): Command {
   const command = new Command('isoverbs')
     .description('RDMA verbs for Node.js, and a shim that keeps tenants of one NIC from hurting each other')
-    .version(version())
-    .option('--log <level>', `what to say on stderr: ${LEVELS.join(', ')}`, (level) => {
-      if (!LEVELS.includes(level)) throw new InvalidArgumentError(`It is one of ${LEVELS.join(', ')}.`);
-      log.level = level;
-      return level;
-    })
+    .version(version(), '-V, --version', 'print the version')
+    .helpOption('-h, --help', 'print this page')
+    .helpCommand('help [command]', 'print the page of a command')
+    .configureHelp({ formatHelp: formatPage })
+    .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'isoverbs: ')) })
+    .addOption(
+      new Option('--log <level>', 'what to say on stderr (default: warn)')
+        .env('ISOVERBS_LOG')
+        .choices(LEVELS)
+        .argParser(logLevel),
+    )
+    .hook('preAction', (root) => setLevel(root.opts<{ log?: string }>().log ?? ''))
     .enablePositionalOptions()
     .exitOverride();
-  command
-    .command('devices')
-    .description('list the devices, and say what is missing for real ones')
-    .option('--json', 'print one JSON object: { devices, notes }')
-    .action((options: { json?: boolean }) => devices(options, log));
-  command
-    .command('policies')
-    .description('list the policies and interceptors, and their options')
-    .option('--json', 'print JSON')
-    .action((options: { json?: boolean }) => listPolicies(options));
-  command
+  describe(command, {
+    about:
+      'Lists devices and policies, measures devices as perftest does, runs mixtures of applications on ' +
+      'real and simulated NICs, and runs what papers report of them. Results go to stdout, everything else ' +
+      'to stderr. A program needs none of it to use isoverbs, or to run under a policy.',
+    examples: [
+      ['isoverbs devices', 'which devices there are, and what is missing for real ones'],
+      ['isoverbs policies', 'which policies there are, and their options'],
+      ['isoverbs help mix', 'the page of a command'],
+    ],
+    failed: 'it failed; stderr says why',
+    seeAlso: ['docs/configuration.md', 'docs/errors.md', 'docs/guide.md'],
+  });
+  addDevices(command);
+  addPolicies(command);
+  addDemo(command);
+  addCompare(command);
+  addMix(command);
+  addBench(command);
+  addReproduce(command);
+  addTrace(command);
+  addDaemon(command, () => command.opts<{ log?: string }>().log ?? 'warn');
+  addCompletion(command);
+  hint(command);
+  return command;
+}
+
+/** A wrong call is answered with where to read on. */
+function hint(command: Command): void {
+  command.showHelpAfterError(`See: ${pathOf(command)} --help`);
+  for (const sub of command.commands) hint(sub);
+}
+
+function addDemo(command: Command): void {
+  const demo = command
     .command('demo')
     .description('two tenants share one simulated NIC: alone, bare, and under each policy')
     .option('--ms <n>', 'virtual time of each run, in milliseconds', positive, 20)
     .option('--json [file]', 'write JSON to this file; without a file, to standard output')
-    .option('--svg <file>', 'draw the picture into this file')
+    .option('--svg <file>', 'draw the picture into this file (wants the packages vega and vega-lite)')
     .action(async ({ ms, json, svg }: { ms: number; json?: string | true; svg?: string }) => {
       const { runDemo } = await import('./demo.ts');
       await runDemo({ ms, json: json === true ? '-' : json, svg });
     });
-  addCompare(command);
-  addReproduce(command);
-  addMix(command);
-  addBench(command);
-  addTrace(command);
-  addDaemon(command, () => log.level);
-  return command;
+  describe(demo, {
+    about:
+      'A key-value store (A) and a bulk file transfer (B) share one simulated NIC of 100 Gbit/s. The table ' +
+      "shows A's latency and B's bandwidth in virtual time: it is the same on every machine.",
+    examples: [
+      ['isoverbs demo', 'the table'],
+      ['isoverbs demo --ms 2 --json', 'shorter, for a program'],
+    ],
+    failed: 'a file cannot be written',
+    seeAlso: ['docs/policies/perf.md', 'isoverbs mix'],
+  });
 }
 
 function addReproduce(command: Command): void {
-  command
+  const sub = command
     .command('reproduce')
     .description('run what papers say of these systems and of bare devices; say what holds, and draw it')
-    .option('--system <name...>', 'claims about these: bare (devices without any policy), perf; default: all')
-    .option('--figure <name...>', 'figures, such as perf-2b; all: all of them; without --system only these')
-    .option('--policy <name...>', 'draw the figures under these policies, as --policy of mix takes them')
+    .option(
+      '--system <system...>',
+      'claims about these: bare (devices without any policy), perf; default: all',
+    )
+    .option('--figure <figure...>', 'figures, such as perf-2b; all: all of them; without --system only these')
+    .option('--policy <policy...>', 'draw the figures under these policies, as --policy of mix takes them')
     .option('--out <folder>', 'write report.json, report.md and report.html there, and keep results of runs')
-    .option('--id <id...>', 'only these claims')
+    .option('--id <claim...>', 'only these claims')
     .option('--seeds <list>', 'seeds: 1-5, 7 or 1,3', '1-5')
     .option('--jobs <n>', 'runs at a time; one for each core if nothing is said')
     .option('--smoke', 'only the short set')
@@ -92,6 +132,19 @@ function addReproduce(command: Command): void {
       const { parseJobs, parseSeeds, reproduce } = await import('./reproduce.ts');
       await reproduce({ ...options, seeds: parseSeeds(seeds), jobs: parseJobs(jobs) });
     });
+  describe(sub, {
+    about:
+      'Runs what papers report, of bare NICs and of policies, on simulated devices, and says which lines hold; ' +
+      'each line shows the worst seed. --figure draws their figures. All of it takes tens of minutes: with ' +
+      '--keep or --out what was run already is not run again.',
+    examples: [
+      ['isoverbs reproduce --system bare --smoke --seeds 1', 'the short set, on one seed'],
+      ['isoverbs reproduce --figure all --policy perf none --out out/report', 'the figures, as a page'],
+      ['isoverbs reproduce --system perf --keep out/reproduce', 'all claims about perf'],
+    ],
+    failed: 'a line does not hold, or a run is broken',
+    seeAlso: ['docs/simulation.md', 'docs/contributing.md', 'isoverbs mix'],
+  });
 }
 
 interface ReproduceWords {
@@ -114,7 +167,8 @@ function positive(text: string): number {
   return value;
 }
 
-function levelFromEnv(): string {
-  const level = process.env.ISOVERBS_LOG ?? '';
-  return LEVELS.includes(level) ? level : 'warn';
+function logLevel(text: string): string {
+  if (text === '') return 'warn';
+  if (!LEVELS.includes(text)) throw new InvalidArgumentError(`It is one of ${LEVELS.join(', ')}.`);
+  return text;
 }

@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import type { TraceRecord } from '../interceptors/index.ts';
 import { callText } from '../interceptors/trace/call-text.ts';
 import { handleIndex } from '../verbs/handles.ts';
+import { describe } from './manual.ts';
 
 interface Placed extends TraceRecord {
   /** Where in the chain it was seen: what is below. */
@@ -15,7 +16,7 @@ interface Source {
 
 /** Adds `isoverbs trace`. */
 export function addTrace(command: Command): void {
-  command
+  const sub = command
     .command('trace')
     .description('print what the trace interceptor wrote; several files are merged by time')
     .argument('<file...>', 'isoverbs-PID-THREAD.trace')
@@ -29,6 +30,21 @@ export function addTrace(command: Command): void {
       if (options.json) printJson(sources);
       else printTable(sources);
     });
+  describe(sub, {
+    about:
+      'Prints the calls, requests and completions that the interceptor trace logged, one on each line. ' +
+      'With several files, as one run of several threads or processes writes them, lines are in order of time.',
+    examples: [
+      [
+        'ISOVERBS_INTERCEPTORS=trace:file=app.trace node --import isoverbs/register app.js',
+        'writes the file',
+      ],
+      ['isoverbs trace app.trace', 'prints it'],
+      ['isoverbs trace app.trace --json', 'as JSON, one record on each line'],
+    ],
+    failed: 'a file is not there, is no trace, or was cut off',
+    seeAlso: ['docs/interceptors.md'],
+  });
 }
 
 /** All records, by time; those of one file stay in their order. */

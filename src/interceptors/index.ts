@@ -1,6 +1,6 @@
 /** The interceptors for people, by name, with their validated options. None of them is a policy. */
 import { z } from 'zod';
-import { createNamed, type PolicyEntry } from '../policies/index.ts';
+import { createNamed, type NamedEntry } from '../policies/index.ts';
 import type { Interceptor } from '../shim/compose.ts';
 import { check, checkOptions } from './check/index.ts';
 import { count } from './count.ts';
@@ -34,7 +34,7 @@ export { type OpenTrace, readTrace } from './trace/read.ts';
 export type { TraceRecord } from './trace/records.ts';
 
 /** An interceptor that is built in. */
-export type InterceptorEntry = PolicyEntry;
+export type InterceptorEntry = NamedEntry;
 
 /** The interceptors that are built in, by name. */
 export const interceptors: Readonly<Record<string, InterceptorEntry>> = {

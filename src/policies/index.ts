@@ -1,6 +1,7 @@
 /** The policies by name, with their validated options. */
 import type { ZodType } from 'zod';
 import type { Interceptor } from '../shim/compose.ts';
+import type { PolicyNeeds } from '../shim/policy.ts';
 import { ConfigError } from '../verbs/errors.ts';
 import { checkedOptions, numbersOf } from './check.ts';
 import { perf } from './perf/index.ts';
@@ -34,24 +35,39 @@ export type {
 export { createShim, type ShimOptions } from '../shim/shim.ts';
 export { type WaitChoice, withWait } from '../shim/wait-support.ts';
 
-/** A policy that is built in. */
-export interface PolicyEntry {
+/** What is built in under a name. */
+export interface NamedEntry {
   readonly summary: string;
   readonly options: ZodType;
   /** Makes the interceptor. @throws ConfigError for an unknown option */
   create(options: unknown): Interceptor;
 }
 
+/** A policy that is built in. */
+export interface PolicyEntry extends NamedEntry {
+  /** What it asks of what is around it; `isoverbs policies` says it. */
+  readonly needs: {
+    /** WAIT and ENABLE of the device; 'preferred' takes an emulation. */
+    readonly wait: PolicyNeeds['wait'];
+    /** 'own': all its contexts of a device in a process meet at one that it makes itself. */
+    readonly coordinator: 'none' | 'own' | 'required';
+    /** A shim at the other end; 'for SENDs': without one, SENDs and immediates go whole. */
+    readonly shimmedPeer: 'none' | 'for SENDs' | 'required';
+  };
+}
+
 /** The policies that are built in, by name. */
 export const policies: Readonly<Record<string, PolicyEntry>> = {
   perf: {
     summary: 'PeRF: large messages are split, with 0_WAITs between the pieces, so that small ones get a turn',
+    needs: { wait: 'preferred', coordinator: 'own', shimmedPeer: 'for SENDs' },
     options: perfOptions,
     create: (options) => perf(perfOptions.parse(options)),
   },
   'token-bucket': {
     summary:
       'a static rate for each tenant: a share of the link by weight (equal, if none is said), or one of its own',
+    needs: { wait: 'none', coordinator: 'own', shimmedPeer: 'for SENDs' },
     options: tokenBucketOptions,
     create: (options) => tokenBucket(tokenBucketOptions.parse(options)),
   },
@@ -71,7 +87,7 @@ export function createPolicy(name: string, options: Record<string, unknown> = {}
  */
 export function createNamed(
   kind: string,
-  table: Readonly<Record<string, PolicyEntry>>,
+  table: Readonly<Record<string, NamedEntry>>,
   name: string,
   options: Record<string, unknown>,
 ): Interceptor {

@@ -4,7 +4,13 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { expect, test } from 'vitest';
+import { Coordinators } from '../../src/coordinator/coordinators.ts';
 import { trace } from '../../src/interceptors/index.ts';
+import { policies } from '../../src/policies/index.ts';
+import { perfOptions } from '../../src/policies/perf/options.ts';
+import { Perf } from '../../src/policies/perf/perf.ts';
+import { tokenBucketOptions } from '../../src/policies/token-bucket/options.ts';
+import { TokenBucket } from '../../src/policies/token-bucket/token-bucket.ts';
 import { handleIndex } from '../../src/verbs/handles.ts';
 import { pairOn, simUnder } from './interceptors-rig.ts';
 
@@ -47,12 +53,43 @@ test('devices prints a table; without RDMA it says what to do', () => {
   if (!/rdma-core/.test(out.split('note:')[0])) expect(out).toContain('note: ');
 });
 
-test('policies lists names, options and defaults', () => {
-  expect(isoverbs(['policies']).out).toMatch(
-    /^Policies \(ISOVERBS_POLICY\).*\nperf {2}.*\n {4}subMsgSizeBytes=16384/m,
-  );
-  const { policies } = JSON.parse(isoverbs(['policies', '--json']).out);
-  expect(policies[0]).toMatchObject({ name: 'perf', options: { subMsgSizeBytes: { default: 16384 } } });
+test('policies lists needs, options, defaults and units, in 80 columns', () => {
+  const { out } = isoverbs(['policies']);
+  expect(out).toMatch(/^Policies \(ISOVERBS_POLICY\)/);
+  expect(out).toMatch(/^ {2}name +WAIT +coordinator +shim at the peer/m);
+  expect(out).toMatch(/^ {2}perf +preferred +own +for SENDs +PeRF/m);
+  expect(out).toMatch(/^ {2}subMsgSizeBytes +16384 +bytes +size of a sub-message$/m);
+  const [, ...lines] = out.split('\n');
+  expect(lines.filter((line) => line.length > 80)).toEqual([]);
+  const [perf] = JSON.parse(isoverbs(['policies', '--json']).out).policies;
+  expect(perf).toMatchObject({
+    name: 'perf',
+    needs: { wait: 'preferred' },
+    options: {
+      subMsgSizeBytes: { default: 16384, unit: 'bytes' },
+      isolation: { values: ['auto', 'always', 'never'] },
+    },
+  });
+  const one = isoverbs(['policies', 'token-bucket']).out;
+  expect(one).toContain('burstBytes');
+  expect(one).not.toContain('subMsgSizeBytes');
+  expect(isoverbs(['policies', 'prf'])).toMatchObject({
+    code: 2,
+    err: expect.stringContaining('there are: perf'),
+  });
+});
+
+test('what policies are said to need is what they need', () => {
+  const built = {
+    perf: new Perf(perfOptions.parse({}), new Coordinators()),
+    'token-bucket': new TokenBucket(tokenBucketOptions.parse({}), new Coordinators()),
+  };
+  expect(Object.keys(policies)).toEqual(Object.keys(built));
+  for (const [name, policy] of Object.entries(built)) {
+    const { wait, shimmedPeer } = policies[name].needs;
+    expect(wait, name).toBe(policy.needs.wait);
+    expect(shimmedPeer, name).toBe(policy.splitsAboveBytes === undefined ? 'none' : 'for SENDs');
+  }
 });
 
 test('whoever stops reading what is printed has read enough', () => {

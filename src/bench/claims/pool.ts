@@ -1,4 +1,5 @@
 /** Runs jobs, in this thread or in several. */
+import { setImmediate } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { ConfigError } from '../../verbs/errors.ts';
 import type { MixResult } from '../mix/result.ts';
@@ -49,7 +50,11 @@ export async function runJobs(
     }
   };
   if (threads === 1) {
-    await drain(runJob);
+    await drain(async (job) => {
+      // Whoever presses Ctrl-C is heard between two runs.
+      await setImmediate();
+      return runJob(job);
+    });
     return outcomes;
   }
   // The name is that of the compiled file: workers do not run TypeScript.

@@ -14,7 +14,7 @@ import type { AppSpec, Kind, OneOrRange } from './spec.ts';
 type Mutable = { -readonly [K in keyof AppSpec]: AppSpec[K] };
 type Read = (what: string, text: string) => unknown;
 
-const KINDS: readonly Kind[] = ['B', 'M', 'D'];
+export const KINDS: readonly Kind[] = ['B', 'M', 'D'];
 const CLASSES: ReadonlyMap<string, number> = new Map([
   ['high', 0],
   ['low', 1],
@@ -73,6 +73,9 @@ const KEYS: Readonly<Record<string, readonly [field: keyof AppSpec, read: Read]>
   transport: ['transport', oneOf('rc', 'uc', 'ud')],
   inline: ['inline', oneOf('auto', 'yes', 'no')],
 };
+
+/** Their names. */
+export const APP_KEYS: readonly string[] = Object.keys(KEYS);
 
 /** An app as `--app` takes it: KIND:key=value,key=value. @throws ConfigError */
 export function parseApp(text: string): AppSpec {

@@ -1,0 +1,76 @@
+// Writes docs/cli.md from the tree of commands: what --help says.
+//   node scripts/cli-doc.mjs [--check]     (wants a build)
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { INHERITED, pathOf, sectionsOf } from '../dist/cli/manual.js';
+import { program } from '../dist/cli/run.js';
+
+const FILE = new URL('../docs/cli.md', import.meta.url);
+
+/** @param {string} text */
+const cell = (text) => text.replaceAll('|', '\\|').replaceAll('<', '&lt;').replaceAll('\n', ' ');
+
+/**
+ * Pages of this folder become links.
+ * @param {string} list
+ */
+const linked = (list) =>
+  list
+    .split(', ')
+    .map((name) => {
+      const page = name.replace(/^docs\//, '');
+      if (page !== name && existsSync(new URL(page, FILE))) return `[${page}](${page})`;
+      const command = /^isoverbs (\w+)$/.exec(name);
+      return command === null ? `\`${name}\`` : `[${name}](#isoverbs-${command[1]})`;
+    })
+    .join(', ');
+
+/** What the first page says for all of them. */
+const GENERAL = new Set(['-h, --help', 'ISOVERBS_LOG', '0', '2', '130']);
+
+/**
+ * @param {import('../src/cli/manual.ts').Section} section
+ * @param {boolean} isFirst
+ */
+function markdown({ title, text = '', items = [], isCode }, isFirst) {
+  if (title === 'Name') return `${text.split(' - ')[1].replace(/^./, (letter) => letter.toUpperCase())}.`;
+  if (title === 'Synopsis') return `\`\`\`\n${text}\n\`\`\``;
+  if (title === 'See also') return `See also: ${linked(text)}`;
+  if (items.length === 0) return text;
+  if (isCode) {
+    const lines = items.map(({ term, text: what }) => `# ${what}\n${term}`);
+    return `\`\`\`sh\n${lines.join('\n')}\n\`\`\``;
+  }
+  const own = items.filter(({ term }) => isFirst || !GENERAL.has(term));
+  if (own.length === 0) return '';
+  const rows = own.map(({ term, text: what }) => `| \`${term.replaceAll('|', '\\|')}\` | ${cell(what)} |`);
+  return `| ${title.toLowerCase()} | |\n|---|---|\n${rows.join('\n')}`;
+}
+
+/**
+ * @param {import('commander').Command} command
+ * @returns {string[]}
+ */
+function pages(command) {
+  const isFirst = command.parent === null;
+  const help = command.createHelp();
+  const body = sectionsOf(command, help)
+    .filter(({ title }) => title !== INHERITED)
+    .map((section) => markdown(section, isFirst))
+    .filter((part) => part !== '');
+  const subs = command.commands.filter((sub) => help.visibleCommands(command).includes(sub));
+  return [`${isFirst ? '#' : '##'} ${pathOf(command)}`, ...body, ...subs.flatMap(pages)];
+}
+
+const INTRO =
+  'This page is what `--help` says (`npm run docs:cli`). Inside a clone `isoverbs` is `node dist/cli/main.js`.';
+
+const [title, ...rest] = pages(program());
+const text = `${[title, INTRO, ...rest].join('\n\n')}\n`;
+if (process.argv.includes('--check')) {
+  if (!existsSync(FILE) || readFileSync(FILE, 'utf8') !== text) {
+    console.error('docs/cli.md does not say what --help says: run npm run docs:cli');
+    process.exit(1);
+  }
+} else {
+  writeFileSync(FILE, text);
+}

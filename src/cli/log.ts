@@ -1,0 +1,15 @@
+/** What is said of errors on stderr beside their message, with --log debug. */
+
+let isOn = false;
+
+/** @param level of --log */
+export function setLevel(level: string): void {
+  isOn = level === 'debug';
+}
+
+/** The error with its stack, as a line of JSON. */
+export async function debug(error: unknown): Promise<void> {
+  if (!isOn) return;
+  const { default: pino } = await import('pino');
+  pino({ name: 'isoverbs', level: 'debug' }, pino.destination({ dest: 2, sync: true })).debug(error);
+}

@@ -1,0 +1,150 @@
+/** What `--help` says, and docs/cli.md: sections in the order of a man page, made from the tree of commands. */
+import type { Command, Help, Option } from 'commander';
+
+/** What a command says of itself beside its options. */
+export interface Page {
+  /** What it does: two or three sentences. */
+  about: string;
+  /** Command lines that work as they stand, and what each is for. */
+  examples: readonly (readonly [line: string, what: string])[];
+  /** What exit status 1 means here. */
+  failed: string;
+  /** Variables that change what it does, beside ISOVERBS_LOG. */
+  environment?: readonly Variable[];
+  /** Pages of docs/ by name, and other commands. */
+  seeAlso: readonly string[];
+}
+
+const VARIABLES = {
+  ISOVERBS_LOG: 'what is said on stderr, without --log: silent, error, warn (default), info or debug',
+  ISOVERBS_POLICY: 'policies around the device, without --policy',
+  ISOVERBS_DRIVER: 'where policies run, without --driver',
+  ISOVERBS_DEVICE: 'the device, without --ib-dev',
+  ISOVERBS_NO_ADDON: '1: leave the native addon out; there are simulated devices only',
+  ISOVERBS_SIM_HOSTS: 'how many simulated devices there are (default: 2)',
+} as const;
+export type Variable = keyof typeof VARIABLES;
+
+export interface Item {
+  term: string;
+  text: string;
+}
+
+/** A part of a page: text, or terms with what they mean. */
+export interface Section {
+  title: string;
+  text?: string;
+  items?: readonly Item[];
+  /** The items are command lines. */
+  isCode?: boolean;
+}
+
+/** The title of those that the command has from above. */
+export const INHERITED = 'Options before the command';
+
+const pages = new WeakMap<Command, Page>();
+
+/** Gives a command its page. */
+export function describe(command: Command, page: Page): Command {
+  pages.set(command, page);
+  return command;
+}
+
+/** Absent for what commander adds by itself. */
+export const pageOf = (command: Command): Page | undefined => pages.get(command);
+
+/** `isoverbs mix`. */
+export function pathOf(command: Command): string {
+  return command.parent === null ? command.name() : `${pathOf(command.parent)} ${command.name()}`;
+}
+
+/** The page of a command, part by part; empty ones are left out. */
+export function sectionsOf(command: Command, helper: Help): Section[] {
+  const page = pageOf(command);
+  const sections: Section[] = [
+    { title: 'Name', text: `${pathOf(command)} - ${command.description()}` },
+    { title: 'Synopsis', text: helper.commandUsage(command) },
+    { title: 'Description', text: page?.about ?? '' },
+    { title: 'Commands', items: commandsOf(command, helper) },
+    { title: 'Arguments', items: argumentsOf(command, helper) },
+    ...optionsOf(command, helper),
+  ];
+  if (page !== undefined) sections.push(...afterOptions(page));
+  return sections.filter(({ text, items }) => (text ?? '') !== '' || (items ?? []).length > 0);
+}
+
+function commandsOf(command: Command, helper: Help): Item[] {
+  return helper.visibleCommands(command).map((sub) => ({
+    term: sub.name(),
+    text: helper.subcommandDescription(sub),
+  }));
+}
+
+function argumentsOf(command: Command, helper: Help): Item[] {
+  return helper.visibleArguments(command).map((argument) => ({
+    term: helper.argumentTerm(argument),
+    text: helper.argumentDescription(argument),
+  }));
+}
+
+function optionsOf(command: Command, helper: Help): Section[] {
+  const item = (option: Option): Item => ({
+    term: helper.optionTerm(option),
+    text: helper.optionDescription(option),
+  });
+  const groups = new Map<string, Item[]>();
+  for (const option of helper.visibleOptions(command)) {
+    const title = (option.helpGroupHeading ?? 'Options').replace(/:$/, '');
+    groups.set(title, [...(groups.get(title) ?? []), item(option)]);
+  }
+  const general = command.parent === null ? [] : helper.visibleOptions(command.parent);
+  const inherited = general.filter(({ long }) => long !== '--help' && long !== '--version').map(item);
+  return [...[...groups].map(([title, items]) => ({ title, items })), { title: INHERITED, items: inherited }];
+}
+
+function afterOptions({ examples, failed, environment = [], seeAlso }: Page): Section[] {
+  const names: readonly Variable[] = ['ISOVERBS_LOG', ...environment];
+  return [
+    { title: 'Examples', items: examples.map(([term, text]) => ({ term, text })), isCode: true },
+    {
+      title: 'Exit status',
+      items: [
+        { term: '0', text: 'it is done' },
+        { term: '1', text: failed },
+        { term: '2', text: 'it was called wrongly; stderr says in one sentence what to do' },
+        { term: '130', text: 'it was interrupted (Ctrl-C)' },
+      ],
+    },
+    { title: 'Environment', items: names.map((term) => ({ term, text: VARIABLES[term] })) },
+    { title: 'See also', text: seeAlso.join(', ') },
+  ];
+}
+
+const INDENT = '  ';
+/** Longer terms stand on a line of their own. */
+const TERM_WIDTH = 24;
+
+/** The page for a terminal. */
+export function formatPage(command: Command, helper: Help): string {
+  const width = Math.max(helper.helpWidth ?? 80, 2 * TERM_WIDTH);
+  const parts = sectionsOf(command, helper).map(({ title, text, items = [], isCode }) => {
+    const lines = text === undefined ? [] : [indented(helper.boxWrap(text, width - INDENT.length), INDENT)];
+    const termWidth = isCode ? 0 : TERM_WIDTH;
+    for (const item of items) lines.push(formatItem(item, { termWidth, width, helper }));
+    return `${helper.styleTitle(title.toUpperCase())}\n${lines.join('\n')}\n`;
+  });
+  return parts.join('\n');
+}
+
+/** The term, and what it means beside it, or below it where it is too long. */
+function formatItem({ term, text }: Item, how: { termWidth: number; width: number; helper: Help }): string {
+  const { termWidth, width, helper } = how;
+  const margin = INDENT + ' '.repeat(termWidth === 0 ? 4 : termWidth + 2);
+  const wrapped = indented(helper.boxWrap(text, width - margin.length), margin);
+  if (term.length > termWidth) return `${INDENT}${term}${text === '' ? '' : `\n${wrapped}`}`;
+  return `${INDENT}${term}${wrapped.slice(INDENT.length + term.length)}`;
+}
+
+function indented(text: string, by: string): string {
+  return text.replace(/^(?=.)/gm, by);
+}

@@ -1,0 +1,111 @@
+/**
+ * What can stand for `<policy>`, `<profile>` and the like, for completion: the first word between the brackets of an
+ * option or argument names the kind of its value. What there is comes from where it is made, when it is asked for.
+ */
+import type { ZodType } from 'zod';
+
+/** A value with what it is. */
+export type Candidate = readonly [value: string, text: string];
+
+/** What a shell completes by itself. */
+export type Path = 'files' | 'folders';
+
+type Source = (typed: string) => Promise<readonly Candidate[] | Path>;
+
+/** By the word between the brackets. */
+export const SOURCES: Readonly<Record<string, Source>> = {
+  file: async () => 'files',
+  path: async () => 'files',
+  command: async () => 'files',
+  folder: async () => 'folders',
+  policy: policyNamed,
+  profile: async () => plain(Object.keys((await import('../sim/profiles.ts')).PROFILES)),
+  parameter,
+  scheduler: async () => plain((await import('../sim/params.ts')).WORDS.scheduler),
+  topology: async () => plain((await import('../sim/fabric/topology.ts')).TOPOLOGIES),
+  system: async () => plain((await import('../bench/claims/load.ts')).SYSTEMS),
+  claim: claims,
+  figure: figures,
+  test: async () => plain((await import('../bench/perftest/kinds.ts')).TESTS.map(({ name }) => name)),
+  driver: async () => plain((await import('../drivers/index.ts')).DRIVERS),
+  provider: async () => plain(['rdma-core', 'sim']),
+  device: devices,
+  app: application,
+};
+
+const plain = (values: readonly string[]): Candidate[] => values.map((value) => [value, '']);
+
+async function devices(): Promise<Candidate[]> {
+  const { getDeviceList } = await import('../open.ts');
+  return getDeviceList().map(({ name, provider }) => [name, provider]);
+}
+
+async function claims(): Promise<Candidate[]> {
+  const { SYSTEMS, loadClaims } = await import('../bench/claims/load.ts');
+  const all = (await Promise.all(SYSTEMS.map(loadClaims))).flat();
+  return [...new Map(all.map(({ id, title }) => [id, title]))];
+}
+
+async function figures(): Promise<Candidate[]> {
+  const { loadFigures } = await import('../bench/figures/load.ts');
+  return [...(await loadFigures()).map(({ name, title }): Candidate => [name, title]), ['all', '']];
+}
+
+/** What stands before the first colon, and the pairs behind it. */
+function split(typed: string): [head: string, pairs: string | null] {
+  const colon = typed.indexOf(':');
+  return colon < 0 ? [typed, null] : [typed.slice(0, colon), typed.slice(colon + 1)];
+}
+
+async function policyNamed(typed: string): Promise<readonly Candidate[] | Path> {
+  if (/^[./]/.test(typed)) return 'files';
+  const { policies } = await import('../policies/index.ts');
+  const [name, pairs] = split(typed);
+  if (pairs === null) {
+    const summaries = Object.entries(policies).map(([key, { summary }]): Candidate => [key, summary]);
+    return [...summaries, ['none', 'no policy']];
+  }
+  if (!Object.hasOwn(policies, name)) return [];
+  return pairsOf(`${name}:`, pairs, await knobs(policies[name].options));
+}
+
+/** The values of each knob, where there are few; [] where any number does. */
+async function knobs(options: ZodType): Promise<Record<string, readonly string[]>> {
+  const { knobsOf } = await import('./knobs.ts');
+  return Object.fromEntries(knobsOf(options).map(({ name, values }) => [name, values]));
+}
+
+async function application(typed: string): Promise<readonly Candidate[]> {
+  const { APP_KEYS, KINDS } = await import('../bench/mix/parse.ts');
+  const [kind, pairs] = split(typed);
+  if (pairs === null) return plain(KINDS);
+  return pairsOf(`${kind}:`, pairs, Object.fromEntries(APP_KEYS.map((key) => [key, []])));
+}
+
+async function parameter(typed: string): Promise<readonly Candidate[]> {
+  const [{ MINIMAL_NIC }, { WORDS }] = await Promise.all([
+    import('../sim/profiles.ts'),
+    import('../sim/params.ts'),
+  ]);
+  return pairsOf(
+    '',
+    typed,
+    Object.fromEntries(Object.keys(MINIMAL_NIC).map((key) => [key, WORDS[key] ?? []])),
+  );
+}
+
+/** `key=value,key=value`, as far as it is typed: the keys that are not there yet, or the values of the last one. */
+function pairsOf(
+  head: string,
+  typed: string,
+  values: Readonly<Record<string, readonly string[]>>,
+): Candidate[] {
+  const parts = typed.split(',');
+  const [key, value] = (parts.pop() ?? '').split('=');
+  const before = head + parts.map((part) => `${part},`).join('');
+  if (value !== undefined) return (values[key] ?? []).map((one) => [`${before}${key}=${one}`, '']);
+  const there = new Set(parts.map((part) => part.split('=')[0]));
+  return Object.keys(values)
+    .filter((name) => !there.has(name))
+    .map((name) => [`${before}${name}=`, '']);
+}

@@ -1,0 +1,99 @@
+// How commands end: exit status of each, Ctrl-C, and whoever listens no more. Needs a build.
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { resolve } from 'node:path';
+import { expect, test } from 'vitest';
+import { USAGE } from '../../src/cli/run.ts';
+
+const MAIN = resolve(import.meta.dirname, '../../dist/cli/main.js');
+const ENV = { ...process.env, ISOVERBS_LOG: '', ISOVERBS_NO_ADDON: '1', ISOVERBS_POLICY: '' };
+
+function isoverbs(line: string, env: Record<string, string> = {}) {
+  const child = spawnSync(process.execPath, [MAIN, ...line.split(' ').filter((word) => word !== '')], {
+    env: { ...ENV, ...env },
+    encoding: 'utf8',
+    timeout: 60_000,
+  });
+  return { code: child.status, out: child.stdout, err: child.stderr };
+}
+
+test.each([
+  'devices --bogus',
+  'policies nosuch',
+  'demo --ms x',
+  'mix --app Q',
+  'bench write_bandwidth',
+  'bench write_bw -c XC',
+  'reproduce --system nosuch',
+  'trace',
+  'completion tcsh',
+  'bogus',
+])('isoverbs %s was called wrongly: 2, and a sentence', (line) => {
+  const { code, out, err } = isoverbs(line);
+  expect({ code, out }).toEqual({ code: USAGE, out: '' });
+  expect(err).toMatch(/^isoverbs: \S/);
+  expect(err).not.toMatch(/^ +at /m);
+});
+
+test.each([
+  'demo --ms 0.1 --json /dev/null/no.json',
+  'bench write_bw --provider sim -n 100 -w 100000000',
+  'bench write_bw -d none0',
+  'trace /no/such.trace',
+])('isoverbs %s fails: 1, and a sentence', (line) => {
+  const { code, err } = isoverbs(line);
+  expect({ code, err }).toEqual({ code: 1, err: expect.stringMatching(/^isoverbs: .*\n$/) });
+});
+
+test('without a command: its page on stderr, and 2', () => {
+  const { code, out, err } = isoverbs('');
+  expect({ code, out }).toEqual({ code: 2, out: '' });
+  expect(err).toMatch(/^NAME\n {2}isoverbs - /);
+});
+
+test('what is nearly right is named, and where to read on', () => {
+  expect(isoverbs('benhc').err).toBe(
+    "isoverbs: unknown command 'benhc'\n(Did you mean bench?)\nSee: isoverbs --help\n",
+  );
+  expect(isoverbs('mix --polcy perf').err).toContain('(Did you mean --policy?)\nSee: isoverbs mix --help\n');
+});
+
+test('variables are minded, and wrong ones are named', () => {
+  expect(isoverbs('devices', { ISOVERBS_LOG: 'loud' })).toMatchObject({
+    code: 2,
+    err: expect.stringContaining('ISOVERBS_LOG'),
+  });
+  expect(isoverbs('bench write_bw -n 100', { ISOVERBS_POLICY: 'prf' })).toMatchObject({
+    code: 2,
+    err: expect.stringContaining("no policy 'prf'"),
+  });
+});
+
+test('a full disk is a sentence', () => {
+  const shell = `"${process.execPath}" "${MAIN}" policies > /dev/full; echo $?`;
+  const { stdout, stderr } = spawnSync('bash', ['-c', shell], {
+    env: ENV,
+    encoding: 'utf8',
+    timeout: 60_000,
+  });
+  expect(stdout).toBe('1\n');
+  expect(stderr).toMatch(/^isoverbs: the output cannot be written: ENOSPC.*\n$/);
+});
+
+test('Ctrl-C ends it as shells expect, and says nothing', async () => {
+  const child = spawn(
+    process.execPath,
+    [MAIN, 'bench', 'write_bw', '--provider', 'sim', '--run_infinitely'],
+    {
+      env: ENV,
+    },
+  );
+  let err = '';
+  child.stderr.on('data', (data) => {
+    err += data;
+  });
+  await once(child.stdout, 'data');
+  child.kill('SIGINT');
+  expect(await once(child, 'exit')).toEqual([null, 'SIGINT']);
+  expect(err).toBe('');
+});

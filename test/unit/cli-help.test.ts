@@ -1,0 +1,101 @@
+// What --help says: pages as of a man page, examples that work, docs/cli.md made of them. Needs a build.
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import type { Command } from 'commander';
+import { afterAll, expect, test } from 'vitest';
+import { pageOf, pathOf } from '../../src/cli/manual.ts';
+import { program } from '../../src/cli/run.ts';
+
+const ROOT = resolve(import.meta.dirname, '../..');
+const MAIN = join(ROOT, 'dist/cli/main.js');
+const folder = mkdtempSync(join(tmpdir(), 'isoverbs-help-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const isHidden = (command: Command) => (command as unknown as { _hidden: boolean })._hidden;
+const commands = [program(), ...program().commands.filter((command) => !isHidden(command))];
+
+function help(command: Command): string {
+  const words = pathOf(command).split(' ').slice(1);
+  const { stdout, stderr, status } = spawnSync(process.execPath, [MAIN, ...words, '--help'], {
+    encoding: 'utf8',
+    timeout: 60_000,
+  });
+  expect({ stderr, status }).toEqual({ stderr: '', status: 0 });
+  return stdout;
+}
+
+test.each(commands.map((command) => [pathOf(command), command] as const))(
+  '%s --help has every part, and no line above 80 columns',
+  (path, command) => {
+    const text = help(command);
+    const titles = [...text.matchAll(/^([A-Z].*)$/gm)].map((match) => match[1]);
+    expect(titles.slice(0, 3)).toEqual(['NAME', 'SYNOPSIS', 'DESCRIPTION']);
+    expect(titles).toEqual(
+      expect.arrayContaining(['OPTIONS', 'EXAMPLES', 'EXIT STATUS', 'ENVIRONMENT', 'SEE ALSO']),
+    );
+    expect(text).toContain(`  ${path} - `);
+    const prose = text.split('\nEXAMPLES\n')[0];
+    expect(prose.split('\n').filter((line) => line.length > 80)).toEqual([]);
+    expect(text).not.toContain('\x1b');
+  },
+);
+
+test('a page says what is there', () => {
+  for (const command of commands) {
+    const { seeAlso = [], about = '' } = pageOf(command) ?? {};
+    expect(about.split(/\. /).length, pathOf(command)).toBeGreaterThan(0);
+    for (const name of seeAlso) {
+      if (name.startsWith('docs/')) expect(existsSync(join(ROOT, name)), name).toBe(true);
+      else if (name.startsWith('isoverbs '))
+        expect([...commands.map(pathOf), 'isoverbs help']).toContain(name);
+    }
+  }
+});
+
+/** What takes a real device, minutes, or a program that is not there: these are read, not run. */
+const NOT_RUN =
+  /-d rxe0|^isoverbs (tenants|set|daemon --policy)|^isoverbs compare (--seeds|--svg)|--device rxe0|^isoverbs reproduce|app\.js|completion|app\.trace/;
+const examples = commands.flatMap((command) => pageOf(command)?.examples.map(([line]) => line) ?? []);
+
+test.each(examples.filter((line) => !NOT_RUN.test(line)))('%s', (line) => {
+  const { status, stderr, stdout } = spawnSync(
+    'bash',
+    ['-c', `isoverbs() { "${process.execPath}" "${MAIN}" "$@"; }; ${line}`],
+    {
+      cwd: folder,
+      env: { ...process.env, ISOVERBS_NO_ADDON: '1', ISOVERBS_LOG: '' },
+      encoding: 'utf8',
+      timeout: 60_000,
+    },
+  );
+  expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+  expect(stdout.length).toBeGreaterThan(0);
+});
+
+/** Stops where a command would begin. */
+function parsed(line: string): void {
+  const root = program();
+  for (const command of [root, ...root.commands]) command.action(() => {});
+  root.parse(line.split(' ').slice(1), { from: 'user' });
+}
+
+test.each(examples.filter((line) => NOT_RUN.test(line) && line.startsWith('isoverbs ')))(
+  '%s is understood',
+  (line) => {
+    parsed(line.split(' | ')[0]);
+  },
+);
+
+test('an example that is wrong would be seen', () => {
+  expect(() => parsed('isoverbs mix --ap B')).toThrow();
+});
+
+test('docs/cli.md says what --help says', () => {
+  const { stderr, status } = spawnSync(process.execPath, [join(ROOT, 'scripts/cli-doc.mjs'), '--check'], {
+    encoding: 'utf8',
+    timeout: 60_000,
+  });
+  expect({ stderr, status }).toEqual({ stderr: '', status: 0 });
+});
