@@ -96,7 +96,7 @@ test('a message that is half sent arrives, whatever changes', async () => {
     { turnBytes: 1, turnRequests: 1, qNumAllow: 2 },
     { qpIsolation: 'never', waits: 'fixed' },
     { rotation: 'on', turnNs: 1000 },
-    { paper: true },
+    { rotation: 'auto', paper: true },
     { isolation: 'never', paper: false, windowNs: 8000, samplePeriodNs: 1000 },
   ]) {
     await r.fabric.advance(1500);
