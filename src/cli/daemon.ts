@@ -17,6 +17,9 @@ import { perfOptions } from '../policies/perf/options.ts';
 import { ConfigError, HandshakeError } from '../verbs/errors.ts';
 import { describe } from './manual.ts';
 
+/** A daemon that is stopped does not keep who asks it waiting. */
+const ANSWER_MS = 5000;
+
 interface DaemonWords {
   config?: string;
   device?: string[];
@@ -35,11 +38,16 @@ function masterRules(policy: string) {
 }
 
 /** Rates of the links of the devices that are here. @throws NoDeviceError for one that is not */
-function linkRates(names: readonly string[] | undefined): (device: string) => number | null {
+function linkRates(
+  names: readonly string[] | undefined,
+  unknown: (device: string) => void,
+): (device: string) => number | null {
   const known = new Map<string, number>();
   for (const name of names ?? getDeviceList().map((device) => device.name)) {
     const context = openDevice(name, { policy: null });
-    known.set(name, context.provider.describeNic?.(context.handle)?.linkGbps ?? 0);
+    const linkGbps = context.provider.describeNic?.(context.handle)?.linkGbps ?? 0;
+    if (linkGbps === 0) unknown(name);
+    known.set(name, linkGbps);
     context.close();
   }
   return (device) => known.get(device) ?? null;
@@ -63,7 +71,14 @@ async function serve(words: DaemonWords, level: string): Promise<void> {
     { name: 'isoverbs', level: level === 'warn' ? 'info' : level },
     pino.destination({ dest: 2, sync: true }),
   );
-  const daemon = new Daemon({ socket, config, rules, log, linkGbps: linkRates(words.device) });
+  const linkGbps = linkRates(words.device, (device) => {
+    if (config.devices[device] !== undefined) return;
+    log.warn(
+      { device },
+      `${device} does not tell the rate of its link: give devices.${device}.linkGbps, or nothing is shared there by weight`,
+    );
+  });
+  const daemon = new Daemon({ socket, config, rules, log, linkGbps });
   daemon.listen();
   log.info({ socket, policy: config.policy }, 'listening');
   notify('READY=1');
@@ -89,31 +104,48 @@ function notify(state: string): void {
   spawn('systemd-notify', [`--pid=${process.pid}`, state], { stdio: 'ignore' }).on('error', () => {});
 }
 
-/** One question to the daemon. @throws ConnectionError, HandshakeError */
-function ask(socket: string, question: ToDaemon): Promise<ToClient> {
+/**
+ * One question to the daemon, and the last of its answers.
+ * @param isMore whether another one comes after this
+ * @throws HandshakeError
+ */
+function ask(socket: string, question: ToDaemon, isMore = (_answer: ToClient) => false): Promise<ToClient> {
   return new Promise((resolve, reject) => {
     let connection: Connection | null = null;
+    const timer = setTimeout(() => {
+      connection?.close();
+      reject(new HandshakeError(`${socket}: the daemon does not answer`));
+    }, ANSWER_MS);
     const on = {
       answered(one: Connection) {
         connection = one;
         one.say(question);
       },
       heard(message: ToClient) {
+        if (isMore(message)) return;
+        clearTimeout(timer);
         connection?.close();
         resolve(message);
       },
       rang() {},
-      ended: (error: Error) =>
-        reject(new HandshakeError(`${socket}: ${error.message}; is \`isoverbs daemon\` running?`)),
+      ended(error: Error) {
+        clearTimeout(timer);
+        reject(new HandshakeError(`${socket}: ${error.message}; is \`isoverbs daemon\` running?`));
+      },
     };
     connect(socket, { role: 'tool' }, on, true);
   });
 }
 
+/** The list comes in pieces. */
 async function askTenants(socket: string): Promise<TenantRow[]> {
-  const answer = await ask(socket, { type: 'tenants' });
+  const rows: TenantRow[] = [];
+  const answer = await ask(socket, { type: 'tenants' }, (message) => {
+    if (message.type === 'tenants') rows.push(...message.rows);
+    return message.type === 'tenants' && message.more;
+  });
   if (answer.type !== 'tenants') throw new HandshakeError(`the daemon answered '${answer.type}'`);
-  return answer.rows;
+  return rows;
 }
 
 const number = (value: number) => (value === 0 ? '-' : value.toFixed(2));

@@ -31,6 +31,8 @@ export class DaemonClient implements Link {
   private readonly options: ClientOptions;
   private readonly seats = new Set<Seat>();
   private readonly bySlot: (Seat | undefined)[] = [];
+  /** By slot: answers that are to come. Those before the last are to a seat that has left. */
+  private readonly asked: number[] = [];
   private readonly listeners: (() => void)[] = [];
   private connection: Connection | null = null;
   private giveUp: (() => void) | null = null;
@@ -69,6 +71,7 @@ export class DaemonClient implements Link {
     if (slot >= 0) {
       this.bySlot[slot] = undefined;
       this.connection?.say({ type: 'leave', slot });
+      this.placeOne();
     }
     if (this.seats.size > 0) return;
     clearInterval(this.beating);
@@ -79,11 +82,12 @@ export class DaemonClient implements Link {
     this.connection?.ring();
   }
 
-  /** Members keep what they were granted last. */
+  /** Members keep what they were granted last; who opens a context later connects again. */
   close(): void {
     clearTimeout(this.retry);
     clearInterval(this.beating);
     this.giveUp?.();
+    [this.retry, this.beating, this.giveUp] = [undefined, undefined, null];
     this.lose();
   }
 
@@ -114,11 +118,28 @@ export class DaemonClient implements Link {
   private join(seat: Seat, connection: Connection): void {
     let slot = 0;
     while (this.bySlot[slot] !== undefined) slot++;
-    if (slot >= SLOTS) return;
+    if (slot >= SLOTS) {
+      this.options.say(
+        `only ${SLOTS} contexts of a thread have a place at the daemon; others go on without it`,
+        true,
+      );
+      return;
+    }
     this.bySlot[slot] = seat;
+    this.asked[slot] = (this.asked[slot] ?? 0) + 1;
     seat.slot = slot;
     if (connection.pages !== null) seat.copyTo(columnsAt(connection.pages, slot));
     connection.say({ type: 'join', slot, device: seat.device, tenant: seat.tenant });
+  }
+
+  /** A place is free for one that had none. */
+  private placeOne(): void {
+    if (this.connection === null || this.seats.size < SLOTS) return;
+    for (const seat of this.seats) {
+      if (seat.slot >= 0) continue;
+      this.join(seat, this.connection);
+      return;
+    }
   }
 
   private heard(message: Answer): void {
@@ -126,9 +147,12 @@ export class DaemonClient implements Link {
   }
 
   private placed(message: Answer & { type: 'joined' | 'refused' }): void {
-    const seat = message.slot === undefined ? undefined : this.bySlot[message.slot];
+    const { slot } = message;
     const pages = this.connection?.pages;
-    if (seat === undefined || pages === undefined || pages === null) return;
+    if (slot === undefined || pages === undefined || pages === null) return;
+    if (--this.asked[slot] > 0) return;
+    const seat = this.bySlot[slot];
+    if (seat === undefined) return;
     if (message.type === 'joined') {
       seat.attach(columnsAt(pages, seat.slot));
       this.ring();
@@ -172,6 +196,7 @@ export class DaemonClient implements Link {
     this.connection = null;
     for (const seat of this.seats) seat.detach();
     this.bySlot.length = 0;
+    this.asked.length = 0;
     connection.close();
   }
 }

@@ -30,6 +30,8 @@ export class Connection {
   private readonly memories: readonly SharedMemory[];
   private readonly wake: Wake | null;
   private socket: Socket | null = null;
+  /** Why it is over, when it is. */
+  private reason: Error = new ConnectionError('the daemon has gone');
 
   /** @throws HandshakeError, MemoryError for descriptors that are something else; they are closed */
   constructor(welcome: Welcome, fds: readonly number[]) {
@@ -66,7 +68,6 @@ export class Connection {
   speak(fd: number, frames: Frames<ToClient>, on: Listeners): void {
     const socket = new Socket({ fd, readable: true, writable: true });
     this.socket = socket;
-    let reason: Error = new ConnectionError('the daemon has gone');
     if (this.wake !== null) socket.unref();
     this.wake?.watch(
       (alive) => {
@@ -75,17 +76,30 @@ export class Connection {
       { keepAlive: false },
     );
     socket.on('error', (error) => {
-      reason = error;
+      this.reason = error;
     });
     socket.on('data', (bytes) => {
       try {
-        for (const message of frames.push(bytes)) hear(message, on);
+        this.hear(frames.push(bytes), on);
       } catch (error) {
-        reason = error as Error;
+        this.reason = error as Error;
         socket.destroy();
       }
     });
-    socket.on('close', () => on.ended(reason));
+    socket.on('close', () => on.ended(this.reason));
+  }
+
+  /** What cannot be understood ends the connection. */
+  hear(messages: readonly ToClient[], on: Listeners): void {
+    for (const message of messages) {
+      if (this.socket?.destroyed !== false) return;
+      if (message.type === 'ring') on.rang();
+      else if (message.type !== 'welcome') on.heard(message);
+      else {
+        this.reason = new HandshakeError('the daemon greeted twice');
+        this.socket.destroy();
+      }
+    }
   }
 
   say(message: ToDaemon): void {
@@ -103,12 +117,6 @@ export class Connection {
     this.wake?.close();
     for (const memory of this.memories) memory.close();
   }
-}
-
-function hear(message: ToClient, on: Listeners): void {
-  if (message.type === 'welcome') throw new HandshakeError('the daemon greeted twice');
-  if (message.type === 'ring') on.rang();
-  else on.heard(message);
 }
 
 /** What the first answer is. @throws HandshakeError */
@@ -140,17 +148,24 @@ export function connect(
   const frames = new Frames<ToClient>(toClient);
   const buffer = new Uint8Array(16384);
   const fds: number[] = [];
+  let isOver = false;
   const give = () => {
+    isOver = true;
     clearTimeout(timer);
     raw?.close();
     raw = null;
   };
   const end = (error: Error) => {
+    if (isOver) return;
     give();
     for (const fd of fds.splice(0)) closeFd(fd);
     on.ended(error);
   };
-  const timer = setTimeout(() => end(new HandshakeError('the daemon does not answer')), ANSWER_MS);
+  const timer = setTimeout(() => {
+    // A program that has been busy for so long finds the answer waiting.
+    if (raw !== null) look(raw);
+    end(new HandshakeError('the daemon does not answer'));
+  }, ANSWER_MS);
   if (!keepAlive) timer.unref();
   const receive = (socket: UnixSocket) => {
     const got = socket.receive(buffer, FDS);
@@ -160,11 +175,25 @@ export function connect(
     const messages = frames.push(buffer.subarray(0, got.bytes));
     if (messages.length === 0) return;
     const connection = new Connection(answerOf(messages[0]), fds.splice(0));
-    clearTimeout(timer);
     raw = null;
-    connection.speak(socket.take(), frames, on);
+    give();
+    try {
+      connection.speak(socket.take(), frames, on);
+    } catch (error) {
+      connection.close();
+      on.ended(error as Error);
+      return;
+    }
     on.answered(connection);
-    for (const message of messages.slice(1)) hear(message, on);
+    connection.hear(messages.slice(1), on);
+  };
+  const look = (socket: UnixSocket) => {
+    try {
+      receive(socket);
+    } catch (error) {
+      if (isOver) throw error;
+      end(error as Error);
+    }
   };
   try {
     raw = connectUnix(path);
@@ -173,16 +202,12 @@ export function connect(
     requireTrusted(raw);
     const bytes = frame({ type: 'hello', version: VERSION, ...hello });
     if (socket.send(bytes) < bytes.length) throw new ConnectionError('the daemon takes nothing');
-    const look = () => {
-      try {
-        receive(socket);
-      } catch (error) {
-        end(error as Error);
-      }
-    };
-    socket.watch(look, { keepAlive });
+    socket.watch(() => look(socket), { keepAlive });
   } catch (error) {
     setImmediate(() => end(error as Error));
   }
-  return give;
+  return () => {
+    give();
+    for (const fd of fds.splice(0)) closeFd(fd);
+  };
 }

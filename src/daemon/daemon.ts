@@ -1,9 +1,10 @@
 /** The daemon: a host's coordinators behind a socket, by a configuration that may change while it runs. */
-import { mkdirSync, readFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import type { Logger } from 'pino';
 import type { MasterRules } from '../coordinator/master.ts';
+import { ConfigError } from '../verbs/errors.ts';
 import type { DaemonConfig } from './config.ts';
 import { Host } from './host.ts';
 import type { PeerCredentials } from './ipc/index.ts';
@@ -38,6 +39,22 @@ function cgroupOf(pid: number): string {
   return line.split(':').slice(2).join(':');
 }
 
+/** Whether the process of this number is one of a user. */
+function isOf(pid: number, uid: number): boolean {
+  const line = /^Uid:(.*)$/m.exec(procFile(pid, 'status'))?.[1] ?? '';
+  return line.split('\t').includes(String(uid));
+}
+
+/** Who may change names in the socket's folder could put something else in its place. @throws ConfigError */
+function requireOwnFolder(folder: string): void {
+  const { uid, mode } = statSync(folder);
+  const isOpen = (mode & 0o022) !== 0 && (mode & 0o1000) === 0;
+  if ((uid === ROOT || uid === process.getuid?.()) && !isOpen) return;
+  throw new ConfigError(
+    `the socket's folder, ${folder}, is of user ${uid} with permissions ${(mode & 0o7777).toString(8)}: others may change it; give --socket in one that only root or this user may`,
+  );
+}
+
 export class Daemon {
   private readonly options: DaemonOptions;
   private readonly host: Host;
@@ -64,10 +81,11 @@ export class Daemon {
     });
   }
 
-  /** @throws ConnectionError, InvalidArgumentError: the socket cannot be there */
+  /** @throws ConfigError, ConnectionError, InvalidArgumentError: the socket cannot be there */
   listen(): void {
     const { socket } = this.options;
     mkdirSync(dirname(socket), { recursive: true, mode: 0o755 });
+    requireOwnFolder(dirname(socket));
     this.server.listen();
   }
 
@@ -87,8 +105,10 @@ export class Daemon {
 
   private identify(credentials: PeerCredentials, { tenant, weight, class: declared }: Hello): Identity {
     const { pid } = credentials;
-    const command = procFile(pid, 'cmdline').replaceAll('\0', ' ').trim();
-    const peer = { ...credentials, cgroup: cgroupOf(pid), command, tenant, weight, class: declared };
+    const found = { command: procFile(pid, 'cmdline').replaceAll('\0', ' ').trim(), cgroup: cgroupOf(pid) };
+    // The process may have gone since it connected, and another user's have its number.
+    const known = isOf(pid, credentials.uid) ? found : { command: '', cgroup: '' };
+    const peer = { ...credentials, ...known, tenant, weight, class: declared };
     return identify(peer, this.config.rules, this.trusts(credentials));
   }
 

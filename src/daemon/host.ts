@@ -13,6 +13,12 @@ import { CLASSES, type Identity } from './rules.ts';
 
 /** Who has written nothing for so long is stopped, or spins without a look at its queues. */
 export const SILENT_NS = 60e6;
+/** One that opens context after context does not take the places of all others. */
+const MOST_PLACES_OF_A_TENANT = 1024;
+/** A link of which nobody knows the rate: no share of it holds anybody back. */
+const UNKNOWN_LINK_GBPS = 1e5;
+/** More than any page may truthfully say. */
+const MOST_SHOWN = 1e9;
 /** By number (members.ts). */
 const CLASS_NAMES = ['idle', ...CLASSES];
 
@@ -61,7 +67,7 @@ export class Client {
 export interface HostOptions {
   /** PeRF's master. */
   readonly rules: Omit<MasterRules, 'silentNs' | 'rotateFrom'>;
-  /** Of a device's link, to be shared; null: there is no such device. */
+  /** Of a device's link, to be shared; 0: nobody knows; null: there is no such device. */
   linkGbps(device: string): number | null;
 }
 
@@ -89,6 +95,10 @@ export class Host {
     if (at === null) return `the daemon knows no device '${device}'`;
     const { identity } = client;
     const tenant = own !== '' && identity.hasTenants ? own : identity.tenant;
+    const isOfTenant = (seat: Seat | undefined) => seat?.tenant === tenant;
+    if (at.seats.filter(isOfTenant).length >= MOST_PLACES_OF_A_TENANT) {
+      return `${tenant} has ${MOST_PLACES_OF_A_TENANT} contexts at ${device}, and no place for more`;
+    }
     const page = at.coordinator.join(tenant);
     if (page === null) return `${device} has no place for one more context`;
     const theirs = columnsAt(client.pages, slot);
@@ -155,7 +165,7 @@ export class Host {
     const device = {
       name,
       coordinator: new Coordinator(),
-      linkGbps,
+      linkGbps: linkGbps > 0 ? linkGbps : UNKNOWN_LINK_GBPS,
       seats: [],
       weights: new Map(),
       ratesGbps: new Map(),
@@ -265,7 +275,7 @@ function write({ page, theirs }: Seat): void {
 }
 
 const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
-const finite = (value: number) => (Number.isFinite(value) && value > 0 ? value : 0);
+const finite = (value: number) => (value > 0 ? Math.min(value, MOST_SHOWN) : 0);
 
 function rowOf(device: Device, tenant: string, seats: readonly Seat[]): TenantRow {
   const pages = seats.map(({ page }) => page);

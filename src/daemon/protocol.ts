@@ -12,6 +12,8 @@ export const VERSION = 1;
 /** Nobody needs longer ones. */
 export const MAX_FRAME_BYTES = 64 * 1024;
 const LENGTH_BYTES = 4;
+/** Of what is wrong with a message: the names in it are the sender's, and go to a log. */
+const MOST_SHOWN = 200;
 
 const name = z.string().max(128);
 const weight = z.number().min(1e-3).max(1e6);
@@ -80,7 +82,8 @@ export const toClient = z.discriminatedUnion('type', [
   z.object({ type: z.literal('refused'), slot: slot.optional(), reason: z.string() }),
   /** A grant has changed. */
   z.object({ type: z.literal('ring') }),
-  z.object({ type: z.literal('tenants'), rows: z.array(tenantRow) }),
+  /** `more`: the list goes on in the next one. */
+  z.object({ type: z.literal('tenants'), rows: z.array(tenantRow), more: z.boolean().default(false) }),
   z.object({ type: z.literal('done') }),
 ]);
 
@@ -103,7 +106,9 @@ export function frame(message: z.input<typeof toDaemon> | z.input<typeof toClien
 /** Cuts a stream into messages, however it comes in pieces. */
 export class Frames<T> {
   private readonly schema: z.ZodType<T>;
-  private rest: Buffer = Buffer.alloc(0);
+  /** The beginning of a frame whose end has not come: `held` bytes, in room for twice as much at most. */
+  private room: Buffer = Buffer.alloc(0);
+  private held = 0;
 
   constructor(schema: z.ZodType<T>) {
     this.schema = schema;
@@ -111,25 +116,44 @@ export class Frames<T> {
 
   /** @throws HandshakeError for what is no frame, no JSON or no message; nothing behind it can be read */
   push(bytes: Uint8Array): T[] {
-    this.rest = this.rest.length === 0 ? Buffer.from(bytes) : Buffer.concat([this.rest, bytes]);
+    const whole = this.joined(bytes);
     const messages: T[] = [];
     let at = 0;
-    while (this.rest.length - at >= LENGTH_BYTES) {
-      const length = this.rest.readUInt32LE(at);
+    while (whole.length - at >= LENGTH_BYTES) {
+      const length = whole.readUInt32LE(at);
       if (length === 0 || length > MAX_FRAME_BYTES) {
         throw new HandshakeError(`a frame of ${length} bytes: it has 1 to ${MAX_FRAME_BYTES}`);
       }
-      if (this.rest.length - at - LENGTH_BYTES < length) break;
+      if (whole.length - at - LENGTH_BYTES < length) break;
       at += LENGTH_BYTES + length;
-      messages.push(this.parse(this.rest.subarray(at - length, at)));
+      messages.push(this.parse(whole.subarray(at - length, at)));
     }
-    this.rest = this.rest.subarray(at);
+    if (at > 0 || this.held === 0) this.hold(whole.subarray(at));
     return messages;
+  }
+
+  /** What is held, and these bytes behind it: copied once, however small the pieces are. */
+  private joined(bytes: Uint8Array): Buffer {
+    if (this.held === 0) return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+    const { room, held } = this;
+    const needed = held + bytes.length;
+    if (room.length < needed) {
+      this.room = Buffer.alloc(2 * needed);
+      room.copy(this.room, 0, 0, held);
+    }
+    this.room.set(bytes, held);
+    this.held = needed;
+    return this.room.subarray(0, needed);
+  }
+
+  private hold(rest: Buffer): void {
+    this.room = Buffer.from(rest);
+    this.held = rest.length;
   }
 
   /** Whether a frame has begun and not ended. */
   get isCut(): boolean {
-    return this.rest.length > 0;
+    return this.held > 0;
   }
 
   private parse(text: Buffer): T {
@@ -142,6 +166,7 @@ export class Frames<T> {
     const checked = this.schema.safeParse(value);
     if (checked.success) return checked.data;
     const { path, message } = checked.error.issues[0];
-    throw new HandshakeError(`a message that is none: ${[...path, message].join(': ')}`);
+    const why = [...path, message].join(': ').slice(0, MOST_SHOWN);
+    throw new HandshakeError(`a message that is none: ${why}`);
   }
 }

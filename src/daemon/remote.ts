@@ -21,6 +21,7 @@ export class Seat implements M.MemberPage {
   grants: Float64Array;
   /** Its place in the client's pages; -1: none. */
   slot = -1;
+  private readonly aloneGbps: number;
   private readonly told = new Float64Array(TOLD.length);
 
   constructor(of: Pick<Seat, 'index' | 'device' | 'tenant'>, grants: Float64Array) {
@@ -28,6 +29,7 @@ export class Seat implements M.MemberPage {
     this.device = of.device;
     this.tenant = of.tenant;
     this.grants = grants;
+    this.aloneGbps = grants[M.RATE_GBPS];
     this.take();
   }
 
@@ -43,11 +45,15 @@ export class Seat implements M.MemberPage {
     this.grants = columns.grants;
   }
 
-  /** The daemon is gone: what it granted last is granted. */
+  /**
+   * The daemon is gone: what it granted last is granted. It granted no rate to whom it saw without queue pairs: that
+   * is no share, or one who opens the first now would wait until there is a daemon again.
+   */
   detach(): void {
     this.slot = -1;
     this.counters = this.counters.slice();
     this.grants = this.grants.slice();
+    if (!(this.grants[M.RATE_GBPS] > 0)) this.grants[M.RATE_GBPS] = this.aloneGbps;
   }
 
   get isNews(): boolean {

@@ -66,20 +66,23 @@ function fits(pattern: string | undefined, text: string): boolean {
   return new RegExp(`^${parts.join('.*')}$`, 's').test(text);
 }
 
-function matches({ uid, gid, cgroup, command, declared }: Match, peer: Peer): boolean {
+/** A name that anybody may declare counts where the kernel vouches for something else that the rule asks for. */
+function matches({ uid, gid, cgroup, command, declared }: Match, peer: Peer, trusts: boolean): boolean {
+  const vouched = uid !== undefined || gid !== undefined || cgroup !== undefined;
   return (
     (uid === undefined || uid === peer.uid) &&
     (gid === undefined || gid === peer.gid) &&
     fits(cgroup, peer.cgroup) &&
     fits(command, peer.command) &&
-    (declared === undefined || (peer.tenant !== undefined && fits(declared, peer.tenant)))
+    (declared === undefined ||
+      ((trusts || vouched) && peer.tenant !== undefined && fits(declared, peer.tenant)))
   );
 }
 
 /** @param trusts whether what this client says of itself counts: its name, its weight, tenants of its own */
 export function identify(peer: Peer, rules: readonly Rule[], trusts: boolean): Identity {
-  const rule = rules.find(({ match }) => matches(match, peer));
-  const byDefault = trusts && peer.tenant !== undefined ? peer.tenant : `uid${peer.uid}`;
+  const rule = rules.find(({ match }) => matches(match, peer, trusts));
+  const byDefault = trusts && peer.tenant ? peer.tenant : `uid${peer.uid}`;
   const declaredWeight = trusts ? peer.weight : undefined;
   return {
     tenant: rule?.tenant ?? byDefault,

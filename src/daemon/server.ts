@@ -14,7 +14,16 @@ import {
   type Wake,
 } from './ipc/index.ts';
 import { COUNTERS_BYTES, GRANTS_BYTES, SLOTS } from './pages.ts';
-import { Frames, frame, type Hello, type ToClient, type ToDaemon, toDaemon, VERSION } from './protocol.ts';
+import {
+  Frames,
+  frame,
+  type Hello,
+  type TenantRow,
+  type ToClient,
+  type ToDaemon,
+  toDaemon,
+  VERSION,
+} from './protocol.ts';
 import type { Identity } from './rules.ts';
 
 export interface ServerOptions {
@@ -44,18 +53,22 @@ const LEAST_RING_NS = 200e3;
 /** Messages that a client may send at once, and how many more each second. */
 const BURST_MESSAGES = 2048;
 const MESSAGES_PER_S = 2000;
-/** Answers that may wait for a client. */
-const MAX_UNREAD_BYTES = 1 << 20;
+/** Answers that may wait for a client: a list of all tenants that there can be, and their names. */
+const MAX_UNREAD_BYTES = 4 << 20;
+/** A row has up to a kilobyte, if every letter of a name must be escaped. */
+const ROWS_OF_A_FRAME = 50;
 
 /** What the daemon has of one connection. */
 class Connection {
   readonly credentials: PeerCredentials;
   readonly frames = new Frames<ToDaemon>(toDaemon);
   hello: Hello | null = null;
+  /** Until it has said who it is. */
+  silence: NodeJS.Timeout | undefined;
   socket: Socket | null = null;
   client: Client | null = null;
   wake: Wake | null = null;
-  memories: SharedMemory[] = [];
+  readonly memories: SharedMemory[] = [];
   /** When it rang last that was heard; and whether a later one waits. */
   rungNs = Number.NEGATIVE_INFINITY;
   isRinging = false;
@@ -81,6 +94,7 @@ export class Server {
   private readonly raw = new Set<UnixSocket>();
   private listener: UnixListener | null = null;
   private ticking: NodeJS.Timeout | undefined;
+  private isClosing = false;
 
   constructor(options: ServerOptions) {
     this.options = options;
@@ -91,11 +105,13 @@ export class Server {
     const { socket, mode } = this.options;
     const listener = listenUnix(socket, { mode });
     this.listener = listener;
+    this.isClosing = false;
     listener.watch(() => this.accept(listener));
   }
 
-  /** Clients keep what they were granted last. */
+  /** Clients keep what they were granted last: nothing is shared out again as they are let go one by one. */
   close(): void {
+    this.isClosing = true;
     this.listener?.close();
     clearInterval(this.ticking);
     for (const socket of this.raw) socket.close();
@@ -157,14 +173,13 @@ export class Server {
     const buffer = new Uint8Array(16384);
     this.raw.add(raw);
     this.connections.add(connection);
-    const timer = setTimeout(() => drop('said nothing'), HELLO_MS);
     const drop = (why: string) => {
-      clearTimeout(timer);
       this.raw.delete(raw);
       this.end(connection);
       this.options.log.warn({ ...credentials }, `${connection.name} ${why}: disconnected`);
       refuse(raw, why);
     };
+    connection.silence = setTimeout(() => drop('said nothing'), HELLO_MS);
     raw.watch(() => {
       try {
         const got = raw.receive(buffer);
@@ -172,7 +187,7 @@ export class Server {
         if (got.bytes === 0) return drop('hung up before it said who it is');
         const messages = connection.frames.push(buffer.subarray(0, got.bytes));
         if (messages.length === 0) return;
-        clearTimeout(timer);
+        clearTimeout(connection.silence);
         this.raw.delete(raw);
         this.welcome(raw, connection, messages);
       } catch (error) {
@@ -197,8 +212,12 @@ export class Server {
     const fds = far === null ? [] : [...connection.memories.map(({ fd }) => fd), far.fd];
     const slots = isShim ? SLOTS : 0;
     const bytes = frame({ type: 'welcome', version: VERSION, slots, policy, tenant });
-    const sent = raw.send(bytes, fds);
-    far?.close();
+    let sent = 0;
+    try {
+      sent = raw.send(bytes, fds);
+    } finally {
+      far?.close();
+    }
     if (sent < bytes.length) throw new HandshakeError('nothing that left room for an answer');
     this.take(raw, connection);
     for (const message of rest) this.heard(connection, message);
@@ -206,9 +225,11 @@ export class Server {
 
   /** Makes what is shared with a client; returns its end of the wake-up. */
   private openPages(connection: Connection, identity: Identity): Wake {
-    const counters = createMemory('isoverbs-counters', COUNTERS_BYTES);
-    const grants = createMemory('isoverbs-grants', GRANTS_BYTES);
-    connection.memories = [counters, grants];
+    // Whatever fails behind this, end() closes what is there already.
+    const { memories } = connection;
+    memories.push(createMemory('isoverbs-counters', COUNTERS_BYTES));
+    memories.push(createMemory('isoverbs-grants', GRANTS_BYTES));
+    const [counters, grants] = memories;
     counters.seal();
     grants.seal({ readOnlyForOthers: true });
     const [near, far] = createWake();
@@ -230,6 +251,8 @@ export class Server {
     socket.on('close', () => this.end(connection));
     socket.on('data', (bytes) => {
       try {
+        // Bytes one by one cost as much as messages.
+        this.charge(connection);
         for (const message of connection.frames.push(bytes)) this.heard(connection, message);
       } catch (error) {
         this.options.log.warn(
@@ -245,14 +268,15 @@ export class Server {
   private end(connection: Connection): void {
     if (!this.connections.delete(connection)) return;
     const { client, socket, wake, memories } = connection;
+    clearTimeout(connection.silence);
     socket?.destroy();
     wake?.close();
     if (client !== null) {
       this.byClient.delete(client);
-      this.options.host.forget(client, this.options.nowNs());
+      if (!this.isClosing) this.options.host.forget(client, this.options.nowNs());
     }
     for (const memory of memories) memory.close();
-    this.tell();
+    if (!this.isClosing) this.tell();
   }
 
   private heard(connection: Connection, message: ToDaemon): void {
@@ -270,7 +294,7 @@ export class Server {
         this.rang(connection);
         break;
       case 'tenants':
-        this.say(connection, { type: 'tenants', rows: host.tenants() });
+        this.list(connection, host.tenants());
         break;
       case 'set':
         this.set(connection, message);
@@ -298,6 +322,16 @@ export class Server {
     const reason = this.options.host.join(client, slot, device, this.options.nowNs(), tenant);
     if (reason !== null) this.say(connection, { type: 'refused', slot, reason });
     else this.say(connection, { type: 'joined', slot, tenant: client.seats.get(slot)?.tenant ?? '' });
+  }
+
+  /** In as many messages as they need: there may be thousands. */
+  private list(connection: Connection, rows: readonly TenantRow[]): void {
+    let at = 0;
+    do {
+      const some = rows.slice(at, at + ROWS_OF_A_FRAME);
+      at += some.length;
+      this.say(connection, { type: 'tenants', rows: some, more: at < rows.length });
+    } while (at < rows.length);
   }
 
   private set(connection: Connection, { tenant, weight, gbps }: ToDaemon & { type: 'set' }): void {
@@ -354,8 +388,10 @@ export class Server {
   private say(connection: Connection, message: ToClient): void {
     const { socket, name, credentials } = connection;
     if (socket === null || socket.destroyed) return;
-    socket.write(frame(message));
-    if (socket.writableLength <= MAX_UNREAD_BYTES) return;
+    if (socket.writableLength <= MAX_UNREAD_BYTES) {
+      socket.write(frame(message));
+      return;
+    }
     this.options.log.warn({ ...credentials }, `${name} does not read what it asked for: disconnected`);
     socket.destroy();
   }

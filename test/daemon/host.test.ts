@@ -7,7 +7,8 @@ import * as M from '../../src/coordinator/members.ts';
 import { Client, Host, SILENT_NS } from '../../src/daemon/host.ts';
 import { COUNTERS_BYTES, columnsAt, GRANTS_BYTES, SLOTS } from '../../src/daemon/pages.ts';
 import { type Link, RemoteCoordinator, type Seat } from '../../src/daemon/remote.ts';
-import type { Identity } from '../../src/daemon/rules.ts';
+import { type Identity, identify } from '../../src/daemon/rules.ts';
+import { Bucket } from '../../src/policies/token-bucket/buckets.ts';
 import type { Grant } from '../../src/shim/coordinator-port.ts';
 
 const RULES = { qNumAllow: 1, qNumCapa: 9, selective: false };
@@ -230,4 +231,49 @@ test('one event log gives the same grants in a process and in the daemon', () =>
       }
     }),
   );
+});
+
+test('a tenant that opens context after context leaves places to the others', () => {
+  const host = hostOf();
+  const greedy = Array.from({ length: 5 }, () => new Process(host, 'a').client);
+  const refused = greedy.flatMap((client) =>
+    Array.from({ length: SLOTS }, (_, slot) => host.join(client, slot, 'sim0', 0)).filter(
+      (why) => why !== null,
+    ),
+  );
+  expect(refused.length).toBe(SLOTS);
+  expect(refused[0]).toContain('a has 1024 contexts at sim0');
+  expect(host.join(new Process(host, 'b').client, 0, 'sim0', 0)).toBeNull();
+});
+
+test('where nobody knows the rate of the link no tenant is held', () => {
+  const host = new Host({ rules: RULES, linkGbps: () => 0 });
+  const page = new Process(host, 'a').join();
+  say(page, { [M.RATED_QPS]: 1 });
+  host.step(0);
+  expect(page.grants[M.RATE_GBPS]).toBeGreaterThanOrEqual(1000);
+});
+
+test('a name that anybody may declare makes nobody somebody else, unless the kernel vouches for a user, group or cgroup', () => {
+  const peer = { pid: 1, uid: 1000, gid: 1000, cgroup: '', command: '', tenant: 'storage' };
+  const rule = { match: { declared: 'storage' }, tenant: 'storage', weight: 10 };
+  expect(identify(peer, [rule], false)).toMatchObject({ tenant: 'uid1000', weight: 1 });
+  expect(identify(peer, [rule], true)).toMatchObject({ tenant: 'storage', weight: 10 });
+  const ofUser = { ...rule, match: { declared: 'storage', uid: 1000 } };
+  expect(identify(peer, [ofUser], false)).toMatchObject({ tenant: 'storage', weight: 10 });
+  expect(identify({ ...peer, tenant: '' }, [], true).tenant).toBe('uid1000');
+});
+
+test('a program that sends and polls without end is alive, though its event loop never says so', () => {
+  const host = hostOf();
+  const [busy, other] = ['a', 'b'].map((tenant) => new Process(host, tenant).join());
+  const context = { index: 0, handle: 1, device: 'sim0', tenant: 'a', nic: null };
+  const bucket = new Bucket({ index: 0, device: 'sim0', key: 'a', burstBytes: 1 });
+  busy.counters[M.RATED_QPS] = bucket.add(context, busy);
+  for (let nowNs = 0; nowNs <= 2 * SILENT_NS; nowNs += SILENT_NS / 3) {
+    bucket.fill(nowNs);
+    say(other, { [M.RATED_QPS]: 1 });
+    host.step(nowNs);
+    expect(busy.grants[M.RATE_GBPS]).toBe(LINK_GBPS / 2);
+  }
 });

@@ -8,6 +8,7 @@ import pino from 'pino';
 import { afterEach, expect, test, vi } from 'vitest';
 import * as M from '../../src/coordinator/members.ts';
 import { DaemonClient } from '../../src/daemon/client.ts';
+import { type Answer, type Connection, connect } from '../../src/daemon/connection.ts';
 import { Host } from '../../src/daemon/host.ts';
 import { frame, VERSION } from '../../src/daemon/protocol.ts';
 import { identify } from '../../src/daemon/rules.ts';
@@ -141,4 +142,88 @@ test('what a hostile client writes into its page changes nobody else', async () 
     await sleep(50);
     expect([50, 100]).toContain(honest.grants[M.RATE_GBPS]);
   }
+});
+
+test('when the daemon stops everybody keeps its own share, and nobody that of those who were let go before it', async () => {
+  const socket = join(folder(), 's');
+  const { server } = daemon(socket);
+  const both = ['a', 'b'].map((tenant) => client(socket, tenant));
+  const pages = both.map((one) => pageOf(one.client));
+  for (const page of pages) page.counters[M.RATED_QPS] = 1;
+  const rates = () => pages.map(({ grants }) => grants[M.RATE_GBPS]);
+  await until(() => expect(rates()).toEqual([50, 50]));
+  server.close();
+  for (const { said } of both) await until(() => expect(said.at(-1)).toContain('what it granted last holds'));
+  expect(rates()).toEqual([50, 50]);
+});
+
+test('who has no queue pair when the daemon stops is not held when it has one', async () => {
+  const socket = join(folder(), 's');
+  const { server, host } = daemon(socket);
+  const { client: one, said } = client(socket, 'a');
+  const page = pageOf(one);
+  await until(() => expect([host.tenants().length, page.grants[M.RATE_GBPS]]).toEqual([1, 0]));
+  server.close();
+  await until(() => expect(said.at(-1)).toContain('what it granted last holds'));
+  expect(page.grants[M.RATE_GBPS]).toBe(ALONE_GBPS);
+});
+
+test('an answer to a context that has left is not one to the next at its place', async () => {
+  const socket = join(folder(), 's');
+  const { host } = daemon(socket);
+  const { client: one, said } = client(socket, 'a');
+  pageOf(one);
+  await until(() => expect(host.tenants()[0]?.contexts).toBe(1));
+  const here = one.coordinator('sim0');
+  here.leave(here.join('') as M.MemberPage);
+  const elsewhere = one.coordinator('sim7').join('') as M.MemberPage;
+  elsewhere.counters[M.RATED_QPS] = 1;
+  await until(() => expect(said.at(-1)).toContain("knows no device 'sim7'"));
+  expect(elsewhere.grants[M.RATE_GBPS]).toBe(ALONE_GBPS);
+});
+
+test('a list of thousands of tenants comes whole, whatever is in the pages', async () => {
+  const socket = join(folder(), 's');
+  const { host } = daemon(socket);
+  const many = Array.from({ length: 4 }, (_, i) => client(socket, `t${i}`).client);
+  for (const [i, one] of many.entries()) {
+    const device = one.coordinator('sim0');
+    for (let k = 0; k <= 250; k++) {
+      const page = device.join(`${'\u0001'.repeat(100)}${i} ${k % 250}`) as M.MemberPage;
+      page.counters[M.WIRE_GBPS] = k % 250 === 0 ? 1e308 : 1;
+      page.counters[M.RATED_QPS] = 1e308;
+    }
+  }
+  await until(() => expect(host.tenants().length).toBe(1000));
+  const rows: unknown[] = [];
+  await new Promise<void>((resolve, reject) => {
+    let asked: Connection | null = null;
+    const on = {
+      answered(connection: Connection) {
+        asked = connection;
+        connection.say({ type: 'tenants' });
+      },
+      heard(message: Answer) {
+        if (message.type === 'tenants') rows.push(...message.rows);
+        if (message.type !== 'tenants' || message.more) return;
+        asked?.close();
+        resolve();
+      },
+      rang() {},
+      ended: reject,
+    };
+    connect(socket, { role: 'tool' }, on, true);
+  });
+  expect(rows.length).toBe(1000);
+});
+
+test('who gives up hears nothing more of a connection that never was; who does not hears it once', async () => {
+  const socket = join(folder(), 'nobody');
+  let ends = 0;
+  const on = { answered() {}, heard() {}, rang() {}, ended: () => ends++ };
+  connect(socket, { role: 'shim' }, on, false)();
+  await sleep(20);
+  expect(ends).toBe(0);
+  connect(socket, { role: 'shim' }, on, false);
+  await until(() => expect(ends).toBe(1));
 });

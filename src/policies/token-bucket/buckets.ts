@@ -2,7 +2,7 @@
  * Buckets of tokens, one for each tenant of each device. Tokens are bytes on the wire; below zero they are owed.
  * The coordinator gives each context its rate (src/coordinator/shares.ts); a bucket has that of all its contexts.
  */
-import { type MemberPage, RATE_GBPS } from '../../coordinator/members.ts';
+import { BEAT, type MemberPage, RATE_GBPS } from '../../coordinator/members.ts';
 import type { ContextView } from '../../shim/policy.ts';
 
 export class Bucket {
@@ -50,7 +50,11 @@ export class Bucket {
 
   private grantedGbps(): number {
     let gbps = 0;
-    for (const { page } of this.contexts.values()) gbps += page.grants[RATE_GBPS];
+    for (const { page } of this.contexts.values()) {
+      // Who sends is alive, even if its event loop never gets to say so.
+      page.counters[BEAT]++;
+      gbps += page.grants[RATE_GBPS];
+    }
     return gbps;
   }
 
