@@ -220,6 +220,11 @@ describe('flags', () => {
     ['write_bw', { port: 0 }, '--port'],
     ['write_bw', { gidIndex: -1 }, '--gid-index'],
     ['write_bw', { rate_limit: 0 }, "--rate_limit takes numbers above 0, got '0'"],
+    [
+      'write_bw',
+      { rate_limit: 1, all: true },
+      '--rate_limit holds for messages of one size: leave out --all',
+    ],
     ['write_bw', { rate_units: 'k' }, "--rate_units takes M, g, p, got 'k'"],
     ['write_bw', { mtu: '1000' }, '--mtu takes 256, 512, 1024, 2048, 4096'],
     ['write_bw', { cpu: 'all' }, '--cpu takes a list of CPUs'],

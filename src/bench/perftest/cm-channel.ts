@@ -145,8 +145,11 @@ export async function answerByCm(
       request.accept().catch((error) => server.emit('error', error));
     }
   });
-  server.listen({ port: way.port, host: way.source_ip, backlog: 1 }, listening);
-  const [connection] = (await once(server, 'connection')) as [CmConnection];
-  server.close();
-  return new CmChannel(connection, boxes as Boxes, 'server');
+  try {
+    server.listen({ port: way.port, host: way.source_ip, backlog: 1 }, listening);
+    const [connection] = (await once(server, 'connection')) as [CmConnection];
+    return new CmChannel(connection, boxes as Boxes, 'server');
+  } finally {
+    server.close();
+  }
 }

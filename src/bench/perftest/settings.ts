@@ -326,6 +326,10 @@ function refuse(kind: TestKind, server: string | null, flags: Parsed): void {
       "Rate limiter can't be executed on non-BW or ATOMIC tests",
     ],
     [
+      flags.rate_limit !== undefined && flags.all,
+      '--rate_limit holds for messages of one size: leave out --all',
+    ],
+    [
       measures === 'bw' && flags.output === 'latency',
       'Output verbosity level for BW can be: bandwidth, message_rate',
     ],
