@@ -123,6 +123,12 @@ test('a row shows the worst check on the worst seed; a fall of one seed fails it
   expect(tableOf([CLAIM], [row])).toMatch(/size \(far\).*120 x.*25 %.*95 x.*95 to 105.*holds/);
 });
 
+test('what is expected differently than before is told, whichever check is the worst', () => {
+  const [near, far] = CHECKS;
+  const claim = { ...CLAIM, checks: [{ ...near, deviation: 'was shorter' }, far] };
+  expect(evaluate(claim, [1], outcomesOf(100))[0]).toMatchObject({ at: 'far', deviation: 'was shorter' });
+});
+
 test('a claim holds as a whole or not at all; what is only reported does not count', () => {
   const [row] = evaluate(CLAIM, [1], outcomesOf(105));
   const claims = [CLAIM, { ...CLAIM, id: 'y' }, { ...CLAIM, id: 'z' }];
@@ -134,6 +140,8 @@ test('a claim holds as a whole or not at all; what is only reported does not cou
     { ...row, claim: 'z', verdict: 'reported' as const },
   ];
   expect(heldClaims(claims, rows)).toEqual([1, 2]);
+  const other = { ...row, system: 'perf', verdict: 'fails' as const };
+  expect(heldClaims([CLAIM, { ...CLAIM, system: 'perf' }], [row, other])).toEqual([1, 2]);
 });
 
 test('a run that is missing or broken fails its rows, and says why', () => {

@@ -82,9 +82,15 @@ function rowOf(claim: NamedClaim, samples: readonly Sample[]): Row {
     lowest: Math.min(...ofCheck),
     highest: Math.max(...ofCheck),
     verdict: worst.distance > 1 || missing ? 'fails' : kind === 'reported' ? 'reported' : 'holds',
-    deviation: check.deviation,
+    deviation: deviationsOf(samples),
     problem,
   };
+}
+
+/** Of all checks of the line: it is told, too, where another one is the worst. */
+function deviationsOf(samples: readonly Sample[]): string | undefined {
+  const all = new Set(samples.flatMap(({ check }) => check.deviation ?? []));
+  return all.size === 0 ? undefined : [...all].join('; ');
 }
 
 /** One row for each thing that a claim says. */

@@ -109,7 +109,9 @@ export function paperSentence(paper: string, claims: readonly PaperClaim[]): str
 /** How many claims hold as a whole; those that only report do not count. */
 export function heldClaims(claims: readonly NamedClaim[], rows: readonly Row[]): [held: number, of: number] {
   const verdicts = claims
-    .map(({ id }) => rows.filter((row) => row.claim === id && row.verdict !== 'reported'))
+    .map(({ system, id }) =>
+      rows.filter((row) => row.system === system && row.claim === id && row.verdict !== 'reported'),
+    )
     .filter((counted) => counted.length > 0)
     .map((counted) => counted.every((row) => row.verdict === 'holds'));
   return [verdicts.filter((held) => held).length, verdicts.length];
