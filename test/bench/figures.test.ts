@@ -90,7 +90,7 @@ function outcomesOf(rates: Record<string, number[]>, seeds: readonly number[]): 
   const outcomes = new Map<string, Outcome>();
   for (const { command, mix, seed } of figureJobs([FIGURE], seeds)) {
     const rate = rates[mix.set?.scheduler ?? 'none'][seeds.indexOf(seed)];
-    const result = { apps: [{ name: 'B', throughputGbps: rate }] } as unknown as MixResult;
+    const result = { apps: [{ name: 'B', throughputGbps: rate }], invariants: [] } as unknown as MixResult;
     if (!Number.isNaN(rate)) outcomes.set(command, { result });
   }
   return outcomes;
@@ -120,6 +120,15 @@ test('what did not run leaves no point, and is told', () => {
   expect(problems[0]).toContain('did not run');
 });
 
+test('a run of any seed that did not run, or broke what holds always, is told', () => {
+  const outcomes = outcomesOf({ none: [3, 4], ets: [1, Number.NaN] }, [1, 2]);
+  expect(evaluateFigure(FIGURE, [1, 2], outcomes).problems).toHaveLength(2);
+  const [command] = outcomes.keys();
+  const [kept] = outcomes.values();
+  if ('result' in kept) outcomes.set(command, { result: { ...kept.result, invariants: ['a leak'] } });
+  expect(evaluateFigure(FIGURE, [1, 2], outcomes).problems).toContain(`${command}: a leak`);
+});
+
 test('what a panel compares with runs under no policy, and is measured of the same seed', () => {
   const base = mix('ideal', 'B:name=base');
   const figure: NamedFigure = {
@@ -142,7 +151,7 @@ test('what a panel compares with runs under no policy, and is measured of the sa
         { name: 'B', throughputGbps: 60 },
         { name: 'base', throughputGbps: 20 * seed },
       ];
-      return [command, { result: { apps } as unknown as MixResult }];
+      return [command, { result: { apps, invariants: [] } as unknown as MixResult }];
     }),
   );
   const { panels, problems } = evaluateFigure(figure, [1, 2], outcomes, ['perf']);
@@ -152,7 +161,7 @@ test('what a panel compares with runs under no policy, and is measured of the sa
   outcomes.delete(commandOf(base, 2));
   const without = evaluateFigure(figure, [1, 2], outcomes, ['perf']);
   expect(without.panels[0].series[0].points).toEqual([]);
-  expect(without.problems).toHaveLength(1);
+  expect(without.problems).toHaveLength(2);
 });
 
 test('other policies may be chosen; series of the hardware stay, and keep what the mixture sets', () => {

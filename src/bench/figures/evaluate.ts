@@ -1,6 +1,7 @@
 /** Which runs a figure needs, and what they show. */
 import { policies } from '../../policies/index.ts';
 import type { Mix } from '../claims/claim.ts';
+import { brokenRuns } from '../claims/evaluate.ts';
 import { commandOf, type Job, jobsOfMix } from '../claims/plan.ts';
 import type { Outcome } from '../claims/pool.ts';
 import type { NamedFigure, Panel, PaperPoint, X } from './figure.ts';
@@ -34,7 +35,7 @@ export interface FigureResult {
   panels: PanelResult[];
   /** What ran, with the first seed. */
   runs: { series: string; x: X; command: string }[];
-  /** Why points are missing. */
+  /** Runs without a result, whose points are missing, and runs whose result is not to be trusted. */
   problems: string[];
 }
 
@@ -122,11 +123,11 @@ export function evaluateFigure(
 ): FigureResult {
   const { name, paper, number, title, source, note, x } = figure;
   const runs = runsOf(figure, chosen);
-  const commands = [...runs.map(({ mix }) => mix), ...basesOf(figure)].map((mix) => commandOf(mix, seeds[0]));
+  const mixes = [...runs.map(({ mix }) => mix), ...basesOf(figure)];
+  const commands = mixes.flatMap((mix) => seeds.map((seed) => commandOf(mix, seed)));
   const problems = [...new Set(commands)].flatMap((command) => {
     const outcome = outcomes.get(command);
-    if (outcome !== undefined && 'result' in outcome) return [];
-    return [`${command}: ${outcome?.error ?? 'did not run'}`];
+    return outcome === undefined ? [`${command}: did not run`] : brokenRuns(new Map([[command, outcome]]));
   });
   return {
     name,
