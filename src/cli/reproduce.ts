@@ -45,15 +45,29 @@ export interface ReproduceOptions {
   freeze?: boolean;
 }
 
+/** More are a slip of the finger. */
+const MOST_SEEDS = 10_000;
+
 /** Seeds as `1-5`, `7` or `1,3`. @throws ConfigError */
 export function parseSeeds(text: string): number[] {
-  const match = /^(\d+)-(\d+)$/.exec(text);
-  const seeds =
-    match === null
-      ? text.split(',').map(Number)
-      : Array.from({ length: Number(match[2]) - Number(match[1]) + 1 }, (_, i) => Number(match[1]) + i);
-  if (text !== '' && seeds.length > 0 && seeds.every((seed) => Number.isSafeInteger(seed))) return seeds;
-  throw new ConfigError(`seeds are written as 1-5, 7 or 1,3; got '${text}'`);
+  if (!/^\d+(-\d+|(,\d+)*)$/.test(text)) {
+    throw new ConfigError(`seeds are written as 1-5, 7 or 1,3; got '${text}'`);
+  }
+  const [first, last] = text.split('-').map(Number);
+  if (last === undefined) return distinctSeeds(text.split(',').map(Number), text);
+  if (last < first || last - first >= MOST_SEEDS) {
+    throw new ConfigError(`seeds go up, and are ${MOST_SEEDS} at most; got '${text}'`);
+  }
+  return distinctSeeds(
+    Array.from({ length: last - first + 1 }, (_, i) => first + i),
+    text,
+  );
+}
+
+/** The same one twice would count twice in a median. */
+function distinctSeeds(seeds: readonly number[], text: string): number[] {
+  if (seeds.every(Number.isSafeInteger)) return [...new Set(seeds)];
+  throw new ConfigError(`a seed is too large; got '${text}'`);
 }
 
 /** How many threads: a number, or one for each core. @throws ConfigError */
@@ -118,6 +132,19 @@ function requirePolicy(word: string): void {
   if (policy !== 'none') createPolicy(policy, policyOptions);
 }
 
+/** As a shell takes a word. */
+const quoted = (word: string) => (/^[\w.,:=/-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+
+/** What was asked for, but for where it goes: who runs that has the same report. */
+function commandOf({ system, figure, policy, id, smoke, seeds }: ReproduceOptions): string {
+  const lists = Object.entries({ system, figure, policy, id }).flatMap(([name, words]) =>
+    words === undefined ? [] : [`--${name}`, ...words.map(quoted)],
+  );
+  return ['npm run reproduce --', ...lists, ...(smoke ? ['--smoke'] : []), `--seeds ${seeds.join(',')}`].join(
+    ' ',
+  );
+}
+
 /** Runs what is not kept, and holds it against the papers. */
 async function reportOf(plan: Plan, options: ReproduceOptions): Promise<Report> {
   const { systems, claims, whole, figures, allFigures, policies } = plan;
@@ -129,6 +156,7 @@ async function reportOf(plan: Plan, options: ReproduceOptions): Promise<Report> 
   const ofBare = claims.some(({ system }) => system === FROZEN);
   const frozen = ofBare ? readFrozen() : null;
   return {
+    command: commandOf(options),
     versions: { isoverbs: version(), node: process.versions.node, code: buildHash() },
     profiles: profilesHash(),
     systems,

@@ -1,5 +1,5 @@
 /** Pictures, by vega-lite: an optional dependency. */
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { closeSync, mkdirSync, openSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { TopLevelSpec } from 'vega-lite';
 import { ConfigError } from '../verbs/errors.ts';
@@ -43,10 +43,11 @@ export function writeInto(path: string, text: string): void {
   writeFileSync(path, text);
 }
 
-/** Before a long run, whose result would be lost. @throws ConfigError */
+/** Before a long run, whose result would be lost; what is there stays until there is another. @throws ConfigError */
 export function requireWritable(option: string, path: string): void {
   try {
-    writeInto(path, '');
+    mkdirSync(dirname(path), { recursive: true });
+    closeSync(openSync(path, 'a'));
   } catch (error) {
     throw new ConfigError(`${option}: ${path} cannot be written: ${(error as Error).message}`);
   }

@@ -39,6 +39,7 @@ const ROW: Row = {
 };
 const PAPER = { paper: 'PeRF', lines: { holds: 0, fails: 1, reported: 0 } };
 const REPORT: Report = {
+  command: EVIL,
   versions: { isoverbs: '1', node: '20', code: 'c' },
   profiles: 'p',
   systems: ['bare'],
@@ -114,6 +115,13 @@ test('a claim of a paper has the line that decides, and who shows it or why nobo
   expect(verdictTable(byPaper(REPORT)).rows).toEqual([['PeRF', '2', '0', '1', '0', '0', '1', '0']]);
 });
 
+test('of a paper whose system is not here only claims about bare devices are counted, and it is said', () => {
+  const sentence = 'Of PeRF only claims about bare devices are counted.';
+  expect(markdownOf(REPORT, [])).toContain(sentence);
+  expect(htmlOf(REPORT, null)).toContain(sentence);
+  expect(markdownOf({ ...REPORT, systems: ['bare', 'perf'] }, [])).not.toContain('only claims about');
+});
+
 test('without vega the page has its tables, and says what is missing', () => {
   const page = htmlOf(REPORT, null);
   expect(page).toContain('optional packages vega and vega-lite are not installed');
@@ -150,7 +158,7 @@ test('--out writes the three files; the second time nothing runs again', { timeo
   expect(reproduce(...words)).toMatchObject({ code: 0, err: '' });
   expect(runs()).toEqual(before);
   expect(readFileSync(join(out, 'report.html'), 'utf8')).toBe(page);
-  expect(page).toContain('isoverbs reproduce --figure perf-2b');
+  expect(page).toContain('npm run reproduce -- --figure perf-2b --policy none perf --seeds 1<');
   expect(page).toContain('isoverbs mix --profile cx6-100g --policy perf ');
   expect(page.match(/<svg role="img"/g)).toHaveLength(2);
   expect(page.replaceAll(/xmlns(:xlink)?="[^"]*"/g, '')).not.toMatch(/https?:|<script|src=|@import/);

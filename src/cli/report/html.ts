@@ -8,7 +8,6 @@ import type { Report } from './report.ts';
 import {
   byPaper,
   chaptersOf,
-  commandOfReport,
   linesOf,
   type PaperPart,
   paperLine,
@@ -47,7 +46,7 @@ function cellOf(cell: string): Markup {
 function named(svg: string, id: string, title: string, description: string): Markup {
   const head = `<svg role="img" aria-labelledby="${id}-t ${id}-d" `;
   const texts = `<title id="${id}-t">${escapeHtml(title)}</title><desc id="${id}-d">${escapeHtml(description)}</desc>`;
-  return new Markup(svg.replace(/^<svg /, head).replace('>', `>${texts}`));
+  return new Markup(svg.replace(/^<svg /, () => head).replace('>', () => `>${texts}`));
 }
 
 function chart(figure: FigureResult, charts: Charts): Markup | undefined {
@@ -152,13 +151,13 @@ export function htmlOf(report: Report, charts: Charts | null): string {
 <h1>${TITLE}</h1>
 <p>Simulated devices in virtual time; ${runs} runs, seeds ${seeds.join(', ')}: points of figures are medians, with the
 lowest and the highest where they differ; lines of claims show the worst seed. Diamonds are numbers that the paper's
-text states; nothing was read off a picture.</p>
-<p><code>${commandOfReport(report)}</code></p>
+text states, or, on a bar, the middle of a range that it states; nothing was read off a picture.</p>
+<p><code>${report.command}</code></p>
 <p class="note">isoverbs ${versions.isoverbs}, Node.js ${versions.node}, profiles ${profiles.slice(0, 12)}, code ${versions.code.slice(0, 12)}</p>
 ${charts === null && html`<p class="fails">${NO_CHARTS}</p>`}
 ${broken.map((line) => html`<p class="fails">Broken: ${line}</p>`)}
 ${verdicts.rows.length > 0 && table(verdicts)}
-${sentences(papers).map((line) => html`<p>${line}</p>`)}
+${sentences(report, papers).map((line) => html`<p>${line}</p>`)}
 </header>
 ${contents(report, papers)}
 <main>

@@ -98,7 +98,7 @@ export function markdownOf(
     '# What papers report, and what isoverbs shows',
     ...intro,
     ...(verdicts.rows.length === 0 ? [] : [table(verdicts)]),
-    ...sentences(papers).map(escapeMarkdown),
+    ...sentences(report, papers).map(escapeMarkdown),
     ...papers.map((paper) => paperText(report, paper, picture)),
     ...report.systems.map((system) => systemText(report, system)),
     ...remarks(report),

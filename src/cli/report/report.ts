@@ -9,6 +9,8 @@ import type { FigureResult } from '../../bench/figures/evaluate.ts';
 
 export interface Report {
   /** `code` is a hash of all code that a run depends on. */
+  /** What gives a report the same content. */
+  command: string;
   versions: { isoverbs: string; node: string; code: string };
   /** Hash of the parameters of all devices. */
   profiles: string;

@@ -97,7 +97,7 @@ export function verdictTable(papers: readonly PaperPart[]): TextTable {
 }
 
 /** The same in words, paper by paper. */
-export function sentences(papers: readonly PaperPart[]): string[] {
+export function sentences({ systems }: Report, papers: readonly PaperPart[]): string[] {
   const counted = papers.filter(({ claims }) => claims.length > 0);
   const lines = counted.map(({ name, claims }) => paperSentence(name, claims));
   if (counted.length > 1)
@@ -107,7 +107,14 @@ export function sentences(papers: readonly PaperPart[]): string[] {
         counted.flatMap(({ claims }) => claims),
       ),
     );
-  return lines;
+  return [...lines, ...onlyBare(systems, counted)];
+}
+
+/** That all of a paper's claims hold says little where its own system is not here. */
+export function onlyBare(systems: readonly string[], papers: readonly PaperPart[]): string[] {
+  const names = papers.filter(({ key, claims }) => claims.length > 0 && !systems.includes(key));
+  if (names.length === 0) return [];
+  return [`Of ${names.map(({ name }) => name).join(', ')} only claims about bare devices are counted.`];
 }
 
 /** A claim of a paper, the line of ours that says most about it, and which claims show it. */
@@ -140,12 +147,4 @@ export function paperLine(report: Report, { id, verdict, by }: PaperClaim): Pape
     shownBy,
     reason: shownBy.length > 0 ? '' : by,
   };
-}
-
-/** The command that gives a report the same content. */
-export function commandOfReport({ systems, seeds, figures }: Report): string {
-  const words = ['npm run reproduce --'];
-  if (figures.length === 0) words.push(`--system ${systems.join(' ')}`);
-  if (systems.length === 0) words.push(`--figure ${figures.map(({ name }) => name).join(' ')}`);
-  return [...words, `--seeds ${seeds.join(',')}`].join(' ');
 }

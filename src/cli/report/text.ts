@@ -4,6 +4,7 @@ import { driftText, heldClaims, notShownText, paperText, tableOf } from '../../b
 import type { FigureResult } from '../../bench/figures/evaluate.ts';
 import { figureTable } from './figure-table.ts';
 import type { Report } from './report.ts';
+import { byPaper, onlyBare } from './sections.ts';
 
 /** Tables of claims, a summary, tables of figures. */
 export function reportText(report: Report): string {
@@ -24,7 +25,8 @@ function withoutClaims({ broken, notShown }: Report): string[] {
 }
 
 /** What stands under the tables. */
-function summaryOf({ claims, rows, runs, broken, drift, notShown, paper }: Report): string {
+function summaryOf(report: Report): string {
+  const { claims, rows, runs, broken, drift, notShown, paper } = report;
   const failed = rows.filter((row) => row.verdict === 'fails').length;
   const [held, counted] = heldClaims(claims, rows);
   const lines = [
@@ -34,7 +36,7 @@ function summaryOf({ claims, rows, runs, broken, drift, notShown, paper }: Repor
   ];
   if (drift.length > 0) lines.push(`Not as it was when the profiles were frozen:\n${driftText(drift)}`);
   if (notShown.length > 0) lines.push(`Not counted:\n${notShownText(notShown)}`);
-  if (paper.length > 0) lines.push(paperText(paper));
+  if (paper.length > 0) lines.push(paperText(paper), ...onlyBare(report.systems, byPaper(report)));
   return lines.join('\n');
 }
 

@@ -1,5 +1,5 @@
 /** The files of a report. */
-import { mkdirSync } from 'node:fs';
+import { closeSync, mkdirSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import type { FigureResult } from '../../bench/figures/evaluate.ts';
 import { ConfigError } from '../../verbs/errors.ts';
@@ -8,7 +8,6 @@ import { chartOf, FONT, type Layout } from './chart.ts';
 import { type Charts, htmlOf } from './html.ts';
 import { markdownOf } from './markdown.ts';
 import { jsonOf, type Report } from './report.ts';
-import { commandOfReport } from './sections.ts';
 
 /** Where the pictures of report.md are, beside it. */
 const PICTURES = 'figures';
@@ -45,11 +44,11 @@ async function draw(figures: readonly FigureResult[]): Promise<Charts | null> {
   return charts;
 }
 
-/** Before the runs: they would be lost. @throws ConfigError */
+/** Before the runs: they would be lost. A report that is there stays until there is another. @throws ConfigError */
 export function requireFolder(folder: string): void {
   try {
     mkdirSync(join(folder, 'runs'), { recursive: true });
-    writeInto(join(folder, 'report.json'), '');
+    closeSync(openSync(join(folder, 'report.json'), 'a'));
   } catch (error) {
     throw new ConfigError(`out: ${folder} cannot be written: ${(error as Error).message}`);
   }
@@ -62,7 +61,7 @@ export async function writeReport(report: Report, folder: string): Promise<void>
   const picture = ({ name }: FigureResult) => (charts === null ? undefined : `${PICTURES}/${name}.svg`);
   const { isoverbs, node } = report.versions;
   const intro = [
-    `\`${commandOfReport(report)}\`; isoverbs ${isoverbs}, Node.js ${node}, profiles ${report.profiles.slice(0, 12)}.`,
+    `\`${report.command}\`; isoverbs ${isoverbs}, Node.js ${node}, profiles ${report.profiles.slice(0, 12)}.`,
   ];
   writeInto(join(folder, 'report.json'), `${JSON.stringify(jsonOf(report), null, 2)}\n`);
   writeInto(join(folder, 'report.md'), markdownOf(report, intro, picture));
