@@ -1,7 +1,8 @@
 /** Requests as fast as they go, and what arrives of them. Each step does what can be done now, and never waits. */
+import { slotAt, WC_ID_HI, WC_ID_LO } from '../../verbs/index.ts';
 import type { End } from './end.ts';
 import type { BandwidthReport } from './handshake.ts';
-import { RequestWriter, WR_ID_HALF } from './requests.ts';
+import { Requests } from './requests.ts';
 import { Window } from './window.ts';
 
 /** What a run does, again and again. */
@@ -16,7 +17,7 @@ export interface Party {
 export class BandwidthSender implements Party {
   readonly window: Window;
   private readonly end: End;
-  private readonly requests: RequestWriter;
+  private readonly requests: Requests;
   private readonly total: number;
   /** By queue pair. */
   private readonly posted: Float64Array;
@@ -30,7 +31,7 @@ export class BandwidthSender implements Party {
   constructor(end: End, sizeBytes: number) {
     const { qp, iters, noPeak } = end.settings;
     this.end = end;
-    this.requests = new RequestWriter(end, sizeBytes);
+    this.requests = new Requests(end, sizeBytes);
     this.window = new Window(end.settings, end.context.nowNs());
     this.total = this.window.byTime ? Number.POSITIVE_INFINITY : iters * qp;
     this.posted = new Float64Array(qp);
@@ -44,7 +45,7 @@ export class BandwidthSender implements Party {
     for (let i = 0; i < posted.length; i++) this.fill(i);
     const n = end.poll(end.sendCq);
     if (n > 0) this.completed(n);
-    return this.window.byTime ? this.window.ended(end.context.nowNs()) : this.totalDone >= this.total;
+    return this.window.byTime ? this.window.ended(end.context) : this.totalDone >= this.total;
   }
 
   /** Nanoseconds a message at its best: between any post and any later completion. 0: not looked for. */
@@ -64,30 +65,27 @@ export class BandwidthSender implements Party {
   /** Posts what there is room for on queue pair `index`. */
   private fill(index: number): void {
     const { end, posted, done, window } = this;
-    const { txDepth, iters, post_list: list, cqMod } = end.settings;
+    const { txDepth, iters, post_list: list } = end.settings;
     const room = txDepth - (posted[index] - done[index]);
     const some = window.byTime ? room : Math.min(room, iters - posted[index]);
     const count = some - (some % list);
     if (count === 0) return;
-    end.sends.clear();
-    for (let n = posted[index]; n < posted[index] + count; n++) {
-      this.requests.append(index, n, (n + 1) % cqMod === 0 || (!window.byTime && n === iters - 1));
-    }
     const { postedNs, totalPosted } = this;
     if (postedNs.length > 0) postedNs.fill(end.context.nowNs(), totalPosted, totalPosted + count);
-    end.qps[index].postSend(end.sends);
+    this.requests.post(index, count, !window.byTime && posted[index] + count === iters);
     posted[index] += count;
     this.totalPosted += count;
   }
 
   private completed(n: number): void {
     const { end, done, doneNs } = this;
+    const { words } = end.wcs;
     const nowNs = end.context.nowNs();
     for (let i = 0; i < n; i++) {
-      const id = end.wcs.wrId(i);
-      const index = Math.floor(id / WR_ID_HALF);
+      const at = slotAt(i);
+      const index = words[at + WC_ID_HI];
       // Those before it, which were not signaled, are done too.
-      const messages = ((id % WR_ID_HALF) - done[index]) >>> 0;
+      const messages = (words[at + WC_ID_LO] - done[index]) >>> 0;
       done[index] += messages;
       this.totalDone += messages;
       if (doneNs.length > 0) doneNs[this.totalDone - 1] = nowNs;
@@ -101,7 +99,6 @@ export class BandwidthReceiver implements Party {
   readonly window: Window;
   private readonly end: End;
   private readonly total: number;
-  private readonly sizeBytes: number;
   /** Messages for each receive queue: that of a queue pair, or the shared one. */
   private readonly share: number;
   /** By receive queue: receives posted, and those taken that are not posted again yet. */
@@ -112,32 +109,35 @@ export class BandwidthReceiver implements Party {
 
   /** Posts the receives. */
   constructor(end: End, sizeBytes: number) {
-    const { qp, iters, rxDepth, useSrq } = end.settings;
+    const { qp, iters, rxDepth } = end.settings;
     this.end = end;
-    this.sizeBytes = sizeBytes;
     this.window = new Window(end.settings, end.context.nowNs());
     this.total = this.window.byTime ? Number.POSITIVE_INFINITY : iters * qp;
-    const queues = useSrq ? 1 : qp;
+    const queues = end.receives.length;
     this.share = this.total / queues;
     this.posted = new Float64Array(queues);
     this.taken = new Float64Array(queues).fill(rxDepth);
-    for (let i = 0; i < queues; i++) this.refill(i);
+    for (let i = 0; i < queues; i++) {
+      end.writeReceives(i, sizeBytes);
+      this.refill(i);
+    }
   }
 
   step(): boolean {
     const { end, window } = this;
     const n = end.poll(end.recvCq);
     if (n > 0) this.arrived(n);
-    return window.byTime ? window.ended(end.context.nowNs()) : this.totalTaken >= this.total;
+    return window.byTime ? window.ended(end.context) : this.totalTaken >= this.total;
   }
 
   private arrived(n: number): void {
     const { end, window, taken } = this;
+    const { words } = end.wcs;
     const nowNs = end.context.nowNs();
     // What is received counts from the first message on.
     if (!this.started && !window.byTime) window.fromNs = nowNs;
     this.started = true;
-    for (let i = 0; i < n; i++) taken[Math.floor(end.wcs.wrId(i) / WR_ID_HALF)]++;
+    for (let i = 0; i < n; i++) taken[words[slotAt(i) + WC_ID_HI]]++;
     this.totalTaken += n;
     window.count(n, nowNs);
     for (let i = 0; i < taken.length; i++) if (taken[i] > 0) this.refill(i);
@@ -145,16 +145,11 @@ export class BandwidthReceiver implements Party {
 
   /** Posts again what was taken; by iterations no more than will come. */
   private refill(index: number): void {
-    const { end, taken, posted, sizeBytes } = this;
+    const { end, taken, posted } = this;
     const count = Math.min(taken[index], this.share - posted[index]);
     taken[index] = 0;
     if (count <= 0) return;
-    const lengthBytes = sizeBytes + end.headerBytes;
-    end.receives.clear();
-    for (let i = 0; i < count; i++) {
-      end.receives.recv(index * WR_ID_HALF, end.recvAddr(index), lengthBytes, end.mr.lkey);
-    }
-    end.postReceives(index);
+    end.postReceives(index, count);
     posted[index] += count;
   }
 }

@@ -47,9 +47,10 @@ export class End {
   /** Completions so far. */
   polled = 0;
   readonly wcs: V.WcBatch;
-  /** Requests of one post: `wrId` is the number of the queue pair, and in its low half that of the request. */
-  readonly sends: V.SendBatch;
-  readonly receives: V.RecvBatch;
+  /** By queue pair: what is posted, again and again. */
+  readonly sends: readonly V.SendBatch[];
+  /** The same by receive queue: that of a queue pair, or the shared one. */
+  readonly receives: readonly V.RecvBatch[];
   /** Bytes of each queue pair's part of the memory, of either direction. */
   readonly partBytes: number;
   /** What a receive needs more than the message: datagrams bring a GRH. */
@@ -84,8 +85,10 @@ export class End {
     this.srq = settings.useSrq ? this.pd.createSrq({ maxWr: rxDepth, maxSge: 1 }) : null;
     this.inlineBytes = this.createQps(settings.inlineBytes);
     this.wcs = context.wcBatch({ capacity: POLL_BATCH });
-    this.sends = context.sendBatch({ capacity: txDepth, inlineBytes: this.inlineBytes });
-    this.receives = context.recvBatch({ capacity: rxDepth });
+    const { inlineBytes } = this;
+    this.sends = this.qps.map(() => context.sendBatch({ capacity: txDepth, inlineBytes }));
+    const queues: readonly unknown[] = this.srq === null ? this.qps : [this.srq];
+    this.receives = queues.map(() => context.recvBatch({ capacity: rxDepth }));
   }
 
   /** Agrees with the other end, makes what the test needs, and connects. */
@@ -93,6 +96,15 @@ export class End {
     requireOf(context, settings);
     const terms = await agree(channel, ownMtu(context, settings), !settings.dont_xchg_versions);
     return new End(fitting(settings, terms), context, channel, terms);
+  }
+
+  /** Writes the receives of queue `index` for messages of that size; `wrId` has its number in the high half. */
+  writeReceives(index: number, sizeBytes: number): void {
+    const batch = this.receives[index].clear();
+    const lengthBytes = sizeBytes + this.headerBytes;
+    while (batch.length < batch.capacity) {
+      batch.recv(index * WHOLE, this.recvAddr(index), lengthBytes, this.mr.lkey);
+    }
   }
 
   /** Index of the GID that it speaks from; null where LIDs do. */
@@ -152,9 +164,9 @@ export class End {
     return this.mr.addr + (settings.qp + index) * partBytes + aligned;
   }
 
-  /** Posts `receives` for queue pair `index`, or for all of them. */
-  postReceives(index: number): void {
-    (this.srq ?? this.qps[index]).postRecv(this.receives);
+  /** Posts `count` receives to queue `index`. */
+  postReceives(index: number, count: number): void {
+    (this.srq ?? this.qps[index]).postRecv(this.receives[index], 0, count);
   }
 
   /** Bytes from one message to the next one, and how many there are before the first place is used again. */

@@ -2,7 +2,7 @@
 import { createHistogram, type RecordableHistogram } from 'node:perf_hooks';
 import type { Party } from './bandwidth.ts';
 import type { End } from './end.ts';
-import { RequestWriter } from './requests.ts';
+import { Requests } from './requests.ts';
 import { Window } from './window.ts';
 
 /** In microseconds. */
@@ -25,29 +25,39 @@ export interface LatencyReport {
 const STAY = { bytes: 0, places: 1 };
 /** Longest time that the histogram tells apart: an hour. */
 const HIGHEST_NS = 3600e9;
+/** Times that are kept before the histogram gets them, which would take part of the next message's time. */
+const KEPT = 2 ** 20;
+/** While an end waits for memory to change, it looks at its queue once in so many looks at memory. */
+const LOOKS = 64;
 
 /** Sends, hears the answer, and notes how long it took. */
 abstract class Exchange implements Party {
   readonly window: Window;
-  readonly histogram: RecordableHistogram = createHistogram({ highest: HIGHEST_NS, figures: 4 });
   protected readonly end: End;
   protected readonly sizeBytes: number;
   protected sent = 0;
   protected answered = 0;
-  private readonly requests: RequestWriter;
+  protected readonly requests: Requests;
   private readonly iters: number;
   private readonly periodNs: number;
   private readonly pauseNs: number;
+  /** Messages go when they are due, not at once. */
+  private readonly waits: boolean;
   private dueNs: number;
+  /** When the last answer came. */
+  private heardNs = -1;
   /** When the message that is not answered yet was sent; -1: none was. */
   private sinceNs = -1;
   private completed = 0;
+  private readonly times: Float64Array;
+  private kept = 0;
+  private readonly recorded: RecordableHistogram = createHistogram({ highest: HIGHEST_NS, figures: 4 });
 
   constructor(end: End, sizeBytes: number) {
     const { iters, exchange_rate, latency_gap } = end.settings;
     this.end = end;
     this.sizeBytes = sizeBytes;
-    this.requests = new RequestWriter(end, sizeBytes, STAY);
+    this.requests = new Requests(end, sizeBytes, { stride: STAY });
     this.dueNs = end.context.nowNs();
     this.window = new Window(end.settings, this.dueNs);
     this.iters = this.window.byTime ? Number.POSITIVE_INFINITY : iters;
@@ -55,17 +65,27 @@ abstract class Exchange implements Party {
     const paces = exchange_rate !== undefined && begins(end);
     this.periodNs = paces ? 1e9 / exchange_rate : 0;
     this.pauseNs = latency_gap * 1000;
+    this.waits = this.periodNs > 0 || this.pauseNs > 0;
+    this.times = new Float64Array(Math.min(this.iters, KEPT));
   }
 
   step(): boolean {
     const { end, window } = this;
     if (this.completed < this.sent) this.completed += this.polled();
-    else if (this.sent < this.iters && this.mayPost() && end.context.nowNs() >= this.dueNs) this.post();
+    else if (this.sent < this.iters && this.mayPost() && this.isDue()) this.post();
     // Nothing is awaited from the queue. Simulated time goes on by looks; and a connection that failed tells there.
     else end.poll(end.sendCq);
     if (this.heard()) this.note();
-    if (window.byTime) return window.ended(end.context.nowNs());
+    if (window.byTime) return window.ended(end.context);
     return this.answered >= this.iters && this.sent >= this.iters && this.completed >= this.iters;
+  }
+
+  /** How long messages took, in nanoseconds. */
+  histogram(): RecordableHistogram {
+    const { times, recorded } = this;
+    for (let i = 0; i < this.kept; i++) recorded.record(times[i]);
+    this.kept = 0;
+    return recorded;
   }
 
   /** Whether the answer has come that was not there before. */
@@ -85,21 +105,35 @@ abstract class Exchange implements Party {
   protected note(): void {
     const nowNs = this.end.context.nowNs();
     this.answered++;
+    this.heardNs = nowNs;
     this.window.count(1, nowNs);
     // One of two hears before it has said anything.
-    if (this.sinceNs >= 0) this.histogram.record(Math.max(1, Math.round(nowNs - this.sinceNs)));
-    this.dueNs = this.periodNs > 0 ? this.dueNs + this.periodNs : nowNs + this.pauseNs;
+    if (this.sinceNs >= 0) this.keep(Math.max(1, Math.round(nowNs - this.sinceNs)));
+    if (this.waits) this.dueNs = this.periodNs > 0 ? this.dueNs + this.periodNs : nowNs + this.pauseNs;
+  }
+
+  private keep(ns: number): void {
+    this.times[this.kept++] = ns;
+    if (this.kept === this.times.length) this.histogram();
+  }
+
+  private isDue(): boolean {
+    return !this.waits || this.end.context.nowNs() >= this.dueNs;
   }
 
   private post(): void {
-    const { end } = this;
     this.prepare();
-    end.sends.clear();
-    this.requests.append(0, this.sent, true);
-    // At a given rate it counts from when it was due: that it could not be sent then is latency, too.
-    this.sinceNs = this.periodNs > 0 ? this.dueNs : end.context.nowNs();
-    end.qps[0].postSend(end.sends);
+    this.sinceNs = this.beginsNs();
+    this.requests.post(0, 1, false);
     this.sent++;
+  }
+
+  /** From when the next message counts. */
+  private beginsNs(): number {
+    // At a given rate from when it was due: that it could not be sent then is latency, too.
+    if (this.periodNs > 0) return this.dueNs;
+    // Where it follows the last answer at once, from there: one look at the clock serves both.
+    return this.waits || this.heardNs < 0 ? this.end.context.nowNs() : this.heardNs;
   }
 }
 
@@ -130,32 +164,43 @@ function begins({ channel, settings }: End): boolean {
 
 /** Two ends that answer each other. */
 abstract class PingPong extends Exchange {
+  /** Messages that this end sends before it has heard any. */
+  private readonly ahead: number;
+
+  constructor(end: End, sizeBytes: number) {
+    super(end, sizeBytes);
+    this.ahead = begins(end) ? 1 : 0;
+  }
+
   protected override mayPost(): boolean {
-    return begins(this.end) ? this.sent === this.answered : this.sent < this.answered;
+    return this.sent < this.answered + this.ahead;
   }
 }
 
 /** WRITE: the last byte of the message counts, and is waited for in memory. */
 export class WritePingPong extends PingPong {
   private readonly memory: Int8Array;
-  private readonly outAt: number;
   private readonly inAt: number;
+  private readonly looks: number;
 
   constructor(end: End, sizeBytes: number) {
     super(end, sizeBytes);
     const { buffer, byteOffset, byteLength } = end.mr.bytes;
     this.memory = new Int8Array(buffer, byteOffset, byteLength);
-    this.outAt = sizeBytes - 1;
     this.inAt = end.settings.qp * end.partBytes + sizeBytes - 1;
+    // Where nobody else changes it, looking again is no use.
+    this.looks = end.context.provider.threads === 'one' ? 1 : LOOKS;
   }
 
   protected override prepare(): void {
-    this.memory[this.outAt] = this.sent + 1;
+    this.requests.stamp(this.sent + 1);
   }
 
   protected override heard(): boolean {
-    const { memory, inAt, answered } = this;
-    return Atomics.load(memory, inAt) === ((answered + 1) << 24) >> 24;
+    const { memory, inAt, looks } = this;
+    const awaited = ((this.answered + 1) << 24) >> 24;
+    for (let i = 0; i < looks; i++) if (Atomics.load(memory, inAt) === awaited) return true;
+    return false;
   }
 }
 
@@ -167,6 +212,7 @@ export class SendPingPong extends PingPong {
   /** Posts the receives. */
   constructor(end: End, sizeBytes: number) {
     super(end, sizeBytes);
+    end.writeReceives(0, sizeBytes);
     this.receive(end.settings.rxDepth);
   }
 
@@ -183,22 +229,15 @@ export class SendPingPong extends PingPong {
   }
 
   private receive(count: number): void {
-    const { end } = this;
-    end.receives.clear();
-    for (let i = 0; i < count; i++) {
-      end.receives.recv(0, end.recvAddr(0), this.sizeBytes + end.headerBytes, end.mr.lkey);
-    }
-    end.postReceives(0);
+    this.end.postReceives(0, count);
     this.posted += count;
   }
 }
 
 /** What a test found; of two ends that answer each other, the half of a round trip. */
-export function latencyOf(
-  { histogram, window }: Exchange,
-  sizeBytes: number,
-  roundTrip: boolean,
-): LatencyReport {
+export function latencyOf(exchange: Exchange, sizeBytes: number, roundTrip: boolean): LatencyReport {
+  const { window } = exchange;
+  const histogram = exchange.histogram();
   const us = (ns: number) => (Number.isFinite(ns) ? ns / (roundTrip ? 1000 : 2000) : 0);
   return {
     sizeBytes,

@@ -1,7 +1,7 @@
 /** Fills the send queues once before the test, so that caches know of queue pairs and memory (--perform_warm_up). */
 import type { Party } from './bandwidth.ts';
 import type { End } from './end.ts';
-import { RequestWriter } from './requests.ts';
+import { Requests } from './requests.ts';
 import { Window } from './window.ts';
 
 export class WarmUp implements Party {
@@ -16,12 +16,8 @@ export class WarmUp implements Party {
     this.end = end;
     this.window = new Window(end.settings, end.context.nowNs());
     this.left = txDepth * end.qps.length;
-    const requests = new RequestWriter(end, sizeBytes);
-    for (let index = 0; index < end.qps.length; index++) {
-      end.sends.clear();
-      for (let n = 0; n < txDepth; n++) requests.append(index, n, true);
-      end.qps[index].postSend(end.sends);
-    }
+    const requests = new Requests(end, sizeBytes, { cqMod: 1 });
+    for (let index = 0; index < end.qps.length; index++) requests.post(index, txDepth, true);
   }
 
   step(): boolean {
