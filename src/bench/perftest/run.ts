@@ -163,7 +163,7 @@ class Run {
   private async drive(party: Party): Promise<void> {
     const { end, output } = this;
     if (end.sleeper !== null) return this.driveAsleep(party, end.sleeper);
-    const everyMs = end.context.provider.threads === 'one' ? 0 : 20;
+    const everyMs = end.context.provider.threads === 'one' ? 0 : 50;
     let nextMs = performance.now() + everyMs;
     for (let steps = 1; !party.step(); steps++) {
       if (everyMs > 0 && ((steps & 0xff) !== 0 || performance.now() < nextMs)) continue;
