@@ -130,6 +130,28 @@ describe('tests on simulated devices', () => {
     },
   );
 
+  test('half of a round trip is half of the time from post to post', async () => {
+    const posts: number[] = [];
+    const times: Interceptor = {
+      name: 'times',
+      wrap: (next) => ({
+        postSend(qp, ring, start, count) {
+          posts.push(contexts.client.nowNs());
+          return next.postSend(qp, ring, start, count);
+        },
+      }),
+    };
+    const { cm, ...contexts } = devices([times]);
+    const printed: string[] = [];
+    const output = { ...SILENT, print: (line: string) => printed.push(line) };
+    await runBothEnds(settings('send_lat', { json: true, iters: 500 }), contexts, cm, output);
+    const { results } = JSON.parse(printed.join('\n')) as Json;
+    expect(posts).toHaveLength(1000);
+    // The ends post in turn.
+    const halfNs = (posts[999] - posts[0]) / 999;
+    expect(Math.abs(results.t_avg / (halfNs / 1000) - 1)).toBeLessThan(0.01);
+  });
+
   test('lists fit into a queue that is shorter than what asks for no completion', async () => {
     const { results } = await measured('write_bw', { post_list: 64, cqMod: 128, txDepth: 100, iters: 640 });
     expect(results.n_iterations).toBe(640);
