@@ -1,8 +1,13 @@
 // Writes docs/cli.md from the tree of commands: what --help says.
 //   node scripts/cli-doc.mjs [--check]     (wants a build)
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { INHERITED, pathOf, sectionsOf } from '../dist/cli/manual.js';
-import { program } from '../dist/cli/run.js';
+
+// What runs is the build; types come from its sources, so that checking them wants none.
+const DIST = new URL('../dist/cli/', import.meta.url);
+/** @type {typeof import('../src/cli/manual.ts')} */
+const { INHERITED, pathOf, sectionsOf } = await import(new URL('manual.js', DIST).href);
+/** @type {typeof import('../src/cli/run.ts')} */
+const { program } = await import(new URL('run.js', DIST).href);
 
 const FILE = new URL('../docs/cli.md', import.meta.url);
 
