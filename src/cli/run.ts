@@ -10,7 +10,10 @@ import { addDevices } from './devices.ts';
 import { debug, setLevel } from './log.ts';
 import { describe, formatPage, pathOf } from './manual.ts';
 import { addMix } from './mix.ts';
+import { positive } from './numbers.ts';
 import { addPolicies } from './policies.ts';
+import { addRun } from './run-program.ts';
+import { addSet, addTenants } from './tenants.ts';
 import { addTrace } from './trace.ts';
 
 export const OK = 0;
@@ -75,6 +78,9 @@ export function program(): Command {
   addReproduce(command);
   addTrace(command);
   addDaemon(command, () => command.opts<{ log?: string }>().log ?? 'warn');
+  addTenants(command);
+  addSet(command);
+  addRun(command);
   addCompletion(command);
   hint(command);
   return command;
@@ -159,12 +165,6 @@ interface ReproduceWords {
   keep?: string;
   json?: boolean;
   freeze?: boolean;
-}
-
-function positive(text: string): number {
-  const value = Number(text);
-  if (!(value > 0 && Number.isFinite(value))) throw new InvalidArgumentError('It is a number above 0.');
-  return value;
 }
 
 function logLevel(text: string): string {

@@ -11,6 +11,7 @@ export type Answer = Exclude<ToClient, Welcome>;
 const ANSWER_MS = 2000;
 /** Counters, grants, and the wake-up. */
 const FDS = 3;
+const NO_FD = -1;
 
 export interface Listeners {
   /** After the first answer. */
@@ -45,21 +46,18 @@ export class Connection {
     const [counters, grants, wake] = fds;
     this.wake = new Wake(wake);
     const memories: SharedMemory[] = [];
+    this.memories = memories;
+    // openMemory() closes the descriptor that it is given, whatever happens; the other one is still open then.
+    let open = grants;
     try {
       memories.push(openMemory(counters, COUNTERS_BYTES, { writable: true }));
-    } catch (error) {
-      closeFd(grants);
-      this.wake.close();
-      throw error;
-    }
-    try {
+      open = NO_FD;
       memories.push(openMemory(grants, GRANTS_BYTES));
     } catch (error) {
-      memories[0].close();
-      this.wake.close();
+      if (open !== NO_FD) closeFd(open);
+      this.close();
       throw error;
     }
-    this.memories = memories;
     const [written, read] = memories;
     this.pages = { counters: new Float64Array(written.buffer), grants: new Float64Array(read.buffer) };
   }

@@ -5,28 +5,17 @@ import { join } from 'node:path';
 import { afterEach, expect, test, vi } from 'vitest';
 import { bestOf, type Comparison, compare, ofAlone } from '../../src/bench/compare/compare.ts';
 import { allPolicies, schemesOf } from '../../src/bench/compare/schemes.ts';
-import { run } from '../../src/cli/run.ts';
 import { policies } from '../../src/policies/index.ts';
 import { WORDS } from '../../src/sim/params.ts';
 import { PROFILES } from '../../src/sim/profiles.ts';
+import { command as isoverbs } from './command.ts';
 
 afterEach(() => {
   vi.restoreAllMocks();
 });
 
 /** In this process. */
-async function command(...args: string[]): Promise<{ code: number; out: string; err: string }> {
-  const said = { out: '', err: '' };
-  const hear = (to: 'out' | 'err') => (text: string | Uint8Array) => {
-    said[to] += text;
-    return true;
-  };
-  vi.spyOn(process.stdout, 'write').mockImplementation(hear('out'));
-  vi.spyOn(process.stderr, 'write').mockImplementation(hear('err'));
-  const code = await run(['compare', '--jobs', '1', ...args]);
-  vi.restoreAllMocks();
-  return { code, ...said };
-}
+const command = (...args: string[]) => isoverbs('compare', '--jobs', '1', ...args);
 
 const SHORT = ['--duration', '600us', '--warmup', '200us', '--seeds', '1'];
 const MIX = { profile: 'cx6-100g', duration: '600us', warmup: '200us', apps: ['B:size=64KiB', 'D'] };

@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterEach, expect, test, vi } from 'vitest';
-import { run } from '../../src/cli/run.ts';
+import { command } from './command.ts';
 
 const MAIN = resolve(import.meta.dirname, '../../dist/cli/main.js');
 
@@ -13,18 +13,7 @@ afterEach(() => {
 });
 
 /** In this process. */
-async function mix(...args: string[]): Promise<{ code: number; out: string; err: string }> {
-  const said = { out: '', err: '' };
-  const hear = (to: 'out' | 'err') => (text: string | Uint8Array) => {
-    said[to] += text;
-    return true;
-  };
-  vi.spyOn(process.stdout, 'write').mockImplementation(hear('out'));
-  vi.spyOn(process.stderr, 'write').mockImplementation(hear('err'));
-  const code = await run(['mix', ...args]);
-  vi.restoreAllMocks();
-  return { code, ...said };
-}
+const mix = (...args: string[]) => command('mix', ...args);
 
 /** In a process of its own. */
 function isoverbs(...args: string[]) {

@@ -7,12 +7,15 @@ import { escapeHtml, html, Markup } from './markup.ts';
 import type { Report } from './report.ts';
 import {
   byPaper,
+  CLAIM_HEAD,
   chaptersOf,
   linesOf,
+  notShownTable,
   type PaperPart,
   paperLine,
   sentences,
   type TextTable,
+  TITLE,
   verdictTable,
 } from './sections.ts';
 import { STYLE } from './style.ts';
@@ -20,7 +23,6 @@ import { STYLE } from './style.ts';
 /** SVG of each figure by name; none when nothing could be drawn. */
 export type Charts = ReadonlyMap<string, Readonly<Record<Layout, string>>>;
 
-const TITLE = 'What papers report, and what isoverbs shows';
 const NO_CHARTS =
   'There are no pictures, because the optional packages vega and vega-lite are not installed: npm install vega vega-lite.';
 
@@ -81,8 +83,8 @@ function paperSection(report: Report, { key, name, claims, figures }: PaperPart,
     const links = shownBy.map((claim) => html`<a href="#${anchor(claim)}">${claim.id}</a> `);
     return html`<tr><th scope="row">${id}</th>${verdictCell(verdict)}<td>${what}</td><td>${expected}</td><td>${measured}</td><td>${reason}${links}</td></tr>`;
   });
-  const head = ['claim', 'verdict', 'line', 'expected', 'measured', 'shown by, or why not'];
-  const claimed = boxed(html`<thead><tr>${head.map((cell) => html`<th scope="col">${cell}</th>`)}</tr></thead>
+  const claimed =
+    boxed(html`<thead><tr>${CLAIM_HEAD.map((cell) => html`<th scope="col">${cell}</th>`)}</tr></thead>
 <tbody>${rows}</tbody>`);
   return html`<section id="paper-${key}">
 <h2>${name}</h2>
@@ -124,12 +126,7 @@ ${report.notShown.length > 0 && html`<li><a href="#not-shown">Not shown</a></li>
 
 function notShown(report: Report): Markup | undefined {
   if (report.notShown.length === 0) return undefined;
-  const rows = report.notShown.map(({ ids, title, why, reason }) => [
-    ids.join(', '),
-    title,
-    `${why === 'waiting' ? 'waiting' : 'cannot be shown'}: ${reason}`,
-  ]);
-  return html`<section id="not-shown"><h2>Not shown</h2>${table({ head: ['claims and figures', '', 'why'], rows })}</section>`;
+  return html`<section id="not-shown"><h2>Not shown</h2>${table(notShownTable(report))}</section>`;
 }
 
 /** The whole page. */

@@ -5,12 +5,15 @@ import { figureTable } from './figure-table.ts';
 import type { Report } from './report.ts';
 import {
   byPaper,
+  CLAIM_HEAD,
   chaptersOf,
   linesOf,
+  notShownTable,
   type PaperPart,
   paperLine,
   sentences,
   type TextTable,
+  TITLE,
   verdictTable,
 } from './sections.ts';
 
@@ -58,30 +61,22 @@ function figureText(figure: FigureResult, picture: Picture): string {
 }
 
 function paperText(report: Report, { name, claims, figures }: PaperPart, picture: Picture) {
-  const head = ['claim', 'verdict', 'line', 'expected', 'measured', 'shown by, or why not'];
   const rows = claims.map((one) => {
     const { id, verdict, what, expected, measured, shownBy, reason } = paperLine(report, one);
     return [id, verdict, what, expected, measured, reason || shownBy.map((by) => by.id).join(', ')];
   });
   return [
     `## ${name}`,
-    ...(rows.length === 0 ? [] : [table({ head, rows })]),
+    ...(rows.length === 0 ? [] : [table({ head: CLAIM_HEAD, rows })]),
     ...figures.map((figure) => figureText(figure, picture)),
   ].join('\n\n');
 }
 
 /** What went wrong, and what nobody needs to look for. */
-function remarks({ broken, notShown }: Report): string[] {
+function remarks(report: Report): string[] {
+  const { broken, notShown } = report;
   const out: string[] = [];
-  if (notShown.length > 0) {
-    const head = ['claims and figures', '', 'why'];
-    const rows = notShown.map(({ ids, title, why, reason }) => [
-      ids.join(', '),
-      title,
-      `${why === 'waiting' ? 'waiting' : 'cannot be shown'}: ${reason}`,
-    ]);
-    out.push('## Not shown', table({ head, rows }));
-  }
+  if (notShown.length > 0) out.push('## Not shown', table(notShownTable(report)));
   if (broken.length > 0) out.push('## Broken runs', ...broken.map((line) => `- ${escapeMarkdown(line)}`));
   return out;
 }
@@ -95,7 +90,7 @@ export function markdownOf(
   const papers = byPaper(report);
   const verdicts = verdictTable(papers);
   const text = [
-    '# What papers report, and what isoverbs shows',
+    `# ${TITLE}`,
     ...intro,
     ...(verdicts.rows.length === 0 ? [] : [table(verdicts)]),
     ...sentences(report, papers).map(escapeMarkdown),

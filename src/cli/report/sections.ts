@@ -13,6 +13,28 @@ export interface TextTable {
   rows: readonly (readonly string[])[];
 }
 
+export const TITLE = 'What papers report, and what isoverbs shows';
+
+/** Of the table of a paper's claims (`paperLine`). */
+export const CLAIM_HEAD: readonly string[] = [
+  'claim',
+  'verdict',
+  'line',
+  'expected',
+  'measured',
+  'shown by, or why not',
+];
+
+/** What nobody needs to look for, and why. */
+export function notShownTable({ notShown }: Report): TextTable {
+  const rows = notShown.map(({ ids, title, why, reason }) => [
+    ids.join(', '),
+    title,
+    `${why === 'waiting' ? 'waiting' : 'cannot be shown'}: ${reason}`,
+  ]);
+  return { head: ['claims and figures', '', 'why'], rows };
+}
+
 const digits = (value: number) => (Number.isFinite(value) ? short(value) : '-');
 const withUnit = (text: string, unit: string) => (unit === '' || text === '-' ? text : `${text} ${unit}`);
 const whatOf = ({ what, at }: Row) => (at === undefined ? what : `${what} (${at})`);

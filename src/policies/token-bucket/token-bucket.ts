@@ -67,7 +67,7 @@ export class TokenBucket implements Policy {
   }
 
   private requireRate(context: ContextView, options: TokenBucketOptions): void {
-    if (rulesOf(context, options).linkGbps > 0 || Object.hasOwn(options.ratesGbps, context.tenant)) return;
+    if (linkGbpsOf(context, options) > 0 || Object.hasOwn(options.ratesGbps, context.tenant)) return;
     throw new ConfigError(
       `token-bucket: ${context.device} does not tell the rate of its link; say it as linkGbps, or give '${context.tenant}' one in ratesGbps`,
     );
@@ -239,11 +239,14 @@ export class TokenBucket implements Policy {
 const byNumber = (byName: Readonly<Record<string, number>>): Map<number, number> =>
   new Map(Object.entries(byName).map(([tenant, value]) => [tenantNumber(tenant), value]));
 
-function rulesOf({ nic }: ContextView, { linkGbps, weights, ratesGbps }: TokenBucketOptions): ShareRules {
+const linkGbpsOf = ({ nic }: ContextView, { linkGbps }: TokenBucketOptions): number =>
+  linkGbps ?? nic?.linkGbps ?? 0;
+
+function rulesOf(context: ContextView, options: TokenBucketOptions): ShareRules {
   return {
-    linkGbps: linkGbps ?? nic?.linkGbps ?? 0,
-    weights: byNumber(weights),
-    ratesGbps: byNumber(ratesGbps),
+    linkGbps: linkGbpsOf(context, options),
+    weights: byNumber(options.weights),
+    ratesGbps: byNumber(options.ratesGbps),
   };
 }
 

@@ -53,7 +53,7 @@ export const PERF: Paper = {
       'perf',
       `3.4-small-impact 1-headline 3.3-params-classifier 4.1-params-lmse 4.2-params-mqse 4.4-scal 5.1-justitia-cfg
       5.2.1-fig7a 5.2.1-fig7b-ets 5.2.2-fig8a-justitia 5.2.2-fig8b-justitia 5.2.2-fig8-justitiaR 5.2.2-fig8-perf
-      5.2.3-fig9abc 5.2.3-fig9d-justitia 5.2.3-fig9ef 5.2.3-fig10c 5.2.3-fig10def 5.2.5-fig12a 5.2.5-fig12b
+      5.2.3-fig9abc 5.2.3-fig9d-justitia 5.2.3-fig9ef 5.2.3-fig10c 5.2.3-fig10def 5.2.4-fig11 5.2.4-queueing 5.2.5-fig12a 5.2.5-fig12b
       5.2.5-fig13a 5.3-fig16a-crail 5.3-fig16a-others 5.3-fig16b A-fig17a A-fig17b D-limits`,
     ),
     parts: Object.freeze({
