@@ -94,12 +94,11 @@ export function paperSentence(paper: string, claims: readonly PaperClaim[]): str
   const count = (verdict: PaperClaim['verdict']) => of(verdict).length;
   const others = (['fails', 'missing'] as const)
     .filter((verdict) => count(verdict) > 0)
-    .map(
-      (verdict) =>
-        ` ${count(verdict)} ${verdict}: ${of(verdict)
-          .map(({ id }) => id)
-          .join(', ')}.`,
-    );
+    .map((verdict) => {
+      const ids = of(verdict).map(({ id }) => id);
+      const word = verdict === 'fails' && ids.length > 1 ? 'fail' : verdict;
+      return ` ${ids.length} ${word}: ${ids.join(', ')}.`;
+    });
   return (
     `${count('holds')} of ${claims.length} claims of ${paper} hold; ${count('reported')} reported; ` +
     `${count('waiting')} waiting; ${count('never')} cannot be shown.${others.join('')}`
