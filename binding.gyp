@@ -74,6 +74,7 @@
         "native/ipc/addon.cc",
         "native/ipc/memory.cc",
         "native/ipc/message.cc",
+        "native/ipc/notify.cc",
         "native/ipc/socket.cc",
         "native/ipc/wake.cc",
         "native/ipc/watch.cc",

@@ -127,6 +127,7 @@ constexpr Function kFunctions[] = {
     {"peerCredentials", peerCredentials},
     {"sendFds", sendFds},
     {"receiveFds", receiveFds},
+    {"sendDatagram", sendDatagram},
     {"createWake", createWake},
     {"ring", ring},
     {"drain", drain},

@@ -48,6 +48,8 @@ napi_value listenUnix(napi_env env, napi_callback_info info);
 napi_value acceptUnix(napi_env env, napi_callback_info info);
 napi_value connectUnix(napi_env env, napi_callback_info info);
 napi_value peerCredentials(napi_env env, napi_callback_info info);
+// notify.cc
+napi_value sendDatagram(napi_env env, napi_callback_info info);
 // message.cc
 napi_value sendFds(napi_env env, napi_callback_info info);
 napi_value receiveFds(napi_env env, napi_callback_info info);

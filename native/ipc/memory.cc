@@ -51,11 +51,12 @@ int createFd(const char* name) {
 
 }  // namespace
 
-/** createMemory(name, bytes): { fd, buffer }. */
+/** createMemory(name, bytes, reservedBytes): { fd, buffer }. */
 napi_value createMemory(napi_env napi, napi_callback_info info) {
   IpcArgs args(napi, info, "createMemory");
   const std::string name = args.string(0);
   const uint64_t bytes = args.whole(1, "bytes", 1, kMaxMemoryBytes);
+  const uint64_t reserved = args.whole(2, "reservedBytes", 1, bytes);
   if (!args.ok()) return nullptr;
   if (name.size() > kMaxNameBytes || name.find('\0') != std::string::npos) {
     return fail(args.env(), Err::Argument, args.verb(), EINVAL, "a name has up to %zu bytes, none of them zero",
@@ -63,8 +64,9 @@ napi_value createMemory(napi_env napi, napi_callback_info info) {
   }
   const int fd = createFd(name.c_str());
   if (fd < 0) return failOn(args, errno, "the memory cannot be made");
-  // All pages now: a write into one that the system cannot find later would end the process.
-  const int errnum = posix_fallocate(fd, 0, static_cast<off_t>(bytes));
+  // Pages now: a write into one that the system cannot find later would end the process.
+  int errnum = posix_fallocate(fd, 0, static_cast<off_t>(reserved));
+  if (errnum == 0 && ftruncate(fd, static_cast<off_t>(bytes)) != 0) errnum = errno;
   napi_value buffer = nullptr;
   if (errnum != 0) {
     failOn(args, errnum, "no memory for that");

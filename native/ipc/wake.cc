@@ -33,8 +33,10 @@ napi_value ring(napi_env napi, napi_callback_info info) {
   if (!args.ok()) return nullptr;
   const char byte = 0;
   napi_value rung = nullptr;
-  // Full: rung so often before, and heard not once, that once more says nothing new.
-  const bool sent = send(fd, &byte, sizeof byte, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0 || errno == EAGAIN;
+  // Full: rung so often before, and heard not once, that once more says nothing new. Without memory for a byte the other
+  // end hears of it when it looks by itself.
+  const bool sent = send(fd, &byte, sizeof byte, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0 || errno == EAGAIN ||
+                    errno == ENOBUFS || errno == ENOMEM || errno == EINTR;
   if (!sent && errno != EPIPE && errno != ECONNRESET) return failOn(args, errno, "the wake-up cannot be rung");
   napi_get_boolean(napi, sent, &rung);
   return rung;

@@ -1,4 +1,5 @@
 // Descriptors that JavaScript listens to, on the env's own event loop.
+#include <unistd.h>
 #include <uv.h>
 
 #include <cerrno>
@@ -29,10 +30,16 @@ void onClosed(uv_handle_t* handle) {
   delete watch;
 }
 
-/** The env ends: the loop runs on until onClosed has removed this hook. */
+/**
+ * The env ends: the loop runs on until onClosed has removed this hook. A worker that is terminated closes nothing
+ * itself, and its process may live on: what it still listens to is closed with it.
+ */
 void onEnvEnding(napi_async_cleanup_hook_handle, void* data) {
   auto* watch = static_cast<Watch*>(data);
-  if (!watch->stopped) stopWatch(*watch->env, watch->fd);
+  if (watch->stopped) return;
+  const int fd = watch->fd;
+  stopWatch(*watch->env, fd);
+  close(fd);
 }
 
 void onReadable(uv_poll_t* poll, int status, int) {

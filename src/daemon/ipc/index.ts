@@ -1,7 +1,7 @@
 /** What processes of one host need to share a device: memory, sockets that carry descriptors, wake-ups. */
 export { closeFd } from './descriptor.ts';
 export { createMemory, openMemory, SharedMemory } from './memory.ts';
-export type { PeerCredentials, Received } from './native.ts';
+export { loadIpc, type PeerCredentials, type Received } from './native.ts';
 export {
   connectUnix,
   type ListenOptions,

@@ -52,6 +52,11 @@ export class SharedMemory {
     requireIpc().sealMemory(this.fd, readOnlyForOthers);
   }
 
+  /** No process can be given it any more; those that have it keep it. */
+  closeFd(): void {
+    this.#descriptor?.close();
+  }
+
   /** Detaches `buffer` and lets go of the memory; it is gone when all processes have. */
   close(): void {
     if (this.#buffer === null) return;
@@ -71,13 +76,14 @@ export class SharedMemory {
 }
 
 /**
- * Zeroed memory to be shared with other processes, all of it there from the beginning. `name` is what
- * /proc/PID/maps and /proc/PID/fd show.
+ * Zeroed memory to be shared with other processes. `name` is what /proc/PID/maps and /proc/PID/fd show. The first
+ * `reservedBytes`, if nothing is said all, are there from the beginning; the rest comes page by page when it is
+ * touched, and who touches it when the system has no more is ended by SIGBUS.
  * @throws NoResourcesError when there is not so much
  * @throws InvalidArgumentError for a name over 249 bytes, or more than 1 GiB
  */
-export function createMemory(name: string, bytes: number): SharedMemory {
-  const { fd, buffer } = requireIpc().createMemory(name, bytes);
+export function createMemory(name: string, bytes: number, reservedBytes: number = bytes): SharedMemory {
+  const { fd, buffer } = requireIpc().createMemory(name, bytes, reservedBytes);
   return new SharedMemory(buffer, new Descriptor('the shared memory', fd));
 }
 

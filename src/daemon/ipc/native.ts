@@ -26,7 +26,7 @@ export interface NativeIpc {
   init(make: typeof makeError): void;
   detachBuffer(buffer: ArrayBuffer): void;
   closeFd(fd: number): void;
-  createMemory(name: string, bytes: number): { fd: number; buffer: ArrayBuffer };
+  createMemory(name: string, bytes: number, reservedBytes: number): { fd: number; buffer: ArrayBuffer };
   sealMemory(fd: number, readOnlyForOthers: boolean): void;
   mapMemory(fd: number, bytes: number, writable: boolean): ArrayBuffer;
   listenUnix(path: string, mode: number, backlog: number, takesFds: boolean): number;
@@ -37,6 +37,8 @@ export interface NativeIpc {
   peerCredentials(fd: number): PeerCredentials;
   sendFds(fd: number, bytes: Uint8Array, fds: Uint32Array): number;
   receiveFds(fd: number, buffer: Uint8Array, maxFds: number): Received | undefined;
+  /** Absent in a build of older sources. False: the receiver's queue is full. */
+  sendDatagram?(address: string, bytes: Uint8Array): boolean;
   createWake(): { near: number; far: number };
   ring(fd: number): boolean;
   drain(fd: number): boolean;
@@ -49,6 +51,11 @@ const INTERFACE_VERSION = 1;
 const loadOnce = addonLoader<NativeIpc>('isoverbs_ipc', INTERFACE_VERSION, (native) =>
   native.init(makeError),
 );
+
+/** Now, and not within the first verb that needs it; why it cannot be loaded that one tells. */
+export function loadIpc(): void {
+  loadOnce();
+}
 
 /** The addon's functions. @throws UnsupportedError with the reason and what to do, where it cannot be loaded */
 export function requireIpc(): NativeIpc {

@@ -11,11 +11,11 @@ const path = process.argv[2];
 const listening = native.listenUnix(path, 0o600, 4096, true);
 const near = native.connectUnix(path);
 const far = native.acceptUnix(listening);
-const { fd: memory } = native.createMemory('fuzz', 4096);
+const { fd: memory } = native.createMemory('fuzz', 4096, 4096);
 native.sealMemory(memory, false);
 const { near: left, far: right } = native.createWake();
 // Sealed by one of the calls.
-const { fd: unsealed } = native.createMemory('fuzz', 4096);
+const { fd: unsealed } = native.createMemory('fuzz', 4096, 4096);
 const opened = [listening, near, far, memory, left, right];
 /** Descriptors of ours only: others are Node's own, and those of the standard streams. */
 const fd = () =>
@@ -39,7 +39,11 @@ const CALLS = {
   init: () => [makeError],
   detachBuffer: () => [new ArrayBuffer(8)],
   closeFd: () => [random.pick([-1, 0.5, 99_999, undefined, Number.NaN])],
-  createMemory: () => [random.pick(['', 'x', 'x'.repeat(249)]), 1 + random.below(10_000)],
+  createMemory: () => [
+    random.pick(['', 'x', 'x'.repeat(249)]),
+    1 + random.below(10_000),
+    1 + random.below(5000),
+  ],
   sealMemory: () => [random.chance(0.1) ? unsealed : fd(), flag()],
   mapMemory: () => [fd(), random.pick([4096, 4095, 0]), flag()],
   listenUnix: () => [
@@ -56,6 +60,10 @@ const CALLS = {
   createWake: () => [],
   ring: () => [fd()],
   drain: () => [fd()],
+  sendDatagram: () => [
+    random.pick([path, '@nobody', '', 'x'.repeat(200)]),
+    random.pick(['READY=1', '', bytes()]),
+  ],
   watchFd: () => [
     fd(),
     random.pick([
@@ -108,6 +116,8 @@ for (let round = 0; round < 20_000; round++) {
   if (round % 100 === 0) await new Promise((done) => setImmediate(done));
 }
 passed.closeFd = 1;
+// Nobody here takes datagrams: commands.test.ts has who does.
+passed.sendDatagram = 1;
 const never = Object.keys(passed).filter((name) => passed[name] === 0);
 console.log(never.length === 0 ? 'pass' : `seed ${SEED}: never succeeded: ${never}`);
 process.exit(0);

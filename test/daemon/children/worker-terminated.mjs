@@ -1,5 +1,6 @@
 // @ts-nocheck
-// Workers that end while they listen, map and ring: by themselves, and terminated. What they had open stays open.
+// Workers that end while they listen, map and ring: by themselves, and terminated. What they listened to is closed.
+import { readdirSync, readlinkSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 import { createMemory, createWake } from '../../../dist/daemon/ipc/index.js';
 
@@ -19,7 +20,16 @@ wake.ring();
 `;
 const module = new URL('../../../dist/daemon/ipc/index.js', import.meta.url).href;
 const [near, far] = createWake();
+const sockets = () =>
+  readdirSync('/proc/self/fd').filter((fd) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${fd}`).startsWith('socket:');
+    } catch {
+      return false;
+    }
+  }).length;
 let rung = 0;
+let before = 0;
 near.watch(() => rung++, { keepAlive: true });
 for (let i = 0; i < 10; i++) {
   const stays = i % 2 === 0;
@@ -29,14 +39,16 @@ for (let i = 0; i < 10; i++) {
     workerData: { module, fd: far.fd, stays },
   });
   const ended = new Promise((done) => worker.once('exit', done));
-  const before = rung;
-  while (stays && rung === before) await new Promise((done) => setTimeout(done, 1));
+  const rungBefore = rung;
+  while (stays && rung === rungBefore) await new Promise((done) => setTimeout(done, 1));
   if (stays) await worker.terminate();
   await ended;
   words[0]++;
+  if (i === 1) before = sockets();
 }
 globalThis.gc();
+const left = sockets() - before;
 near.close();
 far.close();
 memory.close();
-console.log(rung > 0 && words.length === 0 ? 'pass' : `rung ${rung}`);
+console.log(rung > 0 && words.length === 0 && left === 0 ? 'pass' : `rung ${rung}, ${left} sockets left`);
