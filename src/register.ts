@@ -5,17 +5,16 @@
 import { writeSync } from 'node:fs';
 import { isMainThread, threadId } from 'node:worker_threads';
 import { type Config, type DaemonChoice, loadConfig, type PolicyConfig } from './config.ts';
-import { coordinateElsewhere } from './coordinator/coordinators.ts';
-import { DaemonClient } from './daemon/client.ts';
-import { cpuOf, drivenBy } from './drivers/index.ts';
+import joinDaemon, { type Joining } from './daemon/join.ts';
+import { cpuOf, drivenBy, preloadWorkers } from './drivers/index.ts';
 import { count, createInterceptor, createReplay, interceptors, type Replay } from './interceptors/index.ts';
 import { policies } from './policies/index.ts';
+import { member } from './policies/member.ts';
 import { inheritByChildren } from './register-children.ts';
 import type { Interceptor } from './shim/compose.ts';
 import { interceptorSlot, processCounters } from './slot.ts';
 import { ConfigError } from './verbs/errors.ts';
 
-const LOUDNESS = ['silent', 'error', 'warn', 'info', 'debug'];
 const UNLIMITED_GBPS = 1e5;
 
 /** Counts what passes, for the line at exit. */
@@ -36,7 +35,8 @@ function register(config: Config): void {
     );
   }
   const verbose = config.log === 'info' || config.log === 'debug';
-  slot.interceptors = driven;
+  // Without a policy the daemon still counts, and limits.
+  slot.interceptors = driven.length === 0 && config.daemon !== undefined ? [member()] : driven;
   slot.policies = config.policies;
   slot.driver = config.driver;
   slot.outside = verbose ? [counting, ...outside] : outside;
@@ -49,21 +49,14 @@ function register(config: Config): void {
   if (verbose) process.on('exit', () => sayAtExit(config, [...outside, ...inside]));
 }
 
-/** From now on the policies of this thread meet all others of the host, as long as there is a daemon. */
+/** Policies meet all others of the host, as long as there is a daemon: in this thread, and in those that run some. */
 function join(
   { socket, weight, class: declared, aloneGbps = UNLIMITED_GBPS }: DaemonChoice,
-  config: Config,
+  { tenant, log }: Config,
 ): void {
-  const said = new Set<string>();
-  const say = (line: string, isWarning: boolean) => {
-    const isWanted = LOUDNESS.indexOf(config.log) >= LOUDNESS.indexOf(isWarning ? 'warn' : 'info');
-    if (!isWanted || said.has(line)) return;
-    said.add(line);
-    writeSync(2, `isoverbs: ${line}\n`);
-  };
-  const hello = { tenant: config.tenant, weight, class: declared };
-  const client = new DaemonClient({ socket, hello, aloneGbps, say });
-  coordinateElsewhere((device) => client.coordinator(device));
+  const joining: Joining = { socket, hello: { tenant, weight, class: declared }, aloneGbps, log };
+  joinDaemon(joining);
+  preloadWorkers(new URL('./daemon/join.js', import.meta.url), joining);
 }
 
 /** A program that ends before its recording does has not done the same: it says so. */

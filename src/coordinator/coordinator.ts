@@ -1,7 +1,7 @@
 /** The coordinator of one device: members join, their counters become grants. No clock: times are arguments. */
 import { decide, type MasterRules, Tenants } from './master.ts';
 import { DEFAULT_CAPACITY, type MemberPage, Members, membersBytes } from './members.ts';
-import { type ShareRules, share } from './shares.ts';
+import { Entitlements, type ShareRules, share } from './shares.ts';
 import { Slots } from './slots.ts';
 
 /** A pass looks at all members, and each member calls for one: they are so far apart, or thousands would cost a core. */
@@ -23,37 +23,50 @@ export interface DeviceCoordinator {
   share(rules: ShareRules, nowNs: number): boolean;
   /** The next tenant's slot begins, if it is time. */
   rotate(nowNs: number, turnNs: number): void;
+  /** One elsewhere is to look at once at what a member has written. */
+  ring?(): void;
   /** Whether somebody of this view is to be told. */
   readonly hasChanges: boolean;
   /** Places of members whose isolation changed, each once. */
   takeChanges(): number[];
-  /** One elsewhere calls `news` when it has changes that nobody here has caused. */
-  listen?(news: () => void): void;
+  /**
+   * One elsewhere calls `news` when it has changes that nobody here has caused, and `beat` when somebody is to see what
+   * its members have done.
+   */
+  listen?(news: () => void, beat: () => void): void;
 }
 
 export class Coordinator implements DeviceCoordinator {
   readonly members: Members;
   private readonly tenants = new Tenants();
+  private readonly entitlements = new Entitlements();
   private readonly slots = new Slots();
   /** Members of this view whose isolation changed since they were last told. */
-  private readonly changes = new Set<number>();
-  /** Those whom this view tells: the others have a view of their own. */
-  private readonly own = new Set<number>();
+  private changes: number[] = [];
+  /** By place, 1: this view tells it. The others have a view of their own. */
+  private readonly own: Uint8Array;
+  /** By place, 1: it is among the changes. */
+  private readonly isChanged: Uint8Array;
   private passedNs = Number.NEGATIVE_INFINITY;
 
   constructor(members: Members = new Members(new ArrayBuffer(membersBytes(DEFAULT_CAPACITY)))) {
     this.members = members;
+    this.own = new Uint8Array(members.capacity);
+    this.isChanged = new Uint8Array(members.capacity);
   }
 
   join(tenant: string): MemberPage | null {
     const page = this.members.join(tenant === '' ? null : tenantNumber(tenant));
-    if (page !== null) this.own.add(page.index);
+    if (page !== null) this.own[page.index] = 1;
     return page;
   }
 
   leave(page: MemberPage): void {
-    if (!this.own.delete(page.index)) return;
-    this.changes.delete(page.index);
+    const { index } = page;
+    if (this.own[index] === 0) return;
+    this.own[index] = 0;
+    if (this.isChanged[index] === 1) this.changes = this.changes.filter((member) => member !== index);
+    this.isChanged[index] = 0;
     this.members.leave(page.index);
   }
 
@@ -77,7 +90,7 @@ export class Coordinator implements DeviceCoordinator {
   share(rules: ShareRules, nowNs: number, silentNs = Number.POSITIVE_INFINITY): boolean {
     if (!this.members.tryLock(nowNs)) return false;
     try {
-      share(this.members, this.tenants, rules, nowNs - silentNs, this.changed);
+      share(this.members, this.tenants, this.entitlements, rules, nowNs - silentNs, this.changed);
     } finally {
       this.members.unlock();
     }
@@ -94,16 +107,19 @@ export class Coordinator implements DeviceCoordinator {
   }
 
   private readonly changed = (member: number): void => {
-    if (this.own.has(member)) this.changes.add(member);
+    if (this.own[member] === 0 || this.isChanged[member] === 1) return;
+    this.isChanged[member] = 1;
+    this.changes.push(member);
   };
 
   get hasChanges(): boolean {
-    return this.changes.size > 0;
+    return this.changes.length > 0;
   }
 
   takeChanges(): number[] {
-    const all = [...this.changes];
-    this.changes.clear();
+    const all = this.changes;
+    for (let i = 0; i < all.length; i++) this.isChanged[all[i]] = 0;
+    this.changes = [];
     return all;
   }
 }

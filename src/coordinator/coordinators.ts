@@ -1,5 +1,5 @@
 /** The coordinators of one process: one for each device of a provider. What reports and grants are: members.ts. */
-import type { CoordinatorPort, Grant } from '../shim/coordinator-port.ts';
+import type { ContextWatch, CoordinatorPort, Grant, Usage } from '../shim/coordinator-port.ts';
 import type { ContextView } from '../shim/policy.ts';
 import { NoResourcesError } from '../verbs/errors.ts';
 import type { Provider } from '../verbs/provider.ts';
@@ -9,12 +9,19 @@ import {
   ACTIVE_QPS,
   CLASS,
   DEFAULT_CAPACITY,
+  HELD_REQUESTS,
   IDLE,
+  LATENCY_NS,
+  MAX_QPS,
+  MAX_REQUESTS_PER_S,
   type MemberPage,
   Members,
   membersBytes,
   QNUM_ALLOW,
+  QPS,
   RATE_GBPS,
+  SENT_BYTES,
+  SENT_REQUESTS,
   SPLIT,
   TURN,
 } from './members.ts';
@@ -34,8 +41,12 @@ interface Place {
 
 interface Member {
   listener: ((grant: Grant) => void) | null;
+  watch: ContextWatch | null;
   /** At its own device, which is the first, and at those by which what it READs leaves. */
   readonly places: Place[];
+  /** Its limits, as it was last told. */
+  maxQps: number;
+  maxRequestsPerS: number;
 }
 
 /** Where policies meet the coordinators of its devices. */
@@ -59,7 +70,13 @@ export class Coordinators implements CoordinatorPort {
     if (coordinator === undefined) {
       coordinator = this.make(device);
       this.devices.set(device, coordinator);
-      coordinator.listen?.(() => this.tell(device));
+      coordinator.listen?.(
+        () => {
+          this.tell(device);
+          this.tellLimits(device);
+        },
+        () => this.gather(device),
+      );
     }
     return coordinator;
   }
@@ -76,7 +93,7 @@ export class Coordinators implements CoordinatorPort {
     const known = this.members.get(context);
     if (known !== undefined) return known;
     const { device } = context;
-    const member: Member = { listener: null, places: [] };
+    const member: Member = { listener: null, watch: null, places: [], maxQps: 0, maxRequestsPerS: 0 };
     if (this.join(context, device, member) === null) {
       const { capacity } = this.of(device);
       throw new NoResourcesError(`${device} has ${capacity} contexts under a policy, and no place for more`);
@@ -108,10 +125,14 @@ export class Coordinators implements CoordinatorPort {
     this.page(context).counters[kind] = value;
   }
 
-  subscribe(context: ContextView, listener: (grant: Grant) => void): () => void {
+  subscribe(context: ContextView, listener: (grant: Grant) => void, watch?: ContextWatch): () => void {
     const member = this.member(context);
     member.listener = listener;
+    member.watch = watch ?? null;
     return () => {
+      // The last of what it has done, behind the last beat.
+      const used = watch?.usage();
+      if (used) writeUsage(member.places[0].page, used);
       this.members.delete(context);
       for (const { coordinator, page } of member.places) {
         const byPlace = this.byPlace.get(coordinator);
@@ -119,6 +140,45 @@ export class Coordinators implements CoordinatorPort {
         coordinator.leave(page);
       }
     };
+  }
+
+  countQps(context: ContextView, qps: number): void {
+    const { page, coordinator } = this.member(context).places[0];
+    page.counters[QPS] = qps;
+    if (page.grants[MAX_QPS] !== 0) coordinator.ring?.();
+  }
+
+  /** What the members of a device have done stands in their pages. */
+  private gather(device: string): void {
+    for (const { watch, places } of this.members.values()) {
+      const used = places[0].device === device ? watch?.usage() : null;
+      if (used) writeUsage(places[0].page, used);
+    }
+  }
+
+  /** Infinity for a member without a limit, or whose coordinator has none. */
+  maxQpsOf(context: ContextView): number {
+    const { grants } = this.page(context);
+    return grants[MAX_QPS] === 0 ? Number.POSITIVE_INFINITY : Math.max(0, grants[MAX_QPS]);
+  }
+
+  /** As maxQpsOf. */
+  maxRequestsPerSOf(context: ContextView): number {
+    const { grants } = this.page(context);
+    return grants[MAX_REQUESTS_PER_S] > 0 ? grants[MAX_REQUESTS_PER_S] : Number.POSITIVE_INFINITY;
+  }
+
+  /** Those whose limits are others hear of it; the grants that switch something are told by `tell`. */
+  private tellLimits(device: string): void {
+    for (const member of this.members.values()) {
+      const { grants } = member.places[0].page;
+      const [maxQps, maxRequestsPerS] = [grants[MAX_QPS], grants[MAX_REQUESTS_PER_S]];
+      if (member.places[0].device !== device || member.watch === null) continue;
+      if (maxQps === member.maxQps && maxRequestsPerS === member.maxRequestsPerS) continue;
+      member.maxQps = maxQps;
+      member.maxRequestsPerS = maxRequestsPerS;
+      member.watch.limited();
+    }
   }
 
   /** Counters become grants, for all members of the devices by which something of the context leaves. */
@@ -191,6 +251,14 @@ export class Coordinators implements CoordinatorPort {
       listener({ kind: RATE_GBPS, target: -1, value: grants[RATE_GBPS] });
     }
   }
+}
+
+function writeUsage({ counters }: MemberPage, { requests, bytes, held, qps, latencyNs }: Usage): void {
+  counters[SENT_REQUESTS] = requests;
+  counters[SENT_BYTES] = bytes;
+  counters[HELD_REQUESTS] = held;
+  counters[LATENCY_NS] = latencyNs;
+  counters[QPS] = qps;
 }
 
 /** Its class, and whether it has several queue pairs. */

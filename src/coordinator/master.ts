@@ -56,7 +56,8 @@ export class Tenants {
   /** Places of members, tenant by tenant; and where in it those of a row begin, and one more. */
   private inOrder = new Int32Array(0);
   private starts = new Int32Array(1);
-  private version = -1;
+  /** Another number whenever it is grouped anew. */
+  version = -1;
   private rows = 0;
   private size = 0;
   // By row.
@@ -268,34 +269,39 @@ export function decide(
   let busyLarge = 0;
   for (let row = 0; row < tenants.length; row++) busyLarge += busyOf(tenants, row, allow);
   const rotates = isRotation(mix, split, busyLarge, rules);
+  const why = mix.singles > 0 ? MULTI_BESIDE_SINGLE : SEVERAL_MULTI;
   const { grants } = members;
-  for (let i = 0; i < members.high; i++) {
-    const row = tenants.row(i);
-    if (row < 0) continue;
-    const at = i * M.GRANTS;
+  const { smallGbps, delay, inQueue, messages, bandwidth } = mix;
+  for (let row = 0; row < tenants.length; row++) {
     const of = tenants.classes[row];
     const isB = of === M.BANDWIDTH;
     const paused = allow > 0 && tenants.isMulti(row) && of >= M.MESSAGES && tenants.qps[row] > allow;
     const splitNow = isB && split !== NOTHING ? 1 : 0;
     const allowNow = paused ? allow : 0;
+    const whyNow = splitNow === 1 ? split : paused ? why : NOTHING;
     const takesSlots = isB && rotates;
-    const turn = takesSlots ? grants[at + M.TURN] || M.OTHERS : M.FREE;
-    const isOther =
-      grants[at + M.SPLIT] !== splitNow ||
-      grants[at + M.QNUM_ALLOW] !== allowNow ||
-      grants[at + M.TURN] !== turn;
-    grants[at + M.TURN] = turn;
     // In its slot a tenant is alone.
-    grants[at + M.BUSY_LARGE_QPS] = takesSlots ? busyOf(tenants, row, allow) : busyLarge;
-    grants[at + M.SMALL_GBPS] = mix.smallGbps;
-    grants[at + M.D_TENANTS] = mix.delay;
-    grants[at + M.QUEUE_TENANTS] = mix.inQueue;
-    grants[at + M.M_TENANTS] = mix.messages;
-    grants[at + M.B_TENANTS] = mix.bandwidth;
-    const why = mix.singles > 0 ? MULTI_BESIDE_SINGLE : SEVERAL_MULTI;
-    grants[at + M.WHY] = splitNow === 1 ? split : paused ? why : NOTHING;
-    grants[at + M.SPLIT] = splitNow;
-    grants[at + M.QNUM_ALLOW] = allowNow;
-    if (isOther) changed(i);
+    const busyNow = takesSlots ? busyOf(tenants, row, allow) : busyLarge;
+    const end = tenants.from(row + 1);
+    for (let k = tenants.from(row); k < end; k++) {
+      const i = tenants.memberAt(k);
+      const at = i * M.GRANTS;
+      const turn = takesSlots ? grants[at + M.TURN] || M.OTHERS : M.FREE;
+      const isOther =
+        grants[at + M.SPLIT] !== splitNow ||
+        grants[at + M.QNUM_ALLOW] !== allowNow ||
+        grants[at + M.TURN] !== turn;
+      grants[at + M.TURN] = turn;
+      grants[at + M.BUSY_LARGE_QPS] = busyNow;
+      grants[at + M.SMALL_GBPS] = smallGbps;
+      grants[at + M.D_TENANTS] = delay;
+      grants[at + M.QUEUE_TENANTS] = inQueue;
+      grants[at + M.M_TENANTS] = messages;
+      grants[at + M.B_TENANTS] = bandwidth;
+      grants[at + M.WHY] = whyNow;
+      grants[at + M.SPLIT] = splitNow;
+      grants[at + M.QNUM_ALLOW] = allowNow;
+      if (isOther) changed(i);
+    }
   }
 }

@@ -25,7 +25,16 @@ export const AWAITS_ANSWERS = 9;
 export const RATED_QPS = 10;
 /** Another number each time: whoever writes none for long is stopped or dead, whatever its clock says. */
 export const BEAT = 11;
-export const COUNTERS = 16;
+/** Since it was opened: requests of the application that were posted, and bytes of their messages. */
+export const SENT_REQUESTS = 12;
+export const SENT_BYTES = 13;
+/** Requests that are held just now. */
+export const HELD_REQUESTS = 14;
+/** From post to the poll that finds the completion: smoothed over requests picked now and then. */
+export const LATENCY_NS = 15;
+/** Queue pairs that it has. */
+export const QPS = 16;
+export const COUNTERS = 24;
 
 /** Columns of grants, which the coordinator writes. */
 /** Whether large messages are split and have 0_WAITs behind them. */
@@ -50,6 +59,12 @@ export const TURN_END_NS = 10;
 export const QUEUE_TENANTS = 11;
 /** Static rates: what it may send on the wire. */
 export const RATE_GBPS = 12;
+/**
+ * Limits; 0: there is none. Queue pairs that it may have, those it has included (below 0: not one); and its part of the
+ * requests that its tenant may issue a second.
+ */
+export const MAX_QPS = 13;
+export const MAX_REQUESTS_PER_S = 14;
 export const GRANTS = 16;
 
 // WANTS_TURN: nothing; only what is in flight; requests that are held.
@@ -96,6 +111,8 @@ export interface MemberPage {
   readonly index: number;
   readonly counters: Float64Array;
   readonly grants: Float64Array;
+  /** Of one whose coordinator is elsewhere: its program runs now, whether or not its event loop turns. */
+  look?(): void;
 }
 
 /** Bytes of the buffer for so many members. */

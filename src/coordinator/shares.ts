@@ -12,68 +12,96 @@ export interface ShareRules {
   readonly weights: ReadonlyMap<number, number>;
   /** Rates of their own, instead of a share. */
   readonly ratesGbps: ReadonlyMap<number, number>;
+  /** Another number whenever these say something else: until then nothing is looked up again. Absent: each time. */
+  readonly revision?: number;
 }
 
-/** Of the link: when rates of their own leave less to all others, and for who was silent and goes on. */
+/** Of the link: when rates of their own leave less to all others. */
 const LEAST_SHARE = 0.01;
 const DEFAULT_WEIGHT = 1;
 
+/** What tenants get by the rules, by row: looking them up takes longer than all else here. */
+export class Entitlements {
+  /** A weight; below zero: a rate of its own, and no share. */
+  of = new Float64Array(0);
+  private rules: ShareRules | null = null;
+  private revision: number | undefined;
+  private version = -1;
+
+  read(members: M.Members, tenants: Tenants, rules: ShareRules): void {
+    const { revision, weights, ratesGbps } = rules;
+    const isKnown = revision !== undefined && revision === this.revision && rules === this.rules;
+    if (isKnown && this.version === tenants.version) return;
+    [this.rules, this.revision, this.version] = [rules, revision, tenants.version];
+    if (this.of.length < tenants.length) this.of = new Float64Array(2 * tenants.length);
+    for (let row = 0; row < tenants.length; row++) {
+      const tenant = members.tenants[tenants.memberAt(tenants.from(row))];
+      const ownGbps = ratesGbps.size > 0 ? ratesGbps.get(tenant) : undefined;
+      this.of[row] = ownGbps !== undefined ? -ownGbps : (weights.get(tenant) ?? DEFAULT_WEIGHT);
+    }
+  }
+}
+
 /** Tenants with a queue pair, as far as the rules concern them. */
 class Present {
-  /** By row: its members with queue pairs; and what it gets. */
+  /** By row: its members that are there; and what it gets, or would if one were. */
   readonly members: Int32Array;
   readonly gbps: Float64Array;
 
-  constructor(members: M.Members, tenants: Tenants, rules: ShareRules, isThere: (member: number) => boolean) {
+  constructor(tenants: Tenants, entitled: Float64Array, linkGbps: number, isThere: Uint8Array) {
     this.members = new Int32Array(tenants.length);
     this.gbps = new Float64Array(tenants.length);
     let ownedGbps = 0;
-    let weights = 0;
+    let total = 0;
     for (let row = 0; row < tenants.length; row++) {
-      for (let at = tenants.from(row); at < tenants.from(row + 1); at++) {
-        if (isThere(tenants.memberAt(at))) this.members[row]++;
-      }
-      if (this.members[row] === 0) continue;
-      const tenant = members.tenants[tenants.memberAt(tenants.from(row))];
-      const ownGbps = rules.ratesGbps.get(tenant);
-      ownedGbps += ownGbps ?? 0;
-      if (ownGbps === undefined) weights += rules.weights.get(tenant) ?? DEFAULT_WEIGHT;
+      let there = 0;
+      for (let at = tenants.from(row); at < tenants.from(row + 1); at++)
+        there += isThere[tenants.memberAt(at)];
+      this.members[row] = there;
+      if (there === 0) continue;
+      if (entitled[row] < 0) ownedGbps -= entitled[row];
+      else total += entitled[row];
     }
-    const leftGbps = Math.max(rules.linkGbps - ownedGbps, rules.linkGbps * LEAST_SHARE);
+    const leftGbps = Math.max(linkGbps - ownedGbps, linkGbps * LEAST_SHARE);
     for (let row = 0; row < tenants.length; row++) {
-      if (this.members[row] === 0) continue;
-      const tenant = members.tenants[tenants.memberAt(tenants.from(row))];
-      const byWeight = (leftGbps * (rules.weights.get(tenant) ?? DEFAULT_WEIGHT)) / weights;
-      this.gbps[row] = rules.ratesGbps.get(tenant) ?? byWeight;
+      const weight = entitled[row];
+      const all = this.members[row] > 0 ? total : total + weight;
+      this.gbps[row] = weight < 0 ? -weight : (leftGbps * weight) / all;
     }
   }
 }
 
 /**
- * Writes the rates of all members; `changed` is called with each that has another one now.
+ * Writes the rates of all members; `changed` is called with each that has queue pairs and another rate now. One that has
+ * none, or is silent, has what it would get if it opened one or went on now, though it takes nothing from the others
+ * until then: a coordinator that stops answering must leave everybody with a share.
  * @param aliveSinceNs whoever has not written since then is gone, or its thread is dead
  */
 export function share(
   members: M.Members,
   tenants: Tenants,
+  entitlements: Entitlements,
   rules: ShareRules,
   aliveSinceNs: number,
   changed: (member: number) => void,
 ): void {
   tenants.group(members);
-  const { counters, grants } = members;
-  const wants = (i: number) => counters[i * M.COUNTERS + M.RATED_QPS] >= 1;
-  const isThere = (i: number) => wants(i) && !(counters[i * M.COUNTERS + M.SEEN_NS] < aliveSinceNs);
-  const present = new Present(members, tenants, rules, isThere);
+  entitlements.read(members, tenants, rules);
+  const { counters, grants, high } = members;
+  const isThere = new Uint8Array(high);
+  for (let i = 0; i < high; i++) {
+    const at = i * M.COUNTERS;
+    isThere[i] = counters[at + M.RATED_QPS] >= 1 && !(counters[at + M.SEEN_NS] < aliveSinceNs) ? 1 : 0;
+  }
+  const present = new Present(tenants, entitlements.of, rules.linkGbps, isThere);
   for (let row = 0; row < tenants.length; row++) {
     for (let k = tenants.from(row); k < tenants.from(row + 1); k++) {
       const i = tenants.memberAt(k);
-      const silentGbps = wants(i) ? rules.linkGbps * LEAST_SHARE : 0;
-      const gbps = isThere(i) ? present.gbps[row] / present.members[row] : silentGbps;
+      const gbps = present.gbps[row] / (present.members[row] + 1 - isThere[i]);
       const at = i * M.GRANTS + M.RATE_GBPS;
       if (grants[at] === gbps) continue;
       grants[at] = gbps;
-      changed(i);
+      if (counters[i * M.COUNTERS + M.RATED_QPS] >= 1) changed(i);
     }
   }
 }

@@ -1,12 +1,13 @@
 /** The daemon's configuration file (docs/daemon.md). */
 import { readFileSync } from 'node:fs';
-import { userInfo } from 'node:os';
 import { parse } from 'yaml';
 import { z } from 'zod';
 import { ConfigError } from '../verbs/errors.ts';
+import { DEFAULT_LIMITS } from './admission.ts';
 import { CLASSES } from './rules.ts';
 
 const above0 = z.number().positive();
+const count = z.number().int().positive().max(65536);
 const id = z.number().int().min(0).max(0xffffffff);
 
 const rule = z.strictObject({
@@ -27,24 +28,36 @@ const rule = z.strictObject({
   maxRequestsPerS: above0.optional(),
 });
 
-const schema = z.strictObject({
+/** Every key is in docs/daemon.md. */
+export const daemonSchema = z.strictObject({
   socket: z.string().min(1).optional(),
   /** Permissions of the socket: who may write to it may connect. */
   mode: z
-    .string()
+    .string({ error: "must be permissions in quotes, as '660'" })
     .regex(/^0?[0-7]{3}$/, { error: "must be permissions as '660'" })
     .transform((text) => Number.parseInt(text, 8))
     .default(0o666),
   /** Number of the group whose members may set what tenants get. */
   group: id.optional(),
   policy: z.string().default(''),
+  /** Where Prometheus finds metrics: PORT, or ADDRESS:PORT of the loopback. */
+  metrics: z.union([z.number().int(), z.string()]).transform(String).optional(),
+  /** Clients at once: in all, of one user, and how many of all are kept for who may set what tenants get. */
+  limits: z
+    .strictObject({
+      clients: count.default(DEFAULT_LIMITS.clients),
+      clientsOfAUser: count.default(DEFAULT_LIMITS.clientsOfAUser),
+      reserved: z.number().int().min(0).default(DEFAULT_LIMITS.reserved),
+    })
+    .refine(({ clients, reserved }) => reserved < clients, { error: 'reserved must be less than clients' })
+    .default(DEFAULT_LIMITS),
   /** Users whose programs may say who they are, beside the daemon's own and root. */
   trust: z.array(id).default([]),
   devices: z.record(z.string(), z.strictObject({ linkGbps: above0.max(1e5) })).default({}),
   rules: z.array(rule).default([]),
 });
 
-export type DaemonConfig = z.infer<typeof schema>;
+export type DaemonConfig = z.infer<typeof daemonSchema>;
 
 /** @throws ConfigError naming the file and the key */
 export function parseDaemonConfig(text: string, file: string): DaemonConfig {
@@ -54,7 +67,7 @@ export function parseDaemonConfig(text: string, file: string): DaemonConfig {
   } catch (error) {
     throw new ConfigError(`${file}: ${(error as Error).message.split('\n', 1)[0]}`);
   }
-  const checked = schema.safeParse(value);
+  const checked = daemonSchema.safeParse(value);
   if (checked.success) return checked.data;
   const problems = checked.error.issues.map(({ path, message }) =>
     [path.join('.'), message].filter(Boolean).join(': '),
@@ -71,11 +84,4 @@ export function readDaemonConfig(file: string | undefined): DaemonConfig {
     if (error instanceof ConfigError) throw error;
     throw new ConfigError(`${file} cannot be read: ${(error as Error).message}`);
   }
-}
-
-/** Where the daemon of this user listens, or that of the system. */
-export function defaultSocket(env: NodeJS.ProcessEnv = process.env): string {
-  const { uid } = userInfo();
-  if (uid === 0) return '/run/isoverbs/daemon.sock';
-  return `${env.XDG_RUNTIME_DIR ?? `/tmp/isoverbs-${uid}`}/isoverbs.sock`;
 }

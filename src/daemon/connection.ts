@@ -1,5 +1,7 @@
-/** A connection to the daemon, from the first word to a socket that speaks in messages. */
-import { Socket } from 'node:net';
+/**
+ * A connection to the daemon. Nothing here blocks; the event loop hears what comes, and a program whose loop does not
+ * turn may look by itself.
+ */
 import { ConnectionError, HandshakeError } from '../verbs/errors.ts';
 import { closeFd, connectUnix, openMemory, type SharedMemory, type UnixSocket, Wake } from './ipc/index.ts';
 import { COUNTERS_BYTES, GRANTS_BYTES, type Pages } from './pages.ts';
@@ -12,6 +14,10 @@ const ANSWER_MS = 2000;
 /** Counters, grants, and the wake-up. */
 const FDS = 3;
 const NO_FD = -1;
+const RECEIVE_BYTES = 16384;
+/** What waits for a daemon that reads nothing: tens of thousands of messages. */
+const MOST_UNSENT_BYTES = 4 << 20;
+const SEND_AGAIN_MS = 1;
 
 export interface Listeners {
   /** After the first answer. */
@@ -30,9 +36,13 @@ export class Connection {
   readonly pages: Pages | null;
   private readonly memories: readonly SharedMemory[];
   private readonly wake: Wake | null;
-  private socket: Socket | null = null;
-  /** Why it is over, when it is. */
-  private reason: Error = new ConnectionError('the daemon has gone');
+  private raw: UnixSocket | null = null;
+  private frames: Frames<ToClient> = new Frames<ToClient>(toClient);
+  private on: Listeners | null = null;
+  private readonly buffer = new Uint8Array(RECEIVE_BYTES);
+  private unsent: Uint8Array[] = [];
+  private unsentBytes = 0;
+  private sending: NodeJS.Timeout | undefined;
 
   /** @throws HandshakeError, MemoryError for descriptors that are something else; they are closed */
   constructor(welcome: Welcome, fds: readonly number[]) {
@@ -62,56 +72,112 @@ export class Connection {
     this.pages = { counters: new Float64Array(written.buffer), grants: new Float64Array(read.buffer) };
   }
 
-  /** From now on the socket is Node's. A shim's keeps no program alive. */
-  speak(fd: number, frames: Frames<ToClient>, on: Listeners): void {
-    const socket = new Socket({ fd, readable: true, writable: true });
-    this.socket = socket;
-    if (this.wake !== null) socket.unref();
+  /** From now on the socket is this connection's. A shim's keeps no program alive. */
+  speak(raw: UnixSocket, frames: Frames<ToClient>, on: Listeners): void {
+    [this.raw, this.frames, this.on] = [raw, frames, on];
+    raw.watch(() => this.look(), { keepAlive: this.wake === null });
     this.wake?.watch(
       (alive) => {
         if (alive) on.rang();
       },
       { keepAlive: false },
     );
-    socket.on('error', (error) => {
-      this.reason = error;
-    });
-    socket.on('data', (bytes) => {
-      try {
-        this.hear(frames.push(bytes), on);
-      } catch (error) {
-        this.reason = error as Error;
-        socket.destroy();
-      }
-    });
-    socket.on('close', () => on.ended(this.reason));
   }
 
-  /** What cannot be understood ends the connection. */
-  hear(messages: readonly ToClient[], on: Listeners): void {
-    for (const message of messages) {
-      if (this.socket?.destroyed !== false) return;
-      if (message.type === 'ring') on.rang();
-      else if (message.type !== 'welcome') on.heard(message);
-      else {
-        this.reason = new HandshakeError('the daemon greeted twice');
-        this.socket.destroy();
-      }
+  /** Takes what has come, if anything has. */
+  look(): void {
+    if (this.raw === null) return;
+    try {
+      const got = this.raw.receive(this.buffer);
+      if (got === null) return;
+      if (got.bytes === 0) throw new ConnectionError('the daemon has gone');
+      this.hear(this.frames.push(this.buffer.subarray(0, got.bytes)));
+    } catch (error) {
+      this.end(error as Error);
     }
   }
 
+  /** What came behind the first answer. */
+  heardAlready(messages: readonly ToClient[]): void {
+    try {
+      this.hear(messages);
+    } catch (error) {
+      this.end(error as Error);
+    }
+  }
+
+  /** @throws HandshakeError for what cannot be understood */
+  private hear(messages: readonly ToClient[]): void {
+    for (const message of messages) {
+      if (this.raw === null || this.on === null) return;
+      if (message.type === 'welcome') throw new HandshakeError('the daemon greeted twice');
+      if (message.type === 'ring') this.on.rang();
+      else this.on.heard(message);
+    }
+  }
+
+  private end(reason: Error): void {
+    if (this.raw === null) return;
+    this.hangUp();
+    this.on?.ended(reason);
+  }
+
+  /** What a daemon that has gone does not take is lost: that it has gone shows when something is to be received. */
   say(message: ToDaemon): void {
-    if (this.socket?.destroyed === false) this.socket.write(frame(message));
+    if (this.raw === null) return;
+    const bytes = frame(message);
+    this.unsent.push(bytes);
+    this.unsentBytes += bytes.length;
+    this.flush();
+  }
+
+  private flush(): void {
+    const { raw, unsent } = this;
+    if (raw === null) return;
+    try {
+      while (unsent.length > 0) {
+        const sent = raw.send(unsent[0]);
+        this.unsentBytes -= sent;
+        if (sent < unsent[0].length) {
+          unsent[0] = unsent[0].subarray(sent);
+          break;
+        }
+        unsent.shift();
+      }
+    } catch {
+      this.forgetUnsent();
+    }
+    if (unsent.length > 0) this.flushSoon();
+  }
+
+  private flushSoon(): void {
+    this.sending ??= setTimeout(() => {
+      this.sending = undefined;
+      if (this.unsentBytes > MOST_UNSENT_BYTES) this.end(new ConnectionError('the daemon takes nothing'));
+      else this.flush();
+    }, SEND_AGAIN_MS);
+    if (this.wake !== null) this.sending.unref();
+  }
+
+  private forgetUnsent(): void {
+    this.unsent.length = 0;
+    this.unsentBytes = 0;
   }
 
   ring(): void {
     this.wake?.ring();
   }
 
+  private hangUp(): void {
+    clearTimeout(this.sending);
+    this.forgetUnsent();
+    this.raw?.close();
+    this.raw = null;
+  }
+
   /** Views of the pages are of no bytes from now on. */
   close(): void {
-    this.socket?.removeAllListeners('close').on('error', () => {});
-    this.socket?.destroy();
+    this.hangUp();
     this.wake?.close();
     for (const memory of this.memories) memory.close();
   }
@@ -132,8 +198,16 @@ function requireTrusted(raw: UnixSocket): void {
   throw new HandshakeError(`process ${pid} of user ${uid} listens there, and neither root nor this user`);
 }
 
+/** Somebody who connects. */
+export interface Attempt {
+  /** Takes what has come, as the event loop would. */
+  look(): void;
+  /** Nothing more is heard of it. */
+  giveUp(): void;
+}
+
 /**
- * Connects. Exactly one of `answered` and `ended` is called, later; the function that is returned gives up.
+ * Connects. Exactly one of `answered` and `ended` is called, later: by the event loop, or in a `look()`.
  * @param keepAlive whether waiting for the answer keeps the program alive
  */
 export function connect(
@@ -141,71 +215,74 @@ export function connect(
   hello: Omit<Hello, 'type' | 'version'>,
   on: Listeners,
   keepAlive: boolean,
-): () => void {
-  let raw: UnixSocket | null = null;
-  const frames = new Frames<ToClient>(toClient);
-  const buffer = new Uint8Array(16384);
-  const fds: number[] = [];
-  let isOver = false;
-  const give = () => {
-    isOver = true;
-    clearTimeout(timer);
-    raw?.close();
-    raw = null;
-  };
-  const end = (error: Error) => {
-    if (isOver) return;
-    give();
-    for (const fd of fds.splice(0)) closeFd(fd);
-    on.ended(error);
-  };
-  const timer = setTimeout(() => {
-    // A program that has been busy for so long finds the answer waiting.
-    if (raw !== null) look(raw);
-    end(new HandshakeError('the daemon does not answer'));
-  }, ANSWER_MS);
-  if (!keepAlive) timer.unref();
-  const receive = (socket: UnixSocket) => {
-    const got = socket.receive(buffer, FDS);
-    if (got === null) return;
+): Attempt {
+  return new Connecting(path, { type: 'hello', version: VERSION, ...hello }, on, keepAlive);
+}
+
+class Connecting implements Attempt {
+  private readonly on: Listeners;
+  private readonly frames = new Frames<ToClient>(toClient);
+  private readonly buffer = new Uint8Array(RECEIVE_BYTES);
+  private readonly fds: number[] = [];
+  private readonly endMs = performance.now() + ANSWER_MS;
+  private readonly timer: NodeJS.Timeout;
+  private raw: UnixSocket | null = null;
+  /** Why it cannot be: to be told. */
+  private failure: Error | null = null;
+  private isOver = false;
+
+  constructor(path: string, hello: Hello, on: Listeners, keepAlive: boolean) {
+    this.on = on;
+    this.timer = setTimeout(() => this.look(), ANSWER_MS + 1);
+    if (!keepAlive) this.timer.unref();
+    try {
+      this.raw = connectUnix(path);
+      if (this.raw === null) throw new ConnectionError('the daemon has no time');
+      requireTrusted(this.raw);
+      const bytes = frame(hello);
+      if (this.raw.send(bytes) < bytes.length) throw new ConnectionError('the daemon takes nothing');
+      this.raw.watch(() => this.look(), { keepAlive });
+    } catch (error) {
+      this.failure = error as Error;
+      setImmediate(() => this.look());
+    }
+  }
+
+  look(): void {
+    if (this.isOver) return;
+    try {
+      if (this.failure !== null) throw this.failure;
+      this.receive();
+      // A program that has been busy for so long may find the answer waiting: only then it is too late.
+      if (!this.isOver && performance.now() > this.endMs)
+        throw new HandshakeError('the daemon does not answer');
+    } catch (error) {
+      this.giveUp();
+      this.on.ended(error as Error);
+    }
+  }
+
+  private receive(): void {
+    const { raw, fds, on, frames } = this;
+    const got = raw?.receive(this.buffer, FDS) ?? null;
+    if (raw === null || got === null) return;
     fds.push(...got.fds);
     if (got.bytes === 0) throw new ConnectionError('the daemon hung up');
-    const messages = frames.push(buffer.subarray(0, got.bytes));
+    const messages = frames.push(this.buffer.subarray(0, got.bytes));
     if (messages.length === 0) return;
     const connection = new Connection(answerOf(messages[0]), fds.splice(0));
-    raw = null;
-    give();
-    try {
-      connection.speak(socket.take(), frames, on);
-    } catch (error) {
-      connection.close();
-      on.ended(error as Error);
-      return;
-    }
+    this.raw = null;
+    this.giveUp();
+    connection.speak(raw, frames, on);
     on.answered(connection);
-    connection.hear(messages.slice(1), on);
-  };
-  const look = (socket: UnixSocket) => {
-    try {
-      receive(socket);
-    } catch (error) {
-      if (isOver) throw error;
-      end(error as Error);
-    }
-  };
-  try {
-    raw = connectUnix(path);
-    if (raw === null) throw new ConnectionError('the daemon has no time');
-    const socket = raw;
-    requireTrusted(raw);
-    const bytes = frame({ type: 'hello', version: VERSION, ...hello });
-    if (socket.send(bytes) < bytes.length) throw new ConnectionError('the daemon takes nothing');
-    socket.watch(() => look(socket), { keepAlive });
-  } catch (error) {
-    setImmediate(() => end(error as Error));
+    connection.heardAlready(messages.slice(1));
   }
-  return () => {
-    give();
-    for (const fd of fds.splice(0)) closeFd(fd);
-  };
+
+  giveUp(): void {
+    this.isOver = true;
+    clearTimeout(this.timer);
+    this.raw?.close();
+    this.raw = null;
+    for (const fd of this.fds.splice(0)) closeFd(fd);
+  }
 }

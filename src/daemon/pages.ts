@@ -8,6 +8,8 @@ import { COUNTERS, GRANTS, type MemberPage } from '../coordinator/members.ts';
 export const SLOTS = 256;
 export const COUNTERS_BYTES = SLOTS * COUNTERS * 8;
 export const GRANTS_BYTES = SLOTS * GRANTS * 8;
+/** Of either, there from the beginning: thirty-two places. Few clients need more, and there may be thousands of them. */
+export const FIRST_BYTES = 4096;
 
 export interface Pages {
   readonly counters: Float64Array;

@@ -11,6 +11,8 @@ import { CLASSES } from './rules.ts';
 export const VERSION = 1;
 /** Nobody needs longer ones. */
 export const MAX_FRAME_BYTES = 64 * 1024;
+/** Of those to the daemon, with names whose every letter is escaped; what thousands of clients begin it must hold. */
+export const MOST_ASKED_BYTES = 4096;
 const LENGTH_BYTES = 4;
 /** Of what is wrong with a message: the names in it are the sender's, and go to a log. */
 const MOST_SHOWN = 200;
@@ -46,6 +48,9 @@ export const toDaemon = z.discriminatedUnion('type', [
     weight: weight.optional(),
     /** null: a share by weight again. */
     gbps: gbps.nullable().optional(),
+    /** null: none, whatever the rules say. */
+    maxQps: z.number().int().positive().max(1e9).nullable().optional(),
+    maxRequestsPerS: z.number().positive().max(1e12).nullable().optional(),
   }),
 ]);
 
@@ -61,7 +66,17 @@ const tenantRow = z.object({
   contexts: z.number(),
   processes: z.number(),
   qps: z.number(),
+  /** On the wire, as a policy that classifies reports it. */
   wireGbps: z.number(),
+  /** Since the tenant came, contexts that have closed included: requests of its programs, and bytes of their messages. */
+  sentRequests: z.number(),
+  sentBytes: z.number(),
+  /** Requests that are held just now; from post to completion, of some. */
+  heldRequests: z.number(),
+  latencyNs: z.number(),
+  /** Limits; null: none. */
+  maxQps: z.number().nullable(),
+  maxRequestsPerS: z.number().nullable(),
   rateGbps: z.number(),
   split: z.boolean(),
   qNumAllow: z.number(),
@@ -83,7 +98,13 @@ export const toClient = z.discriminatedUnion('type', [
   /** A grant has changed. */
   z.object({ type: z.literal('ring') }),
   /** `more`: the list goes on in the next one. */
-  z.object({ type: z.literal('tenants'), rows: z.array(tenantRow), more: z.boolean().default(false) }),
+  z.object({
+    type: z.literal('tenants'),
+    /** By the daemon's own clock, from which rates follow; another daemon's begins anew. */
+    nowNs: z.number(),
+    rows: z.array(tenantRow),
+    more: z.boolean().default(false),
+  }),
   z.object({ type: z.literal('done') }),
 ]);
 
@@ -106,54 +127,65 @@ export function frame(message: z.input<typeof toDaemon> | z.input<typeof toClien
 /** Cuts a stream into messages, however it comes in pieces. */
 export class Frames<T> {
   private readonly schema: z.ZodType<T>;
-  /** The beginning of a frame whose end has not come: `held` bytes, in room for twice as much at most. */
+  private readonly mostBytes: number;
+  /** What has come and was not read: the bytes from `at` to `end`, in room for twice as much at most. */
   private room: Buffer = Buffer.alloc(0);
-  private held = 0;
+  private at = 0;
+  private end = 0;
 
-  constructor(schema: z.ZodType<T>) {
+  constructor(schema: z.ZodType<T>, mostBytes = MAX_FRAME_BYTES) {
     this.schema = schema;
+    this.mostBytes = mostBytes;
   }
 
-  /** @throws HandshakeError for what is no frame, no JSON or no message; nothing behind it can be read */
+  /** All messages that are whole with these bytes. @throws HandshakeError as next() */
   push(bytes: Uint8Array): T[] {
-    const whole = this.joined(bytes);
+    this.add(bytes);
     const messages: T[] = [];
-    let at = 0;
-    while (whole.length - at >= LENGTH_BYTES) {
-      const length = whole.readUInt32LE(at);
-      if (length === 0 || length > MAX_FRAME_BYTES) {
-        throw new HandshakeError(`a frame of ${length} bytes: it has 1 to ${MAX_FRAME_BYTES}`);
-      }
-      if (whole.length - at - LENGTH_BYTES < length) break;
-      at += LENGTH_BYTES + length;
-      messages.push(this.parse(whole.subarray(at - length, at)));
-    }
-    if (at > 0 || this.held === 0) this.hold(whole.subarray(at));
+    while (this.isWhole) messages.push(this.next());
     return messages;
   }
 
-  /** What is held, and these bytes behind it: copied once, however small the pieces are. */
-  private joined(bytes: Uint8Array): Buffer {
-    if (this.held === 0) return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
-    const { room, held } = this;
-    const needed = held + bytes.length;
-    if (room.length < needed) {
-      this.room = Buffer.alloc(2 * needed);
-      room.copy(this.room, 0, 0, held);
+  /** Copied, behind what is there. */
+  add(bytes: Uint8Array): void {
+    const held = this.end - this.at;
+    if (this.room.length < this.end + bytes.length) {
+      const needed = held + bytes.length;
+      // Moved to the front if that makes room enough, however small the pieces are.
+      const room = this.room.length < 2 * needed ? Buffer.alloc(held > 0 ? 2 * needed : needed) : this.room;
+      this.room.copy(room, 0, this.at, this.end);
+      this.room = room;
+      this.at = 0;
+      this.end = held;
     }
-    this.room.set(bytes, held);
-    this.held = needed;
-    return this.room.subarray(0, needed);
+    this.room.set(bytes, this.end);
+    this.end += bytes.length;
   }
 
-  private hold(rest: Buffer): void {
-    this.room = Buffer.from(rest);
-    this.held = rest.length;
+  /** Whether a message is there. @throws HandshakeError for what is no frame: nothing behind it can be read */
+  get isWhole(): boolean {
+    if (this.end - this.at < LENGTH_BYTES) return false;
+    const length = this.room.readUInt32LE(this.at);
+    if (length > 0 && length <= this.mostBytes) return this.end - this.at - LENGTH_BYTES >= length;
+    throw new HandshakeError(`a frame of ${length} bytes: it has 1 to ${this.mostBytes}`);
+  }
+
+  /** The first message, of which the whole is there. @throws HandshakeError for what is no JSON or no message */
+  next(): T {
+    const from = this.at + LENGTH_BYTES;
+    const to = from + this.room.readUInt32LE(this.at);
+    const text = this.room.subarray(from, to);
+    this.at = to;
+    if (to === this.end) {
+      this.room = Buffer.alloc(0);
+      [this.at, this.end] = [0, 0];
+    }
+    return this.parse(text);
   }
 
   /** Whether a frame has begun and not ended. */
   get isCut(): boolean {
-    return this.held > 0;
+    return this.end > this.at;
   }
 
   private parse(text: Buffer): T {

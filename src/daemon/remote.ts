@@ -11,6 +11,9 @@ type Columns = Omit<M.MemberPage, 'index'>;
 /** Grants that switch something: members are told when one is another. */
 const TOLD = [M.SPLIT, M.QNUM_ALLOW, M.TURN, M.RATE_GBPS];
 
+/** A look at the clock costs as much as so many calls (a power of two). */
+const CALLS_PER_LOOK = 8;
+
 /** A member of this process, whose columns are the daemon's as long as there is one. */
 export class Seat implements M.MemberPage {
   /** Among the members of its device in this thread. */
@@ -23,8 +26,11 @@ export class Seat implements M.MemberPage {
   slot = -1;
   private readonly aloneGbps: number;
   private readonly told = new Float64Array(TOLD.length);
+  private readonly link: Link;
+  private calls = 0;
 
-  constructor(of: Pick<Seat, 'index' | 'device' | 'tenant'>, grants: Float64Array) {
+  constructor(of: Pick<Seat, 'index' | 'device' | 'tenant'>, grants: Float64Array, link: Link) {
+    this.link = link;
     this.index = of.index;
     this.device = of.device;
     this.tenant = of.tenant;
@@ -45,15 +51,17 @@ export class Seat implements M.MemberPage {
     this.grants = columns.grants;
   }
 
-  /**
-   * The daemon is gone: what it granted last is granted. It granted no rate to whom it saw without queue pairs: that
-   * is no share, or one who opens the first now would wait until there is a daemon again.
-   */
+  /** The daemon is gone: what it granted last is granted. No rate is no grant: nobody would ever raise it. */
   detach(): void {
     this.slot = -1;
     this.counters = this.counters.slice();
     this.grants = this.grants.slice();
     if (!(this.grants[M.RATE_GBPS] > 0)) this.grants[M.RATE_GBPS] = this.aloneGbps;
+  }
+
+  look(): void {
+    this.calls = (this.calls + 1) & (CALLS_PER_LOOK - 1);
+    if (this.calls === 0) this.link.look();
   }
 
   get isNews(): boolean {
@@ -67,13 +75,18 @@ export class Seat implements M.MemberPage {
 
 /** What connects the members of a process with the daemon. */
 export interface Link {
-  /** `news` is called when the daemon has granted something else. */
-  listen(news: () => void): void;
+  /**
+   * `news` is called when the daemon has granted something else; `beat` now and then, as long as there is a daemon that
+   * sees what members write.
+   */
+  listen(news: () => void, beat: () => void): void;
   /** Members come and go. */
   opened(seat: Seat): void;
   closed(seat: Seat): void;
   /** Something has changed that concerns others. */
   ring(): void;
+  /** The program runs: what has come from the daemon is taken, even if its event loop does not turn. */
+  look(): void;
 }
 
 export class RemoteCoordinator implements DeviceCoordinator {
@@ -96,7 +109,7 @@ export class RemoteCoordinator implements DeviceCoordinator {
     let index = 0;
     while (this.seats[index] !== undefined) index++;
     if (index >= this.capacity) return null;
-    const seat = new Seat({ index, device: this.device, tenant }, this.aloneGrants.slice());
+    const seat = new Seat({ index, device: this.device, tenant }, this.aloneGrants.slice(), this.link);
     this.seats[index] = seat;
     this.link.opened(seat);
     return seat;
@@ -109,18 +122,23 @@ export class RemoteCoordinator implements DeviceCoordinator {
     this.link.closed(seat);
   }
 
-  listen(news: () => void): void {
-    this.link.listen(news);
+  listen(news: () => void, beat: () => void): void {
+    this.link.listen(news, beat);
   }
 
   /** The daemon decides by its own rules, and looks by itself now and then. */
   step(_rules: unknown, _nowNs: number, isNews = true): void {
+    this.link.look();
     if (isNews) this.link.ring();
   }
 
   share(): boolean {
     this.link.ring();
     return true;
+  }
+
+  ring(): void {
+    this.link.ring();
   }
 
   /** Nobody rotates: a slot is shorter than the way to the daemon and back. */

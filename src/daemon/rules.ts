@@ -60,15 +60,25 @@ export interface Identity {
 
 const NO_LIMIT = 0;
 
+/** In one walk over the text: it is the client's own, and what would try every split of it could be kept busy for hours. */
 function fits(pattern: string | undefined, text: string): boolean {
   if (pattern === undefined) return true;
-  const parts = pattern.split('*').map((part) => part.replace(/[\\^$.|?+()[\]{}]/g, '\\$&'));
-  return new RegExp(`^${parts.join('.*')}$`, 's').test(text);
+  const [first, ...others] = pattern.split('*');
+  const last = others.pop();
+  if (last === undefined) return text === first;
+  if (!text.startsWith(first) || !text.endsWith(last)) return false;
+  let at = first.length;
+  for (const part of others) {
+    const found = text.indexOf(part, at);
+    if (found < 0) return false;
+    at = found + part.length;
+  }
+  return at <= text.length - last.length;
 }
 
 /** A name that anybody may declare counts where the kernel vouches for something else that the rule asks for. */
 function matches({ uid, gid, cgroup, command, declared }: Match, peer: Peer, trusts: boolean): boolean {
-  const vouched = uid !== undefined || gid !== undefined || cgroup !== undefined;
+  const vouched = isVouched({ uid, gid, cgroup });
   return (
     (uid === undefined || uid === peer.uid) &&
     (gid === undefined || gid === peer.gid) &&
@@ -77,6 +87,29 @@ function matches({ uid, gid, cgroup, command, declared }: Match, peer: Peer, tru
     (declared === undefined ||
       ((trusts || vouched) && peer.tenant !== undefined && fits(declared, peer.tenant)))
   );
+}
+
+const KEYS = ['uid', 'gid', 'cgroup', 'command', 'declared'] as const;
+
+const isVouched = ({ uid, gid, cgroup }: Match) =>
+  uid !== undefined || gid !== undefined || cgroup !== undefined;
+
+/** Whether whoever the second fits has been fitted by the first. */
+function covers(first: Match, second: Match): boolean {
+  // Alone, a declared name counts of those only who are trusted.
+  if (first.declared !== undefined && !isVouched(first) && isVouched(second)) return false;
+  return KEYS.every((key) => {
+    const [asked, given] = [first[key], second[key]];
+    return asked === undefined || asked === given || (asked === '*' && key !== 'declared');
+  });
+}
+
+/** Rules that never decide anything, each with the earlier one that takes all it fits; both counted from 0. */
+export function unreachable(rules: readonly Rule[]): { rule: number; by: number }[] {
+  return rules.flatMap(({ match }, rule) => {
+    const by = rules.findIndex((earlier, i) => i < rule && covers(earlier.match, match));
+    return by < 0 ? [] : [{ rule, by }];
+  });
 }
 
 /** @param trusts whether what this client says of itself counts: its name, its weight, tenants of its own */

@@ -1,35 +1,24 @@
-/** The daemon's end of the socket: who comes is asked who it is, gets its pages, and is heard until it goes. */
-import { Socket } from 'node:net';
+/** The daemon's end of the socket: who was let in gets its pages, and is heard until it goes. */
 import type { Logger } from 'pino';
-import { HandshakeError, IsoverbsError } from '../verbs/errors.ts';
-import { Client, type Host } from './host.ts';
-import {
-  createMemory,
-  createWake,
-  listenUnix,
-  type PeerCredentials,
-  type SharedMemory,
-  type UnixListener,
-  type UnixSocket,
-  type Wake,
-} from './ipc/index.ts';
-import { COUNTERS_BYTES, GRANTS_BYTES, SLOTS } from './pages.ts';
-import {
-  Frames,
-  frame,
-  type Hello,
-  type TenantRow,
-  type ToClient,
-  type ToDaemon,
-  toDaemon,
-  VERSION,
-} from './protocol.ts';
+import { HandshakeError } from '../verbs/errors.ts';
+import { Admission, type ClientLimits, DEFAULT_LIMITS } from './admission.ts';
+import { MESSAGES_PER_S, Users } from './budgets.ts';
+import { Complaints } from './complaints.ts';
+import type { Client, Host } from './host.ts';
+import type { PeerCredentials, UnixSocket } from './ipc/index.ts';
+import { Listing } from './listing.ts';
+import type { ServerCounts } from './metrics.ts';
+import { SLOTS } from './pages.ts';
+import { Passes } from './passes.ts';
+import type { Peer } from './peer.ts';
+import { frame, type Hello, type ToClient, type ToDaemon, VERSION } from './protocol.ts';
 import type { Identity } from './rules.ts';
 
 export interface ServerOptions {
   readonly socket: string;
   /** Permissions of the socket's file. */
   readonly mode: number;
+  readonly limits?: ClientLimits;
   readonly host: Host;
   /** What clients run without a word of their own: as ISOVERBS_POLICY has it; '': nothing. */
   readonly policy: string;
@@ -38,371 +27,285 @@ export interface ServerOptions {
   identify(credentials: PeerCredentials, hello: Hello): Identity;
   /** Whether a client may change what tenants get. */
   maySet(credentials: PeerCredentials): boolean;
+  /** Told how long each pass took. */
+  passed?(tookNs: number): void;
   /** Monotonic. */
   nowNs(): number;
 }
 
-/** Between two looks for those who are silent, while anybody is there whose silence matters. */
-const TICK_MS = 20;
-/** Who says nothing for so long after connecting is not heard any more. */
-const HELLO_MS = 1000;
-const MAX_CLIENTS = 4096;
-const MAX_CLIENTS_OF_A_USER = 1024;
-/** A client that rings more often is heard this often. */
-const LEAST_RING_NS = 200e3;
-/** Messages that a client may send at once, and how many more each second. */
-const BURST_MESSAGES = 2048;
-const MESSAGES_PER_S = 2000;
-/** Answers that may wait for a client: a list of all tenants that there can be, and their names. */
-const MAX_UNREAD_BYTES = 4 << 20;
-/** A row has up to a kilobyte, if every letter of a name must be escaped. */
-const ROWS_OF_A_FRAME = 50;
-
-/** What the daemon has of one connection. */
-class Connection {
-  readonly credentials: PeerCredentials;
-  readonly frames = new Frames<ToDaemon>(toDaemon);
-  hello: Hello | null = null;
-  /** Until it has said who it is. */
-  silence: NodeJS.Timeout | undefined;
-  socket: Socket | null = null;
-  client: Client | null = null;
-  wake: Wake | null = null;
-  readonly memories: SharedMemory[] = [];
-  /** When it rang last that was heard; and whether a later one waits. */
-  rungNs = Number.NEGATIVE_INFINITY;
-  isRinging = false;
-  /** Messages that it may send yet, and since when that holds. */
-  budget = BURST_MESSAGES;
-  budgetNs: number;
-
-  constructor(credentials: PeerCredentials, nowNs: number) {
-    this.credentials = credentials;
-    this.budgetNs = nowNs;
-  }
-
-  get name(): string {
-    const { pid, uid } = this.credentials;
-    return `process ${pid} of user ${uid}`;
-  }
-}
+/** Then it is another's turn: one that says much at once keeps nobody waiting. */
+const MESSAGES_OF_A_TURN = 64;
 
 export class Server {
   private readonly options: ServerOptions;
-  private readonly connections = new Set<Connection>();
-  private readonly byClient = new Map<Client, Connection>();
-  private readonly raw = new Set<UnixSocket>();
-  private listener: UnixListener | null = null;
-  private ticking: NodeJS.Timeout | undefined;
+  private readonly peers = new Set<Peer>();
+  private readonly byClient = new Map<Client, Peer>();
+  /** Those that are answered after the next pass. */
+  private readonly answered = new Set<Peer>();
+  private readonly admission: Admission;
+  private readonly passes: Passes;
+  private readonly complaints: Complaints;
+  private readonly listing: Listing;
   private isClosing = false;
 
   constructor(options: ServerOptions) {
     this.options = options;
+    const { socket, mode, host, log, limits = DEFAULT_LIMITS } = options;
+    const nowNs = () => options.nowNs();
+    this.complaints = new Complaints(log, nowNs);
+    this.listing = new Listing(host, nowNs);
+    this.passes = new Passes({ host, done: () => this.tell(), took: options.passed, nowNs });
+    this.admission = new Admission({
+      socket,
+      mode,
+      limits,
+      users: new Users(),
+      complaints: this.complaints,
+      isOperator: (credentials) => options.maySet(credentials),
+      welcome: (raw, peer) => this.welcome(raw, peer),
+      gone: (peer) => this.gone(peer),
+      nowNs,
+    });
   }
 
   /** @throws ConnectionError, InvalidArgumentError: the socket cannot be there */
   listen(): void {
-    const { socket, mode } = this.options;
-    const listener = listenUnix(socket, { mode });
-    this.listener = listener;
     this.isClosing = false;
-    listener.watch(() => this.accept(listener));
+    this.admission.listen();
   }
 
   /** Clients keep what they were granted last: nothing is shared out again as they are let go one by one. */
   close(): void {
     this.isClosing = true;
-    this.listener?.close();
-    clearInterval(this.ticking);
-    for (const socket of this.raw) socket.close();
-    for (const connection of [...this.connections]) this.end(connection);
+    this.passes.close();
+    this.admission.close();
+    for (const peer of [...this.peers]) this.admission.leave(peer);
+    this.complaints.close();
   }
 
   /** The rules have changed: everybody is asked again who it is. */
   reidentify(): void {
     const { host, identify, nowNs } = this.options;
-    for (const { client, hello, credentials } of this.connections) {
-      if (client !== null && hello !== null) host.reidentify(client, identify(credentials, hello), nowNs());
+    for (const peer of [...this.peers]) {
+      const { client, hello, credentials } = peer;
+      if (client === null || hello === null) continue;
+      const isWhole = host.reidentify(client, identify(credentials, hello), nowNs());
+      // It comes back, and is told which of its contexts have no place.
+      if (!isWhole) this.end(peer, 'has more contexts than its tenant by the new rules has places');
     }
-    this.tell();
+    this.passes.ask();
   }
 
   /** Clients that are connected. */
   get size(): number {
-    return this.connections.size;
+    return this.admission.size;
   }
 
-  private accept(listener: UnixListener): void {
-    const { log } = this.options;
-    let socket: UnixSocket | null = null;
-    try {
-      socket = listener.accept();
-      if (socket === null) return;
-      const credentials = socket.peer();
-      const why = this.whyNot(credentials);
-      if (why === null) this.greet(socket, credentials);
-      else {
-        log.warn({ ...credentials }, `${why}: not connected`);
-        refuse(socket, why);
-      }
-    } catch (error) {
-      log.warn(error, 'a connection could not be accepted');
-      socket?.close();
-      // No descriptors are left: who waits is heard when some are free again.
-      if (socket === null) this.pause(listener);
-    }
-  }
-
-  private pause(listener: UnixListener): void {
-    listener.watch(null);
-    setTimeout(() => {
-      if (!listener.closed) listener.watch(() => this.accept(listener));
-    }, TICK_MS);
-  }
-
-  private whyNot({ uid }: PeerCredentials): string | null {
-    if (this.connections.size >= MAX_CLIENTS) return `there are ${MAX_CLIENTS} clients`;
-    let own = 0;
-    for (const { credentials } of this.connections) if (credentials.uid === uid) own++;
-    return own < MAX_CLIENTS_OF_A_USER ? null : `user ${uid} has ${own} clients`;
-  }
-
-  /** Waits for its first message. */
-  private greet(raw: UnixSocket, credentials: PeerCredentials): void {
-    const connection = new Connection(credentials, this.options.nowNs());
-    const buffer = new Uint8Array(16384);
-    this.raw.add(raw);
-    this.connections.add(connection);
-    const drop = (why: string) => {
-      this.raw.delete(raw);
-      this.end(connection);
-      this.options.log.warn({ ...credentials }, `${connection.name} ${why}: disconnected`);
-      refuse(raw, why);
-    };
-    connection.silence = setTimeout(() => drop('said nothing'), HELLO_MS);
-    raw.watch(() => {
-      try {
-        const got = raw.receive(buffer);
-        if (got === null) return;
-        if (got.bytes === 0) return drop('hung up before it said who it is');
-        const messages = connection.frames.push(buffer.subarray(0, got.bytes));
-        if (messages.length === 0) return;
-        clearTimeout(connection.silence);
-        this.raw.delete(raw);
-        this.welcome(raw, connection, messages);
-      } catch (error) {
-        drop(error instanceof IsoverbsError ? `sent ${error.message}` : String(error));
-      }
-    });
+  get counts(): ServerCounts {
+    const { size, greetings, refused } = this.admission;
+    const shims = this.byClient.size;
+    const tools = Math.max(0, size - greetings - shims);
+    return { greeting: greetings, shims, tools, refused, linesLeftOut: this.complaints.leftOut };
   }
 
   /** @throws HandshakeError */
-  private welcome(raw: UnixSocket, connection: Connection, messages: ToDaemon[]): void {
-    const [hello, ...rest] = messages;
+  private welcome(raw: UnixSocket, peer: Peer): void {
+    const { policy, identify } = this.options;
+    const hello = peer.frames.next();
     if (hello.type !== 'hello') throw new HandshakeError(`'${hello.type}' before it said who it is`);
     if (hello.version !== VERSION) {
       throw new HandshakeError(`version ${hello.version}; this daemon speaks ${VERSION}`);
     }
-    const identity = this.options.identify(connection.credentials, hello);
-    connection.hello = hello;
-    const { policy } = this.options;
+    const identity = identify(peer.credentials, hello);
     const { tenant } = identity;
     const isShim = hello.role === 'shim';
-    const far = isShim ? this.openPages(connection, identity) : null;
-    const fds = far === null ? [] : [...connection.memories.map(({ fd }) => fd), far.fd];
-    const slots = isShim ? SLOTS : 0;
-    const bytes = frame({ type: 'welcome', version: VERSION, slots, policy, tenant });
+    const pages = isShim ? peer.open(identity) : { fds: [], sent() {} };
+    const bytes = frame({ type: 'welcome', version: VERSION, slots: isShim ? SLOTS : 0, policy, tenant });
     let sent = 0;
     try {
-      sent = raw.send(bytes, fds);
+      sent = raw.send(bytes, pages.fds);
     } finally {
-      far?.close();
+      pages.sent();
     }
     if (sent < bytes.length) throw new HandshakeError('nothing that left room for an answer');
-    this.take(raw, connection);
-    for (const message of rest) this.heard(connection, message);
-  }
-
-  /** Makes what is shared with a client; returns its end of the wake-up. */
-  private openPages(connection: Connection, identity: Identity): Wake {
-    // Whatever fails behind this, end() closes what is there already.
-    const { memories } = connection;
-    memories.push(createMemory('isoverbs-counters', COUNTERS_BYTES));
-    memories.push(createMemory('isoverbs-grants', GRANTS_BYTES));
-    const [counters, grants] = memories;
-    counters.seal();
-    grants.seal({ readOnlyForOthers: true });
-    const [near, far] = createWake();
-    connection.wake = near;
-    const pages = {
-      counters: new Float64Array(counters.buffer),
-      grants: new Float64Array(grants.buffer),
-    };
-    connection.client = new Client(identity, pages, connection.credentials.pid);
-    this.byClient.set(connection.client, connection);
-    near.watch(() => this.rang(connection), { keepAlive: false });
-    return far;
-  }
-
-  private take(raw: UnixSocket, connection: Connection): void {
-    const socket = new Socket({ fd: raw.take(), readable: true, writable: true });
-    connection.socket = socket;
-    socket.on('error', (error) => this.options.log.debug(error, connection.name));
-    socket.on('close', () => this.end(connection));
-    socket.on('data', (bytes) => {
-      try {
-        // Bytes one by one cost as much as messages.
-        this.charge(connection);
-        for (const message of connection.frames.push(bytes)) this.heard(connection, message);
-      } catch (error) {
-        this.options.log.warn(
-          { ...connection.credentials },
-          `${connection.name} sent ${(error as Error).message}: disconnected`,
-        );
-        this.end(connection);
-      }
+    peer.hello = hello;
+    this.peers.add(peer);
+    if (peer.client !== null) this.byClient.set(peer.client, peer);
+    peer.listen((isAlive) => this.rang(peer, isAlive));
+    peer.speak(raw, {
+      received: (bytes) => this.received(peer, bytes),
+      failed: (error) => this.options.log.debug(error, `process ${peer.credentials.pid}`),
+      closed: () => this.admission.leave(peer),
     });
+    this.work(peer);
   }
 
-  /** Everything of a connection is let go. */
-  private end(connection: Connection): void {
-    if (!this.connections.delete(connection)) return;
-    const { client, socket, wake, memories } = connection;
-    clearTimeout(connection.silence);
-    socket?.destroy();
-    wake?.close();
-    if (client !== null) {
-      this.byClient.delete(client);
-      if (!this.isClosing) this.options.host.forget(client, this.options.nowNs());
-    }
-    for (const memory of memories) memory.close();
-    if (!this.isClosing) this.tell();
-  }
-
-  private heard(connection: Connection, message: ToDaemon): void {
-    this.charge(connection);
-    const { client } = connection;
+  private gone(peer: Peer): void {
     const { host, nowNs } = this.options;
+    const { client } = peer;
+    this.peers.delete(peer);
+    this.answered.delete(peer);
+    if (client === null || !this.byClient.delete(client) || this.isClosing) return;
+    host.forget(client, nowNs());
+    this.passes.ask();
+  }
+
+  private end(peer: Peer, why: string): void {
+    if (peer.isOver) return;
+    this.complaints.about(peer.credentials, `${why}: disconnected`);
+    this.admission.leave(peer);
+  }
+
+  private received(peer: Peer, bytes: Uint8Array): void {
+    if (peer.isOver) return;
+    peer.frames.add(bytes);
+    if (peer.isPaused) return;
+    // Bytes one by one cost as much as messages.
+    const waitNs = this.charge(peer);
+    if (waitNs > 0) peer.pause(waitNs, () => this.work(peer));
+    else this.work(peer);
+  }
+
+  /** Hears what came, as far as it may say so much. */
+  private work(peer: Peer): void {
+    try {
+      for (let i = 0; !peer.isOver && peer.frames.isWhole; i++) {
+        const waitNs = peer.isPaid ? 0 : this.charge(peer);
+        peer.isPaid = true;
+        if (waitNs > 0 || i === MESSAGES_OF_A_TURN) {
+          peer.pause(waitNs, () => this.work(peer));
+          return;
+        }
+        peer.isPaid = false;
+        this.heard(peer, peer.frames.next());
+      }
+      peer.resume();
+    } catch (error) {
+      this.end(peer, `sent ${(error as Error).message}`);
+    }
+  }
+
+  /**
+   * One message, or a piece of one; how long the user has to wait for it.
+   * @throws HandshakeError for one that sends far more than any program has to say
+   */
+  private charge(peer: Peer, messages = 1): number {
+    const nowNs = this.options.nowNs();
+    const waitNs = peer.user.messages.take(messages, nowNs);
+    if (peer.messages.take(messages, nowNs) === 0) return waitNs;
+    throw new HandshakeError(`more than ${MESSAGES_PER_S} messages a second`);
+  }
+
+  /** @throws HandshakeError */
+  private heard(peer: Peer, message: ToDaemon): void {
     switch (message.type) {
       case 'join':
       case 'leave':
-        if (client === null) throw new HandshakeError(`'${message.type}' of a tool`);
-        if (message.type === 'leave') host.leave(client, message.slot, nowNs());
-        else this.join(connection, client, message);
+        if (peer.client === null) throw new HandshakeError(`'${message.type}' of a tool`);
+        if (message.type === 'join') this.join(peer, peer.client, message);
+        else this.options.host.leave(peer.client, message.slot, this.options.nowNs());
+        this.passes.ask();
         break;
       case 'ring':
-        this.rang(connection);
+        if (peer.client === null) throw new HandshakeError(`'ring' of a tool`);
+        this.options.host.ring(peer.client);
+        this.passes.ask();
         break;
       case 'tenants':
-        this.list(connection, host.tenants());
+        this.answer(peer, () => this.list(peer));
         break;
       case 'set':
-        this.set(connection, message);
+        this.set(peer, message);
         break;
       case 'hello':
         throw new HandshakeError('a second hello');
     }
-    this.tell();
   }
 
-  /** @throws HandshakeError for one that sends far more than any program has to say */
-  private charge(connection: Connection): void {
-    const nowNs = this.options.nowNs();
-    const earned = ((nowNs - connection.budgetNs) / 1e9) * MESSAGES_PER_S;
-    connection.budget = Math.min(BURST_MESSAGES, connection.budget + earned) - 1;
-    connection.budgetNs = nowNs;
-    if (connection.budget < 0) throw new HandshakeError(`more than ${MESSAGES_PER_S} messages a second`);
+  private join(peer: Peer, client: Client, { slot, device, tenant }: ToDaemon & { type: 'join' }) {
+    const { host, nowNs } = this.options;
+    const reason = host.join(client, slot, device, nowNs(), tenant);
+    this.passes.ask();
+    const name = client.seats.get(slot)?.tenant.name ?? '';
+    this.answer(peer, () => {
+      this.say(
+        peer,
+        reason === null ? { type: 'joined', slot, tenant: name } : { type: 'refused', slot, reason },
+      );
+    });
   }
 
-  private join(
-    connection: Connection,
-    client: Client,
-    { slot, device, tenant }: ToDaemon & { type: 'join' },
-  ) {
-    const reason = this.options.host.join(client, slot, device, this.options.nowNs(), tenant);
-    if (reason !== null) this.say(connection, { type: 'refused', slot, reason });
-    else this.say(connection, { type: 'joined', slot, tenant: client.seats.get(slot)?.tenant ?? '' });
+  private list(peer: Peer): void {
+    const frames = this.listing.frames();
+    try {
+      // A list of thousands costs as much as many messages.
+      this.charge(peer, frames.length);
+      for (const one of frames) this.write(peer, one);
+    } catch (error) {
+      this.end(peer, `sent ${(error as Error).message}`);
+    }
   }
 
-  /** In as many messages as they need: there may be thousands. */
-  private list(connection: Connection, rows: readonly TenantRow[]): void {
-    let at = 0;
-    do {
-      const some = rows.slice(at, at + ROWS_OF_A_FRAME);
-      at += some.length;
-      this.say(connection, { type: 'tenants', rows: some, more: at < rows.length });
-    } while (at < rows.length);
-  }
-
-  private set(connection: Connection, { tenant, weight, gbps }: ToDaemon & { type: 'set' }): void {
-    const { host, maySet, nowNs, log } = this.options;
-    if (!maySet(connection.credentials)) {
+  private set(peer: Peer, { type: _, tenant, ...setting }: ToDaemon & { type: 'set' }): void {
+    const { host, maySet, log } = this.options;
+    const { credentials } = peer;
+    if (!maySet(credentials)) {
       const reason = `only the daemon's user, root and members of the socket's group set anything`;
-      this.say(connection, { type: 'refused', reason });
+      this.answer(peer, () => this.say(peer, { type: 'refused', reason }));
       return;
     }
-    host.set(
-      tenant,
-      { ...(weight !== undefined && { weight }), ...(gbps !== undefined && { gbps }) },
-      nowNs(),
+    host.set(tenant, setting);
+    this.listing.forget();
+    this.passes.ask();
+    const { pid, uid, gid } = credentials;
+    // `pid` itself is the daemon's in every line.
+    log.info(
+      { tenant, ...setting, client: { pid, uid, gid } },
+      `process ${pid} of user ${uid} set ${tenant}`,
     );
-    log.info({ tenant, weight, gbps, ...connection.credentials }, `${connection.name} set ${tenant}`);
-    this.say(connection, { type: 'done' });
+    this.answer(peer, () => this.say(peer, { type: 'done' }));
   }
 
-  /** What it says has changed; of one that rings without end the last is heard. */
-  private rang(connection: Connection): void {
+  /** What it says has changed, or it has gone; who rings without end is heard now and then. */
+  private rang(peer: Peer, isAlive: boolean): void {
     const { host, nowNs } = this.options;
-    const { client } = connection;
-    if (client === null || connection.isRinging) return;
+    const { client, user } = peer;
+    if (client === null || peer.isOver) return;
+    if (!isAlive) {
+      this.admission.leave(peer);
+      return;
+    }
     const now = nowNs();
-    if (now - connection.rungNs < LEAST_RING_NS) {
-      connection.isRinging = true;
-      setTimeout(() => {
-        connection.isRinging = false;
-        if (this.connections.has(connection)) this.rang(connection);
-      }, 1);
-      return;
-    }
-    connection.rungNs = now;
-    host.step(now, client);
-    this.tell();
+    const waitNs = Math.max(peer.rings.take(1, now), user.rings.take(1, now));
+    if (waitNs > 0) peer.ignore(waitNs, (alive) => this.rang(peer, alive));
+    host.ring(client);
+    this.passes.ask();
   }
 
-  /** Those whose grants are others hear it; and somebody looks for the silent. */
+  /** After a pass: those whose grants are others hear it, and those who wait for it are answered. */
   private tell(): void {
-    const { host, nowNs } = this.options;
-    for (const client of host.takeTold()) this.byClient.get(client)?.wake?.ring();
-    const isWatching = host.isWatching;
-    if (isWatching && this.ticking === undefined) {
-      this.ticking = setInterval(() => {
-        host.step(nowNs());
-        this.tell();
-      }, TICK_MS);
-    } else if (!isWatching && this.ticking !== undefined) {
-      clearInterval(this.ticking);
-      this.ticking = undefined;
+    for (const client of this.options.host.takeTold()) this.byClient.get(client)?.wake?.ring();
+    for (const peer of [...this.answered]) {
+      this.answered.delete(peer);
+      for (const say of peer.answers.splice(0)) say();
     }
   }
 
-  private say(connection: Connection, message: ToClient): void {
-    const { socket, name, credentials } = connection;
-    if (socket === null || socket.destroyed) return;
-    if (socket.writableLength <= MAX_UNREAD_BYTES) {
-      socket.write(frame(message));
+  /** Says something when what was said before it is in force. */
+  private answer(peer: Peer, say: () => void): void {
+    if (!this.passes.isAsked && peer.answers.length === 0) {
+      say();
       return;
     }
-    this.options.log.warn({ ...credentials }, `${name} does not read what it asked for: disconnected`);
-    socket.destroy();
+    peer.answers.push(say);
+    this.answered.add(peer);
   }
-}
 
-/** Says why, if it can be said at once. */
-function refuse(socket: UnixSocket, reason: string): void {
-  try {
-    socket.send(frame({ type: 'refused', reason }));
-  } catch {
-    // It has gone, and will not ask.
+  private say(peer: Peer, message: ToClient): void {
+    this.write(peer, frame(message));
   }
-  socket.close();
+
+  private write(peer: Peer, bytes: Buffer): void {
+    if (!peer.write(bytes)) this.end(peer, 'or another of its user does not read what it asked for');
+  }
 }

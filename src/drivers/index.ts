@@ -7,6 +7,7 @@ import { loadPolicy } from './worker/policies.ts';
 import type { PolicySpec } from './worker/protocol.ts';
 
 export { type WorkerDriverOptions, workerDriver } from './worker/front.ts';
+export { preloadWorkers } from './worker/link.ts';
 export type { PolicySpec } from './worker/protocol.ts';
 
 /** What runs the policies: the application's own calls, or a worker thread. */

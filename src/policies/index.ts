@@ -10,7 +10,7 @@ import { tokenBucket } from './token-bucket/index.ts';
 import { tokenBucketOptions } from './token-bucket/options.ts';
 
 export { coordinatorMemory, shareCoordinator } from '../coordinator/coordinators.ts';
-export type { CoordinatorPort, Grant } from '../shim/coordinator-port.ts';
+export type { ContextWatch, CoordinatorPort, Grant, Usage } from '../shim/coordinator-port.ts';
 export { shimCounters } from '../shim/counters.ts';
 export { type EmulateWaitOptions, emulateWait } from '../shim/emulate-wait.ts';
 export {

@@ -15,6 +15,7 @@ const PROPERTIES = [
   'policyStates',
   'configurePolicy',
   'adopt',
+  'yieldContext',
   'nowNs',
   'sleep',
   'random',

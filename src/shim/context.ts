@@ -2,8 +2,12 @@
 import { IsoverbsError } from '../verbs/errors.ts';
 import type { NicFacts } from '../verbs/nic.ts';
 import type { Provider } from '../verbs/provider.ts';
+import { COLUMNS } from './counters.ts';
+import type { Limiter } from './limiter.ts';
 import type { ContextView } from './policy.ts';
+import type { ShimQp } from './queue.ts';
 import type { Resource, TwinOptions } from './resources.ts';
+import { Sample } from './sample.ts';
 
 export class ShimContext implements ContextView {
   readonly index: number;
@@ -34,6 +38,14 @@ export class ShimContext implements ContextView {
   runSleepNs = Number.POSITIVE_INFINITY;
   idleSleepNs = Number.POSITIVE_INFINITY;
   closed = false;
+  /** Another shim around this one tells the coordinator what the application does, and keeps its limits. */
+  isInner = false;
+  /** Queue pairs that the shim knows; what those have counted that are gone. */
+  readonly qps = new Set<ShimQp>();
+  readonly gone = new Float64Array(COLUMNS);
+  readonly sample: Sample;
+  /** Null: it may post as many requests as it likes. */
+  limiter: Limiter | null = null;
   /** GIDs of its ports, by number of the port and index, as far as they were asked for. */
   private readonly gids = new Map<string, string>();
 
@@ -45,6 +57,7 @@ export class ShimContext implements ContextView {
     nic: NicFacts | null;
     maxQpWr: number;
     maxCqe: number;
+    watch(isWatched: boolean): void;
   }) {
     this.index = fields.index;
     this.handle = fields.handle;
@@ -53,6 +66,7 @@ export class ShimContext implements ContextView {
     this.nic = fields.nic;
     this.maxQpWr = fields.maxQpWr;
     this.maxCqe = fields.maxCqe;
+    this.sample = new Sample(fields.watch);
   }
 
   /** A GID of a port; '': the device does not say. */

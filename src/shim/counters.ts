@@ -1,5 +1,7 @@
 /** What a shim counts: per queue pair in one column each, summed when somebody asks. */
 import type { LayerCounters, Provider, ShimCounters } from '../verbs/provider.ts';
+import type { ShimContext } from './context.ts';
+import type { Usage } from './coordinator-port.ts';
 import type { ShimQp } from './queue.ts';
 
 // Columns of `ShimQp.counts`. Doubles: 32 bits are full after minutes.
@@ -29,6 +31,19 @@ export function totalOf(gone: Float64Array, qps: readonly (ShimQp | undefined)[]
   const total = gone.slice();
   for (const qp of qps) if (qp !== undefined) addCounts(total, qp.counts);
   return total;
+}
+
+/** What a context has done so far. */
+export function usageOf(context: ShimContext): Usage {
+  let requests = context.gone[SEEN];
+  let bytes = context.gone[BYTES];
+  let held = 0;
+  for (const qp of context.qps) {
+    requests += qp.counts[SEEN];
+    bytes += qp.counts[BYTES];
+    held += qp.backlog;
+  }
+  return { requests, bytes, held, qps: context.qps.size, latencyNs: context.sample.latencyNs };
 }
 
 /** Columns by their names. */

@@ -16,6 +16,9 @@ import { ResourceKeeper } from './resources.ts';
 import type { Tables } from './tables.ts';
 import { Timers } from './timers.ts';
 
+/** Tokens of timers from here on: limiters, by index of the context. */
+export const LIMITER_TOKENS = 2 ** 50;
+
 /** What the feeder stands on. */
 export interface FeederParts {
   policy: Policy;
@@ -26,6 +29,8 @@ export interface FeederParts {
   coordinator: CoordinatorPort | null;
   /** The channel of a context that the shim hears. */
   channel(context: ShimContext): number;
+  /** The limiter of a context may have tokens. */
+  serve(context: number): void;
   /** Where requests are counted that belong to no queue pair of the application. */
   counts: Float64Array;
 }
@@ -57,7 +62,10 @@ export class Feeder {
     this.parts = parts;
     const { next, tables, events, policy } = parts;
     this.hearsCompletions = policy.onCompleted !== undefined;
-    this.timers = new Timers(next, (token) => this.timerFired(token));
+    this.timers = new Timers(next, (token) => {
+      if (token < LIMITER_TOKENS) this.timerFired(token);
+      else parts.serve(token - LIMITER_TOKENS);
+    });
     this.resources = new ResourceKeeper(
       next,
       { internal: (token, status) => this.internals.push(token, status), channel: parts.channel },

@@ -155,7 +155,8 @@ export class Issuer implements Actions {
   passPlain(view: QpView, below: number): void {
     const qp = view as ShimQp;
     // An outbox counts the messages that take a receive.
-    const isAsked = qp.translated || qp.managed || qp.outbox !== null || this.host.limits;
+    const isLimited = this.host.limits || qp.context.limiter !== null;
+    const isAsked = qp.translated || qp.managed || qp.outbox !== null || isLimited;
     qp.plainBelow = isAsked ? 0 : below;
   }
 
@@ -171,6 +172,7 @@ export class Issuer implements Actions {
   nextBytes(view: QpView): number {
     const qp = view as ShimQp;
     if (qp.issued === qp.appPosted || this.mustAsk(qp)) return -1;
+    if (qp.context.limiter !== null && qp.issued === qp.licensed) return -1;
     return qp.bytes[qp.issued & qp.mask] - qp.sums[2];
   }
 

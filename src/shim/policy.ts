@@ -67,8 +67,11 @@ export interface Policy {
    * peer has a shim that takes pieces. Absent: they always go whole.
    */
   readonly splitsAboveBytes?: number;
-  /** Whether the counters of queue pairs weigh the requests that go straight, too; a few nanoseconds each. */
-  readonly statistics?: boolean;
+  /**
+   * Whether the counters of queue pairs weigh the requests that go straight, too; a few nanoseconds each. 'itself':
+   * `onload` adds the bytes of what it lets pass to `QpView.counts`, since it looks at them anyway.
+   */
+  readonly statistics?: boolean | 'itself';
   /** A context was opened: declares what the policy needs there for itself. */
   setup?(resources: Resources, out: Actions): void;
   /**

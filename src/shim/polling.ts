@@ -56,7 +56,10 @@ export class Polling {
       return this.next.pollCq(handle, ring, start, max);
     }
     if (!within(known.capacity, start, max)) return this.next.pollCq(handle, ring, start, max);
-    if (this.timers.isTime) this.timers.run(cq.owner);
+    if (this.timers.isTime) {
+      this.timers.look(cq.owner);
+      if (cq.owner.sample.isUnderway) return this.sampled(cq, handle, ring, start, max);
+    }
     if (cq.fifoCount > 0 || max === 0) return this.pollKept(cq, known, start, max);
     const raw = this.next.pollCq(handle, ring, start, max);
     const { lone } = cq;
@@ -71,6 +74,15 @@ export class Polling {
       }
     }
     return this.pollOn(cq, known, start, max, 0, raw);
+  }
+
+  /** Somebody asks how long a request takes that is underway: this may be its end. */
+  private sampled({ owner }: ShimCq, handle: number, ring: number, start: number, max: number): number {
+    const { sample } = owner;
+    sample.poll();
+    const n = this.pollCq(handle, ring, start, max);
+    sample.polled(this.next.nowNs(owner.handle));
+    return n;
   }
 
   /** Those that were kept come first. */

@@ -27,6 +27,8 @@ export class Posting {
   private readonly qps: Tables['qps'];
   private readonly rings: Tables['wrRings'];
   private readonly weighs: boolean;
+  /** The policy has weighed by then what goes straight. */
+  private readonly isWeighed: boolean;
 
   constructor(policy: Policy, next: Provider, tables: Tables, feeder: Feeder) {
     this.policy = policy;
@@ -37,6 +39,7 @@ export class Posting {
     this.feeder = feeder;
     this.timers = feeder.timers;
     this.weighs = policy.statistics === true;
+    this.isWeighed = policy.statistics === 'itself';
     this.limits();
   }
 
@@ -52,7 +55,10 @@ export class Posting {
       return this.next.postSend(handle, ring, start, count);
     }
     if (!within(known.capacity, start, count)) return this.next.postSend(handle, ring, start, count);
-    if (this.timers.isTime) this.timers.run(qp.context);
+    if (this.timers.isTime) {
+      this.timers.look(qp.context);
+      if (qp.context.sample.isArmed) return this.sampled(qp, ring, known, start, count);
+    }
     const places = (qp.appDepth - (qp.appPosted - qp.appFreed)) | 0;
     if (qp.plainBelow > 0 && count > 0 && count <= places) {
       const bytes = sum(known.words, start, count, qp.plainBelow);
@@ -64,6 +70,15 @@ export class Posting {
       }
     }
     return this.decide(qp, ring, known, start, count, places);
+  }
+
+  /** Somebody asks how long a request takes: this may be one. */
+  private sampled(qp: ShimQp, ring: number, { words }: KnownRing, start: number, count: number): number {
+    const { handle, sample } = qp.context;
+    sample.pick(qp, words, start, count, this.next.nowNs(handle));
+    const taken = this.postSend(qp.handle, ring, start, count);
+    sample.posted();
+    return taken;
   }
 
   /** What the policy wants to be asked about. */
@@ -79,16 +94,20 @@ export class Posting {
     const free = count < places ? count : places;
     const most = this.isLimiting ? this.admitted(qp, words, start, free) : free;
     let n = 0;
+    const { limiter } = qp.context;
+    const allowed = limiter === null ? most : limiter.admit(qp, words, start, most);
     if (qp.mayBypass) {
-      const straight = this.policy.onload(qp, words, start, most, this.feeder.issuer);
+      const straight = this.policy.onload(qp, words, start, allowed, this.feeder.issuer);
       n = this.straight(qp, ring, words, known, start, straight);
       if (n < 0) {
         qp.counts[SEEN] += -1 - n;
+        limiter?.posted(qp);
         return -1 - n;
       }
     }
     if (n < most) n += this.holdRest(qp, words, known, start + n, most - n);
     qp.counts[SEEN] += n;
+    limiter?.posted(qp);
     if (n === count) refuse(words, 0, L.REASON_NONE);
     else if (n === most) refuse(words, ENOMEM, most < free ? L.REASON_LIMIT : L.REASON_QUEUE_FULL);
     return n;
@@ -137,8 +156,11 @@ export class Posting {
     } else {
       for (let i = 0; i < taken; i++) {
         const ext = L.extAt(start + i, known.capacity, known.extBytes);
-        qp.passThrough(words, L.HEADER_WORDS + (start + i) * L.SLOT_WORDS, ext);
+        qp.passThrough(words, L.HEADER_WORDS + (start + i) * L.SLOT_WORDS, ext, !this.isWeighed);
       }
+    }
+    if (this.isWeighed && taken < count) {
+      qp.weigh(words, start + taken, count - taken, known.capacity, known.extBytes, -1);
     }
     qp.countDepth();
     return taken === count ? taken : -1 - taken;

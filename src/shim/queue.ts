@@ -94,6 +94,9 @@ export class ShimQp implements QpView {
   /** Of a managed one: request up to which ENABLEs that are posted release it, and that are executed. */
   enableIndex = 0;
   enabled = 0;
+  /** In a context with a limiter: request up to which it may issue them; and whether it waits there. */
+  licensed = 0;
+  isLimited = false;
   /** The application has posted WAIT or ENABLE: from then on all is held, so that its end can be told exactly. */
   usesWaits = false;
   /** The oldest held request, a WAIT or ENABLE, has had its effect; its completion waits for those before it. */
@@ -193,9 +196,11 @@ export class ShimQp implements QpView {
     return this.translated ? (this.appPosted - this.issued) | 0 : 0;
   }
 
-  /** Held requests that may be issued: of a managed queue pair those that are enabled. */
+  /** Held requests that may be issued: of a managed queue pair those that are enabled, and as the limiter lets go. */
   get ready(): number {
-    return this.managed ? Math.max(0, (this.enabled - this.issued) | 0) : this.backlog;
+    const ready = this.managed ? Math.max(0, (this.enabled - this.issued) | 0) : this.backlog;
+    if (this.context.limiter === null) return ready;
+    return Math.min(ready, Math.max(0, (this.licensed - this.issued) | 0));
   }
 
   /** Whether requests may go to the device without being held. */
@@ -297,14 +302,21 @@ export class ShimQp implements QpView {
     this.counts[HIGH_WATER] = depth;
   }
 
-  /** Adds up what requests of a ring weigh that need no rows. */
-  weigh(words: Uint32Array, start: number, count: number, capacity: number, extBytes: number): void {
+  /** Adds up what requests of a ring weigh that need no rows; `sign` -1: that were weighed, and not taken. */
+  weigh(
+    words: Uint32Array,
+    start: number,
+    count: number,
+    capacity: number,
+    extBytes: number,
+    sign: 1 | -1 = 1,
+  ): void {
     const plain = plainBytes(words, start, count);
-    this.counts[BYTES] += plain >= 0 ? plain : weight(words, start, count, capacity, extBytes);
+    this.counts[BYTES] += sign * (plain >= 0 ? plain : weight(words, start, count, capacity, extBytes));
   }
 
   /** A row for a request that goes straight down while rows are kept. */
-  passThrough(words: Uint32Array, at: number, ext: number): void {
+  passThrough(words: Uint32Array, at: number, ext: number, isToWeigh: boolean): void {
     const row = this.appPosted & this.mask;
     this.first[row] = this.realPosted;
     this.last[row] = this.realPosted;
@@ -314,7 +326,7 @@ export class ShimQp implements QpView {
     this.split[row] = 0;
     this.consumed[row] = 0;
     this.bytes[row] = messageBytes(words, at, ext);
-    this.counts[BYTES] += this.bytes[row];
+    if (isToWeigh) this.counts[BYTES] += this.bytes[row];
     this.sums[0] += this.bytes[row];
     this.issuedBytes[this.realPosted & this.realMask] = this.sums[0];
     if (visible) this.lastSignaled = this.realPosted;
@@ -325,6 +337,7 @@ export class ShimQp implements QpView {
 
   /** Forgets everything that is posted or held: the queue pair went to RESET. */
   purge(): void {
+    this.context.sample.drop(this);
     this.realFreed = this.realPosted;
     this.appFreed = this.appPosted;
     this.recvsKept = 0;
@@ -334,6 +347,7 @@ export class ShimQp implements QpView {
     this.mended = null;
     this.enableIndex = this.appPosted;
     this.enabled = this.appPosted;
+    this.licensed = this.appPosted;
     this.sendBase = this.appPosted;
     this.recvBase = this.recvPosted;
     this.failStatus = 0;

@@ -29,12 +29,13 @@ import type {
 import { ShimCq } from './completion.ts';
 import type { Interceptor } from './compose.ts';
 import { ShimContext } from './context.ts';
-import type { CoordinatorPort } from './coordinator-port.ts';
-import { addCounts, COLUMNS, named, totalOf } from './counters.ts';
+import type { CoordinatorPort, Grant, Usage } from './coordinator-port.ts';
+import { addCounts, COLUMNS, named, totalOf, usageOf } from './counters.ts';
 import { DeviceEvents } from './device-events.ts';
 import { Events } from './events.ts';
-import { Feeder } from './feeder.ts';
+import { Feeder, LIMITER_TOKENS } from './feeder.ts';
 import { gateOf } from './gate.ts';
+import { Limiter, type LimiterHost } from './limiter.ts';
 import { Peers, TAIL_SLOTS } from './peer/peers.ts';
 import type { Policy } from './policy.ts';
 import { Polling } from './polling.ts';
@@ -99,6 +100,12 @@ class Shim {
   private readonly pds = new Map<number, ShimContext>();
   private readonly channels = new Map<number, ShimContext>();
   private readonly xrcds = new Map<number, ShimContext>();
+  private readonly limiterHost: LimiterHost = {
+    nowNs: ({ handle }) => this.next.nowNs(handle),
+    requestsPerS: (context) => this.coordinator?.maxRequestsPerSOf?.(context) ?? Number.POSITIVE_INFINITY,
+    wakeAt: (context, atNs) => this.feeder.timers.set(context, atNs, LIMITER_TOKENS + context.index, false),
+    feed: (qp) => this.feeder.feed(qp),
+  };
   /** What the queue pairs counted that are gone. */
   private readonly gone = new Float64Array(COLUMNS);
 
@@ -127,6 +134,7 @@ class Shim {
         this.events.listen(channel);
         return channel;
       },
+      serve: (index) => this.contextAt(index)?.limiter?.serve(),
       counts: this.gone,
     });
     this.posting = new Posting(policy, next, this.tables, this.feeder);
@@ -184,6 +192,7 @@ class Shim {
         { name: this.policy.name, ...named(totalOf(this.gone, tables.qps)) },
         ...(next.counters?.() ?? []),
       ],
+      ...(this.coordinator !== null && { yieldContext: (handle) => this.yieldContext(handle) }),
       configurePolicy: (name, changes) => this.configure(name, changes),
       ...(this.policy.inspect !== undefined && { policyStates: () => this.policyStates() }),
     };
@@ -263,19 +272,71 @@ class Shim {
       nic: this.next.describeNic?.(handle) ?? null,
       maxQpWr,
       maxCqe,
+      watch: (isWatched) => this.feeder.timers.watch(isWatched),
     });
     this.contexts.set(handle, context);
     try {
       this.feeder.setup(context);
       const { coordinator } = this;
       if (coordinator !== null) {
-        context.unsubscribe = coordinator.subscribe(context, (grant) => this.feeder.granted(context, grant));
+        this.next.yieldContext?.(handle);
+        const granted = (grant: Grant) => this.feeder.granted(context, grant);
+        context.unsubscribe = coordinator.subscribe(context, granted, {
+          usage: () => this.usage(context),
+          limited: () => this.limit(context),
+        });
       }
     } catch (error) {
       this.closeDevice(handle);
       throw error;
     }
     return handle;
+  }
+
+  /** @throws NoResourcesError */
+  private requireQps(context: ShimContext): void {
+    const most = context.isInner ? undefined : this.coordinator?.maxQpsOf?.(context);
+    if (most === undefined || context.qps.size < most) return;
+    const text =
+      `createQp: the limit of the host's daemon for this tenant (maxQps) leaves this context ${most} queue pairs, ` +
+      `and it has ${context.qps.size}: close others of the tenant's, or have the limit raised`;
+    throw new NoResourcesError(text, { verb: 'createQp', errno: ENOMEM });
+  }
+
+  /** The coordinator has set, changed or taken away a limit. */
+  private limit(context: ShimContext): void {
+    const { limiter } = context;
+    if (context.isInner || context.closed) return;
+    const isLimited = this.limiterHost.requestsPerS(context) < Number.POSITIVE_INFINITY;
+    if (limiter !== null) {
+      if (!isLimited) context.limiter = null;
+      if (isLimited) limiter.serve();
+      else limiter.end();
+    } else if (isLimited) {
+      for (const qp of context.qps) {
+        qp.licensed = qp.appPosted;
+        qp.plainBelow = 0;
+      }
+      context.limiter = new Limiter(context, this.limiterHost);
+    }
+  }
+
+  private contextAt(index: number): ShimContext | undefined {
+    for (const context of this.contexts.values()) if (context.index === index) return context;
+    return undefined;
+  }
+
+  private yieldContext(handle: number): void {
+    const context = this.contexts.get(handle);
+    if (context !== undefined) context.isInner = true;
+    this.next.yieldContext?.(handle);
+  }
+
+  /** What the context has done; how long its next request takes will show the next time. */
+  private usage(context: ShimContext): Usage | null {
+    if (context.isInner) return null;
+    context.sample.arm();
+    return usageOf(context);
   }
 
   private closeDevice(handle: number): void {
@@ -293,6 +354,7 @@ class Shim {
     if (context === undefined) return;
     context.closed = true;
     context.unsubscribe?.();
+    context.sample.end();
     this.feeder.timers.forget(context);
     this.contexts.delete(handle);
     this.deviceEvents.forget(handle);
@@ -361,6 +423,7 @@ class Shim {
       const text = `createQp: policy '${this.policy.name}' refused it: the tenant is over its limit`;
       throw new NoResourcesError(text, { verb: 'createQp', errno: ENOMEM });
     }
+    this.requireQps(context);
     return this.shapedQp(pd, attr, context, sendCq, recvCq);
   }
 
@@ -392,11 +455,17 @@ class Shim {
       throw error;
     }
     this.tables.qps[index] = qp;
+    context.qps.add(qp);
+    this.countQps(context);
     sendCq.addUser(qp);
     if (recvCq !== sendCq) recvCq.addUser(qp);
     this.feeder.changed(qp, 'created');
     this.feeder.drain();
     return { ...info, cap: { ...info.cap, maxSendWr: cap.maxSendWr } };
+  }
+
+  private countQps(context: ShimContext): void {
+    if (!context.isInner) this.coordinator?.countQps?.(context, context.qps.size);
   }
 
   /** Completions that a RESET or the end of a queue pair would take away are counted by WAITs before. */
@@ -477,6 +546,7 @@ class Shim {
     if (qp === undefined) return;
     this.feeder.resources.dropTwins(qp);
     addCounts(this.gone, qp.counts);
+    addCounts(qp.context.gone, qp.counts);
     if (qp.ownAh !== 0) this.next.destroyAh(qp.ownAh);
     this.peers?.forget(qp);
     this.feeder.unlist(qp);
@@ -488,6 +558,8 @@ class Shim {
     qp.recvCq.forget(handle);
     this.tables.qps[handleIndex(handle)] = undefined;
     qp.purge();
+    qp.context.qps.delete(qp);
+    this.countQps(qp.context);
     this.feeder.changed(qp, 'destroyed');
     this.feeder.drain();
   }

@@ -17,11 +17,15 @@ export class Timers {
   pending = 0;
   /** Those that may be late. */
   private relaxed = 0;
-  /** Counts the calls of the application, and stands at 0 in one that is to `run`. */
+  /** Contexts of which each call of the application is looked at (sample.ts). */
+  private watched = 0;
+  /** Counts the calls of the application, and stands at 0 in one that is to `look`. */
   private calls = 1;
   private step = 0;
   /** `calls`, as it was when it was last counted. */
   private counted = 0;
+  /** Counts the calls that did look although only timers are set that may be late. */
+  private looks = 0;
   private readonly next: Provider;
   private readonly fire: (token: number) => void;
 
@@ -30,18 +34,35 @@ export class Timers {
     this.fire = fire;
   }
 
-  /** Whether a call of the application is to `run`. */
+  /** Whether a call of the application is to `look`. */
   get isTime(): boolean {
     this.calls = (this.calls + this.step) & (CALLS_PER_LOOK - 1);
     return this.calls === 0;
   }
 
-  /** Every call is to run while a timer is set that may not be late; one in so many while only others are. */
+  /** Every call is to look while a timer is set that may not be late; one in so many while only others are. */
   private changed(): void {
     if (this.step === 1) this.counted = this.calls;
-    this.step = this.pending === 0 && this.relaxed > 0 ? 1 : 0;
+    const isEach = this.pending + this.watched > 0;
+    this.step = !isEach && this.relaxed > 0 ? 1 : 0;
     if (this.step === 1) this.calls = this.counted;
-    else this.calls = this.pending > 0 ? 0 : 1;
+    else this.calls = isEach ? 0 : 1;
+  }
+
+  /** Each call is to look, until that is taken back. */
+  watch(isWatched: boolean): void {
+    this.watched += isWatched ? 1 : -1;
+    this.changed();
+  }
+
+  /** In a call of the application that is to: fires what is due. */
+  look(context: ShimContext): void {
+    if (this.pending === 0 && this.watched > 0) {
+      // Timers that may be late wait for as many calls as they would otherwise.
+      this.looks = (this.looks + 1) & (CALLS_PER_LOOK - 1);
+      if (this.looks !== 0) return;
+    }
+    this.run(context);
   }
 
   /** @throws InvalidArgumentError for a time that is no number */

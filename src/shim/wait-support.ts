@@ -54,6 +54,7 @@ const CHANGEABLE = [
   'describePeer',
   'setPeer',
   'adopt',
+  'yieldContext',
 ] as const;
 
 /** What one provider has that another has not: as if a single interceptor had been put around it. */

@@ -699,6 +699,8 @@ export interface Provider extends Verbs, PeerVerbs {
    * @throws ConfigError for an option that is wrong or cannot change, and when there is no such policy
    */
   configurePolicy?(name: string, changes: Readonly<Record<string, unknown>>): void;
+  /** Of a shim with a coordinator: one like it, around it, tells from now on what the application does with a context. */
+  yieldContext?(context: number): void;
 }
 
 /** Verbs that take memory or hand it out. */

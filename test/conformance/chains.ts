@@ -1,11 +1,17 @@
 /** Chains of interceptors under which a program must not notice anything. */
 
 import { tokenPacer } from '../../examples/policies/token-pacer.mjs';
+import { Coordinators } from '../../src/coordinator/coordinators.ts';
 import { createPolicy } from '../../src/policies/index.ts';
+import { perfOptions } from '../../src/policies/perf/options.ts';
+import { Perf } from '../../src/policies/perf/perf.ts';
+import { tokenBucketOptions } from '../../src/policies/token-bucket/options.ts';
+import { TokenBucket } from '../../src/policies/token-bucket/token-bucket.ts';
 import type { Interceptor } from '../../src/shim/compose.ts';
 import { emulateWait } from '../../src/shim/emulate-wait.ts';
 import type { Policy } from '../../src/shim/policy.ts';
 import { createShim } from '../../src/shim/shim.ts';
+import { withWait } from '../../src/shim/wait-support.ts';
 import arbitrary from './policies/arbitrary.mjs';
 import hold from './policies/hold.mjs';
 import { Interrupting } from './policies/interrupting.ts';
@@ -45,6 +51,25 @@ function changing(name: string, changes: readonly Record<string, unknown>[]): In
     },
   };
 }
+
+/** A daemon far away that limits requests a second; enough that random programs end soon. */
+class Limiting extends Coordinators {
+  override maxRequestsPerSOf() {
+    return 2e6;
+  }
+
+  override subscribe(...[context, listener, watch]: Parameters<Coordinators['subscribe']>) {
+    const unsubscribe = super.subscribe(context, listener, watch);
+    watch?.limited();
+    return unsubscribe;
+  }
+}
+
+const limited = (make: (coordinator: Coordinators) => Policy): Interceptor => {
+  const coordinator = new Limiting();
+  const shim = createShim(() => make(coordinator), { coordinator });
+  return withWait(shim, make(coordinator).needs.wait);
+};
 
 export interface Chain {
   chain: () => Interceptor[];
@@ -98,6 +123,41 @@ export const chains: Record<string, Chain> = {
     ],
     share: 0.3,
   },
+  'limited, all that may': { chain: () => [limited(hold as unknown as () => Policy)], share: 0.15 },
+  'limited, in pieces': {
+    chain: () => [limited(() => arbitrary({ seed: 19, splitsAboveBytes: 0 }) as Policy)],
+    share: 0.15,
+  },
+  'limited, perf in turns': {
+    chain: () => [
+      limited(
+        (coordinator) =>
+          new Perf(
+            perfOptions.parse({
+              isolation: 'always',
+              subMsgSizeBytes: 512,
+              zeroWaitUnitBytes: 128,
+              qpIsolation: 'always',
+              ...SHORT_TURNS,
+            }),
+            coordinator,
+          ),
+      ),
+    ],
+    share: 0.15,
+  },
+  'limited, token bucket': {
+    chain: () => [
+      limited(
+        (coordinator) =>
+          new TokenBucket(
+            tokenBucketOptions.parse({ linkGbps: 400, burstBytes: 16_000, pieceBytes: 1024 }),
+            coordinator,
+          ),
+      ),
+    ],
+    share: 0.15,
+  },
   'perf over one by one': { chain: () => [perf(512, 256), oneByOne()] },
   'perf, whose options change': {
     chain: () => [
@@ -135,4 +195,5 @@ export const engineChains: Record<string, Chain> = {
   'perf, as it finds, WAIT emulated': { ...chains['perf, as it finds'], wait: false },
   'perf, tenants in slots': chains['perf, tenants in slots'],
   'token bucket': chains['token bucket'],
+  'limited, perf in turns': chains['limited, perf in turns'],
 };

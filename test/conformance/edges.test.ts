@@ -352,7 +352,7 @@ test('running numbers wrap', () => {
   for (let turn = 0; turn < 12; turn++) {
     const seq = Math.imul(turn, 2 ** 30 - 5);
     qp.appPosted = qp.realPosted = qp.head = qp.issued = seq;
-    qp.passThrough(new Uint32Array(V.SLOT_WORDS), 0, 0);
+    qp.passThrough(new Uint32Array(V.SLOT_WORDS), 0, 0, true);
     wc[V.WC_SEQ] = seq;
     expect([turn, settleSend(qp, wc, 0)]).toEqual([turn, true]);
     expect([qp.head, qp.realFreed]).toEqual([(seq + 1) | 0, (seq + 1) | 0]);

@@ -1,11 +1,13 @@
 // The daemon as a whole (src/daemon/daemon.ts).
-import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { chmodSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pino from 'pino';
 import { expect, test } from 'vitest';
 import { parseDaemonConfig } from '../../src/daemon/config.ts';
 import { Daemon } from '../../src/daemon/daemon.ts';
+import { hasPython } from './rig.ts';
 
 test('it does not listen where others could put something in the place of its socket', () => {
   const folder = mkdtempSync(join(tmpdir(), 'isoverbs-daemon-'));
@@ -28,3 +30,50 @@ test('it does not listen where others could put something in the place of its so
     rmSync(folder, { recursive: true });
   }
 });
+
+/** Says who it is, and prints what the daemon takes it for. */
+const SAYS_HELLO = `
+import json, socket, struct, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+hello = json.dumps({'type': 'hello', 'version': 1, 'role': 'tool'}).encode()
+s.sendall(struct.pack('<I', len(hello)) + hello)
+length, = struct.unpack('<I', s.recv(4, socket.MSG_WAITALL))
+print(json.loads(s.recv(length, socket.MSG_WAITALL))['tenant'])
+`;
+
+test.skipIf(!hasPython)(
+  'of a command line as much is read as names a program, and not the rest',
+  async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'isoverbs-daemon-'));
+    const socket = join(folder, 'run', 's');
+    const daemon = new Daemon({
+      socket,
+      config: parseDaemonConfig(
+        "rules: [{ match: { command: '*the-end' }, tenant: end }, { match: { command: '*/s first *' }, tenant: begin }]",
+        'none',
+      ),
+      rules: { qNumAllow: 1, qNumCapa: 9, selective: false },
+      log: pino({ level: 'silent' }),
+      linkGbps: () => null,
+    });
+    const tenantOf = (...args: string[]) =>
+      new Promise((resolve) => {
+        const child = spawn('python3', ['-c', SAYS_HELLO, socket, ...args], { timeout: 20_000 });
+        let text = '';
+        child.stdout.on('data', (chunk) => {
+          text += chunk;
+        });
+        child.on('close', () => resolve(text.trim()));
+      });
+    try {
+      daemon.listen();
+      expect(statSync(join(folder, 'run')).mode & 0o777).toBe(0o711);
+      expect(await tenantOf('first', 'the-end')).toBe('end');
+      expect(await tenantOf('first', 'x'.repeat(20_000), 'the-end')).toBe('begin');
+    } finally {
+      daemon.close();
+      rmSync(folder, { recursive: true });
+    }
+  },
+);

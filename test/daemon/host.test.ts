@@ -4,73 +4,15 @@ import { expect, test } from 'vitest';
 import { Coordinator, tenantNumber } from '../../src/coordinator/coordinator.ts';
 import { Coordinators } from '../../src/coordinator/coordinators.ts';
 import * as M from '../../src/coordinator/members.ts';
-import { Client, Host, SILENT_NS } from '../../src/daemon/host.ts';
-import { COUNTERS_BYTES, columnsAt, GRANTS_BYTES, SLOTS } from '../../src/daemon/pages.ts';
-import { type Link, RemoteCoordinator, type Seat } from '../../src/daemon/remote.ts';
-import { type Identity, identify } from '../../src/daemon/rules.ts';
+import { Client, Host } from '../../src/daemon/host.ts';
+import { Listing } from '../../src/daemon/listing.ts';
+import { columnsAt, SLOTS } from '../../src/daemon/pages.ts';
+import { RemoteCoordinator, type Seat } from '../../src/daemon/remote.ts';
+import { identify } from '../../src/daemon/rules.ts';
+import { SILENT_NS } from '../../src/daemon/seats.ts';
 import { Bucket } from '../../src/policies/token-bucket/buckets.ts';
 import type { Grant } from '../../src/shim/coordinator-port.ts';
-
-const RULES = { qNumAllow: 1, qNumCapa: 9, selective: false };
-const LINK_GBPS = 100;
-
-const hostOf = () =>
-  new Host({ rules: RULES, linkGbps: (device) => (device.startsWith('sim') ? LINK_GBPS : null) });
-const identity = (tenant: string, more: Partial<Identity> = {}): Identity => ({
-  tenant,
-  weight: 1,
-  gbps: null,
-  class: null,
-  maxQps: 0,
-  maxRequestsPerS: 0,
-  hasTenants: false,
-  ...more,
-});
-const pages = () => ({
-  counters: new Float64Array(COUNTERS_BYTES / 8),
-  grants: new Float64Array(GRANTS_BYTES / 8),
-});
-
-/** A process: its client at the host, and its end of the link. */
-class Process implements Link {
-  readonly client: Client;
-  private readonly host: Host;
-  private news: (() => void)[] = [];
-  private free = 0;
-  nowNs = 0;
-
-  constructor(host: Host, tenant: string, more: Partial<Identity> = {}) {
-    this.host = host;
-    this.client = new Client(identity(tenant, more), pages(), 4711);
-  }
-
-  listen(news: () => void): void {
-    this.news.push(news);
-  }
-
-  opened(seat: Seat): void {
-    seat.slot = this.free++;
-    const why = this.host.join(this.client, seat.slot, seat.device, this.nowNs, seat.tenant);
-    if (why !== null) throw new Error(why);
-    seat.attach(columnsAt(this.client.pages, seat.slot));
-  }
-
-  closed(seat: Seat): void {
-    this.host.leave(this.client, seat.slot, this.nowNs);
-  }
-
-  ring(): void {
-    this.host.step(this.nowNs, this.client);
-  }
-
-  hear(): void {
-    for (const one of this.news) one();
-  }
-
-  join(device = 'sim0', tenant = ''): M.MemberPage {
-    return new RemoteCoordinator(device, this, 1e5).join(tenant) as M.MemberPage;
-  }
-}
+import { hostOf, identity, LINK_GBPS, Process, pages, RULES } from './host-rig.ts';
 
 const B = { [M.CLASS]: M.BANDWIDTH, [M.ACTIVE_QPS]: 1, [M.LARGE_QPS]: 1, [M.MEAN_BYTES]: 2 ** 20 };
 const D = { [M.CLASS]: M.DELAY, [M.ACTIVE_QPS]: 1, [M.MEAN_BYTES]: 16, [M.QUEUE_LENGTH]: 1 };
@@ -99,8 +41,21 @@ test('programs of two processes: one is cut beside the other, told of it, and no
   one.hear();
   expect(told).toContainEqual({ kind: M.SPLIT, target: -1, value: 1 });
   host.forget(other.client, 0);
+  host.pass(0);
   expect(b.grants[M.SPLIT]).toBe(0);
   expect(host.takeTold()).toEqual([one.client]);
+});
+
+test('what is set for thousands who are not there is forgotten again, oldest first; for who is there it holds', () => {
+  const host = hostOf();
+  const [here, early, late] = ['here', 'early', 'late'].map((tenant) => ({ tenant, gbps: 7 }));
+  const a = new Process(host, here.tenant).join();
+  for (const { tenant, gbps } of [here, early]) host.set(tenant, { gbps });
+  for (let i = 0; i < 5000; i++) host.set(`nobody${i}`, { gbps: 1 });
+  host.set(late.tenant, { gbps: late.gbps });
+  host.pass(0);
+  const others = [early, late].map(({ tenant }) => new Process(host, tenant).join());
+  expect([a, ...others].map(({ grants }) => grants[M.RATE_GBPS] === 7)).toEqual([true, false, true]);
 });
 
 test('rates by weight; a tenant of two processes has one; what is set holds at once and later', () => {
@@ -109,19 +64,22 @@ test('rates by weight; a tenant of two processes has one; what is set holds at o
   const b = new Process(host, 'b');
   const seats = [...a, b].map((one) => one.join());
   for (const seat of seats) say(seat, { [M.RATED_QPS]: 2 });
-  b.ring();
+  for (const one of [...a, b]) one.ring();
   const rates = () => seats.map(({ grants }) => grants[M.RATE_GBPS]);
   expect(rates()).toEqual([37.5, 37.5, 25]);
-  expect(host.set('b', { weight: 6 }, 0)).toBe(true);
+  expect(host.set('b', { weight: 6 })).toBe(true);
+  host.pass(0);
   expect(rates()).toEqual([100 / 6, 100 / 6, 200 / 3]);
-  expect(host.set('b', { gbps: 10 }, 0)).toBe(true);
+  expect(host.set('b', { gbps: 10 })).toBe(true);
+  host.pass(0);
   expect(rates()).toEqual([45, 45, 10]);
-  expect(host.set('nobody', { weight: 2 }, 0)).toBe(false);
-  host.set('b', { gbps: null }, 0);
+  expect(host.set('nobody', { weight: 2 })).toBe(false);
+  host.set('b', { gbps: null });
+  host.pass(0);
   expect(rates()).toEqual([100 / 6, 100 / 6, 200 / 3]);
 });
 
-test('who is stopped loses its share within 100 ms, and has it again when it goes on', () => {
+test('who is stopped lends its share within 100 ms, and has it again when it goes on', () => {
   const host = hostOf();
   const [one, other] = [new Process(host, 'a'), new Process(host, 'b')];
   const [a, b] = [one.join(), other.join()];
@@ -133,11 +91,12 @@ test('who is stopped loses its share within 100 ms, and has it again when it goe
     host.step(atNs);
   }
   expect(SILENT_NS + every).toBeLessThanOrEqual(100e6);
-  expect([a.grants[M.RATE_GBPS], b.grants[M.RATE_GBPS]]).toEqual([LINK_GBPS, LINK_GBPS / 100]);
+  // What it will have, should the daemon stop, too, before it goes on.
+  expect([a.grants[M.RATE_GBPS], b.grants[M.RATE_GBPS]]).toEqual([LINK_GBPS, LINK_GBPS / 2]);
   expect(host.takeTold()).toContain(one.client);
   say(b, {});
   host.step(atNs);
-  expect(b.grants[M.RATE_GBPS]).toBe(LINK_GBPS / 2);
+  expect([a.grants[M.RATE_GBPS], b.grants[M.RATE_GBPS]]).toEqual([LINK_GBPS / 2, LINK_GBPS / 2]);
 });
 
 test('tenants of its own are for a trusted program only: a name is no second share', () => {
@@ -161,6 +120,23 @@ test('tenants of its own are for a trusted program only: a name is no second sha
   ]);
 });
 
+test('contexts of a tenant that take no part of the rate add nothing to what it may send', () => {
+  const host = hostOf();
+  const [one, other] = [new Process(host, 'one'), new Process(host, 'other')];
+  const rates = () => host.tenants().map(({ tenant, rateGbps }) => [tenant, Math.round(rateGbps)]);
+  const page = one.join();
+  one.join();
+  host.step(0);
+  expect(rates()).toEqual([['one', LINK_GBPS]]);
+  say(page, { [M.RATED_QPS]: 1 });
+  say(other.join(), { [M.RATED_QPS]: 1 });
+  host.step(0);
+  expect(rates()).toEqual([
+    ['one', LINK_GBPS / 2],
+    ['other', LINK_GBPS / 2],
+  ]);
+});
+
 test('places that are not there, or taken, and devices that nobody knows are refused', () => {
   const host = hostOf();
   const { client } = new Process(host, 'a');
@@ -176,7 +152,13 @@ test('places that are not there, or taken, and devices that nobody knows are ref
 
 test('without a daemon members have what is said for that; when it goes they keep what it granted last', () => {
   const seats: Seat[] = [];
-  const link = { listen() {}, opened: (seat: Seat) => void seats.push(seat), closed() {}, ring() {} };
+  const link = {
+    listen() {},
+    opened: (seat: Seat) => void seats.push(seat),
+    closed() {},
+    ring() {},
+    look() {},
+  };
   const coordinator = new RemoteCoordinator('sim0', link, 7);
   const page = coordinator.join('a') as M.MemberPage;
   expect([page.grants[M.RATE_GBPS], page.grants[M.SPLIT]]).toEqual([7, 0]);
@@ -246,6 +228,27 @@ test('a tenant that opens context after context leaves places to the others', ()
   expect(host.join(new Process(host, 'b').client, 0, 'sim0', 0)).toBeNull();
 });
 
+test('who has more contexts than its new tenant has places is told so', () => {
+  const host = hostOf();
+  const clients = Array.from({ length: 8 }, (_, i) => new Client(identity(`t${i}`), pages(), 1));
+  for (const one of clients) for (let slot = 0; slot < 200; slot++) host.join(one, slot, 'sim0', 0);
+  const whole = clients.map((one) => host.reidentify(one, identity('all'), 1));
+  expect(whole).toEqual(clients.map((_, i) => i < 5));
+  expect(clients.reduce((sum, { seats }) => sum + seats.size, 0)).toBe(1024);
+});
+
+test('a list has room for the longest names and the largest numbers', () => {
+  const host = hostOf();
+  const device = `sim${'\u0001'.repeat(125)}`;
+  for (let i = 0; i < 100; i++) {
+    const of = identity('\u0001'.repeat(126) + i, { weight: 1.2345678901234567, maxRequestsPerS: 1 / 3 });
+    const client = new Client(of, pages(), 1);
+    client.pages.counters.fill(1e300);
+    expect(host.join(client, 0, device, 0)).toBeNull();
+  }
+  expect(new Listing(host, () => 1).frames().length).toBeGreaterThan(1);
+});
+
 test('where nobody knows the rate of the link no tenant is held', () => {
   const host = new Host({ rules: RULES, linkGbps: () => 0 });
   const page = new Process(host, 'a').join();
@@ -262,6 +265,25 @@ test('a name that anybody may declare makes nobody somebody else, unless the ker
   const ofUser = { ...rule, match: { declared: 'storage', uid: 1000 } };
   expect(identify(peer, [ofUser], false)).toMatchObject({ tenant: 'storage', weight: 10 });
   expect(identify({ ...peer, tenant: '' }, [], true).tenant).toBe('uid1000');
+});
+
+test('a star stands for anything, and a command line that almost fits in a million ways takes no time', () => {
+  const fits = (command: string, text: string) => {
+    const peer = { pid: 1, uid: 1000, gid: 1000, cgroup: '', command: text };
+    return identify(peer, [{ match: { command }, tenant: 'fits' }], false).tenant === 'fits';
+  };
+  const letters = fc.string({ unit: fc.constantFrom('a', 'b', '.'), maxLength: 8 });
+  const patterns = fc.string({ unit: fc.constantFrom('a', 'b', '.', '*'), maxLength: 6 });
+  fc.assert(
+    fc.property(patterns, letters, (pattern, text) => {
+      const words = pattern.split('*').map((word) => word.replaceAll('.', '\\.'));
+      expect(fits(pattern, text)).toBe(new RegExp(`^${words.join('.*')}$`).test(text));
+    }),
+    { numRuns: 2000 },
+  );
+  const before = performance.now();
+  expect(fits('*node*server*', 'node '.repeat(4e5))).toBe(false);
+  expect(performance.now() - before).toBeLessThan(1000);
 });
 
 test('a program that sends and polls without end is alive, though its event loop never says so', () => {

@@ -91,12 +91,12 @@ export interface Ending {
 }
 
 /** Starts a child of test/daemon/children; `fds` are its descriptors from 3 on. */
-export function start(file: string, args: string[], fds: number[] = []) {
+export function start(file: string, args: string[], fds: number[] = [], env: NodeJS.ProcessEnv = {}) {
   const [command, ...flags] = file.endsWith('.py') ? ['python3'] : [process.execPath, '--expose-gc'];
   const inherited = Object.entries(process.env).filter(([key]) => !/^(ISOVERBS_|VITEST)/.test(key));
   const child = spawn(command, [...flags, join(CHILDREN, file), ...args], {
     stdio: ['ignore', 'pipe', 'pipe', ...fds],
-    env: { ...Object.fromEntries(inherited), NODE_OPTIONS: '' },
+    env: { ...Object.fromEntries(inherited), NODE_OPTIONS: '', ...env },
     timeout: 60_000,
   });
   let stdout = '';

@@ -7,8 +7,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pino from 'pino';
 import { afterEach, expect, test, vi } from 'vitest';
 import * as M from '../../src/coordinator/members.ts';
+import { askTenants } from '../../src/daemon/ask.ts';
 import { DaemonClient } from '../../src/daemon/client.ts';
-import { type Answer, type Connection, connect } from '../../src/daemon/connection.ts';
+import { connect } from '../../src/daemon/connection.ts';
 import { Host } from '../../src/daemon/host.ts';
 import { frame, VERSION } from '../../src/daemon/protocol.ts';
 import { identify } from '../../src/daemon/rules.ts';
@@ -71,7 +72,8 @@ test('two clients share by weight; who goes leaves its share to the other, who i
   expect(pages[0].grants[M.RATE_GBPS]).toBe(ALONE_GBPS);
   for (const page of pages) page.counters[M.RATED_QPS] = 1;
   await until(() => expect(pages.map(({ grants }) => grants[M.RATE_GBPS])).toEqual([50, 50]));
-  expect(host.set('b', { weight: 3 }, 0)).toBe(true);
+  expect(host.set('b', { weight: 3 })).toBe(true);
+  host.pass(0);
   expect(pages.map(({ grants }) => grants[M.RATE_GBPS])).toEqual([25, 75]);
   const before = news;
   b.close();
@@ -89,7 +91,8 @@ test('without a daemon a client goes on, joins when one appears, keeps its share
   expect(page.grants[M.RATE_GBPS]).toBe(ALONE_GBPS);
   const first = daemon(socket);
   await until(() => expect(page.grants[M.RATE_GBPS]).toBe(100));
-  first.host.set('a', { gbps: 7 }, 0);
+  first.host.set('a', { gbps: 7 });
+  first.host.pass(0);
   expect(page.grants[M.RATE_GBPS]).toBe(7);
   first.server.close();
   await until(() => expect(said.at(-1)).toContain('what it granted last holds'));
@@ -157,15 +160,15 @@ test('when the daemon stops everybody keeps its own share, and nobody that of th
   expect(rates()).toEqual([50, 50]);
 });
 
-test('who has no queue pair when the daemon stops is not held when it has one', async () => {
+test('who has no queue pair when the daemon stops has its last share when it opens one', async () => {
   const socket = join(folder(), 's');
   const { server, host } = daemon(socket);
   const { client: one, said } = client(socket, 'a');
   const page = pageOf(one);
-  await until(() => expect([host.tenants().length, page.grants[M.RATE_GBPS]]).toEqual([1, 0]));
+  await until(() => expect([host.tenants().length, page.grants[M.RATE_GBPS]]).toEqual([1, 100]));
   server.close();
   await until(() => expect(said.at(-1)).toContain('what it granted last holds'));
-  expect(page.grants[M.RATE_GBPS]).toBe(ALONE_GBPS);
+  expect(page.grants[M.RATE_GBPS]).toBe(100);
 });
 
 test('an answer to a context that has left is not one to the next at its place', async () => {
@@ -195,25 +198,7 @@ test('a list of thousands of tenants comes whole, whatever is in the pages', asy
     }
   }
   await until(() => expect(host.tenants().length).toBe(1000));
-  const rows: unknown[] = [];
-  await new Promise<void>((resolve, reject) => {
-    let asked: Connection | null = null;
-    const on = {
-      answered(connection: Connection) {
-        asked = connection;
-        connection.say({ type: 'tenants' });
-      },
-      heard(message: Answer) {
-        if (message.type === 'tenants') rows.push(...message.rows);
-        if (message.type !== 'tenants' || message.more) return;
-        asked?.close();
-        resolve();
-      },
-      rang() {},
-      ended: reject,
-    };
-    connect(socket, { role: 'tool' }, on, true);
-  });
+  const rows = await askTenants(socket);
   expect(rows.length).toBe(1000);
 });
 
@@ -221,9 +206,61 @@ test('who gives up hears nothing more of a connection that never was; who does n
   const socket = join(folder(), 'nobody');
   let ends = 0;
   const on = { answered() {}, heard() {}, rang() {}, ended: () => ends++ };
-  connect(socket, { role: 'shim' }, on, false)();
+  connect(socket, { role: 'shim' }, on, false).giveUp();
   await sleep(20);
   expect(ends).toBe(0);
   connect(socket, { role: 'shim' }, on, false);
   await until(() => expect(ends).toBe(1));
+});
+
+test('what a program sent before it went is counted, though nobody had asked for it', async () => {
+  const socket = join(folder(), 's');
+  const { host, server } = daemon(socket);
+  const { client: one } = client(socket, 'a');
+  const page = pageOf(one);
+  await until(() => expect(host.tenants().length).toBe(1));
+  await until(() => expect(page.grants[M.RATE_GBPS]).toBe(100));
+  page.counters[M.SENT_BYTES] = 1000;
+  one.close();
+  await until(() => expect(server.size).toBe(0));
+  expect(host.sent(0).map(({ tenant, sentBytes }) => [tenant, sentBytes])).toEqual([['a', 1000]]);
+});
+
+test('new rules that leave a client without places for all its contexts end its connection, and it comes back', async () => {
+  const socket = join(folder(), 's');
+  const names = { isOne: false };
+  const { host, server, lines } = daemon(socket, {
+    identify: (peer, hello) => {
+      const found = identify({ ...peer, ...hello, cgroup: '', command: '' }, [], true);
+      return names.isOne ? { ...found, tenant: 'one', hasTenants: false } : found;
+    },
+  });
+  const all = Array.from({ length: 5 }, (_, i) => client(socket, `t${i}`));
+  for (const { client: one } of all) {
+    const device = one.coordinator('sim0');
+    for (let i = 0; i < 250; i++) device.join('');
+  }
+  const contexts = () => host.tenants().reduce((sum, row) => sum + row.contexts, 0);
+  await until(() => expect(contexts()).toBe(1250));
+  names.isOne = true;
+  server.reidentify();
+  expect(lines.filter((line) => line.includes('than its tenant by the new rules')).length).toBe(1);
+  await until(() =>
+    expect(all.filter(({ said }) => said.at(-1)?.includes('one has 1024 contexts')).length).toBe(1),
+  );
+  expect(contexts()).toBe(1024);
+});
+
+test('what a context sent is counted though another one is opened as it closes', async () => {
+  const socket = join(folder(), 's');
+  const { host } = daemon(socket);
+  const device = client(socket, 'a').client.coordinator('sim0');
+  let page = device.join('') as M.MemberPage;
+  for (let i = 0; i < 60; i++) {
+    await until(() => expect(page.grants[M.RATE_GBPS]).toBe(100));
+    page.counters[M.SENT_BYTES] = 1000;
+    device.leave(page);
+    page = device.join('') as M.MemberPage;
+  }
+  await until(() => expect(host.sent(0).map(({ sentBytes }) => sentBytes)).toEqual([60_000]));
 });

@@ -84,6 +84,26 @@ test('a room imports only those above it', () => {
   expect(wrong).toEqual([]);
 });
 
+/** Files that are loaded with this one, itself among them. */
+function loadedWith(file: string, found = new Set<string>()): Set<string> {
+  if (found.has(file)) return found;
+  found.add(file);
+  const text = withoutComments(readFileSync(file, 'utf8'));
+  for (const [, clause, name] of text.matchAll(/^(?:import|export) ([^;]*?)from '(\.[^']+)';/gm)) {
+    if (!clause.startsWith('type ')) loadedWith(resolve(file, '..', name), found);
+  }
+  return found;
+}
+
+test.each(['run', 'run-program', 'tenants', 'top'])(
+  'isoverbs asks the daemon without loading policies and simulator: cli/%s.ts',
+  (name) => {
+    const rooms = new Set([...loadedWith(join(SRC, `cli/${name}.ts`))].map(roomOf));
+    expect(rooms).toContain('verbs');
+    for (const room of ['policies', 'sim', 'bench', 'drivers', 'objects']) expect(rooms).not.toContain(room);
+  },
+);
+
 test('a policy imports no provider and no simulator', () => {
   const wrong = files
     .filter((file) => roomOf(file) === 'policies')

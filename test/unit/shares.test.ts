@@ -32,11 +32,25 @@ test('by weight among those that have queue pairs; contexts of a tenant have equ
   const a = [join(coordinator, 'a'), join(coordinator, 'a', 5)];
   const [b, absent] = [join(coordinator, 'b'), join(coordinator, 'c', 0)];
   expect(coordinator.share(rules({ a: 3, c: 7 }), 0)).toBe(true);
-  expect(rates(...a, b, absent)).toEqual([37.5, 37.5, 25, 0]);
+  expect(rates(...a, b)).toEqual([37.5, 37.5, 25]);
   expect(coordinator.takeChanges()).toEqual([0, 1, 2]);
   b.counters[RATED_QPS] = 0;
   coordinator.share(rules({ a: 3 }), 0);
-  expect(rates(...a, b)).toEqual([50, 50, 0]);
+  expect(rates(...a)).toEqual([50, 50]);
+  expect(absent.counters[RATED_QPS]).toBe(0);
+});
+
+test('who has no queue pair has what it would get with one, is not told, and takes nothing from the others', () => {
+  const coordinator = new Coordinator();
+  const a = [join(coordinator, 'a'), join(coordinator, 'a', 0)];
+  const [b, c] = [join(coordinator, 'b', 0), join(coordinator, 'c', 0)];
+  const given = rules({ b: 3 }, { c: 20 });
+  coordinator.share(given, 0);
+  expect(rates(...a, b, c)).toEqual([100, 50, 75, 20]);
+  expect(coordinator.takeChanges()).toEqual([0]);
+  b.counters[RATED_QPS] = 1;
+  coordinator.share(given, 0);
+  expect(rates(a[0], b)).toEqual([25, 75]);
 });
 
 test('contexts without a tenant are tenants of their own', () => {
@@ -61,13 +75,13 @@ test('a rate of its own comes off the link; a hundredth of it is left for the ot
   expect(rates(a, b, c)).toEqual([200, 0.5, 0.5]);
 });
 
-test('who has been silent for too long has no share until it writes again, but enough to go on with', () => {
+test('who has been silent for too long takes nothing from the others until it writes again, and has its share to go on with', () => {
   const coordinator = new Coordinator();
   const [a, b] = ['a', 'b'].map((tenant) => join(coordinator, tenant));
   a.counters[SEEN_NS] = 900;
   b.counters[SEEN_NS] = 100;
   coordinator.share(rules(), 1000, 500);
-  expect(rates(a, b)).toEqual([100, 1]);
+  expect(rates(a, b)).toEqual([100, 50]);
   b.counters[SEEN_NS] = 1000;
   coordinator.share(rules(), 1000, 500);
   expect(rates(a, b)).toEqual([50, 50]);
@@ -84,7 +98,8 @@ test('what a hostile member writes is no number of queue pairs that counts twice
   for (const value of [Number.NaN, -1, 0.5, Number.NEGATIVE_INFINITY]) {
     a.counters[RATED_QPS] = value;
     coordinator.share(rules(), 0);
-    expect(rates(a, b)).toEqual([0, 100]);
+    // As one without any: b has all of it.
+    expect(rates(a, b)).toEqual([50, 100]);
   }
 });
 

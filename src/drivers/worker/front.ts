@@ -34,7 +34,7 @@ import {
 } from '../../verbs/provider.ts';
 import { FrontData } from './front-data.ts';
 import { FrontCq, FrontQp } from './front-objects.ts';
-import { Link, type LinkHost } from './link.ts';
+import { isPreloaded, Link, type LinkHost } from './link.ts';
 import { loadPolicy } from './policies.ts';
 import { CALL_SYNC, type PolicySpec, type Tell, type WorkerReady, type WorkerSetup } from './protocol.ts';
 import { Served } from './served.ts';
@@ -422,5 +422,8 @@ function gateFor(loaded: readonly Interceptor[], next: Provider): Gate | null {
       `driver worker: policy '${limiting.name}' refuses posts at once (admit), which only the inline driver can`,
     );
   }
-  return gates.includes(undefined) ? null : gateOfAll(gates as Gate[]);
+  if (gates.includes(undefined)) return null;
+  const gate = gateOfAll(gates as Gate[]);
+  // Who counts and limits what is sent does so in the worker: nothing goes past it.
+  return isPreloaded() ? { ...gate, straight: () => 0 } : gate;
 }

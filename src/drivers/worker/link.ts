@@ -25,11 +25,20 @@ export interface LinkHost {
 }
 
 /** TypeScript is not what workers run: from sources, the compiled file is taken. */
-function workerFile(): URL {
-  const url = new URL('./worker.js', import.meta.url);
-  if (existsSync(fileURLToPath(url))) return url;
-  return new URL(url.href.replace('/src/drivers/', '/dist/drivers/'));
+function compiled(url: URL): URL {
+  const js = new URL(url.href.replace(/\.ts$/, '.js'));
+  return existsSync(fileURLToPath(js)) ? js : new URL(js.href.replace('/src/', '/dist/'));
 }
+
+let preload: P.Preload | null = null;
+
+/** From now on, workers load this module before they make a policy, and call its default export with the data. */
+export function preloadWorkers(module: URL, data: unknown): void {
+  preload = { module: compiled(module).href, data };
+}
+
+/** Whether what is sent has to pass a policy's thread, because somebody there counts it and limits it. */
+export const isPreloaded = () => preload !== null;
 
 const NOBODY: LinkHost = { serve() {}, tell() {}, ended() {} };
 /** Workers without work, kept because starting one takes tens of milliseconds. */
@@ -57,9 +66,9 @@ export class Link {
     this.requests = requests.port1;
     this.events = events.port1;
     const ports = [calls.port2, requests.port2, events.port2];
-    this.worker = new Worker(workerFile(), {
+    this.worker = new Worker(compiled(new URL('./worker.js', import.meta.url)), {
       name: 'isoverbs policy',
-      workerData: { control: this.control, ports },
+      workerData: { control: this.control, ports, preload } satisfies P.WorkerData,
       transferList: ports,
       // Neither `isoverbs/register` nor a loader of the application's belongs there.
       execArgv: [],

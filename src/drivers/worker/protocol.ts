@@ -6,6 +6,7 @@
  *     lane     one per queue pair: running numbers, and the sends that are shaped
  *     queue    one per CQ: its owner, and the completions that wait for the application
  */
+import type { MessagePort } from 'node:worker_threads';
 import { SLOT_WORDS } from '../../verbs/layout.ts';
 
 // Control words of the application's thread.
@@ -128,6 +129,20 @@ export interface PolicySpec {
   options: Record<string, unknown>;
   /** Absolute path of a module whose default export makes a policy or an interceptor of the options. */
   module?: string;
+}
+
+/** A module whose default export prepares the thread, and what it is called with: plain data. */
+export interface Preload {
+  /** A URL. */
+  module: string;
+  data: unknown;
+}
+
+/** What a worker is started with. */
+export interface WorkerData {
+  control: Int32Array;
+  ports: MessagePort[];
+  preload: Preload | null;
 }
 
 /** What a worker is to run, from now on and from the beginning. */

@@ -1,5 +1,5 @@
 /** The thread that runs policies. */
-import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
+import { parentPort, workerData } from 'node:worker_threads';
 import { requirePinThread } from '../../providers/rdma-core/addon.ts';
 import { compose } from '../../shim/compose.ts';
 import { Lanes } from './lanes.ts';
@@ -9,7 +9,7 @@ import * as P from './protocol.ts';
 import { directRemote, sentBackRemote } from './remote.ts';
 import { Requests } from './requests.ts';
 
-const { control, ports } = workerData as { control: Int32Array; ports: MessagePort[] };
+const { control, ports, preload } = workerData as P.WorkerData;
 const [calls, requestPort, events] = ports;
 const requests = new Requests(control, requestPort, events);
 
@@ -17,6 +17,8 @@ process.on('exit', () => {
   Atomics.store(control, P.STATE, P.ENDED);
   requests.signal();
 });
+
+if (preload !== null) (await import(preload.module)).default(preload.data);
 
 const loop = new Loop({
   control,

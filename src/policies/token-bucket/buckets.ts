@@ -53,6 +53,7 @@ export class Bucket {
     for (const { page } of this.contexts.values()) {
       // Who sends is alive, even if its event loop never gets to say so.
       page.counters[BEAT]++;
+      page.look?.();
       gbps += page.grants[RATE_GBPS];
     }
     return gbps;

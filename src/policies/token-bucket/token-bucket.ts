@@ -9,6 +9,7 @@ import { RATE_GBPS, RATED_QPS } from '../../coordinator/members.ts';
 import type { ShareRules } from '../../coordinator/shares.ts';
 import { withPlace } from '../../shim/columns.ts';
 import type { Grant } from '../../shim/coordinator-port.ts';
+import { BYTES } from '../../shim/counters.ts';
 import { isCrossChannel } from '../../shim/cross-channel.ts';
 import type { Actions, ContextView, Policy, QpChange, QpView } from '../../shim/policy.ts';
 import { messageBytes } from '../../shim/queue.ts';
@@ -35,6 +36,7 @@ export class TokenBucket implements Policy {
   readonly splitsAboveBytes: number;
   /** The application's own: the device would count the completions of pieces. */
   readonly crossChannel = true;
+  readonly statistics = 'itself';
   private pieceBytes: number;
   private o: TokenBucketOptions;
   private readonly coordinators: Coordinators;
@@ -93,15 +95,19 @@ export class TokenBucket implements Policy {
   onload(qp: QpView, words: Uint32Array, start: number, count: number): number {
     const bucket = this.bucketOf[qp.index];
     if (bucket === undefined || this.first[bucket.index] !== NOBODY) return 0;
-    for (let i = 0; i < count; i++) {
+    let passedBytes = 0;
+    let i = 0;
+    for (; i < count; i++) {
       const at = L.HEADER_WORDS + (start + i) * L.SLOT_WORDS;
       // Two SGEs live in the slot; a longer list is looked at by the shim's copy.
-      if (bucket.tokens <= 0 || words[at + L.WR_OP] >>> 16 > 2 || isCrossChannel(words, at)) return i;
+      if (bucket.tokens <= 0 || words[at + L.WR_OP] >>> 16 > 2 || isCrossChannel(words, at)) break;
       const bytes = messageBytes(words, at, 0);
-      if (bytes > this.pieceBytes) return i;
+      if (bytes > this.pieceBytes) break;
+      passedBytes += bytes;
       bucket.take(wireBytes(qp.context, bytes));
     }
-    return count;
+    qp.counts[BYTES] += passedBytes;
+    return i;
   }
 
   feed(qp: QpView, out: Actions): void {

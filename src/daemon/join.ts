@@ -1,0 +1,30 @@
+/** What makes the policies of a thread clients of the daemon. */
+import { writeSync } from 'node:fs';
+import { coordinateElsewhere } from '../coordinator/coordinators.ts';
+import { DaemonClient } from './client.ts';
+import type { Hello } from './protocol.ts';
+
+const LOUDNESS = ['silent', 'error', 'warn', 'info', 'debug'];
+
+/** Plain data: it is handed to threads. */
+export interface Joining {
+  readonly socket: string;
+  readonly hello: Omit<Hello, 'type' | 'version' | 'role'>;
+  /** What a context may send as long as no daemon has answered yet. */
+  readonly aloneGbps: number;
+  /** What is said on stderr, each line once: a level of `log`. */
+  readonly log: string;
+}
+
+/** From now on the policies of this thread meet all others of the host, as long as there is a daemon. */
+export default function joinDaemon({ socket, hello, aloneGbps, log }: Joining): void {
+  const said = new Set<string>();
+  const say = (line: string, isWarning: boolean) => {
+    const isWanted = LOUDNESS.indexOf(log) >= LOUDNESS.indexOf(isWarning ? 'warn' : 'info');
+    if (!isWanted || said.has(line)) return;
+    said.add(line);
+    writeSync(2, `isoverbs: ${line}\n`);
+  };
+  const client = new DaemonClient({ socket, hello, aloneGbps, say });
+  coordinateElsewhere((device) => client.coordinator(device));
+}

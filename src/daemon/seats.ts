@@ -1,0 +1,156 @@
+/**
+ * The contexts of clients at one device, by place, in columns: a pass goes over thousands of them, and what it touches
+ * of each is what it costs.
+ */
+import type { Members } from '../coordinator/members.ts';
+import * as M from '../coordinator/members.ts';
+import type { Pages } from './pages.ts';
+
+/** Who has written nothing for so long is stopped, or spins without a look at its queues. */
+export const SILENT_NS = 60e6;
+
+/** Columns behind this are statistics: they change nobody's grants, but for limits. */
+const DECIDING = M.BEAT;
+const USED = M.QPS + 1;
+/** Places that are looked at together: what is read of them stays in the nearest cache. */
+const TOGETHER = 64;
+const NOBODY = new Float64Array(0);
+
+export class Seats {
+  private readonly members: Members;
+  /** What clients write, and what they read. */
+  private readonly counters: Float64Array[] = [];
+  private readonly grants: Float64Array[] = [];
+  /** SEEN_NS as the client wrote it last; the coordinator has the daemon's own. */
+  private readonly seen: Float64Array;
+  /** Grants as the clients' pages have them; NaN: not yet. */
+  private readonly written: Float64Array;
+  /** Classes as identities have them; IDLE: as they send. */
+  private readonly declared: Uint8Array;
+  private readonly silent: Uint8Array;
+  /** 1: its silence would be news. */
+  private readonly active: Uint8Array;
+  /** How many those are. */
+  actives = 0;
+
+  constructor(members: Members) {
+    const { capacity } = members;
+    this.members = members;
+    this.seen = new Float64Array(capacity);
+    this.written = new Float64Array(capacity * M.GRANTS);
+    this.declared = new Uint8Array(capacity);
+    this.silent = new Uint8Array(capacity);
+    this.active = new Uint8Array(capacity);
+  }
+
+  /** The pass writes its grants; until then the last ones stand there: a client that reads at any time finds some. */
+  add(place: number, { counters, grants }: Pages, declared: number, nowNs: number): void {
+    while (this.counters.length <= place) {
+      this.counters.push(NOBODY);
+      this.grants.push(NOBODY);
+    }
+    this.counters[place] = counters;
+    this.grants[place] = grants;
+    this.written.fill(Number.NaN, place * M.GRANTS, (place + 1) * M.GRANTS);
+    this.seen[place] = 0;
+    this.declared[place] = declared;
+    this.silent[place] = 0;
+    this.members.counters[place * M.COUNTERS + M.SEEN_NS] = nowNs;
+  }
+
+  remove(place: number): void {
+    this.counters[place] = NOBODY;
+    this.grants[place] = NOBODY;
+    this.actives -= this.active[place];
+    this.active[place] = 0;
+  }
+
+  /** Copies what all clients say. @returns whether there is something to decide */
+  readAll(nowNs: number, isLimited: boolean): boolean {
+    const all = this.counters;
+    let isNews = false;
+    for (let from = 0; from < all.length; from += TOGETHER) {
+      const end = Math.min(all.length, from + TOGETHER);
+      // In two loops: the first is short enough for the processor to wait for the memory of several pages at a time.
+      for (let place = from; place < end; place++) {
+        if (all[place] !== NOBODY && this.isOtherwiseAlive(place, nowNs)) isNews = true;
+      }
+      for (let place = from; place < end; place++) {
+        if (all[place] !== NOBODY && this.copy(place, isLimited)) isNews = true;
+      }
+    }
+    return isNews;
+  }
+
+  /**
+   * Copies what a client says.
+   * @param isLimited whether statistics are news, too
+   * @returns whether there is something to decide
+   */
+  read(place: number, nowNs: number, isLimited: boolean): boolean {
+    const isOtherwise = this.isOtherwiseAlive(place, nowNs);
+    return this.copy(place, isLimited) || isOtherwise;
+  }
+
+  /** Whether it lives is told by its writing, in the daemon's own time. @returns whether it is news */
+  private isOtherwiseAlive(place: number, nowNs: number): boolean {
+    const from = this.counters[place];
+    const { counters } = this.members;
+    const at = place * M.COUNTERS;
+    const beat = from[M.BEAT];
+    const seenNs = from[M.SEEN_NS];
+    if (!Object.is(beat, counters[at + M.BEAT]) || !Object.is(seenNs, this.seen[place])) {
+      counters[at + M.BEAT] = beat;
+      counters[at + M.SEEN_NS] = nowNs;
+      this.seen[place] = seenNs;
+    }
+    const isSilent = nowNs - counters[at + M.SEEN_NS] > SILENT_NS ? 1 : 0;
+    if (isSilent === this.silent[place]) return false;
+    this.silent[place] = isSilent;
+    return true;
+  }
+
+  private copy(place: number, isLimited: boolean): boolean {
+    const from = this.counters[place];
+    const { counters } = this.members;
+    const at = place * M.COUNTERS;
+    const declared = this.declared[place];
+    let isNews = false;
+    let kind = from[M.CLASS];
+    if (declared !== M.IDLE && kind !== M.IDLE) kind = declared;
+    if (counters[at + M.CLASS] !== kind) {
+      counters[at + M.CLASS] = kind;
+      isNews = true;
+    }
+    const end = isLimited ? USED : DECIDING;
+    for (let i = M.CLASS + 1; i < end; i++) {
+      if (i === M.SEEN_NS || i === M.BEAT) continue;
+      const value = from[i];
+      if (counters[at + i] === value) continue;
+      counters[at + i] = value;
+      isNews = true;
+    }
+    const isActive = counters[at + M.RATED_QPS] >= 1 || kind !== M.IDLE ? 1 : 0;
+    if (isActive === this.active[place]) return isNews;
+    this.actives += isActive - this.active[place];
+    this.active[place] = isActive;
+    return isNews;
+  }
+
+  /** The pages of thousands of clients are slow to reach: what is there already is not written again. */
+  writeAll(): void {
+    const { written } = this;
+    const { grants } = this.members;
+    for (let place = 0; place < this.grants.length; place++) {
+      const to = this.grants[place];
+      if (to === NOBODY) continue;
+      const at = place * M.GRANTS;
+      for (let i = 0; i < M.GRANTS; i++) {
+        const value = grants[at + i];
+        if (written[at + i] === value) continue;
+        written[at + i] = value;
+        to[i] = value;
+      }
+    }
+  }
+}

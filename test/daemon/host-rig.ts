@@ -1,0 +1,78 @@
+/** Hosts of the daemon with processes that are its clients, without a socket between them. */
+import type * as M from '../../src/coordinator/members.ts';
+import { Client, Host } from '../../src/daemon/host.ts';
+import { COUNTERS_BYTES, columnsAt, GRANTS_BYTES } from '../../src/daemon/pages.ts';
+import { type Link, RemoteCoordinator, type Seat } from '../../src/daemon/remote.ts';
+import type { Identity } from '../../src/daemon/rules.ts';
+
+export const RULES = { qNumAllow: 1, qNumCapa: 9, selective: false };
+export const LINK_GBPS = 100;
+
+export const hostOf = () =>
+  new Host({ rules: RULES, linkGbps: (device) => (device.startsWith('sim') ? LINK_GBPS : null) });
+export const identity = (tenant: string, more: Partial<Identity> = {}): Identity => ({
+  tenant,
+  weight: 1,
+  gbps: null,
+  class: null,
+  maxQps: 0,
+  maxRequestsPerS: 0,
+  hasTenants: false,
+  ...more,
+});
+export const pages = () => ({
+  counters: new Float64Array(COUNTERS_BYTES / 8),
+  grants: new Float64Array(GRANTS_BYTES / 8),
+});
+
+/** A process: its client at the host, and its end of the link. */
+export class Process implements Link {
+  readonly client: Client;
+  private readonly host: Host;
+  private news: { readonly news: () => void; readonly beat: () => void }[] = [];
+  private free = 0;
+  nowNs = 0;
+
+  constructor(host: Host, tenant: string, more: Partial<Identity> = {}) {
+    this.host = host;
+    this.client = new Client(identity(tenant, more), pages(), 4711);
+  }
+
+  listen(news: () => void, beat: () => void): void {
+    this.news.push({ news, beat });
+  }
+
+  opened(seat: Seat): void {
+    seat.slot = this.free++;
+    const why = this.host.join(this.client, seat.slot, seat.device, this.nowNs, seat.tenant);
+    if (why !== null) throw new Error(why);
+    this.host.pass(this.nowNs);
+    seat.attach(columnsAt(this.client.pages, seat.slot));
+  }
+
+  look(): void {}
+
+  closed(seat: Seat): void {
+    this.host.leave(this.client, seat.slot, this.nowNs);
+    this.host.pass(this.nowNs);
+  }
+
+  ring(): void {
+    this.host.ring(this.client);
+    this.host.pass(this.nowNs);
+  }
+
+  hear(): void {
+    for (const { news } of this.news) news();
+  }
+
+  /** As each client does every 20 ms. */
+  beat(): void {
+    for (const { beat } of this.news) beat();
+    this.hear();
+  }
+
+  join(device = 'sim0', tenant = ''): M.MemberPage {
+    return new RemoteCoordinator(device, this, 1e5).join(tenant) as M.MemberPage;
+  }
+}

@@ -1,0 +1,350 @@
+// Limits of tenants: queue pairs and requests a second, under every policy, over simulated devices in virtual time.
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { coordinateElsewhere } from '../../src/coordinator/coordinators.ts';
+import * as M from '../../src/coordinator/members.ts';
+import { RemoteCoordinator } from '../../src/daemon/remote.ts';
+import { createPolicy } from '../../src/policies/index.ts';
+import { member } from '../../src/policies/member.ts';
+import { createFabric } from '../../src/providers/sim/index.ts';
+import { compose, type Interceptor } from '../../src/shim/compose.ts';
+import { RequestBucket } from '../../src/shim/request-bucket.ts';
+import * as V from '../../src/verbs/index.ts';
+import { connect, type End, makeEnd, post, take } from '../sim/helpers.ts';
+import { hostOf, Process } from './host-rig.ts';
+
+const CHAINS: [string, () => Interceptor[]][] = [
+  ['no policy', () => [member()]],
+  ['perf', () => [createPolicy('perf')]],
+  ['perf that splits', () => [createPolicy('perf', { isolation: 'always', subMsgSizeBytes: 1024 })]],
+  ['perf in turns', () => [createPolicy('perf', { qpIsolation: 'always', isolation: 'always' })]],
+  ['token-bucket', () => [createPolicy('token-bucket', { pieceBytes: 1024 })]],
+  ['token-bucket around perf', () => [createPolicy('token-bucket'), createPolicy('perf')]],
+];
+const BYTES = 4096;
+const WINDOW = 32;
+
+interface Program {
+  readonly process: Process;
+  readonly v: V.Provider;
+  readonly ends: End[];
+  readonly peers: End[];
+}
+
+function fabricOf() {
+  return createFabric({ hosts: 2, autoAdvance: false, profile: 'cx6-100g' });
+}
+
+/** Programs of one tenant, each with contexts under a policy. */
+function programs(
+  chain: () => Interceptor[],
+  limits: { maxQps?: number; maxRequestsPerS?: number },
+  contexts: readonly number[],
+) {
+  const host = hostOf();
+  const fabric = fabricOf();
+  const made = contexts.map((count): Program => {
+    const process = new Process(host, 'storage', limits);
+    coordinateElsewhere((device) => new RemoteCoordinator(device, process, 1e5));
+    try {
+      const v = compose({ ...fabric.provider }, chain());
+      const ends = Array.from({ length: count }, () => makeEnd({ ...fabric, provider: v }, 0));
+      const peers = ends.map(() => makeEnd(fabric, 1));
+      for (const [i, end] of ends.entries()) connect(end, peers[i]);
+      return { process, v, ends, peers };
+    } finally {
+      coordinateElsewhere(null);
+    }
+  });
+  const beat = () => {
+    for (const { process } of made) {
+      process.nowNs = fabric.nowNs;
+      process.beat();
+      host.step(fabric.nowNs);
+    }
+    for (const { process } of made) process.hear();
+  };
+  beat();
+  return { host, fabric, made, beat };
+}
+
+function write(end: End, peer: End, count: number, flags: number = V.IBV_SEND_SIGNALED): void {
+  end.send.clear();
+  const { mr } = end;
+  for (let i = 0; i < count; i++)
+    end.send.write(i, flags, mr.addr, BYTES, mr.lkey, peer.mr.addr, peer.mr.rkey);
+  expect(post(end)).toBe(count);
+}
+
+type Rig = ReturnType<typeof programs>;
+
+/** Requests that complete while each end has always some posted, by end. */
+async function completed({ fabric, beat }: Rig, pairs: readonly [End, End][], ns: number) {
+  const done = pairs.map(() => 0);
+  const fromNs = fabric.nowNs;
+  let beatNs = fromNs;
+  for (const [end, peer] of pairs) write(end, peer, WINDOW);
+  while (fabric.nowNs - fromNs < ns) {
+    await fabric.advance(1e5);
+    if (fabric.nowNs - beatNs >= 20e6) {
+      beatNs = fabric.nowNs;
+      beat();
+    }
+    for (const [i, [end, peer]] of pairs.entries()) {
+      const completions = take(end);
+      for (const { status } of completions) expect(status).toBe('SUCCESS');
+      done[i] += completions.length;
+      if (completions.length > 0) write(end, peer, completions.length);
+    }
+  }
+  return done;
+}
+
+const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
+const pairsOf = ({ made }: Rig): [End, End][] =>
+  made.flatMap(({ ends, peers }) => ends.map((end, i): [End, End] => [end, peers[i]]));
+
+test.each(CHAINS)('requests a second under %s, over two programs with contexts', async (_name, chain) => {
+  const perS = 20_000;
+  const rig = programs(chain, { maxRequestsPerS: perS }, [2, 1]);
+  const pairs = pairsOf(rig);
+  await completed(rig, pairs, 1e7);
+  const ns = 2e8;
+  const done = await completed(rig, pairs, ns);
+  expect(sum(done)).toBeGreaterThan(0.95 * perS * (ns / 1e9));
+  expect(sum(done)).toBeLessThan(1.05 * perS * (ns / 1e9));
+  // Each context has an equal part.
+  for (const one of done) expect(one).toBeCloseTo(sum(done) / 3, -2);
+});
+
+test.each(CHAINS)(
+  'under %s nothing is lost or overtaken, and queue pairs take turns',
+  async (_name, chain) => {
+    const perS = 1e5;
+    const rig = programs(chain, { maxRequestsPerS: perS }, [1]);
+    const [{ v, ends, peers }] = rig.made;
+    // Two queue pairs of one context.
+    const [end] = ends;
+    const { handle, qpNum } = v.createQp(end.pd, {
+      qpType: V.IBV_QPT_RC,
+      sendCq: end.recvCq,
+      recvCq: end.recvCq,
+      cap: { maxSendWr: 64, maxRecvWr: 64, maxSendSge: 4, maxRecvSge: 4, maxInlineData: 128 },
+      sqSigAll: false,
+    });
+    const second = { ...end, qp: handle, qpNum, sendCq: end.recvCq };
+    const peer = makeEnd(rig.fabric, 1);
+    connect(second, peer);
+    const ids = new Map([end, second].map((one) => [one, [] as number[]]));
+    write(end, peers[0], 64);
+    write(second, peer, 64, V.IBV_SEND_SIGNALED);
+    const fromNs = rig.fabric.nowNs;
+    let halfWay = 0;
+    while ([...ids.values()].some((list) => list.length < 64)) {
+      await rig.fabric.advance(1e4);
+      for (const one of [end, second])
+        for (const { wrId, status } of take(one)) {
+          expect(status).toBe('SUCCESS');
+          ids.get(one)!.push(Number(wrId));
+        }
+      const ns = rig.fabric.nowNs - fromNs;
+      const done = sum([...ids.values()].map((list) => list.length));
+      // The burst of 10 ms would be 1000; but of a fresh limit only a few are there at once.
+      expect(done).toBeLessThanOrEqual(5 + (perS * ns) / 1e9);
+      if (done >= 96 && halfWay === 0) halfWay = Math.min(...[...ids.values()].map((list) => list.length));
+      expect(ns).toBeLessThan(3e6);
+    }
+    expect(halfWay).toBeGreaterThan(25);
+    const inOrder = Array.from({ length: 64 }, (_, i) => i);
+    for (const list of ids.values()) expect(list).toEqual(inOrder);
+  },
+);
+
+test('a limit begins, changes and ends while requests are posted', async () => {
+  const rig = programs(() => [member()], {}, [1]);
+  const { host, fabric, beat } = rig;
+  const pairs = pairsOf(rig);
+  const bare = sum(await completed(rig, pairs, 1e6));
+  expect(bare).toBeGreaterThan(250);
+  for (const maxRequestsPerS of [10_000, 50_000, null]) {
+    const least = maxRequestsPerS === null ? 10_000 : 0.95 * maxRequestsPerS * 0.01;
+    // Of the millisecond before the window tokens may be left.
+    const most = maxRequestsPerS === null ? 1e6 : 4 + maxRequestsPerS * 0.011;
+    host.set('storage', { maxRequestsPerS });
+    host.step(fabric.nowNs);
+    beat();
+    await fabric.advance(1e6);
+    // From here on all that is posted was posted under the limit.
+    write(...pairs[0], take(pairs[0][0]).length);
+    const posted = () => host.tenants()[0].heldRequests;
+    const done = sum(await completedInWindow(rig, pairs, 1e7));
+    expect(done, `${maxRequestsPerS}`).toBeGreaterThan(least);
+    expect(done, `${maxRequestsPerS}`).toBeLessThanOrEqual(most);
+    beat();
+    if (maxRequestsPerS === null) expect(posted()).toBe(0);
+    else expect(posted()).toBeGreaterThan(0);
+  }
+});
+
+/** As `completed`, of ends that have their requests posted. */
+async function completedInWindow(rig: Rig, pairs: readonly [End, End][], ns: number) {
+  const { fabric } = rig;
+  const done = pairs.map(() => 0);
+  const fromNs = fabric.nowNs;
+  while (fabric.nowNs - fromNs < ns) {
+    await fabric.advance(2e4);
+    for (const [i, [end, peer]] of pairs.entries()) {
+      const n = take(end).length;
+      done[i] += n;
+      if (n > 0) write(end, peer, n);
+    }
+  }
+  return done;
+}
+
+test('a bucket gives no more than its rate and its burst, and never stalls', () => {
+  fc.assert(
+    fc.property(
+      fc.array(
+        fc.record({
+          waitNs: fc.double({ min: 0, max: 1e8, noNaN: true }),
+          perS: fc.oneof(fc.constant(1), fc.double({ min: 1, max: 1e8, noNaN: true })),
+          wanted: fc.nat(2000),
+        }),
+        { minLength: 1, maxLength: 60 },
+      ),
+      (steps) => {
+        let nowNs = 1e9;
+        let perS = steps[0].perS;
+        const bucket = new RequestBucket(perS, nowNs);
+        // What is there at once, and what came with time, less what was taken.
+        let allowed = 4;
+        const pass = (ns: number, nextPerS: number) => {
+          nowNs += ns;
+          allowed += (ns * perS) / 1e9;
+          perS = nextPerS;
+          bucket.fill(nowNs, perS);
+        };
+        for (const { waitNs, perS: nextPerS, wanted } of steps) {
+          pass(waitNs, nextPerS);
+          expect(bucket.available).toBeLessThanOrEqual(bucket.burst);
+          const n = Math.min(wanted, Math.max(0, bucket.available));
+          bucket.take(n);
+          allowed -= n;
+          expect(allowed).toBeGreaterThan(-1e-3);
+          // Who waits as long as it says has one.
+          pass(bucket.readyNs - nowNs, perS);
+          expect(bucket.available).toBeGreaterThanOrEqual(1);
+        }
+      },
+    ),
+  );
+});
+
+test('queue pairs of a tenant, over programs and contexts', () => {
+  const rig = programs(() => [member()], { maxQps: 4 }, [1, 1]);
+  const [a, b] = rig.made;
+  const create = ({ v, ends: [end] }: Program) =>
+    v.createQp(end.pd, {
+      qpType: V.IBV_QPT_RC,
+      sendCq: end.sendCq,
+      recvCq: end.recvCq,
+      cap: { maxSendWr: 1, maxRecvWr: 1, maxSendSge: 1, maxRecvSge: 1, maxInlineData: 0 },
+      sqSigAll: false,
+    }).handle;
+  const qps = [create(a), create(a)];
+  for (const program of [a, b]) {
+    expect(() => create(program)).toThrow(V.NoResourcesError);
+    expect(() => create(program)).toThrow(/daemon.*maxQps/);
+  }
+  a.v.destroyQp(qps[0]);
+  create(b);
+  expect(() => create(a)).toThrow(V.NoResourcesError);
+  rig.host.set('storage', { maxQps: 5 });
+  rig.host.step(0);
+  create(a);
+  expect(() => create(b)).toThrow(V.NoResourcesError);
+  // Those that are there stay when the limit falls below them.
+  rig.host.set('storage', { maxQps: 1 });
+  rig.host.step(0);
+  expect(() => create(b)).toThrow(V.NoResourcesError);
+  rig.host.set('storage', { maxQps: null });
+  rig.host.step(0);
+  for (let i = 0; i < 20; i++) create(b);
+  rig.beat();
+  expect(rig.host.tenants()[0]).toMatchObject({ qps: 25, maxQps: null });
+});
+
+test('a program that has none may have none when others have them all', () => {
+  const rig = programs(() => [member()], {}, [2, 1]);
+  const { v, ends } = rig.made[1];
+  const [end] = ends;
+  v.destroyQp(end.qp);
+  rig.host.set('storage', { maxQps: 2 });
+  rig.host.step(0);
+  rig.beat();
+  const cap = { maxSendWr: 1, maxRecvWr: 1, maxSendSge: 1, maxRecvSge: 1, maxInlineData: 0 };
+  const attr = { qpType: V.IBV_QPT_RC, sendCq: end.sendCq, recvCq: end.sendCq, cap, sqSigAll: false };
+  expect(() => v.createQp(end.pd, attr)).toThrow(V.NoResourcesError);
+  rig.made[0].v.destroyQp(rig.made[0].ends[0].qp);
+  expect(v.createQp(end.pd, attr).qpNum).toBeGreaterThan(0);
+});
+
+test('clients of a tenant that say different things: the largest weight, the strictest limits, in any order', () => {
+  const say = [
+    { weight: 2, maxQps: 9, gbps: 5 },
+    { weight: 7, maxRequestsPerS: 50 },
+    { weight: 1, maxQps: 3, maxRequestsPerS: 80 },
+  ];
+  for (const order of [
+    [0, 1, 2],
+    [2, 1, 0],
+    [1, 2, 0],
+  ]) {
+    const host = hostOf();
+    const clients = order.map((i) => new Process(host, 'a', say[i]));
+    for (const client of clients) client.join();
+    expect(host.tenants()[0]).toMatchObject({ weight: 7, maxQps: 3, maxRequestsPerS: 50, gbps: 5 });
+    // Who goes takes only its own word with it.
+    host.forget(clients[order.indexOf(1)].client, 0);
+    expect(host.tenants()[0]).toMatchObject({ weight: 2, maxQps: 3, maxRequestsPerS: 80, gbps: 5 });
+    host.set('a', { weight: 4, maxQps: 1 });
+    host.step(0);
+    expect(host.tenants()[0]).toMatchObject({ weight: 4, maxQps: 1 });
+    const late = new Process(host, 'a', { weight: 100, maxQps: 1000 });
+    late.join();
+    expect(host.tenants()[0]).toMatchObject({ weight: 4, maxQps: 1 });
+    expect(host.tenants()[0].weight).toBe(4);
+  }
+});
+
+test('the class of a rule counts for the master, at all clients of the tenant', () => {
+  const rowsWith = (declared: 'bandwidth' | null) => {
+    const host = hostOf();
+    const small = { [M.CLASS]: M.DELAY, [M.ACTIVE_QPS]: 1, [M.LARGE_QPS]: 1, [M.MEAN_BYTES]: 16 };
+    const pages = [
+      ...[0, 1].map(() => new Process(host, 'bulk', { class: declared }).join()),
+      new Process(host, 'store').join(),
+    ];
+    for (const { counters } of pages) {
+      for (const [column, value] of Object.entries(small)) counters[Number(column)] = value;
+      counters[M.BEAT]++;
+    }
+    host.step(0);
+    const isSplit = pages.map(({ grants }) => grants[M.SPLIT]);
+    return { classes: host.tenants().map((row) => row.class), isSplit };
+  };
+  expect(rowsWith(null)).toEqual({ classes: ['delay', 'delay'], isSplit: [0, 0, 0] });
+  expect(rowsWith('bandwidth')).toEqual({ classes: ['bandwidth', 'delay'], isSplit: [1, 1, 0] });
+});
+
+test('a limit that is gone for a moment is a limit again', () => {
+  const bucket = new RequestBucket(100, 0);
+  for (const nowNs of [1, 1, 2]) {
+    bucket.fill(nowNs, Number.POSITIVE_INFINITY);
+    bucket.take(bucket.available - (bucket.available - 1));
+  }
+  bucket.fill(3, 100);
+  bucket.fill(1e9, 100);
+  expect(bucket.available).toBe(4);
+});
