@@ -48,6 +48,15 @@ export function limits({ count, seconds }, fallback) {
   return { count: Number(count ?? Infinity), seconds: Number(seconds ?? Infinity) };
 }
 
+/** Whether somebody has asked the program to come to its end: by Ctrl-C, or SIGINT. */
+export function interruption() {
+  let asked = false;
+  process.on('SIGINT', () => {
+    asked = true;
+  });
+  return () => asked;
+}
+
 /** The q-quantile of an array of numbers. */
 export function quantile(samples, q) {
   const sorted = Float64Array.from(samples).sort();

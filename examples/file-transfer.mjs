@@ -3,11 +3,11 @@
 //
 //   node examples/file-transfer.mjs --size 64M          both ends in this process
 //   node examples/file-transfer.mjs --listen 7472       the receiver
-//   node examples/file-transfer.mjs --connect HOST:7472 [--file PATH | --size 64M] [--seconds 5]
+//   node examples/file-transfer.mjs --connect HOST:7472 [--file PATH | --size 64M] [--seconds 5] [--progress]
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { connect, expectSuccess, IBV_SEND_SIGNALED, listen } from 'isoverbs';
-import { isProgram, run } from './cli.mjs';
+import { interruption, isProgram, run } from './cli.mjs';
 
 const CHUNK_BYTES = 1 << 20;
 const DIGEST_BYTES = 32;
@@ -63,10 +63,12 @@ export async function server(context, { port = 0, host, onFile = () => {} } = {}
 }
 
 /**
- * Sends `data`; with `seconds`, again and again for so long. `outstanding` WRITEs are on their way at once.
+ * Sends `data`; with `seconds`, again and again for so long, or until `isOver`. `outstanding` WRITEs are on their way
+ * at once.
  * `onSample` gets each WRITE's time from post to completion. Returns bytes sent, elapsed time, and samples.
  */
-export async function client(context, { port, host, data, seconds = 0, outstanding = 8, onSample }) {
+export async function client(context, options) {
+  const { port, host, data, seconds = 0, isOver = () => false, outstanding = 8, onSample } = options;
   const pd = context.allocPd();
   const cq = context.createCq();
   const file = pd.allocate(data.length);
@@ -85,7 +87,8 @@ export async function client(context, { port, host, data, seconds = 0, outstandi
   let done = 0;
   const beganNs = context.nowNs();
   const endNs = beganNs + seconds * 1e9;
-  const more = () => postedNs.length < chunks || postedNs.length % chunks !== 0 || context.nowNs() < endNs;
+  const goesOn = () => context.nowNs() < endNs && !isOver();
+  const more = () => postedNs.length < chunks || postedNs.length % chunks !== 0 || goesOn();
 
   function post() {
     const n = postedNs.length;
@@ -99,7 +102,8 @@ export async function client(context, { port, host, data, seconds = 0, outstandi
   while (postedNs.length < outstanding && more()) post();
   for (; done < postedNs.length; done++) {
     const { wrId } = expectSuccess(await cq.next());
-    latenciesNs.push(context.nowNs() - postedNs[Number(wrId)]);
+    if (Number(wrId) !== done) throw new Error(`WRITE ${wrId} completed, and ${done} was next`);
+    latenciesNs.push(context.nowNs() - postedNs[done]);
     onSample?.(latenciesNs[done]);
     if (more()) post();
   }
@@ -121,10 +125,22 @@ function parseSize(text) {
   return Number(number) * 1024 ** ' KMG'.indexOf(unit.toUpperCase() || ' ');
 }
 
+/** Counts WRITEs, and prints their number every half a second of the device's time. */
+function progress(context) {
+  let writes = 0;
+  let saidNs = context.nowNs();
+  return () => {
+    writes++;
+    if (context.nowNs() - saidNs < 5e8) return;
+    saidNs = context.nowNs();
+    console.log(`${writes} WRITEs`);
+  };
+}
+
 if (isProgram(import.meta.url)) {
   const text = { type: 'string' };
   await run({
-    options: { file: text, size: text, seconds: text },
+    options: { file: text, size: text, seconds: text, progress: { type: 'boolean' } },
     server: (context, address) =>
       server(context, {
         ...address,
@@ -135,7 +151,9 @@ if (isProgram(import.meta.url)) {
       const size = parseSize(values.size ?? '64M');
       const data = values.file ? readFileSync(values.file) : Buffer.alloc(size, 'isoverbs ');
       const seconds = Number(values.seconds ?? 0);
-      const { sentBytes, elapsedNs } = await client(context, { ...address, data, seconds });
+      const onSample = values.progress ? progress(context) : undefined;
+      const isOver = interruption();
+      const { sentBytes, elapsedNs } = await client(context, { ...address, data, seconds, isOver, onSample });
       console.log(`sent ${sentBytes} bytes, ${((sentBytes * 8) / elapsedNs).toFixed(2)} Gbit/s, sha256 ok`);
     },
   });

@@ -6,7 +6,7 @@
 //   node examples/kv-store.mjs --listen 7471            the server
 //   node examples/kv-store.mjs --connect HOST:7471      the client
 import { connect, expectSuccess, IBV_SEND_SIGNALED, listen } from 'isoverbs';
-import { isProgram, limits, quantile, run } from './cli.mjs';
+import { interruption, isProgram, limits, quantile, run } from './cli.mjs';
 
 // A record, in the table and as PUT message: version u32, two lengths u8, key at 8, value at 40, version at 124.
 const SLOT = 128;
@@ -118,12 +118,13 @@ export async function client(context, { port, host }) {
 }
 
 /** Puts `keys` keys, then gets them in turn; returns each GET's latency in nanoseconds of the device's time. */
-export async function load(context, kv, { count = 1000, seconds = Infinity, keys = 100, pause } = {}) {
+export async function load(context, kv, options = {}) {
+  const { count = 1000, seconds = Infinity, keys = 100, pause, isOver = () => false } = options;
   const expected = Array.from({ length: keys }, (_, i) => Buffer.from(`value ${i}`));
   for (let i = 0; i < keys; i++) await kv.put(`key ${i}`, expected[i]);
   const latenciesNs = [];
   const beganNs = context.nowNs();
-  for (let n = 0; n < count && context.nowNs() < beganNs + seconds * 1e9; n++) {
+  for (let n = 0; n < count && context.nowNs() < beganNs + seconds * 1e9 && !isOver(); n++) {
     await pause?.();
     const startNs = context.nowNs();
     const value = await kv.get(`key ${n % keys}`);
@@ -139,7 +140,8 @@ if (isProgram(import.meta.url)) {
     server,
     async client(context, address, values) {
       const kv = await client(context, address);
-      const { latenciesNs, elapsedNs } = await load(context, kv, limits(values, 1000));
+      const isOver = interruption();
+      const { latenciesNs, elapsedNs } = await load(context, kv, { ...limits(values, 1000), isOver });
       kv.close();
       const [p50, p99] = [0.5, 0.99].map((q) => (quantile(latenciesNs, q) / 1000).toFixed(2));
       const rate = Math.round(latenciesNs.length / (elapsedNs / 1e9));

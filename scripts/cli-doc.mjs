@@ -69,7 +69,7 @@ function pages(command) {
 const INTRO =
   'This page is what `--help` says (`npm run docs:cli`). Inside a clone `isoverbs` is `node dist/cli/main.js`.';
 
-const [title, ...rest] = pages(program());
+const [title, ...rest] = pages(await program());
 const text = `${[title, INTRO, ...rest].join('\n\n')}\n`;
 if (process.argv.includes('--check')) {
   if (!existsSync(FILE) || readFileSync(FILE, 'utf8') !== text) {

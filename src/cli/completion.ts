@@ -1,11 +1,8 @@
 /** `isoverbs completion`: what the shell asks for with each TAB, answered from the tree of commands. */
 import { Argument, type Command, type Option } from 'commander';
-import { SCRIPTS, type Shell } from './completion-scripts.ts';
+import { ASK, SCRIPTS, type Shell } from './completion-scripts.ts';
 import { describe } from './manual.ts';
 import { type Candidate, type Path, SOURCES } from './values.ts';
-
-/** What the scripts call. */
-export const ASK = '__complete';
 
 /** Adds `completion`, and what its scripts call. */
 export function addCompletion(program: Command): void {

@@ -1,31 +1,27 @@
 /** `isoverbs daemon`: serves the processes of this host. */
-import { spawn } from 'node:child_process';
+import { isDeepStrictEqual } from 'node:util';
 import type { Command } from 'commander';
-import pino from 'pino';
-import { parsePolicies } from '../config.ts';
-import { defaultSocket, readDaemonConfig } from '../daemon/config.ts';
+import pino, { type Logger } from 'pino';
+import { type DaemonConfig, readDaemonConfig } from '../daemon/config.ts';
 import { Daemon } from '../daemon/daemon.ts';
+import { defaultSocket } from '../daemon/default-socket.ts';
+import { Metrics } from '../daemon/metrics.ts';
+import { MetricsServer, metricsAddress } from '../daemon/metrics-server.ts';
+import { unreachable } from '../daemon/rules.ts';
+import { notifySystemd, reloading, type States, watchdogMs } from '../daemon/systemd.ts';
 import { getDeviceList, openDevice } from '../open.ts';
-import { checkedOptions } from '../policies/check.ts';
-import { createPolicy } from '../policies/index.ts';
-import { perfOptions } from '../policies/perf/options.ts';
+import { ConfigError } from '../verbs/errors.ts';
+import { version } from '../version.ts';
 import { describe } from './manual.ts';
+import { masterRules } from './master-rules.ts';
 
 interface DaemonWords {
   config?: string;
   device?: string[];
   policy?: string;
   socket?: string;
+  metrics?: string;
   checkConfig?: boolean;
-}
-
-/** What the master of a policy depends on: that of `perf`, by its options if the daemon runs it. @throws ConfigError */
-export function masterRules(policy: string) {
-  const list = policy === '' ? [] : parsePolicies(policy, 'policy');
-  for (const { name, options } of list) createPolicy(name, options);
-  const found = list.find(({ name }) => name === 'perf')?.options ?? {};
-  const { qNumAllow, qNumCapa, paper } = checkedOptions('perf', perfOptions, found);
-  return { qNumAllow, qNumCapa, selective: paper };
 }
 
 /** Rates of the links of the devices that are here. @throws NoDeviceError for one that is not */
@@ -44,24 +40,72 @@ function linkRates(
   return (device) => known.get(device) ?? null;
 }
 
-async function serve(words: DaemonWords, level: string): Promise<void> {
-  const read = () => {
-    const config = readDaemonConfig(words.config);
-    return words.policy === undefined ? config : { ...config, policy: words.policy };
-  };
-  const config = read();
-  const rules = masterRules(config.policy);
-  const socket = words.socket ?? config.socket ?? defaultSocket();
-  if (words.checkConfig) {
-    process.stdout.write(
-      `${words.config ?? 'no file'}: ${config.rules.length} rules; the socket is ${socket}\n`,
-    );
-    return;
+/** What is in the file but holds from the next start on only. */
+const AT_START = ['socket', 'mode', 'policy', 'metrics', 'limits', 'devices'] as const;
+
+/** @throws ConfigError naming the file, and policy or key */
+function checkedConfig(words: DaemonWords): { config: DaemonConfig; rules: ReturnType<typeof masterRules> } {
+  const found = readDaemonConfig(words.config);
+  const { policy, metrics } = words;
+  const config = { ...found, policy: policy ?? found.policy, metrics: metrics ?? found.metrics };
+  const isOfFile = (key: 'policy' | 'metrics') => words.config !== undefined && words[key] === undefined;
+  if (config.metrics !== undefined) {
+    const address = config.metrics;
+    inFile(isOfFile('metrics') ? words.config : undefined, () => metricsAddress(address));
   }
-  const log = pino(
+  const rules = inFile(isOfFile('policy') ? words.config : undefined, () => masterRules(config.policy));
+  return { config, rules };
+}
+
+/** Says of a configuration error in which file it is. */
+function inFile<T>(file: string | undefined, make: () => T): T {
+  try {
+    return make();
+  } catch (error) {
+    if (file === undefined || !(error instanceof ConfigError)) throw error;
+    throw new ConfigError(`${file}: ${error.message}`);
+  }
+}
+
+/** What can be said of a configuration that is right, and is not what somebody wants. */
+function remarks({ rules }: DaemonConfig): string[] {
+  return unreachable(rules).map(
+    ({ rule, by }) => `rules.${rule} never decides anything: rules.${by}, before it, takes all that it fits`,
+  );
+}
+
+function check(words: DaemonWords, config: DaemonConfig, socket: string): void {
+  const file = words.config ?? 'no file';
+  for (const remark of remarks(config)) process.stderr.write(`isoverbs: ${file}: ${remark}\n`);
+  process.stdout.write(`${file}: ${config.rules.length} rules; the socket is ${socket}\n`);
+}
+
+function logOf(level: string): Logger {
+  return pino(
     { name: 'isoverbs', level: level === 'warn' ? 'info' : level },
     pino.destination({ dest: 2, sync: true }),
   );
+}
+
+/** The rules of the file as it is now; what cannot be changed is said. Wrong ones change nothing. */
+function reload(daemon: Daemon, words: DaemonWords, running: DaemonConfig, log: Logger): void {
+  try {
+    const { config } = checkedConfig(words);
+    const later = AT_START.filter((key) => !isDeepStrictEqual(config[key], running[key]));
+    daemon.reload(config);
+    log.info({ rules: config.rules.length }, 'the rules were read again');
+    for (const remark of remarks(config)) log.warn(remark);
+    if (later.length > 0) log.warn({ keys: later }, `${later.join(', ')}: from the next start on`);
+  } catch (error) {
+    log.error(`${(error as Error).message}: the rules stay as they were`);
+  }
+}
+
+async function serve(words: DaemonWords, level: string): Promise<void> {
+  const { config, rules } = checkedConfig(words);
+  const socket = words.socket ?? config.socket ?? defaultSocket();
+  if (words.checkConfig) return check(words, config, socket);
+  const log = logOf(level);
   const linkGbps = linkRates(words.device, (device) => {
     if (config.devices[device] !== undefined) return;
     log.warn(
@@ -69,30 +113,45 @@ async function serve(words: DaemonWords, level: string): Promise<void> {
       `${device} does not tell the rate of its link: give devices.${device}.linkGbps, or nothing is shared there by weight`,
     );
   });
-  const daemon = new Daemon({ socket, config, rules, log, linkGbps });
-  daemon.listen();
-  log.info({ socket, policy: config.policy }, 'listening');
-  notify('READY=1');
-  process.on('SIGHUP', () => {
-    try {
-      daemon.reload(read());
-      log.info('the rules were read again');
-    } catch (error) {
-      log.error(`${(error as Error).message}: the rules stay as they were`);
-    }
-  });
-  const signal = await new Promise<string>((resolve) => {
+  for (const remark of remarks(config)) log.warn(remark);
+  let metrics: Metrics | null = null;
+  const passed = (tookNs: number) => metrics?.passed(tookNs);
+  const daemon = new Daemon({ socket, config, rules, log, linkGbps, passed });
+  const ending = new Promise<string>((resolve) => {
     for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => resolve(name));
   });
-  notify('STOPPING=1');
+  const tell = (states: States) => {
+    const why = notifySystemd(states);
+    if (why !== '') log.warn(`systemd is not told: ${why}`);
+  };
+  const ready = { READY: 1, STATUS: `listening on ${socket}` };
+  process.on('SIGHUP', () => {
+    tell(reloading());
+    reload(daemon, words, config, log);
+    tell(ready);
+  });
+  daemon.listen();
+  let page: MetricsServer | null = null;
+  if (config.metrics !== undefined) {
+    try {
+      metrics = new Metrics(await import('prom-client'), version(), daemon.source);
+      page = new MetricsServer(metrics);
+      const url = await page.listen(metricsAddress(config.metrics));
+      log.info({ url }, 'metrics');
+    } catch (error) {
+      daemon.close();
+      throw error;
+    }
+  }
+  log.info({ socket, policy: config.policy }, 'listening');
+  tell(ready);
+  const everyMs = watchdogMs();
+  if (everyMs !== null) setInterval(() => tell({ WATCHDOG: 1 }), everyMs).unref();
+  const signal = await ending;
+  tell({ STOPPING: 1 });
+  page?.close();
   daemon.close();
   log.info(`${signal}: clients keep what they were granted last`);
-}
-
-/** Tells systemd, if it started us. */
-function notify(state: string): void {
-  if (!process.env.NOTIFY_SOCKET) return;
-  spawn('systemd-notify', [`--pid=${process.pid}`, state], { stdio: 'ignore' }).on('error', () => {});
 }
 
 /** Adds `daemon` to the command; `level` tells what to log. */
@@ -107,6 +166,7 @@ export function addDaemon(command: Command, level: () => string): void {
       'what clients run that name none, with options as in ISOVERBS_POLICY',
     )
     .option('--socket <path>', 'where it listens')
+    .option('--metrics <[address:]port>', 'serve metrics for Prometheus there, on the loopback only')
     .option('--check-config', 'only say whether the configuration is right')
     .action((words: DaemonWords) => serve(words, level()));
   describe(sub, {
@@ -116,8 +176,16 @@ export function addDaemon(command: Command, level: () => string): void {
     examples: [
       ['isoverbs daemon --check-config', 'where it would listen'],
       ['isoverbs daemon --policy perf', 'runs it'],
+      ['isoverbs daemon --policy perf --metrics 9464', 'and tells Prometheus'],
     ],
     failed: 'the socket is taken, or a device cannot be opened',
-    seeAlso: ['isoverbs run', 'isoverbs tenants', 'isoverbs set'],
+    seeAlso: [
+      'docs/daemon.md',
+      'docs/operations.md',
+      'isoverbs run',
+      'isoverbs top',
+      'isoverbs tenants',
+      'isoverbs set',
+    ],
   });
 }

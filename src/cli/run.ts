@@ -2,19 +2,10 @@
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { ConfigError, IsoverbsError } from '../verbs/errors.ts';
 import { version } from '../version.ts';
-import { addBench } from './bench.ts';
-import { addCompare } from './compare.ts';
-import { addCompletion } from './completion.ts';
-import { addDaemon } from './daemon.ts';
-import { addDevices } from './devices.ts';
+import { ASK } from './completion-scripts.ts';
 import { debug, setLevel } from './log.ts';
 import { describe, formatPage, pathOf } from './manual.ts';
-import { addMix } from './mix.ts';
 import { positive } from './numbers.ts';
-import { addPolicies } from './policies.ts';
-import { addRun } from './run-program.ts';
-import { addSet, addTenants } from './tenants.ts';
-import { addTrace } from './trace.ts';
 
 export const OK = 0;
 export const FAILED = 1;
@@ -24,8 +15,8 @@ const LEVELS = ['silent', 'error', 'warn', 'info', 'debug'];
 
 /** Runs the command line; resolves with the exit code. Results go to stdout, everything else to stderr. */
 export async function run(argv: readonly string[]): Promise<number> {
-  const command = program();
   try {
+    const command = await program(...commandsIn(argv));
     await command.parseAsync([...argv], { from: 'user' });
     // `isoverbs run` ends as the program does.
     return Number(process.exitCode ?? OK);
@@ -38,8 +29,51 @@ export async function run(argv: readonly string[]): Promise<number> {
   }
 }
 
-/** The tree of commands. */
-export function program(): Command {
+type Add = (root: Command) => void;
+
+/** In the order of the help page. Each is loaded when it is wanted: a shell waits for its commands. */
+const COMMANDS: Readonly<Record<string, () => Promise<Add>>> = {
+  devices: async () => (await import('./devices.ts')).addDevices,
+  policies: async () => (await import('./policies.ts')).addPolicies,
+  demo: async () => addDemo,
+  compare: async () => (await import('./compare.ts')).addCompare,
+  mix: async () => (await import('./mix.ts')).addMix,
+  bench: async () => (await import('./bench.ts')).addBench,
+  reproduce: async () => addReproduce,
+  trace: async () => (await import('./trace.ts')).addTrace,
+  daemon: async () => {
+    const { addDaemon } = await import('./daemon.ts');
+    return (root) => addDaemon(root, () => root.opts<{ log?: string }>().log ?? 'warn');
+  },
+  top: async () => (await import('./top.ts')).addTop,
+  tenants: async () => (await import('./tenants.ts')).addTenants,
+  set: async () => (await import('./tenants.ts')).addSet,
+  run: async () => (await import('./run-program.ts')).addRun,
+  completion: async () => (await import('./completion.ts')).addCompletion,
+};
+
+/** The commands that these words call; none where only the whole tree can tell: help, and what there is not. */
+function commandsIn(argv: readonly string[]): string[] {
+  let at = 0;
+  while (argv[at] === '--log' || argv[at]?.startsWith('--log=')) at += argv[at] === '--log' ? 2 : 1;
+  const [name = '', ...words] = argv.slice(at);
+  if (name !== ASK) return Object.hasOwn(COMMANDS, name) ? [name] : [];
+  // The last word is still being typed.
+  const asked = commandsIn(words.slice(words[0] === '--' ? 1 : 0, -1));
+  return asked.length === 0 ? [] : [...asked, 'completion'];
+}
+
+/** The tree of commands, or of it only those of these names. */
+export async function program(...names: readonly string[]): Promise<Command> {
+  const command = root();
+  for (const [name, load] of Object.entries(COMMANDS)) {
+    if (names.length === 0 || names.includes(name)) (await load())(command);
+  }
+  hint(command);
+  return command;
+}
+
+function root(): Command {
   const command = new Command('isoverbs')
     .description('RDMA verbs for Node.js, and a shim that keeps tenants of one NIC from hurting each other')
     .version(version(), '-V, --version', 'print the version')
@@ -69,20 +103,6 @@ export function program(): Command {
     failed: 'it failed; stderr says why',
     seeAlso: ['docs/configuration.md', 'docs/errors.md', 'docs/guide.md'],
   });
-  addDevices(command);
-  addPolicies(command);
-  addDemo(command);
-  addCompare(command);
-  addMix(command);
-  addBench(command);
-  addReproduce(command);
-  addTrace(command);
-  addDaemon(command, () => command.opts<{ log?: string }>().log ?? 'warn');
-  addTenants(command);
-  addSet(command);
-  addRun(command);
-  addCompletion(command);
-  hint(command);
   return command;
 }
 

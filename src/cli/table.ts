@@ -49,5 +49,5 @@ const NO_LINES = {
 
 /** Columns of the terminal. */
 export function outWidth(): number {
-  return process.stdout.columns ?? 80;
+  return process.stdout.columns || 80;
 }

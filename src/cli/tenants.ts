@@ -1,58 +1,12 @@
 /** `isoverbs tenants` and `isoverbs set`: what is asked of the daemon. */
 import Table from 'cli-table3';
 import type { Command } from 'commander';
-import { defaultSocket } from '../daemon/config.ts';
-import { type Connection, connect } from '../daemon/connection.ts';
-import type { TenantRow, ToClient, ToDaemon } from '../daemon/protocol.ts';
-import { ConfigError, HandshakeError } from '../verbs/errors.ts';
+import { ask, askTenants } from '../daemon/ask.ts';
+import { defaultSocket } from '../daemon/default-socket.ts';
+import type { TenantRow, ToDaemon } from '../daemon/protocol.ts';
+import { ConfigError } from '../verbs/errors.ts';
 import { describe } from './manual.ts';
-
-/** A daemon that is stopped does not keep who asks it waiting. */
-const ANSWER_MS = 5000;
-
-/**
- * One question to the daemon, and the last of its answers.
- * @param isMore whether another one comes after this
- * @throws HandshakeError
- */
-function ask(socket: string, question: ToDaemon, isMore = (_answer: ToClient) => false): Promise<ToClient> {
-  return new Promise((resolve, reject) => {
-    let connection: Connection | null = null;
-    const timer = setTimeout(() => {
-      connection?.close();
-      reject(new HandshakeError(`${socket}: the daemon does not answer`));
-    }, ANSWER_MS);
-    const on = {
-      answered(one: Connection) {
-        connection = one;
-        one.say(question);
-      },
-      heard(message: ToClient) {
-        if (isMore(message)) return;
-        clearTimeout(timer);
-        connection?.close();
-        resolve(message);
-      },
-      rang() {},
-      ended(error: Error) {
-        clearTimeout(timer);
-        reject(new HandshakeError(`${socket}: ${error.message}; is \`isoverbs daemon\` running?`));
-      },
-    };
-    connect(socket, { role: 'tool' }, on, true);
-  });
-}
-
-/** The list comes in pieces. */
-async function askTenants(socket: string): Promise<TenantRow[]> {
-  const rows: TenantRow[] = [];
-  const answer = await ask(socket, { type: 'tenants' }, (message) => {
-    if (message.type === 'tenants') rows.push(...message.rows);
-    return message.type === 'tenants' && message.more;
-  });
-  if (answer.type !== 'tenants') throw new HandshakeError(`the daemon answered '${answer.type}'`);
-  return rows;
-}
+import { shownName } from './top-table.ts';
 
 const number = (value: number) => (value === 0 ? '-' : value.toFixed(2));
 
@@ -61,10 +15,10 @@ function tableOf(rows: readonly TenantRow[]): string {
   const table = new Table({ head, style: { head: [], border: [] } });
   for (const row of rows) {
     const share = row.gbps === null ? `${row.weight}` : `${row.gbps} Gbit/s`;
-    const { device, tenant, why, processes, qps } = row;
+    const { device, why, processes, qps } = row;
     table.push([
       device,
-      tenant,
+      shownName(row.tenant),
       row.class,
       why,
       processes,
@@ -88,18 +42,26 @@ async function listTenants({
   process.stdout.write(`${json ? JSON.stringify(rows, null, 2) : tableOf(rows)}\n`);
 }
 
-/** `weight=3`, `gbps=10`, `gbps=share`. @throws ConfigError */
-function settings(words: readonly string[]): { weight?: number; gbps?: number | null } {
-  const found: { weight?: number; gbps?: number | null } = {};
+type Setting = Omit<ToDaemon & { type: 'set' }, 'type' | 'tenant'>;
+
+/** What sets a number back, where there is such a thing. */
+const WITHOUT: Readonly<Record<string, string>> = { gbps: 'share', maxQps: 'none', maxRequestsPerS: 'none' };
+const SETTABLE = ['weight', 'gbps', 'maxQps', 'maxRequestsPerS'];
+
+/** `weight=3`, `gbps=10`, `gbps=share`, `maxQps=4`, `maxQps=none`. @throws ConfigError */
+function settings(words: readonly string[]): Setting {
+  const found: Record<string, number | null> = {};
   for (const word of words) {
-    const [key, text = ''] = word.split('=');
+    const [key, text = '', ...more] = word.split('=');
     const value = Number(text);
     const isNumber = text !== '' && Number.isFinite(value) && value > 0;
-    if (key === 'gbps' && text === 'share') found.gbps = null;
-    else if ((key === 'weight' || key === 'gbps') && isNumber) found[key] = value;
+    const isKnown = SETTABLE.includes(key) && more.length === 0;
+    if (isKnown && text !== '' && WITHOUT[key] === text) found[key] = null;
+    else if (isKnown && isNumber && (key !== 'maxQps' || Number.isInteger(value))) found[key] = value;
     else
       throw new ConfigError(
-        `'${word}': set weight=NUMBER, gbps=NUMBER, or gbps=share for a share by weight again`,
+        `'${word}': set weight=NUMBER, gbps=NUMBER, or gbps=share for a share by weight again; maxQps=NUMBER, ` +
+          'maxRequestsPerS=NUMBER, or =none for no limit',
       );
   }
   return found;
@@ -110,7 +72,7 @@ async function set(
   words: string[],
   { socket = defaultSocket() }: { socket?: string },
 ): Promise<void> {
-  const answer = await ask(socket, { type: 'set', tenant, ...settings(words) });
+  const [answer] = await ask(socket, { type: 'set', tenant, ...settings(words) });
   if (answer.type === 'refused') throw new Error(answer.reason);
 }
 
@@ -130,7 +92,7 @@ export function addTenants(command: Command): void {
       ['isoverbs tenants --json', 'for programs'],
     ],
     failed: 'no daemon answers',
-    seeAlso: ['isoverbs daemon', 'isoverbs set'],
+    seeAlso: ['docs/operations.md', 'isoverbs top', 'isoverbs daemon', 'isoverbs set'],
   });
 }
 
@@ -138,18 +100,24 @@ export function addTenants(command: Command): void {
 export function addSet(command: Command): void {
   const sub = command
     .command('set')
-    .description('change what a tenant gets: weight=3, gbps=10, gbps=share')
+    .description('change what a tenant gets: weight=3, gbps=10, maxQps=4, maxRequestsPerS=1000')
     .argument('<tenant>', 'as `isoverbs tenants` names it')
-    .argument('<setting...>', 'weight=NUMBER, gbps=NUMBER, or gbps=share: by weight again')
+    .argument(
+      '<setting...>',
+      'weight=NUMBER, gbps=NUMBER, or gbps=share: by weight again; maxQps=NUMBER, maxRequestsPerS=NUMBER, or =none',
+    )
     .option('--socket <path>', 'the socket of the daemon')
     .action(set);
   describe(sub, {
-    about: 'Gives a tenant another weight, or a rate of its own, until the daemon ends.',
+    about:
+      'Gives a tenant another weight, a rate of its own, or limits of its queue pairs and of the requests that it may ' +
+      'send a second, on each device, until the daemon ends.',
     examples: [
       ['isoverbs set storage weight=3', 'three shares of the link'],
       ['isoverbs set storage gbps=10', 'a rate, instead of a share'],
+      ['isoverbs set storage maxRequestsPerS=1000 maxQps=none', 'one limit, and not the other'],
     ],
     failed: 'no daemon answers, or it refuses',
-    seeAlso: ['isoverbs daemon', 'isoverbs tenants'],
+    seeAlso: ['docs/operations.md', 'isoverbs daemon', 'isoverbs tenants'],
   });
 }

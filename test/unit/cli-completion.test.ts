@@ -24,7 +24,7 @@ const env = {
 const has = (shell: string) => spawnSync(shell, ['-c', 'true']).status === 0;
 
 async function tab(line: string): Promise<string[] | string> {
-  const found = await complete(program(), line.split(' '));
+  const found = await complete(await program(), line.split(' '));
   return typeof found === 'string' ? found : found.map(([value]) => value);
 }
 
@@ -56,9 +56,9 @@ test.each([
   expect(await tab(line)).toEqual(expected);
 });
 
-test('each option with a value of a known kind completes', () => {
-  const kinds = program()
-    .commands.flatMap(({ options }) => options)
+test('each option with a value of a known kind completes', async () => {
+  const kinds = (await program()).commands
+    .flatMap(({ options }) => options)
     .map(({ flags }) => /<([a-z]+)/.exec(flags)?.[1]);
   expect(kinds).toEqual(
     expect.arrayContaining(['policy', 'profile', 'device', 'driver', 'system', 'topology']),

@@ -1,0 +1,66 @@
+/** The terminal's other screen, for what is drawn again and again. What was there before comes back at the end. */
+
+const ENTER = '\x1b[?1049h\x1b[?25l';
+const LEAVE = '\x1b[?25h\x1b[?1049l';
+const HOME = '\x1b[H';
+const TO_LINE_END = '\x1b[K';
+const TO_SCREEN_END = '\x1b[J';
+const CTRL_C = '\x03';
+/** They would end the process at once; the screen comes first. */
+const SIGNALS = ['SIGTERM', 'SIGHUP', 'SIGINT'] as const;
+
+export class Screen {
+  private isOpen = true;
+  private readonly typed: (typed: string) => void;
+  private readonly resized: () => void;
+  private readonly restore = () => this.close();
+  private readonly interrupted = (signal: NodeJS.Signals) => {
+    this.close();
+    process.kill(process.pid, signal);
+  };
+
+  /** `key` hears single keys, if the input is a terminal; Ctrl-C interrupts as ever. */
+  constructor(on: { key(key: string): void; resized(): void }) {
+    this.typed = (typed) => {
+      for (const key of typed) {
+        if (key === CTRL_C) this.interrupted('SIGINT');
+        else on.key(key);
+      }
+    };
+    this.resized = on.resized;
+    process.on('exit', this.restore);
+    for (const signal of SIGNALS) process.once(signal, this.interrupted);
+    process.stdout.write(ENTER);
+    process.stdout.on('resize', this.resized);
+    const { stdin } = process;
+    if (!stdin.isTTY) return;
+    stdin.setRawMode(true);
+    stdin.setEncoding('utf8');
+    stdin.on('data', this.typed);
+  }
+
+  /** As many of the lines as there is room for, none longer than the screen is wide. */
+  draw(lines: readonly string[]): void {
+    if (!this.isOpen) return;
+    // Some terminals say that they have none.
+    const [rows, columns] = [process.stdout.rows || 24, process.stdout.columns || 80];
+    const shown = lines.length <= rows ? lines : [...lines.slice(0, rows - 1), '...'];
+    const text = shown.map((line) => `${line.slice(0, columns)}${TO_LINE_END}`).join('\r\n');
+    process.stdout.write(`${HOME}${text}${TO_SCREEN_END}`);
+  }
+
+  close(): void {
+    if (!this.isOpen) return;
+    this.isOpen = false;
+    process.off('exit', this.restore);
+    for (const signal of SIGNALS) process.off(signal, this.interrupted);
+    process.stdout.off('resize', this.resized);
+    const { stdin } = process;
+    if (stdin.isTTY) {
+      stdin.off('data', this.typed);
+      stdin.setRawMode(false);
+      stdin.pause();
+    }
+    process.stdout.write(LEAVE);
+  }
+}

@@ -1,0 +1,304 @@
+// `isoverbs daemon` and `isoverbs run` as processes: how they begin, what they say, how they end. Needs a build.
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { daemon, folder, isoverbs, MAIN, started } from './command-rig.ts';
+import { hasPython, reason, until } from './rig.ts';
+
+const ROOT = resolve(import.meta.dirname, '../..');
+const TIMEOUT = { timeout: 60_000 };
+
+function file(text: string): string {
+  const path = join(folder(), 'daemon.yaml');
+  writeFileSync(path, text);
+  return path;
+}
+
+const check = (path: string) => isoverbs(['daemon', '--check-config', '--config', path]).ended;
+
+describe('--check-config', TIMEOUT, () => {
+  test.each([
+    ['rulez: []', /rulez/],
+    ['rules: [{ tenant: 7 }]', /rules\.0\.tenant: /],
+    ['rules: [{ match: { uid: -1 } }]', /rules\.0\.match\.uid: /],
+    ['rules: [{ match: { user: root } }]', /rules\.0\.match: .*user/],
+    ['mode: "999"', /mode: must be permissions as '660'/],
+    ['devices: { sim0: { linkGbps: fast } }', /devices\.sim0\.linkGbps: /],
+    ['policy: prf', /no policy 'prf'/],
+    ['rules: [', /:/],
+  ])('%s is refused: 2, the file and the key', async (text, problem) => {
+    const path = file(text);
+    const { status, stdout, stderr } = await check(path);
+    expect({ status, stdout }).toEqual({ status: 2, stdout: '' });
+    expect(stderr).toMatch(/^isoverbs: .*\n$/);
+    expect(stderr).toContain(path);
+    expect(stderr).toMatch(problem);
+  });
+
+  test('a file that is not there, or no file', async () => {
+    for (const path of ['/no/such.yaml', '/tmp']) {
+      const { status, stderr } = await check(path);
+      expect({ status, stderr }).toEqual({
+        status: 2,
+        stderr: expect.stringContaining(`${path} cannot be read`),
+      });
+    }
+  });
+
+  test('a right one: 0; rules that never decide are named', async () => {
+    const path = file(`rules:
+  - match: { uid: 1, command: 'x*' }
+  - match: { uid: 1 }
+  - match: { uid: 1, cgroup: '/a' }
+  - match: { declared: d }
+  - match: { declared: d, gid: 5 }
+  - match: {}
+  - match: { uid: 2 }
+`);
+    const { status, stdout, stderr } = await check(path);
+    expect({ status, stdout }).toEqual({
+      status: 0,
+      stdout: expect.stringMatching(/: 7 rules; the socket is \//),
+    });
+    expect(stderr).toBe(
+      `isoverbs: ${path}: rules.2 never decides anything: rules.1, before it, takes all that it fits\n` +
+        `isoverbs: ${path}: rules.6 never decides anything: rules.5, before it, takes all that it fits\n`,
+    );
+  });
+});
+
+describe.skipIf(reason !== '')('the daemon', TIMEOUT, () => {
+  test.each(['SIGTERM', 'SIGINT'] as const)('%s ends it: 0, and the socket is gone', async (signal) => {
+    const socket = join(folder(), 's');
+    const running = await daemon(socket);
+    expect(existsSync(socket)).toBe(true);
+    running.child.kill(signal);
+    expect(await running.ended).toMatchObject({ status: 0, signal: null, stdout: '' });
+    expect(existsSync(socket)).toBe(false);
+  });
+
+  test('a second one is refused; the socket of one that was killed is taken over', async () => {
+    const socket = join(folder(), 's');
+    const first = await daemon(socket);
+    const second = await isoverbs(['daemon', '--socket', socket]).ended;
+    expect({ status: second.status, stdout: second.stdout }).toEqual({ status: 1, stdout: '' });
+    expect(second.stderr).toMatch(/^isoverbs: .*somebody listens on .* already.*\n$/m);
+    expect(second.stderr).not.toMatch(/^ +at /m);
+    first.child.kill('SIGKILL');
+    await first.ended;
+    expect(existsSync(socket)).toBe(true);
+    await daemon(socket);
+  });
+
+  test('where it cannot listen: a sentence, and what to do', async () => {
+    const open = join(folder(), 'open');
+    mkdirSync(open, { mode: 0o777 });
+    spawnSync('chmod', ['777', open]);
+    const plain = file('not a socket');
+    for (const [socket, status, problem] of [
+      [join(open, 's'), 2, /others may change it; give --socket/],
+      [plain, 1, /is there and is no socket/],
+      [`/tmp/${'x'.repeat(120)}`, 1, /up to 107 bytes/],
+      ['/proc/none/s', 2, /the socket's folder, \/proc\/none, cannot be made: .*; give another --socket/],
+    ] as const) {
+      const ending = await isoverbs(['daemon', '--socket', socket]).ended;
+      expect({ socket, status: ending.status }).toEqual({ socket, status });
+      expect(ending.stderr).toMatch(problem);
+      expect(ending.stderr).not.toMatch(/^ +at /m);
+    }
+  });
+
+  test('SIGHUP with a wrong file leaves the rules as they were, and says so; with a right one they are new', async () => {
+    const socket = join(folder(), 's');
+    const path = file('rules: []');
+    const running = await daemon(socket, ['--config', path]);
+    const logged = (pattern: RegExp) => until(() => pattern.test(running.err()));
+    writeFileSync(path, 'rules: 7');
+    running.child.kill('SIGHUP');
+    await logged(/"level":50.*daemon\.yaml: rules: .*: the rules stay as they were/);
+    writeFileSync(path, "mode: '600'\npolicy: perf\nrules: [{}, {}]");
+    running.child.kill('SIGHUP');
+    await logged(/"rules":2,"msg":"the rules were read again"/);
+    await logged(/rules\.1 never decides anything/);
+    await logged(/"msg":"mode, policy: from the next start on"/);
+    expect((await isoverbs(['tenants', '--socket', socket]).ended).status).toBe(0);
+
+    const setting = isoverbs(['set', 'a', 'weight=2', '--socket', socket]);
+    expect((await setting.ended).status).toBe(0);
+    await logged(/ set a"/);
+    const line = running
+      .err()
+      .split('\n')
+      .find((one) => one.includes(' set a"'));
+    // A key twice in a line would be one of the two to whoever reads it: `pid` is the daemon's.
+    expect(line?.match(/"pid":\d+/g)).toEqual([`"pid":${running.child.pid}`, `"pid":${setting.child.pid}`]);
+    expect(JSON.parse(line ?? '')).toMatchObject({
+      pid: running.child.pid,
+      client: { pid: setting.child.pid },
+    });
+  });
+
+  test('tenants, set and run without a daemon; what set does not know', async () => {
+    const none = join(folder(), 'none');
+    for (const args of [['tenants'], ['set', 'a', 'weight=2']]) {
+      const { status, stdout, stderr } = await isoverbs([...args, '--socket', none]).ended;
+      expect({ status, stdout }).toEqual({ status: 1, stdout: '' });
+      expect(stderr).toMatch(/^isoverbs: .*is `isoverbs daemon` running\?.*\n$/);
+    }
+    for (const word of ['weight', 'weight=0', 'weight=x', 'wait=1', 'gbps=-1', 'weight=1=2']) {
+      const { status, stderr } = await isoverbs(['set', 'a', word, '--socket', none]).ended;
+      expect({ word, status }).toEqual({ word, status: 2 });
+      expect(stderr).toContain(`'${word}': set weight=NUMBER`);
+    }
+    const ran = await isoverbs(['run', '--socket', none, '--', process.execPath, '-e', 'console.log(1)'])
+      .ended;
+    expect(ran).toMatchObject({ status: 0, stdout: '1\n' });
+    expect(ran.stderr).toMatch(/^isoverbs: no daemon at .*: the program runs without\n$/);
+  });
+});
+
+/** Receives datagrams, and prints each as a line. */
+const HEAR = `
+import socket, sys
+address = sys.argv[1]
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+s.bind('\\0' + address[1:] if address[0] == '@' else address)
+print('bound', flush=True)
+while True: print(repr(s.recv(4096)), flush=True)
+`;
+
+describe.skipIf(reason !== '' || !hasPython)('systemd', TIMEOUT, () => {
+  test.each(['path', 'abstract'])('is told how it is, at a socket with a %s name', async (kind) => {
+    const at = folder();
+    const address = kind === 'path' ? join(at, 'notify') : `@isoverbs-test-${process.pid}`;
+    const systemd = started('python3', ['-c', HEAR, address]);
+    await until(() => systemd.out().includes('bound'));
+    const socket = join(at, 's');
+    const running = await daemon(socket, [], { NOTIFY_SOCKET: address, WATCHDOG_USEC: '200000' });
+    const told = (pattern: RegExp) => until(() => pattern.test(systemd.out()));
+    await told(/READY=1\\nSTATUS=listening on /);
+    await told(/WATCHDOG=1\\n/);
+    running.child.kill('SIGHUP');
+    await told(/RELOADING=1\\nMONOTONIC_USEC=\d+\\n[\s\S]*READY=1\\n/);
+    running.child.kill('SIGTERM');
+    expect((await running.ended).status).toBe(0);
+    await told(/STOPPING=1\\n/);
+    const usec = Number(/MONOTONIC_USEC=(\d+)/.exec(systemd.out())?.[1]);
+    expect(Math.abs(Number(process.hrtime.bigint() / 1000n) - usec)).toBeLessThan(60e6);
+  });
+
+  test('a socket that nobody reads, or that is none, is said, and hinders nothing', async () => {
+    const socket = join(folder(), 's');
+    for (const address of ['/no/such', 'vsock:2:1234', `/${'x'.repeat(200)}`]) {
+      const running = await daemon(socket, [], { NOTIFY_SOCKET: address });
+      await until(() => running.err().includes('systemd is not told: '));
+      running.child.kill('SIGTERM');
+      expect((await running.ended).status).toBe(0);
+    }
+  });
+
+  test.skipIf(spawnSync('systemd-analyze', ['--version']).status !== 0)('takes the unit', () => {
+    const { status, stderr } = spawnSync('systemd-analyze', ['verify', join(ROOT, 'docs/isoverbs.service')], {
+      encoding: 'utf8',
+    });
+    expect(stderr.split('\n').filter((line) => line.includes('isoverbs.service'))).toEqual([]);
+    expect(status).toBe(0);
+  });
+});
+
+describe('run', TIMEOUT, () => {
+  const none = '/no/daemon/here';
+  const run = (...words: string[]) => isoverbs(['run', '--socket', none, '--policy', 'none', '--', ...words]);
+  const node = (code: string, ...more: string[]) => run(process.execPath, '-e', code, ...more);
+
+  test('passes on the exit status, and 128 and the number of a signal', async () => {
+    for (const [code, status] of [
+      ['process.exit(0)', 0],
+      ['process.exit(7)', 7],
+      ["process.kill(process.pid, 'SIGKILL')", 128 + 9],
+      ["process.kill(process.pid, 'SIGTERM')", 128 + 15],
+    ] as const)
+      expect((await node(code).ended).status).toBe(status);
+  });
+
+  test('127 and 126 as shells do, and a sentence', async () => {
+    const none = await run('no-such-program-here').ended;
+    expect(none).toMatchObject({ status: 127, stdout: '' });
+    expect(none.stderr).toMatch(/^isoverbs: no-such-program-here cannot be started: .*ENOENT\n$/);
+    expect(await run(file('text')).ended).toMatchObject({
+      status: 126,
+      stderr: expect.stringMatching(/EACCES\n$/),
+    });
+  });
+
+  test('passes on arguments as they are, the input, and the environment to children', async () => {
+    expect(
+      (await node('console.log(process.argv.slice(1).join())', '--', '-h', '--socket', 'x y').ended).stdout,
+    ).toBe('-h,--socket,x y\n');
+    const cat = run('cat');
+    cat.child.stdin!.end('through\n');
+    expect(await cat.ended).toMatchObject({ status: 0, stdout: 'through\n' });
+    const child =
+      "require('child_process').execFileSync(process.execPath, ['-p', 'process.env.ISOVERBS_DAEMON'])";
+    expect((await node(`process.stdout.write(${child})`).ended).stdout).toBe(`${none}\n`);
+  });
+
+  test.each(['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGUSR2'] as const)(
+    'passes on %s, and waits for the program',
+    async (signal) => {
+      const running = node(
+        `process.on('${signal}', () => { console.log('heard'); process.exit(3); }); setInterval(() => {}, 1e6); console.log('up')`,
+      );
+      await until(() => running.out().includes('up'));
+      running.child.kill(signal);
+      expect(await running.ended).toMatchObject({ status: 3, signal: null, stdout: 'up\nheard\n' });
+    },
+  );
+
+  test('what it cannot take is refused before the program starts', async () => {
+    for (const words of [
+      ['--weight', '1e9'],
+      ['--weight', '0'],
+      ['--class', 'huge'],
+      ['--tenant', 'x'.repeat(129)],
+      ['--policy', 'prf'],
+    ]) {
+      const { status, stdout, stderr } = await isoverbs([
+        'run',
+        '--socket',
+        none,
+        ...words,
+        '--',
+        'echo',
+        'ran',
+      ]).ended;
+      expect({ words, status, stdout }).toEqual({ words, status: 2, stdout: '' });
+      expect(stderr).toMatch(/^isoverbs: \S/);
+    }
+    expect((await isoverbs(['run']).ended).status).toBe(2);
+  });
+
+  test.skipIf(!hasPython)('Ctrl-C in a terminal reaches the program once', async () => {
+    const code = `let n = 0; process.on('SIGINT', () => { n++; setTimeout(() => { console.log('heard ' + n); process.exit(0); }, 300); }); setInterval(() => {}, 1e6); console.log('up')`;
+    const terminal = `
+import os, pty, sys
+pid, fd = pty.fork()
+if pid == 0: os.execvp(sys.argv[1], sys.argv[1:])
+said = b''
+typed = False
+while True:
+    try: data = os.read(fd, 4096)
+    except OSError: break
+    if not data: break
+    said += data
+    if b'up' in said and not typed:
+        typed = True
+        os.write(fd, b'\\x03')
+print(said.decode())
+`;
+    const args = ['-c', terminal, process.execPath, MAIN, 'run', '--socket', none, '--policy', 'none', '--'];
+    const { stdout } = await started('python3', [...args, process.execPath, '-e', code]).ended;
+    expect(stdout).toContain('heard 1');
+  });
+});

@@ -1,0 +1,148 @@
+// Metrics for Prometheus: what they say, that sums only grow, and that whoever asks costs little.
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import prometheus from 'prom-client';
+import { expect, test } from 'vitest';
+import { Metrics, MOST_SERIES } from '../../src/daemon/metrics.ts';
+import { metricsAddress } from '../../src/daemon/metrics-server.ts';
+import type { TenantRow } from '../../src/daemon/protocol.ts';
+import { daemon, folder, isoverbs, tenant } from './command-rig.ts';
+import { reason, until } from './rig.ts';
+
+test('loopback, and nothing else', () => {
+  expect(metricsAddress('9464')).toEqual({ host: '127.0.0.1', port: 9464 });
+  expect(metricsAddress('127.3.2.1:1')).toEqual({ host: '127.3.2.1', port: 1 });
+  expect(metricsAddress('[::1]:0')).toEqual({ host: '::1', port: 0 });
+  for (const other of ['0.0.0.0:1', '10.0.0.1:1', '[::]:1', 'localhost:1', ':1', '[::ffff:10.0.0.1]:1']) {
+    expect(() => metricsAddress(other)).toThrow(/is not an address of the loopback/);
+  }
+  for (const none of ['', 'x', '127.0.0.1', '127.0.0.1:', '127.0.0.1:65536', '::1:80', '1:2:3']) {
+    expect(() => metricsAddress(none)).toThrow(/is no address; give PORT/);
+  }
+});
+
+test('each answer has the tenants of now, not those of the answer before', async () => {
+  const row: TenantRow = {
+    device: 'd',
+    tenant: 't',
+    weight: 3,
+    gbps: null,
+    class: 'delay',
+    why: '',
+    contexts: 1,
+    processes: 2,
+    qps: 4,
+    wireGbps: 0,
+    sentRequests: 5,
+    sentBytes: 6,
+    heldRequests: 7,
+    latencyNs: 8000,
+    maxQps: 9,
+    maxRequestsPerS: null,
+    rateGbps: 8,
+    split: true,
+    qNumAllow: 0,
+  };
+  let rows: TenantRow[] = [row];
+  const metrics = new Metrics(prometheus, '1', {
+    tenants: () => rows,
+    sent: () => [],
+    counts: () => ({ greeting: 0, shims: 0, tools: 0, refused: 0, linesLeftOut: 0 }),
+  });
+  const first = await metrics.text();
+  expect(first).toContain('isoverbs_tenants 1\n');
+  expect(first).toContain('isoverbs_tenant_info{device="d",tenant="t",class="delay"} 1\n');
+  const values = first.match(/^isoverbs_tenant_\w+\{device="d",tenant="t"\} .*$/gm);
+  expect(values?.map((line) => line.replace(/^isoverbs_tenant_|\{.*\}/g, ''))).toEqual([
+    'held_requests 7',
+    'latency_seconds 0.000008',
+    'granted_bytes_per_second 1000000000',
+    'weight 3',
+    'queue_pairs 4',
+    'contexts 1',
+    'processes 2',
+    'isolated 1',
+    'max_queue_pairs 9',
+  ]);
+  rows = [];
+  expect(await metrics.text()).not.toMatch(/^isoverbs_tenant_\w+\{/m);
+});
+
+test('thousands of tenants have a thousand series', async () => {
+  const names = Array.from({ length: MOST_SERIES + 7 }, (_, i) => `t${i}"\n\\`);
+  const metrics = new Metrics(prometheus, '1', {
+    tenants: () => [],
+    sent: () => names.map((one) => ({ device: 'd', tenant: one, sentBytes: 3, sentRequests: 1, leftNs: 0 })),
+    counts: () => ({ greeting: 1, shims: 2, tools: 3, refused: 4, linesLeftOut: 5 }),
+  });
+  metrics.passed(2e-3 * 1e9);
+  for (let i = 0; i < 2; i++) {
+    const text = await metrics.text();
+    expect(text.match(/^isoverbs_tenant_sent_bytes_total\{.*\} 3$/gm)).toHaveLength(MOST_SERIES);
+    expect(text).toContain('isoverbs_tenant_sent_bytes_total{device="d",tenant="t0\\"\\n\\\\"} 3\n');
+    expect(text).toContain('isoverbs_connections_refused_total 4\n');
+    expect(text).toContain('isoverbs_log_lines_left_out_total 5\n');
+    expect(text).toContain('isoverbs_connections{state="shim"} 2\n');
+    expect(text).toContain('isoverbs_coordinator_pass_seconds_bucket{le="0.003"} 1\n');
+    expect(text).toContain('isoverbs_coordinator_pass_seconds_bucket{le="0.001"} 0\n');
+  }
+});
+
+test.skipIf(reason !== '')(
+  'a daemon tells them, and minds who asks too much or something else',
+  { timeout: 60_000 },
+  async () => {
+    const socket = join(folder(), 's');
+    const running = await daemon(socket, ['--policy', 'token-bucket', '--metrics', '0']);
+    const url = /"url":"(http:[^"]*)"/.exec(running.err())?.[1] ?? '';
+    const ask = async () => (await fetch(url)).text();
+    const value = async (name: string) =>
+      Number(new RegExp(`^isoverbs_${name}(?:\\{[^}]*\\})? (.*)$`, 'm').exec(await ask())?.[1]);
+    const program = await tenant(socket, 'storage');
+    await expect.poll(() => value('tenant_queue_pairs'), { timeout: 10_000 }).toBe(2);
+    const text = await ask();
+    expect(text).toMatch(/^isoverbs_build_info\{version="\d.*",node="\d.*"\} 1$/m);
+    expect(text).toMatch(/^isoverbs_tenant_queue_pairs\{device="sim0",tenant="storage"\} 2$/m);
+    expect(text).toMatch(/^isoverbs_tenant_processes\{device="sim0",tenant="storage"\} 1$/m);
+    expect(text).toMatch(/^isoverbs_tenant_info\{device="sim0",tenant="storage",class="\w+"\} 1$/m);
+    expect(await value('coordinator_pass_seconds_count')).toBeGreaterThan(0);
+    let before = 0;
+    for (let i = 0; i < 3; i++) {
+      const now = await value('tenant_sent_bytes_total');
+      expect(now).toBeGreaterThanOrEqual(before);
+      before = now;
+    }
+    await expect.poll(() => value('tenant_sent_bytes_total'), { timeout: 10_000 }).toBeGreaterThan(before);
+    before = await value('tenant_sent_bytes_total');
+    program.child.kill('SIGTERM');
+    await program.ended;
+    await expect.poll(() => value('tenants'), { timeout: 10_000 }).toBe(0);
+    // It has left; what it sent was sent.
+    expect(await value('tenant_sent_bytes_total')).toBeGreaterThanOrEqual(before);
+    expect(await ask()).not.toContain('isoverbs_tenant_weight{');
+
+    expect((await fetch(url, { method: 'POST', body: 'x' })).status).toBe(405);
+    expect((await fetch(url.replace('metrics', ''))).status).toBe(404);
+    let status = 200;
+    for (let i = 0; i < 1000 && status === 200; i++) {
+      const answer = await fetch(url);
+      await answer.text();
+      status = answer.status;
+    }
+    expect(status).toBe(429);
+    // Who connects and says nothing takes places, and nobody else's daemon.
+    const idle = Array.from({ length: 50 }, () =>
+      connect(Number(new URL(url).port), '127.0.0.1').on('error', () => {}),
+    );
+    expect((await isoverbs(['tenants', '--socket', socket]).ended).status).toBe(0);
+    for (const one of idle) one.destroy();
+    const taken = await isoverbs(['daemon', '--socket', `${socket}2`, '--metrics', new URL(url).port]).ended;
+    expect(taken).toMatchObject({
+      status: 1,
+      stderr: expect.stringMatching(/metrics cannot be at 127\.0\.0\.1.*EADDRINUSE/),
+    });
+    running.child.kill('SIGTERM');
+    expect((await running.ended).status).toBe(0);
+    await until(() => running.child.exitCode === 0);
+  },
+);

@@ -1,0 +1,47 @@
+// docs/daemon.md names every key of the daemon's configuration, and none that there is not.
+import { readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { expect, test } from 'vitest';
+import { z } from 'zod';
+import { daemonSchema, parseDaemonConfig } from '../../src/daemon/config.ts';
+
+const TEXT = readFileSync(join(resolve(import.meta.dirname, '../../docs'), 'daemon.md'), 'utf8');
+
+interface JsonSchema {
+  properties?: Record<string, JsonSchema>;
+  additionalProperties?: JsonSchema | false;
+  items?: JsonSchema;
+}
+
+/** `limits.clients`, `devices.NAME.linkGbps`, `rules.N.match.uid`. */
+function keysOf({ properties = {}, additionalProperties, items }: JsonSchema, path = ''): string[] {
+  const below = Object.entries(properties).flatMap(([key, one]) => {
+    const own = `${path}${key}`;
+    const deeper = keysOf(one, `${own}.`);
+    // A list or group of keys stands for itself where people meet it as such.
+    return key === 'rules' || key === 'match' || deeper.length === 0 ? [own, ...deeper] : deeper;
+  });
+  if (additionalProperties) below.push(...keysOf(additionalProperties, `${path}NAME.`));
+  if (items) below.push(...keysOf(items, `${path}N.`));
+  return below;
+}
+
+test('every key is documented, and every documented one is there', () => {
+  const keys = keysOf(z.toJSONSchema(daemonSchema, { io: 'input', unrepresentable: 'any' }) as JsonSchema);
+  expect(keys).toContain('rules.N.match.cgroup');
+  const table = TEXT.slice(TEXT.indexOf('| key |'), TEXT.indexOf('## Who is a tenant'));
+  const documented = [...table.matchAll(/^\| `([^`]+)` \|/gm)].map((match) => match[1]);
+  expect(documented.sort()).toEqual(keys.sort());
+});
+
+test('the example is right', () => {
+  const example = /```yaml\n([\s\S]*?)```/.exec(TEXT)?.[1] ?? '';
+  expect(parseDaemonConfig(example, 'docs/daemon.md')).toMatchObject({
+    policy: 'token-bucket;perf',
+    metrics: '9464',
+  });
+});
+
+test('it opens with what the shim is not', () => {
+  expect(TEXT).toMatch(/^# The daemon\n\nThe shim is cooperative: a program that calls libibverbs itself,/);
+});
