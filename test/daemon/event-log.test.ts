@@ -1,0 +1,225 @@
+// One log of events, recorded while tenants send in the simulator, gives the same grants wherever it is played: by the
+// coordinators of a process, by the daemon's own, and by a daemon in a process of its own. Needs a build.
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { stringify } from 'yaml';
+import { runMix } from '../../src/bench/mix/run.ts';
+import { DEFAULTS, type MixSpec, parseApp } from '../../src/bench/mix/spec.ts';
+import { coordinateElsewhere } from '../../src/coordinator/coordinators.ts';
+import * as M from '../../src/coordinator/members.ts';
+import { type Answer, type Connection, connect } from '../../src/daemon/connection.ts';
+import { columnsAt } from '../../src/daemon/pages.ts';
+import { type Event, InHost, InProcess, type LogRules, type Player, Recorder } from './event-log.ts';
+import { reason } from './rig.ts';
+
+const MASTER = { qNumAllow: 1, qNumCapa: 9, selective: false };
+const LINK_GBPS = 100;
+const WEIGHTS = { b: 3, m: 2 };
+const SHORT = { ...DEFAULTS, durationNs: 2e6, warmupNs: 0.2e6, payload: false };
+/** One large tenant: nobody rotates, which only coordinators of one process do. */
+const APPS = [
+  'B:name=b,qps=2,tenant=b',
+  'M:name=m,qps=3,tenant=m,start=300us',
+  'D:name=d,tenant=d,start=600us,stop=1200us',
+  'D:name=e,tenant=m,start=900us',
+];
+
+/** What the members of a run said; then a weight is set, and one after the other leaves. */
+async function record(policy: string, options: MixSpec['policyOptions']): Promise<Event[]> {
+  const recorder = new Recorder();
+  coordinateElsewhere(recorder.make);
+  try {
+    await runMix({ ...SHORT, policy, policyOptions: options, apps: APPS.map(parseApp) });
+  } finally {
+    coordinateElsewhere(null);
+  }
+  const events: Event[] = recorder.text.split('\n').map((line) => JSON.parse(line));
+  const { nowNs } = events.at(-1) as Event;
+  const joins = events.filter((event) => event.type === 'join');
+  const { device } = joins[0];
+  const half = Math.floor(joins.length / 2);
+  return [
+    ...events,
+    { nowNs, device, type: 'set', tenant: 'd', weight: 5 },
+    ...joins.slice(half).map(({ member, device }) => ({ nowNs, device, type: 'leave' as const, member })),
+  ];
+}
+
+const LOGS: [policy: string, options: MixSpec['policyOptions'], own: number[]][] = [
+  // The columns that the policy's run decides by itself.
+  ['perf', {}, [M.SPLIT, M.QNUM_ALLOW, M.BUSY_LARGE_QPS, M.SMALL_GBPS, M.WHY, M.TURN, M.QUEUE_TENANTS]],
+  ['token-bucket', { linkGbps: LINK_GBPS, weights: WEIGHTS }, [M.RATE_GBPS]],
+];
+const RULES: LogRules = { master: MASTER, linkGbps: LINK_GBPS, weights: WEIGHTS };
+
+const PATIENCE_MS = 15_000;
+const AGAIN_MS = 20;
+const MAIN = resolve(import.meta.dirname, '../../dist/cli/main.js');
+
+/** A daemon in a process of its own; each tenant is a connection. */
+class InDaemon implements Player {
+  private readonly socket: string;
+  private readonly connections = new Map<string, Connection>();
+  private readonly answers: Answer[] = [];
+  private readonly seats = new Map<number, { connection: Connection; device: string }>();
+
+  constructor(socket: string) {
+    this.socket = socket;
+  }
+
+  async connection(tenant: string, role: 'shim' | 'tool' = 'shim'): Promise<Connection> {
+    const known = this.connections.get(tenant);
+    if (known !== undefined) return known;
+    const made = await new Promise<Connection>((answered, ended) => {
+      const on = { answered, heard: (answer: Answer) => this.answers.push(answer), rang() {}, ended };
+      connect(this.socket, { role, tenant }, on, true);
+    });
+    this.connections.set(tenant, made);
+    return made;
+  }
+
+  private async answer(type: Answer['type']): Promise<void> {
+    const found = () => this.answers.some((answer) => answer.type === type);
+    for (let waitedMs = 0; !found() && waitedMs < PATIENCE_MS; waitedMs++) await delay(1);
+    expect(this.answers.splice(0).map((answer) => answer.type)).toEqual([type]);
+  }
+
+  async play(event: Event): Promise<void> {
+    if (event.type === 'join') {
+      const connection = await this.connection(event.tenant);
+      connection.say({ type: 'join', slot: event.member, device: event.device, tenant: '' });
+      await this.answer('joined');
+      this.seats.set(event.member, { connection, device: event.device });
+    }
+    if (event.type === 'leave') {
+      this.seats.get(event.member)!.connection.say({ type: 'leave', slot: event.member });
+      this.seats.delete(event.member);
+    }
+    if (event.type === 'set') {
+      const tool = await this.connection('', 'tool');
+      tool.say({ type: 'set', tenant: event.tenant, weight: event.weight });
+      await this.answer('done');
+    }
+    if (event.type !== 'pass') return;
+    for (const [member, column, value] of event.counters) this.columns(member).counters[column] = value;
+    this.ring(event.device);
+  }
+
+  /** The daemon has a clock of its own: who plays slowly says that everybody is alive, and is heard again. */
+  async until(expected: Map<number, number[]>): Promise<void> {
+    const end = performance.now() + PATIENCE_MS;
+    let askedMs = performance.now();
+    const isEqual = () => JSON.stringify([...this.grants()]) === JSON.stringify([...expected]);
+    while (!isEqual() && performance.now() < end) {
+      await delay(0);
+      if (performance.now() - askedMs < AGAIN_MS) continue;
+      askedMs = performance.now();
+      for (const member of this.seats.keys()) this.columns(member).counters[M.BEAT]++;
+      for (const device of new Set([...this.seats.values()].map((seat) => seat.device))) this.ring(device);
+    }
+    expect(this.grants()).toEqual(expected);
+  }
+
+  private ring(device: string): void {
+    // Of a client that does not ring nothing is read before the next look.
+    for (const seat of this.seats.values()) if (seat.device === device) seat.connection.ring();
+  }
+
+  private columns(member: number) {
+    return columnsAt(this.seats.get(member)!.connection.pages!, member);
+  }
+
+  grants(): Map<number, number[]> {
+    return new Map([...this.seats.keys()].map((member) => [member, [...this.columns(member).grants]]));
+  }
+
+  close(): void {
+    for (const connection of this.connections.values()) connection.close();
+  }
+}
+
+describe.each(LOGS)('a log of a run under %s', (policy, options, own) => {
+  let log: Event[] = [];
+  beforeAll(async () => {
+    log = await record(policy, options);
+  }, 60_000);
+
+  test('has events of all kinds, and grants that change', () => {
+    expect(new Set(log.map(({ type }) => type))).toEqual(new Set(['join', 'pass', 'set', 'leave']));
+    const passes = log.flatMap((event) => (event.type === 'pass' ? [event.grants] : []));
+    expect(new Set(passes.map((grants) => JSON.stringify(grants))).size).toBeGreaterThan(3);
+    // What coordinators of several processes do not do: nobody's turn, and a run shorter than a silence.
+    for (const [, grants] of passes.flat()) expect(grants[M.TURN]).toBe(M.FREE);
+  });
+
+  test('the run was granted what the coordinators of a process grant for its log', () => {
+    const again = new InProcess(RULES);
+    let compared = 0;
+    for (const event of log) {
+      again.play(event);
+      if (event.type !== 'pass') continue;
+      for (const [member, grants] of event.grants) {
+        const granted = again.grants().get(member)!;
+        expect(own.map((column) => granted[column])).toEqual(own.map((column) => grants[column]));
+        compared++;
+      }
+    }
+    expect(compared).toBeGreaterThanOrEqual(log.filter(({ type }) => type === 'pass').length);
+  });
+
+  test("the daemon's own coordinators grant the same after each event", () => {
+    const [inside, host] = [new InProcess(RULES), new InHost(RULES)];
+    for (const event of log) {
+      for (const player of [inside, host]) player.play(event);
+      expect(host.grants()).toEqual(inside.grants());
+    }
+  });
+
+  test.skipIf(reason !== '')(
+    'a daemon in a process of its own grants the same after each event',
+    async () => {
+      const folder = mkdtempSync(join(tmpdir(), 'isoverbs-log-'));
+      const [socket, config] = [join(folder, 's'), join(folder, 'daemon.yaml')];
+      const devices = Object.fromEntries(['sim0', 'sim1'].map((name) => [name, { linkGbps: LINK_GBPS }]));
+      const rules = Object.entries(WEIGHTS).map(([tenant, weight]) => ({
+        match: { declared: tenant },
+        tenant,
+        weight,
+      }));
+      writeFileSync(config, stringify({ devices, rules }));
+      const words = [MAIN, 'daemon', '--config', config, '--device', 'sim0', '--socket', socket];
+      const daemon = spawn(process.execPath, words, { stdio: ['ignore', 'ignore', 'pipe'] });
+      const ended = new Promise((resolve) => daemon.once('close', resolve));
+      let player: InDaemon | null = null;
+      try {
+        await new Promise<void>((listening, failed) => {
+          let said = '';
+          daemon.stderr.on('data', (text) => {
+            said += text;
+            if (said.includes('listening')) listening();
+          });
+          daemon.once('exit', () => failed(new Error(said)));
+        });
+        player = new InDaemon(socket);
+        const inside = new InProcess(RULES);
+        for (const event of log) {
+          inside.play(event);
+          await player.play(event);
+          await player.until(inside.grants());
+        }
+      } finally {
+        player?.close();
+        daemon.kill();
+        await ended;
+        rmSync(folder, { recursive: true });
+      }
+    },
+    120_000,
+  );
+});
+
+afterAll(() => coordinateElsewhere(null));

@@ -1,0 +1,195 @@
+// Programs of another user that mean harm: the others keep their share, the daemon its memory, its descriptors and
+// most of its core, and the log says who it was. ISOVERBS_DAEMON_ROUNDS=full: as often as the security model promises.
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pino from 'pino';
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import * as M from '../../src/coordinator/members.ts';
+import { DaemonClient } from '../../src/daemon/client.ts';
+import { Host } from '../../src/daemon/host.ts';
+import type { PeerCredentials } from '../../src/daemon/ipc/index.ts';
+import { identify } from '../../src/daemon/rules.ts';
+import { Server } from '../../src/daemon/server.ts';
+import { reason, start } from './rig.ts';
+
+const isFull = process.env.ISOVERBS_DAEMON_ROUNDS === 'full';
+const SEED = Number(process.env.ISOVERBS_SEED ?? Date.now() % 1e6);
+if (reason === '') console.log(`hostile programs of seed ${SEED} (ISOVERBS_SEED)`);
+/** Another user, if this one may become it. */
+const EVIL_UID = process.getuid?.() === 0 ? 54321 : process.getuid!();
+const LINK_GBPS = 100;
+
+const cleanUp: (() => void)[] = [];
+afterEach(() => {
+  for (const undo of cleanUp.splice(0).reverse()) undo();
+});
+
+/** A daemon that trusts this process alone, and two clients of it with half of the link each. */
+async function setUp(limits = { clients: 600, clientsOfAUser: 400, reserved: 16 }) {
+  const folder = mkdtempSync(join(tmpdir(), 'isoverbs-hostile-'));
+  chmodSync(folder, 0o755);
+  cleanUp.push(() => rmSync(folder, { recursive: true }));
+  const socket = join(folder, 's');
+  const lines: string[] = [];
+  const host = new Host({
+    rules: { qNumAllow: 1, qNumCapa: 9, selective: false },
+    linkGbps: (device) => (device === 'sim0' ? LINK_GBPS : null),
+  });
+  const isOwn = ({ pid }: PeerCredentials) => pid === process.pid;
+  const server = new Server({
+    socket,
+    mode: 0o666,
+    limits,
+    host,
+    policy: '',
+    log: pino({ level: 'info' }, { write: (line: string) => void lines.push(line) }),
+    identify: (peer, hello) => identify({ ...peer, ...hello, cgroup: '', command: '' }, [], isOwn(peer)),
+    maySet: isOwn,
+    nowNs: () => performance.now() * 1e6,
+  });
+  server.listen();
+  cleanUp.push(() => server.close());
+  const honest = ['honest', 'other'].map((tenant) => {
+    const client = new DaemonClient({ socket, hello: { tenant }, aloneGbps: 1e5, say() {} });
+    cleanUp.push(() => client.close());
+    const page = client.coordinator('sim0').join('') as M.MemberPage;
+    page.counters[M.RATED_QPS] = 1;
+    return page;
+  });
+  const shares = () => honest.map(({ grants }) => grants[M.RATE_GBPS]);
+  await vi.waitFor(() => expect(shares()).toEqual([50, 50]), 5000);
+  const newcomer = (tenant: string) => {
+    const client = new DaemonClient({ socket, hello: { tenant }, aloneGbps: 1e5, say() {} });
+    cleanUp.push(() => client.close());
+    return client;
+  };
+  return { socket, host, server, lines, honest, shares, newcomer };
+}
+
+function evil(mode: string, socket: string, count: number) {
+  return start('hostile.mjs', [mode, socket, String(SEED), String(count)], [], {
+    ISOVERBS_UID: String(EVIL_UID),
+  });
+}
+
+const fds = () => readdirSync('/proc/self/fd').length;
+const rssBytes = () => 1024 * Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync('/proc/self/status', 'utf8'))![1]);
+
+/** Looks at the shares of the honest until it is over; the least and the most that one had, and the daemon's CPU. */
+async function watch(shares: () => number[], over: Promise<unknown>) {
+  let [least, most, isOver] = [Number.POSITIVE_INFINITY, 0, false];
+  const cpu = process.cpuUsage();
+  const beganMs = performance.now();
+  over.then(() => {
+    isOver = true;
+  });
+  while (!isOver) {
+    least = Math.min(least, ...shares());
+    most = Math.max(most, ...shares());
+    await sleep(5);
+  }
+  const { user, system } = process.cpuUsage(cpu);
+  return { least, most, cores: (user + system) / 1000 / (performance.now() - beganMs) };
+}
+
+const named = (child: { pid?: number }) => new RegExp(`process ${child.pid} of user ${EVIL_UID} `);
+
+describe.skipIf(reason !== '')('hostile programs', () => {
+  test('garbage, cut frames and other versions', async () => {
+    const { socket, server, shares, lines } = await setUp();
+    const before = fds();
+    const { child, ended } = evil('garbage', socket, isFull ? 20_000 : 1000);
+    const { least, most } = await watch(shares, ended);
+    expect(await ended).toMatchObject({ status: 0, stderr: '' });
+    expect([least, most]).toEqual([50, 50]);
+    expect(lines.filter((line) => named(child).test(line)).length).toBeGreaterThan(0);
+    await vi.waitFor(() => expect([server.size, fds()]).toEqual([2, before]), 5000);
+  });
+
+  test('100,000 messages a second', { timeout: 120_000 }, async () => {
+    const { socket, shares, lines, newcomer } = await setUp();
+    const { child, ended } = evil('messages', socket, isFull ? 20_000 : 2000);
+    const watched = watch(shares, ended);
+    // Somebody else comes in the middle of it, and has a share soon.
+    await vi.waitFor(() => expect(lines.join()).toMatch(named(child)), 5000);
+    const page = newcomer('honest').coordinator('sim0').join('') as M.MemberPage;
+    page.counters[M.RATED_QPS] = 1;
+    await vi.waitFor(() => expect(page.grants[M.RATE_GBPS]).toBe(25), 5000);
+    const { cores } = await watched;
+    expect(await ended).toMatchObject({ status: 0, stderr: '' });
+    expect(cores).toBeLessThan(0.7);
+    expect(shares()).toEqual([25, 50]);
+    expect(lines.length).toBeLessThan(isFull ? 80 : 40);
+  });
+
+  test('rings without end, with something new each time', { timeout: 120_000 }, async () => {
+    const { socket, shares } = await setUp();
+    const { ended } = evil('rings', socket, isFull ? 20_000 : 2000);
+    const { least, cores } = await watch(shares, ended);
+    expect(await ended).toMatchObject({ status: 0, stderr: '' });
+    // A third tenant is there.
+    expect(least).toBeGreaterThanOrEqual((LINK_GBPS / 3) * 0.95);
+    expect(cores).toBeLessThan(0.7);
+  });
+
+  test('messages that come one byte at a time', async () => {
+    const { socket, shares, lines } = await setUp();
+    const { child, ended } = evil('loris', socket, 200);
+    const { least, most, cores } = await watch(shares, ended);
+    expect([least, most]).toEqual([50, 50]);
+    expect(cores).toBeLessThan(0.7);
+    await vi.waitFor(() => expect(lines.join()).toMatch(named(child)), 5000);
+  });
+
+  test('10,000 connections: operators have a place, and memory is bounded', async () => {
+    const { socket, server, shares, lines, newcomer } = await setUp();
+    const [before, rss] = [fds(), rssBytes()];
+    const { child, ended, printed } = evil('crowd', socket, 10_000);
+    const full = vi.waitFor(() => expect(printed()).toContain('full'), 30_000);
+    const { least, most } = await watch(shares, full);
+    expect([least, most]).toEqual([50, 50]);
+    expect(server.size).toBeLessThanOrEqual(584 + 16);
+    expect(rssBytes() - rss).toBeLessThan(100e6);
+    const page = newcomer('honest').coordinator('sim0').join('') as M.MemberPage;
+    page.counters[M.RATED_QPS] = 1;
+    await vi.waitFor(() => expect(shares()).toEqual([25, 50]), 5000);
+    expect(lines.join()).toMatch(named(child));
+    child.kill('SIGKILL');
+    await ended;
+    // The newcomer's socket and wake-up, at both ends.
+    await vi.waitFor(() => expect([server.size, fds()]).toEqual([3, before + 4]), 10_000);
+  });
+
+  test('random bytes in its own page', { timeout: 300_000 }, async () => {
+    const { socket, shares } = await setUp();
+    const rss = rssBytes();
+    const { ended } = evil('page', socket, isFull ? 1_000_000 : 10_000);
+    const { least, most } = await watch(shares, ended);
+    expect(await ended).toMatchObject({ status: 0, stderr: '', stdout: 'written' });
+    // It is one tenant at most, with the weight that everybody has.
+    expect(least).toBeGreaterThanOrEqual((LINK_GBPS / 3) * 0.95);
+    expect(most).toBeLessThanOrEqual(50);
+    expect(rssBytes() - rss).toBeLessThan(100e6);
+    await vi.waitFor(() => expect(shares()).toEqual([50, 50]), 5000);
+  });
+
+  test('a name, a weight and a class that are not its own', async () => {
+    const { socket, host, shares } = await setUp();
+    const { child, ended, printed } = evil('claim', socket, 1);
+    await vi.waitFor(() => expect(host.tenants().length).toBe(3), 5000);
+    await vi.waitFor(() => expect(printed()).toBe(`uid${EVIL_UID}\n`), 5000);
+    await sleep(50);
+    const rows = host.tenants().map(({ tenant, weight }) => [tenant, weight]);
+    expect(rows).toEqual([
+      ['honest', 1],
+      ['other', 1],
+      [`uid${EVIL_UID}`, 1],
+    ]);
+    for (const share of shares()) expect(share).toBeCloseTo(LINK_GBPS / 3);
+    child.kill('SIGKILL');
+    await ended;
+    await vi.waitFor(() => expect(shares()).toEqual([50, 50]), 5000);
+  });
+});

@@ -1,0 +1,228 @@
+/** One real daemon and tenants that are processes, for tests of what happens when one of them fails. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { createInterface } from 'node:readline';
+import { setTimeout as delay } from 'node:timers/promises';
+import { askTenants } from '../../src/daemon/ask.ts';
+import type { TenantRow } from '../../src/daemon/protocol.ts';
+
+const ROOT = resolve(import.meta.dirname, '../..');
+const MAIN = join(ROOT, 'dist/cli/main.js');
+const REGISTER = join(ROOT, 'dist/register.js');
+export const PROGRAMS = join(import.meta.dirname, 'programs');
+const PATIENCE_MS = 30_000;
+
+export const nowNs = () => Number(process.hrtime.bigint());
+
+/** Of this process, without what a runner of tests or a user has set. */
+export function cleanEnv(): NodeJS.ProcessEnv {
+  const inherited = Object.entries(process.env).filter(([key]) => !/^(ISOVERBS_|VITEST|NODE_)/.test(key));
+  return Object.fromEntries(inherited);
+}
+
+/** Waits until it is so. */
+export async function until(what: string, isSo: () => boolean, patienceMs = PATIENCE_MS): Promise<void> {
+  const end = performance.now() + patienceMs;
+  while (!isSo()) {
+    if (performance.now() > end) throw new Error(`never came true: ${what}`);
+    await delay(2);
+  }
+}
+
+/** What a process holds. */
+export interface Holdings {
+  readonly fds: number;
+  readonly memories: number;
+  readonly rssBytes: number;
+}
+
+export function holdings(pid: number): Holdings {
+  const targets = readdirSync(`/proc/${pid}/fd`).map((fd) => {
+    try {
+      return readlinkSync(`/proc/${pid}/fd/${fd}`);
+    } catch {
+      return '';
+    }
+  });
+  const maps = readFileSync(`/proc/${pid}/maps`, 'utf8');
+  const rss = /^VmRSS:\s*(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? '0';
+  return {
+    fds: targets.filter((what) => /socket|memfd/.test(what)).length,
+    memories: maps.split('/memfd:isoverbs-').length - 1,
+    rssBytes: Number(rss) * 1024,
+  };
+}
+
+/** What the main thread of a process has waited for a CPU. */
+export function waitedNs(pid: number): number {
+  return Number(readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ')[1]);
+}
+
+interface Change {
+  readonly rate: number;
+  readonly joined: boolean;
+  readonly ns: number;
+  /** What it had waited for a CPU until then. */
+  readonly waitedNs: number;
+}
+
+export interface Report {
+  readonly completions: number;
+  /** The longest between two completions since the report before; and the longest less what it waited for a CPU. */
+  readonly gapNs: number;
+  readonly ownGapNs: number;
+  readonly rate: number;
+  readonly ns: number;
+}
+
+/** A process that runs test/daemon/programs/tenant.mjs, or another one that prints the same. */
+export class Tenant {
+  readonly name: string;
+  readonly child: ChildProcess;
+  readonly changes: Change[] = [];
+  readonly reports: Report[] = [];
+  readonly errors: string[] = [];
+  /** When it began to spin, or to leave. */
+  readonly marksNs: number[] = [];
+  readonly ended: Promise<void>;
+  pid = 0;
+  /** Of all that print: a program may be of several processes. */
+  readonly pids = new Set<number>();
+  isReady = false;
+  stderr = '';
+
+  constructor(name: string, child: ChildProcess) {
+    this.name = name;
+    this.child = child;
+    child.stderr?.on('data', (text) => {
+      this.stderr += text;
+    });
+    createInterface({ input: child.stdout! }).on('line', (line) => this.hear(line));
+    child.stdin?.on('error', () => {});
+    this.ended = new Promise((done) => child.once('close', () => done()));
+  }
+
+  private hear(line: string): void {
+    const said = JSON.parse(line);
+    if (said.ready) this.isReady = true;
+    if (said.pid !== undefined) {
+      this.pid = said.pid;
+      this.pids.add(said.pid);
+    }
+    if (said.rate !== undefined) this.changes.push(said);
+    if (said.report !== undefined) this.reports.push(said.report);
+    if (said.error !== undefined) this.errors.push(said.error);
+    const markNs = said.spinning ?? said.leaving;
+    if (markNs !== undefined) this.marksNs.push(markNs);
+  }
+
+  get last(): Change {
+    return this.changes.at(-1) ?? { rate: 0, joined: false, ns: 0, waitedNs: 0 };
+  }
+
+  say(line: string): void {
+    this.child.stdin?.write(`${line}\n`);
+  }
+
+  async report(): Promise<Report> {
+    const before = this.reports.length;
+    this.say('report');
+    await until(`${this.name} reports`, () => this.reports.length > before);
+    return this.reports[before];
+  }
+
+  kill(): void {
+    for (const pid of this.pids) {
+      try {
+        process.kill(pid, 'SIGKILL');
+      } catch {
+        // It has gone.
+      }
+    }
+    this.child.kill('SIGKILL');
+  }
+
+  /** The first change after a time to at least this rate. */
+  async reaches(gbps: number, afterNs: number): Promise<Change> {
+    const find = () => this.changes.find(({ rate, ns }) => ns > afterNs && rate >= gbps);
+    await until(`${this.name} has ${gbps} Gbit/s`, () => find() !== undefined);
+    return find()!;
+  }
+}
+
+/** A folder, a daemon that may be started and ended in it, and its tenants. */
+export class World {
+  readonly folder = mkdtempSync(join(tmpdir(), 'isoverbs-world-'));
+  readonly socket = join(this.folder, 's');
+  readonly tenants: Tenant[] = [];
+  private readonly config = join(this.folder, 'daemon.yaml');
+  daemon: ChildProcess | null = null;
+  log = '';
+
+  constructor(config = 'devices: {sim0: {linkGbps: 100}}\npolicy: token-bucket\n') {
+    writeFileSync(this.config, config);
+  }
+
+  /** Resolves when it listens. */
+  async startDaemon(): Promise<void> {
+    this.log = '';
+    const args = [MAIN, 'daemon', '--config', this.config, '--socket', this.socket];
+    const daemon = spawn(process.execPath, args, { env: cleanEnv(), stdio: ['ignore', 'ignore', 'pipe'] });
+    this.daemon = daemon;
+    daemon.stderr.on('data', (text) => {
+      this.log += text;
+    });
+    await until('the daemon listens', () => this.log.includes('listening'));
+  }
+
+  /** Those whom the daemon has, as it says itself. */
+  tenantRows(): Promise<TenantRow[]> {
+    return askTenants(this.socket);
+  }
+
+  async endDaemon(signal: NodeJS.Signals): Promise<void> {
+    const { daemon } = this;
+    if (daemon === null) return;
+    this.daemon = null;
+    const ended = new Promise((done) => daemon.once('exit', done));
+    daemon.kill(signal);
+    await ended;
+  }
+
+  /** Under `isoverbs run`. */
+  run(name: string, command: readonly string[], env: NodeJS.ProcessEnv = {}): Tenant {
+    const words = [MAIN, 'run', '--socket', this.socket, '--policy', 'token-bucket', '--tenant', name];
+    return this.adopt(
+      name,
+      spawn(process.execPath, [...words, '--', ...command], { env: { ...cleanEnv(), ...env } }),
+    );
+  }
+
+  /** With the environment that `isoverbs run` gives: without its own process it is there sooner. */
+  start(name: string, args: readonly string[], env: NodeJS.ProcessEnv = {}, uid?: number): Tenant {
+    const own = { ISOVERBS_DAEMON: this.socket, ISOVERBS_POLICY: 'token-bucket', ISOVERBS_TENANT: name };
+    const child = spawn(process.execPath, [`--import=${REGISTER}`, ...args], {
+      env: { ...cleanEnv(), ...own, ...env },
+      uid,
+    });
+    return this.adopt(name, child);
+  }
+
+  private adopt(name: string, child: ChildProcess): Tenant {
+    const tenant = new Tenant(name, child);
+    this.tenants.push(tenant);
+    return tenant;
+  }
+
+  /** Ends all that it has started. */
+  async close(): Promise<void> {
+    for (const tenant of this.tenants) if (tenant.child.exitCode === null) tenant.kill();
+    await this.endDaemon('SIGKILL');
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+}
