@@ -12,6 +12,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { connectUnix, createMemory, createWake, listenUnix, openMemory, Wake } from '../daemon/ipc/index.ts';
+import { nowNs, p50, rounded } from './clock.ts';
 
 const ROUNDS = 7;
 const TRIPS = 20_000;
@@ -25,12 +26,7 @@ const STOP = -1;
 /** Where the page has the time of the last wake-up. */
 const SENT_NS = 16;
 
-const nowNs = () => {
-  const [seconds, nanoseconds] = process.hrtime();
-  return seconds * 1e9 + nanoseconds;
-};
-const p50 = (times: readonly number[]) => times.toSorted((a, b) => a - b)[times.length >> 1];
-const median = (rounds: readonly number[]) => Number(p50(rounds).toFixed(2));
+const median = (rounds: readonly number[]) => rounded(p50(rounds));
 
 interface Shared {
   words: Int32Array;

@@ -23,16 +23,20 @@ function mix(...args: string[]): LiveResult {
 }
 
 describe.skipIf(device === '')('a mix on a real device', () => {
-  test.each([
-    [
-      'D:name=a,size=1-9000,inline=no,depth=3',
-      'B:name=b,op=send,size=20000',
-      'B:name=c,op=read,size=20000,qps=2',
-    ],
-    ['D:name=a,op=atomic,depth=2', 'M:name=b,depth=32,batch=8', 'D:name=c,op=send,transport=ud,think=100us'],
-  ])(
-    '%s, %s and %s: all of it arrives, as it was sent',
-    (...apps) => {
+  const WRITES_SENDS_READS = [
+    'D:name=a,size=1-9000,inline=no,depth=3',
+    'B:name=b,op=send,size=20000',
+    'B:name=c,op=read,size=20000,qps=2',
+  ];
+  const ATOMICS_BATCHES_DATAGRAMS = [
+    'D:name=a,op=atomic,depth=2',
+    'M:name=b,depth=32,batch=8',
+    'D:name=c,op=send,transport=ud,think=100us',
+  ];
+  for (const apps of [WRITES_SENDS_READS, ATOMICS_BATCHES_DATAGRAMS]) {
+    // Half a minute each, most of which is the start of the threads: the other operations have tests of their own.
+    const options = { tags: apps === WRITES_SENDS_READS ? [] : ['long'], timeout: 250_000 };
+    test(`${apps.join(', ')}: all of it arrives, as it was sent`, options, () => {
       const result = mix(...apps.flatMap((app) => ['--app', app]));
       expect(result.invariants).toEqual([]);
       expect(result.apps.map(({ name, errors }) => [name, errors])).toEqual(
@@ -43,9 +47,8 @@ describe.skipIf(device === '')('a mix on a real device', () => {
       const reliable = result.apps.filter((_, i) => !apps[i].includes('transport=ud'));
       const least = reliable.reduce((sum, { completed }) => sum + completed, 0);
       expect(result.verified).toBeGreaterThanOrEqual(least);
-    },
-    250_000,
-  );
+    });
+  }
 
   test('under perf: tenants in two threads know of each other', () => {
     const result = mix('--policy', 'perf', '--app', 'B:size=64KiB', '--app', 'D');
@@ -56,10 +59,10 @@ describe.skipIf(device === '')('a mix on a real device', () => {
     for (const { completed, errors } of result.apps) expect([completed > 0, errors]).toEqual([true, 0]);
   }, 250_000);
 
-  test('under perf, alone: nothing is split', () => {
+  test('under perf, alone: nothing is split', { tags: ['long'], timeout: 250_000 }, () => {
     const result = mix('--policy', 'perf', '--app', 'B:size=64KiB');
     expect(result.policyStates).toMatchObject([{ tenant: 'B', does: 'left alone' }]);
-  }, 250_000);
+  });
 
   test('queue pairs of a tenant take turns beside another', () => {
     const apps = ['--app', 'B:size=64KiB,qps=4', '--app', 'D'];

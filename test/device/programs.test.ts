@@ -109,8 +109,9 @@ describe.skipIf(device === '').each([0, 1])('examples between two processes, %i 
     },
   ]);
   for (const { name, args, expected, policy } of runs) {
-    // Whole without loss, in pieces with it: the other two say nothing more.
-    const tags = (policy === undefined) === (percent === 0) ? [] : ['long'];
+    // READs and SENDs whole without loss, WRITEs in pieces with it: the others say little more.
+    const isShort = percent === 0 ? name === 'kv-store' : name === 'file-transfer';
+    const tags = isShort && (policy === undefined) === (percent === 0) ? [] : ['long'];
     const options = { tags, timeout: 120_000 };
     test.skipIf(percent > 0 && other === undefined)(`${name}, policy ${policy}`, options, async () => {
       const port = nextPort++;

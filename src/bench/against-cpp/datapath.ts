@@ -7,8 +7,9 @@ import { perf } from '../../policies/perf/index.ts';
 import { perfOptions } from '../../policies/perf/options.ts';
 import { createRdmaCoreProvider } from '../../providers/rdma-core/index.ts';
 import { compose, type Interceptor } from '../../shim/compose.ts';
+import { rounded } from '../clock.ts';
 import { LIBRARY, type NullQp, openNull } from './null-device.ts';
-import { cppLoop, interleaved, loop, nullSink, ROUNDS, round2, splitLoop } from './null-loops.ts';
+import { cppLoop, interleaved, loop, nullSink, ROUNDS, splitLoop } from './null-loops.ts';
 
 const PER_ROUND = 640_000;
 const GC_POSTS = 10_000_000;
@@ -64,12 +65,12 @@ async function main(): Promise<void> {
   runs['split.slot'] = () => cpu(() => splitLoop(shimmed, messages), messages * 64 * 17);
   const ns = interleaved(runs);
   const gc = await gcDuringPosts(plain);
-  const ratio = (a: string, b: string) => round2(ns[a] / ns[b]);
+  const ratio = (a: string, b: string) => rounded(ns[a] / ns[b]);
   const report = {
     benchmark: 'datapath',
     node: process.version,
     rounds: ROUNDS,
-    nsPerRequest: Object.fromEntries(Object.entries(ns).map(([name, value]) => [name, round2(value)])),
+    nsPerRequest: Object.fromEntries(Object.entries(ns).map(([name, value]) => [name, rounded(value)])),
     ratios: {
       'post batch 32 / C++ (goal 2.2)': ratio('js.post.32', 'cpp.post.32'),
       'post batch 1 / C++ (goal 7)': ratio('js.post.1', 'cpp.post.1'),
@@ -79,7 +80,7 @@ async function main(): Promise<void> {
         'js.postPoll.32',
       ),
     },
-    'split 1 MiB into 64 x (1 + 16 WAIT), ns per slot (goal 8)': round2(ns['split.slot']),
+    'split 1 MiB into 64 x (1 + 16 WAIT), ns per slot (goal 8)': rounded(ns['split.slot']),
     garbageCollections: gc,
   };
   console.log(JSON.stringify(report, null, 2));

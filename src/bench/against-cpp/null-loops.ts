@@ -3,6 +3,7 @@ import { createRequire } from 'node:module';
 import { Rings } from '../../interceptors/rings.ts';
 import type { Interceptor } from '../../shim/compose.ts';
 import * as V from '../../verbs/index.ts';
+import { p50 } from '../clock.ts';
 import { BUILD, type NullQp } from './null-device.ts';
 
 export interface CppLoop {
@@ -92,12 +93,6 @@ export function splitLoop(bench: NullQp, messages: number): void {
   }
 }
 
-function median(values: number[]): number {
-  return [...values].sort((a, b) => a - b)[values.length >> 1];
-}
-
-export const round2 = (value: number) => Math.round(value * 100) / 100;
-
 /** Times each named run once a round, in turn, so that a slow moment of the machine hits all alike. */
 export function interleaved(runs: Record<string, () => number>): Record<string, number> {
   const times: Record<string, number[]> = Object.fromEntries(Object.keys(runs).map((name) => [name, []]));
@@ -107,7 +102,7 @@ export function interleaved(runs: Record<string, () => number>): Record<string, 
       if (r >= 2) times[name].push(ns);
     }
   }
-  return Object.fromEntries(Object.entries(times).map(([name, list]) => [name, median(list)]));
+  return Object.fromEntries(Object.entries(times).map(([name, list]) => [name, p50(list)]));
 }
 
 /** Slices of a comparison; ten more warm it up. */
@@ -129,10 +124,10 @@ export function compare(base: () => number, run: () => number): Comparison {
     if (i >= 10) pairs.push(pair);
   }
   return {
-    baseNs: median(pairs.map(([one]) => one)),
-    ns: median(pairs.map(([, other]) => other)),
-    ratio: median(pairs.map(([one, other]) => other / one)),
-    moreNs: median(pairs.map(([one, other]) => other - one)),
+    baseNs: p50(pairs.map(([one]) => one)),
+    ns: p50(pairs.map(([, other]) => other)),
+    ratio: p50(pairs.map(([one, other]) => other / one)),
+    moreNs: p50(pairs.map(([one, other]) => other - one)),
   };
 }
 

@@ -7,6 +7,7 @@
  * RXE_DEV, RXE_DEV2: the devices. ISOVERBS_ROUNDS: rounds (5). ISOVERBS_CASES: some of them, as 'write_bw:2 read_lat:2'.
  * ISOVERBS_SECONDS (10), ISOVERBS_ITERS (30000): of a run.
  */
+import { p50 } from '../clock.ts';
 import { type Outcome, start, untilListening } from './processes.ts';
 
 const CLI = new URL('../../cli/main.js', import.meta.url).pathname;
@@ -81,8 +82,6 @@ const isRate = (one: Case) => !isLatency(one) && one.sizeBytes < 1024;
 
 const unitOf = (one: Case) => (isLatency(one) ? 'us' : isRate(one) ? 'messages/s' : 'MiB/s');
 
-const median = (values: number[]) => [...values].sort((a, b) => a - b)[values.length >> 1];
-
 async function compare(one: Case): Promise<object> {
   const pairs = one.goal === undefined ? [THEIRS, OURS] : [THEIRS, OURS, MIXED];
   const runs = pairs.map((): number[] => []);
@@ -107,8 +106,8 @@ async function compare(one: Case): Promise<object> {
 function of(one: Case, runs: number[], theirs: number[]) {
   const best = (values: number[]) => (isLatency(one) ? Math.min(...values) : Math.max(...values));
   return {
-    median: median(runs),
-    ratio: median(runs) / median(theirs),
+    median: p50(runs),
+    ratio: p50(runs) / p50(theirs),
     best: best(runs),
     bestRatio: best(runs) / best(theirs),
   };

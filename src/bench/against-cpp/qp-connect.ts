@@ -8,6 +8,7 @@ import { performance } from 'node:perf_hooks';
 import { type CompletionQueue, Context, type ProtectionDomain } from '../../objects/index.ts';
 import { createRdmaCoreProvider } from '../../providers/rdma-core/index.ts';
 import * as V from '../../verbs/index.ts';
+import { p50 } from '../clock.ts';
 
 const DEVICE = process.env.RXE_DEV ?? 'rxe0';
 const ROUNDS = Number(process.env.ISOVERBS_ROUNDS ?? 7);
@@ -58,8 +59,6 @@ function verbsOnce(p: V.Provider, pd: number, cq: number, gid: V.GidEntry): void
   p.destroyQp(b.handle);
 }
 
-const median = (values: number[]) => [...values].sort((a, b) => a - b)[values.length >> 1];
-
 function main(): void {
   const context = new Context(createRdmaCoreProvider(), DEVICE);
   const pd = context.allocPd();
@@ -72,7 +71,7 @@ function main(): void {
     times.objects.push(timed(PAIRS, () => objectsOnce(pd, cq)));
   }
   context.close();
-  const [cppUs, verbsUs, objectsUs] = [median(times.cpp), median(times.verbs), median(times.objects)];
+  const [cppUs, verbsUs, objectsUs] = [p50(times.cpp), p50(times.verbs), p50(times.objects)];
   const result = {
     benchmark: 'qp-connect',
     device: DEVICE,

@@ -8,6 +8,7 @@ import { promisify } from 'node:util';
 import { Context } from '../../objects/index.ts';
 import { createRdmaCoreProvider } from '../../providers/rdma-core/index.ts';
 import { IBV_SEND_SIGNALED } from '../../verbs/index.ts';
+import { p50 } from '../clock.ts';
 
 const run = promisify(execFile);
 const DEVICE = process.env.RXE_DEV ?? 'rxe0';
@@ -78,8 +79,6 @@ async function perftest(bytes: number, iterations: number, port: number): Promis
   return { mibPerS: average, messagesPerS: rate * 1e6 };
 }
 
-const median = (values: number[]) => [...values].sort((a, b) => a - b)[values.length >> 1];
-
 async function main(): Promise<void> {
   const context = new Context(createRdmaCoreProvider(), DEVICE);
   const results = [];
@@ -92,8 +91,8 @@ async function main(): Promise<void> {
       mine.push(await ours(context, bytes, iterations));
     }
     const of = (rates: Rate[]) => ({
-      mibPerS: median(rates.map((rate) => rate.mibPerS)),
-      messagesPerS: median(rates.map((rate) => rate.messagesPerS)),
+      mibPerS: p50(rates.map((rate) => rate.mibPerS)),
+      messagesPerS: p50(rates.map((rate) => rate.messagesPerS)),
     });
     const [isoverbs, ibWriteBw] = [of(mine), of(theirs)];
     results.push({

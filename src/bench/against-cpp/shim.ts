@@ -19,8 +19,9 @@ import { compose, type Interceptor } from '../../shim/compose.ts';
 import type { Policy } from '../../shim/policy.ts';
 import { createShim } from '../../shim/shim.ts';
 import * as V from '../../verbs/index.ts';
+import { rounded } from '../clock.ts';
 import { anotherQp, LIBRARY, type NullQp, openNull } from './null-device.ts';
-import { type Comparison, compare, cppLoop, loop, nullSink, round2, splitLoop } from './null-loops.ts';
+import { type Comparison, compare, cppLoop, loop, nullSink, splitLoop } from './null-loops.ts';
 
 const PER_SLICE = 16_000;
 const SPLIT_MESSAGES = 20;
@@ -190,7 +191,7 @@ function inChild<T>(name: string): T {
 
 /** Megabytes that the policy adds to a tenant. */
 function tenantMb(name: string): number {
-  return round2((inChild<number>(`tenant ${name}`) - inChild<number>('tenant none')) / 2 ** 20);
+  return rounded((inChild<number>(`tenant ${name}`) - inChild<number>('tenant none')) / 2 ** 20);
 }
 
 async function child(name: string): Promise<unknown> {
@@ -201,33 +202,33 @@ async function child(name: string): Promise<unknown> {
 }
 
 function report(costs: Record<string, ChainCost>, split: number, bytes: number): void {
-  const ratio = (name: string, batch: 1 | 32) => round2(costs[name][batch].ratio);
-  const more = (name: string, batch: 1 | 32) => round2(costs[name][batch].moreNs);
+  const ratio = (name: string, batch: 1 | 32) => rounded(costs[name][batch].ratio);
+  const more = (name: string, batch: 1 | 32) => rounded(costs[name][batch].moreNs);
   const each = <T>(of: (cost: ChainCost) => T) =>
     Object.fromEntries(Object.entries(costs).map(([name, cost]) => [name, of(cost)]));
-  const rounded = ({ ns, baseNs, ratio }: Comparison) => ({
-    none: round2(baseNs),
-    ns: round2(ns),
-    ratio: round2(ratio),
+  const figures = ({ ns, baseNs, ratio }: Comparison) => ({
+    none: rounded(baseNs),
+    ns: rounded(ns),
+    ratio: rounded(ratio),
   });
   const result = {
     benchmark: 'shim',
     node: process.version,
-    nsPerRequest: each((cost) => ({ batch1: rounded(cost[1]), batch32: rounded(cost[32]) })),
+    nsPerRequest: each((cost) => ({ batch1: figures(cost[1]), batch32: figures(cost[32]) })),
     'pass-through / none, batch 32 (goal 1.05)': ratio('pass-through', 32),
     'pass-through / none, batch 1 (goal 1.35)': ratio('pass-through', 1),
     'trace and two forwarding interceptors / none, batch 32 (goal 2)': ratio('trace, 2 forwarding', 32),
     'trace and two pass-through shims / none, batch 32 (goal 2)': ratio('trace, 2 pass-through shims', 32),
-    'statistics of queue pairs, ns per request more, batch 32 (goal 4)': round2(
+    'statistics of queue pairs, ns per request more, batch 32 (goal 4)': rounded(
       more('statistics', 32) - more('pass-through', 32),
     ),
     'small requests under perf, ns per request more, batch 1 (goal 15)': more('perf', 1),
     'small requests under perf, ns per request more, batch 32 (goal 4)': more('perf', 32),
-    'split both ways, ns per internal request (goal 12)': round2(split),
-    'split of 1 MiB into 64 x (1 + 16), us of processor time (goal 10)': round2(
+    'split both ways, ns per internal request (goal 12)': rounded(split),
+    'split of 1 MiB into 64 x (1 + 16), us of processor time (goal 10)': rounded(
       (split * SLOTS_PER_MESSAGE) / 1000,
     ),
-    'queue pair of depth 128 under perf, KB (goal 64)': round2(bytes / 1024),
+    'queue pair of depth 128 under perf, KB (goal 64)': rounded(bytes / 1024),
     'tenant with one queue pair under perf, inline, MB (goal 9)': tenantMb('inline'),
     'tenant with one queue pair under perf, in a worker of its own, MB (goal 9)': tenantMb('worker'),
     collections: { requests: GC_REQUESTS, ...each((cost) => cost.collections) },

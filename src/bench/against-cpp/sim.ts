@@ -10,6 +10,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { PROFILES } from '../../sim/profiles.ts';
+import { p50 } from '../clock.ts';
 import { runMix } from '../mix/run.ts';
 import { DEFAULTS, type MixSpec, parseApp } from '../mix/spec.ts';
 import { Load, type LoadOptions } from './load.ts';
@@ -145,16 +146,12 @@ function inChild<T>(name: string): T {
   return JSON.parse(onOneCore(process.execPath, ['--expose-gc', fileURLToPath(import.meta.url), name]));
 }
 
-function median(values: number[]): number {
-  return values.sort((a, b) => a - b)[values.length >> 1];
-}
-
 function round(value: number, digits: number): number {
   return Number(value.toPrecision(digits));
 }
 
 function medians(runs: MixMeasured[]): MixMeasured {
-  const of = (key: keyof MixMeasured) => Math.round(median(runs.map((run) => run[key])));
+  const of = (key: keyof MixMeasured) => Math.round(p50(runs.map((run) => run[key])));
   return {
     wallMs: of('wallMs'),
     packets: of('packets'),
@@ -179,9 +176,9 @@ function report(rounds: number): object {
       mixes[name].push(inChild(name));
     }
   }
-  const holdPerSecond = median(holds);
+  const holdPerSecond = p50(holds);
   const scale = holdPerSecond / REFERENCE_HOLD;
-  const of = (name: string, key: keyof Measured) => median(figures[name].map((m) => m[key]));
+  const of = (name: string, key: keyof Measured) => p50(figures[name].map((m) => m[key]));
   const rate = (name: string, floor: number) => ({
     perSecond: Math.round(of(name, 'perSecond')),
     floorPerSecond: Math.round(floor * scale),

@@ -6,6 +6,7 @@
  * one run, half of which is warm-up (20): on an emulated machine JavaScript takes seconds to become fast.
  */
 import Table from 'cli-table3';
+import { p50 } from '../../clock.ts';
 import type { AppResult } from '../result.ts';
 import { parseApp, parsePolicy } from '../spec.ts';
 import { runLive } from './run.ts';
@@ -14,8 +15,6 @@ const ROUNDS = Number(process.env.ISOVERBS_ROUNDS ?? 5);
 const DURATION_NS = Number(process.env.ISOVERBS_SECONDS ?? 20) * 1e9;
 const APPS = (process.env.ISOVERBS_APPS ?? 'B:size=256KiB D').split(' ');
 const DEVICES = [process.env.RXE_DEV, process.env.RXE_DEV2].filter((name) => name !== undefined);
-
-const median = (values: number[]) => [...values].sort((a, b) => a - b)[values.length >> 1];
 
 /** What is told of each application. */
 const COLUMNS: readonly (readonly [head: string, digits: number, of: (app: AppResult) => number])[] = [
@@ -56,7 +55,7 @@ async function main(): Promise<void> {
   for (const [at, { name }] of runs[0][0].entries()) {
     for (const [i, policy] of policies.entries()) {
       const cells = COLUMNS.flatMap(([, digits, of]) => {
-        const [value, first] = [runs[i], runs[0]].map((rounds) => median(rounds.map((apps) => of(apps[at]))));
+        const [value, first] = [runs[i], runs[0]].map((rounds) => p50(rounds.map((apps) => of(apps[at]))));
         return [value.toFixed(digits), (value / first).toFixed(2)];
       });
       table.push([name, policy, ...cells]);

@@ -1,0 +1,19 @@
+/** Times of benchmarks of several processes. */
+
+/** CLOCK_MONOTONIC, which all processes of a host share. */
+export function nowNs(): number {
+  const [seconds, nanoseconds] = process.hrtime();
+  return seconds * 1e9 + nanoseconds;
+}
+
+/** The value below which so much (0 to 1) of them are. */
+export function quantile(values: readonly number[], part: number): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))];
+}
+
+export const p50 = (values: readonly number[]) => quantile(values, 0.5);
+export const p99 = (values: readonly number[]) => quantile(values, 0.99);
+
+/** With two decimals. */
+export const rounded = (value: number) => Number(value.toFixed(2));

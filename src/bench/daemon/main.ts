@@ -1,0 +1,114 @@
+/**
+ * What the daemon costs and how fast it is (docs/daemon.md), against what it should be: JSON on stdout. Rounds of
+ * everything in turn, medians of rounds. `ISOVERBS_ROUNDS=1` for a quick one.
+ */
+import { p50, p99, rounded } from '../clock.ts';
+import { attachedMoreNs } from './attached.ts';
+import { Crowd } from './crowd.ts';
+import { joinTimesMs } from './join.ts';
+import { news } from './news.ts';
+import { passTimes } from './pass.ts';
+import { clientUids, DaemonProcess } from './process.ts';
+import { sights } from './sight.ts';
+
+const ROUNDS = Number(process.env.ISOVERBS_ROUNDS ?? 3);
+const JOINS = 40;
+const PASSES = 500;
+const TENANTS = 3000;
+const FLOWS = 4096;
+const SOME = 100;
+const IDLE_MS = 5000;
+/** Of the clients of each process of the crowd: a few dozen of thousands. */
+const ACTIVE_OF_A_PROCESS = 20;
+
+type Figures = Record<string, number>;
+
+/** A round of what needs two processes and no crowd. */
+async function alone(): Promise<Figures> {
+  const daemon = await DaemonProcess.start();
+  const idle = await daemon.cpuPercent(IDLE_MS);
+  const joins = await joinTimesMs(daemon.socket, JOINS);
+  const told = await news(daemon.socket);
+  const seen = await sights();
+  const small = daemon.memoryMb();
+  await daemon.stop();
+  const us = (timesNs: number[]) => p50(timesNs) / 1000;
+  return {
+    'join, p50 (goal 5), ms': p50(joins),
+    'join, p99 (goal 5), ms': p99(joins),
+    'grant to a spinning tenant, from the write, p50 (goal 1), us': us(seen.writeToSpinning),
+    'grant to a spinning tenant, from the pass that writes it, p50, us': us(seen.passToSpinning),
+    'grant to a sleeping tenant, from the pass that writes it, p50 (goal 60), us': us(seen.passToSleeping),
+    'from one program to another that spins, by a daemon that sleeps, p50, us': us(told.toSpinning),
+    'from one program to another that sleeps, by a daemon that sleeps, p50, us': us(told.toSleeping),
+    'CPU of a daemon without clients (goal 1), %': idle,
+    'memory of a daemon without clients, MB': small.total,
+    'memory of a daemon without clients, of it code of Node.js, MB': small.code,
+  };
+}
+
+/** CPU with some clients, first silent, then with queue pairs that send. */
+async function crowded(clients: number, contexts: number): Promise<Figures> {
+  const daemon = await DaemonProcess.start();
+  const crowd = await Crowd.join(daemon.socket, clients, contexts);
+  const silent = await daemon.cpuPercent(IDLE_MS);
+  await crowd.setActive(ACTIVE_OF_A_PROCESS);
+  const some = await daemon.cpuPercent(IDLE_MS);
+  await crowd.setActive(clients);
+  const all = await daemon.cpuPercent(IDLE_MS);
+  const memory = daemon.memoryMb();
+  const joins = await joinTimesMs(daemon.socket, JOINS);
+  await crowd.leave();
+  await daemon.stop();
+  const there = `with ${clients} clients`;
+  return {
+    [`CPU ${there}, all idle (goal 1), %`]: silent,
+    [`CPU ${there}, some active, %`]: some,
+    [`CPU ${there}, all active, %`]: all,
+    [`memory ${there} and ${contexts} contexts (goal 100), MB`]: memory.total,
+    [`memory ${there} and ${contexts} contexts, of it code of Node.js, MB`]: memory.code,
+    [`memory ${there} and ${contexts} contexts, of it pages, MB`]: memory.shared,
+    [`join ${there} that are active, p50 (goal 5), ms`]: p50(joins),
+    [`join ${there} that are active, p99 (goal 5), ms`]: p99(joins),
+  };
+}
+
+function pass(): Figures {
+  const { ring, look } = passTimes(TENANTS, FLOWS, PASSES);
+  const what = `over ${TENANTS} tenants and ${FLOWS} contexts`;
+  return {
+    [`a pass ${what}, after a ring, p50 (goal 1), ms`]: p50(ring) / 1e6,
+    [`a pass ${what}, that looks at all, p50 (goal 1), ms`]: p50(look) / 1e6,
+    [`a pass ${what}, that looks at all, p99, ms`]: p99(look) / 1e6,
+  };
+}
+
+async function round(): Promise<Figures> {
+  const isRoot = clientUids().length > 1;
+  return {
+    ...(await alone()),
+    ...pass(),
+    ...(await crowded(SOME, SOME)),
+    // One user has 1,024 clients at most.
+    ...(isRoot ? await crowded(TENANTS, FLOWS) : {}),
+  };
+}
+
+async function main(): Promise<void> {
+  const rounds: Figures[] = [];
+  for (let i = 0; i < ROUNDS; i++) rounds.push(await round());
+  const daemon = await DaemonProcess.start();
+  const attached = attachedMoreNs(daemon.socket);
+  await daemon.stop();
+  const median = (name: string) => rounded(p50(rounds.map((one) => one[name])));
+  const result = {
+    benchmark: 'daemon',
+    node: process.version,
+    rounds: ROUNDS,
+    ...Object.fromEntries(Object.keys(rounds[0]).map((name) => [name, median(name)])),
+    'ns per request more with a daemon and nothing to isolate (goal 0.5 at batch 32)': attached,
+  };
+  console.log(JSON.stringify(result, null, 2));
+}
+
+await main();

@@ -1,0 +1,262 @@
+// Three separate programs and one daemon on a real device: nobody of them knows of the others. Needs a build.
+// Rates of an emulated machine are low, and five programs that poll share its two CPUs: the link of which the daemon
+// gives shares is a quarter of what transfers reached there without it, 0.16 Gbit/s, and what tenants may send at once
+// outlasts the time for which they wait for a CPU.
+import { performance } from 'node:perf_hooks';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterEach, describe, expect, test } from 'vitest';
+import { Ground, gbpsOf, type Span } from '../../src/bench/processes/ground.ts';
+import { type Program, until } from '../../src/bench/processes/programs.ts';
+import type { TenantRow } from '../../src/daemon/protocol.ts';
+import { device } from './ground.ts';
+
+const LINK_GBPS = 0.04;
+const TOKEN_BUCKET = `token-bucket:burstBytes=${1 << 18}`;
+const SENT = /^sent \d+ bytes, [\d.]+ Gbit\/s, sha256 ok$/m;
+const GETS = /^\d+ GETs: p50 [\d.]+ us, p99 [\d.]+ us, \d+ per second$/m;
+/** RoCEv2's, of each packet of a path MTU of 4096 bytes. */
+const WIRE = (4096 + 82) / 4096;
+/** Until something has happened that happens soon on a machine with nothing else to do. */
+const LONG_MS = 240_000;
+/** A store that has begun to GET has done some. */
+const GETS_MS = 5000;
+/** Longer than anything here takes. */
+const LONG_S = 3600;
+
+let ground: Ground;
+const grounds = new Set<Ground>();
+afterEach(async () => {
+  for (const one of grounds) await one.close();
+  grounds.clear();
+});
+
+function newGround(): Ground {
+  ground = new Ground({ near: device, far: process.env.RXE_DEV2 ?? device });
+  grounds.add(ground);
+  return ground;
+}
+
+/** A daemon that shares the near device. */
+function shares(policy: string, rules = '[]') {
+  const config = ground.file(
+    `policy: '${policy}'\ndevices: { ${device}: { linkGbps: ${LINK_GBPS} } }\nrules: ${rules}\n`,
+  );
+  return ground.programs.daemon('--config', config, '--device', device);
+}
+
+/** The tenants, once they are so. */
+function rows(are: (rows: readonly TenantRow[]) => boolean): Promise<TenantRow[]> {
+  let last: TenantRow[] = [];
+  return until(
+    async () => {
+      last = await ground.programs.tenants();
+      return are(last) ? last : null;
+    },
+    LONG_MS,
+    () => `${JSON.stringify(last)}; ${ground.programs.said}`,
+  );
+}
+
+const rowOf = (all: readonly TenantRow[], tenant: string) => all.find((row) => row.tenant === tenant);
+const sending = (all: readonly TenantRow[], ...tenants: string[]) =>
+  tenants.every((tenant) => (rowOf(all, tenant)?.qps ?? 0) > 0);
+
+const has = (all: readonly TenantRow[], tenant: string, gbps: number) =>
+  Math.abs((rowOf(all, tenant)?.rateGbps ?? 0) - gbps) < gbps / 100;
+
+/** Payload of both, and what part of it the first one had. */
+function parts([a, b]: readonly Program[], span: Span) {
+  const rates = [a, b].map((one) => gbpsOf(one, span));
+  const total = rates[0] + rates[1];
+  return { rates, total, part: rates[0] / total };
+}
+
+const told = (what: string, { rates, part }: ReturnType<typeof parts>) =>
+  console.log(
+    `${what}: ${rates.map((rate) => (1000 * rate).toFixed(1)).join(' and ')} Mbit/s, the first ${(100 * part).toFixed(1)} %`,
+  );
+
+async function during(what: string, transfers: readonly Program[], ms: number) {
+  // What was earned and posted before it is over.
+  await delay(2000);
+  const fromMs = performance.now();
+  await delay(ms);
+  const got = parts(transfers, { fromMs, toMs: performance.now() });
+  told(what, got);
+  return got;
+}
+
+/** They end as if their time were over: what has arrived is compared. */
+async function finish(transfers: readonly Program[], store: Program): Promise<void> {
+  for (const one of [...transfers, store]) one.kill('SIGINT');
+  await allWell(transfers, store);
+}
+
+async function allWell(transfers: readonly Program[], store: Program): Promise<void> {
+  await Promise.all([...transfers, store].map((one) => one.done()));
+  for (const one of transfers) expect(one.said).toMatch(SENT);
+  expect(store.said).toMatch(GETS);
+}
+
+/** The transfer goes on, whatever has happened. */
+async function goesOn(transfer: Program, after: string) {
+  const had = transfer.lines.length;
+  await until(
+    () => (transfer.lines.length > had + 2 ? true : null),
+    LONG_MS,
+    () => `${after}: ${transfer.said}`,
+  );
+}
+
+/**
+ * One transfer is killed, another stopped for a while, the daemon killed; the next daemon, which is returned, gives the
+ * other one its part of the link again, beside the store.
+ */
+async function fails(
+  { victim, transfer, daemon }: Record<'victim' | 'transfer' | 'daemon', Program>,
+  tenant: string,
+  part: number,
+): Promise<Program> {
+  process.kill(victim.tenantPid, 'SIGKILL');
+  expect(await victim.ended).toMatchObject({ code: 128 + 9 });
+  await rows((some) => some.length === 2 && sending(some, tenant, 'store'));
+  await goesOn(transfer, 'a tenant was killed');
+
+  const stopped = transfer.tenantPid;
+  process.kill(stopped, 'SIGSTOP');
+  await delay(1500);
+  process.kill(stopped, 'SIGCONT');
+  await goesOn(transfer, 'it was stopped');
+
+  daemon.kill('SIGKILL');
+  await daemon.ended;
+  await goesOn(transfer, 'the daemon was killed');
+  const next = await shares(TOKEN_BUCKET);
+  // Whoever waits for a CPU for long lends its share meanwhile.
+  await rows((some) => sending(some, tenant, 'store') && has(some, tenant, part * LINK_GBPS));
+  await goesOn(transfer, 'the next daemon came');
+  return next;
+}
+
+describe.skipIf(device === '')('three programs and a daemon', { timeout: 600_000 }, () => {
+  test('two transfers of weights 1 and 3 beside a store, until one of them and the daemon are killed', async () => {
+    const { programs } = newGround();
+    const [{ transfers: receiver }, daemon] = await Promise.all([ground.serve(), shares(TOKEN_BUCKET)]);
+    const transfers = [1, 3].map((weight) => ground.transfer({ tenant: `w${weight}`, weight }, LONG_S));
+    const store = ground.store({ tenant: 'store' }, LONG_S);
+    const all = await rows((some) => sending(some, 'w1', 'w3', 'store'));
+    expect(['w1', 'w3'].map((tenant) => rowOf(all, tenant)?.weight)).toEqual([1, 3]);
+    for (const { processes, qps } of all) expect([processes, qps]).toEqual([1, 1]);
+    await Promise.all(transfers.map((one) => one.line(/^\d+ WRITEs$/)));
+    const got = await during('1:3', transfers, 16_000);
+    expect(Math.abs(got.part - 1 / 4)).toBeLessThan(0.1);
+    const [victim, transfer] = transfers;
+    await fails({ victim, transfer, daemon }, 'w3', 3 / 4);
+    await finish([transfer], store);
+    expect(receiver.said.match(/sha256 ok/g)).toHaveLength(1);
+    expect(receiver.said).not.toContain('WRONG');
+    await rows((some) => some.length === 0);
+    expect(JSON.parse(await programs.command('tenants', '--socket', programs.socket, '--json'))).toBeTruthy();
+  });
+
+  test('under perf: classified by what they send, isolated, released when the other leaves', async () => {
+    newGround();
+    await Promise.all([ground.serve(), shares('perf')]);
+    const bulk = ground.transfer({ tenant: 'bulk' }, LONG_S);
+    const alone = await rows((some) => rowOf(some, 'bulk')?.class === 'bandwidth');
+    expect(rowOf(alone, 'bulk')).toMatchObject({ split: false, why: 'nothing to isolate' });
+    const store = ground.store({ tenant: 'store' }, LONG_S);
+    const both = await rows((some) => rowOf(some, 'bulk')?.split === true);
+    expect(rowOf(both, 'bulk')).toMatchObject({
+      class: 'bandwidth',
+      why: 'large messages beside small ones',
+    });
+    expect(rowOf(both, 'store')).toMatchObject({ class: 'delay', split: false });
+    // Keys are put first.
+    await delay(GETS_MS);
+    store.kill('SIGINT');
+    await store.done();
+    const leftMs = performance.now();
+    await rows((some) => rowOf(some, 'bulk')?.split === false);
+    expect(performance.now() - leftMs).toBeLessThan(5000);
+    bulk.kill('SIGINT');
+    await allWell([bulk], store);
+  });
+});
+
+describe.skipIf(device === '')(
+  'three programs and a daemon, at length',
+  { tags: ['long'], timeout: 900_000 },
+  () => {
+    test('weights and rates that are set while they run', async () => {
+      newGround();
+      await Promise.all([ground.serve(), shares(TOKEN_BUCKET)]);
+      const transfers = ['a', 'b'].map((tenant) => ground.transfer({ tenant }, LONG_S));
+      const store = ground.store({ tenant: 'store' }, LONG_S);
+      await rows((some) => sending(some, 'a', 'b', 'store'));
+      await Promise.all(transfers.map((one) => one.line(/^\d+ WRITEs$/)));
+      const even = await during('1:1', transfers, 24_000);
+      await ground.programs.set('b', { weight: 3 });
+      const uneven = await during('1:3, set', transfers, 24_000);
+      await ground.programs.set('b', { gbps: 0.01 });
+      const limited = await during('b at 0.01 Gbit/s', transfers, 24_000);
+      await finish(transfers, store);
+      expect(Math.abs(even.part - 1 / 2)).toBeLessThan(0.1);
+      expect(Math.abs(uneven.part - 1 / 4)).toBeLessThan(0.1);
+      expect(Math.abs((limited.rates[1] * WIRE) / 0.01 - 1)).toBeLessThan(0.05);
+    });
+
+    test('without a daemon they run as without isoverbs run', async () => {
+      newGround();
+      await ground.serve();
+      const said: string[] = [];
+      for (const run of [null, { tenant: 'a', policy: 'token-bucket' }, { tenant: 'a' }]) {
+        const transfers = [ground.transfer(run, 3), ground.transfer(run, 3)];
+        const store = ground.store(run, 3);
+        await allWell(transfers, store);
+        const lines = [...transfers, store].flatMap((one) => one.lines.map(({ text }) => text));
+        said.push([...new Set(lines.map((line) => line.replace(/[\d.]+/g, 'N')))].sort().join('\n'));
+        const warned = [...transfers, store].map(
+          ({ errors }) => errors.filter((line) => /no daemon at/.test(line)).length,
+        );
+        expect(warned).toEqual(run === null ? [0, 0, 0] : [1, 1, 1]);
+      }
+      expect(new Set(said).size).toBe(1);
+    });
+
+    test.each(['', TOKEN_BUCKET])(
+      'limits of queue pairs and of requests a second, under %j',
+      async (policy) => {
+        newGround();
+        const rules = '[{ match: { declared: slow }, maxQps: 1, maxRequestsPerS: 40 }]';
+        await Promise.all([ground.serve(), shares(policy, rules)]);
+        const store = ground.store({ tenant: 'slow' }, 15);
+        await rows((some) => sending(some, 'slow'));
+        const second = ground.store({ tenant: 'slow' }, 1);
+        expect((await second.ended).code).not.toBe(0);
+        expect(second.said).toMatch(/maxQps\) leaves this context 0 queue pairs/);
+        await store.done();
+        const [, perS] = / (\d+) per second$/m.exec(store.said) ?? [];
+        console.log(`at most 40 requests a second: ${perS} GETs`);
+        expect(Math.abs(Number(perS) / 40 - 1)).toBeLessThan(0.05);
+      },
+    );
+
+    test('tenants and daemons that are killed, stopped and started again', async () => {
+      newGround();
+      const [{ transfers: receiver }, first] = await Promise.all([ground.serve(), shares(TOKEN_BUCKET)]);
+      let daemon = first;
+      const transfer = ground.transfer({ tenant: 'a' }, LONG_S);
+      const store = ground.store({ tenant: 'store' }, LONG_S);
+      await transfer.line(/^\d+ WRITEs$/);
+      for (let round = 1; round <= 3; round++) {
+        const victim = ground.transfer({ tenant: 'victim' }, LONG_S);
+        await victim.line(/^\d+ WRITEs$/);
+        daemon = await fails({ victim, transfer, daemon }, 'a', 1 / 2);
+      }
+      await finish([transfer], store);
+      expect(receiver.said).toContain('sha256 ok');
+      expect(receiver.said).not.toContain('WRONG');
+    });
+  },
+);
