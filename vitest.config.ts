@@ -1,11 +1,23 @@
 import { defineConfig } from 'vitest/config';
 
+const isEmulated = process.env.ISOVERBS_GROUND === 'rxe';
+const ALL = ['test/**/*.test.ts', 'examples/**/*.test.ts'];
+const VERBS = 'test/verbs/**/*.test.ts';
+
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts', 'examples/**/*.test.ts'],
+    // What projects inherit is added to what they name.
+    include: isEmulated ? [] : ALL,
     testTimeout: 30_000,
     // A real device counts its objects and loses its packets for one file at a time.
-    maxWorkers: process.env.ISOVERBS_GROUND === 'rxe' ? 1 : '100%',
+    maxWorkers: isEmulated ? 1 : '100%',
+    // There, each process and each load of the sources takes seconds: the files of the verbs have one of both together.
+    projects: isEmulated
+      ? [
+          { extends: true, test: { name: 'verbs', include: [VERBS], isolate: false } },
+          { extends: true, test: { name: 'others', include: ALL, exclude: [VERBS, 'node_modules/**'] } },
+        ]
+      : undefined,
     tags: [
       {
         name: 'long',
