@@ -13,6 +13,7 @@ import type { MetricsSource } from './metrics.ts';
 import type { Hello } from './protocol.ts';
 import { type Identity, identify } from './rules.ts';
 import { Server } from './server.ts';
+import { processState } from './silence.ts';
 
 export interface DaemonOptions {
   readonly socket: string;
@@ -117,6 +118,7 @@ export class Daemon {
     this.host = new Host({
       rules,
       linkGbps: (device) => this.config.devices[device]?.linkGbps ?? options.linkGbps(device),
+      look: processState,
     });
     this.server = new Server({
       socket,

@@ -12,7 +12,8 @@ import { limit, type TenantLimits } from './limits.ts';
 import { columnsAt, type Pages, SLOTS } from './pages.ts';
 import type { TenantRow } from './protocol.ts';
 import { CLASSES, type Identity } from './rules.ts';
-import { Seats, SILENT_NS } from './seats.ts';
+import { ANY_NS, Seats } from './seats.ts';
+import { type ProcessState, SILENT_NS } from './silence.ts';
 import { add, type Counted, type Total, Totals } from './totals.ts';
 
 /** Who rings is looked at; before a pass all others are, if they were not for so long: none is silent unseen. */
@@ -97,6 +98,8 @@ export interface HostOptions {
   readonly rules: Omit<MasterRules, 'silentNs' | 'rotateFrom'>;
   /** Of a device's link, to be shared; 0: nobody knows; null: there is no such device. */
   linkGbps(device: string): number | null;
+  /** At a process that gives no sign of life. Absent, or null: nothing is known of it. */
+  look?(pid: number): ProcessState | null;
 }
 
 /** What an operator has set for a tenant, beside what the rules say. */
@@ -120,7 +123,7 @@ export class Host {
   constructor(options: HostOptions) {
     this.options = options;
     // Slots are shorter than a message to the daemon and back takes: nobody rotates.
-    this.rules = { ...options.rules, silentNs: SILENT_NS, rotateFrom: Number.POSITIVE_INFINITY };
+    this.rules = { ...options.rules, silentNs: ANY_NS, rotateFrom: Number.POSITIVE_INFINITY };
   }
 
   /**
@@ -142,7 +145,7 @@ export class Host {
     const tenant = this.tenant(at, name);
     const { counters, grants } = columnsAt(client.pages, slot);
     const declared = identity.class === null ? M.IDLE : CLASS_NAMES.indexOf(identity.class);
-    at.columns.add(page.index, { counters, grants }, declared, nowNs);
+    at.columns.add(page.index, { counters, grants }, client.pid, declared, nowNs);
     // What is there already was sent before it joined here.
     const counted = { requests: counters[M.SENT_REQUESTS], bytes: counters[M.SENT_BYTES] };
     const seat: Seat = {
@@ -232,7 +235,7 @@ export class Host {
       coordinator,
       linkGbps: linkGbps > 0 ? linkGbps : UNKNOWN_LINK_GBPS,
       seats: [],
-      columns: new Seats(coordinator.members),
+      columns: new Seats(coordinator.members, this.options.look ?? (() => null)),
       tenants: new Map(),
       limited: new Set(),
       weights: new Map(),
@@ -343,7 +346,7 @@ export class Host {
     const { coordinator, seats, columns } = device;
     device.isMarked = false;
     coordinator.step(this.rules, nowNs);
-    coordinator.share(device, nowNs, SILENT_NS);
+    coordinator.share(device, nowNs, ANY_NS);
     for (const tenant of device.limited) this.limit(device, tenant, nowNs);
     columns.writeAll();
     for (const index of coordinator.takeChanges()) this.tell(seats[index]?.client);

@@ -5,9 +5,7 @@
 import type { Members } from '../coordinator/members.ts';
 import * as M from '../coordinator/members.ts';
 import type { Pages } from './pages.ts';
-
-/** Who has written nothing for so long is stopped, or spins without a look at its queues. */
-export const SILENT_NS = 60e6;
+import { type ProcessState, Silences } from './silence.ts';
 
 /** Columns behind this are statistics: they change nobody's grants, but for limits. */
 const DECIDING = M.BEAT;
@@ -15,14 +13,20 @@ const USED = M.QPS + 1;
 /** Places that are looked at together: what is read of them stays in the nearest cache. */
 const TOGETHER = 64;
 const NOBODY = new Float64Array(0);
+/** What the coordinator has as SEEN_NS of who is silent. Of all others it has any time: who is silent is decided here. */
+const NEVER_NS = Number.NEGATIVE_INFINITY;
+export const ANY_NS = Number.MAX_VALUE;
 
 export class Seats {
   private readonly members: Members;
   /** What clients write, and what they read. */
   private readonly counters: Float64Array[] = [];
   private readonly grants: Float64Array[] = [];
-  /** SEEN_NS as the client wrote it last; the coordinator has the daemon's own. */
+  /** SEEN_NS as the client wrote it last; and when it gave its last sign of life, in the daemon's own time. */
   private readonly seen: Float64Array;
+  private readonly spokeNs: Float64Array;
+  private readonly silences: Silences;
+  private readonly pids: Int32Array;
   /** Grants as the clients' pages have them; NaN: not yet. */
   private readonly written: Float64Array;
   /** Classes as identities have them; IDLE: as they send. */
@@ -33,9 +37,13 @@ export class Seats {
   /** How many those are. */
   actives = 0;
 
-  constructor(members: Members) {
+  /** @param look at a process that gives no sign of life; null: nothing is known of it */
+  constructor(members: Members, look: (pid: number) => ProcessState | null) {
     const { capacity } = members;
     this.members = members;
+    this.silences = new Silences(capacity, look);
+    this.pids = new Int32Array(capacity);
+    this.spokeNs = new Float64Array(capacity);
     this.seen = new Float64Array(capacity);
     this.written = new Float64Array(capacity * M.GRANTS);
     this.declared = new Uint8Array(capacity);
@@ -44,7 +52,7 @@ export class Seats {
   }
 
   /** The pass writes its grants; until then the last ones stand there: a client that reads at any time finds some. */
-  add(place: number, { counters, grants }: Pages, declared: number, nowNs: number): void {
+  add(place: number, { counters, grants }: Pages, pid: number, declared: number, nowNs: number): void {
     while (this.counters.length <= place) {
       this.counters.push(NOBODY);
       this.grants.push(NOBODY);
@@ -55,6 +63,9 @@ export class Seats {
     this.seen[place] = 0;
     this.declared[place] = declared;
     this.silent[place] = 0;
+    this.pids[place] = pid;
+    this.spokeNs[place] = nowNs;
+    this.silences.spoke(place);
     this.members.counters[place * M.COUNTERS + M.SEEN_NS] = nowNs;
   }
 
@@ -69,6 +80,7 @@ export class Seats {
   readAll(nowNs: number, isLimited: boolean): boolean {
     const all = this.counters;
     let isNews = false;
+    this.silences.begin();
     for (let from = 0; from < all.length; from += TOGETHER) {
       const end = Math.min(all.length, from + TOGETHER);
       // In two loops: the first is short enough for the processor to wait for the memory of several pages at a time.
@@ -101,12 +113,21 @@ export class Seats {
     const seenNs = from[M.SEEN_NS];
     if (!Object.is(beat, counters[at + M.BEAT]) || !Object.is(seenNs, this.seen[place])) {
       counters[at + M.BEAT] = beat;
-      counters[at + M.SEEN_NS] = nowNs;
       this.seen[place] = seenNs;
+      this.spokeNs[place] = nowNs;
+      this.silences.spoke(place);
+      return this.setSilent(place, 0, nowNs);
     }
-    const isSilent = nowNs - counters[at + M.SEEN_NS] > SILENT_NS ? 1 : 0;
+    // Who is silent is so until it gives a sign.
+    if (this.silent[place] === 1) return false;
+    const isSilent = this.silences.isSilent(place, this.pids[place], nowNs - this.spokeNs[place]);
+    return isSilent && this.setSilent(place, 1, nowNs);
+  }
+
+  private setSilent(place: number, isSilent: number, nowNs: number): boolean {
     if (isSilent === this.silent[place]) return false;
     this.silent[place] = isSilent;
+    this.members.counters[place * M.COUNTERS + M.SEEN_NS] = isSilent === 1 ? NEVER_NS : nowNs;
     return true;
   }
 

@@ -8,7 +8,7 @@ import * as M from '../../src/coordinator/members.ts';
 import type { ShareRules } from '../../src/coordinator/shares.ts';
 import { Client, Host } from '../../src/daemon/host.ts';
 import { COUNTERS_BYTES, columnsAt, GRANTS_BYTES } from '../../src/daemon/pages.ts';
-import { SILENT_NS } from '../../src/daemon/seats.ts';
+import { SILENT_NS } from '../../src/daemon/silence.ts';
 
 export type Event = { nowNs: number; device: string } & (
   | { type: 'join'; member: number; tenant: string }

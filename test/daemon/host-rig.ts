@@ -1,6 +1,6 @@
 /** Hosts of the daemon with processes that are its clients, without a socket between them. */
 import type * as M from '../../src/coordinator/members.ts';
-import { Client, Host } from '../../src/daemon/host.ts';
+import { Client, Host, type HostOptions } from '../../src/daemon/host.ts';
 import { COUNTERS_BYTES, columnsAt, GRANTS_BYTES } from '../../src/daemon/pages.ts';
 import { type Link, RemoteCoordinator, type Seat } from '../../src/daemon/remote.ts';
 import type { Identity } from '../../src/daemon/rules.ts';
@@ -8,8 +8,12 @@ import type { Identity } from '../../src/daemon/rules.ts';
 export const RULES = { qNumAllow: 1, qNumCapa: 9, selective: false };
 export const LINK_GBPS = 100;
 
-export const hostOf = () =>
-  new Host({ rules: RULES, linkGbps: (device) => (device.startsWith('sim') ? LINK_GBPS : null) });
+export const hostOf = (more: Pick<HostOptions, 'look'> = {}) =>
+  new Host({
+    rules: RULES,
+    linkGbps: (device) => (device.startsWith('sim') ? LINK_GBPS : null),
+    ...more,
+  });
 export const identity = (tenant: string, more: Partial<Identity> = {}): Identity => ({
   tenant,
   weight: 1,

@@ -9,7 +9,7 @@ import { Listing } from '../../src/daemon/listing.ts';
 import { columnsAt, SLOTS } from '../../src/daemon/pages.ts';
 import { RemoteCoordinator, type Seat } from '../../src/daemon/remote.ts';
 import { identify } from '../../src/daemon/rules.ts';
-import { SILENT_NS } from '../../src/daemon/seats.ts';
+import { type ProcessState, processState, SILENT_NS } from '../../src/daemon/silence.ts';
 import { Bucket } from '../../src/policies/token-bucket/buckets.ts';
 import type { Grant } from '../../src/shim/coordinator-port.ts';
 import { hostOf, identity, LINK_GBPS, Process, pages, RULES } from './host-rig.ts';
@@ -97,6 +97,51 @@ test('who is stopped lends its share within 100 ms, and has it again when it goe
   say(b, {});
   host.step(atNs);
   expect([a.grants[M.RATE_GBPS], b.grants[M.RATE_GBPS]]).toEqual([LINK_GBPS / 2, LINK_GBPS / 2]);
+});
+
+/** What part of the link the first of two tenants has after each tick in which the other one gives no sign of life. */
+function shareBeside(look: (tick: number) => ProcessState | null, ticks: number): number[] {
+  let tick = 0;
+  const host = hostOf({ look: () => look(tick) });
+  const [a, b] = ['a', 'b'].map((tenant) => new Process(host, tenant).join());
+  for (const seat of [a, b]) say(seat, { [M.RATED_QPS]: 1 });
+  return Array.from({ length: ticks + 1 }, () => {
+    say(a, {});
+    host.step(tick++ * 20e6);
+    return a.grants[M.RATE_GBPS] / LINK_GBPS;
+  });
+}
+const firstWhole = (shares: readonly number[]) => shares.indexOf(1);
+
+test('a stopped process is silent after 60 ms, one that spins after 80, one that waits for a CPU never', () => {
+  expect(firstWhole(shareBeside(() => ({ state: 'T', ranNs: 0 }), 10))).toBe(3);
+  expect(firstWhole(shareBeside((tick) => ({ state: 'R', ranNs: tick * 20e6 }), 10))).toBe(4);
+  expect(firstWhole(shareBeside(() => ({ state: 'S', ranNs: 0 }), 10))).toBe(4);
+  expect(firstWhole(shareBeside(() => null, 10))).toBe(4);
+  expect(firstWhole(shareBeside(() => ({ state: 'R', ranNs: 5e6 }), 100))).toBe(-1);
+  // It has a CPU a tenth of the time, and could have given a sign after two ticks of it.
+  expect(firstWhole(shareBeside((tick) => ({ state: 'R', ranNs: tick * 2e6 }), 100))).toBe(11);
+});
+
+test('thousands who are silent at once are not all looked at in one pass', () => {
+  let looks = 0;
+  const host = hostOf({
+    look: () => {
+      looks++;
+      return { state: 'R', ranNs: 0 };
+    },
+  });
+  for (let i = 0; i < 1000; i++) say(new Process(host, `t${i}`).join(), { [M.RATED_QPS]: 1 });
+  host.step(0);
+  host.step(50e6);
+  expect(looks).toBe(16);
+});
+
+test('what the system says of this process', () => {
+  const [before, after] = [processState(process.pid), processState(process.pid)];
+  expect(before?.state).toBe('R');
+  expect(after!.ranNs).toBeGreaterThanOrEqual(before!.ranNs);
+  expect(processState(2 ** 30)).toBe(null);
 });
 
 test('tenants of its own are for a trusted program only: a name is no second share', () => {
