@@ -6,17 +6,22 @@ import { closeSync, openSync, readSync } from 'node:fs';
 
 /** Who has given no sign for so long is silent, unless its process waits for a CPU. */
 export const SILENT_NS = 60e6;
-/** Three signs of life should have come: the process is looked at. */
-const SUSPECT_NS = 45e6;
-/** One that has had a CPU for so long since it was looked at could have given a sign. */
-const RAN_NS = 15e6;
+/** A sign of life should have come: the process is looked at. */
+const SUSPECT_NS = 30e6;
+/**
+ * One that has had a CPU for so long since it was looked at could have given a sign. Not so within a call of the system:
+ * a soft-RoCE device does there what a NIC does itself.
+ */
+const USER_NS = 20e6;
+const SYSTEM_NS = 60e6;
 /** A look at a process is a few system calls; clients without number must not make a pass of thousands of them. */
 const LOOKS_OF_A_PASS = 16;
 
-/** What the system says of a process: its state as in `man proc_pid_stat`, and how long it has had a CPU. */
+/** What the system says of a process, as in `man proc_pid_stat`: its state, and the CPU time that it has had. */
 export interface ProcessState {
   readonly state: string;
-  readonly ranNs: number;
+  readonly userNs: number;
+  readonly systemNs: number;
 }
 
 const RUNNABLE = 'R';
@@ -24,14 +29,16 @@ const STOPPED = 'T';
 
 export class Silences {
   private readonly look: (pid: number) => ProcessState | null;
-  /** By place: what its process had run when it was looked at first since its last sign; NaN: it was not. */
-  private readonly ranNs: Float64Array;
+  /** By place: what its process had when it was looked at first since its last sign; NaN: it was not. */
+  private readonly userNs: Float64Array;
+  private readonly systemNs: Float64Array;
   private looks = 0;
 
   /** @param look null: the system says nothing of such a process */
   constructor(places: number, look: (pid: number) => ProcessState | null) {
     this.look = look;
-    this.ranNs = new Float64Array(places).fill(Number.NaN);
+    this.userNs = new Float64Array(places).fill(Number.NaN);
+    this.systemNs = new Float64Array(places);
   }
 
   /** Another pass. */
@@ -41,7 +48,7 @@ export class Silences {
 
   /** It has given a sign. */
   spoke(place: number): void {
-    this.ranNs[place] = Number.NaN;
+    this.userNs[place] = Number.NaN;
   }
 
   /** Whether one that has given no sign for so long is silent. */
@@ -54,34 +61,39 @@ export class Silences {
     if (found === null) return isLate;
     if (found.state === STOPPED) return true;
     if (found.state !== RUNNABLE) return isLate;
-    const firstNs = this.ranNs[place];
-    if (Number.isNaN(firstNs)) {
-      this.ranNs[place] = found.ranNs;
+    if (Number.isNaN(this.userNs[place])) {
+      this.userNs[place] = found.userNs;
+      this.systemNs[place] = found.systemNs;
       return false;
     }
-    return isLate && found.ranNs - firstNs >= RAN_NS;
+    const userNs = found.userNs - this.userNs[place];
+    const systemNs = found.systemNs - this.systemNs[place];
+    return isLate && (userNs >= USER_NS || systemNs >= SYSTEM_NS);
   }
 }
 
+/** Of the times in it, whatever the kernel's own (`getconf CLK_TCK`). */
+const TICK_NS = 1e7;
+const [UTIME, STIME] = [11, 12];
 const TEXT = Buffer.alloc(1024);
 
-function textOf(pid: number, name: string): string {
-  const fd = openSync(`/proc/${pid}/${name}`, 'r');
-  try {
-    return TEXT.toString('latin1', 0, readSync(fd, TEXT, 0, TEXT.length, 0));
-  } finally {
-    closeSync(fd);
-  }
-}
-
-/** Of its first thread, which is where most programs post and poll. */
+/** Of all its threads; the state is that of the first, which is where most programs post and poll. */
 export function processState(pid: number): ProcessState | null {
+  let fd: number;
   try {
-    // The name of the command, in parentheses, may have any character.
-    const [, state] = /^.*\) (.)/s.exec(textOf(pid, 'stat')) ?? [];
-    const ranNs = Number(textOf(pid, 'schedstat').split(' ', 1)[0]);
-    return state === undefined || !(ranNs >= 0) ? null : { state, ranNs };
+    fd = openSync(`/proc/${pid}/stat`, 'r');
   } catch {
     return null;
+  }
+  try {
+    const text = TEXT.toString('latin1', 0, readSync(fd, TEXT, 0, TEXT.length, 0));
+    // The name of the command, in parentheses, may have any character.
+    const [state, ...numbers] = text.slice(text.lastIndexOf(')') + 2).split(' ');
+    const [userNs, systemNs] = [UTIME, STIME].map((field) => Number(numbers[field - 1]) * TICK_NS);
+    return userNs >= 0 && systemNs >= 0 ? { state, userNs, systemNs } : null;
+  } catch {
+    return null;
+  } finally {
+    closeSync(fd);
   }
 }
