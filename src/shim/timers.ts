@@ -6,8 +6,15 @@ import { InvalidArgumentError } from '../verbs/errors.ts';
 import type { Provider } from '../verbs/provider.ts';
 import type { ShimContext } from './context.ts';
 
-/** At every so many calls (a power of two) timers that may be late are looked for: a look reads the clock. */
+/** At every so many calls (a power of two) at most timers that may be late are looked for: a look reads the clock. */
 const CALLS_PER_LOOK = 64;
+
+/**
+ * So many calls that take longer than this in all, as those of a device do that works within them, are too many to be
+ * late by: fewer pass between two looks. Calls that take far less have the whole number of them again.
+ */
+const SLOW_NS = 2e6;
+const FAST_NS = SLOW_NS / 16;
 
 /** Longer ones are slept in parts: a timer of Node.js has 31 bits of milliseconds. */
 const MAX_SLEEP_NS = 1e15;
@@ -24,6 +31,9 @@ export class Timers {
   private step = 0;
   /** `calls`, as it was when it was last counted. */
   private counted = 0;
+  /** What each call counts for where only one in so many looks (a power of two); and the time of the last look. */
+  private stride = 1;
+  private lookedNs = 0;
   /** Counts the calls that did look although only timers are set that may be late. */
   private looks = 0;
   private readonly next: Provider;
@@ -42,11 +52,25 @@ export class Timers {
 
   /** Every call is to look while a timer is set that may not be late; one in so many while only others are. */
   private changed(): void {
-    if (this.step === 1) this.counted = this.calls;
+    if (this.step > 0) this.counted = this.calls;
     const isEach = this.pending + this.watched > 0;
-    this.step = !isEach && this.relaxed > 0 ? 1 : 0;
-    if (this.step === 1) this.calls = this.counted;
+    this.step = !isEach && this.relaxed > 0 ? this.stride : 0;
+    if (this.step > 0) this.calls = this.whole(this.counted);
     else this.calls = isEach ? 0 : 1;
+  }
+
+  /** A count that gets to 0 by strides. */
+  private whole(count: number): number {
+    return count & -this.stride;
+  }
+
+  /** In a call that looks as one of so many: the count stands at 0. */
+  private pace(nowNs: number): void {
+    const tookNs = nowNs - this.lookedNs;
+    this.lookedNs = nowNs;
+    if (tookNs > SLOW_NS) this.stride = Math.min(CALLS_PER_LOOK, 4 * this.stride);
+    else if (tookNs < FAST_NS && this.stride > 1) this.stride >>= 1;
+    if (this.step > 0) this.step = this.stride;
   }
 
   /** Each call is to look, until that is taken back. */
@@ -59,9 +83,10 @@ export class Timers {
   look(context: ShimContext): void {
     if (this.pending === 0 && this.watched > 0) {
       // Timers that may be late wait for as many calls as they would otherwise.
-      this.looks = (this.looks + 1) & (CALLS_PER_LOOK - 1);
+      this.looks = (this.whole(this.looks) + this.stride) & (CALLS_PER_LOOK - 1);
       if (this.looks !== 0) return;
     }
+    if (this.pending === 0) this.pace(this.next.nowNs(context.handle));
     this.run(context);
   }
 
