@@ -1,0 +1,102 @@
+// How late a timer that may be late is found by the application's own calls, where no sleep ever ends.
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import type { ShimContext } from '../../src/shim/context.ts';
+import { Timers } from '../../src/shim/timers.ts';
+import type { Provider } from '../../src/verbs/provider.ts';
+
+const CALLS_PER_LOOK = 64;
+const PERIOD_NS = 5e6;
+
+/** A shim whose event loop stands: only calls look. */
+class Rig {
+  nowNs = 0;
+  reads = 0;
+  readonly firedNs: number[] = [];
+  readonly context = {
+    handle: 1,
+    closed: false,
+    waiting: 0,
+    timesNs: [],
+    tokens: [],
+    relaxed: [],
+    runSleepNs: Number.POSITIVE_INFINITY,
+    idleSleepNs: Number.POSITIVE_INFINITY,
+  } as unknown as ShimContext;
+  readonly timers: Timers;
+
+  constructor() {
+    const clock = {
+      nowNs: () => {
+        this.reads++;
+        return this.nowNs;
+      },
+      sleep: () => new Promise<void>(() => {}),
+    };
+    this.timers = new Timers(clock as unknown as Provider, (token) => {
+      if (token !== 0) return;
+      this.firedNs.push(this.nowNs);
+      this.set();
+    });
+    this.set();
+  }
+
+  set(): void {
+    this.timers.set(this.context, this.nowNs + PERIOD_NS, 0, true);
+  }
+
+  calls(count: number, eachNs: number): void {
+    for (let i = 0; i < count; i++) {
+      this.nowNs += eachNs;
+      if (this.timers.isTime) this.timers.look(this.context);
+    }
+  }
+
+  /** The longest between two firings of all of them after the first so many. */
+  longestNs(after: number): number {
+    const times = this.firedNs.slice(after);
+    return Math.max(...times.slice(1).map((ns, i) => ns - times[i]));
+  }
+}
+
+test('fast calls read the clock once in 64', () => {
+  const rig = new Rig();
+  rig.calls(64_000, 100);
+  rig.reads = 0;
+  rig.calls(64_000, 100);
+  // A look reads it, and what it fires reads it again.
+  expect(rig.reads).toBeLessThan(4 * (64_000 / CALLS_PER_LOOK));
+});
+
+test('calls that take a millisecond each are late by few of them, not by 64; fast ones after that look seldom again', () => {
+  const rig = new Rig();
+  rig.calls(1000, 1e6);
+  expect(rig.longestNs(3)).toBeLessThanOrEqual(PERIOD_NS + 4e6);
+  rig.calls(10_000, 100);
+  rig.reads = 0;
+  rig.calls(64_000, 100);
+  expect(rig.reads).toBeLessThan(4 * (64_000 / CALLS_PER_LOOK));
+});
+
+test('whatever else is set and looked at meanwhile, it is found again', () => {
+  const step = fc.record({
+    calls: fc.integer({ min: 1, max: 200 }),
+    eachNs: fc.constantFrom(50, 5000, 1e5, 3e6),
+    what: fc.constantFrom('nothing', 'watch', 'strict'),
+  });
+  fc.assert(
+    fc.property(fc.array(step, { minLength: 1, maxLength: 30 }), (steps) => {
+      const rig = new Rig();
+      for (const { calls, eachNs, what } of steps) {
+        if (what === 'watch') rig.timers.watch(true);
+        if (what === 'strict') rig.timers.set(rig.context, rig.nowNs + 1e4, 1, false);
+        rig.calls(calls, eachNs);
+        if (what === 'watch') rig.timers.watch(false);
+      }
+      const before = rig.firedNs.length;
+      rig.calls(2 * CALLS_PER_LOOK, PERIOD_NS);
+      expect(rig.firedNs.length).toBeGreaterThan(before);
+    }),
+    { numRuns: 300 },
+  );
+});
