@@ -7,7 +7,7 @@ import { HandshakeError } from '../verbs/errors.ts';
 import { type Answer, type Attempt, type Connection, connect } from './connection.ts';
 import { loadIpc } from './ipc/index.ts';
 import { columnsAt, SLOTS } from './pages.ts';
-import type { Hello } from './protocol.ts';
+import { type Hello, prepare } from './protocol.ts';
 import { type Link, RemoteCoordinator, type Seat } from './remote.ts';
 
 export interface ClientOptions {
@@ -58,6 +58,7 @@ export class DaemonClient implements Link {
   constructor(options: ClientOptions) {
     this.options = options;
     loadIpc();
+    prepare();
   }
 
   /** The coordinator of a device, for those who put a policy around it. */
