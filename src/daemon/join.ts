@@ -26,5 +26,6 @@ export default function joinDaemon({ socket, hello, aloneGbps, log }: Joining): 
     writeSync(2, `isoverbs: ${line}\n`);
   };
   const client = new DaemonClient({ socket, hello, aloneGbps, say });
+  process.once('exit', () => client.end());
   coordinateElsewhere((device) => client.coordinator(device));
 }

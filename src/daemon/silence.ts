@@ -5,7 +5,7 @@
 import { closeSync, openSync, readSync } from 'node:fs';
 
 /** Who has given no sign for so long is silent, unless its process waits for a CPU. */
-export const SILENT_NS = 60e6;
+export const SILENT_NS = 50e6;
 /** A sign of life should have come: the process is looked at. */
 const SUSPECT_NS = 30e6;
 /**

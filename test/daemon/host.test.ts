@@ -115,11 +115,11 @@ const firstWhole = (shares: readonly number[]) => shares.indexOf(1);
 
 const ran = (state: string, userNs: number, systemNs = 0) => ({ state, userNs, systemNs });
 
-test('a stopped process is silent after 40 ms, one that sleeps or spins after 80, one that waits for a CPU never', () => {
+test('a stopped process is silent after 40 ms, one that sleeps or spins after 60, one that waits for a CPU never', () => {
   expect(firstWhole(shareBeside(() => ran('T', 0), 10))).toBe(2);
-  expect(firstWhole(shareBeside((tick) => ran('R', tick * 20e6), 10))).toBe(4);
-  expect(firstWhole(shareBeside(() => ran('S', 0), 10))).toBe(4);
-  expect(firstWhole(shareBeside(() => null, 10))).toBe(4);
+  expect(firstWhole(shareBeside((tick) => ran('R', tick * 20e6), 10))).toBe(3);
+  expect(firstWhole(shareBeside(() => ran('S', 0), 10))).toBe(3);
+  expect(firstWhole(shareBeside(() => null, 10))).toBe(3);
   expect(firstWhole(shareBeside(() => ran('R', 5e6, 5e6), 100))).toBe(-1);
   // It has a CPU a tenth of the time: 20 ms of it are 200.
   expect(firstWhole(shareBeside((tick) => ran('R', tick * 2e6), 100))).toBe(12);
