@@ -254,6 +254,13 @@ function isRotation(mix: Mix, split: number, busyLarge: number, { rotateFrom }: 
   return split === LARGE_BESIDE_SMALL || rotateFrom === 0;
 }
 
+/** 1 if it was another. */
+function put(grants: Float64Array, at: number, value: number): number {
+  if (grants[at] === value) return 0;
+  grants[at] = value;
+  return 1;
+}
+
 /** Writes the grants of all members. `changed` is called with each whose isolation is another now. */
 export function decide(
   members: M.Members,
@@ -292,15 +299,18 @@ export function decide(
         grants[at + M.QNUM_ALLOW] !== allowNow ||
         grants[at + M.TURN] !== turn;
       grants[at + M.TURN] = turn;
-      grants[at + M.BUSY_LARGE_QPS] = busyNow;
-      grants[at + M.SMALL_GBPS] = smallGbps;
-      grants[at + M.D_TENANTS] = delay;
-      grants[at + M.QUEUE_TENANTS] = inQueue;
-      grants[at + M.M_TENANTS] = messages;
-      grants[at + M.B_TENANTS] = bandwidth;
-      grants[at + M.WHY] = whyNow;
       grants[at + M.SPLIT] = splitNow;
       grants[at + M.QNUM_ALLOW] = allowNow;
+      const isMarked =
+        (isOther ? 1 : 0) |
+        put(grants, at + M.BUSY_LARGE_QPS, busyNow) |
+        put(grants, at + M.SMALL_GBPS, smallGbps) |
+        put(grants, at + M.D_TENANTS, delay) |
+        put(grants, at + M.QUEUE_TENANTS, inQueue) |
+        put(grants, at + M.M_TENANTS, messages) |
+        put(grants, at + M.B_TENANTS, bandwidth) |
+        put(grants, at + M.WHY, whyNow);
+      if (isMarked !== 0) members.marks[i] |= M.OTHERS_CHANGED;
       if (isOther) changed(i);
     }
   }

@@ -67,6 +67,10 @@ export const MAX_QPS = 13;
 export const MAX_REQUESTS_PER_S = 14;
 export const GRANTS = 16;
 
+// What is marked of a place: its rate, or any other grant.
+export const RATE_CHANGED = 1;
+export const OTHERS_CHANGED = 2;
+
 // WANTS_TURN: nothing; only what is in flight; requests that are held.
 export const DONE = 0;
 export const FLYING = 1;
@@ -130,6 +134,8 @@ export class Members {
   readonly tenants: Float64Array;
   readonly counters: Float64Array;
   readonly grants: Float64Array;
+  /** By place: which grants became others by this view, until whoever copies them has. Turns are not marked. */
+  readonly marks: Uint8Array;
   /** The lock as this view took it last; as it found it held by somebody else, and since when. */
   private lock = 0;
   private heldLock = 0;
@@ -139,6 +145,7 @@ export class Members {
   constructor(buffer: ArrayBufferLike, capacity: number = DEFAULT_CAPACITY) {
     this.buffer = buffer;
     this.capacity = capacity;
+    this.marks = new Uint8Array(capacity);
     this.header = new Int32Array(buffer, 0, HEADER_WORDS);
     this.taken = new Int32Array(buffer, HEADER_WORDS * 4, capacity);
     let at = (HEADER_WORDS + 2 * capacity) * 4;

@@ -87,7 +87,7 @@ export function share(
 ): void {
   tenants.group(members);
   entitlements.read(members, tenants, rules);
-  const { counters, grants, high } = members;
+  const { counters, grants, marks, high } = members;
   const isThere = new Uint8Array(high);
   for (let i = 0; i < high; i++) {
     const at = i * M.COUNTERS;
@@ -101,6 +101,7 @@ export function share(
       const at = i * M.GRANTS + M.RATE_GBPS;
       if (grants[at] === gbps) continue;
       grants[at] = gbps;
+      marks[i] |= M.RATE_CHANGED;
       if (counters[i * M.COUNTERS + M.RATED_QPS] >= 1) changed(i);
     }
   }

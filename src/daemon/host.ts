@@ -355,7 +355,10 @@ export class Host {
   private limit(device: Device, tenant: Tenant, nowNs: number): void {
     const { limits, seats } = tenant;
     if (limits === null) return;
-    limit([...seats], limits, nowNs, ({ client }) => this.tell(client));
+    limit([...seats], limits, nowNs, ({ client, page }) => {
+      device.coordinator.members.marks[page.index] |= M.OTHERS_CHANGED;
+      this.tell(client);
+    });
     if (limits.maxQps > 0 || limits.maxRequestsPerS > 0) return;
     tenant.limits = null;
     device.limited.delete(tenant);

@@ -7,9 +7,18 @@ import * as M from '../coordinator/members.ts';
 import type { Pages } from './pages.ts';
 import { type ProcessState, Silences } from './silence.ts';
 
-/** Columns behind this are statistics: they change nobody's grants, but for limits. */
-const DECIDING = M.BEAT;
-const USED = M.QPS + 1;
+/** What is copied as it is. Turns are for members of one process; statistics change nobody's grants, but for limits. */
+const DECIDING = Uint8Array.of(
+  M.MEAN_BYTES,
+  M.QUEUE_LENGTH,
+  M.ACTIVE_QPS,
+  M.LARGE_QPS,
+  M.WIRE_GBPS,
+  M.AWAITS_ANSWERS,
+  M.RATED_QPS,
+);
+const STATISTICS = [M.SENT_REQUESTS, M.SENT_BYTES, M.HELD_REQUESTS, M.LATENCY_NS, M.QPS];
+const ALL = Uint8Array.of(...DECIDING, ...STATISTICS);
 /** Places that are looked at together: what is read of them stays in the nearest cache. */
 const TOGETHER = 64;
 const NOBODY = new Float64Array(0);
@@ -27,8 +36,6 @@ export class Seats {
   private readonly spokeNs: Float64Array;
   private readonly silences: Silences;
   private readonly pids: Int32Array;
-  /** Grants as the clients' pages have them; NaN: not yet. */
-  private readonly written: Float64Array;
   /** Classes as identities have them; IDLE: as they send. */
   private readonly declared: Uint8Array;
   private readonly silent: Uint8Array;
@@ -45,7 +52,6 @@ export class Seats {
     this.pids = new Int32Array(capacity);
     this.spokeNs = new Float64Array(capacity);
     this.seen = new Float64Array(capacity);
-    this.written = new Float64Array(capacity * M.GRANTS);
     this.declared = new Uint8Array(capacity);
     this.silent = new Uint8Array(capacity);
     this.active = new Uint8Array(capacity);
@@ -59,7 +65,7 @@ export class Seats {
     }
     this.counters[place] = counters;
     this.grants[place] = grants;
-    this.written.fill(Number.NaN, place * M.GRANTS, (place + 1) * M.GRANTS);
+    this.members.marks[place] = M.OTHERS_CHANGED;
     this.seen[place] = 0;
     this.declared[place] = declared;
     this.silent[place] = 0;
@@ -132,6 +138,7 @@ export class Seats {
   }
 
   private copy(place: number, isLimited: boolean): boolean {
+    const columns = isLimited ? ALL : DECIDING;
     const from = this.counters[place];
     const { counters } = this.members;
     const at = place * M.COUNTERS;
@@ -143,12 +150,10 @@ export class Seats {
       counters[at + M.CLASS] = kind;
       isNews = true;
     }
-    const end = isLimited ? USED : DECIDING;
-    for (let i = M.CLASS + 1; i < end; i++) {
-      if (i === M.SEEN_NS || i === M.BEAT) continue;
-      const value = from[i];
-      if (counters[at + i] === value) continue;
-      counters[at + i] = value;
+    for (let i = 0; i < columns.length; i++) {
+      const value = from[columns[i]];
+      if (counters[at + columns[i]] === value) continue;
+      counters[at + columns[i]] = value;
       isNews = true;
     }
     const isActive = counters[at + M.RATED_QPS] >= 1 || kind !== M.IDLE ? 1 : 0;
@@ -158,20 +163,18 @@ export class Seats {
     return isNews;
   }
 
-  /** The pages of thousands of clients are slow to reach: what is there already is not written again. */
+  /** The pages of thousands of clients are slow to reach: only those are that have another grant. */
   writeAll(): void {
-    const { written } = this;
-    const { grants } = this.members;
+    const { grants, marks } = this.members;
     for (let place = 0; place < this.grants.length; place++) {
+      const mark = marks[place];
+      if (mark === 0) continue;
+      marks[place] = 0;
       const to = this.grants[place];
       if (to === NOBODY) continue;
       const at = place * M.GRANTS;
-      for (let i = 0; i < M.GRANTS; i++) {
-        const value = grants[at + i];
-        if (written[at + i] === value) continue;
-        written[at + i] = value;
-        to[i] = value;
-      }
+      if (mark === M.RATE_CHANGED) to[M.RATE_GBPS] = grants[at + M.RATE_GBPS];
+      else for (let i = 0; i < M.GRANTS; i++) to[i] = grants[at + i];
     }
   }
 }

@@ -58,7 +58,8 @@ export function passTimes(tenants: number, contexts: number, passes: number): Pa
   for (let i = 0; i < WARM_UP + 2 * passes; i++) {
     const atNs = i * NEWS_EVERY_NS;
     for (const { columns } of members) columns.counters[M.BEAT]++;
-    const { client, columns } = members[i % members.length];
+    // Of a tenant with no other context: the shares of all are others without it.
+    const { client, columns } = members[members.length - 1 - (i % (2 * tenants - contexts))];
     columns.counters[M.RATED_QPS] = 1 - columns.counters[M.RATED_QPS];
     const isRing = i % 2 === 0;
     const startNs = threadCpuNs();
