@@ -1,34 +1,31 @@
 /** `isoverbs tenants` and `isoverbs set`: what is asked of the daemon. */
-import Table from 'cli-table3';
 import type { Command } from 'commander';
 import { ask, askTenants } from '../daemon/ask.ts';
 import { defaultSocket } from '../daemon/default-socket.ts';
 import type { TenantRow, ToDaemon } from '../daemon/protocol.ts';
 import { ConfigError } from '../verbs/errors.ts';
 import { describe } from './manual.ts';
-import { shownName } from './top-table.ts';
+import { tableText } from './table.ts';
+import { limitsOf, shownName } from './top-table.ts';
 
 const number = (value: number) => (value === 0 ? '-' : value.toFixed(2));
 
+const HEAD = ['device', 'tenant', 'class', 'procs', 'QPs', 'Gbit/s', 'may', 'weight', 'limits', 'why'];
+
 function tableOf(rows: readonly TenantRow[]): string {
-  const head = ['device', 'tenant', 'class', 'why', 'processes', 'QPs', 'Gbit/s', 'may', 'weight'];
-  const table = new Table({ head, style: { head: [], border: [] } });
-  for (const row of rows) {
-    const share = row.gbps === null ? `${row.weight}` : `${row.gbps} Gbit/s`;
-    const { device, why, processes, qps } = row;
-    table.push([
-      device,
-      shownName(row.tenant),
-      row.class,
-      why,
-      processes,
-      qps,
-      number(row.wireGbps),
-      number(row.rateGbps),
-      share,
-    ]);
-  }
-  return table.toString();
+  const cells = rows.map((row) => [
+    row.device,
+    shownName(row.tenant),
+    row.class,
+    `${row.processes}`,
+    `${row.qps}`,
+    number(row.wireGbps),
+    number(row.rateGbps),
+    row.gbps === null ? `${row.weight}` : 'own',
+    limitsOf(row),
+    row.why,
+  ]);
+  return tableText(cells, { head: HEAD });
 }
 
 async function listTenants({
@@ -74,6 +71,10 @@ async function set(
 ): Promise<void> {
   const [answer] = await ask(socket, { type: 'set', tenant, ...settings(words) });
   if (answer.type === 'refused') throw new Error(answer.reason);
+  if (answer.type === 'done' && !answer.isKnown)
+    process.stderr.write(
+      `isoverbs: no tenant '${shownName(tenant)}' is there now; it holds for one that comes\n`,
+    );
 }
 
 /** Adds `tenants` to the command. */

@@ -61,7 +61,8 @@ function short(value: number): string {
 const some = (value: number | null, text: (value: number) => string) =>
   value === null || value === 0 ? '-' : text(value);
 
-function limitsOf({ maxQps, maxRequestsPerS }: TopRow): string {
+/** Of a tenant; `-`: none. */
+export function limitsOf({ maxQps, maxRequestsPerS }: TenantRow): string {
   const limits = [
     maxQps === null ? '' : `${maxQps} QPs`,
     maxRequestsPerS === null ? '' : `${short(maxRequestsPerS)}/s`,

@@ -105,7 +105,11 @@ export const toClient = z.discriminatedUnion('type', [
     rows: z.array(tenantRow),
     more: z.boolean().default(false),
   }),
-  z.object({ type: z.literal('done') }),
+  z.object({
+    type: z.literal('done'),
+    /** Whether there is such a tenant now; what was set holds for one that comes later, too. */
+    isKnown: z.boolean().default(true),
+  }),
 ]);
 
 export type ToDaemon = z.infer<typeof toDaemon>;

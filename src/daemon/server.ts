@@ -254,7 +254,7 @@ export class Server {
       this.answer(peer, () => this.say(peer, { type: 'refused', reason }));
       return;
     }
-    host.set(tenant, setting);
+    const isKnown = host.set(tenant, setting);
     this.listing.forget();
     this.passes.ask();
     const { pid, uid, gid } = credentials;
@@ -263,7 +263,7 @@ export class Server {
       { tenant, ...setting, client: { pid, uid, gid } },
       `process ${pid} of user ${uid} set ${tenant}`,
     );
-    this.answer(peer, () => this.say(peer, { type: 'done' }));
+    this.answer(peer, () => this.say(peer, { type: 'done', isKnown }));
   }
 
   /** What it says has changed, or it has gone; who rings without end is heard now and then. */

@@ -125,7 +125,10 @@ describe.skipIf(reason !== '')('the daemon', TIMEOUT, () => {
     expect((await isoverbs(['tenants', '--socket', socket]).ended).status).toBe(0);
 
     const setting = isoverbs(['set', 'a', 'weight=2', '--socket', socket]);
-    expect((await setting.ended).status).toBe(0);
+    expect(await setting.ended).toMatchObject({
+      status: 0,
+      stderr: "isoverbs: no tenant 'a' is there now; it holds for one that comes\n",
+    });
     await logged(/ set a"/);
     const line = running
       .err()

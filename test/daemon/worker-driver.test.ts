@@ -52,6 +52,7 @@ test.skipIf(reason !== '')(
     await rows((now) => now.one.sentRequests > one.sentRequests && now.one.latencyNs > 0);
     await isoverbs('set', 'one', 'maxRequestsPerS=100');
     const limited = await rows((now) => now.one.heldRequests > 0 && now.one.maxRequestsPerS === 100);
+    expect(await isoverbs('tenants')).toMatch(/^sim0 +one +.* 100\/s /m);
     // The other one may hold some of its own for a moment: it has no limit, and goes on.
     expect(limited.three.maxRequestsPerS).toBeNull();
     await rows((now) => now.three.sentRequests >= limited.three.sentRequests + 100);
