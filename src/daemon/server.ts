@@ -160,15 +160,26 @@ export class Server {
     if (peer.isOver) return;
     peer.frames.add(bytes);
     if (peer.isPaused) return;
-    // Bytes one by one cost as much as messages.
-    const waitNs = this.charge(peer);
-    if (waitNs > 0) peer.pause(waitNs, () => this.work(peer));
-    else this.work(peer);
+    this.guard(peer, () => {
+      // Bytes one by one cost as much as messages.
+      const waitNs = this.charge(peer);
+      if (waitNs > 0) peer.pause(waitNs, () => this.work(peer));
+      else this.work(peer);
+    });
+  }
+
+  /** Whatever a client says that cannot be is the end of its connection, and of nothing else. */
+  private guard(peer: Peer, hear: () => void): void {
+    try {
+      hear();
+    } catch (error) {
+      this.end(peer, `sent ${(error as Error).message}`);
+    }
   }
 
   /** Hears what came, as far as it may say so much. */
   private work(peer: Peer): void {
-    try {
+    this.guard(peer, () => {
       for (let i = 0; !peer.isOver && peer.frames.isWhole; i++) {
         const waitNs = peer.isPaid ? 0 : this.charge(peer);
         peer.isPaid = true;
@@ -180,9 +191,7 @@ export class Server {
         this.heard(peer, peer.frames.next());
       }
       peer.resume();
-    } catch (error) {
-      this.end(peer, `sent ${(error as Error).message}`);
-    }
+    });
   }
 
   /**
@@ -237,13 +246,11 @@ export class Server {
 
   private list(peer: Peer): void {
     const frames = this.listing.frames();
-    try {
+    this.guard(peer, () => {
       // A list of thousands costs as much as many messages.
       this.charge(peer, frames.length);
       for (const one of frames) this.write(peer, one);
-    } catch (error) {
-      this.end(peer, `sent ${(error as Error).message}`);
-    }
+    });
   }
 
   private set(peer: Peer, { type: _, tenant, ...setting }: ToDaemon & { type: 'set' }): void {

@@ -132,6 +132,28 @@ test('garbage, another version, silence and floods end the connection, are named
   expect([server.size, page.grants[M.RATE_GBPS]]).toEqual([1, 100]);
 });
 
+test('a message that comes byte by byte, faster than messages may: its sender alone is disconnected', async () => {
+  const socket = join(folder(), 's');
+  const { server, lines } = daemon(socket);
+  const { client: honest } = client(socket, 'a');
+  pageOf(honest);
+  await until(() => expect(honest.isConnected).toBe(true));
+  const evil = connectNet(socket).on('error', () => {});
+  let isOver = false;
+  evil.resume().once('close', () => {
+    isOver = true;
+  });
+  evil.write(frame({ type: 'hello', version: VERSION, role: 'tool' }));
+  // It never ends, and each turn of the event loop brings one byte of it.
+  evil.write(Uint8Array.of(0xa0, 0x0f, 0, 0));
+  while (!isOver) {
+    evil.write(' ');
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  await until(() => expect(lines.join('\n')).toMatch(/2000 messages a second: disconnected/));
+  expect([server.size, honest.isConnected]).toEqual([1, true]);
+});
+
 test('what a hostile client writes into its page changes nobody else', async () => {
   const socket = join(folder(), 's');
   daemon(socket);
