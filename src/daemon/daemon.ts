@@ -180,11 +180,23 @@ export class Daemon {
   }
 
   private identify(credentials: PeerCredentials, { tenant, weight, class: declared }: Hello): Identity {
-    const { pid } = credentials;
-    const found = { command: commandOf(pid), cgroup: cgroupOf(pid) };
+    const { pid, uid } = credentials;
     // The process may have gone since it connected, and another user's have its number.
-    const known = isOf(pid, credentials.uid) ? found : { command: '', cgroup: '' };
-    const peer = { ...credentials, ...known, tenant, weight, class: declared };
+    const ofIts = (text: string) => (isOf(pid, uid) ? text : '');
+    // Read where a rule asks, and all else of it fits: a command line is in the process's own memory, and who keeps the
+    // lock of that (FUSE) keeps whoever reads it.
+    const peer = {
+      ...credentials,
+      tenant,
+      weight,
+      class: declared,
+      get cgroup() {
+        return ofIts(cgroupOf(pid));
+      },
+      get command() {
+        return ofIts(commandOf(pid));
+      },
+    };
     return identify(peer, this.config.rules, this.trusts(credentials));
   }
 

@@ -82,10 +82,11 @@ function matches({ uid, gid, cgroup, command, declared }: Match, peer: Peer, tru
   return (
     (uid === undefined || uid === peer.uid) &&
     (gid === undefined || gid === peer.gid) &&
-    fits(cgroup, peer.cgroup) &&
-    fits(command, peer.command) &&
+    // Looked up only where all else fits (daemon.ts).
+    (cgroup === undefined || fits(cgroup, peer.cgroup)) &&
     (declared === undefined ||
-      ((trusts || vouched) && peer.tenant !== undefined && fits(declared, peer.tenant)))
+      ((trusts || vouched) && peer.tenant !== undefined && fits(declared, peer.tenant))) &&
+    (command === undefined || fits(command, peer.command))
   );
 }
 
