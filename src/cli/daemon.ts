@@ -80,11 +80,14 @@ function check(words: DaemonWords, config: DaemonConfig, socket: string): void {
   process.stdout.write(`${file}: ${config.rules.length} rules; the socket is ${socket}\n`);
 }
 
+/** Of the log, in memory. */
+const MOST_UNWRITTEN = 1 << 20;
+
 function logOf(level: string): Logger {
-  return pino(
-    { name: 'isoverbs', level: level === 'warn' ? 'info' : level },
-    pino.destination({ dest: 2, sync: true }),
-  );
+  const lines = pino.destination({ dest: 2, sync: true, maxLength: MOST_UNWRITTEN });
+  // A disk that is full, or a reader that has gone: lines are lost, and nothing else.
+  lines.on('error', () => {});
+  return pino({ name: 'isoverbs', level: level === 'warn' ? 'info' : level }, lines);
 }
 
 /** The rules of the file as it is now; what cannot be changed is said. Wrong ones change nothing. */

@@ -1,6 +1,7 @@
 // `isoverbs daemon` and `isoverbs run` as processes: how they begin, what they say, how they end. Needs a build.
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { connect as connectNet } from 'node:net';
 import { join, resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { daemon, folder, isoverbs, MAIN, started } from './command-rig.ts';
@@ -140,6 +141,25 @@ describe.skipIf(reason !== '')('the daemon', TIMEOUT, () => {
       pid: running.child.pid,
       client: { pid: setting.child.pid },
     });
+  });
+
+  test('a log that cannot be written, as on a full disk, ends nobody', async () => {
+    const socket = join(folder(), 's');
+    const running = started('sh', [
+      '-c',
+      'exec "$0" "$@" 2>/dev/full',
+      process.execPath,
+      ...[MAIN, 'daemon', '--socket', socket],
+    ]);
+    await until(() => existsSync(socket));
+    for (let i = 0; i < 3; i++) {
+      const evil = connectNet(socket).on('error', () => {});
+      evil.resume().write('garbage');
+      await new Promise((resolve) => evil.once('close', resolve));
+    }
+    expect((await isoverbs(['tenants', '--socket', socket]).ended).status).toBe(0);
+    running.child.kill('SIGTERM');
+    expect((await running.ended).status).toBe(0);
   });
 
   test('tenants, set and run without a daemon; what set does not know', async () => {
