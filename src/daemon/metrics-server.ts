@@ -3,7 +3,7 @@
  * it may not cost more than a part of the daemon's time, however many do.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { BlockList, isIP } from 'node:net';
+import { BlockList, isIP, type Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import { ConfigError, ConnectionError } from '../verbs/errors.ts';
 import { Budget } from './budgets.ts';
@@ -39,6 +39,8 @@ const IDLE_MS = 30_000;
 const MOST_HEADER_BYTES = 8192;
 /** Answers at once, and more each second. */
 const ANSWERS = { most: 50, perS: 20 };
+/** A piece of 64 KiB has thousands of requests in it, and is read to its end. */
+const CONNECTIONS = { most: 20, perS: 5 };
 /** A text serves for so many times as long as it took to make: the making has a tenth of the core at most. */
 const SERVES = 9;
 
@@ -46,12 +48,16 @@ export class MetricsServer {
   private readonly metrics: Metrics;
   private readonly server: Server;
   private readonly answers: Budget;
+  private readonly connects: Budget;
+  /** Connections that were refused something. */
+  private readonly over = new WeakSet<Socket>();
   private made: Promise<string> | null = null;
   private untilMs = Number.NEGATIVE_INFINITY;
 
   constructor(metrics: Metrics) {
     this.metrics = metrics;
     this.answers = new Budget(ANSWERS, performance.now() * 1e6);
+    this.connects = new Budget(CONNECTIONS, performance.now() * 1e6);
     this.server = createServer(
       {
         headersTimeout: REQUEST_MS,
@@ -63,6 +69,9 @@ export class MetricsServer {
       (request, response) => void this.answer(request, response),
     );
     this.server.maxConnections = MOST_CONNECTIONS;
+    this.server.on('connection', (socket) => {
+      if (!this.connects.tryTake(performance.now() * 1e6)) socket.destroy();
+    });
     // Who does not read, or says nothing, keeps a place for so long.
     this.server.setTimeout(IDLE_MS, (socket) => socket.destroy());
   }
@@ -87,9 +96,18 @@ export class MetricsServer {
   }
 
   private async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const say = (status: number, text: string, headers: Record<string, string> = {}) =>
-      response.writeHead(status, { 'Content-Type': 'text/plain', ...headers }).end(`${text}\n`);
-    if (request.method !== 'GET') return void say(405, 'only GET', { Allow: 'GET', Connection: 'close' });
+    const { socket } = request;
+    // What came behind something wrong, in the same piece.
+    if (socket.destroyed || this.over.has(socket)) return;
+    /** No, and nothing more on this connection: refusals without end would cost as much as answers. */
+    const say = (status: number, text: string, headers: Record<string, string> = {}) => {
+      this.over.add(socket);
+      socket.pause();
+      response
+        .writeHead(status, { 'Content-Type': 'text/plain', Connection: 'close', ...headers })
+        .end(`${text}\n`);
+    };
+    if (request.method !== 'GET') return void say(405, 'only GET', { Allow: 'GET' });
     if (request.url !== '/metrics') return void say(404, 'only /metrics');
     if (!this.answers.tryTake(performance.now() * 1e6)) {
       return void say(429, 'asked too often', { 'Retry-After': '1' });

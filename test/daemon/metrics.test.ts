@@ -121,6 +121,16 @@ test.skipIf(reason !== '')(
     expect(await value('tenant_sent_bytes_total')).toBeGreaterThanOrEqual(before);
     expect(await ask()).not.toContain('isoverbs_tenant_weight{');
 
+    // Refusals without end would cost as much as answers: the first one is the last of its connection.
+    const { port } = new URL(url);
+    const flood = connect(Number(port), '127.0.0.1').on('error', () => {});
+    flood.write('GET /x HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(1000));
+    let answered = '';
+    flood.on('data', (chunk) => {
+      answered += chunk;
+    });
+    await new Promise((resolve) => flood.once('close', resolve));
+    expect(answered.match(/HTTP\/1\.1 404/g)).toHaveLength(1);
     expect((await fetch(url, { method: 'POST', body: 'x' })).status).toBe(405);
     expect((await fetch(url.replace('metrics', ''))).status).toBe(404);
     let status = 200;
