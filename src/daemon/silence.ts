@@ -16,6 +16,8 @@ const USER_NS = 20e6;
 const SYSTEM_NS = 60e6;
 /** A look at a process is a few system calls; clients without number must not make a pass of thousands of them. */
 const LOOKS_OF_A_PASS = 16;
+/** Who could not be looked at, as so many others were, is silent after this. */
+const UNSEEN_NS = 5 * SILENT_NS;
 
 /** What the system says of a process, as in `man proc_pid_stat`: its state, and the CPU time that it has had. */
 export interface ProcessState {
@@ -33,6 +35,8 @@ export class Silences {
   private readonly userNs: Float64Array;
   private readonly systemNs: Float64Array;
   private looks = 0;
+  /** By process: what was found in this pass. */
+  private readonly found = new Map<number, ProcessState | null>();
 
   /** @param look null: the system says nothing of such a process */
   constructor(places: number, look: (pid: number) => ProcessState | null) {
@@ -44,6 +48,17 @@ export class Silences {
   /** Another pass. */
   begin(): void {
     this.looks = 0;
+    this.found.clear();
+  }
+
+  /** One look for all contexts of a process: or one that has many takes those of all others. */
+  private stateOf(pid: number): ProcessState | null {
+    const known = this.found.get(pid);
+    if (known !== undefined) return known;
+    this.looks++;
+    const found = this.look(pid);
+    this.found.set(pid, found);
+    return found;
   }
 
   /** It has given a sign. */
@@ -55,9 +70,8 @@ export class Silences {
   isSilent(place: number, pid: number, quietNs: number): boolean {
     if (quietNs <= SUSPECT_NS) return false;
     const isLate = quietNs > SILENT_NS;
-    if (this.looks >= LOOKS_OF_A_PASS) return isLate;
-    this.looks++;
-    const found = this.look(pid);
+    if (this.looks >= LOOKS_OF_A_PASS && !this.found.has(pid)) return quietNs > UNSEEN_NS;
+    const found = this.stateOf(pid);
     if (found === null) return isLate;
     if (found.state === STOPPED) return true;
     if (found.state !== RUNNABLE) return isLate;

@@ -37,9 +37,9 @@ export class Process implements Link {
   private free = 0;
   nowNs = 0;
 
-  constructor(host: Host, tenant: string, more: Partial<Identity> = {}) {
+  constructor(host: Host, tenant: string, more: Partial<Identity> = {}, pid = 4711) {
     this.host = host;
-    this.client = new Client(identity(tenant, more), pages(), 4711);
+    this.client = new Client(identity(tenant, more), pages(), pid);
   }
 
   listen(news: () => void, beat: () => void): void {

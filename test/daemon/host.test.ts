@@ -127,7 +127,7 @@ test('a stopped process is silent after 40 ms, one that sleeps or spins after 60
   expect(firstWhole(shareBeside((tick) => ran('R', 0, tick * 20e6), 10))).toBe(5);
 });
 
-test('thousands who are silent at once are not all looked at in one pass', () => {
+test('thousands who are silent at once are not all looked at in one pass, and hold their shares for 250 ms at most', () => {
   let looks = 0;
   const host = hostOf({
     look: () => {
@@ -135,10 +135,32 @@ test('thousands who are silent at once are not all looked at in one pass', () =>
       return ran('R', 0);
     },
   });
-  for (let i = 0; i < 1000; i++) say(new Process(host, `t${i}`).join(), { [M.RATED_QPS]: 1 });
+  const honest = new Process(host, 'honest').join();
+  for (let i = 0; i < 1000; i++) say(new Process(host, `t${i}`, {}, i + 1).join(), { [M.RATED_QPS]: 1 });
+  say(honest, { [M.RATED_QPS]: 1 });
   host.step(0);
-  host.step(50e6);
+  host.step(49e6);
   expect(looks).toBe(16);
+  host.step(200e6);
+  say(honest, {});
+  host.step(251e6);
+  // Those that were looked at wait for a CPU.
+  expect(honest.grants[M.RATE_GBPS]).toBeGreaterThan(LINK_GBPS / 100);
+});
+
+test('a process of many contexts takes one look of a pass, and nobody its share who waits for a CPU', () => {
+  const host = hostOf({ look: () => ran('R', 0) });
+  const many = new Process(host, 'many', {}, 1);
+  const seats = Array.from({ length: 48 }, () => many.join());
+  const waiting = new Process(host, 'waiting', {}, 2).join();
+  const honest = new Process(host, 'honest', {}, 3).join();
+  for (const seat of [...seats, waiting, honest]) say(seat, { [M.RATED_QPS]: 1 });
+  for (let tick = 0; tick < 30; tick++) {
+    for (const [i, seat] of seats.entries()) if (i % 3 === tick % 3) say(seat, {});
+    say(honest, {});
+    host.step(tick * 20e6);
+    expect(honest.grants[M.RATE_GBPS]).toBeCloseTo(LINK_GBPS / 3);
+  }
 });
 
 test('what the system says of this process', () => {
@@ -147,6 +169,30 @@ test('what the system says of this process', () => {
   const { user, system } = process.cpuUsage();
   expect(Math.abs(before!.userNs + before!.systemNs - 1000 * (user + system))).toBeLessThan(100e6);
   expect(processState(2 ** 30)).toBe(null);
+});
+
+test('the command line is asked for where a rule names it and all else of the rule fits', () => {
+  const asked: string[] = [];
+  const peer = {
+    pid: 1,
+    uid: 1000,
+    gid: 1000,
+    get cgroup() {
+      asked.push('cgroup');
+      return '/a';
+    },
+    get command() {
+      asked.push('command');
+      return 'node app.js';
+    },
+  };
+  const identified = (...rules: Parameters<typeof identify>[1]) => identify(peer, rules, false).tenant;
+  expect(identified({ match: { uid: 7, command: '*' } }, { match: { gid: 1000 }, tenant: 'x' })).toBe('x');
+  expect(asked).toEqual([]);
+  expect(identified({ match: { cgroup: '/b', command: '*' } })).toBe('uid1000');
+  expect(asked).toEqual(['cgroup']);
+  expect(identified({ match: { uid: 1000, command: 'node*' }, tenant: 'y' })).toBe('y');
+  expect(asked).toEqual(['cgroup', 'command']);
 });
 
 test('tenants of its own are for a trusted program only: a name is no second share', () => {
