@@ -34,6 +34,7 @@ export class Timers {
   /** What each call counts for where only one in so many looks (a power of two); and the time of the last look. */
   private stride = 1;
   private lookedNs = 0;
+  private isShort = false;
   /** Counts the calls that did look although only timers are set that may be late. */
   private looks = 0;
   private readonly next: Provider;
@@ -70,7 +71,11 @@ export class Timers {
     this.lookedNs = nowNs;
     if (tookNs > SLOW_NS) this.stride = Math.min(CALLS_PER_LOOK, 4 * this.stride);
     else if (tookNs < FAST_NS && this.stride > 1) this.stride >>= 1;
-    if (this.step > 0) this.step = this.stride;
+    if (this.step === 0) return;
+    this.step = this.stride;
+    // Now so many calls, now one less: with two contexts in turn it would always be the same one's call that looks.
+    this.isShort = !this.isShort;
+    if (this.isShort) this.calls = this.stride & (CALLS_PER_LOOK - 1);
   }
 
   /** Each call is to look, until that is taken back. */

@@ -100,3 +100,22 @@ test('whatever else is set and looked at meanwhile, it is found again', () => {
     { numRuns: 300 },
   );
 });
+
+test('of two contexts that are polled in turn both are found', () => {
+  for (const eachNs of [100, 1e5, 3e6]) {
+    const rig = new Rig();
+    const other = {
+      ...rig.context,
+      handle: 2,
+      timesNs: [],
+      tokens: [],
+      relaxed: [],
+    } as unknown as ShimContext;
+    rig.timers.set(other, PERIOD_NS, 1, true);
+    for (let i = 0; i < 2e5; i++) {
+      rig.nowNs += eachNs;
+      if (rig.timers.isTime) rig.timers.look(i % 2 === 0 ? rig.context : other);
+    }
+    expect([rig.firedNs.length > 0, other.tokens.length]).toEqual([true, 0]);
+  }
+});
