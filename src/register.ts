@@ -45,7 +45,7 @@ function register(config: Config): void {
   if (config.daemon !== undefined) join(config.daemon, config);
   slot.device = config.device;
   slot.tenant = config.tenant;
-  if (verbose) slot.say = (line) => writeSync(2, `isoverbs: ${line}\n`);
+  if (verbose) slot.say = (line) => tell(`isoverbs: ${line}`);
   if (verbose) process.on('exit', () => sayAtExit(config, [...outside, ...inside]));
 }
 
@@ -59,12 +59,21 @@ function join(
   preloadWorkers(new URL('./daemon/join.js', import.meta.url), joining);
 }
 
+/** Nobody may read stderr: that is no reason for the program to end. */
+function tell(line: string): void {
+  try {
+    writeSync(2, `${line}\n`);
+  } catch {
+    // Nobody hears of it.
+  }
+}
+
 /** A program that ends before its recording does has not done the same: it says so. */
 function replayOf(path: string): Replay {
   const replay = createReplay(path);
   process.on('exit', () => {
     if (replay.isDone) return;
-    writeSync(2, `isoverbs: ${path}: the recorded program ${replay.next}, this one has ended\n`);
+    tell(`isoverbs: ${path}: the recorded program ${replay.next}, this one has ended`);
   });
   return replay;
 }
@@ -130,7 +139,7 @@ function exitLine(config: Config, others: readonly Interceptor[]): string {
 
 /** Threads that open nothing, of which a program may have many, have nothing to say. */
 function sayAtExit(config: Config, others: readonly Interceptor[]): void {
-  if (isMainThread || interceptorSlot().opened.length > 0) writeSync(2, `${exitLine(config, others)}\n`);
+  if (isMainThread || interceptorSlot().opened.length > 0) tell(exitLine(config, others));
 }
 
 /** Several copies of the package may be loaded in one process, and each is told to register: the first does. */

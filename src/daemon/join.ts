@@ -23,7 +23,11 @@ export default function joinDaemon({ socket, hello, aloneGbps, log }: Joining): 
     const isWanted = LOUDNESS.indexOf(log) >= LOUDNESS.indexOf(isWarning ? 'warn' : 'info');
     if (!isWanted || said.has(line)) return;
     said.add(line);
-    writeSync(2, `isoverbs: ${line}\n`);
+    try {
+      writeSync(2, `isoverbs: ${line}\n`);
+    } catch {
+      // Nobody reads it: no reason for the program to end.
+    }
   };
   const client = new DaemonClient({ socket, hello, aloneGbps, say });
   process.once('exit', () => client.end());
