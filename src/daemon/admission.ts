@@ -40,6 +40,7 @@ const HELLO_MS = 1000;
 const PAUSE_MS = 20;
 /** Taken in a turn of the event loop, or thousands that come at once would wait for as many turns. */
 const ACCEPTS_OF_A_TURN = 16;
+const GREETINGS_OF_A_TURN = 16;
 /** After a turn that turned somebody away nobody is accepted for so many times as long as it took. */
 const REST = 3;
 /**
@@ -56,6 +57,8 @@ export class Admission {
   private listener: UnixListener | null = null;
   private pausing: NodeJS.Timeout | undefined;
   private count = 0;
+  /** In this turn of the event loop. */
+  private greeted = 0;
   /** Those that were not let in since the beginning. */
   refused = 0;
 
@@ -164,6 +167,8 @@ export class Admission {
     };
     peer.silence = setTimeout(() => drop('said nothing'), HELLO_MS);
     raw.watch(() => {
+      // It stays readable: it comes again in the next turn.
+      if (!this.hasTurn()) return;
       try {
         const got = raw.receive(RECEIVED);
         if (got === null) return;
@@ -177,6 +182,18 @@ export class Admission {
         drop(error instanceof IsoverbsError ? `sent ${error.message}` : String(error));
       }
     });
+  }
+
+  /** Thousands that say who they are at once keep nobody waiting for longer than a turn. */
+  private hasTurn(): boolean {
+    if (this.greeted === 0) {
+      setImmediate(() => {
+        this.greeted = 0;
+      });
+    }
+    if (this.greeted >= GREETINGS_OF_A_TURN) return false;
+    this.greeted++;
+    return true;
   }
 
   /** Everything of a connection is let go. */

@@ -18,6 +18,8 @@ const RECEIVE_BYTES = 16384;
 /** What waits for a daemon that reads nothing: tens of thousands of messages. */
 const MOST_UNSENT_BYTES = 4 << 20;
 const SEND_AGAIN_MS = 1;
+/** Between two tries of one who comes while the daemon's queue is full. */
+const AGAIN_MS = 10;
 
 export interface Listeners {
   /** After the first answer. */
@@ -226,6 +228,7 @@ class Connecting implements Attempt {
   private readonly fds: number[] = [];
   private readonly endMs = performance.now() + ANSWER_MS;
   private readonly timer: NodeJS.Timeout;
+  private again: NodeJS.Timeout | undefined;
   private raw: UnixSocket | null = null;
   /** Why it cannot be: to be told. */
   private failure: Error | null = null;
@@ -235,9 +238,18 @@ class Connecting implements Attempt {
     this.on = on;
     this.timer = setTimeout(() => this.look(), ANSWER_MS + 1);
     if (!keepAlive) this.timer.unref();
+    this.begin(path, hello, keepAlive);
+  }
+
+  private begin(path: string, hello: Hello, keepAlive: boolean): void {
     try {
       this.raw = connectUnix(path);
-      if (this.raw === null) throw new ConnectionError('the daemon has no time');
+      if (this.raw === null) {
+        // So many knock: another moment one of them has been taken.
+        this.again = setTimeout(() => this.begin(path, hello, keepAlive), AGAIN_MS);
+        if (!keepAlive) this.again.unref();
+        return;
+      }
       requireTrusted(this.raw);
       const bytes = frame(hello);
       if (this.raw.send(bytes) < bytes.length) throw new ConnectionError('the daemon takes nothing');
@@ -281,6 +293,7 @@ class Connecting implements Attempt {
   giveUp(): void {
     this.isOver = true;
     clearTimeout(this.timer);
+    clearTimeout(this.again);
     this.raw?.close();
     this.raw = null;
     for (const fd of this.fds.splice(0)) closeFd(fd);
