@@ -66,6 +66,8 @@ interface Device extends ShareRules {
   readonly tenants: Map<string, Tenant>;
   /** Those that have limits. */
   readonly limited: Set<Tenant>;
+  /** Those whose contexts came or went since the last pass: who says what is to be looked at again. */
+  readonly changed: Set<Tenant>;
   /** By tenant's number. */
   readonly weights: Map<number, number>;
   readonly ratesGbps: Map<number, number>;
@@ -163,7 +165,7 @@ export class Host {
     at.seats[page.index] = seat;
     tenant.seats.add(seat);
     client.seats.set(slot, seat);
-    this.apply(at, tenant);
+    at.changed.add(tenant);
     at.isMarked = true;
     this.rung.add(client);
     return null;
@@ -204,11 +206,12 @@ export class Host {
     device.coordinator.leave(page);
     device.isMarked = true;
     if (tenant.seats.size > 0) {
-      this.apply(device, tenant);
+      device.changed.add(tenant);
       return;
     }
     device.tenants.delete(tenant.name);
     device.limited.delete(tenant);
+    device.changed.delete(tenant);
     device.weights.delete(tenant.number);
     device.ratesGbps.delete(tenant.number);
     device.revision++;
@@ -238,6 +241,7 @@ export class Host {
       columns: new Seats(coordinator.members, this.options.look ?? (() => null)),
       tenants: new Map(),
       limited: new Set(),
+      changed: new Set(),
       weights: new Map(),
       ratesGbps: new Map(),
       revision: 0,
@@ -316,12 +320,14 @@ export class Host {
 
   /** A pass that looks at everybody's counters. */
   step(nowNs: number): void {
+    this.applyAll();
     for (const device of this.devices.values()) this.look(device, nowNs);
     this.pass(nowNs);
   }
 
   /** Counters of those who rang become grants, on devices where something has changed. */
   pass(nowNs: number): void {
+    this.applyAll();
     for (const { seats } of this.rung) {
       for (const { device, page } of seats.values()) {
         if (device.columns.read(page.index, nowNs, device.limited.size > 0)) device.isMarked = true;
@@ -332,6 +338,14 @@ export class Host {
       if (!device.isMarked) continue;
       if (nowNs - device.lookedNs > LOOK_NS) this.look(device, nowNs);
       this.decide(device, nowNs);
+    }
+  }
+
+  /** Once for all that came and went: a tenant may have a thousand contexts. */
+  private applyAll(): void {
+    for (const device of this.devices.values()) {
+      for (const tenant of device.changed) this.apply(device, tenant);
+      device.changed.clear();
     }
   }
 
@@ -388,6 +402,7 @@ export class Host {
 
   /** Tenants by device, as `isoverbs tenants` shows them. */
   tenants(): TenantRow[] {
+    this.applyAll();
     return [...this.devices.values()].flatMap((device) =>
       [...device.tenants.values()].map((tenant) => rowOf(device, tenant)),
     );
