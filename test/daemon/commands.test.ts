@@ -1,5 +1,5 @@
 // `isoverbs daemon` and `isoverbs run` as processes: how they begin, what they say, how they end. Needs a build.
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { connect as connectNet } from 'node:net';
 import { join, resolve } from 'node:path';
@@ -9,6 +9,13 @@ import { hasPython, reason, until } from './rig.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 const TIMEOUT = { timeout: 60_000 };
+const REGISTER = join(ROOT, 'dist/register.js');
+/** Long enough to be told that nobody answers. */
+const OPENS = `
+  import { openDevice } from 'isoverbs';
+  const context = openDevice();
+  setTimeout(() => { context.close(); console.log('well'); }, 300);
+`;
 
 function file(text: string): string {
   const path = join(folder(), 'daemon.yaml');
@@ -160,6 +167,25 @@ describe.skipIf(reason !== '')('the daemon', TIMEOUT, () => {
     expect((await isoverbs(['tenants', '--socket', socket]).ended).status).toBe(0);
     running.child.kill('SIGTERM');
     expect((await running.ended).status).toBe(0);
+  });
+
+  test('a program whose stderr nobody reads goes on when there is no daemon', async () => {
+    const program = spawn(process.execPath, [`--import=${REGISTER}`, '--input-type=module', '-e', OPENS], {
+      cwd: ROOT,
+      env: {
+        PATH: process.env.PATH,
+        ISOVERBS_DAEMON: join(folder(), 'none'),
+        ISOVERBS_POLICY: 'token-bucket',
+      },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    program.stderr.destroy();
+    let said = '';
+    program.stdout.on('data', (chunk) => {
+      said += chunk;
+    });
+    const status = await new Promise((resolve) => program.once('close', resolve));
+    expect([status, said]).toEqual([0, 'well\n']);
   });
 
   test('tenants, set and run without a daemon; what set does not know', async () => {

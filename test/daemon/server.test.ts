@@ -11,6 +11,7 @@ import { askTenants } from '../../src/daemon/ask.ts';
 import { DaemonClient } from '../../src/daemon/client.ts';
 import { connect } from '../../src/daemon/connection.ts';
 import { Host } from '../../src/daemon/host.ts';
+import { connectUnix, listenUnix, type UnixSocket } from '../../src/daemon/ipc/index.ts';
 import { frame, VERSION } from '../../src/daemon/protocol.ts';
 import { identify } from '../../src/daemon/rules.ts';
 import { Server, type ServerOptions } from '../../src/daemon/server.ts';
@@ -130,6 +131,36 @@ test('garbage, another version, silence and floods end the connection, are named
   await new Promise((resolve) => silent.resume().once('close', resolve));
   expect(lines.at(-1)).toContain('said nothing');
   expect([server.size, page.grants[M.RATE_GBPS]]).toEqual([1, 100]);
+});
+
+test('who comes while the queue of the socket is full tries again until there is room', async () => {
+  const socket = join(folder(), 's');
+  const listener = listenUnix(socket, { backlog: 1 });
+  cleanUp.push(() => listener.close());
+  const others: UnixSocket[] = [];
+  for (let one = connectUnix(socket); one !== null; one = connectUnix(socket)) others.push(one);
+  const ended: string[] = [];
+  const on = {
+    answered() {},
+    heard() {},
+    rang() {},
+    ended: (error: Error) => void ended.push(error.message),
+  };
+  const attempt = connect(socket, { role: 'tool' }, on, true);
+  cleanUp.push(() => attempt.giveUp());
+  await sleep(50);
+  let accepted = 0;
+  const accept = () => {
+    for (let one = listener.accept(); one !== null; one = listener.accept()) {
+      accepted++;
+      one.close();
+    }
+    expect(accepted).toBe(others.length + 1);
+  };
+  expect(ended).toEqual([]);
+  await until(accept);
+  await until(() => expect(ended).toHaveLength(1));
+  for (const one of others) one.close();
 });
 
 test('a message that comes byte by byte, faster than messages may: its sender alone is disconnected', async () => {
