@@ -2,10 +2,9 @@
  * `node --import isoverbs/register app.js`: puts the configured policies around every device that the
  * program opens. See docs/configuration.md.
  */
-import { writeSync } from 'node:fs';
 import { isMainThread, threadId } from 'node:worker_threads';
 import { type Config, type DaemonChoice, loadConfig, type PolicyConfig } from './config.ts';
-import joinDaemon, { type Joining } from './daemon/join.ts';
+import joinDaemon, { type Joining, tell } from './daemon/join.ts';
 import { cpuOf, drivenBy, preloadWorkers } from './drivers/index.ts';
 import { count, createInterceptor, createReplay, interceptors, type Replay } from './interceptors/index.ts';
 import { policies } from './policies/index.ts';
@@ -57,15 +56,6 @@ function join(
   const joining: Joining = { socket, hello: { tenant, weight, class: declared }, aloneGbps, log };
   joinDaemon(joining);
   preloadWorkers(new URL('./daemon/join.js', import.meta.url), joining);
-}
-
-/** Nobody may read stderr: that is no reason for the program to end. */
-function tell(line: string): void {
-  try {
-    writeSync(2, `${line}\n`);
-  } catch {
-    // Nobody hears of it.
-  }
 }
 
 /** A program that ends before its recording does has not done the same: it says so. */

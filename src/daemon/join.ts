@@ -16,6 +16,15 @@ export interface Joining {
   readonly log: string;
 }
 
+/** Nobody may read stderr: that is no reason for the program to end. */
+export function tell(line: string): void {
+  try {
+    writeSync(2, `${line}\n`);
+  } catch {
+    // Nobody hears of it.
+  }
+}
+
 /** From now on the policies of this thread meet all others of the host, as long as there is a daemon. */
 export default function joinDaemon({ socket, hello, aloneGbps, log }: Joining): void {
   const said = new Set<string>();
@@ -23,11 +32,7 @@ export default function joinDaemon({ socket, hello, aloneGbps, log }: Joining): 
     const isWanted = LOUDNESS.indexOf(log) >= LOUDNESS.indexOf(isWarning ? 'warn' : 'info');
     if (!isWanted || said.has(line)) return;
     said.add(line);
-    try {
-      writeSync(2, `isoverbs: ${line}\n`);
-    } catch {
-      // Nobody reads it: no reason for the program to end.
-    }
+    tell(`isoverbs: ${line}`);
   };
   const client = new DaemonClient({ socket, hello, aloneGbps, say });
   process.once('exit', () => client.end());

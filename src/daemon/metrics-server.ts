@@ -123,8 +123,8 @@ export class MetricsServer {
   private async text(): Promise<string> {
     if (this.made !== null && performance.now() < this.untilMs) return this.made;
     const beganMs = performance.now();
-    this.untilMs = Number.POSITIVE_INFINITY;
     this.made = this.metrics.text();
+    this.untilMs = Number.POSITIVE_INFINITY;
     try {
       return await this.made;
     } finally {
