@@ -5,6 +5,8 @@ const ALL = ['test/**/*.test.ts', 'examples/**/*.test.ts'];
 const VERBS = 'test/verbs/**/*.test.ts';
 
 export default defineConfig({
+  // `#src/...` of bench/ are the sources here, as they are for the compiler (package.json, imports).
+  ssr: { resolve: { conditions: ['source', 'node', 'import', 'module', 'default'] } },
   test: {
     // What projects inherit is added to what they name.
     include: isEmulated ? [] : ALL,

@@ -6,7 +6,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 const DIST = new URL('../dist/cli/', import.meta.url);
 /** @type {typeof import('../src/cli/manual.ts')} */
 const { INHERITED, pathOf, sectionsOf } = await import(new URL('manual.js', DIST).href);
-/** @type {typeof import('../src/cli/run.ts')} */
+/** @type {typeof import('../src/cli/program.ts')} */
 const { program } = await import(new URL('run.js', DIST).href);
 
 const FILE = new URL('../docs/cli.md', import.meta.url);

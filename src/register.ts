@@ -4,7 +4,7 @@
  */
 import { isMainThread, threadId } from 'node:worker_threads';
 import { type Config, type DaemonChoice, loadConfig, type PolicyConfig } from './config.ts';
-import joinDaemon, { type Joining, tell } from './daemon/join.ts';
+import joinDaemon, { type Joining, tell } from './daemon/client/join.ts';
 import { cpuOf, drivenBy, preloadWorkers } from './drivers/index.ts';
 import { count, createInterceptor, createReplay, interceptors, type Replay } from './interceptors/index.ts';
 import { policies } from './policies/index.ts';
@@ -55,7 +55,7 @@ function join(
 ): void {
   const joining: Joining = { socket, hello: { tenant, weight, class: declared }, aloneGbps, log };
   joinDaemon(joining);
-  preloadWorkers(new URL('./daemon/join.js', import.meta.url), joining);
+  preloadWorkers(new URL('./daemon/client/join.js', import.meta.url), joining);
 }
 
 /** A program that ends before its recording does has not done the same: it says so. */

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-import { FAILED, OK, run } from './run.ts';
+import { FAILED, OK, run } from './program.ts';
 
 // `isoverbs trace FILE | head`: who closes the pipe has read enough.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {

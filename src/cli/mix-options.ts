@@ -1,8 +1,8 @@
 /** Options of every command that runs mixtures on simulated devices, and what they mean. */
 import type { Command } from 'commander';
-import type { Mix } from '../bench/claims/claim.ts';
-import { DEFAULTS, parseSet } from '../bench/mix/spec.ts';
-import { TOPOLOGIES, type TopologyName } from '../sim/fabric/topology.ts';
+import { DEFAULTS, parseSet } from '../mix/spec.ts';
+import type { Mix } from '../papers/engine/claim.ts';
+import { TOPOLOGIES, type TopologyName } from '../sim/network/topology.ts';
 import { ConfigError } from '../verbs/errors.ts';
 import { parseWhole } from '../verbs/units.ts';
 

@@ -19,14 +19,14 @@ export const SOURCES: Readonly<Record<string, Source>> = {
   command: async () => 'files',
   folder: async () => 'folders',
   policy: policyNamed,
-  profile: async () => plain(Object.keys((await import('../sim/profiles.ts')).PROFILES)),
+  profile: async () => plain(Object.keys((await import('../sim/profile/profiles.ts')).PROFILES)),
   parameter,
-  scheduler: async () => plain((await import('../sim/params.ts')).WORDS.scheduler),
-  topology: async () => plain((await import('../sim/fabric/topology.ts')).TOPOLOGIES),
-  system: async () => plain((await import('../bench/claims/load.ts')).SYSTEMS),
+  scheduler: async () => plain((await import('../sim/profile/params.ts')).WORDS.scheduler),
+  topology: async () => plain((await import('../sim/network/topology.ts')).TOPOLOGIES),
+  system: async () => plain((await import('../papers/engine/load-claims.ts')).SYSTEMS),
   claim: claims,
   figure: figures,
-  test: async () => plain((await import('../bench/perftest/kinds.ts')).TESTS.map(({ name }) => name)),
+  test: async () => plain((await import('../perftest/kinds.ts')).TESTS.map(({ name }) => name)),
   driver: async () => plain((await import('../drivers/index.ts')).DRIVERS),
   provider: async () => plain(['rdma-core', 'sim']),
   device: devices,
@@ -41,13 +41,13 @@ async function devices(): Promise<Candidate[]> {
 }
 
 async function claims(): Promise<Candidate[]> {
-  const { SYSTEMS, loadClaims } = await import('../bench/claims/load.ts');
+  const { SYSTEMS, loadClaims } = await import('../papers/engine/load-claims.ts');
   const all = (await Promise.all(SYSTEMS.map(loadClaims))).flat();
   return [...new Map(all.map(({ id, title }) => [id, title]))];
 }
 
 async function figures(): Promise<Candidate[]> {
-  const { loadFigures } = await import('../bench/figures/load.ts');
+  const { loadFigures } = await import('../papers/engine/load-figures.ts');
   return [...(await loadFigures()).map(({ name, title }): Candidate => [name, title]), ['all', '']];
 }
 
@@ -76,7 +76,7 @@ async function knobs(options: ZodType): Promise<Record<string, readonly string[]
 }
 
 async function application(typed: string): Promise<readonly Candidate[]> {
-  const { APP_KEYS, KINDS } = await import('../bench/mix/parse.ts');
+  const { APP_KEYS, KINDS } = await import('../mix/parse.ts');
   const [kind, pairs] = split(typed);
   if (pairs === null) return plain(KINDS);
   return pairsOf(`${kind}:`, pairs, Object.fromEntries(APP_KEYS.map((key) => [key, []])));
@@ -84,8 +84,8 @@ async function application(typed: string): Promise<readonly Candidate[]> {
 
 async function parameter(typed: string): Promise<readonly Candidate[]> {
   const [{ MINIMAL_NIC }, { WORDS }] = await Promise.all([
-    import('../sim/profiles.ts'),
-    import('../sim/params.ts'),
+    import('../sim/profile/profiles.ts'),
+    import('../sim/profile/params.ts'),
   ]);
   return pairsOf(
     '',

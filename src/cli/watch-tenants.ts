@@ -1,5 +1,5 @@
 /** Asks the daemon for its tenants again and again, over one connection as long as there is one. */
-import { type Answer, type Attempt, type Connection, connect } from '../daemon/connection.ts';
+import { type Answer, type Attempt, type Connection, connect } from '../daemon/client/connection.ts';
 import type { TenantRow } from '../daemon/protocol.ts';
 import { HandshakeError } from '../verbs/errors.ts';
 

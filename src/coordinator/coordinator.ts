@@ -1,6 +1,6 @@
 /** The coordinator of one device: members join, their counters become grants. No clock: times are arguments. */
 import { decide, type MasterRules, Tenants } from './master.ts';
-import { DEFAULT_CAPACITY, type MemberPage, Members, membersBytes } from './members.ts';
+import { DEFAULT_CAPACITY, type MemberPage, Members, membersBytes } from './member-table.ts';
 import { Entitlements, type ShareRules, share } from './shares.ts';
 import { Slots } from './slots.ts';
 

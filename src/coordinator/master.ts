@@ -2,7 +2,7 @@
  * PeRF's master: which isolation is active for which mixture of tenants (section 3.3 of the paper; what it leaves
  * open or has wrong is decided here). Counters in, grants out; called whenever a class changes, and at each sample.
  */
-import * as M from './members.ts';
+import * as M from './member-table.ts';
 
 /** What the rules depend on. */
 export interface MasterRules {

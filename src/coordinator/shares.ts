@@ -3,7 +3,7 @@
  * there. Its members (contexts, in whichever threads and processes) have equal parts of it.
  */
 import type { Tenants } from './master.ts';
-import * as M from './members.ts';
+import * as M from './member-table.ts';
 
 /** Who gets what. Tenants are numbers here (members.ts). */
 export interface ShareRules {

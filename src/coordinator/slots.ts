@@ -4,7 +4,7 @@
  * that holds requests has one. While there is none, it goes on. A tenant that does not come to an end loses its slot.
  */
 import type { Tenants } from './master.ts';
-import * as M from './members.ts';
+import * as M from './member-table.ts';
 
 export interface SlotTime {
   readonly nowNs: number;
@@ -14,7 +14,7 @@ export interface SlotTime {
 
 /** A slot that began so much of its length too early or too late ends in time: all are equally long on average. */
 const PUNCTUAL = 0.1;
-/** Nobody stops before so much of his slot is over (policies/perf/turns.ts): until then nothing need be looked at. */
+/** Nobody stops before so much of his slot is over (policies/perf/tenant-slots.ts): until then nothing need be looked at. */
 const UNDISTURBED = 0.5;
 
 export class Slots {

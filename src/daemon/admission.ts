@@ -4,7 +4,7 @@
  */
 import { IsoverbsError } from '../verbs/errors.ts';
 import type { User, Users } from './budgets.ts';
-import type { Complaints } from './complaints.ts';
+import type { Complaints } from './connection-log.ts';
 import { listenUnix, type PeerCredentials, type UnixListener, type UnixSocket } from './ipc/index.ts';
 import { Peer } from './peer.ts';
 import { frame } from './protocol.ts';

@@ -9,11 +9,11 @@ import type { ClientLimits } from './admission.ts';
 import type { DaemonConfig } from './config.ts';
 import { Host } from './host.ts';
 import type { PeerCredentials } from './ipc/index.ts';
-import type { MetricsSource } from './metrics.ts';
+import { processState } from './liveness.ts';
+import type { MetricsSource } from './metrics/metrics.ts';
 import type { Hello } from './protocol.ts';
 import { type Identity, identify } from './rules.ts';
 import { Server } from './server.ts';
-import { processState } from './silence.ts';
 
 export interface DaemonOptions {
   readonly socket: string;

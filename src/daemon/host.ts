@@ -6,14 +6,14 @@
  */
 import { Coordinator, tenantNumber } from '../coordinator/coordinator.ts';
 import { type MasterRules, REASONS } from '../coordinator/master.ts';
-import * as M from '../coordinator/members.ts';
+import * as M from '../coordinator/member-table.ts';
 import type { ShareRules } from '../coordinator/shares.ts';
 import { limit, type TenantLimits } from './limits.ts';
+import { type ProcessState, SILENT_NS } from './liveness.ts';
 import { columnsAt, type Pages, SLOTS } from './pages.ts';
 import type { TenantRow } from './protocol.ts';
 import { CLASSES, type Identity } from './rules.ts';
 import { ANY_NS, Seats } from './seats.ts';
-import { type ProcessState, SILENT_NS } from './silence.ts';
 import { add, type Counted, type Total, Totals } from './totals.ts';
 
 /** Who rings is looked at; before a pass all others are, if they were not for so long: none is silent unseen. */

@@ -1,5 +1,5 @@
 /** Limits of tenants as parts of their contexts at one device: queue pairs, and requests a second. */
-import * as M from '../coordinator/members.ts';
+import * as M from '../coordinator/member-table.ts';
 
 /** Of a tenant, over all its contexts; 0: none. */
 export interface TenantLimits {

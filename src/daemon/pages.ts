@@ -1,8 +1,8 @@
 /**
  * The two pieces of memory between the daemon and one client: counters, which the client writes, and grants, which it
- * can only read. Each has a place of columns (src/coordinator/members.ts) for every context of the client.
+ * can only read. Each has a place of columns (src/coordinator/member-table.ts) for every context of the client.
  */
-import { COUNTERS, GRANTS, type MemberPage } from '../coordinator/members.ts';
+import { COUNTERS, GRANTS, type MemberPage } from '../coordinator/member-table.ts';
 
 /** Contexts of one client. */
 export const SLOTS = 256;

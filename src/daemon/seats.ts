@@ -2,10 +2,10 @@
  * The contexts of clients at one device, by place, in columns: a pass goes over thousands of them, and what it touches
  * of each is what it costs.
  */
-import type { Members } from '../coordinator/members.ts';
-import * as M from '../coordinator/members.ts';
+import type { Members } from '../coordinator/member-table.ts';
+import * as M from '../coordinator/member-table.ts';
+import { type ProcessState, Silences } from './liveness.ts';
 import type { Pages } from './pages.ts';
-import { type ProcessState, Silences } from './silence.ts';
 
 /** What is copied as it is. Turns are for members of one process; statistics change nobody's grants, but for limits. */
 const DECIDING = Uint8Array.of(

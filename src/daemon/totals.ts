@@ -2,7 +2,7 @@
  * What tenants have sent, in all: contexts come and go, and what one sent stays its tenant's. Whoever adds this up
  * over time sees it grow only. Tenants that left long ago are forgotten.
  */
-import * as M from '../coordinator/members.ts';
+import * as M from '../coordinator/member-table.ts';
 
 export interface Total {
   readonly device: string;

@@ -9,10 +9,9 @@ import { perfOptions } from './perf/options.ts';
 import { tokenBucket } from './token-bucket/index.ts';
 import { tokenBucketOptions } from './token-bucket/options.ts';
 
-export { coordinatorMemory, shareCoordinator } from '../coordinator/coordinators.ts';
+export { coordinatorMemory, shareCoordinator } from '../coordinator/registry.ts';
 export type { ContextWatch, CoordinatorPort, Grant, Usage } from '../shim/coordinator-port.ts';
 export { shimCounters } from '../shim/counters.ts';
-export { type EmulateWaitOptions, emulateWait } from '../shim/emulate-wait.ts';
 export {
   type Actions,
   type ContextView,
@@ -22,7 +21,7 @@ export {
   type QpChange,
   type QpView,
 } from '../shim/policy.ts';
-export { messageBytes } from '../shim/queue.ts';
+export { messageBytes } from '../shim/qp-ledger.ts';
 export type {
   LoopbackOptions,
   ResourceAddress,
@@ -33,7 +32,8 @@ export type {
   TwinOptions,
 } from '../shim/resources.ts';
 export { createShim, type ShimOptions } from '../shim/shim.ts';
-export { type WaitChoice, withWait } from '../shim/wait-support.ts';
+export { type EmulateWaitOptions, emulateWait } from '../shim/wait/emulate-wait.ts';
+export { type WaitChoice, withWait } from '../shim/wait/wait-support.ts';
 
 /** What is built in under a name. */
 export interface NamedEntry {

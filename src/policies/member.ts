@@ -2,7 +2,7 @@
  * No policy: what a program under the daemon has when there is no other one. Everything goes straight; what was sent is
  * counted, and the limits of the tenant hold, which are the shim's.
  */
-import { coordinatorsOf } from '../coordinator/coordinators.ts';
+import { coordinatorsOf } from '../coordinator/registry.ts';
 import type { Interceptor } from '../shim/compose.ts';
 import type { Actions, Policy, QpView } from '../shim/policy.ts';
 import { createShim } from '../shim/shim.ts';

@@ -3,11 +3,11 @@ import { IsoverbsError } from '../verbs/errors.ts';
 import type { NicFacts } from '../verbs/nic.ts';
 import type { Provider } from '../verbs/provider.ts';
 import { COLUMNS } from './counters.ts';
+import { Sample } from './latency-probe.ts';
 import type { Limiter } from './limiter.ts';
 import type { ContextView } from './policy.ts';
-import type { ShimQp } from './queue.ts';
+import type { ShimQp } from './qp-ledger.ts';
 import type { Resource, TwinOptions } from './resources.ts';
-import { Sample } from './sample.ts';
 
 export class ShimContext implements ContextView {
   readonly index: number;

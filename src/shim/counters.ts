@@ -2,7 +2,7 @@
 import type { LayerCounters, Provider, ShimCounters } from '../verbs/provider.ts';
 import type { ShimContext } from './context.ts';
 import type { Usage } from './coordinator-port.ts';
-import type { ShimQp } from './queue.ts';
+import type { ShimQp } from './qp-ledger.ts';
 
 // Columns of `ShimQp.counts`. Doubles: 32 bits are full after minutes.
 export const SEEN = 0;

@@ -4,14 +4,14 @@
  */
 import { IBV_QP_STATE, IBV_QPS_ERR, ISO_WR_WAIT } from '../verbs/constants.ts';
 import type { Provider } from '../verbs/provider.ts';
-import { ARM_ANY, type ShimCq } from './completion.ts';
 import type { ShimContext } from './context.ts';
 import type { CoordinatorPort, Grant } from './coordinator-port.ts';
+import { ARM_ANY, type ShimCq } from './cq-ledger.ts';
 import type { DeviceEvents } from './device-events.ts';
 import type { Events } from './events.ts';
-import { Issuer } from './issue.ts';
+import { Issuer } from './issue/issuer.ts';
 import type { Policy, QpChange } from './policy.ts';
-import type { ShimQp } from './queue.ts';
+import type { ShimQp } from './qp-ledger.ts';
 import { ResourceKeeper } from './resources.ts';
 import type { Tables } from './tables.ts';
 import { Timers } from './timers.ts';

@@ -6,7 +6,7 @@
 import { ISO_WR_ENABLE, ISO_WR_WAIT } from '../verbs/constants.ts';
 import * as L from '../verbs/layout.ts';
 import type { ShimContext } from './context.ts';
-import type { ShimQp } from './queue.ts';
+import type { ShimQp } from './qp-ledger.ts';
 import { RequestBucket } from './request-bucket.ts';
 
 /** What a limiter needs of the shim around it. */

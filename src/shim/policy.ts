@@ -1,6 +1,6 @@
 /**
  * What a policy is: a state machine that owns no clock, thread or socket. It sees runs of work requests and
- * completions, timers and grants, and answers through Actions; the shim keeps every book (src/shim/queue.ts).
+ * completions, timers and grants, and answers through Actions; the shim keeps every book (src/shim/qp-ledger.ts).
  * What a policy does not define costs nothing.
  */
 import type { NicFacts } from '../verbs/nic.ts';

@@ -9,13 +9,13 @@ import {
 import { handleIndex } from '../verbs/handles.ts';
 import * as L from '../verbs/layout.ts';
 import type { Provider } from '../verbs/provider.ts';
-import { ARM_ANY, ARM_NONE, type ShimCq, settleSend } from './completion.ts';
 import { BUFFERED, HIDDEN } from './counters.ts';
-import { synthetic } from './cross-channel.ts';
+import { ARM_ANY, ARM_NONE, type ShimCq, settleSend } from './cq-ledger.ts';
 import type { Feeder } from './feeder.ts';
-import type { ShimQp } from './queue.ts';
+import type { ShimQp } from './qp-ledger.ts';
 import { type KnownRing, scratchRing, type Tables } from './tables.ts';
 import type { Timers } from './timers.ts';
+import { synthetic } from './wait/cross-channel.ts';
 
 // Of each poll; a module's own constants cost nothing (plain.ts).
 const indexOf = handleIndex;

@@ -4,13 +4,13 @@ import { handleIndex } from '../verbs/handles.ts';
 import * as L from '../verbs/layout.ts';
 import type { Provider } from '../verbs/provider.ts';
 import { BYTES, SEEN } from './counters.ts';
-import { crossChannelReason, fixTarget, isCrossChannel } from './cross-channel.ts';
 import type { Feeder } from './feeder.ts';
-import { plainBytes } from './plain.ts';
+import { plainBytes } from './plain-requests.ts';
 import type { Policy } from './policy.ts';
-import type { ShimQp } from './queue.ts';
+import type { ShimQp } from './qp-ledger.ts';
 import type { KnownRing, Tables } from './tables.ts';
 import type { Timers } from './timers.ts';
+import { crossChannelReason, fixTarget, isCrossChannel } from './wait/cross-channel.ts';
 
 // Of each post; a module's own constants cost nothing (plain.ts).
 const indexOf = handleIndex;

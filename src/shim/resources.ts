@@ -10,7 +10,7 @@ import { maskOf } from '../verbs/qp-state.ts';
 import type { ShimContext } from './context.ts';
 import { POSTS } from './counters.ts';
 import { type ContextView, NO_TOKEN, type QpView } from './policy.ts';
-import type { ShimQp } from './queue.ts';
+import type { ShimQp } from './qp-ledger.ts';
 import { type KnownRing, scratchRing } from './tables.ts';
 
 const HIGH = 2 ** -32;

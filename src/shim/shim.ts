@@ -26,23 +26,23 @@ import type {
   QpInfo,
   QpInitAttr,
 } from '../verbs/provider.ts';
-import { ShimCq } from './completion.ts';
 import type { Interceptor } from './compose.ts';
 import { ShimContext } from './context.ts';
 import type { CoordinatorPort, Grant, Usage } from './coordinator-port.ts';
 import { addCounts, COLUMNS, named, totalOf, usageOf } from './counters.ts';
+import { ShimCq } from './cq-ledger.ts';
 import { DeviceEvents } from './device-events.ts';
 import { Events } from './events.ts';
 import { Feeder, LIMITER_TOKENS } from './feeder.ts';
 import { gateOf } from './gate.ts';
 import { Limiter, type LimiterHost } from './limiter.ts';
+import { queryMw } from './memory-window-keys.ts';
 import { Peers, TAIL_SLOTS } from './peer/peers.ts';
 import type { Policy } from './policy.ts';
 import { Polling } from './polling.ts';
 import { Posting } from './posting.ts';
-import { ShimQp } from './queue.ts';
+import { ShimQp } from './qp-ledger.ts';
 import { Tables } from './tables.ts';
-import { queryMw } from './windows.ts';
 
 /** Queue pairs of one CQ that can be shaped to the full at the same time. */
 const SHAPED_QPS_PER_CQ = 16;

@@ -1,8 +1,8 @@
 /** What a shim knows by handle: queue pairs, completion queues, rings. */
 import { handleIndex } from '../verbs/handles.ts';
 import type { Provider, RingInfo } from '../verbs/provider.ts';
-import type { ShimCq } from './completion.ts';
-import type { ShimQp } from './queue.ts';
+import type { ShimCq } from './cq-ledger.ts';
+import type { ShimQp } from './qp-ledger.ts';
 
 /** A ring and its memory as words. */
 export class KnownRing {

@@ -1,8 +1,9 @@
 /** What must hold after every run, whatever the policy and the faults. */
-import { brokenSwitches } from './fabric/checks.ts';
-import type { Network } from './network.ts';
+
+import { StoppablePort } from './egress/stoppable-port.ts';
+import { brokenSwitches } from './network/switch-checks.ts';
 import type { Simulation } from './simulation.ts';
-import { StoppablePort } from './stoppable-port.ts';
+import type { Network } from './world.ts';
 
 /** Sentences about what a NIC did for longer than there was time, and what it lost count of. */
 function brokenNics(net: Network): string[] {

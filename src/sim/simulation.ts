@@ -6,29 +6,29 @@ import * as C from '../verbs/constants.ts';
 import { NoResourcesError } from '../verbs/errors.ts';
 import { mtuBytes } from '../verbs/names.ts';
 import type { QpAttr, QpCap } from '../verbs/provider.ts';
-import { EVERYBODY } from './address.ts';
-import { onDeparted, runStoppable, setPaused } from './class-round.ts';
-import { noteState } from './contexts.ts';
-import { Cq } from './cq.ts';
-import { beginDrain } from './drain.ts';
-import type { EgressPort } from './egress.ts';
-import type { Fabric } from './fabric/fabric.ts';
-import { enter } from './fabric/multicast.ts';
-import { congested, notified } from './fabric/notify.ts';
-import { layoutOf, type TopologyName, type TopologyOptions } from './fabric/topology.ts';
-import { failQp, flush, flushSends } from './failure.ts';
-import { arrived, ring } from './fetch.ts';
-import * as K from './kinds.ts';
-import { changeRate, freeLimiter, onRate } from './limiters.ts';
-import { countsUp, onPeriod } from './moderation.ts';
-import { Network, type NetworkHooks } from './network.ts';
-import { onPace } from './pace.ts';
-import { CONGESTED, PKT_ACK, PKT_DATAGRAM, PKT_RESPONSE } from './packets.ts';
-import type { NicParams } from './params.ts';
-import { MINIMAL_NIC } from './profiles.ts';
-import { DEADLINE, Qp, ROLE_REQUEST, TIMEOUT } from './qp.ts';
-import { forget, mustWait, takeReady } from './receiver.ts';
-import { rejoin } from './rejoin.ts';
+import { onDeparted, runStoppable, setPaused } from './egress/class-round.ts';
+import type { EgressPort } from './egress/fifo-port.ts';
+import { changeRate, freeLimiter, onRate } from './egress/rate-limiters.ts';
+import { onPace } from './egress/rate-pacing.ts';
+import { rejoin } from './egress/rejoin.ts';
+import { ALL_CLASSES, type StoppablePort } from './egress/stoppable-port.ts';
+import * as K from './kernel/event-kinds.ts';
+import { CONGESTED, PKT_ACK, PKT_DATAGRAM, PKT_RESPONSE } from './kernel/packets.ts';
+import { EVERYBODY } from './network/address.ts';
+import { congested, notified } from './network/cnp.ts';
+import { enter } from './network/multicast.ts';
+import type { Fabric } from './network/switches.ts';
+import { layoutOf, type TopologyName, type TopologyOptions } from './network/topology.ts';
+import { noteState } from './nic/context-caches.ts';
+import { countsUp, onPeriod } from './nic/event-moderation.ts';
+import { forget, mustWait, takeReady } from './nic/receive-pipeline.ts';
+import { arrived, ring } from './nic/wqe-fetch.ts';
+import type { NicParams } from './profile/params.ts';
+import { MINIMAL_NIC } from './profile/profiles.ts';
+import { Cq } from './queues/cq.ts';
+import { Srq, type SrqOptions } from './queues/srq.ts';
+import { failQp, flush, flushSends } from './transport/failure.ts';
+import { DEADLINE, Qp, ROLE_REQUEST, TIMEOUT } from './transport/qp.ts';
 import {
   nextRequest,
   nextRequestBytes,
@@ -40,7 +40,7 @@ import {
   startTimer,
   timerIsDue,
   tryStart,
-} from './requester.ts';
+} from './transport/requester.ts';
 import {
   nextResponse,
   nextResponseBytes,
@@ -48,11 +48,11 @@ import {
   onResponsePayload,
   onResponseStep,
   responseSent,
-} from './responder.ts';
-import { Srq, type SrqOptions } from './srq.ts';
-import { ALL_CLASSES, type StoppablePort } from './stoppable-port.ts';
-import { onDatagram, requestSent } from './unreliable.ts';
-import { failWaiters, wakeWaiters } from './wait.ts';
+} from './transport/responder.ts';
+import { beginDrain } from './transport/sqd.ts';
+import { onDatagram, requestSent } from './transport/unreliable.ts';
+import { failWaiters, wakeWaiters } from './transport/wait.ts';
+import { Network, type NetworkHooks } from './world.ts';
 
 export interface SimulationOptions {
   hosts?: number;

@@ -1,17 +1,17 @@
 /** Chains of interceptors under which a program must not notice anything. */
 
 import { tokenPacer } from '../../examples/policies/token-pacer.mjs';
-import { Coordinators } from '../../src/coordinator/coordinators.ts';
+import { Coordinators } from '../../src/coordinator/registry.ts';
 import { createPolicy } from '../../src/policies/index.ts';
 import { perfOptions } from '../../src/policies/perf/options.ts';
 import { Perf } from '../../src/policies/perf/perf.ts';
 import { tokenBucketOptions } from '../../src/policies/token-bucket/options.ts';
 import { TokenBucket } from '../../src/policies/token-bucket/token-bucket.ts';
 import type { Interceptor } from '../../src/shim/compose.ts';
-import { emulateWait } from '../../src/shim/emulate-wait.ts';
 import type { Policy } from '../../src/shim/policy.ts';
 import { createShim } from '../../src/shim/shim.ts';
-import { withWait } from '../../src/shim/wait-support.ts';
+import { emulateWait } from '../../src/shim/wait/emulate-wait.ts';
+import { withWait } from '../../src/shim/wait/wait-support.ts';
 import arbitrary from './policies/arbitrary.mjs';
 import hold from './policies/hold.mjs';
 import { Interrupting } from './policies/interrupting.ts';

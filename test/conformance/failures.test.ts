@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { createFabric } from '../../src/providers/sim/index.ts';
 import { compose, type Interceptor } from '../../src/shim/compose.ts';
-import { emulateWait } from '../../src/shim/emulate-wait.ts';
+import { emulateWait } from '../../src/shim/wait/emulate-wait.ts';
 import * as V from '../../src/verbs/index.ts';
 import type { Ground } from '../verbs/ground.ts';
 import {

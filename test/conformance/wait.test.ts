@@ -4,10 +4,10 @@ import { createPolicy } from '../../src/policies/index.ts';
 import { createFabric } from '../../src/providers/sim/index.ts';
 import { compose, type Interceptor } from '../../src/shim/compose.ts';
 import { shimCounters } from '../../src/shim/counters.ts';
-import { emulateWait } from '../../src/shim/emulate-wait.ts';
 import type { Policy } from '../../src/shim/policy.ts';
 import { createShim } from '../../src/shim/shim.ts';
-import { type WaitChoice, withWait } from '../../src/shim/wait-support.ts';
+import { emulateWait } from '../../src/shim/wait/emulate-wait.ts';
+import { type WaitChoice, withWait } from '../../src/shim/wait/wait-support.ts';
 import * as V from '../../src/verbs/index.ts';
 import { connect, drain, type End, makeEnd, modify, SIGNALED, take } from '../sim/helpers.ts';
 

@@ -3,8 +3,8 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { createPolicy } from '../../src/policies/index.ts';
 import type { Interceptor } from '../../src/shim/compose.ts';
-import { emulateWait } from '../../src/shim/emulate-wait.ts';
 import { readByRemoteControl } from '../../src/shim/peer/remote-read.ts';
+import { emulateWait } from '../../src/shim/wait/emulate-wait.ts';
 import { ENDS } from './high-numbers.ts';
 import { runWaits, waitProgram } from './waits.ts';
 

@@ -7,12 +7,12 @@ import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
-import { runMix } from '../../src/bench/mix/run.ts';
-import { DEFAULTS, type MixSpec, parseApp } from '../../src/bench/mix/spec.ts';
-import { coordinateElsewhere } from '../../src/coordinator/coordinators.ts';
-import * as M from '../../src/coordinator/members.ts';
-import { type Answer, type Connection, connect } from '../../src/daemon/connection.ts';
+import * as M from '../../src/coordinator/member-table.ts';
+import { coordinateElsewhere } from '../../src/coordinator/registry.ts';
+import { type Answer, type Connection, connect } from '../../src/daemon/client/connection.ts';
 import { columnsAt } from '../../src/daemon/pages.ts';
+import { runMix } from '../../src/mix/run.ts';
+import { DEFAULTS, type MixSpec, parseApp } from '../../src/mix/spec.ts';
 import { type Event, InHost, InProcess, type LogRules, type Player, Recorder } from './event-log.ts';
 import { reason } from './rig.ts';
 

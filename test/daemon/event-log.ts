@@ -4,11 +4,11 @@
  */
 import { Coordinator, type DeviceCoordinator, tenantNumber } from '../../src/coordinator/coordinator.ts';
 import type { MasterRules } from '../../src/coordinator/master.ts';
-import * as M from '../../src/coordinator/members.ts';
+import * as M from '../../src/coordinator/member-table.ts';
 import type { ShareRules } from '../../src/coordinator/shares.ts';
 import { Client, Host } from '../../src/daemon/host.ts';
+import { SILENT_NS } from '../../src/daemon/liveness.ts';
 import { COUNTERS_BYTES, columnsAt, GRANTS_BYTES } from '../../src/daemon/pages.ts';
-import { SILENT_NS } from '../../src/daemon/silence.ts';
 
 export type Event = { nowNs: number; device: string } & (
   | { type: 'join'; member: number; tenant: string }

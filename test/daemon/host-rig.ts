@@ -1,8 +1,8 @@
 /** Hosts of the daemon with processes that are its clients, without a socket between them. */
-import type * as M from '../../src/coordinator/members.ts';
+import type * as M from '../../src/coordinator/member-table.ts';
+import { type Link, RemoteCoordinator, type Seat } from '../../src/daemon/client/remote-coordinator.ts';
 import { Client, Host, type HostOptions } from '../../src/daemon/host.ts';
 import { COUNTERS_BYTES, columnsAt, GRANTS_BYTES } from '../../src/daemon/pages.ts';
-import { type Link, RemoteCoordinator, type Seat } from '../../src/daemon/remote.ts';
 import type { Identity } from '../../src/daemon/rules.ts';
 
 export const RULES = { qNumAllow: 1, qNumCapa: 9, selective: false };

@@ -2,14 +2,14 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { Coordinator, tenantNumber } from '../../src/coordinator/coordinator.ts';
-import { Coordinators } from '../../src/coordinator/coordinators.ts';
-import * as M from '../../src/coordinator/members.ts';
+import * as M from '../../src/coordinator/member-table.ts';
+import { Coordinators } from '../../src/coordinator/registry.ts';
+import { RemoteCoordinator, type Seat } from '../../src/daemon/client/remote-coordinator.ts';
 import { Client, Host } from '../../src/daemon/host.ts';
 import { Listing } from '../../src/daemon/listing.ts';
+import { type ProcessState, processState, SILENT_NS } from '../../src/daemon/liveness.ts';
 import { columnsAt, SLOTS } from '../../src/daemon/pages.ts';
-import { RemoteCoordinator, type Seat } from '../../src/daemon/remote.ts';
 import { identify } from '../../src/daemon/rules.ts';
-import { type ProcessState, processState, SILENT_NS } from '../../src/daemon/silence.ts';
 import { Bucket } from '../../src/policies/token-bucket/buckets.ts';
 import type { Grant } from '../../src/shim/coordinator-port.ts';
 import { hostOf, identity, LINK_GBPS, Process, pages, RULES } from './host-rig.ts';

@@ -1,9 +1,9 @@
 // Limits of tenants: queue pairs and requests a second, under every policy, over simulated devices in virtual time.
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { coordinateElsewhere } from '../../src/coordinator/coordinators.ts';
-import * as M from '../../src/coordinator/members.ts';
-import { RemoteCoordinator } from '../../src/daemon/remote.ts';
+import * as M from '../../src/coordinator/member-table.ts';
+import { coordinateElsewhere } from '../../src/coordinator/registry.ts';
+import { RemoteCoordinator } from '../../src/daemon/client/remote-coordinator.ts';
 import { createPolicy } from '../../src/policies/index.ts';
 import { member } from '../../src/policies/member.ts';
 import { createFabric } from '../../src/providers/sim/index.ts';

@@ -1,7 +1,7 @@
 // `isoverbs top`: rates, order, and what it does to a terminal. Needs a build.
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { ordered, ratesOf, shownName, type TopRow, topTable } from '../../src/cli/top-table.ts';
+import { ordered, ratesOf, shownName, type TopRow, topTable } from '../../src/cli/output/top-table.ts';
 import type { TenantRow } from '../../src/daemon/protocol.ts';
 import { daemon, folder, isoverbs, MAIN, started, tenant } from './command-rig.ts';
 import { hasPython, reason, until } from './rig.ts';

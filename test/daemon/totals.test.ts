@@ -1,6 +1,6 @@
 // What tenants have sent (src/daemon/totals.ts): it only grows, and is forgotten in time.
 import { expect, test } from 'vitest';
-import * as M from '../../src/coordinator/members.ts';
+import * as M from '../../src/coordinator/member-table.ts';
 import { Client, Host } from '../../src/daemon/host.ts';
 import { columnsAt } from '../../src/daemon/pages.ts';
 import { add, MOST_REMEMBERED, REMEMBERED_NS, Totals } from '../../src/daemon/totals.ts';

@@ -1,7 +1,7 @@
 // What the daemon shows of a tenant is what its program did: over simulated devices, without a socket.
 import { expect, test } from 'vitest';
-import { coordinateElsewhere } from '../../src/coordinator/coordinators.ts';
-import { RemoteCoordinator } from '../../src/daemon/remote.ts';
+import { coordinateElsewhere } from '../../src/coordinator/registry.ts';
+import { RemoteCoordinator } from '../../src/daemon/client/remote-coordinator.ts';
 import { createPolicy } from '../../src/policies/index.ts';
 import { createFabric } from '../../src/providers/sim/index.ts';
 import { compose, type Interceptor } from '../../src/shim/compose.ts';

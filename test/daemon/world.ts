@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
-import { askTenants } from '../../src/daemon/ask.ts';
+import { askTenants } from '../../src/daemon/client/tool-request.ts';
 import type { TenantRow } from '../../src/daemon/protocol.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');

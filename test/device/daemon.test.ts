@@ -5,8 +5,8 @@
 import { performance } from 'node:perf_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from 'vitest';
-import { Ground, gbpsOf, type Span } from '../../src/bench/processes/ground.ts';
-import { type Program, until } from '../../src/bench/processes/programs.ts';
+import { Ground, gbpsOf, type Span } from '../../bench/processes/ground.ts';
+import { type Program, until } from '../../bench/processes/programs.ts';
 import type { TenantRow } from '../../src/daemon/protocol.ts';
 import { device } from './ground.ts';
 

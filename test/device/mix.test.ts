@@ -3,7 +3,7 @@
 import { spawnSync } from 'node:child_process';
 import { resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import type { LiveResult } from '../../src/bench/mix/live/spec.ts';
+import type { LiveResult } from '../../src/mix/live/spec.ts';
 import { device } from './ground.ts';
 
 const MAIN = resolve(import.meta.dirname, '../../dist/cli/main.js');

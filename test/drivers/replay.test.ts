@@ -6,12 +6,12 @@
  */
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { ShimCpu } from '../../src/bench/mix/shim-cpu.ts';
 import { type DriverName, drivenBy, type PolicySpec } from '../../src/drivers/index.ts';
+import { ShimCpu } from '../../src/mix/shim-cpu.ts';
 import { createFabric, type Fabric } from '../../src/providers/sim/index.ts';
 import { compose, type Interceptor } from '../../src/shim/compose.ts';
-import { SHIM_COSTS, type ShimCosts } from '../../src/sim/params.ts';
-import { RandomStream } from '../../src/sim/random.ts';
+import { RandomStream } from '../../src/sim/kernel/random.ts';
+import { SHIM_COSTS, type ShimCosts } from '../../src/sim/profile/params.ts';
 import * as V from '../../src/verbs/index.ts';
 import { connect, type End, makeEnd, modify } from '../sim/helpers.ts';
 

@@ -10,7 +10,7 @@ export interface Equivalent {
 
 export const equivalents: readonly Equivalent[] = [
   {
-    file: 'src/shim/issue.ts',
+    file: 'src/shim/issue/issuer.ts',
     source: 'for (let i = L.WR_REMOTE_LO; i <= L.WR_SRQN; i++) this.words[to + i] = qp.held[from + i];',
     from: '+',
     to: '-',

@@ -31,11 +31,11 @@ const wider = [
   'test/conformance/peer-programs.test.ts',
   'test/conformance/profiles.test.ts',
   'test/unit/example-policy.test.ts',
-  'test/bench/mix-driver.test.ts',
+  'test/mix/mix-driver.test.ts',
   'test/conformance/interceptors.test.ts',
   'test/conformance/worker.test.ts',
   'test/drivers/replay.test.ts',
-  'test/bench/mix.test.ts',
+  'test/mix/mix.test.ts',
 ];
 
 /** Random programs, as many as `npm test` runs. */

@@ -13,7 +13,7 @@ export interface Trap {
   readonly caughtBy?: string;
 }
 
-const issue = 'src/shim/issue.ts';
+const issue = 'src/shim/issue/issuer.ts';
 
 /** Pieces of SENDs and immediates go to peers that do not expect them. */
 const CUT_UNASKED: readonly Edit[] = [
@@ -42,7 +42,7 @@ export const traps: readonly Trap[] = [
     what: 'only the first element of a request counts',
     edits: [
       [
-        'src/shim/queue.ts',
+        'src/shim/qp-ledger.ts',
         'if (sges === 1 || atomic) return bytes;',
         'if (sges >= 1 || atomic) return bytes;',
       ],
@@ -66,7 +66,7 @@ export const traps: readonly Trap[] = [
     what: 'inline data is not copied when it is posted',
     edits: [
       [
-        'src/shim/queue.ts',
+        'src/shim/qp-ledger.ts',
         'for (let i = 0; i < extWords; i++) held[to + L.SLOT_WORDS + i] = words[ext + i];',
         'held[to + L.SLOT_WORDS] = words[ext];',
       ],
@@ -78,7 +78,7 @@ export const traps: readonly Trap[] = [
     what: 'every piece completes',
     edits: [
       [
-        'src/shim/completion.ts',
+        'src/shim/cq-ledger.ts',
         'if (status === IBV_WC_SUCCESS && last[row] !== seq) return false;',
         'if (status === IBV_WC_SUCCESS && last[row] !== seq) return true;',
       ],

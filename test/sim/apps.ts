@@ -1,8 +1,9 @@
 /** Closed-loop applications inside the simulation: what the papers call B, M and D apps. */
-import { postSend, WrRing } from '../../src/sim/post.ts';
-import type { Qp } from '../../src/sim/qp.ts';
-import { RandomStream } from '../../src/sim/random.ts';
+
+import { RandomStream } from '../../src/sim/kernel/random.ts';
+import { postSend, WrRing } from '../../src/sim/queues/post.ts';
 import { Simulation, type SimulationOptions } from '../../src/sim/simulation.ts';
+import type { Qp } from '../../src/sim/transport/qp.ts';
 import * as V from '../../src/verbs/index.ts';
 
 export interface AppOptions {

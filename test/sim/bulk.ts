@@ -1,12 +1,12 @@
 /** Queue pairs that always have work: how fast a NIC does it, with nothing of a host's CPU in the way. */
-import { ACCESS, joinQp, QKEY, setAddr } from '../../src/bench/against-cpp/load.ts';
-import type { Ah } from '../../src/sim/address.ts';
+import { ACCESS, joinQp, QKEY, setAddr } from '../../bench/against-cpp/load.ts';
 import { brokenInvariants } from '../../src/sim/invariants.ts';
-import { override } from '../../src/sim/overrides.ts';
-import { postSend, WrRing } from '../../src/sim/post.ts';
-import { PROFILES } from '../../src/sim/profiles.ts';
-import type { Qp } from '../../src/sim/qp.ts';
+import type { Ah } from '../../src/sim/network/address.ts';
+import { override } from '../../src/sim/profile/overrides.ts';
+import { PROFILES } from '../../src/sim/profile/profiles.ts';
+import { postSend, WrRing } from '../../src/sim/queues/post.ts';
 import { Simulation } from '../../src/sim/simulation.ts';
+import type { Qp } from '../../src/sim/transport/qp.ts';
 import * as V from '../../src/verbs/index.ts';
 
 const OPCODES = {

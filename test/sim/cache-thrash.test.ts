@@ -3,7 +3,7 @@
  * that is not in the way. Expected values and tolerances were written down before the first run.
  */
 import { describe, expect, test } from 'vitest';
-import { PROFILES } from '../../src/sim/profiles.ts';
+import { PROFILES } from '../../src/sim/profile/profiles.ts';
 import * as V from '../../src/verbs/index.ts';
 import { Bulk } from './bulk.ts';
 import { connect, drain, type End, makeEnd, pair, post, SIGNALED } from './helpers.ts';

@@ -1,7 +1,7 @@
 /** The NIC's caches forget what was used longest ago: against a model that is a list, and where it thrashes. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { LruCache } from '../../src/sim/cache.ts';
+import { LruCache } from '../../src/sim/nic/lru-cache.ts';
 
 /** The same cache as a list, newest last. */
 class Model {

@@ -5,10 +5,10 @@
  * of 300 us) are over.
  */
 import { describe, expect, test } from 'vitest';
-import { runMix } from '../../src/bench/mix/run.ts';
-import type { AppSpec, MixSpec } from '../../src/bench/mix/spec.ts';
-import { Dcqcn } from '../../src/sim/fabric/dcqcn.ts';
-import { PROFILES } from '../../src/sim/profiles.ts';
+import { runMix } from '../../src/mix/run.ts';
+import type { AppSpec, MixSpec } from '../../src/mix/spec.ts';
+import { Dcqcn } from '../../src/sim/network/dcqcn.ts';
+import { PROFILES } from '../../src/sim/profile/profiles.ts';
 
 const PARAMS = PROFILES['cx6-100g'];
 

@@ -7,10 +7,10 @@
  */
 import { describe, expect, test } from 'vitest';
 import { brokenInvariants } from '../../src/sim/invariants.ts';
-import { override } from '../../src/sim/overrides.ts';
-import type { NicParams } from '../../src/sim/params.ts';
-import { PROFILES } from '../../src/sim/profiles.ts';
-import { DELIVERED } from '../../src/sim/qp.ts';
+import { override } from '../../src/sim/profile/overrides.ts';
+import type { NicParams } from '../../src/sim/profile/params.ts';
+import { PROFILES } from '../../src/sim/profile/profiles.ts';
+import { DELIVERED } from '../../src/sim/transport/qp.ts';
 import { type App, type AppOptions, B, D, Lab, M } from './apps.ts';
 
 const STEP_NS = 80.6;

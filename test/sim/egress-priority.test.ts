@@ -1,10 +1,10 @@
 /** What holds lower classes back under strict priority, and what must not; and classes of datagrams. */
 import { describe, expect, test } from 'vitest';
 import { createFabric, type FabricOptions } from '../../src/providers/sim/index.ts';
-import { override } from '../../src/sim/overrides.ts';
-import { PROFILES } from '../../src/sim/profiles.ts';
-import { DELIVERED } from '../../src/sim/qp.ts';
-import { RandomStream } from '../../src/sim/random.ts';
+import { RandomStream } from '../../src/sim/kernel/random.ts';
+import { override } from '../../src/sim/profile/overrides.ts';
+import { PROFILES } from '../../src/sim/profile/profiles.ts';
+import { DELIVERED } from '../../src/sim/transport/qp.ts';
 import * as V from '../../src/verbs/index.ts';
 import { B, Lab } from './apps.ts';
 import { connect, drain, type End, fill, makeEnd, post, SIGNALED, take } from './helpers.ts';

@@ -1,10 +1,10 @@
 /** The rounds themselves, against a model that looks at every place. */
 import { expect, test } from 'vitest';
-import type { Qp } from '../../src/sim/qp.ts';
-import { ROLE_REQUEST, Sender } from '../../src/sim/qp.ts';
-import { RandomStream } from '../../src/sim/random.ts';
-import { FixedRing, TailRing } from '../../src/sim/ready-ring.ts';
+import { FixedRing, TailRing } from '../../src/sim/egress/ready-ring.ts';
+import { RandomStream } from '../../src/sim/kernel/random.ts';
 import { Simulation } from '../../src/sim/simulation.ts';
+import type { Qp } from '../../src/sim/transport/qp.ts';
+import { ROLE_REQUEST, Sender } from '../../src/sim/transport/qp.ts';
 
 function senders(count: number): Sender[] {
   const sim = new Simulation();

@@ -1,9 +1,9 @@
 /** What stoppable ports must not break: data, order, pauses without loss, and everything that passes through a port. */
 import { describe, expect, test } from 'vitest';
 import type { Fabric, FabricOptions } from '../../src/providers/sim/index.ts';
-import { override } from '../../src/sim/overrides.ts';
-import { PROFILES } from '../../src/sim/profiles.ts';
-import { RandomStream } from '../../src/sim/random.ts';
+import { RandomStream } from '../../src/sim/kernel/random.ts';
+import { override } from '../../src/sim/profile/overrides.ts';
+import { PROFILES } from '../../src/sim/profile/profiles.ts';
 import * as V from '../../src/verbs/index.ts';
 import { connect, drain, type End, fill, makeEnd, pair, post, SIGNALED, take } from './helpers.ts';
 

@@ -1,7 +1,7 @@
 /** The event queue gives out what is due first, and of what is due at the same time what came first. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { EventQueue } from '../../src/sim/events.ts';
+import { EventQueue } from '../../src/sim/kernel/event-queue.ts';
 
 interface Entry {
   time: number;

@@ -3,12 +3,12 @@
  * values were written down before the first run.
  */
 import { describe, expect, test } from 'vitest';
-import { runMix } from '../../src/bench/mix/run.ts';
+import { runMix } from '../../src/mix/run.ts';
 import { createFabric, type Fabric, type FabricOptions } from '../../src/providers/sim/index.ts';
-import { cableStats } from '../../src/sim/fabric/checks.ts';
-import type { Fabric as Switches } from '../../src/sim/fabric/fabric.ts';
-import { PAUSES } from '../../src/sim/fabric/switch-port.ts';
-import { Layout } from '../../src/sim/fabric/topology.ts';
+import { cableStats } from '../../src/sim/network/switch-checks.ts';
+import { PAUSES } from '../../src/sim/network/switch-port.ts';
+import type { Fabric as Switches } from '../../src/sim/network/switches.ts';
+import { Layout } from '../../src/sim/network/topology.ts';
 import { connect, drain, type End, type EndOptions, fill, makeEnd, post, SIGNALED } from './helpers.ts';
 
 const LONG = 1 << 20;

@@ -3,8 +3,8 @@
  * 1 %, fixed before the first run. (The minimal profile itself keeps its exact traces: golden.test.ts.)
  */
 import { describe, expect, test } from 'vitest';
-import { override } from '../../src/sim/overrides.ts';
-import { MINIMAL_NIC, PROFILES } from '../../src/sim/profiles.ts';
+import { override } from '../../src/sim/profile/overrides.ts';
+import { MINIMAL_NIC, PROFILES } from '../../src/sim/profile/profiles.ts';
 import { type AppOptions, B, D, Lab, M } from './apps.ts';
 
 const TOLERANCE = 0.01;

@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import * as sim from '../../src/providers/sim/index.ts';
-import { RandomStream } from '../../src/sim/random.ts';
+import { RandomStream } from '../../src/sim/kernel/random.ts';
 import * as V from '../../src/verbs/index.ts';
 import { drain, pair, post, SIGNALED } from './helpers.ts';
 import { lossyRun } from './lossy-run.mjs';

@@ -4,9 +4,9 @@
  */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { override } from '../../src/sim/overrides.ts';
-import { MINIMAL_NIC } from '../../src/sim/profiles.ts';
-import { RandomStream } from '../../src/sim/random.ts';
+import { RandomStream } from '../../src/sim/kernel/random.ts';
+import { override } from '../../src/sim/profile/overrides.ts';
+import { MINIMAL_NIC } from '../../src/sim/profile/profiles.ts';
 import { type AppOptions, B, D, Lab, M } from './apps.ts';
 import { ORACLE_NIC, type OracleApp, type OracleNic, runOracle } from './oracle/model.ts';
 import { equalShare, largeShare } from './oracle/shares.ts';

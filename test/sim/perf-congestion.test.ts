@@ -3,8 +3,8 @@
  * tolerance of 5 % was chosen before the first run.
  */
 import { describe, expect, test } from 'vitest';
-import { runMix } from '../../src/bench/mix/run.ts';
-import type { AppSpec, MixSpec } from '../../src/bench/mix/spec.ts';
+import { runMix } from '../../src/mix/run.ts';
+import type { AppSpec, MixSpec } from '../../src/mix/spec.ts';
 
 const KEPT = 0.95;
 const SEEDS = [1, 2, 3];

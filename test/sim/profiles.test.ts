@@ -4,8 +4,8 @@
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { override } from '../../src/sim/overrides.ts';
-import { MINIMAL_NIC, PROFILES } from '../../src/sim/profiles.ts';
+import { override } from '../../src/sim/profile/overrides.ts';
+import { MINIMAL_NIC, PROFILES } from '../../src/sim/profile/profiles.ts';
 import { ConfigError } from '../../src/verbs/errors.ts';
 
 const FILE = new URL('../../docs/simulation.md', import.meta.url);

@@ -1,10 +1,10 @@
 /** Rate limiters of hardware: so many, so accurate, so slow to change. Expected values are of before the first run. */
 import { describe, expect, test } from 'vitest';
-import { Limiters } from '../../src/sim/limiters.ts';
-import { override } from '../../src/sim/overrides.ts';
-import { PROFILES } from '../../src/sim/profiles.ts';
-import { DELIVERED } from '../../src/sim/qp.ts';
-import { RandomStream } from '../../src/sim/random.ts';
+import { Limiters } from '../../src/sim/egress/rate-limiters.ts';
+import { RandomStream } from '../../src/sim/kernel/random.ts';
+import { override } from '../../src/sim/profile/overrides.ts';
+import { PROFILES } from '../../src/sim/profile/profiles.ts';
+import { DELIVERED } from '../../src/sim/transport/qp.ts';
 import * as V from '../../src/verbs/index.ts';
 import { B, Lab } from './apps.ts';
 import { drain, type End, makeEnd, modify, pair, post, SIGNALED } from './helpers.ts';

@@ -5,7 +5,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { createFabric } from '../../src/providers/sim/index.ts';
-import { PROFILES } from '../../src/sim/profiles.ts';
+import { PROFILES } from '../../src/sim/profile/profiles.ts';
 import * as V from '../../src/verbs/index.ts';
 import { Bulk } from './bulk.ts';
 import { connect, drain, makeEnd, pair, post, postRecv, SIGNALED, take } from './helpers.ts';

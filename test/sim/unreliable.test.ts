@@ -1,7 +1,7 @@
 /** UC, UD, multicast, shared receive queues and XRC on links that lose packets, and what only a simulator shows. */
 import { describe, expect, test } from 'vitest';
 import { createFabric, type Fabric } from '../../src/providers/sim/index.ts';
-import { RandomStream } from '../../src/sim/random.ts';
+import { RandomStream } from '../../src/sim/kernel/random.ts';
 import * as V from '../../src/verbs/index.ts';
 
 const BYTES = 1 << 16;

@@ -17,7 +17,10 @@ const ROOMS = [
   'providers',
   'drivers',
   'daemon',
-  'bench',
+  'mix',
+  'compare',
+  'perftest',
+  'papers',
   'entry',
   'cli',
 ];
@@ -41,7 +44,7 @@ const BANNED: readonly [RegExp, string][] = [
 ];
 
 /** Members of one device may be in several threads: their places are taken by compare and exchange. */
-const SHARED = 'coordinator/members.ts';
+const SHARED = 'coordinator/member-table.ts';
 
 /** Modules of the registry that a room may use; the others use none. */
 const PACKAGES: Record<string, string[]> = { policies: ['zod'] };
@@ -95,12 +98,13 @@ function loadedWith(file: string, found = new Set<string>()): Set<string> {
   return found;
 }
 
-test.each(['run', 'run-program', 'tenants', 'top'])(
-  'isoverbs asks the daemon without loading policies and simulator: cli/%s.ts',
+test.each(['../program', 'run', 'tenants', 'top'])(
+  'isoverbs asks the daemon without loading policies and simulator: cli/commands/%s.ts',
   (name) => {
-    const rooms = new Set([...loadedWith(join(SRC, `cli/${name}.ts`))].map(roomOf));
+    const rooms = new Set([...loadedWith(join(SRC, `cli/commands/${name}.ts`))].map(roomOf));
     expect(rooms).toContain('verbs');
-    for (const room of ['policies', 'sim', 'bench', 'drivers', 'objects']) expect(rooms).not.toContain(room);
+    for (const room of ['policies', 'sim', 'mix', 'compare', 'perftest', 'papers', 'drivers', 'objects'])
+      expect(rooms).not.toContain(room);
   },
 );
 

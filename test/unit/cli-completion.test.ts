@@ -4,8 +4,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
-import { complete } from '../../src/cli/completion.ts';
-import { program } from '../../src/cli/run.ts';
+import { complete } from '../../src/cli/commands/completion.ts';
+import { program } from '../../src/cli/program.ts';
 
 const MAIN = resolve(import.meta.dirname, '../../dist/cli/main.js');
 const folder = mkdtempSync(join(tmpdir(), 'isoverbs-tab-'));

@@ -6,7 +6,7 @@ import { join, resolve } from 'node:path';
 import type { Command } from 'commander';
 import { afterAll, expect, test } from 'vitest';
 import { pageOf, pathOf } from '../../src/cli/manual.ts';
-import { program } from '../../src/cli/run.ts';
+import { program } from '../../src/cli/program.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 const MAIN = join(ROOT, 'dist/cli/main.js');

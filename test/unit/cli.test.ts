@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { expect, test } from 'vitest';
-import { Coordinators } from '../../src/coordinator/coordinators.ts';
+import { Coordinators } from '../../src/coordinator/registry.ts';
 import { trace } from '../../src/interceptors/index.ts';
 import { policies } from '../../src/policies/index.ts';
 import { perfOptions } from '../../src/policies/perf/options.ts';

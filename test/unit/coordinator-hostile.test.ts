@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { Coordinator } from '../../src/coordinator/coordinator.ts';
-import * as M from '../../src/coordinator/members.ts';
+import * as M from '../../src/coordinator/member-table.ts';
 
 const RUNS = Number(process.env.ISOVERBS_RUNS ?? 5000);
 const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_204);

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { Coordinator } from '../../src/coordinator/coordinator.ts';
 import { REASONS } from '../../src/coordinator/master.ts';
-import * as M from '../../src/coordinator/members.ts';
+import * as M from '../../src/coordinator/member-table.ts';
 
 const RULES = { qNumAllow: 1, qNumCapa: 9, selective: false, rotateFrom: Number.POSITIVE_INFINITY };
 

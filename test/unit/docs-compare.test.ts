@@ -2,9 +2,9 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { expect, test } from 'vitest';
-import { schemesOf } from '../../src/bench/compare/schemes.ts';
-import { DEFAULTS } from '../../src/bench/mix/spec.ts';
-import { PROFILES } from '../../src/sim/profiles.ts';
+import { schemesOf } from '../../src/compare/schemes.ts';
+import { DEFAULTS } from '../../src/mix/spec.ts';
+import { PROFILES } from '../../src/sim/profile/profiles.ts';
 
 const read = (path: string) => readFileSync(resolve(import.meta.dirname, '../..', path), 'utf8');
 

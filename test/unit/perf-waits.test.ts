@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { nicOf, pieceBytes } from '../../src/policies/perf/nic.ts';
 import { perfOptions } from '../../src/policies/perf/options.ts';
-import { type ActiveTenants, ALONE, Waits } from '../../src/policies/perf/waits.ts';
+import { type ActiveTenants, ALONE, Waits } from '../../src/policies/perf/wait-pacer.ts';
 import type { Actions, ContextView, QpView } from '../../src/shim/policy.ts';
-import { PROFILES } from '../../src/sim/profiles.ts';
+import { PROFILES } from '../../src/sim/profile/profiles.ts';
 
 /** What the waits ask of a shim: how they pace a queue pair needs neither device nor time but this. */
 function ground(profile: string | null, options: Record<string, unknown> = {}) {

@@ -9,7 +9,7 @@ import {
   RATE_GBPS,
   RATED_QPS,
   SEEN_NS,
-} from '../../src/coordinator/members.ts';
+} from '../../src/coordinator/member-table.ts';
 import type { ShareRules } from '../../src/coordinator/shares.ts';
 
 const numbers = (byName: Record<string, number>) =>

@@ -1,7 +1,7 @@
 /** Runs of plain requests: what is found out by bits agrees with a look at each field. */
 import { expect, test } from 'vitest';
-import { plainBytes, plainRun } from '../../src/shim/plain.ts';
-import { RandomStream } from '../../src/sim/random.ts';
+import { plainBytes, plainRun } from '../../src/shim/plain-requests.ts';
+import { RandomStream } from '../../src/sim/kernel/random.ts';
 import * as V from '../../src/verbs/constants.ts';
 import * as L from '../../src/verbs/layout.ts';
 

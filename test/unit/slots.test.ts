@@ -1,7 +1,7 @@
 /** Whose slot it is: tenants of large messages send one after the other. */
 import { expect, test } from 'vitest';
 import { Coordinator } from '../../src/coordinator/coordinator.ts';
-import * as M from '../../src/coordinator/members.ts';
+import * as M from '../../src/coordinator/member-table.ts';
 
 const RULES = { qNumAllow: 1, qNumCapa: 9, selective: false, rotateFrom: 3 };
 const TURN_NS = 1000;

@@ -1,6 +1,6 @@
 /** A figure as a vega-lite specification: what was measured as lines or bars, what the paper states as diamonds. */
 import type { TopLevelSpec } from 'vega-lite';
-import type { FigureResult, PanelResult } from '../../bench/figures/evaluate.ts';
+import type { FigureResult, PanelResult } from '../../papers/engine/evaluate-figure.ts';
 import { label } from './figure-table.ts';
 
 /** Panels beside each other, or one below the other for a telephone. */

@@ -1,7 +1,8 @@
 /** The numbers of a figure: a row for each panel and x, a column for each series, and what the paper states. */
-import { short } from '../../bench/claims/expect.ts';
-import type { FigureResult, PanelResult, Point } from '../../bench/figures/evaluate.ts';
-import type { PaperPoint, X } from '../../bench/figures/figure.ts';
+
+import type { FigureResult, PanelResult, Point } from '../../papers/engine/evaluate-figure.ts';
+import { short } from '../../papers/engine/expect.ts';
+import type { PaperPoint, X } from '../../papers/engine/figure.ts';
 
 /** Policies as their readers call them. */
 export const label = (series: string) => (series === 'none' ? 'bare' : series);

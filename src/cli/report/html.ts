@@ -1,6 +1,7 @@
 /** The report as one HTML page that needs nothing else: no script, no font, no network. */
-import type { NamedClaim } from '../../bench/claims/load.ts';
-import type { FigureResult } from '../../bench/figures/evaluate.ts';
+
+import type { FigureResult } from '../../papers/engine/evaluate-figure.ts';
+import type { NamedClaim } from '../../papers/engine/load-claims.ts';
 import type { Layout } from './chart.ts';
 import { figureTable } from './figure-table.ts';
 import { escapeHtml, html, Markup } from './markup.ts';

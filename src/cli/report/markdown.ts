@@ -1,6 +1,7 @@
 /** The report as Markdown. */
-import type { NamedClaim } from '../../bench/claims/load.ts';
-import type { FigureResult } from '../../bench/figures/evaluate.ts';
+
+import type { FigureResult } from '../../papers/engine/evaluate-figure.ts';
+import type { NamedClaim } from '../../papers/engine/load-claims.ts';
 import { figureTable } from './figure-table.ts';
 import type { Report } from './report.ts';
 import {

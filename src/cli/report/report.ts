@@ -1,11 +1,12 @@
 /** All that `isoverbs reproduce` found out. */
-import type { Row } from '../../bench/claims/evaluate.ts';
-import type { Drift } from '../../bench/claims/frozen.ts';
-import type { NamedClaim } from '../../bench/claims/load.ts';
-import type { NotShown } from '../../bench/claims/papers/paper.ts';
-import type { PaperClaim } from '../../bench/claims/papers.ts';
-import { commandOf } from '../../bench/claims/plan.ts';
-import type { FigureResult } from '../../bench/figures/evaluate.ts';
+
+import { commandOf } from '../../mix/jobs.ts';
+import type { Row } from '../../papers/engine/evaluate-claim.ts';
+import type { FigureResult } from '../../papers/engine/evaluate-figure.ts';
+import type { Drift } from '../../papers/engine/frozen.ts';
+import type { NamedClaim } from '../../papers/engine/load-claims.ts';
+import type { NotShown } from '../../papers/engine/paper.ts';
+import type { PaperClaim } from '../../papers/engine/papers.ts';
 
 export interface Report {
   /** `code` is a hash of all code that a run depends on. */

@@ -1,11 +1,11 @@
 /** What the Markdown and the HTML page both show: plain text in tables and lines. */
-import { PARTS } from '../../bench/claims/claim.ts';
-import type { Row, Verdict } from '../../bench/claims/evaluate.ts';
-import { short } from '../../bench/claims/expect.ts';
-import type { NamedClaim } from '../../bench/claims/load.ts';
-import { namedIn, PAPERS, type PaperClaim } from '../../bench/claims/papers.ts';
-import { paperSentence } from '../../bench/claims/report.ts';
-import type { FigureResult } from '../../bench/figures/evaluate.ts';
+import { PARTS } from '../../papers/engine/claim.ts';
+import type { Row, Verdict } from '../../papers/engine/evaluate-claim.ts';
+import type { FigureResult } from '../../papers/engine/evaluate-figure.ts';
+import { short } from '../../papers/engine/expect.ts';
+import type { NamedClaim } from '../../papers/engine/load-claims.ts';
+import { namedIn, PAPERS, type PaperClaim } from '../../papers/engine/papers.ts';
+import { paperSentence } from '../../papers/engine/report.ts';
 import type { Report } from './report.ts';
 
 export interface TextTable {

@@ -1,7 +1,7 @@
 /** The report on a terminal. */
 import Table from 'cli-table3';
-import { driftText, heldClaims, notShownText, paperText, tableOf } from '../../bench/claims/report.ts';
-import type { FigureResult } from '../../bench/figures/evaluate.ts';
+import type { FigureResult } from '../../papers/engine/evaluate-figure.ts';
+import { driftText, heldClaims, notShownText, paperText, tableOf } from '../../papers/engine/report.ts';
 import { figureTable } from './figure-table.ts';
 import type { Report } from './report.ts';
 import { byPaper, onlyBare } from './sections.ts';

@@ -1,9 +1,9 @@
 /** The files of a report. */
 import { closeSync, mkdirSync, openSync } from 'node:fs';
 import { join } from 'node:path';
-import type { FigureResult } from '../../bench/figures/evaluate.ts';
+import type { FigureResult } from '../../papers/engine/evaluate-figure.ts';
 import { ConfigError } from '../../verbs/errors.ts';
-import { drawSvg, writeInto } from '../svg.ts';
+import { drawSvg, writeInto } from '../output/svg.ts';
 import { chartOf, FONT, type Layout } from './chart.ts';
 import { type Charts, htmlOf } from './html.ts';
 import { markdownOf } from './markdown.ts';

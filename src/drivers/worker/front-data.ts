@@ -1,6 +1,7 @@
 /** The hot verbs of the front: what concerns no policy goes straight to the device, the rest into the lanes. */
-import { crossChannelReason, enableIndexAfter, isCrossChannel } from '../../shim/cross-channel.ts';
+
 import type { Gate } from '../../shim/gate.ts';
+import { crossChannelReason, enableIndexAfter, isCrossChannel } from '../../shim/wait/cross-channel.ts';
 import { EINVAL, ENOMEM, ISO_WR_WAIT } from '../../verbs/constants.ts';
 import { handleIndex } from '../../verbs/handles.ts';
 import * as L from '../../verbs/layout.ts';

@@ -3,11 +3,11 @@
  * queue within a window, of the queue pair where that is largest. The first request of a queue pair decides at once;
  * later changes need two windows that agree. What it finds is in the context's page of counters.
  */
-import * as M from '../../coordinator/members.ts';
+import * as M from '../../coordinator/member-table.ts';
 import { withPlace } from '../../shim/columns.ts';
 import { BYTES, SEEN } from '../../shim/counters.ts';
 import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
-import { type ActiveTenants, GrantedTenants } from './waits.ts';
+import { type ActiveTenants, GrantedTenants } from './wait-pacer.ts';
 
 /** Messages of a bandwidth application are this long on average. */
 export const LARGE_BYTES = 1024;

@@ -1,6 +1,6 @@
 /** What PeRF thinks of a context, in words. */
 import { REASONS } from '../../coordinator/master.ts';
-import * as M from '../../coordinator/members.ts';
+import * as M from '../../coordinator/member-table.ts';
 import type { PolicyState } from '../../verbs/provider.ts';
 import { LARGE_BYTES, type Member, type Place } from './classifier.ts';
 

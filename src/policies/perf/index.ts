@@ -1,9 +1,9 @@
-import { Coordinators, coordinatorsOf } from '../../coordinator/coordinators.ts';
+import { Coordinators, coordinatorsOf } from '../../coordinator/registry.ts';
 import type { Interceptor } from '../../shim/compose.ts';
 import { gateOfAll } from '../../shim/gate.ts';
 import { readByRemoteControl } from '../../shim/peer/remote-read.ts';
 import { createShim } from '../../shim/shim.ts';
-import { withWait } from '../../shim/wait-support.ts';
+import { withWait } from '../../shim/wait/wait-support.ts';
 import { tokenBucket } from '../token-bucket/index.ts';
 import { tokenBucketOptions } from '../token-bucket/options.ts';
 import { isLimited, type PerfOptions } from './options.ts';

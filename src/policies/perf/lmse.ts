@@ -10,7 +10,7 @@ import { IBV_QPT_UD, IBV_WR_RDMA_READ } from '../../verbs/constants.ts';
 import { LARGE_BYTES } from './classifier.ts';
 import type { Quota } from './mqse.ts';
 import { isLimited, type PerfOptions } from './options.ts';
-import { type ActiveTenants, ALONE, type WaitOptions, Waits } from './waits.ts';
+import { type ActiveTenants, ALONE, type WaitOptions, Waits } from './wait-pacer.ts';
 
 export class Lmse {
   /** Two a piece: 32 sub-messages with their waits. */

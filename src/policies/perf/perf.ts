@@ -2,7 +2,7 @@
  * PeRF (USENIX ATC 2024): tells which of its engines each request goes through (section 4.1 of the paper), and tells
  * the coordinator what it sees. With nothing to isolate everything goes straight to the device.
  */
-import type { Coordinators } from '../../coordinator/coordinators.ts';
+
 import type { MasterRules } from '../../coordinator/master.ts';
 import {
   BUSY_LARGE_QPS,
@@ -14,13 +14,14 @@ import {
   SEEN_NS,
   TURN,
   WANTS_TURN,
-} from '../../coordinator/members.ts';
+} from '../../coordinator/member-table.ts';
+import type { Coordinators } from '../../coordinator/registry.ts';
 import type { Grant } from '../../shim/coordinator-port.ts';
-import { isCrossChannel } from '../../shim/cross-channel.ts';
-import { plainRun } from '../../shim/plain.ts';
+import { plainRun } from '../../shim/plain-requests.ts';
 import type { Actions, ContextView, Policy, QpChange, QpView } from '../../shim/policy.ts';
-import { messageBytes } from '../../shim/queue.ts';
+import { messageBytes } from '../../shim/qp-ledger.ts';
 import type { Resources } from '../../shim/resources.ts';
+import { isCrossChannel } from '../../shim/wait/cross-channel.ts';
 import {
   IBV_QPT_RC,
   IBV_QPT_UD,
@@ -32,15 +33,15 @@ import * as L from '../../verbs/layout.ts';
 import type { PolicyState } from '../../verbs/provider.ts';
 import { changedOptions } from '../check.ts';
 import { Classifier, FIRST_SAMPLE_NS, LARGE_BYTES, Member, Place, SMALL, UNSEEN } from './classifier.ts';
-import { Datagrams } from './datagrams.ts';
 import { describe } from './describe.ts';
 import { Limits } from './limits.ts';
 import { Lmse } from './lmse.ts';
 import { MQSE_KINDS, Mqse, type MqseOptions, type Quota, TOKEN_BITS } from './mqse.ts';
 import { nicOf } from './nic.ts';
 import { FIXED, isLimited, type PerfOptions, perfOptions } from './options.ts';
-import { TURN_KIND, Turns } from './turns.ts';
-import type { ActiveTenants } from './waits.ts';
+import { Datagrams } from './software-turns.ts';
+import { TURN_KIND, Turns } from './tenant-slots.ts';
+import type { ActiveTenants } from './wait-pacer.ts';
 
 /** No turn ends with less of a message than this. */
 const LEAST_PIECE_BYTES = 4096;

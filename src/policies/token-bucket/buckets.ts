@@ -2,7 +2,7 @@
  * Buckets of tokens, one for each tenant of each device. Tokens are bytes on the wire; below zero they are owed.
  * The coordinator gives each context its rate (src/coordinator/shares.ts); a bucket has that of all its contexts.
  */
-import { BEAT, type MemberPage, RATE_GBPS } from '../../coordinator/members.ts';
+import { BEAT, type MemberPage, RATE_GBPS } from '../../coordinator/member-table.ts';
 import type { ContextView } from '../../shim/policy.ts';
 
 export class Bucket {

@@ -1,4 +1,4 @@
-import { Coordinators, coordinatorsOf } from '../../coordinator/coordinators.ts';
+import { Coordinators, coordinatorsOf } from '../../coordinator/registry.ts';
 import type { Interceptor } from '../../shim/compose.ts';
 import { createShim } from '../../shim/shim.ts';
 import type { TokenBucketOptions } from './options.ts';

@@ -4,16 +4,16 @@
  * the coordinator's (src/coordinator/shares.ts).
  */
 import { tenantNumber } from '../../coordinator/coordinator.ts';
-import type { Coordinators } from '../../coordinator/coordinators.ts';
-import { RATE_GBPS, RATED_QPS } from '../../coordinator/members.ts';
+import { RATE_GBPS, RATED_QPS } from '../../coordinator/member-table.ts';
+import type { Coordinators } from '../../coordinator/registry.ts';
 import type { ShareRules } from '../../coordinator/shares.ts';
 import { withPlace } from '../../shim/columns.ts';
 import type { Grant } from '../../shim/coordinator-port.ts';
 import { BYTES } from '../../shim/counters.ts';
-import { isCrossChannel } from '../../shim/cross-channel.ts';
 import type { Actions, ContextView, Policy, QpChange, QpView } from '../../shim/policy.ts';
-import { messageBytes } from '../../shim/queue.ts';
+import { messageBytes } from '../../shim/qp-ledger.ts';
 import type { Resources } from '../../shim/resources.ts';
+import { isCrossChannel } from '../../shim/wait/cross-channel.ts';
 import { ConfigError } from '../../verbs/errors.ts';
 import * as L from '../../verbs/layout.ts';
 import { changedOptions } from '../check.ts';

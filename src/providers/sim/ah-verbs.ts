@@ -1,5 +1,5 @@
 /** Address handles and multicast groups of simulated devices. */
-import { type Ah, EVERYBODY } from '../../sim/address.ts';
+import { type Ah, EVERYBODY } from '../../sim/network/address.ts';
 import * as C from '../../verbs/constants.ts';
 import { InvalidArgumentError, NoResourcesError } from '../../verbs/errors.ts';
 import { gidToBytes, gidToString, requireGid } from '../../verbs/gid.ts';

@@ -1,6 +1,7 @@
 /** Completion queues of simulated devices. */
-import { ARM_ANY, ARM_SOLICITED } from '../../sim/cq.ts';
-import { moderate } from '../../sim/moderation.ts';
+
+import { moderate } from '../../sim/nic/event-moderation.ts';
+import { ARM_ANY, ARM_SOLICITED } from '../../sim/queues/cq.ts';
 import * as C from '../../verbs/constants.ts';
 import { BusyError, NoResourcesError, UnsupportedError } from '../../verbs/errors.ts';
 import type { CqOptions, Provider } from '../../verbs/provider.ts';

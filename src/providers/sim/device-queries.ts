@@ -1,5 +1,5 @@
 /** What simulated devices say beyond ibv_query_device(3): extended capabilities, clock, P_Keys, vendor options. */
-import type { NicParams } from '../../sim/params.ts';
+import type { NicParams } from '../../sim/profile/params.ts';
 import * as C from '../../verbs/constants.ts';
 import type { DeviceAttrEx, Provider } from '../../verbs/provider.ts';
 import { unsupportedVerbs } from '../../verbs/unsupported.ts';

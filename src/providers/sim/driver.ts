@@ -3,7 +3,7 @@
  * a pump on the event loop delivers them, one thing that a program could see per turn, and keeps the
  * process alive only while events are pending. Polls that find nothing move time themselves (miss).
  */
-import { ARM_NONE, type Cq } from '../../sim/cq.ts';
+import { ARM_NONE, type Cq } from '../../sim/queues/cq.ts';
 import type { Simulation } from '../../sim/simulation.ts';
 
 /** Events that a program can not see are delivered together, up to so many per turn. */

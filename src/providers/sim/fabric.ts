@@ -1,18 +1,19 @@
 /** A fabric: simulated hosts on one network, for programs and for users' own tests. */
-import type { TopologyName, TopologyOptions } from '../../sim/fabric/topology.ts';
+
 import { brokenInvariants } from '../../sim/invariants.ts';
-import type { Host } from '../../sim/network.ts';
-import { override } from '../../sim/overrides.ts';
-import type { NicParams } from '../../sim/params.ts';
-import { MINIMAL_NIC, PROFILES } from '../../sim/profiles.ts';
+import type { TopologyName, TopologyOptions } from '../../sim/network/topology.ts';
+import { override } from '../../sim/profile/overrides.ts';
+import type { NicParams } from '../../sim/profile/params.ts';
+import { MINIMAL_NIC, PROFILES } from '../../sim/profile/profiles.ts';
 import { REORDER_DELAY_NS, Simulation } from '../../sim/simulation.ts';
+import type { Host } from '../../sim/world.ts';
 import { InvalidArgumentError, requireKnown, shown } from '../../verbs/errors.ts';
 import type { Provider } from '../../verbs/provider.ts';
 import { requireInteger } from './arguments.ts';
-import { SimCm } from './cm.ts';
+import { SimCm } from './cm/cm.ts';
+import { SimRendezvous } from './cm/rendezvous.ts';
 import { Driver } from './driver.ts';
 import { buildProvider } from './provider.ts';
-import { SimRendezvous } from './rendezvous.ts';
 
 /** What createFabric() takes. */
 export interface FabricOptions {

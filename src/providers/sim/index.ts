@@ -3,15 +3,15 @@ import { ConfigError } from '../../verbs/errors.ts';
 import type { Provider } from '../../verbs/provider.ts';
 import { createFabric, type Fabric } from './fabric.ts';
 
-export type { TopologyName, TopologyOptions } from '../../sim/fabric/topology.ts';
+export type { TopologyName, TopologyOptions } from '../../sim/network/topology.ts';
 export type {
   AckRequests,
   CongestionControl,
   NicParams,
   RrOrder,
   SchedulerName,
-} from '../../sim/params.ts';
-export { MINIMAL_NIC, PROFILES } from '../../sim/profiles.ts';
+} from '../../sim/profile/params.ts';
+export { MINIMAL_NIC, PROFILES } from '../../sim/profile/profiles.ts';
 export { createFabric, type Fabric, type FabricOptions, type Fault, type OpenTenant } from './fabric.ts';
 
 /** The provider of a fabric: what `Context` and `compose` take. */

@@ -1,6 +1,6 @@
 /** What simulated devices say of themselves: shaped like soft-RoCE's figures, see docs of each limit. */
-import type { NicParams } from '../../sim/params.ts';
-import { MAX_MESSAGE_BYTES } from '../../sim/post.ts';
+import type { NicParams } from '../../sim/profile/params.ts';
+import { MAX_MESSAGE_BYTES } from '../../sim/queues/post.ts';
 import * as C from '../../verbs/constants.ts';
 import type { NicFacts } from '../../verbs/nic.ts';
 import type { DeviceAttr, PortAttr } from '../../verbs/provider.ts';

@@ -1,5 +1,5 @@
-/** Memory windows of simulated devices; they are bound by posted requests (src/sim/windows.ts). */
-import { allocWindow, freeWindow } from '../../sim/windows.ts';
+/** Memory windows of simulated devices; they are bound by posted requests (src/sim/memory/memory-windows.ts). */
+import { allocWindow, freeWindow } from '../../sim/memory/memory-windows.ts';
 import * as C from '../../verbs/constants.ts';
 import { NoResourcesError } from '../../verbs/errors.ts';
 import type { Provider } from '../../verbs/provider.ts';

@@ -1,11 +1,12 @@
 /** The provider's objects behind handles: who owns what, and of which context. */
-import type { Ah } from '../../sim/address.ts';
-import type { Cq } from '../../sim/cq.ts';
-import type { Region } from '../../sim/memory.ts';
-import type { WrRing } from '../../sim/post.ts';
-import type { Qp } from '../../sim/qp.ts';
-import type { Srq } from '../../sim/srq.ts';
-import type { Window } from '../../sim/windows.ts';
+
+import type { Region } from '../../sim/memory/memory.ts';
+import type { Window } from '../../sim/memory/memory-windows.ts';
+import type { Ah } from '../../sim/network/address.ts';
+import type { Cq } from '../../sim/queues/cq.ts';
+import type { WrRing } from '../../sim/queues/post.ts';
+import type { Srq } from '../../sim/queues/srq.ts';
+import type { Qp } from '../../sim/transport/qp.ts';
 import { BusyError, InvalidHandleError } from '../../verbs/errors.ts';
 import * as H from '../../verbs/handles.ts';
 import type { AsyncListener, CompletionListener } from '../../verbs/provider.ts';

@@ -1,5 +1,5 @@
 /** The Provider over a simulation: handles, arguments and ownership; the device itself is src/sim. */
-import { postRecv, postSend, validateSend, WrRing } from '../../sim/post.ts';
+import { postRecv, postSend, validateSend, WrRing } from '../../sim/queues/post.ts';
 import * as C from '../../verbs/constants.ts';
 import { InvalidArgumentError, NoDeviceError, NoResourcesError, shown } from '../../verbs/errors.ts';
 import { extBytesFor, ringBytes, within } from '../../verbs/layout.ts';
@@ -9,6 +9,7 @@ import { ahVerbs } from './ah-verbs.ts';
 import { requireInteger } from './arguments.ts';
 import { asyncVerbs } from './async-verbs.ts';
 import { channelVerbs } from './channel-verbs.ts';
+import type { SimRendezvous } from './cm/rendezvous.ts';
 import { cqVerbs } from './cq-verbs.ts';
 import { deviceQueries } from './device-queries.ts';
 import type { Driver } from './driver.ts';
@@ -19,7 +20,6 @@ import { mwVerbs } from './mw-verbs.ts';
 import { type Context, detach, Objects, requireNoChildren } from './objects.ts';
 import { qpVerbs } from './qp-verbs.ts';
 import { rateVerbs } from './rate-verbs.ts';
-import type { SimRendezvous } from './rendezvous.ts';
 import { inside } from './rings.ts';
 import { srqVerbs, xrcdVerbs } from './srq-verbs.ts';
 

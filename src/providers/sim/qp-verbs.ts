@@ -1,6 +1,7 @@
 /** Queue pairs of simulated devices: creation, states, destruction. */
-import { isDrained } from '../../sim/drain.ts';
-import type { Qp } from '../../sim/qp.ts';
+
+import type { Qp } from '../../sim/transport/qp.ts';
+import { isDrained } from '../../sim/transport/sqd.ts';
 import * as C from '../../verbs/constants.ts';
 import { InvalidStateError, NoResourcesError } from '../../verbs/errors.ts';
 import { gidToString } from '../../verbs/gid.ts';

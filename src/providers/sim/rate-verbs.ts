@@ -1,6 +1,7 @@
 /** Rate limits of simulated devices' queue pairs. */
-import type { Qp } from '../../sim/qp.ts';
+
 import type { Simulation } from '../../sim/simulation.ts';
+import type { Qp } from '../../sim/transport/qp.ts';
 import * as C from '../../verbs/constants.ts';
 import { InvalidStateError, NoResourcesError, UnsupportedError } from '../../verbs/errors.ts';
 import type { Provider } from '../../verbs/provider.ts';

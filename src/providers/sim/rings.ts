@@ -1,5 +1,5 @@
 /** Checks of what a post names of a ring. */
-import type { WrRing } from '../../sim/post.ts';
+import type { WrRing } from '../../sim/queues/post.ts';
 import { EINVAL } from '../../verbs/constants.ts';
 import { HDR_ERRNO, HDR_REASON, REASON_RANGE, within } from '../../verbs/layout.ts';
 

@@ -1,5 +1,5 @@
 /** Shared receive queues and XRC domains of simulated devices. */
-import { postSrqRecv } from '../../sim/post.ts';
+import { postSrqRecv } from '../../sim/queues/post.ts';
 import * as C from '../../verbs/constants.ts';
 import { InvalidArgumentError, NoResourcesError, UnsupportedError } from '../../verbs/errors.ts';
 import type { Provider, SrqAttr, SrqInitAttr } from '../../verbs/provider.ts';

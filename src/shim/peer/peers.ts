@@ -11,7 +11,7 @@ import {
 } from '../../verbs/constants.ts';
 import { IsoverbsError } from '../../verbs/errors.ts';
 import type { PeerVerbs, Provider, QpAttr, Verbs } from '../../verbs/provider.ts';
-import type { ShimQp } from '../queue.ts';
+import type { ShimQp } from '../qp-ledger.ts';
 import type { Tables } from '../tables.ts';
 import { CHUNK_SENDS, decodeChunks, withChunk, withoutChunk } from './chunks.ts';
 import { decodeDescription, encodeDescription } from './description.ts';

@@ -5,7 +5,7 @@
 import * as C from '../../verbs/constants.ts';
 import type { MrInfo } from '../../verbs/provider.ts';
 import { type Actions, NO_TOKEN } from '../policy.ts';
-import type { ShimQp } from '../queue.ts';
+import type { ShimQp } from '../qp-ledger.ts';
 import type { ResourceAddress, ResourceMemory, ResourceRequest, ResourceView } from '../resources.ts';
 import type { Region } from './regions.ts';
 

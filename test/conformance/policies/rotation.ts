@@ -1,12 +1,12 @@
 /** PeRF whose tenants take slots, beside one that always wants the next and never says that it is done. */
 import { Coordinator } from '../../../src/coordinator/coordinator.ts';
-import { Coordinators } from '../../../src/coordinator/coordinators.ts';
-import * as M from '../../../src/coordinator/members.ts';
+import * as M from '../../../src/coordinator/member-table.ts';
+import { Coordinators } from '../../../src/coordinator/registry.ts';
 import { perfOptions } from '../../../src/policies/perf/options.ts';
 import { Perf } from '../../../src/policies/perf/perf.ts';
 import type { Interceptor } from '../../../src/shim/compose.ts';
 import { createShim } from '../../../src/shim/shim.ts';
-import { withWait } from '../../../src/shim/wait-support.ts';
+import { withWait } from '../../../src/shim/wait/wait-support.ts';
 
 const CAPACITY = 64;
 

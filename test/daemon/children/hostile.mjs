@@ -1,7 +1,7 @@
 // @ts-nocheck
 // A hostile program: connects to the daemon and does what the mode says, until the stream ends or its work is done.
 // hostile.mjs MODE SOCKET SEED COUNT
-import { connect } from '../../../dist/daemon/connection.js';
+import { connect } from '../../../dist/daemon/client/connection.js';
 import { connectUnix, createWake } from '../../../dist/daemon/ipc/index.js';
 import { frame, VERSION } from '../../../dist/daemon/protocol.js';
 import { Random } from '../../fuzz/random.mjs';

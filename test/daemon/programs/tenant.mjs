@@ -8,8 +8,8 @@ import { existsSync, openSync, readSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises';
 import { IBV_SEND_SIGNALED, openDevice } from 'isoverbs';
-import { coordinatorsOf } from '../../../dist/coordinator/coordinators.js';
-import { RATE_GBPS } from '../../../dist/coordinator/members.js';
+import { RATE_GBPS } from '../../../dist/coordinator/member-table.js';
+import { coordinatorsOf } from '../../../dist/coordinator/registry.js';
 import { defaultSimProvider } from '../../../dist/providers/sim/index.js';
 
 const PAUSE_MS = Number(process.env.PAUSE_MS ?? 2);

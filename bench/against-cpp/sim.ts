@@ -1,0 +1,210 @@
+/**
+ * How fast the simulator is, against what C++ does on the same core: the hold model of native/bench/hold.cc, which
+ * says how fast a simulator's event queue can be there. Every figure is the median of rounds that alternate with
+ * the hold model's, in processes of their own, on one core, in CPU time; JSON on stdout.
+ *
+ * The floors are 0.6 of the fastest C++ network simulator, which models no NIC: 4.5 M packets a second, measured
+ * where the hold model does 19 M operations a second. They scale with the hold model.
+ */
+import { spawnSync } from 'node:child_process';
+import { mkdirSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { runMix } from '#src/mix/run.ts';
+import { DEFAULTS, type MixSpec, parseApp } from '#src/mix/spec.ts';
+import { PROFILES } from '#src/sim/profile/profiles.ts';
+import { p50 } from '../clock.ts';
+import { Load, type LoadOptions } from './load.ts';
+
+interface Case {
+  apps: LoadOptions[];
+  /** What is counted: packets, or messages of one packet each. */
+  warmup: number;
+  packets: number;
+}
+
+/** What a child process prints. */
+interface Measured {
+  perSecond: number;
+  packets: number;
+  wallMs: number;
+  rssMb: number;
+  /** Bytes that the heap grew per packet, a collection before and after. */
+  heapBytesPerPacket: number;
+  virtualMs: number;
+  gbps: number;
+}
+
+const REFERENCE_HOLD = 19e6;
+const FLOOR_PACKETS = 2.7e6;
+const FLOOR_MESSAGES = 1.2e6;
+const ROUNDS = 5;
+const HOLD_EVENTS = 1000;
+const HOLD_OPERATIONS = 10_000_000;
+const PROFILE = 'cx6-100g';
+
+const BULK: LoadOptions = { qps: 16, sizeBytes: 64_000, batch: 1, depth: 4 };
+const B: LoadOptions = { qps: 8, sizeBytes: 1 << 20, batch: 1, depth: 4 };
+const M: LoadOptions = { qps: 1, sizeBytes: 16, batch: 32, depth: 128 };
+
+const CASES: Record<string, Case> = {
+  packets: { apps: [BULK], warmup: 300_000, packets: 2_000_000 },
+  messages64: { apps: [{ ...M, qps: 16, sizeBytes: 64 }], warmup: 300_000, packets: 2_000_000 },
+  apps1000: { apps: [...Array<LoadOptions>(1000).fill(B), M], warmup: 300_000, packets: 2_000_000 },
+};
+
+/** The same through `isoverbs mix`: connections, host cores and meters included. */
+interface MixMeasured {
+  wallMs: number;
+  packets: number;
+  packetsPerSecond: number;
+  rssMb: number;
+}
+
+const MIXES: Record<string, MixSpec> = {
+  'mix B+D+M, 20 ms': {
+    ...DEFAULTS,
+    apps: ['B:size=1MiB', 'D:size=16', 'M:size=16'].map(parseApp),
+  },
+  'mix 16 QPs of 64 KB, 20 ms': { ...DEFAULTS, payload: false, apps: [parseApp('B:size=64KB,qps=16')] },
+  'mix 1000 apps of 8 QPs and one M, 20 ms': {
+    ...DEFAULTS,
+    payload: false,
+    // Messages of one packet: with 8,000 queue pairs a round takes 2.7 ms, and a mix wants completions.
+    apps: [parseApp('B:size=4KiB,qps=8,count=1000'), parseApp('M:size=16')],
+  },
+};
+
+async function measureMix(spec: MixSpec): Promise<MixMeasured> {
+  const cpuBefore = process.cpuUsage();
+  const wallBefore = performance.now();
+  const { packets } = await runMix(spec);
+  const cpu = process.cpuUsage(cpuBefore);
+  return {
+    wallMs: performance.now() - wallBefore,
+    packets,
+    packetsPerSecond: (packets * 1e6) / (cpu.user + cpu.system),
+    rssMb: process.memoryUsage().rss / 1e6,
+  };
+}
+
+function measure({ apps, warmup, packets }: Case): Measured {
+  const load = new Load(PROFILES[PROFILE], 1);
+  for (const app of apps) load.add(app);
+  load.start();
+  const { sim } = load;
+  const runTo = (count: number) => {
+    while (load.packets < count) for (let i = 0; i < 1000; i++) sim.step();
+  };
+  runTo(warmup);
+  globalThis.gc?.();
+  const before = {
+    heap: process.memoryUsage().heapUsed,
+    cpu: process.cpuUsage(),
+    wall: performance.now(),
+    packets: load.packets,
+    ns: sim.nowNs,
+    bytes: load.deliveredBytes(),
+  };
+  runTo(warmup + packets);
+  const cpu = process.cpuUsage(before.cpu);
+  const wallMs = performance.now() - before.wall;
+  globalThis.gc?.();
+  const count = load.packets - before.packets;
+  const virtualNs = sim.nowNs - before.ns;
+  return {
+    perSecond: (count * 1e6) / (cpu.user + cpu.system),
+    packets: count,
+    wallMs,
+    rssMb: process.memoryUsage().rss / 1e6,
+    heapBytesPerPacket: (process.memoryUsage().heapUsed - before.heap) / count,
+    virtualMs: virtualNs / 1e6,
+    gbps: ((load.deliveredBytes() - before.bytes) * 8) / virtualNs,
+  };
+}
+
+/** Standard output of a program on one core, if the core can be chosen. */
+function onOneCore(program: string, args: string[]): string {
+  const pinned = ['taskset', '-c', '0', program, ...args];
+  const hasTaskset = spawnSync('taskset', ['-c', '0', 'true']).status === 0;
+  const [command, ...rest] = hasTaskset ? pinned : [program, ...args];
+  const { status, stdout, stderr, error } = spawnSync(command, rest, { encoding: 'utf8' });
+  if (status !== 0) throw new Error(`${program} failed: ${error?.message ?? stderr}`);
+  return stdout;
+}
+
+function buildHold(): string {
+  const source = fileURLToPath(new URL('../../native/bench/hold.cc', import.meta.url));
+  const out = fileURLToPath(new URL('../../../out/', import.meta.url));
+  mkdirSync(out, { recursive: true });
+  const compiler = process.env.CXX ?? 'g++';
+  const built = spawnSync(compiler, ['-O2', '-std=c++20', source, '-o', `${out}hold`], { encoding: 'utf8' });
+  if (built.status !== 0) throw new Error(`${compiler}: ${built.error?.message ?? built.stderr}`);
+  return `${out}hold`;
+}
+
+function inChild<T>(name: string): T {
+  return JSON.parse(onOneCore(process.execPath, ['--expose-gc', fileURLToPath(import.meta.url), name]));
+}
+
+function round(value: number, digits: number): number {
+  return Number(value.toPrecision(digits));
+}
+
+function medians(runs: MixMeasured[]): MixMeasured {
+  const of = (key: keyof MixMeasured) => Math.round(p50(runs.map((run) => run[key])));
+  return {
+    wallMs: of('wallMs'),
+    packets: of('packets'),
+    packetsPerSecond: of('packetsPerSecond'),
+    rssMb: of('rssMb'),
+  };
+}
+
+function report(rounds: number): object {
+  const hold = buildHold();
+  const holds: number[] = [];
+  const figures: Record<string, Measured[]> = {};
+  const mixes: Record<string, MixMeasured[]> = {};
+  for (let i = 0; i < rounds; i++) {
+    for (const name of Object.keys(CASES)) {
+      holds.push(Number(onOneCore(hold, [String(HOLD_EVENTS), String(HOLD_OPERATIONS)])));
+      figures[name] ??= [];
+      figures[name].push(inChild(name));
+    }
+    for (const name of Object.keys(MIXES)) {
+      mixes[name] ??= [];
+      mixes[name].push(inChild(name));
+    }
+  }
+  const holdPerSecond = p50(holds);
+  const scale = holdPerSecond / REFERENCE_HOLD;
+  const of = (name: string, key: keyof Measured) => p50(figures[name].map((m) => m[key]));
+  const rate = (name: string, floor: number) => ({
+    perSecond: Math.round(of(name, 'perSecond')),
+    floorPerSecond: Math.round(floor * scale),
+    ratioToFloor: round(of(name, 'perSecond') / (floor * scale), 3),
+    ratioToHold: round(of(name, 'perSecond') / holdPerSecond, 3),
+    gbps: round(of(name, 'gbps'), 4),
+    heapBytesPerPacket: round(of(name, 'heapBytesPerPacket'), 2),
+  });
+  return {
+    profile: PROFILE,
+    rounds,
+    holdPerSecond: Math.round(holdPerSecond),
+    packets: rate('packets', FLOOR_PACKETS),
+    messages64: rate('messages64', FLOOR_MESSAGES),
+    apps1000: {
+      ...rate('apps1000', FLOOR_PACKETS),
+      slowerThan16Qps: round(of('packets', 'perSecond') / of('apps1000', 'perSecond'), 3),
+      rssMb: Math.round(of('apps1000', 'rssMb')),
+    },
+    mixes: Object.fromEntries(Object.entries(mixes).map(([name, runs]) => [name, medians(runs)])),
+  };
+}
+
+const [argument] = process.argv.slice(2);
+if (argument !== undefined && Object.hasOwn(CASES, argument))
+  console.log(JSON.stringify(measure(CASES[argument])));
+else if (argument !== undefined && Object.hasOwn(MIXES, argument))
+  console.log(JSON.stringify(await measureMix(MIXES[argument])));
+else console.log(JSON.stringify(report(Number(argument ?? ROUNDS)), null, 2));

@@ -1,0 +1,88 @@
+/**
+ * What a policy's request costs more with a daemon attached, while there is nothing to isolate: post and poll over the
+ * null device (bench/against-cpp/shim.ts) under the same policy, without a daemon and with one, in turn. Two
+ * chains in one process: both read their grants by the same code, from memory of their own or of the daemon.
+ */
+import { execFileSync } from 'node:child_process';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { coordinateElsewhere } from '#src/coordinator/registry.ts';
+import { DaemonClient } from '#src/daemon/client/client.ts';
+import { createPolicy } from '#src/policies/index.ts';
+import { createRdmaCoreProvider } from '#src/providers/rdma-core/index.ts';
+import { compose, type Interceptor } from '#src/shim/compose.ts';
+import { LIBRARY, type NullQp, openNull } from '../against-cpp/null-device.ts';
+import { compare, cppLoop, loop } from '../against-cpp/null-loops.ts';
+import { p50, rounded } from '../clock.ts';
+
+const PER_SLICE = 16_000;
+const PROCESSES = 3;
+const PATIENCE_MS = 5000;
+const FAR_ABOVE_GBPS = 1e5;
+
+/** As on a device that executes WAIT: nothing is emulated below the policy. */
+const hardware: Interceptor = { name: 'hardware', wrap: () => ({ wait: 'hardware' }) };
+const CHAINS: Record<string, () => Interceptor[]> = {
+  'token-bucket': () => [createPolicy('token-bucket', { linkGbps: FAR_ABOVE_GBPS })],
+  perf: () => [createPolicy('perf', {}), hardware],
+};
+
+/** A provider of its own: coordinators are one for each. */
+const open = (name: string) => openNull(compose({ ...createRdmaCoreProvider() }, CHAINS[name]()));
+
+async function attach(name: string, socket: string): Promise<NullQp> {
+  let joined: (() => void) | null = null;
+  const isJoined = new Promise<void>((resolve) => {
+    joined = resolve;
+  });
+  const client = new DaemonClient({ socket, hello: {}, aloneGbps: FAR_ABOVE_GBPS, say: () => {} });
+  client.listen(() => client.isConnected && joined?.());
+  coordinateElsewhere((device) => client.coordinator(device));
+  const bench = open(name);
+  await Promise.race([
+    isJoined,
+    delay(PATIENCE_MS).then(() => Promise.reject(new Error('no daemon answered'))),
+  ]);
+  // The answer to the place comes behind the one to the connection.
+  await delay(200);
+  return bench;
+}
+
+/** Nanoseconds more for each request, by batch. */
+async function child(name: string, socket: string): Promise<Record<string, number>> {
+  const cpp = cppLoop();
+  const cpuNs = (bench: NullQp, batch: number) => {
+    const start = cpp.threadCpuNs();
+    loop(bench, PER_SLICE, batch, true);
+    return (cpp.threadCpuNs() - start) / PER_SLICE;
+  };
+  const alone = open(name);
+  cpuNs(alone, 32);
+  const attached = await attach(name, socket);
+  const more = (batch: number) =>
+    compare(
+      () => cpuNs(alone, batch),
+      () => cpuNs(attached, batch),
+    ).moreNs;
+  return { batch1: more(1), batch32: more(32) };
+}
+
+/** By policy and batch, the median of processes. */
+export function attachedMoreNs(socket: string): Record<string, { batch1: number; batch32: number }> {
+  const script = fileURLToPath(import.meta.url);
+  return Object.fromEntries(
+    Object.keys(CHAINS).map((name) => {
+      const runs = Array.from({ length: PROCESSES }, () =>
+        JSON.parse(execFileSync(process.execPath, [script, name, socket], { encoding: 'utf8' })),
+      );
+      const median = (key: string) => rounded(p50(runs.map((run) => run[key])));
+      return [name, { batch1: median('batch1'), batch32: median('batch32') }];
+    }),
+  );
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  process.env.ISOVERBS_LIBIBVERBS = LIBRARY;
+  console.log(JSON.stringify(await child(process.argv[2], process.argv[3])));
+  process.exit(0);
+}

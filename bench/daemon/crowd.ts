@@ -1,0 +1,158 @@
+/**
+ * Many clients of a daemon in few processes: each has a connection, pages and a tenant of its own, as a process under
+ * `isoverbs run` has, but no program.
+ */
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import * as M from '#src/coordinator/member-table.ts';
+import { type Connection, connect } from '#src/daemon/client/connection.ts';
+import { columnsAt } from '#src/daemon/pages.ts';
+import { clientUids, DEVICE } from './process.ts';
+
+/** A user has a limit of clients. */
+const MOST_OF_A_USER = 1000;
+/** As src/daemon/client/client.ts. */
+const BEAT_MS = 20;
+const RETRY_MS = 10;
+const CONTEXTS_OF_A_CLIENT = 2;
+/** So many join at the same time. */
+const AT_ONCE = 32;
+
+interface Order {
+  readonly socket: string;
+  readonly first: number;
+  readonly clients: number;
+  /** At least one for each client. */
+  readonly contexts: number;
+}
+
+type Columns = Omit<M.MemberPage, 'index'>;
+
+class Member {
+  readonly tenant: string;
+  readonly columns: Columns[] = [];
+  private connection: Connection | null = null;
+
+  constructor(tenant: string) {
+    this.tenant = tenant;
+  }
+
+  /** Connected and with all its contexts at their places. @throws Error for what is no lack of time */
+  async join(socket: string, contexts: number): Promise<void> {
+    for (;;) {
+      const reason = await this.tryJoin(socket, contexts);
+      if (reason === '') return;
+      if (!/no time|does not answer/.test(reason)) throw new Error(`${this.tenant}: ${reason}`);
+      await delay(RETRY_MS);
+    }
+  }
+
+  private tryJoin(socket: string, contexts: number): Promise<string> {
+    return new Promise((resolve) => {
+      let joined = 0;
+      const on = {
+        answered: (connection: Connection) => {
+          this.connection = connection;
+          for (let slot = 0; slot < contexts; slot++) {
+            this.columns.push(columnsAt(connection.pages!, slot));
+            connection.say({ type: 'join', slot, device: DEVICE, tenant: '' });
+          }
+        },
+        heard: ({ type, reason }: { type: string; reason?: string }) => {
+          if (type === 'refused') resolve(`refused: ${reason}`);
+          if (type === 'joined' && ++joined === contexts) resolve('');
+        },
+        rang: () => {},
+        ended: (error: Error) => resolve(error.message),
+      };
+      connect(socket, { role: 'shim', tenant: this.tenant }, on, true);
+    });
+  }
+
+  /** Has a queue pair that a rate is wanted for and that sends large messages, or none. */
+  setActive(isActive: boolean): void {
+    for (const { counters } of this.columns) {
+      counters[M.RATED_QPS] = isActive ? 1 : 0;
+      counters[M.ACTIVE_QPS] = isActive ? 1 : 0;
+      counters[M.CLASS] = isActive ? M.BANDWIDTH : M.IDLE;
+      counters[M.MEAN_BYTES] = 2 ** 20;
+    }
+    this.connection?.ring();
+  }
+
+  beat(): void {
+    for (const { counters } of this.columns) counters[M.BEAT]++;
+  }
+}
+
+async function child({ socket, first, clients, contexts }: Order): Promise<void> {
+  const members: Member[] = [];
+  setInterval(() => {
+    for (const member of members) member.beat();
+  }, BEAT_MS);
+  for (let i = 0; i < clients; i += AT_ONCE) {
+    const some = Array.from(
+      { length: Math.min(AT_ONCE, clients - i) },
+      (_, k) => new Member(`t${first + i + k}`),
+    );
+    const contextsOf = (k: number) => (i + k < contexts - clients ? CONTEXTS_OF_A_CLIENT : 1);
+    await Promise.all(some.map((member, k) => member.join(socket, contextsOf(k))));
+    members.push(...some);
+  }
+  process.on('message', async (active: number) => {
+    for (const [i, member] of members.entries()) member.setActive(i < active);
+    process.send?.('done');
+  });
+  process.send?.('joined');
+}
+
+/** The clients, as the benchmark sees them. */
+export class Crowd {
+  private readonly processes: ChildProcess[];
+
+  private constructor(processes: ChildProcess[]) {
+    this.processes = processes;
+  }
+
+  /** Fewer where this user may not run programs of others. */
+  static async join(socket: string, clients: number, contexts: number): Promise<Crowd> {
+    const uids = clientUids();
+    const processes: ChildProcess[] = [];
+    for (let first = 0; first < clients && processes.length < uids.length; first += MOST_OF_A_USER) {
+      const uid = uids[processes.length];
+      const some = Math.min(MOST_OF_A_USER, clients - first);
+      const order: Order = {
+        socket,
+        first,
+        clients: some,
+        contexts: Math.round((contexts * some) / clients),
+      };
+      const one = fork(fileURLToPath(import.meta.url), [JSON.stringify(order)], { uid, gid: uid });
+      processes.push(one);
+      const [said] = await Promise.race([once(one, 'message'), once(one, 'exit')]);
+      if (said !== 'joined') throw new Error(`a process of ${some} clients did not join`);
+    }
+    return new Crowd(processes);
+  }
+
+  /** So many clients of each process have a queue pair that sends, from now on. */
+  async setActive(clientsOfEach: number): Promise<void> {
+    for (const one of this.processes) {
+      const done = once(one, 'message');
+      one.send(clientsOfEach);
+      await done;
+    }
+  }
+
+  async leave(): Promise<void> {
+    for (const one of this.processes) {
+      const ended = once(one, 'exit');
+      one.kill();
+      await ended;
+    }
+  }
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) await child(JSON.parse(process.argv[2]));

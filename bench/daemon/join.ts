@@ -1,0 +1,48 @@
+/**
+ * From a program's first context to its first grant: connection, handshake, mapping, place, and the pass that grants.
+ * Each time is one of a process that has never spoken to a daemon.
+ */
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import * as M from '#src/coordinator/member-table.ts';
+import { DaemonClient } from '#src/daemon/client/client.ts';
+import { nowNs } from '../clock.ts';
+import { DEVICE } from './process.ts';
+
+/** Nobody grants that. */
+const ALONE_GBPS = 12_345;
+
+function child(socket: string): void {
+  const client = new DaemonClient({ socket, hello: {}, aloneGbps: ALONE_GBPS, say: () => {} });
+  const coordinator = client.coordinator(DEVICE);
+  // A shim's connection keeps no program alive.
+  const program = setInterval(() => {}, 1000);
+  const startNs = nowNs();
+  const page = coordinator.join('') as M.MemberPage;
+  page.counters[M.RATED_QPS] = 1;
+  const look = () => {
+    if (page.grants[M.RATE_GBPS] === ALONE_GBPS || !(page.grants[M.RATE_GBPS] > 0)) return;
+    process.send?.(nowNs() - startNs);
+    process.disconnect();
+    clearInterval(program);
+    client.close();
+  };
+  coordinator.listen(look, () => {});
+}
+
+/** Milliseconds of each of so many processes, one after the other. */
+export async function joinTimesMs(socket: string, processes: number): Promise<number[]> {
+  const timesMs: number[] = [];
+  for (let i = 0; i < processes; i++) {
+    const one = fork(fileURLToPath(import.meta.url), [socket]);
+    const exited = once(one, 'exit');
+    const [timeNs] = await Promise.race([once(one, 'message'), exited]);
+    if (!(timeNs > 0)) throw new Error('a process did not join');
+    timesMs.push(timeNs / 1e6);
+    await exited;
+  }
+  return timesMs;
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) child(process.argv[2]);

@@ -1,0 +1,75 @@
+/**
+ * One pass of the coordinator: all counters are read, and all grants written, without a socket. Its CPU time: what else
+ * runs on the machine is no matter.
+ */
+import * as M from '#src/coordinator/member-table.ts';
+import { Client, Host } from '#src/daemon/host.ts';
+import { COUNTERS_BYTES, columnsAt, GRANTS_BYTES } from '#src/daemon/pages.ts';
+import { cppLoop } from '../against-cpp/null-loops.ts';
+import { DEVICE } from './process.ts';
+
+const WARM_UP = 50;
+const NEWS_EVERY_NS = 1e6;
+
+/** Pages for clients of one place each, in one piece of memory: what is measured is the pass. */
+function makePages() {
+  return {
+    counters: new Float64Array(COUNTERS_BYTES / 8),
+    grants: new Float64Array(GRANTS_BYTES / 8),
+  };
+}
+
+export interface PassTimes {
+  /** Nanoseconds of each pass after one client's ring, and of each look at all counters, by which one has changed. */
+  readonly ring: number[];
+  readonly look: number[];
+}
+
+type Columns = Omit<M.MemberPage, 'index'>;
+
+function crowd(host: Host, tenants: number, contexts: number): { client: Client; columns: Columns }[] {
+  const members: { client: Client; columns: Columns }[] = [];
+  for (let i = 0; i < tenants; i++) {
+    const identity = { tenant: `t${i}`, weight: 1 + (i % 3), gbps: null, class: null, maxQps: 0 };
+    const client = new Client({ ...identity, maxRequestsPerS: 0, hasTenants: false }, makePages(), i + 1);
+    for (let slot = 0; slot < (i < contexts - tenants ? 2 : 1); slot++) {
+      const columns = columnsAt(client.pages, slot);
+      columns.counters[M.RATED_QPS] = 1;
+      columns.counters[M.ACTIVE_QPS] = 1;
+      columns.counters[M.CLASS] = [M.DELAY, M.MESSAGES, M.BANDWIDTH][i % 3];
+      columns.counters[M.MEAN_BYTES] = 1 << (6 + (i % 15));
+      const why = host.join(client, slot, DEVICE, 0);
+      if (why !== null) throw new Error(why);
+      members.push({ client, columns });
+    }
+  }
+  return members;
+}
+
+/** So many of both, each after a member has become something else: all rates are others then. */
+export function passTimes(tenants: number, contexts: number, passes: number): PassTimes {
+  const host = new Host({
+    rules: { qNumAllow: 1, qNumCapa: 9, selective: false },
+    linkGbps: () => 100,
+  });
+  const members = crowd(host, tenants, contexts);
+  const { threadCpuNs } = cppLoop();
+  const times: PassTimes = { ring: [], look: [] };
+  for (let i = 0; i < WARM_UP + 2 * passes; i++) {
+    const atNs = i * NEWS_EVERY_NS;
+    for (const { columns } of members) columns.counters[M.BEAT]++;
+    // Of a tenant with no other context: the shares of all are others without it.
+    const { client, columns } = members[members.length - 1 - (i % (2 * tenants - contexts))];
+    columns.counters[M.RATED_QPS] = 1 - columns.counters[M.RATED_QPS];
+    const isRing = i % 2 === 0;
+    const startNs = threadCpuNs();
+    if (isRing) {
+      host.ring(client);
+      host.pass(atNs);
+    } else host.step(atNs);
+    const timeNs = threadCpuNs() - startNs;
+    host.takeTold();
+    if (i >= WARM_UP) times[isRing ? 'ring' : 'look'].push(timeNs);
+  }
+  return times;
+}

@@ -1,0 +1,90 @@
+/** A daemon in a process of its own, as `isoverbs daemon` starts it, and what it takes. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { stringify } from 'yaml';
+import { nowNs } from '../clock.ts';
+
+const MAIN = fileURLToPath(new URL('../../../dist/cli/main.js', import.meta.url));
+/** Users whose programs the clients are: a user has a limit of clients. */
+const FIRST_UID = 61_001;
+const USERS = 4;
+/** Devices of which it is told the link: a simulated one, and the null device of native/bench. */
+export const DEVICE = 'sim0';
+const LINK_GBPS = 1e5;
+
+/** Who may run clients here; this user alone where it may not become another. */
+export function clientUids(): (number | undefined)[] {
+  if (process.getuid?.() !== 0) return [undefined];
+  return Array.from({ length: USERS }, (_, i) => FIRST_UID + i);
+}
+
+export class DaemonProcess {
+  readonly socket: string;
+  private readonly folder: string;
+  private readonly child: ChildProcess;
+
+  private constructor(folder: string) {
+    this.folder = folder;
+    this.socket = join(folder, 'daemon.sock');
+    const config = join(folder, 'daemon.yaml');
+    const devices = { [DEVICE]: { linkGbps: 100 }, null0: { linkGbps: LINK_GBPS } };
+    writeFileSync(config, stringify({ devices, trust: clientUids().filter((uid) => uid !== undefined) }));
+    const words = [MAIN, 'daemon', '--config', config, '--device', DEVICE, '--socket', this.socket];
+    this.child = spawn(process.execPath, words, {
+      stdio: ['ignore', 'ignore', 'pipe'],
+      // Its own, not what this benchmark was started under: as docs/isoverbs.service has it.
+      env: { PATH: process.env.PATH, NODE_OPTIONS: '--max-semi-space-size=1' },
+    });
+  }
+
+  static async start(): Promise<DaemonProcess> {
+    const folder = mkdtempSync(join(tmpdir(), 'isoverbs-bench-daemon-'));
+    chmodSync(folder, 0o755);
+    const daemon = new DaemonProcess(folder);
+    await new Promise<void>((resolve, reject) => {
+      let said = '';
+      daemon.child.stderr?.on('data', (text) => {
+        said += text;
+        if (said.includes('listening')) resolve();
+      });
+      daemon.child.once('exit', (code) => reject(new Error(`the daemon ended (${code}): ${said}`)));
+    });
+    return daemon;
+  }
+
+  /** Part of one CPU that it takes, in percent, over so long. */
+  async cpuPercent(milliseconds: number): Promise<number> {
+    const [startNs, cpuNs] = [nowNs(), this.cpuNs()];
+    await delay(milliseconds);
+    return ((this.cpuNs() - cpuNs) / (nowNs() - startNs)) * 100;
+  }
+
+  /** All its threads. */
+  private cpuNs(): number {
+    const tasks = `/proc/${this.child.pid}/task`;
+    return readdirSync(tasks)
+      .map((task) => Number(readFileSync(`${tasks}/${task}/schedstat`, 'utf8').split(' ')[0]))
+      .reduce((sum, ns) => sum + ns, 0);
+  }
+
+  /** Resident memory: its own, Node.js's code, which all programs share, and pages that it shares with clients. */
+  memoryMb(): { own: number; code: number; shared: number; total: number } {
+    const status = readFileSync(`/proc/${this.child.pid}/status`, 'utf8');
+    const megabytes = (key: string) =>
+      Number(new RegExp(`^${key}:\\s+(\\d+) kB`, 'm').exec(status)?.[1]) / 1024;
+    const [own, code, shared] = [megabytes('RssAnon'), megabytes('RssFile'), megabytes('RssShmem')];
+    return { own, code, shared, total: own + code + shared };
+  }
+
+  async stop(): Promise<void> {
+    const ended = new Promise((resolve) => this.child.once('close', resolve));
+    this.child.removeAllListeners('exit');
+    this.child.kill();
+    await ended;
+    rmSync(this.folder, { recursive: true });
+  }
+}

@@ -1,0 +1,215 @@
+/**
+ * From the daemon's write of a grant to the process that it is for: one that spins on its page, and one that sleeps in
+ * its event loop and is rung for. This process is the daemon: Host, memory and wake-ups as in src/daemon/server.ts.
+ */
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import * as M from '#src/coordinator/member-table.ts';
+import { Client, Host } from '#src/daemon/host.ts';
+import {
+  connectUnix,
+  createMemory,
+  createWake,
+  listenUnix,
+  openMemory,
+  type SharedMemory,
+  Wake,
+} from '#src/daemon/ipc/index.ts';
+import { COUNTERS_BYTES, columnsAt, GRANTS_BYTES, type Pages } from '#src/daemon/pages.ts';
+import { nowNs } from '../clock.ts';
+import { DEVICE } from './process.ts';
+
+const TRIPS = 20_000;
+const WARM_UP = 2000;
+const WAKES = 300;
+/** Long enough for the sleeper to be asleep again. */
+const PAUSE_MS = 1;
+const LONGEST_WAIT_NS = 10e9;
+/** Where the reader answers: what it has seen last, and when. */
+const [ANSWER, SEEN] = [M.BEAT, M.LATENCY_NS];
+
+/** The high word of a double: it is another for each whole number below 2 ** 21. */
+const highWord = ({ buffer, byteOffset }: Float64Array, column: number) =>
+  new Int32Array(buffer, byteOffset + column * 8 + 4, 1);
+
+type Columns = Omit<M.MemberPage, 'index'>;
+
+/** The child: says in its counters when it saw which rate. */
+function reader(path: string, isSpinning: boolean): void {
+  const socket = connectUnix(path)!;
+  socket.watch(() => {
+    const got = socket.receive(new Uint8Array(1), 3);
+    if (got === null) return;
+    socket.watch(null);
+    const [counters, grants, far] = got.fds;
+    const pages: Pages = {
+      counters: new Float64Array(openMemory(counters, COUNTERS_BYTES, { writable: true }).buffer),
+      grants: new Float64Array(openMemory(grants, GRANTS_BYTES).buffer),
+    };
+    const wake = new Wake(far);
+    const columns = columnsAt(pages, 0);
+    const answer = () => {
+      columns.counters[SEEN] = nowNs();
+      columns.counters[ANSWER] = columns.grants[M.RATE_GBPS];
+    };
+    process.send?.('ready');
+    if (isSpinning) spin(columns, answer);
+    else wake.watch((alive) => (alive ? answer() : process.exit()), { keepAlive: true });
+  });
+}
+
+/** Until the parent ends it. */
+function spin({ grants }: Columns, answer: () => void): void {
+  const rate = highWord(grants, M.RATE_GBPS);
+  for (let last = Atomics.load(rate, 0); ; ) {
+    const now = Atomics.load(rate, 0);
+    if (now === last) continue;
+    last = now;
+    answer();
+  }
+}
+
+/** A reader in a process of its own, and what the daemon has of it. */
+class Reader {
+  readonly host = new Host({
+    rules: { qNumAllow: 1, qNumCapa: 9, selective: false },
+    linkGbps: () => 100,
+  });
+  private readonly memories: SharedMemory[] = [];
+  private readonly pages: Pages;
+  private readonly columns: Columns;
+  private readonly child: ChildProcess;
+  private readonly wake: Wake;
+  private rateGbps = 1;
+
+  private constructor(child: ChildProcess, wake: Wake, memories: SharedMemory[]) {
+    this.child = child;
+    this.wake = wake;
+    this.memories = memories;
+    const [counters, grants] = memories;
+    this.pages = {
+      counters: new Float64Array(counters.buffer),
+      grants: new Float64Array(grants.buffer),
+    };
+    this.columns = columnsAt(this.pages, 0);
+    for (const [i, tenant] of ['reader', 'other'].entries()) {
+      const identity = { tenant, weight: 1, gbps: null, class: null, maxQps: 0 };
+      const client = new Client({ ...identity, maxRequestsPerS: 0, hasTenants: false }, this.pages, i);
+      this.host.join(client, i, DEVICE, 0);
+      columnsAt(this.pages, i).counters[M.RATED_QPS] = 1;
+    }
+    this.host.step(0);
+  }
+
+  static async start(isSpinning: boolean): Promise<Reader> {
+    const folder = mkdtempSync(join(tmpdir(), 'isoverbs-bench-sight-'));
+    const listener = listenUnix(join(folder, 'socket'));
+    const script = fileURLToPath(import.meta.url);
+    const child = fork(script, [listener.path, isSpinning ? 'spin' : 'sleep']);
+    await new Promise<void>((resolve) => listener.watch(resolve));
+    const socket = listener.accept()!;
+    listener.close();
+    rmSync(folder, { recursive: true });
+    const memories = [
+      createMemory('bench-counters', COUNTERS_BYTES),
+      createMemory('bench-grants', GRANTS_BYTES),
+    ];
+    memories[0].seal();
+    memories[1].seal({ readOnlyForOthers: true });
+    const [near, far] = createWake();
+    socket.send(new Uint8Array(1), [...memories.map(({ fd }) => fd), far.fd]);
+    far.close();
+    await once(child, 'message');
+    socket.close();
+    return new Reader(child, near, memories);
+  }
+
+  private grant(rateGbps: number): void {
+    this.host.set('reader', { gbps: rateGbps });
+    // At one time all the while: nobody falls silent.
+    this.host.pass(0);
+  }
+
+  private seenNs(rateGbps: number): number | null {
+    const { counters } = this.columns;
+    return Atomics.load(highWord(counters, ANSWER), 0) >= 0 && counters[ANSWER] === rateGbps
+      ? counters[SEEN]
+      : null;
+  }
+
+  /** Nanoseconds from a write into the page to the spinning reader's sight of it. */
+  writeNs(): number {
+    const rateGbps = ++this.rateGbps;
+    const startNs = nowNs();
+    this.columns.grants[M.RATE_GBPS] = rateGbps;
+    return this.spinFor(rateGbps) - startNs;
+  }
+
+  /** The same from the pass that writes it. */
+  passNs(): number {
+    const rateGbps = ++this.rateGbps;
+    const startNs = nowNs();
+    this.grant(rateGbps);
+    return this.spinFor(rateGbps) - startNs;
+  }
+
+  private spinFor(rateGbps: number): number {
+    const untilNs = nowNs() + LONGEST_WAIT_NS;
+    for (;;) {
+      const seenNs = this.seenNs(rateGbps);
+      if (seenNs !== null) return seenNs;
+      if (nowNs() > untilNs) throw new Error('the reader does not see what is written');
+    }
+  }
+
+  /** Nanoseconds from the pass to the listener of a reader that sleeps. */
+  async wakeNs(): Promise<number> {
+    await delay(PAUSE_MS);
+    const rateGbps = ++this.rateGbps;
+    const startNs = nowNs();
+    this.grant(rateGbps);
+    for (const _ of this.host.takeTold()) this.wake.ring();
+    for (;;) {
+      await delay(PAUSE_MS);
+      const seenNs = this.seenNs(rateGbps);
+      if (seenNs !== null) return seenNs - startNs;
+      if (nowNs() > startNs + LONGEST_WAIT_NS) throw new Error('the reader was not woken');
+    }
+  }
+
+  async stop(): Promise<void> {
+    const ended = once(this.child, 'exit');
+    this.child.kill('SIGKILL');
+    await ended;
+    this.wake.close();
+    for (const memory of this.memories) memory.close();
+  }
+}
+
+export interface Sights {
+  /** Nanoseconds each. */
+  readonly writeToSpinning: number[];
+  readonly passToSpinning: number[];
+  readonly passToSleeping: number[];
+}
+
+/** One round of all three. */
+export async function sights(): Promise<Sights> {
+  const spinning = await Reader.start(true);
+  const times = (measure: () => number) => Array.from({ length: TRIPS }, measure).slice(WARM_UP);
+  const writeToSpinning = times(() => spinning.writeNs());
+  const passToSpinning = times(() => spinning.passNs());
+  await spinning.stop();
+  const sleeping = await Reader.start(false);
+  const passToSleeping: number[] = [];
+  for (let i = 0; i < WAKES; i++) passToSleeping.push(await sleeping.wakeNs());
+  await sleeping.stop();
+  return { writeToSpinning, passToSpinning, passToSleeping };
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) reader(process.argv[2], process.argv[3] === 'spin');

@@ -1,0 +1,188 @@
+/**
+ * PeRF across processes: a bandwidth application (file-transfer.mjs) and a delay application (kv-store.mjs), each a
+ * program under `isoverbs run`, alone, together, and together under perf with one daemon. Rounds are interleaved: a
+ * machine is not the same from one minute to the next.
+ *   node bench/processes/perf.js [--json]
+ * RXE_DEV, RXE_DEV2: the devices. ISOVERBS_ROUNDS: rounds (3). ISOVERBS_SECONDS: of each measurement (8).
+ */
+import { performance } from 'node:perf_hooks';
+import { setTimeout as delay } from 'node:timers/promises';
+import Table from 'cli-table3';
+import type { TenantRow } from '#src/daemon/protocol.ts';
+import { p50 } from '../clock.ts';
+import { Ground, gbpsOf } from './ground.ts';
+import { type RunOptions, until } from './programs.ts';
+
+const ROUNDS = Number(process.env.ISOVERBS_ROUNDS ?? 3);
+const SECONDS = Number(process.env.ISOVERBS_SECONDS ?? 8);
+/** Longer than anything here takes: a transfer is ended when the store has gone. */
+const LONG_SECONDS = 3600;
+/** From the moment that both have been seen until what follows from it is looked at. */
+const SETTLED_MS = 500;
+const STARTED_MS = 180_000;
+
+interface Store {
+  readonly p50Us: number;
+  readonly p99Us: number;
+  readonly getsPerS: number;
+}
+
+/** What one round under one of the conditions gave. */
+interface Measured extends Partial<Store> {
+  readonly condition: string;
+  readonly gbps?: number;
+  /** What the daemon said while both were there; and how long after the store's end the transfer was released. */
+  readonly bulk?: Seen;
+  readonly store?: Seen;
+  readonly releasedMs?: number;
+}
+
+type Seen = Pick<TenantRow, 'class' | 'why' | 'split'>;
+
+const seen = (row: TenantRow | undefined): Seen => ({
+  class: row?.class ?? 'absent',
+  why: row?.why ?? '',
+  split: row?.split ?? false,
+});
+
+function storeOf(said: string): Store {
+  const found = /^\d+ GETs: p50 ([\d.]+) us, p99 ([\d.]+) us, (\d+) per second$/m.exec(said);
+  if (found === null) throw new Error(`the store said nothing of its GETs: ${said}`);
+  const [p50Us, p99Us, getsPerS] = found.slice(1).map(Number);
+  return { p50Us, p99Us, getsPerS };
+}
+
+/** The store alone. */
+async function storeAlone(ground: Ground): Promise<Measured> {
+  const store = ground.store(null, SECONDS);
+  await store.done();
+  return { condition: 'store alone', ...storeOf(store.said) };
+}
+
+/** The transfer alone. */
+async function transferAlone(ground: Ground): Promise<Measured> {
+  const transfer = ground.transfer(null, SECONDS);
+  await transfer.done();
+  const gbps = gbpsOf(transfer, { fromMs: 0, toMs: Number.POSITIVE_INFINITY });
+  return { condition: 'transfer alone', gbps };
+}
+
+/** Both, bare (null) or under a policy of the daemon. */
+async function together(ground: Ground, policy: string | null): Promise<Measured> {
+  const as = (tenant: string): RunOptions | null => (policy === null ? null : { tenant, policy });
+  const transfer = ground.transfer(as('bulk'), LONG_SECONDS);
+  await transfer.line(/^\d+ WRITEs$/, STARTED_MS);
+  const store = ground.store(as('store'), SECONDS);
+  const rows = policy === null ? null : await whileBoth(ground);
+  const fromMs = performance.now();
+  await store.done();
+  const toMs = performance.now();
+  const releasedMs = policy === null ? undefined : await released(ground, toMs);
+  transfer.kill('SIGKILL');
+  await transfer.ended;
+  const condition = policy ?? 'bare';
+  // The store's own beginning is not told: when it takes long to start, the transfer is alone for a part of this.
+  const spanMs = Math.min(toMs - fromMs, SECONDS * 1000);
+  const gbps = gbpsOf(transfer, { fromMs: toMs - spanMs, toMs });
+  return {
+    condition,
+    gbps,
+    ...storeOf(store.said),
+    ...rows,
+    ...(releasedMs !== undefined && { releasedMs }),
+  };
+}
+
+/** What the daemon says of both soon after it has seen both send. */
+async function whileBoth(ground: Ground): Promise<Pick<Measured, 'bulk' | 'store'>> {
+  let last: readonly TenantRow[] = [];
+  const one = (tenant: string) => last.find((row) => row.tenant === tenant);
+  await until(
+    async () => {
+      last = await ground.programs.tenants();
+      const isIdle = (one('store')?.class ?? 'idle') === 'idle';
+      return !isIdle && one('bulk')?.class === 'bandwidth' ? true : null;
+    },
+    STARTED_MS,
+    () => `the daemon never saw both: ${JSON.stringify(last)}`,
+  );
+  await delay(SETTLED_MS);
+  last = await ground.programs.tenants();
+  return { bulk: seen(one('bulk')), store: seen(one('store')) };
+}
+
+/** Milliseconds after `sinceMs` until nothing of the transfer is split any more. */
+async function released(ground: Ground, sinceMs: number): Promise<number> {
+  const bulk = async () => (await ground.programs.tenants()).find(({ tenant }) => tenant === 'bulk');
+  await until(
+    async () => ((await bulk())?.split === false ? true : null),
+    20_000,
+    () => 'it stays split',
+  );
+  return performance.now() - sinceMs;
+}
+
+const COLUMNS: readonly (readonly [head: string, key: keyof Measured, digits: number])[] = [
+  ['transfer Gbit/s', 'gbps', 3],
+  ['GET p50 us', 'p50Us', 0],
+  ['GET p99 us', 'p99Us', 0],
+  ['GETs/s', 'getsPerS', 0],
+  ['released ms', 'releasedMs', 0],
+];
+
+const CONDITIONS = ['store alone', 'transfer alone', 'bare', 'perf'];
+
+/** Medians over the rounds. */
+function summaryOf(all: readonly Measured[]) {
+  return CONDITIONS.map((condition) => {
+    const rounds = all.filter((one) => one.condition === condition);
+    const medians = COLUMNS.flatMap(([, key]) => {
+      const values = rounds.flatMap((one) => (one[key] as number | undefined) ?? []);
+      return values.length === 0 ? [] : [[key, p50(values)]];
+    });
+    return { condition, rounds: rounds.length, ...Object.fromEntries(medians) };
+  });
+}
+
+function tableOf(summary: ReturnType<typeof summaryOf>): string {
+  const table = new Table({ head: ['', ...COLUMNS.map(([head]) => head)], style: { head: [], border: [] } });
+  for (const row of summary) {
+    const cells = COLUMNS.map(([, key, digits]) => {
+      const value = (row as Record<string, unknown>)[key];
+      return typeof value === 'number' ? value.toFixed(digits) : '-';
+    });
+    table.push([row.condition, ...cells]);
+  }
+  return table.toString();
+}
+
+async function main(): Promise<void> {
+  const { RXE_DEV: near, RXE_DEV2: far = near } = process.env;
+  if (near === undefined || far === undefined)
+    throw new Error('RXE_DEV names the device; see scripts/rxe-run');
+  const ground = new Ground({ near, far });
+  const all: Measured[] = [];
+  try {
+    await Promise.all([ground.serve(), ground.programs.daemon('--policy', 'perf', '--device', near)]);
+    for (let round = 1; round <= ROUNDS; round++) {
+      for (const measure of [
+        () => storeAlone(ground),
+        () => transferAlone(ground),
+        () => together(ground, null),
+        () => together(ground, 'perf'),
+      ]) {
+        const measured = await measure();
+        all.push(measured);
+        console.error(`round ${round}: ${JSON.stringify(measured)}`);
+      }
+    }
+  } finally {
+    await ground.close();
+  }
+  const summary = summaryOf(all);
+  if (process.argv.includes('--json'))
+    console.log(JSON.stringify({ rounds: all, medians: summary }, null, 2));
+  else console.log(`${tableOf(summary)}\nmedians of ${ROUNDS} rounds of ${SECONDS} s`);
+}
+
+await main();

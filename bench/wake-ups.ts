@@ -1,0 +1,148 @@
+/**
+ * How long a process takes to hear of what another wrote into memory that they share: one that spins on the page, one
+ * that sleeps in its event loop and is woken (src/daemon/ipc/wake.ts), and the same by a message to a net.Socket.
+ * Two processes; rounds of the three in turn, JSON on stdout. Times are CLOCK_MONOTONIC, which both share; of the
+ * spinning one it is half a round trip.
+ */
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import net from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import {
+  connectUnix,
+  createMemory,
+  createWake,
+  listenUnix,
+  openMemory,
+  Wake,
+} from '#src/daemon/ipc/index.ts';
+import { nowNs, p50, rounded } from './clock.ts';
+
+const ROUNDS = 7;
+const TRIPS = 20_000;
+const WAKES = 300;
+/** Long enough for the sleeper to be asleep again. */
+const PAUSE_MS = 1;
+const BYTES = 4096;
+/** Words of the page: what each side has written last. */
+const [MINE, THEIRS] = [0, 16];
+const STOP = -1;
+/** Where the page has the time of the last wake-up. */
+const SENT_NS = 16;
+
+const median = (rounds: readonly number[]) => rounded(p50(rounds));
+
+interface Shared {
+  words: Int32Array;
+  times: Float64Array;
+}
+const over = (buffer: ArrayBuffer): Shared => ({
+  words: new Int32Array(buffer),
+  times: new Float64Array(buffer),
+});
+
+/** The child: answers in the page while it spins, else says how long each wake-up took. */
+function peer(path: string): void {
+  const socket = connectUnix(path)!;
+  const welcome = new Uint8Array(16);
+  socket.watch(() => {
+    const got = socket.receive(welcome, 2);
+    if (got === null) return;
+    const { words, times } = over(openMemory(got.fds[0], BYTES, { writable: true }).buffer);
+    const wake = new Wake(got.fds[1]);
+    const stream = new net.Socket({ fd: socket.take(), readable: true, writable: true });
+    const heard: number[] = [];
+    const hear = () => heard.push((nowNs() - times[SENT_NS]) / 1000);
+    wake.watch((alive) => {
+      if (alive) hear();
+    });
+    stream.on('data', (chunk) => {
+      const order = chunk.toString();
+      if (order === 'spin') spin(words);
+      else if (order === 'tell') stream.write(JSON.stringify(heard.splice(0)));
+      else hear();
+    });
+    stream.on('end', () => stream.end());
+  });
+}
+
+function spin(words: Int32Array): void {
+  for (let last = 0; last !== STOP; ) {
+    const now = Atomics.load(words, MINE);
+    if (now === last) continue;
+    last = now;
+    Atomics.store(words, THEIRS, now);
+  }
+}
+
+/** Half the median round trip, in microseconds, of a peer that spins. */
+async function spinning({ words }: Shared, stream: net.Socket): Promise<number> {
+  Atomics.store(words, MINE, 0);
+  Atomics.store(words, THEIRS, 0);
+  stream.write('spin');
+  const times: number[] = [];
+  for (let i = 1; i <= TRIPS; i++) {
+    const sentNs = nowNs();
+    Atomics.store(words, MINE, i);
+    while (Atomics.load(words, THEIRS) !== i);
+    times.push((nowNs() - sentNs) / 2000);
+  }
+  Atomics.store(words, MINE, STOP);
+  // The first waits for the peer's event loop.
+  return p50(times.slice(TRIPS / 10));
+}
+
+/** The median, in microseconds, from the ring to the listener of a peer that sleeps. */
+async function sleeping({ times }: Shared, stream: net.Socket, ring: () => void): Promise<number> {
+  for (let i = 0; i < WAKES; i++) {
+    await delay(PAUSE_MS);
+    times[SENT_NS] = nowNs();
+    ring();
+  }
+  await delay(10);
+  const told = new Promise<number[]>((done) => {
+    stream.once('data', (chunk) => done(JSON.parse(chunk.toString())));
+  });
+  stream.write('tell');
+  return p50(await told);
+}
+
+async function main(): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'isoverbs-wake-'));
+  const listener = listenUnix(join(folder, 'socket'));
+  spawn(process.execPath, [fileURLToPath(import.meta.url), listener.path], { stdio: 'inherit' });
+  const accepted = await new Promise<void>((done) => listener.watch(() => done())).then(
+    () => listener.accept()!,
+  );
+  listener.close();
+  rmSync(folder, { recursive: true });
+  const memory = createMemory('wake-ups', BYTES);
+  memory.seal();
+  const [near, far] = createWake();
+  accepted.send(Buffer.from('welcome'), [memory.fd, far.fd]);
+  far.close();
+  const stream = new net.Socket({ fd: accepted.take(), readable: true, writable: true });
+  const shared = over(memory.buffer);
+  await delay(100);
+  const rounds: Record<'spinningUs' | 'sleepingUs' | 'netSocketUs', number[]> = {
+    spinningUs: [],
+    sleepingUs: [],
+    netSocketUs: [],
+  };
+  for (let round = 0; round < ROUNDS; round++) {
+    rounds.sleepingUs.push(await sleeping(shared, stream, () => near.ring()));
+    rounds.netSocketUs.push(await sleeping(shared, stream, () => stream.write('x')));
+    rounds.spinningUs.push(await spinning(shared, stream));
+    await delay(20);
+  }
+  stream.end();
+  const medians = Object.fromEntries(Object.entries(rounds).map(([name, list]) => [name, median(list)]));
+  console.log(JSON.stringify({ rounds: ROUNDS, p50: medians, all: rounds }, null, 2));
+  for (const one of [near, memory]) one.close();
+}
+
+if (process.argv[2] === undefined) await main();
+else peer(process.argv[2]);

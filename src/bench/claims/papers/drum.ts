@@ -1,9 +1,0 @@
-/** DRUM: distributed and optimal RDMA resource sharing (IEEE/ACM ToN 2023). */
-import { idsOf, type Paper } from './paper.ts';
-
-export const DRUM: Paper = {
-  key: 'drum',
-  name: 'DRUM',
-  bare: idsOf('drum', `II.A-fig2a II.C-fig2b II.D-fig2c V-tc1-fig10-raw`),
-  notShown: [],
-};

@@ -1,7 +1,0 @@
-import { dareAndCrail } from '../dare.ts';
-import type { Figure } from '../figure.ts';
-
-export default {
-  ...dareAndCrail,
-  source: 'Justitia 6.1, fig. 16: the tail is 3.4 times better under Justitia, Crail keeps 81 %',
-} satisfies Figure<string>;

@@ -1,0 +1,172 @@
+/**
+ * The main job: an unchanged key-value store (tenant A) and an unchanged file transfer (tenant B) share one
+ * simulated NIC. A alone, both bare, both under a policy; all times are virtual, so the result is the same
+ * on every machine.
+ */
+import { performance } from 'node:perf_hooks';
+import Table from 'cli-table3';
+import { Context } from '../../objects/index.ts';
+import { createPolicy } from '../../policies/index.ts';
+import { createFabric } from '../../providers/sim/index.ts';
+import { compose } from '../../shim/compose.ts';
+import { RandomStream } from '../../sim/kernel/random.ts';
+import { demoSvg } from '../output/demo-svg.ts';
+import { writeInto, writeSvg } from '../output/svg.ts';
+
+export interface Scenario {
+  name: string;
+  policy: string | null;
+  keyValueStore: boolean;
+  fileTransfer: boolean;
+}
+
+export interface Measured extends Scenario {
+  /** Post to delivered completion of a GET, in virtual time; null when A does not run. */
+  latencyUs: { p50: number; p99: number; p999: number } | null;
+  getsPerS: number | null;
+  /** Payload that B moved; null when B does not run. */
+  bandwidthGbps: number | null;
+  writesPerS: number | null;
+}
+
+/** The example programs as modules: what they export is all that the demo uses of them. */
+interface KeyValueStore {
+  server(context: Context, options: { port: number }): Promise<{ port: number }>;
+  client(context: Context, options: { host: string; port: number }): Promise<{ close(): void }>;
+  load(
+    context: Context,
+    kv: unknown,
+    options: { count: number; seconds: number; pause: () => Promise<void> },
+  ): Promise<Samples>;
+}
+interface FileTransfer {
+  server(context: Context, options: { port: number }): Promise<{ port: number }>;
+  client(
+    context: Context,
+    options: { host: string; port: number; data: Uint8Array; seconds: number },
+  ): Promise<Samples & { sentBytes: number }>;
+}
+interface Samples {
+  latenciesNs: number[];
+  elapsedNs: number;
+}
+
+const SCENARIOS: readonly Scenario[] = [
+  { name: 'A alone', policy: null, keyValueStore: true, fileTransfer: false },
+  { name: 'B alone', policy: null, keyValueStore: false, fileTransfer: true },
+  { name: 'A and B, bare', policy: null, keyValueStore: true, fileTransfer: true },
+  { name: 'A and B, perf', policy: 'perf', keyValueStore: true, fileTransfer: true },
+];
+const FILE_BYTES = 8 << 20;
+/** Mean pause of A between two GETs. */
+const THINK_NS = 500;
+const EXAMPLES = new URL('../../../examples/', import.meta.url);
+
+function quantileUs(sortedNs: Float64Array, q: number): number {
+  return sortedNs[Math.min(sortedNs.length - 1, Math.floor(q * sortedNs.length))] / 1000;
+}
+
+/** One run on a fabric of its own: two hosts, A and B both sending from the first to the second. */
+async function measure(scenario: Scenario, virtualMs: number): Promise<Measured> {
+  const kv: KeyValueStore = await import(new URL('kv-store.mjs', EXAMPLES).href);
+  const transfer: FileTransfer = await import(new URL('file-transfer.mjs', EXAMPLES).href);
+  const fabric = createFabric({ hosts: 2, seed: 1 });
+  const provider = compose(fabric.provider, scenario.policy === null ? [] : [createPolicy(scenario.policy)]);
+  const open = (device: string, tenant: string) => new Context(provider, device, { tenant });
+  const contexts = [open('sim0', 'A'), open('sim1', 'A'), open('sim0', 'B'), open('sim1', 'B')];
+  const [clientA, serverA, clientB, serverB] = contexts;
+  const seconds = virtualMs / 1000;
+
+  const runA = async () => {
+    const { port } = await kv.server(serverA, { port: 7471 });
+    const store = await kv.client(clientA, { host: 'sim1', port });
+    // A client that never pauses locks to the period of B's packets, and sees one latency for ever.
+    const random = new RandomStream(1, 'think');
+    const pause = () => clientA.sleep(random.exponential(THINK_NS));
+    return kv.load(clientA, store, { count: Number.POSITIVE_INFINITY, seconds, pause });
+  };
+  const runB = async () => {
+    const { port } = await transfer.server(serverB, { port: 7472 });
+    const data = Buffer.alloc(FILE_BYTES, 'isoverbs ');
+    return transfer.client(clientB, { host: 'sim1', port, data, seconds });
+  };
+  const [a, b] = await Promise.all([
+    scenario.keyValueStore ? runA() : null,
+    scenario.fileTransfer ? runB() : null,
+  ]);
+  for (const context of contexts) context.close();
+  const sorted = a === null ? null : Float64Array.from(a.latenciesNs).sort();
+  return {
+    ...scenario,
+    latencyUs:
+      sorted === null
+        ? null
+        : { p50: quantileUs(sorted, 0.5), p99: quantileUs(sorted, 0.99), p999: quantileUs(sorted, 0.999) },
+    getsPerS: a === null ? null : a.latenciesNs.length / (a.elapsedNs / 1e9),
+    bandwidthGbps: b === null ? null : (b.sentBytes * 8) / b.elapsedNs,
+    writesPerS: b === null ? null : b.latenciesNs.length / (b.elapsedNs / 1e9),
+  };
+}
+
+function show(value: number | null | undefined, digits: number): string {
+  return value === null || value === undefined ? '-' : value.toFixed(digits);
+}
+
+/** Virtual time is exact to far less than anybody wants to read. */
+function thousandths(_key: string, value: unknown): unknown {
+  return typeof value === 'number' ? Math.round(value * 1000) / 1000 : value;
+}
+
+function table(rows: readonly Measured[]): string {
+  const out = new Table({
+    head: ['', 'A p50 us', 'A p99 us', 'A p99.9 us', 'A GET/s', 'B Gbit/s', 'B WRITE/s'],
+    style: { head: [], border: [] },
+    colAligns: ['left', 'right', 'right', 'right', 'right', 'right', 'right'],
+  });
+  for (const row of rows) {
+    const { latencyUs } = row;
+    out.push([
+      row.name,
+      show(latencyUs?.p50, 2),
+      show(latencyUs?.p99, 2),
+      show(latencyUs?.p999, 2),
+      show(row.getsPerS, 0),
+      show(row.bandwidthGbps, 1),
+      show(row.writesPerS, 0),
+    ]);
+  }
+  return out.toString();
+}
+
+export interface DemoOptions {
+  /** Virtual time of each run. */
+  ms: number;
+  /** File for the JSON, '-' for standard output instead of the table. */
+  json?: string;
+  /** File for the picture. */
+  svg?: string;
+}
+
+/** `isoverbs demo`. */
+export async function runDemo(options: DemoOptions): Promise<void> {
+  const startMs = performance.now();
+  const quiet = options.json === '-';
+  if (!quiet) {
+    console.log(
+      'Tenant A, a key-value store, and tenant B, a file transfer, send through one simulated NIC.',
+    );
+    console.log(`Each run lasts ${options.ms} ms of virtual time.\n`);
+  }
+  const rows: Measured[] = [];
+  for (const scenario of SCENARIOS) rows.push(await measure(scenario, options.ms));
+  const json = JSON.stringify({ virtualMs: options.ms, scenarios: rows }, thousandths, 2);
+  if (quiet) console.log(json);
+  else console.log(table(rows));
+  if (options.json !== undefined && !quiet) writeInto(options.json, `${json}\n`);
+  if (options.svg !== undefined) {
+    const svg = await demoSvg(rows);
+    writeSvg(options.svg, svg);
+    if (svg !== null && !quiet) console.log(`\nPicture: ${options.svg}`);
+  }
+  if (!quiet) console.log(`Took ${((performance.now() - startMs) / 1000).toFixed(1)} s.`);
+}

@@ -1,0 +1,136 @@
+/** `isoverbs devices`: which there are, and what is missing for real ones. */
+import type { Command } from 'commander';
+import type { DeviceInfo, WaitSupport } from '../../verbs/index.ts';
+import { debug } from '../log.ts';
+import { describe } from '../manual.ts';
+import { tableText } from '../output/table.ts';
+
+/** Adds `devices` to the command. */
+export function addDevices(command: Command): void {
+  const sub = command
+    .command('devices')
+    .description('list the devices, and say what is missing for real ones')
+    .option('--json', 'print one JSON object: { devices, notes }')
+    .action(devices);
+  describe(sub, {
+    about:
+      'Lists each port of each device, real ones first, with its GIDs, and how the device does WAIT and ENABLE ' +
+      '(docs/wait-enable.md). Notes say what is missing for real devices, and what to do about it. ' +
+      'A device that cannot be opened is listed with the reason.',
+    examples: [
+      ['isoverbs devices', 'for people'],
+      ['isoverbs devices --json', 'for programs, with firmware, LIDs and largest MTUs'],
+    ],
+    failed: 'the list cannot be made',
+    environment: ['ISOVERBS_NO_ADDON', 'ISOVERBS_SIM_HOSTS'],
+    seeAlso: ['docs/support.md', 'docs/wait-enable.md', 'ibv_devinfo(1)'],
+  });
+}
+
+interface PortReport {
+  port: number;
+  state: string;
+  linkLayer: string;
+  lid: number;
+  activeMtuBytes: number;
+  maxMtuBytes: number;
+  gids: { index: number; gid: string; type: string }[];
+}
+
+interface DeviceReport extends DeviceInfo {
+  fwVer?: string;
+  /** How ISO_WR_WAIT and ISO_WR_ENABLE are done: by the device, or by a shim in front of it. */
+  wait?: WaitSupport;
+  /** How WAIT would be done, and why not in hardware. */
+  waitNote?: string;
+  ports?: PortReport[];
+  /** Why it could not be opened. */
+  error?: string;
+}
+
+const PORT_STATES = ['NOP', 'DOWN', 'INIT', 'ARMED', 'ACTIVE', 'ACTIVE_DEFER'];
+
+async function devices(options: { json?: boolean }): Promise<void> {
+  const { getDeviceList } = await import('../../open.ts');
+  const list = getDeviceList();
+  const reports: DeviceReport[] = [];
+  for (const device of list) reports.push(await reportOf(device));
+  const report = { devices: reports, notes: await notes(list) };
+  if (options.json) process.stdout.write(`${JSON.stringify(report, null, 2)}\n`);
+  else process.stdout.write(asText(report.devices, report.notes));
+}
+
+async function reportOf(device: DeviceInfo): Promise<DeviceReport> {
+  const { openDevice } = await import('../../open.ts');
+  const { IBV_PORT_ACTIVE, mtuBytes } = await import('../../verbs/index.ts');
+  try {
+    const context = openDevice(device.name, { provider: device.provider as 'sim', policy: null });
+    try {
+      const { fwVer, physPortCnt } = context.queryDevice();
+      const ports = Array.from({ length: physPortCnt }, (_, i): PortReport => {
+        const port = context.queryPort(i + 1);
+        return {
+          port: i + 1,
+          state: PORT_STATES[port.state] ?? `${port.state}`,
+          linkLayer: port.linkLayer,
+          lid: port.lid,
+          activeMtuBytes: mtuBytes(port.activeMtu),
+          maxMtuBytes: mtuBytes(port.maxMtu),
+          gids: port.state === IBV_PORT_ACTIVE ? context.gids(i + 1) : [],
+        };
+      });
+      const { wait, describeWait } = context.provider;
+      return { ...device, fwVer, wait, waitNote: describeWait?.(context.handle), ports };
+    } finally {
+      context.close();
+    }
+  } catch (error) {
+    await debug(error);
+    return { ...device, error: (error as Error).message };
+  }
+}
+
+/** What is missing for real devices, and what to do about it. */
+async function notes(list: readonly DeviceInfo[]): Promise<string[]> {
+  const { addonStatus } = await import('../../providers/rdma-core/index.ts');
+  const { available, notes: reasons } = addonStatus();
+  if (!available) return reasons;
+  if (list.some((device) => device.provider !== 'sim')) return [];
+  return [
+    'the RDMA libraries are there, but the kernel has no RDMA device',
+    'for a software one on an Ethernet interface (soft-RoCE): `modprobe rdma_rxe && rdma link add rxe0 type rxe netdev eth0`',
+    'where the kernel has no such module: `scripts/rxe-run -- COMMAND` of this package runs a command in a virtual machine with a soft-RoCE device',
+  ];
+}
+
+function asText(list: readonly DeviceReport[], remarks: readonly string[]): string {
+  const parts = [ports(list), gids(list)];
+  const broken = list.flatMap(({ name, error }) =>
+    error === undefined ? [] : [`${name}: cannot be opened: ${error}`],
+  );
+  const waits = list.flatMap(({ name, wait, waitNote }) =>
+    waitNote === undefined || wait === 'simulated' ? [] : [`${name}: ${waitNote}`],
+  );
+  parts.push([...broken, ...waits, ...remarks].map((remark) => `note: ${remark}`).join('\n'));
+  return `${parts.filter((part) => part !== '').join('\n\n')}\n`;
+}
+
+function ports(list: readonly DeviceReport[]): string {
+  const head = ['device', 'provider', 'port', 'state', 'mtu', 'link', 'wait'];
+  const rows = list.flatMap(({ name, provider, wait, ports: all }) => {
+    if (all === undefined) return [[name, provider, '-', 'not open', '-', '-', '-']];
+    return all.map(({ port, state, activeMtuBytes, linkLayer }) => {
+      return [name, provider, `${port}`, state, `${activeMtuBytes}`, linkLayer, wait ?? 'none'];
+    });
+  });
+  return tableText(rows, { head });
+}
+
+function gids(list: readonly DeviceReport[]): string {
+  const rows = list.flatMap(({ name, ports: all = [] }) =>
+    all.flatMap(({ port, gids: own }) =>
+      own.map(({ index, type, gid }) => [name, `${port}`, `${index}`, type, gid]),
+    ),
+  );
+  return rows.length === 0 ? '' : tableText(rows, { head: ['device', 'port', 'index', 'type', 'gid'] });
+}

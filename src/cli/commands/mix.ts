@@ -1,0 +1,227 @@
+/** `isoverbs mix`: any mixture of applications on simulated devices, in virtual time. */
+import { performance } from 'node:perf_hooks';
+import Table from 'cli-table3';
+import type { Command } from 'commander';
+import { DRIVERS, type DriverName } from '../../drivers/index.ts';
+import { specOf as mixSpec } from '../../mix/jobs.ts';
+import { runLive } from '../../mix/live/run.ts';
+import { LIVE_DEFAULTS, type LiveResult, type LiveSpec } from '../../mix/live/spec.ts';
+import type { AppResult, MixResult } from '../../mix/result.ts';
+import { runMix } from '../../mix/run.ts';
+import { DEFAULTS, type MixSpec, parseApp, parsePolicy } from '../../mix/spec.ts';
+import { ConfigError } from '../../verbs/errors.ts';
+import { NANOSECONDS, parseQuantity, parseWhole } from '../../verbs/units.ts';
+import { describe } from '../manual.ts';
+import { addMixOptions, collect, type MixDefaults, type MixWords, mixOf } from '../mix-options.ts';
+import { mixSvg } from '../output/mix-svg.ts';
+import { requireWritable, writeSvg } from '../output/svg.ts';
+
+/** What commander makes of the command line: all words still. */
+interface Options extends MixWords {
+  provider: string;
+  device?: string[];
+  policy: string;
+  driver?: string;
+  seed?: string;
+  payload: boolean;
+  json?: boolean;
+  plot?: string;
+}
+
+const PROVIDERS: readonly string[] = ['sim', 'rdma-core'];
+
+/** Points of the picture. */
+const PLOT_POINTS = 200;
+
+/** Of simulated devices. */
+const SIM_DEFAULTS: MixDefaults = {
+  apps: [],
+  duration: `${DEFAULTS.durationNs / 1e6}ms`,
+  warmup: `${DEFAULTS.warmupNs / 1e6}ms`,
+};
+
+/** Adds `mix` to the command. */
+export function addMix(command: Command): void {
+  const sub = command
+    .command('mix')
+    .description('run a mixture of applications on simulated or real devices, and tell what each got');
+  addMixOptions(sub, { duration: '20ms; real devices: 5s', warmup: '2ms; real devices: 1s' })
+    .option('--provider <provider>', `where: ${PROVIDERS.join(', ')} (real devices, in real time)`, 'sim')
+    .option(
+      '--device <device>',
+      'real device of host 0, 1 ...; one alone is both (default: the first)',
+      collect,
+    )
+    .option(
+      '--policy <policy[:option[=value],...]>',
+      'policy between the applications and the device',
+      'none',
+    )
+    .option(
+      '--driver <driver>',
+      `whose core the policy's steps take: ${DRIVERS.join(', ')} (default: inline)`,
+    )
+    .option('--seed <n>', 'of all that varies: start phases, jitter, think times, sizes (default: 1)')
+    .option('--no-payload', 'move no bytes: faster, and the same result')
+    .option('--json', 'print one JSON object')
+    .option('--plot <file>', 'draw bandwidth, rate and latency over time into this SVG file')
+    .action(mix);
+  describe(sub, {
+    about:
+      'Runs a mixture of applications of the kinds B (bandwidth), M (message rate) and D (delay), and tells ' +
+      'what each of them got: on simulated devices in virtual time, where the same command gives the same on ' +
+      'every machine, or on real ones in real time.',
+    examples: [
+      [
+        'isoverbs mix --app B:size=1MiB --app D:size=16',
+        'bulk transfers beside small messages, on a simulated ConnectX-6',
+      ],
+      ['isoverbs mix --app B --app D --policy perf', 'the same under a policy'],
+      [
+        'isoverbs mix --app M:qps=4 --profile cx5-100g --set linkGbps=40 --json',
+        'another NIC; for a program',
+      ],
+      [
+        'isoverbs mix --provider rdma-core --device rxe0 --app B:size=256KiB --app D',
+        'on a real device, both ends on it',
+      ],
+    ],
+    failed: 'the device failed, or the run broke an invariant',
+    environment: ['ISOVERBS_NO_ADDON'],
+    seeAlso: ['docs/mix.md', 'docs/simulation.md', 'isoverbs policies'],
+  });
+}
+
+async function mix(options: Options): Promise<void> {
+  if (!PROVIDERS.includes(options.provider)) {
+    throw new ConfigError(`provider: '${options.provider}' is none of ${PROVIDERS.join(', ')}`);
+  }
+  if (options.provider === 'sim') await simulated(options);
+  else await live(options);
+}
+
+async function live(options: Options): Promise<void> {
+  const spec = liveSpecOf(options);
+  const startMs = performance.now();
+  const result = await runLive(spec);
+  const wallMs = Math.round(performance.now() - startMs);
+  process.stdout.write(options.json === true ? json(result, wallMs) : liveText(result));
+  if (result.invariants.length > 0) throw new Error(result.invariants.join('; '));
+}
+
+async function simulated(options: Options): Promise<void> {
+  const spec = specOf(options);
+  if (options.plot !== undefined) requireWritable('plot', options.plot);
+  const startMs = performance.now();
+  const result = await runMix(spec);
+  const wallMs = Math.round(performance.now() - startMs);
+  if (options.plot !== undefined) await plot(result, options.plot);
+  process.stdout.write(options.json === true ? json(result, wallMs) : text(result, wallMs));
+  if (result.invariants.length === 0) return;
+  throw new Error(`the simulation broke its own rules: ${result.invariants.join('; ')}`);
+}
+
+function time(name: string, given: string | undefined, otherwise: number): number {
+  return given === undefined ? otherwise : parseQuantity(name, given, NANOSECONDS);
+}
+
+function whole(name: string, given: string | undefined, otherwise: number): number {
+  return given === undefined ? otherwise : parseWhole(name, given);
+}
+
+/** What only a simulation has. */
+const SIMULATED = ['profile', 'set', 'driver', 'hosts', 'topology', 'plot'] as const;
+
+function liveSpecOf(options: Options): LiveSpec {
+  const given: string[] = SIMULATED.filter((name) => options[name] !== undefined);
+  if (!options.payload) given.push('no-payload');
+  if (given.length > 0) throw new ConfigError(`--${given[0]} is for simulated devices (--provider sim)`);
+  return {
+    devices: options.device ?? [],
+    ...parsePolicy(options.policy),
+    durationNs: time('duration', options.duration, LIVE_DEFAULTS.durationNs),
+    warmupNs: time('warmup', options.warmup, LIVE_DEFAULTS.warmupNs),
+    seed: whole('seed', options.seed, DEFAULTS.seed),
+    apps: (options.app ?? []).map(parseApp),
+  };
+}
+
+function specOf(options: Options): MixSpec {
+  const { device, policy, driver, seed, payload, plot } = options;
+  if (device !== undefined) throw new ConfigError('--device is for real devices (--provider rdma-core)');
+  return {
+    ...mixSpec({ ...mixOf(options, SIM_DEFAULTS), policy }, whole('seed', seed, DEFAULTS.seed)),
+    ...(driver !== undefined && { driver: driver as DriverName }),
+    payload,
+    ...(plot !== undefined && { timelinePoints: PLOT_POINTS }),
+  };
+}
+
+async function plot(result: MixResult, path: string): Promise<void> {
+  writeSvg(path, result.timeline === undefined ? null : await mixSvg(result, result.timeline));
+}
+
+function json(result: MixResult | LiveResult, wallMs: number): string {
+  const { profile, policy, seed, durationNs, warmupNs, ...rest } = result;
+  return `${JSON.stringify({ profile, policy, seed, durationNs, warmupNs, wallMs, ...rest }, null, 2)}\n`;
+}
+
+function text(result: MixResult, wallMs: number): string {
+  const lines = [table(result.apps)];
+  for (const { from, to, bytes, utilisation, ...counts } of result.links) {
+    const some = Object.entries(counts).filter(([, value]) => value > 0);
+    const more = some.map(([name, value]) => `, ${value} ${name}`).join('');
+    lines.push(
+      `${from} to ${to}: ${(utilisation * 100).toFixed(1)} % used, ${(bytes / 1e6).toFixed(1)} MB${more}`,
+    );
+  }
+  lines.push(...states(result));
+  const { profile, policy, seed, durationNs, warmupNs, events, packets, traceHash } = result;
+  lines.push(
+    `${profile}, policy ${policy}, seed ${seed}: ${(durationNs - warmupNs) / 1e6} ms after ${warmupNs / 1e6} ms of warm-up`,
+    `${events} events, ${packets} packets in ${wallMs} ms; trace ${traceHash}`,
+  );
+  return `${lines.join('\n')}\n`;
+}
+
+function liveText(result: LiveResult): string {
+  const { profile, policy, seed, durationNs, warmupNs, verified } = result;
+  const lines = [
+    table(result.apps),
+    ...states(result),
+    `${profile}, policy ${policy}, seed ${seed}: ${(durationNs - warmupNs) / 1e9} s after ${warmupNs / 1e9} s of warm-up`,
+    `${verified} messages were looked at where they arrived`,
+  ];
+  return `${lines.join('\n')}\n`;
+}
+
+/** What a policy takes each context for. */
+function states({ policyStates = [] }: Pick<MixResult, 'policyStates'>): string[] {
+  return policyStates.map(
+    ({ device, tenant, kind, because, does, why }) =>
+      `${tenant} on ${device}: ${kind} (${because}); ${does} (${why})`,
+  );
+}
+
+function table(apps: readonly AppResult[]): string {
+  const out = new Table({
+    head: ['app', 'QPs', 'bytes', 'Gbit/s', 'M/s', 'avg us', 'p50', 'p99', 'p99.9', 'max', 'done', 'errors'],
+    style: { head: [], border: [] },
+    colAligns: ['left', ...Array.from({ length: 11 }, () => 'right' as const)],
+  });
+  for (const app of apps) {
+    const { latencyUs: us } = app;
+    const times = us === null ? [] : [us.avg, us.p50, us.p99, us.p999, us.max];
+    out.push([
+      app.name,
+      app.qps,
+      app.messageBytes,
+      app.throughputGbps.toFixed(2),
+      app.messageRateMmps.toFixed(3),
+      ...Array.from({ length: 5 }, (_, i) => times[i]?.toFixed(2) ?? '-'),
+      app.completed,
+      app.errors,
+    ]);
+  }
+  return out.toString();
+}

@@ -1,0 +1,155 @@
+import type { Command } from 'commander';
+import type { TraceRecord } from '../../interceptors/index.ts';
+import { callText } from '../../interceptors/trace/call-text.ts';
+import { handleIndex } from '../../verbs/handles.ts';
+import { describe } from '../manual.ts';
+
+interface Placed extends TraceRecord {
+  /** Where in the chain it was seen: what is below. */
+  layer: string;
+}
+
+interface Source {
+  layer: string;
+  records: Generator<TraceRecord>;
+}
+
+/** Adds `isoverbs trace`. */
+export function addTrace(command: Command): void {
+  const sub = command
+    .command('trace')
+    .description('print what the trace interceptor wrote; several files are merged by time')
+    .argument('<file...>', 'isoverbs-PID-THREAD.trace')
+    .option('--json', 'print JSON, one record on each line')
+    .action(async (files: string[], options: { json?: boolean }) => {
+      const { readTrace } = await import('../../interceptors/index.ts');
+      const sources = files.map((file): Source => {
+        const { header, records } = readTrace(file);
+        return { layer: [...header.below, header.provider].join('>'), records: records() };
+      });
+      if (options.json) printJson(sources);
+      else printTable(sources);
+    });
+  describe(sub, {
+    about:
+      'Prints the calls, requests and completions that the interceptor trace logged, one on each line. ' +
+      'With several files, as one run of several threads or processes writes them, lines are in order of time.',
+    examples: [
+      [
+        'ISOVERBS_INTERCEPTORS=trace:file=app.trace node --import isoverbs/register app.js',
+        'writes the file',
+      ],
+      ['isoverbs trace app.trace', 'prints it'],
+      ['isoverbs trace app.trace --json', 'as JSON, one record on each line'],
+    ],
+    failed: 'a file is not there, is no trace, or was cut off',
+    seeAlso: ['docs/interceptors.md'],
+  });
+}
+
+/** All records, by time; those of one file stay in their order. */
+function* merged(sources: Source[]): Generator<Placed> {
+  const heads = sources.map((source) => ({ source, next: source.records.next() }));
+  for (;;) {
+    let first: (typeof heads)[number] | undefined;
+    for (const head of heads) {
+      if (head.next.done) continue;
+      if (first === undefined || first.next.done || head.next.value.timeNs < first.next.value.timeNs)
+        first = head;
+    }
+    if (first === undefined || first.next.done) return;
+    const record = first.next.value;
+    first.next = first.source.records.next();
+    yield { ...record, layer: first.source.layer };
+  }
+}
+
+function printJson(sources: Source[]): void {
+  for (const record of merged(sources)) {
+    if (process.stdout.errored) return;
+    process.stdout.write(`${JSON.stringify(record)}\n`);
+  }
+}
+
+/** Numbers of queue pairs, by layer and name. */
+type QpNums = Map<string, number>;
+
+function learn({ layer, verb, result }: Placed, qpNums: QpNums): void {
+  if (verb !== 'createQp' || result === undefined) return;
+  const { handle, qpNum } = result as { handle: number; qpNum: number };
+  qpNums.set(`${layer} qp${handleIndex(handle)}`, qpNum);
+}
+
+const COLUMNS: readonly [string, number][] = [
+  ['time ns', 14],
+  ['verb', 18],
+  ['on', 13],
+  ['wr_id', 12],
+  ['opcode', 19],
+  ['flags', 14],
+  ['bytes', 10],
+  ['sges', 4],
+  ['status', 0],
+];
+const RIGHT = new Set(['time ns', 'bytes']);
+
+function cellsLine(cells: readonly string[]): string {
+  return cells
+    .map((cell, i) => {
+      const [name, width] = COLUMNS[i];
+      return RIGHT.has(name) ? cell.padStart(width) : cell.padEnd(width);
+    })
+    .join('  ')
+    .trimEnd();
+}
+
+function printTable(sources: Source[]): void {
+  // Where in the chain is said in front, and only when there is more than one place.
+  const width = sources.length > 1 ? Math.max(...sources.map(({ layer }) => layer.length)) : 0;
+  const put = (layer: string, text: string) =>
+    process.stdout.write(`${width > 0 ? `${layer.padEnd(width)}  ` : ''}${text}\n`);
+  put(width > 0 ? 'above' : '', cellsLine(COLUMNS.map(([name]) => name)));
+  const qpNums: QpNums = new Map();
+  let closed = 0;
+  let startNs = -1;
+  for (const record of merged(sources)) {
+    if (process.stdout.errored) return;
+    if (startNs < 0) startNs = record.timeNs;
+    learn(record, qpNums);
+    if (record.verb !== 'end') put(record.layer, cellsLine(cells(record, startNs, qpNums)));
+    else {
+      closed++;
+      if (record.lost) note(`${record.lost} requests and completions were lost`);
+    }
+  }
+  if (closed < sources.length) note('a trace was not closed: its process was killed, or is still running');
+}
+
+function note(text: string): void {
+  process.stderr.write(`isoverbs: ${text}\n`);
+}
+
+/** `qp0:17`: what the wire knows a queue pair by is its number. */
+function named({ layer }: Placed, object: string, qpNums: QpNums): string {
+  const qpNum = qpNums.get(`${layer} ${object}`);
+  return qpNum === undefined ? object : `${object}:${qpNum}`;
+}
+
+function cells(record: Placed, startNs: number, qpNums: QpNums): string[] {
+  const time = (record.timeNs - startNs).toFixed(0);
+  const { verb } = record;
+  const object = record.object === undefined ? '' : named(record, record.object, qpNums);
+  if (record.verb === 'lost') return [time, verb, `${record.lost} requests and completions are not here`];
+  if (record.args !== undefined) return [time, verb, object, callText(record)];
+  return [
+    time,
+    verb,
+    record.qp === undefined ? object : named(record, record.qp, qpNums),
+    record.wrId ?? '',
+    record.opcode ?? '',
+    (record.flags ?? []).map((flag) => flag.slice(0, 3)).join('|'),
+    record.bytes === undefined ? '' : String(record.bytes),
+    record.sges === undefined ? '' : String(record.sges),
+    record.status ?? '',
+  ];
+}

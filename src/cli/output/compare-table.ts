@@ -1,0 +1,145 @@
+/** The table of `isoverbs compare`. */
+import Table from 'cli-table3';
+import { bestOf, type ComparedApp, type Comparison, type Metric, ofAlone } from '../../compare/compare.ts';
+import { DEFAULTS } from '../../mix/spec.ts';
+
+interface Column {
+  readonly app: number;
+  readonly metric: Metric;
+  readonly head: string;
+}
+
+const HEADS: Readonly<Record<Metric, string>> = {
+  throughputGbps: 'Gbit/s',
+  messageRateMmps: 'M/s',
+  avgUs: 'avg us',
+  p99Us: 'p99',
+};
+
+const NOTHING = '-';
+
+/** Of sizes that do not change, the other rate says nothing new. */
+const metricsOf = ({ kind }: ComparedApp): readonly Metric[] => [
+  kind === 'B' ? 'throughputGbps' : 'messageRateMmps',
+  'avgUs',
+  'p99Us',
+];
+
+function columnsOf(apps: readonly ComparedApp[]): Column[] {
+  return apps.flatMap((app, i) => metricsOf(app).map((metric) => ({ app: i, metric, head: HEADS[metric] })));
+}
+
+/** So many digits at most, three of them behind the point. */
+export function brief(value: number, digits = 4): string {
+  if (!Number.isFinite(value)) return NOTHING;
+  if (value === 0) return '0';
+  const before = Math.max(1, Math.floor(Math.log10(value)) + 1);
+  return value.toFixed(Math.min(3, Math.max(0, digits - before)));
+}
+
+function times(value: number): string {
+  if (!Number.isFinite(value)) return NOTHING;
+  return `${value >= 10 ? value.toFixed(1) : value.toFixed(2)}x`;
+}
+
+interface Cell {
+  readonly value: string;
+  /** Of what the application gets alone. */
+  readonly factor: string;
+  readonly isBest: boolean;
+}
+
+/** By row, then by column. */
+function cellsOf(result: Comparison, columns: readonly Column[]): Cell[][] {
+  const best = columns.map(
+    ({ app, metric }) => new Set(bestOf(result, app, metric, (value) => brief(value))),
+  );
+  return result.rows.map((row, r) =>
+    columns.map(({ app, metric }, c) => ({
+      value: brief(row.apps[app][metric]),
+      factor: row.group === 'alone' ? '' : times(ofAlone(result, r, app, metric)),
+      isBest: best[c].has(r),
+    })),
+  );
+}
+
+const READING = [
+  'Below each value: how many times what the application gets alone',
+  '(of rates 1.00x is all of it; of latencies 1.00x is no delay)',
+] as const;
+
+/** What the rows are, and what ran. */
+function notes({ mix, seeds, rows, apps }: Comparison): string[] {
+  const width = Math.max(...rows.map(({ name }) => name.length));
+  const set = Object.entries(mix.set ?? {}).map(([name, value]) => `, ${name}=${value}`);
+  const hosts = mix.hosts === DEFAULTS.hosts ? '' : `, ${mix.hosts} hosts`;
+  const many = seeds.length > 1 ? `mean of seeds ${seeds.join(', ')}` : `seed ${seeds[0]}`;
+  return [
+    ...rows.map(({ name, says }) => `${name.padEnd(width)}  ${says}`),
+    ...apps.map(({ name, words }) => `${name.padEnd(width)}  ${words}`),
+    `${mix.profile}${set.join('')}${hosts}, ${many}; ${mix.duration} of virtual time, of which ${mix.warmup} warm-up`,
+  ];
+}
+
+/** For a terminal: 80 columns for three applications. */
+export function compareText(result: Comparison, wallMs: number): string {
+  const columns = columnsOf(result.apps);
+  const out = new Table({
+    style: { head: [], border: [], 'padding-left': 0, 'padding-right': 0 },
+    chars: { middle: ' ' },
+    colAligns: ['left', ...columns.map(() => 'right' as const)],
+  });
+  out.push([
+    '',
+    ...result.apps.map((app) => ({
+      content: app.name,
+      colSpan: metricsOf(app).length,
+      hAlign: 'center' as const,
+    })),
+  ]);
+  out.push(['', ...columns.map(({ head }) => `${head} `)]);
+  for (const [r, cells] of cellsOf(result, columns).entries()) {
+    const lines = cells.map(
+      ({ value, factor, isBest }) => `${value}${isBest ? '*' : ' '}${factor && `\n${factor} `}`,
+    );
+    out.push([result.rows[r].name, ...lines]);
+  }
+  const lines = [
+    out.toString(),
+    `${READING.join('\n')}; * is the best of its column.`,
+    '',
+    ...notes(result),
+    `${result.runs} runs in ${(wallMs / 1000).toFixed(1)} s`,
+  ];
+  return `${lines.join('\n')}\n`;
+}
+
+/** For a page: GitHub's Markdown. */
+export function compareMarkdown(result: Comparison): string {
+  const columns = columnsOf(result.apps);
+  const row = (cells: readonly string[]) => `| ${cells.join(' | ')} |`;
+  const heads = columns.map(
+    ({ app, head }) => `${result.apps[app].name}: ${head === HEADS.p99Us ? 'p99 us' : head}`,
+  );
+  const body = cellsOf(result, columns).map((cells, r) =>
+    row([
+      result.rows[r].name,
+      ...cells.map(({ value, factor, isBest }) => {
+        const marked = isBest ? `**${value}**` : value;
+        return factor === '' || factor === NOTHING ? marked : `${marked} (${factor})`;
+      }),
+    ]),
+  );
+  const [ran, ...said] = notes(result).reverse();
+  const list = said.reverse().map((line) => `- ${line.replace(/ {2,}/, ': ')}`);
+  return [
+    row(['', ...heads]),
+    row(['---', ...heads.map(() => '---:')]),
+    ...body,
+    '',
+    `In brackets: ${READING.join(' ').replace('Below each value: ', '')}; the best of each column is bold. ${ran}.`,
+    '',
+    ...list,
+    '',
+  ].join('\n');
+}

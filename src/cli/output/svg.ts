@@ -1,0 +1,60 @@
+/** Pictures, by vega-lite: an optional dependency. */
+import { closeSync, mkdirSync, openSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import type { TopLevelSpec } from 'vega-lite';
+import { ConfigError } from '../../verbs/errors.ts';
+
+/** SVG text; null when vega is not installed. */
+export async function drawSvg(spec: TopLevelSpec): Promise<string | null> {
+  const modules = await Promise.all([import('vega'), import('vega-lite')]).catch(() => null);
+  if (modules === null) return null;
+  const [vega, vegaLite] = modules;
+  textMetricsOf(vega).width = textWidth;
+  const view = new vega.View(vega.parse(vegaLite.compile(spec).spec), { renderer: 'none' });
+  return view.toSVG();
+}
+
+/** What vega measures texts with; not in its types. */
+function textMetricsOf(vega: object): { width: typeof textWidth } {
+  return (vega as { textMetrics: { width: typeof textWidth } }).textMetrics;
+}
+
+/** Widths in Helvetica and Arial, in em: what is none of these is 0.56. */
+const WIDTHS: readonly (readonly [letters: RegExp, em: number])[] = [
+  [/[ijltf.,:;'|!()[\] ]/, 0.28],
+  [/[mwMW@%]/, 0.87],
+  [/[A-Z]/, 0.69],
+];
+
+/** Without a canvas vega takes 0.8 em for every letter, which leaves wide margins. */
+function textWidth(
+  item: { fontSize?: number; fontWeight?: string | number; text?: unknown },
+  line?: unknown,
+): number {
+  const em = [...String(line ?? item.text ?? '')]
+    .map((letter) => WIDTHS.find(([letters]) => letters.test(letter))?.[1] ?? 0.56)
+    .reduce((sum, width) => sum + width, 0);
+  return em * (item.fontSize ?? 11) * (item.fontWeight === 'bold' ? 1.1 : 1);
+}
+
+/** Makes the folder too: out/, which a fresh clone does not have. */
+export function writeInto(path: string, text: string): void {
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(path, text);
+}
+
+/** Before a long run, whose result would be lost; what is there stays until there is another. @throws ConfigError */
+export function requireWritable(option: string, path: string): void {
+  try {
+    mkdirSync(dirname(path), { recursive: true });
+    closeSync(openSync(path, 'a'));
+  } catch (error) {
+    throw new ConfigError(`${option}: ${path} cannot be written: ${(error as Error).message}`);
+  }
+}
+
+/** Writes a picture, or says why there is none. */
+export function writeSvg(path: string, svg: string | null): void {
+  if (svg !== null) writeInto(path, svg);
+  else console.error('No picture: the optional packages vega and vega-lite are not installed.');
+}

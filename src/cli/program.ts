@@ -1,0 +1,194 @@
+/** The `isoverbs` command. Exit codes: 0 done, 1 it failed, 2 it was called wrongly. */
+import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
+import { ConfigError, IsoverbsError } from '../verbs/errors.ts';
+import { version } from '../version.ts';
+import { ASK } from './completion-scripts.ts';
+import { debug, setLevel } from './log.ts';
+import { describe, formatPage, pathOf } from './manual.ts';
+import { positive } from './numbers.ts';
+
+export const OK = 0;
+export const FAILED = 1;
+export const USAGE = 2;
+
+const LEVELS = ['silent', 'error', 'warn', 'info', 'debug'];
+
+/** Runs the command line; resolves with the exit code. Results go to stdout, everything else to stderr. */
+export async function run(argv: readonly string[]): Promise<number> {
+  try {
+    const command = await program(...commandsIn(argv));
+    await command.parseAsync([...argv], { from: 'user' });
+    // `isoverbs run` ends as the program does.
+    return Number(process.exitCode ?? OK);
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? OK : USAGE;
+    await debug(error);
+    const code = error instanceof IsoverbsError ? ` (${error.code})` : '';
+    process.stderr.write(`isoverbs: ${error instanceof Error ? error.message : String(error)}${code}\n`);
+    return error instanceof ConfigError ? USAGE : FAILED;
+  }
+}
+
+type Add = (root: Command) => void;
+
+/** In the order of the help page. Each is loaded when it is wanted: a shell waits for its commands. */
+const COMMANDS: Readonly<Record<string, () => Promise<Add>>> = {
+  devices: async () => (await import('./commands/devices.ts')).addDevices,
+  policies: async () => (await import('./commands/policies.ts')).addPolicies,
+  demo: async () => addDemo,
+  compare: async () => (await import('./commands/compare.ts')).addCompare,
+  mix: async () => (await import('./commands/mix.ts')).addMix,
+  bench: async () => (await import('./commands/bench.ts')).addBench,
+  reproduce: async () => addReproduce,
+  trace: async () => (await import('./commands/trace.ts')).addTrace,
+  daemon: async () => {
+    const { addDaemon } = await import('./commands/daemon.ts');
+    return (root) => addDaemon(root, () => root.opts<{ log?: string }>().log ?? 'warn');
+  },
+  top: async () => (await import('./commands/top.ts')).addTop,
+  tenants: async () => (await import('./commands/tenants.ts')).addTenants,
+  set: async () => (await import('./commands/tenants.ts')).addSet,
+  run: async () => (await import('./commands/run.ts')).addRun,
+  completion: async () => (await import('./commands/completion.ts')).addCompletion,
+};
+
+/** The commands that these words call; none where only the whole tree can tell: help, and what there is not. */
+function commandsIn(argv: readonly string[]): string[] {
+  let at = 0;
+  while (argv[at] === '--log' || argv[at]?.startsWith('--log=')) at += argv[at] === '--log' ? 2 : 1;
+  const [name = '', ...words] = argv.slice(at);
+  if (name !== ASK) return Object.hasOwn(COMMANDS, name) ? [name] : [];
+  // The last word is still being typed.
+  const asked = commandsIn(words.slice(words[0] === '--' ? 1 : 0, -1));
+  return asked.length === 0 ? [] : [...asked, 'completion'];
+}
+
+/** The tree of commands, or of it only those of these names. */
+export async function program(...names: readonly string[]): Promise<Command> {
+  const command = root();
+  for (const [name, load] of Object.entries(COMMANDS)) {
+    if (names.length === 0 || names.includes(name)) (await load())(command);
+  }
+  hint(command);
+  return command;
+}
+
+function root(): Command {
+  const command = new Command('isoverbs')
+    .description('RDMA verbs for Node.js, and a shim that keeps tenants of one NIC from hurting each other')
+    .version(version(), '-V, --version', 'print the version')
+    .helpOption('-h, --help', 'print this page')
+    .helpCommand('help [command]', 'print the page of a command')
+    .configureHelp({ formatHelp: formatPage })
+    .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'isoverbs: ')) })
+    .addOption(
+      new Option('--log <level>', 'what to say on stderr (default: warn)')
+        .env('ISOVERBS_LOG')
+        .choices(LEVELS)
+        .argParser(logLevel),
+    )
+    .hook('preAction', (root) => setLevel(root.opts<{ log?: string }>().log ?? ''))
+    .enablePositionalOptions()
+    .exitOverride();
+  describe(command, {
+    about:
+      'Lists devices and policies, measures devices as perftest does, runs mixtures of applications on ' +
+      'real and simulated NICs, and runs what papers report of them. Results go to stdout, everything else ' +
+      'to stderr. A program needs none of it to use isoverbs, or to run under a policy.',
+    examples: [
+      ['isoverbs devices', 'which devices there are, and what is missing for real ones'],
+      ['isoverbs policies', 'which policies there are, and their options'],
+      ['isoverbs help mix', 'the page of a command'],
+    ],
+    failed: 'it failed; stderr says why',
+    seeAlso: ['docs/configuration.md', 'docs/errors.md', 'docs/guide.md'],
+  });
+  return command;
+}
+
+/** A wrong call is answered with where to read on. */
+function hint(command: Command): void {
+  command.showHelpAfterError(`See: ${pathOf(command)} --help`);
+  for (const sub of command.commands) hint(sub);
+}
+
+function addDemo(command: Command): void {
+  const demo = command
+    .command('demo')
+    .description('two tenants share one simulated NIC: alone, bare, and under each policy')
+    .option('--ms <n>', 'virtual time of each run, in milliseconds', positive, 20)
+    .option('--json [file]', 'write JSON to this file; without a file, to standard output')
+    .option('--svg <file>', 'draw the picture into this file (wants the packages vega and vega-lite)')
+    .action(async ({ ms, json, svg }: { ms: number; json?: string | true; svg?: string }) => {
+      const { runDemo } = await import('./commands/demo.ts');
+      await runDemo({ ms, json: json === true ? '-' : json, svg });
+    });
+  describe(demo, {
+    about:
+      'A key-value store (A) and a bulk file transfer (B) share one simulated NIC of 100 Gbit/s. The table ' +
+      "shows A's latency and B's bandwidth in virtual time: it is the same on every machine.",
+    examples: [
+      ['isoverbs demo', 'the table'],
+      ['isoverbs demo --ms 2 --json', 'shorter, for a program'],
+    ],
+    failed: 'a file cannot be written',
+    seeAlso: ['docs/policies/perf.md', 'isoverbs mix'],
+  });
+}
+
+function addReproduce(command: Command): void {
+  const sub = command
+    .command('reproduce')
+    .description('run what papers say of these systems and of bare devices; say what holds, and draw it')
+    .option(
+      '--system <system...>',
+      'claims about these: bare (devices without any policy), perf; default: all',
+    )
+    .option('--figure <figure...>', 'figures, such as perf-2b; all: all of them; without --system only these')
+    .option('--policy <policy...>', 'draw the figures under these policies, as --policy of mix takes them')
+    .option('--out <folder>', 'write report.json, report.md and report.html there, and keep results of runs')
+    .option('--id <claim...>', 'only these claims')
+    .option('--seeds <list>', 'seeds: 1-5, 7 or 1,3', '1-5')
+    .option('--jobs <n>', 'runs at a time; one for each core if nothing is said')
+    .option('--smoke', 'only the short set')
+    .option('--keep <folder>', 'keep results of runs there, and run nothing again that the same code has run')
+    .option('--json', 'print JSON')
+    .option('--freeze', 'write the profiles and all measured values to src/papers/engine/frozen.json')
+    .action(async ({ seeds, jobs, ...options }: ReproduceWords) => {
+      const { parseJobs, parseSeeds, reproduce } = await import('./commands/reproduce.ts');
+      await reproduce({ ...options, seeds: parseSeeds(seeds), jobs: parseJobs(jobs) });
+    });
+  describe(sub, {
+    about:
+      'Runs what papers report, of bare NICs and of policies, on simulated devices, and says which lines hold; ' +
+      'each line shows the worst seed. --figure draws their figures. All of it takes tens of minutes: with ' +
+      '--keep or --out what was run already is not run again.',
+    examples: [
+      ['isoverbs reproduce --system bare --smoke --seeds 1', 'the short set, on one seed'],
+      ['isoverbs reproduce --figure all --policy perf none --out out/report', 'the figures, as a page'],
+      ['isoverbs reproduce --system perf --keep out/reproduce', 'all claims about perf'],
+    ],
+    failed: 'a line does not hold, or a run is broken',
+    seeAlso: ['docs/simulation.md', 'docs/contributing.md', 'isoverbs mix'],
+  });
+}
+
+interface ReproduceWords {
+  system?: string[];
+  figure?: string[];
+  policy?: string[];
+  out?: string;
+  id?: string[];
+  seeds: string;
+  jobs?: string;
+  smoke?: boolean;
+  keep?: string;
+  json?: boolean;
+  freeze?: boolean;
+}
+
+function logLevel(text: string): string {
+  if (text === '') return 'warn';
+  if (!LEVELS.includes(text)) throw new InvalidArgumentError(`It is one of ${LEVELS.join(', ')}.`);
+  return text;
+}

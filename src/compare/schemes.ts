@@ -1,0 +1,149 @@
+/** What a mixture is compared under: the bare device, every policy that is registered, every scheduler of the hardware. */
+import { z } from 'zod';
+import { isModuleName } from '../drivers/index.ts';
+import { parseApp, parsePolicy } from '../mix/parse.ts';
+import type { Kind } from '../mix/spec.ts';
+import type { Mix } from '../papers/engine/claim.ts';
+import { type PolicyEntry, policies } from '../policies/index.ts';
+import { type NicParams, type SchedulerName, WORDS } from '../sim/profile/params.ts';
+import { ConfigError } from '../verbs/errors.ts';
+
+/** Who isolates: nobody, with each application by itself; nobody; a policy; the NIC. */
+export type SchemeGroup = 'alone' | 'bare' | 'policy' | 'hardware';
+
+/** One row of the comparison. */
+export interface Scheme {
+  readonly name: string;
+  readonly group: Exclude<SchemeGroup, 'alone'>;
+  /** What it is, in words. */
+  readonly says: string;
+  readonly mix: Mix;
+}
+
+/** How a scheduler is configured, and what it takes each kind of application for. */
+interface Hardware {
+  readonly says: string;
+  /** Beside `scheduler`; what the profile or the caller has already is kept. */
+  readonly set: Readonly<Partial<Record<keyof NicParams, string | number>>>;
+  /** Service level by kind; null: it knows none. */
+  readonly classes: Readonly<Record<Kind, number>> | null;
+}
+
+/** As PeRF (section 5.2.1) has strict priority and ETS; `greedy` as Justitia's ConnectX-3 (docs/simulation.md). */
+const HARDWARE: Readonly<Record<SchedulerName, Hardware>> = Object.freeze({
+  rr: { says: 'one packet of each queue pair in turn', set: {}, classes: null },
+  sp: {
+    says: 'strict priority: D in the highest class, M below it, B in the lowest',
+    set: {},
+    classes: { D: 0, M: 1, B: 2 },
+  },
+  ets: {
+    says: 'bytes by weight (etsWeights): B has the first class, M and D share the second',
+    set: { etsWeights: '16,1' },
+    classes: { B: 0, M: 1, D: 1 },
+  },
+  greedy: {
+    says: 'deep bursts (puHoldBytes): unlike rr only once more queue pairs send than the NIC has units',
+    set: { puHoldBytes: 81920 },
+    classes: null,
+  },
+});
+
+/** No policy, or no scheduler, where these are listed. */
+const NONE = 'none';
+
+/** Every policy that is registered, each followed by itself as its paper has it where it can be that. */
+export function allPolicies(): string[] {
+  return Object.entries(policies).flatMap(([name, { options }]) =>
+    options instanceof z.ZodObject && 'paper' in options.shape ? [name, `${name}:paper`] : [name],
+  );
+}
+
+/** What is chosen of schemes; what is not said is all there is. */
+export interface Choice {
+  /** Each as `--policy` takes it, or `none`. */
+  readonly policies?: readonly string[];
+  /** Names of schedulers, or `none`. */
+  readonly schedulers?: readonly string[];
+}
+
+/**
+ * The schemes under which `mix` is compared, the bare device first. A scheduler that the device has anyway is `bare`.
+ * @param params those of the mix
+ * @throws ConfigError for a policy or scheduler that there is not, and for one that is there twice
+ */
+export function schemesOf(mix: Mix, params: Readonly<NicParams>, choice: Choice = {}): Scheme[] {
+  const own = HARDWARE[params.scheduler];
+  const bare: Scheme = {
+    name: 'bare',
+    group: 'bare',
+    says: `no policy; the device's own scheduler, ${params.scheduler}: ${own.says}`,
+    mix,
+  };
+  const chosen = (choice.policies ?? allPolicies()).filter((text) => text !== NONE);
+  const schedulers = choice.schedulers ?? WORDS.scheduler.filter((name) => name !== params.scheduler);
+  const schemes = [
+    bare,
+    ...chosen.map((policy) => underPolicy(mix, policy)),
+    ...schedulers.filter((name) => name !== NONE).map((name) => underScheduler(mix, params, name)),
+  ];
+  const seen = new Set<string>();
+  for (const { name } of schemes) {
+    if (seen.has(name)) throw new ConfigError(`'${name}' is compared twice`);
+    seen.add(name);
+  }
+  return schemes;
+}
+
+function underPolicy(mix: Mix, policy: string): Scheme {
+  const { policy: name, policyOptions } = parsePolicy(policy);
+  const entry = Object.hasOwn(policies, name) ? policies[name] : undefined;
+  if (entry === undefined && !isModuleName(name)) {
+    const there = [...Object.keys(policies), NONE].join(', ');
+    throw new ConfigError(`there is no policy '${name}'; there are: ${there}, or the path of a module`);
+  }
+  return { name: policy, group: 'policy', says: saysOf(name, policyOptions, entry), mix: { ...mix, policy } };
+}
+
+function saysOf(
+  name: string,
+  options: Readonly<Record<string, unknown>>,
+  entry: PolicyEntry | undefined,
+): string {
+  const given = Object.entries(options);
+  if (given.length === 0) return entry?.summary ?? name;
+  const isPaper = given.length === 1 && given[0][0] === 'paper' && entry?.options instanceof z.ZodObject;
+  if (isPaper) return `${name} ${(entry.options as z.ZodObject).shape.paper?.description}`;
+  return `${name} with ${given.map(([key, value]) => `${key}=${value}`).join(', ')}`;
+}
+
+function underScheduler(mix: Mix, params: Readonly<NicParams>, name: string): Scheme {
+  if (!Object.hasOwn(HARDWARE, name)) {
+    throw new ConfigError(
+      `there is no scheduler '${name}'; there are: ${WORDS.scheduler.join(', ')}, ${NONE}`,
+    );
+  }
+  const { says, set, classes } = HARDWARE[name as SchedulerName];
+  const kept = params.puHoldBytes > 0 && 'puHoldBytes' in set ? {} : set;
+  return {
+    name,
+    group: 'hardware',
+    says,
+    mix: {
+      ...mix,
+      set: { ...kept, ...mix.set, scheduler: name },
+      apps: classes === null ? mix.apps : mix.apps.map((app) => classed(app, classes)),
+    },
+  };
+}
+
+/** An application that says its class itself keeps it. */
+function classed(app: string, classes: Readonly<Record<Kind, number>>): string {
+  const { kind, class: own } = parseApp(app);
+  return own === undefined ? withKey(app, `class=${classes[kind]}`) : app;
+}
+
+/** An app in words with one more of them. */
+export function withKey(app: string, word: string): string {
+  return `${app}${app.includes(':') ? ',' : ':'}${word}`;
+}

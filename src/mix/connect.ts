@@ -1,0 +1,289 @@
+/** The verbs side of an application: contexts, memory, queue pairs and the requests that it posts again and again. */
+import * as V from '../verbs/index.ts';
+import { Memory, OWN_MEMORY_BYTES } from './memory.ts';
+import { RECEIVE_BATCH, type ReceiverDevice } from './receiver.ts';
+import type { App } from './resolve.ts';
+import { POLL_BATCH, type SenderDevice } from './sender.ts';
+
+/** What the queue pairs of a tenant on a host share. */
+interface Home {
+  readonly host: number;
+  readonly context: number;
+  readonly pd: number;
+  /** Of queue pairs that complete nothing. */
+  readonly idleCq: number;
+  readonly gid: string;
+}
+
+/** A queue pair and its peer. */
+export interface Connection {
+  readonly sender: SenderDevice;
+  readonly qp: number;
+  readonly peer: number;
+  /** When the peer has to receive. */
+  readonly receiver: ReceiverDevice | null;
+}
+
+/** Slots of one ring at most: the queue pairs of an app share rings. */
+const RING_SLOTS = 1 << 16;
+const GRH_BYTES = 40;
+const QKEY = 0x15000;
+const LEAST_RECEIVES = 64;
+const MOST_RECEIVES = 16384;
+const RD_ATOMIC = 16;
+const ACCESS =
+  V.IBV_ACCESS_LOCAL_WRITE |
+  V.IBV_ACCESS_REMOTE_WRITE |
+  V.IBV_ACCESS_REMOTE_READ |
+  V.IBV_ACCESS_REMOTE_ATOMIC;
+const TYPES = { rc: V.IBV_QPT_RC, uc: V.IBV_QPT_UC, ud: V.IBV_QPT_UD };
+const OPCODES = {
+  write: V.IBV_WR_RDMA_WRITE,
+  send: V.IBV_WR_SEND,
+  read: V.IBV_WR_RDMA_READ,
+  atomic: V.IBV_WR_ATOMIC_FETCH_AND_ADD,
+};
+
+export class Connector {
+  private readonly provider: V.Provider;
+  private readonly mtuBytes: number;
+  private readonly memory: Memory;
+  /** One poll at a time: all have the same place for completions. */
+  private readonly wcs: V.WcBatch;
+  private readonly homes = new Map<string, Home>();
+
+  /** @param apps all that will be connected */
+  constructor(provider: V.Provider, mtuBytes: number, apps: readonly App[]) {
+    this.provider = provider;
+    this.mtuBytes = mtuBytes;
+    this.wcs = new V.WcBatch(provider, { capacity: POLL_BATCH });
+    this.memory = new Memory();
+    for (const app of apps) for (const host of [app.host, app.to]) this.memory.plan(host, needOf(app).bytes);
+  }
+
+  /** Makes the queue pairs of an app, connected. */
+  connect(app: App): Connection[] {
+    const [here, there] = [app.host, app.to].map((host) => this.home(host, app.tenant));
+    const need = needOf(app);
+    const [from, to] = [here, there].map((home) => this.register(home, need.bytes));
+    const rings = new Rings(this.provider, app);
+    return Array.from({ length: app.qps }, (_, i) => {
+      const offset = (i % need.slots) * need.slotBytes;
+      const place = { from: from.addr + offset, lkey: from.lkey, to: to.addr + offset, toLkey: to.lkey };
+      return this.connectOne(
+        app,
+        i,
+        here,
+        there,
+        { ...place, rkey: to.rkey, slotBytes: need.slotBytes },
+        rings,
+      );
+    });
+  }
+
+  private register({ host, pd }: Home, bytes: number): V.MrInfo {
+    const { memory, offset } = this.memory.take(host, bytes);
+    return this.provider.regMr(pd, memory, offset, bytes, ACCESS);
+  }
+
+  private connectOne(
+    app: App,
+    index: number,
+    here: Home,
+    there: Home,
+    place: Place,
+    rings: Rings,
+  ): Connection {
+    const { provider, wcs } = this;
+    const receives = app.op === 'send';
+    const cq = provider.createCq(here.context, app.depth, 0).handle;
+    const depth = receives ? Math.min(MOST_RECEIVES, Math.max(LEAST_RECEIVES, 2 * app.depth)) : 1;
+    const recvCq = receives ? provider.createCq(there.context, depth, 0).handle : there.idleCq;
+    const inline = app.inline ? app.maxBytes : 0;
+    const ends = [
+      this.createQp(app, here, { sendCq: cq, recvCq: here.idleCq, sends: app.depth, receives: 1, inline }),
+      this.createQp(app, there, { sendCq: there.idleCq, recvCq, sends: 1, receives: depth, inline: 0 }),
+    ];
+    const [qp, peer] = ends;
+    this.join(app, qp, peer, there.gid);
+    this.join(app, peer, qp, here.gid);
+    this.agree(qp.handle, peer.handle);
+    if (app.rateGbps > 0) {
+      provider.modifyQpRateLimit(qp.handle, { rateLimitKbps: Math.max(1, Math.round(app.rateGbps * 1e6)) });
+    }
+    const { batch, start } = rings.requests(index, place);
+    if (app.transport === 'ud') this.addressed(app, batch, start, here, there.gid, peer.qpNum);
+    const polled = { wcRing: wcs.ring, wcWords: wcs.words };
+    const posted = { ring: batch.ring, words: batch.words, start };
+    return {
+      sender: { qp: qp.handle, cq, ...posted, ...polled },
+      qp: qp.handle,
+      peer: peer.handle,
+      receiver: receives
+        ? { qp: peer.handle, cq: recvCq, ...rings.receives(index, place, peer.handle, depth), ...polled }
+        : null,
+    };
+  }
+
+  /** The context of a tenant on a host, opened at its first use. */
+  private home(host: number, tenant: string): Home {
+    const key = `${host} ${tenant}`;
+    let home = this.homes.get(key);
+    if (home === undefined) {
+      const { provider } = this;
+      const context = provider.openDevice(`sim${host}`, { tenant });
+      const pd = provider.allocPd(context);
+      const idleCq = provider.createCq(context, 1, 0).handle;
+      home = { host, context, pd, idleCq, gid: provider.queryGid(context, 1, 1).gid };
+      this.homes.set(key, home);
+    }
+    return home;
+  }
+
+  private createQp(
+    app: App,
+    home: Home,
+    o: { sendCq: number; recvCq: number; sends: number; receives: number; inline: number },
+  ): V.QpInfo {
+    return this.provider.createQp(home.pd, {
+      qpType: TYPES[app.transport],
+      sendCq: o.sendCq,
+      recvCq: o.recvCq,
+      cap: {
+        maxSendWr: o.sends,
+        maxRecvWr: o.receives,
+        maxSendSge: 1,
+        maxRecvSge: 1,
+        maxInlineData: o.inline,
+      },
+      sqSigAll: false,
+    });
+  }
+
+  /** RESET to RTS, as a connection manager does it. */
+  private join(app: App, qp: V.QpInfo, peer: V.QpInfo, dgid: string): void {
+    const { transport } = app;
+    const modify = (attr: V.QpAttr) => this.provider.modifyQp(qp.handle, attr, V.maskOf(attr));
+    const init = { qpState: V.IBV_QPS_INIT, pkeyIndex: 0, portNum: 1 };
+    if (transport === 'ud') {
+      modify({ ...init, qkey: QKEY });
+      modify({ qpState: V.IBV_QPS_RTR });
+      modify({ qpState: V.IBV_QPS_RTS, sqPsn: 0 });
+      return;
+    }
+    const reliable = transport === 'rc';
+    const ah = { dgid, portNum: 1, sgidIndex: 1, sl: app.class };
+    modify({ ...init, qpAccessFlags: ACCESS });
+    modify({
+      qpState: V.IBV_QPS_RTR,
+      pathMtu: V.mtuCode(this.mtuBytes),
+      destQpNum: peer.qpNum,
+      rqPsn: 0,
+      ah,
+      ...(reliable && { maxDestRdAtomic: RD_ATOMIC, minRnrTimer: 1 }),
+    });
+    modify({
+      qpState: V.IBV_QPS_RTS,
+      sqPsn: 0,
+      ...(reliable && { timeout: 14, retryCnt: 7, rnrRetry: 7, maxRdAtomic: RD_ATOMIC }),
+    });
+  }
+
+  /**
+   * What a connection carries between the two ends' shims, if there are any. After RTS, which is too late for READ by
+   * remote control: an end that is only READ from does not poll, and its shim would answer nobody.
+   */
+  private agree(qp: number, peer: number): void {
+    const { provider } = this;
+    const described = [qp, peer].map((handle) => provider.describePeer?.(handle) ?? null);
+    provider.setPeer?.(qp, described[1]);
+    provider.setPeer?.(peer, described[0]);
+  }
+
+  private addressed(
+    app: App,
+    batch: V.SendBatch,
+    start: number,
+    home: Home,
+    dgid: string,
+    qpNum: number,
+  ): void {
+    const ah = this.provider.createAh(home.pd, { dgid, portNum: 1, sgidIndex: 1, sl: app.class });
+    for (let i = 0; i < app.batch; i++) batch.datagramTo(start + i, ah, qpNum, QKEY);
+  }
+}
+
+/** The memory of one queue pair at its two ends. */
+interface Place {
+  readonly from: number;
+  readonly lkey: number;
+  readonly to: number;
+  readonly toLkey: number;
+  readonly rkey: number;
+  readonly slotBytes: number;
+}
+
+/** What the queue pairs of an app post: written once, posted again and again, from rings that they share. */
+class Rings {
+  private readonly provider: V.Provider;
+  private readonly app: App;
+  private send: V.SendBatch | null = null;
+  private recv: V.RecvBatch | null = null;
+
+  constructor(provider: V.Provider, app: App) {
+    this.provider = provider;
+    this.app = app;
+  }
+
+  /** The batch of queue pair `index`: the last request is signaled. */
+  requests(index: number, { from, lkey, to, rkey }: Place): { batch: V.SendBatch; start: number } {
+    const { app, provider } = this;
+    const inlineBytes = app.inline ? app.maxBytes : 0;
+    if (this.send === null || this.send.length === this.send.capacity) {
+      const capacity = app.batch * this.share(index, app.batch);
+      this.send = new V.SendBatch(provider, { capacity, sges: 1, inlineBytes });
+    }
+    const batch = this.send;
+    const start = batch.length;
+    const message = new Uint8Array(inlineBytes);
+    const opcode = OPCODES[app.op];
+    for (let i = 0; i < app.batch; i++) {
+      const flags = i === app.batch - 1 ? V.IBV_SEND_SIGNALED : 0;
+      if (app.inline) batch.inline(i, opcode, flags, message);
+      else if (app.op === 'send') batch.send(i, flags, from, app.maxBytes, lkey);
+      else if (app.op === 'write') batch.write(i, flags, from, app.maxBytes, lkey, to, rkey);
+      else if (app.op === 'read') batch.read(i, flags, from, app.maxBytes, lkey, to, rkey);
+      else batch.fetchAdd(i, flags, from, lkey, to, rkey, 1n);
+      if (app.inline && app.op === 'write') batch.remoteTo(start + i, to, rkey);
+    }
+    return { batch, start };
+  }
+
+  /** Posts all receives of queue pair `index`. */
+  receives(index: number, { to, toLkey, slotBytes }: Place, qp: number, depth: number) {
+    const { provider } = this;
+    if (this.recv === null || this.recv.length === this.recv.capacity) {
+      const capacity = RECEIVE_BATCH * this.share(index, RECEIVE_BATCH);
+      this.recv = new V.RecvBatch(provider, { capacity });
+    }
+    const batch = this.recv;
+    const start = batch.length;
+    for (let i = 0; i < RECEIVE_BATCH; i++) batch.recv(i, to, slotBytes, toLkey);
+    for (let left = depth; left > 0; left -= RECEIVE_BATCH) {
+      provider.postRecv(qp, batch.ring, start, Math.min(left, RECEIVE_BATCH));
+    }
+    return { ring: batch.ring, start };
+  }
+
+  /** How many queue pairs, from `index` on, share a ring in which each has so many slots. */
+  private share(index: number, slots: number): number {
+    return Math.max(1, Math.min(this.app.qps - index, Math.floor(RING_SLOTS / slots)));
+  }
+}
+
+/** The memory that an app has at each end. Each queue pair has a slot of its own, if they are not too large. */
+function needOf(app: App): { slotBytes: number; slots: number; bytes: number } {
+  const slotBytes = app.maxBytes + (app.transport === 'ud' ? GRH_BYTES : 0);
+  const slots = slotBytes * app.qps <= OWN_MEMORY_BYTES ? app.qps : 1;
+  return { slotBytes, slots, bytes: slotBytes * slots };
+}

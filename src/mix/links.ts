@@ -1,0 +1,69 @@
+/** What the cables did in the window. */
+import { type CableStats, cableStats, pausesOf } from '../sim/network/switch-checks.ts';
+import type { Network } from '../sim/world.ts';
+import type { LinkResult } from './result.ts';
+
+type Counts = Omit<LinkResult, 'utilisation'>;
+
+export class Links {
+  private readonly net: Network;
+  private before: Counts[] = [];
+  private fromNs = 0;
+
+  constructor(net: Network) {
+    this.net = net;
+  }
+
+  /** The window begins. */
+  open(): void {
+    this.fromNs = this.net.nowNs;
+    this.before = this.counts();
+  }
+
+  /** Cables that something was sent on, or dropped in front of. */
+  results(): LinkResult[] {
+    const { net, before } = this;
+    const spanNs = net.nowNs - this.fromNs;
+    const nsPerByte = 8 / net.params.linkGbps;
+    const grown = this.counts().map(({ from, to, ...now }, i) => ({
+      from,
+      to,
+      bytes: now.bytes - before[i].bytes,
+      drops: now.drops - before[i].drops,
+      marks: now.marks - before[i].marks,
+      pauses: now.pauses - before[i].pauses,
+    }));
+    return grown
+      .filter(({ bytes, drops }) => bytes > 0 || drops > 0)
+      .map(({ from, to, bytes, ...counts }) => {
+        const rate = from === to ? 8 / net.params.loopbackGbps : nsPerByte;
+        // Bytes count when they are put on the wire: those of the last packet may not have left yet.
+        return { from, to, bytes, utilisation: Math.min(1, (bytes * rate) / spanNs), ...counts };
+      });
+  }
+
+  private counts(): Counts[] {
+    const { net } = this;
+    const { fabric } = net;
+    const ofHosts = net.ports.map((port): Counts => {
+      const host = port.id >> 1;
+      const loopback = (port.id & 1) === 1;
+      const to = loopback ? `host${host}` : otherEnd(net, host);
+      const pauses = fabric === null || loopback ? 0 : pausesOf(fabric, host);
+      return { from: `host${host}`, to, bytes: port.bytesOut[0], drops: 0, marks: 0, pauses };
+    });
+    const ofSwitches = fabric === null ? [] : cableStats(fabric).map(countsOf);
+    return [...ofHosts, ...ofSwitches];
+  }
+}
+
+function countsOf({ from, to, bytes, drops, marks, pauses }: CableStats): Counts {
+  return { from, to, bytes, drops, marks, pauses };
+}
+
+/** Where the cable of a host ends. */
+function otherEnd(net: Network, host: number): string {
+  const { fabric } = net;
+  if (fabric !== null) return `switch${fabric.portOfHost(host).sw.index}`;
+  return net.hosts.length === 2 ? `host${1 - host}` : 'all';
+}

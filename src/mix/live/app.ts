@@ -1,0 +1,153 @@
+/** One application on real devices, in one thread: both of its ends, and the loop that posts and polls for them. */
+import { type CompletionQueue, Context, type ProtectionDomain, type QueuePair } from '../../objects/index.ts';
+import { RandomStream } from '../../sim/kernel/random.ts';
+import type { PolicyState, Provider } from '../../verbs/provider.ts';
+import { brokenPromises } from '../checks.ts';
+import type { App } from '../resolve.ts';
+import type { AppResult } from '../result.ts';
+import { resultOf } from '../run.ts';
+import type { Clock } from './clock.ts';
+import { LiveMeter } from './meter.ts';
+import { Pair } from './pair.ts';
+import { type LiveSpec, type Slots, slotsOf } from './spec.ts';
+
+/** Applications begin at random within this time of their start. */
+const PHASE_NS = 100_000;
+/** What is outstanding at the end has so long to come. */
+const PATIENCE_NS = 20e9;
+const TYPES = { rc: 'RC', uc: 'UC', ud: 'UD' } as const;
+const ACCESS = { remoteWrite: true, remoteRead: true, remoteAtomic: true };
+
+/** What one application got, and what its thread saw of the policy. */
+export interface LiveOutcome {
+  readonly result: AppResult;
+  readonly verified: number;
+  readonly broken: readonly string[];
+  readonly states: readonly PolicyState[];
+}
+
+export class LiveApp {
+  private readonly app: App;
+  private readonly provider: Provider;
+  private readonly spec: LiveSpec;
+  private readonly clock: Clock;
+  private readonly slots: Slots;
+  private readonly meter: LiveMeter;
+  private readonly contexts: Context[] = [];
+  private readonly pairs: Pair[];
+
+  constructor(app: App, provider: Provider, spec: LiveSpec, clock: Clock) {
+    this.app = app;
+    this.provider = provider;
+    this.spec = spec;
+    this.clock = clock;
+    this.slots = slotsOf(app);
+    this.meter = new LiveMeter(Math.max(spec.warmupNs, app.startNs), Math.min(spec.durationNs, app.stopNs));
+    this.pairs = this.connect();
+  }
+
+  private connect(): Pair[] {
+    const { app, slots, clock, meter, spec } = this;
+    const isPulled = app.op === 'read' || app.op === 'atomic';
+    const fromBytes = app.qps * slots.from * slots.fromBytes;
+    const toBytes = app.qps * slots.to * slots.toBytes;
+    const [here, there] = [app.host, app.to].map((host) => this.open(host).allocPd());
+    const local = here.allocate(isPulled ? toBytes : fromBytes, { access: ACCESS });
+    const remote = there.allocate(isPulled ? fromBytes : toBytes, { access: ACCESS });
+    const idle = [here, there].map(({ context }) => context.createCq({ cqe: 1, channel: null }));
+    return Array.from({ length: app.qps }, (_, index) => {
+      const sendCq = here.context.createCq({ cqe: slots.from, channel: null });
+      const qp = this.createQp(here, { sendCq, recvCq: idle[0], sends: slots.from, receives: 1 });
+      const receives = app.op === 'send' ? slots.to : 1;
+      const recvCq = app.op === 'send' ? there.context.createCq({ cqe: receives, channel: null }) : idle[1];
+      const peer = this.createQp(there, { sendCq: idle[1], recvCq, sends: 1, receives });
+      const ah = this.join(here, qp, peer);
+      const random = {
+        thinking: new RandomStream(spec.seed, 'think', index),
+        sizing: new RandomStream(0, 'size', index),
+      };
+      const ends = { here: here.context, there: there.context, local, remote, qp, peer, ah };
+      return new Pair({ app, index, slots, clock, meter, ...random, ...ends });
+    });
+  }
+
+  private open(host: number): Context {
+    const { devices } = this.spec;
+    const context = new Context(this.provider, devices[host % devices.length], { tenant: this.app.tenant });
+    this.contexts.push(context);
+    return context;
+  }
+
+  private createQp(
+    pd: ProtectionDomain,
+    o: { sendCq: CompletionQueue; recvCq: CompletionQueue; sends: number; receives: number },
+  ): QueuePair {
+    const { app } = this;
+    return pd.createQp({
+      type: TYPES[app.transport],
+      sendCq: o.sendCq,
+      recvCq: o.recvCq,
+      cap: {
+        maxSendWr: o.sends,
+        maxRecvWr: o.receives,
+        maxSendSge: 1,
+        maxRecvSge: 1,
+        maxInlineData: app.inline ? app.maxBytes : 0,
+      },
+    });
+  }
+
+  /** Both to RTS; returns the address handle of a datagram queue pair. */
+  private join(pd: ProtectionDomain, qp: QueuePair, peer: QueuePair): number {
+    const { app } = this;
+    if (app.rateGbps > 0) qp.rateLimit({ rateLimitKbps: Math.max(1, Math.round(app.rateGbps * 1e6)) });
+    if (app.transport === 'ud') {
+      qp.start();
+      peer.start();
+      return pd.createAhTo(peer.endpoint()).handle;
+    }
+    // Some devices take 7 for "for ever": a machine with fewer cores than threads loses time, not connections.
+    const options = { sl: app.class, minRnrTimer: 1, retryCnt: 7, access: ACCESS };
+    const ends = [qp.endpoint(), peer.endpoint()];
+    qp.connectTo(ends[1], options);
+    peer.connectTo(ends[0], options);
+    return 0;
+  }
+
+  /** Posts and polls from time 0 to the end, then waits for what is outstanding. Keeps the thread to itself. */
+  run(): LiveOutcome {
+    const { app, spec, pairs, meter } = this;
+    this.pollUntil(app.startNs + new RandomStream(spec.seed, 'phase').next() * PHASE_NS);
+    for (const pair of pairs) pair.start();
+    this.pollUntil(Math.min(app.stopNs, spec.durationNs));
+    for (const pair of pairs) pair.stop();
+    // What a policy takes them for is seen before they fall silent.
+    const states = this.provider.policyStates?.() ?? [];
+    this.drain(spec.durationNs + PATIENCE_NS);
+    for (const pair of pairs) pair.compare();
+    const lost = meter.outstanding > 0 ? [`${app.name}: ${meter.outstanding} requests never completed`] : [];
+    const wrong = meter.wrong.map((sentence) => `${app.name}: ${sentence}`);
+    const broken = [...lost, ...wrong, ...brokenPromises(app, meter)];
+    return { result: resultOf(app, meter), verified: meter.verified, broken, states };
+  }
+
+  private pollUntil(timeNs: number): void {
+    const { clock, pairs } = this;
+    for (clock.read(); clock.now[0] < timeNs; clock.read()) {
+      for (const pair of pairs) pair.turn();
+    }
+  }
+
+  /** Until nothing is outstanding. */
+  private drain(timeNs: number): void {
+    const { clock, pairs } = this;
+    const isBusy = () => pairs.some(({ outstanding }) => outstanding > 0);
+    for (clock.read(); clock.now[0] < timeNs && isBusy(); clock.read()) {
+      for (const pair of pairs) pair.turn();
+    }
+  }
+
+  close(): void {
+    for (const context of this.contexts) context.close();
+  }
+}

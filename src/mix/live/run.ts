@@ -1,0 +1,148 @@
+/** Runs a mixture of applications on real devices, each in a thread of its own. */
+import { Worker } from 'node:worker_threads';
+import { coordinatorMemory } from '../../policies/index.ts';
+import { createRdmaCoreProvider, isAddonAvailable } from '../../providers/rdma-core/index.ts';
+import { ConfigError, NoDeviceError } from '../../verbs/errors.ts';
+import { mtuBytes } from '../../verbs/index.ts';
+import type { Provider } from '../../verbs/provider.ts';
+import { type App, appsOf, type DeviceLimits } from '../resolve.ts';
+import { optionsOf } from '../run.ts';
+import type { LiveOutcome } from './app.ts';
+import { GATE_BYTES, type Job, type Said } from './protocol.ts';
+import { type LiveResult, type LiveSpec, slotsOf } from './spec.ts';
+
+/** No verb says how long an inline message may be before a queue pair is made: perftest tries this. */
+const INLINE_BYTES = 220;
+/** From the moment that all are ready to their time 0. */
+const HEAD_START_NS = 20_000_000n;
+
+/**
+ * Runs a mix on real devices and tells what its applications got. Policies of all threads meet at one coordinator
+ * for each device.
+ * @throws ConfigError for a mix that cannot be
+ * @throws NoDeviceError naming the devices there are
+ */
+export async function runLive(spec: LiveSpec): Promise<LiveResult> {
+  const devices = devicesOf(spec.devices);
+  const full = { ...spec, devices };
+  const apps = checkedApps(full);
+  const outcomes = await runThreads(apps, full);
+  const { policy, seed, durationNs, warmupNs } = spec;
+  if (outcomes.every(({ result }) => result.completed === 0 && result.errors === 0)) {
+    throw new ConfigError(`a duration of ${durationNs} ns gives no samples: nothing was completed in it`);
+  }
+  const states = outcomes.flatMap((outcome) => outcome.states);
+  return {
+    profile: devices.join(', '),
+    policy,
+    seed,
+    durationNs,
+    warmupNs,
+    apps: outcomes.map(({ result }) => result),
+    links: [],
+    verified: outcomes.reduce((sum, { verified }) => sum + verified, 0),
+    invariants: outcomes.flatMap(({ broken }) => broken),
+    ...(policy !== 'none' && { policyStates: states }),
+  };
+}
+
+function devicesOf(wanted: readonly string[]): readonly string[] {
+  const there = isAddonAvailable() ? realDevices() : [];
+  const names = wanted.length > 0 ? wanted : there.slice(0, 1);
+  const missing = names.find((name) => !there.includes(name));
+  if (names.length > 0 && missing === undefined) return names;
+  const which = missing === undefined ? 'no real device' : `no real device '${missing}'`;
+  const known = there.length === 0 ? 'there is none' : `there are: ${there.join(', ')}`;
+  throw new NoDeviceError(`${which}; ${known}. \`isoverbs devices\` says what is missing`);
+}
+
+function realDevices(): string[] {
+  try {
+    return createRdmaCoreProvider()
+      .getDeviceList()
+      .map(({ name }) => name);
+  } catch (error) {
+    if (error instanceof NoDeviceError) return [];
+    throw error;
+  }
+}
+
+function checkedApps(spec: LiveSpec): App[] {
+  for (const app of spec.apps) {
+    if (app.cores === undefined) continue;
+    throw new ConfigError('cores: on a real device each app has one thread, which posts and polls');
+  }
+  const hosts = Math.max(2, spec.devices.length);
+  const limits = limitsOf(createRdmaCoreProvider(), spec.devices);
+  const apps = appsOf({ ...spec, profile: '', set: {}, hosts }, limits);
+  for (const app of apps) slotsOf(app);
+  return apps;
+}
+
+/** The least that all of them can. */
+function limitsOf(provider: Provider, devices: readonly string[]): DeviceLimits {
+  const ports = devices.map((name) => {
+    const context = provider.openDevice(name);
+    try {
+      return provider.queryPort(context, 1);
+    } finally {
+      provider.closeDevice(context);
+    }
+  });
+  return {
+    linkGbps: Number.POSITIVE_INFINITY,
+    mtuBytes: Math.min(...ports.map(({ activeMtu }) => mtuBytes(activeMtu))),
+    inlineMaxBytes: INLINE_BYTES,
+    // Whether there are any shows when one is asked for.
+    rateLimiters: Number.POSITIVE_INFINITY,
+  };
+}
+
+async function runThreads(apps: readonly App[], spec: LiveSpec): Promise<LiveOutcome[]> {
+  const gate = new SharedArrayBuffer(GATE_BYTES);
+  const coordinators = spec.devices.map((device) => [device, coordinatorMemory()] as const);
+  const policyOptions = optionsOf(spec, apps);
+  const threads = apps.map((app) => new Thread({ app, spec, policyOptions, coordinators, gate }));
+  try {
+    await Promise.all(threads.map(({ ready }) => ready));
+    new BigInt64Array(gate)[1] = process.hrtime.bigint() + HEAD_START_NS;
+    Atomics.store(new Int32Array(gate), 0, 1);
+    Atomics.notify(new Int32Array(gate), 0);
+    return await Promise.all(threads.map(({ done }) => done));
+  } finally {
+    await Promise.all(threads.map(({ worker }) => worker.terminate()));
+  }
+}
+
+/** One application's thread. One that dies is an error of the whole run. */
+class Thread {
+  readonly worker: Worker;
+  readonly ready: Promise<void>;
+  readonly done: Promise<LiveOutcome>;
+
+  constructor(job: Job) {
+    // The name is that of the compiled file: workers do not run TypeScript.
+    this.worker = new Worker(new URL('./worker.js', import.meta.url), { workerData: job });
+    const { worker } = this;
+    const ended = new Promise<never>((_, reject) => {
+      worker.once('error', reject);
+      worker.once('exit', (code) =>
+        reject(new Error(`app ${job.app.name}: its thread ended with code ${code}`)),
+      );
+    });
+    const heard = (kind: Said['kind']) =>
+      new Promise<Said>((resolve) => {
+        worker.on('message', (said: Said) => {
+          if (said.kind === kind) resolve(said);
+        });
+      });
+    this.ready = Promise.race([heard('ready'), ended]).then(() => {});
+    this.done = Promise.race([heard('done'), ended]).then((said) => {
+      if (said.kind !== 'done') throw new Error('unreachable');
+      return said.outcome;
+    });
+    // Who waits for the others hears of it from the first that fails.
+    this.ready.catch(() => {});
+    this.done.catch(() => {});
+  }
+}

@@ -1,0 +1,58 @@
+/** A mixture on real devices, in real time. */
+import { ConfigError } from '../../verbs/errors.ts';
+import type { App } from '../resolve.ts';
+import type { MixResult } from '../result.ts';
+import type { MixSpec } from '../spec.ts';
+
+/** A run of a mixture on real devices. */
+export interface LiveSpec
+  extends Pick<MixSpec, 'policy' | 'policyOptions' | 'durationNs' | 'warmupNs' | 'seed' | 'apps'> {
+  /** The devices that stand for hosts 0, 1 ...; one alone stands for both ends. */
+  devices: readonly string[];
+}
+
+/** As of a simulation, but for what only a simulation knows. */
+export interface LiveResult extends Omit<MixResult, 'events' | 'packets' | 'traceHash' | 'timeline'> {
+  /** Messages whose bytes were looked at where they had to arrive. */
+  readonly verified: number;
+}
+
+/** What the command line has when nothing is said. */
+export const LIVE_DEFAULTS = Object.freeze({ durationNs: 5e9, warmupNs: 1e9 });
+
+/** Both ends of an application take no more than this. */
+const MOST_BYTES = 2 ** 30;
+const GRH_BYTES = 40;
+const LEAST_RECEIVES = 16;
+
+/** Where each message of a queue pair is: each that may be outstanding has a slot of its own at both ends. */
+export interface Slots {
+  /** Of the side that the data comes from, and of the one that it goes to. */
+  readonly from: number;
+  readonly to: number;
+  readonly fromBytes: number;
+  readonly toBytes: number;
+  /** Bytes of a slot before the message: where a datagram has its header. */
+  readonly headBytes: number;
+}
+
+/** @throws ConfigError where that is too much memory */
+export function slotsOf(app: App): Slots {
+  const outstanding = Math.floor(app.depth / app.batch) * app.batch;
+  const headBytes = app.transport === 'ud' ? GRH_BYTES : 0;
+  const slots = {
+    from: outstanding,
+    // More receives than may be outstanding: a receive is posted again some time after its message was acknowledged.
+    to: app.op === 'send' ? Math.max(2 * outstanding, LEAST_RECEIVES) : outstanding,
+    fromBytes: app.maxBytes,
+    toBytes: app.maxBytes + headBytes,
+    headBytes,
+  };
+  const bytes = app.qps * (slots.from * slots.fromBytes + slots.to * slots.toBytes);
+  if (bytes > MOST_BYTES) {
+    throw new ConfigError(
+      `app ${app.name}: ${app.qps} queue pairs with ${outstanding} messages of ${app.maxBytes} bytes outstanding need ${bytes} bytes, more than ${MOST_BYTES}`,
+    );
+  }
+  return slots;
+}

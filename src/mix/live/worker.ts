@@ -1,0 +1,24 @@
+/** A thread of run.ts: one application, from its contexts to its result. */
+import { parentPort, workerData } from 'node:worker_threads';
+import { drivenBy } from '../../drivers/index.ts';
+import { shareCoordinator } from '../../policies/index.ts';
+import { createRdmaCoreProvider } from '../../providers/rdma-core/index.ts';
+import { compose } from '../../shim/compose.ts';
+import { LiveApp } from './app.ts';
+import { Clock } from './clock.ts';
+import type { Job, Said } from './protocol.ts';
+
+const { app, spec, policyOptions, coordinators, gate } = workerData as Job;
+const say = (said: Said) => parentPort?.postMessage(said);
+
+for (const [device, memory] of coordinators) shareCoordinator(device, memory);
+const policies = spec.policy === 'none' ? [] : [{ name: spec.policy, options: { ...policyOptions } }];
+const provider = compose(createRdmaCoreProvider(), drivenBy('inline', policies));
+const clock = new Clock();
+const live = new LiveApp(app, provider, spec, clock);
+say({ kind: 'ready' });
+Atomics.wait(new Int32Array(gate), 0, 0);
+clock.zeroAt(new BigInt64Array(gate)[1]);
+const outcome = live.run();
+live.close();
+say({ kind: 'done', outcome });

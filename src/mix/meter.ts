@@ -1,0 +1,101 @@
+/** What one application did: totals, and what of it was inside its window. */
+import { createHistogram, type RecordableHistogram } from 'node:perf_hooks';
+import type { Qp } from '../sim/transport/qp.ts';
+import { DELIVERED } from '../sim/transport/qp.ts';
+import type { LatencyUs } from './result.ts';
+
+// Indexes of Meter.times.
+/** Of the completion that is being counted: start of its post call, end of the poll that returned it. */
+export const START = 0;
+export const END = 1;
+export const OPEN = 2;
+export const CLOSE = 3;
+
+// Indexes of Meter.sums, since the beginning.
+export const COMPLETED = 0;
+export const LATENCY_SUM = 1;
+export const LATENCY_COUNT = 2;
+/** Of the window. */
+const WINDOW_COMPLETED = 3;
+const WINDOW_LATENCY_SUM = 4;
+const WINDOW_LATENCY_COUNT = 5;
+const WINDOW_LATENCY_MAX = 6;
+const DELIVERED_BEFORE = 7;
+const DELIVERED_AFTER = 8;
+const SUMS = 9;
+
+/** Longer latencies are told as this one: in nanoseconds. */
+const LONGEST_NS = 1e11;
+
+export class Meter {
+  readonly times: Float64Array;
+  readonly sums = new Float64Array(SUMS);
+  /** Requests posted, failed, and outstanding. */
+  posted = 0;
+  errors = 0;
+  outstanding = 0;
+  /** Where the payload of its messages is counted when it arrives. */
+  readonly counted: Qp[] = [];
+  private readonly histogram: RecordableHistogram;
+
+  constructor(openNs: number, closeNs: number) {
+    this.times = new Float64Array([0, 0, openNs, closeNs]);
+    this.histogram = createHistogram({ lowest: 1, highest: LONGEST_NS, figures: 3 });
+  }
+
+  /** The window begins. */
+  open(): void {
+    this.sums[DELIVERED_BEFORE] = this.deliveredBytes();
+  }
+
+  /** The window is over. */
+  close(): void {
+    this.sums[DELIVERED_AFTER] = this.deliveredBytes();
+  }
+
+  /** So many messages completed, by a completion from START to END. */
+  complete(messages: number): void {
+    const { times, sums } = this;
+    const ns = times[END] - times[START];
+    sums[COMPLETED] += messages;
+    sums[LATENCY_SUM] += ns;
+    sums[LATENCY_COUNT]++;
+    if (times[END] < times[OPEN] || times[END] > times[CLOSE]) return;
+    sums[WINDOW_COMPLETED] += messages;
+    if (times[START] < times[OPEN]) return;
+    sums[WINDOW_LATENCY_SUM] += ns;
+    sums[WINDOW_LATENCY_COUNT]++;
+    if (ns > sums[WINDOW_LATENCY_MAX]) sums[WINDOW_LATENCY_MAX] = ns;
+    this.histogram.record(Math.max(1, Math.round(Math.min(ns, LONGEST_NS))));
+  }
+
+  /** Payload that arrived since the beginning. */
+  deliveredBytes(): number {
+    let bytes = 0;
+    for (const qp of this.counted) bytes += qp.times[DELIVERED];
+    return bytes;
+  }
+
+  get windowNs(): number {
+    return this.times[CLOSE] - this.times[OPEN];
+  }
+
+  get windowCompleted(): number {
+    return this.sums[WINDOW_COMPLETED];
+  }
+
+  get windowBytes(): number {
+    return this.sums[DELIVERED_AFTER] - this.sums[DELIVERED_BEFORE];
+  }
+
+  latencyUs(): LatencyUs | null {
+    const { sums, histogram } = this;
+    const count = sums[WINDOW_LATENCY_COUNT];
+    if (count === 0) return null;
+    const max = sums[WINDOW_LATENCY_MAX] / 1000;
+    // The histogram answers with the upper end of a bucket.
+    const us = (percentile: number) => Math.min(max, histogram.percentile(percentile) / 1000);
+    const avg = sums[WINDOW_LATENCY_SUM] / count / 1000;
+    return { avg, p50: us(50), p99: us(99), p999: us(99.9), max };
+  }
+}

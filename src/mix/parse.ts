@@ -1,0 +1,145 @@
+/** Command-line forms of a mix: `B:size=1MiB,qps=2`, `linkGbps=40`, `perf:subMsgSizeBytes=8192`. */
+import { ConfigError } from '../verbs/errors.ts';
+import {
+  BYTES,
+  GBPS,
+  NANOSECONDS,
+  parseQuantity,
+  parseWhole,
+  type Quantity,
+  quantityOf,
+} from '../verbs/units.ts';
+import type { AppSpec, Kind, OneOrRange } from './spec.ts';
+
+type Mutable = { -readonly [K in keyof AppSpec]: AppSpec[K] };
+type Read = (what: string, text: string) => unknown;
+
+export const KINDS: readonly Kind[] = ['B', 'M', 'D'];
+const CLASSES: ReadonlyMap<string, number> = new Map([
+  ['high', 0],
+  ['low', 1],
+]);
+
+const word: Read = (what, text) => {
+  if (text !== '') return text;
+  throw new ConfigError(`${what}: a name is missing`);
+};
+const oneOf =
+  (...words: string[]): Read =>
+  (what, text) => {
+    if (words.includes(text)) return text;
+    throw new ConfigError(`${what}: '${text}' is none of ${words.join(', ')}`);
+  };
+const quantity =
+  (of: Quantity): Read =>
+  (what, text) =>
+    parseQuantity(what, text, of);
+const number: Read = (what, text) => {
+  const value = Number(text);
+  if (text !== '' && Number.isFinite(value)) return value;
+  throw new ConfigError(`${what}: '${text}' is no number`);
+};
+
+/** `a`, or `a-b`. */
+function range(what: string, text: string, read: (text: string) => number): OneOrRange {
+  const ends = text.split('-');
+  if (ends.length > 2 || ends.includes('')) {
+    throw new ConfigError(`${what}: '${text}' is neither a value nor a range such as 1-8`);
+  }
+  return ends.length === 1 ? read(text) : [read(ends[0]), read(ends[1])];
+}
+
+/** The keys of an app: what they set, and how they are read. */
+const KEYS: Readonly<Record<string, readonly [field: keyof AppSpec, read: Read]>> = {
+  name: ['name', word],
+  op: ['op', oneOf('write', 'send', 'read', 'atomic')],
+  size: ['sizeBytes', (what, text) => range(what, text, (one) => parseQuantity(what, one, BYTES))],
+  qps: ['qps', parseWhole],
+  count: ['count', parseWhole],
+  depth: ['depth', parseWhole],
+  batch: ['batch', parseWhole],
+  think: ['thinkNs', quantity(NANOSECONDS)],
+  host: ['host', (what, text) => range(what, text, (one) => parseWhole(what, one))],
+  to: ['to', (what, text) => range(what, text, (one) => parseWhole(what, one))],
+  tenant: ['tenant', word],
+  group: ['group', word],
+  weight: ['weight', number],
+  qpWeight: ['qpWeight', number],
+  class: ['class', (what, text) => CLASSES.get(text) ?? parseWhole(what, text)],
+  rate: ['rateGbps', quantity(GBPS)],
+  start: ['startNs', quantity(NANOSECONDS)],
+  stop: ['stopNs', quantity(NANOSECONDS)],
+  cores: ['cores', parseWhole],
+  transport: ['transport', oneOf('rc', 'uc', 'ud')],
+  inline: ['inline', oneOf('auto', 'yes', 'no')],
+};
+
+/** Their names. */
+export const APP_KEYS: readonly string[] = Object.keys(KEYS);
+
+/** An app as `--app` takes it: KIND:key=value,key=value. @throws ConfigError */
+export function parseApp(text: string): AppSpec {
+  const colon = text.indexOf(':');
+  const kind = colon < 0 ? text : text.slice(0, colon);
+  if (!KINDS.includes(kind as Kind)) {
+    throw new ConfigError(`app '${text}': there is no kind '${kind}'; there is ${KINDS.join(', ')}`);
+  }
+  const app: Record<string, unknown> = {};
+  for (const [key, value] of colon < 0 ? [] : pairs(`app '${text}'`, text.slice(colon + 1))) {
+    const entry = Object.hasOwn(KEYS, key) ? KEYS[key] : undefined;
+    if (entry === undefined) {
+      throw new ConfigError(
+        `app '${text}': there is no key '${key}'; there is ${Object.keys(KEYS).join(', ')}`,
+      );
+    }
+    const [field, read] = entry;
+    app[field] = read(`app '${text}': ${key}`, value);
+  }
+  return { ...(app as Partial<Mutable>), kind: kind as Kind };
+}
+
+/** A change of the profile as `--set` takes it, NAME=VALUE. @throws ConfigError */
+export function parseSet(text: string): [name: string, value: unknown] {
+  const [name, value] = pair(`set '${text}'`, text);
+  return [name, parameter(name, value)];
+}
+
+/** A policy as `--policy` takes it: NAME, or NAME:option=value,option; an option without a value is true. @throws ConfigError */
+export function parsePolicy(text: string): { policy: string; policyOptions: Record<string, unknown> } {
+  const colon = text.indexOf(':');
+  if (colon < 0) return { policy: text, policyOptions: {} };
+  const words = text.slice(colon + 1).split(',');
+  const options = pairs(
+    `policy '${text}'`,
+    words.map((word) => (/^\w+$/.test(word) ? `${word}=true` : word)).join(','),
+  );
+  return { policy: text.slice(0, colon), policyOptions: Object.fromEntries(options) };
+}
+
+/** Numbers, in the unit of the name where none is said; lists of numbers; words as they are. */
+function parameter(name: string, text: string): unknown {
+  if (text === 'inf' || text === 'Infinity') return Number.POSITIVE_INFINITY;
+  const numbers = text.split(',').map((one) => (one === '' ? Number.NaN : Number(one)));
+  if (name === 'etsWeights') return numbers;
+  if (Number.isFinite(numbers[0])) return numbers.length === 1 ? numbers[0] : text;
+  if (!/^[\d.]/.test(text)) return text;
+  const quantity = quantityOf(name);
+  return quantity === undefined ? text : parseQuantity(`set ${name}`, text, quantity);
+}
+
+/** `a=1,b=2`. */
+function pairs(where: string, text: string): [string, string][] {
+  const seen = new Set<string>();
+  return text.split(',').map((part) => {
+    const [key, value] = pair(where, part);
+    if (seen.has(key)) throw new ConfigError(`${where}: '${key}' is there twice`);
+    seen.add(key);
+    return [key, value];
+  });
+}
+
+function pair(where: string, text: string): [string, string] {
+  const equals = text.indexOf('=');
+  if (equals > 0) return [text.slice(0, equals), text.slice(equals + 1)];
+  throw new ConfigError(`${where}: '${text}' is not of the form key=value`);
+}

@@ -1,0 +1,256 @@
+/** Checks of a mix, and everything that it does not say. */
+import { driverName, isModuleName } from '../drivers/index.ts';
+import { policies } from '../policies/index.ts';
+import { override } from '../sim/profile/overrides.ts';
+import type { NicParams } from '../sim/profile/params.ts';
+import { PROFILES } from '../sim/profile/profiles.ts';
+import { ConfigError } from '../verbs/errors.ts';
+import type { AppSpec, Inline, Kind, MixSpec, OneOrRange, Operation, Transport } from './spec.ts';
+
+/** One application, with nothing left open. */
+export interface App {
+  readonly name: string;
+  readonly kind: Kind;
+  readonly op: Operation;
+  readonly minBytes: number;
+  readonly maxBytes: number;
+  readonly qps: number;
+  readonly depth: number;
+  readonly batch: number;
+  readonly thinkNs: number;
+  readonly host: number;
+  readonly to: number;
+  readonly tenant: string;
+  readonly group: string | undefined;
+  readonly weight: number;
+  readonly qpWeight: number;
+  readonly class: number;
+  readonly rateGbps: number;
+  readonly startNs: number;
+  readonly stopNs: number;
+  readonly cores: number;
+  readonly transport: Transport;
+  /** Whether its messages travel inside their requests. */
+  readonly inline: boolean;
+}
+
+/** What of a device the checks depend on. */
+export type DeviceLimits = Pick<NicParams, 'linkGbps' | 'mtuBytes' | 'inlineMaxBytes' | 'rateLimiters'>;
+
+const MAX_MESSAGE_BYTES = 2 ** 30;
+const ATOMIC_BYTES = 8;
+const MAX_HOSTS = 4096;
+const MAX_COUNT = 100_000;
+/** Of each end: a device has room for twice as many. */
+const MAX_QPS = 65_535;
+const MAX_DEPTH = 32_768;
+const MAX_TIMELINE_POINTS = 10_000;
+/** Service levels of the wire. */
+const LAST_CLASS = 7;
+
+const DEPTHS: Readonly<Record<Kind, number>> = { B: 4, M: 128, D: 1 };
+const BATCHES: Readonly<Record<Kind, number>> = { B: 1, M: 32, D: 1 };
+const SIZES: Readonly<Record<Kind, number>> = { B: 1 << 20, M: 16, D: 16 };
+const OPERATIONS: Readonly<Record<Transport, readonly Operation[]>> = {
+  rc: ['write', 'send', 'read', 'atomic'],
+  uc: ['write', 'send'],
+  ud: ['send'],
+};
+
+/** The parameters of a mix. @throws ConfigError for an unknown profile, an unknown name or a value that makes no sense */
+export function paramsOf(spec: Pick<MixSpec, 'profile' | 'set'>): NicParams {
+  if (!Object.hasOwn(PROFILES, spec.profile)) {
+    throw new ConfigError(
+      `there is no profile '${spec.profile}'; there is ${Object.keys(PROFILES).join(', ')}`,
+    );
+  }
+  return override(PROFILES[spec.profile], spec.set);
+}
+
+/** The applications of a mix, copies one by one. @throws ConfigError */
+export function appsOf(spec: MixSpec, params: Readonly<DeviceLimits>): App[] {
+  requireRun(spec);
+  if (spec.apps.length === 0) throw new ConfigError('a mix needs at least one app');
+  const names = new Set<string>();
+  const apps = spec.apps.flatMap((app) => copies(app, nameOf(app, spec.apps, names), spec, params));
+  const seen = new Set<string>();
+  for (const { name } of apps) {
+    if (seen.has(name)) throw new ConfigError(`two apps have the name '${name}'`);
+    seen.add(name);
+  }
+  const qps = apps.reduce((sum, app) => sum + app.qps, 0);
+  if (qps > MAX_QPS) throw new ConfigError(`${qps} queue pairs in all are more than ${MAX_QPS}`);
+  return apps;
+}
+
+function requireRun(spec: MixSpec): void {
+  const { durationNs, warmupNs, seed, hosts, policy, driver, timelinePoints = 0 } = spec;
+  whole('hosts', hosts, 2, MAX_HOSTS);
+  whole('timelinePoints', timelinePoints, 0, MAX_TIMELINE_POINTS);
+  if (driver !== undefined) driverName(driver, 'driver');
+  if (!Number.isSafeInteger(seed)) throw new ConfigError(`the seed must be a whole number, got ${seed}`);
+  if (!(durationNs > 0 && Number.isFinite(durationNs))) {
+    throw new ConfigError(`the duration must be above 0, got ${durationNs} ns`);
+  }
+  if (!(warmupNs >= 0)) throw new ConfigError(`the warm-up must be at least 0, got ${warmupNs} ns`);
+  if (warmupNs >= durationNs) {
+    throw new ConfigError(
+      `a duration of ${durationNs} ns gives no samples: the first ${warmupNs} ns are the warm-up`,
+    );
+  }
+  if (policy === 'none' && Object.keys(spec.policyOptions ?? {}).length > 0) {
+    throw new ConfigError('policy none has no options');
+  }
+  if (policy !== 'none' && !isModuleName(policy) && !Object.hasOwn(policies, policy)) {
+    throw new ConfigError(
+      `there is no policy '${policy}'; there are: none, ${Object.keys(policies).join(', ')}, or the path of a module`,
+    );
+  }
+}
+
+/** The name that was given, or the kind with a number where it is taken. */
+function nameOf(app: AppSpec, all: readonly AppSpec[], taken: Set<string>): string {
+  if (app.name !== undefined) return app.name;
+  const given = (name: string) => taken.has(name) || all.some((other) => other.name === name);
+  let name: string = app.kind;
+  for (let n = 2; given(name); n++) name = `${app.kind}-${n}`;
+  taken.add(name);
+  return name;
+}
+
+function copies(app: AppSpec, name: string, spec: MixSpec, params: Readonly<DeviceLimits>): App[] {
+  const where = `app ${name}`;
+  const count = whole(`${where}: count`, app.count ?? 1, 1, MAX_COUNT);
+  const host = hostsOf(`${where}: host`, app.host ?? 0, spec.hosts);
+  const to = app.to === undefined ? [] : hostsOf(`${where}: to`, app.to, spec.hosts);
+  return Array.from({ length: count }, (_, i) =>
+    complete(app, {
+      name: app.count === undefined ? name : `${name}.${i}`,
+      where,
+      host: host[i % host.length],
+      to: to.length > 0 ? to[i % to.length] : firstOther(host[i % host.length]),
+      spec,
+      params,
+    }),
+  );
+}
+
+function firstOther(host: number): number {
+  return host === 0 ? 1 : 0;
+}
+
+interface Place {
+  name: string;
+  where: string;
+  host: number;
+  to: number;
+  spec: MixSpec;
+  params: Readonly<DeviceLimits>;
+}
+
+function complete(app: AppSpec, place: Place): App {
+  const { kind, op = 'write', transport = 'rc', thinkNs = 0, rateGbps = 0, group } = app;
+  const { name, where, host, to, spec, params } = place;
+  const [minBytes, maxBytes] = sizesOf(app, where, params);
+  const qps = whole(`${where}: qps`, app.qps ?? 1, 1, MAX_QPS);
+  const depth = whole(`${where}: depth`, app.depth ?? Math.max(DEPTHS[kind], app.batch ?? 1), 1, MAX_DEPTH);
+  const batch = whole(`${where}: batch`, app.batch ?? Math.min(BATCHES[kind], depth), 1, MAX_DEPTH);
+  if (batch > depth) {
+    throw new ConfigError(`${where}: a batch of ${batch} does not fit into a depth of ${depth}`);
+  }
+  const cores = whole(`${where}: cores`, app.cores ?? qps, 1, qps);
+  const weight = positive(`${where}: weight`, app.weight ?? 1);
+  const qpWeight = positive(`${where}: qpWeight`, app.qpWeight ?? 1);
+  const level = whole(`${where}: class`, app.class ?? 0, 0, LAST_CLASS);
+  if (!(thinkNs >= 0)) throw new ConfigError(`${where}: think must be at least 0`);
+  if (!(rateGbps >= 0 && rateGbps <= params.linkGbps)) {
+    throw new ConfigError(`${where}: a rate of ${rateGbps} Gbps is not within the link's ${params.linkGbps}`);
+  }
+  if (rateGbps > 0 && params.rateLimiters === 0) {
+    throw new ConfigError(`${where}: rate: the device has no rate limiters (rateLimiters)`);
+  }
+  const { startNs = 0, stopNs = spec.durationNs } = app;
+  requireTimes(where, startNs, stopNs, spec);
+  requireTransport(where, op, transport);
+  const inline = isInline(where, app.inline ?? 'auto', kind, op, maxBytes, params);
+  const tenant = app.tenant ?? name;
+  const sizes = { minBytes, maxBytes, qps, depth, batch, cores };
+  const owner = { name, kind, host, to, tenant, group, weight, qpWeight, class: level };
+  return { ...owner, ...sizes, op, transport, thinkNs, rateGbps, startNs, stopNs, inline };
+}
+
+function requireTimes(where: string, startNs: number, stopNs: number, spec: MixSpec): void {
+  const { warmupNs, durationNs } = spec;
+  if (!(startNs >= 0 && stopNs > startNs) && startNs < durationNs) {
+    throw new ConfigError(
+      `${where}: it stops at ${stopNs} ns, which is not after its start at ${startNs} ns`,
+    );
+  }
+  if (startNs >= durationNs || stopNs <= warmupNs) {
+    throw new ConfigError(
+      `${where}: from ${startNs} ns on it gives no samples between the warm-up's end at ${warmupNs} ns and ${durationNs} ns`,
+    );
+  }
+}
+
+function sizesOf(app: AppSpec, where: string, params: Readonly<DeviceLimits>): readonly [number, number] {
+  const { op, kind, transport } = app;
+  const given = app.sizeBytes ?? (op === 'atomic' ? ATOMIC_BYTES : SIZES[kind]);
+  const [min, max] = typeof given === 'number' ? [given, given] : given;
+  const what = `${where}: size`;
+  whole(what, min, 1, MAX_MESSAGE_BYTES);
+  whole(what, max, 1, MAX_MESSAGE_BYTES);
+  if (min > max)
+    throw new ConfigError(`${what}: a range goes from the smaller to the larger: ${min} to ${max}`);
+  if (op === 'atomic' && (min !== ATOMIC_BYTES || max !== ATOMIC_BYTES)) {
+    throw new ConfigError(`${what}: an atomic has 8 bytes, not ${max}`);
+  }
+  if (transport === 'ud' && max > params.mtuBytes) {
+    throw new ConfigError(`${what}: a datagram has at most ${params.mtuBytes} bytes (mtuBytes), not ${max}`);
+  }
+  return [min, max];
+}
+
+function requireTransport(where: string, op: Operation, transport: Transport): void {
+  const operations = OPERATIONS[transport];
+  if (operations.includes(op)) return;
+  throw new ConfigError(`${where}: transport ${transport} has no ${op}; it has ${operations.join(' and ')}`);
+}
+
+function isInline(
+  where: string,
+  inline: Inline,
+  kind: Kind,
+  op: Operation,
+  maxBytes: number,
+  params: Readonly<DeviceLimits>,
+): boolean {
+  const possible = (op === 'write' || op === 'send') && maxBytes <= params.inlineMaxBytes;
+  if (inline === 'yes' && !possible) {
+    throw new ConfigError(
+      `${where}: inline is for writes and sends of at most ${params.inlineMaxBytes} bytes (inlineMaxBytes)`,
+    );
+  }
+  return inline === 'yes' || (inline === 'auto' && kind === 'D' && possible);
+}
+
+function hostsOf(what: string, given: OneOrRange, hosts: number): number[] {
+  const [first, last] = typeof given === 'number' ? [given, given] : given;
+  for (const host of [first, last]) {
+    if (Number.isInteger(host) && host >= 0 && host < hosts) continue;
+    throw new ConfigError(`${what}: there is no host ${host}; there is 0 to ${hosts - 1}`);
+  }
+  if (first > last)
+    throw new ConfigError(`${what}: a range goes from the smaller to the larger: ${first} to ${last}`);
+  return Array.from({ length: last - first + 1 }, (_, i) => first + i);
+}
+
+function whole(what: string, value: number, min: number, max: number): number {
+  if (Number.isInteger(value) && value >= min && value <= max) return value;
+  throw new ConfigError(`${what} must be a whole number from ${min} to ${max}, got ${value}`);
+}
+
+function positive(what: string, value: number): number {
+  if (value > 0 && Number.isFinite(value)) return value;
+  throw new ConfigError(`${what} must be above 0, got ${value}`);
+}

@@ -1,0 +1,119 @@
+/** Where the applications of a mix act: hands the simulation's events to them. */
+import type { Fabric } from '../providers/sim/index.ts';
+import { CORE_POLLS, type Core } from '../sim/host/core.ts';
+import { EV_ACTOR } from '../sim/kernel/event-kinds.ts';
+import type { Network } from '../sim/world.ts';
+import type { Provider } from '../verbs/provider.ts';
+import type { Meter } from './meter.ts';
+import type { Receiver } from './receiver.ts';
+import type { Sender } from './sender.ts';
+import type { ShimCpu } from './shim-cpu.ts';
+
+// What an actor's event is about (b); CORE_POLLS is one of them, and 0 a visible completion.
+const COMPLETION = 0;
+const POST = 2;
+const BEGIN = 3;
+const OPEN = 4;
+const CLOSE = 5;
+const TICK = 6;
+
+export class Stage {
+  readonly provider: Provider;
+  /** Interceptors that each request and completion of an application passes. */
+  readonly interceptors: number;
+  readonly cpu: ShimCpu;
+  readonly net: Network;
+  readonly clock: Float64Array;
+  readonly cpuAhead: Float64Array;
+  /** By number, as in events. A queue's actor is who polls it. */
+  readonly pollers: (Sender | Receiver)[] = [];
+  readonly cores: Core[] = [];
+  readonly meters: Meter[] = [];
+  /** Called at each tick. */
+  onTick: (tick: number) => void = () => {};
+  /** By core: who polls its queues. */
+  private readonly rounds: (Sender | Receiver)[][] = [];
+
+  constructor(fabric: Fabric, provider: Provider, shim: { interceptors: number; cpu: ShimCpu }) {
+    const { net } = fabric.simulation;
+    this.provider = provider;
+    this.interceptors = shim.interceptors;
+    this.cpu = shim.cpu;
+    this.net = net;
+    this.clock = net.clock;
+    this.cpuAhead = net.cpuAhead;
+    net.hooks.actor = (actor, b) => this.act(actor, b);
+  }
+
+  addCore(core: Core): void {
+    this.cores.push(core);
+    this.rounds.push([]);
+  }
+
+  /** The queue pair's completion queue has this poller, on this core. */
+  addPoller(poller: Sender | Receiver, core: number, cq: number): void {
+    const queue = this.net.hooks.cqOf(cq);
+    if (queue === undefined) throw new Error(`no completion queue ${cq}`);
+    queue.actor = this.pollers.length;
+    this.pollers.push(poller);
+    this.rounds[core].push(poller);
+  }
+
+  beginAt(timeNs: number, sender: number): void {
+    this.at(timeNs, sender, BEGIN);
+  }
+
+  postAt(timeNs: number, sender: number): void {
+    this.at(timeNs, sender, POST);
+  }
+
+  /** The window of an application's meter. */
+  measure(meter: Meter, openNs: number, closeNs: number): void {
+    const id = this.meters.length;
+    this.meters.push(meter);
+    this.at(openNs, id, OPEN);
+    this.at(closeNs, id, CLOSE);
+  }
+
+  tickAt(timeNs: number, tick: number): void {
+    this.at(timeNs, tick, TICK);
+  }
+
+  private at(timeNs: number, actor: number, b: number): void {
+    const { events } = this.net;
+    events.due[0] = timeNs;
+    events.push(EV_ACTOR, actor, b, 0);
+  }
+
+  private act(actor: number, b: number): void {
+    switch (b) {
+      case COMPLETION: {
+        const poller = this.pollers[actor];
+        poller.core.notice(poller.queue);
+        return;
+      }
+      case CORE_POLLS: {
+        const core = this.cores[actor];
+        const queue = core.begin();
+        if (queue < 0) return;
+        this.rounds[actor][queue].poll();
+        core.plan();
+        return;
+      }
+      case POST:
+        (this.pollers[actor] as Sender).post();
+        return;
+      case BEGIN:
+        (this.pollers[actor] as Sender).start();
+        return;
+      case OPEN:
+        this.meters[actor].open();
+        return;
+      case CLOSE:
+        this.meters[actor].close();
+        return;
+      case TICK:
+        this.onTick(actor);
+    }
+  }
+}

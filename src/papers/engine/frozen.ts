@@ -1,0 +1,68 @@
+/**
+ * The profiles are frozen: frozen.json holds a hash of all their parameters, and what every line of the report
+ * measured with them. Who changes one renews the file (`npm run reproduce -- --system bare --freeze`), which
+ * runs every line again.
+ */
+import { createHash } from 'node:crypto';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { PROFILES } from '../../sim/profile/profiles.ts';
+import type { Row } from './evaluate-claim.ts';
+
+export interface Frozen {
+  /** Of all parameters of all profiles. */
+  profiles: string;
+  seeds: readonly number[];
+  /** Measured values by claim and line. */
+  measured: Readonly<Record<string, number>>;
+}
+
+/** A line that does not measure what it did when the profiles were frozen. */
+export interface Drift {
+  line: string;
+  was: number | undefined;
+  is: number | undefined;
+}
+
+// The same place from src and from dist.
+const FILE = new URL('./frozen.json', import.meta.url);
+/** Below this share nothing is said. */
+const SAME = 1e-3;
+
+/** Infinity has no JSON; the order of the names does not matter. */
+export function profilesHash(): string {
+  const lines = Object.entries(PROFILES).flatMap(([profile, params]) =>
+    Object.entries(params).map(([name, value]) => `${profile}.${name}=${String(value)}\n`),
+  );
+  return createHash('sha256').update(lines.sort().join('')).digest('hex');
+}
+
+/** Null as long as nothing was frozen. */
+export function readFrozen(): Frozen | null {
+  return existsSync(FILE) ? JSON.parse(readFileSync(FILE, 'utf8')) : null;
+}
+
+const lineOf = ({ claim, what }: Row) => `${claim}: ${what}`;
+
+export function writeFrozen(rows: readonly Row[], seeds: readonly number[]): void {
+  const measured = Object.fromEntries(rows.map((row) => [lineOf(row), Number(row.measured.toPrecision(6))]));
+  const frozen: Frozen = { profiles: profilesHash(), seeds, measured };
+  writeFileSync(FILE, `${JSON.stringify(frozen, null, 2)}\n`);
+}
+
+/** What has changed since; lines that did not run, or ran with other seeds, are not compared. */
+export function driftOf(
+  frozen: Frozen,
+  rows: readonly Row[],
+  seeds: readonly number[],
+  all: boolean,
+): Drift[] {
+  if (String(seeds) !== String(frozen.seeds)) return [];
+  const is = new Map(rows.map((row) => [lineOf(row), row.measured]));
+  const lines = new Set([...is.keys(), ...(all ? Object.keys(frozen.measured) : [])]);
+  return [...lines]
+    .map((line) => ({ line, was: frozen.measured[line], is: is.get(line) }))
+    .filter(
+      ({ was, is: now }) =>
+        was === undefined || now === undefined || !(Math.abs(now - was) <= SAME * Math.abs(was)),
+    );
+}

@@ -1,0 +1,123 @@
+/** The table of `isoverbs reproduce`. */
+import Table from 'cli-table3';
+import { PARTS } from './claim.ts';
+import type { Row } from './evaluate-claim.ts';
+import { short } from './expect.ts';
+import type { Drift } from './frozen.ts';
+import type { NamedClaim } from './load-claims.ts';
+import type { NotShown } from './paper.ts';
+import type { PaperClaim } from './papers.ts';
+
+const digits = (value: number) => (Number.isFinite(value) ? short(value) : '-');
+
+function cells(row: Row): string[] {
+  const what = row.at === undefined ? row.what : `${row.what} (${row.at})`;
+  const unit = row.unit === '' ? '' : ` ${row.unit}`;
+  return [
+    `  ${what}`,
+    `${row.expected}${unit}`,
+    row.tolerance,
+    `${digits(row.measured)}${unit}`,
+    row.lowest === row.highest ? '' : `${digits(row.lowest)} to ${digits(row.highest)}`,
+    row.verdict,
+  ];
+}
+
+/** Of lines with several points, and of several seeds, each row shows the worst. */
+export function tableOf(claims: readonly NamedClaim[], rows: readonly Row[]): string {
+  const head = ['', 'expected', 'tolerance', 'measured', 'all seeds', 'verdict'];
+  const table = new Table({
+    head,
+    style: { head: [], border: [], compact: true },
+    wordWrap: true,
+    colWidths: [72, 22, 12, 16, 20, 10],
+  });
+  let part = 0;
+  for (const claim of claims) {
+    if (claim.part !== part) {
+      part = claim.part;
+      table.push([{ colSpan: head.length, content: `${part}. ${PARTS[claim.system][part]}` }]);
+    }
+    table.push([{ colSpan: head.length, content: `${claim.id}: ${claim.title}. ${claim.source}` }]);
+    for (const row of rows.filter((one) => one.claim === claim.id)) {
+      table.push(cells(row));
+      const remarks = [row.deviation && `deviation: ${row.deviation}`, row.problem].filter(Boolean);
+      for (const remark of remarks) table.push([{ colSpan: head.length, content: `  ${remark}` }]);
+    }
+    if (claim.note !== undefined) table.push([{ colSpan: head.length, content: `  (${claim.note})` }]);
+  }
+  return table.toString();
+}
+
+/** What nobody needs to look for in the table. */
+export function notShownText(list: readonly NotShown[]): string {
+  const lines = list.map(({ ids, title, why, reason }) => {
+    const head = why === 'waiting' ? 'waiting' : 'cannot be shown';
+    return `${head}: ${title} (${ids.join(', ')}): ${reason}`;
+  });
+  return lines.join('\n');
+}
+
+/** What became of each claim of each paper, a table for each, and below them how many hold. */
+export function paperText(claims: readonly PaperClaim[]): string {
+  const papers = [...new Set(claims.map(({ paper }) => paper))];
+  const of = (paper: string) => claims.filter((claim) => claim.paper === paper);
+  const sentences = papers.map((paper) => paperSentence(paper, of(paper)));
+  if (papers.length > 1) sentences.push(paperSentence('all papers', claims));
+  return [...papers.map((paper) => paperTable(paper, of(paper))), ...sentences].join('\n');
+}
+
+function paperTable(paper: string, claims: readonly PaperClaim[]): string {
+  const table = new Table({
+    head: [`what ${paper} says`, 'verdict', 'by these claims, or why not'],
+    style: { head: [], border: [], compact: true },
+    wordWrap: true,
+    colWidths: [34, 34, 86],
+  });
+  for (const claim of claims) table.push([`  ${claim.id}`, verdictText(claim), claim.by]);
+  return table.toString();
+}
+
+/** With how many lines a verdict is about, and how many beside it have none. */
+function verdictText({ verdict, lines }: PaperClaim): string {
+  if (verdict === 'never') return 'cannot be shown';
+  if (verdict !== 'holds' && verdict !== 'fails') return verdict;
+  const judged = lines.holds + lines.fails;
+  const counted = verdict === 'fails' ? `${lines.fails} of ${judged} lines` : `${judged} lines`;
+  const more = lines.reported > 0 ? `, ${lines.reported} reported` : '';
+  return `${verdict} (${judged === 1 ? '1 line' : counted}${more})`;
+}
+
+/** How many of all claims hold, and what became of the others. */
+export function paperSentence(paper: string, claims: readonly PaperClaim[]): string {
+  const of = (verdict: PaperClaim['verdict']) => claims.filter((claim) => claim.verdict === verdict);
+  const count = (verdict: PaperClaim['verdict']) => of(verdict).length;
+  const others = (['fails', 'missing'] as const)
+    .filter((verdict) => count(verdict) > 0)
+    .map((verdict) => {
+      const ids = of(verdict).map(({ id }) => id);
+      const word = verdict === 'fails' && ids.length > 1 ? 'fail' : verdict;
+      return ` ${ids.length} ${word}: ${ids.join(', ')}.`;
+    });
+  return (
+    `${count('holds')} of ${claims.length} claims of ${paper} hold; ${count('reported')} reported; ` +
+    `${count('waiting')} waiting; ${count('never')} cannot be shown.${others.join('')}`
+  );
+}
+
+/** How many claims hold as a whole; those that only report do not count. */
+export function heldClaims(claims: readonly NamedClaim[], rows: readonly Row[]): [held: number, of: number] {
+  const verdicts = claims
+    .map(({ system, id }) =>
+      rows.filter((row) => row.system === system && row.claim === id && row.verdict !== 'reported'),
+    )
+    .filter((counted) => counted.length > 0)
+    .map((counted) => counted.every((row) => row.verdict === 'holds'));
+  return [verdicts.filter((held) => held).length, verdicts.length];
+}
+
+/** What is not as it was when the profiles were frozen. */
+export function driftText(drift: readonly Drift[]): string {
+  const show = (value: number | undefined) => (value === undefined ? 'nothing' : digits(value));
+  return drift.map(({ line, was, is }) => `${line}: was ${show(was)}, is ${show(is)}`).join('\n');
+}

@@ -1,0 +1,71 @@
+/** PeRF: Preemption-enabled RDMA Framework (USENIX ATC 2024). */
+import { idsOf, type NotShown, type Paper } from '../engine/paper.ts';
+
+const waiting = (id: string, title: string): NotShown => ({
+  ids: [id],
+  title,
+  why: 'waiting',
+  reason: 'compares with Justitia, which is not here yet',
+});
+
+const NOT_SHOWN: readonly NotShown[] = [
+  waiting('perf-1-headline', '2.04 times the throughput of Justitia'),
+  waiting('perf-5.1-justitia-cfg', 'Justitia with a threshold of 15 us: 86 Gbps, D_App 1.5 us'),
+  waiting('perf-5.2.2-fig8a-justitia', 'Justitia halves B_App beside D_App'),
+  waiting('perf-5.2.2-fig8b-justitia', 'Justitia halves B_App and M_App'),
+  waiting('perf-5.2.2-fig8-justitiaR', 'Justitia with a threshold of 15 us gives B_App more'),
+  waiting('perf-5.2.3-fig9d-justitia', 'Justitia halves B_App_multi and M_App'),
+  waiting('perf-5.2.3-fig9ef', 'D_App waits a little longer than under Justitia'),
+  waiting('perf-5.3-fig16a-others', 'Crail, HERD and rping against Justitia'),
+  waiting('perf-5.3-fig16b', 'The same beside background traffic'),
+  {
+    ids: [
+      'perf-5.2.1-table2-d-vs-b',
+      'perf-5.2.1-table2-d-vs-bmulti',
+      'perf-5.2.1-table2-d-vs-mmulti',
+      'perf-5.2.1-cpu-bound',
+      'perf-5.2.1-ram',
+    ],
+    title: 'CPU and memory of the C implementation',
+    why: 'never',
+    reason:
+      'a model has no memory and takes CPU costs as given; npm run bench:shim measures those of this one',
+  },
+  {
+    ids: ['perf-4.4-batching'],
+    title: 'Batches of 0_WAITs cost less CPU than one after each small piece',
+    why: 'never',
+    reason: 'the same; shimCounters() counts the requests of either',
+  },
+];
+
+export const PERF: Paper = {
+  key: 'perf',
+  name: 'PeRF',
+  bare: idsOf(
+    'perf',
+    `2.2-fig1a 2.2-fig1b-below-mtu 2.2-fig1b-above-mtu 2.2-fig1c 2.2-rules 2.3.1-fig2a 2.3.1-fig2b 2.3.1-m-vs-d
+    2.3.2-fig3a 2.3.2-bmulti-vs-md 2.3.2-capacity 2.3.2-fig3b 2.3.2-fig3c 5.1-table1 5.2.1-fig7b-sp 5.2.1-ets-d
+    5.2.2-fig8a-rdma 5.2.4-native B-fig18a`,
+  ),
+  policy: {
+    ids: idsOf(
+      'perf',
+      `3.4-small-impact 1-headline 3.3-params-classifier 4.1-params-lmse 4.2-params-mqse 4.4-scal 5.1-justitia-cfg
+      5.2.1-fig7a 5.2.1-fig7b-ets 5.2.2-fig8a-justitia 5.2.2-fig8b-justitia 5.2.2-fig8-justitiaR 5.2.2-fig8-perf
+      5.2.3-fig9abc 5.2.3-fig9d-justitia 5.2.3-fig9ef 5.2.3-fig10c 5.2.3-fig10def 5.2.4-fig11 5.2.4-queueing 5.2.5-fig12a 5.2.5-fig12b
+      5.2.5-fig13a 5.3-fig16a-crail 5.3-fig16a-others 5.3-fig16b A-fig17a A-fig17b D-limits`,
+    ),
+    parts: Object.freeze({
+      1: 'Small messages beside large ones',
+      2: 'Applications of many queue pairs',
+      3: 'READ against WRITE',
+      4: 'The knobs',
+      5: 'Many bandwidth tenants',
+      6: 'Against priorities of the hardware, and in a congested network',
+      7: 'Large messages of different size; nothing to isolate',
+      8: 'How much depends on the device',
+    }),
+  },
+  notShown: NOT_SHOWN,
+};

@@ -1,0 +1,311 @@
+/** One end of a test: its device, memory, queue pairs, and how they are connected. */
+import type {
+  CompletionQueue,
+  Context,
+  MemoryRegion,
+  ProtectionDomain,
+  QueuePair,
+  SharedReceiveQueue,
+} from '../objects/index.ts';
+import type { CmEnvironment } from '../objects/rdma-cm/index.ts';
+import * as V from '../verbs/index.ts';
+import type { Channel } from './channel.ts';
+import { acceptAll, connectAll } from './cm-qps.ts';
+import { agree, type Destination, exchangeKeys, type Terms } from './handshake.ts';
+import type { Settings } from './settings.ts';
+import { Sleeper } from './sleeper.ts';
+
+const GRH_BYTES = 40;
+/** What perftest's datagrams name. */
+export const QKEY = 0x11111111;
+/** Completions that one poll takes. */
+const POLL_BATCH = 64;
+const HOP_LIMIT = 255;
+const WHOLE = 2 ** 32;
+
+/** Where a queue pair sends to. */
+interface Remote {
+  readonly qpNum: number;
+  readonly addr: number;
+  readonly rkey: number;
+  /** Handle of an address handle; 0 where the queue pair is connected. */
+  readonly ah: number;
+}
+
+export class End {
+  readonly settings: Settings;
+  readonly context: Context;
+  readonly channel: Channel;
+  readonly terms: Terms;
+  readonly mr: MemoryRegion;
+  /** Wakes who sleeps until something completes; null where ends poll. */
+  readonly sleeper: Sleeper | null;
+  readonly sendCq: CompletionQueue;
+  readonly recvCq: CompletionQueue;
+  readonly qps: QueuePair[] = [];
+  remotes: Remote[] = [];
+  /** Completions so far. */
+  polled = 0;
+  readonly wcs: V.WcBatch;
+  /** By queue pair: what is posted, again and again. */
+  readonly sends: readonly V.SendBatch[];
+  /** The same by receive queue: that of a queue pair, or the shared one. */
+  readonly receives: readonly V.RecvBatch[];
+  /** Bytes of each queue pair's part of the memory, of either direction. */
+  readonly partBytes: number;
+  /** What a receive needs more than the message: datagrams bring a GRH. */
+  readonly headerBytes: number;
+  readonly inlineBytes: number;
+  readonly outReads: number;
+  readonly pd: ProtectionDomain;
+  private readonly srq: SharedReceiveQueue | null;
+  private readonly gid: V.GidEntry | null;
+
+  private constructor(settings: Settings, context: Context, channel: Channel, terms: Terms) {
+    const { qp: count, txDepth, rxDepth, sizeBytes, connection } = settings;
+    this.settings = settings;
+    this.context = context;
+    this.channel = channel;
+    this.terms = terms;
+    const { maxQpInitRdAtom } = context.queryDevice();
+    this.outReads = settings.kind.verb === 'read' || settings.kind.verb === 'atomic' ? maxQpInitRdAtom : 1;
+    if (settings.outs !== undefined) this.outReads = Math.min(settings.outs, this.outReads);
+    this.gid = gidOf(context, settings);
+    this.headerBytes = connection === 'UD' ? GRH_BYTES : 0;
+    this.partBytes = Math.max(sizeBytes, terms.cycleBytes) + (connection === 'UD' ? terms.cacheLineBytes : 0);
+    this.pd = context.allocPd();
+    this.mr = this.pd.allocate(2 * count * this.partBytes, {
+      access: { remoteWrite: true, remoteRead: true, remoteAtomic: true },
+    });
+    this.mr.bytes.fill(0x5a);
+    const channelOfCqs = settings.events ? context.createChannel() : null;
+    this.sendCq = context.createCq({ cqe: txDepth * count, channel: channelOfCqs });
+    this.recvCq = context.createCq({ cqe: rxDepth * count, channel: channelOfCqs });
+    this.sleeper = channelOfCqs && new Sleeper(channelOfCqs, [this.sendCq, this.recvCq]);
+    this.srq = settings.useSrq ? this.pd.createSrq({ maxWr: rxDepth, maxSge: 1 }) : null;
+    this.inlineBytes = this.createQps(settings.inlineBytes);
+    this.wcs = context.wcBatch({ capacity: POLL_BATCH });
+    const { inlineBytes } = this;
+    this.sends = this.qps.map(() => context.sendBatch({ capacity: txDepth, inlineBytes }));
+    const queues: readonly unknown[] = this.srq === null ? this.qps : [this.srq];
+    this.receives = queues.map(() => context.recvBatch({ capacity: rxDepth }));
+  }
+
+  /** Agrees with the other end, makes what the test needs, and connects. */
+  static async open(settings: Settings, context: Context, channel: Channel): Promise<End> {
+    requireOf(context, settings);
+    const terms = await agree(channel, ownMtu(context, settings), !settings.dont_xchg_versions);
+    return new End(fitting(settings, terms), context, channel, terms);
+  }
+
+  /** Writes the receives of queue `index` for messages of that size; `wrId` has its number in the high half. */
+  writeReceives(index: number, sizeBytes: number): void {
+    const batch = this.receives[index].clear();
+    const lengthBytes = sizeBytes + this.headerBytes;
+    while (batch.length < batch.capacity) {
+      batch.recv(index * WHOLE, this.recvAddr(index), lengthBytes, this.mr.lkey);
+    }
+  }
+
+  /** Index of the GID that it speaks from; null where LIDs do. */
+  get gidIndex(): number | null {
+    return this.gid?.index ?? null;
+  }
+
+  /** Tells of all queue pairs, and connects them: in the order of perftest's program of this test. */
+  async connect(heard: (mine: Destination[], theirs: Destination[]) => void): Promise<void> {
+    const { channel, settings } = this;
+    if (settings.rdma_cm) await this.connectByCm();
+    const mine = this.destinations();
+    const { verb, measures } = settings.kind;
+    const early = measures === 'lat' && verb !== 'send';
+    if (early) await exchangeKeys(channel, mine[0]);
+    const theirs: Destination[] = [];
+    for (const keys of mine) theirs.push(await exchangeKeys(channel, keys));
+    this.remotes = theirs.map((keys, i) => this.join(this.qps[i], keys));
+    if (verb === 'send') await this.meet();
+    for (const keys of mine) await exchangeKeys(channel, keys);
+    heard(mine, theirs);
+    if (verb !== 'send') await this.meet();
+  }
+
+  /** Connects by rdma_cm, before anybody tells of a queue pair. */
+  private async connectByCm(): Promise<void> {
+    const { settings, context } = this;
+    const { provider } = context;
+    const env: CmEnvironment = { provider, openDevice: () => context };
+    const { server, port, source_ip } = settings;
+    if (server === null) await acceptAll(env, { server, port, source_ip }, this, () => this.meet());
+    else {
+      await this.meet();
+      await connectAll(env, { server, port, source_ip }, this);
+    }
+    await this.meet();
+  }
+
+  /** Both ends come to the same point. Patient: the other end's test may last. */
+  async meet(options: { patient?: boolean } = {}): Promise<void> {
+    await exchangeKeys(this.channel, this.destinations()[0], options);
+  }
+
+  /** Where the messages of queue pair `index` begin, and where those for it land. */
+  sendAddr(index: number): number {
+    return this.mr.addr + index * this.partBytes;
+  }
+
+  /** The same as bytes. */
+  sendBytes(index: number): Uint8Array {
+    return this.mr.bytes.subarray(index * this.partBytes, (index + 1) * this.partBytes);
+  }
+
+  recvAddr(index: number): number {
+    const { settings, partBytes, terms, headerBytes } = this;
+    const aligned = headerBytes > 0 ? terms.cacheLineBytes - headerBytes : 0;
+    return this.mr.addr + (settings.qp + index) * partBytes + aligned;
+  }
+
+  /** Posts `count` receives to queue `index`. */
+  postReceives(index: number, count: number): void {
+    (this.srq ?? this.qps[index]).postRecv(this.receives[index], 0, count);
+  }
+
+  /** Bytes from one message to the next one, and how many there are before the first place is used again. */
+  strideOf(sizeBytes: number): { bytes: number; places: number } {
+    const { cycleBytes, cacheLineBytes } = this.terms;
+    if (sizeBytes > cycleBytes / 2) return { bytes: 0, places: 1 };
+    const bytes = Math.ceil(sizeBytes / cacheLineBytes) * cacheLineBytes;
+    return { bytes, places: Math.floor(cycleBytes / bytes) };
+  }
+
+  /** Polls `cq`; throws for the first completion that failed. */
+  poll(cq: CompletionQueue): number {
+    const { wcs } = this;
+    const n = cq.poll(wcs);
+    this.polled += n;
+    for (let i = 0; i < n; i++) if (wcs.status(i) !== V.IBV_WC_SUCCESS) this.failed(i);
+    return n;
+  }
+
+  private failed(i: number): never {
+    const { wcs } = this;
+    const status = wcs.status(i);
+    const [qp, number] = [Math.floor(wcs.wrId(i) / WHOLE), wcs.wrId(i) % WHOLE];
+    throw new V.CompletionError(
+      ` Completion with error at ${this.channel.role}\n` +
+        ` Failed status ${status}: wr_id ${qp} syndrom 0x${wcs.vendorErr(i).toString(16)}\n` +
+        ` scnt=${number}: ${V.wcStatusName(status)}`,
+      { status },
+    );
+  }
+
+  close(): void {
+    this.context.close();
+  }
+
+  /** Makes the queue pairs, if need be without inline data; returns what is granted of that. */
+  private createQps(inlineBytes: number): number {
+    const { settings, sendCq, recvCq, pd, srq } = this;
+    const { txDepth, rxDepth, connection, qp: count } = settings;
+    const cap = { maxSendWr: txDepth, maxRecvWr: rxDepth, maxSendSge: 1, maxRecvSge: 1 };
+    const make = (maxInlineData: number) =>
+      pd.createQp({
+        sendCq,
+        recvCq,
+        type: connection,
+        cap: { ...cap, maxInlineData },
+        srq: srq ?? undefined,
+      });
+    try {
+      this.qps.push(make(inlineBytes));
+    } catch (error) {
+      if (inlineBytes === 0 || settings.inlineGiven) throw error;
+      this.qps.push(make(0));
+      inlineBytes = 0;
+    }
+    while (this.qps.length < count) this.qps.push(make(inlineBytes));
+    if (!settings.rdma_cm) for (const qp of this.qps) qp.toInit({ portNum: settings.ibPort, qkey: QKEY });
+    return inlineBytes;
+  }
+
+  private destinations(): Destination[] {
+    const { gid, outReads, mr, settings } = this;
+    const { lid } = this.context.queryPort(settings.ibPort);
+    return this.qps.map(({ qpNum, psn }, i) => ({
+      lid,
+      outReads,
+      qpNum,
+      psn,
+      rkey: mr.rkey,
+      vaddr: BigInt(mr.addr + (settings.qp + i) * this.partBytes),
+      gid: gid?.gid ?? null,
+      srqNum: 0,
+    }));
+  }
+
+  private join(qp: QueuePair, remote: Destination): Remote {
+    const { settings, terms, gid, outReads } = this;
+    const { ibPort: portNum, sl, qpTimeout: timeout } = settings;
+    const place = { qpNum: remote.qpNum, addr: Number(remote.vaddr), rkey: remote.rkey };
+    if (settings.rdma_cm) return { ...place, ah: 0 };
+    const path = { portNum, gidIndex: gid?.index };
+    const to = { qpNum: remote.qpNum, psn: remote.psn, gid: remote.gid ?? '::', lid: remote.lid };
+    if (settings.connection === 'UD') {
+      qp.start({ portNum, qkey: QKEY });
+      return { ...place, ah: this.pd.createAhTo(to, path).handle };
+    }
+    qp.connectTo(to, {
+      ...path,
+      sl,
+      timeout,
+      mtu: terms.mtu,
+      hopLimit: HOP_LIMIT,
+      retryCnt: 7,
+      rnrRetry: 7,
+      maxDestRdAtomic: outReads,
+      maxRdAtomic: Math.max(1, remote.outReads),
+    });
+    return { ...place, ah: 0 };
+  }
+}
+
+/** What is asked of a device, and it does not have. @throws ConfigError */
+export function requireOf(context: Context, settings: Settings): void {
+  const { ibPort, sizeBytes, gidIndex } = settings;
+  const { name } = context;
+  const { physPortCnt } = context.queryDevice();
+  if (ibPort > physPortCnt) throw new V.ConfigError(`--ib-port ${ibPort}: ${name} has ${physPortCnt}`);
+  const { maxMsgSizeBytes } = context.queryPort(ibPort);
+  if (sizeBytes > maxMsgSizeBytes) {
+    throw new V.ConfigError(
+      `--size ${sizeBytes}: the longest message of ${name} has ${maxMsgSizeBytes} bytes`,
+    );
+  }
+  fitting(settings, { mtu: ownMtu(context, settings) });
+  if (gidIndex === undefined) return;
+  const known = context.gids(ibPort).map(({ index }) => index);
+  if (!known.includes(gidIndex)) {
+    const list = known.length === 0 ? 'no GIDs' : `GIDs at ${known.join(', ')}`;
+    throw new V.ConfigError(`--gid-index ${gidIndex}: port ${ibPort} of ${name} has ${list}`);
+  }
+}
+
+/** IBV_MTU_* that this end can do and wants. */
+function ownMtu(context: Context, { ibPort, mtu }: Settings): number {
+  const { activeMtu } = context.queryPort(ibPort);
+  return mtu === undefined ? activeMtu : Math.min(V.mtuCode(Number(mtu)), activeMtu);
+}
+
+/** On Ethernet ends speak by GIDs, else if one is named. */
+function gidOf(context: Context, { ibPort, gidIndex }: Settings): V.GidEntry | null {
+  const routed = context.queryPort(ibPort).linkLayer === 'Ethernet' || gidIndex !== undefined;
+  return routed ? context.chooseGid(ibPort, gidIndex) : null;
+}
+
+/** A datagram is a packet: what was not asked for by name becomes that long. @throws ConfigError */
+function fitting(settings: Settings, { mtu }: Pick<Terms, 'mtu'>): Settings {
+  const most = V.mtuBytes(mtu);
+  if (settings.connection !== 'UD' || settings.sizeBytes <= most) return settings;
+  if (settings.sizeGiven)
+    throw new V.ConfigError(`Max message size in UD cannot be greater than MTU: ${most}`);
+  return { ...settings, sizeBytes: most };
+}

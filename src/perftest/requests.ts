@@ -1,0 +1,166 @@
+/**
+ * The requests of a test, written once into a batch of each queue pair. Before a post only what differs from the one
+ * before is written again: numbers, flags, and addresses where messages move on. That is most of what a message costs.
+ */
+import * as V from '../verbs/index.ts';
+import { type End, QKEY } from './end.ts';
+
+const ADD = 1n;
+const SWAP = 0n;
+/** Nobody looks at it: it is there because it takes a receive. */
+const IMMEDIATE = 0;
+const WR_ID_HALF = 2 ** 32;
+const HIGH = 1 / WR_ID_HALF;
+const OPCODE_MASK = 0xff | (0xff << 16);
+const LOCAL_LO = V.WR_SGE0 + V.SGE_LO;
+const LOCAL_HI = V.WR_SGE0 + V.SGE_HI;
+
+interface RequestOptions {
+  /** Bytes from one message to the next one, and how many there are before the first place is used again. */
+  readonly stride?: { bytes: number; places: number };
+  readonly cqMod?: number;
+}
+
+/** wr_id is the number of the queue pair, and in its low half that of the request, from 1. */
+export class Requests {
+  private readonly end: End;
+  private readonly sizeBytes: number;
+  private readonly stride: { bytes: number; places: number };
+  private readonly cqMod: number;
+  private readonly isInline: boolean;
+  /** Where the next message of queue pair 0 is taken from. */
+  private readonly message: Uint8Array;
+  /** Which addresses move from message to message. */
+  private readonly movesLocal: boolean;
+  private readonly movesRemote: boolean;
+  /** The word of opcode and flags, unsignaled and signaled. */
+  private readonly plainOp: number;
+  private readonly signaledOp: number;
+  /** By queue pair: requests posted, where the next message lies, and how many to the next completion asked for. */
+  private readonly posted: Uint32Array;
+  private readonly place: Uint32Array;
+  private readonly untilSignaled: Uint32Array;
+
+  /** Every `cqMod`th request of a queue pair asks for its completion. */
+  constructor(
+    end: End,
+    sizeBytes: number,
+    { stride = end.strideOf(sizeBytes), cqMod = end.settings.cqMod }: RequestOptions = {},
+  ) {
+    const { kind, qp } = end.settings;
+    this.end = end;
+    this.sizeBytes = sizeBytes;
+    this.stride = stride;
+    this.cqMod = cqMod;
+    this.isInline = sizeBytes <= end.inlineBytes;
+    this.movesLocal = stride.places > 1 && !this.isInline;
+    this.movesRemote = stride.places > 1 && kind.verb !== 'send';
+    this.posted = new Uint32Array(qp);
+    this.place = new Uint32Array(qp);
+    this.untilSignaled = new Uint32Array(qp).fill(cqMod);
+    for (let i = 0; i < qp; i++) this.write(i);
+    const batch = end.sends[0];
+    this.message = this.isInline ? new Uint8Array(batch.words.buffer, batch.inlineAt(0)) : end.sendBytes(0);
+    const op = batch.words[V.slotAt(0) + V.WR_OP];
+    const flags = this.isInline ? V.IBV_SEND_INLINE : 0;
+    this.plainOp = (op & OPCODE_MASK) | (flags << 8);
+    this.signaledOp = this.plainOp | (V.IBV_SEND_SIGNALED << 8);
+  }
+
+  /** Posts the next `count` requests of queue pair `index`; `last`: none come after them, and the last is signaled. */
+  post(index: number, count: number, last: boolean): void {
+    const { end, cqMod, plainOp, signaledOp } = this;
+    const batch = end.sends[index];
+    const { words } = batch;
+    let number = this.posted[index];
+    let until = this.untilSignaled[index];
+    let at = V.slotAt(0);
+    for (let i = 0; i < count; i++) {
+      words[at + V.WR_ID_LO] = ++number;
+      words[at + V.WR_OP] = --until === 0 ? signaledOp : plainOp;
+      if (until === 0) until = cqMod;
+      at += V.SLOT_WORDS;
+    }
+    if (last) words[at - V.SLOT_WORDS + V.WR_OP] = signaledOp;
+    this.posted[index] = number;
+    this.untilSignaled[index] = until;
+    if (this.movesLocal || this.movesRemote) this.move(index, count);
+    end.qps[index].postSend(batch, 0, count);
+  }
+
+  /** What the last byte of the next message of queue pair 0 is. */
+  stamp(value: number): void {
+    this.message[this.sizeBytes - 1] = value;
+  }
+
+  /** Each message lies behind the one before it, until the cycle begins again. */
+  private move(index: number, count: number): void {
+    const { end, stride, movesLocal, movesRemote } = this;
+    const { words } = end.sends[index];
+    const local = end.sendAddr(index);
+    const remote = end.remotes[index].addr;
+    let place = this.place[index];
+    let at = V.slotAt(0);
+    for (let i = 0; i < count; i++) {
+      const offset = place * stride.bytes;
+      if (movesLocal) {
+        words[at + LOCAL_LO] = local + offset;
+        words[at + LOCAL_HI] = (local + offset) * HIGH;
+      }
+      if (movesRemote) {
+        words[at + V.WR_REMOTE_LO] = remote + offset;
+        words[at + V.WR_REMOTE_HI] = (remote + offset) * HIGH;
+      }
+      if (++place === stride.places) place = 0;
+      at += V.SLOT_WORDS;
+    }
+    this.place[index] = place;
+  }
+
+  /** Fills the batch of queue pair `index` with requests of the first place. */
+  private write(index: number): void {
+    const { end, sizeBytes, isInline } = this;
+    const batch = end.sends[index].clear();
+    const data = end.sendBytes(index).subarray(0, sizeBytes);
+    while (batch.length < batch.capacity) {
+      if (isInline) this.appendInline(batch, index, data);
+      else this.append(batch, index);
+    }
+  }
+
+  private appendInline(batch: V.SendBatch, index: number, data: Uint8Array): void {
+    const { addr, rkey, ah, qpNum } = this.end.remotes[index];
+    const { kind, write_with_imm: withImm } = this.end.settings;
+    const writes = kind.verb === 'write';
+    const write = withImm ? V.IBV_WR_RDMA_WRITE_WITH_IMM : V.IBV_WR_RDMA_WRITE;
+    batch.inline(index * WR_ID_HALF, writes ? write : V.IBV_WR_SEND, 0, data);
+    if (withImm) batch.imm(batch.length - 1, IMMEDIATE);
+    if (writes) batch.remoteTo(batch.length - 1, addr, rkey);
+    else if (ah !== 0) batch.datagramTo(batch.length - 1, ah, qpNum, QKEY);
+  }
+
+  private append(batch: V.SendBatch, index: number): void {
+    const { end, sizeBytes } = this;
+    const { kind, atomic_type, write_with_imm: withImm } = end.settings;
+    const { addr: to, rkey, ah, qpNum } = end.remotes[index];
+    const id = index * WR_ID_HALF;
+    const local = end.sendAddr(index);
+    const { lkey } = end.mr;
+    switch (kind.verb) {
+      case 'write':
+        if (withImm) batch.writeImm(id, 0, local, sizeBytes, lkey, to, rkey, IMMEDIATE);
+        else batch.write(id, 0, local, sizeBytes, lkey, to, rkey);
+        return;
+      case 'read':
+        batch.read(id, 0, local, sizeBytes, lkey, to, rkey);
+        return;
+      case 'send':
+        batch.send(id, 0, local, sizeBytes, lkey);
+        if (ah !== 0) batch.datagramTo(batch.length - 1, ah, qpNum, QKEY);
+        return;
+      case 'atomic':
+        if (atomic_type === 'CMP_AND_SWAP') batch.compareSwap(id, 0, local, lkey, to, rkey, 0n, SWAP);
+        else batch.fetchAdd(id, 0, local, lkey, to, rkey, ADD);
+    }
+  }
+}

@@ -1,0 +1,64 @@
+/** rdma_init_qp_attr(3): what modifyQp wants of a queue pair that belongs to an identifier. */
+import * as C from '../../../verbs/constants.ts';
+import { InvalidStateError } from '../../../verbs/errors.ts';
+import { mtuCode } from '../../../verbs/names.ts';
+import type { QpAttr } from '../../../verbs/provider.ts';
+import { stateName } from '../../../verbs/qp-state.ts';
+import type { CmId } from './cm-objects.ts';
+import { ahTo } from './cm-protocol.ts';
+
+/** Acknowledgement timeout: 4.096 us * 2^14 = 67 ms. */
+const ACK_TIMEOUT = 14;
+
+/** @throws InvalidStateError before the device or the peer is known that the state needs */
+export function qpAttrOf(id: CmId, qpState: number, mtuBytes: number): QpAttr {
+  const datagram = id.portSpace === C.RDMA_PS_UDP;
+  if (qpState === C.IBV_QPS_INIT) {
+    const common = { qpState, pkeyIndex: 0, portNum: 1 };
+    return datagram ? { ...common, qkey: C.RDMA_UDP_QKEY } : { ...common, qpAccessFlags: accessOf(id) };
+  }
+  if (datagram) return qpState === C.IBV_QPS_RTR ? { qpState } : { qpState, sqPsn: 0 };
+  const { peer, theirs } = id;
+  if (peer === null || theirs === null) {
+    throw new InvalidStateError(
+      `initQpAttr: for ${stateName(qpState)} the peer must be known: after CONNECT_REQUEST or CONNECT_RESPONSE`,
+      { verb: 'initQpAttr', errno: C.EINVAL },
+    );
+  }
+  // The side that was called settles how many READs each may have under way.
+  const agreed = id.link === 'REQ_RCVD' || id.mine === null ? theirs : lesser(id, theirs);
+  if (qpState === C.IBV_QPS_RTR) {
+    return {
+      qpState,
+      pathMtu: mtuCode(mtuBytes),
+      destQpNum: theirs.qpNum,
+      rqPsn: id.psn,
+      ah: ahTo(id.remoteHost),
+      maxDestRdAtomic: agreed.responderResources,
+      minRnrTimer: 0,
+    };
+  }
+  return {
+    qpState,
+    sqPsn: peer.psn,
+    timeout: ACK_TIMEOUT,
+    retryCnt: (id.mine ?? theirs).retryCount,
+    rnrRetry: theirs.rnrRetryCount,
+    maxRdAtomic: agreed.initiatorDepth,
+  };
+}
+
+function accessOf(id: CmId): number {
+  const param = id.theirs ?? id.mine;
+  if (param === null) return 0;
+  const reads = param.responderResources > 0 ? C.IBV_ACCESS_REMOTE_READ | C.IBV_ACCESS_REMOTE_ATOMIC : 0;
+  return C.IBV_ACCESS_REMOTE_WRITE | reads;
+}
+
+function lesser(id: CmId, theirs: NonNullable<CmId['theirs']>) {
+  const mine = id.mine ?? theirs;
+  return {
+    responderResources: Math.min(mine.responderResources, theirs.responderResources),
+    initiatorDepth: Math.min(mine.initiatorDepth, theirs.initiatorDepth),
+  };
+}

@@ -1,0 +1,287 @@
+/**
+ * The exchange between two identifiers: REQ, REP, RTU; REJ; DREQ, DREP; SIDR for datagrams. Each message is an
+ * event of virtual time. What comes of each in each state is what the IB CM of the Linux kernel does.
+ */
+import * as C from '../../../verbs/constants.ts';
+import type { AhAttr } from '../../../verbs/provider.ts';
+import type { Driver } from '../driver.ts';
+import { ANY_HOST } from '../hosts.ts';
+import { gidOf } from '../limits.ts';
+import type { CmId, CmObjects, FullConnParam } from './cm-objects.ts';
+
+/** Reasons of a REJ (ib_cm_rej_reason). */
+const REJ_TIMEOUT = 4;
+const REJ_INVALID_SERVICE_ID = 8;
+const REJ_CONSUMER_DEFINED = 28;
+/** Outcomes of a SIDR request (ib_cm_sidr_status). */
+const SIDR_UNSUPPORTED = 1;
+const SIDR_REJECT = 2;
+
+/** Room for private data in each message: all of it arrives, padded with zeros. */
+export const PRIVATE_DATA = {
+  tcp: { request: 56, reply: 196, reject: 148 },
+  udp: { request: 180, reply: 136, reject: 136 },
+} as const;
+
+/** A REQ that a full backlog dropped is sent again so often. */
+const RETRIES = 15;
+/** In messages' times: how long before a REQ is sent again, and how long an end lingers in TIMEWAIT. */
+const RETRY_MESSAGES = 8;
+const TIMEWAIT_MESSAGES = 4;
+
+export function limitsOf(id: CmId) {
+  return id.portSpace === C.RDMA_PS_UDP ? PRIVATE_DATA.udp : PRIVATE_DATA.tcp;
+}
+
+export function ahTo(host: number): AhAttr {
+  return { dgid: gidOf(host), sgidIndex: 1, hopLimit: 64, portNum: 1 };
+}
+
+function padded(data: Uint8Array, length: number): Uint8Array {
+  const bytes = new Uint8Array(length);
+  bytes.set(data.subarray(0, length));
+  return bytes;
+}
+
+/** What a peer reads out of one's parameters: its responder serves what the other initiates. */
+function mirrored(param: FullConnParam, dataBytes: number): FullConnParam {
+  const { responderResources, initiatorDepth, privateData } = param;
+  return {
+    ...param,
+    responderResources: initiatorDepth,
+    initiatorDepth: responderResources,
+    privateData: padded(privateData, dataBytes),
+  };
+}
+
+export class CmProtocol {
+  private readonly driver: Driver;
+  private readonly objects: CmObjects;
+  private readonly delayNs: number;
+
+  constructor(driver: Driver, objects: CmObjects) {
+    this.driver = driver;
+    this.objects = objects;
+    this.delayNs = driver.sim.net.params.rendezvousNs;
+  }
+
+  /** Calls after so many messages' times, if the identifier is still there. */
+  later(id: CmId, messages: number, action: () => void): void {
+    this.driver.after(messages * this.delayNs, () => {
+      if (id.alive) action();
+    });
+  }
+
+  reachable(host: number): boolean {
+    if (host === ANY_HOST) return true;
+    const { dead, linkUp } = this.driver.sim.net.hosts[host];
+    return !dead && linkUp;
+  }
+
+  connect(id: CmId, param: FullConnParam): void {
+    id.state = 'connecting or connected';
+    id.link = 'REQ_SENT';
+    id.mine = param;
+    this.sendRequest(id, RETRIES);
+  }
+
+  accept(id: CmId, param: FullConnParam): void {
+    id.mine = param;
+    const data = padded(param.privateData, limitsOf(id).reply);
+    if (id.portSpace === C.RDMA_PS_UDP) {
+      id.link = 'over';
+      const ud = { ah: ahTo(id.host), qpNum: param.qpNum, qkey: C.RDMA_UDP_QKEY };
+      this.toPeer(id, (peer) => {
+        if (peer.link !== 'REQ_SENT') return;
+        peer.link = 'over';
+        this.objects.emit(peer, C.RDMA_CM_EVENT_ESTABLISHED, { privateData: data, ud });
+      });
+      return;
+    }
+    id.link = 'REP_SENT';
+    this.toPeer(id, (peer) => {
+      if (peer.link !== 'REQ_SENT') return;
+      peer.link = 'REP_RCVD';
+      peer.theirs = mirrored(param, data.length);
+      const { privateData, ...conn } = peer.theirs;
+      this.objects.emit(peer, C.RDMA_CM_EVENT_CONNECT_RESPONSE, { privateData, conn });
+    });
+  }
+
+  /** RTU: both sides are ready. */
+  establish(id: CmId): void {
+    id.link = 'ESTABLISHED';
+    this.toPeer(id, (peer) => this.established(peer));
+  }
+
+  /** By an RTU, or since data came first (rdma_notify). */
+  established(id: CmId): void {
+    if (id.link !== 'REP_SENT') return;
+    id.link = 'ESTABLISHED';
+    this.objects.emit(id, C.RDMA_CM_EVENT_ESTABLISHED);
+  }
+
+  reject(id: CmId, data: Uint8Array): void {
+    id.link = 'over';
+    this.sendReject(id, REJ_CONSUMER_DEFINED, SIDR_REJECT, data);
+  }
+
+  /** DREQ, or the answer to the peer's. In any other state nothing happens, as with librdmacm. */
+  disconnect(id: CmId): void {
+    if (id.link === 'ESTABLISHED') {
+      id.link = 'DREQ_SENT';
+      this.toPeer(
+        id,
+        (peer) => this.onDreq(peer),
+        () => this.onDrep(id),
+      );
+    } else if (id.link === 'DREQ_RCVD') {
+      this.toPeer(id, (peer) => this.onDrep(peer));
+      this.enterTimewait(id);
+    }
+  }
+
+  /** What the peer hears of an identifier that is destroyed. */
+  abandon(id: CmId): void {
+    const { link } = id;
+    id.link = 'over';
+    if (link === 'REQ_RCVD' || link === 'REP_SENT' || link === 'REP_RCVD') {
+      this.sendReject(id, REJ_CONSUMER_DEFINED, SIDR_REJECT, new Uint8Array(0));
+    } else if (link === 'REQ_SENT' && id.portSpace === C.RDMA_PS_TCP) {
+      this.sendReject(id, REJ_TIMEOUT, 0, new Uint8Array(0));
+    } else if (link === 'ESTABLISHED') {
+      this.toPeer(id, (peer) => this.onDreq(peer));
+    } else if (link === 'DREQ_RCVD') {
+      this.toPeer(id, (peer) => this.onDrep(peer));
+    }
+  }
+
+  /** The host is no more: those who were talking to it learn of it. */
+  hostDied(host: number): void {
+    for (const id of [...this.objects.ids.values()]) {
+      if (id.remoteHost !== host || id.host === host) continue;
+      this.later(id, 1, () => this.lost(id));
+    }
+  }
+
+  private lost(id: CmId): void {
+    const { link } = id;
+    const status = -C.ETIMEDOUT;
+    const waiting = link === 'REQ_SENT' || link === 'REP_SENT';
+    const live = link === 'REP_RCVD' || link === 'ESTABLISHED' || link === 'DREQ_SENT';
+    if (!waiting && !live) return;
+    id.link = 'over';
+    if (live) id.state = 'disconnected';
+    const event = waiting ? C.RDMA_CM_EVENT_UNREACHABLE : C.RDMA_CM_EVENT_DISCONNECTED;
+    this.objects.emit(id, event, { status });
+  }
+
+  private sendRequest(id: CmId, retries: number): void {
+    this.driver.after(this.delayNs, () => {
+      if (id.link !== 'REQ_SENT') return;
+      if (!this.reachable(id.remoteHost) || !this.reachable(id.host)) {
+        this.later(id, 1, () => this.lost(id));
+        return;
+      }
+      const listener = this.listenerFor(id);
+      if (listener === undefined) this.refuse(id);
+      else if (unseenRequests(listener) < listener.backlog) this.onRequest(id, listener);
+      else if (retries > 0) this.later(id, RETRY_MESSAGES, () => this.sendRequest(id, retries - 1));
+      else this.lost(id);
+    });
+  }
+
+  /** Nobody listens there. */
+  private refuse(id: CmId): void {
+    this.later(id, 1, () => this.onReject(id, REJ_INVALID_SERVICE_ID, SIDR_UNSUPPORTED, new Uint8Array(0)));
+  }
+
+  private onRequest(caller: CmId, listener: CmId): void {
+    const id = this.objects.addId(listener.channel, listener.portSpace);
+    id.state = 'connecting or connected';
+    id.link = 'REQ_RCVD';
+    id.incoming = true;
+    id.untaken = true;
+    id.host = caller.remoteHost;
+    id.port = listener.port;
+    id.remoteHost = caller.host;
+    id.remotePort = caller.port;
+    id.peer = caller;
+    caller.peer = id;
+    id.theirs = mirrored(caller.mine as FullConnParam, limitsOf(id).request);
+    const { privateData, ...conn } = id.theirs;
+    const tcp = id.portSpace === C.RDMA_PS_TCP ? { conn } : {};
+    this.objects.emit(id, C.RDMA_CM_EVENT_CONNECT_REQUEST, {
+      listenId: listener.handle,
+      privateData,
+      ...tcp,
+    });
+  }
+
+  private sendReject(id: CmId, reason: number, sidr: number, data: Uint8Array): void {
+    this.toPeer(id, (peer) => this.onReject(peer, reason, sidr, data));
+  }
+
+  private onReject(id: CmId, reason: number, sidr: number, data: Uint8Array): void {
+    if (!['REQ_SENT', 'REQ_RCVD', 'REP_SENT', 'REP_RCVD'].includes(id.link)) return;
+    id.link = 'over';
+    const udp = id.portSpace === C.RDMA_PS_UDP;
+    // A SIDR reply that refuses is told as an unreachable peer.
+    this.objects.emit(id, udp ? C.RDMA_CM_EVENT_UNREACHABLE : C.RDMA_CM_EVENT_REJECTED, {
+      status: udp ? sidr : reason,
+      privateData: padded(data, limitsOf(id).reject),
+    });
+  }
+
+  private onDreq(id: CmId): void {
+    if (id.link === 'TIMEWAIT' || id.link === 'over') {
+      this.toPeer(id, (peer) => this.onDrep(peer));
+    } else if (id.link === 'ESTABLISHED' || id.link === 'REP_SENT' || id.link === 'DREQ_SENT') {
+      id.link = 'DREQ_RCVD';
+      this.disconnected(id);
+    }
+  }
+
+  private onDrep(id: CmId): void {
+    if (id.link !== 'DREQ_SENT' && id.link !== 'DREQ_RCVD') return;
+    this.enterTimewait(id);
+    this.disconnected(id);
+  }
+
+  private disconnected(id: CmId): void {
+    if (id.state === 'disconnected') return;
+    id.state = 'disconnected';
+    this.objects.emit(id, C.RDMA_CM_EVENT_DISCONNECTED);
+  }
+
+  private enterTimewait(id: CmId): void {
+    id.link = 'TIMEWAIT';
+    this.later(id, TIMEWAIT_MESSAGES, () => {
+      id.link = 'over';
+      this.objects.emit(id, C.RDMA_CM_EVENT_TIMEWAIT_EXIT);
+    });
+  }
+
+  /** One message to the other end; `gone` is what comes back when its identifier was destroyed. */
+  private toPeer(id: CmId, action: (peer: CmId) => void, gone: () => void = () => {}): void {
+    this.driver.after(this.delayNs, () => {
+      const { peer } = id;
+      if (peer === null) return;
+      if (!this.reachable(id.host) || !this.reachable(peer.host)) {
+        // What wants an answer gets none; the rest is lost.
+        if (id.link === 'REP_SENT' || id.link === 'DREQ_SENT') this.later(id, 1, () => this.lost(id));
+      } else if (peer.alive) action(peer);
+      else this.later(id, 1, gone);
+    });
+  }
+
+  private listenerFor(id: CmId): CmId | undefined {
+    const bound = this.objects.boundTo(id.portSpace, id.remotePort);
+    const open = bound.filter((other) => other.state === 'listening');
+    return open.find((l) => l.host === id.remoteHost) ?? open.find((l) => l.host === ANY_HOST);
+  }
+}
+
+function unseenRequests(listener: CmId): number {
+  return listener.channel.pending.filter((event) => event.listenId === listener.handle).length;
+}

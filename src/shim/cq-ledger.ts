@@ -1,0 +1,198 @@
+/** From real completions back to the application's: what it sees, in place, and what waits for it. */
+import {
+  IBV_WC_DRIVER2,
+  IBV_WC_REM_ACCESS_ERR,
+  IBV_WC_REM_OP_ERR,
+  IBV_WC_SUCCESS,
+} from '../verbs/constants.ts';
+import * as L from '../verbs/layout.ts';
+import type { ShimContext } from './context.ts';
+import { isSend } from './peer/outbox.ts';
+import type { ShimQp } from './qp-ledger.ts';
+
+/** What ibv_req_notify_cq(3) asks for: nothing, the next completion, the next solicited or failed one. */
+export const ARM_NONE = 0;
+export const ARM_ANY = 1;
+export const ARM_SOLICITED = 2;
+
+/** In ShimQp.split: a 0_WAIT that went out as RDMA_WRITEs of nothing. */
+export const AS_WRITES = 2;
+
+export class ShimCq {
+  readonly handle: number;
+  appCqe: number;
+  realCqe: number;
+  readonly context: number;
+  readonly owner: ShimContext;
+  /** The channel whose listener is told of its events: the application's, or the shim's own. */
+  readonly channel: number;
+  readonly appChannel: number;
+  /** Queue pairs that send or receive on it. */
+  private readonly users: ShimQp[] = [];
+  /**
+   * The only one of them, while its sends that succeeded need nothing but counting; null: that is not so, or nobody has
+   * looked (findLone) since something changed.
+   */
+  lone: ShimQp | null = null;
+  /** Queue pairs that send on it and hold requests. */
+  readonly backlogged: ShimQp[] = [];
+  /** Queue pairs whose oldest held request is a WAIT on this CQ. */
+  readonly waiters: ShimQp[] = [];
+  /** Internal requests outstanding on it: each may become a completion, so they may not outgrow it. */
+  extra = 0;
+  /** Internal requests that complete on it and that the policy wants to hear of. */
+  told = 0;
+  /** Queue pairs on it that keep rows: its events may be the shim's. */
+  translatedQps = 0;
+  /** What the application asked to be told of: ARM_*. */
+  appArmed = ARM_NONE;
+  /** What the device was asked for since its last event. */
+  realArmed = ARM_NONE;
+  /** A completion that the application asked to be told of has arrived: an event is due. */
+  due = false;
+  /** Events of before the application armed it again, not told yet. */
+  owed = 0;
+  /** Completions that the application has been or will be given: what a WAIT on this CQ counts. */
+  produced = 0;
+  /** The count that the next WAIT on this CQ starts from. */
+  waitIndex = 0;
+  /** Completions that the shim polled for itself, waiting for the application. */
+  private fifo: Uint32Array = new Uint32Array(0);
+  private fifoHead = 0;
+  fifoCount = 0;
+
+  constructor(fields: {
+    handle: number;
+    appCqe: number;
+    realCqe: number;
+    owner: ShimContext;
+    channel: number;
+    appChannel: number;
+  }) {
+    this.handle = fields.handle;
+    this.appCqe = fields.appCqe;
+    this.realCqe = fields.realCqe;
+    this.owner = fields.owner;
+    this.context = fields.owner.handle;
+    this.channel = fields.channel;
+    this.appChannel = fields.appChannel;
+  }
+
+  /** `qp` sends or receives on it from now on. */
+  addUser(qp: ShimQp): void {
+    this.users.push(qp);
+    this.lone = null;
+  }
+
+  removeUser(qp: ShimQp): void {
+    const at = this.users.indexOf(qp);
+    if (at >= 0) this.users.splice(at, 1);
+    this.lone = null;
+  }
+
+  /** Looks for a queue pair whose sends are all that completes here, in order, with nothing held, kept or awaited. */
+  findLone(): void {
+    const { users, waiters } = this;
+    if (users.length !== 1 || this.fifoCount + waiters.length > 0) return;
+    const [qp] = users;
+    if (qp.translated || qp.mended !== null) return;
+    // What a shared receive queue brings is not counted.
+    if (qp.recvCq === this && (qp.hasSrq || qp.recvPosted !== 0)) return;
+    this.lone = qp;
+  }
+
+  push(words: Uint32Array, at: number): void {
+    this.lone = null;
+    const capacity = this.fifo.length / L.SLOT_WORDS;
+    if (this.fifoCount === capacity) this.grow(capacity);
+    const size = this.fifo.length / L.SLOT_WORDS;
+    const to = ((this.fifoHead + this.fifoCount) & (size - 1)) * L.SLOT_WORDS;
+    for (let i = 0; i < L.SLOT_WORDS; i++) this.fifo[to + i] = words[at + i];
+    this.fifoCount++;
+  }
+
+  /** Moves up to `max` waiting completions to `words`; returns how many. */
+  shift(words: Uint32Array, at: number, max: number): number {
+    const size = this.fifo.length / L.SLOT_WORDS;
+    const n = Math.min(max, this.fifoCount);
+    for (let k = 0; k < n; k++) {
+      const from = ((this.fifoHead + k) & (size - 1)) * L.SLOT_WORDS;
+      for (let i = 0; i < L.SLOT_WORDS; i++) words[at + k * L.SLOT_WORDS + i] = this.fifo[from + i];
+    }
+    this.fifoHead = (this.fifoHead + n) & (size - 1);
+    this.fifoCount -= n;
+    return n;
+  }
+
+  /** Drops what waits of a destroyed queue pair, as a device does. */
+  forget(qp: number): void {
+    const all = new Uint32Array(this.fifoCount * L.SLOT_WORDS);
+    const n = this.shift(all, 0, this.fifoCount);
+    for (let k = 0; k < n; k++) {
+      if (all[k * L.SLOT_WORDS + L.WC_QP] !== qp) this.push(all, k * L.SLOT_WORDS);
+    }
+  }
+
+  private grow(capacity: number): void {
+    const size = Math.max(64, capacity * 2);
+    const next = new Uint32Array(size * L.SLOT_WORDS);
+    const n = this.shift(next, 0, this.fifoCount);
+    this.fifo = next;
+    this.fifoHead = 0;
+    this.fifoCount = n;
+  }
+}
+
+/**
+ * One completion of a send queue whose rows are kept. Returns whether the application sees it; then its
+ * number and byte_len are the application's.
+ */
+export function settleSend(qp: ShimQp, words: Uint32Array, at: number): boolean {
+  const seq = words[at + L.WC_SEQ] | 0;
+  const status = words[at + L.WC_OP] & 0xff;
+  // Completions come in order: what is below the last one died in a RESET.
+  if (((seq - qp.realFreed) | 0) < 0) return false;
+  qp.realFreed = (seq + 1) | 0;
+  if (((seq - qp.base) | 0) < 0) return true;
+  // Follows, so that it is never more than a queue's depth behind: running numbers wrap.
+  qp.base = seq;
+  qp.sums[1] = qp.issuedBytes[seq & qp.realMask];
+  const { mask, last } = qp;
+  while (qp.head !== qp.issued && ((last[qp.head & mask] - seq) | 0) < 0) qp.head = (qp.head + 1) | 0;
+  const row = qp.head & mask;
+  if (qp.head === qp.issued) {
+    const ofPartial = (qp.partial || qp.opened) && ((seq - qp.first[row]) | 0) >= 0;
+    if (!ofPartial || status === IBV_WC_SUCCESS) return false;
+    abandonPartial(qp);
+  } else {
+    // A real number between two rows is one of the shim's own WAITs.
+    if (((seq - qp.first[row]) | 0) < 0) return false;
+    if (status === IBV_WC_SUCCESS && last[row] !== seq) return false;
+  }
+  if (qp.failStatus !== 0 && status !== IBV_WC_SUCCESS && qp.head === qp.failSeq) {
+    words[at + L.WC_OP] = (words[at + L.WC_OP] & ~0xff) | qp.failStatus;
+    qp.failStatus = 0;
+  }
+  words[at + L.WC_SEQ] = qp.head;
+  if (status === IBV_WC_REM_ACCESS_ERR && qp.outbox !== null) asOfReceive(qp, row, seq, words, at);
+  if (qp.split[row] !== 0) words[at + L.WC_BYTE_LEN] = qp.bytes[row];
+  if (qp.split[row] === AS_WRITES) words[at + L.WC_OP] = status | (IBV_WC_DRIVER2 << 8);
+  qp.head = (qp.head + 1) | 0;
+  return status !== IBV_WC_SUCCESS || qp.visible[row] !== 0;
+}
+
+/** The request at the cursor failed in an earlier piece: the rest of it is never issued. */
+function abandonPartial(qp: ShimQp): void {
+  qp.sums[2] = 0;
+  qp.partial = false;
+  qp.opened = false;
+  qp.issued = (qp.issued + 1) | 0;
+}
+
+/** A piece of a SEND met a receive whose memory is gone: the peer would have failed at it, not refused it. */
+function asOfReceive(qp: ShimQp, row: number, seq: number, words: Uint32Array, at: number): void {
+  // A SEND itself, which comes last, is refused for the key that it is to invalidate.
+  const isWhole = qp.head !== qp.issued && qp.last[row] === seq;
+  if (isWhole || !isSend(qp.held[row * qp.stride + L.WR_OP] & 0xff)) return;
+  words[at + L.WC_OP] = (words[at + L.WC_OP] & ~0xff) | IBV_WC_REM_OP_ERR;
+}

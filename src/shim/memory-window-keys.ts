@@ -1,0 +1,34 @@
+/** Keys of memory windows: a bind that is held counts as posted, so its key is the window's already. */
+import { IBV_MW_TYPE_2, IBV_WR_BIND_MW } from '../verbs/constants.ts';
+import * as L from '../verbs/layout.ts';
+import type { MwInfo, Provider } from '../verbs/provider.ts';
+import type { Feeder } from './feeder.ts';
+import type { ShimQp } from './qp-ledger.ts';
+import type { Tables } from './tables.ts';
+
+/** ibv_alloc_mw(3): the key that the window has after the binds that were posted. */
+export function queryMw(next: Provider, tables: Tables, feeder: Feeder, mw: number): MwInfo {
+  const info = next.queryMw(mw);
+  for (const qp of tables.qps) {
+    const at = qp === undefined ? -1 : heldBind(qp, mw);
+    if (qp === undefined || at < 0) continue;
+    if (info.type === IBV_MW_TYPE_2) {
+      const row = (qp.issued + at) & qp.mask;
+      return { ...info, rkey: qp.held[row * qp.stride + L.WR_RKEY] };
+    }
+    // The device chooses the key of a type 1 window, so it must have the request.
+    feeder.hasten(qp, at + 1);
+    return next.queryMw(mw);
+  }
+  return info;
+}
+
+/** How many held requests are before the newest bind of this window; -1: none is held. */
+function heldBind(qp: ShimQp, mw: number): number {
+  for (let i = qp.backlog - 1; i >= 0; i--) {
+    const at = ((qp.issued + i) & qp.mask) * qp.stride;
+    const isBind = (qp.held[at + L.WR_OP] & 0xff) === IBV_WR_BIND_MW;
+    if (isBind && qp.held[at + L.WR_BIND_MW] === mw) return i;
+  }
+  return -1;
+}

@@ -1,0 +1,432 @@
+/**
+ * The books of one queue pair: which application request became which internal ones, and back.
+ *
+ * Two running numbers (mod 2^32) name requests: the application's, counted at its post, and the real one,
+ * counted at the post below. While nothing was ever held they are equal and requests go straight down. From
+ * the first held request on, a row per application request (its number modulo the depth) keeps the first
+ * and the last real number that it became.
+ */
+import {
+  IBV_QPS_RTS,
+  IBV_SEND_INLINE,
+  IBV_SEND_SIGNALED,
+  IBV_WR_ATOMIC_CMP_AND_SWP,
+  IBV_WR_ATOMIC_FETCH_AND_ADD,
+  ISO_SEND_INTERNAL,
+  ISO_WR_ENABLE,
+  ISO_WR_WAIT,
+} from '../verbs/constants.ts';
+import * as L from '../verbs/layout.ts';
+import type { QpInfo, QpInitAttr } from '../verbs/provider.ts';
+import type { ShimContext } from './context.ts';
+import { BYTES, COLUMNS, HELD, HIGH_WATER, SEEN } from './counters.ts';
+import type { ShimCq } from './cq-ledger.ts';
+import type { Inbox } from './peer/inbox.ts';
+import type { Outbox } from './peer/outbox.ts';
+import { plainBytes } from './plain-requests.ts';
+import type { QpView } from './policy.ts';
+import type { Resource } from './resources.ts';
+
+// Of each post; a module's own constants cost nothing (plain.ts).
+const { SLOT_WORDS } = L;
+const FIRST_OP = L.slotAt(0) + L.WR_OP;
+const SIGNALED = IBV_SEND_SIGNALED;
+const INTERNAL = ISO_SEND_INTERNAL;
+const IN_BYTES = BYTES;
+const IN_SEEN = SEEN;
+
+function powerOfTwo(n: number): number {
+  return 2 ** Math.ceil(Math.log2(Math.max(n, 1)));
+}
+
+export class ShimQp implements QpView {
+  readonly index: number;
+  readonly handle: number;
+  /** What the wire knows it by. */
+  readonly qpNum: number;
+  readonly pd: number;
+  readonly context: ShimContext;
+  readonly type: number;
+  readonly appDepth: number;
+  readonly realDepth: number;
+  readonly recvDepth: number;
+  readonly sqSigAll: boolean;
+  /** Its receives come from a shared queue, whose places are not counted here. */
+  readonly hasSrq: boolean;
+  /** Its requests are held until an ENABLE of another queue pair releases them. */
+  readonly managed: boolean;
+  readonly sendCq: ShimCq;
+  readonly recvCq: ShimCq;
+  readonly inlineBytes: number;
+  readonly sges: number;
+  /** Words of one held request: its slot and its extension. */
+  readonly stride: number;
+
+  appPosted = 0;
+  /** Application requests whose completion was handed over: their places in its queue are free. */
+  appFreed = 0;
+  recvPosted = 0;
+  /** Receives whose completion the shim keeps for the application, and while there are any: the first of them. */
+  recvsKept = 0;
+  recvFreed = 0;
+  realPosted = 0;
+  realFreed = 0;
+  /** IBV_QPS_*, as last set: what the device does by itself (ERR) takes requests as RTS does. */
+  state = 0;
+  /** Whether anything was ever held. */
+  translated = false;
+  /** Real numbers from here on have a row; earlier ones are the application's own. */
+  base = 0;
+  /** Oldest application request that is not known to be complete. */
+  head = 0;
+  /** Oldest application request that is not issued whole; from here to appPosted they are held. */
+  issued = 0;
+  /** Whether the request at `issued` is partly issued, and how far. */
+  partial = false;
+  /** The peer was asked about the request at `issued`, by a READ that counts as its first piece. */
+  opened = false;
+  sgeIndex = 0;
+  sgeOffset = 0;
+  /** An error was seen: what is held goes down whole, for the device to flush. */
+  broken = false;
+  /** It left SQE while requests were outstanding there: the last of them, until its error is seen. */
+  mended: number | null = null;
+  /** Of a managed one: request up to which ENABLEs that are posted release it, and that are executed. */
+  enableIndex = 0;
+  enabled = 0;
+  /** In a context with a limiter: request up to which it may issue them; and whether it waits there. */
+  licensed = 0;
+  isLimited = false;
+  /** The application has posted WAIT or ENABLE: from then on all is held, so that its end can be told exactly. */
+  usesWaits = false;
+  /** The oldest held request, a WAIT or ENABLE, has had its effect; its completion waits for those before it. */
+  executed = false;
+  /** The request whose failure is the policy's will, and the status that it is to have; 0: none. */
+  failSeq = 0;
+  failStatus = 0;
+  /** The next request issued is to report. */
+  signalNext = false;
+  /** Pairs of a real number and the token that the policy is to be told when it is over. */
+  readonly tells: number[] = [];
+  /** Completions that arrived since the policy was last told. */
+  arrived = 0;
+  /** When it was last fed, in passes over its CQ. */
+  fedIn = -1;
+  /** By kind. */
+  readonly twins: Resource[] = [];
+  /** Internal requests that this queue pair has outstanding on its send CQ beyond the application's own. */
+  extra = 0;
+  /** The real number of the last signaled request. */
+  lastSignaled = -1;
+  inBacklogList = false;
+  /** Plain requests shorter than this go straight unasked; 0: none. */
+  plainBelow = 0;
+  /** The CQ that its oldest held request waited for last, among whose waiters it may be. */
+  private awaited: ShimCq | null = null;
+  private isWaiting = false;
+  /** UD: an address handle of the shim's, for what reaches nobody; 0: none yet. */
+  ownAh = 0;
+
+  /** What two shims agreed on, until RESET. */
+  inbox: Inbox | null = null;
+  outbox: Outbox | null = null;
+  /** Places kept free on the send CQ for what ends a message in pieces. */
+  reserved = 0;
+  /** IBV_ACCESS_*, and READs that may be outstanding, as last set. */
+  accessFlags = 0;
+  maxRdAtomic = 1;
+  sgid = '';
+  dgid = '';
+  /** appPosted and recvPosted at the last RESET. */
+  sendBase = 0;
+  recvBase = 0;
+
+  mask = 0;
+  first: Int32Array = new Int32Array(0);
+  last: Int32Array = new Int32Array(0);
+  visible: Uint8Array = new Uint8Array(0);
+  split: Uint8Array = new Uint8Array(0);
+  /** Ended without the device and without a completion: to be flushed when one before it fails. */
+  consumed: Uint8Array = new Uint8Array(0);
+  bytes: Float64Array = new Float64Array(0);
+  held: Uint32Array = new Uint32Array(0);
+  /** By real number, modulo the real depth: what sums[0] was when it was issued. */
+  issuedBytes: Float64Array = new Float64Array(0);
+  realMask = 0;
+  /** [bytes issued, bytes known complete, bytes of `issued` already issued] */
+  readonly sums = new Float64Array(3);
+  /** As in `counts`. */
+  private highWater = 0;
+  /** counters.ts */
+  readonly counts = new Float64Array(COLUMNS);
+
+  constructor(
+    index: number,
+    info: QpInfo,
+    pd: number,
+    attr: QpInitAttr,
+    depths: { app: number; real: number; recv: number; sges: number; inlineBytes: number },
+    sendCq: ShimCq,
+    recvCq: ShimCq,
+  ) {
+    this.index = index;
+    this.handle = info.handle;
+    this.qpNum = info.qpNum;
+    this.pd = pd;
+    this.context = sendCq.owner;
+    this.type = attr.qpType;
+    this.sqSigAll = attr.sqSigAll;
+    this.hasSrq = (attr.srq ?? 0) !== 0;
+    this.managed = attr.managed === true;
+    this.appDepth = depths.app;
+    this.realDepth = depths.real;
+    this.recvDepth = depths.recv;
+    this.sges = depths.sges;
+    this.inlineBytes = depths.inlineBytes;
+    this.stride = L.SLOT_WORDS + (L.extBytesFor(depths.sges, depths.inlineBytes) >> 2);
+    this.sendCq = sendCq;
+    this.recvCq = recvCq;
+  }
+
+  get sendCqHandle(): number {
+    return this.sendCq.handle;
+  }
+
+  get backlog(): number {
+    return this.translated ? (this.appPosted - this.issued) | 0 : 0;
+  }
+
+  /** Held requests that may be issued: of a managed queue pair those that are enabled, and as the limiter lets go. */
+  get ready(): number {
+    const ready = this.managed ? Math.max(0, (this.enabled - this.issued) | 0) : this.backlog;
+    if (this.context.limiter === null) return ready;
+    return Math.min(ready, Math.max(0, (this.licensed - this.issued) | 0));
+  }
+
+  /** Whether requests may go to the device without being held. */
+  get mayBypass(): boolean {
+    if (this.managed) return false;
+    return !this.translated || (!this.usesWaits && this.appPosted === this.issued);
+  }
+
+  /** From now on rows are kept. Until here both numbers are equal. */
+  translate(): void {
+    if (this.translated) return;
+    const depth = powerOfTwo(this.appDepth);
+    this.mask = depth - 1;
+    this.first = new Int32Array(depth);
+    this.last = new Int32Array(depth);
+    this.visible = new Uint8Array(depth);
+    this.split = new Uint8Array(depth);
+    this.consumed = new Uint8Array(depth);
+    this.bytes = new Float64Array(depth);
+    this.held = new Uint32Array(depth * this.stride);
+    const real = powerOfTwo(this.realDepth);
+    this.realMask = real - 1;
+    this.issuedBytes = new Float64Array(real);
+    this.translated = true;
+    this.plainBelow = 0;
+    this.sendCq.lone = null;
+    this.base = this.realPosted;
+    this.head = this.appPosted;
+    this.issued = this.appPosted;
+  }
+
+  /** Copies request `index` of a ring: the application may reuse its slot as soon as post returns. */
+  hold(words: Uint32Array, index: number, capacity: number, extBytes: number): void {
+    const row = this.appPosted & this.mask;
+    const to = row * this.stride;
+    const from = L.HEADER_WORDS + index * L.SLOT_WORDS;
+    const held = this.held;
+    for (let i = 0; i < L.SLOT_WORDS; i++) held[to + i] = words[from + i];
+    const op = words[from + L.WR_OP];
+    const extWords = this.extWords(op, words[from + L.WR_INLINE_LENGTH]);
+    if (extWords > 0) {
+      const ext = L.extAt(index, capacity, extBytes);
+      for (let i = 0; i < extWords; i++) held[to + L.SLOT_WORDS + i] = words[ext + i];
+    }
+    this.visible[row] = this.isVisible(op >>> 8) ? 1 : 0;
+    this.split[row] = 0;
+    this.consumed[row] = 0;
+    this.bytes[row] = messageBytes(held, to, to + L.SLOT_WORDS);
+    this.counts[HELD]++;
+    this.counts[BYTES] += this.bytes[row];
+    this.appPosted = (this.appPosted + 1) | 0;
+  }
+
+  /** `count` requests went straight down and need no rows. */
+  countStraight(words: Uint32Array, start: number, count: number): void {
+    const posted = this.realPosted;
+    let i = count - 1;
+    for (let at = FIRST_OP + (start + i) * SLOT_WORDS; i >= 0; i--, at -= SLOT_WORDS) {
+      if (this.isVisible(words[at] >>> 8)) break;
+    }
+    if (i >= 0) this.lastSignaled = (posted + i) | 0;
+    this.realPosted = (posted + count) | 0;
+    this.appPosted = this.realPosted;
+  }
+
+  /** `count` plain requests went straight down, of so many bytes together. */
+  countPlain(words: Uint32Array, start: number, count: number, bytes: number): void {
+    this.countStraight(words, start, count);
+    this.countDepth();
+    const { counts } = this;
+    counts[IN_SEEN] += count;
+    counts[IN_BYTES] += bytes;
+  }
+
+  /** Its oldest held request waits for completions of this CQ; null: for none. */
+  waitOn(cq: ShimCq | null): void {
+    const { awaited } = this;
+    if (awaited !== null && awaited !== cq) {
+      const at = awaited.waiters.indexOf(this);
+      if (at >= 0) awaited.waiters.splice(at, 1);
+    }
+    this.awaited = cq;
+    if (cq !== null && !cq.waiters.includes(this)) cq.waiters.push(this);
+  }
+
+  /** Whether something goes on here that a timer of the policy may decide. */
+  countWaiting(): void {
+    const holds = this.inBacklogList || this.tells.length > 0;
+    const isWaiting = holds && !this.broken && this.state === IBV_QPS_RTS;
+    if (isWaiting !== this.isWaiting) this.context.waiting += isWaiting ? 1 : -1;
+    this.isWaiting = isWaiting;
+  }
+
+  /** Requests went down: how full the device's queue is now. */
+  countDepth(): void {
+    const depth = (this.realPosted - this.realFreed) | 0;
+    if (depth <= this.highWater) return;
+    this.highWater = depth;
+    this.counts[HIGH_WATER] = depth;
+  }
+
+  /** Adds up what requests of a ring weigh that need no rows; `sign` -1: that were weighed, and not taken. */
+  weigh(
+    words: Uint32Array,
+    start: number,
+    count: number,
+    capacity: number,
+    extBytes: number,
+    sign: 1 | -1 = 1,
+  ): void {
+    const plain = plainBytes(words, start, count);
+    this.counts[BYTES] += sign * (plain >= 0 ? plain : weight(words, start, count, capacity, extBytes));
+  }
+
+  /** A row for a request that goes straight down while rows are kept. */
+  passThrough(words: Uint32Array, at: number, ext: number, isToWeigh: boolean): void {
+    const row = this.appPosted & this.mask;
+    this.first[row] = this.realPosted;
+    this.last[row] = this.realPosted;
+    const op = words[at + L.WR_OP];
+    const visible = this.isVisible(op >>> 8);
+    this.visible[row] = visible ? 1 : 0;
+    this.split[row] = 0;
+    this.consumed[row] = 0;
+    this.bytes[row] = messageBytes(words, at, ext);
+    if (isToWeigh) this.counts[BYTES] += this.bytes[row];
+    this.sums[0] += this.bytes[row];
+    this.issuedBytes[this.realPosted & this.realMask] = this.sums[0];
+    if (visible) this.lastSignaled = this.realPosted;
+    this.appPosted = (this.appPosted + 1) | 0;
+    this.issued = this.appPosted;
+    this.realPosted = (this.realPosted + 1) | 0;
+  }
+
+  /** Forgets everything that is posted or held: the queue pair went to RESET. */
+  purge(): void {
+    this.context.sample.drop(this);
+    this.realFreed = this.realPosted;
+    this.appFreed = this.appPosted;
+    this.recvsKept = 0;
+    this.head = this.appPosted;
+    this.issued = this.appPosted;
+    this.broken = false;
+    this.mended = null;
+    this.enableIndex = this.appPosted;
+    this.enabled = this.appPosted;
+    this.licensed = this.appPosted;
+    this.sendBase = this.appPosted;
+    this.recvBase = this.recvPosted;
+    this.failStatus = 0;
+    this.signalNext = false;
+    this.sendCq.told -= this.tells.length / 2;
+    this.tells.length = 0;
+    this.countWaiting();
+    this.lastSignaled = (this.realPosted - 1) | 0;
+    this.sums.fill(0);
+    this.beginNext();
+  }
+
+  /** Nothing of the request at `issued` is issued, or done, yet. */
+  beginNext(): void {
+    this.executed = false;
+    this.partial = false;
+    this.opened = false;
+    this.sums[2] = 0;
+    this.sgeIndex = 0;
+    this.sgeOffset = 0;
+  }
+
+  /** What is held ends here, without the device: it is flushed behind what is outstanding. */
+  consumeHeld(): void {
+    const last = (this.realPosted - 1) | 0;
+    // One that is begun has an error of its own to come.
+    let isConsumed = !this.partial && !this.opened;
+    for (; this.issued !== this.appPosted; this.issued = (this.issued + 1) | 0) {
+      const row = this.issued & this.mask;
+      if (isConsumed) this.first[row] = this.realPosted;
+      this.consumed[row] = isConsumed ? 1 : 0;
+      this.last[row] = last;
+      isConsumed = true;
+    }
+    this.beginNext();
+  }
+
+  /** Words of the extension that a request uses. */
+  extWords(op: number, inlineLength: number): number {
+    if ((op & (IBV_SEND_INLINE << 8)) !== 0) return (inlineLength + 3) >> 2;
+    const sges = op >>> 16;
+    return sges > 2 ? (sges - 2) * L.SGE_WORDS : 0;
+  }
+
+  /** Whether a successful completion of a request with these flags belongs to the application. */
+  isVisible(flags: number): boolean {
+    if ((flags & SIGNALED) !== 0) return true;
+    return this.sqSigAll && (flags & INTERNAL) === 0;
+  }
+}
+
+/** Bytes of requests of a ring, whatever they are. */
+function weight(
+  words: Uint32Array,
+  start: number,
+  count: number,
+  capacity: number,
+  extBytes: number,
+): number {
+  let bytes = 0;
+  for (let i = start; i < start + count; i++) {
+    bytes += messageBytes(words, L.slotAt(i), L.extAt(i, capacity, extBytes));
+  }
+  return bytes;
+}
+
+/** Message length of the request in `words[at..]` whose extension begins at word `ext`. */
+export function messageBytes(words: Uint32Array, at: number, ext: number): number {
+  const op = words[at + L.WR_OP];
+  const opcode = op & 0xff;
+  if (opcode === ISO_WR_WAIT || opcode === ISO_WR_ENABLE) return 0;
+  if ((op & (IBV_SEND_INLINE << 8)) !== 0) return words[at + L.WR_INLINE_LENGTH];
+  const sges = op >>> 16;
+  if (sges === 0) return 0;
+  let bytes = words[at + L.WR_SGE0 + L.SGE_LENGTH];
+  // The operands of an atomic lie where a second SGE would.
+  const atomic = opcode === IBV_WR_ATOMIC_CMP_AND_SWP || opcode === IBV_WR_ATOMIC_FETCH_AND_ADD;
+  if (sges === 1 || atomic) return bytes;
+  bytes += words[at + L.WR_SGE1 + L.SGE_LENGTH];
+  for (let i = 2; i < sges; i++) bytes += words[ext + (i - 2) * L.SGE_WORDS + L.SGE_LENGTH];
+  return bytes;
+}

@@ -1,0 +1,110 @@
+/**
+ * WAIT and ENABLE over a device that has none: what follows an unsatisfied WAIT is held in software, and so is what
+ * a managed queue pair is posted until an ENABLE releases it. A 0_WAIT either gives up the turn: the next request
+ * goes once few enough bytes of its queue pair are in flight, which is what a device's round robin would have let it
+ * have; or it takes one: as an RDMA_WRITE of nothing.
+ */
+import {
+  IBV_QPT_RC,
+  IBV_QPT_UC,
+  IBV_SEND_SIGNALED,
+  IBV_WC_SUCCESS,
+  ISO_WR_WAIT,
+} from '../../verbs/constants.ts';
+import * as L from '../../verbs/layout.ts';
+import { withPlace } from '../columns.ts';
+import type { Interceptor } from '../compose.ts';
+import type { Actions, Policy, QpView } from '../policy.ts';
+import { createShim } from '../shim.ts';
+
+/** What a WAIT is where the device has none (docs/wait-enable.md). */
+export interface EmulateWaitOptions {
+  /**
+   * What a 0_WAIT does. 'yield' (default): the next request of its queue pair goes when few bytes are in flight.
+   * 'write': an RDMA_WRITE of nothing goes out, and takes a turn of the device; on RC and UC, whose peer must
+   * allow IBV_ACCESS_REMOTE_WRITE. On other types it yields.
+   */
+  zeroWait?: 'yield' | 'write';
+  /** After a 0_WAIT that yields, bytes of one queue pair that may be in flight when its next request goes. Default 64 KiB. */
+  yieldBytes?: number;
+}
+
+const DEFAULT_YIELD_BYTES = 65536;
+
+class EmulateWait implements Policy {
+  readonly name = 'emulate-wait';
+  readonly needs = { wait: 'none' } as const;
+  /** None of its own; but requests that it makes report, to go on, take places in completion queues. */
+  readonly slots = 16;
+  readonly crossChannel = true;
+  readonly zeroWaits = true;
+  private readonly yieldBytes: number;
+  private readonly writes: boolean;
+  /** By queue pair: whether a 0_WAIT stands between the last request and the next. */
+  private yielded = new Uint8Array(64);
+
+  constructor(options: EmulateWaitOptions) {
+    this.yieldBytes = options.yieldBytes ?? DEFAULT_YIELD_BYTES;
+    this.writes = options.zeroWait === 'write';
+  }
+
+  /** What goes straight ends with a signaled request: what a WAIT may follow has to report when it is over. */
+  onload(qp: QpView, words: Uint32Array, start: number, count: number): number {
+    if (this.yielded[qp.index] === 1) return 0;
+    let end = 0;
+    let at = L.slotAt(start) + L.WR_OP;
+    for (; end < count && (words[at] & 0xff) < ISO_WR_WAIT; end++) at += L.SLOT_WORDS;
+    if (qp.sqSigAll) return end;
+    for (; end > 0; end--) {
+      at -= L.SLOT_WORDS;
+      if ((words[at] & (IBV_SEND_SIGNALED << 8)) !== 0) return end;
+    }
+    return 0;
+  }
+
+  feed(qp: QpView, out: Actions): void {
+    this.yielded = withPlace(this.yielded, qp.index);
+    if (this.issue(qp, out)) out.signalNow(qp);
+  }
+
+  /** Whether anything was. */
+  private issue(qp: QpView, out: Actions): boolean {
+    let any = false;
+    while (out.backlog(qp) > 0) {
+      if (out.isCrossChannel(qp)) {
+        if (!out.execute(qp)) return any;
+      } else if (out.nextOpcode(qp) === ISO_WR_WAIT) {
+        if (!this.zeroWait(qp, out)) return any;
+      } else {
+        if (out.room(qp) < 1 || !this.mayGo(qp, out)) return any;
+        this.yielded[qp.index] = 0;
+        out.pass(qp);
+        any = true;
+      }
+    }
+    return any;
+  }
+
+  private zeroWait(qp: QpView, out: Actions): boolean {
+    if (this.writes && (qp.type === IBV_QPT_RC || qp.type === IBV_QPT_UC)) return out.zeroWrites(qp);
+    this.yielded[qp.index] = 1;
+    return out.deliver(qp, IBV_WC_SUCCESS, 0);
+  }
+
+  private mayGo(qp: QpView, out: Actions): boolean {
+    if (this.yielded[qp.index] === 0) return true;
+    const flying = out.inflightBytes(qp);
+    return flying === 0 || flying + out.nextBytes(qp) <= this.yieldBytes;
+  }
+}
+
+/** An interceptor that gives any provider WAIT and ENABLE, in software. */
+export function emulateWait(options: EmulateWaitOptions = {}): Interceptor {
+  const shim = createShim(() => new EmulateWait(options));
+  return {
+    ...shim,
+    wrap(next) {
+      return { ...shim.wrap(next), wait: 'emulated' };
+    },
+  };
+}

@@ -1,0 +1,101 @@
+/**
+ * An egress port: one in-order FIFO that all queue pairs of a host share. Packets are admitted one at a
+ * time, round robin over the senders that have one ready; the wire drains the FIFO at its rate, so that a
+ * packet's departure is known when it is admitted. Room comes back when its last bit has left.
+ */
+
+import { EV_ROOM } from '../kernel/event-kinds.ts';
+import type { EventQueue } from '../kernel/event-queue.ts';
+import type { NicParams } from '../profile/params.ts';
+import type { Sender } from '../transport/qp.ts';
+import { BUSY_UNTIL, Port } from './port.ts';
+import { makeRing, type ReadyRing } from './ready-ring.ts';
+
+/** Packets that there is room for at first. */
+const MOST_SLOTS = 1 << 16;
+
+export class EgressPort extends Port {
+  readonly ring: ReadyRing;
+  private ends: Float64Array;
+  private sizes: Int32Array;
+  private mask: number;
+  private first = 0;
+  private last = 0;
+
+  constructor(id: number, params: Readonly<NicParams>, gbps: number, clock: Float64Array) {
+    super(id, params, gbps, clock);
+    this.ring = makeRing(params.rrOrder);
+    let slots = 2;
+    while (slots < MOST_SLOTS && slots < this.fifoBytes / params.headerBytes + 2) slots *= 2;
+    this.mask = slots - 1;
+    this.ends = new Float64Array(slots);
+    this.sizes = new Int32Array(slots);
+  }
+
+  get lastBytes(): number {
+    return this.sizes[(this.last - 1) & this.mask];
+  }
+
+  join(sender: Sender): void {
+    this.ring.join(sender);
+  }
+
+  forget(sender: Sender): void {
+    this.ring.forget(sender);
+  }
+
+  /** Whether a packet of this size fits now; if not, an event says when it does. */
+  fits(bytes: number, events: EventQueue): boolean {
+    this.reclaim();
+    const limit = this.fifoBytes - bytes;
+    if (this.used <= limit || this.used === 0) return true;
+    let used = this.used;
+    let i = this.first;
+    while (used > limit && used > 0) {
+      used -= this.sizes[i & this.mask];
+      i = (i + 1) | 0;
+    }
+    this.waiting = true;
+    events.due[0] = this.ends[(i - 1) & this.mask];
+    events.push(EV_ROOM, this.id, 0, 0);
+    return false;
+  }
+
+  /** Admits a packet, which may not begin to leave before `notBefore[0]`; afterwards busyUntil is when its last bit leaves. */
+  admit(bytes: number, notBefore: Float64Array): void {
+    if (((this.last - this.first) | 0) > this.mask) this.grow();
+    let start = this.clock[0];
+    if (this.times[BUSY_UNTIL] > start) start = this.times[BUSY_UNTIL];
+    if (notBefore[0] > start) start = notBefore[0];
+    const end = start + bytes * this.nsPerByte;
+    this.times[BUSY_UNTIL] = end;
+    this.bytesOut[0] += bytes;
+    this.ends[this.last & this.mask] = end;
+    this.sizes[this.last & this.mask] = bytes;
+    this.last = (this.last + 1) | 0;
+    this.used = (this.used + bytes) | 0;
+  }
+
+  /** More packets than ever fit are there: acknowledgements do not ask for room. */
+  private grow(): void {
+    const size = (this.mask + 1) * 2;
+    const ends = new Float64Array(size);
+    const sizes = new Int32Array(size);
+    for (let i = this.first; i !== this.last; i = (i + 1) | 0) {
+      ends[i & (size - 1)] = this.ends[i & this.mask];
+      sizes[i & (size - 1)] = this.sizes[i & this.mask];
+    }
+    this.ends = ends;
+    this.sizes = sizes;
+    this.mask = size - 1;
+  }
+
+  /** Forgets the packets that have left. */
+  reclaim(): void {
+    const nowNs = this.clock[0];
+    while (this.first !== this.last && this.ends[this.first & this.mask] <= nowNs) {
+      this.used = (this.used - this.sizes[this.first & this.mask]) | 0;
+      this.first = (this.first + 1) | 0;
+    }
+  }
+}

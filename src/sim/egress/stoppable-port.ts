@@ -1,0 +1,268 @@
+/**
+ * An egress port that decides at each departure what goes out next: by class, with a FIFO each, and not what is
+ * paused. A pause takes effect when the packet on the wire is out, and nothing is lost by it. It costs an event for
+ * each departure that the plain port (egress.ts) does not need, as there the order is known at admission.
+ *
+ * The port knows no network. Who owns it calls: enqueue() or ring(cls) to fill it; begin() whenever something may
+ * go out (after enqueue, resume and departed, and at EV_WIRE of the port); send() with what begin() gave, unless it
+ * is lost; departed() at EV_DEPART of the port. Of hosts' ports class-round.ts does all that.
+ */
+
+import { EV_DEPART, EV_WIRE } from '../kernel/event-kinds.ts';
+import type { EventQueue } from '../kernel/event-queue.ts';
+import type { NicParams } from '../profile/params.ts';
+import type { Sender } from '../transport/qp.ts';
+import type { ClassScheduler } from './class-scheduler.ts';
+import { BUSY_UNTIL, Port, WAKE } from './port.ts';
+import { makeRing, type ReadyRing } from './ready-ring.ts';
+
+/** For pause() and resume(): every class. */
+export const ALL_CLASSES = -1;
+
+export class StoppablePort extends Port {
+  readonly scheduler: ClassScheduler;
+  /** On the list of ports that have a packet and may not send it: asked again after each event. */
+  held = false;
+  /** [0] bytes that came in, and were not taken out again. */
+  readonly bytesIn = new Float64Array(1);
+  private readonly params: Readonly<NicParams>;
+  /** Made when the class is used first. */
+  private readonly queues: (ClassQueue | null)[];
+  /** Bit c: class c has a packet; class c is paused. */
+  private filled = 0;
+  private paused = 0;
+  /** What is on the wire: its class, -1 nothing, and its size. */
+  private wireClass = -1;
+  private wireBytes = 0;
+
+  constructor(
+    id: number,
+    params: Readonly<NicParams>,
+    gbps: number,
+    clock: Float64Array,
+    scheduler: ClassScheduler,
+  ) {
+    super(id, params, gbps, clock);
+    this.params = params;
+    this.scheduler = scheduler;
+    this.times[WAKE] = Number.POSITIVE_INFINITY;
+    this.queues = Array.from({ length: scheduler.classes }, () => null);
+  }
+
+  /** The class of a service level. */
+  classOf(sl: number): number {
+    return Math.min(sl, this.queues.length - 1);
+  }
+
+  /** The senders of a class that have a packet ready. */
+  ring(cls: number): ReadyRing {
+    return this.queue(cls).ring;
+  }
+
+  get classes(): number {
+    return this.queues.length;
+  }
+
+  join(sender: Sender): void {
+    this.ring(this.classOf(sender.qp.sl)).join(sender);
+  }
+
+  forget(sender: Sender): void {
+    for (const queue of this.queues) queue?.ring.forget(sender);
+  }
+
+  /** Whose packet is admitted next; null: nobody of this class has one. */
+  head(cls: number): Sender | null {
+    const queue = this.queues[cls];
+    return queue === null ? null : queue.ring.head;
+  }
+
+  /** Whether the FIFO of a class has room for a packet; an empty one takes any. */
+  fits(cls: number, bytes: number): boolean {
+    const { used } = this.queue(cls);
+    return used === 0 || used + bytes <= this.fifoBytes;
+  }
+
+  /**
+   * Puts a packet at the end of the FIFO of a class, whether or not there is room. It may not leave before
+   * `notBefore[0]`, nor what is behind it in its class.
+   */
+  enqueue(p: number, bytes: number, cls: number, notBefore: Float64Array): void {
+    this.queue(cls).add(p, bytes, notBefore);
+    this.filled |= 1 << cls;
+    this.used += bytes;
+    this.bytesIn[0] += bytes;
+  }
+
+  get lastBytes(): number {
+    return this.wireBytes;
+  }
+
+  /** Bytes of a class that have not left. */
+  queuedBytes(cls: number): number {
+    return this.queues[cls]?.used ?? 0;
+  }
+
+  /** Size of the first packet of a class that has one. */
+  headBytes(cls: number): number {
+    return this.queue(cls).headBytes();
+  }
+
+  /**
+   * Puts the next packet on the wire, if it is free and one may go, and says when it has left: by EV_DEPART, and in
+   * busyUntil. -1: nothing goes out.
+   */
+  begin(events: EventQueue): number {
+    const ready = this.filled & ~this.paused;
+    if (this.wireClass >= 0 || ready === 0) return -1;
+    const here = this.payloadHere(ready, events);
+    if (here === 0) return -1;
+    const cls = this.scheduler.pick(this, here, ready, this.paused);
+    if (cls < 0) return -1;
+    const queue = this.queue(cls);
+    const bytes = queue.headBytes();
+    const p = queue.take();
+    if (queue.count === 0) this.filled &= ~(1 << cls);
+    this.scheduler.sent(cls, bytes, queue.count === 0);
+    this.wireClass = cls;
+    this.wireBytes = bytes;
+    this.times[BUSY_UNTIL] = this.clock[0] + bytes * this.nsPerByte;
+    events.due[0] = this.times[BUSY_UNTIL];
+    events.push(EV_DEPART, this.id, 0, 0);
+    return p;
+  }
+
+  /** The wire is free, and something may go out that the scheduler holds back. */
+  get isHeldBack(): boolean {
+    return this.wireClass < 0 && (this.filled & ~this.paused) !== 0;
+  }
+
+  /** Bit c: the payload of the first packet of ready class c is here. Of others an event says when theirs is. */
+  private payloadHere(ready: number, events: EventQueue): number {
+    const nowNs = this.clock[0];
+    if (this.times[WAKE] <= nowNs) this.times[WAKE] = Number.POSITIVE_INFINITY;
+    let here = ready;
+    for (let left = ready; left !== 0; left &= left - 1) {
+      const cls = 31 - Math.clz32(left & -left);
+      const due = this.queue(cls).headDue();
+      if (due <= nowNs) continue;
+      here &= ~(1 << cls);
+      if (due >= this.times[WAKE]) continue;
+      this.times[WAKE] = due;
+      events.due[0] = due;
+      events.push(EV_WIRE, this.id, 0, 0);
+    }
+    return here;
+  }
+
+  /** The last bit of the packet on the wire is out: there is room in its class, which is returned. */
+  departed(): number {
+    const cls = this.wireClass;
+    this.queue(cls).used -= this.wireBytes;
+    this.used -= this.wireBytes;
+    this.bytesOut[0] += this.wireBytes;
+    this.wireClass = -1;
+    return cls;
+  }
+
+  /** Takes a packet out that will never leave; -1: nothing but what is on the wire is there. */
+  discard(): number {
+    if (this.filled === 0) return -1;
+    const cls = 31 - Math.clz32(this.filled & -this.filled);
+    const queue = this.queue(cls);
+    const bytes = queue.headBytes();
+    const p = queue.take();
+    if (queue.count === 0) this.filled &= ~(1 << cls);
+    queue.used -= bytes;
+    this.used -= bytes;
+    this.bytesIn[0] -= bytes;
+    return p;
+  }
+
+  /** Stops a class (default: all) when the packet on the wire is out. */
+  pause(cls: number = ALL_CLASSES): void {
+    this.paused |= this.bitsOf(cls);
+  }
+
+  /** Lets a class (default: all) go on; begin() is to be called then. */
+  resume(cls: number = ALL_CLASSES): void {
+    this.paused &= ~this.bitsOf(cls);
+  }
+
+  isPaused(cls: number): boolean {
+    return ((this.paused >>> cls) & 1) !== 0;
+  }
+
+  reclaim(): void {}
+
+  private bitsOf(cls: number): number {
+    return cls === ALL_CLASSES ? (1 << this.queues.length) - 1 : 1 << cls;
+  }
+
+  private queue(cls: number): ClassQueue {
+    const queue = this.queues[cls];
+    if (queue !== null) return queue;
+    const made = new ClassQueue(makeRing(this.params.rrOrder));
+    this.queues[cls] = made;
+    return made;
+  }
+}
+
+/** The packets of a class in their order, and the round of its senders. */
+class ClassQueue {
+  readonly ring: ReadyRing;
+  /** Packets that are not on the wire yet. */
+  count = 0;
+  /** Bytes that have not left, the packet on the wire included. */
+  used = 0;
+  private first = 0;
+  private mask = 63;
+  /** Packet and size, in turn. */
+  private entries = new Int32Array(128);
+  /** When each may leave. */
+  private dues = new Float64Array(64);
+
+  constructor(ring: ReadyRing) {
+    this.ring = ring;
+  }
+
+  add(p: number, bytes: number, notBefore: Float64Array): void {
+    if (this.count > this.mask) this.grow();
+    const at = (this.first + this.count) & this.mask;
+    this.entries[2 * at] = p;
+    this.entries[2 * at + 1] = bytes;
+    this.dues[at] = notBefore[0];
+    this.count = (this.count + 1) | 0;
+    this.used = (this.used + bytes) | 0;
+  }
+
+  headBytes(): number {
+    return this.entries[(this.first & this.mask) * 2 + 1];
+  }
+
+  headDue(): number {
+    return this.dues[this.first & this.mask];
+  }
+
+  take(): number {
+    const p = this.entries[(this.first & this.mask) * 2];
+    this.first = (this.first + 1) | 0;
+    this.count = (this.count - 1) | 0;
+    return p;
+  }
+
+  private grow(): void {
+    const entries = new Int32Array(this.entries.length * 2);
+    const dues = new Float64Array(this.dues.length * 2);
+    for (let i = 0; i < this.count; i++) {
+      const from = (this.first + i) & this.mask;
+      entries[2 * i] = this.entries[2 * from];
+      entries[2 * i + 1] = this.entries[2 * from + 1];
+      dues[i] = this.dues[from];
+    }
+    this.first = 0;
+    this.mask = this.mask * 2 + 1;
+    this.entries = entries;
+    this.dues = dues;
+  }
+}

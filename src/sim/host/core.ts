@@ -1,0 +1,124 @@
+/**
+ * A core of a simulated host: it goes round its completion queues and polls each, for ever, and stops only to
+ * post. It is a number, the time until which it is busy: a poll that finds nothing has no event, since when the
+ * next poll of a queue comes follows from that number and from the cost of a miss.
+ */
+import { EV_ACTOR } from '../kernel/event-kinds.ts';
+import { RandomStream } from '../kernel/random.ts';
+import type { Network } from '../world.ts';
+
+// Indexes of Core.times.
+/** What it does ends here; from here on it polls in vain. */
+export const BUSY_UNTIL = 0;
+/** When the last post call began. */
+export const POST_START = 1;
+/** When the next poll begins that finds something; Infinity when none is known. */
+const POLL_AT = 2;
+
+/** In EV_ACTOR, what a core's own events have as b. */
+export const CORE_POLLS = 1;
+
+export class Core {
+  /** BUSY_UNTIL, POST_START, POLL_AT. */
+  readonly times = new Float64Array([0, 0, Number.POSITIVE_INFINITY]);
+  private readonly id: number;
+  private readonly net: Network;
+  private readonly random: RandomStream;
+  /** What the interceptors of a stack cost for one request or completion. */
+  private readonly interceptNs: number;
+  /** By queue: completions that became visible since its last poll. */
+  private found: Int32Array = new Int32Array(0);
+  /** Queues with such completions. */
+  private waiting = 0;
+  /** The queue that it polls at BUSY_UNTIL, and the one that it polls at POLL_AT. */
+  private position = 0;
+  private pollQueue = -1;
+
+  /** @param id the actor of its own events @param seed of its jitter */
+  constructor(net: Network, id: number, seed: number, interceptors: number) {
+    this.net = net;
+    this.id = id;
+    this.random = new RandomStream(seed, 'host', id);
+    this.interceptNs = net.params.interceptorWrNs * interceptors;
+  }
+
+  /** One more queue to poll; returns its place in the round. */
+  addQueue(): number {
+    this.found = new Int32Array(this.found.length + 1);
+    return this.found.length - 1;
+  }
+
+  /** A completion of this queue became visible, now. */
+  notice(queue: number): void {
+    this.found[queue]++;
+    if (this.found[queue] > 1) return;
+    this.waiting++;
+    this.consider(queue);
+  }
+
+  /** Its event: the queue that is polled now; -1 when the event is out of date. */
+  begin(): number {
+    const { times } = this;
+    const nowNs = this.net.clock[0];
+    if (times[POLL_AT] !== nowNs) return -1;
+    times[POLL_AT] = Number.POSITIVE_INFINITY;
+    if (times[BUSY_UNTIL] <= nowNs) return this.pollQueue;
+    // It posted meanwhile.
+    this.plan();
+    return -1;
+  }
+
+  /** The poll that began now returned `count` completions; `more`: there may be others. */
+  polled(queue: number, count: number, more: boolean): void {
+    const { times, net, found } = this;
+    const { pollHitNs, pollMissNs } = net.params;
+    const hitsNs = count * pollHitNs + found[queue] * this.interceptNs;
+    // A policy may have worked on this core meanwhile.
+    const fromNs = Math.max(net.clock[0], times[BUSY_UNTIL]);
+    times[BUSY_UNTIL] = fromNs + (count === 0 ? pollMissNs : 0) + hitsNs * this.jitter();
+    found[queue] = more ? 1 : 0;
+    if (!more) this.waiting--;
+    this.position = queue + 1 === found.length ? 0 : queue + 1;
+  }
+
+  /** A post call of `count` requests, as soon as it is free: from POST_START to BUSY_UNTIL. */
+  post(count: number, doorbell: boolean): void {
+    const { times, net } = this;
+    const { postCallNs, postWrNs, doorbellNs } = net.params;
+    const startNs = Math.max(times[BUSY_UNTIL], net.clock[0]);
+    const costNs = postCallNs + count * (postWrNs + this.interceptNs) + (doorbell ? doorbellNs : 0);
+    times[POST_START] = startNs;
+    times[BUSY_UNTIL] = startNs + costNs * this.jitter();
+  }
+
+  /** Finds the next poll that finds something: to be called when it has done what a completion asks for. */
+  plan(): void {
+    if (this.waiting === 0) return;
+    for (let queue = 0; queue < this.found.length; queue++) {
+      if (this.found[queue] > 0) this.consider(queue);
+    }
+  }
+
+  /** The next poll of this queue may come before the one that is planned. */
+  private consider(queue: number): void {
+    const { times, net } = this;
+    const nowNs = net.clock[0];
+    const { pollMissNs } = net.params;
+    const queues = this.found.length;
+    let at = times[BUSY_UNTIL] + ((queue - this.position + queues) % queues) * pollMissNs;
+    if (at < nowNs) {
+      const roundNs = queues * pollMissNs;
+      at = Math.max(nowNs, at + Math.ceil((nowNs - at) / roundNs) * roundNs);
+    }
+    if (at >= times[POLL_AT]) return;
+    times[POLL_AT] = at;
+    this.pollQueue = queue;
+    net.events.due[0] = at;
+    net.events.push(EV_ACTOR, this.id, CORE_POLLS, 0);
+  }
+
+  private jitter(): number {
+    const { hostJitter } = this.net.params;
+    return hostJitter === 0 ? 1 : 1 + hostJitter * (2 * this.random.next() - 1);
+  }
+}

@@ -1,0 +1,149 @@
+/** Packets in flight: rows of typed arrays with a free list, and a slab of payload bytes. */
+
+import { copyBytes } from '../memory/memory.ts';
+import type { Ah } from '../network/address.ts';
+
+// Kinds of packets.
+export const PKT_SEND = 0;
+export const PKT_WRITE = 1;
+export const PKT_READ = 2;
+export const PKT_COMPARE_SWAP = 3;
+export const PKT_FETCH_ADD = 4;
+/** One packet of a READ's data, or the old value that an atomic found. */
+export const PKT_RESPONSE = 5;
+/** A whole message of a UD queue pair. */
+export const PKT_DATAGRAM = 6;
+/** An acknowledgement: its syndrome is in `imm`, the incarnation that it is for in `rkey`. */
+export const PKT_ACK = 7;
+
+// Flags of packets.
+export const FIRST = 1;
+export const LAST = 2;
+export const HAS_IMM = 4;
+export const SOLICITED = 8;
+export const ACK_REQUEST = 16;
+/** The immediate is a key that is to be invalidated. */
+export const HAS_INV = 32;
+/** It met a queue: ECN's "congestion experienced". */
+export const CONGESTED = 64;
+
+/** Payload room of one packet: the largest MTU of verbs. */
+export const SLAB_BYTES = 4096;
+
+export class PacketPool {
+  kind = new Uint8Array(0);
+  flags = new Uint8Array(0);
+  source = new Int32Array(0);
+  /** Incarnation of the source's connection: packets of one that was reset vanish. */
+  epoch = new Int32Array(0);
+  dest = new Int32Array(0);
+  psn = new Int32Array(0);
+  /** Bytes of payload. */
+  length = new Int32Array(0);
+  imm = new Int32Array(0);
+  /** Remote key; of a datagram, its Q_Key. */
+  rkey = new Int32Array(0);
+  /** XRC: number of the shared receive queue that the request is for. */
+  srqNum = new Int32Array(0);
+  /** Datagrams: the way that they went. */
+  ah: (Ah | null)[] = [];
+  /** Remote address of this packet's first byte. */
+  addr = new Float64Array(0);
+  /** Bytes of the message from this packet's first byte on. */
+  rest = new Float64Array(0);
+  bytes = new Uint8Array(0);
+  words = new Uint32Array(0);
+  /** By packet: a view of its slab, so that full packets are copied out without making one. */
+  views: Uint8Array[] = [];
+  /** In the receiver: when it may be executed, and the one behind it of the same queue pair (-1: none). */
+  readyNs = new Float64Array(0);
+  next = new Int32Array(0);
+  /** Packets in use. */
+  live = 0;
+  private capacity = 0;
+  private free = new Int32Array(0);
+
+  constructor() {
+    this.grow(64);
+  }
+
+  take(): number {
+    if (this.live === this.capacity) this.grow(this.capacity * 2);
+    const p = this.free[this.live];
+    this.live = (this.live + 1) | 0;
+    return p;
+  }
+
+  /** The one released last is taken first: its slab is still in the cache. */
+  release(p: number): void {
+    this.live = (this.live - 1) | 0;
+    this.free[this.live] = p;
+  }
+
+  /** A packet that is like another, with so many bytes of its slab. */
+  copy(p: number, slabBytes: number): number {
+    const to = this.take();
+    for (const field of [
+      this.kind,
+      this.flags,
+      this.source,
+      this.epoch,
+      this.dest,
+      this.psn,
+      this.length,
+      this.imm,
+      this.rkey,
+      this.srqNum,
+      this.addr,
+      this.rest,
+    ]) {
+      field[to] = field[p];
+    }
+    this.ah[to] = this.ah[p];
+    const from = p * SLAB_BYTES;
+    this.bytes.copyWithin(to * SLAB_BYTES, from, from + Math.min(slabBytes, SLAB_BYTES));
+    return to;
+  }
+
+  /** Index of the first payload byte of a packet in `bytes`. */
+  slab(p: number): number {
+    return p * SLAB_BYTES;
+  }
+
+  /** Copies the payload of a packet to where it belongs. */
+  copyOut(p: number, to: Uint8Array, at: number, length: number): void {
+    if (length === SLAB_BYTES) to.set(this.views[p], at);
+    else copyBytes(to, at, this.bytes, p * SLAB_BYTES, length);
+  }
+
+  private grow(capacity: number): void {
+    const old = this.capacity;
+    const keep = <T extends Uint8Array | Int32Array | Float64Array>(to: T, from: T): T => {
+      to.set(from);
+      return to;
+    };
+    this.kind = keep(new Uint8Array(capacity), this.kind);
+    this.flags = keep(new Uint8Array(capacity), this.flags);
+    this.source = keep(new Int32Array(capacity), this.source);
+    this.epoch = keep(new Int32Array(capacity), this.epoch);
+    this.dest = keep(new Int32Array(capacity), this.dest);
+    this.psn = keep(new Int32Array(capacity), this.psn);
+    this.length = keep(new Int32Array(capacity), this.length);
+    this.imm = keep(new Int32Array(capacity), this.imm);
+    this.rkey = keep(new Int32Array(capacity), this.rkey);
+    this.srqNum = keep(new Int32Array(capacity), this.srqNum);
+    while (this.ah.length < capacity) this.ah.push(null);
+    this.addr = keep(new Float64Array(capacity), this.addr);
+    this.rest = keep(new Float64Array(capacity), this.rest);
+    this.readyNs = keep(new Float64Array(capacity), this.readyNs);
+    this.next = keep(new Int32Array(capacity), this.next);
+    this.bytes = keep(new Uint8Array(capacity * SLAB_BYTES), this.bytes);
+    this.words = new Uint32Array(this.bytes.buffer);
+    this.free = keep(new Int32Array(capacity), this.free);
+    for (let i = old; i < capacity; i++) this.free[i] = i;
+    this.views = Array.from({ length: capacity }, (_, i) =>
+      this.bytes.subarray(i * SLAB_BYTES, (i + 1) * SLAB_BYTES),
+    );
+    this.capacity = capacity;
+  }
+}

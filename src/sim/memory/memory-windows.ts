@@ -1,0 +1,221 @@
+/**
+ * Memory windows (InfiniBand 10.6.7): keys of a part of a region, opened and closed by the send queue.
+ * A bound window is one more entry in the table of keys. One of type 2 belongs to the queue pair that bound
+ * it (2B): its entry has that queue pair's own domain, the negative of its number, in place of a protection
+ * domain, so that the path of plain regions knows nothing of windows.
+ */
+import * as C from '../../verbs/constants.ts';
+import * as L from '../../verbs/layout.ts';
+import type { Qp } from '../transport/qp.ts';
+import type { Network } from '../world.ts';
+import type { Region } from './memory.ts';
+
+const TWO32 = 4294967296;
+const REMOTE_WRITES = C.IBV_ACCESS_REMOTE_WRITE | C.IBV_ACCESS_REMOTE_ATOMIC;
+const WINDOW_ACCESS = REMOTE_WRITES | C.IBV_ACCESS_REMOTE_READ | C.IBV_ACCESS_ZERO_BASED;
+const NOTHING = new Uint8Array(0);
+/** Of no queue pair and no protection domain. */
+const NOBODY = 0;
+
+export class Window {
+  readonly id: number;
+  readonly type: number;
+  readonly host: number;
+  readonly pd: number;
+  /** The key that it has when all binds posted so far are executed. */
+  key: number;
+  /** The key that it has now. */
+  keyNow: number;
+  /** The region that it is bound to; null: its key opens nothing. */
+  region: Region | null = null;
+  /** Type 2: number of the queue pair that bound it. */
+  qpn = 0;
+
+  constructor(id: number, type: number, host: number, pd: number, key: number) {
+    this.id = id;
+    this.type = type;
+    this.host = host;
+    this.pd = pd;
+    this.key = this.keyNow = key;
+  }
+}
+
+export function allocWindow(net: Network, type: number, host: number, pd: number): Window {
+  const window = new Window(net.windows.length, type, host, pd, net.regions.takeKey());
+  net.windows.push(window);
+  close(net, window);
+  return window;
+}
+
+/** A bound window may go: its key opens nothing any more. */
+export function freeWindow(net: Network, window: Window): void {
+  close(net, window);
+  net.regions.giveKey(window.keyNow);
+  net.windows[window.id] = undefined;
+}
+
+/** The region or window that a packet's rkey opens, from the packet's address on, or undefined. */
+export function reachOf(net: Network, qp: Qp, p: number, length: number, access: number): Region | undefined {
+  net.regions.from[0] = net.packets.addr[p];
+  return reach(net, qp, net.packets.rkey[p], length, access);
+}
+
+/** The region or window that an rkey opens for what arrived at this queue pair, from net.regions.from[0] on. */
+export function reach(
+  net: Network,
+  qp: Qp,
+  rkey: number,
+  length: number,
+  access: number,
+  pd = qp.pd,
+): Region | undefined {
+  const { regions } = net;
+  // Windows of type 2 are not their protection domain's, but their queue pair's.
+  return (
+    regions.remote(qp.host, pd, rkey, length, access) ??
+    regions.remote(qp.host, -qp.qpn, rkey, length, access)
+  );
+}
+
+/** Why this BIND_MW or LOCAL_INV may not be posted: a REASON_* number. */
+export function windowReason(net: Network, qp: Qp, w: Uint32Array, at: number): number {
+  const op = w[at + L.WR_OP];
+  if (op >>> 16 !== 0) return L.REASON_SGE_COUNT;
+  if (((op >>> 8) & C.IBV_SEND_INLINE) !== 0) return L.REASON_INLINE;
+  if ((op & 0xff) === C.IBV_WR_LOCAL_INV) return L.REASON_NONE;
+  if ((op & 0xff) !== C.IBV_WR_BIND_MW) return L.REASON_OPCODE;
+  if ((w[at + L.WR_BIND_ACCESS] & ~WINDOW_ACCESS) !== 0) return L.REASON_FLAGS;
+  const window = net.hooks.windowOf(w[at + L.WR_BIND_MW]);
+  if (window === undefined || window.host !== qp.host || window.pd !== qp.pd) return L.REASON_WINDOW;
+  const mr = w[at + L.WR_BIND_MR];
+  const length = lengthOf(w, at);
+  // Only a window of type 1 is unbound by a bind: one of type 2 is invalidated.
+  if (mr === 0) {
+    return length === 0 && window.type === C.IBV_MW_TYPE_1 ? L.REASON_NONE : L.REASON_WINDOW;
+  }
+  const region = net.hooks.regionOf(mr);
+  if (region === undefined || region.host !== qp.host || region.pd !== qp.pd) return L.REASON_WINDOW;
+  const offset = addrOf(w, at) - region.addr;
+  const inside = offset >= 0 && offset + length <= region.lengthBytes;
+  return inside ? L.REASON_NONE : L.REASON_WINDOW;
+}
+
+/** What a BIND_MW aims at, and the key that it gives, are fixed when it is posted. */
+export function fixBind(net: Network, qp: Qp, at: number): void {
+  const w = qp.sq.words;
+  const window = net.hooks.windowOf(w[at + L.WR_BIND_MW])!;
+  const tag = window.type === C.IBV_MW_TYPE_1 ? window.key + 1 : w[at + L.WR_RKEY];
+  window.key = ((window.key & ~0xff) | (tag & 0xff)) >>> 0;
+  w[at + L.WR_RKEY] = window.key;
+  w[at + L.WR_BIND_MR] = net.hooks.regionOf(w[at + L.WR_BIND_MR])?.lkey ?? 0;
+  qp.sqTarget[qp.sq.posted & qp.sq.mask] = window.id;
+}
+
+/** A BIND_MW failed or was flushed: the window keeps the key that it has. */
+export function bindFailed(net: Network, qp: Qp, seq: number): void {
+  const window = net.windows[qp.sqTarget[seq & qp.sq.mask]];
+  if (window !== undefined) window.key = window.keyNow;
+}
+
+/** Executes the BIND_MW or LOCAL_INV at `seq`; IBV_WC_SUCCESS or the status that it fails with. */
+export function executeWindowOp(net: Network, qp: Qp, seq: number): number {
+  const at = qp.sq.at(seq);
+  const w = qp.sq.words;
+  if ((w[at + L.WR_OP] & 0xff) === C.IBV_WR_LOCAL_INV) {
+    return invalidate(net, qp, w[at + L.WR_IMM]) ? C.IBV_WC_SUCCESS : C.IBV_WC_LOC_QP_OP_ERR;
+  }
+  const window = net.windows[qp.sqTarget[seq & qp.sq.mask]];
+  if (window === undefined) return C.IBV_WC_MW_BIND_ERR;
+  const lkey = w[at + L.WR_BIND_MR];
+  const region = lkey === 0 ? undefined : net.regions.get(lkey);
+  const length = lkey === 0 ? 0 : lengthOf(w, at);
+  const access = w[at + L.WR_BIND_ACCESS];
+  if (!mayBind(window, length, access)) return C.IBV_WC_MW_BIND_ERR;
+  if (length > 0 && (region === undefined || !mayBeBound(region, access))) return C.IBV_WC_MW_BIND_ERR;
+  close(net, window);
+  window.keyNow = w[at + L.WR_RKEY];
+  if (length > 0) open(net, qp, window, region!, addrOf(w, at), length, access);
+  else close(net, window);
+  return C.IBV_WC_SUCCESS;
+}
+
+/** A window of type 2 is bound once, and freed by an invalidation; one of type 1 is never zero-based. */
+function mayBind(window: Window, length: number, access: number): boolean {
+  if (window.type === C.IBV_MW_TYPE_1) return (access & C.IBV_ACCESS_ZERO_BASED) === 0;
+  return window.region === null && length > 0;
+}
+
+function mayBeBound(region: Region, access: number): boolean {
+  if ((region.access & C.IBV_ACCESS_MW_BIND) === 0) return false;
+  if ((region.access & C.IBV_ACCESS_ZERO_BASED) !== 0) return false;
+  return (access & REMOTE_WRITES) === 0 || (region.access & C.IBV_ACCESS_LOCAL_WRITE) !== 0;
+}
+
+/**
+ * Closes the window of type 2 that has this key, for a LOCAL_INV or for the peer's SEND_WITH_INV. False
+ * when there is none that this queue pair may close: keys of regions, too, are not for it.
+ */
+export function invalidate(net: Network, qp: Qp, key: number): boolean {
+  const window = net.regions.at(key)?.window ?? null;
+  if (window === null || window.keyNow !== key || window.type !== C.IBV_MW_TYPE_2) return false;
+  if (window.host !== qp.host || window.pd !== qp.pd) return false;
+  if (window.qpn !== 0 && window.qpn !== qp.qpn) return false;
+  close(net, window);
+  return true;
+}
+
+function open(
+  net: Network,
+  qp: Qp,
+  window: Window,
+  region: Region,
+  addr: number,
+  length: number,
+  access: number,
+): void {
+  const { host, pd, keyNow } = window;
+  const offset = addr - region.addr;
+  window.region = region;
+  region.windows++;
+  if (window.type === C.IBV_MW_TYPE_2) window.qpn = qp.qpn;
+  net.regions.set(keyNow, {
+    lkey: -1,
+    rkey: keyNow,
+    host,
+    pd: window.type === C.IBV_MW_TYPE_2 ? -qp.qpn : pd,
+    access,
+    addr: (access & C.IBV_ACCESS_ZERO_BASED) !== 0 ? 0 : addr,
+    lengthBytes: length,
+    bytes: region.bytes.subarray(offset, offset + length),
+    windows: 0,
+    window,
+  });
+}
+
+/** Its key opens nothing from now on. */
+function close(net: Network, window: Window): void {
+  const { host, keyNow } = window;
+  if (window.region !== null) window.region.windows--;
+  window.region = null;
+  window.qpn = 0;
+  net.regions.set(keyNow, {
+    lkey: -1,
+    rkey: keyNow,
+    host,
+    pd: NOBODY,
+    access: 0,
+    addr: 0,
+    lengthBytes: 0,
+    bytes: NOTHING,
+    windows: 0,
+    window,
+  });
+}
+
+function lengthOf(w: Uint32Array, at: number): number {
+  return w[at + L.WR_BIND_LENGTH_LO] + w[at + L.WR_BIND_LENGTH_HI] * TWO32;
+}
+
+function addrOf(w: Uint32Array, at: number): number {
+  return w[at + L.WR_BIND_ADDR_LO] + w[at + L.WR_BIND_ADDR_HI] * TWO32;
+}

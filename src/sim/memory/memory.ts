@@ -1,0 +1,205 @@
+/** Registered memory: keys, a fake 48-bit address space, bounds and access checks, copies. */
+
+import { IBV_ACCESS_ZERO_BASED } from '../../verbs/constants.ts';
+import type { Window } from './memory-windows.ts';
+
+/** What a memory region, or a bound memory window, is to the NIC. */
+export interface Region {
+  readonly lkey: number;
+  readonly rkey: number;
+  /** Index of the host. */
+  readonly host: number;
+  /** Number of the protection domain. */
+  readonly pd: number;
+  readonly access: number;
+  /** What work requests call its first byte. */
+  readonly addr: number;
+  readonly lengthBytes: number;
+  /** The registered range. A detached ArrayBuffer makes its length 0. */
+  readonly bytes: Uint8Array;
+  /** Memory windows bound to it. */
+  windows: number;
+  /** The window that this is an entry of; null for regions. */
+  readonly window: Window | null;
+}
+
+const PAGE_BYTES = 4096;
+/** Where fake addresses begin: they look like those of a Linux process, and 0 is never valid. */
+const FIRST_ADDR = 0x7f00_0000_0000;
+/** Copies up to this size go byte by byte: cheaper than making a view. */
+const SMALL_BYTES = 48;
+
+export class RegionTable {
+  /** By key >> 8; a key's low byte has a generation and tells lkey (even) from rkey (odd). */
+  private readonly regions: (Region | undefined)[] = [undefined];
+  private readonly free: number[] = [];
+  private readonly generations: number[] = [0];
+  private readonly bases = new WeakMap<ArrayBuffer | SharedArrayBuffer, number>();
+  private readonly nextAddr = new Float64Array([FIRST_ADDR]);
+  live = 0;
+  /** [0] where the range that local() and remote() look for begins: V8 allocates a double that is handed to a function. */
+  readonly from = new Float64Array(1);
+  private readonly counted: (region: Region, sign: number) => void;
+
+  /** `counted` hears of each region that is registered (1) or is no more (-1). */
+  constructor(counted: (region: Region, sign: number) => void = () => {}) {
+    this.counted = counted;
+  }
+
+  /** The same memory has the same address however often it is registered. */
+  addressOf(memory: ArrayBuffer | SharedArrayBuffer): number {
+    let base = this.bases.get(memory);
+    if (base === undefined) {
+      base = this.nextAddr[0];
+      // One unmapped page between any two buffers: an overrun never lands in a neighbour.
+      this.nextAddr[0] = base + Math.ceil(memory.byteLength / PAGE_BYTES + 1) * PAGE_BYTES;
+      this.bases.set(memory, base);
+    }
+    return base;
+  }
+
+  add(
+    host: number,
+    pd: number,
+    memory: ArrayBuffer | SharedArrayBuffer,
+    byteOffset: number,
+    lengthBytes: number,
+    access: number,
+  ): Region {
+    const key = this.takeKey();
+    const region = this.make(key, host, pd, memory, byteOffset, lengthBytes, access);
+    this.regions[key >>> 8] = region;
+    this.live++;
+    this.counted(region, 1);
+    return region;
+  }
+
+  /** The same place in the table, of new contents and new keys: the old ones open nothing any more. */
+  replace(
+    old: Region,
+    pd: number,
+    memory: ArrayBuffer | SharedArrayBuffer,
+    byteOffset: number,
+    lengthBytes: number,
+    access: number,
+  ): Region {
+    const index = old.lkey >>> 8;
+    const region = this.make(this.keyAt(index), old.host, pd, memory, byteOffset, lengthBytes, access);
+    this.regions[index] = region;
+    this.counted(old, -1);
+    this.counted(region, 1);
+    return region;
+  }
+
+  /** An even key that no other has; its index stays taken until giveKey(). */
+  takeKey(): number {
+    // Keys come back late, so that a stale one stays wrong for long.
+    return this.keyAt(
+      (this.free.length > 64 ? this.free.shift() : undefined) ?? this.regions.push(undefined) - 1,
+    );
+  }
+
+  giveKey(key: number): void {
+    this.regions[key >>> 8] = undefined;
+    this.free.push(key >>> 8);
+  }
+
+  /** Says what the keys of this index open from now on. */
+  set(key: number, region: Region | undefined): void {
+    this.regions[key >>> 8] = region;
+  }
+
+  /** The region with this lkey. */
+  get(lkey: number): Region | undefined {
+    const region = this.regions[lkey >>> 8];
+    return region?.lkey === lkey ? region : undefined;
+  }
+
+  /** What a key's index stands for now, whether or not the key is its own. */
+  at(key: number): Region | undefined {
+    return this.regions[key >>> 8];
+  }
+
+  private keyAt(index: number): number {
+    const generation = ((this.generations[index] ?? -1) + 1) & 0x7f;
+    this.generations[index] = generation;
+    return (index << 8) | (generation << 1);
+  }
+
+  private make(
+    lkey: number,
+    host: number,
+    pd: number,
+    memory: ArrayBuffer | SharedArrayBuffer,
+    byteOffset: number,
+    lengthBytes: number,
+    access: number,
+  ): Region {
+    return {
+      lkey,
+      rkey: lkey | 1,
+      host,
+      pd,
+      access,
+      addr: (access & IBV_ACCESS_ZERO_BASED) !== 0 ? 0 : this.addressOf(memory) + byteOffset,
+      lengthBytes,
+      bytes: new Uint8Array(memory, byteOffset, lengthBytes),
+      windows: 0,
+      window: null,
+    };
+  }
+
+  remove(region: Region): void {
+    if (this.regions[region.lkey >>> 8] !== region) return;
+    this.giveKey(region.lkey);
+    this.live--;
+    this.counted(region, -1);
+  }
+
+  /** Whether this lkey names live registered memory whose buffer was detached since. */
+  isDetached(lkey: number): boolean {
+    const region = this.regions[lkey >>> 8];
+    return region !== undefined && region.lkey === lkey && region.bytes.length !== region.lengthBytes;
+  }
+
+  /** The region that an lkey opens for `length` bytes at from[0] and this access, or undefined. */
+  local(host: number, pd: number, lkey: number, length: number, access: number): Region | undefined {
+    const region = this.regions[lkey >>> 8];
+    if (region === undefined || region.lkey !== lkey) return undefined;
+    return this.allows(region, host, pd, length, access) ? region : undefined;
+  }
+
+  /** The region that an rkey opens for `length` bytes at from[0] and this access, or undefined. */
+  remote(host: number, pd: number, rkey: number, length: number, access: number): Region | undefined {
+    const region = this.regions[rkey >>> 8];
+    if (region === undefined || region.rkey !== rkey) return undefined;
+    return this.allows(region, host, pd, length, access) ? region : undefined;
+  }
+
+  private allows(r: Region, host: number, pd: number, length: number, access: number): boolean {
+    const offset = this.from[0] - r.addr;
+    return (
+      r.host === host &&
+      r.pd === pd &&
+      (r.access & access) === access &&
+      offset >= 0 &&
+      offset + length <= r.lengthBytes &&
+      r.bytes.length === r.lengthBytes
+    );
+  }
+}
+
+/** Copies bytes between two arrays. */
+export function copyBytes(
+  to: Uint8Array,
+  toAt: number,
+  from: Uint8Array,
+  fromAt: number,
+  length: number,
+): void {
+  if (length > SMALL_BYTES) {
+    to.set(from.subarray(fromAt, fromAt + length), toAt);
+    return;
+  }
+  for (let i = 0; i < length; i++) to[toAt + i] = from[fromAt + i];
+}

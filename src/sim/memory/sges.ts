@@ -1,0 +1,54 @@
+/** Moves bytes between a request's scatter-gather elements and a packet. */
+import * as C from '../../verbs/constants.ts';
+import * as L from '../../verbs/layout.ts';
+import type { WorkQueue } from '../queues/work-queue.ts';
+import type { Qp } from '../transport/qp.ts';
+import type { Network } from '../world.ts';
+import { copyBytes } from './memory.ts';
+
+const TWO32 = 4294967296;
+
+/**
+ * Moves `length` bytes between the slab at `slabAt` and the message of request `seq`, from byte `offset`
+ * of the message on. False when a key does not open its element for that; then nothing that matters moved.
+ */
+export function moveSges(
+  net: Network,
+  qp: Qp,
+  queue: WorkQueue,
+  seq: number,
+  offset: number,
+  length: number,
+  slabAt: number,
+  write: boolean,
+): boolean {
+  const at = queue.at(seq);
+  const elements = queue.words[at + L.WR_OP] >>> 16;
+  const access = write ? C.IBV_ACCESS_LOCAL_WRITE : 0;
+  let skip = offset;
+  let left = length;
+  let slab = slabAt;
+  for (let i = 0; i < elements && left > 0; i++) {
+    const w = i < 2 ? queue.words : queue.ext;
+    const e = i < 2 ? at + L.WR_SGE0 + i * L.SGE_WORDS : queue.extAt(seq) + (i - 2) * L.SGE_WORDS;
+    const bytes = w[e + L.SGE_LENGTH];
+    if (skip >= bytes) {
+      skip -= bytes;
+      continue;
+    }
+    const addr = w[e + L.SGE_LO] + w[e + L.SGE_HI] * TWO32;
+    net.regions.from[0] = addr;
+    const region = net.regions.local(qp.host, queue.pd, w[e + L.SGE_LKEY], bytes, access);
+    if (region === undefined) return false;
+    const part = Math.min(bytes - skip, left);
+    if (net.payload) {
+      const from = addr - region.addr + skip;
+      if (write) copyBytes(region.bytes, from, net.packets.bytes, slab, part);
+      else copyBytes(net.packets.bytes, slab, region.bytes, from, part);
+    }
+    slab += part;
+    left -= part;
+    skip = 0;
+  }
+  return true;
+}

@@ -1,0 +1,124 @@
+/**
+ * What goes wrong on a link beside loss: packets that are late, so that others overtake them, and packets that
+ * arrive twice. Each link has random streams of its own for both, apart from that of losses: switching one on
+ * leaves the numbers of the others as they are. Copies are never late themselves.
+ */
+
+import { EV_ACK, EV_LATE } from '../kernel/event-kinds.ts';
+import type { EventQueue } from '../kernel/event-queue.ts';
+import * as P from '../kernel/packets.ts';
+import { RandomStream } from '../kernel/random.ts';
+import type { Network } from '../world.ts';
+import { EVERYBODY } from './address.ts';
+
+const TWO32 = 4294967296;
+/** Operands of atomics, which the length of a packet does not count. */
+const OPERAND_BYTES = 32;
+
+export class LinkFaults {
+  /** Whether any link has such faults. */
+  on = false;
+  /** Packets and acknowledgements that were late, and copies that were made. */
+  readonly counts = new Float64Array(2);
+  /** By host: probabilities times 2^32, and how late a packet is. */
+  private readonly reorder: Float64Array;
+  private readonly delayNs: Float64Array;
+  private readonly duplicate: Float64Array;
+  private readonly reorders: RandomStream[] = [];
+  private readonly duplicates: RandomStream[] = [];
+  /** [0] how late the packet looked at last is. */
+  private readonly late = new Float64Array(1);
+
+  constructor(hosts: number, seed: number) {
+    this.reorder = new Float64Array(hosts);
+    this.delayNs = new Float64Array(hosts);
+    this.duplicate = new Float64Array(hosts);
+    for (let index = 0; index < hosts; index++) {
+      this.reorders.push(new RandomStream(seed, 'reorder', index));
+      this.duplicates.push(new RandomStream(seed, 'duplicate', index));
+    }
+  }
+
+  /** Each packet that crosses the link of this host comes `delayNs` late with this probability. */
+  setReorder(host: number, probability: number, delayNs: number): void {
+    this.reorder[host] = probability * TWO32;
+    this.delayNs[host] = delayNs;
+    this.look();
+  }
+
+  /** Each packet that crosses the link of this host arrives twice with this probability. */
+  setDuplicate(host: number, probability: number): void {
+    this.duplicate[host] = probability * TWO32;
+    this.look();
+  }
+
+  /** Whether a packet that goes from one host to another is late, in `late`. The links are those that it crosses. */
+  private isLate(from: number, to: number): boolean {
+    this.late[0] = 0;
+    if (from === to) return false;
+    this.drawLate(from);
+    if (to !== EVERYBODY) this.drawLate(to);
+    if (this.late[0] === 0) return false;
+    this.counts[0]++;
+    return true;
+  }
+
+  private drawLate(host: number): void {
+    if (!(this.reorder[host] > 0) || this.reorders[host].u32() >= this.reorder[host]) return;
+    this.late[0] += this.delayNs[host];
+  }
+
+  private isDuplicated(from: number, to: number): boolean {
+    if (from === to) return false;
+    // Both links draw, whatever the first says: its luck does not move the other's numbers.
+    const first = this.drawDuplicate(from);
+    const second = to !== EVERYBODY && this.drawDuplicate(to);
+    if (!first && !second) return false;
+    this.counts[1]++;
+    return true;
+  }
+
+  private drawDuplicate(host: number): boolean {
+    return this.duplicate[host] > 0 && this.duplicates[host].u32() < this.duplicate[host];
+  }
+
+  /** A packet that is about to arrive: a copy of it, or -1. */
+  copyOf(net: Network, p: number): number {
+    const pool = net.packets;
+    const from = net.qps[pool.source[p]]?.host ?? -1;
+    if (from < 0 || !this.isDuplicated(from, destination(net, p))) return -1;
+    return pool.copy(p, pool.length[p] + OPERAND_BYTES);
+  }
+
+  /** Whether a packet that is about to arrive is late: then an event has it arrive again. */
+  holds(net: Network, p: number): boolean {
+    const from = net.qps[net.packets.source[p]]?.host ?? -1;
+    if (from < 0 || !this.isLate(from, destination(net, p))) return false;
+    net.events.due[0] = net.clock[0] + this.late[0];
+    net.events.push(EV_LATE, p, 0, 0);
+    return true;
+  }
+
+  /** Puts in the event of an acknowledgement that is due at events.due[0]: late, or twice. */
+  acknowledge(events: EventQueue, from: number, to: number, a: number, b: number, c: number) {
+    const { due } = events;
+    const again = this.isDuplicated(from, to);
+    const dueNs = due[0];
+    if (this.isLate(from, to)) due[0] += this.late[0];
+    events.push(EV_ACK, a, b, c);
+    if (!again) return;
+    due[0] = dueNs;
+    events.push(EV_ACK, a, b, c);
+  }
+
+  private look(): void {
+    this.on = this.reorder.some((x) => x > 0) || this.duplicate.some((x) => x > 0);
+  }
+}
+
+/** Host that a packet is for; EVERYBODY: of a group, and of no link in particular. */
+function destination(net: Network, p: number): number {
+  const pool = net.packets;
+  if (pool.kind[p] === P.PKT_DATAGRAM) return pool.ah[p]?.peerHost ?? EVERYBODY;
+  return net.qps[pool.dest[p]]?.host ?? EVERYBODY;
+}

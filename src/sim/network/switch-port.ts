@@ -1,0 +1,135 @@
+/**
+ * A port of a switch, both ways: the egress queue and the cable that it feeds, and what of the switch's buffer
+ * holds packets that came in here.
+ */
+
+import { EV_HOP, EV_SWITCH_OUT } from '../kernel/event-kinds.ts';
+import type { EventQueue } from '../kernel/event-queue.ts';
+import type { EcnMarker } from './ecn.ts';
+import { Flight } from './flight.ts';
+import type { PauseThresholds } from './pfc.ts';
+
+// Indexes of SwitchPort.counts.
+/** Bytes and packets that left. */
+export const OUT_BYTES = 0;
+export const OUT_PACKETS = 1;
+/** Packets and bytes for this port that found no room. */
+export const DROPS = 2;
+export const DROPPED_BYTES = 3;
+export const MARKS = 4;
+/** Pause frames that this port sent to whoever feeds it. */
+export const PAUSES = 5;
+/** Bytes that came in, dropped ones too. */
+export const IN_BYTES = 6;
+
+/** A switch: its buffer is one, whatever port a packet came from or goes to. */
+export class Switch {
+  readonly index: number;
+  /** Number of its first port. */
+  readonly base: number;
+  readonly bufferBytes: number;
+  /** null: no PFC. */
+  readonly pause: PauseThresholds | null;
+  used = 0;
+  maxUsed = 0;
+
+  constructor(index: number, base: number, bufferBytes: number, pause: PauseThresholds | null) {
+    this.index = index;
+    this.base = base;
+    this.bufferBytes = bufferBytes;
+    this.pause = pause;
+  }
+}
+
+export class SwitchPort {
+  /** In the whole fabric. */
+  readonly id: number;
+  readonly sw: Switch;
+  /** Host at the other end of the cable; -1: a switch. */
+  readonly host: number;
+  /** Port at the other end of the cable; null: a host. */
+  peer: SwitchPort | null = null;
+  /** Bytes in the egress queue, with the packet that is leaving. */
+  queuedBytes = 0;
+  maxQueuedBytes = 0;
+  /** A packet is leaving. */
+  busy = false;
+  /** The other end of the cable does not want more. */
+  paused = false;
+  /** Bytes in the switch that came in here. */
+  heldBytes = 0;
+  maxHeldBytes = 0;
+  /** Whoever feeds this port was told to stop. */
+  pausing = false;
+  /** null: no marks. */
+  readonly ecn: EcnMarker | null;
+  readonly counts = new Float64Array(7);
+  /** Time on the cable for each byte; last bit out to what follows at the other end. */
+  private readonly nsPerByte: number;
+  private readonly delayNs: number;
+  /** Packets in the queue: a ring. */
+  private ring = new Int32Array(64);
+  private first = 0;
+  private length = 0;
+  private readonly flight = new Flight();
+
+  constructor(id: number, sw: Switch, host: number, gbps: number, delayNs: number, ecn: EcnMarker | null) {
+    this.id = id;
+    this.sw = sw;
+    this.host = host;
+    this.nsPerByte = 8 / gbps;
+    this.delayNs = delayNs;
+    this.ecn = ecn;
+  }
+
+  get empty(): boolean {
+    return this.length === 0;
+  }
+
+  get head(): number {
+    return this.ring[this.first];
+  }
+
+  push(p: number): void {
+    if (this.length === this.ring.length) this.grow();
+    this.ring[(this.first + this.length) & (this.ring.length - 1)] = p;
+    this.length = (this.length + 1) | 0;
+  }
+
+  shift(): number {
+    const p = this.ring[this.first];
+    this.first = (this.first + 1) & (this.ring.length - 1);
+    this.length = (this.length - 1) | 0;
+    return p;
+  }
+
+  /** The packet at the head begins to leave. */
+  begin(bytes: number, events: EventQueue, clock: Float64Array): void {
+    this.busy = true;
+    events.due[0] = clock[0] + bytes * this.nsPerByte;
+    events.push(EV_SWITCH_OUT, this.id, 0, 0);
+  }
+
+  /** Puts a packet whose last bit just left on the cable. */
+  send(p: number, events: EventQueue, clock: Float64Array): void {
+    events.due[0] = clock[0] + this.delayNs;
+    events.reserve();
+    this.flight.add(p, events.due);
+    if (this.flight.count === 1) events.insert(EV_HOP, this.id, 0, 0);
+  }
+
+  /** The packet that is at the other end of the cable now. */
+  arrived(events: EventQueue): number {
+    const p = this.flight.take(events.due);
+    if (this.flight.count > 0) events.insert(EV_HOP, this.id, 0, 0);
+    return p;
+  }
+
+  private grow(): void {
+    const { ring, first } = this;
+    const larger = new Int32Array(ring.length * 2);
+    for (let i = 0; i < this.length; i++) larger[i] = ring[(first + i) & (ring.length - 1)];
+    this.ring = larger;
+    this.first = 0;
+  }
+}

@@ -1,0 +1,208 @@
+/**
+ * Switches: store and forward, one FIFO at each egress port, one buffer that all ports of a switch share. Without
+ * PFC a queue may be as long as what is free of the buffer (dynamic thresholds of Choudhury and Hahne, alpha 1), and
+ * what goes beyond is dropped; with PFC nothing is. A packet costs three events on each switch and its cable
+ * instead of one: it comes out of the pipeline, it has left, it is there.
+ */
+
+import { EV_PAUSE } from '../kernel/event-kinds.ts';
+import type { EventQueue } from '../kernel/event-queue.ts';
+import { CONGESTED, type PacketPool } from '../kernel/packets.ts';
+import type { NicParams } from '../profile/params.ts';
+import { EcnMarker } from './ecn.ts';
+import { PauseThresholds } from './pfc.ts';
+import {
+  DROPPED_BYTES,
+  DROPS,
+  IN_BYTES,
+  MARKS,
+  OUT_BYTES,
+  OUT_PACKETS,
+  PAUSES,
+  Switch,
+  SwitchPort,
+} from './switch-port.ts';
+import type { Layout } from './topology.ts';
+
+/** What the fabric has of the network around it. */
+export interface Surroundings {
+  readonly params: Readonly<NicParams>;
+  readonly events: EventQueue;
+  readonly packets: PacketPool;
+  readonly clock: Float64Array;
+  readonly packetCount: Float64Array;
+}
+
+export class Fabric {
+  readonly layout: Layout;
+  readonly switches: Switch[] = [];
+  /** Of all switches. */
+  readonly ports: SwitchPort[] = [];
+  /** By packet: its size on the wire, who sent it to whom, the port that it came into its switch by. */
+  private bytes = new Int32Array(0);
+  private senders = new Int32Array(0);
+  private receivers = new Int32Array(0);
+  private ingress = new Int32Array(0);
+  private readonly net: Surroundings;
+
+  /** @throws ConfigError the buffer of a switch is too small for PFC on its ports */
+  constructor(net: Surroundings, layout: Layout, seed: number) {
+    this.net = net;
+    this.layout = layout;
+    const { params } = net;
+    // Who has no congestion control says so in its packets (RFC 3168), and they are not marked.
+    const marked = params.congestionControl !== 'none' && params.ecnKminBytes > 0;
+    for (let s = 0; s < layout.switches; s++) {
+      const count = layout.portsOf(s);
+      const pause = params.pfcXoffBytes > 0 ? new PauseThresholds(params, count) : null;
+      const sw = new Switch(s, this.ports.length, params.switchBufferBytes, pause);
+      this.switches.push(sw);
+      for (let i = 0; i < count; i++) {
+        const { host } = layout.endOf(s, i);
+        const delayNs = params.propagationNs + (host >= 0 ? params.rxNs : params.switchNs);
+        const id = this.ports.length;
+        const ecn = marked ? new EcnMarker(params, seed, id) : null;
+        this.ports.push(new SwitchPort(id, sw, host, params.linkGbps, delayNs, ecn));
+      }
+    }
+    for (const port of this.ports) {
+      if (port.host >= 0) continue;
+      const end = layout.endOf(port.sw.index, port.id - port.sw.base);
+      port.peer = this.portAt(end.switch, end.port);
+    }
+  }
+
+  /** What a host's cable adds to the way of its packets beside their time on the wire: they end in a switch. */
+  get entryNs(): number {
+    return this.net.params.propagationNs + this.net.params.switchNs;
+  }
+
+  portAt(sw: number, port: number): SwitchPort {
+    return this.ports[this.switches[sw].base + port];
+  }
+
+  /** The port that a host is on. */
+  portOfHost(host: number): SwitchPort {
+    const leaf = this.layout.leafOf(host);
+    return this.portAt(leaf, this.layout.route(leaf, host, host));
+  }
+
+  /** Time from one host to another for a packet of this size where no other is. */
+  emptyPathNs(from: number, to: number, bytes: number): number {
+    const { propagationNs, switchNs, rxNs, linkGbps } = this.net.params;
+    const switches = this.layout.switchesBetween(from, to);
+    return (switches + 1) * (propagationNs + (bytes * 8) / linkGbps) + switches * switchNs + rxNs;
+  }
+
+  /** Says of a packet that a host sends what switches ask. */
+  tag(p: number, bytes: number, from: number, to: number): void {
+    if (p >= this.bytes.length) this.grow(p);
+    this.bytes[p] = bytes;
+    this.senders[p] = from;
+    this.receivers[p] = to;
+  }
+
+  /** A packet that has become two. */
+  tagCopy(copy: number, p: number): void {
+    this.tag(copy, this.bytes[p], this.senders[p], this.receivers[p]);
+  }
+
+  sizeOf(p: number): number {
+    return this.bytes[p];
+  }
+
+  senderOf(p: number): number {
+    return this.senders[p];
+  }
+
+  receiverOf(p: number): number {
+    return this.receivers[p];
+  }
+
+  /** A packet is through the pipeline of the switch, behind the port that it came in by. */
+  receive(port: SwitchPort, p: number): void {
+    const { events, clock, packets, packetCount } = this.net;
+    const { sw } = port;
+    const bytes = this.bytes[p];
+    const out = this.ports[sw.base + this.layout.route(sw.index, this.senders[p], this.receivers[p])];
+    port.counts[IN_BYTES] += bytes;
+    if (sw.pause === null && out.queuedBytes + bytes > sw.bufferBytes - sw.used - bytes) {
+      out.counts[DROPS]++;
+      out.counts[DROPPED_BYTES] += bytes;
+      packetCount[1]++;
+      packets.release(p);
+      return;
+    }
+    if (out.ecn?.marks(out.queuedBytes)) {
+      packets.flags[p] |= CONGESTED;
+      out.counts[MARKS]++;
+    }
+    sw.used = (sw.used + bytes) | 0;
+    if (sw.used > sw.maxUsed) sw.maxUsed = sw.used;
+    out.queuedBytes = (out.queuedBytes + bytes) | 0;
+    if (out.queuedBytes > out.maxQueuedBytes) out.maxQueuedBytes = out.queuedBytes;
+    this.ingress[p] = port.id;
+    port.heldBytes = (port.heldBytes + bytes) | 0;
+    if (port.heldBytes > port.maxHeldBytes) port.maxHeldBytes = port.heldBytes;
+    if (sw.pause !== null && !port.pausing && port.heldBytes > sw.pause.xoffBytes) this.pause(port, true);
+    out.push(p);
+    if (!out.busy && !out.paused) out.begin(bytes, events, clock);
+  }
+
+  /** The last bit of the packet at the head of a port's queue has left. */
+  departed(id: number): void {
+    const { events, clock } = this.net;
+    const out = this.ports[id];
+    const { sw } = out;
+    const p = out.shift();
+    const bytes = this.bytes[p];
+    out.busy = false;
+    out.counts[OUT_BYTES] += bytes;
+    out.counts[OUT_PACKETS]++;
+    sw.used = (sw.used - bytes) | 0;
+    out.queuedBytes = (out.queuedBytes - bytes) | 0;
+    const port = this.ports[this.ingress[p]];
+    port.heldBytes = (port.heldBytes - bytes) | 0;
+    if (port.pausing && sw.pause !== null && port.heldBytes <= sw.pause.xonBytes) this.pause(port, false);
+    out.send(p, events, clock);
+    this.proceed(out);
+  }
+
+  /** The packet that is at the end of a port's cable now; -1 when that is a switch, which has it. */
+  hop(id: number): number {
+    const out = this.ports[id];
+    const p = out.arrived(this.net.events);
+    if (out.peer === null) return p;
+    this.receive(out.peer, p);
+    return -1;
+  }
+
+  /** A port of a switch stops at the end of the packet that it is in, or goes on. */
+  setPaused(port: SwitchPort, paused: boolean): void {
+    port.paused = paused;
+    this.proceed(port);
+  }
+
+  private proceed(out: SwitchPort): void {
+    if (out.busy || out.paused || out.empty) return;
+    out.begin(this.bytes[out.head], this.net.events, this.net.clock);
+  }
+
+  /** A pause frame takes its time on the cable; it waits for no packet that is leaving. */
+  private pause(port: SwitchPort, paused: boolean): void {
+    const { events, clock, params } = this.net;
+    port.pausing = paused;
+    if (paused) port.counts[PAUSES]++;
+    events.due[0] = clock[0] + params.propagationNs;
+    events.push(EV_PAUSE, port.id, paused ? 1 : 0, 0);
+  }
+
+  private grow(p: number): void {
+    const size = Math.max(64, 2 ** Math.ceil(Math.log2(p + 1)));
+    for (const column of ['bytes', 'senders', 'receivers', 'ingress'] as const) {
+      const larger = new Int32Array(size);
+      larger.set(this[column]);
+      this[column] = larger;
+    }
+  }
+}

@@ -1,0 +1,213 @@
+/**
+ * What a NIC keeps of its host's memory: contexts of queue pairs, entries of regions (MPT) and of their pages
+ * (MTT). What is not there is read by DMA, and who asked waits for it.
+ *
+ * The caches start warm: as long as all that is alive on the host fits, everything is there, and nobody looks.
+ * From then on the one used longest ago makes room.
+ */
+import * as C from '../../verbs/constants.ts';
+import * as L from '../../verbs/layout.ts';
+import type { Region } from '../memory/memory.ts';
+import type { NicParams } from '../profile/params.ts';
+import type { WorkQueue } from '../queues/work-queue.ts';
+import type { Qp } from '../transport/qp.ts';
+import type { Network } from '../world.ts';
+import { LruCache } from './lru-cache.ts';
+import type { Pcie } from './pcie.ts';
+
+/** What is read of host memory for an entry of a region, and for one of a page: whole lines. */
+const MPT_BYTES = 64;
+const MTT_BYTES = 64;
+const TWO32 = 4294967296;
+
+/** One of the caches of a NIC. */
+class NicCache {
+  /** What there is on the host that may be in it. */
+  live = 0;
+  /** Accesses that were looked up since not everything fits, and those that missed. */
+  readonly counts = new Float64Array(2);
+  /** [0] how long after now the entry of the last access is here. */
+  readonly waitNs = new Float64Array(1);
+  private readonly entries: number;
+  private readonly entryBytes: number;
+  private readonly pcie: Pcie;
+  private readonly clock: Float64Array;
+  private readonly lru: LruCache;
+  /** By slot: when its entry is here. */
+  private arrivals = new Float64Array(0);
+
+  constructor(entries: number, entryBytes: number, pcie: Pcie, clock: Float64Array) {
+    this.entries = entries;
+    this.entryBytes = entryBytes;
+    this.pcie = pcie;
+    this.clock = clock;
+    this.lru = new LruCache(entries);
+  }
+
+  get fits(): boolean {
+    return this.live <= this.entries;
+  }
+
+  /** Uses an entry; `waitNs` says for how long it is not here yet. */
+  use(first: number, second: number): void {
+    const { lru, counts } = this;
+    counts[0]++;
+    if (!lru.touch(first, second)) {
+      counts[1]++;
+      this.pcie.read(this.entryBytes);
+      if (this.arrivals.length < lru.slots) this.grow();
+      this.arrivals[lru.slot] = this.pcie.done[0];
+    }
+    const waitNs = this.arrivals[lru.slot] - this.clock[0];
+    this.waitNs[0] = waitNs > 0 ? waitNs : 0;
+  }
+
+  /** An entry was in use until now. */
+  leave(first: number, second: number): void {
+    this.lru.refresh(first, second);
+  }
+
+  private grow(): void {
+    const arrivals = new Float64Array(this.lru.slots);
+    arrivals.set(this.arrivals);
+    this.arrivals = arrivals;
+  }
+}
+
+/** The caches of one NIC. */
+export class NicCaches {
+  readonly contexts: NicCache;
+  readonly regions: NicCache;
+  readonly pages: NicCache;
+  /** [0] how long after now the memory asked for last can be found. */
+  readonly waitNs = new Float64Array(1);
+  private readonly pageBytes: number;
+
+  constructor(params: Readonly<NicParams>, pcie: Pcie, clock: Float64Array) {
+    this.pageBytes = params.pageBytes;
+    this.contexts = new NicCache(params.qpcEntries, params.qpcBytes, pcie, clock);
+    this.regions = new NicCache(params.mptEntries, MPT_BYTES, pcie, clock);
+    this.pages = new NicCache(params.mttEntries, MTT_BYTES, pcie, clock);
+  }
+
+  /** A region was registered (1) or is no more (-1). */
+  count(region: Region, sign: number): void {
+    this.regions.live += sign;
+    this.pages.live += sign * Math.max(1, Math.ceil(region.lengthBytes / this.pageBytes));
+  }
+
+  /** Whether all of the host's memory is known here. */
+  get findsAll(): boolean {
+    return this.regions.fits && this.pages.fits;
+  }
+
+  /** Finds bytes of a region, or of a window onto one; adds to `waitNs` how long that takes. */
+  find(region: Region, offset: number, length: number): void {
+    const owner = region.window?.region ?? region;
+    const name = owner.lkey >>> 1;
+    let waitNs = 0;
+    if (!this.regions.fits) {
+      this.regions.use(name, 0);
+      waitNs = this.regions.waitNs[0];
+    }
+    if (!this.pages.fits) {
+      let longest = 0;
+      const last = this.lastPage(region, offset, length);
+      for (let page = this.firstPage(region, offset); page <= last; page++) {
+        this.pages.use(name, page);
+        if (this.pages.waitNs[0] > longest) longest = this.pages.waitNs[0];
+      }
+      // Where its pages are is known when the region is.
+      waitNs += longest;
+    }
+    if (waitNs > this.waitNs[0]) this.waitNs[0] = waitNs;
+  }
+
+  private firstPage(region: Region, offset: number): number {
+    return Math.floor((region.bytes.byteOffset + offset) / this.pageBytes);
+  }
+
+  private lastPage(region: Region, offset: number, length: number): number {
+    return this.firstPage(region, offset + Math.max(length, 1) - 1);
+  }
+}
+
+/** A queue pair changed its state: those that are connected have a context that the NIC works with. */
+export function noteState(net: Network, qp: Qp): void {
+  const connected = qp.state >= C.IBV_QPS_RTR && qp.state <= C.IBV_QPS_SQE;
+  if (connected === qp.hasContext) return;
+  qp.hasContext = connected;
+  net.hosts[qp.host].caches.contexts.live += connected ? 1 : -1;
+}
+
+/** Uses the context of a queue pair: true when it must be waited for, as long as contexts.waitNs says. */
+export function missesContext(net: Network, qp: Qp): boolean {
+  const { contexts } = net.hosts[qp.host].caches;
+  if (contexts.fits) return false;
+  contexts.use(qp.qpn, 0);
+  return contexts.waitNs[0] > 0;
+}
+
+/** A processing unit is through with a queue pair: until now it used its context, and now it has written it. */
+export function leaveContext(net: Network, qp: Qp): void {
+  const { contexts } = net.hosts[qp.host].caches;
+  if (!contexts.fits) contexts.leave(qp.qpn, 0);
+}
+
+/**
+ * Finds the memory that `length` bytes of request `seq` are in, from byte `offset` of the message on: true when
+ * that must be waited for, as long as caches.waitNs says. What its keys do not open is found out elsewhere.
+ */
+export function missesLocal(
+  net: Network,
+  qp: Qp,
+  queue: WorkQueue,
+  seq: number,
+  offset: number,
+  length: number,
+): boolean {
+  const { caches } = net.hosts[qp.host];
+  if (caches.findsAll) return false;
+  caches.waitNs[0] = 0;
+  const at = queue.at(seq);
+  const elements = queue.words[at + L.WR_OP] >>> 16;
+  let skip = offset;
+  let left = length;
+  for (let i = 0; i < elements && left > 0; i++) {
+    const w = i < 2 ? queue.words : queue.ext;
+    const e = i < 2 ? at + L.WR_SGE0 + i * L.SGE_WORDS : queue.extAt(seq) + (i - 2) * L.SGE_WORDS;
+    const bytes = w[e + L.SGE_LENGTH];
+    if (skip >= bytes) {
+      skip -= bytes;
+      continue;
+    }
+    const part = Math.min(bytes - skip, left);
+    const region = net.regions.get(w[e + L.SGE_LKEY]);
+    const addr = w[e + L.SGE_LO] + w[e + L.SGE_HI] * TWO32;
+    if (region !== undefined) findPart(caches, region, addr + skip, part);
+    left -= part;
+    skip = 0;
+  }
+  return caches.waitNs[0] > 0;
+}
+
+/** The same of bytes that a remote key opens. */
+export function missesRemote(
+  net: Network,
+  host: number,
+  rkey: number,
+  addr: number,
+  length: number,
+): boolean {
+  const { caches } = net.hosts[host];
+  if (caches.findsAll) return false;
+  caches.waitNs[0] = 0;
+  const region = net.regions.at(rkey);
+  if (region !== undefined && region.rkey === rkey) findPart(caches, region, addr, length);
+  return caches.waitNs[0] > 0;
+}
+
+function findPart(caches: NicCaches, region: Region, addr: number, length: number): void {
+  const offset = addr - region.addr;
+  if (offset >= 0 && offset + length <= region.lengthBytes) caches.find(region, offset, length);
+}

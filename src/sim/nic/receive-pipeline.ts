@@ -1,0 +1,195 @@
+/**
+ * The receiving side of a NIC, before a packet is executed: a pipeline that takes each request so long, a unit
+ * for atomics, and what is not in the caches. Packets of one queue pair are executed in the order of their
+ * arrival; one that waits keeps back those behind it of the same queue pair, and of no other. A packet that need
+ * not wait takes no event.
+ *
+ * The buffer in which packets wait has no end. Acknowledgements and responses take no time in the pipeline;
+ * multicasts pass it by.
+ */
+
+import { EV_RECEIVE } from '../kernel/event-kinds.ts';
+import * as P from '../kernel/packets.ts';
+import type { NicParams } from '../profile/params.ts';
+import { type Qp, RECV_OFFSET } from '../transport/qp.ts';
+import type { Network } from '../world.ts';
+import { missesContext, missesLocal, missesRemote } from './context-caches.ts';
+
+// Indexes of Receiver.times.
+const BUSY_UNTIL = 0;
+const ATOMIC_UNTIL = 1;
+const BUSY_NS = 2;
+const ATOMIC_NS = 3;
+
+/** The receiving side of one NIC. */
+export class Receiver {
+  private readonly rxGapNs: number;
+  private readonly readGapNs: number;
+  private readonly atomicGapNs: number;
+  /** BUSY_UNTIL, ATOMIC_UNTIL; BUSY_NS, ATOMIC_NS: time that the two were busy so far. */
+  private readonly times = new Float64Array(4);
+  private readonly clock: Float64Array;
+
+  constructor(params: Readonly<NicParams>, clock: Float64Array) {
+    this.rxGapNs = params.rxGapNs;
+    this.readGapNs = params.readGapNs;
+    this.atomicGapNs = params.atomicGapNs;
+    this.clock = clock;
+  }
+
+  /** A request takes its time in the pipeline: `at[i]` becomes when it gets there. */
+  pass(kind: number, at: Float64Array, i: number): void {
+    const { times } = this;
+    const gapNs = kind === P.PKT_READ ? this.readGapNs : this.rxGapNs;
+    let start = this.clock[0];
+    if (times[BUSY_UNTIL] > start) start = times[BUSY_UNTIL];
+    times[BUSY_UNTIL] = start + gapNs;
+    times[BUSY_NS] += gapNs;
+    at[i] = start;
+  }
+
+  /** An atomic that may be executed at `at[i]`: `at[i]` becomes when the unit for atomics takes it. */
+  passAtomic(at: Float64Array, i: number): void {
+    const { times } = this;
+    if (times[ATOMIC_UNTIL] > at[i]) at[i] = times[ATOMIC_UNTIL];
+    times[ATOMIC_UNTIL] = at[i] + this.atomicGapNs;
+    times[ATOMIC_NS] += this.atomicGapNs;
+  }
+
+  /** Whether pipeline and unit were busy for no longer than they could be. */
+  get withinRate(): boolean {
+    const { times } = this;
+    return [BUSY_UNTIL, ATOMIC_UNTIL].every(
+      (until, i) => times[BUSY_NS + i] <= Math.max(times[until], this.clock[0]) * (1 + 1e-9),
+    );
+  }
+}
+
+/** Whether packets of this NIC ever wait. */
+export function receiverWaits(params: Readonly<NicParams>): boolean {
+  const { rxGapNs, readGapNs, atomicGapNs, dmaReadNs, pcieGbps } = params;
+  return rxGapNs + readGapNs + atomicGapNs + dmaReadNs > 0 || pcieGbps !== Number.POSITIVE_INFINITY;
+}
+
+/** A packet has arrived at this queue pair's NIC. True when it must wait: an event will have it executed. */
+export function mustWait(net: Network, qp: Qp, p: number): boolean {
+  schedule(net, qp, p);
+  const { packets, clock, events } = net;
+  if (qp.rxHead < 0) {
+    if (packets.readyNs[p] <= clock[0]) return false;
+    qp.rxHead = p;
+    events.due[0] = packets.readyNs[p];
+    events.push(EV_RECEIVE, qp.qpn, 0, 0);
+  } else {
+    packets.next[qp.rxTail] = p;
+  }
+  packets.next[p] = -1;
+  qp.rxTail = p;
+  return true;
+}
+
+/** The next packet of a queue pair that waits no more, or -1: then an event is due for the one that still waits. */
+export function takeReady(net: Network, qp: Qp): number {
+  const { packets, clock, events } = net;
+  const p = qp.rxHead;
+  if (p < 0) return -1;
+  if (packets.readyNs[p] > clock[0]) {
+    events.due[0] = packets.readyNs[p];
+    events.push(EV_RECEIVE, qp.qpn, 0, 0);
+    return -1;
+  }
+  qp.rxHead = packets.next[p];
+  return p;
+}
+
+/** The queue pair is no more: nor is what waits for it. */
+export function forget(net: Network, qp: Qp): void {
+  const { packets } = net;
+  for (let p = qp.rxHead; p >= 0; p = packets.next[p]) packets.release(p);
+  qp.rxHead = -1;
+}
+
+/** Sets when a packet may be executed, those before it of its queue pair aside. */
+function schedule(net: Network, qp: Qp, p: number): void {
+  const { packets, clock } = net;
+  const { readyNs } = packets;
+  const { receiver, caches } = net.hosts[qp.host];
+  const kind = packets.kind[p];
+  const request = kind !== P.PKT_RESPONSE && kind !== P.PKT_ACK;
+  if (request) receiver.pass(kind, readyNs, p);
+  else readyNs[p] = clock[0];
+  if (missesContext(net, qp)) {
+    const contextNs = clock[0] + caches.contexts.waitNs[0];
+    if (contextNs > readyNs[p]) readyNs[p] = contextNs;
+  }
+  if (!caches.findsAll && missesMemory(net, qp, p, kind)) readyNs[p] += caches.waitNs[0];
+  if (!request) return;
+  if (takesReceive(kind, packets.flags[p])) fetchReceives(net, qp, p);
+  if (qp.rxHead >= 0 && readyNs[qp.rxTail] > readyNs[p]) readyNs[p] = readyNs[qp.rxTail];
+  if (kind === P.PKT_COMPARE_SWAP || kind === P.PKT_FETCH_ADD) receiver.passAtomic(readyNs, p);
+}
+
+/** Whether the memory that a packet is for must be looked for. */
+function missesMemory(net: Network, qp: Qp, p: number, kind: number): boolean {
+  const { packets } = net;
+  const length = packets.length[p];
+  switch (kind) {
+    case P.PKT_WRITE:
+      return missesRemote(net, qp.host, packets.rkey[p], packets.addr[p], length);
+    case P.PKT_READ:
+      // Where it begins; its other pages are found as they are read.
+      return missesRemote(net, qp.host, packets.rkey[p], packets.addr[p], 1);
+    case P.PKT_COMPARE_SWAP:
+    case P.PKT_FETCH_ADD:
+      return missesRemote(net, qp.host, packets.rkey[p], packets.addr[p], 8);
+    case P.PKT_RESPONSE:
+      return (
+        qp.una !== qp.started && missesLocal(net, qp, qp.sq, qp.una, qp.rdGot * qp.mtu, Math.max(length, 8))
+      );
+    case P.PKT_SEND:
+    case P.PKT_DATAGRAM:
+      return missesReceive(net, qp, p);
+    default:
+      return false;
+  }
+}
+
+/** Of the receive that is at hand as the packet arrives: one that waits behind others may get another. */
+function missesReceive(net: Network, qp: Qp, p: number): boolean {
+  const { packets } = net;
+  const first = packets.kind[p] === P.PKT_DATAGRAM || (packets.flags[p] & P.FIRST) !== 0;
+  const offset = first ? 0 : qp.times[RECV_OFFSET];
+  if (!first) return qp.receiving && missesLocal(net, qp, qp.rq, qp.rqDone, offset, packets.length[p]);
+  const queue = qp.srq === null ? qp.rq : qp.srq.queue;
+  const seq = qp.srq === null ? qp.rqTaken : queue.freed;
+  return seq !== queue.posted && missesLocal(net, qp, queue, seq, offset, packets.length[p]);
+}
+
+function takesReceive(kind: number, flags: number): boolean {
+  if (kind === P.PKT_SEND) return (flags & P.FIRST) !== 0;
+  return kind === P.PKT_DATAGRAM || (kind === P.PKT_WRITE && (flags & P.HAS_IMM) !== 0);
+}
+
+/**
+ * Receives are fetched a batch ahead of their use, so that fetching them takes no time of anybody's: but for the
+ * first after there was none in the NIC.
+ */
+function fetchReceives(net: Network, qp: Qp, p: number): void {
+  const queue = qp.srq === null ? qp.rq : qp.srq.queue;
+  const seq = qp.srq === null ? qp.rqTaken : queue.freed;
+  const { wqeFetchBatch, wqeBytes } = net.params;
+  const ahead = Math.min((queue.posted - seq) | 0, wqeFetchBatch);
+  // None to take: the sender hears of that at once.
+  if (ahead === 0) return;
+  const missing = ((queue.fetched - seq) | 0) <= 0;
+  queue.fetched = (seq + ahead) | 0;
+  const { pcie } = net.hosts[qp.host];
+  if (pcie.free) return;
+  if (missing) pcie.read(ahead * wqeBytes);
+  // Behind the first of its own queue pair a packet waits anyway; of a shared queue, others come in between.
+  const { srq } = qp;
+  if (srq !== null && missing) srq.fetchedNs[0] = pcie.done[0];
+  if (srq === null && !missing) return;
+  const waitNs = (srq === null ? pcie.done[0] : srq.fetchedNs[0]) - net.clock[0];
+  if (waitNs > 0) net.packets.readyNs[p] += waitNs;
+}

@@ -1,0 +1,108 @@
+/** Changes to a profile: names and values as people write them, checked. */
+import { ConfigError, shown } from '../../verbs/errors.ts';
+import { type NicParams, WORDS } from './params.ts';
+
+/** What may be 0: costs, jitter, limits that 0 switches off. Sizes, rates and counts of what must be there may not. */
+const POSITIVE = new Set([
+  'pcieGbps',
+  'dmaReads',
+  'wqeFetchBatch',
+  'readAheadBytes',
+  'qpcEntries',
+  'mptEntries',
+  'mttEntries',
+  'pageBytes',
+  'processingUnits',
+  'egressFifoBytes',
+  'headerBytes',
+  'linkGbps',
+  'loopbackGbps',
+  'mtuBytes',
+  'ackEveryPackets',
+  'switchBufferBytes',
+  'dcqcnAlphaTimerNs',
+  'dcqcnIncreaseTimerNs',
+  'dcqcnAiMbps',
+  'dcqcnMinMbps',
+  'pollMissNs',
+  'rendezvousNs',
+]);
+/** Of what there is a row in an array, or a step of a loop: whole, and no more than there is room for. */
+const COUNTS = new Set([
+  'dmaReads',
+  'wqeFetchBatch',
+  'qpcEntries',
+  'mptEntries',
+  'mttEntries',
+  'processingUnits',
+  'ackEveryPackets',
+  'rateLimiters',
+  'dcqcnFastRecoveries',
+]);
+const MOST = 1 << 20;
+/** Sizes of packets and of FIFOs are whole numbers of 32 bits. */
+const MAX_BYTES: Readonly<Record<string, number>> = {
+  headerBytes: 1 << 16,
+  rethBytes: 1 << 16,
+  ackBytes: 1 << 16,
+  egressFifoBytes: 1 << 30,
+};
+const SHARES = new Set(['hostJitter', 'pcieJitter', 'rateError', 'ecnPmax', 'dcqcnG']);
+/** Path MTUs of verbs, and Ethernet's. */
+const MTUS = [256, 512, 1024, 1500, 2048, 4096];
+
+/** A copy of `base` with these changes. @throws ConfigError a name that no profile has, a value that makes no sense */
+export function override(base: Readonly<NicParams>, changes: Readonly<Record<string, unknown>>): NicParams {
+  const params: Record<string, unknown> = { ...base };
+  for (const [name, value] of Object.entries(changes)) {
+    if (!Object.hasOwn(params, name)) {
+      throw new ConfigError(`a profile has no '${name}'; there is ${Object.keys(base).join(', ')}`);
+    }
+    requireValue(name, value);
+    params[name] = value;
+  }
+  const result = params as unknown as NicParams;
+  if (result.scheduler === 'greedy' && result.puHoldBytes === 0) {
+    throw new ConfigError('scheduler greedy needs puHoldBytes above 0: how long a unit keeps its queue pair');
+  }
+  return result;
+}
+
+function requireValue(name: string, value: unknown): void {
+  const words = WORDS[name];
+  if (words !== undefined) {
+    if (typeof value === 'string' && words.includes(value)) return;
+    throw new ConfigError(`${name} must be one of ${words.join(', ')}, got ${shown(value)}`);
+  }
+  if (name === 'etsWeights') {
+    if (
+      Array.isArray(value) &&
+      value.length > 0 &&
+      value.every((weight) => Number.isFinite(weight) && weight > 0)
+    )
+      return;
+    throw new ConfigError(`etsWeights must be numbers above 0, one for each class, as in 16,1`);
+  }
+  if (typeof value !== 'number' || Number.isNaN(value) || value < 0 || (value === 0 && POSITIVE.has(name))) {
+    throw new ConfigError(
+      `${name} must be a number ${POSITIVE.has(name) ? 'above 0' : 'of at least 0'}, got ${shown(value)}`,
+    );
+  }
+  if (SHARES.has(name) && value > 1)
+    throw new ConfigError(`${name} must be a share from 0 to 1, got ${shown(value)}`);
+  if (name === 'blueFlame' && value > 1) throw new ConfigError('blueFlame must be 1 or 0');
+  if (name === 'mtuBytes' && !MTUS.includes(value)) {
+    throw new ConfigError(`mtuBytes must be one of ${MTUS.join(', ')}, got ${shown(value)}`);
+  }
+  requireSize(name, value);
+}
+
+/** What a run would hang of, or have no memory for. */
+function requireSize(name: string, value: number): void {
+  if (COUNTS.has(name) && value !== Number.POSITIVE_INFINITY && !(Number.isInteger(value) && value <= MOST))
+    throw new ConfigError(`${name} must be a whole number up to ${MOST}, or Infinity, got ${shown(value)}`);
+  if (name === 'pageBytes' && value < 64)
+    throw new ConfigError(`pageBytes must be at least 64, got ${shown(value)}`);
+  if (Object.hasOwn(MAX_BYTES, name) && !(Number.isInteger(value) && value <= MAX_BYTES[name]))
+    throw new ConfigError(`${name} must be a whole number up to ${MAX_BYTES[name]}, got ${shown(value)}`);
+}

@@ -1,0 +1,199 @@
+/** A completion queue: a ring that the NIC writes and the application polls. */
+import * as L from '../../verbs/layout.ts';
+import type { Moderation } from '../nic/event-moderation.ts';
+import type { Qp } from '../transport/qp.ts';
+
+export const ARM_NONE = 0;
+export const ARM_ANY = 1;
+export const ARM_SOLICITED = 2;
+
+/** In the WC_OP word: this completion counts as solicited (never shown to the application). */
+const SOLICITED_BIT = 1 << 30;
+/** WC_OP of a completion whose queue pair was reset or destroyed: it is never visible. */
+const PURGED = -1;
+
+const TWO32 = 4294967296;
+const NO_WORDS = new Int32Array(0);
+
+/** Twice as many: forgotten completions that are not visible yet have a slot, but take no room. */
+function slotsFor(cqe: number): number {
+  let slots = 2;
+  while (slots < 2 * cqe) slots *= 2;
+  return slots;
+}
+
+export class Cq {
+  readonly id: number;
+  readonly host: number;
+  /** Completions that it has room for. */
+  cqe: number;
+  /** The provider's name for it. */
+  handle = 0;
+  /** Completions written, those not visible yet included. */
+  written = 0;
+  /** Completions visible to the application; WAIT compares with this one (the producer index). */
+  visible = 0;
+  /** Completions polled. */
+  polled = 0;
+  /** What the next WAIT on this queue counts from. */
+  waitIndex = 0;
+  armed = ARM_NONE;
+  /** Set for ever once a completion found no room. */
+  overflowed = false;
+  dropped = 0;
+  /** Completions written, not visible yet, and forgotten. */
+  ghosts = 0;
+  /** Queue pairs that complete here. */
+  readonly qps = new Set<Qp>();
+  /** Queue pairs whose WAIT is not satisfied yet. */
+  readonly waiters: Qp[] = [];
+  /** Told of each visible completion: an application inside the simulation. */
+  actor = -1;
+  /** Whether completions carry the time at which they were written. */
+  readonly stamped: boolean;
+  /** How many completions, and how long after the first of them, make one event; null: each makes one. */
+  moderation: Moderation | null = null;
+  /** Room is made when the first completion is written: many queues never have one. */
+  private words = NO_WORDS;
+  private mask: number;
+
+  constructor(id: number, host: number, cqe: number, stamped = false) {
+    this.id = id;
+    this.host = host;
+    this.cqe = cqe;
+    this.stamped = stamped;
+    this.mask = slotsFor(cqe) - 1;
+  }
+
+  /** Completions that take room: written, not polled, not forgotten. */
+  get waiting(): number {
+    return ((this.written - this.polled) | 0) - this.ghosts;
+  }
+
+  /** Makes room for `cqe` completions, at least `waiting`, and keeps those that are there. */
+  resize(cqe: number): void {
+    const old = this.words;
+    const oldMask = this.mask;
+    const slots = slotsFor(Math.max(cqe, (this.written - this.polled) | 0));
+    this.cqe = cqe;
+    this.mask = slots - 1;
+    if (old === NO_WORDS) return;
+    this.words = new Int32Array(slots * L.SLOT_WORDS);
+    for (let i = this.polled; i !== this.written; i = (i + 1) | 0) {
+      const from = (i & oldMask) * L.SLOT_WORDS;
+      this.words.set(old.subarray(from, from + L.SLOT_WORDS), (i & this.mask) * L.SLOT_WORDS);
+    }
+  }
+
+  /** Notes when the completion written last was written. */
+  stamp(nowNs: number): void {
+    const w = this.words;
+    const at = ((this.written - 1) & this.mask) * L.SLOT_WORDS;
+    const ns = Math.floor(nowNs);
+    w[at + L.WC_TICKS_LO] = w[at + L.WC_WALLCLOCK_LO] = ns % TWO32;
+    w[at + L.WC_TICKS_HI] = w[at + L.WC_WALLCLOCK_HI] = ns / TWO32;
+  }
+
+  /** Writes one completion, to be made visible later; false when there is no room. */
+  write(
+    idLo: number,
+    idHi: number,
+    op: number,
+    byteLen: number,
+    imm: number,
+    qp: Qp,
+    seq: number,
+    vendorErr: number,
+    solicited: boolean,
+  ): boolean {
+    const held = (this.written - this.polled) | 0;
+    if (held - this.ghosts >= this.cqe || held > this.mask) {
+      this.overflowed = true;
+      this.dropped++;
+      return false;
+    }
+    if (this.words === NO_WORDS) this.words = new Int32Array((this.mask + 1) * L.SLOT_WORDS);
+    const w = this.words;
+    const at = (this.written & this.mask) * L.SLOT_WORDS;
+    w[at + L.WC_ID_LO] = idLo;
+    w[at + L.WC_ID_HI] = idHi;
+    w[at + L.WC_OP] = solicited ? op | SOLICITED_BIT : op;
+    w[at + L.WC_BYTE_LEN] = byteLen;
+    w[at + L.WC_IMM] = imm;
+    w[at + L.WC_QP] = qp.handle;
+    w[at + L.WC_SEQ] = seq;
+    w[at + L.WC_SRC_QP] = vendorErr;
+    w[at + L.WC_QP_NUM] = qp.qpn;
+    w[at + L.WC_SRQ] = qp.srq !== null && (op & L.WC_RECV_SIDE) !== 0 ? qp.srq.handle : 0;
+    this.written = (this.written + 1) | 0;
+    return true;
+  }
+
+  /** Makes the oldest written completion visible; says whether an event is wanted for it. */
+  reveal(): boolean {
+    const op = this.words[(this.visible & this.mask) * L.SLOT_WORDS + L.WC_OP];
+    this.visible = (this.visible + 1) | 0;
+    if (op === PURGED) {
+      this.ghosts--;
+      this.compact();
+      return false;
+    }
+    if (this.armed === ARM_NONE) return false;
+    const failed = (op & 0xff) !== 0;
+    if (this.armed === ARM_SOLICITED && !failed && (op & SOLICITED_BIT) === 0) return false;
+    if (this.moderation === null) this.armed = ARM_NONE;
+    return true;
+  }
+
+  /** Copies up to `max` visible completions into slots of `out` from `start` on; returns how many. */
+  poll(out: Uint32Array, start: number, max: number, qps: readonly (Qp | undefined)[]): number {
+    const w = this.words;
+    let n = 0;
+    while (n < max && this.polled !== this.visible) {
+      const at = (this.polled & this.mask) * L.SLOT_WORDS;
+      this.polled = (this.polled + 1) | 0;
+      const op = w[at + L.WC_OP];
+      const to = L.HEADER_WORDS + (start + n) * L.SLOT_WORDS;
+      out[to] = w[at];
+      out[to + 1] = w[at + 1];
+      out[to + 2] = op & ~SOLICITED_BIT;
+      out[to + 3] = w[at + 3];
+      out[to + 4] = w[at + 4];
+      out[to + 5] = w[at + 5];
+      out[to + 6] = w[at + 6];
+      out[to + 7] = w[at + 7];
+      out[to + 8] = w[at + 8];
+      if (this.stamped) for (let i = L.WC_TICKS_LO; i <= L.WC_WALLCLOCK_HI; i++) out[to + i] = w[at + i];
+      out[to + L.WC_PKEY_SLID] = 0;
+      out[to + L.WC_SL_PATH_BITS] = 0;
+      out[to + L.WC_SRQ] = w[at + L.WC_SRQ];
+      qps[w[at + L.WC_QP_NUM]]?.polled(w[at + L.WC_SEQ], (op & L.WC_RECV_SIDE) !== 0);
+      n++;
+    }
+    return n;
+  }
+
+  /** Forgets the completions of a queue pair that is reset or destroyed, as libibverbs does. */
+  purge(qpn: number): void {
+    for (let i = this.polled; i !== this.written; i = (i + 1) | 0) {
+      const at = (i & this.mask) * L.SLOT_WORDS;
+      if (this.words[at + L.WC_QP_NUM] !== qpn || this.words[at + L.WC_OP] === PURGED) continue;
+      this.words[at + L.WC_OP] = PURGED;
+      if (((i - this.visible) | 0) >= 0) this.ghosts++;
+    }
+    this.compact();
+  }
+
+  /** Moves what is visible together, so that forgotten completions take no room. */
+  private compact(): void {
+    const w = this.words;
+    let to = this.visible;
+    for (let i = (this.visible - 1) | 0; ((i - this.polled) | 0) >= 0; i = (i - 1) | 0) {
+      const from = (i & this.mask) * L.SLOT_WORDS;
+      if (w[from + L.WC_OP] === PURGED) continue;
+      to = (to - 1) | 0;
+      if (to !== i) w.copyWithin((to & this.mask) * L.SLOT_WORDS, from, from + L.SLOT_WORDS);
+    }
+    this.polled = to;
+  }
+}

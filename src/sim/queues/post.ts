@@ -1,0 +1,356 @@
+/** Posting: checks work requests in a ring and copies them into a queue. */
+import * as C from '../../verbs/constants.ts';
+import * as L from '../../verbs/layout.ts';
+import { EV_DOORBELL, EV_FLUSH } from '../kernel/event-kinds.ts';
+import { fixBind, windowReason } from '../memory/memory-windows.ts';
+import { failQp } from '../transport/failure.ts';
+import type { Qp } from '../transport/qp.ts';
+import { isLocalOp, isReadOrAtomic } from '../transport/requester.ts';
+import type { Network } from '../world.ts';
+import type { Srq } from './srq.ts';
+import type { WorkQueue } from './work-queue.ts';
+
+/** Largest message, as on mlx5. */
+export const MAX_MESSAGE_BYTES = 1 << 30;
+const KNOWN_FLAGS =
+  C.IBV_SEND_FENCE | C.IBV_SEND_SIGNALED | C.IBV_SEND_SOLICITED | C.IBV_SEND_INLINE | C.ISO_SEND_INTERNAL;
+
+/** Work-request memory: what createWrRing gives out. */
+export class WrRing {
+  readonly capacity: number;
+  readonly extBytes: number;
+  readonly words: Uint32Array;
+  readonly bytes: Uint8Array;
+
+  constructor(memory: ArrayBuffer, capacity: number, extBytes: number) {
+    this.capacity = capacity;
+    this.extBytes = extBytes;
+    this.words = new Uint32Array(memory);
+    this.bytes = new Uint8Array(memory);
+  }
+
+  /** Index of the first word of the extension of slot `index`. */
+  extAt(index: number): number {
+    return L.extAt(index, this.capacity, this.extBytes);
+  }
+}
+
+/** What is wrong with a request: a REASON_* number. */
+type Reason = number;
+
+const ERRNO_OF: readonly number[] = [
+  0,
+  C.EINVAL,
+  C.ENOMEM,
+  C.EINVAL,
+  C.EINVAL,
+  C.EINVAL,
+  C.EINVAL,
+  C.EINVAL,
+  C.EINVAL,
+  C.EINVAL,
+  C.EIO,
+  C.EINVAL,
+  C.EINVAL,
+  C.ENOMEM,
+  C.EINVAL,
+  C.EINVAL,
+  C.EINVAL,
+];
+
+const CONNECTED = bits(
+  C.IBV_WR_RDMA_WRITE,
+  C.IBV_WR_RDMA_WRITE_WITH_IMM,
+  C.IBV_WR_SEND,
+  C.IBV_WR_SEND_WITH_IMM,
+);
+const WINDOWS = bits(C.IBV_WR_LOCAL_INV, C.IBV_WR_BIND_MW);
+/** By type other than RC: the opcodes that it may post. */
+const OPCODES: Record<number, number> = {
+  [C.IBV_QPT_UC]: CONNECTED | WINDOWS,
+  [C.IBV_QPT_UD]: bits(C.IBV_WR_SEND, C.IBV_WR_SEND_WITH_IMM),
+  [C.IBV_QPT_XRC_SEND]:
+    CONNECTED |
+    WINDOWS |
+    bits(
+      C.IBV_WR_RDMA_READ,
+      C.IBV_WR_ATOMIC_CMP_AND_SWP,
+      C.IBV_WR_ATOMIC_FETCH_AND_ADD,
+      C.IBV_WR_SEND_WITH_INV,
+    ),
+};
+
+function bits(...opcodes: number[]): number {
+  return opcodes.reduce((mask, opcode) => mask | (1 << opcode), 0);
+}
+
+/** What another type than RC forbids. */
+function typeReason(net: Network, qp: Qp, ring: WrRing, at: number, opcode: number): Reason {
+  if (opcode >= C.ISO_WR_WAIT) return L.REASON_NONE;
+  if (opcode > 31 || ((OPCODES[qp.type] >>> opcode) & 1) === 0) return L.REASON_OPCODE;
+  if (qp.type !== C.IBV_QPT_UD) return L.REASON_NONE;
+  const ah = net.hooks.ahOf(ring.words[at + L.WR_AH]);
+  return ah !== undefined && ah.pd === qp.pd ? L.REASON_NONE : L.REASON_AH;
+}
+
+export function errnoOf(reason: Reason, opcode: number): number {
+  // A device without WAIT says that it has no such operation.
+  if (reason === L.REASON_OPCODE && opcode >= C.ISO_WR_WAIT) return C.EOPNOTSUPP;
+  return ERRNO_OF[reason];
+}
+
+function sendStateReason(qp: Qp): Reason {
+  // It has no send queue at all.
+  if (qp.type === C.IBV_QPT_XRC_RECV) return L.REASON_OPCODE;
+  return qp.state >= C.IBV_QPS_RTS ? L.REASON_NONE : L.REASON_STATE;
+}
+
+/** Sum of the SGE lengths of a slot; -1 when one names detached memory. */
+function sgeBytes(net: Network, ring: WrRing, index: number, count: number): number {
+  const w = ring.words;
+  const at = L.slotAt(index) + L.WR_SGE0;
+  const ext = ring.extAt(index);
+  let total = 0;
+  for (let i = 0; i < count; i++) {
+    const e = i < 2 ? at + i * L.SGE_WORDS : ext + (i - 2) * L.SGE_WORDS;
+    total += w[e + L.SGE_LENGTH];
+    if (net.regions.isDetached(w[e + L.SGE_LKEY])) return -1;
+  }
+  return total;
+}
+
+/** Bytes of the message that the last call of sendReason looked at. */
+const message = new Float64Array(1);
+
+/** Why this send request may not be posted, the room in the queue aside. */
+function sendReason(net: Network, qp: Qp, ring: WrRing, index: number, waits: boolean): Reason {
+  const w = ring.words;
+  const at = L.slotAt(index);
+  const op = w[at + L.WR_OP];
+  const opcode = op & 0xff;
+  const flags = (op >>> 8) & 0xff;
+  const count = op >>> 16;
+  message[0] = 0;
+  if ((flags & ~KNOWN_FLAGS) !== 0) return L.REASON_FLAGS;
+  if (qp.type !== C.IBV_QPT_RC) {
+    const reason = typeReason(net, qp, ring, at, opcode);
+    if (reason !== L.REASON_NONE) return reason;
+  } else if (opcode > C.IBV_WR_SEND_WITH_INV && opcode < C.ISO_WR_WAIT) return L.REASON_OPCODE;
+  if (isLocalOp(opcode)) {
+    if (opcode < C.ISO_WR_WAIT) return windowReason(net, qp, w, at);
+    if (!waits || (opcode !== C.ISO_WR_WAIT && opcode !== C.ISO_WR_ENABLE)) return L.REASON_OPCODE;
+    return targetReason(net, qp, ring, at, opcode);
+  }
+  if ((flags & C.IBV_SEND_INLINE) !== 0) {
+    const bytes = w[at + L.WR_INLINE_LENGTH];
+    if (isReadOrAtomic(opcode) || bytes > qp.cap.maxInlineData || bytes > ring.extBytes)
+      return L.REASON_INLINE;
+    if (count !== 0) return L.REASON_SGE_COUNT;
+    message[0] = bytes;
+    return L.REASON_NONE;
+  }
+  if (count > qp.cap.maxSendSge || (count > 2 && (count - 2) * 16 > ring.extBytes)) return L.REASON_SGE_COUNT;
+  if (opcode >= C.IBV_WR_ATOMIC_CMP_AND_SWP && opcode !== C.IBV_WR_SEND_WITH_INV) {
+    const aligned = (w[at + L.WR_REMOTE_LO] & 7) === 0;
+    if (count !== 1 || w[at + L.WR_SGE0 + L.SGE_LENGTH] !== 8 || !aligned) return L.REASON_ATOMIC;
+  }
+  const bytes = sgeBytes(net, ring, index, count);
+  if (bytes < 0) return L.REASON_DETACHED;
+  if (bytes > MAX_MESSAGE_BYTES) return L.REASON_LENGTH;
+  message[0] = bytes;
+  return L.REASON_NONE;
+}
+
+function targetReason(net: Network, qp: Qp, ring: WrRing, at: number, opcode: number): Reason {
+  const handle = ring.words[at + L.WR_TARGET];
+  if (opcode === C.ISO_WR_WAIT) {
+    const cq = net.hooks.cqOf(handle);
+    return cq !== undefined && cq.host === qp.host ? L.REASON_NONE : L.REASON_TARGET;
+  }
+  const managed = net.hooks.qpOf(handle);
+  if (managed === undefined || !managed.managed || managed.host !== qp.host) return L.REASON_TARGET;
+  const count = ring.words[at + L.WR_COUNT];
+  // More than is posted can not be enabled.
+  if (count > ((managed.sq.posted - managed.enableIndex) | 0)) return L.REASON_TARGET;
+  return L.REASON_NONE;
+}
+
+/** The errno that postSend would give for one slot if the queue had room. */
+export function validateSend(net: Network, qp: Qp, ring: WrRing, index: number, waits: boolean): number {
+  if (index >>> 0 >= ring.capacity) return C.EINVAL;
+  const reason = sendStateReason(qp) || sendReason(net, qp, ring, index, waits);
+  const errno = errnoOf(reason, ring.words[L.slotAt(index) + L.WR_OP] & 0xff);
+  if (errno !== 0) {
+    ring.words[L.HDR_ERRNO] = errno;
+    ring.words[L.HDR_REASON] = reason;
+  }
+  return errno;
+}
+
+/** Copies a slot, and what it uses of its extension, into the queue. */
+function copySlot(queue: WorkQueue, ring: WrRing, index: number, extBytes: number): number {
+  const from = L.slotAt(index);
+  const to = queue.at(queue.posted);
+  const w = ring.words;
+  const q = queue.words;
+  for (let i = 0; i < L.SLOT_WORDS; i++) q[to + i] = w[from + i];
+  if (extBytes > 0) {
+    const ext = ring.extAt(index);
+    const toExt = queue.extAt(queue.posted);
+    const words = (extBytes + 3) >> 2;
+    for (let i = 0; i < words; i++) queue.ext[toExt + i] = w[ext + i];
+  }
+  queue.length[queue.posted & queue.mask] = message[0];
+  return to;
+}
+
+/** What a WAIT, ENABLE or BIND_MW aims at is fixed when it is posted. */
+function fixTarget(net: Network, qp: Qp, at: number, opcode: number): void {
+  if (opcode < C.ISO_WR_WAIT) {
+    if (opcode === C.IBV_WR_BIND_MW) fixBind(net, qp, at);
+    return;
+  }
+  const w = qp.sq.words;
+  const slot = qp.sq.posted & qp.sq.mask;
+  const count = w[at + L.WR_COUNT];
+  if (opcode === C.ISO_WR_WAIT) {
+    const cq = net.hooks.cqOf(w[at + L.WR_TARGET])!;
+    if (count > 0) cq.waitIndex = (cq.waitIndex + count) | 0;
+    qp.sqTarget[slot] = cq.id;
+    qp.sqPsn[slot] = cq.waitIndex;
+    return;
+  }
+  const managed = net.hooks.qpOf(w[at + L.WR_TARGET])!;
+  managed.enableIndex = count === 0 ? managed.sq.posted : (managed.enableIndex + count) | 0;
+  qp.sqTarget[slot] = managed.qpn;
+  qp.sqPsn[slot] = managed.enableIndex;
+}
+
+/** Posts slots of a ring; returns how many were taken. The ring's header says why not all. */
+export function postSend(
+  net: Network,
+  qp: Qp,
+  ring: WrRing,
+  start: number,
+  count: number,
+  waits: boolean,
+): number {
+  const { sq } = qp;
+  const w = ring.words;
+  let reason: Reason = sendStateReason(qp);
+  let n = 0;
+  if (reason === L.REASON_NONE) {
+    qp.openSends(!net.hosts[qp.host].pcie.free);
+    for (; n < count; n++) {
+      const index = start + n;
+      if (sq.full) reason = L.REASON_QUEUE_FULL;
+      else reason = sendReason(net, qp, ring, index, waits);
+      if (reason !== L.REASON_NONE) break;
+      const op = w[L.slotAt(index) + L.WR_OP];
+      const sges = op >>> 16;
+      const inline = ((op >>> 8) & C.IBV_SEND_INLINE) !== 0;
+      const at = copySlot(sq, ring, index, inline ? message[0] : sges > 2 ? (sges - 2) * 16 : 0);
+      if (isLocalOp(op & 0xff)) fixTarget(net, qp, at, op & 0xff);
+      // Where it leads is fixed as well: the handle may be destroyed while the request waits.
+      else if (qp.type === C.IBV_QPT_UD)
+        qp.sqAh[sq.posted & sq.mask] = net.hooks.ahOf(w[L.slotAt(index) + L.WR_AH])!;
+      sq.posted = (sq.posted + 1) | 0;
+    }
+    qp.posted += n;
+  }
+  w[L.HDR_ERRNO] = reason === 0 ? 0 : errnoOf(reason, w[L.slotAt(start + n) + L.WR_OP] & 0xff);
+  w[L.HDR_REASON] = reason;
+  if (n > 0) ringDoorbell(net, qp);
+  // Memory that moved away under a queue pair: nothing that it would still do can be trusted.
+  if (reason === L.REASON_DETACHED) failQp(net, qp);
+  return n;
+}
+
+function ringDoorbell(net: Network, qp: Qp): void {
+  if (qp.state >= C.IBV_QPS_SQE) {
+    net.events.due[0] = net.clock[0];
+    net.events.push(EV_FLUSH, qp.qpn, 0, qp.epoch);
+  } else if (!qp.managed) {
+    net.events.due[0] = net.clock[0] + net.cpuAhead[0] + net.params.mmioNs;
+    net.events.push(EV_DOORBELL, qp.qpn, qp.sq.posted, qp.epoch);
+  }
+}
+
+/** Posts receives in the same way. */
+export function postRecv(net: Network, qp: Qp, ring: WrRing, start: number, count: number): number {
+  const { rq } = qp;
+  const w = ring.words;
+  let reason: Reason = recvQueueReason(qp);
+  let n = 0;
+  if (reason === L.REASON_NONE) {
+    n = queueReceives(net, rq, qp.cap.maxRecvSge, ring, start, count);
+    qp.posted += n;
+    reason = w[L.HDR_REASON];
+  } else {
+    refuse(ring, reason);
+  }
+  if (n > 0 && qp.state === C.IBV_QPS_ERR) {
+    net.events.due[0] = net.clock[0];
+    net.events.push(EV_FLUSH, qp.qpn, 0, qp.epoch);
+  }
+  if (reason === L.REASON_DETACHED) failQp(net, qp);
+  return n;
+}
+
+/** Posts receives to a shared receive queue in the same way. */
+export function postSrqRecv(net: Network, srq: Srq, ring: WrRing, start: number, count: number): number {
+  return queueReceives(net, srq.queue, srq.maxSge, ring, start, count);
+}
+
+function refuse(ring: WrRing, reason: Reason): void {
+  ring.words[L.HDR_ERRNO] = ERRNO_OF[reason];
+  ring.words[L.HDR_REASON] = reason;
+}
+
+/** Why a queue pair takes no receives at all. */
+function recvQueueReason(qp: Qp): Reason {
+  if (qp.type === C.IBV_QPT_XRC_SEND) return L.REASON_OPCODE;
+  if (qp.srq !== null || qp.type === C.IBV_QPT_XRC_RECV) return L.REASON_SRQ;
+  return qp.state >= C.IBV_QPS_INIT ? L.REASON_NONE : L.REASON_STATE;
+}
+
+/** Copies receives into a queue; returns how many, and says in the ring's header why not all. */
+function queueReceives(
+  net: Network,
+  queue: WorkQueue,
+  maxSge: number,
+  ring: WrRing,
+  start: number,
+  count: number,
+): number {
+  let reason: Reason = L.REASON_NONE;
+  let n = 0;
+  queue.open();
+  for (; n < count; n++) {
+    const index = start + n;
+    const sges = ring.words[L.slotAt(index) + L.WR_OP] >>> 16;
+    reason = recvReason(net, queue, maxSge, ring, index, sges);
+    if (reason !== L.REASON_NONE) break;
+    copySlot(queue, ring, index, sges > 2 ? (sges - 2) * 16 : 0);
+    queue.posted = (queue.posted + 1) | 0;
+  }
+  refuse(ring, reason);
+  return n;
+}
+
+function recvReason(
+  net: Network,
+  queue: WorkQueue,
+  maxSge: number,
+  ring: WrRing,
+  index: number,
+  sges: number,
+): Reason {
+  if (queue.full) return L.REASON_QUEUE_FULL;
+  if (sges > maxSge || (sges > 2 && (sges - 2) * 16 > ring.extBytes)) return L.REASON_SGE_COUNT;
+  const bytes = sgeBytes(net, ring, index, sges);
+  if (bytes < 0) return L.REASON_DETACHED;
+  if (bytes > MAX_MESSAGE_BYTES) return L.REASON_LENGTH;
+  message[0] = bytes;
+  return L.REASON_NONE;
+}

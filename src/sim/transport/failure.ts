@@ -1,0 +1,65 @@
+/** The error state: everything in both queues is flushed, in order. */
+import * as C from '../../verbs/constants.ts';
+import * as L from '../../verbs/layout.ts';
+import { noteState } from '../nic/context-caches.ts';
+import type { Network } from '../world.ts';
+import type { Qp } from './qp.ts';
+import { completeOldest } from './requester.ts';
+
+/** Takes the oldest receive off the queue and completes it. */
+export function completeRecv(
+  net: Network,
+  qp: Qp,
+  status: number,
+  opcode: number,
+  byteLen: number,
+  flags: number,
+  imm: number,
+  solicited: boolean,
+): void {
+  const seq = qp.rqDone;
+  const at = qp.rq.at(seq);
+  qp.rqDone = (seq + 1) | 0;
+  if (((qp.rqTaken - qp.rqDone) | 0) < 0) qp.rqTaken = qp.rqDone;
+  if (status === C.IBV_WC_SUCCESS) qp.completed++;
+  else qp.errored++;
+  if (qp.srq !== null) qp.srq.completed++;
+  const number = qp.srq === null ? seq : qp.sharedSeq;
+  const op = status | (opcode << 8) | (flags << 16) | L.WC_RECV_SIDE;
+  net.complete(qp.recvCq, qp.rq.words[at], qp.rq.words[at + 1], op, byteLen, imm, qp, number, solicited);
+}
+
+/** Moves a queue pair to ERR and flushes it. */
+export function failQp(net: Network, qp: Qp): void {
+  if (qp.state === C.IBV_QPS_RESET) return;
+  const first = qp.state !== C.IBV_QPS_ERR;
+  qp.state = C.IBV_QPS_ERR;
+  noteState(net, qp);
+  qp.halt();
+  flush(net, qp);
+  // It takes no receive of the shared queue any more: what it took is complete.
+  if (first && qp.srq !== null) net.raise(C.IBV_EVENT_QP_LAST_WQE_REACHED, qp);
+}
+
+/** Moves an unreliable queue pair to SQE (InfiniBand 10.3.1.7): its sends are flushed, its receives go on. */
+export function failSends(net: Network, qp: Qp): void {
+  qp.state = C.IBV_QPS_SQE;
+  qp.haltRequester();
+  flushSends(net, qp);
+  qp.unaPsn = qp.sndPsn;
+}
+
+/** Completes everything that is in the send queue: also what was unsignaled or managed. */
+export function flushSends(net: Network, qp: Qp): void {
+  while (qp.una !== qp.sq.posted) completeOldest(net, qp, C.IBV_WC_WR_FLUSH_ERR);
+  qp.cur = qp.started = qp.rung = qp.fetched = qp.available = qp.asked = qp.una;
+  qp.pkt = 0;
+}
+
+/** Completes everything that is in the queues of a queue pair in ERR: also what was unsignaled or managed. */
+export function flush(net: Network, qp: Qp): void {
+  flushSends(net, qp);
+  while (qp.rqDone !== qp.rq.posted) {
+    completeRecv(net, qp, C.IBV_WC_WR_FLUSH_ERR, C.IBV_WC_RECV, 0, 0, 0, false);
+  }
+}

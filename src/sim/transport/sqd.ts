@@ -1,0 +1,24 @@
+/** SQD: what began is finished, what did not waits; then the send queue is drained. */
+import * as C from '../../verbs/constants.ts';
+import type { Network } from '../world.ts';
+import { IDLE, type Qp } from './qp.ts';
+import { askAgain } from './requester.ts';
+
+/** Whether nothing that began is still going on. */
+export function isDrained(qp: Qp): boolean {
+  return qp.una === qp.started && qp.phase === IDLE;
+}
+
+/** The queue pair was moved to SQD; `notify`: an event is to say when it is drained. */
+export function beginDrain(net: Network, qp: Qp, notify: boolean): void {
+  qp.drainNotify = notify;
+  noticeDrained(net, qp);
+  askAgain(net, qp);
+}
+
+/** Tells, once, that a queue pair in SQD is drained. */
+export function noticeDrained(net: Network, qp: Qp): void {
+  if (!qp.drainNotify || !isDrained(qp)) return;
+  qp.drainNotify = false;
+  net.raise(C.IBV_EVENT_SQ_DRAINED, qp);
+}

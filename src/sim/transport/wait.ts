@@ -1,0 +1,72 @@
+/**
+ * WAIT and ENABLE (facts of mlx5's cross-channel requests): WAIT compares a CQ's producer index with a
+ * target fixed when it was posted; ENABLE raises the index up to which a managed queue pair is fetched.
+ */
+import * as C from '../../verbs/constants.ts';
+import * as L from '../../verbs/layout.ts';
+import { executeWindowOp } from '../memory/memory-windows.ts';
+import { ring } from '../nic/wqe-fetch.ts';
+import type { Cq } from '../queues/cq.ts';
+import type { Network } from '../world.ts';
+import { PARKED, type Qp } from './qp.ts';
+import { failRequest, localDone, tryStart } from './requester.ts';
+
+/** Executes the request at `cur`. True when it is through; else the queue pair is parked or failed. */
+export function executeLocal(net: Network, qp: Qp, seq: number): boolean {
+  const slot = seq & qp.sq.mask;
+  const at = qp.sq.at(seq);
+  const opcode = qp.sq.words[at + L.WR_OP] & 0xff;
+  const target = qp.sqPsn[slot];
+  if (opcode < C.ISO_WR_WAIT) {
+    const status = executeWindowOp(net, qp, seq);
+    if (status !== C.IBV_WC_SUCCESS) failRequest(net, qp, seq, status);
+    return status === C.IBV_WC_SUCCESS;
+  }
+  if (opcode === C.ISO_WR_ENABLE) {
+    const managed = net.qps[qp.sqTarget[slot]];
+    if (managed === undefined) {
+      failRequest(net, qp, seq, C.IBV_WC_LOC_QP_OP_ERR);
+      return false;
+    }
+    enable(net, managed, target);
+    return true;
+  }
+  if (qp.sq.words[at + L.WR_COUNT] === 0) return true;
+  const cq = net.cqs[qp.sqTarget[slot]];
+  if (cq === undefined) {
+    failRequest(net, qp, seq, C.IBV_WC_LOC_QP_OP_ERR);
+    return false;
+  }
+  if (((cq.visible - target) | 0) >= 0) return true;
+  qp.phase = PARKED;
+  cq.waiters.push(qp);
+  return false;
+}
+
+function enable(net: Network, managed: Qp, index: number): void {
+  if (((index - managed.rung) | 0) <= 0 || ((managed.sq.posted - index) | 0) < 0) return;
+  ring(net, managed, index);
+  tryStart(net, managed);
+}
+
+/** A completion became visible: the queue pair whose WAIT it satisfies goes on. Each WAIT has a target of its own. */
+export function wakeWaiters(net: Network, cq: Cq): void {
+  for (const qp of cq.waiters.splice(0)) {
+    if (qp.phase !== PARKED || qp.sqTarget[qp.cur & qp.sq.mask] !== cq.id) continue;
+    if (((cq.visible - targetOf(qp)) | 0) >= 0) localDone(net, qp);
+    else cq.waiters.push(qp);
+  }
+}
+
+/** The completion queue is gone: a WAIT on it can never be satisfied. */
+export function failWaiters(net: Network, cq: Cq): void {
+  for (const qp of cq.waiters.splice(0)) {
+    if (qp.phase === PARKED && qp.sqTarget[qp.cur & qp.sq.mask] === cq.id) {
+      failRequest(net, qp, qp.cur, C.IBV_WC_LOC_QP_OP_ERR);
+    }
+  }
+}
+
+function targetOf(qp: Qp): number {
+  return qp.sqPsn[qp.cur & qp.sq.mask];
+}

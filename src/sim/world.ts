@@ -1,0 +1,332 @@
+/** What the parts of the simulation share: the clock, the event queue, the tables of objects, the wires. */
+import * as C from '../verbs/constants.ts';
+import * as L from '../verbs/layout.ts';
+import { schedulerOf } from './egress/class-scheduler.ts';
+import { EgressPort } from './egress/fifo-port.ts';
+import type { Port } from './egress/port.ts';
+import { Limiters } from './egress/rate-limiters.ts';
+import { StoppablePort } from './egress/stoppable-port.ts';
+import { EV_ACK, EV_COMPLETION, EV_CQ_OVERFLOW } from './kernel/event-kinds.ts';
+import { EventQueue } from './kernel/event-queue.ts';
+import { PacketPool, PKT_ACK } from './kernel/packets.ts';
+import { RandomStream } from './kernel/random.ts';
+import { TRACE_ACK, TRACE_COMPLETION, TRACE_LOST, TRACE_PACKET, Trace } from './kernel/trace-hash.ts';
+import { type Region, RegionTable } from './memory/memory.ts';
+import type { Window } from './memory/memory-windows.ts';
+import { type Ah, EVERYBODY, Groups } from './network/address.ts';
+import { LinkFaults } from './network/link-faults.ts';
+import { Fabric } from './network/switches.ts';
+import type { Layout } from './network/topology.ts';
+import { NicCaches } from './nic/context-caches.ts';
+import { Pcie } from './nic/pcie.ts';
+import { Units } from './nic/processing-units.ts';
+import { Receiver, receiverWaits } from './nic/receive-pipeline.ts';
+import type { NicParams } from './profile/params.ts';
+import type { Cq } from './queues/cq.ts';
+import type { Srq } from './queues/srq.ts';
+import { type Qp, RESPONSE_END, type Sender, sendingLevel } from './transport/qp.ts';
+
+/** A machine with one NIC on one link. */
+export interface Host {
+  readonly index: number;
+  /** Nothing leaves it and nothing arrives. */
+  dead: boolean;
+  linkUp: boolean;
+  /** Probability of loss on its link, of each packet and acknowledgement in either direction, times 2^32. */
+  lossThreshold: number;
+  readonly random: RandomStream;
+  readonly pcie: Pcie;
+  readonly limiters: Limiters;
+  readonly caches: NicCaches;
+  readonly receiver: Receiver;
+}
+
+/** What the outside may hear of. Called from events: they must not call back into the simulation's posts. */
+export interface NetworkHooks {
+  /** An armed completion queue has its event. */
+  completionEvent(cq: Cq): void;
+  /** Something that was scheduled with `call` is due. */
+  call(token: number): void;
+  /**
+   * An asynchronous event of a host: `element` is the handle of the queue pair, completion queue or shared
+   * receive queue that it is about, a port number, or 0 for the device.
+   */
+  raised(host: number, event: number, element: number): void;
+  /** An application inside the simulation is due. */
+  actor(actor: number, b: number): void;
+  /** Objects by the handles that work requests name. */
+  cqOf(handle: number): Cq | undefined;
+  qpOf(handle: number): Qp | undefined;
+  ahOf(handle: number): Ah | undefined;
+  windowOf(handle: number): Window | undefined;
+  regionOf(handle: number): Region | undefined;
+}
+
+const TWO32 = 4294967296;
+
+export class Network {
+  readonly params: Readonly<NicParams>;
+  readonly events = new EventQueue();
+  readonly packets = new PacketPool();
+  readonly regions = new RegionTable((region, sign) => this.hosts[region.host].caches.count(region, sign));
+  /** [0] now, in nanoseconds. */
+  readonly clock = new Float64Array(1);
+  /** [0] how far ahead of the clock the CPU is that posts now: an application inside the simulation sets it. */
+  readonly cpuAhead = new Float64Array(1);
+  readonly trace = new Trace(this.clock);
+  readonly hosts: Host[] = [];
+  /** Two of each host: the link and the loopback. */
+  readonly ports: Port[] = [];
+  /** All ports are StoppablePorts; else all are EgressPorts. */
+  readonly stoppable: boolean;
+  /** By number; numbers are unique in the whole network and never come back. */
+  readonly qps: (Qp | undefined)[] = [undefined];
+  readonly cqs: (Cq | undefined)[] = [undefined];
+  readonly srqs: (Srq | undefined)[] = [undefined];
+  readonly groups = new Groups();
+  readonly windows: (Window | undefined)[] = [undefined];
+  readonly faults: LinkFaults;
+  /** Whether packets ever wait in a receiver. */
+  readonly receives: boolean;
+  /** Whether payload bytes are moved; timing does not depend on it. */
+  readonly payload: boolean;
+  hooks: NetworkHooks;
+  /** Things that an application could see, so far: completions made visible and calls. */
+  observable = 0;
+  /** [0] events so far. */
+  readonly eventCount = new Float64Array(1);
+  /** Packets admitted and dropped since the beginning. */
+  readonly packetCount = new Float64Array(2);
+  /** Congestion notifications sent since the beginning. */
+  readonly cnpCount = new Float64Array(1);
+  /** The switches between the hosts; null: there are none. */
+  readonly fabric: Fabric | null;
+  /** An acknowledgement on the wire; 0: it is no packet. Through switches it always is one, or it would overtake data. */
+  private readonly ackBytes: number;
+  /** By host; empty when processing units are without number. */
+  readonly units: Units[] = [];
+  /** Whether units keep their queue pairs while they send. */
+  readonly greedy: boolean;
+  /** [0] what the step begun last takes. */
+  readonly stepNs = new Float64Array(1);
+  /** [0] when the packet made last may leave at the earliest: its payload is here then. */
+  readonly notBefore = new Float64Array(1);
+  /** Ports whose round is to be run when the current event is done. */
+  readonly kicked: Port[] = [];
+  /** Ports whose scheduler holds back what they have. */
+  readonly held: StoppablePort[] = [];
+
+  constructor(
+    params: Readonly<NicParams>,
+    hostCount: number,
+    seed: number,
+    payload: boolean,
+    hooks: NetworkHooks,
+    layout: Layout | null = null,
+  ) {
+    this.params = params;
+    this.payload = payload;
+    this.hooks = hooks;
+    this.greedy = params.scheduler === 'greedy';
+    this.stoppable = schedulerOf(params).classes > 1 || (layout !== null && params.pfcXoffBytes > 0);
+    this.faults = new LinkFaults(hostCount, seed);
+    this.receives = receiverWaits(params);
+    for (let index = 0; index < hostCount; index++) {
+      const pcie = new Pcie(params, this.clock, new RandomStream(seed, 'pcie', index));
+      this.hosts.push({
+        index,
+        dead: false,
+        linkUp: true,
+        lossThreshold: 0,
+        random: new RandomStream(seed, 'loss', index),
+        limiters: new Limiters(params, new RandomStream(seed, 'limiter', index)),
+        pcie,
+        caches: new NicCaches(params, pcie, this.clock),
+        receiver: new Receiver(params, this.clock),
+      });
+      if (Number.isFinite(params.processingUnits)) this.units.push(new Units(this, index));
+      for (const gbps of [params.linkGbps, params.loopbackGbps]) {
+        this.ports.push(this.makePort(gbps));
+      }
+    }
+    this.fabric = layout === null ? null : new Fabric(this, layout, seed);
+    this.ackBytes = params.ackBytes > 0 || layout === null ? params.ackBytes : params.headerBytes;
+    if (this.fabric === null) return;
+    for (const port of this.ports) if (isLink(port)) port.setOneWay(this.fabric.entryNs);
+  }
+
+  private makePort(gbps: number): Port {
+    const { params, clock } = this;
+    const id = this.ports.length;
+    if (!this.stoppable) return new EgressPort(id, params, gbps, clock);
+    return new StoppablePort(id, params, gbps, clock, schedulerOf(params));
+  }
+
+  /** Raises an affiliated asynchronous event (IBV_EVENT_*), unless its host is no more. */
+  raise(event: number, about: { readonly host: number; readonly handle: number }): void {
+    if (!this.hosts[about.host].dead) this.hooks.raised(about.host, event, about.handle);
+  }
+
+  get nowNs(): number {
+    return this.clock[0];
+  }
+
+  setLoss(host: Host, probability: number): void {
+    host.lossThreshold = probability * TWO32;
+  }
+
+  /** The egress port that a connected queue pair sends through. */
+  portOf(qp: Qp): Port {
+    return this.ports[qp.host * 2 + (qp.peerHost === qp.host ? 1 : 0)];
+  }
+
+  /** A sender has packets: it joins the round of its port. */
+  join(sender: Sender): void {
+    const port = this.portOf(sender.qp);
+    port.join(sender);
+    if (!port.waiting) this.kick(port);
+  }
+
+  /** A port has something to do when the current event is done. */
+  kick(port: Port): void {
+    if (port.kicked) return;
+    port.kicked = true;
+    this.kicked.push(port);
+  }
+
+  /** The NIC knows that a sender has something to send: strict schedulers keep the wire for it. */
+  began(sender: Sender): void {
+    if (!this.stoppable) return;
+    const level = sendingLevel(sender);
+    if (level < 0) return;
+    const port = this.portOf(sender.qp) as StoppablePort;
+    port.scheduler.began(sender, port.classOf(level));
+  }
+
+  /** Sends a packet of this queue pair that was just put on the wire; its PSN counts from `basePsn`. */
+  launch(port: Port, p: number, qp: Qp, basePsn: number, toHost: number): void {
+    const pool = this.packets;
+    this.packetCount[0]++;
+    const from = this.hosts[port.id >> 1];
+    const psn = (pool.psn[p] - basePsn) & 0xffffff;
+    if (this.isLost(from, toHost)) {
+      this.packetCount[1]++;
+      this.trace.add(TRACE_LOST, qp.qpn, psn);
+      pool.release(p);
+      return;
+    }
+    this.trace.add(TRACE_PACKET, qp.qpn, psn);
+    if (this.fabric !== null && isLink(port)) this.fabric.tag(p, port.lastBytes, from.index, toHost);
+    port.send(p, this.events);
+  }
+
+  /** Sends an acknowledgement; it never overtakes the responses of its queue pair. */
+  acknowledge(qp: Qp, psn: number, syndrome: number, peerEpoch: number): void {
+    const from = this.hosts[qp.host];
+    const lost = this.isLost(from, qp.peerHost);
+    this.trace.add(lost ? TRACE_LOST : TRACE_ACK, qp.qpn, (psn - qp.rqBasePsn) & 0xffffff);
+    if (lost) return;
+    // What takes no bandwidth must not overtake responses either.
+    if (this.ackBytes > 0 || qp.repliesInPort > 0) {
+      this.sendAckPacket(qp, psn, syndrome, peerEpoch);
+      return;
+    }
+    const at = this.clock[0] + this.params.ackReturnNs;
+    const after = qp.times[RESPONSE_END] + this.params.propagationNs;
+    this.events.due[0] = Math.max(at, after);
+    const what = psn | (syndrome << 24);
+    if (this.faults.on) this.faults.acknowledge(this.events, qp.host, qp.peerHost, qp.peer, what, peerEpoch);
+    else this.events.push(EV_ACK, qp.peer, what, peerEpoch);
+  }
+
+  /** Acknowledgements take no turns: they go to the end of the port's FIFO, full or not. */
+  private sendAckPacket(qp: Qp, psn: number, syndrome: number, peerEpoch: number): void {
+    const pool = this.packets;
+    const p = pool.take();
+    pool.kind[p] = PKT_ACK;
+    pool.flags[p] = 0;
+    pool.source[p] = qp.qpn;
+    pool.epoch[p] = qp.epoch;
+    pool.dest[p] = qp.peer;
+    pool.psn[p] = psn;
+    pool.length[p] = 0;
+    pool.imm[p] = syndrome;
+    pool.rkey[p] = peerEpoch;
+    const port = this.portOf(qp);
+    this.notBefore[0] = 0;
+    if (this.fabric !== null && isLink(port)) this.fabric.tag(p, this.ackBytes, qp.host, qp.peerHost);
+    if (this.stoppable) {
+      const stoppable = port as StoppablePort;
+      stoppable.enqueue(p, this.ackBytes, stoppable.classOf(qp.sl), this.notBefore);
+      this.kick(port);
+      return;
+    }
+    (port as EgressPort).admit(this.ackBytes, this.notBefore);
+    port.send(p, this.events);
+  }
+
+  /** Writes a completion; it becomes visible a little later. */
+  complete(
+    cq: Cq,
+    idLo: number,
+    idHi: number,
+    op: number,
+    byteLen: number,
+    imm: number,
+    qp: Qp,
+    seq: number,
+    solicited: boolean,
+  ): void {
+    if (this.hosts[cq.host].dead) return;
+    const first = !cq.overflowed;
+    const failed = (op & 0xff) !== C.IBV_WC_SUCCESS;
+    this.trace.add(TRACE_COMPLETION, qp.qpn, seq ^ (op & L.WC_RECV_SIDE));
+    if (
+      cq.overflowed ||
+      !cq.write(idLo, idHi, op, byteLen, imm, qp, seq, failed ? op & 0xff : qp.srcQp, solicited)
+    ) {
+      if (first) {
+        this.events.due[0] = this.clock[0];
+        this.events.push(EV_CQ_OVERFLOW, cq.id, 0, 0);
+      }
+      return;
+    }
+    if (cq.stamped) cq.stamp(this.clock[0]);
+    const { pcie } = this.hosts[cq.host];
+    let from = this.clock[0];
+    if (!pcie.free) {
+      pcie.write(this.params.cqeBytes);
+      from = pcie.done[0];
+    }
+    this.events.due[0] = from + this.params.cqeWriteNs;
+    this.events.push(EV_COMPLETION, cq.id, 0, 0);
+  }
+
+  /** Whether what is sent now to a host is lost on the links of the two hosts. */
+  isLost(from: Host, toIndex: number): boolean {
+    if (from.dead) return true;
+    if (from.index === toIndex) return false;
+    const to = this.hosts[toIndex];
+    // A copy for everybody is on its own from the switch on (losesArrival).
+    if (to === undefined) return toIndex !== EVERYBODY || !from.linkUp || drops(from);
+    if (to.dead || !from.linkUp || !to.linkUp) return true;
+    return drops(from) || drops(to);
+  }
+
+  /** Whether a packet for everybody, which left `fromIndex`, is lost on the link of this host. */
+  losesArrival(fromIndex: number, toIndex: number): boolean {
+    const to = this.hosts[toIndex];
+    // The NIC that sent it hands copies to its own queue pairs.
+    if (fromIndex === toIndex) return to.dead;
+    return to.dead || !to.linkUp || drops(to);
+  }
+}
+
+/** Loopbacks have odd numbers. */
+function isLink(port: Port): boolean {
+  return (port.id & 1) === 0;
+}
+
+function drops(host: Host): boolean {
+  return host.lossThreshold > 0 && host.random.u32() < host.lossThreshold;
+}

@@ -1,0 +1,166 @@
+// Mixtures in real time: the loop of one application, here over a simulated device (test/device/mix.test.ts has real
+// ones), what it says of data that is not what was sent, and the sentences about what cannot be.
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { run } from '../../src/cli/program.ts';
+import { LiveApp } from '../../src/mix/live/app.ts';
+import { Clock } from '../../src/mix/live/clock.ts';
+import { type LiveSpec, slotsOf } from '../../src/mix/live/spec.ts';
+import { appsOf } from '../../src/mix/resolve.ts';
+import { parseApp } from '../../src/mix/spec.ts';
+import { createPolicy } from '../../src/policies/index.ts';
+import { createFabric } from '../../src/providers/sim/index.ts';
+import { compose, type Interceptor } from '../../src/shim/compose.ts';
+import * as V from '../../src/verbs/index.ts';
+
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+const LIMITS = { linkGbps: 100, mtuBytes: 4096, inlineMaxBytes: 220, rateLimiters: 8 };
+
+function spec(text: string, durationNs = 150e6): LiveSpec {
+  const devices = ['sim0', 'sim1'];
+  return { devices, policy: 'none', durationNs, warmupNs: 1e6, seed: 1, apps: [parseApp(text)] };
+}
+
+function resolved(of: LiveSpec) {
+  return appsOf({ ...of, profile: '', set: {}, hosts: 2 }, LIMITS)[0];
+}
+
+/** A moment of one application. */
+function play(text: string, interceptors: Interceptor[] = []) {
+  const of = spec(text);
+  const { provider } = createFabric({ hosts: 2, profile: 'cx6-100g' });
+  const clock = new Clock();
+  const live = new LiveApp(resolved(of), compose(provider, interceptors), of, clock);
+  clock.zeroAt(process.hrtime.bigint());
+  const outcome = live.run();
+  live.close();
+  return outcome;
+}
+
+describe('one application', () => {
+  test.each([
+    'B:size=40000',
+    'B:size=1-40000,op=send',
+    'B:size=5000,op=read,qps=3,depth=5',
+    'M:depth=40,batch=8,qps=2',
+    'M:op=send,size=1-30,inline=yes',
+    'D',
+    'D:size=1-200,depth=2',
+    'D:op=atomic,depth=4',
+    'D:think=20us',
+  ])('%s: each message is looked at, none is wrong', (text) => {
+    const { result, verified, broken } = play(text);
+    expect(broken).toEqual([]);
+    expect(result.errors).toBe(0);
+    expect(result.completed).toBeGreaterThan(0);
+    expect(verified).toBeGreaterThanOrEqual(result.completed);
+    expect(result.latencyUs?.p50).toBeGreaterThan(0);
+  });
+
+  test.each(['D:transport=uc', 'D:op=send,transport=ud'])('%s: nobody knows what arrives when', (text) => {
+    const { result, verified, broken } = play(text);
+    expect(broken).toEqual([]);
+    expect(verified).toBe(0);
+    expect(result.throughputGbps).toBeGreaterThan(0);
+  });
+
+  test.each(['B:size=40000', 'B:size=40000,op=send', 'B:size=40000,op=read'])('%s under perf', (text) => {
+    const { broken, verified } = play(text, [
+      createPolicy('perf', { isolation: 'always', qpIsolation: 'always' }),
+    ]);
+    expect(broken).toEqual([]);
+    expect(verified).toBeGreaterThan(0);
+  });
+
+  test('a queue pair that fails ends its application, and is counted', () => {
+    let posts = 0;
+    const breaking: Interceptor = {
+      name: 'breaking',
+      wrap: (next) => ({
+        postSend(qp, ring, start, count) {
+          if (++posts === 50) next.modifyQp(qp, { qpState: V.IBV_QPS_ERR }, V.IBV_QP_STATE);
+          return next.postSend(qp, ring, start, count);
+        },
+      }),
+    };
+    const { result, broken } = play('D:size=16', [breaking]);
+    expect(broken).toEqual([]);
+    expect(result.errors).toBe(1);
+  });
+});
+
+/** Spoils the memory of every region by `spoil`, before each poll. */
+const spoiling = (spoil: (bytes: Uint8Array) => void): Interceptor => ({
+  name: 'spoiling',
+  wrap(next) {
+    const regions: Uint8Array[] = [];
+    return {
+      allocMr(pd, lengthBytes, access) {
+        const info = next.allocMr(pd, lengthBytes, access);
+        regions.push(new Uint8Array(info.memory, info.byteOffset, lengthBytes));
+        return info;
+      },
+      pollCq(cq, ring, start, count) {
+        const n = next.pollCq(cq, ring, start, count);
+        // The second is where WRITEs go.
+        if (n > 0) spoil(regions[1]);
+        return n;
+      },
+    };
+  },
+});
+
+describe('data that is not what was sent', () => {
+  test('a message of which the end is missing', () => {
+    const { broken } = play('D:size=500,inline=no', [spoiling((to) => to.fill(0, 499))]);
+    expect(broken[0]).toMatch(/^D: message 0 of 500 bytes has round 1 to 0, not 1$/);
+  });
+
+  test('a byte in the middle, which shows at the end', () => {
+    const { broken } = play('D:size=500', [spoiling((to) => to.fill(to[250] ^ 1, 250, 251))]);
+    expect(broken).toHaveLength(1);
+    expect(broken[0]).toMatch(/^D: message \d+ of 500 bytes arrived with other bytes$/);
+  });
+
+  test('an atomic that counts wrong', () => {
+    const { broken } = play('D:op=atomic', [spoiling((counter) => counter.fill(9, 0, 1))]);
+    expect(broken[0]).toMatch(/^D: fetch and add 1 found 9$/);
+  });
+});
+
+describe('what cannot be', () => {
+  async function said(code: number, ...args: string[]): Promise<string> {
+    let text = '';
+    vi.spyOn(process.stdout, 'write').mockImplementation(() => true);
+    vi.spyOn(process.stderr, 'write').mockImplementation((words) => {
+      text += words;
+      return true;
+    });
+    const ended = await run(['mix', ...args]);
+    vi.restoreAllMocks();
+    expect(ended).toBe(code);
+    return text;
+  }
+
+  test.each<[string[], RegExp]>([
+    [['--provider', 'verbs'], /provider: 'verbs' is none of sim, rdma-core/],
+    [['--device', 'rxe0'], /--device is for real devices/],
+    [['--provider', 'rdma-core', '--profile', 'cx6-100g'], /--profile is for simulated devices/],
+    [['--provider', 'rdma-core', '--set', 'linkGbps=1'], /--set is for simulated devices/],
+    [['--provider', 'rdma-core', '--driver', 'worker'], /--driver is for simulated devices/],
+    [['--provider', 'rdma-core', '--no-payload'], /--no-payload is for simulated devices/],
+  ])('%j', async (args, sentence) => {
+    expect(await said(2, ...args, '--app', 'D')).toMatch(sentence);
+  });
+
+  test('a device that is not there', async () => {
+    const args = ['--provider', 'rdma-core', '--device', 'mlx5_77', '--app', 'D'];
+    expect(await said(1, ...args)).toMatch(/no real device 'mlx5_77'; there (is|are)/);
+  });
+
+  test('more memory than a gigabyte', () => {
+    expect(() => slotsOf(resolved(spec('B:size=1GiB')))).toThrow(/app B: 1 queue pairs with 4 messages of/);
+  });
+});

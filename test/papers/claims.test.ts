@@ -1,0 +1,284 @@
+// The claims about bare devices, and how they are judged.
+import { expect, test } from 'vitest';
+import { commandOf, jobsOf, specOf } from '../../src/mix/jobs.ts';
+import { avgUs, drops, fairness, gbps, share, spread, unevenness } from '../../src/mix/metrics.ts';
+import type { Outcome } from '../../src/mix/pool.ts';
+import { appsOf, paramsOf } from '../../src/mix/resolve.ts';
+import type { AppResult, MixResult } from '../../src/mix/result.ts';
+import { type Check, mix, PARTS, type Runs } from '../../src/papers/engine/claim.ts';
+import { brokenRuns, evaluate, type Row, type Verdict } from '../../src/papers/engine/evaluate-claim.ts';
+import {
+  atLeast,
+  atMost,
+  below,
+  closedForm,
+  distance,
+  equal,
+  falls,
+  range,
+  ratio,
+  reported,
+  rises,
+} from '../../src/papers/engine/expect.ts';
+import { driftOf } from '../../src/papers/engine/frozen.ts';
+import { loadClaims, type NamedClaim, SYSTEMS, select } from '../../src/papers/engine/load-claims.ts';
+import { namedIn, notShownOf, PAPERS, paperClaims, reproducibleOf } from '../../src/papers/engine/papers.ts';
+import { driftText, heldClaims, paperSentence, paperText, tableOf } from '../../src/papers/engine/report.ts';
+
+const within = (expectation: Parameters<typeof distance>[0], measured: number) =>
+  distance(expectation, measured) <= 1;
+
+function resultOf(apps: Partial<AppResult>[], more: Partial<MixResult> = {}): MixResult {
+  const whole = apps.map((app) => ({
+    name: 'B',
+    kind: 'B' as const,
+    tenant: 'B',
+    qps: 1,
+    messageBytes: 1,
+    throughputGbps: 0,
+    messageRateMmps: 0,
+    latencyUs: null,
+    completed: 1,
+    errors: 0,
+    ...app,
+  }));
+  const run = {
+    profile: 'ideal',
+    policy: 'none',
+    seed: 1,
+    durationNs: 1,
+    warmupNs: 0,
+    events: 1,
+    packets: 1,
+  };
+  return { ...run, traceHash: '', links: [], invariants: [], ...more, apps: whole };
+}
+
+test.each([
+  ['a closed form', closedForm(100), [99.01, 100.99], [98.99, 101.01]],
+  ['a ratio', ratio(4), [3.01, 4.99], [2.99, 5.01]],
+  ['a range', range(3, 5), [3, 5], [2.99, 5.01]],
+  ['a range with slack', range(94.8, 96.9, 1.5), [93.31, 98.39], [93.29, 98.41]],
+  ['nothing at all', range(0, 0), [0], [1, -1]],
+  ['equal values', equal(0.001), [0.9991, 1.0009], [0.998, 1.002]],
+  ['a rise', rises(), [1.2, 1e9], [1.19, 0, -1]],
+  ['a fall', falls(), [0, 0.83], [0.84, 1e9]],
+  ['a lower bound', atLeast(9), [9, 1e9], [8.99, 0, -1]],
+  ['an upper bound', atMost(0.4), [-1, 0, 0.4], [0.401, 1e9]],
+  ['a direction alone', below(1), [0.999], [1, 1.1]],
+  ['what is only reported', reported(139), [0, 1e9], []],
+])('%s', (_name, expectation, good, bad) => {
+  for (const value of good) expect(within(expectation, value), `${value}`).toBe(true);
+  for (const value of [...bad, Number.NaN, Number.POSITIVE_INFINITY]) {
+    expect(within(expectation, value), `${value}`).toBe(false);
+  }
+});
+
+test('metrics add copies up, and refuse an app that is not there', () => {
+  const latencyUs = { avg: 2, p50: 1, p99: 5, p999: 6, max: 7 };
+  const run = resultOf([
+    { name: 'a.0', throughputGbps: 30, messageRateMmps: 4, latencyUs },
+    { name: 'a.1', throughputGbps: 10, messageRateMmps: 2, latencyUs: { ...latencyUs, avg: 4 } },
+    { name: 'ab', throughputGbps: 60 },
+  ]);
+  expect([gbps(run, 'a'), share(run, 'a'), avgUs(run, 'a'), spread(run, 'a')]).toEqual([40, 0.4, 3, 2]);
+  expect(fairness(run, 'a')).toBeCloseTo(1600 / 2000);
+  expect(unevenness(run, 'a')).toBeCloseTo(0.5);
+  expect(avgUs(run, 'ab')).toBeNaN();
+  expect(() => gbps(run, 'b')).toThrow("the mix has no app 'b'");
+  const port = { from: 'switch0.0', to: 'host0', bytes: 1, utilisation: 1, marks: 0, pauses: 0 };
+  const links = [
+    { ...port, drops: 2 },
+    { ...port, drops: 1 },
+  ];
+  expect(drops(resultOf([], { links }))).toBe(3);
+});
+
+const CHECKS: Check[] = [
+  { what: 'size', at: 'near', unit: 'x', measure: (runs: Runs) => gbps(runs.a, 'B'), expect: ratio(100) },
+  { what: 'size', at: 'far', unit: 'x', measure: (runs: Runs) => gbps(runs.a, 'B'), expect: ratio(120) },
+];
+const CLAIM: NamedClaim = {
+  id: 'x',
+  system: 'bare',
+  part: 1,
+  title: 'T',
+  source: 'S',
+  mixes: { a: mix('ideal', 'B') },
+  checks: CHECKS,
+};
+const outcomesOf = (...rates: number[]) =>
+  new Map<string, Outcome>(
+    rates.map((throughputGbps, i) => [
+      commandOf(CLAIM.mixes.a, i + 1),
+      { result: resultOf([{ throughputGbps }]) },
+    ]),
+  );
+
+test('a row shows the worst check on the worst seed; a fall of one seed fails it', () => {
+  const [row, ...others] = evaluate(CLAIM, [1, 2], outcomesOf(105, 95));
+  expect(others).toEqual([]);
+  expect(row).toMatchObject({ at: 'far', seed: 2, measured: 95, lowest: 95, highest: 105, verdict: 'holds' });
+  expect(evaluate(CLAIM, [1, 2], outcomesOf(105, 89))[0]).toMatchObject({ seed: 2, verdict: 'fails' });
+  expect(tableOf([CLAIM], [row])).toMatch(/size \(far\).*120 x.*25 %.*95 x.*95 to 105.*holds/);
+});
+
+test('what is expected differently than before is told, whichever check is the worst', () => {
+  const [near, far] = CHECKS;
+  const claim = { ...CLAIM, checks: [{ ...near, deviation: 'was shorter' }, far] };
+  expect(evaluate(claim, [1], outcomesOf(100))[0]).toMatchObject({ at: 'far', deviation: 'was shorter' });
+});
+
+test('a claim holds as a whole or not at all; what is only reported does not count', () => {
+  const [row] = evaluate(CLAIM, [1], outcomesOf(105));
+  const claims = [CLAIM, { ...CLAIM, id: 'y' }, { ...CLAIM, id: 'z' }];
+  const rows = [
+    row,
+    { ...row, verdict: 'reported' as const },
+    { ...row, claim: 'y' },
+    { ...row, claim: 'y', verdict: 'fails' as const },
+    { ...row, claim: 'z', verdict: 'reported' as const },
+  ];
+  expect(heldClaims(claims, rows)).toEqual([1, 2]);
+  const other = { ...row, system: 'perf', verdict: 'fails' as const };
+  expect(heldClaims([CLAIM, { ...CLAIM, system: 'perf' }], [row, other])).toEqual([1, 2]);
+});
+
+test('a run that is missing or broken fails its rows, and says why', () => {
+  expect(evaluate(CLAIM, [1, 2], outcomesOf(100))[0]).toMatchObject({
+    verdict: 'fails',
+    problem: 'a did not run',
+  });
+  const command = commandOf(CLAIM.mixes.a, 1);
+  const failed = new Map<string, Outcome>([[command, { error: 'no such thing' }]]);
+  expect(evaluate(CLAIM, [1], failed)[0]).toMatchObject({ verdict: 'fails', problem: 'a: no such thing' });
+  expect(brokenRuns(failed)).toEqual([`${command}: no such thing`]);
+  const result = resultOf([{ errors: 2 }], { invariants: ['a leak'] });
+  expect(brokenRuns(new Map([[command, { result }]]))).toEqual([
+    `${command}: a leak`,
+    `${command}: 2 requests of B failed`,
+  ]);
+});
+
+test('drift is what measures something else than when it was frozen, and what came or went', () => {
+  const rows = evaluate(CLAIM, [1], outcomesOf(100));
+  const frozen = { profiles: '', seeds: [1], measured: { 'x: size': 100, 'gone: y': 1 } };
+  expect(driftOf(frozen, rows, [1], true)).toEqual([{ line: 'gone: y', was: 1, is: undefined }]);
+  expect(driftOf(frozen, rows, [1], false)).toEqual([]);
+  expect(driftOf(frozen, rows, [2], true)).toEqual([]);
+  const drift = driftOf({ ...frozen, measured: { 'x: size': 90 } }, rows, [1], true);
+  expect(driftText(drift)).toBe('x: size: was 90, is 100');
+});
+
+test.each(SYSTEMS)('every claim about %s is complete, and its mixes can be run', async (system) => {
+  const claims = await loadClaims(system);
+  expect(new Set(claims.map((claim) => claim.part))).toEqual(new Set(Object.keys(PARTS[system]).map(Number)));
+  for (const { id, mixes, checks, source, title } of claims) {
+    expect(
+      [source, title].every((text) => text.length > 5),
+      id,
+    ).toBe(true);
+    expect(checks.length, id).toBeGreaterThan(0);
+    for (const one of Object.values(mixes)) {
+      const spec = specOf(one, 1);
+      if (system === 'bare') expect(spec.policy, id).toBe('none');
+      expect(appsOf(spec, paramsOf(spec)).length, commandOf(one, 1)).toBeGreaterThan(0);
+    }
+  }
+  expect(() => select(claims, ['nothing'])).toThrow("there is no claim 'nothing'");
+  const jobs = jobsOf(claims, [1, 2]);
+  expect(new Set(jobs.map((job) => job.command)).size).toBe(jobs.length);
+});
+
+// Results and overheads of the C implementation, and of a network: no claim that one simulated device reproduces.
+const PERF_OTHERS = `4.4-batching 5.2.1-table2-d-vs-b 5.2.1-table2-d-vs-bmulti 5.2.1-table2-d-vs-mmulti
+  5.2.1-cpu-bound 5.2.1-ram 5.2.4-fig11 5.2.4-queueing`.split(/\s+/);
+const OTHERS = PERF_OTHERS.map((id) => `perf-${id}`);
+
+test.each(SYSTEMS)('nothing that papers say of %s is passed over', async (system) => {
+  const named = [
+    ...(await loadClaims(system)).flatMap(namedIn),
+    ...notShownOf([system]).flatMap(({ ids }) => ids),
+  ];
+  const said = [...reproducibleOf(system), ...(system === 'bare' ? [] : OTHERS)];
+  expect(said.filter((id) => !named.includes(id))).toEqual([]);
+});
+
+test('no claim names anything that its paper does not say', async () => {
+  const known = new Set([...SYSTEMS.flatMap(reproducibleOf), ...OTHERS]);
+  const keys = PAPERS.map(({ key }) => key);
+  for (const claim of (await Promise.all(SYSTEMS.map(loadClaims))).flat()) {
+    const unknown = namedIn(claim).filter((id) => keys.includes(id.split('-')[0]) && !known.has(id));
+    expect(unknown, claim.id).toEqual([]);
+  }
+});
+
+test('49 claims of five papers are about bare devices, each once; all but one are shown', async () => {
+  expect(PAPERS.map(({ name, bare }) => [name, bare.length])).toEqual([
+    ['PeRF', 19],
+    ['Justitia', 18],
+    ['Palos', 6],
+    ['DRUM', 4],
+    ['Tassel', 2],
+  ]);
+  const claims = await loadClaims('bare');
+  const rows = claims.map(({ id, system }) => ({ claim: id, system, verdict: 'holds' }) as Row);
+  const paper = paperClaims(['bare'], claims, rows);
+  expect(new Set(paper.map(({ id }) => id)).size).toBe(49);
+  expect(paper.filter(({ verdict }) => verdict !== 'holds')).toMatchObject([
+    { id: 'justitia-3.1.1-fig3-iwarp', verdict: 'never', by: expect.stringMatching(/\w/) },
+  ]);
+});
+
+test("what a policy's paper says of the bare device is among its claims, as it is among those of the device", async () => {
+  const [perf, bare] = [await loadClaims('perf'), await loadClaims('bare')];
+  const both = perf.filter(({ id }) => id.startsWith('bare/'));
+  expect(both.length).toBeGreaterThan(10);
+  for (const claim of both) {
+    const own = bare.find(({ id }) => `bare/${id}` === claim.id);
+    expect([claim.mixes, claim.checks], claim.id).toEqual([own?.mixes, own?.checks]);
+  }
+});
+
+const line = (claim: string, verdict: Verdict, system = 'bare') => ({ claim, verdict, system }) as Row;
+const NAMING = [
+  { ...CLAIM, id: 'a', source: 'fig. 1 (perf-2.2-fig1a, perf-2.2-fig1c)' },
+  { ...CLAIM, id: 'b', source: 'fig. 1 (perf-2.2-fig1a)' },
+  { ...CLAIM, id: 'c', source: 'perf-2.2-rules' },
+];
+
+test("a paper's claim holds when each of ours that names it does; lines of another system's are not its own", () => {
+  const rows = [line('a', 'holds'), line('a', 'reported'), line('b', 'fails'), line('c', 'reported')];
+  const paper = paperClaims(['bare'], NAMING, [...rows, line('c', 'fails', 'perf')]);
+  const of = (id: string) => paper.find((claim) => claim.id === id);
+  const fig1a = { verdict: 'fails', by: 'a, b', lines: { holds: 1, fails: 1, reported: 1 } };
+  expect(of('perf-2.2-fig1a')).toEqual({ paper: 'PeRF', id: 'perf-2.2-fig1a', ...fig1a });
+  expect(of('perf-2.2-fig1c')?.verdict).toBe('holds');
+  expect(of('perf-2.2-rules')?.verdict).toBe('reported');
+  expect(of('palos-II.B-model')?.verdict).toBe('missing');
+  expect(of('perf-1-headline')).toBeUndefined();
+  expect(paperClaims(['perf'], NAMING, rows).find(({ id }) => id === 'perf-1-headline')).toMatchObject({
+    verdict: 'waiting',
+    by: 'compares with Justitia, which is not here yet',
+  });
+});
+
+test('below the tables of papers stands what became of all claims of each, and of all', () => {
+  const rows = [line('a', 'holds'), line('a', 'reported'), line('b', 'fails'), line('c', 'reported')];
+  const paper = paperClaims(['bare'], NAMING, rows);
+  const few = paper.filter(({ id }) => /fig1a|fig1c|rules|iwarp|II.B-model/.test(id));
+  expect(paperSentence('them', few)).toBe(
+    '1 of 5 claims of them hold; 1 reported; 0 waiting; 1 cannot be shown. ' +
+      '1 fails: perf-2.2-fig1a. 1 missing: palos-II.B-model.',
+  );
+  const text = paperText(few);
+  expect(text).toMatch(/perf-2.2-fig1a +│ fails \(1 of 2 lines, 1 reported\) +│ a, b/);
+  expect(text).toMatch(/perf-2.2-fig1c +│ holds \(1 line, 1 reported\)/);
+  expect(text).toMatch(/fig3-iwarp +│ cannot be shown +│ what one vendor/);
+  expect(text.split('\n').slice(-4)).toEqual([
+    '1 of 3 claims of PeRF hold; 1 reported; 0 waiting; 0 cannot be shown. 1 fails: perf-2.2-fig1a.',
+    '0 of 1 claims of Justitia hold; 0 reported; 0 waiting; 1 cannot be shown.',
+    '0 of 1 claims of Palos hold; 0 reported; 0 waiting; 0 cannot be shown. 1 missing: palos-II.B-model.',
+    paperSentence('all papers', few),
+  ]);
+});

@@ -1,0 +1,176 @@
+// Figures of the papers: every file is whole, and what is drawn is what was measured.
+import { expect, test } from 'vitest';
+import { commandOf, specOf } from '../../src/mix/jobs.ts';
+import { gbps } from '../../src/mix/metrics.ts';
+import type { Outcome } from '../../src/mix/pool.ts';
+import { appsOf, paramsOf } from '../../src/mix/resolve.ts';
+import type { MixResult } from '../../src/mix/result.ts';
+import { mix } from '../../src/papers/engine/claim.ts';
+import { defaultPolicies, evaluateFigure, figureJobs } from '../../src/papers/engine/evaluate-figure.ts';
+import type { NamedFigure } from '../../src/papers/engine/figure.ts';
+import { ALL_NUMBERS, shows } from '../../src/papers/engine/figure-numbers.ts';
+import { FIGURES_NOT_SHOWN } from '../../src/papers/engine/figures-not-shown.ts';
+import { loadFigures, selectFigures } from '../../src/papers/engine/load-figures.ts';
+import { createPolicy } from '../../src/policies/index.ts';
+
+const FIGURES = await loadFigures();
+
+test.each(FIGURES)('$name can be run, and its points are on its axis', (figure) => {
+  for (const { mix } of figureJobs([figure], [1])) {
+    const spec = specOf(mix, 1);
+    if (spec.policy !== 'none') createPolicy(spec.policy, spec.policyOptions);
+    expect(appsOf(spec, paramsOf(spec)).length, commandOf(mix, 1)).toBeGreaterThan(0);
+  }
+  expect(figure.panels.length).toBeGreaterThan(0);
+  expect(new Set(figure.x.values).size).toBe(figure.x.values.length);
+  for (const { paper = [] } of figure.panels) {
+    for (const { x, from } of paper) {
+      expect(figure.x.values).toContain(x);
+      expect(from).not.toBe('');
+    }
+  }
+});
+
+test('figures have names of their own, and an unknown one is refused with the list', () => {
+  expect(new Set(FIGURES.map(({ name }) => name)).size).toBe(FIGURES.length);
+  expect(selectFigures(FIGURES, ['all'])).toEqual(FIGURES);
+  expect(selectFigures(FIGURES, ['perf-2b']).map(({ name }) => name)).toEqual(['perf-2b']);
+  expect(selectFigures(FIGURES, [])).toEqual([]);
+  expect(selectFigures(FIGURES, ['perf-9d', 'perf-18b']).map(({ name }) => name)).toEqual([
+    'perf-9b',
+    'perf-18',
+  ]);
+  expect(() => selectFigures(FIGURES, ['perf-4'])).toThrow("figure 'perf-4' is not drawn: a drawing");
+  expect(() => selectFigures(FIGURES, ['perf-2b', 'x'])).toThrow("there is no figure 'x'; there is all, ");
+});
+
+test('every figure and table of the papers is drawn, or said not to be, once', () => {
+  const not = FIGURES_NOT_SHOWN.flatMap(({ ids }) => ids);
+  for (const number of ALL_NUMBERS) {
+    const by = [
+      ...FIGURES.filter((figure) => shows(figure, number)).map(({ name }) => name),
+      ...not.filter((id) => id === number),
+    ];
+    expect(by, number).toHaveLength(1);
+  }
+  for (const id of not) expect(ALL_NUMBERS).toContain(id);
+  for (const figure of FIGURES)
+    expect(
+      ALL_NUMBERS.some((number) => shows(figure, number)),
+      figure.name,
+    ).toBe(true);
+  for (const { paper, also = [] } of FIGURES) {
+    for (const number of also) expect(ALL_NUMBERS).toContain(`${paper}-${number}`);
+  }
+});
+
+test('a figure shows its number with its parts, and what it shows too; no other number', () => {
+  const figure = { ...FIGURES[0], name: 'perf-1', paper: 'perf', number: '1', also: ['9d'] };
+  expect(['perf-1', 'perf-1a', 'perf-9d'].filter((name) => shows(figure, name))).toHaveLength(3);
+  expect(
+    ['perf-10', 'perf-10a', 'perf-9', 'palos-1', 'perf-1ab'].filter((name) => shows(figure, name)),
+  ).toEqual([]);
+});
+
+const FIGURE: NamedFigure = {
+  name: 'perf-0',
+  paper: 'perf',
+  number: '0',
+  title: 'T',
+  source: 'S',
+  x: { title: 'queue pairs', values: [1, 2] },
+  mix: (qps) => mix('ideal', `B:qps=${qps}`, { set: { linkGbps: 40 } }),
+  policies: ['none'],
+  series: { ets: () => ({ set: { scheduler: 'ets' } }) },
+  panels: [{ title: 'P', unit: 'Gbps', measure: (run, x) => (x === 2 ? Number.NaN : gbps(run, 'B')) }],
+};
+
+/** Rates by series and seed, at each x. */
+function outcomesOf(rates: Record<string, number[]>, seeds: readonly number[]): Map<string, Outcome> {
+  const outcomes = new Map<string, Outcome>();
+  for (const { command, mix, seed } of figureJobs([FIGURE], seeds)) {
+    const rate = rates[mix.set?.scheduler ?? 'none'][seeds.indexOf(seed)];
+    const result = { apps: [{ name: 'B', throughputGbps: rate }], invariants: [] } as unknown as MixResult;
+    if (!Number.isNaN(rate)) outcomes.set(command, { result });
+  }
+  return outcomes;
+}
+
+test('a point is the median of the seeds, with the lowest and the highest', () => {
+  const seeds = [1, 2, 3];
+  const { panels, problems } = evaluateFigure(
+    FIGURE,
+    seeds,
+    outcomesOf({ none: [3, 9, 4], ets: [1, 1, 1] }, seeds),
+  );
+  expect(panels[0].series).toEqual([
+    { name: 'none', points: [{ x: 1, value: 4, lowest: 3, highest: 9 }] },
+    { name: 'ets', points: [{ x: 1, value: 1, lowest: 1, highest: 1 }] },
+  ]);
+  expect(problems).toEqual([]);
+  const even = evaluateFigure(FIGURE, [1, 2], outcomesOf({ none: [3, 4], ets: [1, 1] }, [1, 2]));
+  expect(even.panels[0].series[0].points[0].value).toBe(3.5);
+});
+
+test('what did not run leaves no point, and is told', () => {
+  const { panels, problems } = evaluateFigure(FIGURE, [1], outcomesOf({ none: [3], ets: [Number.NaN] }, [1]));
+  expect(panels[0].series[1].points).toEqual([]);
+  expect(problems).toHaveLength(2);
+  expect(problems[0]).toContain('scheduler=ets');
+  expect(problems[0]).toContain('did not run');
+});
+
+test('a run of any seed that did not run, or broke what holds always, is told', () => {
+  const outcomes = outcomesOf({ none: [3, 4], ets: [1, Number.NaN] }, [1, 2]);
+  expect(evaluateFigure(FIGURE, [1, 2], outcomes).problems).toHaveLength(2);
+  const [command] = outcomes.keys();
+  const [kept] = outcomes.values();
+  if ('result' in kept) outcomes.set(command, { result: { ...kept.result, invariants: ['a leak'] } });
+  expect(evaluateFigure(FIGURE, [1, 2], outcomes).problems).toContain(`${command}: a leak`);
+});
+
+test('what a panel compares with runs under no policy, and is measured of the same seed', () => {
+  const base = mix('ideal', 'B:name=base');
+  const figure: NamedFigure = {
+    ...FIGURE,
+    series: {},
+    panels: [
+      {
+        title: 'P',
+        unit: 'x',
+        base: () => base,
+        measure: (run, _x, alone) => gbps(run, 'B') / gbps(alone, 'base'),
+      },
+    ],
+  };
+  const jobs = figureJobs([figure], [1, 2], ['perf']);
+  expect(new Set(jobs.map(({ command }) => command)).size).toBe(6);
+  const outcomes = new Map<string, Outcome>(
+    jobs.map(({ command, seed }) => {
+      const apps = [
+        { name: 'B', throughputGbps: 60 },
+        { name: 'base', throughputGbps: 20 * seed },
+      ];
+      return [command, { result: { apps, invariants: [] } as unknown as MixResult }];
+    }),
+  );
+  const { panels, problems } = evaluateFigure(figure, [1, 2], outcomes, ['perf']);
+  expect(panels[0].series[0].points[0]).toEqual({ x: 1, value: 2.25, lowest: 1.5, highest: 3 });
+  expect(problems).toEqual([]);
+  outcomes.delete(commandOf(base, 1));
+  outcomes.delete(commandOf(base, 2));
+  const without = evaluateFigure(figure, [1, 2], outcomes, ['perf']);
+  expect(without.panels[0].series[0].points).toEqual([]);
+  expect(without.problems).toHaveLength(2);
+});
+
+test('other policies may be chosen; series of the hardware stay, and keep what the mixture sets', () => {
+  const commands = figureJobs([FIGURE], [1], ['perf', 'none']).map(({ command }) => command);
+  expect(commands).toHaveLength(6);
+  expect(commands[0]).toContain('--policy perf ');
+  expect(commands.at(-1)).toContain('--set linkGbps=40 --set scheduler=ets --policy none');
+});
+
+test('the default is bare and every policy that is built in', () => {
+  expect(defaultPolicies()).toEqual(expect.arrayContaining(['none', 'perf', 'perf:paper']));
+});

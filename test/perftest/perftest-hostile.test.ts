@@ -1,0 +1,216 @@
+/** `isoverbs bench` against peers that say something else, stop in the middle, or say nothing. */
+import { createServer, connect as dial, type Server, type Socket } from 'node:net';
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { IsoverbsError, openDevice } from '../../src/index.ts';
+import { PATIENCE_MS } from '../../src/perftest/channel.ts';
+import { TESTS } from '../../src/perftest/kinds.ts';
+import { runTest, type Surroundings } from '../../src/perftest/run.ts';
+import { settingsOf } from '../../src/perftest/settings.ts';
+import { createFabric } from '../../src/providers/sim/index.ts';
+import { RandomStream } from '../../src/sim/kernel/random.ts';
+
+const HERE = '127.0.0.1';
+const SILENT = { print: () => {}, progress: () => {} };
+/** Longer than any failure takes, shorter than the patience of an end. */
+const SOON_MS = 10_000;
+
+const opened: { close(): void }[] = [];
+const sockets: Socket[] = [];
+afterEach(() => {
+  for (const one of opened.splice(0)) one.close();
+  for (const socket of sockets.splice(0)) socket.destroy();
+  vi.useRealTimers();
+});
+
+/** Two devices that reach each other. */
+function surroundings(): [client: Surroundings, server: Surroundings] {
+  const { provider } = createFabric({ profile: 'ideal', hosts: 2 });
+  const openOn = (name: string) => openDevice(name, { provider, policy: null });
+  const cm = { provider, openDevice: openOn };
+  return [
+    { open: () => openOn('sim0'), cm },
+    { open: () => openOn('sim1'), cm },
+  ];
+}
+
+const settings = (test: string, port: number, server: string | null) =>
+  settingsOf(TESTS.find(({ name }) => name === test) ?? TESTS[0], server, { port, iters: 5, size: 64 });
+
+/** How an end ended: `ok`, the code of its error, or that it is still at it. */
+async function ending(running: Promise<void>): Promise<string> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<string>((resolve) => {
+    timer = setTimeout(() => resolve('hangs'), SOON_MS);
+  });
+  const ended = running.then(
+    () => 'ok',
+    (error) => (error instanceof IsoverbsError ? error.code : `untyped: ${error.stack}`),
+  );
+  const how = await Promise.race([ended, late]);
+  clearTimeout(timer);
+  return how;
+}
+
+async function listening(server: Server): Promise<number> {
+  await new Promise<void>((resolve) => server.listen(0, HERE, resolve));
+  opened.push(server);
+  return (server.address() as { port: number }).port;
+}
+
+function freePort(): Promise<number> {
+  const server = createServer();
+  return new Promise((resolve) => {
+    server.listen(0, HERE, () => {
+      const { port } = server.address() as { port: number };
+      server.close(() => resolve(port));
+    });
+  });
+}
+
+const serve = (answer: (socket: Socket) => void) =>
+  listening(
+    createServer((socket) => {
+      sockets.push(socket);
+      socket.on('error', () => {});
+      answer(socket);
+    }),
+  );
+
+/** What a proxy does with the bytes of one direction; null: hang up. */
+type Spoil = (bytes: Buffer, at: number) => Buffer | null;
+const faithful: Spoil = (bytes) => bytes;
+
+/** Between two ends. */
+function proxy(to: number, toServer: Spoil, toClient: Spoil): Promise<number> {
+  return serve((client) => {
+    const server = dial(to, HERE);
+    sockets.push(server);
+    const pass = (from: Socket, into: Socket, spoil: Spoil) => {
+      let at = 0;
+      from.on('error', () => {});
+      from.on('data', (bytes: Buffer) => {
+        const spoilt = spoil(bytes, at);
+        at += bytes.length;
+        if (spoilt !== null) return into.write(spoilt);
+        client.destroy();
+        server.destroy();
+      });
+      from.on('close', () => into.destroy());
+    };
+    pass(client, server, toServer);
+    pass(server, client, toClient);
+  });
+}
+
+/** Both ends of a test, with a proxy between them: how each ended. */
+async function through(name: string, toServer: Spoil, toClient: Spoil): Promise<[string, string]> {
+  const [client, server] = surroundings();
+  const port = await freePort();
+  const serving = ending(runTest(settings(name, port, null), server, SILENT));
+  const between = await proxy(port, toServer, toClient);
+  const calling = ending(runTest(settings(name, between, HERE), client, SILENT));
+  return Promise.all([calling, serving]);
+}
+
+/** Hangs up before byte `last`. */
+const until =
+  (last: number): Spoil =>
+  (bytes, at) =>
+    at + bytes.length > last ? null : bytes;
+
+/** Version, page, cache line, MTU, a queue pair twice, and the ends of the test. */
+const STEPS = [0, 16, 20, 24, 26, 134, 242, 350, 458, 466, 474, 482, 490];
+const FUZZED = Number(process.env.ISOVERBS_RUNS ?? 60);
+const SEED = Number(process.env.ISOVERBS_SEED ?? 1);
+
+describe('a peer that hangs up', () => {
+  test('nothing happens to what is only passed on', async () => {
+    expect(await through('write_bw', faithful, faithful)).toEqual(['ok', 'ok']);
+  });
+
+  test.each(STEPS)('after byte %i that it sends', async (last) => {
+    expect(await through('write_bw', faithful, until(last))).toEqual([
+      'ISO_ERR_CONNECTION',
+      'ISO_ERR_CONNECTION',
+    ]);
+    expect(await through('write_bw', until(last), faithful)).toEqual([
+      'ISO_ERR_CONNECTION',
+      'ISO_ERR_CONNECTION',
+    ]);
+  });
+});
+
+describe('a peer that says nothing', () => {
+  const impatient = () => vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+
+  /** Runs an end until it gives up; its timers are let run out once the connection stands. */
+  async function givenUp(running: Promise<void>, connected: Promise<unknown>): Promise<unknown> {
+    const ended = running.catch((error: unknown) => error);
+    await connected;
+    // The end has to hear of its connection first.
+    for (let turns = 0; turns < 50; turns++) await new Promise((resolve) => setImmediate(resolve));
+    vi.advanceTimersByTime(PATIENCE_MS);
+    return ended;
+  }
+
+  test('as a server is none after a minute', async () => {
+    const [client] = surroundings();
+    let heard: (value?: unknown) => void = () => {};
+    const connected = new Promise((resolve) => {
+      heard = resolve;
+    });
+    const port = await serve(heard);
+    impatient();
+    const error = await givenUp(runTest(settings('write_bw', port, HERE), client, SILENT), connected);
+    expect(error).toMatchObject({
+      code: 'ISO_ERR_HANDSHAKE',
+      message: expect.stringContaining('no perftest?'),
+    });
+  });
+
+  test('as a client is none after a minute', async () => {
+    const [, server] = surroundings();
+    const port = await freePort();
+    impatient();
+    const running = runTest(settings('write_bw', port, null), server, SILENT);
+    const socket = dial(port, HERE);
+    sockets.push(socket);
+    const error = await givenUp(running, new Promise((resolve) => socket.once('connect', resolve)));
+    expect(error).toMatchObject({
+      code: 'ISO_ERR_HANDSHAKE',
+      message: expect.stringContaining('no perftest?'),
+    });
+  });
+});
+
+describe('a peer that says something else', () => {
+  /** A byte changed, some made random, some put in, or some left out with nothing behind them. */
+  function spoiler(seed: number): Spoil {
+    const random = new RandomStream(seed, 'spoilt');
+    const below = (n: number) => Math.floor(random.next() * n);
+    const where = below(600);
+    const kind = below(4);
+    return (bytes, at) => {
+      if (where < at || where >= at + bytes.length) return bytes;
+      const here = where - at;
+      const spoilt = Buffer.from(bytes);
+      if (kind === 0) spoilt[here] = below(256);
+      else if (kind === 1) for (let i = here; i < spoilt.length; i++) spoilt[i] = below(256);
+      else if (kind === 2)
+        return Buffer.concat([bytes.subarray(0, here), Buffer.of(below(256)), bytes.subarray(here)]);
+      else return null;
+      return spoilt;
+    };
+  }
+
+  test(`${FUZZED} handshakes, spoilt from seed ${SEED} on, end on both sides`, async () => {
+    for (let seed = SEED; seed < SEED + FUZZED; seed++) {
+      const name = seed % 3 === 0 ? 'send_bw' : 'write_bw';
+      const spoil = spoiler(seed);
+      const ends = await through(name, seed % 2 === 0 ? spoil : faithful, seed % 2 === 0 ? faithful : spoil);
+      for (const end of ends) {
+        expect.soft(end, `${name}, seed ${seed}`).toMatch(/^(ok|ISO_ERR_(CONNECTION|HANDSHAKE|COMPLETION))$/);
+      }
+    }
+  }, 300_000);
+});
