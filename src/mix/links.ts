@@ -1,30 +1,30 @@
 /** What the cables did in the window. */
 import { type CableStats, cableStats, pausesOf } from '../sim/network/switch-checks.ts';
-import type { Network } from '../sim/world.ts';
+import type { World } from '../sim/world.ts';
 import type { LinkResult } from './result.ts';
 
 type Counts = Omit<LinkResult, 'utilisation'>;
 
 export class Links {
-  private readonly net: Network;
+  private readonly world: World;
   private before: Counts[] = [];
   private fromNs = 0;
 
-  constructor(net: Network) {
-    this.net = net;
+  constructor(world: World) {
+    this.world = world;
   }
 
   /** The window begins. */
   open(): void {
-    this.fromNs = this.net.nowNs;
+    this.fromNs = this.world.nowNs;
     this.before = this.counts();
   }
 
   /** Cables that something was sent on, or dropped in front of. */
   results(): LinkResult[] {
-    const { net, before } = this;
-    const spanNs = net.nowNs - this.fromNs;
-    const nsPerByte = 8 / net.params.linkGbps;
+    const { world, before } = this;
+    const spanNs = world.nowNs - this.fromNs;
+    const nsPerByte = 8 / world.params.linkGbps;
     const grown = this.counts().map(({ from, to, ...now }, i) => ({
       from,
       to,
@@ -36,19 +36,19 @@ export class Links {
     return grown
       .filter(({ bytes, drops }) => bytes > 0 || drops > 0)
       .map(({ from, to, bytes, ...counts }) => {
-        const rate = from === to ? 8 / net.params.loopbackGbps : nsPerByte;
+        const rate = from === to ? 8 / world.params.loopbackGbps : nsPerByte;
         // Bytes count when they are put on the wire: those of the last packet may not have left yet.
         return { from, to, bytes, utilisation: Math.min(1, (bytes * rate) / spanNs), ...counts };
       });
   }
 
   private counts(): Counts[] {
-    const { net } = this;
-    const { fabric } = net;
-    const ofHosts = net.ports.map((port): Counts => {
+    const { world } = this;
+    const { fabric } = world;
+    const ofHosts = world.ports.map((port): Counts => {
       const host = port.id >> 1;
       const loopback = (port.id & 1) === 1;
-      const to = loopback ? `host${host}` : otherEnd(net, host);
+      const to = loopback ? `host${host}` : otherEnd(world, host);
       const pauses = fabric === null || loopback ? 0 : pausesOf(fabric, host);
       return { from: `host${host}`, to, bytes: port.bytesOut[0], drops: 0, marks: 0, pauses };
     });
@@ -62,8 +62,8 @@ function countsOf({ from, to, bytes, drops, marks, pauses }: CableStats): Counts
 }
 
 /** Where the cable of a host ends. */
-function otherEnd(net: Network, host: number): string {
-  const { fabric } = net;
+function otherEnd(world: World, host: number): string {
+  const { fabric } = world;
   if (fabric !== null) return `switch${fabric.portOfHost(host).sw.index}`;
-  return net.hosts.length === 2 ? `host${1 - host}` : 'all';
+  return world.hosts.length === 2 ? `host${1 - host}` : 'all';
 }

@@ -37,7 +37,7 @@ export async function runMix(spec: MixSpec): Promise<MixResult> {
   // Two shims read in each other's memory where SENDs may go: that must be there.
   const moves = payload || (interceptors.length > 0 && apps.some(({ op }) => op === 'send'));
   const fabric = createFabric({ hosts, topology, profile: params, seed, payload: moves, inside: true });
-  const cpu = new ShimCpu(fabric.simulation.net, spec.driver ?? 'inline', { ...SHIM_COSTS, ...spec.shim });
+  const cpu = new ShimCpu(fabric.simulation.world, spec.driver ?? 'inline', { ...SHIM_COSTS, ...spec.shim });
   const provider = compose(
     fabric.provider,
     interceptors.length === 0 ? [] : [...interceptors, cpu.interceptor()],
@@ -45,7 +45,7 @@ export async function runMix(spec: MixSpec): Promise<MixResult> {
   const stage = new Stage(fabric, provider, { interceptors: interceptors.length, cpu });
   const connector = new Connector(stage.provider, params.mtuBytes, apps);
   const meters = apps.map((app) => engage(app, stage, connector, spec));
-  const links = new Links(stage.net);
+  const links = new Links(stage.world);
   const recorder =
     timelinePoints === 0 ? null : new TimelineRecorder(stage, meters, durationNs, timelinePoints);
   await runUntil(fabric, warmupNs);
@@ -58,8 +58,8 @@ export async function runMix(spec: MixSpec): Promise<MixResult> {
     seed,
     durationNs,
     warmupNs,
-    events: stage.net.eventCount[0],
-    packets: stage.net.packetCount[0],
+    events: stage.world.eventCount[0],
+    packets: stage.world.packetCount[0],
     traceHash: fabric.traceHash(),
     apps: apps.map((app, i) => resultOf(app, meters[i])),
     links: links.results(),
@@ -110,7 +110,7 @@ function engage(app: App, stage: Stage, connector: Connector, spec: MixSpec): Me
     }
     // A READ's or atomic's payload comes back.
     const counted = app.op === 'read' || app.op === 'atomic' ? connection.qp : connection.peer;
-    const qp = stage.net.hooks.qpOf(counted);
+    const qp = stage.world.hooks.qpOf(counted);
     if (qp !== undefined) meter.counted.push(qp);
   });
   stage.measure(meter, openNs, closeNs);
@@ -119,10 +119,10 @@ function engage(app: App, stage: Stage, connector: Connector, spec: MixSpec): Me
 
 /** New cores; returns their numbers. */
 function addCores(count: number, stage: Stage, spec: MixSpec): number[] {
-  const { net, interceptors, cores } = stage;
+  const { world, interceptors, cores } = stage;
   return Array.from({ length: count }, () => {
     const id = cores.length;
-    stage.addCore(new Core(net, id, spec.seed, interceptors));
+    stage.addCore(new Core(world, id, spec.seed, interceptors));
     return id;
   });
 }

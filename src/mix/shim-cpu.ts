@@ -7,11 +7,11 @@ import type { DriverName } from '../drivers/index.ts';
 import type { Interceptor } from '../shim/compose.ts';
 import { BUSY_UNTIL, type Core } from '../sim/host/core.ts';
 import type { ShimCosts } from '../sim/profile/params.ts';
-import type { Network } from '../sim/world.ts';
+import type { World } from '../sim/world.ts';
 import { handleIndex } from '../verbs/handles.ts';
 
 export class ShimCpu {
-  private readonly net: Network;
+  private readonly world: World;
   private readonly costs: Readonly<ShimCosts>;
   private readonly isWorker: boolean;
   /** By index of the queue pair's handle: the application's core. */
@@ -21,8 +21,8 @@ export class ShimCpu {
   /** Until when the worker's core is busy; and how long the policy has computed, in all. */
   private readonly times = new Float64Array(2);
 
-  constructor(net: Network, driver: DriverName, costs: Readonly<ShimCosts>) {
-    this.net = net;
+  constructor(world: World, driver: DriverName, costs: Readonly<ShimCosts>) {
+    this.world = world;
     this.costs = costs;
     this.isWorker = driver === 'worker';
   }
@@ -45,7 +45,7 @@ export class ShimCpu {
       wrap: (next) => ({
         postSend: (qp, ring, start, count) => {
           if (this.appRings.has(ring)) return next.postSend(qp, ring, start, count);
-          const { cpuAhead } = this.net;
+          const { cpuAhead } = this.world;
           const before = cpuAhead[0];
           this.charge(qp, count);
           const taken = next.postSend(qp, ring, start, count);
@@ -58,20 +58,20 @@ export class ShimCpu {
 
   /** The batch leaves when the core that makes it has done so. */
   private charge(qp: number, count: number): void {
-    const { net, times } = this;
+    const { world, times } = this;
     const { shimPostNs, shimWrNs, handoverNs } = this.costs;
-    const nowNs = net.clock[0];
+    const nowNs = world.clock[0];
     const costNs = shimPostNs + count * shimWrNs;
     times[1] += costNs;
     const core = this.cores[handleIndex(qp)];
     if (this.isWorker || core === undefined) {
       // What the application has posted reaches the worker when that call is over, and some time later.
-      const readyNs = nowNs + net.cpuAhead[0] + (this.isWorker ? handoverNs : 0);
+      const readyNs = nowNs + world.cpuAhead[0] + (this.isWorker ? handoverNs : 0);
       times[0] = Math.max(times[0], readyNs) + costNs;
-      net.cpuAhead[0] = times[0] - nowNs;
+      world.cpuAhead[0] = times[0] - nowNs;
       return;
     }
     core.times[BUSY_UNTIL] = Math.max(core.times[BUSY_UNTIL], nowNs) + costNs;
-    net.cpuAhead[0] = core.times[BUSY_UNTIL] - nowNs;
+    world.cpuAhead[0] = core.times[BUSY_UNTIL] - nowNs;
   }
 }

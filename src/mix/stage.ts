@@ -2,7 +2,7 @@
 import type { Fabric } from '../providers/sim/index.ts';
 import { CORE_POLLS, type Core } from '../sim/host/core.ts';
 import { EV_ACTOR } from '../sim/kernel/event-kinds.ts';
-import type { Network } from '../sim/world.ts';
+import type { World } from '../sim/world.ts';
 import type { Provider } from '../verbs/provider.ts';
 import type { Meter } from './meter.ts';
 import type { Receiver } from './receiver.ts';
@@ -22,7 +22,7 @@ export class Stage {
   /** Interceptors that each request and completion of an application passes. */
   readonly interceptors: number;
   readonly cpu: ShimCpu;
-  readonly net: Network;
+  readonly world: World;
   readonly clock: Float64Array;
   readonly cpuAhead: Float64Array;
   /** By number, as in events. A queue's actor is who polls it. */
@@ -35,14 +35,14 @@ export class Stage {
   private readonly rounds: (Sender | Receiver)[][] = [];
 
   constructor(fabric: Fabric, provider: Provider, shim: { interceptors: number; cpu: ShimCpu }) {
-    const { net } = fabric.simulation;
+    const { world } = fabric.simulation;
     this.provider = provider;
     this.interceptors = shim.interceptors;
     this.cpu = shim.cpu;
-    this.net = net;
-    this.clock = net.clock;
-    this.cpuAhead = net.cpuAhead;
-    net.hooks.actor = (actor, b) => this.act(actor, b);
+    this.world = world;
+    this.clock = world.clock;
+    this.cpuAhead = world.cpuAhead;
+    world.hooks.actor = (actor, b) => this.act(actor, b);
   }
 
   addCore(core: Core): void {
@@ -52,7 +52,7 @@ export class Stage {
 
   /** The queue pair's completion queue has this poller, on this core. */
   addPoller(poller: Sender | Receiver, core: number, cq: number): void {
-    const queue = this.net.hooks.cqOf(cq);
+    const queue = this.world.hooks.cqOf(cq);
     if (queue === undefined) throw new Error(`no completion queue ${cq}`);
     queue.actor = this.pollers.length;
     this.pollers.push(poller);
@@ -80,7 +80,7 @@ export class Stage {
   }
 
   private at(timeNs: number, actor: number, b: number): void {
-    const { events } = this.net;
+    const { events } = this.world;
     events.due[0] = timeNs;
     events.push(EV_ACTOR, actor, b, 0);
   }

@@ -3,17 +3,17 @@
 import { StoppablePort } from './egress/stoppable-port.ts';
 import { brokenSwitches } from './network/switch-checks.ts';
 import type { Simulation } from './simulation.ts';
-import type { Network } from './world.ts';
+import type { World } from './world.ts';
 
 /** Sentences about what a NIC did for longer than there was time, and what it lost count of. */
-function brokenNics(net: Network): string[] {
+function brokenNics(world: World): string[] {
   const broken: string[] = [];
-  const contexts = new Int32Array(net.hosts.length);
-  for (const qp of net.qps) if (qp?.hasContext) contexts[qp.host]++;
-  for (const [host, { pcie, receiver, caches }] of net.hosts.entries()) {
-    if (pcie.busyNs > Math.max(pcie.idleFromNs, net.clock[0]) * (1 + 1e-9))
+  const contexts = new Int32Array(world.hosts.length);
+  for (const qp of world.qps) if (qp?.hasContext) contexts[qp.host]++;
+  for (const [host, { pcie, receiver, caches }] of world.hosts.entries()) {
+    if (pcie.busyNs > Math.max(pcie.idleFromNs, world.clock[0]) * (1 + 1e-9))
       broken.push(`host ${host}: its PCIe link was used beyond its rate`);
-    if (net.units[host]?.withinTime === false)
+    if (world.units[host]?.withinTime === false)
       broken.push(`host ${host}: its processing units were used beyond their time`);
     if (!receiver.withinRate) broken.push(`host ${host}: its receiver took requests beyond its rate`);
     if (caches.contexts.live !== contexts[host])
@@ -25,9 +25,9 @@ function brokenNics(net: Network): string[] {
 /** Sentences about what does not hold; empty when all is well. */
 export function brokenInvariants(sim: Simulation): string[] {
   const broken: string[] = [];
-  const { net } = sim;
+  const { world } = sim;
   const idle = sim.nextNs() === Number.POSITIVE_INFINITY;
-  for (const qp of net.qps) {
+  for (const qp of world.qps) {
     if (qp === undefined) continue;
     const outstanding = ((qp.sq.posted - qp.una) | 0) + ((qp.rq.posted - qp.rqDone) | 0);
     const known = qp.completed + qp.errored + qp.discarded + outstanding;
@@ -37,37 +37,37 @@ export function brokenInvariants(sim: Simulation): string[] {
       broken.push(`queue pair ${qp.qpn}: its send queue is overfull`);
     if (qp.rdOutstanding < 0) broken.push(`queue pair ${qp.qpn}: ${qp.rdOutstanding} READs outstanding`);
   }
-  for (const srq of net.srqs) {
+  for (const srq of world.srqs) {
     if (srq === undefined) continue;
     let held = 0;
-    for (const qp of net.qps) if (qp?.srq === srq) held += (qp.rq.posted - qp.rqDone) | 0;
+    for (const qp of world.qps) if (qp?.srq === srq) held += (qp.rq.posted - qp.rqDone) | 0;
     const known = srq.completed + srq.discarded + held + srq.waiting;
     if ((srq.queue.posted | 0) !== (known | 0))
       broken.push(
         `shared receive queue ${srq.number}: ${srq.queue.posted} receives posted, ${known} accounted for`,
       );
   }
-  for (const cq of net.cqs) {
+  for (const cq of world.cqs) {
     if (cq === undefined) continue;
     if (((cq.written - cq.polled) | 0) - cq.ghosts > cq.cqe)
       broken.push(`completion queue ${cq.id}: overfull`);
     if (idle && cq.visible !== cq.written)
       broken.push(`completion queue ${cq.id}: completions never became visible`);
   }
-  for (const port of net.ports) {
+  for (const port of world.ports) {
     const busyNs = port.bytesOut[0] * port.nsPerByte;
-    if (busyNs > Math.max(port.busyUntil, net.clock[0]) * (1 + 1e-9))
+    if (busyNs > Math.max(port.busyUntil, world.clock[0]) * (1 + 1e-9))
       broken.push(`port ${port.id}: used beyond its rate`);
     port.reclaim();
     if (port instanceof StoppablePort && port.bytesIn[0] !== port.bytesOut[0] + port.used)
       broken.push(
         `port ${port.id}: ${port.bytesIn[0]} bytes came in, ${port.bytesOut[0] + port.used} are known`,
       );
-    if (idle && port.used !== 0 && port.busyUntil <= net.clock[0])
+    if (idle && port.used !== 0 && port.busyUntil <= world.clock[0])
       broken.push(`port ${port.id}: bytes left in its FIFO`);
   }
-  broken.push(...brokenNics(net));
-  if (net.fabric !== null) broken.push(...brokenSwitches(net.fabric, idle));
-  if (idle && net.packets.live !== 0) broken.push(`${net.packets.live} packets were never released`);
+  broken.push(...brokenNics(world));
+  if (world.fabric !== null) broken.push(...brokenSwitches(world.fabric, idle));
+  if (idle && world.packets.live !== 0) broken.push(`${world.packets.live} packets were never released`);
   return broken;
 }

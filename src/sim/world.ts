@@ -42,7 +42,7 @@ export interface Host {
 }
 
 /** What the outside may hear of. Called from events: they must not call back into the simulation's posts. */
-export interface NetworkHooks {
+export interface WorldHooks {
   /** An armed completion queue has its event. */
   completionEvent(cq: Cq): void;
   /** Something that was scheduled with `call` is due. */
@@ -64,7 +64,7 @@ export interface NetworkHooks {
 
 const TWO32 = 4294967296;
 
-export class Network {
+export class World {
   readonly params: Readonly<NicParams>;
   readonly events = new EventQueue();
   readonly packets = new PacketPool();
@@ -90,7 +90,7 @@ export class Network {
   readonly receives: boolean;
   /** Whether payload bytes are moved; timing does not depend on it. */
   readonly payload: boolean;
-  hooks: NetworkHooks;
+  hooks: WorldHooks;
   /** Things that an application could see, so far: completions made visible and calls. */
   observable = 0;
   /** [0] events so far. */
@@ -121,7 +121,7 @@ export class Network {
     hostCount: number,
     seed: number,
     payload: boolean,
-    hooks: NetworkHooks,
+    hooks: WorldHooks,
     layout: Layout | null = null,
   ) {
     this.params = params;

@@ -10,7 +10,7 @@ export const ENDS = [0x7ffffffa, -6] as const;
 
 /** The chain, told that numbers begin at `first`, over a device where they do. */
 export function highNumbers(fabric: Fabric, first: number, chain: readonly Interceptor[]): Interceptor[] {
-  const { qps, cqs } = fabric.simulation.net;
+  const { qps, cqs } = fabric.simulation.world;
   // A shim above makes queue pairs of its own, which count from 0: the application's comes first.
   let isNext = false;
   const outer: Interceptor = {

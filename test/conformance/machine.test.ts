@@ -86,8 +86,8 @@ afterEach(() => {
     closeEnd(a);
     closeEnd(b);
     expect(fabric.tenants()).toEqual([]);
-    expect(fabric.simulation.net.qps.filter((qp) => qp !== undefined)).toEqual([]);
-    expect(fabric.simulation.net.cqs.filter((cq) => cq !== undefined)).toEqual([]);
+    expect(fabric.simulation.world.qps.filter((qp) => qp !== undefined)).toEqual([]);
+    expect(fabric.simulation.world.cqs.filter((cq) => cq !== undefined)).toEqual([]);
   }
 });
 
@@ -662,7 +662,7 @@ test('a policy that fails in setup: openDevice throws it, and leaves nothing', (
   const v = compose(fabric.provider, [createShim(() => new Greedy())]);
   expect(() => v.openDevice('sim0')).toThrow(V.IsoverbsError);
   expect(fabric.tenants()).toEqual([]);
-  expect(fabric.simulation.net.qps.filter((qp) => qp !== undefined)).toEqual([]);
+  expect(fabric.simulation.world.qps.filter((qp) => qp !== undefined)).toEqual([]);
 });
 
 test('closeDevice with children is refused as ever, and the resources stay until it succeeds', async () => {

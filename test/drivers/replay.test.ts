@@ -195,7 +195,7 @@ type Below = (fabric: Fabric) => Interceptor[];
 /** Virtual time: what a policy issues leaves when a core has done what that takes. */
 const onCore =
   (costs: ShimCosts): Below =>
-  (fabric) => [new ShimCpu(fabric.simulation.net, 'worker', costs).interceptor()];
+  (fabric) => [new ShimCpu(fabric.simulation.world, 'worker', costs).interceptor()];
 
 const FREE: ShimCosts = { shimPostNs: 0, shimWrNs: 0, handoverNs: 0 };
 

@@ -61,7 +61,7 @@ export class App {
     qp.sendCq.actor = actor;
     const bytes = Math.max(o.size, 4096);
     const [from, to] = [0, 1].map((host) =>
-      sim.net.regions.add(host, 1, new ArrayBuffer(bytes), 0, bytes, ACCESS),
+      sim.world.regions.add(host, 1, new ArrayBuffer(bytes), 0, bytes, ACCESS),
     );
     this.ring = new WrRing(new ArrayBuffer(V.ringBytes(o.batch, 0)), o.batch, 0);
     for (let i = 0; i < o.batch; i++) {
@@ -84,7 +84,7 @@ export class App {
       return;
     }
     const { sim } = this.lab;
-    const n = this.qp.sendCq.poll(this.out, 0, 64, sim.net.qps);
+    const n = this.qp.sendCq.poll(this.out, 0, 64, sim.world.qps);
     for (let i = 0; i < n; i++) {
       if ((this.out[V.slotAt(i) + V.WC_OP] & 0xff) !== V.IBV_WC_SUCCESS) throw new Error('a request failed');
       this.count(sim.nowNs);
@@ -129,7 +129,7 @@ export class App {
   private post(): void {
     const { sim } = this.lab;
     this.postedNs = sim.nowNs;
-    const n = postSend(sim.net, this.qp, this.ring, 0, this.o.batch, true);
+    const n = postSend(sim.world, this.qp, this.ring, 0, this.o.batch, true);
     if (n !== this.o.batch) throw new Error(`posted ${n} of ${this.o.batch}`);
   }
 }
@@ -149,7 +149,7 @@ export class Lab {
   constructor(options: SimulationOptions = {}) {
     this.seed = options.seed ?? 1;
     this.sim = new Simulation({ payload: false, ...options });
-    this.sim.net.hooks = { ...this.sim.net.hooks, actor: (actor, b) => this.apps[actor].wake(b) };
+    this.sim.world.hooks = { ...this.sim.world.hooks, actor: (actor, b) => this.apps[actor].wake(b) };
   }
 
   add(o: AppOptions): App {

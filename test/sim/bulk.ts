@@ -1,5 +1,5 @@
 /** Queue pairs that always have work: how fast a NIC does it, with nothing of a host's CPU in the way. */
-import { ACCESS, joinQp, QKEY, setAddr } from '../../bench/against-cpp/load.ts';
+import { ACCESS, joinQp, QKEY, setAddr } from '../../bench/against-cpp/sim-load.ts';
 import { brokenInvariants } from '../../src/sim/invariants.ts';
 import type { Ah } from '../../src/sim/network/address.ts';
 import { override } from '../../src/sim/profile/overrides.ts';
@@ -43,8 +43,8 @@ export class Bulk {
       ...changes,
     });
     this.sim = new Simulation({ params, hosts, payload: false });
-    this.sim.net.hooks = {
-      ...this.sim.net.hooks,
+    this.sim.world.hooks = {
+      ...this.sim.world.hooks,
       actor: (actor) => this.feeds[actor](),
       ahOf: (handle) => this.ahs[handle],
     };
@@ -100,13 +100,13 @@ export class Bulk {
     this.qps.push(qp);
     qp.sendCq.actor = this.feeds.length;
     this.feeds.push(() => {
-      const n = qp.sendCq.poll(out, 0, 64, this.sim.net.qps);
+      const n = qp.sendCq.poll(out, 0, 64, this.sim.world.qps);
       for (let i = 0; i < n; i++) {
         const status = out[V.slotAt(i) + V.WC_OP] & 0xff;
         if (status !== V.IBV_WC_SUCCESS) throw new Error(`a request failed: ${V.wcStatusName(status)}`);
         outstanding -= batch;
       }
-      for (; outstanding < depth; outstanding += batch) postSend(this.sim.net, qp, ring, 0, batch, true);
+      for (; outstanding < depth; outstanding += batch) postSend(this.sim.world, qp, ring, 0, batch, true);
     });
   }
 
@@ -117,7 +117,7 @@ export class Bulk {
   }
 
   private region(host: number, bytes: number) {
-    return this.sim.net.regions.add(host, 1, new ArrayBuffer(bytes), 0, bytes, ACCESS);
+    return this.sim.world.regions.add(host, 1, new ArrayBuffer(bytes), 0, bytes, ACCESS);
   }
 
   private makeAh(host: number, peerHost: number): number {

@@ -19,7 +19,7 @@ function within(value: number, expected: number, tolerance: number): void {
   expect(value).toBeLessThan(expected * (1 + tolerance));
 }
 
-const missesOf = (bulk: Bulk) => bulk.sim.net.hosts.map(({ caches }) => caches.contexts.counts[1]);
+const missesOf = (bulk: Bulk) => bulk.sim.world.hosts.map(({ caches }) => caches.contexts.counts[1]);
 
 describe('contexts of N queue pairs in 20 entries', () => {
   test.each([9, 16, 20])('N = %i: none misses, 9 units are the limit', (n) => {
@@ -35,7 +35,7 @@ describe('contexts of N queue pairs in 20 entries', () => {
     for (let i = 0; i < n; i++) bulk.add({ from: 0, to: 1, ...SMALL });
     within(bulk.ratePerUs(50e3, 250e3), 9000 / (CX6.wqeGapNs + readNs(CX6.qpcBytes)), 0.02);
     // At the receiver every packet looks up once.
-    const { counts } = bulk.sim.net.hosts[1].caches.contexts;
+    const { counts } = bulk.sim.world.hosts[1].caches.contexts;
     expect(counts[1]).toBeGreaterThan(0.99 * counts[0]);
     expect(counts[0]).toBeGreaterThan(1000);
   });
@@ -65,7 +65,7 @@ describe('contexts of N queue pairs in 20 entries', () => {
     const [a, b, fabric] = pair({ profile: { ...CX6, qpcEntries: 2 } });
     const others = [0, 1].map(() => [makeEnd(fabric, 0), makeEnd(fabric, 1)]);
     for (const [near, far] of others) connect(near, far);
-    const { contexts } = fabric.simulation.net.hosts[0].caches;
+    const { contexts } = fabric.simulation.world.hosts[0].caches;
     expect([contexts.live, contexts.fits]).toEqual([3, false]);
     const [[near], [reset]] = others;
     near.v.destroyQp(near.qp);
@@ -73,7 +73,7 @@ describe('contexts of N queue pairs in 20 entries', () => {
     expect([contexts.live, contexts.fits]).toEqual([1, true]);
     a.v.modifyQp(a.qp, { qpState: V.IBV_QPS_ERR }, V.IBV_QP_STATE);
     expect(contexts.live).toBe(0);
-    expect(fabric.simulation.net.hosts[1].caches.contexts.live).toBe(3);
+    expect(fabric.simulation.world.hosts[1].caches.contexts.live).toBe(3);
     expect(b.v).toBe(a.v);
   });
 });

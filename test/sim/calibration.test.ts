@@ -64,7 +64,7 @@ test('the trace does not depend on whether bytes are moved', () => {
     const lab = new Lab({ payload });
     for (const app of [B, M, D]) lab.add(app);
     lab.run(1e6);
-    return lab.sim.net.trace.hash();
+    return lab.sim.world.trace.hash();
   });
   expect(hashes[0]).toBe(hashes[1]);
 });

@@ -30,9 +30,9 @@ function run(changes: Record<string, unknown>, options: AppOptions[], durationNs
   const params = override(PROFILES.minimal, changes);
   const lab = new Lab({ params, seed });
   const apps = options.map((o) => lab.add(o));
-  const { net } = lab.sim;
+  const { world } = lab.sim;
   // Each app has made two queue pairs: the second is where its data arrives.
-  const delivered = () => options.map((_, i) => net.qps[2 * i + 2]!.times[DELIVERED]);
+  const delivered = () => options.map((_, i) => world.qps[2 * i + 2]!.times[DELIVERED]);
   lab.run(0);
   const before = delivered();
   lab.sim.runUntil(lab.warmupNs + durationNs);
@@ -166,7 +166,7 @@ test.each(['sp', 'ets', 'rr'])(
       for (const app of [{ ...B, sl: 2 }, M, D]) lab.add(app);
       lab.run(0.3e6);
       expect(brokenInvariants(lab.sim)).toEqual([]);
-      return lab.sim.net.trace.hash();
+      return lab.sim.world.trace.hash();
     });
     expect(hashes[0]).toBe(hashes[1]);
   },

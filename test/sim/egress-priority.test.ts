@@ -79,9 +79,9 @@ test('a limited sender of the higher class leaves the rest of the wire to the lo
   lab.add(B);
   lab.add({ ...B, sl: 1 });
   const { sim } = lab;
-  sim.setRate(sim.net.qps[1]!, 10_000_000, 0);
+  sim.setRate(sim.world.qps[1]!, 10_000_000, 0);
   lab.run(0);
-  const delivered = () => [2, 4].map((qpn) => sim.net.qps[qpn]!.times[DELIVERED]);
+  const delivered = () => [2, 4].map((qpn) => sim.world.qps[qpn]!.times[DELIVERED]);
   const before = delivered();
   sim.runUntil(sim.nowNs + 10e6);
   const gbps = delivered().map((bytes, i) => ((bytes - before[i]) * 8) / 10e6);

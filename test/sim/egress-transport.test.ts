@@ -29,7 +29,7 @@ describe('a pause', () => {
       a.send.write(i, SIGNALED, a.mr.addr + i * 65536, 65536, a.mr.lkey, b.mr.addr + i * 65536, b.mr.rkey);
     }
     post(a);
-    return { a, b, fabric, sim: fabric.simulation, port: fabric.simulation.net.ports[0] };
+    return { a, b, fabric, sim: fabric.simulation, port: fabric.simulation.world.ports[0] };
   };
 
   test('lets the packet on the wire out, nothing else, and loses nothing', () => {
@@ -48,7 +48,7 @@ describe('a pause', () => {
     expect(port.busyUntil).toBeCloseTo(120_000 + (4096 + 78) * 0.08, 6);
     expect(drain(fabric, a).map((wc) => wc.status)).toEqual(Array(16).fill('SUCCESS'));
     expect(port.bytesOut[0]).toBe(WIRE_BYTES);
-    expect(sim.net.packetCount[1]).toBe(0);
+    expect(sim.world.packetCount[1]).toBe(0);
     expect(b.bytes).toEqual(a.bytes);
     expect(fabric.brokenInvariants()).toEqual([]);
   });
@@ -227,7 +227,7 @@ describe.each(['sp', 'ets'])('%s', (scheduler) => {
     expect(statuses).toHaveLength(8);
     expect(statuses.filter((status) => status === 'RETRY_EXC_ERR')).toHaveLength(1);
     expect(statuses.at(-1)).toBe('WR_FLUSH_ERR');
-    expect(fabric.simulation.net.ports[0].used).toBe(0);
+    expect(fabric.simulation.world.ports[0].used).toBe(0);
     expect(fabric.brokenInvariants()).toEqual([]);
   });
 });

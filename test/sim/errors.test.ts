@@ -220,7 +220,7 @@ describe('silence', () => {
     post(a);
     expect(drain(fabric, a)).toHaveLength(1);
     expect(fabric.nowNs).toBeLessThan(1100);
-    expect(fabric.simulation.net.events.size).toBe(0);
+    expect(fabric.simulation.world.events.size).toBe(0);
   });
 
   test('an address that leads nowhere', () => {

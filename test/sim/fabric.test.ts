@@ -14,7 +14,7 @@ import { connect, drain, type End, type EndOptions, fill, makeEnd, post, SIGNALE
 const LONG = 1 << 20;
 
 function switches(fabric: Fabric): Switches {
-  return fabric.simulation.net.fabric as Switches;
+  return fabric.simulation.world.fabric as Switches;
 }
 
 /** A queue pair on each of `from`, all of them connected to one host. */
@@ -162,7 +162,7 @@ describe('with PFC', () => {
   test('nothing is lost, and queues are no longer than what thresholds and headroom allow', () => {
     const fabric = burst({ hosts: 5, topology: 'star', profile }, [0, 1, 2, 3], 4, LONG);
     const { ports } = switches(fabric);
-    expect(fabric.simulation.net.packetCount[1]).toBe(0);
+    expect(fabric.simulation.world.packetCount[1]).toBe(0);
     for (const port of ports.slice(0, 4)) expect(port.counts[PAUSES]).toBeGreaterThan(0);
     expect(ports[4].maxQueuedBytes).toBeGreaterThan(4 * 16_000);
   });
@@ -172,7 +172,7 @@ describe('with PFC', () => {
     const fabric = burst({ hosts: 4, topology: 'dumbbell', profile }, [0, 3], 2, LONG);
     const { ports } = switches(fabric);
     const [host0, host1, , host2, host3, rightTrunk] = ports;
-    expect(fabric.simulation.net.packetCount[1]).toBe(0);
+    expect(fabric.simulation.world.packetCount[1]).toBe(0);
     expect(rightTrunk.counts[PAUSES]).toBeGreaterThan(0);
     expect(host0.counts[PAUSES]).toBeGreaterThan(0);
     expect(host3.counts[PAUSES]).toBeGreaterThan(0);
@@ -242,7 +242,7 @@ describe('faults', () => {
     'lossy links to a %s: every byte arrives',
     (topology) => {
       const fabric = burst({ hosts: 6, topology, loss: 0.01, seed: 3 }, [0, 1, 2, 4], 5, 1 << 18);
-      expect(fabric.simulation.net.packetCount[1]).toBeGreaterThan(0);
+      expect(fabric.simulation.world.packetCount[1]).toBeGreaterThan(0);
     },
   );
 

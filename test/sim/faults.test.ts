@@ -157,7 +157,7 @@ test('what is within one host has no link to go wrong', () => {
   a.send.write(1, SIGNALED, a.mr.addr, 5000, a.mr.lkey, b.mr.addr, b.mr.rkey);
   post(a);
   expect(drain(fabric, a).map((wc) => wc.status)).toEqual(['SUCCESS']);
-  expect([...fabric.simulation.net.faults.counts]).toEqual([0, 0]);
+  expect([...fabric.simulation.world.faults.counts]).toEqual([0, 0]);
 });
 
 test('faults that make no sense are refused', () => {

@@ -10,13 +10,13 @@ const WARMUP = 1_500_000;
 const PACKETS = 1_000_000;
 
 const built = (/** @type {string} */ file) => import(new URL(`../../${file}`, import.meta.url).href);
-/** @type {typeof import('../../bench/against-cpp/load.ts')} */
-const { Load } = await built('out/bench/against-cpp/load.js');
+/** @type {typeof import('../../bench/against-cpp/sim-load.ts')} */
+const { Load } = await built('out/bench/against-cpp/sim-load.js');
 /** @type {typeof import('../../src/sim/profile/profiles.ts')} */
 const { PROFILES } = await built('dist/sim/profile/profiles.js');
 
 const BULK = { qps: 16, sizeBytes: 64_000, batch: 1, depth: 4 };
-/** @type {Record<string, import('../../bench/against-cpp/load.ts').LoadOptions[]>} */
+/** @type {Record<string, import('../../bench/against-cpp/sim-load.ts').LoadOptions[]>} */
 const LOADS = {
   bulk: [BULK],
   small: [{ qps: 16, sizeBytes: 64, batch: 32, depth: 128 }],

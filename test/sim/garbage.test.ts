@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { expect, test } from 'vitest';
 
 const SCRIPT = new URL('./garbage-run.mjs', import.meta.url).pathname;
-const BUILT = existsSync(new URL('../../out/bench/against-cpp/load.js', import.meta.url));
+const BUILT = existsSync(new URL('../../out/bench/against-cpp/sim-load.js', import.meta.url));
 /** A double on the heap takes 16. What the compiler and the growth of pools take is no more than this. */
 const MOST_BYTES_PER_PACKET = 1;
 

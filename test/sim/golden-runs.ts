@@ -42,7 +42,7 @@ function mix(name: string, seed: number, loss: number): string {
   const lab = new Lab({ seed, loss });
   for (const app of MIXES[name]) lab.add(app);
   lab.run(0.3e6);
-  return lab.sim.net.trace.hash();
+  return lab.sim.world.trace.hash();
 }
 
 /** 0_WAITs and WAITs between requests, a READ behind a fence, retries of an absent receive. */

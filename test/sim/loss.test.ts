@@ -34,7 +34,7 @@ test('1 MiB messages at 1 % loss arrive whole', () => {
   post(a);
   expect(drain(fabric, a).map((wc) => wc.status)).toEqual(Array(5).fill('SUCCESS'));
   expect(Buffer.compare(a.bytes, b.bytes)).toBe(0);
-  const [sent, lost] = fabric.simulation.net.packetCount;
+  const [sent, lost] = fabric.simulation.world.packetCount;
   expect(lost).toBeGreaterThan(0.005 * sent);
 });
 
@@ -44,7 +44,7 @@ test('going back is cheap: a loss is noticed at once, and costs what was in flig
     for (let i = 0; i < 8; i++) a.send[op](i, SIGNALED, a.mr.addr, 1 << 20, a.mr.lkey, b.mr.addr, b.mr.rkey);
     post(a);
     expect(drain(fabric, a).map((wc) => wc.status)).toEqual(Array(8).fill('SUCCESS'));
-    const [sent, lost] = fabric.simulation.net.packetCount;
+    const [sent, lost] = fabric.simulation.world.packetCount;
     expect(lost).toBeGreaterThan(3);
     // 12 packets of 4 KiB in the FIFO and on the wire, and as many responses to a READ that is repeated.
     expect(sent).toBeLessThan(8 * 257 + lost * 25);

@@ -234,7 +234,7 @@ describe('queue accounting', () => {
 test('SOLICITED: a queue armed for it wakes only for it, and once', () => {
   const [a, b, fabric] = pair();
   const events: number[] = [];
-  fabric.simulation.net.hooks.completionEvent = (q) => events.push(q.handle);
+  fabric.simulation.world.hooks.completionEvent = (q) => events.push(q.handle);
   b.v.reqNotifyCq(b.recvCq, true);
   for (let i = 0; i < 3; i++) b.recv.recv(i, b.mr.addr, 100, b.mr.lkey);
   postRecv(b);

@@ -106,5 +106,5 @@ export function runProgram(
   );
   check(a, b, program, initial);
   // Nothing is sent twice without a reason.
-  if (!faulty) expect(fabric.simulation.net.packetCount[0]).toBe(packetsOf(program, pathMtu));
+  if (!faulty) expect(fabric.simulation.world.packetCount[0]).toBe(packetsOf(program, pathMtu));
 }

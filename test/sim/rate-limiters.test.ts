@@ -39,7 +39,7 @@ describe('accuracy', () => {
     const lab = new Lab({ params });
     for (let i = 0; i < 4; i++) lab.add(B);
     const { sim } = lab;
-    const qps = [0, 1, 2, 3].map((i) => ({ from: sim.net.qps[2 * i + 1]!, to: sim.net.qps[2 * i + 2]! }));
+    const qps = [0, 1, 2, 3].map((i) => ({ from: sim.world.qps[2 * i + 1]!, to: sim.world.qps[2 * i + 2]! }));
     for (const { from } of qps) sim.setRate(from, 1_000_000, 0);
     const factors = qps.map(({ from }) => from.limiter!.factor);
     expect(new Set(factors).size).toBe(4);
@@ -68,7 +68,7 @@ describe('a change takes its time', () => {
     lab.add(B);
     lab.run(0);
     const { sim } = lab;
-    const [qp, peer] = [sim.net.qps[1]!, sim.net.qps[2]!];
+    const [qp, peer] = [sim.world.qps[1]!, sim.world.qps[2]!];
     /** Payload rate from a time to another. */
     const gbps = (fromNs: number, toNs: number) => {
       sim.runUntil(fromNs);
@@ -151,7 +151,7 @@ describe('there are so many', () => {
     limit(other, 1000);
     expect(other.v.queryQp(other.qp).attr.rateLimitKbps).toBe(1000);
     other.v.destroyQp(other.qp);
-    expect(fabric.simulation.net.hosts[0].limiters.hasFree).toBe(true);
+    expect(fabric.simulation.world.hosts[0].limiters.hasFree).toBe(true);
   });
 
   test('a device without any says so', () => {

@@ -174,7 +174,7 @@ test('a queue pair that is destroyed takes with it what waits for it', () => {
   for (let i = 0; i < 5; i++) a.send.fetchAdd(i, SIGNALED, a.mr.addr, a.mr.lkey, b.mr.addr, b.mr.rkey, 1n);
   post(a);
   fabric.simulation.runUntil(10_000);
-  expect(fabric.simulation.net.packets.live).toBeGreaterThan(2);
+  expect(fabric.simulation.world.packets.live).toBeGreaterThan(2);
   b.v.destroyQp(b.qp);
   expect(drain(fabric, a).map((wc) => wc.status)).toContain('RETRY_EXC_ERR');
   expect(fabric.brokenInvariants()).toEqual([]);

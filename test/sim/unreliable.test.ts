@@ -223,10 +223,10 @@ describe('datagrams', () => {
     const ah = a.v.createAh(a.pd, { dgid: b.gid });
     a.send.send(1, SIGNALED, a.mr.addr, 0, a.mr.lkey).datagramTo(0, ah, 77, QKEY);
     postAll(a, qpA.handle);
-    const { mmioNs, wqeGapNs, cqeWriteNs, headerBytes, linkGbps } = fabric.simulation.net.params;
+    const { mmioNs, wqeGapNs, cqeWriteNs, headerBytes, linkGbps } = fabric.simulation.world.params;
     const atNs = mmioNs + wqeGapNs + (headerBytes * 8) / linkGbps + cqeWriteNs;
     fabric.simulation.runUntil(atNs - 1);
-    expect(fabric.simulation.net.cqs[1]?.visible).toBe(0);
+    expect(fabric.simulation.world.cqs[1]?.visible).toBe(0);
     fabric.simulation.runUntil(atNs + 1);
     expect(taken(a)).toHaveLength(1);
   });

@@ -17,14 +17,14 @@ const DEFAULT_HOP_LIMIT = 64;
 
 export function ahVerbs(driver: Driver, objects: Objects): AhVerbs {
   const { pds, ahs, qps } = objects;
-  const { net } = driver.sim;
-  const hostByGid = new Map(net.hosts.map(({ index }) => [gidOf(index), index]));
-  net.hooks.ahOf = (handle) => ahs.get(handle)?.ah;
+  const { world } = driver.sim;
+  const hostByGid = new Map(world.hosts.map(({ index }) => [gidOf(index), index]));
+  world.hooks.ahOf = (handle) => ahs.get(handle)?.ah;
 
   function resolve(pd: Pd, attr: AhAttr): Ah {
     const dgid = requireAddress('createAh', 'attr', attr);
     const gid = gidToString(dgid);
-    const group = isGroup(dgid) ? net.groups.at(gid) : null;
+    const group = isGroup(dgid) ? world.groups.at(gid) : null;
     const { sl = 0, trafficClass = 0, flowLabel = 0, hopLimit = 0 } = attr;
     return {
       host: pd.context.host,
@@ -61,7 +61,7 @@ export function ahVerbs(driver: Driver, objects: Objects): AhVerbs {
     attachMcast(handle, gid, lid) {
       const object = qps.require(handle, 'attachMcast');
       const group = requireMembership('attachMcast', object, gid, lid);
-      if (net.groups.at(group).members.length >= LIMITS.maxMcastQpAttach) {
+      if (world.groups.at(group).members.length >= LIMITS.maxMcastQpAttach) {
         throw new NoResourcesError(
           `attachMcast: a group has ${LIMITS.maxMcastQpAttach} queue pairs at most`,
           {
@@ -71,12 +71,12 @@ export function ahVerbs(driver: Driver, objects: Objects): AhVerbs {
         );
       }
       // As with libibverbs, once more is no error, and one detach undoes it.
-      if (net.groups.attach(group, object.qp)) object.groups++;
+      if (world.groups.attach(group, object.qp)) object.groups++;
     },
     detachMcast(handle, gid, lid) {
       const object = qps.require(handle, 'detachMcast');
       const group = requireMembership('detachMcast', object, gid, lid);
-      if (!net.groups.detach(group, object.qp)) {
+      if (!world.groups.detach(group, object.qp)) {
         throw new InvalidArgumentError(`detachMcast: the queue pair is not attached to gid ${group}`, {
           verb: 'detachMcast',
           errno: C.EINVAL,

@@ -11,7 +11,7 @@ const LAST_PORT = 255;
 
 export function asyncVerbs(driver: Driver, objects: Objects): AsyncVerbs {
   const { contexts, cqs, qps, srqs } = objects;
-  const { net } = driver.sim;
+  const { world } = driver.sim;
 
   /** The context of a live object; undefined once it is destroyed: nobody can be told of it any more. */
   function ownerOf(element: number): Context | undefined {
@@ -36,11 +36,11 @@ export function asyncVerbs(driver: Driver, objects: Objects): AsyncVerbs {
   function queue(context: Context, event: number, element: number): void {
     context.events.push({ event, element });
     if (context.listener === null) return;
-    net.observable++;
+    world.observable++;
     driver.tell(() => deliver(context));
   }
 
-  net.hooks.raised = (host, event, element) => {
+  world.hooks.raised = (host, event, element) => {
     if (element > LAST_PORT) {
       const context = ownerOf(element);
       if (context !== undefined) queue(context, event, element);

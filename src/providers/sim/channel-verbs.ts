@@ -11,7 +11,7 @@ type ChannelVerbs = Pick<
 
 export function channelVerbs(driver: Driver, objects: Objects): ChannelVerbs {
   const { contexts, channels, cqs } = objects;
-  const { net } = driver.sim;
+  const { world } = driver.sim;
 
   /** Tells a channel's listener of its events. */
   function deliver(channel: Channel): void {
@@ -30,7 +30,7 @@ export function channelVerbs(driver: Driver, objects: Objects): ChannelVerbs {
     }
   }
 
-  net.hooks.completionEvent = (cq) => {
+  world.hooks.completionEvent = (cq) => {
     const object = cqs.get(cq.handle);
     if (object === undefined || object.channel === null) return;
     const { channel } = object;

@@ -60,7 +60,7 @@ export function cqVerbs(driver: Driver, objects: Objects): CqVerbs {
       const { cq } = cqs.require(handle, 'modifyCq');
       requireInteger('modifyCq', 'maxCount', maxCount, 0, LIMITS.maxModerationCount);
       requireInteger('modifyCq', 'periodUs', periodUs, 0, LIMITS.maxModerationPeriodUs);
-      moderate(sim.net, cq, maxCount, periodUs * 1000);
+      moderate(sim.world, cq, maxCount, periodUs * 1000);
       driver.wake();
     },
     destroyCq(handle) {

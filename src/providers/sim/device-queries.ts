@@ -27,7 +27,7 @@ export function deviceQueries(driver: Driver, objects: Objects): DeviceQueries {
   return {
     queryDeviceEx(context) {
       contexts.require(context, 'queryDeviceEx');
-      return deviceAttrEx(driver.sim.net.params);
+      return deviceAttrEx(driver.sim.world.params);
     },
     queryRtValues(context) {
       contexts.require(context, 'queryRtValues');

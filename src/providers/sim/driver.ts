@@ -36,7 +36,7 @@ export class Driver {
     this.sim = sim;
     this.autoAdvance = autoAdvance && !inside;
     this.inside = inside;
-    sim.net.hooks.call = (token) => {
+    sim.world.hooks.call = (token) => {
       const call = this.calls.get(token);
       this.calls.delete(token);
       if (call !== undefined) this.tell(call);
@@ -44,7 +44,7 @@ export class Driver {
   }
 
   get nowNs(): number {
-    return this.sim.net.clock[0];
+    return this.sim.world.clock[0];
   }
 
   /** Calls `action` after a delay in virtual time. */
@@ -115,7 +115,7 @@ export class Driver {
       this.rouse(Number.MAX_VALUE);
       this.sim.step();
     } else {
-      const untilNs = this.sim.nowNs + this.sim.net.params.pollMissNs;
+      const untilNs = this.sim.nowNs + this.sim.world.params.pollMissNs;
       this.rouse(untilNs);
       this.sim.runUntil(untilNs);
     }
@@ -161,8 +161,8 @@ export class Driver {
   /** Runs events until one that a program could see, at most one turn's worth. */
   private runSome(untilNs: number): void {
     const { sim } = this;
-    const before = sim.net.observable;
-    for (let n = 0; n < EVENTS_PER_TURN && sim.net.observable === before; n++) {
+    const before = sim.world.observable;
+    for (let n = 0; n < EVENTS_PER_TURN && sim.world.observable === before; n++) {
       this.rouse(untilNs);
       if (sim.nextNs() > untilNs || !sim.step()) return;
     }

@@ -34,7 +34,7 @@ export interface FabricOptions {
   /** Whether time also moves by itself, one event per turn of the event loop. Default true. */
   autoAdvance?: boolean;
   /**
-   * Whether programs are actors of the simulation (`simulation.net.hooks.actor`) and only runInside() moves time:
+   * Whether programs are actors of the simulation (`simulation.world.hooks.actor`) and only runInside() moves time:
    * polls that find nothing take none. Default false.
    */
   inside?: boolean;
@@ -179,7 +179,7 @@ export function createFabric(options: FabricOptions = {}): Fabric {
     runInside: (untilNs) => driver.runInside(requireDelay('runInside', untilNs)),
     sleep: (delayNs) => driver.sleep(requireDelay('sleep', delayNs)),
     fault,
-    traceHash: () => simulation.net.trace.hash(),
+    traceHash: () => simulation.world.trace.hash(),
     brokenInvariants: () => brokenInvariants(simulation),
     tenants: () =>
       [...objects.contexts.values()].map(({ handle, host, tenant }) => ({
@@ -201,7 +201,7 @@ function applyFault(
   managers: { hostDied(host: number): void }[],
   fault: Fault,
 ): void {
-  const { hosts } = simulation.net;
+  const { hosts } = simulation.world;
   const hostOf = (name: string | number) => {
     const index = typeof name === 'number' ? name : Number(/^sim(\d+)$/.exec(name)?.[1] ?? Number.NaN);
     const host = hosts[index];
@@ -226,17 +226,17 @@ function applyFault(
 type LinkFault = Extract<Fault, { host?: string | number }>;
 
 /** Faults that have a probability, on the links of these hosts. */
-function applyToLinks({ net }: Simulation, fault: LinkFault, hosts: Host[]): void {
+function applyToLinks({ world }: Simulation, fault: LinkFault, hosts: Host[]): void {
   if ('loss' in fault) {
     const loss = requireProbability('fault: loss', fault.loss);
-    for (const host of hosts) net.setLoss(host, loss);
+    for (const host of hosts) world.setLoss(host, loss);
   } else if ('reorder' in fault) {
     const reorder = requireProbability('fault: reorder', fault.reorder);
     const delayNs = requireDelay('fault: delayNs', fault.delayNs ?? REORDER_DELAY_NS);
-    for (const host of hosts) net.faults.setReorder(host.index, reorder, delayNs);
+    for (const host of hosts) world.faults.setReorder(host.index, reorder, delayNs);
   } else if ('duplicate' in fault) {
     const duplicate = requireProbability('fault: duplicate', fault.duplicate);
-    for (const host of hosts) net.faults.setDuplicate(host.index, duplicate);
+    for (const host of hosts) world.faults.setDuplicate(host.index, duplicate);
   } else {
     throw new InvalidArgumentError(
       'fault: one of kill, linkDown, linkUp, loss, reorder, duplicate must be given',

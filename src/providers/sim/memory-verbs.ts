@@ -42,7 +42,7 @@ export function pdVerbs(objects: Objects): PdVerbs {
 
 export function mrVerbs(driver: Driver, objects: Objects): MrVerbs {
   const { pds, mrs } = objects;
-  const { regions } = driver.sim.net;
+  const { regions } = driver.sim.world;
 
   function register(
     pd: Pd,

@@ -11,7 +11,7 @@ import { type Mr, type Objects, sameContext } from './objects.ts';
 
 export function mrChanges(driver: Driver, objects: Objects): Pick<Provider, 'reregMr' | 'regDmabufMr'> {
   const { pds, mrs } = objects;
-  const { regions } = driver.sim.net;
+  const { regions } = driver.sim.world;
   return {
     reregMr(handle, change) {
       const mr = mrs.require(handle, 'reregMr');

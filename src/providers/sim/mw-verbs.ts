@@ -12,7 +12,7 @@ type MwVerbs = Pick<Provider, 'allocMw' | 'queryMw' | 'deallocMw'>;
 
 export function mwVerbs(driver: Driver, objects: Objects): MwVerbs {
   const { pds, mws } = objects;
-  const { net } = driver.sim;
+  const { world } = driver.sim;
   return {
     allocMw(handle, type) {
       const pd = pds.require(handle, 'allocMw');
@@ -23,7 +23,7 @@ export function mwVerbs(driver: Driver, objects: Objects): MwVerbs {
           errno: C.ENOMEM,
         });
       }
-      const mw: Mw = { pd, window: allocWindow(net, type, pd.context.host, pd.id) };
+      const mw: Mw = { pd, window: allocWindow(world, type, pd.context.host, pd.id) };
       pd.mws++;
       return { handle: mws.add(mw), type, rkey: mw.window.key };
     },
@@ -33,7 +33,7 @@ export function mwVerbs(driver: Driver, objects: Objects): MwVerbs {
     },
     deallocMw(handle) {
       const mw = mws.require(handle, 'deallocMw');
-      freeWindow(net, mw.window);
+      freeWindow(world, mw.window);
       mw.pd.mws--;
       mws.delete(handle);
     },

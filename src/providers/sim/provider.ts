@@ -37,7 +37,7 @@ export interface Managers {
 export function buildProvider(driver: Driver, managers: Managers, waits: boolean): BuiltProvider {
   const { rendezvous, cm } = managers;
   const objects = new Objects();
-  const { hooks } = driver.sim.net;
+  const { hooks } = driver.sim.world;
   hooks.cqOf = (handle) => objects.cqs.get(handle)?.cq;
   hooks.qpOf = (handle) => objects.qps.get(handle)?.qp;
   hooks.windowOf = (handle) => objects.mws.get(handle)?.window;
@@ -53,7 +53,7 @@ export function buildProvider(driver: Driver, managers: Managers, waits: boolean
         : 'WAIT and ENABLE are emulated under the policies that need them; this fabric was made without them',
     describeNic: (context) => {
       hostOf(context, 'describeNic');
-      return nicFacts(driver.sim.net.params, waits);
+      return nicFacts(driver.sim.world.params, waits);
     },
     interceptors: [],
     cm,
@@ -95,8 +95,8 @@ type DeviceVerbs = Pick<
 
 function deviceVerbs(driver: Driver, objects: Objects): DeviceVerbs {
   const { contexts } = objects;
-  const { net } = driver.sim;
-  const alive = () => net.hosts.filter((host) => !host.dead);
+  const { world } = driver.sim;
+  const alive = () => world.hosts.filter((host) => !host.dead);
   const onlyPort = (verb: string, portNum: number) => requireInteger(verb, 'portNum', portNum, 1, 1);
   let opened = 0;
   return {
@@ -145,7 +145,7 @@ function deviceVerbs(driver: Driver, objects: Objects): DeviceVerbs {
     queryPort(context, portNum) {
       const { host } = contexts.require(context, 'queryPort');
       onlyPort('queryPort', portNum);
-      return portAttr(net.hosts[host].linkUp && !net.hosts[host].dead, mtuCode(net.params.mtuBytes));
+      return portAttr(world.hosts[host].linkUp && !world.hosts[host].dead, mtuCode(world.params.mtuBytes));
     },
     queryGid(context, portNum, index) {
       const { host } = contexts.require(context, 'queryGid');
@@ -196,13 +196,13 @@ type DataVerbs = Pick<Provider, 'postSend' | 'postRecv' | 'validateSend' | 'poll
 
 function dataVerbs(driver: Driver, objects: Objects, waits: boolean): DataVerbs {
   const { qps, cqs, wrRings, wcRings } = objects;
-  const { net } = driver.sim;
+  const { world } = driver.sim;
   return {
     postSend(qp, ring, start, count) {
       const to = qps.get(qp) ?? qps.require(qp, 'postSend');
       const from = wrRings.get(ring) ?? wrRings.require(ring, 'postSend');
       if (!inside(from, start, count)) return 0;
-      const posted = postSend(net, to.qp, from, start, count, waits);
+      const posted = postSend(world, to.qp, from, start, count, waits);
       driver.wake();
       return posted;
     },
@@ -210,13 +210,13 @@ function dataVerbs(driver: Driver, objects: Objects, waits: boolean): DataVerbs 
       const to = qps.get(qp) ?? qps.require(qp, 'postRecv');
       const from = wrRings.get(ring) ?? wrRings.require(ring, 'postRecv');
       if (!inside(from, start, count)) return 0;
-      const posted = postRecv(net, to.qp, from, start, count);
+      const posted = postRecv(world, to.qp, from, start, count);
       driver.wake();
       return posted;
     },
     validateSend(qp, ring, index) {
       const to = qps.require(qp, 'validateSend');
-      return validateSend(net, to.qp, wrRings.require(ring, 'validateSend'), index, waits);
+      return validateSend(world, to.qp, wrRings.require(ring, 'validateSend'), index, waits);
     },
     pollCq(cq, ring, start, max) {
       const from = cqs.get(cq) ?? cqs.require(cq, 'pollCq');
@@ -227,10 +227,10 @@ function dataVerbs(driver: Driver, objects: Objects, waits: boolean): DataVerbs 
           { verb: 'pollCq' },
         );
       }
-      const n = from.cq.poll(to.words, start, max, net.qps);
+      const n = from.cq.poll(to.words, start, max, world.qps);
       if (n > 0 || max === 0) return n;
       driver.miss(from.cq);
-      return from.cq.poll(to.words, start, max, net.qps);
+      return from.cq.poll(to.words, start, max, world.qps);
     },
   };
 }

@@ -25,7 +25,7 @@ export function qpVerbs(driver: Driver, objects: Objects): QpVerbs {
   const { qps } = objects;
   const { sim } = driver;
   const alike = sharedCaps();
-  const hostByGid = new Map(sim.net.hosts.map(({ index }) => [gidOf(index), index]));
+  const hostByGid = new Map(sim.world.hosts.map(({ index }) => [gidOf(index), index]));
 
   return {
     createQp(pdHandle, attr) {
@@ -58,7 +58,7 @@ export function qpVerbs(driver: Driver, objects: Objects): QpVerbs {
       requireObject('modifyQp', 'attr', attr);
       requireInteger('modifyQp', 'mask', mask, 0, MAX_COUNT);
       const to = checkModify(qp.type, qp.state, attr, mask);
-      requireRanges(attr, mask, sim.net.params.mtuBytes);
+      requireRanges(attr, mask, sim.world.params.mtuBytes);
       requireDrained(qp, to, mask);
       if ((mask & C.IBV_QP_RATE_LIMIT) !== 0) {
         requireLimiter('modifyQp', qp, requireRate('modifyQp', attr.rateLimitKbps, sim), sim);

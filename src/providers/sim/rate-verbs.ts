@@ -14,7 +14,7 @@ const MAX_BYTES = 2 ** 31 - 1;
 
 /** Checks a rate in 1000 bits a second. @throws InvalidArgumentError above that of the link */
 export function requireRate(verb: string, kbps: unknown, sim: Simulation): number {
-  return requireInteger(verb, 'rateLimitKbps', kbps, 0, Math.floor(sim.net.params.linkGbps * 1e6));
+  return requireInteger(verb, 'rateLimitKbps', kbps, 0, Math.floor(sim.world.params.linkGbps * 1e6));
 }
 
 /**
@@ -23,11 +23,11 @@ export function requireRate(verb: string, kbps: unknown, sim: Simulation): numbe
  */
 export function requireLimiter(verb: string, qp: Qp, kbps: number, sim: Simulation): void {
   if (kbps === 0 || qp.limiter !== null) return;
-  const count = sim.net.params.rateLimiters;
+  const count = sim.world.params.rateLimiters;
   if (count === 0) {
     throw new UnsupportedError(`${verb}: the device has no rate limiters`, { verb, errno: C.EOPNOTSUPP });
   }
-  if (!sim.net.hosts[qp.host].limiters.hasFree) {
+  if (!sim.world.hosts[qp.host].limiters.hasFree) {
     throw new NoResourcesError(`${verb}: all ${count} rate limiters of the device are in use`, {
       verb,
       errno: C.ENOMEM,

@@ -99,7 +99,7 @@ export function srqVerbs(driver: Driver, objects: Objects): SrqVerbs {
       const { srq } = srqs.get(handle) ?? srqs.require(handle, 'postSrqRecv');
       const from = wrRings.get(ring) ?? wrRings.require(ring, 'postSrqRecv');
       if (!inside(from, start, count)) return 0;
-      const posted = postSrqRecv(sim.net, srq, from, start, count);
+      const posted = postSrqRecv(sim.world, srq, from, start, count);
       driver.wake();
       return posted;
     },

@@ -8,7 +8,7 @@ import { EV_RATE } from '../kernel/event-kinds.ts';
 import type { RandomStream } from '../kernel/random.ts';
 import type { NicParams } from '../profile/params.ts';
 import type { Qp } from '../transport/qp.ts';
-import type { Network } from '../world.ts';
+import type { World } from '../world.ts';
 import { Pace, setPace } from './rate-pacing.ts';
 
 /** One of them, and what it was told last. */
@@ -62,33 +62,33 @@ export class Limiters {
  * Tells the limiter of a queue pair another rate, in 1000 bits a second (0: none any more). It has the old one for
  * rateChangeNs yet. @throws NoResourcesError it had none so far, and none is free
  */
-export function changeRate(net: Network, qp: Qp, kbps: number, burstBytes: number): void {
+export function changeRate(world: World, qp: Qp, kbps: number, burstBytes: number): void {
   if (qp.limiter === null) {
     if (kbps === 0) return;
-    qp.limiter = net.hosts[qp.host].limiters.take();
+    qp.limiter = world.hosts[qp.host].limiters.take();
   }
   const { limiter } = qp;
   limiter.kbps = kbps;
   limiter.burstBytes = burstBytes;
   limiter.changes = (limiter.changes + 1) | 0;
-  const { rateChangeNs } = net.params;
+  const { rateChangeNs } = world.params;
   if (rateChangeNs === 0) {
-    apply(net, qp, limiter);
+    apply(world, qp, limiter);
     return;
   }
-  net.events.due[0] = net.clock[0] + rateChangeNs;
-  net.events.push(EV_RATE, qp.qpn, limiter.changes, qp.epoch);
+  world.events.due[0] = world.clock[0] + rateChangeNs;
+  world.events.push(EV_RATE, qp.qpn, limiter.changes, qp.epoch);
 }
 
 /** A change takes effect, unless it was overtaken. */
-export function onRate(net: Network, qp: Qp, change: number): void {
-  if (qp.limiter !== null && qp.limiter.changes === change) apply(net, qp, qp.limiter);
+export function onRate(world: World, qp: Qp, change: number): void {
+  if (qp.limiter !== null && qp.limiter.changes === change) apply(world, qp, qp.limiter);
 }
 
-function apply(net: Network, qp: Qp, limiter: Limiter): void {
+function apply(world: World, qp: Qp, limiter: Limiter): void {
   const { kbps, burstBytes, factor } = limiter;
   if (kbps === 0) freeLimiter(qp);
-  setPace(net, qp, kbps === 0 ? null : new Pace(kbps * factor, burstBytes, net.clock[0]));
+  setPace(world, qp, kbps === 0 ? null : new Pace(kbps * factor, burstBytes, world.clock[0]));
 }
 
 /** The queue pair needs its limiter no more. */

@@ -5,7 +5,7 @@
  */
 import { EV_PACE } from '../kernel/event-kinds.ts';
 import { DEADLINE, type Qp, RESUME, ROLE_REQUEST, SENDING, type Sender } from '../transport/qp.ts';
-import type { Network } from '../world.ts';
+import type { World } from '../world.ts';
 
 export class Pace {
   readonly nsPerByte: number;
@@ -21,18 +21,18 @@ export class Pace {
 }
 
 /** Limits a queue pair from now on; null: no limit. */
-export function setPace(net: Network, qp: Qp, pace: Pace | null): void {
+export function setPace(world: World, qp: Qp, pace: Pace | null): void {
   qp.pace = pace;
   // What the old limit holds back is looked at anew.
   qp.heldRoles = 0;
-  goOn(net, qp.requests);
+  goOn(world, qp.requests);
 }
 
 /** A sender has a packet: it joins the round of its port, now or when its pace and congestion control allow. */
-export function joinPort(net: Network, sender: Sender): void {
+export function joinPort(world: World, sender: Sender): void {
   const { qp } = sender;
-  if ((qp.pace === null && qp.congestion === null) || mayGo(net, sender)) {
-    net.join(sender);
+  if ((qp.pace === null && qp.congestion === null) || mayGo(world, sender)) {
+    world.join(sender);
     return;
   }
   // In the middle of a message nothing may be there to acknowledge: the retry timer runs again with the next packet.
@@ -40,43 +40,43 @@ export function joinPort(net: Network, sender: Sender): void {
   const bit = 1 << sender.role;
   if ((qp.heldRoles & bit) === 0) {
     qp.heldRoles |= bit;
-    net.events.push(EV_PACE, qp.qpn, sender.role, qp.epoch);
+    world.events.push(EV_PACE, qp.qpn, sender.role, qp.epoch);
   }
   // Whoever may not send keeps no processing unit from those who may ("greedy"). It comes last: others begin with that.
-  if (sender.turn !== null && sender.turn.unit >= 0) net.units[qp.host].yield(sender.turn);
+  if (sender.turn !== null && sender.turn.unit >= 0) world.units[qp.host].yield(sender.turn);
 }
 
 /** Whether the next packet may go now; else the time of the next event is set to when. The lower rate rules. */
-function mayGo(net: Network, { qp, role }: Sender): boolean {
+function mayGo(world: World, { qp, role }: Sender): boolean {
   const { pace, congestion } = qp;
-  const { due } = net.events;
-  due[0] = net.clock[0];
-  if (congestion !== null) congestion.allows(net.clock, due);
+  const { due } = world.events;
+  due[0] = world.clock[0];
+  if (congestion !== null) congestion.allows(world.clock, due);
   // A rate limit is one of requests.
   if (pace !== null && role === ROLE_REQUEST) due[0] = Math.max(due[0], pace.due[0] - pace.burstNs);
-  return due[0] <= net.clock[0];
+  return due[0] <= world.clock[0];
 }
 
 /** A packet was admitted to the port. */
-export function countPacket(net: Network, { qp, role }: Sender, bytes: number): void {
+export function countPacket(world: World, { qp, role }: Sender, bytes: number): void {
   const { pace, congestion } = qp;
-  if (congestion?.limiting) congestion.count(bytes, net.clock);
+  if (congestion?.limiting) congestion.count(bytes, world.clock);
   if (pace !== null && role === ROLE_REQUEST)
-    pace.due[0] = Math.max(pace.due[0], net.clock[0]) + bytes * pace.nsPerByte;
+    pace.due[0] = Math.max(pace.due[0], world.clock[0]) + bytes * pace.nsPerByte;
 }
 
 /** The time has come for the packet that is held back. */
-export function onPace(net: Network, qp: Qp, role: number): void {
+export function onPace(world: World, qp: Qp, role: number): void {
   qp.heldRoles &= ~(1 << role);
-  goOn(net, role === ROLE_REQUEST ? qp.requests : qp.replies);
+  goOn(world, role === ROLE_REQUEST ? qp.requests : qp.replies);
 }
 
 /** A packet that was held back goes on: to the port, or first to a processing unit if its queue pair must have one. */
-function goOn(net: Network, sender: Sender): void {
+function goOn(world: World, sender: Sender): void {
   if (sender.phase() !== SENDING || sender.queued) return;
   const { turn } = sender;
-  if (net.greedy && sender.role === ROLE_REQUEST && turn !== null && turn.unit < 0) {
+  if (world.greedy && sender.role === ROLE_REQUEST && turn !== null && turn.unit < 0) {
     sender.setPhase(RESUME);
-    net.units[sender.qp.host].request(turn);
-  } else joinPort(net, sender);
+    world.units[sender.qp.host].request(turn);
+  } else joinPort(world, sender);
 }

@@ -3,22 +3,22 @@ import { awaitsPayload } from '../nic/wqe-fetch.ts';
 import { RESUME, ROLE_REQUEST, SENDING, type Sender } from '../transport/qp.ts';
 import { nextRequestBytes } from '../transport/requester.ts';
 import { nextResponseBytes } from '../transport/responder.ts';
-import type { Network } from '../world.ts';
+import type { World } from '../world.ts';
 import { countPacket, joinPort } from './rate-pacing.ts';
 
 /** A sender had its turn at a port: it stands in line again if it has one more packet. */
-export function rejoin(net: Network, sender: Sender, bytes: number, turnOver: boolean): void {
+export function rejoin(world: World, sender: Sender, bytes: number, turnOver: boolean): void {
   const { qp } = sender;
   if (turnOver && qp.phase === SENDING) {
     qp.phase = RESUME;
-    net.units[qp.host].yield(sender.turn!);
-    net.units[qp.host].request(sender.turn!);
+    world.units[qp.host].yield(sender.turn!);
+    world.units[qp.host].request(sender.turn!);
   }
   const limited = qp.pace !== null || qp.congestion !== null;
-  if (limited) countPacket(net, sender, bytes);
-  const next = sender.role === ROLE_REQUEST ? nextRequestBytes(net, qp) : nextResponseBytes(net, qp);
+  if (limited) countPacket(world, sender, bytes);
+  const next = sender.role === ROLE_REQUEST ? nextRequestBytes(world, qp) : nextResponseBytes(world, qp);
   // What waits for its payload lets others go first.
-  if (next < 0 || awaitsPayload(net, sender)) return;
-  if (limited) joinPort(net, sender);
-  else net.portOf(qp).join(sender);
+  if (next < 0 || awaitsPayload(world, sender)) return;
+  if (limited) joinPort(world, sender);
+  else world.portOf(qp).join(sender);
 }

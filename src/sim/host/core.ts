@@ -5,7 +5,7 @@
  */
 import { EV_ACTOR } from '../kernel/event-kinds.ts';
 import { RandomStream } from '../kernel/random.ts';
-import type { Network } from '../world.ts';
+import type { World } from '../world.ts';
 
 // Indexes of Core.times.
 /** What it does ends here; from here on it polls in vain. */
@@ -22,7 +22,7 @@ export class Core {
   /** BUSY_UNTIL, POST_START, POLL_AT. */
   readonly times = new Float64Array([0, 0, Number.POSITIVE_INFINITY]);
   private readonly id: number;
-  private readonly net: Network;
+  private readonly world: World;
   private readonly random: RandomStream;
   /** What the interceptors of a stack cost for one request or completion. */
   private readonly interceptNs: number;
@@ -35,11 +35,11 @@ export class Core {
   private pollQueue = -1;
 
   /** @param id the actor of its own events @param seed of its jitter */
-  constructor(net: Network, id: number, seed: number, interceptors: number) {
-    this.net = net;
+  constructor(world: World, id: number, seed: number, interceptors: number) {
+    this.world = world;
     this.id = id;
     this.random = new RandomStream(seed, 'host', id);
-    this.interceptNs = net.params.interceptorWrNs * interceptors;
+    this.interceptNs = world.params.interceptorWrNs * interceptors;
   }
 
   /** One more queue to poll; returns its place in the round. */
@@ -59,7 +59,7 @@ export class Core {
   /** Its event: the queue that is polled now; -1 when the event is out of date. */
   begin(): number {
     const { times } = this;
-    const nowNs = this.net.clock[0];
+    const nowNs = this.world.clock[0];
     if (times[POLL_AT] !== nowNs) return -1;
     times[POLL_AT] = Number.POSITIVE_INFINITY;
     if (times[BUSY_UNTIL] <= nowNs) return this.pollQueue;
@@ -70,11 +70,11 @@ export class Core {
 
   /** The poll that began now returned `count` completions; `more`: there may be others. */
   polled(queue: number, count: number, more: boolean): void {
-    const { times, net, found } = this;
-    const { pollHitNs, pollMissNs } = net.params;
+    const { times, world, found } = this;
+    const { pollHitNs, pollMissNs } = world.params;
     const hitsNs = count * pollHitNs + found[queue] * this.interceptNs;
     // A policy may have worked on this core meanwhile.
-    const fromNs = Math.max(net.clock[0], times[BUSY_UNTIL]);
+    const fromNs = Math.max(world.clock[0], times[BUSY_UNTIL]);
     times[BUSY_UNTIL] = fromNs + (count === 0 ? pollMissNs : 0) + hitsNs * this.jitter();
     found[queue] = more ? 1 : 0;
     if (!more) this.waiting--;
@@ -83,9 +83,9 @@ export class Core {
 
   /** A post call of `count` requests, as soon as it is free: from POST_START to BUSY_UNTIL. */
   post(count: number, doorbell: boolean): void {
-    const { times, net } = this;
-    const { postCallNs, postWrNs, doorbellNs } = net.params;
-    const startNs = Math.max(times[BUSY_UNTIL], net.clock[0]);
+    const { times, world } = this;
+    const { postCallNs, postWrNs, doorbellNs } = world.params;
+    const startNs = Math.max(times[BUSY_UNTIL], world.clock[0]);
     const costNs = postCallNs + count * (postWrNs + this.interceptNs) + (doorbell ? doorbellNs : 0);
     times[POST_START] = startNs;
     times[BUSY_UNTIL] = startNs + costNs * this.jitter();
@@ -101,9 +101,9 @@ export class Core {
 
   /** The next poll of this queue may come before the one that is planned. */
   private consider(queue: number): void {
-    const { times, net } = this;
-    const nowNs = net.clock[0];
-    const { pollMissNs } = net.params;
+    const { times, world } = this;
+    const nowNs = world.clock[0];
+    const { pollMissNs } = world.params;
     const queues = this.found.length;
     let at = times[BUSY_UNTIL] + ((queue - this.position + queues) % queues) * pollMissNs;
     if (at < nowNs) {
@@ -113,12 +113,12 @@ export class Core {
     if (at >= times[POLL_AT]) return;
     times[POLL_AT] = at;
     this.pollQueue = queue;
-    net.events.due[0] = at;
-    net.events.push(EV_ACTOR, this.id, CORE_POLLS, 0);
+    world.events.due[0] = at;
+    world.events.push(EV_ACTOR, this.id, CORE_POLLS, 0);
   }
 
   private jitter(): number {
-    const { hostJitter } = this.net.params;
+    const { hostJitter } = this.world.params;
     return hostJitter === 0 ? 1 : 1 + hostJitter * (2 * this.random.next() - 1);
   }
 }

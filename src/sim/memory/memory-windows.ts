@@ -7,7 +7,7 @@
 import * as C from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import type { Qp } from '../transport/qp.ts';
-import type { Network } from '../world.ts';
+import type { World } from '../world.ts';
 import type { Region } from './memory.ts';
 
 const TWO32 = 4294967296;
@@ -40,36 +40,36 @@ export class Window {
   }
 }
 
-export function allocWindow(net: Network, type: number, host: number, pd: number): Window {
-  const window = new Window(net.windows.length, type, host, pd, net.regions.takeKey());
-  net.windows.push(window);
-  close(net, window);
+export function allocWindow(world: World, type: number, host: number, pd: number): Window {
+  const window = new Window(world.windows.length, type, host, pd, world.regions.takeKey());
+  world.windows.push(window);
+  close(world, window);
   return window;
 }
 
 /** A bound window may go: its key opens nothing any more. */
-export function freeWindow(net: Network, window: Window): void {
-  close(net, window);
-  net.regions.giveKey(window.keyNow);
-  net.windows[window.id] = undefined;
+export function freeWindow(world: World, window: Window): void {
+  close(world, window);
+  world.regions.giveKey(window.keyNow);
+  world.windows[window.id] = undefined;
 }
 
 /** The region or window that a packet's rkey opens, from the packet's address on, or undefined. */
-export function reachOf(net: Network, qp: Qp, p: number, length: number, access: number): Region | undefined {
-  net.regions.from[0] = net.packets.addr[p];
-  return reach(net, qp, net.packets.rkey[p], length, access);
+export function reachOf(world: World, qp: Qp, p: number, length: number, access: number): Region | undefined {
+  world.regions.from[0] = world.packets.addr[p];
+  return reach(world, qp, world.packets.rkey[p], length, access);
 }
 
 /** The region or window that an rkey opens for what arrived at this queue pair, from net.regions.from[0] on. */
 export function reach(
-  net: Network,
+  world: World,
   qp: Qp,
   rkey: number,
   length: number,
   access: number,
   pd = qp.pd,
 ): Region | undefined {
-  const { regions } = net;
+  const { regions } = world;
   // Windows of type 2 are not their protection domain's, but their queue pair's.
   return (
     regions.remote(qp.host, pd, rkey, length, access) ??
@@ -78,14 +78,14 @@ export function reach(
 }
 
 /** Why this BIND_MW or LOCAL_INV may not be posted: a REASON_* number. */
-export function windowReason(net: Network, qp: Qp, w: Uint32Array, at: number): number {
+export function windowReason(world: World, qp: Qp, w: Uint32Array, at: number): number {
   const op = w[at + L.WR_OP];
   if (op >>> 16 !== 0) return L.REASON_SGE_COUNT;
   if (((op >>> 8) & C.IBV_SEND_INLINE) !== 0) return L.REASON_INLINE;
   if ((op & 0xff) === C.IBV_WR_LOCAL_INV) return L.REASON_NONE;
   if ((op & 0xff) !== C.IBV_WR_BIND_MW) return L.REASON_OPCODE;
   if ((w[at + L.WR_BIND_ACCESS] & ~WINDOW_ACCESS) !== 0) return L.REASON_FLAGS;
-  const window = net.hooks.windowOf(w[at + L.WR_BIND_MW]);
+  const window = world.hooks.windowOf(w[at + L.WR_BIND_MW]);
   if (window === undefined || window.host !== qp.host || window.pd !== qp.pd) return L.REASON_WINDOW;
   const mr = w[at + L.WR_BIND_MR];
   const length = lengthOf(w, at);
@@ -93,7 +93,7 @@ export function windowReason(net: Network, qp: Qp, w: Uint32Array, at: number): 
   if (mr === 0) {
     return length === 0 && window.type === C.IBV_MW_TYPE_1 ? L.REASON_NONE : L.REASON_WINDOW;
   }
-  const region = net.hooks.regionOf(mr);
+  const region = world.hooks.regionOf(mr);
   if (region === undefined || region.host !== qp.host || region.pd !== qp.pd) return L.REASON_WINDOW;
   const offset = addrOf(w, at) - region.addr;
   const inside = offset >= 0 && offset + length <= region.lengthBytes;
@@ -101,41 +101,41 @@ export function windowReason(net: Network, qp: Qp, w: Uint32Array, at: number): 
 }
 
 /** What a BIND_MW aims at, and the key that it gives, are fixed when it is posted. */
-export function fixBind(net: Network, qp: Qp, at: number): void {
+export function fixBind(world: World, qp: Qp, at: number): void {
   const w = qp.sq.words;
-  const window = net.hooks.windowOf(w[at + L.WR_BIND_MW])!;
+  const window = world.hooks.windowOf(w[at + L.WR_BIND_MW])!;
   const tag = window.type === C.IBV_MW_TYPE_1 ? window.key + 1 : w[at + L.WR_RKEY];
   window.key = ((window.key & ~0xff) | (tag & 0xff)) >>> 0;
   w[at + L.WR_RKEY] = window.key;
-  w[at + L.WR_BIND_MR] = net.hooks.regionOf(w[at + L.WR_BIND_MR])?.lkey ?? 0;
+  w[at + L.WR_BIND_MR] = world.hooks.regionOf(w[at + L.WR_BIND_MR])?.lkey ?? 0;
   qp.sqTarget[qp.sq.posted & qp.sq.mask] = window.id;
 }
 
 /** A BIND_MW failed or was flushed: the window keeps the key that it has. */
-export function bindFailed(net: Network, qp: Qp, seq: number): void {
-  const window = net.windows[qp.sqTarget[seq & qp.sq.mask]];
+export function bindFailed(world: World, qp: Qp, seq: number): void {
+  const window = world.windows[qp.sqTarget[seq & qp.sq.mask]];
   if (window !== undefined) window.key = window.keyNow;
 }
 
 /** Executes the BIND_MW or LOCAL_INV at `seq`; IBV_WC_SUCCESS or the status that it fails with. */
-export function executeWindowOp(net: Network, qp: Qp, seq: number): number {
+export function executeWindowOp(world: World, qp: Qp, seq: number): number {
   const at = qp.sq.at(seq);
   const w = qp.sq.words;
   if ((w[at + L.WR_OP] & 0xff) === C.IBV_WR_LOCAL_INV) {
-    return invalidate(net, qp, w[at + L.WR_IMM]) ? C.IBV_WC_SUCCESS : C.IBV_WC_LOC_QP_OP_ERR;
+    return invalidate(world, qp, w[at + L.WR_IMM]) ? C.IBV_WC_SUCCESS : C.IBV_WC_LOC_QP_OP_ERR;
   }
-  const window = net.windows[qp.sqTarget[seq & qp.sq.mask]];
+  const window = world.windows[qp.sqTarget[seq & qp.sq.mask]];
   if (window === undefined) return C.IBV_WC_MW_BIND_ERR;
   const lkey = w[at + L.WR_BIND_MR];
-  const region = lkey === 0 ? undefined : net.regions.get(lkey);
+  const region = lkey === 0 ? undefined : world.regions.get(lkey);
   const length = lkey === 0 ? 0 : lengthOf(w, at);
   const access = w[at + L.WR_BIND_ACCESS];
   if (!mayBind(window, length, access)) return C.IBV_WC_MW_BIND_ERR;
   if (length > 0 && (region === undefined || !mayBeBound(region, access))) return C.IBV_WC_MW_BIND_ERR;
-  close(net, window);
+  close(world, window);
   window.keyNow = w[at + L.WR_RKEY];
-  if (length > 0) open(net, qp, window, region!, addrOf(w, at), length, access);
-  else close(net, window);
+  if (length > 0) open(world, qp, window, region!, addrOf(w, at), length, access);
+  else close(world, window);
   return C.IBV_WC_SUCCESS;
 }
 
@@ -155,17 +155,17 @@ function mayBeBound(region: Region, access: number): boolean {
  * Closes the window of type 2 that has this key, for a LOCAL_INV or for the peer's SEND_WITH_INV. False
  * when there is none that this queue pair may close: keys of regions, too, are not for it.
  */
-export function invalidate(net: Network, qp: Qp, key: number): boolean {
-  const window = net.regions.at(key)?.window ?? null;
+export function invalidate(world: World, qp: Qp, key: number): boolean {
+  const window = world.regions.at(key)?.window ?? null;
   if (window === null || window.keyNow !== key || window.type !== C.IBV_MW_TYPE_2) return false;
   if (window.host !== qp.host || window.pd !== qp.pd) return false;
   if (window.qpn !== 0 && window.qpn !== qp.qpn) return false;
-  close(net, window);
+  close(world, window);
   return true;
 }
 
 function open(
-  net: Network,
+  world: World,
   qp: Qp,
   window: Window,
   region: Region,
@@ -178,7 +178,7 @@ function open(
   window.region = region;
   region.windows++;
   if (window.type === C.IBV_MW_TYPE_2) window.qpn = qp.qpn;
-  net.regions.set(keyNow, {
+  world.regions.set(keyNow, {
     lkey: -1,
     rkey: keyNow,
     host,
@@ -193,12 +193,12 @@ function open(
 }
 
 /** Its key opens nothing from now on. */
-function close(net: Network, window: Window): void {
+function close(world: World, window: Window): void {
   const { host, keyNow } = window;
   if (window.region !== null) window.region.windows--;
   window.region = null;
   window.qpn = 0;
-  net.regions.set(keyNow, {
+  world.regions.set(keyNow, {
     lkey: -1,
     rkey: keyNow,
     host,

@@ -3,7 +3,7 @@ import * as C from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import type { WorkQueue } from '../queues/work-queue.ts';
 import type { Qp } from '../transport/qp.ts';
-import type { Network } from '../world.ts';
+import type { World } from '../world.ts';
 import { copyBytes } from './memory.ts';
 
 const TWO32 = 4294967296;
@@ -13,7 +13,7 @@ const TWO32 = 4294967296;
  * of the message on. False when a key does not open its element for that; then nothing that matters moved.
  */
 export function moveSges(
-  net: Network,
+  world: World,
   qp: Qp,
   queue: WorkQueue,
   seq: number,
@@ -37,14 +37,14 @@ export function moveSges(
       continue;
     }
     const addr = w[e + L.SGE_LO] + w[e + L.SGE_HI] * TWO32;
-    net.regions.from[0] = addr;
-    const region = net.regions.local(qp.host, queue.pd, w[e + L.SGE_LKEY], bytes, access);
+    world.regions.from[0] = addr;
+    const region = world.regions.local(qp.host, queue.pd, w[e + L.SGE_LKEY], bytes, access);
     if (region === undefined) return false;
     const part = Math.min(bytes - skip, left);
-    if (net.payload) {
+    if (world.payload) {
       const from = addr - region.addr + skip;
-      if (write) copyBytes(region.bytes, from, net.packets.bytes, slab, part);
-      else copyBytes(net.packets.bytes, slab, region.bytes, from, part);
+      if (write) copyBytes(region.bytes, from, world.packets.bytes, slab, part);
+      else copyBytes(world.packets.bytes, slab, region.bytes, from, part);
     }
     slab += part;
     left -= part;

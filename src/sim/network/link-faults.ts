@@ -8,7 +8,7 @@ import { EV_ACK, EV_LATE } from '../kernel/event-kinds.ts';
 import type { EventQueue } from '../kernel/event-queue.ts';
 import * as P from '../kernel/packets.ts';
 import { RandomStream } from '../kernel/random.ts';
-import type { Network } from '../world.ts';
+import type { World } from '../world.ts';
 import { EVERYBODY } from './address.ts';
 
 const TWO32 = 4294967296;
@@ -83,19 +83,19 @@ export class LinkFaults {
   }
 
   /** A packet that is about to arrive: a copy of it, or -1. */
-  copyOf(net: Network, p: number): number {
-    const pool = net.packets;
-    const from = net.qps[pool.source[p]]?.host ?? -1;
-    if (from < 0 || !this.isDuplicated(from, destination(net, p))) return -1;
+  copyOf(world: World, p: number): number {
+    const pool = world.packets;
+    const from = world.qps[pool.source[p]]?.host ?? -1;
+    if (from < 0 || !this.isDuplicated(from, destination(world, p))) return -1;
     return pool.copy(p, pool.length[p] + OPERAND_BYTES);
   }
 
   /** Whether a packet that is about to arrive is late: then an event has it arrive again. */
-  holds(net: Network, p: number): boolean {
-    const from = net.qps[net.packets.source[p]]?.host ?? -1;
-    if (from < 0 || !this.isLate(from, destination(net, p))) return false;
-    net.events.due[0] = net.clock[0] + this.late[0];
-    net.events.push(EV_LATE, p, 0, 0);
+  holds(world: World, p: number): boolean {
+    const from = world.qps[world.packets.source[p]]?.host ?? -1;
+    if (from < 0 || !this.isLate(from, destination(world, p))) return false;
+    world.events.due[0] = world.clock[0] + this.late[0];
+    world.events.push(EV_LATE, p, 0, 0);
     return true;
   }
 
@@ -117,8 +117,8 @@ export class LinkFaults {
 }
 
 /** Host that a packet is for; EVERYBODY: of a group, and of no link in particular. */
-function destination(net: Network, p: number): number {
-  const pool = net.packets;
+function destination(world: World, p: number): number {
+  const pool = world.packets;
   if (pool.kind[p] === P.PKT_DATAGRAM) return pool.ah[p]?.peerHost ?? EVERYBODY;
-  return net.qps[pool.dest[p]]?.host ?? EVERYBODY;
+  return world.qps[pool.dest[p]]?.host ?? EVERYBODY;
 }

@@ -1,12 +1,12 @@
 /** Packets for everybody: the first switch makes a copy for each host of the group, and each goes its own way. */
 
 import { EV_COPY } from '../kernel/event-kinds.ts';
-import type { Network } from '../world.ts';
+import type { World } from '../world.ts';
 import { EVERYBODY } from './address.ts';
 import type { Fabric } from './switches.ts';
 
 /** A packet is through the pipeline of the switch that its sender is on. */
-export function enter(net: Network, fabric: Fabric, p: number): void {
+export function enter(world: World, fabric: Fabric, p: number): void {
   if (fabric.receiverOf(p) !== EVERYBODY) {
     fabric.receive(fabric.portOfHost(fabric.senderOf(p)), p);
     return;
@@ -14,17 +14,17 @@ export function enter(net: Network, fabric: Fabric, p: number): void {
   const from = fabric.senderOf(p);
   const bytes = fabric.sizeOf(p);
   let host = EVERYBODY;
-  for (const qp of net.packets.ah[p]!.group!.members) {
+  for (const qp of world.packets.ah[p]!.group!.members) {
     if (qp.host === host) continue;
     host = qp.host;
-    const copy = net.packets.copy(p, net.packets.length[p]);
+    const copy = world.packets.copy(p, world.packets.length[p]);
     fabric.tag(copy, bytes, from, host);
     if (host !== from) fabric.receive(fabric.portOfHost(from), copy);
     else {
       // The NIC that sent it hands copies to its own queue pairs.
-      net.events.due[0] = net.clock[0];
-      net.events.push(EV_COPY, copy, 0, 0);
+      world.events.due[0] = world.clock[0];
+      world.events.push(EV_COPY, copy, 0, 0);
     }
   }
-  net.packets.release(p);
+  world.packets.release(p);
 }

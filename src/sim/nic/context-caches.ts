@@ -11,7 +11,7 @@ import type { Region } from '../memory/memory.ts';
 import type { NicParams } from '../profile/params.ts';
 import type { WorkQueue } from '../queues/work-queue.ts';
 import type { Qp } from '../transport/qp.ts';
-import type { Network } from '../world.ts';
+import type { World } from '../world.ts';
 import { LruCache } from './lru-cache.ts';
 import type { Pcie } from './pcie.ts';
 
@@ -133,24 +133,24 @@ export class NicCaches {
 }
 
 /** A queue pair changed its state: those that are connected have a context that the NIC works with. */
-export function noteState(net: Network, qp: Qp): void {
+export function noteState(world: World, qp: Qp): void {
   const connected = qp.state >= C.IBV_QPS_RTR && qp.state <= C.IBV_QPS_SQE;
   if (connected === qp.hasContext) return;
   qp.hasContext = connected;
-  net.hosts[qp.host].caches.contexts.live += connected ? 1 : -1;
+  world.hosts[qp.host].caches.contexts.live += connected ? 1 : -1;
 }
 
 /** Uses the context of a queue pair: true when it must be waited for, as long as contexts.waitNs says. */
-export function missesContext(net: Network, qp: Qp): boolean {
-  const { contexts } = net.hosts[qp.host].caches;
+export function missesContext(world: World, qp: Qp): boolean {
+  const { contexts } = world.hosts[qp.host].caches;
   if (contexts.fits) return false;
   contexts.use(qp.qpn, 0);
   return contexts.waitNs[0] > 0;
 }
 
 /** A processing unit is through with a queue pair: until now it used its context, and now it has written it. */
-export function leaveContext(net: Network, qp: Qp): void {
-  const { contexts } = net.hosts[qp.host].caches;
+export function leaveContext(world: World, qp: Qp): void {
+  const { contexts } = world.hosts[qp.host].caches;
   if (!contexts.fits) contexts.leave(qp.qpn, 0);
 }
 
@@ -159,14 +159,14 @@ export function leaveContext(net: Network, qp: Qp): void {
  * that must be waited for, as long as caches.waitNs says. What its keys do not open is found out elsewhere.
  */
 export function missesLocal(
-  net: Network,
+  world: World,
   qp: Qp,
   queue: WorkQueue,
   seq: number,
   offset: number,
   length: number,
 ): boolean {
-  const { caches } = net.hosts[qp.host];
+  const { caches } = world.hosts[qp.host];
   if (caches.findsAll) return false;
   caches.waitNs[0] = 0;
   const at = queue.at(seq);
@@ -182,7 +182,7 @@ export function missesLocal(
       continue;
     }
     const part = Math.min(bytes - skip, left);
-    const region = net.regions.get(w[e + L.SGE_LKEY]);
+    const region = world.regions.get(w[e + L.SGE_LKEY]);
     const addr = w[e + L.SGE_LO] + w[e + L.SGE_HI] * TWO32;
     if (region !== undefined) findPart(caches, region, addr + skip, part);
     left -= part;
@@ -193,16 +193,16 @@ export function missesLocal(
 
 /** The same of bytes that a remote key opens. */
 export function missesRemote(
-  net: Network,
+  world: World,
   host: number,
   rkey: number,
   addr: number,
   length: number,
 ): boolean {
-  const { caches } = net.hosts[host];
+  const { caches } = world.hosts[host];
   if (caches.findsAll) return false;
   caches.waitNs[0] = 0;
-  const region = net.regions.at(rkey);
+  const region = world.regions.at(rkey);
   if (region !== undefined && region.rkey === rkey) findPart(caches, region, addr, length);
   return caches.waitNs[0] > 0;
 }

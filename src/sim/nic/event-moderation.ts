@@ -2,7 +2,7 @@
 
 import { EV_MODERATION } from '../kernel/event-kinds.ts';
 import { ARM_NONE, type Cq } from '../queues/cq.ts';
-import type { Network } from '../world.ts';
+import type { World } from '../world.ts';
 
 /** One event for `maxCount` completions (0: any number), or `periodNs` after the first of them (0: never). */
 export interface Moderation {
@@ -15,17 +15,17 @@ export interface Moderation {
 }
 
 /** From now on; completions that were waiting for an event under the old rule have it at once. */
-export function moderate(net: Network, cq: Cq, maxCount: number, periodNs: number): void {
+export function moderate(world: World, cq: Cq, maxCount: number, periodNs: number): void {
   const before = cq.moderation;
   // One completion is enough, or nothing to wait for: every completion has its event.
   const plain = maxCount === 1 || (maxCount === 0 && periodNs === 0);
   const token = before === null ? 0 : (before.token + 1) | 0;
   cq.moderation = plain ? null : { maxCount, periodNs, count: 0, token };
-  if (before !== null && before.count > 0) raiseEvent(net, cq);
+  if (before !== null && before.count > 0) raiseEvent(world, cq);
 }
 
 /** A completion that an event is wanted for became visible; says whether there is one now. */
-export function countsUp(net: Network, cq: Cq, moderation: Moderation): boolean {
+export function countsUp(world: World, cq: Cq, moderation: Moderation): boolean {
   moderation.count++;
   if (moderation.maxCount !== 0 && moderation.count >= moderation.maxCount) {
     moderation.count = 0;
@@ -34,23 +34,23 @@ export function countsUp(net: Network, cq: Cq, moderation: Moderation): boolean 
     return true;
   }
   if (moderation.count === 1 && moderation.periodNs > 0) {
-    net.events.due[0] = net.clock[0] + moderation.periodNs;
-    net.events.push(EV_MODERATION, cq.id, moderation.token, 0);
+    world.events.due[0] = world.clock[0] + moderation.periodNs;
+    world.events.push(EV_MODERATION, cq.id, moderation.token, 0);
   }
   return false;
 }
 
 /** A period is over. */
-export function onPeriod(net: Network, cq: Cq, token: number): void {
+export function onPeriod(world: World, cq: Cq, token: number): void {
   const { moderation } = cq;
   if (moderation === null || moderation.token !== token || moderation.count === 0) return;
   moderation.count = 0;
   moderation.token = (moderation.token + 1) | 0;
-  raiseEvent(net, cq);
+  raiseEvent(world, cq);
 }
 
-function raiseEvent(net: Network, cq: Cq): void {
+function raiseEvent(world: World, cq: Cq): void {
   cq.armed = ARM_NONE;
-  net.observable++;
-  net.hooks.completionEvent(cq);
+  world.observable++;
+  world.hooks.completionEvent(cq);
 }

@@ -18,11 +18,11 @@ import {
   STEP,
   type Turn,
 } from '../transport/qp.ts';
-import type { Network } from '../world.ts';
+import type { World } from '../world.ts';
 import { beginStep } from './unit-step.ts';
 
 export class Units {
-  private readonly net: Network;
+  private readonly world: World;
   private readonly host: number;
   private readonly count: number;
   /** Units that nobody has: a stack. */
@@ -42,9 +42,9 @@ export class Units {
   /** When the last step that ever began ends. */
   private readonly untilNs = new Float64Array(1);
 
-  constructor(net: Network, host: number) {
-    const { processingUnits } = net.params;
-    this.net = net;
+  constructor(world: World, host: number) {
+    const { processingUnits } = world.params;
+    this.world = world;
     this.host = host;
     this.count = processingUnits;
     this.freeCount = processingUnits;
@@ -76,7 +76,7 @@ export class Units {
     if (this.generations[unit] !== generation) return null;
     const turn = this.holders[unit];
     const current = turn !== null && tokenOf(turn.sender) === this.tokens[unit] ? turn : null;
-    if (current !== null && this.net.greedy && current.sender.role === ROLE_REQUEST) current.unit = unit;
+    if (current !== null && this.world.greedy && current.sender.role === ROLE_REQUEST) current.unit = unit;
     else this.release(unit);
     return current === null ? null : current.sender;
   }
@@ -84,7 +84,7 @@ export class Units {
   /** A sender that keeps its unit sends a packet. True when its turn is over with that. */
   sent(turn: Turn, bytes: number): boolean {
     turn.bytes = (turn.bytes + bytes) | 0;
-    return turn.bytes >= this.net.params.puHoldBytes;
+    return turn.bytes >= this.world.params.puHoldBytes;
   }
 
   /** A sender that kept its unit gives it back. */
@@ -102,8 +102,8 @@ export class Units {
 
   /** Whether units were taken for no longer than there was time. */
   get withinTime(): boolean {
-    const { net, untilNs, count } = this;
-    return this.busyNs[0] <= count * Math.max(untilNs[0], net.clock[0]) * (1 + 1e-9);
+    const { world, untilNs, count } = this;
+    return this.busyNs[0] <= count * Math.max(untilNs[0], world.clock[0]) * (1 + 1e-9);
   }
 
   /** Takes back units whose queue pairs are not at work any more. */
@@ -145,47 +145,47 @@ export class Units {
     this.holders[unit] = turn;
     turn.unit = unit;
     sender.setPhase(SENDING);
-    joinPort(this.net, sender);
+    joinPort(this.world, sender);
   }
 
   private step(unit: number, turn: Turn): void {
-    const { net } = this;
+    const { world } = this;
     const { sender } = turn;
     const single = this.head !== null;
-    const steps = beginStep(net, sender, single);
+    const steps = beginStep(world, sender, single);
     const generation = (this.generations[unit] + 1) | 0;
     this.generations[unit] = generation;
     this.holders[unit] = turn;
     this.tokens[unit] = tokenOf(sender);
     this.runSteps[unit] = steps;
-    this.runStarts[unit] = net.clock[0];
+    this.runStarts[unit] = world.clock[0];
     // What is beyond the steps is the wait for a context, which comes first.
-    const waitNs = net.stepNs[0] - steps * net.params.waitStepNs;
+    const waitNs = world.stepNs[0] - steps * world.params.waitStepNs;
     if (steps > 1 && waitNs > 0) this.runStarts[unit] += waitNs;
     sender.setPhase(STEP);
-    this.busyNs[0] += net.stepNs[0];
-    net.events.due[0] = net.clock[0] + net.stepNs[0];
-    if (net.events.due[0] > this.untilNs[0]) this.untilNs[0] = net.events.due[0];
-    net.events.push(EV_UNIT, this.host, unit, generation);
+    this.busyNs[0] += world.stepNs[0];
+    world.events.due[0] = world.clock[0] + world.stepNs[0];
+    if (world.events.due[0] > this.untilNs[0]) this.untilNs[0] = world.events.due[0];
+    world.events.push(EV_UNIT, this.host, unit, generation);
   }
 
   /** Somebody waits: every run of 0_WAITs ends at its next single step. */
   private endRuns(): void {
-    const { net } = this;
-    const stepNs = net.params.waitStepNs;
+    const { world } = this;
+    const stepNs = world.params.waitStepNs;
     for (let unit = 0; unit < this.count; unit++) {
       const steps = this.runSteps[unit];
       const turn = this.holders[unit];
       if (steps < 2 || turn === null || stepNs === 0) continue;
       const { sender } = turn;
-      const done = Math.max(1, Math.ceil((net.clock[0] - this.runStarts[unit]) / stepNs));
+      const done = Math.max(1, Math.ceil((world.clock[0] - this.runStarts[unit]) / stepNs));
       if (done >= steps || tokenOf(sender) !== this.tokens[unit]) continue;
       this.generations[unit] = (this.generations[unit] + 1) | 0;
       this.runSteps[unit] = done;
       this.busyNs[0] -= (steps - done) * stepNs;
       sender.qp.waitsLeft = (sender.qp.waitsLeft + steps - done) | 0;
-      net.events.due[0] = this.runStarts[unit] + done * stepNs;
-      net.events.push(EV_UNIT, this.host, unit, this.generations[unit]);
+      world.events.due[0] = this.runStarts[unit] + done * stepNs;
+      world.events.push(EV_UNIT, this.host, unit, this.generations[unit]);
     }
   }
 }

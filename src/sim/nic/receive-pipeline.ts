@@ -12,7 +12,7 @@ import { EV_RECEIVE } from '../kernel/event-kinds.ts';
 import * as P from '../kernel/packets.ts';
 import type { NicParams } from '../profile/params.ts';
 import { type Qp, RECV_OFFSET } from '../transport/qp.ts';
-import type { Network } from '../world.ts';
+import type { World } from '../world.ts';
 import { missesContext, missesLocal, missesRemote } from './context-caches.ts';
 
 // Indexes of Receiver.times.
@@ -72,9 +72,9 @@ export function receiverWaits(params: Readonly<NicParams>): boolean {
 }
 
 /** A packet has arrived at this queue pair's NIC. True when it must wait: an event will have it executed. */
-export function mustWait(net: Network, qp: Qp, p: number): boolean {
-  schedule(net, qp, p);
-  const { packets, clock, events } = net;
+export function mustWait(world: World, qp: Qp, p: number): boolean {
+  schedule(world, qp, p);
+  const { packets, clock, events } = world;
   if (qp.rxHead < 0) {
     if (packets.readyNs[p] <= clock[0]) return false;
     qp.rxHead = p;
@@ -89,8 +89,8 @@ export function mustWait(net: Network, qp: Qp, p: number): boolean {
 }
 
 /** The next packet of a queue pair that waits no more, or -1: then an event is due for the one that still waits. */
-export function takeReady(net: Network, qp: Qp): number {
-  const { packets, clock, events } = net;
+export function takeReady(world: World, qp: Qp): number {
+  const { packets, clock, events } = world;
   const p = qp.rxHead;
   if (p < 0) return -1;
   if (packets.readyNs[p] > clock[0]) {
@@ -103,66 +103,66 @@ export function takeReady(net: Network, qp: Qp): number {
 }
 
 /** The queue pair is no more: nor is what waits for it. */
-export function forget(net: Network, qp: Qp): void {
-  const { packets } = net;
+export function forget(world: World, qp: Qp): void {
+  const { packets } = world;
   for (let p = qp.rxHead; p >= 0; p = packets.next[p]) packets.release(p);
   qp.rxHead = -1;
 }
 
 /** Sets when a packet may be executed, those before it of its queue pair aside. */
-function schedule(net: Network, qp: Qp, p: number): void {
-  const { packets, clock } = net;
+function schedule(world: World, qp: Qp, p: number): void {
+  const { packets, clock } = world;
   const { readyNs } = packets;
-  const { receiver, caches } = net.hosts[qp.host];
+  const { receiver, caches } = world.hosts[qp.host];
   const kind = packets.kind[p];
   const request = kind !== P.PKT_RESPONSE && kind !== P.PKT_ACK;
   if (request) receiver.pass(kind, readyNs, p);
   else readyNs[p] = clock[0];
-  if (missesContext(net, qp)) {
+  if (missesContext(world, qp)) {
     const contextNs = clock[0] + caches.contexts.waitNs[0];
     if (contextNs > readyNs[p]) readyNs[p] = contextNs;
   }
-  if (!caches.findsAll && missesMemory(net, qp, p, kind)) readyNs[p] += caches.waitNs[0];
+  if (!caches.findsAll && missesMemory(world, qp, p, kind)) readyNs[p] += caches.waitNs[0];
   if (!request) return;
-  if (takesReceive(kind, packets.flags[p])) fetchReceives(net, qp, p);
+  if (takesReceive(kind, packets.flags[p])) fetchReceives(world, qp, p);
   if (qp.rxHead >= 0 && readyNs[qp.rxTail] > readyNs[p]) readyNs[p] = readyNs[qp.rxTail];
   if (kind === P.PKT_COMPARE_SWAP || kind === P.PKT_FETCH_ADD) receiver.passAtomic(readyNs, p);
 }
 
 /** Whether the memory that a packet is for must be looked for. */
-function missesMemory(net: Network, qp: Qp, p: number, kind: number): boolean {
-  const { packets } = net;
+function missesMemory(world: World, qp: Qp, p: number, kind: number): boolean {
+  const { packets } = world;
   const length = packets.length[p];
   switch (kind) {
     case P.PKT_WRITE:
-      return missesRemote(net, qp.host, packets.rkey[p], packets.addr[p], length);
+      return missesRemote(world, qp.host, packets.rkey[p], packets.addr[p], length);
     case P.PKT_READ:
       // Where it begins; its other pages are found as they are read.
-      return missesRemote(net, qp.host, packets.rkey[p], packets.addr[p], 1);
+      return missesRemote(world, qp.host, packets.rkey[p], packets.addr[p], 1);
     case P.PKT_COMPARE_SWAP:
     case P.PKT_FETCH_ADD:
-      return missesRemote(net, qp.host, packets.rkey[p], packets.addr[p], 8);
+      return missesRemote(world, qp.host, packets.rkey[p], packets.addr[p], 8);
     case P.PKT_RESPONSE:
       return (
-        qp.una !== qp.started && missesLocal(net, qp, qp.sq, qp.una, qp.rdGot * qp.mtu, Math.max(length, 8))
+        qp.una !== qp.started && missesLocal(world, qp, qp.sq, qp.una, qp.rdGot * qp.mtu, Math.max(length, 8))
       );
     case P.PKT_SEND:
     case P.PKT_DATAGRAM:
-      return missesReceive(net, qp, p);
+      return missesReceive(world, qp, p);
     default:
       return false;
   }
 }
 
 /** Of the receive that is at hand as the packet arrives: one that waits behind others may get another. */
-function missesReceive(net: Network, qp: Qp, p: number): boolean {
-  const { packets } = net;
+function missesReceive(world: World, qp: Qp, p: number): boolean {
+  const { packets } = world;
   const first = packets.kind[p] === P.PKT_DATAGRAM || (packets.flags[p] & P.FIRST) !== 0;
   const offset = first ? 0 : qp.times[RECV_OFFSET];
-  if (!first) return qp.receiving && missesLocal(net, qp, qp.rq, qp.rqDone, offset, packets.length[p]);
+  if (!first) return qp.receiving && missesLocal(world, qp, qp.rq, qp.rqDone, offset, packets.length[p]);
   const queue = qp.srq === null ? qp.rq : qp.srq.queue;
   const seq = qp.srq === null ? qp.rqTaken : queue.freed;
-  return seq !== queue.posted && missesLocal(net, qp, queue, seq, offset, packets.length[p]);
+  return seq !== queue.posted && missesLocal(world, qp, queue, seq, offset, packets.length[p]);
 }
 
 function takesReceive(kind: number, flags: number): boolean {
@@ -174,22 +174,22 @@ function takesReceive(kind: number, flags: number): boolean {
  * Receives are fetched a batch ahead of their use, so that fetching them takes no time of anybody's: but for the
  * first after there was none in the NIC.
  */
-function fetchReceives(net: Network, qp: Qp, p: number): void {
+function fetchReceives(world: World, qp: Qp, p: number): void {
   const queue = qp.srq === null ? qp.rq : qp.srq.queue;
   const seq = qp.srq === null ? qp.rqTaken : queue.freed;
-  const { wqeFetchBatch, wqeBytes } = net.params;
+  const { wqeFetchBatch, wqeBytes } = world.params;
   const ahead = Math.min((queue.posted - seq) | 0, wqeFetchBatch);
   // None to take: the sender hears of that at once.
   if (ahead === 0) return;
   const missing = ((queue.fetched - seq) | 0) <= 0;
   queue.fetched = (seq + ahead) | 0;
-  const { pcie } = net.hosts[qp.host];
+  const { pcie } = world.hosts[qp.host];
   if (pcie.free) return;
   if (missing) pcie.read(ahead * wqeBytes);
   // Behind the first of its own queue pair a packet waits anyway; of a shared queue, others come in between.
   const { srq } = qp;
   if (srq !== null && missing) srq.fetchedNs[0] = pcie.done[0];
   if (srq === null && !missing) return;
-  const waitNs = (srq === null ? pcie.done[0] : srq.fetchedNs[0]) - net.clock[0];
-  if (waitNs > 0) net.packets.readyNs[p] += waitNs;
+  const waitNs = (srq === null ? pcie.done[0] : srq.fetchedNs[0]) - world.clock[0];
+  if (waitNs > 0) world.packets.readyNs[p] += waitNs;
 }

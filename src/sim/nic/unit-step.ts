@@ -3,60 +3,60 @@ import * as C from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import { EV_RESPONSE_STEP, EV_STEP } from '../kernel/event-kinds.ts';
 import { type Qp, READY, ROLE_REQUEST, type Sender, STEP, Turn } from '../transport/qp.ts';
-import type { Network } from '../world.ts';
+import type { World } from '../world.ts';
 import { missesContext } from './context-caches.ts';
 
 /** The sender's next step: as soon as a unit has time for it. */
-export function takeUnit(net: Network, sender: Sender): void {
+export function takeUnit(world: World, sender: Sender): void {
   const { qp } = sender;
-  const units = net.units[qp.host];
+  const units = world.units[qp.host];
   if (units !== undefined) {
     sender.turn ??= new Turn(sender);
     const { turn } = sender;
-    if (turn.unit >= 0 && turn.bytes >= net.params.puHoldBytes) units.yield(turn);
+    if (turn.unit >= 0 && turn.bytes >= world.params.puHoldBytes) units.yield(turn);
     if (turn.unit >= 0) {
       units.again(turn);
       return;
     }
     sender.setPhase(READY);
-    net.began(sender);
+    world.began(sender);
     units.request(turn);
     return;
   }
-  beginStep(net, sender, false);
+  beginStep(world, sender, false);
   sender.setPhase(STEP);
-  net.began(sender);
-  net.events.due[0] = net.clock[0] + net.stepNs[0];
-  if (sender.role === ROLE_REQUEST) net.events.push(EV_STEP, qp.qpn, qp.token, 0);
-  else net.events.push(EV_RESPONSE_STEP, qp.qpn, qp.respToken, 0);
+  world.began(sender);
+  world.events.due[0] = world.clock[0] + world.stepNs[0];
+  if (sender.role === ROLE_REQUEST) world.events.push(EV_STEP, qp.qpn, qp.token, 0);
+  else world.events.push(EV_RESPONSE_STEP, qp.qpn, qp.respToken, 0);
 }
 
 /**
  * Sets net.stepNs to what the next step takes; returns how many single steps that is. Only one, if `single`. The
  * unit has the queue pair while its context is fetched.
  */
-export function beginStep(net: Network, sender: Sender, single: boolean): number {
-  const steps = ownStep(net, sender, single);
-  if (sender.role === ROLE_REQUEST && missesContext(net, sender.qp)) {
-    net.stepNs[0] += net.hosts[sender.qp.host].caches.contexts.waitNs[0];
+export function beginStep(world: World, sender: Sender, single: boolean): number {
+  const steps = ownStep(world, sender, single);
+  if (sender.role === ROLE_REQUEST && missesContext(world, sender.qp)) {
+    world.stepNs[0] += world.hosts[sender.qp.host].caches.contexts.waitNs[0];
   }
   return steps;
 }
 
-function ownStep(net: Network, sender: Sender, single: boolean): number {
+function ownStep(world: World, sender: Sender, single: boolean): number {
   const { qp } = sender;
-  const { params } = net;
-  net.stepNs[0] = params.wqeGapNs;
+  const { params } = world;
+  world.stepNs[0] = params.wqeGapNs;
   if (sender.role !== ROLE_REQUEST) return 1;
   const at = qp.sq.at(qp.cur);
   const w = qp.sq.words;
   const opcode = w[at + L.WR_OP] & 0xff;
-  if (opcode === C.ISO_WR_ENABLE) net.stepNs[0] = params.enableStepNs;
+  if (opcode === C.ISO_WR_ENABLE) world.stepNs[0] = params.enableStepNs;
   if (opcode !== C.ISO_WR_WAIT) return 1;
-  net.stepNs[0] = params.waitStepNs;
+  world.stepNs[0] = params.waitStepNs;
   if (w[at + L.WR_COUNT] !== 0) return 1;
   const steps = zeroWaits(qp, w[at + L.WR_REPEAT], single);
-  net.stepNs[0] = steps * params.waitStepNs;
+  world.stepNs[0] = steps * params.waitStepNs;
   return steps;
 }
 

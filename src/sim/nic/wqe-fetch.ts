@@ -7,53 +7,53 @@ import * as C from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import { EV_FETCHED, EV_PAYLOAD, EV_RESPONSE_PAYLOAD } from '../kernel/event-kinds.ts';
 import { PAYLOAD, type Qp, ROLE_REQUEST, type Sender, Turn } from '../transport/qp.ts';
-import type { Network } from '../world.ts';
+import type { World } from '../world.ts';
 import { missesLocal, missesRemote } from './context-caches.ts';
 
 /** The NIC may fetch requests up to `index`. */
-export function ring(net: Network, qp: Qp, index: number): void {
+export function ring(world: World, qp: Qp, index: number): void {
   qp.rung = index;
-  net.began(qp.requests);
-  const { pcie } = net.hosts[qp.host];
+  world.began(qp.requests);
+  const { pcie } = world.hosts[qp.host];
   if (pcie.free) {
     qp.fetched = qp.available = index;
     return;
   }
-  const carried = net.params.blueFlame === 1 && !qp.managed && ((index - qp.fetched) | 0) === 1;
+  const carried = world.params.blueFlame === 1 && !qp.managed && ((index - qp.fetched) | 0) === 1;
   if (carried && qp.available === qp.fetched) {
     qp.fetched = index;
-    arrived(net, qp, index);
+    arrived(world, qp, index);
     return;
   }
-  fetchMore(net, qp);
+  fetchMore(world, qp);
 }
 
 /** Asks for the next batches, as long as no more than two are in the NIC or on the way there. */
-export function fetchMore(net: Network, qp: Qp): void {
-  const { wqeFetchBatch, wqeBytes } = net.params;
-  const { pcie } = net.hosts[qp.host];
+export function fetchMore(world: World, qp: Qp): void {
+  const { wqeFetchBatch, wqeBytes } = world.params;
+  const { pcie } = world.hosts[qp.host];
   while (qp.fetched !== qp.rung && ((qp.fetched - qp.cur) | 0) <= 2 * wqeFetchBatch) {
     const count = Math.min((qp.rung - qp.fetched) | 0, wqeFetchBatch);
     qp.fetched = (qp.fetched + count) | 0;
     pcie.read(count * wqeBytes);
-    net.events.due[0] = pcie.done[0];
-    net.events.push(EV_FETCHED, qp.qpn, qp.fetched, qp.epoch);
+    world.events.due[0] = pcie.done[0];
+    world.events.push(EV_FETCHED, qp.qpn, qp.fetched, qp.epoch);
   }
 }
 
 /** WQEs up to `index` are in the NIC. */
-export function arrived(net: Network, qp: Qp, index: number): void {
+export function arrived(world: World, qp: Qp, index: number): void {
   qp.available = index;
-  askHeads(net, qp);
+  askHeads(world, qp);
 }
 
 /**
  * Asks for the first payload of the requests to come, as long as less than readAheadBytes of what was asked for
  * waits for its turn: with deep queues of large messages, a queue pair would fill PCIe otherwise.
  */
-function askHeads(net: Network, qp: Qp): void {
-  const { pcie, caches } = net.hosts[qp.host];
-  const { readAheadBytes } = net.params;
+function askHeads(world: World, qp: Qp): void {
+  const { pcie, caches } = world.hosts[qp.host];
+  const { readAheadBytes } = world.params;
   while (qp.asked !== qp.available && qp.askedBytes < readAheadBytes) {
     const seq = qp.asked;
     const slot = seq & qp.sq.mask;
@@ -61,7 +61,7 @@ function askHeads(net: Network, qp: Qp): void {
     qp.asked = (seq + 1) | 0;
     qp.sqPayloadNs[slot] = 0;
     if (first === 0) continue;
-    const waits = !caches.findsAll && missesLocal(net, qp, qp.sq, seq, 0, first);
+    const waits = !caches.findsAll && missesLocal(world, qp, qp.sq, seq, 0, first);
     pcie.read(first);
     qp.sqPayloadNs[slot] = pcie.done[0] + (waits ? caches.waitNs[0] : 0);
     qp.askedBytes = (qp.askedBytes + first) | 0;
@@ -69,9 +69,9 @@ function askHeads(net: Network, qp: Qp): void {
 }
 
 /** A request takes its turn for the first time: what was asked for it waits no more, and that of others may be asked for. */
-export function headUsed(net: Network, qp: Qp, seq: number): void {
-  qp.askedBytes = (qp.askedBytes - Math.min(gathered(qp, seq), net.params.readAheadBytes)) | 0;
-  askHeads(net, qp);
+export function headUsed(world: World, qp: Qp, seq: number): void {
+  qp.askedBytes = (qp.askedBytes - Math.min(gathered(qp, seq), world.params.readAheadBytes)) | 0;
+  askHeads(world, qp);
 }
 
 /** Bytes of the message that are read from host memory. */
@@ -89,7 +89,7 @@ function gathered(qp: Qp, seq: number): number {
  * message's first payload is here.
  */
 export function readAhead(
-  net: Network,
+  world: World,
   sender: Sender,
   packet: number,
   mtu: number,
@@ -98,11 +98,11 @@ export function readAhead(
   at: number,
 ): void {
   const { qp } = sender;
-  const { pcie, caches } = net.hosts[qp.host];
-  const window = windowOf(net, mtu);
+  const { pcie, caches } = world.hosts[qp.host];
+  const window = windowOf(world, mtu);
   sender.turn ??= new Turn(sender);
   const { turn } = sender;
-  payloadTime(net, turn, packet, window, head, at);
+  payloadTime(world, turn, packet, window, head, at);
   const rest = length - (packet + window) * mtu;
   if (rest <= 0) return;
   if (turn.ahead.length !== window) turn.ahead = new Float64Array(window);
@@ -111,54 +111,54 @@ export function readAhead(
   const waits =
     !caches.findsAll &&
     (sender.role === ROLE_REQUEST
-      ? missesLocal(net, qp, qp.sq, qp.cur, from, bytes)
-      : missesResponse(net, qp, qp.responses.head, from, bytes));
+      ? missesLocal(world, qp, qp.sq, qp.cur, from, bytes)
+      : missesResponse(world, qp, qp.responses.head, from, bytes));
   pcie.read(bytes);
   turn.ahead[packet % window] = pcie.done[0] + (waits ? caches.waitNs[0] : 0);
 }
 
 /** Packets whose payload is read ahead. */
-function windowOf(net: Network, mtu: number): number {
-  return Math.max(1, Math.ceil(net.params.readAheadBytes / mtu));
+function windowOf(world: World, mtu: number): number {
+  return Math.max(1, Math.ceil(world.params.readAheadBytes / mtu));
 }
 
 /** Sets net.notBefore to when the payload of a packet is here. */
 function payloadTime(
-  net: Network,
+  world: World,
   turn: Turn,
   packet: number,
   window: number,
   head: Float64Array,
   at: number,
 ): void {
-  net.notBefore[0] = 0;
-  if (packet < window) net.notBefore[0] = head[at];
-  else if (turn.ahead.length === window) net.notBefore[0] = turn.ahead[packet % window];
+  world.notBefore[0] = 0;
+  if (packet < window) world.notBefore[0] = head[at];
+  else if (turn.ahead.length === window) world.notBefore[0] = turn.ahead[packet % window];
 }
 
 /**
  * Whether a sender that is in the middle of a message has to wait for payload, and the wire would with it; an event
  * ends that.
  */
-export function awaitsPayload(net: Network, sender: Sender): boolean {
+export function awaitsPayload(world: World, sender: Sender): boolean {
   const { qp, turn } = sender;
-  if (turn === null || net.hosts[qp.host].pcie.free) return false;
+  if (turn === null || world.hosts[qp.host].pcie.free) return false;
   const request = sender.role === ROLE_REQUEST;
   const packet = request ? qp.pkt : qp.respPkt;
   const head = request ? qp.sqPayloadNs : qp.responses.payloadNs;
   const at = request ? qp.cur & qp.sq.mask : qp.responses.head;
   if (packet === 0 || head[at] === 0) return false;
-  payloadTime(net, turn, packet, windowOf(net, qp.mtu), head, at);
-  if (net.notBefore[0] <= net.clock[0] || net.portOf(qp).isBusyUntil(net.notBefore)) return false;
+  payloadTime(world, turn, packet, windowOf(world, qp.mtu), head, at);
+  if (world.notBefore[0] <= world.clock[0] || world.portOf(qp).isBusyUntil(world.notBefore)) return false;
   sender.setPhase(PAYLOAD);
-  net.events.due[0] = net.notBefore[0];
-  if (request) net.events.push(EV_PAYLOAD, qp.qpn, qp.token, 0);
-  else net.events.push(EV_RESPONSE_PAYLOAD, qp.qpn, qp.respToken, 0);
+  world.events.due[0] = world.notBefore[0];
+  if (request) world.events.push(EV_PAYLOAD, qp.qpn, qp.token, 0);
+  else world.events.push(EV_RESPONSE_PAYLOAD, qp.qpn, qp.respToken, 0);
   return true;
 }
 
 /** Finds the memory of a part of the READ's data that goes out: true when that must be waited for. */
-export function missesResponse(net: Network, qp: Qp, slot: number, from: number, bytes: number): boolean {
+export function missesResponse(world: World, qp: Qp, slot: number, from: number, bytes: number): boolean {
   const r = qp.responses;
-  return missesRemote(net, qp.host, r.rkey[slot], r.addr[slot] + from, bytes);
+  return missesRemote(world, qp.host, r.rkey[slot], r.addr[slot] + from, bytes);
 }

@@ -6,7 +6,7 @@ import { fixBind, windowReason } from '../memory/memory-windows.ts';
 import { failQp } from '../transport/failure.ts';
 import type { Qp } from '../transport/qp.ts';
 import { isLocalOp, isReadOrAtomic } from '../transport/requester.ts';
-import type { Network } from '../world.ts';
+import type { World } from '../world.ts';
 import type { Srq } from './srq.ts';
 import type { WorkQueue } from './work-queue.ts';
 
@@ -85,11 +85,11 @@ function bits(...opcodes: number[]): number {
 }
 
 /** What another type than RC forbids. */
-function typeReason(net: Network, qp: Qp, ring: WrRing, at: number, opcode: number): Reason {
+function typeReason(world: World, qp: Qp, ring: WrRing, at: number, opcode: number): Reason {
   if (opcode >= C.ISO_WR_WAIT) return L.REASON_NONE;
   if (opcode > 31 || ((OPCODES[qp.type] >>> opcode) & 1) === 0) return L.REASON_OPCODE;
   if (qp.type !== C.IBV_QPT_UD) return L.REASON_NONE;
-  const ah = net.hooks.ahOf(ring.words[at + L.WR_AH]);
+  const ah = world.hooks.ahOf(ring.words[at + L.WR_AH]);
   return ah !== undefined && ah.pd === qp.pd ? L.REASON_NONE : L.REASON_AH;
 }
 
@@ -106,7 +106,7 @@ function sendStateReason(qp: Qp): Reason {
 }
 
 /** Sum of the SGE lengths of a slot; -1 when one names detached memory. */
-function sgeBytes(net: Network, ring: WrRing, index: number, count: number): number {
+function sgeBytes(world: World, ring: WrRing, index: number, count: number): number {
   const w = ring.words;
   const at = L.slotAt(index) + L.WR_SGE0;
   const ext = ring.extAt(index);
@@ -114,7 +114,7 @@ function sgeBytes(net: Network, ring: WrRing, index: number, count: number): num
   for (let i = 0; i < count; i++) {
     const e = i < 2 ? at + i * L.SGE_WORDS : ext + (i - 2) * L.SGE_WORDS;
     total += w[e + L.SGE_LENGTH];
-    if (net.regions.isDetached(w[e + L.SGE_LKEY])) return -1;
+    if (world.regions.isDetached(w[e + L.SGE_LKEY])) return -1;
   }
   return total;
 }
@@ -123,7 +123,7 @@ function sgeBytes(net: Network, ring: WrRing, index: number, count: number): num
 const message = new Float64Array(1);
 
 /** Why this send request may not be posted, the room in the queue aside. */
-function sendReason(net: Network, qp: Qp, ring: WrRing, index: number, waits: boolean): Reason {
+function sendReason(world: World, qp: Qp, ring: WrRing, index: number, waits: boolean): Reason {
   const w = ring.words;
   const at = L.slotAt(index);
   const op = w[at + L.WR_OP];
@@ -133,13 +133,13 @@ function sendReason(net: Network, qp: Qp, ring: WrRing, index: number, waits: bo
   message[0] = 0;
   if ((flags & ~KNOWN_FLAGS) !== 0) return L.REASON_FLAGS;
   if (qp.type !== C.IBV_QPT_RC) {
-    const reason = typeReason(net, qp, ring, at, opcode);
+    const reason = typeReason(world, qp, ring, at, opcode);
     if (reason !== L.REASON_NONE) return reason;
   } else if (opcode > C.IBV_WR_SEND_WITH_INV && opcode < C.ISO_WR_WAIT) return L.REASON_OPCODE;
   if (isLocalOp(opcode)) {
-    if (opcode < C.ISO_WR_WAIT) return windowReason(net, qp, w, at);
+    if (opcode < C.ISO_WR_WAIT) return windowReason(world, qp, w, at);
     if (!waits || (opcode !== C.ISO_WR_WAIT && opcode !== C.ISO_WR_ENABLE)) return L.REASON_OPCODE;
-    return targetReason(net, qp, ring, at, opcode);
+    return targetReason(world, qp, ring, at, opcode);
   }
   if ((flags & C.IBV_SEND_INLINE) !== 0) {
     const bytes = w[at + L.WR_INLINE_LENGTH];
@@ -154,20 +154,20 @@ function sendReason(net: Network, qp: Qp, ring: WrRing, index: number, waits: bo
     const aligned = (w[at + L.WR_REMOTE_LO] & 7) === 0;
     if (count !== 1 || w[at + L.WR_SGE0 + L.SGE_LENGTH] !== 8 || !aligned) return L.REASON_ATOMIC;
   }
-  const bytes = sgeBytes(net, ring, index, count);
+  const bytes = sgeBytes(world, ring, index, count);
   if (bytes < 0) return L.REASON_DETACHED;
   if (bytes > MAX_MESSAGE_BYTES) return L.REASON_LENGTH;
   message[0] = bytes;
   return L.REASON_NONE;
 }
 
-function targetReason(net: Network, qp: Qp, ring: WrRing, at: number, opcode: number): Reason {
+function targetReason(world: World, qp: Qp, ring: WrRing, at: number, opcode: number): Reason {
   const handle = ring.words[at + L.WR_TARGET];
   if (opcode === C.ISO_WR_WAIT) {
-    const cq = net.hooks.cqOf(handle);
+    const cq = world.hooks.cqOf(handle);
     return cq !== undefined && cq.host === qp.host ? L.REASON_NONE : L.REASON_TARGET;
   }
-  const managed = net.hooks.qpOf(handle);
+  const managed = world.hooks.qpOf(handle);
   if (managed === undefined || !managed.managed || managed.host !== qp.host) return L.REASON_TARGET;
   const count = ring.words[at + L.WR_COUNT];
   // More than is posted can not be enabled.
@@ -176,9 +176,9 @@ function targetReason(net: Network, qp: Qp, ring: WrRing, at: number, opcode: nu
 }
 
 /** The errno that postSend would give for one slot if the queue had room. */
-export function validateSend(net: Network, qp: Qp, ring: WrRing, index: number, waits: boolean): number {
+export function validateSend(world: World, qp: Qp, ring: WrRing, index: number, waits: boolean): number {
   if (index >>> 0 >= ring.capacity) return C.EINVAL;
-  const reason = sendStateReason(qp) || sendReason(net, qp, ring, index, waits);
+  const reason = sendStateReason(qp) || sendReason(world, qp, ring, index, waits);
   const errno = errnoOf(reason, ring.words[L.slotAt(index) + L.WR_OP] & 0xff);
   if (errno !== 0) {
     ring.words[L.HDR_ERRNO] = errno;
@@ -205,22 +205,22 @@ function copySlot(queue: WorkQueue, ring: WrRing, index: number, extBytes: numbe
 }
 
 /** What a WAIT, ENABLE or BIND_MW aims at is fixed when it is posted. */
-function fixTarget(net: Network, qp: Qp, at: number, opcode: number): void {
+function fixTarget(world: World, qp: Qp, at: number, opcode: number): void {
   if (opcode < C.ISO_WR_WAIT) {
-    if (opcode === C.IBV_WR_BIND_MW) fixBind(net, qp, at);
+    if (opcode === C.IBV_WR_BIND_MW) fixBind(world, qp, at);
     return;
   }
   const w = qp.sq.words;
   const slot = qp.sq.posted & qp.sq.mask;
   const count = w[at + L.WR_COUNT];
   if (opcode === C.ISO_WR_WAIT) {
-    const cq = net.hooks.cqOf(w[at + L.WR_TARGET])!;
+    const cq = world.hooks.cqOf(w[at + L.WR_TARGET])!;
     if (count > 0) cq.waitIndex = (cq.waitIndex + count) | 0;
     qp.sqTarget[slot] = cq.id;
     qp.sqPsn[slot] = cq.waitIndex;
     return;
   }
-  const managed = net.hooks.qpOf(w[at + L.WR_TARGET])!;
+  const managed = world.hooks.qpOf(w[at + L.WR_TARGET])!;
   managed.enableIndex = count === 0 ? managed.sq.posted : (managed.enableIndex + count) | 0;
   qp.sqTarget[slot] = managed.qpn;
   qp.sqPsn[slot] = managed.enableIndex;
@@ -228,7 +228,7 @@ function fixTarget(net: Network, qp: Qp, at: number, opcode: number): void {
 
 /** Posts slots of a ring; returns how many were taken. The ring's header says why not all. */
 export function postSend(
-  net: Network,
+  world: World,
   qp: Qp,
   ring: WrRing,
   start: number,
@@ -240,66 +240,66 @@ export function postSend(
   let reason: Reason = sendStateReason(qp);
   let n = 0;
   if (reason === L.REASON_NONE) {
-    qp.openSends(!net.hosts[qp.host].pcie.free);
+    qp.openSends(!world.hosts[qp.host].pcie.free);
     for (; n < count; n++) {
       const index = start + n;
       if (sq.full) reason = L.REASON_QUEUE_FULL;
-      else reason = sendReason(net, qp, ring, index, waits);
+      else reason = sendReason(world, qp, ring, index, waits);
       if (reason !== L.REASON_NONE) break;
       const op = w[L.slotAt(index) + L.WR_OP];
       const sges = op >>> 16;
       const inline = ((op >>> 8) & C.IBV_SEND_INLINE) !== 0;
       const at = copySlot(sq, ring, index, inline ? message[0] : sges > 2 ? (sges - 2) * 16 : 0);
-      if (isLocalOp(op & 0xff)) fixTarget(net, qp, at, op & 0xff);
+      if (isLocalOp(op & 0xff)) fixTarget(world, qp, at, op & 0xff);
       // Where it leads is fixed as well: the handle may be destroyed while the request waits.
       else if (qp.type === C.IBV_QPT_UD)
-        qp.sqAh[sq.posted & sq.mask] = net.hooks.ahOf(w[L.slotAt(index) + L.WR_AH])!;
+        qp.sqAh[sq.posted & sq.mask] = world.hooks.ahOf(w[L.slotAt(index) + L.WR_AH])!;
       sq.posted = (sq.posted + 1) | 0;
     }
     qp.posted += n;
   }
   w[L.HDR_ERRNO] = reason === 0 ? 0 : errnoOf(reason, w[L.slotAt(start + n) + L.WR_OP] & 0xff);
   w[L.HDR_REASON] = reason;
-  if (n > 0) ringDoorbell(net, qp);
+  if (n > 0) ringDoorbell(world, qp);
   // Memory that moved away under a queue pair: nothing that it would still do can be trusted.
-  if (reason === L.REASON_DETACHED) failQp(net, qp);
+  if (reason === L.REASON_DETACHED) failQp(world, qp);
   return n;
 }
 
-function ringDoorbell(net: Network, qp: Qp): void {
+function ringDoorbell(world: World, qp: Qp): void {
   if (qp.state >= C.IBV_QPS_SQE) {
-    net.events.due[0] = net.clock[0];
-    net.events.push(EV_FLUSH, qp.qpn, 0, qp.epoch);
+    world.events.due[0] = world.clock[0];
+    world.events.push(EV_FLUSH, qp.qpn, 0, qp.epoch);
   } else if (!qp.managed) {
-    net.events.due[0] = net.clock[0] + net.cpuAhead[0] + net.params.mmioNs;
-    net.events.push(EV_DOORBELL, qp.qpn, qp.sq.posted, qp.epoch);
+    world.events.due[0] = world.clock[0] + world.cpuAhead[0] + world.params.mmioNs;
+    world.events.push(EV_DOORBELL, qp.qpn, qp.sq.posted, qp.epoch);
   }
 }
 
 /** Posts receives in the same way. */
-export function postRecv(net: Network, qp: Qp, ring: WrRing, start: number, count: number): number {
+export function postRecv(world: World, qp: Qp, ring: WrRing, start: number, count: number): number {
   const { rq } = qp;
   const w = ring.words;
   let reason: Reason = recvQueueReason(qp);
   let n = 0;
   if (reason === L.REASON_NONE) {
-    n = queueReceives(net, rq, qp.cap.maxRecvSge, ring, start, count);
+    n = queueReceives(world, rq, qp.cap.maxRecvSge, ring, start, count);
     qp.posted += n;
     reason = w[L.HDR_REASON];
   } else {
     refuse(ring, reason);
   }
   if (n > 0 && qp.state === C.IBV_QPS_ERR) {
-    net.events.due[0] = net.clock[0];
-    net.events.push(EV_FLUSH, qp.qpn, 0, qp.epoch);
+    world.events.due[0] = world.clock[0];
+    world.events.push(EV_FLUSH, qp.qpn, 0, qp.epoch);
   }
-  if (reason === L.REASON_DETACHED) failQp(net, qp);
+  if (reason === L.REASON_DETACHED) failQp(world, qp);
   return n;
 }
 
 /** Posts receives to a shared receive queue in the same way. */
-export function postSrqRecv(net: Network, srq: Srq, ring: WrRing, start: number, count: number): number {
-  return queueReceives(net, srq.queue, srq.maxSge, ring, start, count);
+export function postSrqRecv(world: World, srq: Srq, ring: WrRing, start: number, count: number): number {
+  return queueReceives(world, srq.queue, srq.maxSge, ring, start, count);
 }
 
 function refuse(ring: WrRing, reason: Reason): void {
@@ -316,7 +316,7 @@ function recvQueueReason(qp: Qp): Reason {
 
 /** Copies receives into a queue; returns how many, and says in the ring's header why not all. */
 function queueReceives(
-  net: Network,
+  world: World,
   queue: WorkQueue,
   maxSge: number,
   ring: WrRing,
@@ -329,7 +329,7 @@ function queueReceives(
   for (; n < count; n++) {
     const index = start + n;
     const sges = ring.words[L.slotAt(index) + L.WR_OP] >>> 16;
-    reason = recvReason(net, queue, maxSge, ring, index, sges);
+    reason = recvReason(world, queue, maxSge, ring, index, sges);
     if (reason !== L.REASON_NONE) break;
     copySlot(queue, ring, index, sges > 2 ? (sges - 2) * 16 : 0);
     queue.posted = (queue.posted + 1) | 0;
@@ -339,7 +339,7 @@ function queueReceives(
 }
 
 function recvReason(
-  net: Network,
+  world: World,
   queue: WorkQueue,
   maxSge: number,
   ring: WrRing,
@@ -348,7 +348,7 @@ function recvReason(
 ): Reason {
   if (queue.full) return L.REASON_QUEUE_FULL;
   if (sges > maxSge || (sges > 2 && (sges - 2) * 16 > ring.extBytes)) return L.REASON_SGE_COUNT;
-  const bytes = sgeBytes(net, ring, index, sges);
+  const bytes = sgeBytes(world, ring, index, sges);
   if (bytes < 0) return L.REASON_DETACHED;
   if (bytes > MAX_MESSAGE_BYTES) return L.REASON_LENGTH;
   message[0] = bytes;

@@ -1,7 +1,7 @@
 /** Shared receive queues: receives that several queue pairs take from, in the order of their posting. */
 import * as C from '../../verbs/constants.ts';
 import type { Qp } from '../transport/qp.ts';
-import type { Network } from '../world.ts';
+import type { World } from '../world.ts';
 import type { Cq } from './cq.ts';
 import { copySlotBetween, WorkQueue } from './work-queue.ts';
 
@@ -73,7 +73,7 @@ export class Srq {
  * A queue pair that has no receive at hand takes one from its shared queue. False when there is none, or
  * when it has none to share.
  */
-export function takeShared(net: Network, qp: Qp): boolean {
+export function takeShared(world: World, qp: Qp): boolean {
   const { srq, rq } = qp;
   if (srq === null || srq.waiting === 0) return false;
   const { queue } = srq;
@@ -87,7 +87,7 @@ export function takeShared(net: Network, qp: Qp): boolean {
   queue.freed = (queue.freed + 1) | 0;
   if (srq.limit > srq.waiting) {
     srq.limit = 0;
-    net.raise(C.IBV_EVENT_SRQ_LIMIT_REACHED, srq);
+    world.raise(C.IBV_EVENT_SRQ_LIMIT_REACHED, srq);
   }
   return true;
 }

@@ -2,13 +2,13 @@
 import * as C from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import { noteState } from '../nic/context-caches.ts';
-import type { Network } from '../world.ts';
+import type { World } from '../world.ts';
 import type { Qp } from './qp.ts';
 import { completeOldest } from './requester.ts';
 
 /** Takes the oldest receive off the queue and completes it. */
 export function completeRecv(
-  net: Network,
+  world: World,
   qp: Qp,
   status: number,
   opcode: number,
@@ -26,40 +26,40 @@ export function completeRecv(
   if (qp.srq !== null) qp.srq.completed++;
   const number = qp.srq === null ? seq : qp.sharedSeq;
   const op = status | (opcode << 8) | (flags << 16) | L.WC_RECV_SIDE;
-  net.complete(qp.recvCq, qp.rq.words[at], qp.rq.words[at + 1], op, byteLen, imm, qp, number, solicited);
+  world.complete(qp.recvCq, qp.rq.words[at], qp.rq.words[at + 1], op, byteLen, imm, qp, number, solicited);
 }
 
 /** Moves a queue pair to ERR and flushes it. */
-export function failQp(net: Network, qp: Qp): void {
+export function failQp(world: World, qp: Qp): void {
   if (qp.state === C.IBV_QPS_RESET) return;
   const first = qp.state !== C.IBV_QPS_ERR;
   qp.state = C.IBV_QPS_ERR;
-  noteState(net, qp);
+  noteState(world, qp);
   qp.halt();
-  flush(net, qp);
+  flush(world, qp);
   // It takes no receive of the shared queue any more: what it took is complete.
-  if (first && qp.srq !== null) net.raise(C.IBV_EVENT_QP_LAST_WQE_REACHED, qp);
+  if (first && qp.srq !== null) world.raise(C.IBV_EVENT_QP_LAST_WQE_REACHED, qp);
 }
 
 /** Moves an unreliable queue pair to SQE (InfiniBand 10.3.1.7): its sends are flushed, its receives go on. */
-export function failSends(net: Network, qp: Qp): void {
+export function failSends(world: World, qp: Qp): void {
   qp.state = C.IBV_QPS_SQE;
   qp.haltRequester();
-  flushSends(net, qp);
+  flushSends(world, qp);
   qp.unaPsn = qp.sndPsn;
 }
 
 /** Completes everything that is in the send queue: also what was unsignaled or managed. */
-export function flushSends(net: Network, qp: Qp): void {
-  while (qp.una !== qp.sq.posted) completeOldest(net, qp, C.IBV_WC_WR_FLUSH_ERR);
+export function flushSends(world: World, qp: Qp): void {
+  while (qp.una !== qp.sq.posted) completeOldest(world, qp, C.IBV_WC_WR_FLUSH_ERR);
   qp.cur = qp.started = qp.rung = qp.fetched = qp.available = qp.asked = qp.una;
   qp.pkt = 0;
 }
 
 /** Completes everything that is in the queues of a queue pair in ERR: also what was unsignaled or managed. */
-export function flush(net: Network, qp: Qp): void {
-  flushSends(net, qp);
+export function flush(world: World, qp: Qp): void {
+  flushSends(world, qp);
   while (qp.rqDone !== qp.rq.posted) {
-    completeRecv(net, qp, C.IBV_WC_WR_FLUSH_ERR, C.IBV_WC_RECV, 0, 0, 0, false);
+    completeRecv(world, qp, C.IBV_WC_WR_FLUSH_ERR, C.IBV_WC_RECV, 0, 0, 0, false);
   }
 }

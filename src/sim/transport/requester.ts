@@ -17,7 +17,7 @@ import { moveSges } from '../memory/sges.ts';
 import { leaveContext } from '../nic/context-caches.ts';
 import { takeUnit } from '../nic/unit-step.ts';
 import { fetchMore, headUsed, readAhead } from '../nic/wqe-fetch.ts';
-import type { Network } from '../world.ts';
+import type { World } from '../world.ts';
 import { failQp, failSends } from './failure.ts';
 import { DEADLINE, DELIVERED, IDLE, PAYLOAD, psnAdd, psnDiff, type Qp, SENDING, TIMEOUT } from './qp.ts';
 import { noticeDrained } from './sqd.ts';
@@ -58,9 +58,9 @@ function isLive(qp: Qp): boolean {
 }
 
 /** Gives the processing unit to the next request, if there is one and nothing forbids it. */
-export function tryStart(net: Network, qp: Qp): void {
+export function tryStart(world: World, qp: Qp): void {
   if (qp.phase !== IDLE || qp.rnrWait) return;
-  if (qp.fetched !== qp.rung) fetchMore(net, qp);
+  if (qp.fetched !== qp.rung) fetchMore(world, qp);
   const draining = qp.state === C.IBV_QPS_SQD;
   if (qp.state !== C.IBV_QPS_RTS && !draining) return;
   // SQD finishes what began and begins no more.
@@ -68,12 +68,12 @@ export function tryStart(net: Network, qp: Qp): void {
   // Going back over a WAIT or ENABLE does not execute it again.
   while (qp.cur !== limit && qp.sqDone[qp.cur & qp.sq.mask] !== 0) qp.cur = (qp.cur + 1) | 0;
   if (qp.cur === limit) {
-    if (draining) noticeDrained(net, qp);
+    if (draining) noticeDrained(world, qp);
     return;
   }
   if (qp.cur === qp.started && mustWait(qp)) return;
   if (qp.sqStatus[qp.cur & qp.sq.mask] !== 0) return;
-  takeUnit(net, qp.requests);
+  takeUnit(world, qp.requests);
 }
 
 /** Whether a fence, the READ limit or the PSN window keeps a new request from beginning. */
@@ -93,19 +93,19 @@ function packetsOf(qp: Qp, seq: number): number {
 }
 
 /** The processing unit is through with request `cur`. */
-export function onStep(net: Network, qp: Qp): void {
-  leaveContext(net, qp);
+export function onStep(world: World, qp: Qp): void {
+  leaveContext(world, qp);
   const seq = qp.cur;
   const slot = seq & qp.sq.mask;
   const opcode = opcodeOf(qp, seq);
   if (qp.waitsLeft > 0) {
-    takeUnit(net, qp.requests);
+    takeUnit(world, qp.requests);
     return;
   }
   qp.phase = IDLE;
   if (seq === qp.started) {
     qp.started = (seq + 1) | 0;
-    if (qp.sqPayloadNs.length > 0) headUsed(net, qp, seq);
+    if (qp.sqPayloadNs.length > 0) headUsed(world, qp, seq);
     if (!isLocalOp(opcode)) {
       qp.sqPsn[slot] = qp.sndPsn;
       qp.sqPackets[slot] = packetsOf(qp, seq);
@@ -114,62 +114,62 @@ export function onStep(net: Network, qp: Qp): void {
         qp.rdOutstanding++;
         // A queue pair connected with max_rd_atomic 0 may not issue any.
         if ((qp.attr.maxRdAtomic ?? 0) === 0) {
-          failRequest(net, qp, seq, C.IBV_WC_LOC_QP_OP_ERR);
+          failRequest(world, qp, seq, C.IBV_WC_LOC_QP_OP_ERR);
           return;
         }
       }
     }
   }
   if (isLocalOp(opcode)) {
-    if (executeLocal(net, qp, seq)) localDone(net, qp);
+    if (executeLocal(world, qp, seq)) localDone(world, qp);
     return;
   }
-  if (qp.type === C.IBV_QPT_UD && !aim(net, qp, seq)) {
-    tryStart(net, qp);
+  if (qp.type === C.IBV_QPT_UD && !aim(world, qp, seq)) {
+    tryStart(world, qp);
     return;
   }
-  if (qp.pkt === 0 && qp.sqPayloadNs[slot] > net.clock[0]) {
+  if (qp.pkt === 0 && qp.sqPayloadNs[slot] > world.clock[0]) {
     qp.phase = PAYLOAD;
-    net.events.due[0] = qp.sqPayloadNs[slot];
-    net.events.push(EV_PAYLOAD, qp.qpn, qp.token, 0);
+    world.events.due[0] = qp.sqPayloadNs[slot];
+    world.events.push(EV_PAYLOAD, qp.qpn, qp.token, 0);
     return;
   }
   qp.phase = SENDING;
-  joinPort(net, qp.requests);
+  joinPort(world, qp.requests);
 }
 
 /** The first payload of the request at `cur` is here. */
-export function onPayload(net: Network, qp: Qp): void {
+export function onPayload(world: World, qp: Qp): void {
   qp.phase = SENDING;
-  joinPort(net, qp.requests);
+  joinPort(world, qp.requests);
 }
 
 /** The WAIT or ENABLE at `cur` is through. */
-export function localDone(net: Network, qp: Qp): void {
+export function localDone(world: World, qp: Qp): void {
   qp.sqDone[qp.cur & qp.sq.mask] = 1;
   qp.phase = IDLE;
   qp.cur = (qp.cur + 1) | 0;
-  retire(net, qp, psnAdd(qp.unaPsn, -1));
-  tryStart(net, qp);
+  retire(world, qp, psnAdd(qp.unaPsn, -1));
+  tryStart(world, qp);
 }
 
 /** Bytes on the wire of the next packet; -1 when there is none. */
-export function nextRequestBytes(net: Network, qp: Qp): number {
+export function nextRequestBytes(world: World, qp: Qp): number {
   if (qp.phase !== SENDING) return -1;
   const slot = qp.cur & qp.sq.mask;
   const opcode = opcodeOf(qp, qp.cur);
-  if (isReadOrAtomic(opcode)) return net.params.headerBytes + net.params.rethBytes;
+  if (isReadOrAtomic(opcode)) return world.params.headerBytes + world.params.rethBytes;
   const left = ((qp.sq.length[slot] | 0) - qp.pkt * qp.mtu) | 0;
   const headers =
-    net.params.headerBytes + (qp.pkt === 0 && opcode < C.IBV_WR_SEND ? net.params.rethBytes : 0);
+    world.params.headerBytes + (qp.pkt === 0 && opcode < C.IBV_WR_SEND ? world.params.rethBytes : 0);
   return (Math.min(left, qp.mtu) + headers) | 0;
 }
 
 /** Makes the next packet, reading memory now; -1 when its memory may not be read. */
-export function nextRequest(net: Network, qp: Qp): number {
+export function nextRequest(world: World, qp: Qp): number {
   const seq = qp.cur;
   const slot = seq & qp.sq.mask;
-  const pool = net.packets;
+  const pool = world.packets;
   const opcode = opcodeOf(qp, seq);
   const p = pool.take();
   const w = qp.sq.words;
@@ -188,24 +188,24 @@ export function nextRequest(net: Network, qp: Qp): number {
   const length = alone ? 0 : Math.min(rest, qp.mtu);
   pool.length[p] = length;
   const last = alone || rest <= qp.mtu;
-  pool.flags[p] = requestFlags(net, qp, seq, opcode, last);
-  if (alone) fillResponseRequest(net, qp, p, opcode, at);
+  pool.flags[p] = requestFlags(world, qp, seq, opcode, last);
+  if (alone) fillResponseRequest(world, qp, p, opcode, at);
   else pool.kind[p] = opcode >= C.IBV_WR_SEND ? P.PKT_SEND : P.PKT_WRITE;
-  if (qp.type !== C.IBV_QPT_RC) address(net, qp, p, at);
-  net.notBefore[0] = 0;
+  if (qp.type !== C.IBV_QPT_RC) address(world, qp, p, at);
+  world.notBefore[0] = 0;
   if (length > 0 && qp.sqPayloadNs.length > 0 && qp.sqPayloadNs[slot] > 0) {
-    readAhead(net, qp.requests, qp.pkt, qp.mtu, qp.sq.length[slot] | 0, qp.sqPayloadNs, slot);
+    readAhead(world, qp.requests, qp.pkt, qp.mtu, qp.sq.length[slot] | 0, qp.sqPayloadNs, slot);
   }
-  if (length > 0 && !fillPayload(net, qp, seq, offset, length, p)) {
+  if (length > 0 && !fillPayload(world, qp, seq, offset, length, p)) {
     pool.release(p);
-    failRequest(net, qp, seq, C.IBV_WC_LOC_PROT_ERR);
+    failRequest(world, qp, seq, C.IBV_WC_LOC_PROT_ERR);
     return -1;
   }
   if (last) {
     qp.cur = (seq + 1) | 0;
     qp.pkt = 0;
     qp.phase = IDLE;
-    tryStart(net, qp);
+    tryStart(world, qp);
   } else {
     qp.pkt = (qp.pkt + 1) | 0;
   }
@@ -213,8 +213,8 @@ export function nextRequest(net: Network, qp: Qp): number {
 }
 
 /** What packets of other types than RC say beside: where in particular they are for. */
-function address(net: Network, qp: Qp, p: number, at: number): void {
-  const pool = net.packets;
+function address(world: World, qp: Qp, p: number, at: number): void {
+  const pool = world.packets;
   const w = qp.sq.words;
   if (qp.type !== C.IBV_QPT_UD) {
     pool.srqNum[p] = w[at + L.WR_SRQN];
@@ -228,7 +228,7 @@ function address(net: Network, qp: Qp, p: number, at: number): void {
   pool.rkey[p] = qkey >>> 31 === 0 ? qkey : (qp.attr.qkey ?? 0);
 }
 
-function requestFlags(net: Network, qp: Qp, seq: number, opcode: number, last: boolean): number {
+function requestFlags(world: World, qp: Qp, seq: number, opcode: number, last: boolean): number {
   let flags = qp.pkt === 0 ? P.FIRST : 0;
   if (last) {
     flags |= P.LAST;
@@ -236,12 +236,12 @@ function requestFlags(net: Network, qp: Qp, seq: number, opcode: number, last: b
     else if (opcode === C.IBV_WR_SEND_WITH_INV) flags |= P.HAS_INV;
     if ((flagsOf(qp, seq) & C.IBV_SEND_SOLICITED) !== 0) flags |= P.SOLICITED;
   }
-  return asks(net, qp, seq, last) ? flags | P.ACK_REQUEST : flags;
+  return asks(world, qp, seq, last) ? flags | P.ACK_REQUEST : flags;
 }
 
 /** Whether a packet asks for an acknowledgement. */
-function asks(net: Network, qp: Qp, seq: number, last: boolean): boolean {
-  const { params } = net;
+function asks(world: World, qp: Qp, seq: number, last: boolean): boolean {
+  const { params } = world;
   if (params.ackRequests === 'message') return last || (qp.pkt + 1) % params.ackEveryPackets === 0;
   qp.unasked = (qp.unasked + 1) | 0;
   // Unsignaled requests of a run are acknowledged with those behind them.
@@ -259,10 +259,10 @@ function endsRun(qp: Qp, next: number): boolean {
 }
 
 /** The queue pair goes to SQD: if what it sent last asked for no acknowledgement, it is sent again, and asks. */
-export function askAgain(net: Network, qp: Qp): void {
+export function askAgain(world: World, qp: Qp): void {
   if (qp.unasked === 0 || qp.phase !== IDLE || qp.una === qp.started || qp.unreliable) return;
-  goBack(net, qp, psnAdd(qp.sndPsn, -1));
-  tryStart(net, qp);
+  goBack(world, qp, psnAdd(qp.sndPsn, -1));
+  tryStart(world, qp);
 }
 
 /** Whether a request makes a completion when all goes well. */
@@ -272,8 +272,8 @@ function isSignaled(qp: Qp, seq: number): boolean {
 }
 
 /** READ requests and atomics: no payload, but operands. */
-function fillResponseRequest(net: Network, qp: Qp, p: number, opcode: number, at: number): void {
-  const pool = net.packets;
+function fillResponseRequest(world: World, qp: Qp, p: number, opcode: number, at: number): void {
+  const pool = world.packets;
   if (opcode === C.IBV_WR_RDMA_READ) {
     pool.kind[p] = P.PKT_READ;
     return;
@@ -283,60 +283,61 @@ function fillResponseRequest(net: Network, qp: Qp, p: number, opcode: number, at
   for (let i = 0; i < 4; i++) pool.words[slab + i] = qp.sq.words[at + L.WR_COMPARE_LO + i];
 }
 
-function fillPayload(net: Network, qp: Qp, seq: number, offset: number, length: number, p: number): boolean {
-  const slab = net.packets.slab(p);
+function fillPayload(world: World, qp: Qp, seq: number, offset: number, length: number, p: number): boolean {
+  const slab = world.packets.slab(p);
   if ((flagsOf(qp, seq) & C.IBV_SEND_INLINE) === 0)
-    return moveSges(net, qp, qp.sq, seq, offset, length, slab, false);
-  if (net.payload) copyBytes(net.packets.bytes, slab, qp.sq.extBytes, qp.sq.extAt(seq) * 4 + offset, length);
+    return moveSges(world, qp, qp.sq, seq, offset, length, slab, false);
+  if (world.payload)
+    copyBytes(world.packets.bytes, slab, qp.sq.extBytes, qp.sq.extAt(seq) * 4 + offset, length);
   return true;
 }
 
 /** A packet is out: the retry timer runs from here if it did not run. */
-export function startTimer(net: Network, qp: Qp, port: Port): void {
+export function startTimer(world: World, qp: Qp, port: Port): void {
   if (qp.times[DEADLINE] !== Number.POSITIVE_INFINITY) return;
   qp.times[DEADLINE] = port.busyUntil + qp.times[TIMEOUT];
-  queueTimer(net, qp);
+  queueTimer(world, qp);
 }
 
-function queueTimer(net: Network, qp: Qp): void {
+function queueTimer(world: World, qp: Qp): void {
   if (qp.timerQueued || qp.times[DEADLINE] === Number.POSITIVE_INFINITY) return;
   qp.timerQueued = true;
-  net.events.due[0] = qp.times[DEADLINE];
-  net.events.push(EV_TIMEOUT, qp.qpn, 0, 0);
+  world.events.due[0] = qp.times[DEADLINE];
+  world.events.push(EV_TIMEOUT, qp.qpn, 0, 0);
 }
 
 /** The event of a retry timer came up: whether the timer is due; else it is queued again if it still runs. */
-export function timerIsDue(net: Network, qp: Qp, eventNs: number): boolean {
+export function timerIsDue(world: World, qp: Qp, eventNs: number): boolean {
   if (qp.times[DEADLINE] <= eventNs) return true;
   qp.timerQueued = false;
-  queueTimer(net, qp);
+  queueTimer(world, qp);
   return false;
 }
 
 /** Nothing was heard for the whole timeout. */
-export function onTimeout(net: Network, qp: Qp): void {
+export function onTimeout(world: World, qp: Qp): void {
   qp.timerQueued = false;
   qp.times[DEADLINE] = Number.POSITIVE_INFINITY;
-  if (qp.una === qp.started || net.hosts[qp.host].dead) return;
+  if (qp.una === qp.started || world.hosts[qp.host].dead) return;
   qp.rdLost = false;
-  retry(net, qp);
+  retry(world, qp);
 }
 
 /** Goes back to the oldest packet that is not acknowledged, unless that was done too often. */
-function retry(net: Network, qp: Qp): void {
+function retry(world: World, qp: Qp): void {
   if (qp.retriesLeft === 0) {
-    failOldest(net, qp, C.IBV_WC_RETRY_EXC_ERR);
+    failOldest(world, qp, C.IBV_WC_RETRY_EXC_ERR);
     return;
   }
   qp.retriesLeft--;
-  goBack(net, qp, qp.unaPsn);
-  tryStart(net, qp);
+  goBack(world, qp, qp.unaPsn);
+  tryStart(world, qp);
 }
 
 /** Moves the cursor back to the packet with this PSN. */
-function goBack(net: Network, qp: Qp, psn: number): void {
+function goBack(world: World, qp: Qp, psn: number): void {
   // Whatever is sent again asks.
-  qp.unasked = net.params.ackEveryPackets;
+  qp.unasked = world.params.ackEveryPackets;
   let seq = qp.una;
   qp.pkt = 0;
   for (; seq !== qp.started; seq = (seq + 1) | 0) {
@@ -358,31 +359,31 @@ function goBack(net: Network, qp: Qp, psn: number): void {
 }
 
 /** An acknowledgement: everything up to its PSN arrived; a NAK says what about the one at its PSN. */
-export function onAck(net: Network, qp: Qp, psn: number, syndrome: number): void {
+export function onAck(world: World, qp: Qp, psn: number, syndrome: number): void {
   if (!isLive(qp)) return;
   const acked = syndrome === ACK ? psn : psnAdd(psn, -1);
   if (psnDiff(acked, qp.sndPsn) >= 0) return;
   if (syndrome !== ACK && psnDiff(psn, qp.unaPsn) < 0) return;
-  const lostResponse = acknowledgeUpTo(net, qp, acked);
+  const lostResponse = acknowledgeUpTo(world, qp, acked);
   if (!isLive(qp)) return;
   if (syndrome === ACK || lostResponse) {
-    tryStart(net, qp);
+    tryStart(world, qp);
     return;
   }
   if (syndrome === NAK_SEQUENCE) {
-    retry(net, qp);
+    retry(world, qp);
   } else if (syndrome >= NAK_RNR) {
-    onRnrNak(net, qp, RNR_TIMER_US[syndrome - NAK_RNR] * 1000);
+    onRnrNak(world, qp, RNR_TIMER_US[syndrome - NAK_RNR] * 1000);
   } else {
     const statuses = [0, 0, C.IBV_WC_REM_INV_REQ_ERR, C.IBV_WC_REM_ACCESS_ERR, C.IBV_WC_REM_OP_ERR];
-    failOldest(net, qp, statuses[syndrome]);
+    failOldest(world, qp, statuses[syndrome]);
   }
 }
 
 /** Completes what is finished up to this PSN. True when a READ's data was found missing on the way. */
-function acknowledgeUpTo(net: Network, qp: Qp, acked: number): boolean {
+function acknowledgeUpTo(world: World, qp: Qp, acked: number): boolean {
   const before = qp.unaPsn;
-  retire(net, qp, acked);
+  retire(world, qp, acked);
   if (!isLive(qp)) return false;
   let una = psnAdd(acked, 1);
   let lost = false;
@@ -397,13 +398,13 @@ function acknowledgeUpTo(net: Network, qp: Qp, acked: number): boolean {
   }
   if (psnDiff(una, before) > 0) {
     qp.unaPsn = una;
-    progress(net, qp);
+    progress(world, qp);
   }
   skipAcknowledged(qp);
   if (lost && !qp.rdLost) {
     qp.rdLost = true;
-    goBack(net, qp, una);
-    tryStart(net, qp);
+    goBack(world, qp, una);
+    tryStart(world, qp);
   }
   return lost;
 }
@@ -422,39 +423,39 @@ function skipAcknowledged(qp: Qp): void {
 }
 
 /** Something new was acknowledged: counters and timer begin again. */
-function progress(net: Network, qp: Qp): void {
+function progress(world: World, qp: Qp): void {
   qp.retriesLeft = qp.attr.retryCnt ?? 0;
   qp.rnrRetriesLeft = qp.attr.rnrRetry ?? 0;
   if (qp.unaPsn === qp.sndPsn) {
     qp.times[DEADLINE] = Number.POSITIVE_INFINITY;
   } else if (qp.times[DEADLINE] !== Number.POSITIVE_INFINITY) {
-    qp.times[DEADLINE] = net.clock[0] + qp.times[TIMEOUT];
+    qp.times[DEADLINE] = world.clock[0] + qp.times[TIMEOUT];
   }
 }
 
 /** The receiver had no receive posted: wait as long as it asks, then send again from there. */
-function onRnrNak(net: Network, qp: Qp, delayNs: number): void {
+function onRnrNak(world: World, qp: Qp, delayNs: number): void {
   if (qp.rnrWait) return;
   if (qp.rnrRetriesLeft === 0) {
-    failOldest(net, qp, C.IBV_WC_RNR_RETRY_EXC_ERR);
+    failOldest(world, qp, C.IBV_WC_RNR_RETRY_EXC_ERR);
     return;
   }
   // 7 stands for ever.
   if (qp.attr.rnrRetry !== 7) qp.rnrRetriesLeft--;
-  goBack(net, qp, qp.unaPsn);
+  goBack(world, qp, qp.unaPsn);
   qp.rnrWait = true;
-  net.events.due[0] = net.clock[0] + delayNs;
-  net.events.push(EV_RNR, qp.qpn, 0, qp.epoch);
+  world.events.due[0] = world.clock[0] + delayNs;
+  world.events.push(EV_RNR, qp.qpn, 0, qp.epoch);
 }
 
 /** A packet of a READ's data, or an atomic's old value. */
-export function onResponse(net: Network, qp: Qp, p: number): void {
+export function onResponse(world: World, qp: Qp, p: number): void {
   if (!isLive(qp)) return;
-  const pool = net.packets;
+  const pool = world.packets;
   const psn = pool.psn[p];
   if (psnDiff(psn, qp.unaPsn) < 0 || psnDiff(psn, qp.sndPsn) >= 0) return;
   // It acknowledges all that came before it.
-  if (psnDiff(psn, qp.unaPsn) > 0 && acknowledgeUpTo(net, qp, psnAdd(psn, -1))) return;
+  if (psnDiff(psn, qp.unaPsn) > 0 && acknowledgeUpTo(world, qp, psnAdd(psn, -1))) return;
   if (!isLive(qp)) return;
   const slot = qp.una & qp.sq.mask;
   if (
@@ -464,27 +465,27 @@ export function onResponse(net: Network, qp: Qp, p: number): void {
   )
     return;
   const length = pool.length[p];
-  if (!moveSges(net, qp, qp.sq, qp.una, qp.rdGot * qp.mtu, length, pool.slab(p), true)) {
-    failOldest(net, qp, C.IBV_WC_LOC_PROT_ERR);
+  if (!moveSges(world, qp, qp.sq, qp.una, qp.rdGot * qp.mtu, length, pool.slab(p), true)) {
+    failOldest(world, qp, C.IBV_WC_LOC_PROT_ERR);
     return;
   }
   qp.rdGot = (qp.rdGot + 1) | 0;
   qp.times[DELIVERED] += length;
   qp.rdLost = false;
   qp.unaPsn = psnAdd(psn, 1);
-  progress(net, qp);
-  retire(net, qp, psn);
+  progress(world, qp);
+  retire(world, qp, psn);
   skipAcknowledged(qp);
-  tryStart(net, qp);
+  tryStart(world, qp);
 }
 
 /** Completes, in order, the requests that are finished when all up to PSN `acked` has arrived. */
-export function retire(net: Network, qp: Qp, acked: number): void {
+export function retire(world: World, qp: Qp, acked: number): void {
   while (qp.una !== qp.started) {
     const slot = qp.una & qp.sq.mask;
     const opcode = opcodeOf(qp, qp.una);
     if (qp.sqStatus[slot] !== 0) {
-      failOldest(net, qp, qp.sqStatus[slot]);
+      failOldest(world, qp, qp.sqStatus[slot]);
       return;
     }
     if (isLocalOp(opcode)) {
@@ -497,12 +498,12 @@ export function retire(net: Network, qp: Qp, acked: number): void {
         qp.rdOutstanding--;
       }
     }
-    completeOldest(net, qp, C.IBV_WC_SUCCESS);
+    completeOldest(world, qp, C.IBV_WC_SUCCESS);
   }
 }
 
 /** Takes the oldest request off the queue; writes its completion if it is signaled or failed. */
-export function completeOldest(net: Network, qp: Qp, status: number): void {
+export function completeOldest(world: World, qp: Qp, status: number): void {
   const seq = qp.una;
   const at = qp.sq.at(seq);
   const w = qp.sq.words;
@@ -515,24 +516,24 @@ export function completeOldest(net: Network, qp: Qp, status: number): void {
   if (status === C.IBV_WC_SUCCESS) qp.completed++;
   else {
     qp.errored++;
-    if (opcode === C.IBV_WR_BIND_MW) bindFailed(net, qp, seq);
+    if (opcode === C.IBV_WR_BIND_MW) bindFailed(world, qp, seq);
   }
   if (status === C.IBV_WC_SUCCESS && !signaled) return;
   const wc = wcOpcode(opcode);
   const length = isLocalOp(opcode) ? 0 : qp.sq.length[slot];
-  net.complete(qp.sendCq, w[at], w[at + 1], status | (wc << 8), length, 0, qp, seq, false);
+  world.complete(qp.sendCq, w[at], w[at + 1], status | (wc << 8), length, 0, qp, seq, false);
 }
 
 /** Fails a request that is not the oldest: it waits for those before it, and nothing follows it. */
-export function failRequest(net: Network, qp: Qp, seq: number, status: number): void {
+export function failRequest(world: World, qp: Qp, seq: number, status: number): void {
   qp.sqStatus[seq & qp.sq.mask] = status;
   qp.phase = IDLE;
-  retire(net, qp, psnAdd(qp.unaPsn, -1));
+  retire(world, qp, psnAdd(qp.unaPsn, -1));
 }
 
 /** The oldest request fails; the queue pair with it, or the send queue alone of an unreliable one. */
-export function failOldest(net: Network, qp: Qp, status: number): void {
-  completeOldest(net, qp, status);
-  if (qp.unreliable) failSends(net, qp);
-  else failQp(net, qp);
+export function failOldest(world: World, qp: Qp, status: number): void {
+  completeOldest(world, qp, status);
+  if (qp.unreliable) failSends(world, qp);
+  else failQp(world, qp);
 }

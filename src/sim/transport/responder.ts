@@ -21,7 +21,7 @@ import { moveSges } from '../memory/sges.ts';
 import { takeUnit } from '../nic/unit-step.ts';
 import { missesResponse, readAhead } from '../nic/wqe-fetch.ts';
 import { takeShared } from '../queues/srq.ts';
-import type { Network } from '../world.ts';
+import type { World } from '../world.ts';
 import { completeRecv, failQp } from './failure.ts';
 import {
   DELIVERED,
@@ -38,69 +38,69 @@ import { onUnreliable } from './unreliable.ts';
 import { nameSrq, ofSrq } from './xrc.ts';
 
 /** A request packet has arrived. */
-export function onRequest(net: Network, qp: Qp, p: number): void {
+export function onRequest(world: World, qp: Qp, p: number): void {
   if (qp.state < C.IBV_QPS_RTR || qp.state === C.IBV_QPS_ERR || qp.doom >= 0) return;
-  const pool = net.packets;
+  const pool = world.packets;
   if (qp.peer !== pool.source[p]) return;
-  if (qp.state === C.IBV_QPS_RTR) established(net, qp);
+  if (qp.state === C.IBV_QPS_RTR) established(world, qp);
   if (qp.type === C.IBV_QPT_UC) {
-    onUnreliable(net, qp, p);
+    onUnreliable(world, qp, p);
     return;
   }
   const ahead = psnDiff(pool.psn[p], qp.ePsn);
   if (ahead !== 0) {
-    if (ahead < 0) ofSrq(net, qp, p, onDuplicate);
+    if (ahead < 0) ofSrq(world, qp, p, onDuplicate);
     else if (!qp.nakSent) {
       qp.nakSent = true;
-      sendAck(net, qp, qp.ePsn, NAK_SEQUENCE);
+      sendAck(world, qp, qp.ePsn, NAK_SEQUENCE);
     }
     return;
   }
   qp.nakSent = false;
-  if (qp.type === C.IBV_QPT_XRC_RECV && !nameSrq(net, qp, p)) {
-    fatal(net, qp, NAK_INVALID_REQUEST, 0);
+  if (qp.type === C.IBV_QPT_XRC_RECV && !nameSrq(world, qp, p)) {
+    fatal(world, qp, NAK_INVALID_REQUEST, 0);
     return;
   }
   const kind = pool.kind[p];
-  if (kind === P.PKT_SEND) onSend(net, qp, p);
-  else if (kind === P.PKT_WRITE) onWrite(net, qp, p);
-  else if (kind === P.PKT_READ) onRead(net, qp, p);
-  else onAtomic(net, qp, p);
+  if (kind === P.PKT_SEND) onSend(world, qp, p);
+  else if (kind === P.PKT_WRITE) onWrite(world, qp, p);
+  else if (kind === P.PKT_READ) onRead(world, qp, p);
+  else onAtomic(world, qp, p);
 }
 
 /** The peer sends, and nobody said yet that this end may: once for each connection. */
-function established(net: Network, qp: Qp): void {
+function established(world: World, qp: Qp): void {
   if (qp.heard) return;
   qp.heard = true;
-  net.raise(C.IBV_EVENT_COMM_EST, qp);
+  world.raise(C.IBV_EVENT_COMM_EST, qp);
 }
 
 /** The packet was executed; the next one is expected, and perhaps an acknowledgement. */
-function accept(net: Network, qp: Qp, p: number): void {
+function accept(world: World, qp: Qp, p: number): void {
   const psn = qp.ePsn;
   qp.ePsn = psnAdd(psn, 1);
-  qp.times[DELIVERED] += net.packets.length[p];
-  if ((net.packets.flags[p] & P.ACK_REQUEST) !== 0) sendAck(net, qp, psn, ACK);
+  qp.times[DELIVERED] += world.packets.length[p];
+  if ((world.packets.flags[p] & P.ACK_REQUEST) !== 0) sendAck(world, qp, psn, ACK);
 }
 
 /** Whether no receive is at hand, nor one to take. */
-function isEmpty(net: Network, qp: Qp): boolean {
-  return qp.rqTaken === qp.rq.posted && !takeShared(net, qp);
+function isEmpty(world: World, qp: Qp): boolean {
+  return qp.rqTaken === qp.rq.posted && !takeShared(world, qp);
 }
 
 /** No receive is posted: ask the requester to come back later. */
-function notReady(net: Network, qp: Qp): void {
+function notReady(world: World, qp: Qp): void {
   // What follows is ahead of the expected PSN: dropped without a second NAK.
   qp.nakSent = true;
-  sendAck(net, qp, qp.ePsn, NAK_RNR + (qp.attr.minRnrTimer ?? 0));
+  sendAck(world, qp, qp.ePsn, NAK_RNR + (qp.attr.minRnrTimer ?? 0));
 }
 
-function onSend(net: Network, qp: Qp, p: number): void {
-  const pool = net.packets;
+function onSend(world: World, qp: Qp, p: number): void {
+  const pool = world.packets;
   const flags = pool.flags[p];
   if ((flags & P.FIRST) !== 0) {
-    if (isEmpty(net, qp)) {
-      notReady(net, qp);
+    if (isEmpty(world, qp)) {
+      notReady(world, qp);
       return;
     }
     qp.rqTaken = (qp.rqTaken + 1) | 0;
@@ -110,72 +110,72 @@ function onSend(net: Network, qp: Qp, p: number): void {
   const length = pool.length[p];
   const offset = qp.times[RECV_OFFSET];
   if (offset + length > qp.rq.length[qp.rqDone & qp.rq.mask]) {
-    fatal(net, qp, NAK_INVALID_REQUEST, C.IBV_WC_LOC_LEN_ERR);
+    fatal(world, qp, NAK_INVALID_REQUEST, C.IBV_WC_LOC_LEN_ERR);
     return;
   }
-  if (!moveSges(net, qp, qp.rq, qp.rqDone, offset, length, pool.slab(p), true)) {
-    fatal(net, qp, NAK_REMOTE_OPERATION, C.IBV_WC_LOC_PROT_ERR);
+  if (!moveSges(world, qp, qp.rq, qp.rqDone, offset, length, pool.slab(p), true)) {
+    fatal(world, qp, NAK_REMOTE_OPERATION, C.IBV_WC_LOC_PROT_ERR);
     return;
   }
   qp.times[RECV_OFFSET] = offset + length;
   if ((flags & P.LAST) !== 0) {
-    if ((flags & P.HAS_INV) !== 0 && !invalidate(net, qp, pool.imm[p] >>> 0)) {
-      fatal(net, qp, NAK_REMOTE_ACCESS, C.IBV_WC_REM_INV_REQ_ERR);
+    if ((flags & P.HAS_INV) !== 0 && !invalidate(world, qp, pool.imm[p] >>> 0)) {
+      fatal(world, qp, NAK_REMOTE_ACCESS, C.IBV_WC_REM_INV_REQ_ERR);
       return;
     }
-    received(net, qp, p, C.IBV_WC_RECV, offset + length);
+    received(world, qp, p, C.IBV_WC_RECV, offset + length);
   }
-  accept(net, qp, p);
+  accept(world, qp, p);
 }
 
-function received(net: Network, qp: Qp, p: number, opcode: number, byteLen: number): void {
-  const flags = net.packets.flags[p];
+function received(world: World, qp: Qp, p: number, opcode: number, byteLen: number): void {
+  const flags = world.packets.flags[p];
   const withImm = (flags & (P.HAS_IMM | P.HAS_INV)) !== 0;
-  const imm = withImm ? net.packets.imm[p] : 0;
+  const imm = withImm ? world.packets.imm[p] : 0;
   qp.receiving = false;
   const wcFlags = !withImm ? 0 : (flags & P.HAS_IMM) !== 0 ? C.IBV_WC_WITH_IMM : C.IBV_WC_WITH_INV;
-  completeRecv(net, qp, C.IBV_WC_SUCCESS, opcode, byteLen, wcFlags, imm, (flags & P.SOLICITED) !== 0);
+  completeRecv(world, qp, C.IBV_WC_SUCCESS, opcode, byteLen, wcFlags, imm, (flags & P.SOLICITED) !== 0);
 }
 
-function onWrite(net: Network, qp: Qp, p: number): void {
-  const pool = net.packets;
+function onWrite(world: World, qp: Qp, p: number): void {
+  const pool = world.packets;
   const flags = pool.flags[p];
   if (!permits(qp, C.IBV_ACCESS_REMOTE_WRITE)) {
-    fatal(net, qp, NAK_INVALID_REQUEST, 0);
+    fatal(world, qp, NAK_INVALID_REQUEST, 0);
     return;
   }
   const length = pool.length[p];
   if (length > 0) {
     // The first packet is refused unless the whole message fits.
     const extent = (flags & P.FIRST) !== 0 ? pool.rest[p] : length;
-    const region = reachOf(net, qp, p, extent, C.IBV_ACCESS_REMOTE_WRITE);
+    const region = reachOf(world, qp, p, extent, C.IBV_ACCESS_REMOTE_WRITE);
     if (region === undefined) {
-      fatal(net, qp, NAK_REMOTE_ACCESS, 0);
+      fatal(world, qp, NAK_REMOTE_ACCESS, 0);
       return;
     }
-    if ((flags & (P.LAST | P.HAS_IMM)) === (P.LAST | P.HAS_IMM) && isEmpty(net, qp)) {
-      notReady(net, qp);
+    if ((flags & (P.LAST | P.HAS_IMM)) === (P.LAST | P.HAS_IMM) && isEmpty(world, qp)) {
+      notReady(world, qp);
       return;
     }
-    if (net.payload) pool.copyOut(p, region.bytes, pool.addr[p] - region.addr, length);
+    if (world.payload) pool.copyOut(p, region.bytes, pool.addr[p] - region.addr, length);
   }
   if ((flags & P.FIRST) !== 0) qp.times[RECV_OFFSET] = pool.rest[p];
   if ((flags & P.HAS_IMM) !== 0) {
-    if (isEmpty(net, qp)) {
-      notReady(net, qp);
+    if (isEmpty(world, qp)) {
+      notReady(world, qp);
       return;
     }
     qp.rqTaken = (qp.rqTaken + 1) | 0;
-    received(net, qp, p, C.IBV_WC_RECV_RDMA_WITH_IMM, qp.times[RECV_OFFSET]);
+    received(world, qp, p, C.IBV_WC_RECV_RDMA_WITH_IMM, qp.times[RECV_OFFSET]);
   }
-  accept(net, qp, p);
+  accept(world, qp, p);
 }
 
 /**
  * Whether there is room for one more READ or atomic. A requester that keeps to its limit does not wait for the
  * oldest any more when that is a repetition: a request that arrived twice, or was repeated too early.
  */
-function hasRoom(net: Network, qp: Qp): boolean {
+function hasRoom(world: World, qp: Qp): boolean {
   if (qp.canRespond()) return true;
   const r = qp.responses;
   if (r.count === 0 || r.again[r.head] === 0) return false;
@@ -183,7 +183,7 @@ function hasRoom(net: Network, qp: Qp): boolean {
   r.count--;
   qp.respPhase = IDLE;
   qp.respToken = (qp.respToken + 1) | 0;
-  startResponse(net, qp);
+  startResponse(world, qp);
   return true;
 }
 
@@ -191,47 +191,47 @@ function permits(qp: Qp, access: number): boolean {
   return ((qp.attr.qpAccessFlags ?? 0) & access) !== 0;
 }
 
-function onRead(net: Network, qp: Qp, p: number): void {
-  const pool = net.packets;
+function onRead(world: World, qp: Qp, p: number): void {
+  const pool = world.packets;
   const rest = pool.rest[p];
   const packets = rest <= qp.mtu ? 1 : Math.ceil(rest / qp.mtu);
   if (!permits(qp, C.IBV_ACCESS_REMOTE_READ)) {
-    fatal(net, qp, NAK_INVALID_REQUEST, 0);
+    fatal(world, qp, NAK_INVALID_REQUEST, 0);
     return;
   }
-  if (!hasRoom(net, qp)) {
-    fatal(net, qp, NAK_INVALID_REQUEST, 0);
+  if (!hasRoom(world, qp)) {
+    fatal(world, qp, NAK_INVALID_REQUEST, 0);
     return;
   }
-  if (rest > 0 && reachOf(net, qp, p, rest, C.IBV_ACCESS_REMOTE_READ) === undefined) {
-    fatal(net, qp, NAK_REMOTE_ACCESS, 0);
+  if (rest > 0 && reachOf(world, qp, p, rest, C.IBV_ACCESS_REMOTE_READ) === undefined) {
+    fatal(world, qp, NAK_REMOTE_ACCESS, 0);
     return;
   }
   qp.ePsn = psnAdd(qp.ePsn, packets);
-  queueResponse(net, qp, p, packets, 0, 0, false);
+  queueResponse(world, qp, p, packets, 0, 0, false);
 }
 
-function onAtomic(net: Network, qp: Qp, p: number): void {
-  const pool = net.packets;
+function onAtomic(world: World, qp: Qp, p: number): void {
+  const pool = world.packets;
   const addr = pool.addr[p];
   if (!permits(qp, C.IBV_ACCESS_REMOTE_ATOMIC)) {
-    fatal(net, qp, NAK_INVALID_REQUEST, 0);
+    fatal(world, qp, NAK_INVALID_REQUEST, 0);
     return;
   }
-  if (addr % 8 !== 0 || !hasRoom(net, qp)) {
-    fatal(net, qp, NAK_INVALID_REQUEST, 0);
+  if (addr % 8 !== 0 || !hasRoom(world, qp)) {
+    fatal(world, qp, NAK_INVALID_REQUEST, 0);
     return;
   }
-  const region = reachOf(net, qp, p, 8, C.IBV_ACCESS_REMOTE_ATOMIC);
+  const region = reachOf(world, qp, p, 8, C.IBV_ACCESS_REMOTE_ATOMIC);
   if (region === undefined) {
-    fatal(net, qp, NAK_REMOTE_ACCESS, 0);
+    fatal(world, qp, NAK_REMOTE_ACCESS, 0);
     return;
   }
   const at = addr - region.addr;
   const { bytes } = region;
   const lo = (bytes[at] | (bytes[at + 1] << 8) | (bytes[at + 2] << 16) | (bytes[at + 3] << 24)) >>> 0;
   const hi = (bytes[at + 4] | (bytes[at + 5] << 8) | (bytes[at + 6] << 16) | (bytes[at + 7] << 24)) >>> 0;
-  if (net.payload) applyAtomic(pool, p, bytes, at, lo, hi);
+  if (world.payload) applyAtomic(pool, p, bytes, at, lo, hi);
   const r = qp.responses;
   const slot = r.done % r.size;
   r.done = (r.done + 1) % (r.size * 2);
@@ -239,7 +239,7 @@ function onAtomic(net: Network, qp: Qp, p: number): void {
   r.doneValue[slot * 2] = lo;
   r.doneValue[slot * 2 + 1] = hi;
   qp.ePsn = psnAdd(qp.ePsn, 1);
-  queueResponse(net, qp, p, 1, lo, hi, false);
+  queueResponse(world, qp, p, 1, lo, hi, false);
 }
 
 /** Operands: compare (or add), then swap, little-endian words in the packet's slab. */
@@ -268,12 +268,12 @@ function applyAtomic(
 }
 
 /** Something that was executed before comes again: its acknowledgement or response was lost. */
-function onDuplicate(net: Network, qp: Qp, p: number): void {
-  const pool = net.packets;
+function onDuplicate(world: World, qp: Qp, p: number): void {
+  const pool = world.packets;
   const kind = pool.kind[p];
   const psn = pool.psn[p];
   if (kind === P.PKT_SEND || kind === P.PKT_WRITE) {
-    if ((pool.flags[p] & P.ACK_REQUEST) !== 0) sendAck(net, qp, psnAdd(qp.ePsn, -1), ACK);
+    if ((pool.flags[p] & P.ACK_REQUEST) !== 0) sendAck(world, qp, psnAdd(qp.ePsn, -1), ACK);
     return;
   }
   dropResponsesFrom(qp, psn);
@@ -281,16 +281,16 @@ function onDuplicate(net: Network, qp: Qp, p: number): void {
   if (r.count === r.size) return;
   if (kind === P.PKT_READ) {
     const rest = pool.rest[p];
-    if (rest > 0 && reachOf(net, qp, p, rest, C.IBV_ACCESS_REMOTE_READ) === undefined) {
-      fatal(net, qp, NAK_REMOTE_ACCESS, 0);
+    if (rest > 0 && reachOf(world, qp, p, rest, C.IBV_ACCESS_REMOTE_READ) === undefined) {
+      fatal(world, qp, NAK_REMOTE_ACCESS, 0);
       return;
     }
-    queueResponse(net, qp, p, rest <= qp.mtu ? 1 : Math.ceil(rest / qp.mtu), 0, 0, true);
+    queueResponse(world, qp, p, rest <= qp.mtu ? 1 : Math.ceil(rest / qp.mtu), 0, 0, true);
     return;
   }
   // Atomics are executed once: the saved result is sent again.
   const slot = r.donePsn.indexOf(psn);
-  if (slot >= 0) queueResponse(net, qp, p, 1, r.doneValue[slot * 2], r.doneValue[slot * 2 + 1], true);
+  if (slot >= 0) queueResponse(world, qp, p, 1, r.doneValue[slot * 2], r.doneValue[slot * 2 + 1], true);
 }
 
 /** The requester has gone back: responses from here on will be asked for again. */
@@ -308,7 +308,7 @@ function dropResponsesFrom(qp: Qp, psn: number): void {
 }
 
 function queueResponse(
-  net: Network,
+  world: World,
   qp: Qp,
   p: number,
   packets: number,
@@ -316,7 +316,7 @@ function queueResponse(
   hi: number,
   again: boolean,
 ): void {
-  const pool = net.packets;
+  const pool = world.packets;
   const r = qp.responses;
   const slot = (r.head + r.count) % r.size;
   r.count++;
@@ -331,51 +331,52 @@ function queueResponse(
   r.value[slot * 2] = lo;
   r.value[slot * 2 + 1] = hi;
   // Memory is read at once, whatever is to be sent before.
-  const { pcie, caches } = net.hosts[qp.host];
+  const { pcie, caches } = world.hosts[qp.host];
   r.payloadNs[slot] = 0;
   if (!pcie.free) {
-    const first = Math.max(8, Math.min(r.length[slot], net.params.readAheadBytes));
-    const waits = !caches.findsAll && r.kind[slot] === P.PKT_READ && missesResponse(net, qp, slot, 0, first);
+    const first = Math.max(8, Math.min(r.length[slot], world.params.readAheadBytes));
+    const waits =
+      !caches.findsAll && r.kind[slot] === P.PKT_READ && missesResponse(world, qp, slot, 0, first);
     pcie.read(first);
     r.payloadNs[slot] = pcie.done[0] + (waits ? caches.waitNs[0] : 0);
   }
-  startResponse(net, qp);
+  startResponse(world, qp);
 }
 
-function startResponse(net: Network, qp: Qp): void {
+function startResponse(world: World, qp: Qp): void {
   if (qp.respPhase !== IDLE || qp.responses.count === 0) return;
   qp.respPkt = 0;
-  takeUnit(net, qp.replies);
+  takeUnit(world, qp.replies);
 }
 
-export function onResponseStep(net: Network, qp: Qp): void {
+export function onResponseStep(world: World, qp: Qp): void {
   const r = qp.responses;
-  if (r.payloadNs[r.head] > net.clock[0]) {
+  if (r.payloadNs[r.head] > world.clock[0]) {
     qp.respPhase = PAYLOAD;
-    net.events.due[0] = r.payloadNs[r.head];
-    net.events.push(EV_RESPONSE_PAYLOAD, qp.qpn, qp.respToken, 0);
+    world.events.due[0] = r.payloadNs[r.head];
+    world.events.push(EV_RESPONSE_PAYLOAD, qp.qpn, qp.respToken, 0);
     return;
   }
-  onResponsePayload(net, qp);
+  onResponsePayload(world, qp);
 }
 
 /** The first payload of a response is here. */
-export function onResponsePayload(net: Network, qp: Qp): void {
+export function onResponsePayload(world: World, qp: Qp): void {
   qp.respPhase = SENDING;
-  joinPort(net, qp.replies);
+  joinPort(world, qp.replies);
 }
 
 /** Bytes on the wire of the next response packet; -1 when there is none. */
-export function nextResponseBytes(net: Network, qp: Qp): number {
+export function nextResponseBytes(world: World, qp: Qp): number {
   if (qp.respPhase !== SENDING) return -1;
   const r = qp.responses;
   const left = ((r.length[r.head] | 0) - qp.respPkt * qp.mtu) | 0;
-  return (Math.min(left, qp.mtu) + net.params.headerBytes) | 0;
+  return (Math.min(left, qp.mtu) + world.params.headerBytes) | 0;
 }
 
 /** Makes the next response packet, reading memory now; -1 when the memory went away meanwhile. */
-export function nextResponse(net: Network, qp: Qp): number {
-  const pool = net.packets;
+export function nextResponse(world: World, qp: Qp): number {
+  const pool = world.packets;
   const r = qp.responses;
   const slot = r.head;
   const p = pool.take();
@@ -389,32 +390,32 @@ export function nextResponse(net: Network, qp: Qp): number {
   pool.dest[p] = qp.peer;
   pool.psn[p] = psnAdd(r.psn[slot], qp.respPkt);
   pool.length[p] = length;
-  net.notBefore[0] = 0;
+  world.notBefore[0] = 0;
   if (r.payloadNs[slot] > 0) {
-    readAhead(net, qp.replies, qp.respPkt, qp.mtu, r.length[slot] | 0, r.payloadNs, slot);
+    readAhead(world, qp.replies, qp.respPkt, qp.mtu, r.length[slot] | 0, r.payloadNs, slot);
   }
   if (r.kind[slot] !== P.PKT_READ) {
     pool.words[pool.slab(p) >> 2] = r.value[slot * 2];
     pool.words[(pool.slab(p) >> 2) + 1] = r.value[slot * 2 + 1];
   } else if (length > 0) {
     const addr = r.addr[slot] + offset;
-    net.regions.from[0] = addr;
-    const region = reach(net, qp, r.rkey[slot], length, C.IBV_ACCESS_REMOTE_READ, r.pd[slot]);
+    world.regions.from[0] = addr;
+    const region = reach(world, qp, r.rkey[slot], length, C.IBV_ACCESS_REMOTE_READ, r.pd[slot]);
     if (region === undefined) {
       pool.release(p);
       r.count = 0;
       qp.ackHeld = -1;
-      endResponder(net, qp, pool.psn[p], NAK_REMOTE_ACCESS, 0);
+      endResponder(world, qp, pool.psn[p], NAK_REMOTE_ACCESS, 0);
       return -1;
     }
-    if (net.payload) copyBytes(pool.bytes, pool.slab(p), region.bytes, addr - region.addr, length);
+    if (world.payload) copyBytes(pool.bytes, pool.slab(p), region.bytes, addr - region.addr, length);
   }
   qp.respPkt = (qp.respPkt + 1) | 0;
   return p;
 }
 
 /** A response packet is out; the port was busy with it last. */
-export function responseSent(net: Network, qp: Qp, port: Port): void {
+export function responseSent(world: World, qp: Qp, port: Port): void {
   qp.times[RESPONSE_END] = port.busyUntil;
   const r = qp.responses;
   if (qp.respPkt < r.packets[r.head]) return;
@@ -422,44 +423,44 @@ export function responseSent(net: Network, qp: Qp, port: Port): void {
   r.count--;
   qp.respPhase = IDLE;
   if (r.count > 0) {
-    startResponse(net, qp);
+    startResponse(world, qp);
     return;
   }
   if (qp.doom >= 0) {
-    endResponder(net, qp, qp.ePsn, qp.doom, qp.doomRecvStatus);
+    endResponder(world, qp, qp.ePsn, qp.doom, qp.doomRecvStatus);
   } else if (qp.ackHeld >= 0) {
     const syndrome = qp.ackHeld;
     qp.ackHeld = -1;
-    sendAck(net, qp, qp.ackHeldPsn, syndrome);
+    sendAck(world, qp, qp.ackHeldPsn, syndrome);
   }
 }
 
 /** Acknowledges, or holds the acknowledgement back until the responses before it are out. */
-function sendAck(net: Network, qp: Qp, psn: number, syndrome: number): void {
+function sendAck(world: World, qp: Qp, psn: number, syndrome: number): void {
   if (qp.responses.count > 0) {
     if (syndrome === ACK && qp.ackHeld > ACK) return;
     qp.ackHeld = syndrome;
     qp.ackHeldPsn = psn;
     return;
   }
-  const peer = net.qps[qp.peer];
-  if (peer !== undefined) net.acknowledge(qp, psn, syndrome, peer.epoch);
+  const peer = world.qps[qp.peer];
+  if (peer !== undefined) world.acknowledge(qp, psn, syndrome, peer.epoch);
 }
 
 /** A request that ends the connection: once the responses before it are out. */
-function fatal(net: Network, qp: Qp, syndrome: number, recvStatus: number): void {
+function fatal(world: World, qp: Qp, syndrome: number, recvStatus: number): void {
   if (qp.responses.count > 0) {
     qp.doom = syndrome;
     qp.doomRecvStatus = recvStatus;
     return;
   }
-  endResponder(net, qp, qp.ePsn, syndrome, recvStatus);
+  endResponder(world, qp, qp.ePsn, syndrome, recvStatus);
 }
 
-function endResponder(net: Network, qp: Qp, psn: number, syndrome: number, recvStatus: number): void {
-  sendAck(net, qp, psn, syndrome);
+function endResponder(world: World, qp: Qp, psn: number, syndrome: number, recvStatus: number): void {
+  sendAck(world, qp, psn, syndrome);
   // What no completion can tell, an event does (InfiniBand 11.6.3.3).
-  if (recvStatus !== 0) completeRecv(net, qp, recvStatus, C.IBV_WC_RECV, 0, 0, 0, false);
-  else net.raise(syndrome === NAK_REMOTE_ACCESS ? C.IBV_EVENT_QP_ACCESS_ERR : C.IBV_EVENT_QP_REQ_ERR, qp);
-  failQp(net, qp);
+  if (recvStatus !== 0) completeRecv(world, qp, recvStatus, C.IBV_WC_RECV, 0, 0, 0, false);
+  else world.raise(syndrome === NAK_REMOTE_ACCESS ? C.IBV_EVENT_QP_ACCESS_ERR : C.IBV_EVENT_QP_REQ_ERR, qp);
+  failQp(world, qp);
 }

@@ -1,6 +1,6 @@
 /** SQD: what began is finished, what did not waits; then the send queue is drained. */
 import * as C from '../../verbs/constants.ts';
-import type { Network } from '../world.ts';
+import type { World } from '../world.ts';
 import { IDLE, type Qp } from './qp.ts';
 import { askAgain } from './requester.ts';
 
@@ -10,15 +10,15 @@ export function isDrained(qp: Qp): boolean {
 }
 
 /** The queue pair was moved to SQD; `notify`: an event is to say when it is drained. */
-export function beginDrain(net: Network, qp: Qp, notify: boolean): void {
+export function beginDrain(world: World, qp: Qp, notify: boolean): void {
   qp.drainNotify = notify;
-  noticeDrained(net, qp);
-  askAgain(net, qp);
+  noticeDrained(world, qp);
+  askAgain(world, qp);
 }
 
 /** Tells, once, that a queue pair in SQD is drained. */
-export function noticeDrained(net: Network, qp: Qp): void {
+export function noticeDrained(world: World, qp: Qp): void {
   if (!qp.drainNotify || !isDrained(qp)) return;
   qp.drainNotify = false;
-  net.raise(C.IBV_EVENT_SQ_DRAINED, qp);
+  world.raise(C.IBV_EVENT_SQ_DRAINED, qp);
 }

@@ -11,27 +11,27 @@ import { reachOf } from '../memory/memory-windows.ts';
 import { moveSges } from '../memory/sges.ts';
 import { EVERYBODY, GRH_BYTES, writeGrh } from '../network/address.ts';
 import { takeShared } from '../queues/srq.ts';
-import type { Network } from '../world.ts';
+import type { World } from '../world.ts';
 import { completeRecv, failQp } from './failure.ts';
 import { DELIVERED, psnAdd, type Qp, RECV_OFFSET } from './qp.ts';
 import { isLocalOp, opcodeOf } from './requester.ts';
 
 /** A request packet is out. When it was the last of its message, the request completes as it leaves. */
-export function requestSent(net: Network, qp: Qp, port: Port): void {
-  if (qp.pkt === 0) completeAt(net, qp, lastPsn(qp, (qp.cur - 1) | 0), port.busyUntil);
+export function requestSent(world: World, qp: Qp, port: Port): void {
+  if (qp.pkt === 0) completeAt(world, qp, lastPsn(qp, (qp.cur - 1) | 0), port.busyUntil);
 }
 
 /** The port says that the request with this last PSN is out: the acknowledgement that no peer sends. */
-export function completeAt(net: Network, qp: Qp, psn: number, atNs: number): void {
-  net.events.due[0] = atNs;
-  net.events.push(EV_ACK, qp.qpn, psn, qp.epoch);
+export function completeAt(world: World, qp: Qp, psn: number, atNs: number): void {
+  world.events.due[0] = atNs;
+  world.events.push(EV_ACK, qp.qpn, psn, qp.epoch);
 }
 
 /**
  * A datagram goes out by a port (null: never), perhaps before an earlier one of another class: completions keep
  * their order, so those behind one that is not out wait for it.
  */
-export function datagramOut(net: Network, qp: Qp, psn: number, port: Port | null): void {
+export function datagramOut(world: World, qp: Qp, psn: number, port: Port | null): void {
   const { mask } = qp.sq;
   let complete = -1;
   let found = false;
@@ -47,7 +47,7 @@ export function datagramOut(net: Network, qp: Qp, psn: number, port: Port | null
     if (inOrder) complete = qp.sqPsn[slot];
     else if (found) break;
   }
-  if (complete >= 0) completeAt(net, qp, complete, port === null ? net.clock[0] : port.busyUntil);
+  if (complete >= 0) completeAt(world, qp, complete, port === null ? world.clock[0] : port.busyUntil);
 }
 
 function lastPsn(qp: Qp, seq: number): number {
@@ -59,20 +59,20 @@ function lastPsn(qp: Qp, seq: number): number {
  * Points a UD queue pair where its next request goes. False when the message is longer than a packet: it
  * is not sent, and that is no error (InfiniBand C10-93.1.1).
  */
-export function aim(net: Network, qp: Qp, seq: number): boolean {
+export function aim(world: World, qp: Qp, seq: number): boolean {
   const slot = seq & qp.sq.mask;
   qp.peerHost = qp.sqAh[slot].peerHost;
   qp.sl = qp.sqAh[slot].sl;
   if (qp.sq.length[slot] <= qp.mtu) return true;
   qp.cur = (seq + 1) | 0;
-  if (net.stoppable) datagramOut(net, qp, lastPsn(qp, seq), null);
-  else completeAt(net, qp, lastPsn(qp, seq), net.clock[0]);
+  if (world.stoppable) datagramOut(world, qp, lastPsn(qp, seq), null);
+  else completeAt(world, qp, lastPsn(qp, seq), world.clock[0]);
   return false;
 }
 
 /** A request packet of a UC queue pair has arrived. */
-export function onUnreliable(net: Network, qp: Qp, p: number): void {
-  const pool = net.packets;
+export function onUnreliable(world: World, qp: Qp, p: number): void {
+  const pool = world.packets;
   const psn = pool.psn[p];
   if ((pool.flags[p] & P.FIRST) !== 0) {
     // Whatever the message before it lacks will not come any more.
@@ -83,8 +83,8 @@ export function onUnreliable(net: Network, qp: Qp, p: number): void {
   }
   qp.ePsn = psnAdd(psn, 1);
   if (qp.dropping) return;
-  if (pool.kind[p] === P.PKT_SEND) onSend(net, qp, p);
-  else onWrite(net, qp, p);
+  if (pool.kind[p] === P.PKT_SEND) onSend(world, qp, p);
+  else onWrite(world, qp, p);
 }
 
 /** Takes back what the current message has of a receive: the next one may have it. */
@@ -100,15 +100,15 @@ function drop(qp: Qp): void {
 }
 
 /** Whether a receive is at hand, or could be taken. */
-function isReady(net: Network, qp: Qp): boolean {
-  return qp.rqTaken !== qp.rq.posted || takeShared(net, qp);
+function isReady(world: World, qp: Qp): boolean {
+  return qp.rqTaken !== qp.rq.posted || takeShared(world, qp);
 }
 
-function onSend(net: Network, qp: Qp, p: number): void {
-  const pool = net.packets;
+function onSend(world: World, qp: Qp, p: number): void {
+  const pool = world.packets;
   const flags = pool.flags[p];
   if ((flags & P.FIRST) !== 0) {
-    if (!isReady(net, qp)) {
+    if (!isReady(world, qp)) {
       drop(qp);
       return;
     }
@@ -119,20 +119,20 @@ function onSend(net: Network, qp: Qp, p: number): void {
   const offset = qp.times[RECV_OFFSET];
   const length = pool.length[p];
   if (offset + length > qp.rq.length[qp.rqDone & qp.rq.mask]) {
-    tooLong(net, qp);
+    tooLong(world, qp);
     return;
   }
-  if (!moveSges(net, qp, qp.rq, qp.rqDone, offset, length, pool.slab(p), true)) {
-    badReceive(net, qp);
+  if (!moveSges(world, qp, qp.rq, qp.rqDone, offset, length, pool.slab(p), true)) {
+    badReceive(world, qp);
     return;
   }
   qp.times[RECV_OFFSET] = offset + length;
   qp.times[DELIVERED] += length;
-  if ((flags & P.LAST) !== 0) received(net, qp, p, C.IBV_WC_RECV, offset + length, 0);
+  if ((flags & P.LAST) !== 0) received(world, qp, p, C.IBV_WC_RECV, offset + length, 0);
 }
 
-function onWrite(net: Network, qp: Qp, p: number): void {
-  const pool = net.packets;
+function onWrite(world: World, qp: Qp, p: number): void {
+  const pool = world.packets;
   const flags = pool.flags[p];
   const length = pool.length[p];
   const extent = (flags & P.FIRST) !== 0 ? pool.rest[p] : length;
@@ -143,41 +143,41 @@ function onWrite(net: Network, qp: Qp, p: number): void {
     return;
   }
   const withImm = (flags & P.HAS_IMM) !== 0;
-  if (withImm && !isReady(net, qp)) {
+  if (withImm && !isReady(world, qp)) {
     drop(qp);
     return;
   }
   if (length > 0) {
-    const region = reachOf(net, qp, p, extent, access);
+    const region = reachOf(world, qp, p, extent, access);
     if (region === undefined) {
       drop(qp);
       return;
     }
-    if (net.payload) pool.copyOut(p, region.bytes, pool.addr[p] - region.addr, length);
+    if (world.payload) pool.copyOut(p, region.bytes, pool.addr[p] - region.addr, length);
     qp.times[DELIVERED] += length;
   }
-  if (withImm) received(net, qp, p, C.IBV_WC_RECV_RDMA_WITH_IMM, qp.times[RECV_OFFSET], 0);
+  if (withImm) received(world, qp, p, C.IBV_WC_RECV_RDMA_WITH_IMM, qp.times[RECV_OFFSET], 0);
 }
 
 /** A message that its receive has no room for: dropped. A shared receive was taken for good, and fails. */
-function tooLong(net: Network, qp: Qp): void {
-  if (qp.srq !== null) completeRecv(net, qp, C.IBV_WC_LOC_LEN_ERR, C.IBV_WC_RECV, 0, 0, 0, false);
+function tooLong(world: World, qp: Qp): void {
+  if (qp.srq !== null) completeRecv(world, qp, C.IBV_WC_LOC_LEN_ERR, C.IBV_WC_RECV, 0, 0, 0, false);
   drop(qp);
 }
 
 /** A receive into memory that its key does not open: the fault of this end alone. */
-function badReceive(net: Network, qp: Qp): void {
-  completeRecv(net, qp, C.IBV_WC_LOC_PROT_ERR, C.IBV_WC_RECV, 0, 0, 0, false);
-  failQp(net, qp);
+function badReceive(world: World, qp: Qp): void {
+  completeRecv(world, qp, C.IBV_WC_LOC_PROT_ERR, C.IBV_WC_RECV, 0, 0, 0, false);
+  failQp(world, qp);
 }
 
-function received(net: Network, qp: Qp, p: number, opcode: number, byteLen: number, wcFlags: number): void {
-  const pool = net.packets;
+function received(world: World, qp: Qp, p: number, opcode: number, byteLen: number, wcFlags: number): void {
+  const pool = world.packets;
   const flags = pool.flags[p];
   const withImm = (flags & P.HAS_IMM) !== 0;
   qp.receiving = false;
   completeRecv(
-    net,
+    world,
     qp,
     C.IBV_WC_SUCCESS,
     opcode,
@@ -192,11 +192,11 @@ function received(net: Network, qp: Qp, p: number, opcode: number, byteLen: numb
  * A datagram has arrived where its address handle leads: at one queue pair, or at all of a group. Copies that went
  * different ways through switches are for the members on one host, `only`; else that is EVERYBODY.
  */
-export function onDatagram(net: Network, p: number, only: number): void {
-  const ah = net.packets.ah[p]!;
+export function onDatagram(world: World, p: number, only: number): void {
+  const ah = world.packets.ah[p]!;
   if (ah.group === null) {
-    const qp = net.qps[net.packets.dest[p]];
-    if (qp !== undefined && qp.host === ah.peerHost && !net.hosts[qp.host].dead) deliver(net, qp, p);
+    const qp = world.qps[world.packets.dest[p]];
+    if (qp !== undefined && qp.host === ah.peerHost && !world.hosts[qp.host].dead) deliver(world, qp, p);
     return;
   }
   // What one copy on the way to a host loses, all of the group there lose.
@@ -206,34 +206,34 @@ export function onDatagram(net: Network, p: number, only: number): void {
     if (only !== EVERYBODY && qp.host !== only) continue;
     if (qp.host !== host) {
       host = qp.host;
-      lost = net.losesArrival(ah.host, host);
+      lost = world.losesArrival(ah.host, host);
     }
-    if (!lost) deliver(net, qp, p);
+    if (!lost) deliver(world, qp, p);
   }
 }
 
-function deliver(net: Network, qp: Qp, p: number): void {
+function deliver(world: World, qp: Qp, p: number): void {
   if (qp.type !== C.IBV_QPT_UD || qp.state < C.IBV_QPS_RTR || qp.state === C.IBV_QPS_ERR) return;
-  const pool = net.packets;
-  if (((qp.attr.qkey ?? 0) | 0) !== pool.rkey[p] || !isReady(net, qp)) return;
+  const pool = world.packets;
+  if (((qp.attr.qkey ?? 0) | 0) !== pool.rkey[p] || !isReady(world, qp)) return;
   const length = pool.length[p];
   if (GRH_BYTES + length > qp.rq.length[qp.rqDone & qp.rq.mask]) {
-    tooLong(net, qp);
+    tooLong(world, qp);
     return;
   }
   // take() may move the pool's memory.
   const grh = pool.take();
   writeGrh(pool.bytes, pool.slab(grh), pool.ah[p]!, length, (pool.flags[p] & P.HAS_IMM) !== 0);
   const moved =
-    moveSges(net, qp, qp.rq, qp.rqDone, 0, GRH_BYTES, pool.slab(grh), true) &&
-    moveSges(net, qp, qp.rq, qp.rqDone, GRH_BYTES, length, pool.slab(p), true);
+    moveSges(world, qp, qp.rq, qp.rqDone, 0, GRH_BYTES, pool.slab(grh), true) &&
+    moveSges(world, qp, qp.rq, qp.rqDone, GRH_BYTES, length, pool.slab(p), true);
   pool.release(grh);
   if (!moved) {
-    badReceive(net, qp);
+    badReceive(world, qp);
     return;
   }
   qp.times[DELIVERED] += length;
   qp.srcQp = pool.source[p];
-  received(net, qp, p, C.IBV_WC_RECV, GRH_BYTES + length, C.IBV_WC_GRH);
+  received(world, qp, p, C.IBV_WC_RECV, GRH_BYTES + length, C.IBV_WC_GRH);
   qp.srcQp = 0;
 }

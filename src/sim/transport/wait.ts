@@ -7,34 +7,34 @@ import * as L from '../../verbs/layout.ts';
 import { executeWindowOp } from '../memory/memory-windows.ts';
 import { ring } from '../nic/wqe-fetch.ts';
 import type { Cq } from '../queues/cq.ts';
-import type { Network } from '../world.ts';
+import type { World } from '../world.ts';
 import { PARKED, type Qp } from './qp.ts';
 import { failRequest, localDone, tryStart } from './requester.ts';
 
 /** Executes the request at `cur`. True when it is through; else the queue pair is parked or failed. */
-export function executeLocal(net: Network, qp: Qp, seq: number): boolean {
+export function executeLocal(world: World, qp: Qp, seq: number): boolean {
   const slot = seq & qp.sq.mask;
   const at = qp.sq.at(seq);
   const opcode = qp.sq.words[at + L.WR_OP] & 0xff;
   const target = qp.sqPsn[slot];
   if (opcode < C.ISO_WR_WAIT) {
-    const status = executeWindowOp(net, qp, seq);
-    if (status !== C.IBV_WC_SUCCESS) failRequest(net, qp, seq, status);
+    const status = executeWindowOp(world, qp, seq);
+    if (status !== C.IBV_WC_SUCCESS) failRequest(world, qp, seq, status);
     return status === C.IBV_WC_SUCCESS;
   }
   if (opcode === C.ISO_WR_ENABLE) {
-    const managed = net.qps[qp.sqTarget[slot]];
+    const managed = world.qps[qp.sqTarget[slot]];
     if (managed === undefined) {
-      failRequest(net, qp, seq, C.IBV_WC_LOC_QP_OP_ERR);
+      failRequest(world, qp, seq, C.IBV_WC_LOC_QP_OP_ERR);
       return false;
     }
-    enable(net, managed, target);
+    enable(world, managed, target);
     return true;
   }
   if (qp.sq.words[at + L.WR_COUNT] === 0) return true;
-  const cq = net.cqs[qp.sqTarget[slot]];
+  const cq = world.cqs[qp.sqTarget[slot]];
   if (cq === undefined) {
-    failRequest(net, qp, seq, C.IBV_WC_LOC_QP_OP_ERR);
+    failRequest(world, qp, seq, C.IBV_WC_LOC_QP_OP_ERR);
     return false;
   }
   if (((cq.visible - target) | 0) >= 0) return true;
@@ -43,26 +43,26 @@ export function executeLocal(net: Network, qp: Qp, seq: number): boolean {
   return false;
 }
 
-function enable(net: Network, managed: Qp, index: number): void {
+function enable(world: World, managed: Qp, index: number): void {
   if (((index - managed.rung) | 0) <= 0 || ((managed.sq.posted - index) | 0) < 0) return;
-  ring(net, managed, index);
-  tryStart(net, managed);
+  ring(world, managed, index);
+  tryStart(world, managed);
 }
 
 /** A completion became visible: the queue pair whose WAIT it satisfies goes on. Each WAIT has a target of its own. */
-export function wakeWaiters(net: Network, cq: Cq): void {
+export function wakeWaiters(world: World, cq: Cq): void {
   for (const qp of cq.waiters.splice(0)) {
     if (qp.phase !== PARKED || qp.sqTarget[qp.cur & qp.sq.mask] !== cq.id) continue;
-    if (((cq.visible - targetOf(qp)) | 0) >= 0) localDone(net, qp);
+    if (((cq.visible - targetOf(qp)) | 0) >= 0) localDone(world, qp);
     else cq.waiters.push(qp);
   }
 }
 
 /** The completion queue is gone: a WAIT on it can never be satisfied. */
-export function failWaiters(net: Network, cq: Cq): void {
+export function failWaiters(world: World, cq: Cq): void {
   for (const qp of cq.waiters.splice(0)) {
     if (qp.phase === PARKED && qp.sqTarget[qp.cur & qp.sq.mask] === cq.id) {
-      failRequest(net, qp, qp.cur, C.IBV_WC_LOC_QP_OP_ERR);
+      failRequest(world, qp, qp.cur, C.IBV_WC_LOC_QP_OP_ERR);
     }
   }
 }

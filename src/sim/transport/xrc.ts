@@ -5,18 +5,18 @@
 import * as C from '../../verbs/constants.ts';
 import * as P from '../kernel/packets.ts';
 import type { Srq } from '../queues/srq.ts';
-import type { Network } from '../world.ts';
+import type { World } from '../world.ts';
 import type { Qp } from './qp.ts';
 
-function srqOf(net: Network, qp: Qp, p: number): Srq | undefined {
-  const srq = net.srqs[net.packets.srqNum[p]];
+function srqOf(world: World, qp: Qp, p: number): Srq | undefined {
+  const srq = world.srqs[world.packets.srqNum[p]];
   return srq !== undefined && srq.host === qp.host && srq.xrcd === qp.xrcd ? srq : undefined;
 }
 
 /** Takes on the shared receive queue that a new message names; false when there is none of its domain. */
-export function nameSrq(net: Network, qp: Qp, p: number): boolean {
-  if ((net.packets.flags[p] & P.FIRST) === 0) return true;
-  const srq = srqOf(net, qp, p);
+export function nameSrq(world: World, qp: Qp, p: number): boolean {
+  if ((world.packets.flags[p] & P.FIRST) === 0) return true;
+  const srq = srqOf(world, qp, p);
   if (srq === undefined || srq.cq === null) return false;
   qp.srq = srq;
   qp.pd = srq.pd;
@@ -26,17 +26,17 @@ export function nameSrq(net: Network, qp: Qp, p: number): boolean {
 
 /** Handles a packet of an earlier message with the protection domain that was that one's. */
 export function ofSrq(
-  net: Network,
+  world: World,
   qp: Qp,
   p: number,
-  handle: (net: Network, qp: Qp, p: number) => void,
+  handle: (world: World, qp: Qp, p: number) => void,
 ): void {
   if (qp.type !== C.IBV_QPT_XRC_RECV) {
-    handle(net, qp, p);
+    handle(world, qp, p);
     return;
   }
   const { pd } = qp;
-  qp.pd = srqOf(net, qp, p)?.pd ?? pd;
-  handle(net, qp, p);
+  qp.pd = srqOf(world, qp, p)?.pd ?? pd;
+  handle(world, qp, p);
   qp.pd = pd;
 }

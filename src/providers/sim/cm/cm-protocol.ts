@@ -62,7 +62,7 @@ export class CmProtocol {
   constructor(driver: Driver, objects: CmObjects) {
     this.driver = driver;
     this.objects = objects;
-    this.delayNs = driver.sim.net.params.rendezvousNs;
+    this.delayNs = driver.sim.world.params.rendezvousNs;
   }
 
   /** Calls after so many messages' times, if the identifier is still there. */
@@ -74,7 +74,7 @@ export class CmProtocol {
 
   reachable(host: number): boolean {
     if (host === ANY_HOST) return true;
-    const { dead, linkUp } = this.driver.sim.net.hosts[host];
+    const { dead, linkUp } = this.driver.sim.world.hosts[host];
     return !dead && linkUp;
   }
 

@@ -147,7 +147,7 @@ export class SimCm {
 
   private connectionVerbs() {
     const { objects, protocol } = this;
-    const { mtuBytes } = this.driver.sim.net.params;
+    const { mtuBytes } = this.driver.sim.world.params;
     return {
       connect: (handle, param) => {
         const id = objects.named(handle, 'connect');
@@ -241,7 +241,7 @@ export class SimCm {
     const address = addressText('resolveAddr', 'remote', remote);
     let host: number;
     try {
-      host = hostNamed('resolveAddr', this.driver.sim.net.hosts.length, address);
+      host = hostNamed('resolveAddr', this.driver.sim.world.hosts.length, address);
     } catch (error) {
       if (error instanceof ConnectionError && isNumeric(address)) return null;
       throw error;
@@ -253,12 +253,12 @@ export class SimCm {
 
   /** Where a call to `target` comes from when it names no source: another host, so that it crosses the network. */
   private sourceFor(target: number | null): number | null {
-    const alive = this.driver.sim.net.hosts.filter((host) => !host.dead).map((host) => host.index);
+    const alive = this.driver.sim.world.hosts.filter((host) => !host.dead).map((host) => host.index);
     return alive.find((host) => host !== target) ?? alive[0] ?? null;
   }
 
   private hostAt(verb: string, name: string, at: CmAddress): number {
-    const { hosts } = this.driver.sim.net;
+    const { hosts } = this.driver.sim.world;
     const address = addressText(verb, name, at);
     requireInteger(verb, `${name}.port`, at.port, 0, LAST_PORT);
     let host: number;

@@ -101,7 +101,7 @@ export class SimRendezvous {
 
   constructor(driver: Driver) {
     this.driver = driver;
-    this.delayNs = driver.sim.net.params.rendezvousNs;
+    this.delayNs = driver.sim.world.params.rendezvousNs;
   }
 
   listen(host: number, options: { port: number }, onWire: (wire: Wire) => void): WireServer {
@@ -125,13 +125,13 @@ export class SimRendezvous {
   connect(host: number, options: { port: number; host?: string }): Promise<Wire> {
     const port = requireInteger('connect', 'port', options.port, 1, 65535);
     const name = options.host ?? 'localhost';
-    const { net } = this.driver.sim;
-    const target = hostNamed('connect', net.hosts.length, name);
+    const { world } = this.driver.sim;
+    const target = hostNamed('connect', world.hosts.length, name);
     return new Promise((resolve, reject) => {
       // One way to ask, one way to hear.
       this.driver.after(this.delayNs, () => {
         const listener = this.find(host, target, port);
-        if (listener === undefined || net.hosts[host].dead) {
+        if (listener === undefined || world.hosts[host].dead) {
           const text = `nothing listens on port ${port} of '${name}' in this fabric (simulated devices connect inside one process only)`;
           this.driver.after(this.delayNs, () => reject(new ConnectionError(`connect: ${text}`)));
           return;
@@ -165,7 +165,7 @@ export class SimRendezvous {
   }
 
   private find(from: number, target: number, port: number): Listener | undefined {
-    const { hosts } = this.driver.sim.net;
+    const { hosts } = this.driver.sim.world;
     const open = this.listeners.filter((l) => l.port === port && !hosts[l.host].dead);
     if (target >= 0) return open.find((l) => l.host === target);
     // All hosts of a fabric are in this process: localhost is whoever listens, one's own host first.
