@@ -6,6 +6,7 @@
 import fc from 'fast-check';
 import { compose, type Interceptor } from '../../src/shim/compose.ts';
 import * as V from '../../src/verbs/index.ts';
+import { ALL_ACCESS, pathTo, toRts } from '../support/to-rts.ts';
 import { digest, pattern } from './bytes.ts';
 import type { Ground } from './program.ts';
 
@@ -182,11 +183,6 @@ export function mixedProgram(omit: Omit = {}): fc.Arbitrary<MixedProgram> {
     });
 }
 
-const ACCESS =
-  V.IBV_ACCESS_LOCAL_WRITE |
-  V.IBV_ACCESS_REMOTE_WRITE |
-  V.IBV_ACCESS_REMOTE_READ |
-  V.IBV_ACCESS_REMOTE_ATOMIC;
 const TYPES: Record<MixedType, number> = { RC: V.IBV_QPT_RC, UC: V.IBV_QPT_UC, UD: V.IBV_QPT_UD };
 
 interface Side {
@@ -256,7 +252,7 @@ class Run {
     });
     const pd = p.allocPd(context);
     const share = SHARE_BYTES * program.types.length;
-    const access = ACCESS | (this.usesWindows() ? V.IBV_ACCESS_MW_BIND : 0);
+    const access = ALL_ACCESS | (this.usesWindows() ? V.IBV_ACCESS_MW_BIND : 0);
     const mr = p.allocMr(pd, share + RECV_BYTES * program.types.length, access);
     const bytes = new Uint8Array(mr.memory, mr.byteOffset, mr.lengthBytes);
     bytes.set(pattern(bytes.length, which));
@@ -284,32 +280,19 @@ class Run {
 
   private pathTo(peer: Side): V.AhAttr {
     const { gidIndex } = this.ground;
-    const { gid } = this.p.queryGid(peer.context, 1, gidIndex);
-    return { dgid: gid, sgidIndex: gidIndex, hopLimit: 64, portNum: 1 };
+    return pathTo(this.p.queryGid(peer.context, 1, gidIndex).gid, gidIndex);
   }
 
   private connect(side: Side, peer: Side, i: number, type: MixedType): void {
-    const qp = side.qps[i].handle;
-    const modify = (attr: V.QpAttr) => this.p.modifyQp(qp, attr, V.maskOf(attr));
-    const init = { qpState: V.IBV_QPS_INIT, pkeyIndex: 0, portNum: 1 };
-    if (type === 'UD') {
-      modify({ ...init, qkey: QKEY });
-      modify({ qpState: V.IBV_QPS_RTR });
-      modify({ qpState: V.IBV_QPS_RTS, sqPsn: SQ_PSN });
-      return;
-    }
-    const rc = type === 'RC';
-    modify({ ...init, qpAccessFlags: ACCESS });
-    modify({
-      qpState: V.IBV_QPS_RTR,
-      pathMtu: V.IBV_MTU_1024,
+    toRts(this.p, side.qps[i].handle, {
+      qpType: TYPES[type],
+      qkey: QKEY,
       destQpNum: peer.qps[i].qpNum,
-      rqPsn: SQ_PSN,
+      psn: SQ_PSN,
       ah: this.pathTo(peer),
-      ...(rc && { maxDestRdAtomic: 4, minRnrTimer: 1 }),
+      retryCnt: 3,
+      rnrRetry: 2,
     });
-    const requester = { timeout: 14, retryCnt: 3, rnrRetry: 2, maxRdAtomic: 4 };
-    modify({ qpState: V.IBV_QPS_RTS, sqPsn: SQ_PSN, ...(rc && requester) });
   }
 
   private makeWindow(): Window {

@@ -8,6 +8,7 @@ import { CHUNK_SENDS, decodeChunks, withChunk } from '../../src/shim/peer/chunks
 import { ENTRY_BYTES, NOTICE_BYTES, NOTICE_WORDS, writeNotice } from '../../src/shim/peer/entries.ts';
 import * as V from '../../src/verbs/index.ts';
 import { ALL_ACCESS, fill, modify, post, postRecv, toInit, toRtr, toRts } from '../sim/helpers.ts';
+import { initAttr } from '../support/to-rts.ts';
 import { chains } from './chains.ts';
 import {
   agree,
@@ -487,7 +488,7 @@ test('a shared receive queue and a closed queue pair have no table, UC has nothi
     const init = { qpType, sendCq, recvCq, cap: qpCap, sqSigAll: false };
     const qp = v.createQp(pd, srq === 0 ? init : { ...init, srq }).handle;
     expect(v.describePeer?.(qp)).toBe(null);
-    const attr = { qpState: V.IBV_QPS_INIT, pkeyIndex: 0, portNum: 1, qpAccessFlags };
+    const attr = initAttr({ qpType, qpAccessFlags });
     v.modifyQp(qp, attr, V.maskOf(attr));
     return v.describePeer?.(qp) ?? null;
   };

@@ -5,6 +5,7 @@
 import fc from 'fast-check';
 import { compose, type Interceptor } from '../../src/shim/compose.ts';
 import * as V from '../../src/verbs/index.ts';
+import { ALL_ACCESS, pathTo, toRts } from '../support/to-rts.ts';
 import { digest, pattern } from './bytes.ts';
 
 export const DEPTH = 16;
@@ -149,17 +150,12 @@ const CAP = {
   maxRecvSge: 1,
   maxInlineData: INLINE_BYTES,
 };
-const ACCESS =
-  V.IBV_ACCESS_LOCAL_WRITE |
-  V.IBV_ACCESS_REMOTE_WRITE |
-  V.IBV_ACCESS_REMOTE_READ |
-  V.IBV_ACCESS_REMOTE_ATOMIC;
 
 function openEnd(p: V.Provider, device: string, program: Program): End {
   const context = p.openDevice(device);
   const pd = p.allocPd(context);
   const lengthBytes = regionBytes(program.qps);
-  const mr = p.allocMr(pd, lengthBytes, ACCESS);
+  const mr = p.allocMr(pd, lengthBytes, ALL_ACCESS);
   const salt = device.length + device.charCodeAt(3);
   new Uint8Array(mr.memory, mr.byteOffset, lengthBytes).set(pattern(lengthBytes, salt));
   const cqCount = program.sharedCq ? 1 : program.qps;
@@ -173,18 +169,14 @@ function openEnd(p: V.Provider, device: string, program: Program): End {
 }
 
 function connectQp(p: V.Provider, qp: number, peer: number, dgid: string, sgidIndex: number): void {
-  const modify = (attr: V.QpAttr) => p.modifyQp(qp, attr, V.maskOf(attr));
-  modify({ qpState: V.IBV_QPS_INIT, pkeyIndex: 0, portNum: 1, qpAccessFlags: ACCESS });
-  modify({
-    qpState: V.IBV_QPS_RTR,
+  toRts(p, qp, {
     pathMtu: V.IBV_MTU_4096,
     destQpNum: peer,
-    rqPsn: 7,
-    maxDestRdAtomic: 4,
-    minRnrTimer: 1,
-    ah: { dgid, sgidIndex, hopLimit: 64, portNum: 1 },
+    psn: 7,
+    ah: pathTo(dgid, sgidIndex),
+    retryCnt: 3,
+    rnrRetry: 2,
   });
-  modify({ qpState: V.IBV_QPS_RTS, sqPsn: 7, timeout: 14, retryCnt: 3, rnrRetry: 2, maxRdAtomic: 4 });
 }
 
 function postRecvs(w: World, end: End, i: number): void {

@@ -9,6 +9,7 @@ import type { Actions, Policy, QpView } from '../../src/shim/policy.ts';
 import { createShim } from '../../src/shim/shim.ts';
 import * as V from '../../src/verbs/index.ts';
 import { type End, makeEnd, modify, post, SIGNALED, take } from '../sim/helpers.ts';
+import { pathTo, toRts } from '../support/to-rts.ts';
 
 const CAP = { maxSendWr: 16, maxRecvWr: 16, maxSendSge: 2, maxRecvSge: 2, maxInlineData: 0 };
 
@@ -35,17 +36,13 @@ function connectUc(a: End, b: End): void {
     const attr = { qpType: V.IBV_QPT_UC, sendCq, recvCq, cap: CAP, sqSigAll: false };
     const { handle, qpNum } = end.v.createQp(end.pd, attr);
     Object.assign(end, { qp: handle, qpNum });
-    const qpAccessFlags = V.IBV_ACCESS_REMOTE_WRITE;
-    modify(end, { qpState: V.IBV_QPS_INIT, pkeyIndex: 0, portNum: 1, qpAccessFlags });
   }
   for (const [end, peer] of [
     [a, b],
     [b, a],
   ]) {
-    const ah = { dgid: peer.v.queryGid(peer.context, 1, 0).gid, portNum: 1, sgidIndex: 0 };
-    const path = { pathMtu: V.IBV_MTU_1024, destQpNum: peer.qpNum, rqPsn: 0, ah };
-    modify(end, { qpState: V.IBV_QPS_RTR, ...path });
-    modify(end, { qpState: V.IBV_QPS_RTS, sqPsn: 0 });
+    const ah = pathTo(peer.v.queryGid(peer.context, 1, 0).gid);
+    toRts(end.v, end.qp, { qpType: V.IBV_QPT_UC, destQpNum: peer.qpNum, ah });
   }
 }
 
@@ -66,10 +63,10 @@ async function failTwice(chain: Interceptor[], policy: Late, pollsBetween: boole
     expect(a.send.errno).toBe(0);
     await fabric.run();
   };
-  const toRts = () => modify(a, { qpState: V.IBV_QPS_RTS });
+  const recover = () => modify(a, { qpState: V.IBV_QPS_RTS });
   await write(1, 12345);
   if (pollsBetween) polled();
-  toRts();
+  recover();
   await write(2);
   polled();
   await write(3, 12345);
@@ -77,7 +74,7 @@ async function failTwice(chain: Interceptor[], policy: Late, pollsBetween: boole
   policy.holds = true;
   await write(4);
   await write(5);
-  toRts();
+  recover();
   await fabric.run();
   policy.holds = false;
   polled();
