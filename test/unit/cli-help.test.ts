@@ -1,4 +1,4 @@
-// What --help says: pages as of a man page, examples that work, docs/cli.md made of them. Needs a build.
+// --help prints man pages with examples that work, and docs/cli.md is made of them. Needs a build.
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -27,7 +27,7 @@ function help(command: Command): string {
 }
 
 test.each(commands.map((command) => [pathOf(command), command] as const))(
-  '%s --help has every part, and no line above 80 columns',
+  '%s --help has every section, and its lines fit into 80 columns',
   (path, command) => {
     const text = help(command);
     const titles = [...text.matchAll(/^([A-Z].*)$/gm)].map((match) => match[1]);
@@ -42,19 +42,26 @@ test.each(commands.map((command) => [pathOf(command), command] as const))(
   },
 );
 
-test('a page says what is there', () => {
+/** Sentences of a text: each begins with a capital or a name, and ends with a full stop. */
+const sentences = (text: string) => text.match(/[^\s.][^.]*(?:\.\S[^.]*)*\.(?=\s|$)/g) ?? [];
+
+test('every page describes its command in full sentences and refers to pages that exist', () => {
+  expect(sentences('')).toEqual([]);
+  expect(sentences('no full stop')).toEqual([]);
+  expect(sentences('Reads a.b. Writes c.')).toEqual(['Reads a.b.', 'Writes c.']);
   for (const command of commands) {
     const { seeAlso = [], about = '' } = pageOf(command) ?? {};
-    expect(about.split(/\. /).length, pathOf(command)).toBeGreaterThan(0);
+    expect(sentences(about).join(' '), pathOf(command)).toBe(about);
+    expect(sentences(about).length, pathOf(command)).toBeGreaterThan(0);
     for (const name of seeAlso) {
-      if (name.startsWith('docs/')) expect(existsSync(join(ROOT, name)), name).toBe(true);
+      if (name.endsWith('.md')) expect(existsSync(join(ROOT, name)), name).toBe(true);
       else if (name.startsWith('isoverbs '))
         expect([...commands.map(pathOf), 'isoverbs help']).toContain(name);
     }
   }
 });
 
-/** What takes a real device, minutes, or a program that is not there: these are read, not run. */
+/** Examples that take a real device, minutes, or a program that does not exist: they are parsed, not run. */
 const NOT_RUN =
   /-d rxe0|^isoverbs (top|tenants|set|daemon --policy)|^isoverbs compare (--seeds|--svg)|--device rxe0|^isoverbs reproduce|app\.js|completion|app\.trace/;
 const examples = commands.flatMap((command) => pageOf(command)?.examples.map(([line]) => line) ?? []);
@@ -70,7 +77,7 @@ test.each(examples.filter((line) => !NOT_RUN.test(line)))('%s', (line) => {
       timeout: 60_000,
     },
   );
-  // bench says which simulated devices it took.
+  // bench names the simulated devices that it chose.
   expect({ status, stderr: stderr.replace(/^isoverbs: both ends here.*\n/, '') }).toEqual({
     status: 0,
     stderr: '',
@@ -78,7 +85,7 @@ test.each(examples.filter((line) => !NOT_RUN.test(line)))('%s', (line) => {
   expect(stdout.length).toBeGreaterThan(0);
 });
 
-/** Stops where a command would begin. */
+/** Parses a command line without running the command. */
 async function parsed(line: string): Promise<void> {
   const root = await program();
   for (const command of [root, ...root.commands]) command.action(() => {});
@@ -86,17 +93,17 @@ async function parsed(line: string): Promise<void> {
 }
 
 test.each(examples.filter((line) => NOT_RUN.test(line) && line.startsWith('isoverbs ')))(
-  '%s is understood',
+  '%s is parsed',
   async (line) => {
     await parsed(line.split(' | ')[0]);
   },
 );
 
-test('an example that is wrong would be seen', async () => {
+test('an example with an unknown option is rejected', async () => {
   await expect(parsed('isoverbs mix --ap B')).rejects.toThrow();
 });
 
-test('docs/cli.md says what --help says', () => {
+test('docs/cli.md is up to date with --help', () => {
   const { stderr, status } = spawnSync(process.execPath, [join(ROOT, 'scripts/cli-doc.mjs'), '--check'], {
     encoding: 'utf8',
     timeout: 60_000,

@@ -1,0 +1,91 @@
+// The layout of the repository follows docs/architecture.md. planted-faults.test.ts shows that each guard can fail.
+import { existsSync, readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { type AcceptedCycle, importCycles, unacceptedCycles } from './cycles.ts';
+import { undocumentedExports } from './docstrings.ts';
+import { missingEntryPoints, missingModules } from './entry-points.ts';
+import { impurities } from './purity.ts';
+import { roomsLoadedWith, unknownRooms, wrongImports } from './rooms.ts';
+import { fullFolders, longFiles, longFunctions, MAX_SRC_FILES } from './sizes.ts';
+import { pick, readTree } from './source-tree.ts';
+
+const ROOT = resolve(import.meta.dirname, '../..');
+const tree = readTree(ROOT, ['src', 'bench', 'test']);
+const src = pick(tree, (path) => path.startsWith('src/'));
+
+/** More cycles by type than these are errors; a cycle that can be cut cheaply is cut instead. */
+const ACCEPTED_CYCLES: readonly AcceptedCycle[] = [];
+const MAX_TYPE_CYCLES = 3;
+
+describe('rooms', () => {
+  test('every folder of src is a room', () => {
+    expect(unknownRooms(src)).toEqual([]);
+  });
+
+  test('a room imports only the rooms above it', () => {
+    expect(wrongImports(src)).toEqual([]);
+  });
+
+  test('pure rooms use no clock, timer, randomness, thread, file or asynchronous code', () => {
+    expect(impurities(src)).toEqual([]);
+  });
+
+  test.each(['cli/program', 'cli/commands/run', 'cli/commands/tenants', 'cli/commands/top'])(
+    'isoverbs asks the daemon without loading policies or the simulator: src/%s.ts',
+    (name) => {
+      const rooms = roomsLoadedWith(src, `src/${name}.ts`);
+      expect(rooms).toContain('verbs');
+      for (const room of ['policies', 'sim', 'mix', 'compare', 'perftest', 'papers', 'drivers', 'objects']) {
+        expect(rooms).not.toContain(room);
+      }
+    },
+  );
+});
+
+describe('sizes', () => {
+  test('functions have at most 70 lines', () => {
+    expect(longFunctions(tree)).toEqual([]);
+  });
+
+  test('files have at most 500 lines unless their header gives a reason', () => {
+    expect(longFiles(tree)).toEqual([]);
+  });
+
+  test('folders of src and bench have at most 25 files, those of src/papers excepted', () => {
+    const limited = pick(tree, (path) => !path.startsWith('test/') && !path.startsWith('src/papers/'));
+    expect(fullFolders(limited)).toEqual([]);
+  });
+
+  test('src has at most 500 files', () => {
+    expect(src.size).toBeLessThanOrEqual(MAX_SRC_FILES);
+  });
+});
+
+describe('imports', () => {
+  test('no files import each other by value in a circle', () => {
+    expect(importCycles(src, ['value'])).toEqual([]);
+  });
+
+  test('at most three groups of files import each other by type, those with a reason excepted', () => {
+    const { cycles, stale } = unacceptedCycles(importCycles(src, ['value', 'type']), ACCEPTED_CYCLES);
+    expect(cycles.slice(MAX_TYPE_CYCLES)).toEqual([]);
+    expect(stale).toEqual([]);
+  });
+});
+
+describe('what others rely on', () => {
+  test('every exported name of the policies, the policy interface and the main entry point has a docstring', () => {
+    const policies = [...src.keys()].filter((path) => path.startsWith('src/policies/'));
+    expect(undocumentedExports(src, [...policies, 'src/shim/policy.ts', 'src/index.ts'])).toEqual([]);
+  });
+
+  test('every file that package.json names exists', () => {
+    const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+    expect(missingEntryPoints(manifest, (path) => existsSync(join(ROOT, path)))).toEqual([]);
+  });
+
+  test('every module that a worker starts from exists', () => {
+    expect(missingModules(src)).toEqual([]);
+  });
+});

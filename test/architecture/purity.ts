@@ -1,0 +1,60 @@
+// Rooms without a clock, a timer, randomness, a thread, a file or asynchronous code.
+import ts from 'typescript';
+import { roomOf } from './rooms.ts';
+import { position, references, type SourceTree, walk } from './source-tree.ts';
+
+/** A run in virtual time is deterministic because none of these rooms can ask the machine for anything. */
+const PURE = ['verbs', 'shim', 'coordinator', 'policies', 'sim'];
+
+/** Names that reach the machine, wherever they stand in the code. */
+const BANNED: Readonly<Record<string, string>> = {
+  Date: 'the clock',
+  performance: 'the clock',
+  hrtime: 'the clock',
+  crypto: 'randomness',
+  setTimeout: 'a timer',
+  setInterval: 'a timer',
+  setImmediate: 'a timer',
+  queueMicrotask: 'a task queue',
+  nextTick: 'a task queue',
+  process: 'the process',
+  Worker: 'threads',
+  Atomics: 'memory that threads share',
+  globalThis: 'any global',
+  eval: 'any global',
+};
+
+/** Contexts of one device may run in several threads, which claim their rows by compare-and-exchange. */
+const ATOMIC_FILES = ['src/coordinator/member-table.ts'];
+
+/** Packages that a pure room may import. */
+const PACKAGES: Readonly<Record<string, readonly string[]>> = { policies: ['zod'] };
+
+/** Uses of the machine in the pure rooms. */
+export function impurities(tree: SourceTree): string[] {
+  const found: string[] = [];
+  for (const [path, file] of tree) {
+    if (!path.startsWith('src/') || !PURE.includes(roomOf(path))) continue;
+    walk(file, (node) => {
+      const what = impurityOf(node);
+      if (what === BANNED.Atomics && ATOMIC_FILES.includes(path)) return;
+      if (what !== undefined) found.push(`${position(node)} uses ${what}`);
+    });
+    const allowed = PACKAGES[roomOf(path)] ?? [];
+    for (const { specifier, target } of references(file)) {
+      if (target === null && !allowed.includes(specifier)) found.push(`${path} imports ${specifier}`);
+    }
+  }
+  return found;
+}
+
+function impurityOf(node: ts.Node): string | undefined {
+  if (ts.isIdentifier(node)) return Object.hasOwn(BANNED, node.text) ? BANNED[node.text] : undefined;
+  if (ts.isPropertyAccessExpression(node) && node.getText() === 'Math.random') return 'randomness';
+  if (ts.isElementAccessExpression(node) && node.expression.getText() === 'Math') return 'randomness';
+  const isAsync =
+    ts.isAwaitExpression(node) ||
+    node.kind === ts.SyntaxKind.AsyncKeyword ||
+    (ts.isForOfStatement(node) && node.awaitModifier !== undefined);
+  return isAsync ? 'asynchronous code' : undefined;
+}
