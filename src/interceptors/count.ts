@@ -1,6 +1,6 @@
 /** Counts what passes, in all. */
 import type { Interceptor } from '../shim/compose.ts';
-import type { Verbs } from '../verbs/provider.ts';
+import type { Verbs } from '../verbs/verbs.ts';
 
 /** What has passed since the interceptor was made, on all providers that it is around. */
 export interface Counts {

@@ -1,7 +1,9 @@
 /** Rings by handle, for interceptors that read what passes through them. */
 import { handleIndex } from '../verbs/handles.ts';
 import * as L from '../verbs/layout.ts';
-import type { Provider, RingInfo, Verbs } from '../verbs/provider.ts';
+import type { Provider } from '../verbs/provider.ts';
+import type { RingInfo } from '../verbs/types.ts';
+import type { Verbs } from '../verbs/verbs.ts';
 
 /** Copies of fewer words are made word by word: a view would cost more. */
 const VIEW_WORDS = 48;

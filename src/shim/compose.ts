@@ -1,11 +1,6 @@
 import { InvalidArgumentError } from '../verbs/errors.ts';
-import {
-  type PeerVerbs,
-  type Provider,
-  VERB_NAMES,
-  type Verbs,
-  type WaitSupport,
-} from '../verbs/provider.ts';
+import type { PeerVerbs, Provider, WaitSupport } from '../verbs/provider.ts';
+import { VERB_NAMES, type Verbs } from '../verbs/verbs.ts';
 import type { Gate } from './gate.ts';
 
 /** What an interceptor may change beside verbs: what the provider says of itself, time, and how peers meet. */

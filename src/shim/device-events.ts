@@ -3,7 +3,8 @@
  * completion, and what is held would wait for ever. All are the application's, told when it listens.
  */
 import { IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_QP_FATAL, IBV_EVENT_QP_REQ_ERR } from '../verbs/constants.ts';
-import type { AsyncListener, Provider } from '../verbs/provider.ts';
+import type { Provider } from '../verbs/provider.ts';
+import type { AsyncListener } from '../verbs/types.ts';
 
 interface ContextEvents {
   listener: AsyncListener | null;

@@ -1,5 +1,6 @@
 /** Completion events: the device's wake the shim, the application's are told or kept. */
-import type { CompletionListener, Provider } from '../verbs/provider.ts';
+import type { Provider } from '../verbs/provider.ts';
+import type { CompletionListener } from '../verbs/types.ts';
 import { ARM_ANY, ARM_NONE, ARM_SOLICITED, type ShimCq } from './cq-ledger.ts';
 import type { Tables } from './tables.ts';
 

@@ -1,7 +1,8 @@
 /** Keys of memory windows: a bind that is held counts as posted, so its key is the window's already. */
 import { IBV_MW_TYPE_2, IBV_WR_BIND_MW } from '../verbs/constants.ts';
 import * as L from '../verbs/layout.ts';
-import type { MwInfo, Provider } from '../verbs/provider.ts';
+import type { Provider } from '../verbs/provider.ts';
+import type { MwInfo } from '../verbs/types.ts';
 import type { Feeder } from './feeder.ts';
 import type { ShimQp } from './qp-ledger.ts';
 import type { Tables } from './tables.ts';

@@ -17,7 +17,7 @@ import {
   ISO_WR_WAIT,
 } from '../verbs/constants.ts';
 import * as L from '../verbs/layout.ts';
-import type { QpInfo, QpInitAttr } from '../verbs/provider.ts';
+import type { QpInfo, QpInitAttr } from '../verbs/types.ts';
 import type { ShimContext } from './context.ts';
 import { BYTES, COLUMNS, HELD, HIGH_WATER, SEEN } from './counters.ts';
 import type { ShimCq } from './cq-ledger.ts';

@@ -5,8 +5,9 @@
  */
 import * as C from '../verbs/constants.ts';
 import * as L from '../verbs/layout.ts';
-import type { MrInfo, Provider, QpAttr, RingInfo } from '../verbs/provider.ts';
+import type { Provider } from '../verbs/provider.ts';
 import { maskOf } from '../verbs/qp-state.ts';
+import type { MrInfo, QpAttr, RingInfo } from '../verbs/types.ts';
 import type { ShimContext } from './context.ts';
 import { POSTS } from './counters.ts';
 import { type ContextView, NO_TOKEN, type QpView } from './policy.ts';

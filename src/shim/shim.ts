@@ -14,18 +14,8 @@ import {
 import { BusyError, ConfigError, NoResourcesError, UnsupportedError } from '../verbs/errors.ts';
 import { gidToBytes, gidToString } from '../verbs/gid.ts';
 import { handleIndex } from '../verbs/handles.ts';
-import type {
-  Adopt,
-  AhAttr,
-  CqInfo,
-  CqOptions,
-  OpenOptions,
-  PolicyState,
-  Provider,
-  QpAttr,
-  QpInfo,
-  QpInitAttr,
-} from '../verbs/provider.ts';
+import type { Adopt, PolicyState, Provider } from '../verbs/provider.ts';
+import type { AhAttr, CqInfo, CqOptions, OpenOptions, QpAttr, QpInfo, QpInitAttr } from '../verbs/types.ts';
 import type { Interceptor } from './compose.ts';
 import { ShimContext } from './context.ts';
 import type { CoordinatorPort, Grant, Usage } from './coordinator-port.ts';

@@ -1,6 +1,7 @@
 /** What a shim knows by handle: queue pairs, completion queues, rings. */
 import { handleIndex } from '../verbs/handles.ts';
-import type { Provider, RingInfo } from '../verbs/provider.ts';
+import type { Provider } from '../verbs/provider.ts';
+import type { RingInfo } from '../verbs/types.ts';
 import type { ShimCq } from './cq-ledger.ts';
 import type { ShimQp } from './qp-ledger.ts';
 

@@ -1,4 +1,5 @@
 export * from './batch.ts';
+export * from './connection-manager.ts';
 export * from './constants.ts';
 export * from './errors.ts';
 export * from './gid.ts';
@@ -9,4 +10,7 @@ export * from './names.ts';
 export * from './nic.ts';
 export * from './provider.ts';
 export * from './qp-state.ts';
+export * from './types.ts';
 export * from './unsupported.ts';
+export * from './verbs.ts';
+export * from './wc-batch.ts';

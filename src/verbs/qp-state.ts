@@ -1,7 +1,7 @@
 /** The queue-pair state table of the InfiniBand specification (10.3.1; ibv_modify_qp(3)), for RC, UC, UD and XRC. */
 import * as C from './constants.ts';
 import { InvalidArgumentError, InvalidStateError, shown } from './errors.ts';
-import type { QpAttr } from './provider.ts';
+import type { QpAttr } from './types.ts';
 
 const STATE_NAMES = ['RESET', 'INIT', 'RTR', 'RTS', 'SQD', 'SQE', 'ERR'];
 

@@ -1,7 +1,7 @@
 /** Verbs that a provider does not have: they exist, and say so. */
 import { EOPNOTSUPP } from './constants.ts';
 import { UnsupportedError } from './errors.ts';
-import type { Verbs } from './provider.ts';
+import type { Verbs } from './verbs.ts';
 
 /** Functions that throw UnsupportedError; `reasons` says for each verb what is missing, as a clause. */
 export function unsupportedVerbs<K extends keyof Verbs>(reasons: Record<K, string>): Pick<Verbs, K> {

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { describeNic, linkGbpsOf } from '../../src/providers/rdma-core/nic.ts';
 import { createFabric } from '../../src/providers/sim/index.ts';
 import { PROFILES } from '../../src/sim/profile/profiles.ts';
-import type { PortAttr } from '../../src/verbs/provider.ts';
+import type { PortAttr } from '../../src/verbs/types.ts';
 
 const port = (activeWidth: number, activeSpeed: number) =>
   ({ activeWidth, activeSpeed, activeMtu: 5 }) as PortAttr;

@@ -1,8 +1,9 @@
 /** Verbs that fail at a chosen call. */
 import { HDR_ERRNO, HDR_REASON } from '../../verbs/layout.ts';
-import type { Provider, Verbs } from '../../verbs/provider.ts';
+import type { Provider } from '../../verbs/provider.ts';
+import type { Verbs } from '../../verbs/verbs.ts';
 import type { Rings } from '../rings.ts';
-import type { InjectionListener } from './index.ts';
+import type { InjectionListener } from './injection.ts';
 import type { FaultPlan } from './options.ts';
 import {
   FAILABLE_VERBS,

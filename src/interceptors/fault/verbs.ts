@@ -2,7 +2,7 @@
 import * as C from '../../verbs/constants.ts';
 import { type ErrorCode, type IsoverbsError, makeError } from '../../verbs/errors.ts';
 import { REASON_PROVIDER, REASON_QUEUE_FULL } from '../../verbs/layout.ts';
-import { VERB_NAMES, type Verbs } from '../../verbs/provider.ts';
+import { VERB_NAMES, type Verbs } from '../../verbs/verbs.ts';
 
 /** These only listen, list, or free memory of the process: no device takes part that could refuse. */
 const SAFE_VERBS = [

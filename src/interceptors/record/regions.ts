@@ -1,6 +1,6 @@
 /** Registered memory as the program last saw it: what is different has arrived, or is the program's own. */
 import { Buffer } from 'node:buffer';
-import type { MrInfo } from '../../verbs/provider.ts';
+import type { MrInfo } from '../../verbs/types.ts';
 
 const BLOCK_BYTES = 65536;
 const PAGE_BYTES = 4096;

@@ -1,8 +1,9 @@
 /** The native addon: its functions as TypeScript sees them, and how it is found. */
+
+import type { ConnectionManager } from '../../verbs/connection-manager.ts';
 import { makeError, NoDeviceError, UnsupportedError } from '../../verbs/errors.ts';
 import type {
   CompletionListener,
-  ConnectionManager,
   CqInfo,
   DeviceAttr,
   MrInfo,
@@ -10,8 +11,8 @@ import type {
   PortAttr,
   RingInfo,
   SrqInfo,
-  Verbs,
-} from '../../verbs/provider.ts';
+} from '../../verbs/types.ts';
+import type { Verbs } from '../../verbs/verbs.ts';
 import { addonLoader, buildAdvice, detach, isAddonForbidden, whyNotLoaded } from '../native-addon.ts';
 
 /** What the addon answers about the libraries of this machine; null: can be opened, else why not. */

@@ -2,7 +2,7 @@
  * postSend, postRecv, postSrqRecv and pollCq: one Node-API call per batch, without arguments. They travel through a few
  * words of memory that the addon sees too: four numbers through Node-API would cost 30 ns, so cost 3.
  */
-import type { Verbs } from '../../verbs/provider.ts';
+import type { Verbs } from '../../verbs/verbs.ts';
 import type { NativeVerbs } from './addon.ts';
 
 // native/post.h, CallWord

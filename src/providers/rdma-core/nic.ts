@@ -1,6 +1,6 @@
 /** What rdma-core says of a NIC's pipeline: its link. The rest is in data sheets, or to be measured. */
 import type { NicFacts } from '../../verbs/nic.ts';
-import type { PortAttr } from '../../verbs/provider.ts';
+import type { PortAttr } from '../../verbs/types.ts';
 import type { NativeVerbs } from './addon.ts';
 
 /** active_width (ibv_query_port(3)): lanes. */

@@ -1,6 +1,6 @@
 /** Addresses in arguments: where a queue pair or an address handle leads. */
 import { requireGid } from '../../verbs/gid.ts';
-import type { AhAttr } from '../../verbs/provider.ts';
+import type { AhAttr } from '../../verbs/types.ts';
 import { requireInteger, requireObject } from './arguments.ts';
 
 const RANGES: [field: keyof AhAttr, min: number, max: number][] = [

@@ -1,7 +1,8 @@
 /** What simulated devices say beyond ibv_query_device(3): extended capabilities, clock, P_Keys, vendor options. */
 import type { NicParams } from '../../sim/profile/params.ts';
 import * as C from '../../verbs/constants.ts';
-import type { DeviceAttrEx, Provider } from '../../verbs/provider.ts';
+import type { Provider } from '../../verbs/provider.ts';
+import type { DeviceAttrEx } from '../../verbs/types.ts';
 import { unsupportedVerbs } from '../../verbs/unsupported.ts';
 import { requireInteger } from './arguments.ts';
 import type { Driver } from './driver.ts';

@@ -3,7 +3,7 @@ import type { NicParams } from '../../sim/profile/params.ts';
 import { MAX_MESSAGE_BYTES } from '../../sim/queues/post.ts';
 import * as C from '../../verbs/constants.ts';
 import type { NicFacts } from '../../verbs/nic.ts';
-import type { DeviceAttr, PortAttr } from '../../verbs/provider.ts';
+import type { DeviceAttr, PortAttr } from '../../verbs/types.ts';
 
 export const LIMITS = {
   maxQp: 1 << 17,

@@ -1,7 +1,8 @@
 /** Protection domains and memory regions of simulated devices. */
 import * as C from '../../verbs/constants.ts';
 import { BusyError, NoResourcesError } from '../../verbs/errors.ts';
-import type { MrInfo, Provider } from '../../verbs/provider.ts';
+import type { Provider } from '../../verbs/provider.ts';
+import type { MrInfo } from '../../verbs/types.ts';
 import { countOf, requireInteger } from './arguments.ts';
 import type { Driver } from './driver.ts';
 import { LIMITS } from './limits.ts';

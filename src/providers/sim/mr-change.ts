@@ -1,7 +1,8 @@
 /** ibv_rereg_mr(3) and its kin on simulated devices. */
 import * as C from '../../verbs/constants.ts';
 import { InvalidArgumentError } from '../../verbs/errors.ts';
-import type { MrChange, Provider } from '../../verbs/provider.ts';
+import type { Provider } from '../../verbs/provider.ts';
+import type { MrChange } from '../../verbs/types.ts';
 import { unsupportedVerbs } from '../../verbs/unsupported.ts';
 import { requireObject } from './arguments.ts';
 import type { Driver } from './driver.ts';

@@ -1,7 +1,8 @@
 /** The GID of a multicast group, as RoCE v2 makes it of an IP address. */
+
+import type { CmAddress } from '../../verbs/connection-manager.ts';
 import { InvalidArgumentError, shown } from '../../verbs/errors.ts';
 import { gidToBytes, gidToString } from '../../verbs/gid.ts';
-import type { CmAddress } from '../../verbs/provider.ts';
 import { requireObject } from './arguments.ts';
 
 /** @throws InvalidArgumentError for what is no multicast address */

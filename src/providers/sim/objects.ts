@@ -9,7 +9,7 @@ import type { Srq } from '../../sim/queues/srq.ts';
 import type { Qp } from '../../sim/transport/qp.ts';
 import { BusyError, InvalidHandleError } from '../../verbs/errors.ts';
 import * as H from '../../verbs/handles.ts';
-import type { AsyncListener, CompletionListener } from '../../verbs/provider.ts';
+import type { AsyncListener, CompletionListener } from '../../verbs/types.ts';
 import { countOf } from './arguments.ts';
 
 export interface Context {

@@ -1,10 +1,11 @@
 /** The Provider over a simulation: handles, arguments and ownership; the device itself is src/sim. */
 import { postRecv, postSend, validateSend, WrRing } from '../../sim/queues/post.ts';
+import type { ConnectionManager } from '../../verbs/connection-manager.ts';
 import * as C from '../../verbs/constants.ts';
 import { InvalidArgumentError, NoDeviceError, NoResourcesError, shown } from '../../verbs/errors.ts';
 import { extBytesFor, ringBytes, within } from '../../verbs/layout.ts';
 import { mtuCode } from '../../verbs/names.ts';
-import type { ConnectionManager, Provider } from '../../verbs/provider.ts';
+import type { Provider } from '../../verbs/provider.ts';
 import { ahVerbs } from './ah-verbs.ts';
 import { requireInteger } from './arguments.ts';
 import { asyncVerbs } from './async-verbs.ts';

@@ -1,7 +1,7 @@
 /** The objects that a queue pair is made of, by its type. */
 import * as C from '../../verbs/constants.ts';
 import { InvalidArgumentError, InvalidHandleError, shown } from '../../verbs/errors.ts';
-import type { QpInitAttr } from '../../verbs/provider.ts';
+import type { QpInitAttr } from '../../verbs/types.ts';
 import {
   type CqObject,
   type Objects,

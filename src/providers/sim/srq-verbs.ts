@@ -2,7 +2,8 @@
 import { postSrqRecv } from '../../sim/queues/post.ts';
 import * as C from '../../verbs/constants.ts';
 import { InvalidArgumentError, NoResourcesError, UnsupportedError } from '../../verbs/errors.ts';
-import type { Provider, SrqAttr, SrqInitAttr } from '../../verbs/provider.ts';
+import type { Provider } from '../../verbs/provider.ts';
+import type { SrqAttr, SrqInitAttr } from '../../verbs/types.ts';
 import { requireInteger, requireObject } from './arguments.ts';
 import type { Driver } from './driver.ts';
 import { LIMITS } from './limits.ts';

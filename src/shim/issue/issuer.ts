@@ -20,7 +20,8 @@ import {
   ISO_WR_WAIT,
 } from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
-import type { Provider, RingInfo, WaitSupport } from '../../verbs/provider.ts';
+import type { Provider, WaitSupport } from '../../verbs/provider.ts';
+import type { RingInfo } from '../../verbs/types.ts';
 import type { ShimContext } from '../context.ts';
 import type { CoordinatorPort } from '../coordinator-port.ts';
 import { EMULATED, ENABLES, PIECES, POSTS, SPLIT, WAITS } from '../counters.ts';

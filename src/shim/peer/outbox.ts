@@ -13,7 +13,8 @@ import {
   IBV_WR_SEND_WITH_INV,
 } from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
-import type { MrInfo, Provider } from '../../verbs/provider.ts';
+import type { Provider } from '../../verbs/provider.ts';
+import type { MrInfo } from '../../verbs/types.ts';
 import type { InboxPlace } from './description.ts';
 import * as E from './entries.ts';
 

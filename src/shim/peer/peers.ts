@@ -10,7 +10,9 @@ import {
   IBV_QPT_RC,
 } from '../../verbs/constants.ts';
 import { IsoverbsError } from '../../verbs/errors.ts';
-import type { PeerVerbs, Provider, QpAttr, Verbs } from '../../verbs/provider.ts';
+import type { PeerVerbs, Provider } from '../../verbs/provider.ts';
+import type { QpAttr } from '../../verbs/types.ts';
+import type { Verbs } from '../../verbs/verbs.ts';
 import type { ShimQp } from '../qp-ledger.ts';
 import type { Tables } from '../tables.ts';
 import { CHUNK_SENDS, decodeChunks, withChunk, withoutChunk } from './chunks.ts';

@@ -3,7 +3,7 @@
  * requests and answers, and the READ that is asked for now.
  */
 import * as C from '../../verbs/constants.ts';
-import type { MrInfo } from '../../verbs/provider.ts';
+import type { MrInfo } from '../../verbs/types.ts';
 import { type Actions, NO_TOKEN } from '../policy.ts';
 import type { ShimQp } from '../qp-ledger.ts';
 import type { ResourceAddress, ResourceMemory, ResourceRequest, ResourceView } from '../resources.ts';

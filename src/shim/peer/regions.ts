@@ -7,7 +7,9 @@ import {
   IBV_ACCESS_REMOTE_WRITE,
 } from '../../verbs/constants.ts';
 import { IsoverbsError } from '../../verbs/errors.ts';
-import type { MrChange, MrInfo, Provider, Verbs } from '../../verbs/provider.ts';
+import type { Provider } from '../../verbs/provider.ts';
+import type { MrChange, MrInfo } from '../../verbs/types.ts';
+import type { Verbs } from '../../verbs/verbs.ts';
 
 const PLAIN =
   IBV_ACCESS_LOCAL_WRITE |

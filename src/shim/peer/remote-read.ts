@@ -6,7 +6,9 @@
 import * as C from '../../verbs/constants.ts';
 import { IsoverbsError } from '../../verbs/errors.ts';
 import * as L from '../../verbs/layout.ts';
-import type { MrInfo, PeerVerbs, Provider, Verbs } from '../../verbs/provider.ts';
+import type { PeerVerbs, Provider } from '../../verbs/provider.ts';
+import type { MrInfo } from '../../verbs/types.ts';
+import type { Verbs } from '../../verbs/verbs.ts';
 import type { Interceptor } from '../compose.ts';
 import type { Actions, Policy, QpChange, QpView } from '../policy.ts';
 import type { ShimQp } from '../qp-ledger.ts';

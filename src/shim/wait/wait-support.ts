@@ -1,6 +1,7 @@
 /** How a policy gets WAIT and ENABLE: from the device, from the emulation below it, or not at all. */
 import { UnsupportedError } from '../../verbs/errors.ts';
-import { type Provider, VERB_NAMES, type WaitSupport } from '../../verbs/provider.ts';
+import type { Provider, WaitSupport } from '../../verbs/provider.ts';
+import { VERB_NAMES } from '../../verbs/verbs.ts';
 import { compose, type Interceptor } from '../compose.ts';
 import { type Gate, gateOfAll } from '../gate.ts';
 import type { PolicyNeeds } from '../policy.ts';

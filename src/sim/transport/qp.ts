@@ -1,6 +1,6 @@
 /** A queue pair: its rings, and the state of its requester and responder. */
 import * as C from '../../verbs/constants.ts';
-import type { QpAttr, QpCap } from '../../verbs/provider.ts';
+import type { QpAttr, QpCap } from '../../verbs/types.ts';
 import type { Limiter } from '../egress/rate-limiters.ts';
 import type { Pace } from '../egress/rate-pacing.ts';
 import type { Ah } from '../network/address.ts';

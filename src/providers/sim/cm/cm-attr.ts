@@ -2,8 +2,8 @@
 import * as C from '../../../verbs/constants.ts';
 import { InvalidStateError } from '../../../verbs/errors.ts';
 import { mtuCode } from '../../../verbs/names.ts';
-import type { QpAttr } from '../../../verbs/provider.ts';
 import { stateName } from '../../../verbs/qp-state.ts';
+import type { QpAttr } from '../../../verbs/types.ts';
 import type { CmId } from './cm-objects.ts';
 import { ahTo } from './cm-protocol.ts';
 

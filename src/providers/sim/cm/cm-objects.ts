@@ -1,6 +1,7 @@
 /** What the simulated rdma_cm keeps: event channels, and identifiers with the state of what they ask for. */
+
+import type { CmConnParam, CmEvent } from '../../../verbs/connection-manager.ts';
 import * as H from '../../../verbs/handles.ts';
-import type { CmConnParam, CmEvent } from '../../../verbs/provider.ts';
 import type { Driver } from '../driver.ts';
 import { ANY_HOST } from '../hosts.ts';
 

@@ -3,7 +3,7 @@
  * event of virtual time. What comes of each in each state is what the IB CM of the Linux kernel does.
  */
 import * as C from '../../../verbs/constants.ts';
-import type { AhAttr } from '../../../verbs/provider.ts';
+import type { AhAttr } from '../../../verbs/types.ts';
 import type { Driver } from '../driver.ts';
 import { ANY_HOST } from '../hosts.ts';
 import { gidOf } from '../limits.ts';

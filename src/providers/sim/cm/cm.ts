@@ -2,6 +2,13 @@
  * rdma_cm among the hosts of a fabric: arguments, ports and the order of calls; cm-protocol.ts is what the two
  * ends tell each other. All happens in virtual time, so the same program gets the same events.
  */
+
+import type {
+  CmAddress,
+  CmConnParam,
+  CmIdInfo,
+  ConnectionManager,
+} from '../../../verbs/connection-manager.ts';
 import * as C from '../../../verbs/constants.ts';
 import {
   BusyError,
@@ -12,7 +19,6 @@ import {
   shown,
   UnsupportedError,
 } from '../../../verbs/errors.ts';
-import type { CmAddress, CmConnParam, CmIdInfo, ConnectionManager } from '../../../verbs/provider.ts';
 import { maskOf } from '../../../verbs/qp-state.ts';
 import { countOf, requireInteger, requireObject } from '../arguments.ts';
 import type { Driver } from '../driver.ts';

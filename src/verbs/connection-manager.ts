@@ -1,0 +1,111 @@
+/** librdmacm, flat: the second half of the seam. */
+import type { AhAttr, QpAttr } from './types.ts';
+
+/** What the connection manager tells (rdma_cm_event), acknowledged when the listener returns. */
+export interface CmEvent {
+  /** RDMA_CM_EVENT_* */
+  event: number;
+  /** The identifier that it is about; of a CONNECT_REQUEST, a new one. */
+  id: number;
+  /** The listening identifier of a CONNECT_REQUEST; else 0. */
+  listenId: number;
+  /** Negative errno; of REJECTED the reason, as InfiniBand numbers them (28: by the application). */
+  status: number;
+  /** Whole as it came over the wire, which pads it with zeros: requests 56 bytes, answers 196 ... */
+  privateData: Uint8Array;
+  /** RDMA_PS_TCP, CONNECT_REQUEST and CONNECT_RESPONSE: what the peer offers. */
+  conn?: CmConnParam;
+  /** RDMA_PS_UDP, ESTABLISHED of who connects, and MULTICAST_JOIN: how to reach the peer or the group. */
+  ud?: { ah: AhAttr; qpNum: number; qkey: number };
+}
+
+/** rdma_conn_param. */
+export interface CmConnParam {
+  /** At most: connect 56 bytes (RDMA_PS_UDP: 180), accept 196 (136). */
+  privateData?: Uint8Array;
+  /** Default RDMA_MAX_RESP_RES: as many as the device has; accepting, as the peer asks for. */
+  responderResources?: number;
+  /** Default RDMA_MAX_INIT_DEPTH, likewise. */
+  initiatorDepth?: number;
+  flowControl?: number;
+  /** 0 to 7, default 7. Who connects decides. */
+  retryCount?: number;
+  /** 0 to 7, default 7 */
+  rnrRetryCount?: number;
+  srq?: boolean;
+  /** Needed, but to connect in RDMA_PS_UDP. */
+  qpNum?: number;
+}
+
+/** A numeric IPv4 or IPv6 address as text; link-local ones with the interface: fe80::1%eth0. */
+export interface CmAddress {
+  address: string;
+  port: number;
+}
+
+/** What an identifier is bound to. */
+export interface CmIdInfo {
+  /** Name for openDevice, '' before an address was resolved or bound to a device. */
+  deviceName: string;
+  portNum: number;
+  /** '' and 0: none yet. */
+  local: CmAddress;
+  remote: CmAddress;
+}
+
+/**
+ * librdmacm, flat: identifiers are handles, what it answers comes as events. It moves no queue pair: the
+ * caller creates one (createQp), asks `initQpAttr` for each transition, and tells its number in the
+ * parameters, as with an rdma_cm_id without a queue pair (rdma_create_qp(3), NOTES of rdma_init_qp_attr).
+ */
+export interface ConnectionManager {
+  /** rdma_create_event_channel(3). @throws NoDeviceError where the kernel has no rdma_cm, or no device */
+  createEventChannel(): number;
+  /** Identifiers of requests that no verb has named go with it. @throws BusyError while there are others */
+  destroyEventChannel(channel: number): void;
+  /** Listens for events on the env's event loop (null: no more). They are acknowledged. */
+  watchEventChannel(channel: number, listener: ((event: CmEvent) => void) | null): void;
+  /** Whether listening keeps the process alive (at first it does not). */
+  refEventChannel(channel: number, keepAlive: boolean): void;
+  /** rdma_create_id(3); RDMA_PS_TCP or RDMA_PS_UDP. */
+  createId(channel: number, portSpace: number): number;
+  /** rdma_destroy_id(3) */
+  destroyId(id: number): void;
+  /** What an identifier is bound to. */
+  queryId(id: number): CmIdInfo;
+  /** rdma_bind_addr(3). @throws ConnectionError (EADDRINUSE), NoDeviceError where no device has the address */
+  bindAddr(id: number, local: CmAddress): void;
+  /** rdma_resolve_addr(3): ADDR_RESOLVED or ADDR_ERROR. */
+  resolveAddr(id: number, local: CmAddress | null, remote: CmAddress, timeoutMs: number): void;
+  /** rdma_resolve_route(3): ROUTE_RESOLVED or ROUTE_ERROR. */
+  resolveRoute(id: number, timeoutMs: number): void;
+  /** rdma_listen(3): CONNECT_REQUEST for each that comes. */
+  listen(id: number, backlog: number): void;
+  /**
+   * rdma_connect(3): CONNECT_RESPONSE or REJECTED, RDMA_PS_UDP: ESTABLISHED or UNREACHABLE (status 2: rejected);
+   * UNREACHABLE also when nobody answers.
+   */
+  connect(id: number, param: CmConnParam): void;
+  /** rdma_establish(3): after CONNECT_RESPONSE, when the queue pair is in RTS. */
+  establish(id: number): void;
+  /**
+   * rdma_accept(3), when the queue pair is in RTS; ESTABLISHED when the other side is ready too. RDMA_PS_UDP:
+   * privateData, qpNum and qkey answer the request (librdmacm knows RDMA_UDP_QKEY only).
+   */
+  accept(id: number, param: CmConnParam & { qkey?: number }): void;
+  /** rdma_reject(3): at most 148 bytes (RDMA_PS_UDP: 136). */
+  reject(id: number, privateData: Uint8Array): void;
+  /** rdma_disconnect(3): DISCONNECTED there, and here when the other side has called it too. */
+  disconnect(id: number): void;
+  /** rdma_notify(3): IBV_EVENT_COMM_EST. */
+  notify(id: number, event: number): void;
+  /**
+   * rdma_init_qp_attr(3): what modifyQp wants for INIT, RTR or RTS. RTR and RTS are known once there is a
+   * request or a response; INIT opens no memory to the peer before that, so it is asked for and set again.
+   */
+  initQpAttr(id: number, qpState: number): { attr: QpAttr; mask: number };
+  /** rdma_join_multicast(3): MULTICAST_JOIN or MULTICAST_ERROR; then attachMcast. The group's port says nothing. */
+  joinMulticast(id: number, group: CmAddress): void;
+  /** rdma_leave_multicast(3) */
+  leaveMulticast(id: number, group: CmAddress): void;
+}

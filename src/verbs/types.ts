@@ -1,0 +1,307 @@
+/**
+ * What verbs take and return: attributes, and what objects are known by. Times are float64 nanoseconds, sizes are
+ * bytes. Addresses are numbers: a provider hands out only addresses below 2^53.
+ */
+
+/** What `getDeviceList` knows of a device before it is opened. */
+export interface DeviceInfo {
+  name: string;
+  /** The provider that has it: 'sim' or 'rdma-core'. */
+  provider: string;
+  /** Sixteen hexadecimal digits in groups of four, as ibv_devinfo prints it. */
+  guid: string;
+  transport: string;
+}
+
+/** ibv_query_device(3). */
+export interface DeviceAttr {
+  fwVer: string;
+  nodeGuid: string;
+  vendorId: number;
+  vendorPartId: number;
+  hwVer: number;
+  maxMrSizeBytes: number;
+  maxQp: number;
+  maxQpWr: number;
+  maxSge: number;
+  maxSgeRd: number;
+  maxCq: number;
+  maxCqe: number;
+  maxMr: number;
+  maxPd: number;
+  maxQpRdAtom: number;
+  maxQpInitRdAtom: number;
+  /** 0 none, 1 HCA, 2 global */
+  atomicCap: number;
+  maxSrq: number;
+  maxSrqWr: number;
+  maxSrqSge: number;
+  maxAh: number;
+  maxMw: number;
+  maxPkeys: number;
+  maxMcastGrp: number;
+  maxMcastQpAttach: number;
+  maxTotalMcastQpAttach: number;
+  /** Code of the time to an acknowledgement: 4.096 us * 2^code. */
+  localCaAckDelay: number;
+  sysImageGuid: string;
+  physPortCnt: number;
+  deviceCapFlags: number;
+}
+
+/** What on-demand paging can do, by transport: IBV_ODP_SUPPORT_* bits. */
+export interface OdpCaps {
+  /** IBV_ODP_SUPPORT (1), IBV_ODP_SUPPORT_IMPLICIT (2) */
+  general: number;
+  rc: number;
+  uc: number;
+  ud: number;
+  xrc: number;
+}
+
+/** ibv_query_device_ex(3): what `queryDevice` has no room for. A device without a feature answers zeros. */
+export interface DeviceAttrEx {
+  odp: OdpCaps;
+  /** Which bits of a completion timestamp count; 0: this device stamps no completions. */
+  completionTimestampMask: bigint;
+  /** Rate of the clock behind those timestamps; 0: unknown. */
+  hcaCoreClockKhz: number;
+  deviceCapFlagsEx: bigint;
+  tso: { maxTsoBytes: number; supportedQpTypes: number };
+  rss: { supportedQpTypes: number; maxRwqIndirectionTables: number; maxRwqIndirectionTableSize: number };
+  maxWqTypeRq: number;
+  rawPacketCaps: number;
+  tagMatching: { maxRndvHdrBytes: number; maxNumTags: number; flags: number; maxOps: number; maxSge: number };
+  /** modifyCq: most completions and microseconds that one event may stand for; 0: no moderation. */
+  cqModeration: { maxCount: number; maxPeriodUs: number };
+  /** modifyQpRateLimit; 0 and 0: no limits. */
+  packetPacing: { minKbps: number; maxKbps: number; supportedQpTypes: number };
+  maxDeviceMemoryBytes: number;
+  xrc: boolean;
+}
+
+/** ibv_query_rt_values_ex(3). */
+export interface RtValues {
+  /** The clock of completion timestamps. */
+  ticks: bigint;
+}
+
+/** ibv_query_port(3). */
+export interface PortAttr {
+  state: number;
+  /** IBV_MTU_* */
+  maxMtu: number;
+  activeMtu: number;
+  gidTblLen: number;
+  portCapFlags: number;
+  maxMsgSizeBytes: number;
+  pkeyTblLen: number;
+  lid: number;
+  smLid: number;
+  lmc: number;
+  activeWidth: number;
+  activeSpeed: number;
+  physState: number;
+  /** 'InfiniBand' or 'Ethernet' */
+  linkLayer: string;
+}
+
+/** One entry of a port's GID table. */
+export interface GidEntry {
+  index: number;
+  /** IPv6 notation, as ibv_devinfo prints it: `::ffff:10.77.0.1`. */
+  gid: string;
+  /** 'IB', 'RoCE v1' or 'RoCE v2' */
+  type: string;
+  /** Index of the network interface behind it (as in `ip link`); 0: none. */
+  ndevIfindex: number;
+}
+
+/** What a registered memory region is known by. `memory` is the ArrayBuffer that it covers. */
+export interface MrInfo {
+  handle: number;
+  lkey: number;
+  rkey: number;
+  /** Address of the first byte, below 2^53; what peers use as remote address. */
+  addr: number;
+  lengthBytes: number;
+  memory: ArrayBuffer | SharedArrayBuffer;
+  /** Where the region begins inside `memory`. */
+  byteOffset: number;
+}
+
+/** ibv_rereg_mr(3): what changes; what is absent stays. */
+export interface MrChange {
+  pd?: number;
+  access?: number;
+  translation?: { memory: ArrayBuffer | SharedArrayBuffer; byteOffset: number; lengthBytes: number };
+}
+
+/** What a memory window is known by. */
+export interface MwInfo {
+  handle: number;
+  /** IBV_MW_TYPE_* */
+  type: number;
+  /** Opens nothing until the window is bound. Each bind changes it: queryMw tells. */
+  rkey: number;
+}
+
+/** ibv_create_cq_ex(3). */
+export interface CqOptions {
+  /** Which of the device's completion vectors (interrupts) raises its events. Default 0. */
+  compVector?: number;
+  /** IBV_WC_EX_WITH_*: completions report these too (WC_TICKS_*, WC_WALLCLOCK_*). */
+  wcFlags?: number;
+}
+
+/** What a completion queue is known by. */
+export interface CqInfo {
+  handle: number;
+  /** Entries granted, at least what was asked for. */
+  cqe: number;
+}
+
+/** ibv_srq_init_attr_ex. */
+export interface SrqInitAttr {
+  maxWr: number;
+  maxSge: number;
+  /** IBV_SRQT_*; default IBV_SRQT_BASIC. */
+  srqType?: number;
+  /** IBV_SRQT_XRC: XRC domain, and where its receives complete. */
+  xrcd?: number;
+  cq?: number;
+}
+
+/** What a shared receive queue is known by. */
+export interface SrqInfo {
+  handle: number;
+  /** What was granted. */
+  maxWr: number;
+  maxSge: number;
+  /** IBV_SRQT_XRC: what senders name; else 0. */
+  srqNum: number;
+}
+
+/** ibv_srq_attr. */
+export interface SrqAttr {
+  maxWr: number;
+  maxSge: number;
+  /** IBV_EVENT_SRQ_LIMIT_REACHED is raised, once, when fewer receives are left; 0: not armed. */
+  srqLimit: number;
+}
+
+/** ibv_qp_cap. */
+export interface QpCap {
+  maxSendWr: number;
+  maxRecvWr: number;
+  maxSendSge: number;
+  maxRecvSge: number;
+  maxInlineData: number;
+}
+
+/** ibv_qp_init_attr_ex, with handles. */
+export interface QpInitAttr {
+  qpType: number;
+  /** IBV_QPT_XRC_RECV has no queues of its own: 0, 0 and a cap of zeros. */
+  sendCq: number;
+  recvCq: number;
+  cap: QpCap;
+  /** Receives come from this shared receive queue; the queue pair has none of its own. */
+  srq?: number;
+  /** IBV_QPT_XRC_RECV: its XRC domain, in place of a protection domain. */
+  xrcd?: number;
+  /** Posts go through ibv_wr_*(3) (ibv_create_qp_ex with send_ops_flags); it behaves the same. */
+  extended?: boolean;
+  /** Every send request completes visibly, as if IBV_SEND_SIGNALED were set. */
+  sqSigAll: boolean;
+  /** ISO: a managed queue pair fetches its requests only as ENABLE requests on other queue pairs allow. */
+  managed?: boolean;
+}
+
+/** What a queue pair is known by. */
+export interface QpInfo {
+  handle: number;
+  qpNum: number;
+  /** What was granted. */
+  cap: QpCap;
+}
+
+/** ibv_ah_attr. */
+export interface AhAttr {
+  /** GID of the destination in IPv6 notation; absent for LID routing. */
+  dgid?: string;
+  dlid?: number;
+  sgidIndex?: number;
+  hopLimit?: number;
+  trafficClass?: number;
+  flowLabel?: number;
+  sl?: number;
+  srcPathBits?: number;
+  staticRate?: number;
+  portNum?: number;
+}
+
+/** ibv_qp_attr; a field counts when its IBV_QP_* bit is in the mask. */
+export interface QpAttr {
+  qpState?: number;
+  curQpState?: number;
+  pathMtu?: number;
+  pathMigState?: number;
+  qkey?: number;
+  rqPsn?: number;
+  sqPsn?: number;
+  destQpNum?: number;
+  qpAccessFlags?: number;
+  cap?: QpCap;
+  ah?: AhAttr;
+  pkeyIndex?: number;
+  enSqdAsyncNotify?: number;
+  maxRdAtomic?: number;
+  maxDestRdAtomic?: number;
+  minRnrTimer?: number;
+  portNum?: number;
+  timeout?: number;
+  retryCnt?: number;
+  rnrRetry?: number;
+  rateLimitKbps?: number;
+  /** queryQp in SQD: whether requests that began before are still going on. */
+  sqDraining?: boolean;
+}
+
+/** ibv_qp_rate_limit_attr. */
+export interface QpRateLimit {
+  /** 0: no limit. */
+  rateLimitKbps: number;
+  maxBurstBytes?: number;
+  typicalPktBytes?: number;
+}
+
+/** ibv_ece: enhanced connection establishment, options that two vendors' devices agree on. */
+export interface Ece {
+  vendorId: number;
+  options: number;
+}
+
+/** Ring memory that TypeScript writes and the provider reads (work requests), or the reverse (completions). */
+export interface RingInfo {
+  handle: number;
+  memory: ArrayBuffer;
+  capacity: number;
+  /** Bytes of one slot's extension (layout.ts). */
+  extBytes: number;
+}
+
+/** Called once for each completion event, with the handle of its CQ. */
+export type CompletionListener = (cq: number) => void;
+
+/**
+ * Called once for each asynchronous event (ibv_get_async_event(3)), which is acknowledged. `element` is the
+ * handle of the queue pair, completion queue or shared receive queue that it is about, or the port number.
+ */
+export type AsyncListener = (event: number, element: number) => void;
+
+/** What openDevice takes beside the name. */
+export interface OpenOptions {
+  /** Who this context works for; by default each context is a tenant of its own. */
+  tenant?: string;
+}

@@ -1,0 +1,240 @@
+/**
+ * The seam: libibverbs, flat and synchronous, with integer handles. Control verbs throw an IsoverbsError; postSend,
+ * postRecv and pollCq return counts.
+ */
+import type {
+  AhAttr,
+  AsyncListener,
+  CompletionListener,
+  CqInfo,
+  CqOptions,
+  DeviceAttr,
+  DeviceAttrEx,
+  DeviceInfo,
+  Ece,
+  GidEntry,
+  MrChange,
+  MrInfo,
+  MwInfo,
+  OpenOptions,
+  PortAttr,
+  QpAttr,
+  QpInfo,
+  QpInitAttr,
+  QpRateLimit,
+  RingInfo,
+  RtValues,
+  SrqAttr,
+  SrqInfo,
+  SrqInitAttr,
+} from './types.ts';
+
+/** ibv_*: one function each. A function may be called without `this`. */
+export interface Verbs {
+  /** @throws NoDeviceError never: no devices is an empty list. */
+  getDeviceList(): DeviceInfo[];
+  /** ibv_open_device(3). @throws NoDeviceError */
+  openDevice(name: string, options?: OpenOptions): number;
+  /** ibv_close_device(3). @throws BusyError while it has children */
+  closeDevice(context: number): void;
+  /** ibv_query_device(3) */
+  queryDevice(context: number): DeviceAttr;
+  /** ibv_query_device_ex(3) */
+  queryDeviceEx(context: number): DeviceAttrEx;
+  /** ibv_query_rt_values_ex(3). @throws UnsupportedError where completions are not stamped */
+  queryRtValues(context: number): RtValues;
+  /** ibv_query_port(3); ports count from 1. @throws InvalidArgumentError */
+  queryPort(context: number, portNum: number): PortAttr;
+  /** @throws InvalidArgumentError beyond the table; unused entries have the gid '::'. */
+  queryGid(context: number, portNum: number, index: number): GidEntry;
+  /** ibv_query_pkey(3), in host byte order. @throws InvalidArgumentError beyond the table */
+  queryPkey(context: number, portNum: number, index: number): number;
+  /** Listens for asynchronous events on the env's event loop (null: no more). */
+  watchAsyncEvents(context: number, listener: AsyncListener | null): void;
+  /** Whether listening keeps the process alive (at first it does not). */
+  refAsyncEvents(context: number, keepAlive: boolean): void;
+  /** ibv_open_xrcd(3) of a domain that only this process shares. @throws UnsupportedError */
+  openXrcd(context: number): number;
+  /** ibv_close_xrcd(3). @throws BusyError while it has children */
+  closeXrcd(xrcd: number): void;
+  /** ibv_alloc_pd(3). @throws NoResourcesError */
+  allocPd(context: number): number;
+  /** ibv_dealloc_pd(3). @throws BusyError while it has children */
+  deallocPd(pd: number): void;
+  /** Memory of the provider's own, page-aligned and zeroed, registered. deregMr detaches its ArrayBuffer. */
+  allocMr(pd: number, lengthBytes: number, access: number): MrInfo;
+  /** ibv_reg_mr(3) over the caller's memory. @throws MemoryError for resizable or detached buffers */
+  regMr(
+    pd: number,
+    memory: ArrayBuffer | SharedArrayBuffer,
+    byteOffset: number,
+    lengthBytes: number,
+    access: number,
+  ): MrInfo;
+  /**
+   * ibv_reg_dmabuf_mr(3): memory of another device, which has no ArrayBuffer (`memory` is empty).
+   * @throws UnsupportedError
+   */
+  regDmabufMr(
+    pd: number,
+    offsetBytes: number,
+    lengthBytes: number,
+    iova: number,
+    fd: number,
+    access: number,
+  ): MrInfo;
+  /** ibv_rereg_mr(3). Keys and address may change. @throws UnsupportedError */
+  reregMr(mr: number, change: MrChange): MrInfo;
+  /** ibv_dereg_mr(3). @throws BusyError while windows are bound to it */
+  deregMr(mr: number): void;
+  /** ibv_alloc_mw(3). Bound by a posted BIND_MW of either type. @throws UnsupportedError */
+  allocMw(pd: number, type: number): MwInfo;
+  /** The key that the window has now: after the bind that changed it has been posted. */
+  queryMw(mw: number): MwInfo;
+  /** ibv_dealloc_mw(3) */
+  deallocMw(mw: number): void;
+  /** ibv_create_ah(3). */
+  createAh(pd: number, attr: AhAttr): number;
+  /** ibv_destroy_ah(3) */
+  destroyAh(ah: number): void;
+  /** ibv_create_comp_channel(3). @throws NoResourcesError */
+  createCompChannel(context: number): number;
+  /** ibv_destroy_comp_channel(3). @throws BusyError while queues use it */
+  destroyCompChannel(channel: number): void;
+  /** Listens for completion events on the env's event loop (null: no more). Events are acknowledged. */
+  watchCompChannel(channel: number, listener: CompletionListener | null): void;
+  /** Whether waiting on this channel keeps the process alive (at first it does not). */
+  refCompChannel(channel: number, keepAlive: boolean): void;
+  /** ibv_create_cq(3); channel 0 for none. With wcFlags: ibv_create_cq_ex(3). @throws UnsupportedError */
+  createCq(context: number, cqe: number, channel: number, options?: CqOptions): CqInfo;
+  /** ibv_resize_cq(3): entries granted. @throws BusyError when more completions wait, UnsupportedError */
+  resizeCq(cq: number, cqe: number): number;
+  /** ibv_modify_cq(3): one event for `maxCount` completions or after `periodUs`. @throws UnsupportedError */
+  modifyCq(cq: number, maxCount: number, periodUs: number): void;
+  /** ibv_destroy_cq(3). @throws BusyError while queue pairs use it */
+  destroyCq(cq: number): void;
+  /** ibv_req_notify_cq(3): one event for the next completion (or the next solicited or failed one). */
+  reqNotifyCq(cq: number, solicitedOnly: boolean): void;
+  /** ibv_create_srq_ex(3). @throws NoResourcesError, UnsupportedError */
+  createSrq(pd: number, attr: SrqInitAttr): SrqInfo;
+  /** ibv_modify_srq(3): IBV_SRQ_LIMIT arms the limit event, IBV_SRQ_MAX_WR resizes. */
+  modifySrq(srq: number, attr: Partial<SrqAttr>, mask: number): void;
+  /** ibv_query_srq(3) */
+  querySrq(srq: number): SrqAttr;
+  /** ibv_destroy_srq(3). @throws BusyError while queue pairs use it */
+  destroySrq(srq: number): void;
+  /** ibv_create_qp(3), ibv_create_qp_ex(3). `pd` is 0 for IBV_QPT_XRC_RECV. */
+  createQp(pd: number, attr: QpInitAttr): QpInfo;
+  /** ibv_modify_qp(3). @throws InvalidStateError naming missing and disallowed bits of the mask */
+  modifyQp(qp: number, attr: QpAttr, mask: number): void;
+  /** ibv_query_qp(3), whole: the mask that libibverbs takes is only a hint. */
+  queryQp(qp: number): { attr: QpAttr; init: QpInitAttr };
+  /** ibv_destroy_qp(3). @throws BusyError while it is attached to a group */
+  destroyQp(qp: number): void;
+  /** ibv_modify_qp_rate_limit(3). @throws UnsupportedError */
+  modifyQpRateLimit(qp: number, limit: QpRateLimit): void;
+  /** ibv_query_qp_data_in_order(3): 1 when data of this opcode lands in order. */
+  queryQpDataInOrder(qp: number, opcode: number, flags: number): number;
+  /** ibv_query_ece(3). @throws UnsupportedError */
+  queryEce(qp: number): Ece;
+  /** ibv_set_ece(3). @throws UnsupportedError */
+  setEce(qp: number, ece: Ece): void;
+  /** ibv_attach_mcast(3): a UD queue pair receives what is sent to the group. */
+  attachMcast(qp: number, gid: string, lid: number): void;
+  /** ibv_detach_mcast(3). @throws InvalidArgumentError when it is not attached */
+  detachMcast(qp: number, gid: string, lid: number): void;
+  /** Memory for work requests: `capacity` slots, each with room for `sges` SGEs or `inlineBytes`. */
+  createWrRing(capacity: number, sges: number, inlineBytes: number): RingInfo;
+  /** Memory for `capacity` completions. */
+  createWcRing(capacity: number): RingInfo;
+  /** Frees a ring of either kind and detaches its ArrayBuffer. */
+  destroyRing(ring: number): void;
+  /**
+   * ibv_post_send(3) for the slots start .. start + count - 1 of a work-request ring.
+   * Returns how many were taken. Their running numbers (WC_SEQ) count from 0 at creation and go on through
+   * a RESET. Short: HDR_ERRNO and HDR_REASON of the ring say why slot
+   * start + returned was not. A bad handle throws.
+   */
+  postSend(qp: number, ring: number, start: number, count: number): number;
+  /** ibv_post_recv(3), in the same way. */
+  postRecv(qp: number, ring: number, start: number, count: number): number;
+  /** ibv_post_srq_recv(3), in the same way. */
+  postSrqRecv(srq: number, ring: number, start: number, count: number): number;
+  /**
+   * The errno that postSend would give for this one slot if the queue had room, 0 for none; posts nothing.
+   * Not 0: HDR_ERRNO and HDR_REASON of the ring say why.
+   */
+  validateSend(qp: number, ring: number, index: number): number;
+  /** ibv_poll_cq(3) into the slots start .. start + max - 1; returns how many. */
+  pollCq(cq: number, ring: number, start: number, max: number): number;
+}
+
+/** Verbs that take memory or hand it out. */
+export const MR_VERBS = [
+  'allocMr',
+  'regMr',
+  'regDmabufMr',
+  'reregMr',
+  'deregMr',
+] as const satisfies readonly (keyof Verbs)[];
+
+/** Verbs of rings: the hot ones, and those that make and end rings. */
+export const RING_VERBS = [
+  'createWrRing',
+  'createWcRing',
+  'destroyRing',
+  'postSend',
+  'postRecv',
+  'postSrqRecv',
+  'validateSend',
+  'pollCq',
+] as const satisfies readonly (keyof Verbs)[];
+
+/** Names of all verbs; `compose` refuses any other. */
+export const VERB_NAMES = [
+  'getDeviceList',
+  'openDevice',
+  'closeDevice',
+  'queryDevice',
+  'queryDeviceEx',
+  'queryRtValues',
+  'queryPort',
+  'queryGid',
+  'queryPkey',
+  'watchAsyncEvents',
+  'refAsyncEvents',
+  'openXrcd',
+  'closeXrcd',
+  'allocPd',
+  'deallocPd',
+  ...MR_VERBS,
+  'allocMw',
+  'queryMw',
+  'deallocMw',
+  'createAh',
+  'destroyAh',
+  'createCompChannel',
+  'destroyCompChannel',
+  'watchCompChannel',
+  'refCompChannel',
+  'createCq',
+  'resizeCq',
+  'modifyCq',
+  'destroyCq',
+  'reqNotifyCq',
+  'createSrq',
+  'modifySrq',
+  'querySrq',
+  'destroySrq',
+  'createQp',
+  'modifyQp',
+  'queryQp',
+  'destroyQp',
+  'modifyQpRateLimit',
+  'queryQpDataInOrder',
+  'queryEce',
+  'setEce',
+  'attachMcast',
+  'detachMcast',
+  ...RING_VERBS,
+] as const satisfies readonly (keyof Verbs)[];
