@@ -107,7 +107,7 @@ const fileSchema = z.strictObject({
   log: z.enum(LOG_LEVELS).optional(),
 });
 
-const NOTHING: Config = {
+const DEFAULTS: Config = {
   policies: [],
   interceptors: [],
   driver: 'inline',
@@ -131,7 +131,7 @@ export interface ConfigSources {
 export function loadConfig(sources: ConfigSources = {}): Config {
   const { cwd = process.cwd(), env = process.env } = sources;
   const file = findFile(cwd, env.ISOVERBS_CONFIG);
-  const config: Config = file === null ? { ...NOTHING } : fromFile(file);
+  const config: Config = file === null ? { ...DEFAULTS } : fromFile(file);
   if (env.ISOVERBS_POLICY !== undefined && env.ISOVERBS_POLICY !== '') {
     config.policies = parsePolicies(env.ISOVERBS_POLICY, 'ISOVERBS_POLICY');
     config.source = 'ISOVERBS_POLICY';
@@ -181,10 +181,10 @@ export function parsePolicies(text: string, source: string): PolicyConfig[] {
  * @throws ConfigError
  */
 export function parseInterceptors(text: string, source: string): InterceptorConfig[] {
-  return parseLine(text, source, 'interceptor').map((entry) => placed(entry, source));
+  return parseLine(text, source, 'interceptor').map((entry) => withPlacement(entry, source));
 }
 
-function placed({ name, options }: PolicyConfig, source: string): InterceptorConfig {
+function withPlacement({ name, options }: PolicyConfig, source: string): InterceptorConfig {
   const { inside = false, ...rest } = options;
   if (typeof inside !== 'boolean')
     throw new ConfigError(`${source}: ${name}.inside: must be true or false, got ${shown(inside)}`);
@@ -253,7 +253,7 @@ function fromFile(path: string): Config {
   const config: Config = {
     policies: fileEntries(policy, path, 'policy', 'policy').map(({ entry }) => entry),
     interceptors: fileEntries(interceptors, path, 'interceptors', 'interceptor').map(({ entry, where }) =>
-      placed(entry, `${path}: ${where}`),
+      withPlacement(entry, `${path}: ${where}`),
     ),
     driver: driverOf(driver, `${path}: driver`),
     log,

@@ -2,10 +2,10 @@
 
 import { type Driver, type DriverChoice, drivenBy, driverOf } from './drivers/index.ts';
 import { Context } from './objects/index.ts';
+import { composeOnce, processInterceptors, reportOnce } from './process-interceptors.ts';
 import { createRdmaCoreProvider, isAddonAvailable } from './providers/rdma-core/index.ts';
 import { defaultSimProvider } from './providers/sim/index.ts';
 import type { Interceptor } from './shim/compose.ts';
-import { composeOnce, interceptorSlot, sayOnce } from './slot.ts';
 import {
   ConfigError,
   type DeviceInfo,
@@ -66,7 +66,7 @@ const choiceOf = (provider: Provider): Choice => ({ provider, devices: provider.
 
 /** The providers of this process, real devices first; or the recording that stands in their place. */
 function choices(): Choice[] {
-  const { replay } = interceptorSlot();
+  const { replay } = processInterceptors();
   if (replay !== undefined) return [replay];
   const real = rdmaCore();
   const simulated = choiceOf(defaultSimProvider());
@@ -85,12 +85,12 @@ export function getDeviceList(): DeviceInfo[] {
  */
 export function openDevice(name?: string, options: OpenDeviceOptions = {}): Context {
   checkArguments(name, options);
-  const slot = interceptorSlot();
+  const slot = processInterceptors();
   const tenant = options.tenant ?? (process.env.ISOVERBS_TENANT || slot.tenant);
   const chosen = chooseDevice(name ?? defaultDeviceName(), options.provider);
   const provider = underPolicies(chosen.provider, options.policy, options.driver);
   const context = new Context(provider, chosen.name, { tenant });
-  if (provider.wait === 'emulated') sayOnce(`WAIT and ENABLE are emulated on ${chosen.name}`);
+  if (provider.wait === 'emulated') reportOnce(`WAIT and ENABLE are emulated on ${chosen.name}`);
   slot.opened.push(chosen.name);
   slot.providers.add(provider);
   return context;
@@ -120,7 +120,7 @@ export function underPolicies(
   policy: OpenDeviceOptions['policy'],
   wanted?: DriverChoice,
 ): Provider {
-  const { outside, inside } = interceptorSlot();
+  const { outside, inside } = processInterceptors();
   return composeOnce(provider, [...outside, ...policiesOf(policy, wanted), ...inside]);
 }
 
@@ -128,7 +128,7 @@ function policiesOf(
   policy: OpenDeviceOptions['policy'],
   wanted: DriverChoice | undefined,
 ): readonly Interceptor[] {
-  const { interceptors, policies = [], driver: registered } = interceptorSlot();
+  const { interceptors, policies = [], driver: registered } = processInterceptors();
   const byDefault = registered ?? driverOf(process.env.ISOVERBS_DRIVER || 'inline', 'ISOVERBS_DRIVER');
   const driver = wanted === undefined ? byDefault : driverOf(wanted, 'openDevice: driver');
   if (policy !== undefined) return interceptorsOf(policy, driver);
@@ -141,11 +141,11 @@ export function providerFor(wanted?: Provider | ProviderName): Provider {
 }
 
 function defaultDeviceName(): string | undefined {
-  return process.env.ISOVERBS_DEVICE || interceptorSlot().device;
+  return process.env.ISOVERBS_DEVICE || processInterceptors().device;
 }
 
 function chooseDevice(name: string | undefined, wanted: OpenDeviceOptions['provider']) {
-  const { replay } = interceptorSlot();
+  const { replay } = processInterceptors();
   const isReplay = replay !== undefined && (typeof wanted !== 'object' || wanted === replay.provider);
   const among = wanted === undefined || isReplay ? choices() : [choiceOf(namedProvider(wanted))];
   const seen: string[] = [];
@@ -165,7 +165,7 @@ function chooseDevice(name: string | undefined, wanted: OpenDeviceOptions['provi
 
 function namedProvider(wanted: Provider | ProviderName): Provider {
   if (typeof wanted === 'object') return wanted;
-  const { replay } = interceptorSlot();
+  const { replay } = processInterceptors();
   if (replay !== undefined) return replay.provider;
   if (wanted === 'sim') return defaultSimProvider();
   if (wanted !== 'rdma-core') {

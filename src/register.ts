@@ -4,14 +4,14 @@
  */
 import { isMainThread, threadId } from 'node:worker_threads';
 import { type Config, type DaemonChoice, loadConfig, type PolicyConfig } from './config.ts';
-import joinDaemon, { type Joining, tell } from './daemon/client/join.ts';
+import joinDaemon, { type JoinOptions, writeStderr } from './daemon/client/join.ts';
 import { cpuOf, drivenBy, preloadWorkers } from './drivers/index.ts';
 import { count, createInterceptor, createReplay, interceptors, type Replay } from './interceptors/index.ts';
 import { policies } from './policies/index.ts';
-import { member } from './policies/member.ts';
+import { passThrough } from './policies/pass-through.ts';
+import { countersOfProcess, processInterceptors } from './process-interceptors.ts';
 import { inheritByChildren } from './register-children.ts';
 import type { Interceptor } from './shim/compose.ts';
-import { interceptorSlot, processCounters } from './slot.ts';
 import { ConfigError } from './verbs/errors.ts';
 
 const UNLIMITED_GBPS = 1e5;
@@ -21,10 +21,10 @@ const counting = count();
 
 function register(config: Config): void {
   requireKinds(config);
-  const slot = interceptorSlot();
-  const driven = located(`${config.source}: policy`, () => drivenBy(config.driver, config.policies));
+  const slot = processInterceptors();
+  const driven = withSource(`${config.source}: policy`, () => drivenBy(config.driver, config.policies));
   const make = (list: PolicyConfig[]) =>
-    made(list, createInterceptor, `${config.interceptorSource}: interceptors`);
+    createAll(list, createInterceptor, `${config.interceptorSource}: interceptors`);
   const outside = make(config.interceptors.filter((entry) => !entry.inside));
   const inside = make(config.interceptors.filter((entry) => entry.inside));
   if (slot.opened.length > 0) {
@@ -35,7 +35,7 @@ function register(config: Config): void {
   }
   const verbose = config.log === 'info' || config.log === 'debug';
   // Without a policy the daemon still counts, and limits.
-  slot.interceptors = driven.length === 0 && config.daemon !== undefined ? [member()] : driven;
+  slot.interceptors = driven.length === 0 && config.daemon !== undefined ? [passThrough()] : driven;
   slot.policies = config.policies;
   slot.driver = config.driver;
   slot.outside = verbose ? [counting, ...outside] : outside;
@@ -44,8 +44,8 @@ function register(config: Config): void {
   if (config.daemon !== undefined) join(config.daemon, config);
   slot.device = config.device;
   slot.tenant = config.tenant;
-  if (verbose) slot.say = (line) => tell(`isoverbs: ${line}`);
-  if (verbose) process.on('exit', () => sayAtExit(config, [...outside, ...inside]));
+  if (verbose) slot.report = (line) => writeStderr(`isoverbs: ${line}`);
+  if (verbose) process.on('exit', () => reportAtExit(config, [...outside, ...inside]));
 }
 
 /** Policies meet all others of the host, as long as there is a daemon: in this thread, and in those that run some. */
@@ -53,7 +53,12 @@ function join(
   { socket, weight, class: declared, aloneGbps = UNLIMITED_GBPS }: DaemonChoice,
   { tenant, log }: Config,
 ): void {
-  const joining: Joining = { socket, hello: { tenant, weight, class: declared }, aloneGbps, log };
+  const joining: JoinOptions = {
+    socket,
+    hello: { tenant, weight, class: declared },
+    standaloneGbps: aloneGbps,
+    log,
+  };
   joinDaemon(joining);
   preloadWorkers(new URL('./daemon/client/join.js', import.meta.url), joining);
 }
@@ -63,7 +68,7 @@ function replayOf(path: string): Replay {
   const replay = createReplay(path);
   process.on('exit', () => {
     if (replay.isDone) return;
-    tell(`isoverbs: ${path}: the recorded program ${replay.next}, this one has ended`);
+    writeStderr(`isoverbs: ${path}: the recorded program ${replay.next}, this one has ended`);
   });
   return replay;
 }
@@ -86,12 +91,12 @@ function requireKinds({ policies: some, source, interceptors: others, intercepto
 
 type Make = (name: string, options: Record<string, unknown>) => Interceptor;
 
-function made(list: PolicyConfig[], make: Make, where: string): Interceptor[] {
-  return list.map(({ name, options }) => located(where, () => make(name, options)));
+function createAll(list: PolicyConfig[], make: Make, where: string): Interceptor[] {
+  return list.map(({ name, options }) => withSource(where, () => make(name, options)));
 }
 
 /** Says of a configuration error where it is. */
-function located<T>(where: string, make: () => T): T {
+function withSource<T>(where: string, make: () => T): T {
   try {
     return make();
   } catch (error) {
@@ -115,11 +120,11 @@ function exitLine(config: Config, others: readonly Interceptor[]): string {
       : `policy ${names(config.policies)} (from ${config.source})${where}`;
   const watched = others.length === 0 ? '' : `; interceptors ${others.map(described).join(', ')}`;
   const who = isMainThread ? 'isoverbs' : `isoverbs in thread ${threadId}`;
-  const { opened } = interceptorSlot();
+  const { opened } = processInterceptors();
   if (opened.length === 0) return `${who}: ${policy}${watched}; attached to nothing: no device was opened`;
   const devices = [...new Set(opened)].join(', ');
   const { sends, receives, completions } = counting.counts;
-  const { split, held, emulated } = processCounters();
+  const { split, held, emulated } = countersOfProcess();
   return (
     `${who}: ${policy}${watched}; attached to ${opened.length} context(s) of ${devices}; ` +
     `${sends} sends (${split} split, ${held} held, ${emulated} emulated) and ${receives} receives posted, ` +
@@ -128,13 +133,13 @@ function exitLine(config: Config, others: readonly Interceptor[]): string {
 }
 
 /** Threads that open nothing, of which a program may have many, have nothing to say. */
-function sayAtExit(config: Config, others: readonly Interceptor[]): void {
-  if (isMainThread || interceptorSlot().opened.length > 0) tell(exitLine(config, others));
+function reportAtExit(config: Config, others: readonly Interceptor[]): void {
+  if (isMainThread || processInterceptors().opened.length > 0) writeStderr(exitLine(config, others));
 }
 
 /** Several copies of the package may be loaded in one process, and each is told to register: the first does. */
 function registerOnce(): void {
-  const slot = interceptorSlot();
+  const slot = processInterceptors();
   if (slot.registeredBy !== undefined) return;
   slot.registeredBy = import.meta.url;
   const config = loadConfig();

@@ -4,7 +4,7 @@
  */
 
 /** What they call. */
-export const ASK = '__complete';
+export const COMPLETE_COMMAND = '__complete';
 
 /** bash cuts words at : and =, and wants only what follows them. */
 const BASH = `# isoverbs: completion for bash
@@ -23,7 +23,7 @@ _isoverbs() {
       :folders) compopt -o dirnames 2>/dev/null ;;
       *) COMPREPLY+=("\${value#"$prefix"}") ;;
     esac
-  done < <("\${words[0]}" ${ASK} -- "\${words[@]:1}" 2>/dev/null)
+  done < <("\${words[0]}" ${COMPLETE_COMMAND} -- "\${words[@]:1}" 2>/dev/null)
   [[ \${COMPREPLY[0]} == *[=:,] ]] && compopt -o nospace 2>/dev/null
   return 0
 }
@@ -50,7 +50,7 @@ _isoverbs() {
       values+=("$value")
       shown+=("$text")
     fi
-  done < <("\${words[1]}" ${ASK} -- "\${(@)words[2,CURRENT]}" 2>/dev/null)
+  done < <("\${words[1]}" ${COMPLETE_COMMAND} -- "\${(@)words[2,CURRENT]}" 2>/dev/null)
   (( $#values )) && compadd -l -d shown -a values
   (( $#open )) && compadd -S '' -l -d open_shown -a open
   return 0
@@ -65,7 +65,7 @@ fi
 const FISH = `# isoverbs: completion for fish
 function __isoverbs_complete
     set -l words (commandline -opc) (commandline -ct)
-    for line in ($words[1] ${ASK} -- $words[2..] 2>/dev/null)
+    for line in ($words[1] ${COMPLETE_COMMAND} -- $words[2..] 2>/dev/null)
         switch $line
             case :files
                 __fish_complete_path (commandline -ct)

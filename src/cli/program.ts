@@ -2,7 +2,7 @@
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { ConfigError, IsoverbsError } from '../verbs/errors.ts';
 import { version } from '../version.ts';
-import { ASK } from './completion-scripts.ts';
+import { COMPLETE_COMMAND } from './completion-scripts.ts';
 import { debug, setLevel } from './log.ts';
 import { describe, formatPage, pathOf } from './manual.ts';
 import { positive } from './numbers.ts';
@@ -57,7 +57,7 @@ function commandsIn(argv: readonly string[]): string[] {
   let at = 0;
   while (argv[at] === '--log' || argv[at]?.startsWith('--log=')) at += argv[at] === '--log' ? 2 : 1;
   const [name = '', ...words] = argv.slice(at);
-  if (name !== ASK) return Object.hasOwn(COMMANDS, name) ? [name] : [];
+  if (name !== COMPLETE_COMMAND) return Object.hasOwn(COMMANDS, name) ? [name] : [];
   // The last word is still being typed.
   const asked = commandsIn(words.slice(words[0] === '--' ? 1 : 0, -1));
   return asked.length === 0 ? [] : [...asked, 'completion'];

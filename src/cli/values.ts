@@ -26,7 +26,7 @@ export const SOURCES: Readonly<Record<string, Source>> = {
   system: async () => plain((await import('../papers/engine/load-claims.ts')).SYSTEMS),
   claim: claims,
   figure: figures,
-  test: async () => plain((await import('../perftest/kinds.ts')).TESTS.map(({ name }) => name)),
+  test: async () => plain((await import('../perftest/test-kinds.ts')).TESTS.map(({ name }) => name)),
   driver: async () => plain((await import('../drivers/index.ts')).DRIVERS),
   provider: async () => plain(['rdma-core', 'sim']),
   device: devices,

@@ -21,7 +21,7 @@ export interface OutputFile {
   path: string;
 }
 
-const ours = new Set<string>();
+const openPaths = new Set<string>();
 
 /**
  * Opens a file to write; `{pid}` and `{thread}` in the name are filled in. An old file is replaced, but what
@@ -36,11 +36,11 @@ export function openOutput(name: string): OutputFile {
   const stem = wanted.slice(0, wanted.length - suffix.length);
   for (let n = 1; ; n++) {
     const path = n === 1 ? wanted : `${stem}-${n}${suffix}`;
-    if (ours.has(path) || isTaken(path)) continue;
+    if (openPaths.has(path) || isTaken(path)) continue;
     try {
       mkdirSync(dirname(path), { recursive: true });
       const fd = openSync(path, 'w');
-      ours.add(path);
+      openPaths.add(path);
       return { fd, path };
     } catch (cause) {
       throw new FileError(`${path}: cannot be written: ${(cause as Error).message}`, { cause });
@@ -50,7 +50,7 @@ export function openOutput(name: string): OutputFile {
 
 /** The file is no longer written: its name may be used again. */
 export function releaseOutput(path: string): void {
-  ours.delete(path);
+  openPaths.delete(path);
 }
 
 /** Header of a file: everything that is the same for all formats, then what `details` says. */

@@ -4,12 +4,12 @@
 export function toJson(value: unknown): string {
   // Not the second argument: a Buffer's toJSON would have been called on it.
   function replacer(this: Record<string, unknown>, key: string): unknown {
-    return tagged(this[key]);
+    return tagValue(this[key]);
   }
   return JSON.stringify(value, replacer) ?? 'null';
 }
 
-function tagged(value: unknown): unknown {
+function tagValue(value: unknown): unknown {
   if (typeof value === 'bigint') return { $bigint: String(value) };
   if (typeof value === 'function') return { $function: true };
   if (typeof value === 'number' && !Number.isFinite(value)) return { $number: String(value) };

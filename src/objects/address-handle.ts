@@ -10,10 +10,12 @@ import {
 import type { Completion } from './completion.ts';
 import type { Context } from './context.ts';
 import type { ProtectionDomain } from './protection-domain.ts';
-import { CLOSE_RANK, Resource } from './resource.ts';
+import { Resource } from './resource.ts';
 
 /** Where a datagram goes (ibv_create_ah(3)): a port, not a queue pair. Made by pd.createAh() and its kin. */
 export class AddressHandle extends Resource {
+  /** @internal */
+  readonly kind = 'AddressHandle';
   readonly context: Context;
   readonly pd: ProtectionDomain;
   /** What it was made from, defaults included. */
@@ -26,7 +28,6 @@ export class AddressHandle extends Resource {
       provider: pd.provider,
       handle: pd.provider.createAh(pd.handle, whole),
       label: pd.context.labelFor('address handle'),
-      rank: CLOSE_RANK.addressHandle,
       parents: [pd],
     });
     this.context = pd.context;

@@ -74,15 +74,15 @@ function eventName(type: string): string {
 }
 
 /** What an event can be about. */
-export type Element = QueuePair | CompletionQueue | SharedReceiveQueue;
+export type EventSubject = QueuePair | CompletionQueue | SharedReceiveQueue;
 
 /** Contexts whose events somebody awaits: this keeps them from being collected. */
-const awaited = new Set<Context>();
+const awaitedContexts = new Set<Context>();
 
 /** The events of one context: watched from when somebody first wants them. */
 export class AsyncEvents implements EventSource {
   private readonly context: Context;
-  private readonly elements = new Map<number, Element>();
+  private readonly subjects = new Map<number, EventSubject>();
   private readonly streams = new Set<EventStream>();
   private watched = false;
   private waiters = 0;
@@ -91,17 +91,17 @@ export class AsyncEvents implements EventSource {
     this.context = context;
   }
 
-  add(handle: number, element: Element): void {
-    this.elements.set(handle, element);
+  add(handle: number, element: EventSubject): void {
+    this.subjects.set(handle, element);
   }
 
   remove(handle: number): void {
-    this.elements.delete(handle);
+    this.subjects.delete(handle);
   }
 
   /** The queue pair, completion queue or shared receive queue with this handle. */
-  find(handle: number): Element | undefined {
-    return this.elements.get(handle);
+  find(handle: number): EventSubject | undefined {
+    return this.subjects.get(handle);
   }
 
   /** @throws InvalidHandleError once the context is closed */
@@ -127,16 +127,16 @@ export class AsyncEvents implements EventSource {
   }
 
   /** One more awaits an event: the first one keeps the process alive. */
-  retain(): void {
+  addWaiter(): void {
     this.watch();
     if (this.waiters++ > 0) return;
-    awaited.add(this.context);
+    awaitedContexts.add(this.context);
     this.context.provider.refAsyncEvents(this.context.handle, true);
   }
 
-  letGo(): void {
+  removeWaiter(): void {
     if (--this.waiters > 0) return;
-    awaited.delete(this.context);
+    awaitedContexts.delete(this.context);
     if (!this.context.closed) this.context.provider.refAsyncEvents(this.context.handle, false);
   }
 
@@ -152,7 +152,7 @@ export class AsyncEvents implements EventSource {
   }
 
   private deliver(event: number, element: number): void {
-    const object = this.elements.get(element);
+    const object = this.subjects.get(element);
     const about = eventOf(event, element, object);
     if (about === null) return;
     for (const stream of this.streams) stream.push(about);
@@ -166,7 +166,7 @@ export class AsyncEvents implements EventSource {
 }
 
 /** Null when it is about an object that was closed meanwhile. */
-function eventOf(event: number, element: number, object: Element | undefined): AsyncEvent | null {
+function eventOf(event: number, element: number, object: EventSubject | undefined): AsyncEvent | null {
   const type = asyncEventName(event);
   if (/^(QP_|COMM_|SQ_|PATH_)/.test(type)) return object ? ({ type, event, qp: object } as QpEvent) : null;
   if (type.startsWith('CQ_')) return object ? ({ type, event, cq: object } as CqEvent) : null;
@@ -184,7 +184,7 @@ export class EventStream implements AsyncIterableIterator<AsyncEvent, undefined>
     this.source.end(this);
     this.settle((waiter) => waiter.reject(this.signal?.reason));
   };
-  private readonly waiting: AsyncEvent[] = [];
+  private readonly queued: AsyncEvent[] = [];
   private readonly waiters: {
     resolve: (result: IteratorResult<AsyncEvent, undefined>) => void;
     reject: (reason: unknown) => void;
@@ -202,11 +202,11 @@ export class EventStream implements AsyncIterableIterator<AsyncEvent, undefined>
   }
 
   async next(): Promise<IteratorResult<AsyncEvent, undefined>> {
-    const value = this.waiting.shift();
+    const value = this.queued.shift();
     if (value !== undefined) return { value, done: false };
     if (this.over) return { value: undefined, done: true };
     this.signal?.throwIfAborted();
-    this.source.retain();
+    this.source.addWaiter();
     return new Promise((resolve, reject) => this.waiters.push({ resolve, reject }));
   }
 
@@ -221,16 +221,16 @@ export class EventStream implements AsyncIterableIterator<AsyncEvent, undefined>
   push(event: AsyncEvent): void {
     const waiter = this.waiters.shift();
     if (waiter === undefined) {
-      this.waiting.push(event);
+      this.queued.push(event);
       return;
     }
-    this.source.letGo();
+    this.source.removeWaiter();
     waiter.resolve({ value: event, done: false });
   }
 
   private settle(how: (waiter: EventStream['waiters'][number]) => void): void {
     for (const waiter of this.waiters.splice(0)) {
-      this.source.letGo();
+      this.source.removeWaiter();
       how(waiter);
     }
   }

@@ -1,15 +1,17 @@
 import type { CompletionQueue } from './completion-queue.ts';
 import type { Context } from './context.ts';
-import { CLOSE_RANK, Resource } from './resource.ts';
+import { Resource } from './resource.ts';
 
 /** Channels that somebody waits on: this keeps them from being collected. */
-const waiting = new Set<CompletionChannel>();
+const awaitedChannels = new Set<CompletionChannel>();
 
 /**
  * A completion channel (ibv_create_comp_channel(3)): wakes those who await completions of its queues.
  * A context has one that all its queues share; make others to keep queues apart.
  */
 export class CompletionChannel extends Resource {
+  /** @internal */
+  readonly kind = 'CompletionChannel';
   readonly context: Context;
   private readonly queues = new Map<number, CompletionQueue>();
   private waiters = 0;
@@ -21,7 +23,6 @@ export class CompletionChannel extends Resource {
       provider: context.provider,
       handle: context.provider.createCompChannel(context.handle),
       label: context.labelFor('completion channel'),
-      rank: CLOSE_RANK.channel,
       parents: [context],
     });
     this.context = context;
@@ -38,21 +39,21 @@ export class CompletionChannel extends Resource {
   }
 
   /** @internal One more waits: the first one keeps the process alive. */
-  retain(): void {
+  addWaiter(): void {
     if (!this.watched) {
       this.watched = true;
       const weak = new WeakRef(this);
       this.provider.watchCompChannel(this.handle, (cq) => weak.deref()?.queues.get(cq)?.onEvent());
     }
     if (this.waiters++ > 0) return;
-    waiting.add(this);
+    awaitedChannels.add(this);
     this.provider.refCompChannel(this.handle, true);
   }
 
   /** @internal */
-  letGo(): void {
+  removeWaiter(): void {
     if (--this.waiters > 0) return;
-    waiting.delete(this);
+    awaitedChannels.delete(this);
     if (!this.closed) this.provider.refCompChannel(this.handle, false);
   }
 

@@ -12,11 +12,11 @@ import {
 } from '../verbs/index.ts';
 import type { CqEvent, EventsOf } from './async-events.ts';
 import { type Completion, readCompletion, type Stamps } from './completion.ts';
-import { CompletionChannel } from './completion-channel.ts';
+import type { CompletionChannel } from './completion-channel.ts';
 import type { Context } from './context.ts';
 import { EmittingResource, type EventSource } from './emitting-resource.ts';
 import { type Claim, Inbox } from './inbox.ts';
-import { CLOSE_RANK, requireOwned } from './resource.ts';
+import { requireOwned } from './resource.ts';
 
 /** What context.createCq() takes. */
 export interface CompletionQueueOptions {
@@ -81,6 +81,8 @@ export class CompletionQueue
   extends EmittingResource<EventsOf<CqEvent>>
   implements AsyncIterable<Completion>
 {
+  /** @internal */
+  readonly kind = 'CompletionQueue';
   readonly context: Context;
   readonly channel: CompletionChannel | null;
   private granted: number;
@@ -99,13 +101,12 @@ export class CompletionQueue
     requireKnown('createCq', options, ['cqe', 'channel', 'compVector', 'timestamps', 'wallclock']);
     const { cqe = 256, timestamps = false, wallclock = false } = options;
     const channel = options.channel === undefined ? context.sharedChannel() : options.channel;
-    if (channel !== null) requireOwned(channel, CompletionChannel, context, 'channel');
+    if (channel !== null) requireOwned(channel, 'CompletionChannel', context, 'channel');
     const info = createCq(context, cqe, channel?.handle ?? 0, options);
     super({
       provider: context.provider,
       handle: info.handle,
       label: context.labelFor('completion queue'),
-      rank: CLOSE_RANK.completionQueue,
       parents: channel === null ? [context] : [context, channel],
     });
     this.context = context;
@@ -114,7 +115,7 @@ export class CompletionQueue
     this.cq = info.handle;
     this.stamps = { ticks: timestamps, wallclock };
     channel?.addQueue(this.cq, this);
-    context.addElement(this.cq, this);
+    context.addEventSubject(this.cq, this);
   }
 
   /** Entries granted. */
@@ -147,7 +148,7 @@ export class CompletionQueue
       this.lastBatch = wc;
     }
     const handle = this.handle;
-    const kept = this.inbox === null ? 0 : this.takeKept(wc, max);
+    const kept = this.inbox === null ? 0 : this.takeStored(wc, max);
     const polled =
       kept < max && this.claims === 0 ? this.provider.pollCq(handle, wc.ring, kept, max - kept) : 0;
     wc.length = kept + polled;
@@ -169,7 +170,7 @@ export class CompletionQueue
         return Promise.resolve(completion);
       }
     }
-    return this.wait(options);
+    return this.waitForNext(options);
   }
 
   /** `for await (const wc of cq)`: ends when the queue is closed. */
@@ -213,21 +214,21 @@ export class CompletionQueue
 
   /** @internal This claim comes first, for all completions of a queue pair, until `done` is called. */
   claimQp(qp: number, claim: Claim): () => void {
-    const inbox = this.fetched();
+    const inbox = this.openInbox();
     inbox.claimQp(qp, claim);
-    return this.claimed(() => inbox.unclaimQp(qp));
+    return this.startClaim(() => inbox.unclaimQp(qp));
   }
 
   /** @internal The same, for the one completion that will come back with `tag` (newTag()) of a queue pair. */
   claimTag(tag: bigint, qp: number, claim: Claim): () => void {
-    const inbox = this.fetched();
+    const inbox = this.openInbox();
     inbox.claimTag(tag, qp, claim);
-    return this.claimed(() => inbox.unclaimTag(tag));
+    return this.startClaim(() => inbox.unclaimTag(tag));
   }
 
   /** @internal Gives claims what is there. */
-  sift(): void {
-    if (!this.closed && this.claims > 0) this.fetched().sift();
+  distribute(): void {
+    if (!this.closed && this.claims > 0) this.openInbox().distribute();
   }
 
   /** @internal */
@@ -247,9 +248,9 @@ export class CompletionQueue
     if (!this.closed && (this.waiters.size > 0 || this.claims > 0)) this.pump();
   }
 
-  private claimed(unclaim: () => void): () => void {
+  private startClaim(unclaim: () => void): () => void {
     this.claims++;
-    this.channel?.retain();
+    this.channel?.addWaiter();
     // Whoever claims has yet to post: look when it has.
     if (this.channel === null) setImmediate(this.pollClaims);
     else queueMicrotask(() => !this.closed && this.pump());
@@ -259,7 +260,7 @@ export class CompletionQueue
       done = true;
       unclaim();
       this.claims--;
-      this.channel?.letGo();
+      this.channel?.removeWaiter();
     };
   }
 
@@ -267,7 +268,7 @@ export class CompletionQueue
   private readonly pollClaims = (): void => {
     if (this.closed || this.claims === 0) return;
     try {
-      this.fetched().sift();
+      this.openInbox().distribute();
     } catch (error) {
       this.fail(error);
       return;
@@ -284,7 +285,7 @@ export class CompletionQueue
     this.inbox?.fail(error);
   }
 
-  private wait({ signal, solicitedOnly = false }: NextOptions): Promise<Completion> {
+  private waitForNext({ signal, solicitedOnly = false }: NextOptions): Promise<Completion> {
     const { channel } = this;
     if (channel === null) {
       const text = `${this.label} was created with channel: null, so it can only be polled`;
@@ -301,11 +302,11 @@ export class CompletionQueue
         reject,
         release: () => {
           if (!this.waiters.delete(waiter)) return;
-          channel.letGo();
+          channel.removeWaiter();
           signal?.removeEventListener('abort', onAbort);
         },
       };
-      channel.retain();
+      channel.addWaiter();
       this.waiters.add(waiter);
       signal?.addEventListener('abort', onAbort);
       if (this.streak >= STREAK_LIMIT) setImmediate(() => this.onEvent());
@@ -322,7 +323,7 @@ export class CompletionQueue
     this.pumping = true;
     try {
       while (this.waiters.size > 0 || this.claims > 0) {
-        if (this.waiters.size === 0) this.fetched().sift();
+        if (this.waiters.size === 0) this.openInbox().distribute();
         const completion = this.waiters.size === 0 ? null : this.take();
         const wanted = this.wantedEvent();
         if (completion !== null) this.serve(completion);
@@ -356,7 +357,7 @@ export class CompletionQueue
     }
   }
 
-  private fetched(): Inbox {
+  private openInbox(): Inbox {
     this.inbox ??= new Inbox(this.context.wcBatch({ capacity: INBOX_CAPACITY }), (batch) =>
       this.provider.pollCq(this.handle, batch.ring, 0, batch.capacity),
     );
@@ -364,21 +365,21 @@ export class CompletionQueue
   }
 
   private take(): Completion | null {
-    const inbox = this.fetched();
+    const inbox = this.openInbox();
     return inbox.take() ? this.read(inbox.words, inbox.at) : null;
   }
 
   /** Completions that awaiting had fetched and nobody took: a poll gets them first. */
-  private takeKept(wc: WcBatch, max: number): number {
+  private takeStored(wc: WcBatch, max: number): number {
     const inbox = this.inbox as Inbox;
-    if (!inbox.holds && this.claims === 0) return 0;
+    if (!inbox.hasStored && this.claims === 0) return 0;
     if (!(Number.isInteger(max) && max >= 0 && max <= wc.capacity)) {
       throw new InvalidArgumentError(`max ${max} does not fit into a batch of ${wc.capacity} completions`);
     }
     // Takes nothing, but refuses a batch that is closed: what is kept must not get lost in it.
     this.provider.pollCq(this.handle, wc.ring, 0, 0);
     let count = 0;
-    while (count < max && (inbox.holds || this.claims > 0) && inbox.take()) {
+    while (count < max && (inbox.hasStored || this.claims > 0) && inbox.take()) {
       wc.words.set(inbox.words.subarray(inbox.at, inbox.at + SLOT_WORDS), slotAt(count++));
     }
     return count;
@@ -394,7 +395,7 @@ export class CompletionQueue
 
   protected override released(): void {
     this.channel?.removeQueue(this.cq);
-    this.context.removeElement(this.cq);
+    this.context.removeEventSubject(this.cq);
     this.inbox?.close();
     this.inbox = null;
     for (const waiter of [...this.waiters]) {

@@ -14,14 +14,13 @@ import {
   SendBatch,
   WcBatch,
 } from '../verbs/index.ts';
-import { type AsyncEvent, AsyncEvents, type ContextEvents, type Element } from './async-events.ts';
+import { type AsyncEvent, AsyncEvents, type ContextEvents, type EventSubject } from './async-events.ts';
 import { CompletionChannel } from './completion-channel.ts';
 import { CompletionQueue, type CompletionQueueOptions } from './completion-queue.ts';
 import { EmittingResource, type EventSource, type EventsOptions } from './emitting-resource.ts';
 import { gidAt, preferredGid, usedGids } from './gids.ts';
 import { type LeakRecord, unwatchLeak, watchForLeak } from './leaks.ts';
 import { ProtectionDomain } from './protection-domain.ts';
-import { CLOSE_RANK } from './resource.ts';
 import { XrcDomain } from './xrc-domain.ts';
 
 /** What a context is opened with. */
@@ -46,6 +45,8 @@ type Batch = SendBatch | RecvBatch | WcBatch;
  * 'portActive', 'gidChange', 'deviceFatal' ... (AsyncEvent). An event that nobody listens to is no error.
  */
 export class Context extends EmittingResource<ContextEvents> {
+  /** @internal */
+  readonly kind = 'Context';
   /** Name of the device: 'sim0', 'mlx5_0'. */
   readonly name: string;
   readonly tenant: string | undefined;
@@ -69,7 +70,6 @@ export class Context extends EmittingResource<ContextEvents> {
       provider,
       handle: provider.openDevice(name, tenant === undefined ? undefined : { tenant }),
       label: `context of ${name}`,
-      rank: CLOSE_RANK.context,
       parents: [],
     });
     this.name = name;
@@ -237,17 +237,17 @@ export class Context extends EmittingResource<ContextEvents> {
   }
 
   /** @internal */
-  addElement(handle: number, element: Element): void {
+  addEventSubject(handle: number, element: EventSubject): void {
     this.asyncEvents.add(handle, element);
   }
 
   /** @internal */
-  removeElement(handle: number): void {
+  removeEventSubject(handle: number): void {
     this.asyncEvents.remove(handle);
   }
 
   /** @internal The open queue pair, completion queue or shared receive queue with this handle. */
-  element(handle: number): Element | undefined {
+  eventSubject(handle: number): EventSubject | undefined {
     return this.asyncEvents.find(handle);
   }
 

@@ -12,9 +12,9 @@ export interface EventSource {
   /** From now on they are heard. @throws InvalidHandleError once the context is closed */
   watch(): void;
   /** One more awaits an event: the first one keeps the process alive. */
-  retain(): void;
+  addWaiter(): void;
   /** One less. */
-  letGo(): void;
+  removeWaiter(): void;
 }
 
 /**
@@ -27,13 +27,13 @@ export abstract class EmittingResource<E extends Record<string, unknown[]>> exte
 
   /** Calls `listener` at each event of this name. */
   on<N extends keyof E & string>(name: N, listener: (...args: E[N]) => void): this {
-    this.listened().on(name, listener as (...args: unknown[]) => void);
+    this.ensureEmitter().on(name, listener as (...args: unknown[]) => void);
     return this;
   }
 
   /** Calls `listener` at the next event of this name. */
   once<N extends keyof E & string>(name: N, listener: (...args: E[N]) => void): this {
-    this.listened().once(name, listener as (...args: unknown[]) => void);
+    this.ensureEmitter().once(name, listener as (...args: unknown[]) => void);
     return this;
   }
 
@@ -59,9 +59,9 @@ export abstract class EmittingResource<E extends Record<string, unknown[]>> exte
       if (this.closed) throw this.closedError();
       signal?.throwIfAborted();
       const source = this.eventSource();
-      source.retain();
+      source.addWaiter();
       const end = () => {
-        source.letGo();
+        source.removeWaiter();
         this.off(name, onEvent);
         offClose();
         signal?.removeEventListener('abort', onAbort);
@@ -96,7 +96,7 @@ export abstract class EmittingResource<E extends Record<string, unknown[]>> exte
   /** Where its events come from. */
   protected abstract eventSource(): EventSource;
 
-  private listened(): EventEmitter {
+  private ensureEmitter(): EventEmitter {
     if (this.closed) throw this.closedError();
     this.eventSource().watch();
     this.emitter ??= new EventEmitter();

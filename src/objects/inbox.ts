@@ -54,8 +54,8 @@ export class Inbox {
   private readonly batch: WcBatch;
   private readonly fetch: Fetch;
   private next = 0;
-  private kept: Uint32Array[] = [];
-  private keptNext = 0;
+  private stored: Uint32Array[] = [];
+  private storedNext = 0;
   /** Claims on all completions of a queue pair, by its handle. */
   private readonly byQp = new Map<number, Claim>();
   /** Claims on one completion, by the low word of the wr_id that was given to its request. */
@@ -72,13 +72,13 @@ export class Inbox {
   }
 
   /** Whether completions that were fetched wait here. */
-  get holds(): boolean {
-    return this.keptNext < this.kept.length || this.next < this.batch.length;
+  get hasStored(): boolean {
+    return this.storedNext < this.stored.length || this.next < this.batch.length;
   }
 
   claimQp(qp: number, claim: Claim): void {
-    this.kept = this.kept.slice(this.keptNext).filter((slot) => !claim.take(slot, 0));
-    this.keptNext = 0;
+    this.stored = this.stored.slice(this.storedNext).filter((slot) => !claim.take(slot, 0));
+    this.storedNext = 0;
     this.byQp.set(qp, claim);
   }
 
@@ -107,13 +107,13 @@ export class Inbox {
 
   /** Moves to the next completion that nobody claims; false when there is none. */
   take(): boolean {
-    if (this.claimed) this.sift();
-    if (this.keptNext < this.kept.length) {
-      this.words = this.kept[this.keptNext++];
+    if (this.claimed) this.distribute();
+    if (this.storedNext < this.stored.length) {
+      this.words = this.stored[this.storedNext++];
       this.at = 0;
-      if (this.keptNext === this.kept.length) {
-        this.kept = [];
-        this.keptNext = 0;
+      if (this.storedNext === this.stored.length) {
+        this.stored = [];
+        this.storedNext = 0;
       }
       return true;
     }
@@ -124,8 +124,8 @@ export class Inbox {
   }
 
   /** Gives claims what is theirs, of all that is there; keeps the rest. */
-  sift(): void {
-    const { batch, kept } = this;
+  distribute(): void {
+    const { batch, stored: kept } = this;
     do {
       while (this.next < batch.length) {
         const at = slotAt(this.next++);

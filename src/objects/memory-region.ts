@@ -1,9 +1,9 @@
 import { MemoryError, type MrChange, type MrInfo } from '../verbs/index.ts';
 import { type Access, accessBits } from './access.ts';
 import type { Context } from './context.ts';
-import { ProtectionDomain } from './protection-domain.ts';
+import type { ProtectionDomain } from './protection-domain.ts';
 import { type RangeOptions, type Registrable, rangeOf } from './registrable.ts';
-import { CLOSE_RANK, Resource, requireOwned } from './resource.ts';
+import { Resource, requireOwned } from './resource.ts';
 
 /** What of a region changes; what is absent stays. */
 export interface ReregisterOptions extends RangeOptions {
@@ -15,6 +15,8 @@ export interface ReregisterOptions extends RangeOptions {
 
 /** Memory that the device may use (ibv_reg_mr(3)). Made by pd.allocate(), pd.register() and pd.registerDmabuf(). */
 export class MemoryRegion extends Resource {
+  /** @internal */
+  readonly kind = 'MemoryRegion';
   readonly context: Context;
   private owner: ProtectionDomain;
   private info: MrInfo;
@@ -26,7 +28,6 @@ export class MemoryRegion extends Resource {
       provider: pd.provider,
       handle: info.handle,
       label: `memory region 0x${info.lkey.toString(16)} of ${pd.context.name}`,
-      rank: CLOSE_RANK.memoryRegion,
       parents: [pd],
     });
     this.context = pd.context;
@@ -68,13 +69,13 @@ export class MemoryRegion extends Resource {
   rereg(options: ReregisterOptions): void {
     const { pd, access, memory } = options;
     const change: MrChange = {};
-    if (pd !== undefined) change.pd = requireOwned(pd, ProtectionDomain, this.context, 'pd').handle;
+    if (pd !== undefined) change.pd = requireOwned(pd, 'ProtectionDomain', this.context, 'pd').handle;
     if (access !== undefined) change.access = accessBits(access);
     if (memory !== undefined) change.translation = rangeOf('rereg', memory, options);
     this.info = this.provider.reregMr(this.handle, change);
     this.view = null;
     if (pd === undefined) return;
-    this.moveTo(pd, this.owner);
+    this.replaceParent(pd, this.owner);
     this.owner = pd;
   }
 

@@ -3,9 +3,9 @@ import type { Access } from './access.ts';
 import type { Context } from './context.ts';
 import type { MemoryRegion } from './memory-region.ts';
 import type { ProtectionDomain } from './protection-domain.ts';
-import { QueuePair } from './queue-pair.ts';
+import type { QueuePair } from './queue-pair.ts';
 import type { SendFlags } from './request.ts';
-import { CLOSE_RANK, Resource, requireOwned } from './resource.ts';
+import { Resource, requireOwned } from './resource.ts';
 
 /** What pd.allocMw() takes. */
 export interface MemoryWindowOptions {
@@ -38,6 +38,8 @@ export interface PostBindOptions extends BindOptions {
 
 /** A memory window (ibv_alloc_mw(3)): opens a part of a region to peers, and closes it, cheaply. */
 export class MemoryWindow extends Resource {
+  /** @internal */
+  readonly kind = 'MemoryWindow';
   readonly context: Context;
   readonly pd: ProtectionDomain;
   readonly type: 1 | 2;
@@ -51,7 +53,6 @@ export class MemoryWindow extends Resource {
       provider: pd.provider,
       handle: info.handle,
       label: pd.context.labelFor('memory window'),
-      rank: CLOSE_RANK.memoryWindow,
       parents: [pd],
     });
     this.context = pd.context;
@@ -70,7 +71,7 @@ export class MemoryWindow extends Resource {
    * @throws CompletionError with MW_BIND_ERR when the device refused it
    */
   async bind(qp: QueuePair, options: BindOptions): Promise<number> {
-    requireOwned(qp, QueuePair, this.context, 'qp');
+    requireOwned(qp, 'QueuePair', this.context, 'qp');
     void this.handle;
     const { rkey = this.nextRkey() } = options;
     const done = qp.execute({ opcode: 'BIND_MW', bind: { ...options, window: this, rkey } });
@@ -85,7 +86,7 @@ export class MemoryWindow extends Resource {
    * may tell the key at once. Its completion is the program's to take, or not asked for (flags).
    */
   postBind(qp: QueuePair, options: PostBindOptions): number {
-    requireOwned(qp, QueuePair, this.context, 'qp');
+    requireOwned(qp, 'QueuePair', this.context, 'qp');
     const { wrId, flags, rkey = this.nextRkey(), ...range } = options;
     qp.post({ opcode: 'BIND_MW', wrId, flags, bind: { ...range, window: this, rkey } });
     return this.rkey;
@@ -93,7 +94,7 @@ export class MemoryWindow extends Resource {
 
   /** Closes it to peers, and resolves when the device has: type 1 by a bind of no bytes, type 2 by LOCAL_INV. */
   async unbind(qp: QueuePair): Promise<void> {
-    requireOwned(qp, QueuePair, this.context, 'qp');
+    requireOwned(qp, 'QueuePair', this.context, 'qp');
     if (this.type === 2) {
       await qp.execute({ opcode: 'LOCAL_INV', invalidate: this.rkey });
     } else {

@@ -1,5 +1,5 @@
 import { InvalidArgumentError } from '../verbs/errors.ts';
-import type { AhAttr } from '../verbs/provider.ts';
+import type { AhAttr } from '../verbs/types.ts';
 import { type Access, accessBits } from './access.ts';
 import { AddressHandle, replyAttr, type Sender } from './address-handle.ts';
 import type { Context } from './context.ts';
@@ -8,7 +8,7 @@ import { MemoryWindow, type MemoryWindowOptions } from './memory-window.ts';
 import type { Endpoint, PathOptions, QueuePairOptions } from './qp-options.ts';
 import { QueuePair } from './queue-pair.ts';
 import { type RangeOptions, type Registrable, rangeOf } from './registrable.ts';
-import { CLOSE_RANK, Resource } from './resource.ts';
+import { Resource } from './resource.ts';
 import { SharedReceiveQueue, type SharedReceiveQueueOptions } from './shared-receive-queue.ts';
 
 /** What pd.allocate() takes. */
@@ -31,6 +31,8 @@ export interface DmabufOptions extends AllocateOptions {
 
 /** A protection domain (ibv_alloc_pd(3)): queue pairs reach only the memory of their own. */
 export class ProtectionDomain extends Resource {
+  /** @internal */
+  readonly kind = 'ProtectionDomain';
   readonly context: Context;
 
   /** @internal Use context.allocPd(). */
@@ -39,7 +41,6 @@ export class ProtectionDomain extends Resource {
       provider: context.provider,
       handle: context.provider.allocPd(context.handle),
       label: context.labelFor('protection domain'),
-      rank: CLOSE_RANK.domain,
       parents: [context],
     });
     this.context = context;

@@ -13,14 +13,14 @@ import type { QpDrainOptions } from './qp-options.ts';
 import type { QueuePair } from './queue-pair.ts';
 
 /** How often to look at a send queue that should drain: one that failed tells nobody. */
-const LOOK_EVERY_MS = 50;
+const POLL_EVERY_MS = 50;
 
 /** A queue in ERR that is full, and that gives nothing back for so long, stays full: no request of ours will fit. */
 const FULL_FOR_MS = 2000;
 
 /** RTS -> SQD, until what had begun is done. */
 export async function sendQueueDrained(qp: QueuePair): Promise<void> {
-  const drained = event(qp, 'sqDrained');
+  const drained = awaitEvent(qp, 'sqDrained');
   try {
     qp.modify({ qpState: IBV_QPS_SQD, enSqdAsyncNotify: 1 });
     for (;;) {
@@ -29,7 +29,7 @@ export async function sendQueueDrained(qp: QueuePair): Promise<void> {
         throw new InvalidStateError(`${qp.label} went to ${qp.state} while its send queue was drained`);
       }
       // Not every device tells whether it is still draining: then the event does.
-      if (sqDraining === false || (await drained.within(LOOK_EVERY_MS))) return;
+      if (sqDraining === false || (await drained.within(POLL_EVERY_MS))) return;
     }
   } finally {
     drained.end();
@@ -48,19 +48,19 @@ interface Side {
 export async function drainQp(qp: QueuePair, options: QpDrainOptions): Promise<Completion[]> {
   const { lastWqeMs = 1000 } = options;
   if (qp.state === 'RESET') return [];
-  const lastWqe = qp.srq === null ? null : event(qp, 'qpLastWqeReached');
+  const lastWqe = qp.srq === null ? null : awaitEvent(qp, 'qpLastWqeReached');
   try {
     if (qp.type === 'XRC_RECV') {
       qp.toErr();
       return [];
     }
-    const collected = collect(qp);
+    const collected = collectCompletions(qp);
     try {
       qp.toErr();
       await collected.emptied();
       // Receives that it has taken from the shared queue are its own; when it has no more is for the device to say.
       if (lastWqe !== null && !(await lastWqe.within(0))) await lastWqe.within(lastWqeMs);
-      collected.look();
+      collected.takeRemaining();
     } finally {
       collected.end();
     }
@@ -70,7 +70,7 @@ export async function drainQp(qp: QueuePair, options: QpDrainOptions): Promise<C
   }
 }
 
-function sidesOf(qp: QueuePair): Side[] {
+function createSides(qp: QueuePair): Side[] {
   const sides: Side[] = [];
   const side = (isRecv: boolean) =>
     sides.push({ isRecv, marker: newTag(qp.context.provider), posted: false, done: false });
@@ -80,9 +80,9 @@ function sidesOf(qp: QueuePair): Side[] {
 }
 
 /** Takes all completions of a queue pair; tells when those of the markers have come. */
-function collect(qp: QueuePair) {
+function collectCompletions(qp: QueuePair) {
   const found: Completion[] = [];
-  const sides = sidesOf(qp);
+  const sides = createSides(qp);
   const { sendCq, recvCq } = qp;
   let wake = () => {};
   let broken: { error: unknown } | null = null;
@@ -126,8 +126,8 @@ function collect(qp: QueuePair) {
         if (!came) for (const side of refused) post(side, true);
       }
     },
-    look() {
-      for (const cq of new Set([sendCq, recvCq])) cq.sift();
+    takeRemaining() {
+      for (const cq of new Set([sendCq, recvCq])) cq.distribute();
     },
     end() {
       for (const end of ends) end();
@@ -163,11 +163,11 @@ function markerPoster(qp: QueuePair) {
 }
 
 /** Listens for an event of a queue pair, and keeps the process alive, until end(). */
-function event(qp: QueuePair, name: 'sqDrained' | 'qpLastWqeReached') {
+function awaitEvent(qp: QueuePair, name: 'sqDrained' | 'qpLastWqeReached') {
   let came = false;
   let wake = () => {};
   const { asyncEvents } = qp.context;
-  asyncEvents.retain();
+  asyncEvents.addWaiter();
   const listener = () => {
     came = true;
     wake();
@@ -192,7 +192,7 @@ function event(qp: QueuePair, name: 'sqDrained' | 'qpLastWqeReached') {
     end(): void {
       qp.off(name, listener);
       offClose();
-      asyncEvents.letGo();
+      asyncEvents.removeWaiter();
     },
   };
 }

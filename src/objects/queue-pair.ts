@@ -11,7 +11,6 @@ import {
   QP_ATTR_FIELDS,
   type QpAttr,
   type QpCap,
-  type QpInfo,
   type QpInitAttr,
   type QpRateLimit,
   type RecvBatch,
@@ -22,12 +21,13 @@ import {
 import { accessBits } from './access.ts';
 import type { EventsOf, QpEvent } from './async-events.ts';
 import { type Completion, expectSuccess } from './completion.ts';
-import { CompletionQueue } from './completion-queue.ts';
+import type { CompletionQueue } from './completion-queue.ts';
 import type { Context } from './context.ts';
 import { EmittingResource, type EventSource } from './emitting-resource.ts';
 import { newTag } from './inbox.ts';
 import { postError, rangeError } from './post-error.ts';
-import { ProtectionDomain } from './protection-domain.ts';
+import type { ProtectionDomain } from './protection-domain.ts';
+import { type AnyOptions, createQp, namedObjects, parentsOf, type Queues } from './qp-creation.ts';
 import { drainQp, sendQueueDrained } from './qp-drain.ts';
 import type {
   ConnectToOptions,
@@ -37,29 +37,17 @@ import type {
   QpDrainOptions,
   QpState,
   QpType,
-  QueuePairOptions,
   RtrOptions,
   RtsOptions,
   SqdOptions,
 } from './qp-options.ts';
 import { randomBelow } from './random.ts';
 import { packRecv, packSend, type RecvRequest, type SendRequest, wrOpcode } from './request.ts';
-import { CLOSE_RANK, type Resource, requireOwned } from './resource.ts';
-import { SharedReceiveQueue } from './shared-receive-queue.ts';
+import type { SharedReceiveQueue } from './shared-receive-queue.ts';
 import type { XrcDomain } from './xrc-domain.ts';
 
 export type * from './qp-options.ts';
 
-const TYPES: Record<QpType, number> = {
-  RC: C.IBV_QPT_RC,
-  UC: C.IBV_QPT_UC,
-  UD: C.IBV_QPT_UD,
-  XRC_SEND: C.IBV_QPT_XRC_SEND,
-  XRC_RECV: C.IBV_QPT_XRC_RECV,
-};
-const DEFAULT_CAP: QpCap = { maxSendWr: 128, maxRecvWr: 128, maxSendSge: 2, maxRecvSge: 2, maxInlineData: 0 };
-const QP_OPTIONS = ['sendCq', 'recvCq', 'type', 'cap', 'srq', 'extended', 'sqSigAll', 'managed'];
-const NO_CAP: QpCap = { maxSendWr: 0, maxRecvWr: 0, maxSendSge: 0, maxRecvSge: 0, maxInlineData: 0 };
 const DEFAULT_RD_ATOMIC = 16;
 const DEFAULT_QKEY = 0x11111111;
 const ALL_REMOTE = { remoteRead: true, remoteWrite: true, remoteAtomic: true };
@@ -69,6 +57,8 @@ const ALL_REMOTE = { remoteRead: true, remoteWrite: true, remoteAtomic: true };
  * 'qpFatal', 'qpReqErr', 'qpAccessErr', 'commEst', 'sqDrained', 'qpLastWqeReached' ... (QpEvent).
  */
 export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
+  /** @internal */
+  readonly kind = 'QueuePair';
   readonly context: Context;
   readonly type: QpType;
   readonly qpNum: number;
@@ -80,7 +70,7 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
   readonly psn: number;
   private readonly qp: number;
   private readonly owner: ProtectionDomain | XrcDomain;
-  private readonly queues: { send: CompletionQueue; recv: CompletionQueue } | null;
+  private readonly queues: Queues;
   private ownQkey = DEFAULT_QKEY;
   private lastSend: SendBatch | null = null;
   private lastRecv: RecvBatch | null = null;
@@ -94,15 +84,14 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
   private groups: { gid: string; lid: number }[] | null = null;
 
   /** @internal Use pd.createQp() or xrcd.createQp(). */
-  constructor(owner: ProtectionDomain | XrcDomain, options: QueuePairOptions | { type: 'XRC_RECV' }) {
+  constructor(owner: ProtectionDomain | XrcDomain, options: AnyOptions) {
     const { context } = owner;
-    const { queues, srq } = ownedBy(context, options);
+    const { queues, srq } = namedObjects(context, options);
     const info = createQp(owner, options, queues, srq);
     super({
       provider: owner.provider,
       handle: info.handle,
       label: `queue pair ${info.qpNum} of ${context.name}`,
-      rank: CLOSE_RANK.queuePair,
       parents: parentsOf(owner, queues, srq),
     });
     this.context = context;
@@ -114,12 +103,12 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
     this.qpNum = info.qpNum;
     this.cap = info.cap;
     this.psn = randomBelow(this.provider, 1 << 24);
-    context.addElement(this.qp, this);
+    context.addEventSubject(this.qp, this);
   }
 
   /** @throws InvalidArgumentError for XRC_RECV, which has an XRC domain instead */
   get pd(): ProtectionDomain {
-    if (this.owner instanceof ProtectionDomain) return this.owner;
+    if (this.owner.kind === 'ProtectionDomain') return this.owner;
     throw new InvalidArgumentError(`${this.label} is of type XRC_RECV: it has an XRC domain, not a pd`);
   }
 
@@ -439,67 +428,11 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
   }
 
   protected override released(): void {
-    this.context.removeElement(this.qp);
+    this.context.removeEventSubject(this.qp);
     this.abandon(
       () => new InvalidHandleError(`${this.label} was closed while a completion of it was awaited`),
     );
     this.single?.close();
     this.singleRecv?.close();
   }
-}
-
-type AnyOptions = QueuePairOptions | { type: 'XRC_RECV' };
-type Queues = { send: CompletionQueue; recv: CompletionQueue } | null;
-
-/** The objects that the options name. @throws InvalidHandleError, InvalidArgumentError */
-function ownedBy(context: Context, options: AnyOptions): { queues: Queues; srq: SharedReceiveQueue | null } {
-  requireKnown('createQp', options, QP_OPTIONS);
-  const { type = 'RC' } = options;
-  if (TYPES[type] === undefined) {
-    throw new InvalidArgumentError(`type must be one of ${Object.keys(TYPES).join(', ')}, got '${type}'`);
-  }
-  if (!('sendCq' in options) && type === 'XRC_RECV') return { queues: null, srq: null };
-  const { sendCq, recvCq = sendCq, srq } = options as QueuePairOptions;
-  requireOwned(sendCq, CompletionQueue, context, 'sendCq');
-  requireOwned(recvCq, CompletionQueue, context, 'recvCq');
-  if (srq !== undefined) requireOwned(srq, SharedReceiveQueue, context, 'srq');
-  return { queues: { send: sendCq, recv: recvCq }, srq: srq ?? null };
-}
-
-function createQp(
-  owner: ProtectionDomain | XrcDomain,
-  options: AnyOptions,
-  queues: Queues,
-  srq: SharedReceiveQueue | null,
-): QpInfo {
-  const { provider } = owner;
-  if (!(owner instanceof ProtectionDomain)) {
-    const xrcd = owner.handle;
-    const qpType = C.IBV_QPT_XRC_RECV;
-    return provider.createQp(0, { qpType, sendCq: 0, recvCq: 0, cap: NO_CAP, xrcd, sqSigAll: false });
-  }
-  if (queues === null || options.type === 'XRC_RECV') {
-    throw new InvalidArgumentError("createQp: 'XRC_RECV' is made by createQp() of an XRC domain");
-  }
-  const { type = 'RC', sqSigAll = false, managed, extended } = options;
-  requireKnown('cap', options.cap ?? {}, Object.keys(DEFAULT_CAP));
-  const noReceives = srq !== null || type === 'XRC_SEND' ? { maxRecvWr: 0, maxRecvSge: 0 } : {};
-  const init: QpInitAttr = {
-    qpType: TYPES[type],
-    sendCq: queues.send.handle,
-    recvCq: queues.recv.handle,
-    cap: { ...DEFAULT_CAP, ...noReceives, ...options.cap },
-    sqSigAll,
-  };
-  if (srq !== null) init.srq = srq.handle;
-  if (managed !== undefined) init.managed = managed;
-  if (extended !== undefined) init.extended = extended;
-  return provider.createQp(owner.handle, init);
-}
-
-function parentsOf(owner: Resource, queues: Queues, srq: SharedReceiveQueue | null): Resource[] {
-  const parents = [owner];
-  if (queues !== null) parents.push(queues.send, queues.recv);
-  if (srq !== null) parents.push(srq);
-  return parents;
 }

@@ -10,10 +10,10 @@ import {
   WR_OP,
 } from '../verbs/index.ts';
 import { accessBits } from './access.ts';
-import { AddressHandle } from './address-handle.ts';
+import type { AddressHandle } from './address-handle.ts';
 import type { Context } from './context.ts';
-import { MemoryRegion } from './memory-region.ts';
-import { type BindOptions, MemoryWindow } from './memory-window.ts';
+import type { MemoryRegion } from './memory-region.ts';
+import type { BindOptions, MemoryWindow } from './memory-window.ts';
 import type { QpType } from './qp-options.ts';
 import { requireOwned } from './resource.ts';
 
@@ -155,14 +155,14 @@ const FORMS = {
 };
 
 /** What of a queue pair its requests are packed by. */
-export interface Sender {
+export interface PostingQp {
   context: Context;
   type: QpType;
   qkey: number;
 }
 
 /** Fills an empty batch with one send request. @throws InvalidArgumentError, InvalidHandleError */
-export function packSend(batch: SendBatch, request: SendRequest, sender: Sender): void {
+export function packSend(batch: SendBatch, request: SendRequest, sender: PostingQp): void {
   requireKnown('a send request', request, SEND_KEYS);
   const opcode = wrOpcode(request.opcode);
   requireWhole(request, sender.type);
@@ -180,7 +180,7 @@ export function packSend(batch: SendBatch, request: SendRequest, sender: Sender)
   }
   if (remote !== undefined) batch.remoteTo(0, toNumber(remote.addr, 'remote.addr'), remote.rkey);
   if (to !== undefined) {
-    const ah = requireOwned(to.ah, AddressHandle, context, 'to.ah');
+    const ah = requireOwned(to.ah, 'AddressHandle', context, 'to.ah');
     batch.datagramTo(0, ah.handle, toNumber(to.qpNum, 'to.qpNum'), to.qkey ?? sender.qkey);
   }
   if (srqNum !== undefined) batch.srqTo(0, toNumber(srqNum, 'srqNum'));
@@ -206,7 +206,7 @@ function requireWhole(request: SendRequest, type: QpType): void {
 
 function appendBind(batch: SendBatch, bind: Bind | undefined, bits: number, context: Context): void {
   if (bind === undefined) throw new InvalidArgumentError('BIND_MW needs bind: { window, mr, ... }');
-  const window = requireOwned(bind.window, MemoryWindow, context, 'bind.window');
+  const window = requireOwned(bind.window, 'MemoryWindow', context, 'bind.window');
   const { mr, access, rkey = 0 } = bind;
   const rights = accessBits(access, false);
   if (mr === null) {
@@ -266,7 +266,7 @@ function operand(request: SendRequest, name: 'add' | 'compare' | 'swap'): bigint
 function resolve(sge: Sge, index: number, context: Context, where = `sgList[${index}]`): Piece {
   requireKnown(where, sge, SGE_KEYS);
   const { mr, offset = 0 } = sge;
-  requireOwned(mr, MemoryRegion, context, `${where}.mr`);
+  requireOwned(mr, 'MemoryRegion', context, `${where}.mr`);
   const { length = mr.lengthBytes - offset } = sge;
   if (!(offset >= 0 && length >= 0 && offset + length <= mr.lengthBytes)) {
     throw new InvalidArgumentError(

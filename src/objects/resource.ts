@@ -1,37 +1,40 @@
 /** What all objects have in common: a handle, parents that they keep alive, children that keep them open. */
 import { BusyError, InvalidHandleError, KIND_NAMES, type Provider } from '../verbs/index.ts';
 
-/** In which order context.close() closes: nothing goes before what uses it. */
-export const CLOSE_RANK = {
-  // Soft-RoCE (Linux 6.1) lets a queue pair go only when no window is bound to it, or after 50 s.
-  memoryWindow: 0,
-  queuePair: 1,
-  addressHandle: 2,
-  sharedReceiveQueue: 3,
-  completionQueue: 4,
-  channel: 5,
-  memoryRegion: 6,
-  xrcDomain: 7,
-  domain: 8,
-  context: 9,
-};
+/** Kinds of objects, named like their classes, in the order in which context.close() closes them: users first. */
+const CLOSE_ORDER = [
+  // Soft-RoCE (Linux 6.1) destroys a queue pair only when no memory window is bound to it, or after 50 s.
+  'MemoryWindow',
+  'QueuePair',
+  'AddressHandle',
+  'SharedReceiveQueue',
+  'CompletionQueue',
+  'CompletionChannel',
+  'MemoryRegion',
+  'XrcDomain',
+  'ProtectionDomain',
+  'Context',
+] as const;
+
+/** Name of an object's class, compared instead of the class so that the classes need not import each other. */
+export type ResourceKind = (typeof CLOSE_ORDER)[number];
 
 export interface ResourceInit {
   provider: Provider;
   handle: number;
   /** Of whom messages speak: 'queue pair 17 of sim0'. */
   label: string;
-  rank: number;
   parents: readonly Resource[];
 }
 
 /** Something that the device gave and takes back: it has a handle, keeps its parents open, and is closed once. */
 export abstract class Resource {
+  /** @internal */
+  abstract readonly kind: ResourceKind;
   readonly provider: Provider;
   /** How messages name it: 'queue pair 17 of sim0'. */
   readonly label: string;
   private readonly rawHandle: number;
-  private readonly rank: number;
   private parents: readonly Resource[];
   private readonly children = new Set<Resource>();
   private closeCallbacks: Set<{ callback: () => void }> | null = null;
@@ -41,7 +44,6 @@ export abstract class Resource {
     this.provider = init.provider;
     this.label = init.label;
     this.rawHandle = init.handle;
-    this.rank = init.rank;
     this.parents = init.parents;
     for (const parent of init.parents) parent.children.add(this);
   }
@@ -110,7 +112,7 @@ export abstract class Resource {
   protected released(): void {}
 
   /** Now depends on `parent` instead of on `former`. */
-  protected moveTo(parent: Resource, former: Resource): void {
+  protected replaceParent(parent: Resource, former: Resource): void {
     former.children.delete(this);
     parent.children.add(this);
     this.parents = this.parents.map((one) => (one === former ? parent : one));
@@ -131,7 +133,7 @@ export abstract class Resource {
       }
     };
     visit(this);
-    return [...found].sort((a, b) => a.rank - b.rank);
+    return [...found].sort((a, b) => CLOSE_ORDER.indexOf(a.kind) - CLOSE_ORDER.indexOf(b.kind));
   }
 }
 
@@ -146,13 +148,13 @@ export interface Owned {
  */
 export function requireOwned<T extends Resource & Owned>(
   value: T,
-  Class: abstract new (...args: never[]) => T,
+  kind: T['kind'],
   context: Resource,
   argument: string,
 ): T {
-  if (!(value instanceof Class)) {
-    const got = value instanceof Resource ? (value as Resource).label : describe(value);
-    throw new InvalidHandleError(`${argument} must be a ${Class.name}, got ${got}`);
+  if (!(value instanceof Resource) || value.kind !== kind) {
+    const got = (value as unknown) instanceof Resource ? (value as Resource).label : describe(value);
+    throw new InvalidHandleError(`${argument} must be a ${kind}, got ${got}`);
   }
   if (value.context !== context) {
     throw new InvalidHandleError(

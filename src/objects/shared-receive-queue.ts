@@ -9,14 +9,14 @@ import {
   type SrqInitAttr,
 } from '../verbs/index.ts';
 import type { EventsOf, SrqEvent } from './async-events.ts';
-import { CompletionQueue } from './completion-queue.ts';
+import type { CompletionQueue } from './completion-queue.ts';
 import type { Context } from './context.ts';
 import { EmittingResource, type EventSource } from './emitting-resource.ts';
 import { postError, rangeError } from './post-error.ts';
 import type { ProtectionDomain } from './protection-domain.ts';
 import { packRecv, type RecvRequest } from './request.ts';
-import { CLOSE_RANK, requireOwned } from './resource.ts';
-import { XrcDomain } from './xrc-domain.ts';
+import { requireOwned } from './resource.ts';
+import type { XrcDomain } from './xrc-domain.ts';
 
 /** What pd.createSrq() takes. */
 export interface SharedReceiveQueueOptions {
@@ -35,6 +35,8 @@ export interface SharedReceiveQueueOptions {
  * 'srqLimitReached', once, when fewer receives are left than arm() said, and 'srqErr'.
  */
 export class SharedReceiveQueue extends EmittingResource<EventsOf<SrqEvent>> {
+  /** @internal */
+  readonly kind = 'SharedReceiveQueue';
   readonly context: Context;
   readonly pd: ProtectionDomain;
   /** What XRC senders name; 0 on others. */
@@ -55,7 +57,6 @@ export class SharedReceiveQueue extends EmittingResource<EventsOf<SrqEvent>> {
       provider: pd.provider,
       handle: info.handle,
       label: context.labelFor('shared receive queue'),
-      rank: CLOSE_RANK.sharedReceiveQueue,
       parents: [pd, ...(xrcd === undefined ? [] : [xrcd]), ...(cq === undefined ? [] : [cq])],
     });
     this.context = context;
@@ -63,7 +64,7 @@ export class SharedReceiveQueue extends EmittingResource<EventsOf<SrqEvent>> {
     this.srqNum = info.srqNum;
     this.maxSge = info.maxSge;
     this.srq = info.handle;
-    context.addElement(this.srq, this);
+    context.addEventSubject(this.srq, this);
   }
 
   /**
@@ -113,7 +114,7 @@ export class SharedReceiveQueue extends EmittingResource<EventsOf<SrqEvent>> {
   }
 
   protected override released(): void {
-    this.context.removeElement(this.srq);
+    this.context.removeEventSubject(this.srq);
     this.single?.close();
   }
 }
@@ -124,7 +125,7 @@ function initAttr(context: Context, options: SharedReceiveQueueOptions): SrqInit
   if (xrcd === undefined || cq === undefined) {
     throw new InvalidArgumentError('createSrq: a queue for XRC takes both xrcd and cq, another neither');
   }
-  requireOwned(xrcd, XrcDomain, context, 'xrcd');
-  requireOwned(cq, CompletionQueue, context, 'cq');
+  requireOwned(xrcd, 'XrcDomain', context, 'xrcd');
+  requireOwned(cq, 'CompletionQueue', context, 'cq');
   return { maxWr, maxSge, srqType: IBV_SRQT_XRC, xrcd: xrcd.handle, cq: cq.handle };
 }

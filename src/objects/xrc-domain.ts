@@ -1,12 +1,14 @@
 import type { Context } from './context.ts';
 import { QueuePair } from './queue-pair.ts';
-import { CLOSE_RANK, Resource } from './resource.ts';
+import { Resource } from './resource.ts';
 
 /**
  * An XRC domain (ibv_open_xrcd(3)): its receiving queue pairs reach its shared receive queues. Made by
  * context.openXrcd().
  */
 export class XrcDomain extends Resource {
+  /** @internal */
+  readonly kind = 'XrcDomain';
   readonly context: Context;
 
   /** @internal Use context.openXrcd(). */
@@ -15,7 +17,6 @@ export class XrcDomain extends Resource {
       provider: context.provider,
       handle: context.provider.openXrcd(context.handle),
       label: context.labelFor('XRC domain'),
-      rank: CLOSE_RANK.xrcDomain,
       parents: [context],
     });
     this.context = context;

@@ -6,9 +6,9 @@ import { parentPort } from 'node:worker_threads';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 const { fault } = await import(`${ROOT}/dist/interceptors/index.js`);
-const { interceptorSlot } = await import(`${ROOT}/dist/slot.js`);
+const { processInterceptors } = await import(`${ROOT}/dist/process-interceptors.js`);
 const { Context } = await import(`${ROOT}/dist/index.js`);
-const { Books } = await import('./books.mjs');
+const { RequestLedger } = await import('./ledger.mjs');
 
 /** So many turns of the event loop after the end of a program: whatever it started has happened by then. */
 const SETTLE_TURNS = 40;
@@ -162,9 +162,9 @@ async function run({ example, argv, options }) {
   strays.clear();
   live.clear();
   contexts.clear();
-  const books = new Books();
+  const requests = new RequestLedger();
   const faults = options === null ? [] : [whileArmed(options, state)];
-  interceptorSlot().interceptors = [counting, books, ...faults, ledger];
+  processInterceptors().interceptors = [counting, requests, ...faults, ledger];
   const { errors, afterwards } = await execute(file);
   const leftOpen = live.size;
   const output = lines.join('\n');
@@ -181,9 +181,9 @@ async function run({ example, argv, options }) {
     leftOpen,
     leaked: [...live.values()],
     calls: { ...calls },
-    completions: books.completions,
-    failures: Math.max(0, ...books.failed.values()),
-    wrong: books.wrong,
+    completions: requests.completions,
+    failures: Math.max(0, ...requests.failed.values()),
+    wrong: requests.wrong,
   };
 }
 

@@ -1,6 +1,6 @@
 /** `isoverbs completion`: what the shell asks for with each TAB, answered from the tree of commands. */
 import { Argument, type Command, type Option } from 'commander';
-import { ASK, SCRIPTS, type Shell } from '../completion-scripts.ts';
+import { COMPLETE_COMMAND, SCRIPTS, type Shell } from '../completion-scripts.ts';
 import { describe } from '../manual.ts';
 import { type Candidate, type Path, SOURCES } from '../values.ts';
 
@@ -26,7 +26,7 @@ export function addCompletion(program: Command): void {
     seeAlso: ['isoverbs help'],
   });
   program
-    .command(ASK, { hidden: true })
+    .command(COMPLETE_COMMAND, { hidden: true })
     .argument('[word...]')
     .action(async (words: string[]) => {
       const found = await complete(program, words);
@@ -39,7 +39,7 @@ export function addCompletion(program: Command): void {
 /** Candidates for the last of the words that follow `isoverbs`, or what the shell is to complete. */
 export async function complete(program: Command, words: readonly string[]): Promise<Candidate[] | Path> {
   const typed = words.at(-1) ?? '';
-  const { command, expects, positionals, onlyPositionals } = walk(program, words.slice(0, -1));
+  const { command, expects, positionals, onlyPositionals } = positionAfter(program, words.slice(0, -1));
   if (expects !== undefined) {
     const values = await valuesOf(expects, typed);
     // An option whose value may be left out can be followed by anything.
@@ -63,7 +63,7 @@ export async function complete(program: Command, words: readonly string[]): Prom
   return valuesNamed(argument.argChoices, argument.name(), typed);
 }
 
-interface Place {
+interface Position {
   command: Command;
   /** The option whose value comes next. */
   expects?: Option;
@@ -73,8 +73,8 @@ interface Place {
 }
 
 /** Reads the words before the one that is completed, as commander will. */
-function walk(program: Command, words: readonly string[]): Place {
-  const place: Place = { command: program, positionals: [], onlyPositionals: false };
+function positionAfter(program: Command, words: readonly string[]): Position {
+  const place: Position = { command: program, positionals: [], onlyPositionals: false };
   for (const word of words) {
     const { expects } = place;
     const isFlag = !place.onlyPositionals && word.startsWith('-') && word !== '-';

@@ -4,7 +4,7 @@ import { callText } from '../../interceptors/trace/call-text.ts';
 import { handleIndex } from '../../verbs/handles.ts';
 import { describe } from '../manual.ts';
 
-interface Placed extends TraceRecord {
+interface LayeredRecord extends TraceRecord {
   /** Where in the chain it was seen: what is below. */
   layer: string;
 }
@@ -48,7 +48,7 @@ export function addTrace(command: Command): void {
 }
 
 /** All records, by time; those of one file stay in their order. */
-function* merged(sources: Source[]): Generator<Placed> {
+function* merged(sources: Source[]): Generator<LayeredRecord> {
   const heads = sources.map((source) => ({ source, next: source.records.next() }));
   for (;;) {
     let first: (typeof heads)[number] | undefined;
@@ -74,7 +74,7 @@ function printJson(sources: Source[]): void {
 /** Numbers of queue pairs, by layer and name. */
 type QpNums = Map<string, number>;
 
-function learn({ layer, verb, result }: Placed, qpNums: QpNums): void {
+function noteQpNum({ layer, verb, result }: LayeredRecord, qpNums: QpNums): void {
   if (verb !== 'createQp' || result === undefined) return;
   const { handle, qpNum } = result as { handle: number; qpNum: number };
   qpNums.set(`${layer} qp${handleIndex(handle)}`, qpNum);
@@ -115,7 +115,7 @@ function printTable(sources: Source[]): void {
   for (const record of merged(sources)) {
     if (process.stdout.errored) return;
     if (startNs < 0) startNs = record.timeNs;
-    learn(record, qpNums);
+    noteQpNum(record, qpNums);
     if (record.verb !== 'end') put(record.layer, cellsLine(cells(record, startNs, qpNums)));
     else {
       closed++;
@@ -130,21 +130,21 @@ function note(text: string): void {
 }
 
 /** `qp0:17`: what the wire knows a queue pair by is its number. */
-function named({ layer }: Placed, object: string, qpNums: QpNums): string {
+function objectName({ layer }: LayeredRecord, object: string, qpNums: QpNums): string {
   const qpNum = qpNums.get(`${layer} ${object}`);
   return qpNum === undefined ? object : `${object}:${qpNum}`;
 }
 
-function cells(record: Placed, startNs: number, qpNums: QpNums): string[] {
+function cells(record: LayeredRecord, startNs: number, qpNums: QpNums): string[] {
   const time = (record.timeNs - startNs).toFixed(0);
   const { verb } = record;
-  const object = record.object === undefined ? '' : named(record, record.object, qpNums);
+  const object = record.object === undefined ? '' : objectName(record, record.object, qpNums);
   if (record.verb === 'lost') return [time, verb, `${record.lost} requests and completions are not here`];
   if (record.args !== undefined) return [time, verb, object, callText(record)];
   return [
     time,
     verb,
-    record.qp === undefined ? object : named(record, record.qp, qpNums),
+    record.qp === undefined ? object : objectName(record, record.qp, qpNums),
     record.wrId ?? '',
     record.opcode ?? '',
     (record.flags ?? []).map((flag) => flag.slice(0, 3)).join('|'),

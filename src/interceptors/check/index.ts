@@ -5,13 +5,14 @@
 import { z } from 'zod';
 import type { Interceptor } from '../../shim/compose.ts';
 import { slotAt } from '../../verbs/layout.ts';
-import type { Provider, Verbs } from '../../verbs/provider.ts';
+import type { Provider } from '../../verbs/provider.ts';
+import type { Verbs } from '../../verbs/verbs.ts';
 import { Rings } from '../rings.ts';
-import { Books } from './books.ts';
 import { type Finding, type FindingListener, Findings } from './findings.ts';
-import { bookkeeping, watching } from './objects.ts';
+import { Ledger } from './ledger.ts';
+import { ledgerVerbs, watchedVerbs } from './objects.ts';
 import { checkCompletion } from './polling.ts';
-import { CheckedPosting } from './posting.ts';
+import { PostChecker } from './posting.ts';
 
 export { CHECKS, type CheckCode, type Finding, type FindingListener, type Severity } from './findings.ts';
 
@@ -38,21 +39,21 @@ const warn: FindingListener = ({ code, message }) => process.emitWarning(message
 export function check(options: CheckOptions = {}, onFinding: FindingListener = warn): CheckInterceptor {
   const { severity, limit } = checkOptions.parse(options);
   const findings = new Findings(severity, limit, onFinding);
-  return { name: 'check', findings: findings.list, wrap: (next) => checked(next, findings) };
+  return { name: 'check', findings: findings.list, wrap: (next) => checkedVerbs(next, findings) };
 }
 
-function checked(next: Provider, findings: Findings): Partial<Verbs> {
-  const books = new Books();
+function checkedVerbs(next: Provider, findings: Findings): Partial<Verbs> {
+  const ledger = new Ledger();
   const rings = new Rings();
-  const posting = new CheckedPosting(next, rings, books, findings).verbs();
+  const posting = new PostChecker(next, rings, ledger, findings).verbs();
   const pollCq: Verbs['pollCq'] = (cq, ring, start, max) => {
     const polled = next.pollCq(cq, ring, start, max);
     const words = rings.wc(ring)?.words;
     for (let i = 0; words !== undefined && i < polled; i++) {
-      checkCompletion(books, findings, words, slotAt(start + i));
+      checkCompletion(ledger, findings, words, slotAt(start + i));
     }
     return polled;
   };
-  const verbs = { ...bookkeeping(next, books, findings), ...rings.verbs(next), ...posting, pollCq };
-  return { ...verbs, ...watching({ ...next, ...verbs }, books, findings) };
+  const verbs = { ...ledgerVerbs(next, ledger, findings), ...rings.verbs(next), ...posting, pollCq };
+  return { ...verbs, ...watchedVerbs({ ...next, ...verbs }, ledger, findings) };
 }

@@ -1,8 +1,8 @@
 /** Completions under `check`: they retire what was posted, and a failed one may tell of a mistake. */
 import * as C from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
-import type { Books } from './books.ts';
 import type { CheckCode, Findings } from './findings.ts';
+import type { Ledger } from './ledger.ts';
 
 /** What a failed completion says of the program. */
 function codeOf(status: number, isRecv: boolean): CheckCode | null {
@@ -12,13 +12,13 @@ function codeOf(status: number, isRecv: boolean): CheckCode | null {
   return null;
 }
 
-/** Takes the completion whose slot begins at `words[at]` into the books. */
-export function checkCompletion(books: Books, findings: Findings, words: Uint32Array, at: number): void {
+/** Takes the completion whose slot begins at `words[at]` into the ledger. */
+export function checkCompletion(ledger: Ledger, findings: Findings, words: Uint32Array, at: number): void {
   const status = words[at + L.WC_OP] & 0xff;
   const isRecv = (words[at + L.WC_OP] & L.WC_RECV_SIDE) !== 0;
   const [idLo, idHi, seq] = [words[at + L.WC_ID_LO], words[at + L.WC_ID_HI], words[at + L.WC_SEQ]];
-  const srq = books.srqs.get(words[at + L.WC_SRQ]);
-  const qp = books.qps.get(words[at + L.WC_QP]);
+  const srq = ledger.srqs.get(words[at + L.WC_SRQ]);
+  const qp = ledger.qps.get(words[at + L.WC_QP]);
   if (isRecv && srq !== undefined) srq.queue.retireId(idLo, idHi);
   else if (isRecv) qp?.recvs.retireTo(seq);
   else qp?.sends.retireTo(seq);

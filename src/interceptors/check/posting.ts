@@ -1,10 +1,11 @@
-/** The posting verbs under `check`: what is posted is checked and kept in the books until it has completed. */
+/** The posting verbs under `check`: what is posted is checked and kept in the ledger until it has completed. */
 import * as C from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
-import type { Provider, Verbs } from '../../verbs/provider.ts';
+import type { Provider } from '../../verbs/provider.ts';
+import type { Verbs } from '../../verbs/verbs.ts';
 import type { KnownRing, Rings } from '../rings.ts';
-import type { Books, CheckedQp, Region, WorkQueue } from './books.ts';
 import type { CheckCode, Findings } from './findings.ts';
+import type { CheckedQp, Ledger, Region, WorkQueue } from './ledger.ts';
 import { checkMemory, checkSend } from './requests.ts';
 
 /** What a refused post says of the program; a full queue is no mistake. */
@@ -32,16 +33,16 @@ interface Posted {
   taken: number;
 }
 
-export class CheckedPosting {
+export class PostChecker {
   private readonly next: Provider;
   private readonly rings: Rings;
-  private readonly books: Books;
+  private readonly ledger: Ledger;
   private readonly findings: Findings;
 
-  constructor(next: Provider, rings: Rings, books: Books, findings: Findings) {
+  constructor(next: Provider, rings: Rings, ledger: Ledger, findings: Findings) {
     this.next = next;
     this.rings = rings;
-    this.books = books;
+    this.ledger = ledger;
     this.findings = findings;
   }
 
@@ -51,7 +52,7 @@ export class CheckedPosting {
       postSend: (qp, ring, start, count) => {
         const taken = next.postSend(qp, ring, start, count);
         const known = this.rings.wr(ring);
-        const to = this.books.qps.get(qp);
+        const to = this.ledger.qps.get(qp);
         if (known !== undefined && to !== undefined) {
           this.sent(to, { verb: 'postSend', subject: qp, ring: known, start, count, taken });
         }
@@ -60,7 +61,7 @@ export class CheckedPosting {
       postRecv: (qp, ring, start, count) => {
         const taken = next.postRecv(qp, ring, start, count);
         const known = this.rings.wr(ring);
-        const to = this.books.qps.get(qp);
+        const to = this.ledger.qps.get(qp);
         if (known !== undefined && to !== undefined) {
           this.received(to.recvs, to.pd, { verb: 'postRecv', subject: qp, ring: known, start, count, taken });
         }
@@ -69,7 +70,7 @@ export class CheckedPosting {
       postSrqRecv: (srq, ring, start, count) => {
         const taken = next.postSrqRecv(srq, ring, start, count);
         const known = this.rings.wr(ring);
-        const to = this.books.srqs.get(srq);
+        const to = this.ledger.srqs.get(srq);
         if (known !== undefined && to !== undefined) {
           this.received(to.queue, to.pd, {
             verb: 'postSrqRecv',
@@ -91,7 +92,7 @@ export class CheckedPosting {
       const at = L.slotAt(i);
       const signaled = qp.init.sqSigAll || ((ring.words[at + L.WR_OP] >>> 8) & C.IBV_SEND_SIGNALED) !== 0;
       const ah = qp.init.qpType === C.IBV_QPT_UD ? ring.words[at + L.WR_AH] : 0;
-      this.keep(qp.sends, post, i, signaled, checkSend(this.books, this.findings, qp, ring, i), ah);
+      this.keep(qp.sends, post, i, signaled, checkSend(this.ledger, this.findings, qp, ring, i), ah);
     }
     this.refused(post);
     this.checkQueues(qp, post);
@@ -101,7 +102,7 @@ export class CheckedPosting {
     const { verb, subject, ring, start, taken } = post;
     for (let i = start; i < start + taken; i++) {
       const where = { verb, subject, pd, writes: true };
-      this.keep(queue, post, i, true, checkMemory(this.books, this.findings, where, ring, i), 0);
+      this.keep(queue, post, i, true, checkMemory(this.ledger, this.findings, where, ring, i), 0);
     }
     this.refused(post);
     this.checkCq(queue, post);
@@ -149,8 +150,8 @@ export class CheckedPosting {
   }
 
   private checkCq({ cq }: WorkQueue, { verb, subject }: Posted): void {
-    if (cq === undefined || cq.owed <= cq.cqe) return;
-    const text = `${cq.owed} are outstanding, it has ${cq.cqe} entries; create it larger, or poll before posting more`;
+    if (cq === undefined || cq.pending <= cq.cqe) return;
+    const text = `${cq.pending} are outstanding, it has ${cq.cqe} entries; create it larger, or poll before posting more`;
     this.findings.add('ISO_CHECK_CQ_SIZE', verb, subject, text);
   }
 }

@@ -2,8 +2,8 @@
 import * as C from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import type { KnownRing } from '../rings.ts';
-import type { Books, CheckedQp, Region } from './books.ts';
 import type { Findings } from './findings.ts';
+import type { CheckedQp, Ledger, Region } from './ledger.ts';
 
 const INTO_MEMORY = new Set([C.IBV_WR_RDMA_READ, C.IBV_WR_ATOMIC_CMP_AND_SWP, C.IBV_WR_ATOMIC_FETCH_AND_ADD]);
 /** What has no scatter-gather elements. */
@@ -28,7 +28,7 @@ function sgesOf({ info, words }: KnownRing, index: number): Sge[] {
 
 /** The regions that a request names, checked: of this protection domain, inside, and writable where data lands. */
 export function checkMemory(
-  books: Books,
+  ledger: Ledger,
   findings: Findings,
   where: { verb: string; subject: number; pd: number; writes: boolean },
   ring: KnownRing,
@@ -38,7 +38,7 @@ export function checkMemory(
   const found: Region[] = [];
   for (const [i, { addr, length, lkey }] of sgesOf(ring, index).entries()) {
     if (length === 0) continue;
-    const region = books.byLkey.get(lkey);
+    const region = ledger.byLkey.get(lkey);
     const what = `element ${i} of request ${index} (lkey 0x${lkey.toString(16)})`;
     if (region === undefined || region.pd !== pd) {
       const why =
@@ -60,7 +60,7 @@ export function checkMemory(
 
 /** Checks the send request in slot `index`; returns the regions that it names. */
 export function checkSend(
-  books: Books,
+  ledger: Ledger,
   findings: Findings,
   qp: CheckedQp,
   ring: KnownRing,
@@ -75,5 +75,5 @@ export function checkSend(
   }
   if (WITHOUT_MEMORY.has(opcode) || ((op >>> 8) & C.IBV_SEND_INLINE) !== 0) return [];
   const where = { verb: 'postSend', subject: qp.handle, pd: qp.pd, writes };
-  return checkMemory(books, findings, where, ring, index);
+  return checkMemory(ledger, findings, where, ring, index);
 }

@@ -4,9 +4,11 @@
  */
 import * as C from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
-import type { Provider, QpAttr, Verbs } from '../../verbs/provider.ts';
+import type { Provider } from '../../verbs/provider.ts';
+import type { QpAttr } from '../../verbs/types.ts';
+import type { Verbs } from '../../verbs/verbs.ts';
 import { KnownRing, type Rings } from '../rings.ts';
-import type { InjectionListener } from './index.ts';
+import type { InjectionListener } from './injection.ts';
 import type { FaultPlan } from './options.ts';
 import { randomFrom } from './random.ts';
 import { SendLog } from './send-log.ts';
@@ -14,7 +16,7 @@ import { SendLog } from './send-log.ts';
 const SCRATCH_SLOTS = 64;
 
 /** A completion that has come from the device and not gone to the application. */
-interface Waiting {
+interface PendingCompletion {
   readonly words: Uint32Array;
   readonly dueNs: number;
 }
@@ -22,7 +24,7 @@ interface Waiting {
 interface FaultyCq {
   readonly context: number;
   readonly channel: number;
-  readonly waiting: Waiting[];
+  readonly pending: PendingCompletion[];
   /** One that lets the next of another queue go first. */
   overtaken: Uint32Array | null;
   armed: boolean;
@@ -33,7 +35,7 @@ function sameQueue(a: Uint32Array, b: Uint32Array): boolean {
   return a[L.WC_QP] === b[L.WC_QP] && ((a[L.WC_OP] ^ b[L.WC_OP]) & L.WC_RECV_SIDE) === 0;
 }
 
-export class FaultyCompletions {
+export class CompletionFaults {
   private readonly next: Provider;
   private readonly rings: Rings;
   private readonly plan: FaultPlan;
@@ -45,7 +47,7 @@ export class FaultyCompletions {
   /** Queue pairs, by handle, that a failed completion took to ERR; of which side it was. */
   private readonly failed = new Map<number, number>();
   private scratch: KnownRing | null = null;
-  private seen = 0;
+  private count = 0;
 
   constructor(next: Provider, rings: Rings, plan: FaultPlan, onInject: InjectionListener) {
     this.next = next;
@@ -61,7 +63,7 @@ export class FaultyCompletions {
     const verbs: Partial<Verbs> = {
       createCq: (context, cqe, channel, options) => {
         const info = next.createCq(context, cqe, channel, options);
-        this.cqs.set(info.handle, { context, channel, waiting: [], overtaken: null, armed: false });
+        this.cqs.set(info.handle, { context, channel, pending: [], overtaken: null, armed: false });
         return info;
       },
       destroyCq: (cq) => {
@@ -94,11 +96,11 @@ export class FaultyCompletions {
 
   private watch(channel: number, listener: ((cq: number) => void) | null): void {
     if (listener === null) this.listeners.delete(channel);
-    else this.listeners.set(channel, (cq) => this.tell(cq, listener));
+    else this.listeners.set(channel, (cq) => this.notify(cq, listener));
     this.next.watchCompChannel(channel, this.listeners.get(channel) ?? null);
   }
 
-  private tell(cq: number, listener: (cq: number) => void): void {
+  private notify(cq: number, listener: (cq: number) => void): void {
     const state = this.cqs.get(cq);
     if (state !== undefined) state.armed = false;
     listener(cq);
@@ -110,7 +112,7 @@ export class FaultyCompletions {
     this.failed.delete(qp);
     this.log.clear(qp);
     for (const cq of this.cqs.values()) {
-      cq.waiting.splice(0, cq.waiting.length, ...cq.waiting.filter(({ words }) => words[L.WC_QP] !== qp));
+      cq.pending.splice(0, cq.pending.length, ...cq.pending.filter(({ words }) => words[L.WC_QP] !== qp));
       if (cq.overtaken !== null && cq.overtaken[L.WC_QP] === qp) cq.overtaken = null;
     }
   }
@@ -126,8 +128,8 @@ export class FaultyCompletions {
     const nowNs = this.next.nowNs(cq.context);
     let given = 0;
     // A late one holds those behind it up: a queue stays in order.
-    while (given < max && cq.waiting.length > 0 && cq.waiting[0].dueNs <= nowNs) {
-      to.words.set((cq.waiting.shift() as Waiting).words, L.slotAt(start + given++));
+    while (given < max && cq.pending.length > 0 && cq.pending[0].dueNs <= nowNs) {
+      to.words.set((cq.pending.shift() as PendingCompletion).words, L.slotAt(start + given++));
     }
     return given;
   }
@@ -140,52 +142,52 @@ export class FaultyCompletions {
       this.take(handle, cq, words.slice(at, at + L.SLOT_WORDS));
     }
     // Nothing came that could overtake it: to wait longer would be a delay.
-    if (cq.overtaken !== null && cq.waiting.length === 0) this.letOvertakenGo(cq);
+    if (cq.overtaken !== null && cq.pending.length === 0) this.releaseOvertaken(cq);
   }
 
   private take(handle: number, cq: FaultyCq, words: Uint32Array): void {
     const side = words[L.WC_OP] & L.WC_RECV_SIDE;
     if (side === 0 && !this.log.completed(words)) return;
     if (this.failed.get(words[L.WC_QP]) === side) this.flush(words);
-    if (!this.chooses()) {
-      this.give(cq, words);
+    if (!this.isChosen()) {
+      this.deliver(cq, words);
       return;
     }
-    this.onInject({ what: 'completion', number: this.seen });
+    this.onInject({ what: 'completion', number: this.count });
     if (this.plan.completion === 'error') this.fail(cq, words);
     else if (this.plan.completion === 'delay') this.delay(handle, cq, words);
     else if (this.plan.completion === 'reorder') this.reorder(cq, words);
   }
 
-  private chooses(): boolean {
+  private isChosen(): boolean {
     const { nth, probability, persistent } = this.plan;
-    this.seen++;
+    this.count++;
     if (probability !== undefined) return this.random() < probability;
-    return persistent ? this.seen >= (nth ?? 1) : this.seen === (nth ?? 1);
+    return persistent ? this.count >= (nth ?? 1) : this.count === (nth ?? 1);
   }
 
-  private give(cq: FaultyCq, words: Uint32Array, dueNs = 0): void {
+  private deliver(cq: FaultyCq, words: Uint32Array, dueNs = 0): void {
     // Only another queue's may overtake.
     const first = cq.overtaken !== null && sameQueue(cq.overtaken, words);
-    if (first) this.letOvertakenGo(cq);
-    cq.waiting.push({ words, dueNs });
-    if (!first) this.letOvertakenGo(cq);
+    if (first) this.releaseOvertaken(cq);
+    cq.pending.push({ words, dueNs });
+    if (!first) this.releaseOvertaken(cq);
   }
 
-  private letOvertakenGo(cq: FaultyCq): void {
+  private releaseOvertaken(cq: FaultyCq): void {
     if (cq.overtaken === null) return;
-    cq.waiting.push({ words: cq.overtaken, dueNs: 0 });
+    cq.pending.push({ words: cq.overtaken, dueNs: 0 });
     cq.overtaken = null;
   }
 
   private reorder(cq: FaultyCq, words: Uint32Array): void {
     if (cq.overtaken === null) cq.overtaken = words;
-    else this.give(cq, words);
+    else this.deliver(cq, words);
   }
 
   private delay(handle: number, cq: FaultyCq, words: Uint32Array): void {
     const { delayNs } = this.plan;
-    this.give(cq, words, this.next.nowNs(cq.context) + delayNs);
+    this.deliver(cq, words, this.next.nowNs(cq.context) + delayNs);
     void this.next.sleep(cq.context, delayNs).then(() => {
       if (cq.armed && this.cqs.get(handle) === cq) this.listeners.get(cq.channel)?.(handle);
     });
@@ -196,18 +198,18 @@ export class FaultyCompletions {
     const qp = words[L.WC_QP];
     const side = words[L.WC_OP] & L.WC_RECV_SIDE;
     if ((words[L.WC_OP] & 0xff) !== C.IBV_WC_SUCCESS || this.failed.has(qp)) {
-      this.give(cq, words);
+      this.deliver(cq, words);
       return;
     }
     words[L.WC_OP] = this.plan.status | side;
     words[L.WC_BYTE_LEN] = 0;
     words[L.WC_IMM] = 0;
-    this.give(cq, words);
+    this.deliver(cq, words);
     this.failed.set(qp, side);
     this.next.modifyQp(qp, { qpState: C.IBV_QPS_ERR }, C.IBV_QP_STATE);
     if (side !== 0) return;
     // The device reports no unsignaled request that it has done: these, too, come after the failed one.
-    for (const flushed of this.log.flush(words)) this.give(cq, flushed);
+    for (const flushed of this.log.flush(words)) this.deliver(cq, flushed);
   }
 
   private flush(words: Uint32Array): void {

@@ -1,10 +1,11 @@
 /** A queue pair that dies in the middle of its work. */
 import { IBV_QP_STATE, IBV_QPS_ERR } from '../../verbs/constants.ts';
-import type { Provider, Verbs } from '../../verbs/provider.ts';
-import type { InjectionListener } from './index.ts';
+import type { Provider } from '../../verbs/provider.ts';
+import type { Verbs } from '../../verbs/verbs.ts';
+import type { InjectionListener } from './injection.ts';
 
 /** The queue pair of the `killAt`-th send request goes to ERR right after that request was posted. */
-export function killing(
+export function killingVerbs(
   next: Provider,
   killAt: number,
   onInject: InjectionListener,

@@ -2,7 +2,9 @@
  * The recording: a header (output.ts), then entries: kind, bytes of the payload (two little-endian 32-bit
  * words), the payload, padded to words.
  */
-import { type DeviceInfo, MR_VERBS, RING_VERBS, type WaitSupport } from '../../verbs/provider.ts';
+import type { WaitSupport } from '../../verbs/provider.ts';
+import type { DeviceInfo } from '../../verbs/types.ts';
+import { MR_VERBS, RING_VERBS } from '../../verbs/verbs.ts';
 
 export const RECORD_MAGIC = 'ISORECRD';
 export const RECORD_VERSION = 1;
@@ -11,7 +13,7 @@ export const ENTRY_BYTES = 8;
 /** A call: three lines of text: name, arguments as JSON, { r: result } or { e: error } as JSON. */
 export const CALL = 1;
 /** The program was told something: two lines: source, arguments as JSON. */
-export const TOLD = 2;
+export const EVENT = 2;
 /** postSend ... validateSend: words POST_*, then slots, then their extensions. */
 export const POST = 3;
 /** pollCq: words POLL_*, then slots. */
@@ -66,7 +68,7 @@ export interface RecordHeader {
 }
 
 /** What the program may be told, beside the end of what it waits for ('settled'). */
-export type Source = 'completion' | 'async' | 'cm' | 'settled' | 'wire' | 'message' | 'close';
+export type EventSource = 'completion' | 'async' | 'cm' | 'settled' | 'wire' | 'message' | 'close';
 
 /** Verbs that are recorded as words, or that hand out memory or listeners: all others alike, as JSON. */
 export const SPECIAL_VERBS: ReadonlySet<string> = new Set([
@@ -97,3 +99,9 @@ export const CM_VERBS = [
   'joinMulticast',
   'leaveMulticast',
 ] as const;
+
+/** What is kept of an error. */
+export function errorFields(error: unknown): object {
+  const { code, message, verb, errno, index, posted, status } = error as Record<string, unknown>;
+  return { code, message, verb, errno, index, posted, status };
+}

@@ -2,7 +2,8 @@
 import { randomInt } from 'node:crypto';
 import { z } from 'zod';
 import type { Interceptor } from '../../shim/compose.ts';
-import type { ConnectionManager, Provider, Rendezvous } from '../../verbs/provider.ts';
+import type { ConnectionManager } from '../../verbs/connection-manager.ts';
+import type { Provider, Rendezvous } from '../../verbs/provider.ts';
 import { atExit } from '../at-exit.ts';
 import { encodeHeader } from '../output.ts';
 import * as F from './format.ts';
@@ -98,15 +99,15 @@ function recordedRendezvous(next: Rendezvous, recorder: Recorder): Rendezvous {
   return {
     listen(context, options, onWire) {
       const ticket = recorder.nextTicket;
-      const told: typeof onWire = (wire) => {
+      const wrapped: typeof onWire = (wire) => {
         const id = ++wires;
-        recorder.told('wire', [ticket, id, wire.remoteAddress]);
+        recorder.event('wire', [ticket, id, wire.remoteAddress]);
         onWire(new RecordedWire(wire, id, recorder));
       };
       const server = recorder.promised(
         'rendezvous.listen',
         [context, options],
-        () => next.listen(context, options, told),
+        () => next.listen(context, options, wrapped),
         ({ port }) => ({ port }),
       );
       return server.then((inner) => ({
@@ -134,12 +135,12 @@ function recordedCm(next: ConnectionManager, recorder: Recorder): ConnectionMana
     verbs[verb] = recorder.wrapped(`cm.${verb}`, call);
   }
   const watchEventChannel: ConnectionManager['watchEventChannel'] = (channel, listener) => {
-    const told: typeof listener = (event) => {
-      recorder.told('cm', [channel, event]);
+    const wrapped: typeof listener = (event) => {
+      recorder.event('cm', [channel, event]);
       listener?.(event);
     };
     recorder.run('cm.watchEventChannel', [channel, listener], () =>
-      next.watchEventChannel(channel, typeof listener === 'function' ? told : listener),
+      next.watchEventChannel(channel, typeof listener === 'function' ? wrapped : listener),
     );
   };
   return { ...verbs, watchEventChannel } as unknown as ConnectionManager;

@@ -1,10 +1,11 @@
 /** Calls on their way to the device, written down with what they answered. */
 import * as L from '../../verbs/layout.ts';
-import { type MrInfo, type Provider, VERB_NAMES, type Verbs } from '../../verbs/provider.ts';
+import type { Provider } from '../../verbs/provider.ts';
+import type { MrInfo } from '../../verbs/types.ts';
+import { VERB_NAMES, type Verbs } from '../../verbs/verbs.ts';
 import { Rings } from '../rings.ts';
 import * as F from './format.ts';
 import { Regions } from './regions.ts';
-import { errorFields } from './wires.ts';
 import type { RecordWriter } from './writer.ts';
 
 type Call = (...args: never[]) => unknown;
@@ -45,9 +46,9 @@ export class Recorder {
   }
 
   /** The program is about to hear of something. */
-  told(source: F.Source, args: readonly unknown[]): void {
-    this.look();
-    this.writer.told(source, args);
+  event(source: F.EventSource, args: readonly unknown[]): void {
+    this.recordNewData();
+    this.writer.event(source, args);
   }
 
   /** Does a call and writes down how it ended. */
@@ -57,7 +58,7 @@ export class Recorder {
       this.writer.call(name, args, { r: result });
       return result;
     } catch (error) {
-      this.writer.call(name, args, { e: errorFields(error) });
+      this.writer.call(name, args, { e: F.errorFields(error) });
       throw error;
     }
   }
@@ -78,11 +79,11 @@ export class Recorder {
     this.writer.call(name, args, { r: ticket });
     return call().then(
       (value) => {
-        this.told('settled', [ticket, kept(value)]);
+        this.event('settled', [ticket, kept(value)]);
         return value;
       },
       (error) => {
-        this.told('settled', [ticket, null, errorFields(error)]);
+        this.event('settled', [ticket, null, F.errorFields(error)]);
         throw error;
       },
     );
@@ -123,19 +124,19 @@ export class Recorder {
     const { next } = this;
     return {
       watchCompChannel: (channel, listener) => {
-        const told = (cq: number) => {
-          this.told('completion', [channel, cq]);
+        const recorded = (cq: number) => {
+          this.event('completion', [channel, cq]);
           listener?.(cq);
         };
-        const passed = typeof listener === 'function' ? told : listener;
+        const passed = typeof listener === 'function' ? recorded : listener;
         this.run('watchCompChannel', [channel, listener], () => next.watchCompChannel(channel, passed));
       },
       watchAsyncEvents: (context, listener) => {
-        const told = (event: number, element: number) => {
-          this.told('async', [context, event, element]);
+        const recorded = (event: number, element: number) => {
+          this.event('async', [context, event, element]);
           listener?.(event, element);
         };
-        const passed = typeof listener === 'function' ? told : listener;
+        const passed = typeof listener === 'function' ? recorded : listener;
         this.run('watchAsyncEvents', [context, listener], () => next.watchAsyncEvents(context, passed));
       },
     };
@@ -170,7 +171,7 @@ export class Recorder {
     try {
       result = verb(queue, handle, start, count);
     } catch (error) {
-      this.writer.call(F.POST_VERBS[code], [queue, handle, start, count], { e: errorFields(error) });
+      this.writer.call(F.POST_VERBS[code], [queue, handle, start, count], { e: F.errorFields(error) });
       throw error;
     }
     const ring = this.rings.wr(handle);
@@ -195,10 +196,10 @@ export class Recorder {
     try {
       n = this.next.pollCq(cq, handle, start, max);
     } catch (error) {
-      this.writer.call('pollCq', [cq, handle, start, max], { e: errorFields(error) });
+      this.writer.call('pollCq', [cq, handle, start, max], { e: F.errorFields(error) });
       throw error;
     }
-    if (n > 0) this.look();
+    if (n > 0) this.recordNewData();
     const words = new Uint32Array(F.POLL_WORDS + n * L.SLOT_WORDS);
     words.set([cq, handle, start, max, n, 1]);
     this.rings.wc(handle)?.copySlots(start, n, words, F.POLL_WORDS);
@@ -207,7 +208,7 @@ export class Recorder {
   }
 
   /** What is new in memory goes in front of what tells the program to look. */
-  private look(): void {
+  private recordNewData(): void {
     this.regions?.changes((mr, offsetBytes, bytes) => this.writer.data(mr, offsetBytes, bytes));
   }
 }

@@ -1,5 +1,6 @@
 /** A wire whose messages are recorded, both ways. */
 import type { Wire } from '../../verbs/provider.ts';
+import { errorFields } from './format.ts';
 import type { Recorder } from './recorder.ts';
 
 export class RecordedWire implements Wire {
@@ -29,7 +30,7 @@ export class RecordedWire implements Wire {
 
   set onMessage(handler: (message: Uint8Array) => void) {
     this.inner.onMessage = (message) => {
-      this.recorder.told('message', [this.id, message]);
+      this.recorder.event('message', [this.id, message]);
       handler(message);
     };
   }
@@ -40,14 +41,8 @@ export class RecordedWire implements Wire {
 
   set onClose(handler: (error?: Error) => void) {
     this.inner.onClose = (error) => {
-      this.recorder.told('close', [this.id, error === undefined ? null : errorFields(error)]);
+      this.recorder.event('close', [this.id, error === undefined ? null : errorFields(error)]);
       handler(error);
     };
   }
-}
-
-/** What is kept of an error. */
-export function errorFields(error: unknown): object {
-  const { code, message, verb, errno, index, posted, status } = error as Record<string, unknown>;
-  return { code, message, verb, errno, index, posted, status };
 }

@@ -15,7 +15,7 @@ export class RecordWriter {
   private closed = false;
   private timer: NodeJS.Timeout | undefined;
   /** The last poll, if it found nothing: the same again is only counted. */
-  private empty: Uint32Array | null = null;
+  private emptyPoll: Uint32Array | null = null;
 
   constructor(name: string, header: Buffer) {
     const { fd, path } = openOutput(name);
@@ -28,8 +28,8 @@ export class RecordWriter {
     this.entry(F.CALL, Buffer.from(`${name}\n${toJson(args)}\n${toJson(outcome)}`));
   }
 
-  told(source: F.Source, args: readonly unknown[]): void {
-    this.entry(F.TOLD, Buffer.from(`${source}\n${toJson(args)}`));
+  event(source: F.EventSource, args: readonly unknown[]): void {
+    this.entry(F.EVENT, Buffer.from(`${source}\n${toJson(args)}`));
   }
 
   post(words: Uint32Array): void {
@@ -38,12 +38,12 @@ export class RecordWriter {
 
   /** A poll that found something, or not. */
   poll(words: Uint32Array): void {
-    const { empty } = this;
+    const { emptyPoll: empty } = this;
     if (words[F.POLL_COUNT] > 0) this.entry(F.POLL, bytesOf(words));
     else if (empty !== null && isSamePoll(empty, words)) empty[F.POLL_REPEAT]++;
     else {
-      this.endEmpty();
-      this.empty = words;
+      this.endEmptyPolls();
+      this.emptyPoll = words;
     }
   }
 
@@ -61,15 +61,15 @@ export class RecordWriter {
     releaseOutput(this.path);
   }
 
-  private endEmpty(): void {
-    const { empty } = this;
-    this.empty = null;
+  private endEmptyPolls(): void {
+    const { emptyPoll: empty } = this;
+    this.emptyPoll = null;
     if (empty !== null) this.entry(F.POLL, bytesOf(empty));
   }
 
   private entry(kind: number, payload: Uint8Array): void {
     if (this.closed) return;
-    if (this.empty !== null) this.endEmpty();
+    if (this.emptyPoll !== null) this.endEmptyPolls();
     const bytes = F.ENTRY_BYTES + ((payload.length + 3) & ~3);
     if (this.used + bytes > BUFFER_BYTES) this.flush();
     const isLarge = bytes > BUFFER_BYTES;

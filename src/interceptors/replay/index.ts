@@ -1,22 +1,18 @@
 /** replay: a provider without a device, which answers a program from its recording. */
+
+import type { ConnectionManager } from '../../verbs/connection-manager.ts';
 import { ReplayError } from '../../verbs/errors.ts';
 import * as L from '../../verbs/layout.ts';
-import {
-  type ConnectionManager,
-  type DeviceInfo,
-  type MrInfo,
-  type Provider,
-  type RingInfo,
-  VERB_NAMES,
-  type Verbs,
-} from '../../verbs/provider.ts';
+import type { Provider } from '../../verbs/provider.ts';
+import type { DeviceInfo, MrInfo, RingInfo } from '../../verbs/types.ts';
+import { VERB_NAMES, type Verbs } from '../../verbs/verbs.ts';
 import * as F from '../record/format.ts';
 import { Rings } from '../rings.ts';
 import { toJson } from '../values.ts';
-import { Memory } from './memory.ts';
-import { describePost, differs } from './posts.ts';
+import { ReplayMemory } from './memory.ts';
+import { describePost, postDifference } from './posts.ts';
 import { type Entry, RecordReader } from './reader.ts';
-import { errorOf, Told } from './told.ts';
+import { errorOf, ReplayedEvents } from './replayed-events.ts';
 
 /** A recording that is being replayed. */
 export interface Replay {
@@ -51,11 +47,11 @@ export function createReplay(path: string): Replay {
 
 class Replayer {
   readonly reader: RecordReader;
-  private readonly memory = new Memory();
+  private readonly memory = new ReplayMemory();
   private readonly rings = new Rings();
-  private readonly told = new Told((name, args) => this.call(name, args));
-  private pumping = false;
-  private repeats = 0;
+  private readonly events = new ReplayedEvents((name, args) => this.call(name, args));
+  private scheduled = false;
+  private emptyPolls = 0;
   /** Once the program does something else, it has no place in the recording any more. */
   private failure: ReplayError | null = null;
 
@@ -97,11 +93,11 @@ class Replayer {
   /** A call of the program: the recording must have the same one here. */
   private call(name: string, args: readonly unknown[]): unknown {
     const text = toJson(args);
-    const entry = this.upcoming();
+    const entry = this.nextCall();
     if (entry?.kind !== 'call' || entry.name !== name || entry.args !== text) {
-      this.differ(`${name}(${text.slice(1, -1)})`, entry);
+      this.failDifferent(`${name}(${text.slice(1, -1)})`, entry);
     }
-    this.took();
+    this.advance();
     if (entry.outcome.e !== undefined) throw errorOf(entry.outcome.e);
     return entry.outcome.r;
   }
@@ -111,58 +107,58 @@ class Replayer {
   }
 
   /** The entry that is next for a call: data and news that come before it are given first. */
-  private upcoming(): Entry | null {
+  private nextCall(): Entry | null {
     if (this.failure !== null) throw this.failure;
     for (;;) {
       const entry = this.reader.peek();
-      if (entry?.kind === 'data') this.arrive(entry);
-      else if (entry?.kind === 'told') this.tell(entry);
+      if (entry?.kind === 'data') this.writeData(entry);
+      else if (entry?.kind === 'event') this.deliverEvent(entry);
       else return entry;
     }
   }
 
-  private tellNext(): void {
+  private deliverNext(): void {
     for (;;) {
       const entry = this.reader.peek();
-      if (entry?.kind === 'data') this.arrive(entry);
+      if (entry?.kind === 'data') this.writeData(entry);
       else {
-        if (entry?.kind === 'told') this.tell(entry);
+        if (entry?.kind === 'event') this.deliverEvent(entry);
         return;
       }
     }
   }
 
-  private arrive(entry: Extract<Entry, { kind: 'data' }>): void {
+  private writeData(entry: Extract<Entry, { kind: 'data' }>): void {
     this.reader.take();
     this.memory.write(entry.mr, entry.offsetBytes, entry.bytes);
   }
 
-  private tell(entry: Extract<Entry, { kind: 'told' }>): void {
+  private deliverEvent(entry: Extract<Entry, { kind: 'event' }>): void {
     this.reader.take();
-    this.told.tell(entry.source, entry.args);
+    this.events.deliver(entry.source, entry.args);
   }
 
   /** On to the next entry; if it is news, the program hears it in a turn of its own. */
-  private took(): void {
+  private advance(): void {
     this.reader.take();
-    this.wake();
+    this.scheduleEvents();
   }
 
-  private wake(): void {
-    if (this.pumping || !this.reader.isNewsNext) return;
-    this.pumping = true;
+  private scheduleEvents(): void {
+    if (this.scheduled || !this.reader.isEventNext) return;
+    this.scheduled = true;
     setImmediate(() => {
-      this.pumping = false;
+      this.scheduled = false;
       try {
-        if (this.reader.isNewsNext) this.tellNext();
+        if (this.reader.isEventNext) this.deliverNext();
       } finally {
-        this.wake();
+        this.scheduleEvents();
       }
     });
   }
 
   /** What a program does after the first difference, to clean up, would only hide it. */
-  private differ(made: string, entry: Entry | null): never {
+  private failDifferent(made: string, entry: Entry | null): never {
     this.failure ??= new ReplayError(
       `${this.reader.path}: entry ${this.reader.taken}: the recorded program ${describe(entry)}, this one calls ${made}`,
     );
@@ -212,27 +208,27 @@ class Replayer {
     return {
       watchCompChannel: (channel, listener) => {
         this.call('watchCompChannel', [channel, listener]);
-        this.told.watchCompletions(channel, listener);
+        this.events.watchCompletions(channel, listener);
       },
       watchAsyncEvents: (context, listener) => {
         this.call('watchAsyncEvents', [context, listener]);
-        this.told.watchAsync(context, listener);
+        this.events.watchAsync(context, listener);
       },
     };
   }
 
   private timeAndPeers(): Pick<Provider, 'nowNs' | 'sleep' | 'random' | 'rendezvous'> {
-    const { told } = this;
+    const { events } = this;
     return {
       nowNs: this.caller('nowNs') as Provider['nowNs'],
       random: this.caller('random') as Provider['random'],
-      sleep: (...args) => told.settled(this.call('sleep', args) as number, () => undefined),
+      sleep: (...args) => events.settledBy(this.call('sleep', args) as number, () => undefined),
       rendezvous: {
         listen: async (context, options, onWire) =>
-          told.server(this.call('rendezvous.listen', [context, options]) as number, onWire),
+          events.server(this.call('rendezvous.listen', [context, options]) as number, onWire),
         connect: async (context, options) =>
-          told.settled(this.call('rendezvous.connect', [context, options]) as number, (value) =>
-            told.wire(value),
+          events.settledBy(this.call('rendezvous.connect', [context, options]) as number, (value) =>
+            events.wire(value),
           ),
       },
     };
@@ -242,7 +238,7 @@ class Replayer {
     const verbs = F.CM_VERBS.map((verb) => [verb, this.caller(`cm.${verb}`)]);
     const watchEventChannel: ConnectionManager['watchEventChannel'] = (channel, listener) => {
       this.call('cm.watchEventChannel', [channel, listener]);
-      this.told.watchCm(channel, listener);
+      this.events.watchCm(channel, listener);
     };
     return { ...Object.fromEntries(verbs), watchEventChannel };
   }
@@ -258,7 +254,7 @@ class Replayer {
   }
 
   private post(code: number, queue: number, handle: number, start: number, count: number): number {
-    const entry = this.upcoming();
+    const entry = this.nextCall();
     const verb = F.POST_VERBS[code];
     // One that threw was recorded as a call.
     if (entry?.kind === 'call' && entry.name === verb) {
@@ -266,10 +262,10 @@ class Replayer {
     }
     const ring = this.rings.wr(handle);
     const made = [code, queue, handle, start, count];
-    if (entry?.kind !== 'post') this.differ(`${verb}(${made.slice(1).join(',')})`, entry);
-    const difference = differs(entry.words, made, ring);
-    if (difference !== null) this.differ(`${verb}(${made.slice(1).join(',')})${difference}`, entry);
-    this.took();
+    if (entry?.kind !== 'post') this.failDifferent(`${verb}(${made.slice(1).join(',')})`, entry);
+    const difference = postDifference(entry.words, made, ring);
+    if (difference !== null) this.failDifferent(`${verb}(${made.slice(1).join(',')})${difference}`, entry);
+    this.advance();
     if (ring !== undefined) {
       ring.words[L.HDR_ERRNO] = entry.words[F.POST_ERRNO];
       ring.words[L.HDR_REASON] = entry.words[F.POST_REASON];
@@ -278,17 +274,17 @@ class Replayer {
   }
 
   private poll(cq: number, handle: number, start: number, max: number): number {
-    const entry = this.upcoming();
+    const entry = this.nextCall();
     const made = [cq, handle, start, max];
     if (entry?.kind === 'call' && entry.name === 'pollCq') return this.call('pollCq', made) as number;
     if (entry?.kind !== 'poll' || made.some((value, i) => entry.words[i] !== value >>> 0)) {
-      this.differ(`pollCq(${made.join(',')})`, entry);
+      this.failDifferent(`pollCq(${made.join(',')})`, entry);
     }
     const n = entry.words[F.POLL_COUNT];
-    this.repeats++;
-    if (this.repeats >= entry.words[F.POLL_REPEAT]) {
-      this.repeats = 0;
-      this.took();
+    this.emptyPolls++;
+    if (this.emptyPolls >= entry.words[F.POLL_REPEAT]) {
+      this.emptyPolls = 0;
+      this.advance();
     }
     const slots = entry.words.subarray(F.POLL_WORDS, F.POLL_WORDS + n * L.SLOT_WORDS);
     this.rings.wc(handle)?.words.set(slots, L.slotAt(start));
@@ -302,5 +298,5 @@ function describe(entry: Entry | null): string {
   if (entry.kind === 'post') return `called ${describePost(entry.words)}`;
   if (entry.kind === 'poll') return `called pollCq(${entry.words.subarray(0, F.POLL_COUNT).join(',')})`;
   if (entry.kind === 'end') return 'made no further call';
-  return 'was told something first';
+  return 'received an event first';
 }

@@ -1,5 +1,5 @@
 /** Memory regions of a replay: memory of the program's, or ours, at the recorded addresses. */
-import type { MrInfo } from '../../verbs/provider.ts';
+import type { MrInfo } from '../../verbs/types.ts';
 
 type AnyBuffer = ArrayBuffer | SharedArrayBuffer;
 
@@ -8,7 +8,7 @@ interface Region {
   isOurs: boolean;
 }
 
-export class Memory {
+export class ReplayMemory {
   private readonly regions = new Map<number, Region>();
 
   /** Memory that the provider made: as long as the recorded. */

@@ -19,7 +19,7 @@ export function describePost(words: Uint32Array): string {
 }
 
 /** What is different, as text; '' when it is the call itself; null when nothing is. */
-export function differs(
+export function postDifference(
   words: Uint32Array,
   made: readonly number[],
   ring: KnownRing | undefined,

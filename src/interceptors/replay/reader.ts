@@ -7,7 +7,7 @@ import { fromJson } from '../values.ts';
 
 export type Entry =
   | { kind: 'call'; name: string; args: string; outcome: { r?: unknown; e?: Record<string, unknown> } }
-  | { kind: 'told'; source: F.Source; args: unknown[] }
+  | { kind: 'event'; source: F.EventSource; args: unknown[] }
   | { kind: 'post' | 'poll'; words: Uint32Array }
   | { kind: 'data'; mr: number; offsetBytes: number; bytes: Uint8Array }
   | { kind: 'end' };
@@ -19,7 +19,7 @@ export class RecordReader {
   taken = 0;
   private readonly bytes: Buffer;
   private at: number;
-  private ahead: Entry | null = null;
+  private peeked: Entry | null = null;
 
   /** @throws FileError for a file that is no recording, of another version, or cut off inside an entry */
   constructor(path: string) {
@@ -44,23 +44,23 @@ export class RecordReader {
 
   /** The next entry, which stays; null: the recording ends here, without an end. */
   peek(): Entry | null {
-    if (this.ahead === null && this.at < this.bytes.length) this.ahead = this.decode();
-    return this.ahead;
+    if (this.peeked === null && this.at < this.bytes.length) this.peeked = this.decode();
+    return this.peeked;
   }
 
   /** Whether the program is told something next, of data that is new or of nothing. */
-  get isNewsNext(): boolean {
+  get isEventNext(): boolean {
     const { bytes } = this;
     let at = this.at;
     while (at < bytes.length && bytes.readUInt32LE(at) === F.DATA) {
       at += F.ENTRY_BYTES + ((bytes.readUInt32LE(at + 4) + 3) & ~3);
     }
-    return at < bytes.length && bytes.readUInt32LE(at) === F.TOLD;
+    return at < bytes.length && bytes.readUInt32LE(at) === F.EVENT;
   }
 
   /** On to the one behind. */
   take(): void {
-    this.ahead = null;
+    this.peeked = null;
     const length = this.bytes.readUInt32LE(this.at + 4);
     this.at += F.ENTRY_BYTES + ((length + 3) & ~3);
     this.taken++;
@@ -102,7 +102,8 @@ function decodeEntry(kind: number, payload: Buffer): Entry {
     return { kind: kind === F.POST ? 'post' : 'poll', words: wordsOf(payload) };
   }
   const [name, args, outcome] = payload.toString().split('\n');
-  if (kind === F.TOLD) return { kind: 'told', source: name as F.Source, args: fromJson(args) as unknown[] };
+  if (kind === F.EVENT)
+    return { kind: 'event', source: name as F.EventSource, args: fromJson(args) as unknown[] };
   return { kind: 'call', name, args, outcome: fromJson(outcome) as { r?: unknown } };
 }
 

@@ -24,7 +24,7 @@ class Chunk {
   }
 }
 
-export class Chunks {
+export class ChunkWriter {
   readonly path: string;
   readonly chunkWords: number;
   words: Uint32Array;
@@ -32,15 +32,15 @@ export class Chunks {
   private readonly full: WhenFull;
   private readonly spare: Chunk[] = [];
   /** Chunks that may still be made. */
-  private unmade: number;
+  private chunksLeft: number;
   /** Filled, in order. */
   private readonly queue: Chunk[] = [];
   /** On its way into the file: its memory is not ours until it is there. */
-  private flying: Chunk | null = null;
+  private inFlight: Chunk | null = null;
   private current: Chunk;
   private endBytes = 0;
   /** Not in the file: since the last LOST entry, and in all. */
-  private missing = 0;
+  private unreported = 0;
   private lost = 0;
   private closed = false;
   private warned = false;
@@ -52,7 +52,7 @@ export class Chunks {
     this.path = path;
     this.full = full;
     this.chunkWords = Math.min(MAX_CHUNK_BYTES, bufferBytes / 4) >> 2;
-    this.unmade = Math.max(MIN_CHUNKS, Math.floor(bufferBytes / (this.chunkWords * 4))) - 1;
+    this.chunksLeft = Math.max(MIN_CHUNKS, Math.floor(bufferBytes / (this.chunkWords * 4))) - 1;
     this.current = new Chunk(this.chunkWords);
     this.words = this.current.words;
     this.writeNow(header, 0, header.length, 0);
@@ -70,9 +70,9 @@ export class Chunks {
    */
   begin(kind: number, entryWords: number, slots: number, nowNs: Float64Array): number {
     let { current } = this;
-    if (current.usedWords + entryWords > this.chunkWords - F.ENTRY_WORDS || this.missing > 0) {
+    if (current.usedWords + entryWords > this.chunkWords - F.ENTRY_WORDS || this.unreported > 0) {
       if (!this.hasRoom(entryWords, nowNs)) {
-        this.missing += slots;
+        this.unreported += slots;
         this.lost += slots;
         return -1;
       }
@@ -95,10 +95,10 @@ export class Chunks {
     if (this.closed) return;
     clearTimeout(this.timer);
     this.closed = true;
-    this.handOver();
+    this.enqueueCurrent();
     if (this.full === 'last' && this.lost > 0) this.writeMark(F.LOST, this.lost, nowNs);
     // The process may end before a write that is under way: it is done again, to the same place.
-    const { flying } = this;
+    const { inFlight: flying } = this;
     if (flying !== null) this.writeNow(flying.bytes, 0, flying.usedWords * 4, flying.positionBytes, flying);
     while (this.queue.length > 0) this.writeOldest();
     this.writeMark(F.END, this.lost, nowNs);
@@ -109,56 +109,56 @@ export class Chunks {
 
   private hasRoom(entryWords: number, nowNs: Float64Array): boolean {
     if (this.closed) return false;
-    if (this.current.usedWords + entryWords > this.chunkWords - F.ENTRY_WORDS && !this.turnOver())
+    if (this.current.usedWords + entryWords > this.chunkWords - F.ENTRY_WORDS && !this.nextChunk())
       return false;
-    if (this.missing > 0) {
+    if (this.unreported > 0) {
       const { words } = this.current;
       const at = this.current.usedWords;
-      fillMark(words, at, F.LOST, this.missing, nowNs);
+      fillMark(words, at, F.LOST, this.unreported, nowNs);
       this.current.usedWords += F.ENTRY_WORDS;
-      this.missing = 0;
+      this.unreported = 0;
     }
     return true;
   }
 
   /** The current chunk is full: on to an empty one. */
-  private turnOver(): boolean {
-    if (this.spare.length === 0 && this.unmade > 0) {
-      this.unmade--;
+  private nextChunk(): boolean {
+    if (this.spare.length === 0 && this.chunksLeft > 0) {
+      this.chunksLeft--;
       this.spare.push(new Chunk(this.chunkWords));
     }
     if (this.spare.length === 0) {
       if (this.full === 'drop') return false;
       if (this.full === 'wait') this.writeOldest();
-      else this.forgetOldest();
+      else this.dropOldest();
     }
-    this.handOver();
+    this.enqueueCurrent();
     this.current = this.spare.pop()!;
     this.words = this.current.words;
-    if (this.full !== 'last') this.writeOn();
+    if (this.full !== 'last') this.writeInBackground();
     return true;
   }
 
-  private handOver(): void {
+  private enqueueCurrent(): void {
     if (this.current.usedWords > 0) this.queue.push(this.current);
     else this.spare.push(this.current);
   }
 
-  private forgetOldest(): void {
+  private dropOldest(): void {
     const oldest = this.queue.shift()!;
     this.lost += oldest.slots;
     this.recycle(oldest);
   }
 
   /** Starts writing the oldest chunk, beside the program. */
-  private writeOn(): void {
-    if (this.flying !== null) return;
+  private writeInBackground(): void {
+    if (this.inFlight !== null) return;
     const chunk = this.queue.shift();
     if (chunk === undefined) return;
-    this.flying = chunk;
-    const { usedWords, positionBytes } = this.placed(chunk);
+    this.inFlight = chunk;
+    const { usedWords, positionBytes } = this.assignPosition(chunk);
     write(this.fd, chunk.bytes, 0, usedWords * 4, positionBytes, (error, written) => {
-      this.flying = null;
+      this.inFlight = null;
       if (this.closed) {
         close(this.fd, () => {});
         return;
@@ -167,19 +167,19 @@ export class Chunks {
       else if (written < usedWords * 4)
         this.writeNow(chunk.bytes, written, usedWords * 4, positionBytes, chunk);
       this.recycle(chunk);
-      this.writeOn();
+      this.writeInBackground();
     });
   }
 
   /** Writes one chunk at once, for a program that never lets the event loop turn. */
   private writeOldest(): void {
     const chunk = this.queue.shift()!;
-    const { usedWords, positionBytes } = this.placed(chunk);
+    const { usedWords, positionBytes } = this.assignPosition(chunk);
     this.writeNow(chunk.bytes, 0, usedWords * 4, positionBytes, chunk);
     this.recycle(chunk);
   }
 
-  private placed(chunk: Chunk): Chunk {
+  private assignPosition(chunk: Chunk): Chunk {
     chunk.positionBytes = this.endBytes;
     this.endBytes += chunk.usedWords * 4;
     return chunk;
@@ -219,8 +219,8 @@ export class Chunks {
   private arm(): void {
     this.timer = setTimeout(() => {
       this.timer = undefined;
-      if (this.closed || this.spare.length + this.unmade === 0) return;
-      this.turnOver();
+      if (this.closed || this.spare.length + this.chunksLeft === 0) return;
+      this.nextChunk();
     }, FLUSH_AFTER_MS);
     this.timer.unref();
   }

@@ -1,10 +1,11 @@
 /** trace: a log of requests, completions and control verbs, as of packets in a pcap file. */
 import { z } from 'zod';
 import type { Interceptor } from '../../shim/compose.ts';
-import { type Provider, VERB_NAMES, type Verbs } from '../../verbs/provider.ts';
+import type { Provider } from '../../verbs/provider.ts';
+import { VERB_NAMES, type Verbs } from '../../verbs/verbs.ts';
 import { atExit } from '../at-exit.ts';
 import { encodeHeader } from '../output.ts';
-import { Chunks } from './chunks.ts';
+import { ChunkWriter } from './chunks.ts';
 import * as F from './format.ts';
 import { TraceLog } from './log.ts';
 
@@ -42,7 +43,7 @@ export interface TraceInterceptor extends Interceptor {
 }
 
 /** Logged by words, or not at all: all others are, as JSON. */
-const OTHERWISE = new Set<string>([
+const NOT_AS_JSON = new Set<string>([
   'postSend',
   'postRecv',
   'postSrqRecv',
@@ -74,7 +75,7 @@ export function trace(options: TraceOptions = {}): TraceInterceptor {
         startedAt: new Date().toISOString(),
       };
       const header = encodeHeader(F.TRACE_MAGIC, F.TRACE_VERSION, details);
-      const chunks = new Chunks(file, header, bufferBytes, full);
+      const chunks = new ChunkWriter(file, header, bufferBytes, full);
       const log = new TraceLog(chunks, () => next.nowNs(0));
       files.push(chunks.path);
       const takeBack = atExit(() => log.close());
@@ -89,7 +90,7 @@ export function trace(options: TraceOptions = {}): TraceInterceptor {
 
 function controlVerbs(next: Provider, log: TraceLog): Partial<Verbs> {
   const verbs: Record<string, (...args: unknown[]) => unknown> = {};
-  for (const verb of VERB_NAMES.filter((name) => !OTHERWISE.has(name))) {
+  for (const verb of VERB_NAMES.filter((name) => !NOT_AS_JSON.has(name))) {
     const call = next[verb] as (...args: unknown[]) => unknown;
     verbs[verb] = (...args) => {
       try {
@@ -112,18 +113,18 @@ function eventVerbs(next: Provider, log: TraceLog): Partial<Verbs> {
       log.mark(F.ARM, cq, solicitedOnly ? 1 : 0, 0);
     },
     watchCompChannel(channel, listener) {
-      const told = (cq: number) => {
+      const wrapped = (cq: number) => {
         log.mark(F.COMP_EVENT, channel, cq, 0);
         listener?.(cq);
       };
-      next.watchCompChannel(channel, typeof listener === 'function' ? told : listener);
+      next.watchCompChannel(channel, typeof listener === 'function' ? wrapped : listener);
     },
     watchAsyncEvents(context, listener) {
-      const told = (event: number, element: number) => {
+      const wrapped = (event: number, element: number) => {
         log.mark(F.ASYNC_EVENT, context, event, element);
         listener?.(event, element);
       };
-      next.watchAsyncEvents(context, typeof listener === 'function' ? told : listener);
+      next.watchAsyncEvents(context, typeof listener === 'function' ? wrapped : listener);
     },
   };
 }

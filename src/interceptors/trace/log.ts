@@ -4,7 +4,7 @@ import * as L from '../../verbs/layout.ts';
 import { SLOT_WORDS } from '../../verbs/layout.ts';
 import { type KnownRing, Rings } from '../rings.ts';
 import { toJson } from '../values.ts';
-import type { Chunks } from './chunks.ts';
+import type { ChunkWriter } from './chunks.ts';
 import * as F from './format.ts';
 
 const MAX_SLOTS = 512;
@@ -12,13 +12,13 @@ const MAX_JSON_BYTES = 8192;
 
 export class TraceLog {
   readonly rings = new Rings();
-  private readonly chunks: Chunks;
+  private readonly chunks: ChunkWriter;
   private readonly clock: () => number;
   /** In an array: a double that is handed from function to function would be allocated each time. */
   private readonly nowNs = new Float64Array(1);
   private emptyPolls = 0;
 
-  constructor(chunks: Chunks, clock: () => number) {
+  constructor(chunks: ChunkWriter, clock: () => number) {
     this.chunks = chunks;
     this.clock = clock;
   }

@@ -26,7 +26,7 @@ export class Connection extends EventEmitter<ConnectionEvents> {
   readonly qp: QueuePair;
   readonly remote: Remote;
   private readonly channel: FrameChannel;
-  private over = false;
+  private ended = false;
 
   /** @internal Use connect() or listen(). */
   constructor(qp: QueuePair, remote: Remote, channel: FrameChannel) {
@@ -41,14 +41,14 @@ export class Connection extends EventEmitter<ConnectionEvents> {
 
   /** Whether it is over, by whichever end. */
   get closed(): boolean {
-    return this.over;
+    return this.ended;
   }
 
   /** Says goodbye to the peer and closes the queue pair. Await what you have posted before. */
   close(): void {
-    const first = !this.over;
+    const first = !this.ended;
     if (first) {
-      this.over = true;
+      this.ended = true;
       this.channel.send({ type: 'bye' });
     }
     this.channel.close();
@@ -63,21 +63,19 @@ export class Connection extends EventEmitter<ConnectionEvents> {
   }
 
   private onFrame(frame: Frame): void {
-    if (frame.type === 'bye') this.finish();
+    if (frame.type === 'bye') this.end();
     else this.peerGone(new ConnectionError(`the peer sent '${frame.type}' where only goodbye is expected`));
   }
 
   private peerGone(error: Error): void {
     const { address } = this.remote;
-    this.finish(
-      new ConnectionError(`the connection with ${address} broke: ${error.message}`, { cause: error }),
-    );
+    this.end(new ConnectionError(`the connection with ${address} broke: ${error.message}`, { cause: error }));
   }
 
   /** The peer has gone: the queue pair goes to ERR, so that everything posted is flushed. */
-  private finish(error?: ConnectionError): void {
-    if (this.over) return;
-    this.over = true;
+  private end(error?: ConnectionError): void {
+    if (this.ended) return;
+    this.ended = true;
     this.channel.close();
     try {
       if (!this.qp.closed) this.qp.modify({ qpState: IBV_QPS_ERR });

@@ -20,8 +20,8 @@ export class FrameChannel {
   constructor(wire: Wire) {
     this.wire = wire;
     this.remoteAddress = wire.remoteAddress;
-    wire.onMessage = (bytes) => this.arrived(bytes);
-    wire.onClose = (error) => this.end(wentAway(error));
+    wire.onMessage = (bytes) => this.onMessage(bytes);
+    wire.onClose = (error) => this.end(peerClosedError(error));
   }
 
   send(frame: Frame): void {
@@ -60,7 +60,7 @@ export class FrameChannel {
     this.end(new ConnectionError('the connection was closed'));
   }
 
-  private arrived(bytes: Uint8Array): void {
+  private onMessage(bytes: Uint8Array): void {
     if (this.ended !== null) return;
     let frame: Frame;
     try {
@@ -87,7 +87,7 @@ export class FrameChannel {
   }
 }
 
-function wentAway(error: Error | undefined): Error {
+function peerClosedError(error: Error | undefined): Error {
   if (error instanceof HandshakeError) return error;
   const why = error === undefined ? '' : `: ${error.message}`;
   return new ConnectionError(`the peer went away${why}`, { cause: error });

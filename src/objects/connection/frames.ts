@@ -89,7 +89,7 @@ export function decodeFrame(bytes: Uint8Array): Frame {
 export function encodePrivateData(data: PrivateData | undefined): HelloFrame['privateData'] {
   if (data === undefined) return undefined;
   if (data instanceof Uint8Array) {
-    limit(data.length);
+    checkLimit(data.length);
     return { bytes: Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('base64') };
   }
   let text: string | undefined;
@@ -99,7 +99,7 @@ export function encodePrivateData(data: PrivateData | undefined): HelloFrame['pr
     throw new InvalidArgumentError('privateData must be bytes or what JSON can say', { cause });
   }
   if (text === undefined) throw new InvalidArgumentError('privateData must be bytes or what JSON can say');
-  limit(Buffer.byteLength(text));
+  checkLimit(Buffer.byteLength(text));
   return { json: JSON.parse(text) };
 }
 
@@ -108,7 +108,7 @@ export function decodePrivateData(data: HelloFrame['privateData']): PrivateData 
   return 'bytes' in data ? new Uint8Array(Buffer.from(data.bytes, 'base64')) : data.json;
 }
 
-function limit(length: number): void {
+function checkLimit(length: number): void {
   if (length <= PRIVATE_DATA_LIMIT) return;
   throw new InvalidArgumentError(
     `privateData has ${length} bytes; at most ${PRIVATE_DATA_LIMIT} travel with the handshake`,

@@ -7,8 +7,7 @@ import {
   type Wire,
 } from '../../verbs/index.ts';
 import type { Context } from '../context.ts';
-import { ProtectionDomain } from '../protection-domain.ts';
-import { type Endpoint, QueuePair } from '../queue-pair.ts';
+import type { Endpoint, QueuePair } from '../queue-pair.ts';
 import { requireOwned } from '../resource.ts';
 import { Connection, type Remote } from './connection.ts';
 import { FrameChannel } from './frame-channel.ts';
@@ -43,7 +42,7 @@ export function accept(
   options: ConnectionOptions,
   channel: FrameChannel,
 ): Promise<Connection> {
-  return guarded(channel, async (cleanup) => {
+  return withCleanup(channel, async (cleanup) => {
     const hello = expectHello(await channel.receive());
     const remote = remoteOf(hello, channel);
     const qp = makeQp(context, options, remote);
@@ -82,7 +81,7 @@ export async function withDeadline(
 }
 
 function call(context: Context, options: ConnectOptions, channel: FrameChannel): Promise<Connection> {
-  return guarded(channel, async (cleanup) => {
+  return withCleanup(channel, async (cleanup) => {
     const qp = makeQp(context, options, null);
     cleanup(qp);
     qp.toInit(options);
@@ -98,7 +97,7 @@ function call(context: Context, options: ConnectOptions, channel: FrameChannel):
 }
 
 /** On failure: tells the peer, closes the wire and the queue pair, and passes the error on. */
-async function guarded(
+async function withCleanup(
   channel: FrameChannel,
   run: (cleanup: (qp: QueuePair) => void) => Promise<Connection>,
 ): Promise<Connection> {
@@ -118,11 +117,12 @@ async function guarded(
 
 function makeQp(context: Context, options: ConnectionOptions, remote: Remote | null): QueuePair {
   const { createQp, pd, sendCq, recvCq, cap, sqSigAll, type, srq, extended } = options;
-  if (createQp !== undefined) return requireOwned(createQp(remote), QueuePair, context, "createQp's result");
+  if (createQp !== undefined)
+    return requireOwned(createQp(remote), 'QueuePair', context, "createQp's result");
   if (pd === undefined || sendCq === undefined) {
     throw new InvalidArgumentError('a connection needs pd and sendCq, or createQp');
   }
-  requireOwned(pd, ProtectionDomain, context, 'pd');
+  requireOwned(pd, 'ProtectionDomain', context, 'pd');
   return pd.createQp({ sendCq, recvCq, cap, sqSigAll, type, srq, extended });
 }
 

@@ -5,16 +5,10 @@ import {
   RDMA_PS_TCP,
 } from '../../verbs/index.ts';
 import { CmConnection } from './connection.ts';
+import { type CmEnvironment, DevicePool } from './device-pool.ts';
 import type { Identifier } from './identifier.ts';
-import {
-  bytesOf,
-  type CmAcceptOptions,
-  type CmConnectOptions,
-  type CmEnvironment,
-  connParam,
-  requireCall,
-} from './options.ts';
-import { DevicePool, Place } from './place.ts';
+import { bytesOf, type CmAcceptOptions, type CmConnectOptions, connParam, requireCall } from './options.ts';
+import { QpResources } from './qp-resources.ts';
 import { attempt, resolve } from './resolve.ts';
 
 /** The caller's side: address, route, queue pair, REQ, REP, RTU. */
@@ -24,10 +18,10 @@ export function connect(env: CmEnvironment, options: CmConnectOptions): Promise<
   const what = `cannot connect to ${host}:${port}`;
   return attempt(what, env.provider, RDMA_PS_TCP, options, async (id) => {
     await resolve(id, env.provider, { ...options, host });
-    return guarded(id, new DevicePool(env, false), options, async (connection) => {
+    return makeConnection(id, new DevicePool(env, false), options, async (connection) => {
       const data = connection.request(bytesOf(options.privateData));
       id.cm.connect(id.handle, connParam(connection.qp, options, data));
-      connection.learn(await id.expect(what, RDMA_CM_EVENT_CONNECT_RESPONSE));
+      connection.setPeer(await id.expect(what, RDMA_CM_EVENT_CONNECT_RESPONSE));
       connection.toRts(options);
       id.cm.establish(id.handle);
     });
@@ -41,7 +35,7 @@ export function accept(
   pool: DevicePool,
   options: CmAcceptOptions,
 ): Promise<CmConnection> {
-  return guarded(
+  return makeConnection(
     id,
     pool,
     options,
@@ -57,16 +51,16 @@ export function accept(
 }
 
 /** Makes the queue pair and runs the exchange; closes it all when that fails. */
-async function guarded(
+async function makeConnection(
   id: Identifier,
   pool: DevicePool,
   options: CmAcceptOptions,
   run: (connection: CmConnection) => Promise<void>,
   request: CmEvent | null = null,
 ): Promise<CmConnection> {
-  const place = new Place(pool, id.info().deviceName, 'RC', options);
-  const connection = new CmConnection(id, place);
-  if (request !== null) connection.learn(request);
+  const resources = new QpResources(pool, id.info().deviceName, 'RC', options);
+  const connection = new CmConnection(id, resources);
+  if (request !== null) connection.setPeer(request);
   try {
     await connection.prepare(options);
     await run(connection);

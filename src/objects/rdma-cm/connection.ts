@@ -1,16 +1,15 @@
 import { EventEmitter } from 'node:events';
 import * as C from '../../verbs/constants.ts';
 import { type CmConnParam, type CmEvent, ConnectionError, IBV_QPS_ERR, maskOf } from '../../verbs/index.ts';
-import { accessBits } from '../access.ts';
+import { type Access, accessBits } from '../access.ts';
 import type { CompletionQueue } from '../completion-queue.ts';
 import type { Context } from '../context.ts';
 import type { ProtectionDomain } from '../protection-domain.ts';
 import type { QueuePair } from '../queue-pair.ts';
 import { CmError, textOf } from './errors.ts';
 import type { Identifier } from './identifier.ts';
-import type { CmConnectionOptions } from './options.ts';
-import type { Place } from './place.ts';
 import { REPLY_BYTES, REQUEST_BYTES, splitPrivateData, withDescription } from './private-data.ts';
+import type { QpResources } from './qp-resources.ts';
 
 const ALL_REMOTE = { remoteRead: true, remoteWrite: true, remoteAtomic: true };
 
@@ -24,6 +23,12 @@ export interface CmConnectionEvents {
   error: [error: Error];
 }
 
+/** The part of CmConnectionOptions that prepare() uses. */
+interface PrepareOptions {
+  access?: Access;
+  prepare?: (connection: CmConnection) => void | Promise<void>;
+}
+
 /** A connection of rdma_cm and its queue pair. Made by connect() or a server. */
 export class CmConnection extends EventEmitter<CmConnectionEvents> {
   readonly qp: QueuePair;
@@ -34,25 +39,25 @@ export class CmConnection extends EventEmitter<CmConnectionEvents> {
   readonly remoteAddress: string;
   readonly remotePort: number;
   private readonly id: Identifier;
-  private readonly place: Place;
+  private readonly resources: QpResources;
   private data: Uint8Array = new Uint8Array(0);
   private peerParam: CmConnParam | null = null;
   /** What the shim below says of the queue pair, and what the peer's said of its own. */
   private described: Uint8Array | null = null;
   private peerDescribed: Uint8Array | null = null;
   private state: 'connecting' | 'connected' | 'disconnecting' | 'disconnected' = 'connecting';
-  private over = false;
-  private readonly goodbyes: (() => void)[] = [];
+  private ended = false;
+  private readonly onDisconnected: (() => void)[] = [];
 
   /** @internal Use connect() or createServer(). */
-  constructor(id: Identifier, place: Place) {
+  constructor(id: Identifier, resources: QpResources) {
     super();
     const { local, remote } = id.info();
     this.id = id;
-    this.place = place;
-    this.qp = place.qp;
-    this.pd = place.pd;
-    this.context = place.context;
+    this.resources = resources;
+    this.qp = resources.qp;
+    this.pd = resources.pd;
+    this.context = resources.context;
     this.localAddress = local.address;
     this.localPort = local.port;
     this.remoteAddress = remote.address;
@@ -88,7 +93,7 @@ export class CmConnection extends EventEmitter<CmConnectionEvents> {
 
   /** Whether close() was called. */
   get closed(): boolean {
-    return this.over;
+    return this.ended;
   }
 
   /**
@@ -98,8 +103,8 @@ export class CmConnection extends EventEmitter<CmConnectionEvents> {
   disconnect(): Promise<void> {
     // What is not made yet has no peer to say goodbye to.
     if (this.state === 'connecting') this.close();
-    if (this.over || this.state === 'disconnected') return Promise.resolve();
-    const done = new Promise<void>((resolve) => this.goodbyes.push(resolve));
+    if (this.ended || this.state === 'disconnected') return Promise.resolve();
+    const done = new Promise<void>((resolve) => this.onDisconnected.push(resolve));
     if (this.state === 'connected') {
       this.state = 'disconnecting';
       this.toErr();
@@ -110,14 +115,14 @@ export class CmConnection extends EventEmitter<CmConnectionEvents> {
 
   /** Ends the connection, without waiting, and closes all that was made for it. */
   close(): void {
-    if (this.over) return;
-    this.over = true;
+    if (this.ended) return;
+    this.ended = true;
     this.state = 'disconnected';
     this.context.detach(this);
     this.id.destroy();
-    for (const goodbye of this.goodbyes.splice(0)) goodbye();
+    for (const goodbye of this.onDisconnected.splice(0)) goodbye();
     process.nextTick(() => this.emit('close'));
-    this.place.close();
+    this.resources.close();
   }
 
   /** The connection no longer keeps the process alive by itself. */
@@ -144,7 +149,7 @@ export class CmConnection extends EventEmitter<CmConnectionEvents> {
   }
 
   /** @internal RESET -> INIT, and what the program does then. */
-  async prepare(options: CmConnectionOptions): Promise<void> {
+  async prepare(options: PrepareOptions): Promise<void> {
     const what = `the connection with ${this.remoteAddress}:${this.remotePort} was not made`;
     this.id.check(what);
     this.move(C.IBV_QPS_INIT, { qpAccessFlags: accessBits(options.access ?? ALL_REMOTE) });
@@ -152,18 +157,18 @@ export class CmConnection extends EventEmitter<CmConnectionEvents> {
     this.described = this.qp.provider.describePeer?.(this.qp.handle) ?? null;
     await options.prepare?.(this);
     this.id.check(what);
-    if (this.over) throw new ConnectionError('the connection was closed before it was made');
+    if (this.ended) throw new ConnectionError('the connection was closed before it was made');
   }
 
   /** @internal INIT -> RTS: the peer is known. */
-  toRts({ minRnrTimer = 12 }: CmConnectionOptions): void {
+  toRts({ minRnrTimer = 12 }: { minRnrTimer?: number }): void {
     this.qp.provider.setPeer?.(this.qp.handle, this.peerDescribed);
     this.move(C.IBV_QPS_RTR, { minRnrTimer });
     this.move(C.IBV_QPS_RTS, {});
   }
 
   /** @internal */
-  learn(event: CmEvent): void {
+  setPeer(event: CmEvent): void {
     const { data, description } = splitPrivateData(event.privateData);
     this.data = data;
     this.peerDescribed = description;
@@ -172,18 +177,18 @@ export class CmConnection extends EventEmitter<CmConnectionEvents> {
 
   /** @internal What the first message takes along: the program's data, and what the shim below says. */
   request(data: Uint8Array): Uint8Array {
-    return this.said(data, REQUEST_BYTES);
+    return this.withShimDescription(data, REQUEST_BYTES);
   }
 
   /** @internal The same of the answer; without a shim at the other end it says nothing. Before toRts(). */
   reply(data: Uint8Array): Uint8Array {
     if (this.peerDescribed === null) return data;
-    const bytes = this.said(data, REPLY_BYTES);
+    const bytes = this.withShimDescription(data, REPLY_BYTES);
     if (bytes === data) this.peerDescribed = null;
     return bytes;
   }
 
-  private said(data: Uint8Array, roomBytes: number): Uint8Array {
+  private withShimDescription(data: Uint8Array, roomBytes: number): Uint8Array {
     // What is no bytes at all, the connection manager refuses.
     if (this.described === null || !(data instanceof Uint8Array)) return data;
     return withDescription(data, this.described, roomBytes) ?? data;
@@ -193,7 +198,7 @@ export class CmConnection extends EventEmitter<CmConnectionEvents> {
   begin(): void {
     this.state = 'connected';
     this.id.keepAlive(true);
-    this.id.listen((event) => this.hear(event));
+    this.id.listen((event) => this.onEvent(event));
   }
 
   private move(qpState: number, changes: object): void {
@@ -201,29 +206,29 @@ export class CmConnection extends EventEmitter<CmConnectionEvents> {
     this.qp.provider.modifyQp(this.qp.handle, attr, maskOf(attr));
   }
 
-  private hear(event: CmEvent): void {
+  private onEvent(event: CmEvent): void {
     if (event.event === C.RDMA_CM_EVENT_DISCONNECTED && event.status === 0) {
       // The peer waits for the answer.
       this.id.cm.disconnect(this.id.handle);
-      this.finish();
+      this.markDisconnected();
     } else if (
       event.event === C.RDMA_CM_EVENT_DISCONNECTED ||
       event.event === C.RDMA_CM_EVENT_DEVICE_REMOVAL
     ) {
       const what = `the connection with ${this.remoteAddress}:${this.remotePort} broke`;
-      this.finish(new CmError(what, event, this.id.portSpace));
+      this.markDisconnected(new CmError(what, event, this.id.portSpace));
     }
   }
 
   /** It has ended: everything posted is flushed. */
-  private finish(error?: ConnectionError): void {
+  private markDisconnected(error?: ConnectionError): void {
     if (this.state === 'disconnected') return;
     this.state = 'disconnected';
     this.id.keepAlive(false);
     this.toErr();
     // Not before whoever is about to be given this connection has had the chance to listen.
     setImmediate(() => {
-      for (const goodbye of this.goodbyes.splice(0)) goodbye();
+      for (const goodbye of this.onDisconnected.splice(0)) goodbye();
       this.emit('disconnect', error);
     });
   }

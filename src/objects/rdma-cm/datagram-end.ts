@@ -7,8 +7,7 @@ import type { ProtectionDomain } from '../protection-domain.ts';
 import type { QueuePair } from '../queue-pair.ts';
 import { textOf } from './errors.ts';
 import type { Identifier } from './identifier.ts';
-import type { CmDatagramOptions } from './options.ts';
-import type { Place } from './place.ts';
+import type { QpResources } from './qp-resources.ts';
 
 /** How to reach a peer or a group with a datagram. */
 export interface DatagramTarget {
@@ -23,16 +22,16 @@ export class DatagramEnd extends EventEmitter<{ close: [] }> {
   readonly qp: QueuePair;
   readonly pd: ProtectionDomain;
   readonly context: Context;
-  private readonly place: Place;
-  private over = false;
+  private readonly resources: QpResources;
+  private ended = false;
 
   /** @internal */
-  constructor(place: Place) {
+  constructor(resources: QpResources) {
     super();
-    this.place = place;
-    this.qp = place.qp;
-    this.pd = place.pd;
-    this.context = place.context;
+    this.resources = resources;
+    this.qp = resources.qp;
+    this.pd = resources.pd;
+    this.context = resources.context;
     this.context.attach(this);
     this.qp.onClose(() => this.close());
   }
@@ -44,17 +43,17 @@ export class DatagramEnd extends EventEmitter<{ close: [] }> {
 
   /** Whether close() was called. */
   get closed(): boolean {
-    return this.over;
+    return this.ended;
   }
 
   /** Closes all that was made for it. */
   close(): void {
-    if (this.over) return;
-    this.over = true;
+    if (this.ended) return;
+    this.ended = true;
     this.context.detach(this);
     this.leave();
     process.nextTick(() => this.emit('close'));
-    this.place.close();
+    this.resources.close();
   }
 
   /** close(), for `using`. */
@@ -63,7 +62,10 @@ export class DatagramEnd extends EventEmitter<{ close: [] }> {
   }
 
   /** @internal RESET -> RTS with the Q_Key of the identifier's port space. */
-  async start(id: Identifier, options: CmDatagramOptions): Promise<void> {
+  async start(
+    id: Identifier,
+    options: { prepare?: (end: DatagramEnd) => void | Promise<void> },
+  ): Promise<void> {
     const { provider, handle } = this.qp;
     const { attr, mask } = id.cm.initQpAttr(id.handle, C.IBV_QPS_INIT);
     provider.modifyQp(handle, attr, mask);
@@ -82,13 +84,13 @@ export class DatagramEnd extends EventEmitter<{ close: [] }> {
 export class DatagramPeer extends DatagramEnd {
   readonly remoteAddress: string;
   readonly remotePort: number;
-  private found: DatagramTarget | null = null;
+  private target: DatagramTarget | null = null;
   private data: Uint8Array = new Uint8Array(0);
   private readonly id: Identifier;
 
   /** @internal */
-  constructor(id: Identifier, place: Place) {
-    super(place);
+  constructor(id: Identifier, resources: QpResources) {
+    super(resources);
     const { remote } = id.info();
     this.remoteAddress = remote.address;
     this.remotePort = remote.port;
@@ -97,7 +99,7 @@ export class DatagramPeer extends DatagramEnd {
 
   /** Where to send: make an address handle from `ah`, name `qpNum` and `qkey` in the request. */
   get remote(): DatagramTarget {
-    return this.found as DatagramTarget;
+    return this.target as DatagramTarget;
   }
 
   /** What the peer sent along, padded with zeros to 136 bytes. */
@@ -111,8 +113,8 @@ export class DatagramPeer extends DatagramEnd {
   }
 
   /** @internal */
-  learn(remote: DatagramTarget, data: Uint8Array): void {
-    this.found = remote;
+  setRemote(remote: DatagramTarget, data: Uint8Array): void {
+    this.target = remote;
     this.data = data;
   }
 
@@ -126,28 +128,28 @@ export class MulticastMember extends DatagramEnd {
   /** The group's address, as it was given. */
   readonly group: string;
   private readonly id: Identifier;
-  private joined: DatagramTarget | null = null;
+  private target: DatagramTarget | null = null;
 
   /** @internal */
-  constructor(id: Identifier, place: Place, group: string) {
-    super(place);
+  constructor(id: Identifier, resources: QpResources, group: string) {
+    super(resources);
     this.id = id;
     this.group = group;
   }
 
   /** Where to send to reach the group: make an address handle from `ah`, name `qpNum` and `qkey`. */
   get remote(): DatagramTarget {
-    return this.joined as DatagramTarget;
+    return this.target as DatagramTarget;
   }
 
   /** @internal */
   attach(joined: DatagramTarget): void {
-    this.joined = joined;
+    this.target = joined;
     this.qp.attachMcast(joined.ah.dgid ?? '');
   }
 
   protected override leave(): void {
-    const { id, qp, joined } = this;
+    const { id, qp, target: joined } = this;
     if (joined !== null) {
       if (!qp.closed) qp.detachMcast(joined.ah.dgid ?? '');
       id.cm.leaveMulticast(id.handle, { address: this.group, port: 0 });

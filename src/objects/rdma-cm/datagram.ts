@@ -5,18 +5,18 @@ import {
   RDMA_PS_UDP,
 } from '../../verbs/index.ts';
 import { DatagramEnd, DatagramPeer, type DatagramTarget, MulticastMember } from './datagram-end.ts';
+import { type CmEnvironment, DevicePool } from './device-pool.ts';
 import { textOf } from './errors.ts';
 import type { Identifier } from './identifier.ts';
 import { CmListener } from './listener.ts';
 import {
   bytesOf,
   type CmDatagramServerOptions,
-  type CmEnvironment,
   type CmMulticastOptions,
   type CmResolveOptions,
   requireCall,
 } from './options.ts';
-import { DevicePool, Place } from './place.ts';
+import { QpResources } from './qp-resources.ts';
 import { attempt, resolve } from './resolve.ts';
 
 /** Somebody who asked a datagram server where to send. */
@@ -99,7 +99,7 @@ export class DatagramServer extends CmListener<DatagramServerEvents> {
       // What a listener throws is the program's own, not the caller's.
       process.nextTick(() => this.emit('request', request));
     } finally {
-      this.undecided.delete(id);
+      this.unanswered.delete(id);
       id.destroy();
     }
   }
@@ -114,7 +114,7 @@ export class DatagramServer extends CmListener<DatagramServerEvents> {
   }
 
   private async makeEnd(deviceName: string, id: Identifier): Promise<DatagramEnd> {
-    const end = new DatagramEnd(new Place(this.pool, deviceName, 'UD', this.options));
+    const end = new DatagramEnd(new QpResources(this.pool, deviceName, 'UD', this.options));
     this.made.add(end);
     end.once('close', () => {
       this.made.delete(end);
@@ -137,13 +137,13 @@ export function resolveDatagram(env: CmEnvironment, options: CmResolveOptions): 
   const what = `cannot reach ${host}:${port}`;
   return attempt(what, env.provider, RDMA_PS_UDP, options, async (id) => {
     await resolve(id, env.provider, { ...options, host });
-    const place = new Place(new DevicePool(env, false), id.info().deviceName, 'UD', options);
-    const peer = new DatagramPeer(id, place);
+    const resources = new QpResources(new DevicePool(env, false), id.info().deviceName, 'UD', options);
+    const peer = new DatagramPeer(id, resources);
     try {
       await peer.start(id, options);
       id.cm.connect(id.handle, { privateData: bytesOf(options.privateData), qpNum: peer.qp.qpNum });
       const event = await id.expect(what, RDMA_CM_EVENT_ESTABLISHED);
-      peer.learn(event.ud as DatagramTarget, event.privateData);
+      peer.setRemote(event.ud as DatagramTarget, event.privateData);
       id.keepAlive(false);
       return peer;
     } catch (error) {
@@ -163,8 +163,8 @@ export function joinMulticast(
   const what = `cannot join ${group}`;
   return attempt(what, env.provider, RDMA_PS_UDP, options, async (id) => {
     await resolve(id, env.provider, { ...options, host: group, port: 0 }, false);
-    const place = new Place(new DevicePool(env, false), id.info().deviceName, 'UD', options);
-    const member = new MulticastMember(id, place, group);
+    const resources = new QpResources(new DevicePool(env, false), id.info().deviceName, 'UD', options);
+    const member = new MulticastMember(id, resources, group);
     try {
       await member.start(id, options);
       id.cm.joinMulticast(id.handle, { address: group, port: 0 });

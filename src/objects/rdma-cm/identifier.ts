@@ -33,18 +33,18 @@ class EventChannel {
     if (this.ids.size === 0) setImmediate(() => this.closeIfIdle());
   }
 
-  hold(): void {
+  retain(): void {
     if (this.holders++ === 0) this.cm.refEventChannel(this.handle, true);
   }
 
-  letGo(): void {
+  release(): void {
     if (--this.holders === 0) this.cm.refEventChannel(this.handle, false);
   }
 
   private dispatch(event: CmEvent): void {
     const request = event.event === RDMA_CM_EVENT_CONNECT_REQUEST;
     const id = this.ids.get(request ? event.listenId : event.id);
-    if (id !== undefined) id.hear(event);
+    if (id !== undefined) id.onEvent(event);
     else if (request) this.cm.destroyId(event.id);
   }
 
@@ -76,7 +76,7 @@ export class Identifier {
   private listener: ((event: CmEvent) => void) | null = null;
   private waiter: { resolve: (event: CmEvent) => void; reject: (error: unknown) => void } | null = null;
   private failure: { error: unknown } | null = null;
-  private held = false;
+  private keptAlive = false;
   private open = true;
 
   private constructor(channel: EventChannel, handle: number, portSpace: number) {
@@ -136,10 +136,10 @@ export class Identifier {
 
   /** Whether waiting for its events keeps the process alive. */
   keepAlive(on: boolean): void {
-    if (on === this.held || (on && !this.open)) return;
-    this.held = on;
-    if (on) this.channel.hold();
-    else this.channel.letGo();
+    if (on === this.keptAlive || (on && !this.open)) return;
+    this.keptAlive = on;
+    if (on) this.channel.retain();
+    else this.channel.release();
   }
 
   /** rdma_destroy_id(3): the peer of a connection is told, whoever awaits an event gets an error. Twice does nothing. */
@@ -153,7 +153,7 @@ export class Identifier {
   }
 
   /** @internal */
-  hear(event: CmEvent): void {
+  onEvent(event: CmEvent): void {
     const { waiter } = this;
     this.waiter = null;
     if (this.listener !== null) this.listener(event);

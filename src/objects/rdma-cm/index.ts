@@ -8,6 +8,7 @@ export {
   resolveDatagram,
 } from './datagram.ts';
 export { DatagramEnd, DatagramPeer, type DatagramTarget, MulticastMember } from './datagram-end.ts';
+export type { CmEnvironment } from './device-pool.ts';
 export { CmError } from './errors.ts';
 export { CmListener } from './listener.ts';
 export {
@@ -17,13 +18,12 @@ export {
   type CmConnectOptions,
   type CmDatagramOptions,
   type CmDatagramServerOptions,
-  type CmEnvironment,
   type CmListenOptions,
   type CmMulticastOptions,
-  type CmPlaceOptions,
   type CmPrivateData,
   type CmResolveOptions,
   requireFunctions,
   requireOptions,
 } from './options.ts';
+export type { CmPlaceOptions } from './qp-resources.ts';
 export { ConnectRequest, Server, type ServerEvents } from './server.ts';

@@ -6,9 +6,9 @@ import {
   InvalidStateError,
   RDMA_CM_EVENT_CONNECT_REQUEST,
 } from '../../verbs/index.ts';
+import { type CmEnvironment, DevicePool } from './device-pool.ts';
 import { Identifier } from './identifier.ts';
-import { type CmEnvironment, type CmListenOptions, requireOptions } from './options.ts';
-import { DevicePool } from './place.ts';
+import { type CmListenOptions, requireOptions } from './options.ts';
 import { addressOf } from './resolve.ts';
 
 const DEFAULT_BACKLOG = 128;
@@ -21,10 +21,10 @@ export abstract class CmListener<
   protected readonly pool: DevicePool;
   private readonly portSpace: number;
   /** Requests that nobody has answered. */
-  protected readonly undecided = new Set<Identifier>();
+  protected readonly unanswered = new Set<Identifier>();
   protected id: Identifier | null = null;
   private state: 'new' | 'starting' | 'listening' | 'closing' | 'closed' = 'new';
-  private kept = true;
+  private keepsAlive = true;
 
   constructor(env: CmEnvironment, portSpace: number) {
     super();
@@ -70,22 +70,22 @@ export abstract class CmListener<
     if (this.state === 'closing' || this.state === 'closed') return this;
     this.state = 'closing';
     this.id?.destroy();
-    for (const request of [...this.undecided]) request.destroy();
-    this.undecided.clear();
+    for (const request of [...this.unanswered]) request.destroy();
+    this.unanswered.clear();
     this.settle();
     return this;
   }
 
   /** Listening no longer keeps the process alive. */
   unref(): this {
-    this.kept = false;
+    this.keepsAlive = false;
     this.id?.keepAlive(false);
     return this;
   }
 
   /** Keeps the process alive while it listens, as it does at first. */
   ref(): this {
-    this.kept = true;
+    this.keepsAlive = true;
     this.id?.keepAlive(true);
     return this;
   }
@@ -119,13 +119,13 @@ export abstract class CmListener<
       if (this.state !== 'starting') return;
       const id = Identifier.create(provider, this.portSpace);
       this.id = id;
-      id.listen((event) => this.hear(id, event));
+      id.listen((event) => this.onEvent(id, event));
       id.cm.bindAddr(id.handle, { address, port });
       await this.started(id);
       if (this.state !== 'starting') return;
       id.cm.listen(id.handle, backlog);
       this.state = 'listening';
-      id.keepAlive(this.kept);
+      id.keepAlive(this.keepsAlive);
       process.nextTick(() => this.emit('listening' as never, ...([] as never)));
     } catch (error) {
       this.id?.destroy();
@@ -135,10 +135,10 @@ export abstract class CmListener<
     }
   }
 
-  private hear(listener: Identifier, event: CmEvent): void {
+  private onEvent(listener: Identifier, event: CmEvent): void {
     if (event.event !== RDMA_CM_EVENT_CONNECT_REQUEST) return;
     const id = listener.incoming(event);
-    this.undecided.add(id);
+    this.unanswered.add(id);
     process.nextTick(() => {
       if (!id.closed) this.onRequest(id, event);
     });

@@ -1,38 +1,16 @@
 import { InvalidArgumentError, shown } from '../../verbs/errors.ts';
-import type { CmConnParam, Provider } from '../../verbs/index.ts';
+import type { CmConnParam } from '../../verbs/index.ts';
 import type { Access } from '../access.ts';
-import type { CompletionQueue } from '../completion-queue.ts';
-import type { Context } from '../context.ts';
-import type { ProtectionDomain } from '../protection-domain.ts';
-import type { QueuePair, QueuePairOptions } from '../queue-pair.ts';
+import type { QueuePair } from '../queue-pair.ts';
 import type { CmConnection } from './connection.ts';
 import type { DatagramEnd } from './datagram-end.ts';
+import type { CmPlaceOptions } from './qp-resources.ts';
 
 /** The longest that a timer of Node can wait. */
 const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
-/** Where devices come from; the entry point fills it in. */
-export interface CmEnvironment {
-  /** Whose rdma_cm is used. */
-  provider: Provider;
-  /** Opens the device that an address led to. */
-  openDevice: (name: string) => Context;
-}
-
 /** Bytes, or text that is sent as UTF-8. */
 export type CmPrivateData = Uint8Array | string;
-
-/** Where queue pairs are made; all of it is made for you where you give nothing. */
-export interface CmPlaceOptions extends Omit<QueuePairOptions, 'sendCq' | 'recvCq' | 'type' | 'managed'> {
-  /** Default: a protection domain of its own, closed with all that was made from it. */
-  pd?: ProtectionDomain;
-  /** Default: a completion queue of its own, large enough for both queues. */
-  sendCq?: CompletionQueue;
-  /** Default: sendCq. */
-  recvCq?: CompletionQueue;
-  /** Makes the queue pair instead, on the device that the address led to. It is closed with its owner. */
-  createQp?: (place: { context: Context; pd: ProtectionDomain; sendCq: CompletionQueue }) => QueuePair;
-}
 
 export interface CmConnectionOptions extends CmPlaceOptions {
   /** What the peer may do through the queue pair. Default: read, write and atomics, as far as keys allow. */

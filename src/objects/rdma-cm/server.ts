@@ -2,10 +2,11 @@ import { on } from 'node:events';
 import { type CmEvent, InvalidStateError, RDMA_PS_TCP } from '../../verbs/index.ts';
 import { accept } from './connect.ts';
 import type { CmConnection } from './connection.ts';
+import type { CmEnvironment } from './device-pool.ts';
 import { textOf } from './errors.ts';
 import type { Identifier } from './identifier.ts';
 import { CmListener, closedError } from './listener.ts';
-import { bytesOf, type CmAcceptOptions, type CmEnvironment, type CmPrivateData } from './options.ts';
+import { bytesOf, type CmAcceptOptions, type CmPrivateData } from './options.ts';
 import { splitPrivateData } from './private-data.ts';
 
 /** What a server emits. */
@@ -34,8 +35,8 @@ export class ConnectRequest {
   /** What it sent along, padded with zeros to 56 bytes. */
   readonly privateData: Uint8Array;
   private readonly id: Identifier;
-  private readonly decide: (accepted: CmAcceptOptions | null) => Promise<CmConnection> | null;
-  private decided = false;
+  private readonly respond: (accepted: CmAcceptOptions | null) => Promise<CmConnection> | null;
+  private answered = false;
 
   /** @internal */
   constructor(
@@ -50,7 +51,7 @@ export class ConnectRequest {
     this.deviceName = deviceName;
     this.privateData = splitPrivateData(event.privateData).data;
     this.id = id;
-    this.decide = decide;
+    this.respond = decide;
   }
 
   /** privateData as text, without the padding. */
@@ -63,15 +64,15 @@ export class ConnectRequest {
    * emits 'connection' as well. @throws CmError when the caller has gone, InvalidStateError the second time
    */
   async accept(options: CmAcceptOptions = {}): Promise<CmConnection> {
-    this.settle('accept');
-    return this.decide(options) as Promise<CmConnection>;
+    this.markAnswered('accept');
+    return this.respond(options) as Promise<CmConnection>;
   }
 
   /** Says no (rdma_reject(3)), with at most 148 bytes. */
   reject(privateData?: CmPrivateData): void {
     const data = bytesOf(privateData);
-    this.settle('reject');
-    this.decide(null);
+    this.markAnswered('reject');
+    this.respond(null);
     try {
       this.id.cm.reject(this.id.handle, data);
     } finally {
@@ -79,9 +80,9 @@ export class ConnectRequest {
     }
   }
 
-  private settle(what: string): void {
-    if (this.decided) throw new InvalidStateError(`${what}: this request has been answered before`);
-    this.decided = true;
+  private markAnswered(what: string): void {
+    if (this.answered) throw new InvalidStateError(`${what}: this request has been answered before`);
+    this.answered = true;
     if (this.id.closed) throw closedError('before the request was answered');
   }
 }
@@ -119,7 +120,7 @@ export class Server extends CmListener<ServerEvents> implements AsyncIterable<Cm
 
   protected override onRequest(id: Identifier, event: CmEvent): void {
     const request = new ConnectRequest(id, event, (options) => {
-      this.undecided.delete(id);
+      this.unanswered.delete(id);
       return options === null ? null : this.take(id, event, options);
     });
     if (this.listenerCount('connectRequest') > 0) {

@@ -1,16 +1,19 @@
 /** What the program of a replay is told: who listens, who waits. */
+
+import type { CmEvent } from '../../verbs/connection-manager.ts';
 import { makeError } from '../../verbs/errors.ts';
-import type { AsyncListener, CmEvent, CompletionListener, Wire, WireServer } from '../../verbs/provider.ts';
-import type { Source } from '../record/format.ts';
+import type { Wire, WireServer } from '../../verbs/provider.ts';
+import type { AsyncListener, CompletionListener } from '../../verbs/types.ts';
+import type { EventSource } from '../record/format.ts';
 
 type Fields = Record<string, unknown>;
-type Send = (name: string, args: unknown[]) => unknown;
+type Call = (name: string, args: unknown[]) => unknown;
 
-interface Waiting {
+interface PendingResult {
   resolve(value: unknown): void;
   reject(error: Error): void;
   /** Makes what the program gets of what was written. */
-  made(value: unknown): unknown;
+  convert(value: unknown): unknown;
 }
 
 /** An error as it was recorded. */
@@ -26,23 +29,23 @@ export function errorOf(fields: Fields): Error {
 class ReplayWire implements Wire {
   readonly remoteAddress: string;
   private readonly id: number;
-  private readonly send_: Send;
+  private readonly call: Call;
   private messageHandler: ((message: Uint8Array) => void) | null = null;
   private closeHandler: ((error?: Error) => void) | null = null;
   private readonly early: Uint8Array[] = [];
 
-  constructor(id: number, remoteAddress: string, send: Send) {
+  constructor(id: number, remoteAddress: string, send: Call) {
     this.id = id;
     this.remoteAddress = remoteAddress;
-    this.send_ = send;
+    this.call = send;
   }
 
   send(message: Uint8Array): void {
-    this.send_('wire.send', [this.id, message]);
+    this.call('wire.send', [this.id, message]);
   }
 
   close(): void {
-    this.send_('wire.close', [this.id]);
+    this.call('wire.close', [this.id]);
   }
 
   get onMessage(): (message: Uint8Array) => void {
@@ -68,16 +71,16 @@ class ReplayWire implements Wire {
   }
 }
 
-export class Told {
-  private readonly send: Send;
+export class ReplayedEvents {
+  private readonly send: Call;
   private readonly completions = new Map<number, CompletionListener>();
   private readonly asyncs = new Map<number, AsyncListener>();
   private readonly cms = new Map<number, (event: CmEvent) => void>();
   private readonly servers = new Map<number, (wire: Wire) => void>();
   private readonly wires = new Map<number, ReplayWire>();
-  private readonly waiting = new Map<number, Waiting>();
+  private readonly pending = new Map<number, PendingResult>();
 
-  constructor(send: Send) {
+  constructor(send: Call) {
     this.send = send;
   }
 
@@ -94,15 +97,15 @@ export class Told {
   }
 
   /** Settles when the recording says so. */
-  settled<T>(ticket: number, made: (value: unknown) => T): Promise<T> {
+  settledBy<T>(ticket: number, made: (value: unknown) => T): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      this.waiting.set(ticket, { resolve: resolve as (value: unknown) => void, reject, made });
+      this.pending.set(ticket, { resolve: resolve as (value: unknown) => void, reject, convert: made });
     });
   }
 
   server(ticket: number, onWire: (wire: Wire) => void): Promise<WireServer> {
     this.servers.set(ticket, onWire);
-    return this.settled(ticket, (value) => ({
+    return this.settledBy(ticket, (value) => ({
       port: (value as { port: number }).port,
       close: () => this.send('server.close', [ticket]) as undefined,
     }));
@@ -116,7 +119,7 @@ export class Told {
   }
 
   /** The program hears of it now. */
-  tell(source: Source, args: unknown[]): void {
+  deliver(source: EventSource, args: unknown[]): void {
     const [id, value, third] = args as [number, unknown, unknown];
     if (source === 'completion') this.completions.get(id)?.(value as number);
     else if (source === 'async') this.asyncs.get(id)?.(value as number, third as number);
@@ -129,10 +132,10 @@ export class Told {
   }
 
   private settle(ticket: number, value: unknown, error: Fields | undefined): void {
-    const waiting = this.waiting.get(ticket);
-    this.waiting.delete(ticket);
+    const waiting = this.pending.get(ticket);
+    this.pending.delete(ticket);
     if (error !== undefined) waiting?.reject(errorOf(error));
-    else waiting?.resolve(waiting.made(value));
+    else waiting?.resolve(waiting.convert(value));
   }
 }
 

@@ -1,6 +1,6 @@
 /** What `check` knows of the program's objects and of what is outstanding. */
 import * as C from '../../verbs/constants.ts';
-import type { DeviceAttr, MrInfo, QpInitAttr } from '../../verbs/provider.ts';
+import type { DeviceAttr, MrInfo, QpInitAttr } from '../../verbs/types.ts';
 
 /** A request that was posted and not retired. */
 export interface Outstanding {
@@ -24,7 +24,7 @@ export interface Region {
 /** A completion queue: how many it holds, how many it owes. */
 export interface CheckedCq {
   cqe: number;
-  owed: number;
+  pending: number;
 }
 
 /** A work queue. Running numbers count as the provider's (WC_SEQ): from 0, through a RESET. */
@@ -40,7 +40,7 @@ export class WorkQueue {
   add(wr: Omit<Outstanding, 'seq'>): void {
     this.outstanding.push({ ...wr, seq: this.next });
     this.next = (this.next + 1) | 0;
-    if (wr.signaled && this.cq !== undefined) this.cq.owed++;
+    if (wr.signaled && this.cq !== undefined) this.cq.pending++;
   }
 
   /** The request with this number has completed, and those before it. */
@@ -64,7 +64,7 @@ export class WorkQueue {
 
   private drop(at: number): void {
     const [gone] = this.outstanding.splice(at, 1);
-    if (gone.signaled && this.cq !== undefined) this.cq.owed--;
+    if (gone.signaled && this.cq !== undefined) this.cq.pending--;
   }
 }
 
@@ -100,7 +100,7 @@ export interface CheckedSrq {
 }
 
 /** Everything by handle; regions by lkey as well. */
-export class Books {
+export class Ledger {
   readonly devices = new Map<number, DeviceAttr>();
   readonly pds = new Map<number, number>();
   readonly regions = new Map<number, Region>();

@@ -6,9 +6,9 @@ import { shimCounters, sumCounters } from './shim/counters.ts';
 import type { Provider, ShimCounters } from './verbs/provider.ts';
 
 /** Shared by all copies of this package in a process, hence the global symbol and the version in it. */
-const SLOT = Symbol.for('isoverbs.interceptors.1');
+const KEY = Symbol.for('isoverbs.interceptors.1');
 
-export interface InterceptorSlot {
+export interface ProcessInterceptors {
   /** The module that `isoverbs/register` was, once it has been loaded. */
   registeredBy?: string;
   /** The policies, outermost first. */
@@ -28,31 +28,31 @@ export interface InterceptorSlot {
   /** Names of the devices of the contexts opened so far, one each time. */
   opened: string[];
   /** Says a line to the person who runs the program, if he wants to hear of such things. */
-  say?: (line: string) => void;
+  report?: (line: string) => void;
   /** What was said. */
-  said?: Set<string>;
+  reported?: Set<string>;
   /** The providers of those contexts, with their interceptors. */
   providers: Set<Provider>;
 }
 
 /** What all shims of this process counted. */
-export function processCounters(): ShimCounters {
-  return sumCounters([...interceptorSlot().providers].map(shimCounters));
+export function countersOfProcess(): ShimCounters {
+  return sumCounters([...processInterceptors().providers].map(shimCounters));
 }
 
-export function interceptorSlot(): InterceptorSlot {
-  const holder = globalThis as { [SLOT]?: InterceptorSlot };
-  holder[SLOT] ??= { interceptors: [], outside: [], inside: [], opened: [], providers: new Set() };
-  return holder[SLOT];
+export function processInterceptors(): ProcessInterceptors {
+  const holder = globalThis as { [KEY]?: ProcessInterceptors };
+  holder[KEY] ??= { interceptors: [], outside: [], inside: [], opened: [], providers: new Set() };
+  return holder[KEY];
 }
 
 /** Says a line, but no line twice. */
-export function sayOnce(line: string): void {
-  const slot = interceptorSlot();
-  slot.said ??= new Set();
-  if (slot.say === undefined || slot.said.has(line)) return;
-  slot.said.add(line);
-  slot.say(line);
+export function reportOnce(line: string): void {
+  const slot = processInterceptors();
+  slot.reported ??= new Set();
+  if (slot.report === undefined || slot.reported.has(line)) return;
+  slot.reported.add(line);
+  slot.report(line);
 }
 
 const composed = new WeakMap<Provider, WeakMap<Interceptor, Provider>>();

@@ -1,58 +1,28 @@
 /** Where a queue pair lives: device, protection domain and completion queue, given or made for it. */
 import { InvalidArgumentError } from '../../verbs/index.ts';
-import { CompletionQueue } from '../completion-queue.ts';
+import type { CompletionQueue } from '../completion-queue.ts';
 import type { Context } from '../context.ts';
-import { ProtectionDomain } from '../protection-domain.ts';
-import { QueuePair, type QueuePairOptions } from '../queue-pair.ts';
+import type { ProtectionDomain } from '../protection-domain.ts';
+import type { QueuePair, QueuePairOptions } from '../queue-pair.ts';
 import { requireOwned } from '../resource.ts';
-import type { CmEnvironment, CmPlaceOptions } from './options.ts';
+import type { DevicePool } from './device-pool.ts';
 
 const DEFAULT_WR = 128;
 
-/** Devices opened for a server or for one connection, each once, closed when the last that uses it is. */
-export class DevicePool {
-  private readonly env: CmEnvironment;
-  private readonly open = new Map<string, { context: Context; users: number }>();
-  private keep: boolean;
-
-  /** `keep`: devices stay open without users until close(). */
-  constructor(env: CmEnvironment, keep: boolean) {
-    this.env = env;
-    this.keep = keep;
-  }
-
-  acquire(name: string): Context {
-    const known = this.open.get(name);
-    const entry = known?.context.closed === false ? known : { context: this.env.openDevice(name), users: 0 };
-    this.open.set(name, entry);
-    entry.users++;
-    return entry.context;
-  }
-
-  release(context: Context): void {
-    const entry = this.open.get(context.name);
-    if (entry?.context !== context) return;
-    entry.users--;
-    this.sweep();
-  }
-
-  close(): void {
-    this.keep = false;
-    this.sweep();
-  }
-
-  private sweep(): void {
-    if (this.keep) return;
-    for (const [name, { context, users }] of this.open) {
-      if (users > 0) continue;
-      this.open.delete(name);
-      context.close();
-    }
-  }
+/** Where queue pairs are made; all of it is made for you where you give nothing. */
+export interface CmPlaceOptions extends Omit<QueuePairOptions, 'sendCq' | 'recvCq' | 'type' | 'managed'> {
+  /** Default: a protection domain of its own, closed with all that was made from it. */
+  pd?: ProtectionDomain;
+  /** Default: a completion queue of its own, large enough for both queues. */
+  sendCq?: CompletionQueue;
+  /** Default: sendCq. */
+  recvCq?: CompletionQueue;
+  /** Makes the queue pair instead, on the device that the address led to. It is closed with its owner. */
+  createQp?: (resources: { context: Context; pd: ProtectionDomain; sendCq: CompletionQueue }) => QueuePair;
 }
 
 /** A queue pair and what was made for it. */
-export class Place {
+export class QpResources {
   readonly context: Context;
   readonly pd: ProtectionDomain;
   readonly sendCq: CompletionQueue;
@@ -98,14 +68,14 @@ export class Place {
   }
 
   private pdFor({ pd }: CmPlaceOptions): ProtectionDomain {
-    if (pd !== undefined) return requireOwned(pd, ProtectionDomain, this.context, 'pd');
+    if (pd !== undefined) return requireOwned(pd, 'ProtectionDomain', this.context, 'pd');
     const made = this.context.allocPd();
     this.cleanups.push(() => made.closeAll());
     return made;
   }
 
   private cqFor({ sendCq, cap = {} }: CmPlaceOptions): CompletionQueue {
-    if (sendCq !== undefined) return requireOwned(sendCq, CompletionQueue, this.context, 'sendCq');
+    if (sendCq !== undefined) return requireOwned(sendCq, 'CompletionQueue', this.context, 'sendCq');
     const { maxSendWr = DEFAULT_WR, maxRecvWr = DEFAULT_WR } = cap;
     const made = this.context.createCq({ cqe: Math.max(1, maxSendWr + maxRecvWr) });
     this.cleanups.push(() => made.closeAll());
@@ -119,7 +89,7 @@ export class Place {
     const qp =
       createQp === undefined
         ? pd.createQp(init)
-        : requireOwned(createQp({ context, pd, sendCq }), QueuePair, context, "createQp's result");
+        : requireOwned(createQp({ context, pd, sendCq }), 'QueuePair', context, "createQp's result");
     this.cleanups.push(() => qp.close());
     // It closes the queue pair, and before it the windows that are bound to it.
     if (options.pd === undefined) this.cleanups.push(() => pd.closeAll());

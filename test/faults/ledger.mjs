@@ -6,8 +6,8 @@ const ROOT = resolve(import.meta.dirname, '../..');
 const { Rings } = await import(`${ROOT}/dist/interceptors/rings.js`);
 const V = await import(`${ROOT}/dist/verbs/index.js`);
 
-export class Books {
-  name = 'books';
+export class RequestLedger {
+  name = 'requests';
   completions = 0;
   /** By queue pair: completions that failed and were not flushed. */
   failed = new Map();
@@ -64,12 +64,12 @@ export class Books {
     const queue = `${owner} ${isRecv ? 'recv' : 'send'}`;
     const ids = this.outstanding.get(queue) ?? [];
     const id = idAt(words, at);
-    const place = ids.indexOf(id);
-    if (place < 0) this.wrong.push(`completion of ${id}, which is not outstanding on ${queue}`);
+    const position = ids.indexOf(id);
+    if (position < 0) this.wrong.push(`completion of ${id}, which is not outstanding on ${queue}`);
     // Receives come back one by one; behind a send are the unsignaled ones before it.
-    else if (isRecv && words[at + V.WC_SRQ] === 0 && place > 0)
+    else if (isRecv && words[at + V.WC_SRQ] === 0 && position > 0)
       this.wrong.push(`${id} overtook ${ids[0]} on ${queue}`);
-    ids.splice(isRecv ? place : 0, isRecv ? 1 : place + 1);
+    ids.splice(isRecv ? position : 0, isRecv ? 1 : position + 1);
   }
 }
 

@@ -1,0 +1,79 @@
+/** Creation of a queue pair: the options are checked here and become ibv_qp_init_attr_ex. */
+import * as C from '../verbs/constants.ts';
+import { InvalidArgumentError, type QpCap, type QpInfo, type QpInitAttr, requireKnown } from '../verbs/index.ts';
+import type { CompletionQueue } from './completion-queue.ts';
+import type { Context } from './context.ts';
+import type { ProtectionDomain } from './protection-domain.ts';
+import type { QpType, QueuePairOptions } from './qp-options.ts';
+import { type Resource, requireOwned } from './resource.ts';
+import type { SharedReceiveQueue } from './shared-receive-queue.ts';
+import type { XrcDomain } from './xrc-domain.ts';
+
+const TYPES: Record<QpType, number> = {
+  RC: C.IBV_QPT_RC,
+  UC: C.IBV_QPT_UC,
+  UD: C.IBV_QPT_UD,
+  XRC_SEND: C.IBV_QPT_XRC_SEND,
+  XRC_RECV: C.IBV_QPT_XRC_RECV,
+};
+const DEFAULT_CAP: QpCap = { maxSendWr: 128, maxRecvWr: 128, maxSendSge: 2, maxRecvSge: 2, maxInlineData: 0 };
+const QP_OPTIONS = ['sendCq', 'recvCq', 'type', 'cap', 'srq', 'extended', 'sqSigAll', 'managed'];
+const NO_CAP: QpCap = { maxSendWr: 0, maxRecvWr: 0, maxSendSge: 0, maxRecvSge: 0, maxInlineData: 0 };
+
+/** XRC_RECV is created by an XRC domain and takes no other option. */
+export type AnyOptions = QueuePairOptions | { type: 'XRC_RECV' };
+/** The completion queues; null: XRC_RECV, which has none. */
+export type Queues = { send: CompletionQueue; recv: CompletionQueue } | null;
+
+/** Checks the options and returns the objects that they name. @throws InvalidHandleError, InvalidArgumentError */
+export function namedObjects(context: Context, options: AnyOptions): { queues: Queues; srq: SharedReceiveQueue | null } {
+  requireKnown('createQp', options, QP_OPTIONS);
+  const { type = 'RC' } = options;
+  if (TYPES[type] === undefined) {
+    throw new InvalidArgumentError(`type must be one of ${Object.keys(TYPES).join(', ')}, got '${type}'`);
+  }
+  if (!('sendCq' in options) && type === 'XRC_RECV') return { queues: null, srq: null };
+  const { sendCq, recvCq = sendCq, srq } = options as QueuePairOptions;
+  requireOwned(sendCq, 'CompletionQueue', context, 'sendCq');
+  requireOwned(recvCq, 'CompletionQueue', context, 'recvCq');
+  if (srq !== undefined) requireOwned(srq, 'SharedReceiveQueue', context, 'srq');
+  return { queues: { send: sendCq, recv: recvCq }, srq: srq ?? null };
+}
+
+export function createQp(
+  owner: ProtectionDomain | XrcDomain,
+  options: AnyOptions,
+  queues: Queues,
+  srq: SharedReceiveQueue | null,
+): QpInfo {
+  const { provider } = owner;
+  if (owner.kind === 'XrcDomain') {
+    const xrcd = owner.handle;
+    const qpType = C.IBV_QPT_XRC_RECV;
+    return provider.createQp(0, { qpType, sendCq: 0, recvCq: 0, cap: NO_CAP, xrcd, sqSigAll: false });
+  }
+  if (queues === null || options.type === 'XRC_RECV') {
+    throw new InvalidArgumentError("createQp: a queue pair of type 'XRC_RECV' is created by createQp() of an XRC domain");
+  }
+  const { type = 'RC', sqSigAll = false, managed, extended } = options;
+  requireKnown('cap', options.cap ?? {}, Object.keys(DEFAULT_CAP));
+  const noReceives = srq !== null || type === 'XRC_SEND' ? { maxRecvWr: 0, maxRecvSge: 0 } : {};
+  const init: QpInitAttr = {
+    qpType: TYPES[type],
+    sendCq: queues.send.handle,
+    recvCq: queues.recv.handle,
+    cap: { ...DEFAULT_CAP, ...noReceives, ...options.cap },
+    sqSigAll,
+  };
+  if (srq !== null) init.srq = srq.handle;
+  if (managed !== undefined) init.managed = managed;
+  if (extended !== undefined) init.extended = extended;
+  return provider.createQp(owner.handle, init);
+}
+
+export function parentsOf(owner: Resource, queues: Queues, srq: SharedReceiveQueue | null): Resource[] {
+  const parents = [owner];
+  if (queues !== null) parents.push(queues.send, queues.recv);
+  if (srq !== null) parents.push(srq);
+  return parents;
+}
