@@ -133,7 +133,7 @@ async function main(): Promise<void> {
     netSocketUs: [],
   };
   for (let round = 0; round < ROUNDS; round++) {
-    rounds.sleepingUs.push(await sleeping(shared, stream, () => near.ring()));
+    rounds.sleepingUs.push(await sleeping(shared, stream, () => near.signal()));
     rounds.netSocketUs.push(await sleeping(shared, stream, () => stream.write('x')));
     rounds.spinningUs.push(await spinning(shared, stream));
     await delay(20);

@@ -1,9 +1,9 @@
 /** A queue pair on the null device of native/bench, which completes whatever is posted at the next poll. */
-import { fileURLToPath } from 'node:url';
 import * as V from '#src/verbs/index.ts';
+import { ROOT } from '../root.ts';
 
 /** The folder of what node-gyp has built there. */
-export const BUILD = fileURLToPath(new URL('../../../native/bench/build/Release/', import.meta.url));
+export const BUILD = `${ROOT}native/bench/build/Release/`;
 /** What ISOVERBS_LIBIBVERBS must name before the addon is loaded. */
 export const LIBRARY = `${BUILD}null_verbs.so`;
 

@@ -8,9 +8,9 @@
  * ISOVERBS_SECONDS (10), ISOVERBS_ITERS (30000): of a run.
  */
 import { p50 } from '../clock.ts';
-import { type Outcome, start, untilListening } from './processes.ts';
+import { COMMAND } from '../root.ts';
+import { type Outcome, runProgram, untilListening } from './run-program.ts';
 
-const CLI = new URL('../../../dist/cli/main.js', import.meta.url).pathname;
 const [CLIENT_DEVICE, SERVER_DEVICE] = [process.env.RXE_DEV ?? 'rxe0', process.env.RXE_DEV2 ?? 'rxe1'];
 const ROUNDS = Number(process.env.ISOVERBS_ROUNDS ?? 5);
 const SECONDS = Number(process.env.ISOVERBS_SECONDS ?? 10);
@@ -20,9 +20,9 @@ const LATENCY_FLAGS = ['-n', process.env.ISOVERBS_ITERS ?? '30000'];
 const TIMEOUT_MS = 300_000;
 
 /** Who is an end. */
-type Maker = 'isoverbs' | 'c';
+type Implementation = 'isoverbs' | 'c';
 /** The makers of client and server. */
-type Pair = readonly [client: Maker, server: Maker];
+type Pair = readonly [client: Implementation, server: Implementation];
 
 interface Case {
   test: string;
@@ -66,9 +66,9 @@ async function measure(one: Case, [client, server]: Pair): Promise<number> {
   return isRate(one) ? row[RATE] * 1e6 : row[AVERAGE];
 }
 
-function startEnd(maker: Maker, test: string, flags: string[]): Promise<Outcome> {
-  const [program, ...first] = maker === 'c' ? [`ib_${test}`] : [process.execPath, CLI, 'bench', test];
-  return start(program, [...first, ...flags], TIMEOUT_MS);
+function startEnd(maker: Implementation, test: string, flags: string[]): Promise<Outcome> {
+  const [program, ...first] = maker === 'c' ? [`ib_${test}`] : [process.execPath, COMMAND, 'bench', test];
+  return runProgram(program, [...first, ...flags], TIMEOUT_MS);
 }
 
 function rowOf({ failed, output }: Outcome, sizeBytes: number): number[] {
@@ -93,7 +93,7 @@ async function compare(one: Case): Promise<object> {
   }
   const summary = pairs.map((pair, i) => ({
     pair: pair.join(' to '),
-    ...of(one, runs[i], runs[0]),
+    ...summaryOf(one, runs[i], runs[0]),
     runs: runs[i],
   }));
   const { goal } = one;
@@ -103,7 +103,7 @@ async function compare(one: Case): Promise<object> {
 }
 
 /** The median, and the best: whatever else runs on the machine makes a run worse, never better. */
-function of(one: Case, runs: number[], theirs: number[]) {
+function summaryOf(one: Case, runs: number[], theirs: number[]) {
   const best = (values: number[]) => (isLatency(one) ? Math.min(...values) : Math.max(...values));
   return {
     median: p50(runs),

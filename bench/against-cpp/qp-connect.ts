@@ -3,17 +3,17 @@
  * verbs below it, against a C++ program that does the same, in turn. JSON on stdout.
  */
 import { execFileSync } from 'node:child_process';
-import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { type CompletionQueue, Context, type ProtectionDomain } from '#src/objects/index.ts';
 import { createRdmaCoreProvider } from '#src/providers/rdma-core/index.ts';
 import * as V from '#src/verbs/index.ts';
 import { p50 } from '../clock.ts';
+import { BUILD } from './null-device.ts';
 
 const DEVICE = process.env.RXE_DEV ?? 'rxe0';
 const ROUNDS = Number(process.env.ISOVERBS_ROUNDS ?? 7);
 const PAIRS = 100;
-const BASELINE = join(import.meta.dirname, '../../../native/bench/build/Release/qp_connect');
+const BASELINE = `${BUILD}qp_connect`;
 
 function timed(pairs: number, one: () => void): number {
   const startMs = performance.now();

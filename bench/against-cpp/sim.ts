@@ -9,11 +9,13 @@
 import { spawnSync } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { parseApp } from '#src/mix/parse.ts';
 import { runMix } from '#src/mix/run.ts';
-import { DEFAULTS, type MixSpec, parseApp } from '#src/mix/spec.ts';
+import { DEFAULTS, type MixSpec } from '#src/mix/spec.ts';
 import { PROFILES } from '#src/sim/profile/profiles.ts';
 import { p50 } from '../clock.ts';
-import { Load, type LoadOptions } from './load.ts';
+import { ROOT } from '../root.ts';
+import { Load, type LoadOptions } from './sim-load.ts';
 
 interface Case {
   apps: LoadOptions[];
@@ -133,8 +135,8 @@ function onOneCore(program: string, args: string[]): string {
 }
 
 function buildHold(): string {
-  const source = fileURLToPath(new URL('../../native/bench/hold.cc', import.meta.url));
-  const out = fileURLToPath(new URL('../../../out/', import.meta.url));
+  const source = `${ROOT}native/bench/hold.cc`;
+  const out = `${ROOT}out/`;
   mkdirSync(out, { recursive: true });
   const compiler = process.env.CXX ?? 'g++';
   const built = spawnSync(compiler, ['-O2', '-std=c++20', source, '-o', `${out}hold`], { encoding: 'utf8' });

@@ -3,33 +3,33 @@
  * everything in turn, medians of rounds. `ISOVERBS_ROUNDS=1` for a quick one.
  */
 import { p50, p99, rounded } from '../clock.ts';
-import { attachedMoreNs } from './attached.ts';
-import { Crowd } from './crowd.ts';
-import { joinTimesMs } from './join.ts';
-import { news } from './news.ts';
-import { passTimes } from './pass.ts';
-import { clientUids, DaemonProcess } from './process.ts';
-import { sights } from './sight.ts';
+import { attachOverheadNs } from './attach-overhead.ts';
+import { clientUids, DaemonProcess } from './daemon-process.ts';
+import { grantDeliveryTimes } from './grant-delivery.ts';
+import { joinTimesMs } from './join-time.ts';
+import { ManyClients } from './many-clients.ts';
+import { passTimes } from './pass-time.ts';
+import { reportToGrantTimes } from './report-to-grant.ts';
 
 const ROUNDS = Number(process.env.ISOVERBS_ROUNDS ?? 3);
 const JOINS = 40;
 const PASSES = 500;
 const TENANTS = 3000;
-const FLOWS = 4096;
-const SOME = 100;
+const CONTEXTS = 4096;
+const FEW_CLIENTS = 100;
 const IDLE_MS = 5000;
 /** Of the clients of each process of the crowd: a few dozen of thousands. */
-const ACTIVE_OF_A_PROCESS = 20;
+const ACTIVE_PER_PROCESS = 20;
 
 type Figures = Record<string, number>;
 
 /** A round of what needs two processes and no crowd. */
-async function alone(): Promise<Figures> {
+async function measureAlone(): Promise<Figures> {
   const daemon = await DaemonProcess.start();
   const idle = await daemon.cpuPercent(IDLE_MS);
   const joins = await joinTimesMs(daemon.socket, JOINS);
-  const told = await news(daemon.socket);
-  const seen = await sights();
+  const told = await reportToGrantTimes(daemon.socket);
+  const seen = await grantDeliveryTimes();
   const small = daemon.memoryMb();
   await daemon.stop();
   const us = (timesNs: number[]) => p50(timesNs) / 1000;
@@ -48,11 +48,11 @@ async function alone(): Promise<Figures> {
 }
 
 /** CPU with some clients, first silent, then with queue pairs that send. */
-async function crowded(clients: number, contexts: number): Promise<Figures> {
+async function measureWithClients(clients: number, contexts: number): Promise<Figures> {
   const daemon = await DaemonProcess.start();
-  const crowd = await Crowd.join(daemon.socket, clients, contexts);
+  const crowd = await ManyClients.join(daemon.socket, clients, contexts);
   const silent = await daemon.cpuPercent(IDLE_MS);
-  await crowd.setActive(ACTIVE_OF_A_PROCESS);
+  await crowd.setActive(ACTIVE_PER_PROCESS);
   const some = await daemon.cpuPercent(IDLE_MS);
   await crowd.setActive(clients);
   const all = await daemon.cpuPercent(IDLE_MS);
@@ -73,32 +73,32 @@ async function crowded(clients: number, contexts: number): Promise<Figures> {
   };
 }
 
-function pass(): Figures {
-  const { ring, look } = passTimes(TENANTS, FLOWS, PASSES);
-  const what = `over ${TENANTS} tenants and ${FLOWS} contexts`;
+function measurePass(): Figures {
+  const { ring, scan } = passTimes(TENANTS, CONTEXTS, PASSES);
+  const what = `over ${TENANTS} tenants and ${CONTEXTS} contexts`;
   return {
     [`a pass ${what}, after a ring, p50 (goal 1), ms`]: p50(ring) / 1e6,
-    [`a pass ${what}, that looks at all, p50 (goal 1), ms`]: p50(look) / 1e6,
-    [`a pass ${what}, that looks at all, p99, ms`]: p99(look) / 1e6,
+    [`a pass ${what}, that looks at all, p50 (goal 1), ms`]: p50(scan) / 1e6,
+    [`a pass ${what}, that looks at all, p99, ms`]: p99(scan) / 1e6,
   };
 }
 
-async function round(): Promise<Figures> {
+async function measureRound(): Promise<Figures> {
   const isRoot = clientUids().length > 1;
   return {
-    ...(await alone()),
-    ...pass(),
-    ...(await crowded(SOME, SOME)),
+    ...(await measureAlone()),
+    ...measurePass(),
+    ...(await measureWithClients(FEW_CLIENTS, FEW_CLIENTS)),
     // One user has 1,024 clients at most.
-    ...(isRoot ? await crowded(TENANTS, FLOWS) : {}),
+    ...(isRoot ? await measureWithClients(TENANTS, CONTEXTS) : {}),
   };
 }
 
 async function main(): Promise<void> {
   const rounds: Figures[] = [];
-  for (let i = 0; i < ROUNDS; i++) rounds.push(await round());
+  for (let i = 0; i < ROUNDS; i++) rounds.push(await measureRound());
   const daemon = await DaemonProcess.start();
-  const attached = attachedMoreNs(daemon.socket);
+  const attached = attachOverheadNs(daemon.socket);
   await daemon.stop();
   const median = (name: string) => rounded(p50(rounds.map((one) => one[name])));
   const result = {

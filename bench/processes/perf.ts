@@ -10,8 +10,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import Table from 'cli-table3';
 import type { TenantRow } from '#src/daemon/protocol.ts';
 import { p50 } from '../clock.ts';
-import { Ground, gbpsOf } from './ground.ts';
-import { type RunOptions, until } from './programs.ts';
+import { pollUntil, type RunOptions } from './programs.ts';
+import { gbpsOf, TestBed } from './test-bed.ts';
 
 const ROUNDS = Number(process.env.ISOVERBS_ROUNDS ?? 3);
 const SECONDS = Number(process.env.ISOVERBS_SECONDS ?? 8);
@@ -32,14 +32,14 @@ interface Measured extends Partial<Store> {
   readonly condition: string;
   readonly gbps?: number;
   /** What the daemon said while both were there; and how long after the store's end the transfer was released. */
-  readonly bulk?: Seen;
-  readonly store?: Seen;
+  readonly bulk?: TenantState;
+  readonly store?: TenantState;
   readonly releasedMs?: number;
 }
 
-type Seen = Pick<TenantRow, 'class' | 'why' | 'split'>;
+type TenantState = Pick<TenantRow, 'class' | 'why' | 'split'>;
 
-const seen = (row: TenantRow | undefined): Seen => ({
+const tenantState = (row: TenantRow | undefined): TenantState => ({
   class: row?.class ?? 'absent',
   why: row?.why ?? '',
   split: row?.split ?? false,
@@ -53,14 +53,14 @@ function storeOf(said: string): Store {
 }
 
 /** The store alone. */
-async function storeAlone(ground: Ground): Promise<Measured> {
+async function storeAlone(ground: TestBed): Promise<Measured> {
   const store = ground.store(null, SECONDS);
   await store.done();
-  return { condition: 'store alone', ...storeOf(store.said) };
+  return { condition: 'store alone', ...storeOf(store.output) };
 }
 
 /** The transfer alone. */
-async function transferAlone(ground: Ground): Promise<Measured> {
+async function transferAlone(ground: TestBed): Promise<Measured> {
   const transfer = ground.transfer(null, SECONDS);
   await transfer.done();
   const gbps = gbpsOf(transfer, { fromMs: 0, toMs: Number.POSITIVE_INFINITY });
@@ -68,16 +68,16 @@ async function transferAlone(ground: Ground): Promise<Measured> {
 }
 
 /** Both, bare (null) or under a policy of the daemon. */
-async function together(ground: Ground, policy: string | null): Promise<Measured> {
+async function together(ground: TestBed, policy: string | null): Promise<Measured> {
   const as = (tenant: string): RunOptions | null => (policy === null ? null : { tenant, policy });
   const transfer = ground.transfer(as('bulk'), LONG_SECONDS);
   await transfer.line(/^\d+ WRITEs$/, STARTED_MS);
   const store = ground.store(as('store'), SECONDS);
-  const rows = policy === null ? null : await whileBoth(ground);
+  const rows = policy === null ? null : await statesOfBoth(ground);
   const fromMs = performance.now();
   await store.done();
   const toMs = performance.now();
-  const releasedMs = policy === null ? undefined : await released(ground, toMs);
+  const releasedMs = policy === null ? undefined : await releaseTimeMs(ground, toMs);
   transfer.kill('SIGKILL');
   await transfer.ended;
   const condition = policy ?? 'bare';
@@ -87,17 +87,17 @@ async function together(ground: Ground, policy: string | null): Promise<Measured
   return {
     condition,
     gbps,
-    ...storeOf(store.said),
+    ...storeOf(store.output),
     ...rows,
     ...(releasedMs !== undefined && { releasedMs }),
   };
 }
 
 /** What the daemon says of both soon after it has seen both send. */
-async function whileBoth(ground: Ground): Promise<Pick<Measured, 'bulk' | 'store'>> {
+async function statesOfBoth(ground: TestBed): Promise<Pick<Measured, 'bulk' | 'store'>> {
   let last: readonly TenantRow[] = [];
   const one = (tenant: string) => last.find((row) => row.tenant === tenant);
-  await until(
+  await pollUntil(
     async () => {
       last = await ground.programs.tenants();
       const isIdle = (one('store')?.class ?? 'idle') === 'idle';
@@ -108,13 +108,13 @@ async function whileBoth(ground: Ground): Promise<Pick<Measured, 'bulk' | 'store
   );
   await delay(SETTLED_MS);
   last = await ground.programs.tenants();
-  return { bulk: seen(one('bulk')), store: seen(one('store')) };
+  return { bulk: tenantState(one('bulk')), store: tenantState(one('store')) };
 }
 
 /** Milliseconds after `sinceMs` until nothing of the transfer is split any more. */
-async function released(ground: Ground, sinceMs: number): Promise<number> {
+async function releaseTimeMs(ground: TestBed, sinceMs: number): Promise<number> {
   const bulk = async () => (await ground.programs.tenants()).find(({ tenant }) => tenant === 'bulk');
-  await until(
+  await pollUntil(
     async () => ((await bulk())?.split === false ? true : null),
     20_000,
     () => 'it stays split',
@@ -160,7 +160,7 @@ async function main(): Promise<void> {
   const { RXE_DEV: near, RXE_DEV2: far = near } = process.env;
   if (near === undefined || far === undefined)
     throw new Error('RXE_DEV names the device; see scripts/rxe-run');
-  const ground = new Ground({ near, far });
+  const ground = new TestBed({ near, far });
   const all: Measured[] = [];
   try {
     await Promise.all([ground.serve(), ground.programs.daemon('--policy', 'perf', '--device', near)]);

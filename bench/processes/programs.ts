@@ -7,13 +7,12 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
 import { createInterface } from 'node:readline';
-import { ask, askTenants } from '#src/daemon/client/tool-request.ts';
+import { request, requestTenants } from '#src/daemon/client/tool-request.ts';
 import type { TenantRow } from '#src/daemon/protocol.ts';
+import { COMMAND, ROOT } from '../root.ts';
 
-const PACKAGE = new URL('../../../', import.meta.url).pathname;
 /** Until a program has started and connected, on an emulated machine whose host has other things to do. */
-const LONG_MS = 300_000;
-const COMMAND = `${PACKAGE}dist/cli/main.js`;
+const START_TIMEOUT_MS = 300_000;
 
 export interface Line {
   /** Of this process's clock. */
@@ -32,14 +31,14 @@ export class Program {
   readonly lines: Line[] = [];
   readonly errors: string[] = [];
   readonly ended: Promise<Ending>;
-  private over = false;
+  private hasEnded = false;
 
   constructor(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
     const own = Object.entries(process.env).filter(
       ([name]) => !/^(ISOVERBS_|VITEST|NODE_OPTIONS)/.test(name),
     );
     this.child = spawn(process.execPath, args, {
-      cwd: PACKAGE,
+      cwd: ROOT,
       env: { ...Object.fromEntries(own), ...env },
       // A group of its own: a program under `isoverbs run` ends with it.
       detached: true,
@@ -53,7 +52,7 @@ export class Program {
       if (stream !== null) createInterface(stream).on('line', take);
     }
     this.ended = once(this.child, 'close').then(([code, signal]) => {
-      this.over = true;
+      this.hasEnded = true;
       return { code, signal };
     });
   }
@@ -61,7 +60,7 @@ export class Program {
   /** The first line that fits. @throws Error when the program ends without, or after so long */
   async line(
     pattern: RegExp,
-    timeoutMs = LONG_MS,
+    timeoutMs = START_TIMEOUT_MS,
     among: 'lines' | 'errors' = 'lines',
   ): Promise<RegExpExecArray> {
     let seen = 0;
@@ -73,24 +72,24 @@ export class Program {
       }
       return null;
     };
-    return until(
+    return pollUntil(
       () => {
         const found = look();
-        if (found === null && this.over) throw new Error(`it ended without ${pattern}: ${this.said}`);
+        if (found === null && this.hasEnded) throw new Error(`it ended without ${pattern}: ${this.output}`);
         return found;
       },
       timeoutMs,
-      () => `no ${pattern}: ${this.said}`,
+      () => `no ${pattern}: ${this.output}`,
     );
   }
 
   /** It has to end, and well. @throws Error */
-  async done(timeoutMs = LONG_MS): Promise<void> {
-    const ending = await withTimeout(this.ended, timeoutMs, () => `it does not end: ${this.said}`);
-    if (ending.code !== 0) throw new Error(`${JSON.stringify(ending)}: ${this.said}`);
+  async done(timeoutMs = START_TIMEOUT_MS): Promise<void> {
+    const ending = await withTimeout(this.ended, timeoutMs, () => `it does not end: ${this.output}`);
+    if (ending.code !== 0) throw new Error(`${JSON.stringify(ending)}: ${this.output}`);
   }
 
-  get said(): string {
+  get output(): string {
     return [...this.lines.map(({ text }) => text), ...this.errors].join('\n');
   }
 
@@ -104,12 +103,12 @@ export class Program {
 
   /** With all that it has started. */
   kill(signal: NodeJS.Signals): void {
-    if (!this.over && this.child.pid !== undefined) process.kill(-this.child.pid, signal);
+    if (!this.hasEnded && this.child.pid !== undefined) process.kill(-this.child.pid, signal);
   }
 }
 
 /** What it answers, once that is something. @throws Error after so long */
-export async function until<T>(
+export async function pollUntil<T>(
   ask: () => T | null | Promise<T | null>,
   timeoutMs: number,
   why: () => string,
@@ -161,7 +160,7 @@ export class Programs {
   /** `isoverbs daemon`, when it listens. */
   async daemon(...args: readonly string[]): Promise<Program> {
     const daemon = this.start([COMMAND, 'daemon', '--socket', this.socket, ...args]);
-    await daemon.line(/"listening"/, LONG_MS, 'errors');
+    await daemon.line(/"listening"/, START_TIMEOUT_MS, 'errors');
     return daemon;
   }
 
@@ -181,29 +180,31 @@ export class Programs {
 
   /** As `isoverbs tenants --json`, without the time that it takes to start. @throws Error when no daemon answers */
   tenants(): Promise<TenantRow[]> {
-    return this.patiently(() => askTenants(this.socket));
+    return this.retry(() => requestTenants(this.socket));
   }
 
   /** As `isoverbs set`. @throws Error when no daemon answers, or it refuses */
   async set(tenant: string, setting: { weight?: number; gbps?: number | null }): Promise<void> {
-    const [answer] = await this.patiently(() => ask(this.socket, { type: 'set', tenant, ...setting }));
+    const [answer] = await this.retry(() => request(this.socket, { type: 'set', tenant, ...setting }));
     if (answer.type !== 'done') throw new Error(`the daemon answered '${JSON.stringify(answer)}'`);
   }
 
   /** A machine that emulates another may take longer to answer than who asks has patience: it is asked again. */
-  private patiently<T>(question: () => Promise<T>): Promise<T> {
+  private retry<T>(question: () => Promise<T>): Promise<T> {
     let why = '';
     const once = () =>
       question().catch((error: Error) => {
         why = error.message;
         return null;
       });
-    return until(once, 60_000, () => why);
+    return pollUntil(once, 60_000, () => why);
   }
 
   /** What all of them have said, for the message of an error. */
-  get said(): string {
-    return this.all.map(({ child, said }) => `${child.spawnargs.slice(1).join(' ')}:\n${said}`).join('\n');
+  get output(): string {
+    return this.all
+      .map(({ child, output: said }) => `${child.spawnargs.slice(1).join(' ')}:\n${said}`)
+      .join('\n');
   }
 
   /** All that still run are killed. */

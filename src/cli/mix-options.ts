@@ -1,6 +1,7 @@
 /** Options of every command that runs mixtures on simulated devices, and what they mean. */
 import type { Command } from 'commander';
-import { DEFAULTS, parseSet } from '../mix/spec.ts';
+import { parseSet } from '../mix/parse.ts';
+import { DEFAULTS } from '../mix/spec.ts';
 import type { Mix } from '../papers/engine/claim.ts';
 import { TOPOLOGIES, type TopologyName } from '../sim/network/topology.ts';
 import { ConfigError } from '../verbs/errors.ts';

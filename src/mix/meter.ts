@@ -35,7 +35,7 @@ export class Meter {
   errors = 0;
   outstanding = 0;
   /** Where the payload of its messages is counted when it arrives. */
-  readonly counted: Qp[] = [];
+  readonly receivingQps: Qp[] = [];
   private readonly histogram: RecordableHistogram;
 
   constructor(openNs: number, closeNs: number) {
@@ -72,7 +72,7 @@ export class Meter {
   /** Payload that arrived since the beginning. */
   deliveredBytes(): number {
     let bytes = 0;
-    for (const qp of this.counted) bytes += qp.times[DELIVERED];
+    for (const qp of this.receivingQps) bytes += qp.times[DELIVERED];
     return bytes;
   }
 

@@ -11,8 +11,8 @@ import {
 } from '../verbs/units.ts';
 import type { AppSpec, Kind, OneOrRange } from './spec.ts';
 
-type Mutable = { -readonly [K in keyof AppSpec]: AppSpec[K] };
-type Read = (what: string, text: string) => unknown;
+type MutableAppSpec = { -readonly [K in keyof AppSpec]: AppSpec[K] };
+type Reader = (what: string, text: string) => unknown;
 
 export const KINDS: readonly Kind[] = ['B', 'M', 'D'];
 const CLASSES: ReadonlyMap<string, number> = new Map([
@@ -20,21 +20,21 @@ const CLASSES: ReadonlyMap<string, number> = new Map([
   ['low', 1],
 ]);
 
-const word: Read = (what, text) => {
+const word: Reader = (what, text) => {
   if (text !== '') return text;
   throw new ConfigError(`${what}: a name is missing`);
 };
 const oneOf =
-  (...words: string[]): Read =>
+  (...words: string[]): Reader =>
   (what, text) => {
     if (words.includes(text)) return text;
     throw new ConfigError(`${what}: '${text}' is none of ${words.join(', ')}`);
   };
 const quantity =
-  (of: Quantity): Read =>
+  (of: Quantity): Reader =>
   (what, text) =>
     parseQuantity(what, text, of);
-const number: Read = (what, text) => {
+const number: Reader = (what, text) => {
   const value = Number(text);
   if (text !== '' && Number.isFinite(value)) return value;
   throw new ConfigError(`${what}: '${text}' is no number`);
@@ -50,7 +50,7 @@ function range(what: string, text: string, read: (text: string) => number): OneO
 }
 
 /** The keys of an app: what they set, and how they are read. */
-const KEYS: Readonly<Record<string, readonly [field: keyof AppSpec, read: Read]>> = {
+const KEYS: Readonly<Record<string, readonly [field: keyof AppSpec, read: Reader]>> = {
   name: ['name', word],
   op: ['op', oneOf('write', 'send', 'read', 'atomic')],
   size: ['sizeBytes', (what, text) => range(what, text, (one) => parseQuantity(what, one, BYTES))],
@@ -95,7 +95,7 @@ export function parseApp(text: string): AppSpec {
     const [field, read] = entry;
     app[field] = read(`app '${text}': ${key}`, value);
   }
-  return { ...(app as Partial<Mutable>), kind: kind as Kind };
+  return { ...(app as Partial<MutableAppSpec>), kind: kind as Kind };
 }
 
 /** A change of the profile as `--set` takes it, NAME=VALUE. @throws ConfigError */

@@ -1,6 +1,7 @@
 /** The other end of an application that sends: it keeps receives posted. */
 import type { Core } from '../sim/host/core.ts';
 import type { Provider } from '../verbs/provider.ts';
+import type { Poller } from './dispatcher.ts';
 
 /** Completions that one poll takes, and receives that are posted at once. */
 export const RECEIVE_BATCH = 16;
@@ -14,7 +15,7 @@ export interface ReceiverDevice {
   readonly wcRing: number;
 }
 
-export class Receiver {
+export class Receiver implements Poller {
   readonly core: Core;
   readonly queue: number;
   private readonly provider: Provider;

@@ -69,7 +69,7 @@ export function paramsOf(spec: Pick<MixSpec, 'profile' | 'set'>): NicParams {
 
 /** The applications of a mix, copies one by one. @throws ConfigError */
 export function appsOf(spec: MixSpec, params: Readonly<DeviceLimits>): App[] {
-  requireRun(spec);
+  requireValidRun(spec);
   if (spec.apps.length === 0) throw new ConfigError('a mix needs at least one app');
   const names = new Set<string>();
   const apps = spec.apps.flatMap((app) => copies(app, nameOf(app, spec.apps, names), spec, params));
@@ -83,7 +83,7 @@ export function appsOf(spec: MixSpec, params: Readonly<DeviceLimits>): App[] {
   return apps;
 }
 
-function requireRun(spec: MixSpec): void {
+function requireValidRun(spec: MixSpec): void {
   const { durationNs, warmupNs, seed, hosts, policy, driver, timelinePoints = 0 } = spec;
   whole('hosts', hosts, 2, MAX_HOSTS);
   whole('timelinePoints', timelinePoints, 0, MAX_TIMELINE_POINTS);
@@ -124,22 +124,22 @@ function copies(app: AppSpec, name: string, spec: MixSpec, params: Readonly<Devi
   const host = hostsOf(`${where}: host`, app.host ?? 0, spec.hosts);
   const to = app.to === undefined ? [] : hostsOf(`${where}: to`, app.to, spec.hosts);
   return Array.from({ length: count }, (_, i) =>
-    complete(app, {
+    resolveApp(app, {
       name: app.count === undefined ? name : `${name}.${i}`,
       where,
       host: host[i % host.length],
-      to: to.length > 0 ? to[i % to.length] : firstOther(host[i % host.length]),
+      to: to.length > 0 ? to[i % to.length] : firstOtherHost(host[i % host.length]),
       spec,
       params,
     }),
   );
 }
 
-function firstOther(host: number): number {
+function firstOtherHost(host: number): number {
   return host === 0 ? 1 : 0;
 }
 
-interface Place {
+interface CopyContext {
   name: string;
   where: string;
   host: number;
@@ -148,7 +148,7 @@ interface Place {
   params: Readonly<DeviceLimits>;
 }
 
-function complete(app: AppSpec, place: Place): App {
+function resolveApp(app: AppSpec, place: CopyContext): App {
   const { kind, op = 'write', transport = 'rc', thinkNs = 0, rateGbps = 0, group } = app;
   const { name, where, host, to, spec, params } = place;
   const [minBytes, maxBytes] = sizesOf(app, where, params);

@@ -8,9 +8,10 @@ import { Core } from '../sim/host/core.ts';
 import { RandomStream } from '../sim/kernel/random.ts';
 import { SHIM_COSTS } from '../sim/profile/params.ts';
 import { ConfigError } from '../verbs/errors.ts';
-import { brokenPromises } from './checks.ts';
-import { type Connection, Connector } from './connect.ts';
-import { Links } from './links.ts';
+import { type Connection, Connector } from './connector.ts';
+import { Dispatcher } from './dispatcher.ts';
+import { brokenInvariants } from './invariants.ts';
+import { LinkRecorder } from './link-recorder.ts';
 import { Meter } from './meter.ts';
 import { Receiver } from './receiver.ts';
 import { type App, appsOf, paramsOf } from './resolve.ts';
@@ -18,7 +19,6 @@ import type { AppResult, MixResult } from './result.ts';
 import { Sender } from './sender.ts';
 import { ShimCpu } from './shim-cpu.ts';
 import type { MixSpec } from './spec.ts';
-import { Stage } from './stage.ts';
 import { TimelineRecorder } from './timeline.ts';
 
 /** Applications begin at random within this time of their start, so that they do not march in step. */
@@ -42,12 +42,12 @@ export async function runMix(spec: MixSpec): Promise<MixResult> {
     fabric.provider,
     interceptors.length === 0 ? [] : [...interceptors, cpu.interceptor()],
   );
-  const stage = new Stage(fabric, provider, { interceptors: interceptors.length, cpu });
-  const connector = new Connector(stage.provider, params.mtuBytes, apps);
-  const meters = apps.map((app) => engage(app, stage, connector, spec));
-  const links = new Links(stage.world);
+  const dispatcher = new Dispatcher(fabric, provider, { interceptors: interceptors.length, cpu });
+  const connector = new Connector(dispatcher.provider, params.mtuBytes, apps);
+  const meters = apps.map((app) => addApp(app, dispatcher, connector, spec));
+  const links = new LinkRecorder(dispatcher.world);
   const recorder =
-    timelinePoints === 0 ? null : new TimelineRecorder(stage, meters, durationNs, timelinePoints);
+    timelinePoints === 0 ? null : new TimelineRecorder(dispatcher, meters, durationNs, timelinePoints);
   await runUntil(fabric, warmupNs);
   links.open();
   await runUntil(fabric, durationNs);
@@ -58,12 +58,12 @@ export async function runMix(spec: MixSpec): Promise<MixResult> {
     seed,
     durationNs,
     warmupNs,
-    events: stage.world.eventCount[0],
-    packets: stage.world.packetCount[0],
+    events: dispatcher.world.eventCount[0],
+    packets: dispatcher.world.packetCount[0],
     traceHash: fabric.traceHash(),
     apps: apps.map((app, i) => resultOf(app, meters[i])),
     links: links.results(),
-    invariants: [...fabric.brokenInvariants(), ...apps.flatMap((app, i) => brokenPromises(app, meters[i]))],
+    invariants: [...fabric.brokenInvariants(), ...apps.flatMap((app, i) => brokenInvariants(app, meters[i]))],
     ...(provider.policyStates !== undefined && { policyStates: provider.policyStates() }),
     ...(recorder !== null && { timeline: recorder.result(apps.map(({ name }) => name)) }),
   };
@@ -75,11 +75,11 @@ export async function runMix(spec: MixSpec): Promise<MixResult> {
  */
 export function interceptorsOf(spec: MixSpec, apps: readonly App[]): Interceptor[] {
   if (spec.policy === 'none') return [];
-  return drivenBy('inline', [{ name: spec.policy, options: optionsOf(spec, apps) }]);
+  return drivenBy('inline', [{ name: spec.policy, options: policyOptionsOf(spec, apps) }]);
 }
 
 /** Policies that know of weights get those of the applications' tenants, unless the mix says others. */
-export function optionsOf(
+export function policyOptionsOf(
   { policy, policyOptions = {} }: Pick<MixSpec, 'policy' | 'policyOptions'>,
   apps: readonly App[],
 ): Record<string, unknown> {
@@ -93,56 +93,64 @@ export function optionsOf(
   return { ...policyOptions, weights };
 }
 
-/** Puts an application on the stage: its cores, its queue pairs, and the meter of what it gets. */
-function engage(app: App, stage: Stage, connector: Connector, spec: MixSpec): Meter {
+/** Puts an application on the dispatcher: its cores, its queue pairs, and the meter of what it gets. */
+function addApp(app: App, dispatcher: Dispatcher, connector: Connector, spec: MixSpec): Meter {
   const openNs = Math.max(spec.warmupNs, app.startNs);
   const closeNs = Math.min(spec.durationNs, app.stopNs);
   const meter = new Meter(openNs, closeNs);
-  const senders = addCores(app.cores, stage, spec);
-  const receivers = app.op === 'send' ? addCores(app.cores, stage, spec) : [];
+  const senders = addCores(app.cores, dispatcher, spec);
+  const receivers = app.op === 'send' ? addCores(app.cores, dispatcher, spec) : [];
   connector.connect(app).forEach((connection, i) => {
     const at = i % app.cores;
-    addSender(app, stage, connection, senders[at], meter, spec.seed);
-    stage.cpu.own(connection.qp, connection.sender.ring, stage.cores[senders[at]]);
+    addSender(app, dispatcher, connection, senders[at], meter, spec.seed);
+    dispatcher.cpu.assignCore(connection.qp, connection.sender.ring, dispatcher.cores[senders[at]]);
     if (connection.receiver !== null) {
-      const receiver = new Receiver(stage.provider, connection.receiver, stage.cores[receivers[at]]);
-      stage.addPoller(receiver, receivers[at], connection.receiver.cq);
+      const receiver = new Receiver(
+        dispatcher.provider,
+        connection.receiver,
+        dispatcher.cores[receivers[at]],
+      );
+      dispatcher.addPoller(receiver, receivers[at], connection.receiver.cq);
     }
     // A READ's or atomic's payload comes back.
     const counted = app.op === 'read' || app.op === 'atomic' ? connection.qp : connection.peer;
-    const qp = stage.world.hooks.qpOf(counted);
-    if (qp !== undefined) meter.counted.push(qp);
+    const qp = dispatcher.world.hooks.qpOf(counted);
+    if (qp !== undefined) meter.receivingQps.push(qp);
   });
-  stage.measure(meter, openNs, closeNs);
+  dispatcher.measure(meter, openNs, closeNs);
   return meter;
 }
 
 /** New cores; returns their numbers. */
-function addCores(count: number, stage: Stage, spec: MixSpec): number[] {
-  const { world, interceptors, cores } = stage;
+function addCores(count: number, dispatcher: Dispatcher, spec: MixSpec): number[] {
+  const { world, interceptors, cores } = dispatcher;
   return Array.from({ length: count }, () => {
     const id = cores.length;
-    stage.addCore(new Core(world, id, spec.seed, interceptors));
+    dispatcher.addCore(new Core(world, id, spec.seed, interceptors));
     return id;
   });
 }
 
 function addSender(
   app: App,
-  stage: Stage,
+  dispatcher: Dispatcher,
   { sender: device }: Connection,
   core: number,
   meter: Meter,
   seed: number,
 ): void {
-  const id = stage.pollers.length;
+  const id = dispatcher.pollers.length;
   const random = {
-    thinking: new RandomStream(seed, 'think', id),
+    thinkTimes: new RandomStream(seed, 'think', id),
     // The seed drives no sizes.
-    sizing: new RandomStream(0, 'size', id),
+    sizes: new RandomStream(0, 'size', id),
   };
-  stage.addPoller(new Sender(stage, id, app, device, stage.cores[core], meter, random), core, device.cq);
-  stage.beginAt(app.startNs + new RandomStream(seed, 'phase', id).next() * PHASE_NS, id);
+  dispatcher.addPoller(
+    new Sender(dispatcher, id, app, device, dispatcher.cores[core], meter, random),
+    core,
+    device.cq,
+  );
+  dispatcher.startAt(app.startNs + new RandomStream(seed, 'phase', id).next() * PHASE_NS, id);
 }
 
 /** Policies may await the simulated clock; what they do then is done before time goes on. */

@@ -2,9 +2,9 @@
 import { BUSY_UNTIL, type Core, POST_START } from '../sim/host/core.ts';
 import type { RandomStream } from '../sim/kernel/random.ts';
 import * as V from '../verbs/index.ts';
+import type { Dispatcher, Poster } from './dispatcher.ts';
 import { END, type Meter, START } from './meter.ts';
 import type { App } from './resolve.ts';
-import type { Stage } from './stage.ts';
 
 /** Completions that one poll takes. */
 export const POLL_BATCH = 16;
@@ -24,74 +24,74 @@ export interface SenderDevice {
   readonly wcWords: Uint32Array;
 }
 
-export class Sender {
+export class Sender implements Poster {
   readonly core: Core;
   readonly queue: number;
   /** Its number among the actors. */
   readonly id: number;
-  private readonly stage: Stage;
+  private readonly dispatcher: Dispatcher;
   private readonly app: App;
   private readonly device: SenderDevice;
   private readonly meter: Meter;
   /** Of think times and of sizes. */
-  private readonly thinking: RandomStream;
-  private readonly sizing: RandomStream;
+  private readonly thinkTimes: RandomStream;
+  private readonly sizes: RandomStream;
   /** Start of the post call of each batch that is outstanding: a ring. */
   private readonly postedAt: Float64Array;
   private postedBatches = 0;
-  private doneBatches = 0;
+  private completedBatches = 0;
   /** Requests that completed: the number of the next one that will. */
-  private done = 0;
+  private completedRequests = 0;
   private failed = false;
 
   constructor(
-    stage: Stage,
+    dispatcher: Dispatcher,
     id: number,
     app: App,
     device: SenderDevice,
     core: Core,
     meter: Meter,
-    random: { thinking: RandomStream; sizing: RandomStream },
+    random: { thinkTimes: RandomStream; sizes: RandomStream },
   ) {
-    this.stage = stage;
+    this.dispatcher = dispatcher;
     this.id = id;
     this.app = app;
     this.device = device;
     this.core = core;
     this.queue = core.addQueue();
     this.meter = meter;
-    this.thinking = random.thinking;
-    this.sizing = random.sizing;
+    this.thinkTimes = random.thinkTimes;
+    this.sizes = random.sizes;
     this.postedAt = new Float64Array(Math.floor(app.depth / app.batch));
   }
 
   /** Its first posts: as many as may be outstanding. */
   start(): void {
-    for (let i = 0; i < this.postedAt.length; i++) this.next();
+    for (let i = 0; i < this.postedAt.length; i++) this.postNext();
   }
 
   /** A poll of its completion queue begins now. */
   poll(): void {
     const { core, device, meter } = this;
-    const n = this.stage.provider.pollCq(device.cq, device.wcRing, 0, POLL_BATCH);
+    const n = this.dispatcher.provider.pollCq(device.cq, device.wcRing, 0, POLL_BATCH);
     core.polled(this.queue, n, n === POLL_BATCH);
     meter.times[END] = core.times[BUSY_UNTIL];
     let batches = 0;
     for (let i = 0; i < n; i++) batches += this.complete(V.slotAt(i));
-    for (; batches > 0; batches--) this.next();
+    for (; batches > 0; batches--) this.postNext();
   }
 
   /** Posts a batch: now, or as soon as its core is free. */
   post(): void {
-    const { core, device, meter, stage, app } = this;
-    const nowNs = stage.clock[0];
+    const { core, device, meter, dispatcher, app } = this;
+    const nowNs = dispatcher.clock[0];
     if (this.failed || Math.max(core.times[BUSY_UNTIL], nowNs) >= app.stopNs) return;
     if (app.minBytes < app.maxBytes) this.chooseSizes();
     core.post(app.batch, true);
     this.postedAt[this.postedBatches % this.postedAt.length] = core.times[POST_START];
-    stage.cpuAhead[0] = core.times[BUSY_UNTIL] - nowNs;
-    const n = stage.provider.postSend(device.qp, device.ring, device.start, app.batch);
-    stage.cpuAhead[0] = 0;
+    dispatcher.cpuAhead[0] = core.times[BUSY_UNTIL] - nowNs;
+    const n = dispatcher.provider.postSend(device.qp, device.ring, device.start, app.batch);
+    dispatcher.cpuAhead[0] = 0;
     if (n !== app.batch) throw new Error(`${app.name}: ${n} of ${app.batch} requests were taken`);
     this.postedBatches++;
     meter.posted += n;
@@ -99,14 +99,14 @@ export class Sender {
   }
 
   /** Posts the next batch, after a pause if it thinks. */
-  private next(): void {
+  private postNext(): void {
     const { thinkNs } = this.app;
     if (thinkNs === 0) {
       this.post();
       return;
     }
-    const fromNs = Math.max(this.core.times[BUSY_UNTIL], this.stage.clock[0]);
-    this.stage.postAt(fromNs + this.thinking.exponential(thinkNs), this.id);
+    const fromNs = Math.max(this.core.times[BUSY_UNTIL], this.dispatcher.clock[0]);
+    this.dispatcher.postAt(fromNs + this.thinkTimes.exponential(thinkNs), this.id);
   }
 
   /** Counts one completion; returns how many batches it ends. */
@@ -114,26 +114,26 @@ export class Sender {
     const { meter, postedAt } = this;
     const words = this.device.wcWords;
     // It ends those before it too, which were not signaled.
-    const messages = (words[at + V.WC_SEQ] + 1 - this.done) | 0;
-    this.done = (this.done + messages) | 0;
+    const messages = (words[at + V.WC_SEQ] + 1 - this.completedRequests) | 0;
+    this.completedRequests = (this.completedRequests + messages) | 0;
     meter.outstanding -= messages;
     if ((words[at + V.WC_OP] & 0xff) !== V.IBV_WC_SUCCESS) {
       this.failed = true;
       meter.errors += messages;
       return 0;
     }
-    meter.times[START] = postedAt[this.doneBatches % postedAt.length];
-    this.doneBatches++;
+    meter.times[START] = postedAt[this.completedBatches % postedAt.length];
+    this.completedBatches++;
     meter.complete(messages);
     return 1;
   }
 
   private chooseSizes(): void {
-    const { app, device, sizing } = this;
-    const sizes = app.maxBytes - app.minBytes + 1;
+    const { app, device, sizes } = this;
+    const choices = app.maxBytes - app.minBytes + 1;
     for (let i = 0; i < app.batch; i++) {
       device.words[V.slotAt(device.start + i) + LENGTH_WORD] =
-        app.minBytes + Math.floor(sizing.next() * sizes);
+        app.minBytes + Math.floor(sizes.next() * choices);
     }
   }
 }

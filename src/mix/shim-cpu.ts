@@ -33,7 +33,7 @@ export class ShimCpu {
   }
 
   /** A queue pair of an application, the ring that it posts from, and who posts. */
-  own(qp: number, ring: number, core: Core): void {
+  assignCore(qp: number, ring: number, core: Core): void {
     this.cores[handleIndex(qp)] = core;
     this.appRings.add(ring);
   }

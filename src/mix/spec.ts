@@ -92,5 +92,3 @@ export const DEFAULTS: Readonly<Omit<MixSpec, 'apps'>> = Object.freeze({
   seed: 1,
   hosts: 2,
 });
-
-export { parseApp, parsePolicy, parseSet } from './parse.ts';

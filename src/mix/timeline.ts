@@ -1,14 +1,15 @@
 /** How the applications fared over time. */
+
+import type { Dispatcher } from './dispatcher.ts';
 import { COMPLETED, LATENCY_COUNT, LATENCY_SUM, type Meter } from './meter.ts';
 import type { Timeline } from './result.ts';
-import type { Stage } from './stage.ts';
 
 // What is noted of each app at each tick.
 const BYTES = 0;
 const MESSAGES = 1;
 const SUM = 2;
 const COUNT = 3;
-const NOTED = 4;
+const COLUMNS = 4;
 
 export class TimelineRecorder {
   private readonly stepNs: number;
@@ -17,20 +18,21 @@ export class TimelineRecorder {
   /** By app: totals at each tick, from the beginning on. */
   private readonly totals: Float64Array[];
 
-  constructor(stage: Stage, meters: readonly Meter[], durationNs: number, points: number) {
+  constructor(dispatcher: Dispatcher, meters: readonly Meter[], durationNs: number, points: number) {
     this.stepNs = durationNs / points;
     this.points = points;
     this.meters = meters;
-    this.totals = meters.map(() => new Float64Array((points + 1) * NOTED));
-    stage.onTick = (tick) => this.note(tick);
-    for (let tick = 1; tick <= points; tick++) stage.tickAt(Math.min(durationNs, tick * this.stepNs), tick);
+    this.totals = meters.map(() => new Float64Array((points + 1) * COLUMNS));
+    dispatcher.onTick = (tick) => this.record(tick);
+    for (let tick = 1; tick <= points; tick++)
+      dispatcher.tickAt(Math.min(durationNs, tick * this.stepNs), tick);
   }
 
   result(names: readonly string[]): Timeline {
     const steps = Array.from({ length: this.points }, (_, i) => i + 1);
     const apps = this.totals.map((totals, app) => {
       const grown = (tick: number, what: number) =>
-        totals[tick * NOTED + what] - totals[(tick - 1) * NOTED + what];
+        totals[tick * COLUMNS + what] - totals[(tick - 1) * COLUMNS + what];
       return {
         name: names[app],
         throughputGbps: steps.map((tick) => (grown(tick, BYTES) * 8) / this.stepNs),
@@ -44,10 +46,10 @@ export class TimelineRecorder {
     return { stepNs: this.stepNs, apps };
   }
 
-  private note(tick: number): void {
+  private record(tick: number): void {
     this.meters.forEach((meter, app) => {
       const totals = this.totals[app];
-      const at = tick * NOTED;
+      const at = tick * COLUMNS;
       totals[at + BYTES] = meter.deliveredBytes();
       totals[at + MESSAGES] = meter.sums[COMPLETED];
       totals[at + SUM] = meter.sums[LATENCY_SUM];

@@ -3,7 +3,7 @@ import { createServer, connect as dial, type Socket } from 'node:net';
 import { ConnectionError, HandshakeError } from '../verbs/errors.ts';
 
 /** An end that takes longer to answer is none. A test itself may take as long as it likes. */
-export const PATIENCE_MS = 60_000;
+export const ANSWER_TIMEOUT_MS = 60_000;
 
 export type Role = 'server' | 'client';
 
@@ -11,7 +11,7 @@ export type Role = 'server' | 'client';
 export interface Channel {
   readonly role: Role;
   /** How queue pairs are told of: as text, or as a structure of C. */
-  readonly keys: 'text' | 'struct';
+  readonly destinationFormat: 'text' | 'struct';
   /** Why there is nothing more to come; null while there is. */
   ended: Error | null;
   /** Called when it is. */
@@ -28,16 +28,16 @@ export interface Channel {
 }
 
 /** Why a channel ended. */
-export const endOf = (reason: string) =>
+export const endedError = (reason: string) =>
   new ConnectionError(`Failed to exchange data between server and clients: ${reason}`);
 
-export const silence = () =>
-  new HandshakeError(`the other end sent nothing for ${PATIENCE_MS / 1000} s: no perftest?`);
+export const noAnswerError = () =>
+  new HandshakeError(`the other end sent nothing for ${ANSWER_TIMEOUT_MS / 1000} s: no perftest?`);
 
 /** Over TCP. */
 export class TcpChannel implements Channel {
   readonly role: Role;
-  readonly keys = 'text';
+  readonly destinationFormat = 'text';
   ended: Error | null = null;
   onEnd: (() => void) | null = null;
   private readonly socket: Socket;
@@ -49,7 +49,7 @@ export class TcpChannel implements Channel {
     this.socket = socket;
     this.role = role;
     socket.setNoDelay(true);
-    socket.setKeepAlive(true, PATIENCE_MS);
+    socket.setKeepAlive(true, ANSWER_TIMEOUT_MS);
     socket.on('data', (bytes: Buffer) => {
       this.arrived.push(bytes);
       this.length += bytes.length;
@@ -61,7 +61,7 @@ export class TcpChannel implements Channel {
 
   async exchange(mine: Uint8Array, options: { patient?: boolean } = {}): Promise<Buffer> {
     if (this.role === 'client') this.socket.write(mine);
-    const theirs = await this.read(mine.length, options.patient === true ? null : PATIENCE_MS);
+    const theirs = await this.read(mine.length, options.patient === true ? null : ANSWER_TIMEOUT_MS);
     if (this.role === 'server') this.socket.write(mine);
     return theirs;
   }
@@ -79,7 +79,7 @@ export class TcpChannel implements Channel {
   }
 
   private end(reason: string): void {
-    this.ended ??= endOf(reason);
+    this.ended ??= endedError(reason);
     this.wake?.();
     this.onEnd?.();
   }
@@ -96,7 +96,7 @@ export class TcpChannel implements Channel {
     try {
       while (this.length < bytes) {
         if (this.ended !== null) throw this.ended;
-        if (late) throw silence();
+        if (late) throw noAnswerError();
         await new Promise<void>((resolve) => {
           this.wake = resolve;
         });

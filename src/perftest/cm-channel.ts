@@ -9,13 +9,13 @@ import {
   Server,
 } from '../objects/rdma-cm/index.ts';
 import { HandshakeError, IBV_WC_SUCCESS } from '../verbs/index.ts';
-import { type Channel, endOf, PATIENCE_MS, type Role, silence } from './channel.ts';
+import { ANSWER_TIMEOUT_MS, type Channel, endedError, noAnswerError, type Role } from './channel.ts';
 
 /** The longest message tells of a queue pair. */
 const MESSAGE_BYTES = 56;
 
 /** Where to speak from and to. */
-export interface CmWay {
+export interface CmAddress {
   readonly port: number;
   /** Whom to call; null: be called. */
   readonly server: string | null;
@@ -24,25 +24,25 @@ export interface CmWay {
 }
 
 /** Messages that wait to be sent or taken. */
-interface Boxes {
-  readonly inbox: MemoryRegion;
-  readonly outbox: MemoryRegion;
+interface MessageBuffers {
+  readonly received: MemoryRegion;
+  readonly sent: MemoryRegion;
 }
 
 export class CmChannel implements Channel {
   readonly role: Role;
-  readonly keys = 'struct';
+  readonly destinationFormat = 'struct';
   ended: Error | null = null;
   onEnd: (() => void) | null = null;
   /** What the address led to. */
   readonly deviceName: string;
   private readonly connection: CmConnection;
-  private readonly boxes: Boxes;
+  private readonly buffers: MessageBuffers;
   private early: Completion | null = null;
 
-  constructor(connection: CmConnection, boxes: Boxes, role: Role) {
+  constructor(connection: CmConnection, buffers: MessageBuffers, role: Role) {
     this.connection = connection;
-    this.boxes = boxes;
+    this.buffers = buffers;
     this.role = role;
     this.deviceName = connection.context.name;
     connection.once('disconnect', (error) => this.end(error?.message ?? 'it closed the connection'));
@@ -51,7 +51,7 @@ export class CmChannel implements Channel {
   }
 
   async exchange(mine: Uint8Array, options: { patient?: boolean } = {}): Promise<Buffer> {
-    const patience = options.patient === true ? undefined : AbortSignal.timeout(PATIENCE_MS);
+    const patience = options.patient === true ? undefined : AbortSignal.timeout(ANSWER_TIMEOUT_MS);
     if (this.role === 'client') await this.send(mine, patience);
     const theirs = await this.receive(mine.length, patience);
     if (this.role === 'server') await this.send(mine, patience);
@@ -68,22 +68,22 @@ export class CmChannel implements Channel {
   }
 
   private end(reason: string): void {
-    this.ended ??= endOf(reason);
+    this.ended ??= endedError(reason);
     this.onEnd?.();
   }
 
   private async send(bytes: Uint8Array, patience: AbortSignal | undefined): Promise<void> {
-    const { outbox } = this.boxes;
-    outbox.bytes.set(bytes);
-    this.connection.qp.post({ opcode: 'SEND', sgList: [{ mr: outbox, length: bytes.length }] });
+    const { sent } = this.buffers;
+    sent.bytes.set(bytes);
+    this.connection.qp.post({ opcode: 'SEND', sgList: [{ mr: sent, length: bytes.length }] });
     await this.completion(patience, false);
   }
 
   private async receive(length: number, patience: AbortSignal | undefined): Promise<Buffer> {
-    const { inbox } = this.boxes;
+    const { received } = this.buffers;
     const { byteLen } = await this.completion(patience, true);
-    const bytes = Buffer.from(inbox.bytes.slice(0, length));
-    this.connection.qp.receive({ sgList: [{ mr: inbox }] });
+    const bytes = Buffer.from(received.bytes.slice(0, length));
+    this.connection.qp.receive({ sgList: [{ mr: received }] });
     if (byteLen >= length) return bytes;
     throw new HandshakeError(`the other end sent ${byteLen} bytes, not ${length}: it is no perftest`);
   }
@@ -98,44 +98,47 @@ export class CmChannel implements Channel {
     try {
       for (;;) {
         const completion = await connection.cq.next({ signal: patience });
-        if (completion.status !== IBV_WC_SUCCESS) throw this.ended ?? endOf(completion.statusText);
+        if (completion.status !== IBV_WC_SUCCESS) throw this.ended ?? endedError(completion.statusText);
         if (completion.isRecv === isRecv) return completion;
         this.early = completion;
       }
     } catch (error) {
-      throw patience?.aborted ? silence() : error;
+      throw patience?.aborted ? noAnswerError() : error;
     }
   }
 }
 
 /** What the queue pair of a channel is made with. */
-function speaking(): { options: CmConnectionOptions; boxes: Partial<Boxes> } {
-  const boxes: { inbox?: MemoryRegion; outbox?: MemoryRegion } = {};
+function channelOptions(): { options: CmConnectionOptions; buffers: Partial<MessageBuffers> } {
+  const buffers: { received?: MemoryRegion; sent?: MemoryRegion } = {};
   const options: CmConnectionOptions = {
     prepare({ pd, qp }) {
-      boxes.inbox = pd.allocate(MESSAGE_BYTES);
-      boxes.outbox = pd.allocate(MESSAGE_BYTES);
-      qp.receive({ sgList: [{ mr: boxes.inbox }] });
+      buffers.received = pd.allocate(MESSAGE_BYTES);
+      buffers.sent = pd.allocate(MESSAGE_BYTES);
+      qp.receive({ sgList: [{ mr: buffers.received }] });
     },
   };
-  return { options, boxes };
+  return { options, buffers };
 }
 
 /** Calls a server. @throws CmError, ConnectionError */
-export async function callByCm(env: CmEnvironment, way: CmWay & { server: string }): Promise<CmChannel> {
+export async function connectCmChannel(
+  env: CmEnvironment,
+  way: CmAddress & { server: string },
+): Promise<CmChannel> {
   const { server: host, port, source_ip: localAddress } = way;
-  const { options, boxes } = speaking();
+  const { options, buffers } = channelOptions();
   const connection = await connect(env, { ...options, host, port, localAddress });
-  return new CmChannel(connection, boxes as Boxes, 'client');
+  return new CmChannel(connection, buffers as MessageBuffers, 'client');
 }
 
 /** Waits for a client. @throws ConnectionError when nobody can listen there */
-export async function answerByCm(
+export async function acceptCmChannel(
   env: CmEnvironment,
-  way: CmWay,
+  way: CmAddress,
   listening: () => void = () => {},
 ): Promise<CmChannel> {
-  const { options, boxes } = speaking();
+  const { options, buffers } = channelOptions();
   const server = new Server(env, options);
   let answered = false;
   server.on('connectRequest', (request) => {
@@ -148,7 +151,7 @@ export async function answerByCm(
   try {
     server.listen({ port: way.port, host: way.source_ip, backlog: 1 }, listening);
     const [connection] = (await once(server, 'connection')) as [CmConnection];
-    return new CmChannel(connection, boxes as Boxes, 'server');
+    return new CmChannel(connection, buffers as MessageBuffers, 'server');
   } finally {
     server.close();
   }

@@ -4,7 +4,7 @@ import type { Channel } from './channel.ts';
 
 /** What we say we are: below 6.28, from which on a structure of C is exchanged, too. */
 const VERSION = '6.06';
-const OLDEST = 5.7;
+const OLDEST_VERSION = 5.7;
 const VERSION_BYTES = 16;
 const PAGE_BYTES = 4096;
 const CACHE_LINE_BYTES = 64;
@@ -43,7 +43,7 @@ export interface BandwidthReport {
 }
 
 /** @throws HandshakeError when the other end is no perftest, or one that is too old */
-export async function agree(channel: Channel, mtu: number, exchangeVersions: boolean): Promise<Terms> {
+export async function agreeOnTerms(channel: Channel, mtu: number, exchangeVersions: boolean): Promise<Terms> {
   const mine = { cycleBytes: PAGE_BYTES, cacheLineBytes: CACHE_LINE_BYTES, mtu };
   if (!exchangeVersions) return mine;
   const version = (await channel.exchange(padded(VERSION, VERSION_BYTES))).toString('latin1').split('\0')[0];
@@ -52,7 +52,7 @@ export async function agree(channel: Channel, mtu: number, exchangeVersions: boo
       `the other end says ${JSON.stringify(version)} for a version: it is no perftest`,
     );
   }
-  if (Number(version) < OLDEST) {
+  if (Number(version) < OLDEST_VERSION) {
     throw new HandshakeError(
       `Current implementation is not compatible with versions older than 5.70: the other end has ${version}`,
     );
@@ -69,20 +69,20 @@ export async function agree(channel: Channel, mtu: number, exchangeVersions: boo
 }
 
 /** Both ends tell of a queue pair, or wait for each other by telling of it again. */
-export async function exchangeKeys(
+export async function exchangeDestinations(
   channel: Channel,
   mine: Destination,
   options: { patient?: boolean } = {},
 ): Promise<Destination> {
-  if (channel.keys === 'struct')
+  if (channel.destinationFormat === 'struct')
     return decodeStruct(await channel.exchange(encodeStruct(mine), options), mine);
-  return decodeKeys(await channel.exchange(encodeKeys(mine), options), mine.gid !== null);
+  return decodeDestination(await channel.exchange(encodeDestination(mine), options), mine.gid !== null);
 }
 
 const hex = (value: number | bigint, digits: number) => value.toString(16).padStart(digits, '0');
 
 /** One queue pair, as text that ends with NUL: 59 bytes, or 108 with a GID. */
-export function encodeKeys(keys: Destination): Buffer {
+export function encodeDestination(keys: Destination): Buffer {
   const { lid, outReads, qpNum, psn, rkey, vaddr, gid, srqNum } = keys;
   const first = [hex(lid, 4), hex(outReads, 4), hex(qpNum, 6), hex(psn, 6), hex(rkey, 8), hex(vaddr, 16)];
   const bytes = gid === null ? [] : Array.from(gidToBytes(gid), (byte) => hex(byte, 2));
@@ -91,13 +91,13 @@ export function encodeKeys(keys: Destination): Buffer {
 }
 
 /** The largest that word `index` can be: a LID, READs, a queue pair's number, a PSN, a key, an address, then bytes. */
-function mostOf(index: number, count: number): number {
+function maxOfWord(index: number, count: number): number {
   if (index === count - 1) return 0xffffffff;
   return [0xffff, 0xffff, 0xffffff, 0xffffff, 0xffffffff, Number.POSITIVE_INFINITY][index] ?? 0xff;
 }
 
 /** @throws HandshakeError for anything else */
-export function decodeKeys(bytes: Buffer, withGid: boolean): Destination {
+export function decodeDestination(bytes: Buffer, withGid: boolean): Destination {
   const text = bytes.toString('latin1').split('\0')[0];
   const words = text.replace(/:$/, '').split(':');
   if (words.length !== (withGid ? 23 : 7) || words.some((word) => !/^[0-9a-f]{1,16}$/i.test(word))) {
@@ -106,7 +106,7 @@ export function decodeKeys(bytes: Buffer, withGid: boolean): Destination {
       `Couldn't parse line <${text}>: both ends must name a GID (-x), or neither; this one speaks ${form} one`,
     );
   }
-  if (words.some((word, i) => Number.parseInt(word, 16) > mostOf(i, words.length))) {
+  if (words.some((word, i) => Number.parseInt(word, 16) > maxOfWord(i, words.length))) {
     throw new HandshakeError(`Couldn't parse line <${text}>: a number is too large`);
   }
   const numbers = words.map((word) => Number.parseInt(word, 16));

@@ -1,9 +1,9 @@
 /** One message at a time, and its answer. Each step does what can be done now, and never waits. */
 import { createHistogram, type RecordableHistogram } from 'node:perf_hooks';
-import type { Party } from './bandwidth.ts';
-import type { End } from './end.ts';
+import type { Workload } from './bandwidth.ts';
+import type { Endpoint } from './endpoint.ts';
+import { MeasuringWindow } from './measuring-window.ts';
 import { Requests } from './requests.ts';
-import { Window } from './window.ts';
 
 /** In microseconds. */
 export interface LatencyReport {
@@ -22,18 +22,18 @@ export interface LatencyReport {
 }
 
 /** A message goes always from the same place to the same place. */
-const STAY = { bytes: 0, places: 1 };
+const FIXED_ADDRESS = { bytes: 0, places: 1 };
 /** Longest time that the histogram tells apart: an hour. */
 const HIGHEST_NS = 3600e9;
 /** Times that are kept before the histogram gets them, which would take part of the next message's time. */
-const KEPT = 2 ** 20;
-/** While an end waits for memory to change, it looks at its queue once in so many looks at memory. */
-const LOOKS = 64;
+const BUFFERED_SAMPLES = 2 ** 20;
+/** While an end waits for memory to change, it reads at its queue once in so many reads at memory. */
+const MEMORY_READS_PER_STEP = 64;
 
 /** Sends, hears the answer, and notes how long it took. */
-abstract class Exchange implements Party {
-  readonly window: Window;
-  protected readonly end: End;
+abstract class Exchange implements Workload {
+  readonly window: MeasuringWindow;
+  protected readonly endpoint: Endpoint;
   protected readonly sizeBytes: number;
   protected sent = 0;
   protected answered = 0;
@@ -42,98 +42,98 @@ abstract class Exchange implements Party {
   private readonly periodNs: number;
   private readonly pauseNs: number;
   /** Messages go when they are due, not at once. */
-  private readonly waits: boolean;
+  private readonly isPaced: boolean;
   private dueNs: number;
   /** When the last answer came. */
-  private heardNs = -1;
+  private answeredNs = -1;
   /** When the message that is not answered yet was sent; -1: none was. */
-  private sinceNs = -1;
+  private pendingSinceNs = -1;
   private completed = 0;
   private readonly times: Float64Array;
-  private kept = 0;
+  private buffered = 0;
   private readonly recorded: RecordableHistogram = createHistogram({ highest: HIGHEST_NS, figures: 4 });
 
-  constructor(end: End, sizeBytes: number) {
-    const { iters, exchange_rate, latency_gap } = end.settings;
-    this.end = end;
+  constructor(endpoint: Endpoint, sizeBytes: number) {
+    const { iters, exchange_rate, latency_gap } = endpoint.settings;
+    this.endpoint = endpoint;
     this.sizeBytes = sizeBytes;
-    this.requests = new Requests(end, sizeBytes, { stride: STAY });
-    this.dueNs = end.context.nowNs();
-    this.window = new Window(end.settings, this.dueNs);
+    this.requests = new Requests(endpoint, sizeBytes, { stride: FIXED_ADDRESS });
+    this.dueNs = endpoint.context.nowNs();
+    this.window = new MeasuringWindow(endpoint.settings, this.dueNs);
     this.iters = this.window.byTime ? Number.POSITIVE_INFINITY : iters;
     // Who begins sets the pace.
-    const paces = exchange_rate !== undefined && begins(end);
+    const paces = exchange_rate !== undefined && sendsFirst(endpoint);
     this.periodNs = paces ? 1e9 / exchange_rate : 0;
     this.pauseNs = latency_gap * 1000;
-    this.waits = this.periodNs > 0 || this.pauseNs > 0;
-    this.times = new Float64Array(Math.min(this.iters, KEPT));
+    this.isPaced = this.periodNs > 0 || this.pauseNs > 0;
+    this.times = new Float64Array(Math.min(this.iters, BUFFERED_SAMPLES));
   }
 
   step(): boolean {
-    const { end, window } = this;
-    if (this.completed < this.sent) this.completed += this.polled();
+    const { endpoint, window } = this;
+    if (this.completed < this.sent) this.completed += this.pollCompletions();
     else if (this.sent < this.iters && this.mayPost() && this.isDue()) this.post();
-    // Nothing is awaited from the queue. Simulated time goes on by looks; and a connection that failed tells there.
-    else end.poll(end.sendCq);
-    if (this.heard()) this.note();
-    if (window.byTime) return window.ended(end.context);
+    // Nothing is awaited from the queue. Simulated time goes on by reads; and a connection that failed tells there.
+    else endpoint.poll(endpoint.sendCq);
+    if (this.hasAnswer()) this.recordAnswer();
+    if (window.byTime) return window.ended(endpoint.context);
     return this.answered >= this.iters && this.sent >= this.iters && this.completed >= this.iters;
   }
 
   /** How long messages took, in nanoseconds. */
   histogram(): RecordableHistogram {
     const { times, recorded } = this;
-    for (let i = 0; i < this.kept; i++) recorded.record(times[i]);
-    this.kept = 0;
+    for (let i = 0; i < this.buffered; i++) recorded.record(times[i]);
+    this.buffered = 0;
     return recorded;
   }
 
   /** Whether the answer has come that was not there before. */
-  protected abstract heard(): boolean;
+  protected abstract hasAnswer(): boolean;
 
   /** Whether it is this end's turn. */
   protected abstract mayPost(): boolean;
 
   /** Before message `sent` is posted. */
-  protected prepare(): void {}
+  protected prepareMessage(): void {}
 
   /** Requests that completed. */
-  protected polled(): number {
-    return this.end.poll(this.end.sendCq);
+  protected pollCompletions(): number {
+    return this.endpoint.poll(this.endpoint.sendCq);
   }
 
-  protected note(): void {
-    const nowNs = this.end.context.nowNs();
+  protected recordAnswer(): void {
+    const nowNs = this.endpoint.context.nowNs();
     this.answered++;
-    this.heardNs = nowNs;
+    this.answeredNs = nowNs;
     this.window.count(1, nowNs);
     // One of two hears before it has said anything.
-    if (this.sinceNs >= 0) this.keep(Math.max(1, Math.round(nowNs - this.sinceNs)));
-    if (this.waits) this.dueNs = this.periodNs > 0 ? this.dueNs + this.periodNs : nowNs + this.pauseNs;
+    if (this.pendingSinceNs >= 0) this.buffer(Math.max(1, Math.round(nowNs - this.pendingSinceNs)));
+    if (this.isPaced) this.dueNs = this.periodNs > 0 ? this.dueNs + this.periodNs : nowNs + this.pauseNs;
   }
 
-  private keep(ns: number): void {
-    this.times[this.kept++] = ns;
-    if (this.kept === this.times.length) this.histogram();
+  private buffer(ns: number): void {
+    this.times[this.buffered++] = ns;
+    if (this.buffered === this.times.length) this.histogram();
   }
 
   private isDue(): boolean {
-    return !this.waits || this.end.context.nowNs() >= this.dueNs;
+    return !this.isPaced || this.endpoint.context.nowNs() >= this.dueNs;
   }
 
   private post(): void {
-    this.prepare();
-    this.sinceNs = this.beginsNs();
+    this.prepareMessage();
+    this.pendingSinceNs = this.startNs();
     this.requests.post(0, 1, false);
     this.sent++;
   }
 
   /** From when the next message counts. */
-  private beginsNs(): number {
+  private startNs(): number {
     // At a given rate from when it was due: that it could not be sent then is latency, too.
     if (this.periodNs > 0) return this.dueNs;
     // Where it follows the last answer at once, from there: one look at the clock serves both.
-    return this.waits || this.heardNs < 0 ? this.end.context.nowNs() : this.heardNs;
+    return this.isPaced || this.answeredNs < 0 ? this.endpoint.context.nowNs() : this.answeredNs;
   }
 }
 
@@ -145,19 +145,19 @@ export class Fetch extends Exchange {
     return this.answered === this.sent;
   }
 
-  protected override polled(): number {
-    const n = super.polled();
+  protected override pollCompletions(): number {
+    const n = super.pollCompletions();
     this.fetched += n;
     return n;
   }
 
-  protected override heard(): boolean {
+  protected override hasAnswer(): boolean {
     return this.fetched > this.answered;
   }
 }
 
 /** Of two ends that answer each other, where WRITEs are looked for in memory the server begins, else the client (perftest 4.5). */
-function begins({ channel, settings }: End): boolean {
+function sendsFirst({ channel, settings }: Endpoint): boolean {
   const byMemory = settings.kind.verb === 'write' && !settings.takesReceives;
   return (channel.role === 'server') === byMemory;
 }
@@ -167,9 +167,9 @@ abstract class PingPong extends Exchange {
   /** Messages that this end sends before it has heard any. */
   private readonly ahead: number;
 
-  constructor(end: End, sizeBytes: number) {
-    super(end, sizeBytes);
-    this.ahead = begins(end) ? 1 : 0;
+  constructor(endpoint: Endpoint, sizeBytes: number) {
+    super(endpoint, sizeBytes);
+    this.ahead = sendsFirst(endpoint) ? 1 : 0;
   }
 
   protected override mayPost(): boolean {
@@ -180,26 +180,26 @@ abstract class PingPong extends Exchange {
 /** WRITE: the last byte of the message counts, and is waited for in memory. */
 export class WritePingPong extends PingPong {
   private readonly memory: Int8Array;
-  private readonly inAt: number;
-  private readonly looks: number;
+  private readonly answerIndex: number;
+  private readonly reads: number;
 
-  constructor(end: End, sizeBytes: number) {
-    super(end, sizeBytes);
-    const { buffer, byteOffset, byteLength } = end.mr.bytes;
+  constructor(endpoint: Endpoint, sizeBytes: number) {
+    super(endpoint, sizeBytes);
+    const { buffer, byteOffset, byteLength } = endpoint.mr.bytes;
     this.memory = new Int8Array(buffer, byteOffset, byteLength);
-    this.inAt = end.settings.qp * end.partBytes + sizeBytes - 1;
+    this.answerIndex = endpoint.settings.qp * endpoint.bufferBytes + sizeBytes - 1;
     // Where nobody else changes it, looking again is no use.
-    this.looks = end.context.provider.threads === 'one' ? 1 : LOOKS;
+    this.reads = endpoint.context.provider.threads === 'one' ? 1 : MEMORY_READS_PER_STEP;
   }
 
-  protected override prepare(): void {
+  protected override prepareMessage(): void {
     this.requests.stamp(this.sent + 1);
   }
 
-  protected override heard(): boolean {
-    const { memory, inAt, looks } = this;
+  protected override hasAnswer(): boolean {
+    const { memory, answerIndex, reads } = this;
     const awaited = ((this.answered + 1) << 24) >> 24;
-    for (let i = 0; i < looks; i++) if (Atomics.load(memory, inAt) === awaited) return true;
+    for (let i = 0; i < reads; i++) if (Atomics.load(memory, answerIndex) === awaited) return true;
     return false;
   }
 }
@@ -210,26 +210,26 @@ export class SendPingPong extends PingPong {
   private arrived = 0;
 
   /** Posts the receives. */
-  constructor(end: End, sizeBytes: number) {
-    super(end, sizeBytes);
-    end.writeReceives(0, sizeBytes);
-    this.receive(end.settings.rxDepth);
+  constructor(endpoint: Endpoint, sizeBytes: number) {
+    super(endpoint, sizeBytes);
+    endpoint.writeReceives(0, sizeBytes);
+    this.postReceives(endpoint.settings.rxDepth);
   }
 
-  protected override heard(): boolean {
+  protected override hasAnswer(): boolean {
     if (this.arrived > this.answered) return true;
-    this.arrived += this.end.poll(this.end.recvCq);
+    this.arrived += this.endpoint.poll(this.endpoint.recvCq);
     return this.arrived > this.answered;
   }
 
-  protected override note(): void {
-    super.note();
-    const { iters } = this.end.settings;
-    if (this.window.byTime || this.posted < iters) this.receive(1);
+  protected override recordAnswer(): void {
+    super.recordAnswer();
+    const { iters } = this.endpoint.settings;
+    if (this.window.byTime || this.posted < iters) this.postReceives(1);
   }
 
-  private receive(count: number): void {
-    this.end.postReceives(0, count);
+  private postReceives(count: number): void {
+    this.endpoint.postReceives(0, count);
     this.posted += count;
   }
 }

@@ -1,10 +1,10 @@
 /** What a test prints: perftest's headers, rows and JSON. */
 import { mtuBytes } from '../verbs/index.ts';
-import type { End } from './end.ts';
+import type { Endpoint } from './endpoint.ts';
 import type { BandwidthReport, Destination } from './handshake.ts';
-import type { TestKind } from './kinds.ts';
 import type { LatencyReport } from './latency.ts';
 import type { Settings } from './settings.ts';
+import type { TestKind } from './test-kinds.ts';
 
 export const LINE = '-'.repeat(87);
 
@@ -24,8 +24,8 @@ function titleOf(
 }
 
 /** What the test is run with, by perftest's names. */
-function facts(end: End): [name: string, value: string | number][] {
-  const { settings, context, terms, channel } = end;
+function parameters(endpoint: Endpoint): [name: string, value: string | number][] {
+  const { settings, context, terms, channel } = endpoint;
   const { kind, bidirectional, post_list } = settings;
   const sends = channel.role === 'client' || bidirectional;
   const receives = settings.takesReceives && (channel.role === 'server' || bidirectional);
@@ -44,8 +44,8 @@ function facts(end: End): [name: string, value: string | number][] {
     ...(kind.measures === 'bw' ? ([['CQ Moderation', settings.cqMod]] as [string, number][]) : []),
     ['Mtu', `${mtuBytes(terms.mtu)}[B]`],
     ['Link type', context.queryPort(settings.ibPort).linkLayer],
-    ...(end.gidIndex === null ? [] : ([['GID index', end.gidIndex]] as [string, number][])),
-    fetches ? ['Outstand reads', end.outReads] : ['Max inline data', `${end.inlineBytes}[B]`],
+    ...(endpoint.gidIndex === null ? [] : ([['GID index', endpoint.gidIndex]] as [string, number][])),
+    fetches ? ['Outstand reads', endpoint.outReads] : ['Max inline data', `${endpoint.inlineBytes}[B]`],
     ['rdma_cm QPs', settings.rdma_cm ? 'ON' : 'OFF'],
     ['Data ex. method', settings.rdma_cm || settings.com_rdma_cm ? 'rdma_cm' : 'Ethernet'],
   ];
@@ -54,11 +54,14 @@ function facts(end: End): [name: string, value: string | number][] {
 /** Two facts share a line where perftest has them on one. */
 const PAIRED = ['Dual-port', 'Number of qps', 'Connection type'];
 
-export function header(end: End): string {
-  const lines = [LINE, `${' '.repeat(20)}${titleOf(end.settings.kind, end.settings).join(' ')} Test`];
-  if (end.settings.events) lines.push(` Test with events. Using ${end.context.name}_comp0`);
+export function header(endpoint: Endpoint): string {
+  const lines = [
+    LINE,
+    `${' '.repeat(20)}${titleOf(endpoint.settings.kind, endpoint.settings).join(' ')} Test`,
+  ];
+  if (endpoint.settings.events) lines.push(` Test with events. Using ${endpoint.context.name}_comp0`);
   let open = '';
-  for (const [name, value] of facts(end)) {
+  for (const [name, value] of parameters(endpoint)) {
     const text = `${open === '' ? ' ' : ''}${name.padEnd(open === '' ? 16 : 15)}: ${value}`;
     if (PAIRED.includes(name)) open = text;
     else {
@@ -143,11 +146,11 @@ export function latencyJson(report: LatencyReport, byTime: boolean): Record<stri
 }
 
 /** perftest's JSON, `results` being one result, or with --all all of them. */
-export function json(end: End, results: readonly Record<string, number>[]): string {
+export function json(endpoint: Endpoint, results: readonly Record<string, number>[]): string {
   const info: Record<string, string | number> = {
-    test: [...titleOf(end.settings.kind, end.settings), 'Test'].join('_'),
+    test: [...titleOf(endpoint.settings.kind, endpoint.settings), 'Test'].join('_'),
   };
-  for (const [name, value] of facts(end)) {
+  for (const [name, value] of parameters(endpoint)) {
     const key = name.replace('ibv_wr* API', 'ibv_wr_API').replace('Data ex. method', 'Data_ex_method');
     info[key.replaceAll(/[- ]/g, '_')] =
       typeof value === 'string' && value.endsWith('[B]') ? Number.parseInt(value, 10) : value;

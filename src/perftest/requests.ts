@@ -3,7 +3,7 @@
  * before is written again: numbers, flags, and addresses where messages move on. That is most of what a message costs.
  */
 import * as V from '../verbs/index.ts';
-import { type End, QKEY } from './end.ts';
+import { type Endpoint, QKEY } from './endpoint.ts';
 
 const ADD = 1n;
 const SWAP = 0n;
@@ -23,7 +23,7 @@ interface RequestOptions {
 
 /** wr_id is the number of the queue pair, and in its low half that of the request, from 1. */
 export class Requests {
-  private readonly end: End;
+  private readonly endpoint: Endpoint;
   private readonly sizeBytes: number;
   private readonly stride: { bytes: number; places: number };
   private readonly cqMod: number;
@@ -38,29 +38,31 @@ export class Requests {
   private readonly signaledOp: number;
   /** By queue pair: requests posted, where the next message lies, and how many to the next completion asked for. */
   private readonly posted: Uint32Array;
-  private readonly place: Uint32Array;
+  private readonly position: Uint32Array;
   private readonly untilSignaled: Uint32Array;
 
   /** Every `cqMod`th request of a queue pair asks for its completion. */
   constructor(
-    end: End,
+    endpoint: Endpoint,
     sizeBytes: number,
-    { stride = end.strideOf(sizeBytes), cqMod = end.settings.cqMod }: RequestOptions = {},
+    { stride = endpoint.strideOf(sizeBytes), cqMod = endpoint.settings.cqMod }: RequestOptions = {},
   ) {
-    const { kind, qp } = end.settings;
-    this.end = end;
+    const { kind, qp } = endpoint.settings;
+    this.endpoint = endpoint;
     this.sizeBytes = sizeBytes;
     this.stride = stride;
     this.cqMod = cqMod;
-    this.isInline = sizeBytes <= end.inlineBytes;
+    this.isInline = sizeBytes <= endpoint.inlineBytes;
     this.movesLocal = stride.places > 1 && !this.isInline;
     this.movesRemote = stride.places > 1 && kind.verb !== 'send';
     this.posted = new Uint32Array(qp);
-    this.place = new Uint32Array(qp);
+    this.position = new Uint32Array(qp);
     this.untilSignaled = new Uint32Array(qp).fill(cqMod);
-    for (let i = 0; i < qp; i++) this.write(i);
-    const batch = end.sends[0];
-    this.message = this.isInline ? new Uint8Array(batch.words.buffer, batch.inlineAt(0)) : end.sendBytes(0);
+    for (let i = 0; i < qp; i++) this.writeRequests(i);
+    const batch = endpoint.sends[0];
+    this.message = this.isInline
+      ? new Uint8Array(batch.words.buffer, batch.inlineAt(0))
+      : endpoint.sendBytes(0);
     const op = batch.words[V.slotAt(0) + V.WR_OP];
     const flags = this.isInline ? V.IBV_SEND_INLINE : 0;
     this.plainOp = (op & OPCODE_MASK) | (flags << 8);
@@ -69,8 +71,8 @@ export class Requests {
 
   /** Posts the next `count` requests of queue pair `index`; `last`: none come after them, and the last is signaled. */
   post(index: number, count: number, last: boolean): void {
-    const { end, cqMod, plainOp, signaledOp } = this;
-    const batch = end.sends[index];
+    const { endpoint, cqMod, plainOp, signaledOp } = this;
+    const batch = endpoint.sends[index];
     const { words } = batch;
     let number = this.posted[index];
     let until = this.untilSignaled[index];
@@ -84,8 +86,8 @@ export class Requests {
     if (last) words[at - V.SLOT_WORDS + V.WR_OP] = signaledOp;
     this.posted[index] = number;
     this.untilSignaled[index] = until;
-    if (this.movesLocal || this.movesRemote) this.move(index, count);
-    end.qps[index].postSend(batch, 0, count);
+    if (this.movesLocal || this.movesRemote) this.updateAddresses(index, count);
+    endpoint.qps[index].postSend(batch, 0, count);
   }
 
   /** What the last byte of the next message of queue pair 0 is. */
@@ -94,12 +96,12 @@ export class Requests {
   }
 
   /** Each message lies behind the one before it, until the cycle begins again. */
-  private move(index: number, count: number): void {
-    const { end, stride, movesLocal, movesRemote } = this;
-    const { words } = end.sends[index];
-    const local = end.sendAddr(index);
-    const remote = end.remotes[index].addr;
-    let place = this.place[index];
+  private updateAddresses(index: number, count: number): void {
+    const { endpoint, stride, movesLocal, movesRemote } = this;
+    const { words } = endpoint.sends[index];
+    const local = endpoint.sendAddr(index);
+    const remote = endpoint.remotes[index].addr;
+    let place = this.position[index];
     let at = V.slotAt(0);
     for (let i = 0; i < count; i++) {
       const offset = place * stride.bytes;
@@ -114,14 +116,14 @@ export class Requests {
       if (++place === stride.places) place = 0;
       at += V.SLOT_WORDS;
     }
-    this.place[index] = place;
+    this.position[index] = place;
   }
 
   /** Fills the batch of queue pair `index` with requests of the first place. */
-  private write(index: number): void {
-    const { end, sizeBytes, isInline } = this;
-    const batch = end.sends[index].clear();
-    const data = end.sendBytes(index).subarray(0, sizeBytes);
+  private writeRequests(index: number): void {
+    const { endpoint, sizeBytes, isInline } = this;
+    const batch = endpoint.sends[index].clear();
+    const data = endpoint.sendBytes(index).subarray(0, sizeBytes);
     while (batch.length < batch.capacity) {
       if (isInline) this.appendInline(batch, index, data);
       else this.append(batch, index);
@@ -129,8 +131,8 @@ export class Requests {
   }
 
   private appendInline(batch: V.SendBatch, index: number, data: Uint8Array): void {
-    const { addr, rkey, ah, qpNum } = this.end.remotes[index];
-    const { kind, write_with_imm: withImm } = this.end.settings;
+    const { addr, rkey, ah, qpNum } = this.endpoint.remotes[index];
+    const { kind, write_with_imm: withImm } = this.endpoint.settings;
     const writes = kind.verb === 'write';
     const write = withImm ? V.IBV_WR_RDMA_WRITE_WITH_IMM : V.IBV_WR_RDMA_WRITE;
     batch.inline(index * WR_ID_HALF, writes ? write : V.IBV_WR_SEND, 0, data);
@@ -140,12 +142,12 @@ export class Requests {
   }
 
   private append(batch: V.SendBatch, index: number): void {
-    const { end, sizeBytes } = this;
-    const { kind, atomic_type, write_with_imm: withImm } = end.settings;
-    const { addr: to, rkey, ah, qpNum } = end.remotes[index];
+    const { endpoint, sizeBytes } = this;
+    const { kind, atomic_type, write_with_imm: withImm } = endpoint.settings;
+    const { addr: to, rkey, ah, qpNum } = endpoint.remotes[index];
     const id = index * WR_ID_HALF;
-    const local = end.sendAddr(index);
-    const { lkey } = end.mr;
+    const local = endpoint.sendAddr(index);
+    const { lkey } = endpoint.mr;
     switch (kind.verb) {
       case 'write':
         if (withImm) batch.writeImm(id, 0, local, sizeBytes, lkey, to, rkey, IMMEDIATE);

@@ -2,10 +2,10 @@
 import { writeFileSync } from 'node:fs';
 import type { Context } from '../objects/index.ts';
 import type { CmEnvironment } from '../objects/rdma-cm/index.ts';
-import { BandwidthReceiver, BandwidthSender, Both, bandwidthOf, type Party } from './bandwidth.ts';
+import { BandwidthReceiver, BandwidthSender, bandwidthOf, Combined, type Workload } from './bandwidth.ts';
 import { type Channel, connectTo, listenOn } from './channel.ts';
-import { answerByCm, CmChannel, callByCm } from './cm-channel.ts';
-import { End, requireOf } from './end.ts';
+import { acceptCmChannel, CmChannel, connectCmChannel } from './cm-channel.ts';
+import { Endpoint, requireSupported } from './endpoint.ts';
 import { type BandwidthReport, exchangeReports } from './handshake.ts';
 import { type Exchange, Fetch, latencyOf, SendPingPong, WritePingPong } from './latency.ts';
 import * as Report from './report.ts';
@@ -14,7 +14,7 @@ import type { Sleeper } from './sleeper.ts';
 import { WarmUp } from './warm-up.ts';
 
 const ALL_SIZES = Array.from({ length: 23 }, (_, i) => 2 << i);
-const NOTHING: BandwidthReport = { sizeBytes: 0, iters: 0, peak: 0, average: 0, messageRate: 0 };
+const EMPTY_REPORT: BandwidthReport = { sizeBytes: 0, iters: 0, peak: 0, average: 0, messageRate: 0 };
 
 /** Where output goes: what a user reads, and what tells how far it is. */
 export interface Output {
@@ -23,189 +23,191 @@ export interface Output {
 }
 
 /** An end with what it says. */
-class Run {
-  private readonly end: End;
+class TestRun {
+  private readonly endpoint: Endpoint;
   private readonly output: Output;
   private readonly results: Record<string, number>[] = [];
   private readonly sizes: readonly number[];
   /** Only the end that measures prints results of its own. */
-  private readonly sends: boolean;
+  private readonly isSender: boolean;
   /** The limit that a result was below: said when all is told and both ends are done. */
-  private below: string | null = null;
+  private missedLimit: string | null = null;
 
-  constructor(end: End, output: Output) {
-    const { settings, channel } = end;
-    this.end = end;
+  constructor(endpoint: Endpoint, output: Output) {
+    const { settings, channel } = endpoint;
+    this.endpoint = endpoint;
     this.output = output;
-    this.sends = channel.role === 'client' || settings.bidirectional;
+    this.isSender = channel.role === 'client' || settings.bidirectional;
     this.sizes = settings.all ? ALL_SIZES.filter((size) => size <= settings.sizeBytes) : [settings.sizeBytes];
   }
 
   async connect(): Promise<void> {
-    const { end } = this;
-    const { kind } = end.settings;
-    this.say(Report.header(end));
-    await end.connect((mine, theirs) => {
-      for (const keys of mine) this.say(Report.address('local', keys, kind));
-      for (const keys of theirs) this.say(Report.address('remote', keys, kind));
+    const { endpoint } = this;
+    const { kind } = endpoint.settings;
+    this.print(Report.header(endpoint));
+    await endpoint.connect((mine, theirs) => {
+      for (const keys of mine) this.print(Report.address('local', keys, kind));
+      for (const keys of theirs) this.print(Report.address('remote', keys, kind));
     });
-    this.say(Report.LINE);
-    this.say(Report.columns(end.settings));
+    this.print(Report.LINE);
+    this.print(Report.columns(endpoint.settings));
   }
 
   async measure(): Promise<void> {
-    const { end } = this;
-    const { verb, measures } = end.settings.kind;
-    if (measures === 'lat') await this.latencies();
-    else if (end.settings.takesReceives) await this.sendBandwidths();
-    else if (this.sends) await this.bandwidths();
-    else await this.wait();
-    this.say(Report.LINE);
-    if (measures === 'bw' || verb !== 'write') await end.meet({ patient: true });
-    end.channel.close();
+    const { endpoint } = this;
+    const { verb, measures } = endpoint.settings.kind;
+    if (measures === 'lat') await this.runLatency();
+    else if (endpoint.settings.takesReceives) await this.runSendBandwidth();
+    else if (this.isSender) await this.runBandwidth();
+    else await this.awaitReport();
+    this.print(Report.LINE);
+    if (measures === 'bw' || verb !== 'write') await endpoint.synchronize({ patient: true });
+    endpoint.channel.close();
     this.finish();
-    if (this.below !== null) throw new Error(this.below);
+    if (this.missedLimit !== null) throw new Error(this.missedLimit);
   }
 
   /** The end whose memory is written or read hears of it at the end. */
-  private async wait(): Promise<void> {
-    const { end } = this;
-    await end.meet({ patient: true });
-    this.bandwidth(await exchangeReports(end.channel, NOTHING));
+  private async awaitReport(): Promise<void> {
+    const { endpoint } = this;
+    await endpoint.synchronize({ patient: true });
+    this.reportBandwidth(await exchangeReports(endpoint.channel, EMPTY_REPORT));
   }
 
-  private async bandwidths(): Promise<void> {
-    const { end } = this;
-    const { bidirectional, run_infinitely, perform_warm_up } = end.settings;
-    let last = NOTHING;
+  private async runBandwidth(): Promise<void> {
+    const { endpoint } = this;
+    const { bidirectional, run_infinitely, perform_warm_up } = endpoint.settings;
+    let last = EMPTY_REPORT;
     for (const size of this.sizes) {
-      if (perform_warm_up) await this.drive(new WarmUp(end, size));
-      if (bidirectional) await end.meet();
-      const sender = new BandwidthSender(end, size);
-      if (run_infinitely) await this.forever(sender, size);
+      if (perform_warm_up) await this.drive(new WarmUp(endpoint, size));
+      if (bidirectional) await endpoint.synchronize();
+      const sender = new BandwidthSender(endpoint, size);
+      if (run_infinitely) await this.runForever(sender, size);
       else await this.drive(sender);
-      if (bidirectional && this.sizes.length > 1) await end.meet({ patient: true });
+      if (bidirectional && this.sizes.length > 1) await endpoint.synchronize({ patient: true });
       last = this.reportOf(sender, size);
-      if (bidirectional) last = sum(last, await exchangeReports(end.channel, last));
-      this.bandwidth(last);
+      if (bidirectional) last = sum(last, await exchangeReports(endpoint.channel, last));
+      this.reportBandwidth(last);
     }
     if (bidirectional) return;
-    await end.meet();
-    await exchangeReports(end.channel, last);
+    await endpoint.synchronize();
+    await exchangeReports(endpoint.channel, last);
   }
 
-  private async sendBandwidths(): Promise<void> {
-    const { end, sends } = this;
-    const { bidirectional, run_infinitely, durationS, all } = end.settings;
-    const receives = end.channel.role === 'server' || bidirectional;
+  private async runSendBandwidth(): Promise<void> {
+    const { endpoint, isSender } = this;
+    const { bidirectional, run_infinitely, durationS, all } = endpoint.settings;
+    const receives = endpoint.channel.role === 'server' || bidirectional;
     for (const size of this.sizes) {
-      const receiver = receives ? new BandwidthReceiver(end, size) : null;
-      await end.meet({ patient: true });
-      const sender = sends ? new BandwidthSender(end, size) : null;
-      const parties = [receiver, sender].filter((party) => party !== null);
-      if (run_infinitely) await this.forever(parties[0], size);
-      else await this.drive(parties.length === 1 ? parties[0] : new Both(parties));
+      const receiver = receives ? new BandwidthReceiver(endpoint, size) : null;
+      await endpoint.synchronize({ patient: true });
+      const sender = isSender ? new BandwidthSender(endpoint, size) : null;
+      const workloads = [receiver, sender].filter((workload) => workload !== null);
+      if (run_infinitely) await this.runForever(workloads[0], size);
+      else await this.drive(workloads.length === 1 ? workloads[0] : new Combined(workloads));
       let report = this.reportOf(sender ?? (receiver as BandwidthReceiver), size);
-      if (bidirectional && durationS === 0) report = sum(report, await exchangeReports(end.channel, report));
-      this.bandwidth(report);
-      if (all) await end.meet({ patient: true });
+      if (bidirectional && durationS === 0)
+        report = sum(report, await exchangeReports(endpoint.channel, report));
+      this.reportBandwidth(report);
+      if (all) await endpoint.synchronize({ patient: true });
     }
   }
 
-  private async latencies(): Promise<void> {
-    const { end } = this;
-    const { takesReceives, kind } = end.settings;
+  private async runLatency(): Promise<void> {
+    const { endpoint } = this;
+    const { takesReceives, kind } = endpoint.settings;
     const { verb } = kind;
     const fetches = verb === 'read' || verb === 'atomic';
     // What is read or counted up says nothing.
-    if (fetches && end.channel.role === 'server') return;
+    if (fetches && endpoint.channel.role === 'server') return;
     for (const size of this.sizes) {
       const exchange = this.exchangeOf(size);
-      if (takesReceives) await end.meet({ patient: true });
+      if (takesReceives) await endpoint.synchronize({ patient: true });
       await this.drive(exchange);
       const report = latencyOf(exchange, size, fetches);
-      const byTime = end.settings.durationS > 0;
+      const byTime = endpoint.settings.durationS > 0;
       this.results.push(Report.latencyJson(report, byTime));
-      this.say(Report.latencyRow(report, byTime), report.average);
+      this.print(Report.latencyRow(report, byTime), report.average);
     }
   }
 
   private exchangeOf(size: number): Exchange {
-    const { end } = this;
-    const { takesReceives, kind } = end.settings;
-    if (takesReceives) return new SendPingPong(end, size);
-    return kind.verb === 'write' ? new WritePingPong(end, size) : new Fetch(end, size);
+    const { endpoint } = this;
+    const { takesReceives, kind } = endpoint.settings;
+    if (takesReceives) return new SendPingPong(endpoint, size);
+    return kind.verb === 'write' ? new WritePingPong(endpoint, size) : new Fetch(endpoint, size);
   }
 
-  private reportOf(party: BandwidthSender | BandwidthReceiver, size: number): BandwidthReport {
-    const bestNs = party instanceof BandwidthSender ? party.bestNs() : 0;
-    return bandwidthOf(party.window, size, { gbits: this.end.settings.report_gbits, bestNs });
+  private reportOf(workload: BandwidthSender | BandwidthReceiver, size: number): BandwidthReport {
+    const bestNs = workload instanceof BandwidthSender ? workload.bestNs() : 0;
+    return bandwidthOf(workload.window, size, { gbits: this.endpoint.settings.report_gbits, bestNs });
   }
 
-  private bandwidth(report: BandwidthReport): void {
-    const { output, limit_bw, limit_msgrate } = this.end.settings;
+  private reportBandwidth(report: BandwidthReport): void {
+    const { output, limit_bw, limit_msgrate } = this.endpoint.settings;
     this.results.push(Report.bandwidthJson(report));
-    this.say(Report.bandwidthRow(report), output === 'message_rate' ? report.messageRate : report.average);
-    if (limit_bw !== undefined && report.average < limit_bw) this.below ??= 'BW result is below bw limit';
+    this.print(Report.bandwidthRow(report), output === 'message_rate' ? report.messageRate : report.average);
+    if (limit_bw !== undefined && report.average < limit_bw)
+      this.missedLimit ??= 'BW result is below bw limit';
     if (limit_msgrate !== undefined && report.messageRate < limit_msgrate) {
-      this.below ??= 'Msg rate  is below msg_rate limit';
+      this.missedLimit ??= 'Msg rate  is below msg_rate limit';
     }
   }
 
   /** A row every so many seconds, until it is stopped. */
-  private async forever(party: BandwidthSender | BandwidthReceiver, size: number): Promise<void> {
-    const { end } = this;
+  private async runForever(workload: BandwidthSender | BandwidthReceiver, size: number): Promise<void> {
+    const { endpoint } = this;
     for (;;) {
-      party.window.restart(end.context.nowNs());
-      await this.drive(party);
-      this.say(Report.bandwidthRow(this.reportOf(party, size)));
+      workload.window.restart(endpoint.context.nowNs());
+      await this.drive(workload);
+      this.print(Report.bandwidthRow(this.reportOf(workload, size)));
     }
   }
 
   /** Steps until it is done, and lets the event loop look after the other end now and then. */
-  private async drive(party: Party): Promise<void> {
-    const { end, output } = this;
-    if (end.sleeper !== null) return this.driveAsleep(party, end.sleeper);
-    const everyMs = end.context.provider.threads === 'one' ? 0 : 50;
+  private async drive(workload: Workload): Promise<void> {
+    const { endpoint, output } = this;
+    if (endpoint.sleeper !== null) return this.driveByEvents(workload, endpoint.sleeper);
+    const everyMs = endpoint.context.provider.threads === 'one' ? 0 : 50;
     let nextMs = performance.now() + everyMs;
-    for (let steps = 1; !party.step(); steps++) {
+    for (let steps = 1; !workload.step(); steps++) {
       if (everyMs > 0 && ((steps & 0xff) !== 0 || performance.now() < nextMs)) continue;
       await new Promise((resolve) => setImmediate(resolve));
-      if (end.channel.ended !== null) throw end.channel.ended;
+      if (endpoint.channel.ended !== null) throw endpoint.channel.ended;
       nextMs = performance.now() + everyMs;
-      output.progress(party.window.messages);
+      output.progress(workload.window.messages);
     }
   }
 
   /** Steps when something has completed. */
-  private async driveAsleep(party: Party, sleeper: Sleeper): Promise<void> {
-    const { end, output } = this;
-    end.channel.onEnd = () => sleeper.ring();
-    const alone = end.context.provider.threads === 'one';
-    for (let seen = end.polled; !party.step(); seen = end.polled) {
-      if (end.polled === seen) {
+  private async driveByEvents(workload: Workload, sleeper: Sleeper): Promise<void> {
+    const { endpoint, output } = this;
+    endpoint.channel.onEnd = () => sleeper.wake();
+    const alone = endpoint.context.provider.threads === 'one';
+    for (let seen = endpoint.polled; !workload.step(); seen = endpoint.polled) {
+      if (endpoint.polled === seen) {
         sleeper.arm();
-        if (party.step()) return;
-        if (end.polled === seen) await sleeper.sleep();
+        if (workload.step()) return;
+        if (endpoint.polled === seen) await sleeper.sleep();
       } else if (alone) await new Promise((resolve) => setImmediate(resolve));
-      if (end.channel.ended !== null) throw end.channel.ended;
-      output.progress(party.window.messages);
+      if (endpoint.channel.ended !== null) throw endpoint.channel.ended;
+      output.progress(workload.window.messages);
     }
   }
 
   /** A line of the table; with --output only the one number. */
-  private say(line: string, value?: number): void {
-    const { output, json } = this.end.settings;
+  private print(line: string, value?: number): void {
+    const { output, json } = this.endpoint.settings;
     if (json) return;
     if (output === undefined) this.output.print(line);
     else if (value !== undefined) this.output.print(value.toFixed(6));
   }
 
   private finish(): void {
-    const { end, output, results } = this;
-    const { json, out_json, out_json_file } = end.settings;
+    const { endpoint, output, results } = this;
+    const { json, out_json, out_json_file } = endpoint.settings;
     if (!json && !out_json) return;
-    const text = Report.json(end, results);
+    const text = Report.json(endpoint, results);
     if (json) output.print(text);
     if (out_json) writeFileSync(out_json_file, `${text}\n`);
   }
@@ -221,8 +223,8 @@ const sum = (a: BandwidthReport, b: BandwidthReport): BandwidthReport => ({
 /** One end, from the handshake to its close. */
 async function runEnd(settings: Settings, context: Context, channel: Channel, output: Output): Promise<void> {
   try {
-    const end = await End.open(settings, context, channel);
-    const run = new Run(end, output);
+    const endpoint = await Endpoint.open(settings, context, channel);
+    const run = new TestRun(endpoint, output);
     await run.connect();
     await run.measure();
   } catch (error) {
@@ -236,7 +238,7 @@ const LOCAL = '127.0.0.1';
 const SILENT: Output = { print: () => {}, progress: () => {} };
 
 /** Where the ends of a test find devices and each other. */
-export interface Surroundings {
+export interface TestEnvironment {
   /** Opens the device; undefined: the first one. */
   open(device: string | undefined): Context;
   /** Whose rdma_cm the ends speak by (-z, -R). */
@@ -244,17 +246,21 @@ export interface Surroundings {
 }
 
 /** A test with another process: its client if a server is named, else the server. */
-export async function runTest(settings: Settings, { open, cm }: Surroundings, output: Output): Promise<void> {
+export async function runTest(
+  settings: Settings,
+  { open, cm }: TestEnvironment,
+  output: Output,
+): Promise<void> {
   const { server, ibDev, rdma_cm } = settings;
   // Whom rdma_cm connects is on the device that the address leads to.
   let context = rdma_cm && ibDev === undefined ? null : open(ibDev);
   try {
-    if (context !== null) requireOf(context, settings);
+    if (context !== null) requireSupported(context, settings);
     if (server === null && settings.output === undefined && !settings.json) {
       const line = '*'.repeat(36);
       output.print(`\n${line}\n* Waiting for client to connect... *\n${line}`);
     }
-    const channel = await reach(settings, cm);
+    const channel = await openChannel(settings, cm);
     context ??= open(channel instanceof CmChannel ? channel.deviceName : ibDev);
     await runEnd(settings, context, channel, output);
   } finally {
@@ -263,10 +269,10 @@ export async function runTest(settings: Settings, { open, cm }: Surroundings, ou
 }
 
 /** The other end: called, or waited for. */
-function reach(settings: Settings, cm: CmEnvironment): Promise<Channel> {
+function openChannel(settings: Settings, cm: CmEnvironment): Promise<Channel> {
   const { server, port, source_ip, rdma_cm, com_rdma_cm } = settings;
   if (rdma_cm || com_rdma_cm) {
-    return server === null ? answerByCm(cm, settings) : callByCm(cm, { ...settings, server });
+    return server === null ? acceptCmChannel(cm, settings) : connectCmChannel(cm, { ...settings, server });
   }
   return server === null ? listenOn(port, () => {}, source_ip) : connectTo(server, port, source_ip);
 }
@@ -291,11 +297,11 @@ export async function runBothEnds(
   const serving = { ...quiet, source_ip: at };
   const calling = { ...settings, server: at, source_ip: from };
   const channels = await (rdma_cm || com_rdma_cm
-    ? meet(
-        (heard) => answerByCm(cm, serving, () => heard(port)),
-        () => callByCm(cm, calling),
+    ? openBothChannels(
+        (heard) => acceptCmChannel(cm, serving, () => heard(port)),
+        () => connectCmChannel(cm, calling),
       )
-    : meet(
+    : openBothChannels(
         (heard) => listenOn(0, heard, at),
         (heardAt) => connectTo(at, heardAt),
       ));
@@ -306,7 +312,7 @@ export async function runBothEnds(
 }
 
 /** Two ends of one process: who calls waits until somebody listens. */
-async function meet(
+async function openBothChannels(
   listen: (heard: (port: number) => void) => Promise<Channel>,
   call: (port: number) => Promise<Channel>,
 ): Promise<{ server: Channel; client: Channel }> {

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { DriverName } from '../drivers/index.ts';
 import { ConfigError } from '../verbs/errors.ts';
-import type { TestKind } from './kinds.ts';
+import type { TestKind } from './test-kinds.ts';
 
 /** Settings that hold together. Sizes in bytes, times as the names say. */
 export interface Settings extends Flags {
@@ -106,10 +106,10 @@ const LARGEST_BYTES = 1 << 23;
 const ATOMIC_BYTES = 8;
 const DEFAULT_DURATION_S = 5;
 /** Above it each request asks for its completion: a hundred of them would take long. */
-const MODERATED_BYTES = 8192;
-const MOST_DATAGRAM_RECEIVES = 16000;
+const MAX_MODERATED_BYTES = 8192;
+const MAX_DATAGRAM_RECEIVES = 16000;
 /** More requests have no peak: its search takes the square of them. */
-const PEAK_ITERS = 20_000;
+const MAX_PEAK_ITERS = 20_000;
 const INLINE_BYTES = { write: 220, send: 236, read: 0, atomic: 0 };
 const INLINE_UD_BYTES = 188;
 
@@ -128,7 +128,7 @@ export function settingsOf(kind: TestKind, server: string | null, words: Record<
     throw new ConfigError(`--${flagOf(key)} ${issue.message}, got '${String(words[key])}'`);
   }
   const flags = parsed.data;
-  refuse(kind, server, flags);
+  requireCompatible(kind, server, flags);
   const byTime = isByTime(flags);
   const durationS = byTime ? (flags.duration ?? DEFAULT_DURATION_S) : 0;
   const iters = itersOf(kind, flags);
@@ -151,12 +151,12 @@ export function settingsOf(kind: TestKind, server: string | null, words: Record<
     iters,
     txDepth,
     rxDepth: receives,
-    cqMod: fittingIn(txDepth, moderation(kind, flags, sizeBytes), flags.post_list),
+    cqMod: fitCqMod(txDepth, moderation(kind, flags, sizeBytes), flags.post_list),
     inlineBytes: inlineOf(kind, flags),
     inlineGiven: flags.inline_size !== undefined,
     durationS,
     marginS,
-    noPeak: flags.noPeak || byTime || iters * flags.qp > PEAK_ITERS,
+    noPeak: flags.noPeak || byTime || iters * flags.qp > MAX_PEAK_ITERS,
     takesReceives: takesReceives(kind, flags),
   };
 }
@@ -180,8 +180,7 @@ function sizeOf({ verb, measures }: TestKind, { all, size }: Parsed): number {
 function receivesOf(kind: TestKind, flags: Parsed, byTime: boolean, iters: number): number {
   if (!takesReceives(kind, flags)) return 1;
   if (byTime) return flags.rxDepth ?? 512;
-  if (flags.rxDepth === undefined && flags.connection !== 'RC')
-    return Math.min(iters, MOST_DATAGRAM_RECEIVES);
+  if (flags.rxDepth === undefined && flags.connection !== 'RC') return Math.min(iters, MAX_DATAGRAM_RECEIVES);
   return depth(flags.rxDepth ?? 512, byTime, iters);
 }
 
@@ -190,11 +189,11 @@ function moderation({ measures }: TestKind, flags: Parsed, sizeBytes: number): n
   if (flags.cqMod !== undefined) return flags.cqMod;
   if (flags.post_list > 1) return flags.post_list;
   if (flags.connection === 'UD' || flags.all || flags.events) return 100;
-  return sizeBytes > MODERATED_BYTES ? 1 : 100;
+  return sizeBytes > MAX_MODERATED_BYTES ? 1 : 100;
 }
 
 /** A list is posted whole: what asks for no completion must leave room for one more, or nothing goes on. */
-function fittingIn(txDepth: number, cqMod: number, list: number): number {
+function fitCqMod(txDepth: number, cqMod: number, list: number): number {
   return cqMod <= txDepth ? cqMod : Math.max(1, txDepth - (txDepth % list));
 }
 
@@ -206,7 +205,7 @@ function inlineOf({ verb, measures }: TestKind, { inline_size, connection }: Par
 }
 
 /** A list is posted whole: its end is to be where completions are asked for. */
-const cutsLists = ({ cqMod, post_list: list }: Parsed) =>
+const splitsLists = ({ cqMod, post_list: list }: Parsed) =>
   cqMod !== undefined && cqMod % list !== 0 && list % cqMod !== 0;
 
 /** What is refused, and why. */
@@ -275,7 +274,7 @@ function connectionRules({ rdma_cm, connection }: Parsed): Rule[] {
 }
 
 /** What perftest refuses, in its words where it has some. */
-function refuse(kind: TestKind, server: string | null, flags: Parsed): void {
+function requireCompatible(kind: TestKind, server: string | null, flags: Parsed): void {
   const { verb, measures } = kind;
   const by: readonly Rule[] = [
     [
@@ -308,7 +307,7 @@ function refuse(kind: TestKind, server: string | null, flags: Parsed): void {
       flags.post_list > (flags.txDepth ?? 128),
       '--post_list: a list is longer than the send queue; raise --tx-depth',
     ],
-    [cutsLists(flags), '--cq-mod must be a multiple of --post_list, or a part of it'],
+    [splitsLists(flags), '--cq-mod must be a multiple of --post_list, or a part of it'],
     [
       (flags.latency_gap > 0 || flags.exchange_rate !== undefined) && measures === 'bw',
       'Latency gap feature is only for latency tests',

@@ -5,14 +5,14 @@ export class Sleeper {
   private readonly channel: CompletionChannel;
   private readonly queues: readonly CompletionQueue[];
   /** An event came that nobody has slept through yet. */
-  private rang = false;
-  private wake: (() => void) | null = null;
+  private isPending = false;
+  private resume: (() => void) | null = null;
 
   /** The queues belong to the channel. */
   constructor(channel: CompletionChannel, queues: readonly CompletionQueue[]) {
     this.channel = channel;
     this.queues = queues;
-    channel.provider.watchCompChannel(channel.handle, () => this.ring());
+    channel.provider.watchCompChannel(channel.handle, () => this.wake());
   }
 
   /** The next completions ring. Whatever came before them does not: look again before sleep(). */
@@ -21,21 +21,21 @@ export class Sleeper {
   }
 
   /** Ends the sleep, or the next one. */
-  ring(): void {
-    this.rang = true;
-    this.wake?.();
+  wake(): void {
+    this.isPending = true;
+    this.resume?.();
   }
 
   async sleep(): Promise<void> {
     const { channel } = this;
     channel.provider.refCompChannel(channel.handle, true);
-    if (!this.rang) {
+    if (!this.isPending) {
       await new Promise<void>((resolve) => {
-        this.wake = resolve;
+        this.resume = resolve;
       });
     }
-    this.rang = false;
-    this.wake = null;
+    this.isPending = false;
+    this.resume = null;
     channel.provider.refCompChannel(channel.handle, false);
   }
 }

@@ -1,27 +1,27 @@
 /** Fills the send queues once before the test, so that caches know of queue pairs and memory (--perform_warm_up). */
-import type { Party } from './bandwidth.ts';
-import type { End } from './end.ts';
+import type { Workload } from './bandwidth.ts';
+import type { Endpoint } from './endpoint.ts';
+import { MeasuringWindow } from './measuring-window.ts';
 import { Requests } from './requests.ts';
-import { Window } from './window.ts';
 
-export class WarmUp implements Party {
+export class WarmUp implements Workload {
   /** Nothing counts. */
-  readonly window: Window;
-  private readonly end: End;
+  readonly window: MeasuringWindow;
+  private readonly endpoint: Endpoint;
   private left: number;
 
   /** Posts them. */
-  constructor(end: End, sizeBytes: number) {
-    const { txDepth } = end.settings;
-    this.end = end;
-    this.window = new Window(end.settings, end.context.nowNs());
-    this.left = txDepth * end.qps.length;
-    const requests = new Requests(end, sizeBytes, { cqMod: 1 });
-    for (let index = 0; index < end.qps.length; index++) requests.post(index, txDepth, true);
+  constructor(endpoint: Endpoint, sizeBytes: number) {
+    const { txDepth } = endpoint.settings;
+    this.endpoint = endpoint;
+    this.window = new MeasuringWindow(endpoint.settings, endpoint.context.nowNs());
+    this.left = txDepth * endpoint.qps.length;
+    const requests = new Requests(endpoint, sizeBytes, { cqMod: 1 });
+    for (let index = 0; index < endpoint.qps.length; index++) requests.post(index, txDepth, true);
   }
 
   step(): boolean {
-    this.left -= this.end.poll(this.end.sendCq);
+    this.left -= this.endpoint.poll(this.endpoint.sendCq);
     return this.left === 0;
   }
 }

@@ -5,8 +5,8 @@
 import { performance } from 'node:perf_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from 'vitest';
-import { Ground, gbpsOf, type Span } from '../../bench/processes/ground.ts';
-import { type Program, until } from '../../bench/processes/programs.ts';
+import { type Program, pollUntil } from '../../bench/processes/programs.ts';
+import { gbpsOf, type Span, TestBed } from '../../bench/processes/test-bed.ts';
 import type { TenantRow } from '../../src/daemon/protocol.ts';
 import { device } from './ground.ts';
 
@@ -31,15 +31,15 @@ const ONE_MORE = `
   context.allocPd().createQp({ sendCq: context.createCq() });
 `;
 
-let ground: Ground;
-const grounds = new Set<Ground>();
+let ground: TestBed;
+const grounds = new Set<TestBed>();
 afterEach(async () => {
   for (const one of grounds) await one.close();
   grounds.clear();
 });
 
-function newGround(): Ground {
-  ground = new Ground({ near: device, far: process.env.RXE_DEV2 ?? device });
+function newGround(): TestBed {
+  ground = new TestBed({ near: device, far: process.env.RXE_DEV2 ?? device });
   grounds.add(ground);
   return ground;
 }
@@ -55,13 +55,13 @@ function shares(policy: string, rules = '[]') {
 /** The tenants, once they are so. */
 function rows(are: (rows: readonly TenantRow[]) => boolean): Promise<TenantRow[]> {
   let last: TenantRow[] = [];
-  return until(
+  return pollUntil(
     async () => {
       last = await ground.programs.tenants();
       return are(last) ? last : null;
     },
     LONG_MS,
-    () => `${JSON.stringify(last)}; ${ground.programs.said}`,
+    () => `${JSON.stringify(last)}; ${ground.programs.output}`,
   );
 }
 
@@ -102,17 +102,17 @@ async function finish(transfers: readonly Program[], store: Program): Promise<vo
 
 async function allWell(transfers: readonly Program[], store: Program): Promise<void> {
   await Promise.all([...transfers, store].map((one) => one.done()));
-  for (const one of transfers) expect(one.said).toMatch(SENT);
-  expect(store.said).toMatch(GETS);
+  for (const one of transfers) expect(one.output).toMatch(SENT);
+  expect(store.output).toMatch(GETS);
 }
 
 /** The transfer goes on, whatever has happened. */
 async function goesOn(transfer: Program, after: string) {
   const had = transfer.lines.length;
-  await until(
+  await pollUntil(
     () => (transfer.lines.length > had + 2 ? true : null),
     LONG_MS,
-    () => `${after}: ${transfer.said}`,
+    () => `${after}: ${transfer.output}`,
   );
 }
 
@@ -161,8 +161,8 @@ describe.skipIf(device === '')('three programs and a daemon', { timeout: 600_000
     const [victim, transfer] = transfers;
     await fails({ victim, transfer, daemon }, 'w3', 3 / 4);
     await finish([transfer], store);
-    expect(receiver.said.match(/sha256 ok/g)).toHaveLength(1);
-    expect(receiver.said).not.toContain('WRONG');
+    expect(receiver.output.match(/sha256 ok/g)).toHaveLength(1);
+    expect(receiver.output).not.toContain('WRONG');
     await rows((some) => some.length === 0);
     expect(JSON.parse(await programs.command('tenants', '--socket', programs.socket, '--json'))).toBeTruthy();
   });
@@ -247,9 +247,9 @@ describe.skipIf(device === '')(
         await rows((some) => sending(some, 'slow'));
         const second = ground.programs.run({ tenant: 'slow' }, ['--input-type=module', '-e', ONE_MORE]);
         expect((await second.ended).code).not.toBe(0);
-        expect(second.said).toMatch(/maxQps\) leaves this context 0 queue pairs/);
+        expect(second.output).toMatch(/maxQps\) leaves this context 0 queue pairs/);
         await store.done();
-        const [, perS] = / (\d+) per second$/m.exec(store.said) ?? [];
+        const [, perS] = / (\d+) per second$/m.exec(store.output) ?? [];
         console.log(`at most 40 requests a second: ${perS} GETs`);
         expect(Math.abs(Number(perS) / 40 - 1)).toBeLessThan(0.05);
       },
@@ -268,8 +268,8 @@ describe.skipIf(device === '')(
         daemon = await fails({ victim, transfer, daemon }, 'a', 1 / 2);
       }
       await finish([transfer], store);
-      expect(receiver.said).toContain('sha256 ok');
-      expect(receiver.said).not.toContain('WRONG');
+      expect(receiver.output).toContain('sha256 ok');
+      expect(receiver.output).not.toContain('WRONG');
     });
   },
 );

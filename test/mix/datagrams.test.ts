@@ -1,7 +1,8 @@
 /** Bandwidth tenants of datagrams: their gaps, and the turns of their queue pairs, come without WAIT and ENABLE. */
 import { describe, expect, test } from 'vitest';
+import { parseApp } from '../../src/mix/parse.ts';
 import { runMix } from '../../src/mix/run.ts';
-import { DEFAULTS, parseApp } from '../../src/mix/spec.ts';
+import { DEFAULTS } from '../../src/mix/spec.ts';
 
 const B = 'B:transport=ud,op=send,size=4096,depth=64,batch=16';
 

@@ -1,7 +1,8 @@
 /** What a policy's own steps cost, charged to the application's core or to one of its own. */
 import { expect, test } from 'vitest';
+import { parseApp } from '../../src/mix/parse.ts';
 import { runMix } from '../../src/mix/run.ts';
-import { DEFAULTS, type MixSpec, parseApp } from '../../src/mix/spec.ts';
+import { DEFAULTS, type MixSpec } from '../../src/mix/spec.ts';
 
 const FREE = { shimPostNs: 0, shimWrNs: 0, handoverNs: 0 };
 

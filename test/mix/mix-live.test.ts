@@ -4,9 +4,9 @@ import { afterEach, describe, expect, test, vi } from 'vitest';
 import { run } from '../../src/cli/program.ts';
 import { LiveApp } from '../../src/mix/live/app.ts';
 import { Clock } from '../../src/mix/live/clock.ts';
-import { type LiveSpec, slotsOf } from '../../src/mix/live/spec.ts';
+import { type LiveSpec, messageBuffersOf } from '../../src/mix/live/spec.ts';
+import { parseApp } from '../../src/mix/parse.ts';
 import { appsOf } from '../../src/mix/resolve.ts';
-import { parseApp } from '../../src/mix/spec.ts';
 import { createPolicy } from '../../src/policies/index.ts';
 import { createFabric } from '../../src/providers/sim/index.ts';
 import { compose, type Interceptor } from '../../src/shim/compose.ts';
@@ -161,6 +161,8 @@ describe('what cannot be', () => {
   });
 
   test('more memory than a gigabyte', () => {
-    expect(() => slotsOf(resolved(spec('B:size=1GiB')))).toThrow(/app B: 1 queue pairs with 4 messages of/);
+    expect(() => messageBuffersOf(resolved(spec('B:size=1GiB')))).toThrow(
+      /app B: 1 queue pairs with 4 messages of/,
+    );
   });
 });

@@ -1,7 +1,8 @@
 // What a mix is written as: keys, units, defaults.
 import { expect, test } from 'vitest';
+import { parseApp, parsePolicy, parseSet } from '../../src/mix/parse.ts';
 import { appsOf, paramsOf } from '../../src/mix/resolve.ts';
-import { type AppSpec, DEFAULTS, type MixSpec, parseApp, parsePolicy, parseSet } from '../../src/mix/spec.ts';
+import { type AppSpec, DEFAULTS, type MixSpec } from '../../src/mix/spec.ts';
 
 const resolve = (apps: AppSpec[], more: Partial<MixSpec> = {}) => {
   const spec = { ...DEFAULTS, ...more, apps };

@@ -4,9 +4,10 @@
  * before the first run.
  */
 import { describe, expect, test } from 'vitest';
+import { parseApp } from '../../src/mix/parse.ts';
 import type { AppResult, MixResult } from '../../src/mix/result.ts';
 import { runMix } from '../../src/mix/run.ts';
-import { DEFAULTS, type MixSpec, parseApp } from '../../src/mix/spec.ts';
+import { DEFAULTS, type MixSpec } from '../../src/mix/spec.ts';
 
 const SHORT = { durationNs: 3e6, warmupNs: 1e6, payload: false };
 

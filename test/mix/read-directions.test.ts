@@ -3,8 +3,9 @@
  * in both directions. Bounds are those of the claim read-against-write.
  */
 import { expect, test } from 'vitest';
+import { parseApp } from '../../src/mix/parse.ts';
 import { runMix } from '../../src/mix/run.ts';
-import { DEFAULTS, parseApp } from '../../src/mix/spec.ts';
+import { DEFAULTS } from '../../src/mix/spec.ts';
 
 /** All of it leaves host 1. */
 const READ = 'op=read';

@@ -1,7 +1,8 @@
 /** More bandwidth tenants than processing units: they send one after the other. The bounds are those of the claim many-b. */
 import { expect, test } from 'vitest';
+import { parseApp } from '../../src/mix/parse.ts';
 import { runMix } from '../../src/mix/run.ts';
-import { DEFAULTS, parseApp } from '../../src/mix/spec.ts';
+import { DEFAULTS } from '../../src/mix/spec.ts';
 
 const TENANTS = 12;
 const TURN_NS = 200e3;

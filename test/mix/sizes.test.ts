@@ -1,7 +1,8 @@
 /** Bandwidth tenants of different message size at queue depth 1: the bounds are those of the claim `sizes`. */
 import { expect, test } from 'vitest';
+import { parseApp } from '../../src/mix/parse.ts';
 import { runMix } from '../../src/mix/run.ts';
-import { DEFAULTS, parseApp } from '../../src/mix/spec.ts';
+import { DEFAULTS } from '../../src/mix/spec.ts';
 
 const SIZES = ['16KiB', '64KiB', '256KiB', '1MiB', '4MiB'];
 

@@ -1,7 +1,8 @@
 /** B, M and D together: what M sends is counted with all its headers, or the FIFO is full where the link is slow. */
 import { expect, test } from 'vitest';
+import { parseApp } from '../../src/mix/parse.ts';
 import { runMix } from '../../src/mix/run.ts';
-import { DEFAULTS, parseApp } from '../../src/mix/spec.ts';
+import { DEFAULTS } from '../../src/mix/spec.ts';
 
 const APPS = ['B:size=1MiB', 'M:size=16', 'D:size=16,think=1us'].map(parseApp);
 

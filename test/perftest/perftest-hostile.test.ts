@@ -2,10 +2,10 @@
 import { createServer, connect as dial, type Server, type Socket } from 'node:net';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { IsoverbsError, openDevice } from '../../src/index.ts';
-import { PATIENCE_MS } from '../../src/perftest/channel.ts';
-import { TESTS } from '../../src/perftest/kinds.ts';
-import { runTest, type Surroundings } from '../../src/perftest/run.ts';
+import { ANSWER_TIMEOUT_MS } from '../../src/perftest/channel.ts';
+import { runTest, type TestEnvironment } from '../../src/perftest/run.ts';
 import { settingsOf } from '../../src/perftest/settings.ts';
+import { TESTS } from '../../src/perftest/test-kinds.ts';
 import { createFabric } from '../../src/providers/sim/index.ts';
 import { RandomStream } from '../../src/sim/kernel/random.ts';
 
@@ -23,7 +23,7 @@ afterEach(() => {
 });
 
 /** Two devices that reach each other. */
-function surroundings(): [client: Surroundings, server: Surroundings] {
+function surroundings(): [client: TestEnvironment, server: TestEnvironment] {
   const { provider } = createFabric({ profile: 'ideal', hosts: 2 });
   const openOn = (name: string) => openDevice(name, { provider, policy: null });
   const cm = { provider, openDevice: openOn };
@@ -149,7 +149,7 @@ describe('a peer that says nothing', () => {
     await connected;
     // The end has to hear of its connection first.
     for (let turns = 0; turns < 50; turns++) await new Promise((resolve) => setImmediate(resolve));
-    vi.advanceTimersByTime(PATIENCE_MS);
+    vi.advanceTimersByTime(ANSWER_TIMEOUT_MS);
     return ended;
   }
 

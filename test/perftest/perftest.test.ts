@@ -3,10 +3,10 @@ import { createServer, connect as dial, Server, type Socket } from 'node:net';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { type Context, type Interceptor, openDevice } from '../../src/index.ts';
 import { connectTo, listenOn } from '../../src/perftest/channel.ts';
-import { type Destination, decodeKeys, encodeKeys } from '../../src/perftest/handshake.ts';
-import { TESTS } from '../../src/perftest/kinds.ts';
-import { runBothEnds, runTest, type Surroundings } from '../../src/perftest/run.ts';
+import { type Destination, decodeDestination, encodeDestination } from '../../src/perftest/handshake.ts';
+import { runBothEnds, runTest, type TestEnvironment } from '../../src/perftest/run.ts';
 import { type Settings, settingsOf } from '../../src/perftest/settings.ts';
+import { TESTS } from '../../src/perftest/test-kinds.ts';
 import { createFabric } from '../../src/providers/sim/index.ts';
 
 const kindOf = (name: string) => TESTS.find((test) => test.name === name) ?? TESTS[0];
@@ -28,7 +28,7 @@ const SILENT = { print: () => {}, progress: () => {} };
 function devices(policy: readonly Interceptor[] | null = null): {
   client: Context;
   server: Context;
-  cm: Surroundings['cm'];
+  cm: TestEnvironment['cm'];
 } {
   const { provider } = createFabric({ profile: 'cx6-100g', hosts: 2 });
   const [client, server] = ['sim0', 'sim1'].map((name) => openDevice(name, { provider, policy }));
@@ -323,21 +323,23 @@ describe('keys of a queue pair', () => {
   };
 
   test('with a GID and without one, in the lengths of perftest', () => {
-    const text = encodeKeys(keys);
+    const text = encodeDestination(keys);
     expect(text).toHaveLength(108);
     expect(text.toString('latin1')).toBe(
       '0012:0010:000011:abcdef:deadbeef:7f00123456789000:00:00:00:00:00:00:00:00:00:00:ff:ff:0a:4d:00:01:00000000:\0',
     );
-    expect(decodeKeys(text, true)).toEqual(keys);
-    const short = encodeKeys({ ...keys, gid: null });
+    expect(decodeDestination(text, true)).toEqual(keys);
+    const short = encodeDestination({ ...keys, gid: null });
     expect(short).toHaveLength(59);
-    expect(decodeKeys(short, false)).toEqual({ ...keys, gid: null });
+    expect(decodeDestination(short, false)).toEqual({ ...keys, gid: null });
   });
 
   test.each(['', 'GET / HTTP/1.1', 'zz:0', '0:0:0:0:0:0:0:0'])('%j are none', (text) => {
     const bytes = Buffer.alloc(108);
     bytes.write(text);
-    expect(() => decodeKeys(bytes, true)).toThrow(expect.objectContaining({ code: 'ISO_ERR_HANDSHAKE' }));
+    expect(() => decodeDestination(bytes, true)).toThrow(
+      expect.objectContaining({ code: 'ISO_ERR_HANDSHAKE' }),
+    );
   });
 });
 

@@ -11,11 +11,11 @@ import {
   type PolicyChoice,
   providerFor,
 } from '../../open.ts';
-import { requireOf } from '../../perftest/end.ts';
-import { TESTS } from '../../perftest/kinds.ts';
+import { requireSupported } from '../../perftest/endpoint.ts';
 import { LINE } from '../../perftest/report.ts';
 import { type Output, runBothEnds, runTest } from '../../perftest/run.ts';
 import { type Settings, settingsOf } from '../../perftest/settings.ts';
+import { TESTS } from '../../perftest/test-kinds.ts';
 import { createFabric, PROFILES } from '../../providers/sim/index.ts';
 import { ConfigError, type Provider } from '../../verbs/index.ts';
 import { onInterrupt } from '../interrupt.ts';
@@ -156,7 +156,7 @@ async function simulated(settings: Settings, output: Output): Promise<void> {
   const others = names.filter((name) => name !== ibDev);
   const [client, server] = [ibDev, ...others].map((device) => openDevice(device, options));
   try {
-    requireOf(client, settings);
+    requireSupported(client, settings);
     // Whoever asks for one thing alone knows.
     if (settings.output === undefined && !settings.json) {
       process.stderr.write(

@@ -10,24 +10,8 @@ import { createPolicy } from '../../policies/index.ts';
 import { createFabric } from '../../providers/sim/index.ts';
 import { compose } from '../../shim/compose.ts';
 import { RandomStream } from '../../sim/kernel/random.ts';
-import { demoSvg } from '../output/demo-svg.ts';
+import { demoSvg, type Measured, type Scenario } from '../output/demo-svg.ts';
 import { writeInto, writeSvg } from '../output/svg.ts';
-
-export interface Scenario {
-  name: string;
-  policy: string | null;
-  keyValueStore: boolean;
-  fileTransfer: boolean;
-}
-
-export interface Measured extends Scenario {
-  /** Post to delivered completion of a GET, in virtual time; null when A does not run. */
-  latencyUs: { p50: number; p99: number; p999: number } | null;
-  getsPerS: number | null;
-  /** Payload that B moved; null when B does not run. */
-  bandwidthGbps: number | null;
-  writesPerS: number | null;
-}
 
 /** The example programs as modules: what they export is all that the demo uses of them. */
 interface KeyValueStore {

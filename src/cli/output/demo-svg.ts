@@ -1,7 +1,22 @@
 /** The demo's picture. */
 import type { TopLevelSpec } from 'vega-lite';
-import type { Measured } from '../commands/demo.ts';
 import { drawSvg } from './svg.ts';
+
+export interface Scenario {
+  name: string;
+  policy: string | null;
+  keyValueStore: boolean;
+  fileTransfer: boolean;
+}
+
+export interface Measured extends Scenario {
+  /** Post to delivered completion of a GET, in virtual time; null when A does not run. */
+  latencyUs: { p50: number; p99: number; p999: number } | null;
+  getsPerS: number | null;
+  /** Payload that B moved; null when B does not run. */
+  bandwidthGbps: number | null;
+  writesPerS: number | null;
+}
 
 function spec(rows: readonly Measured[]): TopLevelSpec {
   const order = rows.map((row) => row.name);

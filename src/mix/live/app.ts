@@ -2,19 +2,19 @@
 import { type CompletionQueue, Context, type ProtectionDomain, type QueuePair } from '../../objects/index.ts';
 import { RandomStream } from '../../sim/kernel/random.ts';
 import type { PolicyState, Provider } from '../../verbs/provider.ts';
-import { brokenPromises } from '../checks.ts';
+import { brokenInvariants } from '../invariants.ts';
 import type { App } from '../resolve.ts';
 import type { AppResult } from '../result.ts';
 import { resultOf } from '../run.ts';
 import type { Clock } from './clock.ts';
+import { LiveConnection } from './connection.ts';
 import { LiveMeter } from './meter.ts';
-import { Pair } from './pair.ts';
-import { type LiveSpec, type Slots, slotsOf } from './spec.ts';
+import { type LiveSpec, type MessageBuffers, messageBuffersOf } from './spec.ts';
 
 /** Applications begin at random within this time of their start. */
 const PHASE_NS = 100_000;
 /** What is outstanding at the end has so long to come. */
-const PATIENCE_NS = 20e9;
+const DRAIN_TIMEOUT_NS = 20e9;
 const TYPES = { rc: 'RC', uc: 'UC', ud: 'UD' } as const;
 const ACCESS = { remoteWrite: true, remoteRead: true, remoteAtomic: true };
 
@@ -31,43 +31,43 @@ export class LiveApp {
   private readonly provider: Provider;
   private readonly spec: LiveSpec;
   private readonly clock: Clock;
-  private readonly slots: Slots;
+  private readonly buffers: MessageBuffers;
   private readonly meter: LiveMeter;
   private readonly contexts: Context[] = [];
-  private readonly pairs: Pair[];
+  private readonly connections: LiveConnection[];
 
   constructor(app: App, provider: Provider, spec: LiveSpec, clock: Clock) {
     this.app = app;
     this.provider = provider;
     this.spec = spec;
     this.clock = clock;
-    this.slots = slotsOf(app);
+    this.buffers = messageBuffersOf(app);
     this.meter = new LiveMeter(Math.max(spec.warmupNs, app.startNs), Math.min(spec.durationNs, app.stopNs));
-    this.pairs = this.connect();
+    this.connections = this.connect();
   }
 
-  private connect(): Pair[] {
-    const { app, slots, clock, meter, spec } = this;
+  private connect(): LiveConnection[] {
+    const { app, buffers, clock, meter, spec } = this;
     const isPulled = app.op === 'read' || app.op === 'atomic';
-    const fromBytes = app.qps * slots.from * slots.fromBytes;
-    const toBytes = app.qps * slots.to * slots.toBytes;
+    const fromBytes = app.qps * buffers.from * buffers.fromBytes;
+    const toBytes = app.qps * buffers.to * buffers.toBytes;
     const [here, there] = [app.host, app.to].map((host) => this.open(host).allocPd());
     const local = here.allocate(isPulled ? toBytes : fromBytes, { access: ACCESS });
     const remote = there.allocate(isPulled ? fromBytes : toBytes, { access: ACCESS });
     const idle = [here, there].map(({ context }) => context.createCq({ cqe: 1, channel: null }));
     return Array.from({ length: app.qps }, (_, index) => {
-      const sendCq = here.context.createCq({ cqe: slots.from, channel: null });
-      const qp = this.createQp(here, { sendCq, recvCq: idle[0], sends: slots.from, receives: 1 });
-      const receives = app.op === 'send' ? slots.to : 1;
+      const sendCq = here.context.createCq({ cqe: buffers.from, channel: null });
+      const qp = this.createQp(here, { sendCq, recvCq: idle[0], sends: buffers.from, receives: 1 });
+      const receives = app.op === 'send' ? buffers.to : 1;
       const recvCq = app.op === 'send' ? there.context.createCq({ cqe: receives, channel: null }) : idle[1];
       const peer = this.createQp(there, { sendCq: idle[1], recvCq, sends: 1, receives });
-      const ah = this.join(here, qp, peer);
+      const ah = this.connectPair(here, qp, peer);
       const random = {
-        thinking: new RandomStream(spec.seed, 'think', index),
-        sizing: new RandomStream(0, 'size', index),
+        thinkTimes: new RandomStream(spec.seed, 'think', index),
+        sizes: new RandomStream(0, 'size', index),
       };
       const ends = { here: here.context, there: there.context, local, remote, qp, peer, ah };
-      return new Pair({ app, index, slots, clock, meter, ...random, ...ends });
+      return new LiveConnection({ app, index, buffers, clock, meter, ...random, ...ends });
     });
   }
 
@@ -97,8 +97,8 @@ export class LiveApp {
     });
   }
 
-  /** Both to RTS; returns the address handle of a datagram queue pair. */
-  private join(pd: ProtectionDomain, qp: QueuePair, peer: QueuePair): number {
+  /** Both to RTS; returns the address handle of a datagram queue connection. */
+  private connectPair(pd: ProtectionDomain, qp: QueuePair, peer: QueuePair): number {
     const { app } = this;
     if (app.rateGbps > 0) qp.rateLimit({ rateLimitKbps: Math.max(1, Math.round(app.rateGbps * 1e6)) });
     if (app.transport === 'ud') {
@@ -116,34 +116,34 @@ export class LiveApp {
 
   /** Posts and polls from time 0 to the end, then waits for what is outstanding. Keeps the thread to itself. */
   run(): LiveOutcome {
-    const { app, spec, pairs, meter } = this;
+    const { app, spec, connections, meter } = this;
     this.pollUntil(app.startNs + new RandomStream(spec.seed, 'phase').next() * PHASE_NS);
-    for (const pair of pairs) pair.start();
+    for (const connection of connections) connection.start();
     this.pollUntil(Math.min(app.stopNs, spec.durationNs));
-    for (const pair of pairs) pair.stop();
+    for (const connection of connections) connection.stop();
     // What a policy takes them for is seen before they fall silent.
     const states = this.provider.policyStates?.() ?? [];
-    this.drain(spec.durationNs + PATIENCE_NS);
-    for (const pair of pairs) pair.compare();
+    this.drain(spec.durationNs + DRAIN_TIMEOUT_NS);
+    for (const connection of connections) connection.verifyAll();
     const lost = meter.outstanding > 0 ? [`${app.name}: ${meter.outstanding} requests never completed`] : [];
-    const wrong = meter.wrong.map((sentence) => `${app.name}: ${sentence}`);
-    const broken = [...lost, ...wrong, ...brokenPromises(app, meter)];
+    const wrong = meter.mismatches.map((sentence) => `${app.name}: ${sentence}`);
+    const broken = [...lost, ...wrong, ...brokenInvariants(app, meter)];
     return { result: resultOf(app, meter), verified: meter.verified, broken, states };
   }
 
   private pollUntil(timeNs: number): void {
-    const { clock, pairs } = this;
+    const { clock, connections } = this;
     for (clock.read(); clock.now[0] < timeNs; clock.read()) {
-      for (const pair of pairs) pair.turn();
+      for (const connection of connections) connection.poll();
     }
   }
 
   /** Until nothing is outstanding. */
   private drain(timeNs: number): void {
-    const { clock, pairs } = this;
-    const isBusy = () => pairs.some(({ outstanding }) => outstanding > 0);
+    const { clock, connections } = this;
+    const isBusy = () => connections.some(({ outstanding }) => outstanding > 0);
     for (clock.read(); clock.now[0] < timeNs && isBusy(); clock.read()) {
-      for (const pair of pairs) pair.turn();
+      for (const connection of connections) connection.poll();
     }
   }
 

@@ -4,12 +4,12 @@ import { CLOSE, END, Meter, OPEN } from '../meter.ts';
 export class LiveMeter extends Meter {
   /** Messages that were looked at, and those that were not what was sent. */
   verified = 0;
-  readonly wrong: string[] = [];
+  readonly mismatches: string[] = [];
   private bytes = 0;
   private bytesInWindow = 0;
 
   /** Payload of a completion that was polled at END. */
-  arrive(bytes: number): void {
+  countArrived(bytes: number): void {
     const { times } = this;
     this.bytes += bytes;
     if (times[END] >= times[OPEN] && times[END] <= times[CLOSE]) this.bytesInWindow += bytes;

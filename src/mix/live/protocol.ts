@@ -19,4 +19,6 @@ export interface Job {
 export const GATE_BYTES = 16;
 
 /** What a thread says: when it stands ready at the gate, and at the end. */
-export type Said = { readonly kind: 'ready' } | { readonly kind: 'done'; readonly outcome: LiveOutcome };
+export type WorkerMessage =
+  | { readonly kind: 'ready' }
+  | { readonly kind: 'done'; readonly outcome: LiveOutcome };

@@ -6,15 +6,15 @@ import { ConfigError, NoDeviceError } from '../../verbs/errors.ts';
 import { mtuBytes } from '../../verbs/index.ts';
 import type { Provider } from '../../verbs/provider.ts';
 import { type App, appsOf, type DeviceLimits } from '../resolve.ts';
-import { optionsOf } from '../run.ts';
+import { policyOptionsOf } from '../run.ts';
 import type { LiveOutcome } from './app.ts';
-import { GATE_BYTES, type Job, type Said } from './protocol.ts';
-import { type LiveResult, type LiveSpec, slotsOf } from './spec.ts';
+import { GATE_BYTES, type Job, type WorkerMessage } from './protocol.ts';
+import { type LiveResult, type LiveSpec, messageBuffersOf } from './spec.ts';
 
 /** No verb says how long an inline message may be before a queue pair is made: perftest tries this. */
 const INLINE_BYTES = 220;
 /** From the moment that all are ready to their time 0. */
-const HEAD_START_NS = 20_000_000n;
+const START_DELAY_NS = 20_000_000n;
 
 /**
  * Runs a mix on real devices and tells what its applications got. Policies of all threads meet at one coordinator
@@ -73,14 +73,14 @@ function checkedApps(spec: LiveSpec): App[] {
     throw new ConfigError('cores: on a real device each app has one thread, which posts and polls');
   }
   const hosts = Math.max(2, spec.devices.length);
-  const limits = limitsOf(createRdmaCoreProvider(), spec.devices);
+  const limits = commonLimitsOf(createRdmaCoreProvider(), spec.devices);
   const apps = appsOf({ ...spec, profile: '', set: {}, hosts }, limits);
-  for (const app of apps) slotsOf(app);
+  for (const app of apps) messageBuffersOf(app);
   return apps;
 }
 
 /** The least that all of them can. */
-function limitsOf(provider: Provider, devices: readonly string[]): DeviceLimits {
+function commonLimitsOf(provider: Provider, devices: readonly string[]): DeviceLimits {
   const ports = devices.map((name) => {
     const context = provider.openDevice(name);
     try {
@@ -101,11 +101,11 @@ function limitsOf(provider: Provider, devices: readonly string[]): DeviceLimits 
 async function runThreads(apps: readonly App[], spec: LiveSpec): Promise<LiveOutcome[]> {
   const gate = new SharedArrayBuffer(GATE_BYTES);
   const coordinators = spec.devices.map((device) => [device, coordinatorMemory()] as const);
-  const policyOptions = optionsOf(spec, apps);
-  const threads = apps.map((app) => new Thread({ app, spec, policyOptions, coordinators, gate }));
+  const policyOptions = policyOptionsOf(spec, apps);
+  const threads = apps.map((app) => new AppThread({ app, spec, policyOptions, coordinators, gate }));
   try {
     await Promise.all(threads.map(({ ready }) => ready));
-    new BigInt64Array(gate)[1] = process.hrtime.bigint() + HEAD_START_NS;
+    new BigInt64Array(gate)[1] = process.hrtime.bigint() + START_DELAY_NS;
     Atomics.store(new Int32Array(gate), 0, 1);
     Atomics.notify(new Int32Array(gate), 0);
     return await Promise.all(threads.map(({ done }) => done));
@@ -115,7 +115,7 @@ async function runThreads(apps: readonly App[], spec: LiveSpec): Promise<LiveOut
 }
 
 /** One application's thread. One that dies is an error of the whole run. */
-class Thread {
+class AppThread {
   readonly worker: Worker;
   readonly ready: Promise<void>;
   readonly done: Promise<LiveOutcome>;
@@ -130,9 +130,9 @@ class Thread {
         reject(new Error(`app ${job.app.name}: its thread ended with code ${code}`)),
       );
     });
-    const heard = (kind: Said['kind']) =>
-      new Promise<Said>((resolve) => {
-        worker.on('message', (said: Said) => {
+    const heard = (kind: WorkerMessage['kind']) =>
+      new Promise<WorkerMessage>((resolve) => {
+        worker.on('message', (said: WorkerMessage) => {
           if (said.kind === kind) resolve(said);
         });
       });

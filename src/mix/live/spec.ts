@@ -21,38 +21,38 @@ export interface LiveResult extends Omit<MixResult, 'events' | 'packets' | 'trac
 export const LIVE_DEFAULTS = Object.freeze({ durationNs: 5e9, warmupNs: 1e9 });
 
 /** Both ends of an application take no more than this. */
-const MOST_BYTES = 2 ** 30;
+const MAX_BYTES = 2 ** 30;
 const GRH_BYTES = 40;
-const LEAST_RECEIVES = 16;
+const MIN_RECEIVES = 16;
 
 /** Where each message of a queue pair is: each that may be outstanding has a slot of its own at both ends. */
-export interface Slots {
+export interface MessageBuffers {
   /** Of the side that the data comes from, and of the one that it goes to. */
   readonly from: number;
   readonly to: number;
   readonly fromBytes: number;
   readonly toBytes: number;
   /** Bytes of a slot before the message: where a datagram has its header. */
-  readonly headBytes: number;
+  readonly headerBytes: number;
 }
 
 /** @throws ConfigError where that is too much memory */
-export function slotsOf(app: App): Slots {
+export function messageBuffersOf(app: App): MessageBuffers {
   const outstanding = Math.floor(app.depth / app.batch) * app.batch;
-  const headBytes = app.transport === 'ud' ? GRH_BYTES : 0;
-  const slots = {
+  const headerBytes = app.transport === 'ud' ? GRH_BYTES : 0;
+  const buffers = {
     from: outstanding,
     // More receives than may be outstanding: a receive is posted again some time after its message was acknowledged.
-    to: app.op === 'send' ? Math.max(2 * outstanding, LEAST_RECEIVES) : outstanding,
+    to: app.op === 'send' ? Math.max(2 * outstanding, MIN_RECEIVES) : outstanding,
     fromBytes: app.maxBytes,
-    toBytes: app.maxBytes + headBytes,
-    headBytes,
+    toBytes: app.maxBytes + headerBytes,
+    headerBytes,
   };
-  const bytes = app.qps * (slots.from * slots.fromBytes + slots.to * slots.toBytes);
-  if (bytes > MOST_BYTES) {
+  const bytes = app.qps * (buffers.from * buffers.fromBytes + buffers.to * buffers.toBytes);
+  if (bytes > MAX_BYTES) {
     throw new ConfigError(
-      `app ${app.name}: ${app.qps} queue pairs with ${outstanding} messages of ${app.maxBytes} bytes outstanding need ${bytes} bytes, more than ${MOST_BYTES}`,
+      `app ${app.name}: ${app.qps} queue pairs with ${outstanding} messages of ${app.maxBytes} bytes outstanding need ${bytes} bytes, more than ${MAX_BYTES}`,
     );
   }
-  return slots;
+  return buffers;
 }

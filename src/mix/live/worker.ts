@@ -6,10 +6,10 @@ import { createRdmaCoreProvider } from '../../providers/rdma-core/index.ts';
 import { compose } from '../../shim/compose.ts';
 import { LiveApp } from './app.ts';
 import { Clock } from './clock.ts';
-import type { Job, Said } from './protocol.ts';
+import type { Job, WorkerMessage } from './protocol.ts';
 
 const { app, spec, policyOptions, coordinators, gate } = workerData as Job;
-const say = (said: Said) => parentPort?.postMessage(said);
+const say = (said: WorkerMessage) => parentPort?.postMessage(said);
 
 for (const [device, memory] of coordinators) shareCoordinator(device, memory);
 const policies = spec.policy === 'none' ? [] : [{ name: spec.policy, options: { ...policyOptions } }];

@@ -9,18 +9,18 @@ import { fileURLToPath } from 'node:url';
 import * as M from '#src/coordinator/member-table.ts';
 import { type Connection, connect } from '#src/daemon/client/connection.ts';
 import { columnsAt } from '#src/daemon/pages.ts';
-import { clientUids, DEVICE } from './process.ts';
+import { clientUids, DEVICE } from './daemon-process.ts';
 
 /** A user has a limit of clients. */
-const MOST_OF_A_USER = 1000;
+const MAX_CLIENTS_PER_USER = 1000;
 /** As src/daemon/client/client.ts. */
 const BEAT_MS = 20;
 const RETRY_MS = 10;
-const CONTEXTS_OF_A_CLIENT = 2;
+const MAX_CONTEXTS_PER_CLIENT = 2;
 /** So many join at the same time. */
-const AT_ONCE = 32;
+const JOINS_AT_ONCE = 32;
 
-interface Order {
+interface ClientGroup {
   readonly socket: string;
   readonly first: number;
   readonly clients: number;
@@ -28,9 +28,9 @@ interface Order {
   readonly contexts: number;
 }
 
-type Columns = Omit<M.MemberPage, 'index'>;
+type Columns = Omit<M.MemberPage, 'row'>;
 
-class Member {
+class BenchClient {
   readonly tenant: string;
   readonly columns: Columns[] = [];
   private connection: Connection | null = null;
@@ -53,18 +53,18 @@ class Member {
     return new Promise((resolve) => {
       let joined = 0;
       const on = {
-        answered: (connection: Connection) => {
+        connected: (connection: Connection) => {
           this.connection = connection;
           for (let slot = 0; slot < contexts; slot++) {
             this.columns.push(columnsAt(connection.pages!, slot));
-            connection.say({ type: 'join', slot, device: DEVICE, tenant: '' });
+            connection.send({ type: 'join', slot, device: DEVICE, tenant: '' });
           }
         },
-        heard: ({ type, reason }: { type: string; reason?: string }) => {
+        received: ({ type, reason }: { type: string; reason?: string }) => {
           if (type === 'refused') resolve(`refused: ${reason}`);
           if (type === 'joined' && ++joined === contexts) resolve('');
         },
-        rang: () => {},
+        signalled: () => {},
         ended: (error: Error) => resolve(error.message),
       };
       connect(socket, { role: 'shim', tenant: this.tenant }, on, true);
@@ -79,25 +79,25 @@ class Member {
       counters[M.CLASS] = isActive ? M.BANDWIDTH : M.IDLE;
       counters[M.MEAN_BYTES] = 2 ** 20;
     }
-    this.connection?.ring();
+    this.connection?.signal();
   }
 
   beat(): void {
-    for (const { counters } of this.columns) counters[M.BEAT]++;
+    for (const { counters } of this.columns) counters[M.HEARTBEAT]++;
   }
 }
 
-async function child({ socket, first, clients, contexts }: Order): Promise<void> {
-  const members: Member[] = [];
+async function child({ socket, first, clients, contexts }: ClientGroup): Promise<void> {
+  const members: BenchClient[] = [];
   setInterval(() => {
     for (const member of members) member.beat();
   }, BEAT_MS);
-  for (let i = 0; i < clients; i += AT_ONCE) {
+  for (let i = 0; i < clients; i += JOINS_AT_ONCE) {
     const some = Array.from(
-      { length: Math.min(AT_ONCE, clients - i) },
-      (_, k) => new Member(`t${first + i + k}`),
+      { length: Math.min(JOINS_AT_ONCE, clients - i) },
+      (_, k) => new BenchClient(`t${first + i + k}`),
     );
-    const contextsOf = (k: number) => (i + k < contexts - clients ? CONTEXTS_OF_A_CLIENT : 1);
+    const contextsOf = (k: number) => (i + k < contexts - clients ? MAX_CONTEXTS_PER_CLIENT : 1);
     await Promise.all(some.map((member, k) => member.join(socket, contextsOf(k))));
     members.push(...some);
   }
@@ -109,7 +109,7 @@ async function child({ socket, first, clients, contexts }: Order): Promise<void>
 }
 
 /** The clients, as the benchmark sees them. */
-export class Crowd {
+export class ManyClients {
   private readonly processes: ChildProcess[];
 
   private constructor(processes: ChildProcess[]) {
@@ -117,13 +117,13 @@ export class Crowd {
   }
 
   /** Fewer where this user may not run programs of others. */
-  static async join(socket: string, clients: number, contexts: number): Promise<Crowd> {
+  static async join(socket: string, clients: number, contexts: number): Promise<ManyClients> {
     const uids = clientUids();
     const processes: ChildProcess[] = [];
-    for (let first = 0; first < clients && processes.length < uids.length; first += MOST_OF_A_USER) {
+    for (let first = 0; first < clients && processes.length < uids.length; first += MAX_CLIENTS_PER_USER) {
       const uid = uids[processes.length];
-      const some = Math.min(MOST_OF_A_USER, clients - first);
-      const order: Order = {
+      const some = Math.min(MAX_CLIENTS_PER_USER, clients - first);
+      const order: ClientGroup = {
         socket,
         first,
         clients: some,
@@ -134,7 +134,7 @@ export class Crowd {
       const [said] = await Promise.race([once(one, 'message'), once(one, 'exit')]);
       if (said !== 'joined') throw new Error(`a process of ${some} clients did not join`);
     }
-    return new Crowd(processes);
+    return new ManyClients(processes);
   }
 
   /** So many clients of each process have a queue pair that sends, from now on. */

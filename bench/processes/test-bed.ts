@@ -15,7 +15,7 @@ export interface Devices {
   readonly far: string;
 }
 
-export class Ground {
+export class TestBed {
   readonly programs: Programs;
   private readonly devices: Devices;
   private readonly folder: string;
@@ -90,7 +90,7 @@ export function gbpsOf(transfer: Program, { fromMs, toMs }: Span): number {
   const lines = progressOf(transfer).filter(({ atMs }) => atMs >= fromMs && atMs <= toMs);
   const [first, last] = [lines[0], lines.at(-1)];
   if (first === undefined || last === undefined || last.atMs <= first.atMs) {
-    throw new Error(`${lines.length} lines within ${toMs - fromMs} ms: ${transfer.said}`);
+    throw new Error(`${lines.length} lines within ${toMs - fromMs} ms: ${transfer.output}`);
   }
   return ((last.writes - first.writes) * CHUNK_BYTES * 8) / ((last.atMs - first.atMs) * 1e6);
 }

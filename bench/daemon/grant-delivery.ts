@@ -22,7 +22,7 @@ import {
 } from '#src/daemon/ipc/index.ts';
 import { COUNTERS_BYTES, columnsAt, GRANTS_BYTES, type Pages } from '#src/daemon/pages.ts';
 import { nowNs } from '../clock.ts';
-import { DEVICE } from './process.ts';
+import { DEVICE } from './daemon-process.ts';
 
 const TRIPS = 20_000;
 const WARM_UP = 2000;
@@ -31,13 +31,13 @@ const WAKES = 300;
 const PAUSE_MS = 1;
 const LONGEST_WAIT_NS = 10e9;
 /** Where the reader answers: what it has seen last, and when. */
-const [ANSWER, SEEN] = [M.BEAT, M.LATENCY_NS];
+const [ANSWER, ANSWERED_NS] = [M.HEARTBEAT, M.LATENCY_NS];
 
 /** The high word of a double: it is another for each whole number below 2 ** 21. */
 const highWord = ({ buffer, byteOffset }: Float64Array, column: number) =>
   new Int32Array(buffer, byteOffset + column * 8 + 4, 1);
 
-type Columns = Omit<M.MemberPage, 'index'>;
+type Columns = Omit<M.MemberPage, 'row'>;
 
 /** The child: says in its counters when it saw which rate. */
 function reader(path: string, isSpinning: boolean): void {
@@ -54,7 +54,7 @@ function reader(path: string, isSpinning: boolean): void {
     const wake = new Wake(far);
     const columns = columnsAt(pages, 0);
     const answer = () => {
-      columns.counters[SEEN] = nowNs();
+      columns.counters[ANSWERED_NS] = nowNs();
       columns.counters[ANSWER] = columns.grants[M.RATE_GBPS];
     };
     process.send?.('ready');
@@ -75,7 +75,7 @@ function spin({ grants }: Columns, answer: () => void): void {
 }
 
 /** A reader in a process of its own, and what the daemon has of it. */
-class Reader {
+class GrantReader {
   readonly host = new Host({
     rules: { qNumAllow: 1, qNumCapa: 9, selective: false },
     linkGbps: () => 100,
@@ -103,10 +103,10 @@ class Reader {
       this.host.join(client, i, DEVICE, 0);
       columnsAt(this.pages, i).counters[M.RATED_QPS] = 1;
     }
-    this.host.step(0);
+    this.host.fullPass(0);
   }
 
-  static async start(isSpinning: boolean): Promise<Reader> {
+  static async start(isSpinning: boolean): Promise<GrantReader> {
     const folder = mkdtempSync(join(tmpdir(), 'isoverbs-bench-sight-'));
     const listener = listenUnix(join(folder, 'socket'));
     const script = fileURLToPath(import.meta.url);
@@ -126,7 +126,7 @@ class Reader {
     far.close();
     await once(child, 'message');
     socket.close();
-    return new Reader(child, near, memories);
+    return new GrantReader(child, near, memories);
   }
 
   private grant(rateGbps: number): void {
@@ -138,7 +138,7 @@ class Reader {
   private seenNs(rateGbps: number): number | null {
     const { counters } = this.columns;
     return Atomics.load(highWord(counters, ANSWER), 0) >= 0 && counters[ANSWER] === rateGbps
-      ? counters[SEEN]
+      ? counters[ANSWERED_NS]
       : null;
   }
 
@@ -173,7 +173,7 @@ class Reader {
     const rateGbps = ++this.rateGbps;
     const startNs = nowNs();
     this.grant(rateGbps);
-    for (const _ of this.host.takeTold()) this.wake.ring();
+    for (const _ of this.host.takeClientsToNotify()) this.wake.signal();
     for (;;) {
       await delay(PAUSE_MS);
       const seenNs = this.seenNs(rateGbps);
@@ -191,7 +191,7 @@ class Reader {
   }
 }
 
-export interface Sights {
+export interface GrantDeliveryTimes {
   /** Nanoseconds each. */
   readonly writeToSpinning: number[];
   readonly passToSpinning: number[];
@@ -199,13 +199,13 @@ export interface Sights {
 }
 
 /** One round of all three. */
-export async function sights(): Promise<Sights> {
-  const spinning = await Reader.start(true);
+export async function grantDeliveryTimes(): Promise<GrantDeliveryTimes> {
+  const spinning = await GrantReader.start(true);
   const times = (measure: () => number) => Array.from({ length: TRIPS }, measure).slice(WARM_UP);
   const writeToSpinning = times(() => spinning.writeNs());
   const passToSpinning = times(() => spinning.passNs());
   await spinning.stop();
-  const sleeping = await Reader.start(false);
+  const sleeping = await GrantReader.start(false);
   const passToSleeping: number[] = [];
   for (let i = 0; i < WAKES; i++) passToSleeping.push(await sleeping.wakeNs());
   await sleeping.stop();

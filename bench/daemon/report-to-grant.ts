@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 import * as M from '#src/coordinator/member-table.ts';
 import { DaemonClient } from '#src/daemon/client/client.ts';
 import { nowNs } from '../clock.ts';
-import { DEVICE } from './process.ts';
+import { DEVICE } from './daemon-process.ts';
 
 const CHANGES = 200;
 /** The daemon is asleep again, and hears each ring. */
@@ -20,7 +20,7 @@ const JOIN_MS = 500;
 const SPINS = 1e6;
 
 function member(socket: string, tenant: string) {
-  const client = new DaemonClient({ socket, hello: { tenant }, aloneGbps: 1, say: () => {} });
+  const client = new DaemonClient({ socket, hello: { tenant }, standaloneGbps: 1, report: () => {} });
   const coordinator = client.coordinator(DEVICE);
   const page = coordinator.join('') as M.MemberPage;
   page.counters[M.RATED_QPS] = 1;
@@ -32,7 +32,7 @@ async function listener(socket: string, isSpinning: boolean): Promise<void> {
   const { client, coordinator, page } = member(socket, 'listener');
   const seenNs: number[] = [];
   let last = 0;
-  const look = () => {
+  const recordGrant = () => {
     const rate = page.grants[M.RATE_GBPS];
     if (rate === last) return;
     last = rate;
@@ -45,13 +45,13 @@ async function listener(socket: string, isSpinning: boolean): Promise<void> {
     process.disconnect();
     client.close();
   });
-  coordinator.listen(look, () => {});
+  coordinator.listen(recordGrant, () => {});
   await delay(JOIN_MS);
   process.send?.('ready');
   while (isSpinning && !isOver) {
-    for (let i = 0; i < SPINS; i++) look();
+    for (let i = 0; i < SPINS; i++) recordGrant();
     // Alive, as one that sends is: its buckets say so.
-    page.counters[M.BEAT]++;
+    page.counters[M.HEARTBEAT]++;
     await new Promise((resolve) => setImmediate(resolve));
   }
 }
@@ -67,7 +67,7 @@ async function changesNs(socket: string, isSpinning: boolean): Promise<number[]>
     await delay(PAUSE_MS);
     saidNs.push(nowNs());
     page.counters[M.RATED_QPS] = 1 - page.counters[M.RATED_QPS];
-    client.ring();
+    client.signal();
   }
   await delay(JOIN_MS);
   const exited = once(child, 'exit');
@@ -82,14 +82,14 @@ async function changesNs(socket: string, isSpinning: boolean): Promise<number[]>
   });
 }
 
-export interface News {
+export interface ReportToGrantTimes {
   /** Nanoseconds each. */
   readonly toSpinning: number[];
   readonly toSleeping: number[];
 }
 
 /** One round of both. */
-export async function news(socket: string): Promise<News> {
+export async function reportToGrantTimes(socket: string): Promise<ReportToGrantTimes> {
   return { toSpinning: await changesNs(socket, true), toSleeping: await changesNs(socket, false) };
 }
 

@@ -8,27 +8,27 @@ import { fileURLToPath } from 'node:url';
 import * as M from '#src/coordinator/member-table.ts';
 import { DaemonClient } from '#src/daemon/client/client.ts';
 import { nowNs } from '../clock.ts';
-import { DEVICE } from './process.ts';
+import { DEVICE } from './daemon-process.ts';
 
 /** Nobody grants that. */
 const ALONE_GBPS = 12_345;
 
 function child(socket: string): void {
-  const client = new DaemonClient({ socket, hello: {}, aloneGbps: ALONE_GBPS, say: () => {} });
+  const client = new DaemonClient({ socket, hello: {}, standaloneGbps: ALONE_GBPS, report: () => {} });
   const coordinator = client.coordinator(DEVICE);
   // A shim's connection keeps no program alive.
   const program = setInterval(() => {}, 1000);
   const startNs = nowNs();
   const page = coordinator.join('') as M.MemberPage;
   page.counters[M.RATED_QPS] = 1;
-  const look = () => {
+  const recordGrant = () => {
     if (page.grants[M.RATE_GBPS] === ALONE_GBPS || !(page.grants[M.RATE_GBPS] > 0)) return;
     process.send?.(nowNs() - startNs);
     process.disconnect();
     clearInterval(program);
     client.close();
   };
-  coordinator.listen(look, () => {});
+  coordinator.listen(recordGrant, () => {});
 }
 
 /** Milliseconds of each of so many processes, one after the other. */

@@ -2,9 +2,9 @@
 import type { Settings } from './settings.ts';
 
 /** A look at the clock costs more than a poll that finds nothing: of so many looks one is real (a power of 2). */
-const LOOKS = 16;
+const CALLS_PER_CLOCK_READ = 16;
 
-export class Window {
+export class MeasuringWindow {
   /** Messages that count. */
   messages = 0;
   /** From when to when they count. */
@@ -14,7 +14,7 @@ export class Window {
   private readonly durationNs: number;
   private readonly marginNs: number;
   private endNs: number;
-  private looks = 0;
+  private calls = 0;
 
   constructor({ durationS, marginS, run_infinitely }: Settings, nowNs: number) {
     this.marginNs = run_infinitely ? 0 : marginS * 1e9;
@@ -35,7 +35,7 @@ export class Window {
 
   /** By time, and the time is over; seen some looks late, when nothing counts any more. */
   ended(clock: { nowNs(): number }): boolean {
-    if (!this.byTime || (++this.looks & (LOOKS - 1)) !== 0) return false;
+    if (!this.byTime || (++this.calls & (CALLS_PER_CLOCK_READ - 1)) !== 0) return false;
     return clock.nowNs() >= this.endNs;
   }
 

@@ -3,7 +3,7 @@ import { COMPLETED, type Meter } from './meter.ts';
 import type { App } from './resolve.ts';
 
 /** Sentences about what does not hold of an application. */
-export function brokenPromises(app: App, meter: Meter): string[] {
+export function brokenInvariants(app: App, meter: Meter): string[] {
   const broken: string[] = [];
   const { posted, errors, outstanding } = meter;
   const completed = meter.sums[COMPLETED];

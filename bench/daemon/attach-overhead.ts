@@ -6,7 +6,7 @@
 import { execFileSync } from 'node:child_process';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { coordinateElsewhere } from '#src/coordinator/registry.ts';
+import { setRemoteCoordinators } from '#src/coordinator/registry.ts';
 import { DaemonClient } from '#src/daemon/client/client.ts';
 import { createPolicy } from '#src/policies/index.ts';
 import { createRdmaCoreProvider } from '#src/providers/rdma-core/index.ts';
@@ -17,13 +17,13 @@ import { p50, rounded } from '../clock.ts';
 
 const PER_SLICE = 16_000;
 const PROCESSES = 3;
-const PATIENCE_MS = 5000;
-const FAR_ABOVE_GBPS = 1e5;
+const JOIN_TIMEOUT_MS = 5000;
+const UNLIMITED_GBPS = 1e5;
 
 /** As on a device that executes WAIT: nothing is emulated below the policy. */
 const hardware: Interceptor = { name: 'hardware', wrap: () => ({ wait: 'hardware' }) };
 const CHAINS: Record<string, () => Interceptor[]> = {
-  'token-bucket': () => [createPolicy('token-bucket', { linkGbps: FAR_ABOVE_GBPS })],
+  'token-bucket': () => [createPolicy('token-bucket', { linkGbps: UNLIMITED_GBPS })],
   perf: () => [createPolicy('perf', {}), hardware],
 };
 
@@ -35,13 +35,13 @@ async function attach(name: string, socket: string): Promise<NullQp> {
   const isJoined = new Promise<void>((resolve) => {
     joined = resolve;
   });
-  const client = new DaemonClient({ socket, hello: {}, aloneGbps: FAR_ABOVE_GBPS, say: () => {} });
+  const client = new DaemonClient({ socket, hello: {}, standaloneGbps: UNLIMITED_GBPS, report: () => {} });
   client.listen(() => client.isConnected && joined?.());
-  coordinateElsewhere((device) => client.coordinator(device));
+  setRemoteCoordinators((device) => client.coordinator(device));
   const bench = open(name);
   await Promise.race([
     isJoined,
-    delay(PATIENCE_MS).then(() => Promise.reject(new Error('no daemon answered'))),
+    delay(JOIN_TIMEOUT_MS).then(() => Promise.reject(new Error('no daemon answered'))),
   ]);
   // The answer to the place comes behind the one to the connection.
   await delay(200);
@@ -68,7 +68,7 @@ async function child(name: string, socket: string): Promise<Record<string, numbe
 }
 
 /** By policy and batch, the median of processes. */
-export function attachedMoreNs(socket: string): Record<string, { batch1: number; batch32: number }> {
+export function attachOverheadNs(socket: string): Record<string, { batch1: number; batch32: number }> {
   const script = fileURLToPath(import.meta.url);
   return Object.fromEntries(
     Object.keys(CHAINS).map((name) => {

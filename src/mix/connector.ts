@@ -1,12 +1,12 @@
 /** The verbs side of an application: contexts, memory, queue pairs and the requests that it posts again and again. */
 import * as V from '../verbs/index.ts';
-import { Memory, OWN_MEMORY_BYTES } from './memory.ts';
+import { HostMemory, OWN_MEMORY_BYTES } from './host-memory.ts';
 import { RECEIVE_BATCH, type ReceiverDevice } from './receiver.ts';
 import type { App } from './resolve.ts';
 import { POLL_BATCH, type SenderDevice } from './sender.ts';
 
 /** What the queue pairs of a tenant on a host share. */
-interface Home {
+interface TenantContext {
   readonly host: number;
   readonly context: number;
   readonly pd: number;
@@ -28,8 +28,8 @@ export interface Connection {
 const RING_SLOTS = 1 << 16;
 const GRH_BYTES = 40;
 const QKEY = 0x15000;
-const LEAST_RECEIVES = 64;
-const MOST_RECEIVES = 16384;
+const MIN_RECEIVES = 64;
+const MAX_RECEIVES = 16384;
 const RD_ATOMIC = 16;
 const ACCESS =
   V.IBV_ACCESS_LOCAL_WRITE |
@@ -47,24 +47,25 @@ const OPCODES = {
 export class Connector {
   private readonly provider: V.Provider;
   private readonly mtuBytes: number;
-  private readonly memory: Memory;
+  private readonly memory: HostMemory;
   /** One poll at a time: all have the same place for completions. */
   private readonly wcs: V.WcBatch;
-  private readonly homes = new Map<string, Home>();
+  private readonly tenantContexts = new Map<string, TenantContext>();
 
   /** @param apps all that will be connected */
   constructor(provider: V.Provider, mtuBytes: number, apps: readonly App[]) {
     this.provider = provider;
     this.mtuBytes = mtuBytes;
     this.wcs = new V.WcBatch(provider, { capacity: POLL_BATCH });
-    this.memory = new Memory();
-    for (const app of apps) for (const host of [app.host, app.to]) this.memory.plan(host, needOf(app).bytes);
+    this.memory = new HostMemory();
+    for (const app of apps)
+      for (const host of [app.host, app.to]) this.memory.reserve(host, memoryLayoutOf(app).bytes);
   }
 
   /** Makes the queue pairs of an app, connected. */
   connect(app: App): Connection[] {
-    const [here, there] = [app.host, app.to].map((host) => this.home(host, app.tenant));
-    const need = needOf(app);
+    const [here, there] = [app.host, app.to].map((host) => this.tenantContext(host, app.tenant));
+    const need = memoryLayoutOf(app);
     const [from, to] = [here, there].map((home) => this.register(home, need.bytes));
     const rings = new Rings(this.provider, app);
     return Array.from({ length: app.qps }, (_, i) => {
@@ -75,29 +76,29 @@ export class Connector {
         i,
         here,
         there,
-        { ...place, rkey: to.rkey, slotBytes: need.slotBytes },
+        { ...place, rkey: to.rkey, bufferBytes: need.slotBytes },
         rings,
       );
     });
   }
 
-  private register({ host, pd }: Home, bytes: number): V.MrInfo {
-    const { memory, offset } = this.memory.take(host, bytes);
+  private register({ host, pd }: TenantContext, bytes: number): V.MrInfo {
+    const { memory, offset } = this.memory.allocate(host, bytes);
     return this.provider.regMr(pd, memory, offset, bytes, ACCESS);
   }
 
   private connectOne(
     app: App,
     index: number,
-    here: Home,
-    there: Home,
-    place: Place,
+    here: TenantContext,
+    there: TenantContext,
+    place: BufferPair,
     rings: Rings,
   ): Connection {
     const { provider, wcs } = this;
     const receives = app.op === 'send';
     const cq = provider.createCq(here.context, app.depth, 0).handle;
-    const depth = receives ? Math.min(MOST_RECEIVES, Math.max(LEAST_RECEIVES, 2 * app.depth)) : 1;
+    const depth = receives ? Math.min(MAX_RECEIVES, Math.max(MIN_RECEIVES, 2 * app.depth)) : 1;
     const recvCq = receives ? provider.createCq(there.context, depth, 0).handle : there.idleCq;
     const inline = app.inline ? app.maxBytes : 0;
     const ends = [
@@ -105,14 +106,14 @@ export class Connector {
       this.createQp(app, there, { sendCq: there.idleCq, recvCq, sends: 1, receives: depth, inline: 0 }),
     ];
     const [qp, peer] = ends;
-    this.join(app, qp, peer, there.gid);
-    this.join(app, peer, qp, here.gid);
-    this.agree(qp.handle, peer.handle);
+    this.toRts(app, qp, peer, there.gid);
+    this.toRts(app, peer, qp, here.gid);
+    this.exchangePeerDescriptions(qp.handle, peer.handle);
     if (app.rateGbps > 0) {
       provider.modifyQpRateLimit(qp.handle, { rateLimitKbps: Math.max(1, Math.round(app.rateGbps * 1e6)) });
     }
     const { batch, start } = rings.requests(index, place);
-    if (app.transport === 'ud') this.addressed(app, batch, start, here, there.gid, peer.qpNum);
+    if (app.transport === 'ud') this.setDestination(app, batch, start, here, there.gid, peer.qpNum);
     const polled = { wcRing: wcs.ring, wcWords: wcs.words };
     const posted = { ring: batch.ring, words: batch.words, start };
     return {
@@ -126,23 +127,23 @@ export class Connector {
   }
 
   /** The context of a tenant on a host, opened at its first use. */
-  private home(host: number, tenant: string): Home {
+  private tenantContext(host: number, tenant: string): TenantContext {
     const key = `${host} ${tenant}`;
-    let home = this.homes.get(key);
+    let home = this.tenantContexts.get(key);
     if (home === undefined) {
       const { provider } = this;
       const context = provider.openDevice(`sim${host}`, { tenant });
       const pd = provider.allocPd(context);
       const idleCq = provider.createCq(context, 1, 0).handle;
       home = { host, context, pd, idleCq, gid: provider.queryGid(context, 1, 1).gid };
-      this.homes.set(key, home);
+      this.tenantContexts.set(key, home);
     }
     return home;
   }
 
   private createQp(
     app: App,
-    home: Home,
+    home: TenantContext,
     o: { sendCq: number; recvCq: number; sends: number; receives: number; inline: number },
   ): V.QpInfo {
     return this.provider.createQp(home.pd, {
@@ -161,7 +162,7 @@ export class Connector {
   }
 
   /** RESET to RTS, as a connection manager does it. */
-  private join(app: App, qp: V.QpInfo, peer: V.QpInfo, dgid: string): void {
+  private toRts(app: App, qp: V.QpInfo, peer: V.QpInfo, dgid: string): void {
     const { transport } = app;
     const modify = (attr: V.QpAttr) => this.provider.modifyQp(qp.handle, attr, V.maskOf(attr));
     const init = { qpState: V.IBV_QPS_INIT, pkeyIndex: 0, portNum: 1 };
@@ -193,18 +194,18 @@ export class Connector {
    * What a connection carries between the two ends' shims, if there are any. After RTS, which is too late for READ by
    * remote control: an end that is only READ from does not poll, and its shim would answer nobody.
    */
-  private agree(qp: number, peer: number): void {
+  private exchangePeerDescriptions(qp: number, peer: number): void {
     const { provider } = this;
     const described = [qp, peer].map((handle) => provider.describePeer?.(handle) ?? null);
     provider.setPeer?.(qp, described[1]);
     provider.setPeer?.(peer, described[0]);
   }
 
-  private addressed(
+  private setDestination(
     app: App,
     batch: V.SendBatch,
     start: number,
-    home: Home,
+    home: TenantContext,
     dgid: string,
     qpNum: number,
   ): void {
@@ -214,13 +215,13 @@ export class Connector {
 }
 
 /** The memory of one queue pair at its two ends. */
-interface Place {
+interface BufferPair {
   readonly from: number;
   readonly lkey: number;
   readonly to: number;
   readonly toLkey: number;
   readonly rkey: number;
-  readonly slotBytes: number;
+  readonly bufferBytes: number;
 }
 
 /** What the queue pairs of an app post: written once, posted again and again, from rings that they share. */
@@ -236,11 +237,11 @@ class Rings {
   }
 
   /** The batch of queue pair `index`: the last request is signaled. */
-  requests(index: number, { from, lkey, to, rkey }: Place): { batch: V.SendBatch; start: number } {
+  requests(index: number, { from, lkey, to, rkey }: BufferPair): { batch: V.SendBatch; start: number } {
     const { app, provider } = this;
     const inlineBytes = app.inline ? app.maxBytes : 0;
     if (this.send === null || this.send.length === this.send.capacity) {
-      const capacity = app.batch * this.share(index, app.batch);
+      const capacity = app.batch * this.sharers(index, app.batch);
       this.send = new V.SendBatch(provider, { capacity, sges: 1, inlineBytes });
     }
     const batch = this.send;
@@ -260,10 +261,10 @@ class Rings {
   }
 
   /** Posts all receives of queue pair `index`. */
-  receives(index: number, { to, toLkey, slotBytes }: Place, qp: number, depth: number) {
+  receives(index: number, { to, toLkey, bufferBytes: slotBytes }: BufferPair, qp: number, depth: number) {
     const { provider } = this;
     if (this.recv === null || this.recv.length === this.recv.capacity) {
-      const capacity = RECEIVE_BATCH * this.share(index, RECEIVE_BATCH);
+      const capacity = RECEIVE_BATCH * this.sharers(index, RECEIVE_BATCH);
       this.recv = new V.RecvBatch(provider, { capacity });
     }
     const batch = this.recv;
@@ -276,13 +277,13 @@ class Rings {
   }
 
   /** How many queue pairs, from `index` on, share a ring in which each has so many slots. */
-  private share(index: number, slots: number): number {
+  private sharers(index: number, slots: number): number {
     return Math.max(1, Math.min(this.app.qps - index, Math.floor(RING_SLOTS / slots)));
   }
 }
 
 /** The memory that an app has at each end. Each queue pair has a slot of its own, if they are not too large. */
-function needOf(app: App): { slotBytes: number; slots: number; bytes: number } {
+function memoryLayoutOf(app: App): { slotBytes: number; slots: number; bytes: number } {
   const slotBytes = app.maxBytes + (app.transport === 'ud' ? GRH_BYTES : 0);
   const slots = slotBytes * app.qps <= OWN_MEMORY_BYTES ? app.qps : 1;
   return { slotBytes, slots, bytes: slotBytes * slots };

@@ -38,14 +38,14 @@ export class Load {
 
   constructor(params: Readonly<NicParams>, seed: number) {
     this.sim = new Simulation({ params, seed, payload: false });
-    this.sim.net.hooks = { ...this.sim.net.hooks, actor: (actor) => this.wake(actor) };
+    this.sim.world.hooks = { ...this.sim.world.hooks, actor: (actor) => this.wake(actor) };
   }
 
   add(o: LoadOptions): void {
     const { sim } = this;
     const bytes = Math.max(o.sizeBytes, 4096);
     const [from, to] = [0, 1].map((host) =>
-      sim.net.regions.add(host, 1, new ArrayBuffer(bytes), 0, bytes, ACCESS),
+      sim.world.regions.add(host, 1, new ArrayBuffer(bytes), 0, bytes, ACCESS),
     );
     const ring = new WrRing(new ArrayBuffer(V.ringBytes(o.batch, 0)), o.batch, 0);
     const opcode = o.read === true ? V.IBV_WR_RDMA_READ : V.IBV_WR_RDMA_WRITE;
@@ -77,7 +77,7 @@ export class Load {
 
   /** Packets admitted to ports so far, acknowledgements left out. */
   get packets(): number {
-    return this.sim.net.packetCount[0];
+    return this.sim.world.packetCount[0];
   }
 
   private addQp(ring: WrRing, depth: number): void {
@@ -97,7 +97,7 @@ export class Load {
 
   private wake(actor: number): void {
     const { sim, out } = this;
-    const n = this.qps[actor].sendCq.poll(out, 0, POLL, sim.net.qps);
+    const n = this.qps[actor].sendCq.poll(out, 0, POLL, sim.world.qps);
     for (let i = 0; i < n; i++) {
       if ((out[V.slotAt(i) + V.WC_OP] & 0xff) !== V.IBV_WC_SUCCESS) throw new Error('a request failed');
       this.post(actor);
@@ -106,7 +106,7 @@ export class Load {
 
   private post(actor: number): void {
     const ring = this.rings[actor];
-    const n = postSend(this.sim.net, this.qps[actor], ring, 0, ring.capacity, false);
+    const n = postSend(this.sim.world, this.qps[actor], ring, 0, ring.capacity, false);
     if (n !== ring.capacity) throw new Error(`posted ${n} of ${ring.capacity}`);
   }
 }

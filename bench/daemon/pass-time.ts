@@ -6,10 +6,10 @@ import * as M from '#src/coordinator/member-table.ts';
 import { Client, Host } from '#src/daemon/host.ts';
 import { COUNTERS_BYTES, columnsAt, GRANTS_BYTES } from '#src/daemon/pages.ts';
 import { cppLoop } from '../against-cpp/null-loops.ts';
-import { DEVICE } from './process.ts';
+import { DEVICE } from './daemon-process.ts';
 
 const WARM_UP = 50;
-const NEWS_EVERY_NS = 1e6;
+const CHANGE_EVERY_NS = 1e6;
 
 /** Pages for clients of one place each, in one piece of memory: what is measured is the pass. */
 function makePages() {
@@ -22,12 +22,12 @@ function makePages() {
 export interface PassTimes {
   /** Nanoseconds of each pass after one client's ring, and of each look at all counters, by which one has changed. */
   readonly ring: number[];
-  readonly look: number[];
+  readonly scan: number[];
 }
 
-type Columns = Omit<M.MemberPage, 'index'>;
+type Columns = Omit<M.MemberPage, 'row'>;
 
-function crowd(host: Host, tenants: number, contexts: number): { client: Client; columns: Columns }[] {
+function joinTenants(host: Host, tenants: number, contexts: number): { client: Client; columns: Columns }[] {
   const members: { client: Client; columns: Columns }[] = [];
   for (let i = 0; i < tenants; i++) {
     const identity = { tenant: `t${i}`, weight: 1 + (i % 3), gbps: null, class: null, maxQps: 0 };
@@ -52,24 +52,24 @@ export function passTimes(tenants: number, contexts: number, passes: number): Pa
     rules: { qNumAllow: 1, qNumCapa: 9, selective: false },
     linkGbps: () => 100,
   });
-  const members = crowd(host, tenants, contexts);
+  const members = joinTenants(host, tenants, contexts);
   const { threadCpuNs } = cppLoop();
-  const times: PassTimes = { ring: [], look: [] };
+  const times: PassTimes = { ring: [], scan: [] };
   for (let i = 0; i < WARM_UP + 2 * passes; i++) {
-    const atNs = i * NEWS_EVERY_NS;
-    for (const { columns } of members) columns.counters[M.BEAT]++;
+    const atNs = i * CHANGE_EVERY_NS;
+    for (const { columns } of members) columns.counters[M.HEARTBEAT]++;
     // Of a tenant with no other context: the shares of all are others without it.
     const { client, columns } = members[members.length - 1 - (i % (2 * tenants - contexts))];
     columns.counters[M.RATED_QPS] = 1 - columns.counters[M.RATED_QPS];
     const isRing = i % 2 === 0;
     const startNs = threadCpuNs();
     if (isRing) {
-      host.ring(client);
+      host.markDirty(client);
       host.pass(atNs);
-    } else host.step(atNs);
+    } else host.fullPass(atNs);
     const timeNs = threadCpuNs() - startNs;
-    host.takeTold();
-    if (i >= WARM_UP) times[isRing ? 'ring' : 'look'].push(timeNs);
+    host.takeClientsToNotify();
+    if (i >= WARM_UP) times[isRing ? 'ring' : 'scan'].push(timeNs);
   }
   return times;
 }

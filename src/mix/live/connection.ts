@@ -8,19 +8,19 @@ import { LENGTH_WORD, POLL_BATCH } from '../sender.ts';
 import type { Clock } from './clock.ts';
 import type { LiveMeter } from './meter.ts';
 import { Payload } from './payload.ts';
-import type { Slots } from './spec.ts';
+import type { MessageBuffers } from './spec.ts';
 
 const OPCODES = { write: V.IBV_WR_RDMA_WRITE, send: V.IBV_WR_SEND };
 
 /** What a pair is made of. */
-export interface PairParts {
+export interface LiveConnectionParts {
   readonly app: App;
   readonly index: number;
-  readonly slots: Slots;
+  readonly buffers: MessageBuffers;
   readonly clock: Clock;
   readonly meter: LiveMeter;
-  readonly thinking: RandomStream;
-  readonly sizing: RandomStream;
+  readonly thinkTimes: RandomStream;
+  readonly sizes: RandomStream;
   readonly here: Context;
   readonly there: Context;
   readonly local: MemoryRegion;
@@ -31,8 +31,8 @@ export interface PairParts {
   readonly ah: number;
 }
 
-export class Pair {
-  private readonly parts: PairParts;
+export class LiveConnection {
+  private readonly parts: LiveConnectionParts;
   private readonly provider: V.Provider;
   private readonly cq: number;
   private readonly batch: V.SendBatch;
@@ -43,50 +43,54 @@ export class Pair {
   private readonly payload: Payload;
   /** Whether what completes has arrived, so that it may be looked at. */
   private readonly isReliable: boolean;
-  private readonly batches: number;
+  private readonly maxBatches: number;
   /** Start of the post call of each batch that is outstanding: a ring. */
   private readonly postedAt: Float64Array;
   private postedBatches = 0;
-  private doneBatches = 0;
+  private completedBatches = 0;
   private posted = 0;
-  private done = 0;
+  private completed = 0;
   private received = 0;
   /** When batches are due that are thought about; of them so many. */
   private readonly due: Float64Array;
-  private thinking = 0;
+  private dueCount = 0;
   private failed = false;
   private stopped = false;
 
-  constructor(parts: PairParts) {
-    const { app, slots, here, there, local, remote, index, meter } = parts;
+  constructor(parts: LiveConnectionParts) {
+    const { app, buffers, here, there, local, remote, index, meter } = parts;
     this.parts = parts;
     this.provider = here.provider;
     this.cq = parts.qp.sendCq.handle;
     this.isReliable = app.transport === 'rc';
-    this.batches = slots.from / app.batch;
-    this.postedAt = new Float64Array(this.batches);
-    this.due = new Float64Array(this.batches);
+    this.maxBatches = buffers.from / app.batch;
+    this.postedAt = new Float64Array(this.maxBatches);
+    this.due = new Float64Array(this.maxBatches);
     this.wcs = here.wcBatch({ capacity: POLL_BATCH });
     const isPulled = app.op === 'read' || app.op === 'atomic';
     const [from, to] = isPulled ? [remote, local] : [local, remote];
-    this.payload = new Payload(slots, { from, to, index, isCounter: app.op === 'atomic' }, meter.wrong);
+    this.payload = new Payload(
+      buffers,
+      { from, to, index, isCounter: app.op === 'atomic' },
+      meter.mismatches,
+    );
     const inlineBytes = app.inline ? app.maxBytes : 0;
-    this.batch = here.sendBatch({ capacity: slots.from, sges: 1, inlineBytes });
+    this.batch = here.sendBatch({ capacity: buffers.from, sges: 1, inlineBytes });
     this.bytes = new Uint8Array(this.batch.words.buffer);
-    for (let slot = 0; slot < slots.from; slot++) this.write(slot);
-    this.receives = app.op === 'send' ? there.recvBatch({ capacity: slots.to }) : null;
-    if (this.receives !== null) this.postAll(this.receives);
+    for (let slot = 0; slot < buffers.from; slot++) this.writeRequest(slot);
+    this.receives = app.op === 'send' ? there.recvBatch({ capacity: buffers.to }) : null;
+    if (this.receives !== null) this.postAllReceives(this.receives);
   }
 
   /** The request of a slot: only its length changes, and the bytes of an inline one. */
-  private write(slot: number): void {
-    const { app, slots, local, remote, index, qp, peer, ah } = this.parts;
+  private writeRequest(slot: number): void {
+    const { app, buffers, local, remote, index, qp, peer, ah } = this.parts;
     const { batch } = this;
     const flags = slot % app.batch === app.batch - 1 ? V.IBV_SEND_SIGNALED : 0;
     const isPulled = app.op === 'read' || app.op === 'atomic';
     const at = (mr: MemoryRegion, isFrom: boolean, n: number) =>
       mr.addr +
-      (isFrom ? slots.fromBytes * (index * slots.from + n) : slots.toBytes * (index * slots.to + n));
+      (isFrom ? buffers.fromBytes * (index * buffers.from + n) : buffers.toBytes * (index * buffers.to + n));
     const here = at(local, !isPulled, slot);
     // All fetch-and-adds of a queue pair count in one place.
     const there = at(remote, isPulled, app.op === 'atomic' ? 0 : slot);
@@ -99,11 +103,11 @@ export class Pair {
     if (qp.type === 'UD') batch.datagramTo(slot, ah, peer.qpNum, peer.qkey);
   }
 
-  private postAll(receives: V.RecvBatch): void {
-    const { slots, remote, index, peer } = this.parts;
-    for (let n = 0; n < slots.to; n++) {
-      const addr = remote.addr + slots.toBytes * (index * slots.to + n);
-      receives.recv(n, addr, slots.toBytes, remote.lkey);
+  private postAllReceives(receives: V.RecvBatch): void {
+    const { buffers, remote, index, peer } = this.parts;
+    for (let n = 0; n < buffers.to; n++) {
+      const addr = remote.addr + buffers.toBytes * (index * buffers.to + n);
+      receives.recv(n, addr, buffers.toBytes, remote.lkey);
     }
     peer.postRecv(receives);
   }
@@ -112,12 +116,12 @@ export class Pair {
   get outstanding(): number {
     if (this.failed) return 0;
     const isAwaited = this.receives !== null && this.isReliable;
-    return this.posted - (isAwaited ? Math.min(this.done, this.received) : this.done);
+    return this.posted - (isAwaited ? Math.min(this.completed, this.received) : this.completed);
   }
 
   /** Its first posts: as many as may be outstanding. */
   start(): void {
-    for (let i = 0; i < this.batches; i++) this.next();
+    for (let i = 0; i < this.maxBatches; i++) this.postNext();
   }
 
   /** Posts nothing any more. */
@@ -126,7 +130,7 @@ export class Pair {
   }
 
   /** Polls, and posts what may follow. */
-  turn(): void {
+  poll(): void {
     const { clock, meter } = this.parts;
     const n = this.provider.pollCq(this.cq, this.wcs.ring, 0, POLL_BATCH);
     if (n > 0) {
@@ -134,10 +138,10 @@ export class Pair {
       meter.times[END] = clock.now[0];
       let batches = 0;
       for (let i = 0; i < n; i++) batches += this.complete(V.slotAt(i));
-      for (; batches > 0; batches--) this.next();
+      for (; batches > 0; batches--) this.postNext();
     }
-    if (this.receives !== null) this.receive(this.receives);
-    if (this.thinking > 0) this.wake();
+    if (this.receives !== null) this.pollReceives(this.receives);
+    if (this.dueCount > 0) this.postDue();
   }
 
   /** Counts one completion, and looks at what came; returns how many batches it ends. */
@@ -146,35 +150,35 @@ export class Pair {
     const { words } = this.wcs;
     if (this.failed) return 0;
     // It ends those before it too, which were not signaled.
-    const messages = (words[at + V.WC_SEQ] + 1 - this.done) | 0;
+    const messages = (words[at + V.WC_SEQ] + 1 - this.completed) | 0;
     if ((words[at + V.WC_OP] & 0xff) !== V.IBV_WC_SUCCESS) {
       this.failed = true;
-      meter.errors += this.posted - this.done;
-      meter.outstanding -= this.posted - this.done;
+      meter.errors += this.posted - this.completed;
+      meter.outstanding -= this.posted - this.completed;
       return 0;
     }
-    meter.times[START] = this.postedAt[this.doneBatches % this.batches];
-    this.doneBatches++;
+    meter.times[START] = this.postedAt[this.completedBatches % this.maxBatches];
+    this.completedBatches++;
     meter.outstanding -= messages;
     meter.complete(messages);
     // A SEND counts where it is received.
-    if (app.op !== 'send') for (let i = 0; i < messages; i++) this.look(this.done + i);
-    this.done += messages;
+    if (app.op !== 'send') for (let i = 0; i < messages; i++) this.verify(this.completed + i);
+    this.completed += messages;
     return 1;
   }
 
-  private look(n: number): void {
+  private verify(n: number): void {
     const { meter, app } = this.parts;
     const bytes = this.payload.bytesOf(n);
-    meter.arrive(bytes);
+    meter.countArrived(bytes);
     if (!this.isReliable) return;
     meter.verified++;
     if (app.op === 'atomic') this.payload.checkAtomic(n);
     else this.payload.check(n, bytes);
   }
 
-  private receive(receives: V.RecvBatch): void {
-    const { clock, meter, slots, peer } = this.parts;
+  private pollReceives(receives: V.RecvBatch): void {
+    const { clock, meter, buffers, peer } = this.parts;
     const n = this.provider.pollCq(peer.recvCq.handle, this.wcs.ring, 0, POLL_BATCH);
     if (n === 0) return;
     clock.read();
@@ -186,34 +190,34 @@ export class Pair {
         this.failed = true;
         return;
       }
-      const bytes = words[at + V.WC_BYTE_LEN] - slots.headBytes;
-      meter.arrive(bytes);
+      const bytes = words[at + V.WC_BYTE_LEN] - buffers.headerBytes;
+      meter.countArrived(bytes);
       if (this.isReliable) {
         meter.verified++;
         this.payload.check(this.received, bytes);
       }
-      const slot = this.received++ % slots.to;
+      const slot = this.received++ % buffers.to;
       this.provider.postRecv(peer.handle, receives.ring, slot, 1);
     }
   }
 
   /** Posts the next batch, after a pause if it thinks. */
-  private next(): void {
-    const { app, clock, thinking } = this.parts;
+  private postNext(): void {
+    const { app, clock, thinkTimes } = this.parts;
     if (app.thinkNs === 0) {
       this.post();
       return;
     }
-    this.due[this.thinking++] = clock.now[0] + thinking.exponential(app.thinkNs);
+    this.due[this.dueCount++] = clock.now[0] + thinkTimes.exponential(app.thinkNs);
   }
 
-  private wake(): void {
+  private postDue(): void {
     const { clock } = this.parts;
     const { due } = this;
     clock.read();
-    for (let i = this.thinking - 1; i >= 0; i--) {
+    for (let i = this.dueCount - 1; i >= 0; i--) {
       if (due[i] > clock.now[0]) continue;
-      due[i] = due[--this.thinking];
+      due[i] = due[--this.dueCount];
       this.post();
     }
   }
@@ -221,10 +225,10 @@ export class Pair {
   private post(): void {
     const { app, clock, meter, qp } = this.parts;
     if (this.failed || this.stopped) return;
-    const slot = (this.postedBatches % this.batches) * app.batch;
-    for (let i = 0; i < app.batch; i++) this.prepare(this.posted + i, slot + i);
+    const slot = (this.postedBatches % this.maxBatches) * app.batch;
+    for (let i = 0; i < app.batch; i++) this.prepareRequest(this.posted + i, slot + i);
     clock.read();
-    this.postedAt[this.postedBatches % this.batches] = clock.now[0];
+    this.postedAt[this.postedBatches % this.maxBatches] = clock.now[0];
     qp.postSend(this.batch, slot, app.batch);
     this.postedBatches++;
     this.posted += app.batch;
@@ -233,11 +237,11 @@ export class Pair {
   }
 
   /** Message `n` is written where it will be sent from. */
-  private prepare(n: number, slot: number): void {
-    const { app, sizing } = this.parts;
+  private prepareRequest(n: number, slot: number): void {
+    const { app, sizes } = this.parts;
     const { batch, payload } = this;
-    const sizes = app.maxBytes - app.minBytes + 1;
-    const bytes = sizes === 1 ? app.maxBytes : app.minBytes + Math.floor(sizing.next() * sizes);
+    const choices = app.maxBytes - app.minBytes + 1;
+    const bytes = choices === 1 ? app.maxBytes : app.minBytes + Math.floor(sizes.next() * choices);
     if (app.op === 'atomic') return;
     payload.stamp(n, bytes);
     batch.words[V.slotAt(slot) + LENGTH_WORD] = bytes;
@@ -245,9 +249,9 @@ export class Pair {
   }
 
   /** All is over: what is where it had to go. */
-  compare(): void {
+  verifyAll(): void {
     const { app } = this.parts;
     if (!this.isReliable || this.failed || app.op === 'atomic') return;
-    this.payload.compare(app.op === 'send' ? this.received : this.done);
+    this.payload.compareLast(app.op === 'send' ? this.received : this.completed);
   }
 }

@@ -7,8 +7,8 @@ import {
   connect,
   Server,
 } from '../objects/rdma-cm/index.ts';
-import { PATIENCE_MS, silence } from './channel.ts';
-import type { CmWay } from './cm-channel.ts';
+import { ANSWER_TIMEOUT_MS, noAnswerError } from './channel.ts';
+import type { CmAddress } from './cm-channel.ts';
 
 /** Nobody listens yet: perftest's server begins to when it has told that it will. */
 const INVALID_SERVICE_ID = 8;
@@ -16,7 +16,7 @@ const TRIES = 20;
 const PAUSE_MS = 100;
 
 /** What connections are made with: queue pairs that are in RESET. */
-export interface Unconnected {
+export interface UnconnectedQps {
   readonly pd: ProtectionDomain;
   readonly sendCq: CompletionQueue;
   readonly qps: readonly QueuePair[];
@@ -24,27 +24,27 @@ export interface Unconnected {
   readonly outReads: number;
 }
 
-function optionsFor({ pd, sendCq, qps, outReads }: Unconnected, index: number): CmConnectionOptions {
+function optionsFor({ pd, sendCq, qps, outReads }: UnconnectedQps, index: number): CmConnectionOptions {
   const reads = { responderResources: outReads, initiatorDepth: outReads };
   return { pd, sendCq, createQp: () => qps[index], ...reads };
 }
 
 /** Calls once for each queue pair, in order. @throws CmError, ConnectionError */
-export async function connectAll(
+export async function connectQps(
   env: CmEnvironment,
-  way: CmWay & { server: string },
-  ends: Unconnected,
+  way: CmAddress & { server: string },
+  ends: UnconnectedQps,
 ): Promise<void> {
   const { server: host, port, source_ip: localAddress } = way;
   for (let index = 0; index < ends.qps.length; index++) {
     const options = { ...optionsFor(ends, index), host, port, localAddress };
-    const connection = await patiently(() => connect(env, options));
+    const connection = await retryUntilListening(() => connect(env, options));
     connection.unref();
   }
 }
 
 /** Until somebody listens. */
-async function patiently<T>(call: () => Promise<T>): Promise<T> {
+async function retryUntilListening<T>(call: () => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries++) {
     try {
       return await call();
@@ -61,10 +61,10 @@ async function patiently<T>(call: () => Promise<T>): Promise<T> {
 }
 
 /** Listens for as many calls as there are queue pairs; `listening` runs when the other end may begin. */
-export async function acceptAll(
+export async function acceptQps(
   env: CmEnvironment,
-  way: CmWay,
-  ends: Unconnected,
+  way: CmAddress,
+  ends: UnconnectedQps,
   listening: () => Promise<void>,
 ): Promise<void> {
   const server = new Server(env);
@@ -82,7 +82,7 @@ export async function acceptAll(
       }, reject);
     });
     server.listen({ port: way.port, host: way.source_ip, backlog: ends.qps.length }, () => {
-      timer = setTimeout(() => reject(silence()), PATIENCE_MS);
+      timer = setTimeout(() => reject(noAnswerError()), ANSWER_TIMEOUT_MS);
       listening().catch(reject);
     });
   });

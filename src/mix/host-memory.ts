@@ -8,37 +8,37 @@ const PAGE_BYTES = 4096;
 
 interface Block {
   /** What its applications take, and the most that one takes. */
-  planned: number;
-  most: number;
+  reserved: number;
+  largest: number;
   next: number;
   memory: ArrayBuffer | null;
 }
 
-export class Memory {
+export class HostMemory {
   private readonly blocks = new Map<number, Block>();
 
   /** An application on this host is going to take so much. */
-  plan(host: number, bytes: number): void {
-    const block = this.blocks.get(host) ?? { planned: 0, most: 0, next: 0, memory: null };
-    const pages = inPages(bytes);
-    block.planned += pages;
-    block.most = Math.max(block.most, pages);
+  reserve(host: number, bytes: number): void {
+    const block = this.blocks.get(host) ?? { reserved: 0, largest: 0, next: 0, memory: null };
+    const pages = roundUpToPages(bytes);
+    block.reserved += pages;
+    block.largest = Math.max(block.largest, pages);
     this.blocks.set(host, block);
   }
 
   /** Its part: from a page's beginning on. */
-  take(host: number, bytes: number): { memory: ArrayBuffer; offset: number } {
+  allocate(host: number, bytes: number): { memory: ArrayBuffer; offset: number } {
     const block = this.blocks.get(host);
     if (block === undefined) throw new Error(`nobody planned to take memory on host ${host}`);
-    const size = Math.min(block.planned, Math.max(HOST_BYTES, block.most));
+    const size = Math.min(block.reserved, Math.max(HOST_BYTES, block.largest));
     block.memory ??= new ArrayBuffer(size);
     if (block.next + bytes > size) block.next = 0;
     const offset = block.next;
-    block.next += inPages(bytes);
+    block.next += roundUpToPages(bytes);
     return { memory: block.memory, offset };
   }
 }
 
-function inPages(bytes: number): number {
+function roundUpToPages(bytes: number): number {
   return Math.ceil(bytes / PAGE_BYTES) * PAGE_BYTES;
 }

@@ -5,9 +5,9 @@ import type { LinkResult } from './result.ts';
 
 type Counts = Omit<LinkResult, 'utilisation'>;
 
-export class Links {
+export class LinkRecorder {
   private readonly world: World;
-  private before: Counts[] = [];
+  private atOpen: Counts[] = [];
   private fromNs = 0;
 
   constructor(world: World) {
@@ -17,21 +17,21 @@ export class Links {
   /** The window begins. */
   open(): void {
     this.fromNs = this.world.nowNs;
-    this.before = this.counts();
+    this.atOpen = this.counts();
   }
 
   /** Cables that something was sent on, or dropped in front of. */
   results(): LinkResult[] {
-    const { world, before } = this;
+    const { world, atOpen } = this;
     const spanNs = world.nowNs - this.fromNs;
     const nsPerByte = 8 / world.params.linkGbps;
     const grown = this.counts().map(({ from, to, ...now }, i) => ({
       from,
       to,
-      bytes: now.bytes - before[i].bytes,
-      drops: now.drops - before[i].drops,
-      marks: now.marks - before[i].marks,
-      pauses: now.pauses - before[i].pauses,
+      bytes: now.bytes - atOpen[i].bytes,
+      drops: now.drops - atOpen[i].drops,
+      marks: now.marks - atOpen[i].marks,
+      pauses: now.pauses - atOpen[i].pauses,
     }));
     return grown
       .filter(({ bytes, drops }) => bytes > 0 || drops > 0)
@@ -48,7 +48,7 @@ export class Links {
     const ofHosts = world.ports.map((port): Counts => {
       const host = port.id >> 1;
       const loopback = (port.id & 1) === 1;
-      const to = loopback ? `host${host}` : otherEnd(world, host);
+      const to = loopback ? `host${host}` : peerNameOf(world, host);
       const pauses = fabric === null || loopback ? 0 : pausesOf(fabric, host);
       return { from: `host${host}`, to, bytes: port.bytesOut[0], drops: 0, marks: 0, pauses };
     });
@@ -62,7 +62,7 @@ function countsOf({ from, to, bytes, drops, marks, pauses }: CableStats): Counts
 }
 
 /** Where the cable of a host ends. */
-function otherEnd(world: World, host: number): string {
+function peerNameOf(world: World, host: number): string {
   const { fabric } = world;
   if (fabric !== null) return `switch${fabric.portOfHost(host).sw.index}`;
   return world.hosts.length === 2 ? `host${1 - host}` : 'all';

@@ -10,8 +10,8 @@ import type {
 import type { CmEnvironment } from '../objects/rdma-cm/index.ts';
 import * as V from '../verbs/index.ts';
 import type { Channel } from './channel.ts';
-import { acceptAll, connectAll } from './cm-qps.ts';
-import { agree, type Destination, exchangeKeys, type Terms } from './handshake.ts';
+import { acceptQps, connectQps } from './cm-connect.ts';
+import { agreeOnTerms, type Destination, exchangeDestinations, type Terms } from './handshake.ts';
 import type { Settings } from './settings.ts';
 import { Sleeper } from './sleeper.ts';
 
@@ -21,7 +21,7 @@ export const QKEY = 0x11111111;
 /** Completions that one poll takes. */
 const POLL_BATCH = 64;
 const HOP_LIMIT = 255;
-const WHOLE = 2 ** 32;
+const WR_ID_HALF = 2 ** 32;
 
 /** Where a queue pair sends to. */
 interface Remote {
@@ -32,7 +32,7 @@ interface Remote {
   readonly ah: number;
 }
 
-export class End {
+export class Endpoint {
   readonly settings: Settings;
   readonly context: Context;
   readonly channel: Channel;
@@ -52,7 +52,7 @@ export class End {
   /** The same by receive queue: that of a queue pair, or the shared one. */
   readonly receives: readonly V.RecvBatch[];
   /** Bytes of each queue pair's part of the memory, of either direction. */
-  readonly partBytes: number;
+  readonly bufferBytes: number;
   /** What a receive needs more than the message: datagrams bring a GRH. */
   readonly headerBytes: number;
   readonly inlineBytes: number;
@@ -72,9 +72,10 @@ export class End {
     if (settings.outs !== undefined) this.outReads = Math.min(settings.outs, this.outReads);
     this.gid = gidOf(context, settings);
     this.headerBytes = connection === 'UD' ? GRH_BYTES : 0;
-    this.partBytes = Math.max(sizeBytes, terms.cycleBytes) + (connection === 'UD' ? terms.cacheLineBytes : 0);
+    this.bufferBytes =
+      Math.max(sizeBytes, terms.cycleBytes) + (connection === 'UD' ? terms.cacheLineBytes : 0);
     this.pd = context.allocPd();
-    this.mr = this.pd.allocate(2 * count * this.partBytes, {
+    this.mr = this.pd.allocate(2 * count * this.bufferBytes, {
       access: { remoteWrite: true, remoteRead: true, remoteAtomic: true },
     });
     this.mr.bytes.fill(0x5a);
@@ -92,10 +93,10 @@ export class End {
   }
 
   /** Agrees with the other end, makes what the test needs, and connects. */
-  static async open(settings: Settings, context: Context, channel: Channel): Promise<End> {
-    requireOf(context, settings);
-    const terms = await agree(channel, ownMtu(context, settings), !settings.dont_xchg_versions);
-    return new End(fitting(settings, terms), context, channel, terms);
+  static async open(settings: Settings, context: Context, channel: Channel): Promise<Endpoint> {
+    requireSupported(context, settings);
+    const terms = await agreeOnTerms(channel, localMtu(context, settings), !settings.dont_xchg_versions);
+    return new Endpoint(withinMtu(settings, terms), context, channel, terms);
   }
 
   /** Writes the receives of queue `index` for messages of that size; `wrId` has its number in the high half. */
@@ -103,7 +104,7 @@ export class End {
     const batch = this.receives[index].clear();
     const lengthBytes = sizeBytes + this.headerBytes;
     while (batch.length < batch.capacity) {
-      batch.recv(index * WHOLE, this.recvAddr(index), lengthBytes, this.mr.lkey);
+      batch.recv(index * WR_ID_HALF, this.recvAddr(index), lengthBytes, this.mr.lkey);
     }
   }
 
@@ -119,14 +120,14 @@ export class End {
     const mine = this.destinations();
     const { verb, measures } = settings.kind;
     const early = measures === 'lat' && verb !== 'send';
-    if (early) await exchangeKeys(channel, mine[0]);
+    if (early) await exchangeDestinations(channel, mine[0]);
     const theirs: Destination[] = [];
-    for (const keys of mine) theirs.push(await exchangeKeys(channel, keys));
-    this.remotes = theirs.map((keys, i) => this.join(this.qps[i], keys));
-    if (verb === 'send') await this.meet();
-    for (const keys of mine) await exchangeKeys(channel, keys);
+    for (const keys of mine) theirs.push(await exchangeDestinations(channel, keys));
+    this.remotes = theirs.map((keys, i) => this.connectQp(this.qps[i], keys));
+    if (verb === 'send') await this.synchronize();
+    for (const keys of mine) await exchangeDestinations(channel, keys);
     heard(mine, theirs);
-    if (verb !== 'send') await this.meet();
+    if (verb !== 'send') await this.synchronize();
   }
 
   /** Connects by rdma_cm, before anybody tells of a queue pair. */
@@ -135,33 +136,33 @@ export class End {
     const { provider } = context;
     const env: CmEnvironment = { provider, openDevice: () => context };
     const { server, port, source_ip } = settings;
-    if (server === null) await acceptAll(env, { server, port, source_ip }, this, () => this.meet());
+    if (server === null) await acceptQps(env, { server, port, source_ip }, this, () => this.synchronize());
     else {
-      await this.meet();
-      await connectAll(env, { server, port, source_ip }, this);
+      await this.synchronize();
+      await connectQps(env, { server, port, source_ip }, this);
     }
-    await this.meet();
+    await this.synchronize();
   }
 
   /** Both ends come to the same point. Patient: the other end's test may last. */
-  async meet(options: { patient?: boolean } = {}): Promise<void> {
-    await exchangeKeys(this.channel, this.destinations()[0], options);
+  async synchronize(options: { patient?: boolean } = {}): Promise<void> {
+    await exchangeDestinations(this.channel, this.destinations()[0], options);
   }
 
   /** Where the messages of queue pair `index` begin, and where those for it land. */
   sendAddr(index: number): number {
-    return this.mr.addr + index * this.partBytes;
+    return this.mr.addr + index * this.bufferBytes;
   }
 
   /** The same as bytes. */
   sendBytes(index: number): Uint8Array {
-    return this.mr.bytes.subarray(index * this.partBytes, (index + 1) * this.partBytes);
+    return this.mr.bytes.subarray(index * this.bufferBytes, (index + 1) * this.bufferBytes);
   }
 
   recvAddr(index: number): number {
-    const { settings, partBytes, terms, headerBytes } = this;
+    const { settings, bufferBytes, terms, headerBytes } = this;
     const aligned = headerBytes > 0 ? terms.cacheLineBytes - headerBytes : 0;
-    return this.mr.addr + (settings.qp + index) * partBytes + aligned;
+    return this.mr.addr + (settings.qp + index) * bufferBytes + aligned;
   }
 
   /** Posts `count` receives to queue `index`. */
@@ -182,14 +183,14 @@ export class End {
     const { wcs } = this;
     const n = cq.poll(wcs);
     this.polled += n;
-    for (let i = 0; i < n; i++) if (wcs.status(i) !== V.IBV_WC_SUCCESS) this.failed(i);
+    for (let i = 0; i < n; i++) if (wcs.status(i) !== V.IBV_WC_SUCCESS) this.throwFailed(i);
     return n;
   }
 
-  private failed(i: number): never {
+  private throwFailed(i: number): never {
     const { wcs } = this;
     const status = wcs.status(i);
-    const [qp, number] = [Math.floor(wcs.wrId(i) / WHOLE), wcs.wrId(i) % WHOLE];
+    const [qp, number] = [Math.floor(wcs.wrId(i) / WR_ID_HALF), wcs.wrId(i) % WR_ID_HALF];
     throw new V.CompletionError(
       ` Completion with error at ${this.channel.role}\n` +
         ` Failed status ${status}: wr_id ${qp} syndrom 0x${wcs.vendorErr(i).toString(16)}\n` +
@@ -236,13 +237,13 @@ export class End {
       qpNum,
       psn,
       rkey: mr.rkey,
-      vaddr: BigInt(mr.addr + (settings.qp + i) * this.partBytes),
+      vaddr: BigInt(mr.addr + (settings.qp + i) * this.bufferBytes),
       gid: gid?.gid ?? null,
       srqNum: 0,
     }));
   }
 
-  private join(qp: QueuePair, remote: Destination): Remote {
+  private connectQp(qp: QueuePair, remote: Destination): Remote {
     const { settings, terms, gid, outReads } = this;
     const { ibPort: portNum, sl, qpTimeout: timeout } = settings;
     const place = { qpNum: remote.qpNum, addr: Number(remote.vaddr), rkey: remote.rkey };
@@ -269,7 +270,7 @@ export class End {
 }
 
 /** What is asked of a device, and it does not have. @throws ConfigError */
-export function requireOf(context: Context, settings: Settings): void {
+export function requireSupported(context: Context, settings: Settings): void {
   const { ibPort, sizeBytes, gidIndex } = settings;
   const { name } = context;
   const { physPortCnt } = context.queryDevice();
@@ -280,7 +281,7 @@ export function requireOf(context: Context, settings: Settings): void {
       `--size ${sizeBytes}: the longest message of ${name} has ${maxMsgSizeBytes} bytes`,
     );
   }
-  fitting(settings, { mtu: ownMtu(context, settings) });
+  withinMtu(settings, { mtu: localMtu(context, settings) });
   if (gidIndex === undefined) return;
   const known = context.gids(ibPort).map(({ index }) => index);
   if (!known.includes(gidIndex)) {
@@ -290,7 +291,7 @@ export function requireOf(context: Context, settings: Settings): void {
 }
 
 /** IBV_MTU_* that this end can do and wants. */
-function ownMtu(context: Context, { ibPort, mtu }: Settings): number {
+function localMtu(context: Context, { ibPort, mtu }: Settings): number {
   const { activeMtu } = context.queryPort(ibPort);
   return mtu === undefined ? activeMtu : Math.min(V.mtuCode(Number(mtu)), activeMtu);
 }
@@ -302,7 +303,7 @@ function gidOf(context: Context, { ibPort, gidIndex }: Settings): V.GidEntry | n
 }
 
 /** A datagram is a packet: what was not asked for by name becomes that long. @throws ConfigError */
-function fitting(settings: Settings, { mtu }: Pick<Terms, 'mtu'>): Settings {
+function withinMtu(settings: Settings, { mtu }: Pick<Terms, 'mtu'>): Settings {
   const most = V.mtuBytes(mtu);
   if (settings.connection !== 'UD' || settings.sizeBytes <= most) return settings;
   if (settings.sizeGiven)

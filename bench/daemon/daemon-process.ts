@@ -4,11 +4,10 @@ import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { stringify } from 'yaml';
 import { nowNs } from '../clock.ts';
+import { COMMAND } from '../root.ts';
 
-const MAIN = fileURLToPath(new URL('../../../dist/cli/main.js', import.meta.url));
 /** Users whose programs the clients are: a user has a limit of clients. */
 const FIRST_UID = 61_001;
 const USERS = 4;
@@ -33,7 +32,7 @@ export class DaemonProcess {
     const config = join(folder, 'daemon.yaml');
     const devices = { [DEVICE]: { linkGbps: 100 }, null0: { linkGbps: LINK_GBPS } };
     writeFileSync(config, stringify({ devices, trust: clientUids().filter((uid) => uid !== undefined) }));
-    const words = [MAIN, 'daemon', '--config', config, '--device', DEVICE, '--socket', this.socket];
+    const words = [COMMAND, 'daemon', '--config', config, '--device', DEVICE, '--socket', this.socket];
     this.child = spawn(process.execPath, words, {
       stdio: ['ignore', 'ignore', 'pipe'],
       // Its own, not what this benchmark was started under: as docs/isoverbs.service has it.

@@ -10,7 +10,7 @@ export interface Outcome {
 }
 
 /** Runs a program to its end; never rejects. */
-export function start(program: string, args: readonly string[], timeoutMs: number): Promise<Outcome> {
+export function runProgram(program: string, args: readonly string[], timeoutMs: number): Promise<Outcome> {
   return new Promise((resolve) => {
     execFile(program, args, { timeout: timeoutMs }, (error, stdout, stderr) =>
       resolve({ failed: error !== null, output: `${stdout}${stderr}${error?.message ?? ''}` }),

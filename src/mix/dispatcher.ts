@@ -5,19 +5,32 @@ import { EV_ACTOR } from '../sim/kernel/event-kinds.ts';
 import type { World } from '../sim/world.ts';
 import type { Provider } from '../verbs/provider.ts';
 import type { Meter } from './meter.ts';
-import type { Receiver } from './receiver.ts';
-import type { Sender } from './sender.ts';
 import type { ShimCpu } from './shim-cpu.ts';
 
 // What an actor's event is about (b); CORE_POLLS is one of them, and 0 a visible completion.
 const COMPLETION = 0;
 const POST = 2;
-const BEGIN = 3;
+const START = 3;
 const OPEN = 4;
 const CLOSE = 5;
 const TICK = 6;
 
-export class Stage {
+/** Polls one completion queue, on one core. */
+export interface Poller {
+  readonly core: Core;
+  /** Index of the completion queue among those of the core. */
+  readonly queue: number;
+  poll(): void;
+}
+
+/** A poller that also posts. */
+export interface Poster extends Poller {
+  /** Posts the first batches. */
+  start(): void;
+  post(): void;
+}
+
+export class Dispatcher {
   readonly provider: Provider;
   /** Interceptors that each request and completion of an application passes. */
   readonly interceptors: number;
@@ -26,13 +39,13 @@ export class Stage {
   readonly clock: Float64Array;
   readonly cpuAhead: Float64Array;
   /** By number, as in events. A queue's actor is who polls it. */
-  readonly pollers: (Sender | Receiver)[] = [];
+  readonly pollers: Poller[] = [];
   readonly cores: Core[] = [];
   readonly meters: Meter[] = [];
   /** Called at each tick. */
   onTick: (tick: number) => void = () => {};
   /** By core: who polls its queues. */
-  private readonly rounds: (Sender | Receiver)[][] = [];
+  private readonly pollersByCore: Poller[][] = [];
 
   constructor(fabric: Fabric, provider: Provider, shim: { interceptors: number; cpu: ShimCpu }) {
     const { world } = fabric.simulation;
@@ -42,50 +55,50 @@ export class Stage {
     this.world = world;
     this.clock = world.clock;
     this.cpuAhead = world.cpuAhead;
-    world.hooks.actor = (actor, b) => this.act(actor, b);
+    world.hooks.actor = (actor, b) => this.dispatch(actor, b);
   }
 
   addCore(core: Core): void {
     this.cores.push(core);
-    this.rounds.push([]);
+    this.pollersByCore.push([]);
   }
 
   /** The queue pair's completion queue has this poller, on this core. */
-  addPoller(poller: Sender | Receiver, core: number, cq: number): void {
+  addPoller(poller: Poller, core: number, cq: number): void {
     const queue = this.world.hooks.cqOf(cq);
     if (queue === undefined) throw new Error(`no completion queue ${cq}`);
     queue.actor = this.pollers.length;
     this.pollers.push(poller);
-    this.rounds[core].push(poller);
+    this.pollersByCore[core].push(poller);
   }
 
-  beginAt(timeNs: number, sender: number): void {
-    this.at(timeNs, sender, BEGIN);
+  startAt(timeNs: number, sender: number): void {
+    this.schedule(timeNs, sender, START);
   }
 
   postAt(timeNs: number, sender: number): void {
-    this.at(timeNs, sender, POST);
+    this.schedule(timeNs, sender, POST);
   }
 
   /** The window of an application's meter. */
   measure(meter: Meter, openNs: number, closeNs: number): void {
     const id = this.meters.length;
     this.meters.push(meter);
-    this.at(openNs, id, OPEN);
-    this.at(closeNs, id, CLOSE);
+    this.schedule(openNs, id, OPEN);
+    this.schedule(closeNs, id, CLOSE);
   }
 
   tickAt(timeNs: number, tick: number): void {
-    this.at(timeNs, tick, TICK);
+    this.schedule(timeNs, tick, TICK);
   }
 
-  private at(timeNs: number, actor: number, b: number): void {
+  private schedule(timeNs: number, actor: number, b: number): void {
     const { events } = this.world;
     events.due[0] = timeNs;
     events.push(EV_ACTOR, actor, b, 0);
   }
 
-  private act(actor: number, b: number): void {
+  private dispatch(actor: number, b: number): void {
     switch (b) {
       case COMPLETION: {
         const poller = this.pollers[actor];
@@ -96,15 +109,15 @@ export class Stage {
         const core = this.cores[actor];
         const queue = core.begin();
         if (queue < 0) return;
-        this.rounds[actor][queue].poll();
+        this.pollersByCore[actor][queue].poll();
         core.plan();
         return;
       }
       case POST:
-        (this.pollers[actor] as Sender).post();
+        (this.pollers[actor] as Poster).post();
         return;
-      case BEGIN:
-        (this.pollers[actor] as Sender).start();
+      case START:
+        (this.pollers[actor] as Poster).start();
         return;
       case OPEN:
         this.meters[actor].open();

@@ -1,15 +1,15 @@
 /**
  * B and D as two tenants of real devices, bare and under policies in turn: medians over the rounds, and what they are
  * of the first policy's. A real machine is not the same from one minute to the next, so no two runs are compared.
- *   node bench/tenants/rounds.js [POLICY...]    default: none perf
+ *   node bench/tenants.js [POLICY...]    default: none perf
  * RXE_DEV, RXE_DEV2: the devices. ISOVERBS_ROUNDS: rounds (5). ISOVERBS_APPS: 'B:size=256KiB D'. ISOVERBS_SECONDS: of
  * one run, half of which is warm-up (20): on an emulated machine JavaScript takes seconds to become fast.
  */
 import Table from 'cli-table3';
 import { runLive } from '#src/mix/live/run.ts';
+import { parseApp, parsePolicy } from '#src/mix/parse.ts';
 import type { AppResult } from '#src/mix/result.ts';
-import { parseApp, parsePolicy } from '#src/mix/spec.ts';
-import { p50 } from '../clock.ts';
+import { p50 } from './clock.ts';
 
 const ROUNDS = Number(process.env.ISOVERBS_ROUNDS ?? 5);
 const DURATION_NS = Number(process.env.ISOVERBS_SECONDS ?? 20) * 1e9;

@@ -1,0 +1,18 @@
+/** Where the repository is: the benchmarks run from bench/ and, compiled, from out/bench/. */
+import { existsSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+
+/** The nearest folder above this file that has a package.json; with a slash at its end. */
+function findRoot(): string {
+  let folder = new URL('./', import.meta.url);
+  while (!existsSync(new URL('package.json', folder))) {
+    const parent = new URL('../', folder);
+    if (parent.href === folder.href) throw new Error('no package.json above the benchmarks');
+    folder = parent;
+  }
+  return fileURLToPath(folder);
+}
+
+export const ROOT = findRoot();
+/** The `isoverbs` command. */
+export const COMMAND = `${ROOT}dist/cli/main.js`;
