@@ -5,53 +5,24 @@
 import * as C from '../verbs/constants.ts';
 import { NoResourcesError } from '../verbs/errors.ts';
 import { mtuBytes } from '../verbs/names.ts';
-import type { QpAttr, QpCap } from '../verbs/provider.ts';
-import { onDeparted, runStoppable, setPaused } from './egress/class-round.ts';
-import type { EgressPort } from './egress/fifo-port.ts';
-import { changeRate, freeLimiter, onRate } from './egress/rate-limiters.ts';
-import { onPace } from './egress/rate-pacing.ts';
-import { rejoin } from './egress/rejoin.ts';
+import type { QpAttr, QpCap } from '../verbs/types.ts';
+import { dispatch } from './dispatch.ts';
+import { runKicked } from './egress/fifo-round.ts';
+import { changeRate, freeLimiter } from './egress/rate-limiters.ts';
 import { ALL_CLASSES, type StoppablePort } from './egress/stoppable-port.ts';
 import * as K from './kernel/event-kinds.ts';
-import { CONGESTED, PKT_ACK, PKT_DATAGRAM, PKT_RESPONSE } from './kernel/packets.ts';
-import { EVERYBODY } from './network/address.ts';
-import { congested, notified } from './network/cnp.ts';
-import { enter } from './network/multicast.ts';
-import type { Fabric } from './network/switches.ts';
 import { layoutOf, type TopologyName, type TopologyOptions } from './network/topology.ts';
 import { noteState } from './nic/context-caches.ts';
-import { countsUp, onPeriod } from './nic/event-moderation.ts';
-import { forget, mustWait, takeReady } from './nic/receive-pipeline.ts';
-import { arrived, ring } from './nic/wqe-fetch.ts';
+import { forget } from './nic/receive-pipeline.ts';
 import type { NicParams } from './profile/params.ts';
 import { MINIMAL_NIC } from './profile/profiles.ts';
 import { Cq } from './queues/cq.ts';
 import { Srq, type SrqOptions } from './queues/srq.ts';
-import { failQp, flush, flushSends } from './transport/failure.ts';
-import { DEADLINE, Qp, ROLE_REQUEST, TIMEOUT } from './transport/qp.ts';
-import {
-  nextRequest,
-  nextRequestBytes,
-  onAck,
-  onPayload,
-  onResponse,
-  onStep,
-  onTimeout,
-  startTimer,
-  timerIsDue,
-  tryStart,
-} from './transport/requester.ts';
-import {
-  nextResponse,
-  nextResponseBytes,
-  onRequest,
-  onResponsePayload,
-  onResponseStep,
-  responseSent,
-} from './transport/responder.ts';
-import { beginDrain } from './transport/sqd.ts';
-import { onDatagram, requestSent } from './transport/unreliable.ts';
-import { failWaiters, wakeWaiters } from './transport/wait.ts';
+import { beginDrain, timerIsDue } from './transport/acknowledgements.ts';
+import { failQp } from './transport/failure.ts';
+import { DEADLINE, Qp, TIMEOUT } from './transport/qp.ts';
+import { tryStart } from './transport/request-start.ts';
+import { failWaiters } from './transport/wait.ts';
 import { World, type WorldHooks } from './world.ts';
 
 export interface SimulationOptions {
@@ -216,14 +187,14 @@ export class Simulation {
     }
     if (to === C.IBV_QPS_RTS) qp.drainNotify = false;
     if (to === C.IBV_QPS_RTS) tryStart(this.world, qp);
-    this.runKicked();
+    runKicked(this.world);
   }
 
   /** Limits what a queue pair sends, in 1000 bits a second, headers included (0: no limit); `burstBytes` may go ahead. @throws NoResourcesError no limiter is free */
   setRate(qp: Qp, kbps: number, burstBytes: number): void {
     changeRate(this.world, qp, kbps, burstBytes);
     qp.attr.rateLimitKbps = kbps;
-    this.runKicked();
+    runKicked(this.world);
   }
 
   /** The host is no more: nothing leaves it and nothing arrives. Who listens there hears that, and no more. */
@@ -235,7 +206,7 @@ export class Simulation {
     if (!world.stoppable) return;
     // What waits in its ports never leaves.
     for (const port of [world.ports[host * 2], world.ports[host * 2 + 1]]) world.kick(port);
-    this.runKicked();
+    runKicked(this.world);
   }
 
   /** Plugs the cable of a host in, or pulls it. */
@@ -254,7 +225,7 @@ export class Simulation {
     if (paused) it.pause(cls);
     else it.resume(cls);
     this.world.kick(it);
-    this.runKicked();
+    runKicked(this.world);
   }
 
   /** Time of the next event; Infinity when there is none. */
@@ -291,8 +262,8 @@ export class Simulation {
     events.pop();
     world.eventCount[0]++;
     world.clock[0] = events.time;
-    this.dispatch(events.kind, events.a, events.b, events.c);
-    this.runKicked();
+    dispatch(world, events.kind, events.a, events.b, events.c);
+    runKicked(this.world);
     // Without an iterator, which V8 allocates.
     if (world.greedy) for (let host = 0; host < world.units.length; host++) world.units[host].settle();
     return true;
@@ -319,286 +290,5 @@ export class Simulation {
   wake(delayNs: number, actor: number, b: number): void {
     this.world.events.due[0] = this.world.clock[0] + delayNs;
     this.world.events.push(K.EV_ACTOR, actor, b, 0);
-  }
-
-  private dispatch(kind: number, a: number, b: number, c: number): void {
-    const { world } = this;
-    switch (kind) {
-      case K.EV_ARRIVE:
-        this.offCable(a, world.ports[a].arrived(world.events));
-        return;
-      case K.EV_LATE:
-        this.deliver(a);
-        return;
-      case K.EV_RECEIVE:
-        this.receive(world.qps[a]);
-        return;
-      case K.EV_COMPLETION:
-        this.reveal(a);
-        return;
-      case K.EV_ROOM:
-        world.ports[a].waiting = false;
-        this.round(world.ports[a] as EgressPort);
-        return;
-      case K.EV_DEPART:
-        onDeparted(world, world.ports[a] as StoppablePort);
-        return;
-      case K.EV_WIRE:
-        world.kick(world.ports[a]);
-        return;
-      case K.EV_CALL:
-        world.observable++;
-        world.hooks.call(a);
-        return;
-      case K.EV_ACTOR:
-        world.hooks.actor(a, b);
-        return;
-      case K.EV_MODERATION:
-        if (world.cqs[a] !== undefined) onPeriod(world, world.cqs[a], b);
-        return;
-      case K.EV_CQ_OVERFLOW:
-        this.overflow(a);
-        return;
-      case K.EV_UNIT:
-        this.stepDone(a, b, c);
-        return;
-      case K.EV_HOP:
-      case K.EV_SWITCH_OUT:
-      case K.EV_PAUSE:
-      case K.EV_COPY:
-        this.dispatchSwitch(kind, world.fabric as Fabric, a, b);
-        return;
-    }
-    const qp = world.qps[a];
-    if (qp !== undefined && !world.hosts[qp.host].dead) this.dispatchQp(kind, qp, b, c);
-  }
-
-  private stepDone(host: number, unit: number, generation: number): void {
-    const { world } = this;
-    const sender = world.units[host].stepDone(unit, generation);
-    if (sender === null || world.hosts[host].dead) return;
-    if (sender.role === ROLE_REQUEST) onStep(world, sender.qp);
-    else onResponseStep(world, sender.qp);
-  }
-
-  /** Events of one queue pair; those of an earlier incarnation or course of it are ignored. */
-  private dispatchQp(kind: number, qp: Qp, b: number, c: number): void {
-    const { world } = this;
-    switch (kind) {
-      case K.EV_STEP:
-        if (b === qp.token) onStep(world, qp);
-        return;
-      case K.EV_ACK:
-        if (c === qp.epoch) onAck(world, qp, b & 0xffffff, b >>> 24);
-        return;
-      case K.EV_DOORBELL:
-        // Of what was flushed meanwhile there is nothing to fetch.
-        if (c !== qp.epoch || qp.state >= C.IBV_QPS_SQE || ((b - qp.rung) | 0) <= 0) return;
-        ring(world, qp, b);
-        tryStart(world, qp);
-        return;
-      case K.EV_FETCHED:
-        if (c !== qp.epoch || qp.state >= C.IBV_QPS_SQE || ((b - qp.available) | 0) <= 0) return;
-        arrived(world, qp, b);
-        tryStart(world, qp);
-        return;
-      case K.EV_PAYLOAD:
-        if (b === qp.token) onPayload(world, qp);
-        return;
-      case K.EV_RESPONSE_PAYLOAD:
-        if (b === qp.respToken) onResponsePayload(world, qp);
-        return;
-      case K.EV_RESPONSE_STEP:
-        if (b === qp.respToken) onResponseStep(world, qp);
-        return;
-      case K.EV_TIMEOUT:
-        onTimeout(world, qp);
-        return;
-      case K.EV_RNR:
-        if (c !== qp.epoch || !qp.rnrWait) return;
-        qp.rnrWait = false;
-        tryStart(world, qp);
-        return;
-      case K.EV_FLUSH:
-        if (c !== qp.epoch) return;
-        if (qp.state === C.IBV_QPS_ERR) flush(world, qp);
-        else if (qp.state === C.IBV_QPS_SQE) flushSends(world, qp);
-        return;
-      case K.EV_PACE:
-        if (c === qp.epoch) onPace(world, qp, b);
-        return;
-      case K.EV_CNP:
-        if (c === qp.epoch) notified(world, qp);
-        return;
-      case K.EV_RATE:
-        if (c === qp.epoch) onRate(world, qp, b);
-    }
-  }
-
-  /** Something happens in a switch or on a cable of one. */
-  private dispatchSwitch(kind: number, fabric: Fabric, a: number, b: number): void {
-    switch (kind) {
-      case K.EV_HOP: {
-        const p = fabric.hop(a);
-        if (p >= 0) this.arrive(p);
-        return;
-      }
-      case K.EV_SWITCH_OUT:
-        fabric.departed(a);
-        return;
-      case K.EV_PAUSE: {
-        const { peer, host } = fabric.ports[a];
-        if (peer !== null) fabric.setPaused(peer, b === 1);
-        else setPaused(this.world, host, b === 1);
-        return;
-      }
-      case K.EV_COPY:
-        this.arrive(a);
-    }
-  }
-
-  /** A packet is at the other end of the cable of a host's port, or back from its loopback. */
-  private offCable(port: number, p: number): void {
-    const { fabric } = this.world;
-    if (fabric !== null && (port & 1) === 0) enter(this.world, fabric, p);
-    else this.arrive(p);
-  }
-
-  /** A packet is at the end of its way. */
-  private arrive(p: number): void {
-    const { world } = this;
-    const { faults } = world;
-    if (faults.on) {
-      const copy = faults.copyOf(world, p);
-      if (copy >= 0) world.fabric?.tagCopy(copy, p);
-      if (!faults.holds(world, p)) this.deliver(p);
-      if (copy >= 0) this.deliver(copy);
-      return;
-    }
-    this.deliver(p);
-  }
-
-  /** A packet is in the NIC: it is executed as soon as the receiver has time for it. */
-  private deliver(p: number): void {
-    const { world } = this;
-    if (world.receives) {
-      const qp = world.packets.kind[p] === PKT_DATAGRAM ? this.datagramFor(p) : this.connectedTo(p);
-      if (qp !== undefined && mustWait(world, qp, p)) return;
-    }
-    this.execute(p);
-  }
-
-  /** Packets of a queue pair have waited long enough. */
-  private receive(qp: Qp | undefined): void {
-    if (qp === undefined) return;
-    for (let p = takeReady(this.world, qp); p >= 0; p = takeReady(this.world, qp)) this.execute(p);
-  }
-
-  private execute(p: number): void {
-    const { world } = this;
-    if (world.packets.kind[p] === PKT_DATAGRAM)
-      onDatagram(world, p, world.fabric === null ? EVERYBODY : world.fabric.receiverOf(p));
-    else this.executeConnected(p);
-    world.packets.release(p);
-  }
-
-  /** The one queue pair that a datagram is for; a multicast is for many. */
-  private datagramFor(p: number): Qp | undefined {
-    const { world } = this;
-    const ah = world.packets.ah[p]!;
-    const qp = ah.group === null ? world.qps[world.packets.dest[p]] : undefined;
-    return qp?.type === C.IBV_QPT_UD && qp.host === ah.peerHost && !world.hosts[qp.host].dead
-      ? qp
-      : undefined;
-  }
-
-  /** The queue pair that a packet of a connection is for. */
-  private connectedTo(p: number): Qp | undefined {
-    const { world } = this;
-    const pool = world.packets;
-    const qp = world.qps[pool.dest[p]];
-    const source = world.qps[pool.source[p]];
-    // Of a connection that is no more, or to a host that is no more, or led astray: it vanishes.
-    if (qp === undefined || source === undefined || source.epoch !== pool.epoch[p]) return undefined;
-    const meant = qp.peerType === source.type && qp.host === source.peerHost;
-    return meant && !world.hosts[qp.host].dead ? qp : undefined;
-  }
-
-  private executeConnected(p: number): void {
-    const { world } = this;
-    const pool = world.packets;
-    const qp = this.connectedTo(p);
-    if (qp === undefined) return;
-    const kind = pool.kind[p];
-    if (kind === PKT_ACK) {
-      if (pool.rkey[p] === qp.epoch) onAck(world, qp, pool.psn[p], pool.imm[p]);
-      return;
-    }
-    if ((pool.flags[p] & CONGESTED) !== 0) congested(world, qp, world.qps[pool.source[p]]!);
-    const { pcie } = world.hosts[qp.host];
-    if (!pcie.free && pool.length[p] > 0) pcie.write(pool.length[p]);
-    if (kind === PKT_RESPONSE) onResponse(world, qp, p);
-    else onRequest(world, qp, p);
-  }
-
-  /** A completion was lost: nobody can trust the queue any more, nor the queue pairs that complete there. */
-  private overflow(id: number): void {
-    const { world } = this;
-    const cq = world.cqs[id];
-    if (cq === undefined) return;
-    world.raise(C.IBV_EVENT_CQ_ERR, cq);
-    for (const qp of [...cq.qps]) {
-      world.raise(C.IBV_EVENT_QP_FATAL, qp);
-      failQp(world, qp);
-    }
-  }
-
-  private reveal(id: number): void {
-    const { world } = this;
-    const cq = world.cqs[id];
-    if (cq === undefined) return;
-    const wanted = cq.reveal();
-    const event = wanted && (cq.moderation === null || countsUp(world, cq, cq.moderation));
-    world.observable++;
-    if (cq.waiters.length > 0) wakeWaiters(world, cq);
-    if (event) world.hooks.completionEvent(cq);
-    if (cq.actor >= 0) world.hooks.actor(cq.actor, 0);
-  }
-
-  private runKicked(): void {
-    if (this.world.stoppable) {
-      runStoppable(this.world);
-      return;
-    }
-    const { kicked } = this.world;
-    for (let port = kicked.pop(); port !== undefined; port = kicked.pop()) {
-      port.kicked = false;
-      if (!port.waiting) this.round(port as EgressPort);
-    }
-  }
-
-  /** Admits packets, one of each sender in turn, as long as the head's packet fits. */
-  private round(port: EgressPort): void {
-    const { world } = this;
-    const { ring } = port;
-    for (let sender = ring.head; sender !== null; sender = ring.head) {
-      const { qp } = sender;
-      const request = sender.role === ROLE_REQUEST;
-      const bytes = request ? nextRequestBytes(world, qp) : nextResponseBytes(world, qp);
-      if (bytes >= 0 && !port.fits(bytes, world.events)) return;
-      ring.leave();
-      if (bytes < 0) continue;
-      const { turn } = sender;
-      const turnOver = turn !== null && turn.unit >= 0 && world.units[qp.host].sent(turn, bytes);
-      const p = request ? nextRequest(world, qp) : nextResponse(world, qp);
-      if (p < 0) continue;
-      port.admit(bytes, world.notBefore);
-      world.launch(port, p, qp, request ? qp.sqBasePsn : qp.rqBasePsn, qp.peerHost);
-      if (request) {
-        if (qp.unreliable) requestSent(world, qp, port);
-        else startTimer(world, qp, port);
-      } else responseSent(world, qp, port);
-      rejoin(world, sender, bytes, turnOver);
-    }
   }
 }

@@ -1,8 +1,8 @@
 /** What the parts of the simulation share: the clock, the event queue, the tables of objects, the wires. */
 import * as C from '../verbs/constants.ts';
 import * as L from '../verbs/layout.ts';
-import { schedulerOf } from './egress/class-scheduler.ts';
 import { EgressPort } from './egress/fifo-port.ts';
+import { schedulerOf } from './egress/make-scheduler.ts';
 import type { Port } from './egress/port.ts';
 import { Limiters } from './egress/rate-limiters.ts';
 import { StoppablePort } from './egress/stoppable-port.ts';

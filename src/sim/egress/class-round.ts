@@ -1,8 +1,9 @@
 /** Stoppable ports of hosts: who is admitted, what goes on the wire, and what follows from a packet's leaving. */
 
 import * as P from '../kernel/packets.ts';
+import { startTimer } from '../transport/acknowledgements.ts';
 import { type Qp, RESPONSE_END, ROLE_REQUEST, type Sender } from '../transport/qp.ts';
-import { nextRequest, nextRequestBytes, startTimer } from '../transport/requester.ts';
+import { nextRequest, nextRequestBytes } from '../transport/request-packets.ts';
 import { nextResponse, nextResponseBytes, responseSent } from '../transport/responder.ts';
 import { completeAt, datagramOut } from '../transport/unreliable.ts';
 import type { World } from '../world.ts';

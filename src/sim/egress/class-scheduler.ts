@@ -6,12 +6,8 @@
  * which queue pair's packet is admitted next, on a port with one class; its FIFO is then short, as what is admitted
  * keeps its order. What it must know of queue pairs it learns from join(), leave() and began().
  */
-
-import type { NicParams } from '../profile/params.ts';
 import type { Sender } from '../transport/qp.ts';
-import { Ets } from './ets.ts';
 import type { StoppablePort } from './stoppable-port.ts';
-import { StrictPriority } from './strict-priority.ts';
 
 /** Service levels of verbs: 0 is the highest class. */
 export const SERVICE_LEVELS = 16;
@@ -44,16 +40,4 @@ export class SingleClass implements ClassScheduler {
   }
 
   sent(): void {}
-}
-
-/** The scheduler that the parameters name. */
-export function schedulerOf(params: Readonly<NicParams>): ClassScheduler {
-  switch (params.scheduler) {
-    case 'sp':
-      return new StrictPriority();
-    case 'ets':
-      return new Ets(params.etsWeights, params.mtuBytes);
-    default:
-      return new SingleClass();
-  }
 }

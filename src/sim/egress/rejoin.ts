@@ -1,7 +1,8 @@
 /** What follows a turn at an egress port. */
+
 import { awaitsPayload } from '../nic/wqe-fetch.ts';
 import { RESUME, ROLE_REQUEST, SENDING, type Sender } from '../transport/qp.ts';
-import { nextRequestBytes } from '../transport/requester.ts';
+import { nextRequestBytes } from '../transport/request-packets.ts';
 import { nextResponseBytes } from '../transport/responder.ts';
 import type { World } from '../world.ts';
 import { countPacket, joinPort } from './rate-pacing.ts';

@@ -5,7 +5,7 @@ import { EV_DOORBELL, EV_FLUSH } from '../kernel/event-kinds.ts';
 import { fixBind, windowReason } from '../memory/memory-windows.ts';
 import { failQp } from '../transport/failure.ts';
 import type { Qp } from '../transport/qp.ts';
-import { isLocalOp, isReadOrAtomic } from '../transport/requester.ts';
+import { isLocalOp, isReadOrAtomic } from '../transport/request-info.ts';
 import type { World } from '../world.ts';
 import type { Srq } from './srq.ts';
 import type { WorkQueue } from './work-queue.ts';

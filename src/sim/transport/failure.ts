@@ -1,33 +1,9 @@
 /** The error state: everything in both queues is flushed, in order. */
 import * as C from '../../verbs/constants.ts';
-import * as L from '../../verbs/layout.ts';
 import { noteState } from '../nic/context-caches.ts';
 import type { World } from '../world.ts';
+import { completeOldest, completeRecv } from './completions.ts';
 import type { Qp } from './qp.ts';
-import { completeOldest } from './requester.ts';
-
-/** Takes the oldest receive off the queue and completes it. */
-export function completeRecv(
-  world: World,
-  qp: Qp,
-  status: number,
-  opcode: number,
-  byteLen: number,
-  flags: number,
-  imm: number,
-  solicited: boolean,
-): void {
-  const seq = qp.rqDone;
-  const at = qp.rq.at(seq);
-  qp.rqDone = (seq + 1) | 0;
-  if (((qp.rqTaken - qp.rqDone) | 0) < 0) qp.rqTaken = qp.rqDone;
-  if (status === C.IBV_WC_SUCCESS) qp.completed++;
-  else qp.errored++;
-  if (qp.srq !== null) qp.srq.completed++;
-  const number = qp.srq === null ? seq : qp.sharedSeq;
-  const op = status | (opcode << 8) | (flags << 16) | L.WC_RECV_SIDE;
-  world.complete(qp.recvCq, qp.rq.words[at], qp.rq.words[at + 1], op, byteLen, imm, qp, number, solicited);
-}
 
 /** Moves a queue pair to ERR and flushes it. */
 export function failQp(world: World, qp: Qp): void {

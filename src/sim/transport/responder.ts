@@ -22,7 +22,8 @@ import { takeUnit } from '../nic/unit-step.ts';
 import { missesResponse, readAhead } from '../nic/wqe-fetch.ts';
 import { takeShared } from '../queues/srq.ts';
 import type { World } from '../world.ts';
-import { completeRecv, failQp } from './failure.ts';
+import { completeRecv } from './completions.ts';
+import { failQp } from './failure.ts';
 import {
   DELIVERED,
   IDLE,

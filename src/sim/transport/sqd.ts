@@ -2,18 +2,10 @@
 import * as C from '../../verbs/constants.ts';
 import type { World } from '../world.ts';
 import { IDLE, type Qp } from './qp.ts';
-import { askAgain } from './requester.ts';
 
 /** Whether nothing that began is still going on. */
 export function isDrained(qp: Qp): boolean {
   return qp.una === qp.started && qp.phase === IDLE;
-}
-
-/** The queue pair was moved to SQD; `notify`: an event is to say when it is drained. */
-export function beginDrain(world: World, qp: Qp, notify: boolean): void {
-  qp.drainNotify = notify;
-  noticeDrained(world, qp);
-  askAgain(world, qp);
 }
 
 /** Tells, once, that a queue pair in SQD is drained. */

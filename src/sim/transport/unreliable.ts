@@ -12,9 +12,10 @@ import { moveSges } from '../memory/sges.ts';
 import { EVERYBODY, GRH_BYTES, writeGrh } from '../network/address.ts';
 import { takeShared } from '../queues/srq.ts';
 import type { World } from '../world.ts';
-import { completeRecv, failQp } from './failure.ts';
+import { completeRecv } from './completions.ts';
+import { failQp } from './failure.ts';
 import { DELIVERED, psnAdd, type Qp, RECV_OFFSET } from './qp.ts';
-import { isLocalOp, opcodeOf } from './requester.ts';
+import { isLocalOp, opcodeOf } from './request-info.ts';
 
 /** A request packet is out. When it was the last of its message, the request completes as it leaves. */
 export function requestSent(world: World, qp: Qp, port: Port): void {

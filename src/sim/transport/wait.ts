@@ -8,8 +8,9 @@ import { executeWindowOp } from '../memory/memory-windows.ts';
 import { ring } from '../nic/wqe-fetch.ts';
 import type { Cq } from '../queues/cq.ts';
 import type { World } from '../world.ts';
+import { failRequest, localDone } from './acknowledgements.ts';
 import { PARKED, type Qp } from './qp.ts';
-import { failRequest, localDone, tryStart } from './requester.ts';
+import { tryStart } from './request-start.ts';
 
 /** Executes the request at `cur`. True when it is through; else the queue pair is parked or failed. */
 export function executeLocal(world: World, qp: Qp, seq: number): boolean {

@@ -1,0 +1,177 @@
+/** Gives each event to the part of the simulation that handles it. */
+import * as C from '../verbs/constants.ts';
+import { onDeparted, setPaused } from './egress/class-round.ts';
+import type { EgressPort } from './egress/fifo-port.ts';
+import { round } from './egress/fifo-round.ts';
+import { onRate } from './egress/rate-limiters.ts';
+import { onPace } from './egress/rate-pacing.ts';
+import type { StoppablePort } from './egress/stoppable-port.ts';
+import * as K from './kernel/event-kinds.ts';
+import { notified } from './network/cnp.ts';
+import type { Fabric } from './network/switches.ts';
+import { arrive, deliver, offCable, receive } from './nic/arrivals.ts';
+import { countsUp, onPeriod } from './nic/event-moderation.ts';
+import { arrived, ring } from './nic/wqe-fetch.ts';
+import { onAck, onTimeout } from './transport/acknowledgements.ts';
+import { failQp, flush, flushSends } from './transport/failure.ts';
+import { type Qp, ROLE_REQUEST } from './transport/qp.ts';
+import { tryStart } from './transport/request-start.ts';
+import { onPayload, onStep } from './transport/requester.ts';
+import { onResponsePayload, onResponseStep } from './transport/responder.ts';
+import { wakeWaiters } from './transport/wait.ts';
+import type { World } from './world.ts';
+
+export function dispatch(world: World, kind: number, a: number, b: number, c: number): void {
+  switch (kind) {
+    case K.EV_ARRIVE:
+      offCable(world, a, world.ports[a].arrived(world.events));
+      return;
+    case K.EV_LATE:
+      deliver(world, a);
+      return;
+    case K.EV_RECEIVE:
+      receive(world, world.qps[a]);
+      return;
+    case K.EV_COMPLETION:
+      reveal(world, a);
+      return;
+    case K.EV_ROOM:
+      world.ports[a].waiting = false;
+      round(world, world.ports[a] as EgressPort);
+      return;
+    case K.EV_DEPART:
+      onDeparted(world, world.ports[a] as StoppablePort);
+      return;
+    case K.EV_WIRE:
+      world.kick(world.ports[a]);
+      return;
+    case K.EV_CALL:
+      world.observable++;
+      world.hooks.call(a);
+      return;
+    case K.EV_ACTOR:
+      world.hooks.actor(a, b);
+      return;
+    case K.EV_MODERATION:
+      if (world.cqs[a] !== undefined) onPeriod(world, world.cqs[a], b);
+      return;
+    case K.EV_CQ_OVERFLOW:
+      overflow(world, a);
+      return;
+    case K.EV_UNIT:
+      stepDone(world, a, b, c);
+      return;
+    case K.EV_HOP:
+    case K.EV_SWITCH_OUT:
+    case K.EV_PAUSE:
+    case K.EV_COPY:
+      dispatchSwitch(world, kind, world.fabric as Fabric, a, b);
+      return;
+  }
+  const qp = world.qps[a];
+  if (qp !== undefined && !world.hosts[qp.host].dead) dispatchQp(world, kind, qp, b, c);
+}
+
+function stepDone(world: World, host: number, unit: number, generation: number): void {
+  const sender = world.units[host].stepDone(unit, generation);
+  if (sender === null || world.hosts[host].dead) return;
+  if (sender.role === ROLE_REQUEST) onStep(world, sender.qp);
+  else onResponseStep(world, sender.qp);
+}
+
+/** Events of one queue pair; those of an earlier incarnation or course of it are ignored. */
+function dispatchQp(world: World, kind: number, qp: Qp, b: number, c: number): void {
+  switch (kind) {
+    case K.EV_STEP:
+      if (b === qp.token) onStep(world, qp);
+      return;
+    case K.EV_ACK:
+      if (c === qp.epoch) onAck(world, qp, b & 0xffffff, b >>> 24);
+      return;
+    case K.EV_DOORBELL:
+      // Of what was flushed meanwhile there is nothing to fetch.
+      if (c !== qp.epoch || qp.state >= C.IBV_QPS_SQE || ((b - qp.rung) | 0) <= 0) return;
+      ring(world, qp, b);
+      tryStart(world, qp);
+      return;
+    case K.EV_FETCHED:
+      if (c !== qp.epoch || qp.state >= C.IBV_QPS_SQE || ((b - qp.available) | 0) <= 0) return;
+      arrived(world, qp, b);
+      tryStart(world, qp);
+      return;
+    case K.EV_PAYLOAD:
+      if (b === qp.token) onPayload(world, qp);
+      return;
+    case K.EV_RESPONSE_PAYLOAD:
+      if (b === qp.respToken) onResponsePayload(world, qp);
+      return;
+    case K.EV_RESPONSE_STEP:
+      if (b === qp.respToken) onResponseStep(world, qp);
+      return;
+    case K.EV_TIMEOUT:
+      onTimeout(world, qp);
+      return;
+    case K.EV_RNR:
+      if (c !== qp.epoch || !qp.rnrWait) return;
+      qp.rnrWait = false;
+      tryStart(world, qp);
+      return;
+    case K.EV_FLUSH:
+      if (c !== qp.epoch) return;
+      if (qp.state === C.IBV_QPS_ERR) flush(world, qp);
+      else if (qp.state === C.IBV_QPS_SQE) flushSends(world, qp);
+      return;
+    case K.EV_PACE:
+      if (c === qp.epoch) onPace(world, qp, b);
+      return;
+    case K.EV_CNP:
+      if (c === qp.epoch) notified(world, qp);
+      return;
+    case K.EV_RATE:
+      if (c === qp.epoch) onRate(world, qp, b);
+  }
+}
+
+/** Something happens in a switch or on a cable of one. */
+function dispatchSwitch(world: World, kind: number, fabric: Fabric, a: number, b: number): void {
+  switch (kind) {
+    case K.EV_HOP: {
+      const p = fabric.hop(a);
+      if (p >= 0) arrive(world, p);
+      return;
+    }
+    case K.EV_SWITCH_OUT:
+      fabric.departed(a);
+      return;
+    case K.EV_PAUSE: {
+      const { peer, host } = fabric.ports[a];
+      if (peer !== null) fabric.setPaused(peer, b === 1);
+      else setPaused(world, host, b === 1);
+      return;
+    }
+    case K.EV_COPY:
+      arrive(world, a);
+  }
+}
+
+/** A completion was lost: nobody can trust the queue any more, nor the queue pairs that complete there. */
+function overflow(world: World, id: number): void {
+  const cq = world.cqs[id];
+  if (cq === undefined) return;
+  world.raise(C.IBV_EVENT_CQ_ERR, cq);
+  for (const qp of [...cq.qps]) {
+    world.raise(C.IBV_EVENT_QP_FATAL, qp);
+    failQp(world, qp);
+  }
+}
+
+function reveal(world: World, id: number): void {
+  const cq = world.cqs[id];
+  if (cq === undefined) return;
+  const wanted = cq.reveal();
+  const event = wanted && (cq.moderation === null || countsUp(world, cq, cq.moderation));
+  world.observable++;
+  if (cq.waiters.length > 0) wakeWaiters(world, cq);
+  if (event) world.hooks.completionEvent(cq);
+  if (cq.actor >= 0) world.hooks.actor(cq.actor, 0);
+}

@@ -1,0 +1,47 @@
+/** Plain egress ports of hosts: admits packets round robin while they fit. */
+
+import { startTimer } from '../transport/acknowledgements.ts';
+import { ROLE_REQUEST } from '../transport/qp.ts';
+import { nextRequest, nextRequestBytes } from '../transport/request-packets.ts';
+import { nextResponse, nextResponseBytes, responseSent } from '../transport/responder.ts';
+import { requestSent } from '../transport/unreliable.ts';
+import type { World } from '../world.ts';
+import { runStoppable } from './class-round.ts';
+import type { EgressPort } from './fifo-port.ts';
+import { rejoin } from './rejoin.ts';
+
+export function runKicked(world: World): void {
+  if (world.stoppable) {
+    runStoppable(world);
+    return;
+  }
+  const { kicked } = world;
+  for (let port = kicked.pop(); port !== undefined; port = kicked.pop()) {
+    port.kicked = false;
+    if (!port.waiting) round(world, port as EgressPort);
+  }
+}
+
+/** Admits packets, one of each sender in turn, as long as the head's packet fits. */
+export function round(world: World, port: EgressPort): void {
+  const { ring } = port;
+  for (let sender = ring.head; sender !== null; sender = ring.head) {
+    const { qp } = sender;
+    const request = sender.role === ROLE_REQUEST;
+    const bytes = request ? nextRequestBytes(world, qp) : nextResponseBytes(world, qp);
+    if (bytes >= 0 && !port.fits(bytes, world.events)) return;
+    ring.leave();
+    if (bytes < 0) continue;
+    const { turn } = sender;
+    const turnOver = turn !== null && turn.unit >= 0 && world.units[qp.host].sent(turn, bytes);
+    const p = request ? nextRequest(world, qp) : nextResponse(world, qp);
+    if (p < 0) continue;
+    port.admit(bytes, world.notBefore);
+    world.launch(port, p, qp, request ? qp.sqBasePsn : qp.rqBasePsn, qp.peerHost);
+    if (request) {
+      if (qp.unreliable) requestSent(world, qp, port);
+      else startTimer(world, qp, port);
+    } else responseSent(world, qp, port);
+    rejoin(world, sender, bytes, turnOver);
+  }
+}

@@ -1,0 +1,88 @@
+/** The end of a packet's way: from the cable or the last switch into the receiver, and from there to its queue pair. */
+import * as C from '../../verbs/constants.ts';
+import { CONGESTED, PKT_ACK, PKT_DATAGRAM, PKT_RESPONSE } from '../kernel/packets.ts';
+import { EVERYBODY } from '../network/address.ts';
+import { congested } from '../network/cnp.ts';
+import { enter } from '../network/multicast.ts';
+import { onAck, onResponse } from '../transport/acknowledgements.ts';
+import type { Qp } from '../transport/qp.ts';
+import { onRequest } from '../transport/responder.ts';
+import { onDatagram } from '../transport/unreliable.ts';
+import type { World } from '../world.ts';
+import { mustWait, takeReady } from './receive-pipeline.ts';
+
+/** A packet is at the other end of the cable of a host's port, or back from its loopback. */
+export function offCable(world: World, port: number, p: number): void {
+  const { fabric } = world;
+  if (fabric !== null && (port & 1) === 0) enter(world, fabric, p);
+  else arrive(world, p);
+}
+
+/** A packet is at the end of its way. */
+export function arrive(world: World, p: number): void {
+  const { faults } = world;
+  if (faults.on) {
+    const copy = faults.copyOf(world, p);
+    if (copy >= 0) world.fabric?.tagCopy(copy, p);
+    if (!faults.holds(world, p)) deliver(world, p);
+    if (copy >= 0) deliver(world, copy);
+    return;
+  }
+  deliver(world, p);
+}
+
+/** A packet is in the NIC: it is executed as soon as the receiver has time for it. */
+export function deliver(world: World, p: number): void {
+  if (world.receives) {
+    const qp = world.packets.kind[p] === PKT_DATAGRAM ? datagramFor(world, p) : connectedTo(world, p);
+    if (qp !== undefined && mustWait(world, qp, p)) return;
+  }
+  execute(world, p);
+}
+
+/** Packets of a queue pair have waited long enough. */
+export function receive(world: World, qp: Qp | undefined): void {
+  if (qp === undefined) return;
+  for (let p = takeReady(world, qp); p >= 0; p = takeReady(world, qp)) execute(world, p);
+}
+
+function execute(world: World, p: number): void {
+  if (world.packets.kind[p] === PKT_DATAGRAM)
+    onDatagram(world, p, world.fabric === null ? EVERYBODY : world.fabric.receiverOf(p));
+  else executeConnected(world, p);
+  world.packets.release(p);
+}
+
+/** The one queue pair that a datagram is for; a multicast is for many. */
+function datagramFor(world: World, p: number): Qp | undefined {
+  const ah = world.packets.ah[p]!;
+  const qp = ah.group === null ? world.qps[world.packets.dest[p]] : undefined;
+  return qp?.type === C.IBV_QPT_UD && qp.host === ah.peerHost && !world.hosts[qp.host].dead ? qp : undefined;
+}
+
+/** The queue pair that a packet of a connection is for. */
+function connectedTo(world: World, p: number): Qp | undefined {
+  const pool = world.packets;
+  const qp = world.qps[pool.dest[p]];
+  const source = world.qps[pool.source[p]];
+  // Of a connection that is no more, or to a host that is no more, or led astray: it vanishes.
+  if (qp === undefined || source === undefined || source.epoch !== pool.epoch[p]) return undefined;
+  const meant = qp.peerType === source.type && qp.host === source.peerHost;
+  return meant && !world.hosts[qp.host].dead ? qp : undefined;
+}
+
+function executeConnected(world: World, p: number): void {
+  const pool = world.packets;
+  const qp = connectedTo(world, p);
+  if (qp === undefined) return;
+  const kind = pool.kind[p];
+  if (kind === PKT_ACK) {
+    if (pool.rkey[p] === qp.epoch) onAck(world, qp, pool.psn[p], pool.imm[p]);
+    return;
+  }
+  if ((pool.flags[p] & CONGESTED) !== 0) congested(world, qp, world.qps[pool.source[p]]!);
+  const { pcie } = world.hosts[qp.host];
+  if (!pcie.free && pool.length[p] > 0) pcie.write(pool.length[p]);
+  if (kind === PKT_RESPONSE) onResponse(world, qp, p);
+  else onRequest(world, qp, p);
+}

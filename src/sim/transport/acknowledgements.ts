@@ -1,0 +1,268 @@
+/**
+ * What comes back to a requester: acknowledgements, NAKs, response data, or nothing until the retry timer fires.
+ * Finished requests complete in order; everything that was lost is sent again from the oldest missing packet.
+ */
+import * as C from '../../verbs/constants.ts';
+import type { Port } from '../egress/port.ts';
+import { ACK, EV_RNR, EV_TIMEOUT, NAK_RNR, NAK_SEQUENCE } from '../kernel/event-kinds.ts';
+import { moveSges } from '../memory/sges.ts';
+import type { World } from '../world.ts';
+import { completeOldest } from './completions.ts';
+import { failQp, failSends } from './failure.ts';
+import { DEADLINE, DELIVERED, IDLE, psnAdd, psnDiff, type Qp, TIMEOUT } from './qp.ts';
+import { isLive, isLocalOp, isReadOrAtomic, opcodeOf } from './request-info.ts';
+import { tryStart } from './request-start.ts';
+import { noticeDrained } from './sqd.ts';
+
+/** min_rnr_timer codes in nanoseconds (InfiniBand 9.7.5.2.8). */
+const RNR_TIMER_US = [
+  655360, 10, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480, 640, 960, 1280, 1920, 2560, 3840, 5120, 7680,
+  10240, 15360, 20480, 30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520,
+];
+
+/** The WAIT or ENABLE at `cur` is through. */
+export function localDone(world: World, qp: Qp): void {
+  qp.sqDone[qp.cur & qp.sq.mask] = 1;
+  qp.phase = IDLE;
+  qp.cur = (qp.cur + 1) | 0;
+  retire(world, qp, psnAdd(qp.unaPsn, -1));
+  tryStart(world, qp);
+}
+
+/** The queue pair goes to SQD: if what it sent last asked for no acknowledgement, it is sent again, and asks. */
+export function askAgain(world: World, qp: Qp): void {
+  if (qp.unasked === 0 || qp.phase !== IDLE || qp.una === qp.started || qp.unreliable) return;
+  goBack(world, qp, psnAdd(qp.sndPsn, -1));
+  tryStart(world, qp);
+}
+
+/** A packet is out: the retry timer runs from here if it did not run. */
+export function startTimer(world: World, qp: Qp, port: Port): void {
+  if (qp.times[DEADLINE] !== Number.POSITIVE_INFINITY) return;
+  qp.times[DEADLINE] = port.busyUntil + qp.times[TIMEOUT];
+  queueTimer(world, qp);
+}
+
+function queueTimer(world: World, qp: Qp): void {
+  if (qp.timerQueued || qp.times[DEADLINE] === Number.POSITIVE_INFINITY) return;
+  qp.timerQueued = true;
+  world.events.due[0] = qp.times[DEADLINE];
+  world.events.push(EV_TIMEOUT, qp.qpn, 0, 0);
+}
+
+/** The event of a retry timer came up: whether the timer is due; else it is queued again if it still runs. */
+export function timerIsDue(world: World, qp: Qp, eventNs: number): boolean {
+  if (qp.times[DEADLINE] <= eventNs) return true;
+  qp.timerQueued = false;
+  queueTimer(world, qp);
+  return false;
+}
+
+/** Nothing was heard for the whole timeout. */
+export function onTimeout(world: World, qp: Qp): void {
+  qp.timerQueued = false;
+  qp.times[DEADLINE] = Number.POSITIVE_INFINITY;
+  if (qp.una === qp.started || world.hosts[qp.host].dead) return;
+  qp.rdLost = false;
+  retry(world, qp);
+}
+
+/** Goes back to the oldest packet that is not acknowledged, unless that was done too often. */
+function retry(world: World, qp: Qp): void {
+  if (qp.retriesLeft === 0) {
+    failOldest(world, qp, C.IBV_WC_RETRY_EXC_ERR);
+    return;
+  }
+  qp.retriesLeft--;
+  goBack(world, qp, qp.unaPsn);
+  tryStart(world, qp);
+}
+
+/** Moves the cursor back to the packet with this PSN. */
+function goBack(world: World, qp: Qp, psn: number): void {
+  // Whatever is sent again asks.
+  qp.unasked = world.params.ackEveryPackets;
+  let seq = qp.una;
+  qp.pkt = 0;
+  for (; seq !== qp.started; seq = (seq + 1) | 0) {
+    const slot = seq & qp.sq.mask;
+    if (isLocalOp(opcodeOf(qp, seq))) {
+      if (qp.sqDone[slot] !== 0) continue;
+      break;
+    }
+    const into = psnDiff(psn, qp.sqPsn[slot]);
+    if (into < qp.sqPackets[slot]) {
+      qp.pkt = Math.max(into, 0);
+      break;
+    }
+  }
+  qp.token = (qp.token + 1) | 0;
+  qp.phase = IDLE;
+  qp.cur = seq;
+  qp.times[DEADLINE] = Number.POSITIVE_INFINITY;
+}
+
+/** An acknowledgement: everything up to its PSN arrived; a NAK says what about the one at its PSN. */
+export function onAck(world: World, qp: Qp, psn: number, syndrome: number): void {
+  if (!isLive(qp)) return;
+  const acked = syndrome === ACK ? psn : psnAdd(psn, -1);
+  if (psnDiff(acked, qp.sndPsn) >= 0) return;
+  if (syndrome !== ACK && psnDiff(psn, qp.unaPsn) < 0) return;
+  const lostResponse = acknowledgeUpTo(world, qp, acked);
+  if (!isLive(qp)) return;
+  if (syndrome === ACK || lostResponse) {
+    tryStart(world, qp);
+    return;
+  }
+  if (syndrome === NAK_SEQUENCE) {
+    retry(world, qp);
+  } else if (syndrome >= NAK_RNR) {
+    onRnrNak(world, qp, RNR_TIMER_US[syndrome - NAK_RNR] * 1000);
+  } else {
+    const statuses = [0, 0, C.IBV_WC_REM_INV_REQ_ERR, C.IBV_WC_REM_ACCESS_ERR, C.IBV_WC_REM_OP_ERR];
+    failOldest(world, qp, statuses[syndrome]);
+  }
+}
+
+/** Completes what is finished up to this PSN. True when a READ's data was found missing on the way. */
+function acknowledgeUpTo(world: World, qp: Qp, acked: number): boolean {
+  const before = qp.unaPsn;
+  retire(world, qp, acked);
+  if (!isLive(qp)) return false;
+  let una = psnAdd(acked, 1);
+  let lost = false;
+  const slot = qp.una & qp.sq.mask;
+  if (qp.una !== qp.started && isReadOrAtomic(opcodeOf(qp, qp.una))) {
+    const expected = psnAdd(qp.sqPsn[slot], qp.rdGot);
+    if (psnDiff(una, expected) > 0) {
+      // Later requests are acknowledged, so this response was sent, and lost.
+      lost = true;
+      una = expected;
+    }
+  }
+  if (psnDiff(una, before) > 0) {
+    qp.unaPsn = una;
+    progress(world, qp);
+  }
+  skipAcknowledged(qp);
+  if (lost && !qp.rdLost) {
+    qp.rdLost = true;
+    goBack(world, qp, una);
+    tryStart(world, qp);
+  }
+  return lost;
+}
+
+/** After going back, the cursor may stand on what an earlier transmission has delivered meanwhile. */
+function skipAcknowledged(qp: Qp): void {
+  if (((qp.cur - qp.una) | 0) < 0) {
+    qp.cur = qp.una;
+    qp.pkt = 0;
+    qp.phase = IDLE;
+    qp.token = (qp.token + 1) | 0;
+  }
+  if (qp.cur !== qp.una || qp.cur === qp.started || isLocalOp(opcodeOf(qp, qp.cur))) return;
+  const into = psnDiff(qp.unaPsn, qp.sqPsn[qp.cur & qp.sq.mask]);
+  if (into > qp.pkt && into < qp.sqPackets[qp.cur & qp.sq.mask]) qp.pkt = into;
+}
+
+/** Something new was acknowledged: counters and timer begin again. */
+function progress(world: World, qp: Qp): void {
+  qp.retriesLeft = qp.attr.retryCnt ?? 0;
+  qp.rnrRetriesLeft = qp.attr.rnrRetry ?? 0;
+  if (qp.unaPsn === qp.sndPsn) {
+    qp.times[DEADLINE] = Number.POSITIVE_INFINITY;
+  } else if (qp.times[DEADLINE] !== Number.POSITIVE_INFINITY) {
+    qp.times[DEADLINE] = world.clock[0] + qp.times[TIMEOUT];
+  }
+}
+
+/** The receiver had no receive posted: wait as long as it asks, then send again from there. */
+function onRnrNak(world: World, qp: Qp, delayNs: number): void {
+  if (qp.rnrWait) return;
+  if (qp.rnrRetriesLeft === 0) {
+    failOldest(world, qp, C.IBV_WC_RNR_RETRY_EXC_ERR);
+    return;
+  }
+  // 7 stands for ever.
+  if (qp.attr.rnrRetry !== 7) qp.rnrRetriesLeft--;
+  goBack(world, qp, qp.unaPsn);
+  qp.rnrWait = true;
+  world.events.due[0] = world.clock[0] + delayNs;
+  world.events.push(EV_RNR, qp.qpn, 0, qp.epoch);
+}
+
+/** A packet of a READ's data, or an atomic's old value. */
+export function onResponse(world: World, qp: Qp, p: number): void {
+  if (!isLive(qp)) return;
+  const pool = world.packets;
+  const psn = pool.psn[p];
+  if (psnDiff(psn, qp.unaPsn) < 0 || psnDiff(psn, qp.sndPsn) >= 0) return;
+  // It acknowledges all that came before it.
+  if (psnDiff(psn, qp.unaPsn) > 0 && acknowledgeUpTo(world, qp, psnAdd(psn, -1))) return;
+  if (!isLive(qp)) return;
+  const slot = qp.una & qp.sq.mask;
+  if (
+    qp.una === qp.started ||
+    !isReadOrAtomic(opcodeOf(qp, qp.una)) ||
+    psn !== psnAdd(qp.sqPsn[slot], qp.rdGot)
+  )
+    return;
+  const length = pool.length[p];
+  if (!moveSges(world, qp, qp.sq, qp.una, qp.rdGot * qp.mtu, length, pool.slab(p), true)) {
+    failOldest(world, qp, C.IBV_WC_LOC_PROT_ERR);
+    return;
+  }
+  qp.rdGot = (qp.rdGot + 1) | 0;
+  qp.times[DELIVERED] += length;
+  qp.rdLost = false;
+  qp.unaPsn = psnAdd(psn, 1);
+  progress(world, qp);
+  retire(world, qp, psn);
+  skipAcknowledged(qp);
+  tryStart(world, qp);
+}
+
+/** Completes, in order, the requests that are finished when all up to PSN `acked` has arrived. */
+export function retire(world: World, qp: Qp, acked: number): void {
+  while (qp.una !== qp.started) {
+    const slot = qp.una & qp.sq.mask;
+    const opcode = opcodeOf(qp, qp.una);
+    if (qp.sqStatus[slot] !== 0) {
+      failOldest(world, qp, qp.sqStatus[slot]);
+      return;
+    }
+    if (isLocalOp(opcode)) {
+      if (qp.sqDone[slot] === 0) return;
+    } else {
+      if (psnDiff(acked, psnAdd(qp.sqPsn[slot], qp.sqPackets[slot] - 1)) < 0) return;
+      if (isReadOrAtomic(opcode)) {
+        if (qp.rdGot < qp.sqPackets[slot]) return;
+        qp.rdGot = 0;
+        qp.rdOutstanding--;
+      }
+    }
+    completeOldest(world, qp, C.IBV_WC_SUCCESS);
+  }
+}
+
+/** Fails a request that is not the oldest: it waits for those before it, and nothing follows it. */
+export function failRequest(world: World, qp: Qp, seq: number, status: number): void {
+  qp.sqStatus[seq & qp.sq.mask] = status;
+  qp.phase = IDLE;
+  retire(world, qp, psnAdd(qp.unaPsn, -1));
+}
+
+/** The oldest request fails; the queue pair with it, or the send queue alone of an unreliable one. */
+export function failOldest(world: World, qp: Qp, status: number): void {
+  completeOldest(world, qp, status);
+  if (qp.unreliable) failSends(world, qp);
+  else failQp(world, qp);
+}
+
+/** The queue pair was moved to SQD; `notify`: an event is to say when it is drained. */
+export function beginDrain(world: World, qp: Qp, notify: boolean): void {
+  qp.drainNotify = notify;
+  noticeDrained(world, qp);
+  askAgain(world, qp);
+}

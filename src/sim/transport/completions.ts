@@ -1,0 +1,53 @@
+/** Takes finished requests off a queue pair's queues, in order, and writes their completions. */
+import * as C from '../../verbs/constants.ts';
+import * as L from '../../verbs/layout.ts';
+import { wcOpcode } from '../../verbs/wc-opcode.ts';
+import { bindFailed } from '../memory/memory-windows.ts';
+import type { World } from '../world.ts';
+import type { Qp } from './qp.ts';
+import { isLocalOp, isSignaled } from './request-info.ts';
+
+/** Takes the oldest request off the queue; writes its completion if it is signaled or failed. */
+export function completeOldest(world: World, qp: Qp, status: number): void {
+  const seq = qp.una;
+  const at = qp.sq.at(seq);
+  const w = qp.sq.words;
+  const slot = seq & qp.sq.mask;
+  const opcode = w[at + L.WR_OP] & 0xff;
+  const signaled = isSignaled(qp, seq);
+  qp.una = (seq + 1) | 0;
+  qp.sqDone[slot] = 0;
+  qp.sqStatus[slot] = 0;
+  if (status === C.IBV_WC_SUCCESS) qp.completed++;
+  else {
+    qp.errored++;
+    if (opcode === C.IBV_WR_BIND_MW) bindFailed(world, qp, seq);
+  }
+  if (status === C.IBV_WC_SUCCESS && !signaled) return;
+  const wc = wcOpcode(opcode);
+  const length = isLocalOp(opcode) ? 0 : qp.sq.length[slot];
+  world.complete(qp.sendCq, w[at], w[at + 1], status | (wc << 8), length, 0, qp, seq, false);
+}
+
+/** Takes the oldest receive off the queue and completes it. */
+export function completeRecv(
+  world: World,
+  qp: Qp,
+  status: number,
+  opcode: number,
+  byteLen: number,
+  flags: number,
+  imm: number,
+  solicited: boolean,
+): void {
+  const seq = qp.rqDone;
+  const at = qp.rq.at(seq);
+  qp.rqDone = (seq + 1) | 0;
+  if (((qp.rqTaken - qp.rqDone) | 0) < 0) qp.rqTaken = qp.rqDone;
+  if (status === C.IBV_WC_SUCCESS) qp.completed++;
+  else qp.errored++;
+  if (qp.srq !== null) qp.srq.completed++;
+  const number = qp.srq === null ? seq : qp.sharedSeq;
+  const op = status | (opcode << 8) | (flags << 16) | L.WC_RECV_SIDE;
+  world.complete(qp.recvCq, qp.rq.words[at], qp.rq.words[at + 1], op, byteLen, imm, qp, number, solicited);
+}

@@ -1,0 +1,41 @@
+/** Decides when the next request of a send queue gets a processing unit. */
+import * as C from '../../verbs/constants.ts';
+import { takeUnit } from '../nic/unit-step.ts';
+import { fetchMore } from '../nic/wqe-fetch.ts';
+import type { World } from '../world.ts';
+import { IDLE, psnDiff, type Qp } from './qp.ts';
+import { flagsOf, isLocalOp, isReadOrAtomic, opcodeOf, packetsOf } from './request-info.ts';
+import { noticeDrained } from './sqd.ts';
+
+/** Half the PSN space: more in flight could not be told from old packets. */
+const WINDOW_PACKETS = 1 << 23;
+
+/** Gives the processing unit to the next request, if there is one and nothing forbids it. */
+export function tryStart(world: World, qp: Qp): void {
+  if (qp.phase !== IDLE || qp.rnrWait) return;
+  if (qp.fetched !== qp.rung) fetchMore(world, qp);
+  const draining = qp.state === C.IBV_QPS_SQD;
+  if (qp.state !== C.IBV_QPS_RTS && !draining) return;
+  // SQD finishes what began and begins no more.
+  const limit = draining ? qp.started : qp.available;
+  // Going back over a WAIT or ENABLE does not execute it again.
+  while (qp.cur !== limit && qp.sqDone[qp.cur & qp.sq.mask] !== 0) qp.cur = (qp.cur + 1) | 0;
+  if (qp.cur === limit) {
+    if (draining) noticeDrained(world, qp);
+    return;
+  }
+  if (qp.cur === qp.started && mustWait(qp)) return;
+  if (qp.sqStatus[qp.cur & qp.sq.mask] !== 0) return;
+  takeUnit(world, qp.requests);
+}
+
+/** Whether a fence, the READ limit or the PSN window keeps a new request from beginning. */
+function mustWait(qp: Qp): boolean {
+  const opcode = opcodeOf(qp, qp.cur);
+  if ((flagsOf(qp, qp.cur) & C.IBV_SEND_FENCE) !== 0 && qp.rdOutstanding > 0) return true;
+  if (isLocalOp(opcode)) return false;
+  if (isReadOrAtomic(opcode) && qp.rdOutstanding >= (qp.attr.maxRdAtomic ?? 0) && qp.rdOutstanding > 0)
+    return true;
+  const inFlight = psnDiff(qp.sndPsn, qp.unaPsn) & 0xffffff;
+  return inFlight + packetsOf(qp, qp.cur) >= WINDOW_PACKETS;
+}
