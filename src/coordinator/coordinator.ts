@@ -1,11 +1,11 @@
 /** The coordinator of one device: members join, their counters become grants. No clock: times are arguments. */
 import { decide, type MasterRules, Tenants } from './master.ts';
-import { DEFAULT_CAPACITY, type MemberPage, Members, membersBytes } from './member-table.ts';
+import { DEFAULT_CAPACITY, type MemberPage, MemberTable, memberTableBytes } from './member-table.ts';
 import { Entitlements, type ShareRules, share } from './shares.ts';
-import { Slots } from './slots.ts';
+import { SlotRotation } from './slot-rotation.ts';
 
 /** A pass looks at all members, and each member calls for one: they are so far apart, or thousands would cost a core. */
-const PASS_NS_PER_MEMBER = 1000;
+const MIN_PASS_NS_PER_MEMBER = 1000;
 
 /** Who decides about one device: in this process, or a client of one elsewhere. */
 export interface DeviceCoordinator {
@@ -18,13 +18,13 @@ export interface DeviceCoordinator {
    * Counters become grants: at once if a member has become something else (`isNews`), else when the last pass is some
    * time ago. What another thread that decides just now has not seen, the next pass sees.
    */
-  step(rules: MasterRules, nowNs: number, isNews?: boolean): void;
+  runPass(rules: MasterRules, nowNs: number, isNews?: boolean): void;
   /** Static rates, after a member had its first queue pair or lost its last. False: another thread decides just now. */
   share(rules: ShareRules, nowNs: number): boolean;
   /** The next tenant's slot begins, if it is time. */
-  rotate(nowNs: number, turnNs: number): void;
+  rotate(nowNs: number, slotNs: number): void;
   /** One elsewhere is to look at once at what a member has written. */
-  ring?(): void;
+  notify?(): void;
   /** Whether somebody of this view is to be told. */
   readonly hasChanges: boolean;
   /** Places of members whose isolation changed, each once. */
@@ -37,46 +37,46 @@ export interface DeviceCoordinator {
 }
 
 export class Coordinator implements DeviceCoordinator {
-  readonly members: Members;
+  readonly members: MemberTable;
   private readonly tenants = new Tenants();
   private readonly entitlements = new Entitlements();
-  private readonly slots = new Slots();
+  private readonly rotation = new SlotRotation();
   /** Members of this view whose isolation changed since they were last told. */
   private changes: number[] = [];
   /** By place, 1: this view tells it. The others have a view of their own. */
-  private readonly own: Uint8Array;
+  private readonly ownRows: Uint8Array;
   /** By place, 1: it is among the changes. */
   private readonly isChanged: Uint8Array;
-  private passedNs = Number.NEGATIVE_INFINITY;
+  private lastPassNs = Number.NEGATIVE_INFINITY;
 
-  constructor(members: Members = new Members(new ArrayBuffer(membersBytes(DEFAULT_CAPACITY)))) {
+  constructor(members: MemberTable = new MemberTable(new ArrayBuffer(memberTableBytes(DEFAULT_CAPACITY)))) {
     this.members = members;
-    this.own = new Uint8Array(members.capacity);
+    this.ownRows = new Uint8Array(members.capacity);
     this.isChanged = new Uint8Array(members.capacity);
   }
 
   join(tenant: string): MemberPage | null {
-    const page = this.members.join(tenant === '' ? null : tenantNumber(tenant));
-    if (page !== null) this.own[page.index] = 1;
+    const page = this.members.join(tenant === '' ? null : tenantId(tenant));
+    if (page !== null) this.ownRows[page.row] = 1;
     return page;
   }
 
   leave(page: MemberPage): void {
-    const { index } = page;
-    if (this.own[index] === 0) return;
-    this.own[index] = 0;
-    if (this.isChanged[index] === 1) this.changes = this.changes.filter((member) => member !== index);
-    this.isChanged[index] = 0;
-    this.members.leave(page.index);
+    const { row } = page;
+    if (this.ownRows[row] === 0) return;
+    this.ownRows[row] = 0;
+    if (this.isChanged[row] === 1) this.changes = this.changes.filter((member) => member !== row);
+    this.isChanged[row] = 0;
+    this.members.leave(page.row);
   }
 
-  step(rules: MasterRules, nowNs: number, isNews = true): void {
+  runPass(rules: MasterRules, nowNs: number, isNews = true): void {
     const { members } = this;
-    if (!isNews && nowNs - this.passedNs < members.high * PASS_NS_PER_MEMBER) return;
+    if (!isNews && nowNs - this.lastPassNs < members.rowLimit * MIN_PASS_NS_PER_MEMBER) return;
     if (!members.tryLock(nowNs)) return;
-    this.passedNs = nowNs;
+    this.lastPassNs = nowNs;
     try {
-      decide(members, this.tenants, rules, nowNs, this.changed);
+      decide(members, this.tenants, rules, nowNs, this.markChanged);
     } finally {
       members.unlock();
     }
@@ -90,24 +90,24 @@ export class Coordinator implements DeviceCoordinator {
   share(rules: ShareRules, nowNs: number, silentNs = Number.POSITIVE_INFINITY): boolean {
     if (!this.members.tryLock(nowNs)) return false;
     try {
-      share(this.members, this.tenants, this.entitlements, rules, nowNs - silentNs, this.changed);
+      share(this.members, this.tenants, this.entitlements, rules, nowNs - silentNs, this.markChanged);
     } finally {
       this.members.unlock();
     }
     return true;
   }
 
-  rotate(nowNs: number, turnNs: number): void {
+  rotate(nowNs: number, slotNs: number): void {
     if (!this.members.tryLock(nowNs)) return;
     try {
-      this.slots.rotate(this.members, this.tenants, { nowNs, turnNs }, this.changed);
+      this.rotation.rotate(this.members, this.tenants, { nowNs, slotNs: slotNs }, this.markChanged);
     } finally {
       this.members.unlock();
     }
   }
 
-  private readonly changed = (member: number): void => {
-    if (this.own[member] === 0 || this.isChanged[member] === 1) return;
+  private readonly markChanged = (member: number): void => {
+    if (this.ownRows[member] === 0 || this.isChanged[member] === 1) return;
     this.isChanged[member] = 1;
     this.changes.push(member);
   };
@@ -125,7 +125,7 @@ export class Coordinator implements DeviceCoordinator {
 }
 
 /** Tenants are told apart by number in memory that threads share: 53 bits of FNV-1a, of two halves. */
-export function tenantNumber(tenant: string): number {
+export function tenantId(tenant: string): number {
   let low = 0x811c9dc5;
   let high = 0x01000193;
   for (let i = 0; i < tenant.length; i++) {

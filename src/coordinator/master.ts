@@ -26,7 +26,7 @@ export const REASONS = [
   'several queue pairs beside single ones',
   'several tenants of several queue pairs',
 ] as const;
-const NOTHING = 0;
+const NOTHING_TO_ISOLATE = 0;
 const LARGE_BESIDE_SMALL = 1;
 const UNEQUAL_SIZES = 2;
 const MULTI_BESIDE_SINGLE = 3;
@@ -36,11 +36,11 @@ const SEVERAL_MULTI = 4;
 const SAME_SIZE = 1.1;
 
 /** What a member may say of itself at most: memory that others write is not believed. */
-const MOST_QPS = 2 ** 20;
-const MOST_BYTES = 2 ** 32;
-const MOST_GBPS = 1e5;
+const MAX_QPS = 2 ** 20;
+const MAX_BYTES = 2 ** 32;
+const MAX_GBPS = 1e5;
 
-function within(value: number, most: number): number {
+function clamp(value: number, most: number): number {
   return value > 0 ? Math.min(value, most) : 0;
 }
 
@@ -50,15 +50,14 @@ function classOf(value: number): number {
 
 /** The tenants of one device, summed over their members. */
 export class Tenants {
-  count = 0;
   /** By place of a member: its tenant's row. */
-  private rowOf = new Int32Array(0);
+  private tenantByRow = new Int32Array(0);
   /** Places of members, tenant by tenant; and where in it those of a row begin, and one more. */
-  private inOrder = new Int32Array(0);
+  private rowsByTenant = new Int32Array(0);
   private starts = new Int32Array(1);
   /** Another number whenever it is grouped anew. */
   version = -1;
-  private rows = 0;
+  private tenantCount = 0;
   private size = 0;
   // By row.
   classes = new Uint8Array(0);
@@ -70,7 +69,7 @@ export class Tenants {
   awaitsAnswers = new Uint8Array(0);
 
   /** Reads all counters. */
-  read(members: M.Members, nowNs: number, silentNs = Number.POSITIVE_INFINITY): void {
+  readCounters(members: M.MemberTable, nowNs: number, silentNs = Number.POSITIVE_INFINITY): void {
     this.group(members);
     for (const column of [this.classes, this.qps, this.largeQps, this.wireGbps]) column.fill(0);
     this.meanBytes.fill(0);
@@ -78,69 +77,68 @@ export class Tenants {
     this.awaitsAnswers.fill(0);
     const { counters } = members;
     for (let i = 0; i < this.size; i++) {
-      const row = this.rowOf[i];
+      const row = this.tenantByRow[i];
       if (row < 0) continue;
       const at = i * M.COUNTERS;
       // No number, or a time to come, is no sign of life.
-      if (!(Math.abs(nowNs - counters[at + M.SEEN_NS]) <= silentNs)) continue;
-      const qps = within(counters[at + M.ACTIVE_QPS], MOST_QPS);
+      if (!(Math.abs(nowNs - counters[at + M.WRITTEN_NS]) <= silentNs)) continue;
+      const qps = clamp(counters[at + M.ACTIVE_QPS], MAX_QPS);
       this.classes[row] = Math.max(this.classes[row], classOf(counters[at + M.CLASS]));
       this.qps[row] += qps;
-      this.largeQps[row] += within(counters[at + M.LARGE_QPS], qps);
-      this.meanBytes[row] = Math.max(this.meanBytes[row], within(counters[at + M.MEAN_BYTES], MOST_BYTES));
+      this.largeQps[row] += clamp(counters[at + M.LARGE_QPS], qps);
+      this.meanBytes[row] = Math.max(this.meanBytes[row], clamp(counters[at + M.MEAN_BYTES], MAX_BYTES));
       this.queueLength[row] = Math.max(
         this.queueLength[row],
-        within(counters[at + M.QUEUE_LENGTH], MOST_BYTES),
+        clamp(counters[at + M.QUEUE_LENGTH], MAX_BYTES),
       );
-      this.wireGbps[row] += within(counters[at + M.WIRE_GBPS], MOST_GBPS);
+      this.wireGbps[row] += clamp(counters[at + M.WIRE_GBPS], MAX_GBPS);
       this.awaitsAnswers[row] |= counters[at + M.AWAITS_ANSWERS] === 1 ? 1 : 0;
     }
   }
 
   /** Finds who belongs together, if somebody came or left. */
-  group(members: M.Members): void {
+  group(members: M.MemberTable): void {
     if (this.version === members.version) return;
     this.version = members.version;
-    this.size = members.high;
-    if (this.rowOf.length < this.size) this.grow(2 * this.size);
+    this.size = members.rowLimit;
+    if (this.tenantByRow.length < this.size) this.grow(2 * this.size);
     const rows = new Map<number, number>();
     for (let i = 0; i < this.size; i++) {
-      this.rowOf[i] = -1;
+      this.tenantByRow[i] = -1;
       if (!members.isMember(i)) continue;
-      const tenant = members.tenants[i];
+      const tenant = members.tenantIds[i];
       const row = rows.get(tenant) ?? rows.size;
       rows.set(tenant, row);
-      this.rowOf[i] = row;
+      this.tenantByRow[i] = row;
     }
-    this.rows = rows.size;
-    this.count = rows.size;
-    this.arrange();
+    this.tenantCount = rows.size;
+    this.listRows();
   }
 
   /** Lists the members of each tenant. */
-  private arrange(): void {
-    const { rowOf, size, rows } = this;
-    if (this.inOrder.length < rowOf.length) this.inOrder = new Int32Array(rowOf.length);
-    if (this.starts.length < rows + 2) this.starts = new Int32Array(2 * rows + 2);
-    const { inOrder, starts } = this;
+  private listRows(): void {
+    const { tenantByRow, size, tenantCount } = this;
+    if (this.rowsByTenant.length < tenantByRow.length) this.rowsByTenant = new Int32Array(tenantByRow.length);
+    if (this.starts.length < tenantCount + 2) this.starts = new Int32Array(2 * tenantCount + 2);
+    const { rowsByTenant, starts } = this;
     starts.fill(0);
     // Counted two places further on, so that filling in leaves each row's beginning behind.
-    for (let i = 0; i < size; i++) if (rowOf[i] >= 0) starts[rowOf[i] + 2]++;
-    for (let row = 2; row < rows + 2; row++) starts[row] += starts[row - 1];
-    for (let i = 0; i < size; i++) if (rowOf[i] >= 0) inOrder[starts[rowOf[i] + 1]++] = i;
+    for (let i = 0; i < size; i++) if (tenantByRow[i] >= 0) starts[tenantByRow[i] + 2]++;
+    for (let row = 2; row < tenantCount + 2; row++) starts[row] += starts[row - 1];
+    for (let i = 0; i < size; i++) if (tenantByRow[i] >= 0) rowsByTenant[starts[tenantByRow[i] + 1]++] = i;
   }
 
   /** The members of a row's tenant are `memberAt` of `from(row)` up to and without `from(row + 1)`. */
-  from(row: number): number {
+  firstOf(row: number): number {
     return this.starts[row];
   }
 
-  memberAt(at: number): number {
-    return this.inOrder[at];
+  rowAt(at: number): number {
+    return this.rowsByTenant[at];
   }
 
   private grow(size: number): void {
-    this.rowOf = new Int32Array(size);
+    this.tenantByRow = new Int32Array(size);
     this.classes = new Uint8Array(size);
     this.qps = new Float64Array(size);
     this.largeQps = new Float64Array(size);
@@ -151,12 +149,12 @@ export class Tenants {
   }
 
   /** The row of a member's tenant; -1: nobody's place. */
-  row(member: number): number {
-    return member < this.size ? this.rowOf[member] : -1;
+  tenantOf(member: number): number {
+    return member < this.size ? this.tenantByRow[member] : -1;
   }
 
   get length(): number {
-    return this.rows;
+    return this.tenantCount;
   }
 
   isMulti(row: number): boolean {
@@ -169,7 +167,7 @@ interface Mix {
   delay: number;
   messages: number;
   /** Small ones that suffer from what stands in the FIFO. */
-  inQueue: number;
+  queueSensitive: number;
   bandwidth: number;
   singles: number;
   /** Tenants of several queue pairs that send large or many messages. */
@@ -184,11 +182,11 @@ interface Mix {
   leastQueue: number;
 }
 
-function mixOf(tenants: Tenants): Mix {
+function countMix(tenants: Tenants): Mix {
   const mix: Mix = {
     delay: 0,
     messages: 0,
-    inQueue: 0,
+    queueSensitive: 0,
     bandwidth: 0,
     singles: 0,
     multiB: 0,
@@ -199,11 +197,11 @@ function mixOf(tenants: Tenants): Mix {
     mostBytes: 0,
     leastQueue: Number.POSITIVE_INFINITY,
   };
-  for (let row = 0; row < tenants.length; row++) count(mix, tenants, row);
+  for (let row = 0; row < tenants.length; row++) countTenant(mix, tenants, row);
   return mix;
 }
 
-function count(mix: Mix, tenants: Tenants, row: number): void {
+function countTenant(mix: Mix, tenants: Tenants, row: number): void {
   const of = tenants.classes[row];
   if (of === M.IDLE) return;
   const isMulti = tenants.isMulti(row);
@@ -219,7 +217,7 @@ function count(mix: Mix, tenants: Tenants, row: number): void {
   }
   if (of === M.DELAY) mix.delay++;
   else mix.messages++;
-  if (of === M.DELAY || tenants.awaitsAnswers[row] === 1) mix.inQueue++;
+  if (of === M.DELAY || tenants.awaitsAnswers[row] === 1) mix.queueSensitive++;
   if (of === M.MESSAGES && isMulti) mix.multiM++;
   else mix.smallSingles++;
   mix.smallGbps += tenants.wireGbps[row];
@@ -234,15 +232,15 @@ function allowance(mix: Mix, rules: MasterRules): number {
 }
 
 function splitReason(mix: Mix, rules: MasterRules): number {
-  if (mix.bandwidth === 0) return NOTHING;
+  if (mix.bandwidth === 0) return NOTHING_TO_ISOLATE;
   if (mix.delay + mix.messages > 0) return LARGE_BESIDE_SMALL;
   // Round robin shares evenly among queues that never run empty, whatever the sizes.
   const unequal = mix.bandwidth > 1 && mix.mostBytes > mix.leastBytes * SAME_SIZE && mix.leastQueue <= 1;
-  return unequal && !rules.selective ? UNEQUAL_SIZES : NOTHING;
+  return unequal && !rules.selective ? UNEQUAL_SIZES : NOTHING_TO_ISOLATE;
 }
 
 /** Queue pairs of large messages of a tenant that may send at a time. */
-function busyOf(tenants: Tenants, row: number, allow: number): number {
+function busyQpsOf(tenants: Tenants, row: number, allow: number): number {
   if (tenants.classes[row] !== M.BANDWIDTH) return 0;
   const limit = allow > 0 && tenants.isMulti(row) ? allow : Number.POSITIVE_INFINITY;
   return Math.min(Math.max(1, tenants.largeQps[row]), limit);
@@ -255,7 +253,7 @@ function isRotation(mix: Mix, split: number, busyLarge: number, { rotateFrom }: 
 }
 
 /** 1 if it was another. */
-function put(grants: Float64Array, at: number, value: number): number {
+function setGrant(grants: Float64Array, at: number, value: number): number {
   if (grants[at] === value) return 0;
   grants[at] = value;
   return 1;
@@ -263,54 +261,54 @@ function put(grants: Float64Array, at: number, value: number): number {
 
 /** Writes the grants of all members. `changed` is called with each whose isolation is another now. */
 export function decide(
-  members: M.Members,
+  members: M.MemberTable,
   tenants: Tenants,
   rules: MasterRules,
   nowNs: number,
   changed: (member: number) => void,
 ): void {
-  tenants.read(members, nowNs, rules.silentNs);
-  const mix = mixOf(tenants);
+  tenants.readCounters(members, nowNs, rules.silentNs);
+  const mix = countMix(tenants);
   const split = splitReason(mix, rules);
   const allow = allowance(mix, rules);
   let busyLarge = 0;
-  for (let row = 0; row < tenants.length; row++) busyLarge += busyOf(tenants, row, allow);
+  for (let row = 0; row < tenants.length; row++) busyLarge += busyQpsOf(tenants, row, allow);
   const rotates = isRotation(mix, split, busyLarge, rules);
   const why = mix.singles > 0 ? MULTI_BESIDE_SINGLE : SEVERAL_MULTI;
   const { grants } = members;
-  const { smallGbps, delay, inQueue, messages, bandwidth } = mix;
+  const { smallGbps, delay, queueSensitive, messages, bandwidth } = mix;
   for (let row = 0; row < tenants.length; row++) {
     const of = tenants.classes[row];
     const isB = of === M.BANDWIDTH;
     const paused = allow > 0 && tenants.isMulti(row) && of >= M.MESSAGES && tenants.qps[row] > allow;
-    const splitNow = isB && split !== NOTHING ? 1 : 0;
+    const splitNow = isB && split !== NOTHING_TO_ISOLATE ? 1 : 0;
     const allowNow = paused ? allow : 0;
-    const whyNow = splitNow === 1 ? split : paused ? why : NOTHING;
+    const whyNow = splitNow === 1 ? split : paused ? why : NOTHING_TO_ISOLATE;
     const takesSlots = isB && rotates;
     // In its slot a tenant is alone.
-    const busyNow = takesSlots ? busyOf(tenants, row, allow) : busyLarge;
-    const end = tenants.from(row + 1);
-    for (let k = tenants.from(row); k < end; k++) {
-      const i = tenants.memberAt(k);
+    const busyNow = takesSlots ? busyQpsOf(tenants, row, allow) : busyLarge;
+    const end = tenants.firstOf(row + 1);
+    for (let k = tenants.firstOf(row); k < end; k++) {
+      const i = tenants.rowAt(k);
       const at = i * M.GRANTS;
-      const turn = takesSlots ? grants[at + M.TURN] || M.OTHERS : M.FREE;
+      const turn = takesSlots ? grants[at + M.SLOT_STATE] || M.OTHERS_SLOT : M.NO_ROTATION;
       const isOther =
         grants[at + M.SPLIT] !== splitNow ||
         grants[at + M.QNUM_ALLOW] !== allowNow ||
-        grants[at + M.TURN] !== turn;
-      grants[at + M.TURN] = turn;
+        grants[at + M.SLOT_STATE] !== turn;
+      grants[at + M.SLOT_STATE] = turn;
       grants[at + M.SPLIT] = splitNow;
       grants[at + M.QNUM_ALLOW] = allowNow;
       const isMarked =
         (isOther ? 1 : 0) |
-        put(grants, at + M.BUSY_LARGE_QPS, busyNow) |
-        put(grants, at + M.SMALL_GBPS, smallGbps) |
-        put(grants, at + M.D_TENANTS, delay) |
-        put(grants, at + M.QUEUE_TENANTS, inQueue) |
-        put(grants, at + M.M_TENANTS, messages) |
-        put(grants, at + M.B_TENANTS, bandwidth) |
-        put(grants, at + M.WHY, whyNow);
-      if (isMarked !== 0) members.marks[i] |= M.OTHERS_CHANGED;
+        setGrant(grants, at + M.BUSY_LARGE_QPS, busyNow) |
+        setGrant(grants, at + M.SMALL_GBPS, smallGbps) |
+        setGrant(grants, at + M.D_TENANTS, delay) |
+        setGrant(grants, at + M.QUEUE_TENANTS, queueSensitive) |
+        setGrant(grants, at + M.M_TENANTS, messages) |
+        setGrant(grants, at + M.B_TENANTS, bandwidth) |
+        setGrant(grants, at + M.REASON, whyNow);
+      if (isMarked !== 0) members.marks[i] |= M.ISOLATION_CHANGED;
       if (isOther) changed(i);
     }
   }

@@ -15,16 +15,16 @@ export const LARGE_QPS = 4;
 /** What it sends on the wire, headers included. */
 export const WIRE_GBPS = 5;
 /** What it has to send in a slot of its tenant's, and the slot (TURN_SLOT) that it is done with. */
-export const WANTS_TURN = 6;
+export const SLOT_DEMAND = 6;
 export const DRAINED_SLOT = 7;
 /** When it last wrote. */
-export const SEEN_NS = 8;
+export const WRITTEN_NS = 8;
 /** 1: small messages of it come back from a peer, of which a queue pair has only so many outstanding (rd_atomic). */
 export const AWAITS_ANSWERS = 9;
 /** Queue pairs that a rate is wanted for. */
 export const RATED_QPS = 10;
 /** Another number each time: whoever writes none for long is stopped or dead, whatever its clock says. */
-export const BEAT = 11;
+export const HEARTBEAT = 11;
 /** Since it was opened: requests of the application that were posted, and bytes of their messages. */
 export const SENT_REQUESTS = 12;
 export const SENT_BYTES = 13;
@@ -50,11 +50,11 @@ export const D_TENANTS = 4;
 export const M_TENANTS = 5;
 export const B_TENANTS = 6;
 /** Why (master.ts: REASONS). */
-export const WHY = 7;
+export const REASON = 7;
 /** Rotation: whose turn it is, as the member sees it; of its tenant's slot: its number, and when it ends. */
-export const TURN = 8;
-export const TURN_SLOT = 9;
-export const TURN_END_NS = 10;
+export const SLOT_STATE = 8;
+export const SLOT_NUMBER = 9;
+export const SLOT_END_NS = 10;
 /** Small tenants whose time or rate depends on what stands in the FIFO: D_TENANTS, and others that await answers. */
 export const QUEUE_TENANTS = 11;
 /** Static rates: what it may send on the wire. */
@@ -69,17 +69,17 @@ export const GRANTS = 16;
 
 // What is marked of a place: its rate, or any other grant.
 export const RATE_CHANGED = 1;
-export const OTHERS_CHANGED = 2;
+export const ISOLATION_CHANGED = 2;
 
 // WANTS_TURN: nothing; only what is in flight; requests that are held.
-export const DONE = 0;
-export const FLYING = 1;
-export const HOLDS = 2;
+export const NO_DEMAND = 0;
+export const IN_FLIGHT_DEMAND = 1;
+export const HELD_DEMAND = 2;
 
 // TURN: nobody rotates; its tenant's; another's.
-export const FREE = 0;
-export const MINE = 1;
-export const OTHERS = 2;
+export const NO_ROTATION = 0;
+export const OWN_SLOT = 1;
+export const OTHERS_SLOT = 2;
 
 // Classes: a tenant is what the largest of its members is.
 /** Nothing sent within the window. */
@@ -95,43 +95,43 @@ const LOCK = 0;
 /** Raised at each join and leave. */
 const VERSION = 1;
 /** One more than the highest place that was ever taken. */
-const HIGH = 2;
+const ROW_LIMIT = 2;
 /** Rotation: one more than the place of a member whose tenant had the last slot, and that slot's number. */
-const LAST = 3;
-const SLOT = 4;
+const LAST_SLOT_MEMBER = 3;
+const LAST_SLOT_NUMBER = 4;
 const HEADER_WORDS = 16;
 
 /** Places that a device's members have when nothing is said. */
 export const DEFAULT_CAPACITY = 4096;
 
 /** Who has been deciding for so many nanoseconds died while it did. */
-const DEAD_NS = 1e8;
+const LOCK_TIMEOUT_NS = 1e8;
 
 /**
  * What one member and its coordinator say to each other. The columns of a member whose coordinator is elsewhere are
  * others after it has come or gone: nobody keeps them.
  */
 export interface MemberPage {
-  readonly index: number;
+  readonly row: number;
   readonly counters: Float64Array;
   readonly grants: Float64Array;
   /** Of one whose coordinator is elsewhere: its program runs now, whether or not its event loop turns. */
-  look?(): void;
+  poll?(): void;
 }
 
 /** Bytes of the buffer for so many members. */
-export function membersBytes(capacity: number): number {
+export function memberTableBytes(capacity: number): number {
   return (HEADER_WORDS + 2 * capacity) * 4 + (1 + COUNTERS + GRANTS) * 8 * capacity;
 }
 
-export class Members {
+export class MemberTable {
   readonly buffer: ArrayBufferLike;
   readonly capacity: number;
   private readonly header: Int32Array;
   /** By place: 0 free, 1 taken. */
-  private readonly taken: Int32Array;
+  private readonly rowStates: Int32Array;
   /** By place: the tenant's number. */
-  readonly tenants: Float64Array;
+  readonly tenantIds: Float64Array;
   readonly counters: Float64Array;
   readonly grants: Float64Array;
   /** By place: which grants became others by this view, until whoever copies them has. Turns are not marked. */
@@ -147,9 +147,9 @@ export class Members {
     this.capacity = capacity;
     this.marks = new Uint8Array(capacity);
     this.header = new Int32Array(buffer, 0, HEADER_WORDS);
-    this.taken = new Int32Array(buffer, HEADER_WORDS * 4, capacity);
+    this.rowStates = new Int32Array(buffer, HEADER_WORDS * 4, capacity);
     let at = (HEADER_WORDS + 2 * capacity) * 4;
-    this.tenants = new Float64Array(buffer, at, capacity);
+    this.tenantIds = new Float64Array(buffer, at, capacity);
     at += 8 * capacity;
     this.counters = new Float64Array(buffer, at, COUNTERS * capacity);
     at += 8 * COUNTERS * capacity;
@@ -159,13 +159,13 @@ export class Members {
   /** Takes a place for a member of a tenant, or of one of its own (null); null: there is none. */
   join(tenant: number | null): MemberPage | null {
     for (let i = 0; i < this.capacity; i++) {
-      if (Atomics.compareExchange(this.taken, i, 0, 2) !== 0) continue;
+      if (Atomics.compareExchange(this.rowStates, i, 0, 2) !== 0) continue;
       const page = this.page(i);
       page.counters.fill(0);
       page.grants.fill(0);
-      this.tenants[i] = tenant ?? -1 - i;
-      Atomics.store(this.taken, i, 1);
-      this.raiseHigh(i + 1);
+      this.tenantIds[i] = tenant ?? -1 - i;
+      Atomics.store(this.rowStates, i, 1);
+      this.raiseRowLimit(i + 1);
       Atomics.add(this.header, VERSION, 1);
       return page;
     }
@@ -173,14 +173,14 @@ export class Members {
   }
 
   leave(index: number): void {
-    Atomics.store(this.taken, index, 0);
+    Atomics.store(this.rowStates, index, 0);
     Atomics.add(this.header, VERSION, 1);
   }
 
-  private raiseHigh(high: number): void {
-    let known = Atomics.load(this.header, HIGH);
+  private raiseRowLimit(high: number): void {
+    let known = Atomics.load(this.header, ROW_LIMIT);
     while (known < high) {
-      const was = Atomics.compareExchange(this.header, HIGH, known, high);
+      const was = Atomics.compareExchange(this.header, ROW_LIMIT, known, high);
       if (was === known) return;
       known = was;
     }
@@ -189,19 +189,19 @@ export class Members {
   page(index: number): MemberPage {
     const { counters, grants } = this;
     return {
-      index,
+      row: index,
       counters: counters.subarray(index * COUNTERS, (index + 1) * COUNTERS),
       grants: grants.subarray(index * GRANTS, (index + 1) * GRANTS),
     };
   }
 
   isMember(index: number): boolean {
-    return Atomics.load(this.taken, index) === 1;
+    return Atomics.load(this.rowStates, index) === 1;
   }
 
   /** All places that may be taken are below this. */
-  get high(): number {
-    return Atomics.load(this.header, HIGH);
+  get rowLimit(): number {
+    return Atomics.load(this.header, ROW_LIMIT);
   }
 
   /** Changes when somebody joins or leaves. */
@@ -210,26 +210,26 @@ export class Members {
   }
 
   /** A member whose tenant had the last slot; -1: nobody had one. */
-  get lastMember(): number {
-    return Atomics.load(this.header, LAST) - 1;
+  get lastSlotMember(): number {
+    return Atomics.load(this.header, LAST_SLOT_MEMBER) - 1;
   }
 
-  get slot(): number {
-    return Atomics.load(this.header, SLOT);
+  get slotNumber(): number {
+    return Atomics.load(this.header, LAST_SLOT_NUMBER);
   }
 
   /** The next slot belongs to the tenant of this member; returns its number, which is never 0. */
-  nextSlot(member: number): number {
-    Atomics.store(this.header, LAST, member + 1);
+  beginSlot(member: number): number {
+    Atomics.store(this.header, LAST_SLOT_MEMBER, member + 1);
     // 32 bits, as `slot` reads them.
-    const slot = (Atomics.add(this.header, SLOT, 1) + 1) | 0;
-    return slot !== 0 ? slot : this.nextSlot(member);
+    const slot = (Atomics.add(this.header, LAST_SLOT_NUMBER, 1) + 1) | 0;
+    return slot !== 0 ? slot : this.beginSlot(member);
   }
 
   /** Only one thread at a time decides; false: another one does. One that died while it did is not waited for. */
   tryLock(nowNs: number): boolean {
     const seen = Atomics.load(this.header, LOCK);
-    if ((seen & 1) === 1 && !this.isDead(seen, nowNs)) return false;
+    if ((seen & 1) === 1 && !this.isAbandoned(seen, nowNs)) return false;
     const own = (seen + ((seen & 1) === 1 ? 2 : 1)) | 0;
     if (Atomics.compareExchange(this.header, LOCK, seen, own) !== seen) return false;
     this.lock = own;
@@ -237,8 +237,8 @@ export class Members {
   }
 
   /** Whether the same one has been deciding for so long that it will never be done. */
-  private isDead(seen: number, nowNs: number): boolean {
-    if (seen === this.heldLock) return nowNs - this.heldNs >= DEAD_NS;
+  private isAbandoned(seen: number, nowNs: number): boolean {
+    if (seen === this.heldLock) return nowNs - this.heldNs >= LOCK_TIMEOUT_NS;
     this.heldLock = seen;
     this.heldNs = nowNs;
     return false;

@@ -15,67 +15,67 @@ import {
   MAX_QPS,
   MAX_REQUESTS_PER_S,
   type MemberPage,
-  Members,
-  membersBytes,
+  MemberTable,
+  memberTableBytes,
   QNUM_ALLOW,
   QPS,
   RATE_GBPS,
   SENT_BYTES,
   SENT_REQUESTS,
+  SLOT_STATE,
   SPLIT,
-  TURN,
 } from './member-table.ts';
 import type { ShareRules } from './shares.ts';
 
 /** The kind of one that has sent nothing. */
-const NOBODY = 2 * IDLE;
+const IDLE_KIND = 2 * IDLE;
 
 /** A page at the coordinator of a device. */
-interface Place {
+interface Membership {
   readonly device: string;
   readonly coordinator: DeviceCoordinator;
   readonly page: MemberPage;
   /** Class and arity at the last step: when they change, others are concerned at once. */
-  was: number;
+  lastKind: number;
 }
 
 interface Member {
   listener: ((grant: Grant) => void) | null;
   watch: ContextWatch | null;
   /** At its own device, which is the first, and at those by which what it READs leaves. */
-  readonly places: Place[];
+  readonly memberships: Membership[];
   /** Its limits, as it was last told. */
   maxQps: number;
   maxRequestsPerS: number;
 }
 
 /** Where policies meet the coordinators of its devices. */
-export class Coordinators implements CoordinatorPort {
+export class CoordinatorRegistry implements CoordinatorPort {
   private readonly devices = new Map<string, DeviceCoordinator>();
   /** By context: an index means another context to each shim. */
   private readonly members = new Map<ContextView, Member>();
   /** By a coordinator's places. */
-  private readonly byPlace = new Map<DeviceCoordinator, (Member | undefined)[]>();
-  private readonly make: CoordinatorMaker;
+  private readonly byRow = new Map<DeviceCoordinator, (Member | undefined)[]>();
+  private readonly createCoordinator: CoordinatorFactory;
   /** By GID of a port. */
   private readonly byGid = new Map<string, string>();
 
-  constructor(make: CoordinatorMaker = coordinatorOf) {
-    this.make = make;
+  constructor(make: CoordinatorFactory = createCoordinator) {
+    this.createCoordinator = make;
   }
 
   /** The coordinator of a device. */
-  of(device: string): DeviceCoordinator {
+  coordinatorFor(device: string): DeviceCoordinator {
     let coordinator = this.devices.get(device);
     if (coordinator === undefined) {
-      coordinator = this.make(device);
+      coordinator = this.createCoordinator(device);
       this.devices.set(device, coordinator);
       coordinator.listen?.(
         () => {
-          this.tell(device);
-          this.tellLimits(device);
+          this.notify(device);
+          this.notifyLimits(device);
         },
-        () => this.gather(device),
+        () => this.collectUsage(device),
       );
     }
     return coordinator;
@@ -86,16 +86,16 @@ export class Coordinators implements CoordinatorPort {
    * @throws NoResourcesError when the device has no place for one more
    */
   page(context: ContextView): MemberPage {
-    return this.member(context).places[0].page;
+    return this.member(context).memberships[0].page;
   }
 
   private member(context: ContextView): Member {
     const known = this.members.get(context);
     if (known !== undefined) return known;
     const { device } = context;
-    const member: Member = { listener: null, watch: null, places: [], maxQps: 0, maxRequestsPerS: 0 };
+    const member: Member = { listener: null, watch: null, memberships: [], maxQps: 0, maxRequestsPerS: 0 };
     if (this.join(context, device, member) === null) {
-      const { capacity } = this.of(device);
+      const { capacity } = this.coordinatorFor(device);
       throw new NoResourcesError(`${device} has ${capacity} contexts under a policy, and no place for more`);
     }
     this.members.set(context, member);
@@ -103,16 +103,16 @@ export class Coordinators implements CoordinatorPort {
   }
 
   /** Null: the device has no place for one more. */
-  private join({ tenant }: ContextView, device: string, member: Member): Place | null {
-    const coordinator = this.of(device);
+  private join({ tenant }: ContextView, device: string, member: Member): Membership | null {
+    const coordinator = this.coordinatorFor(device);
     const page = coordinator.join(tenant);
     if (page === null) return null;
-    const place = { device, coordinator, page, was: NOBODY };
-    member.places.push(place);
-    const byPlace = this.byPlace.get(coordinator) ?? [];
-    byPlace[page.index] = member;
-    this.byPlace.set(coordinator, byPlace);
-    return place;
+    const membership = { device, coordinator, page, lastKind: IDLE_KIND };
+    member.memberships.push(membership);
+    const byRow = this.byRow.get(coordinator) ?? [];
+    byRow[page.row] = member;
+    this.byRow.set(coordinator, byRow);
+    return membership;
   }
 
   /** Whether a context is a member: it is, until it closes. */
@@ -132,27 +132,27 @@ export class Coordinators implements CoordinatorPort {
     return () => {
       // The last of what it has done, behind the last beat.
       const used = watch?.usage();
-      if (used) writeUsage(member.places[0].page, used);
+      if (used) writeUsage(member.memberships[0].page, used);
       this.members.delete(context);
-      for (const { coordinator, page } of member.places) {
-        const byPlace = this.byPlace.get(coordinator);
-        if (byPlace?.[page.index] === member) byPlace[page.index] = undefined;
+      for (const { coordinator, page } of member.memberships) {
+        const byRow = this.byRow.get(coordinator);
+        if (byRow?.[page.row] === member) byRow[page.row] = undefined;
         coordinator.leave(page);
       }
     };
   }
 
   countQps(context: ContextView, qps: number): void {
-    const { page, coordinator } = this.member(context).places[0];
+    const { page, coordinator } = this.member(context).memberships[0];
     page.counters[QPS] = qps;
-    if (page.grants[MAX_QPS] !== 0) coordinator.ring?.();
+    if (page.grants[MAX_QPS] !== 0) coordinator.notify?.();
   }
 
   /** What the members of a device have done stands in their pages. */
-  private gather(device: string): void {
-    for (const { watch, places } of this.members.values()) {
-      const used = places[0].device === device ? watch?.usage() : null;
-      if (used) writeUsage(places[0].page, used);
+  private collectUsage(device: string): void {
+    for (const { watch, memberships } of this.members.values()) {
+      const used = memberships[0].device === device ? watch?.usage() : null;
+      if (used) writeUsage(memberships[0].page, used);
     }
   }
 
@@ -169,11 +169,11 @@ export class Coordinators implements CoordinatorPort {
   }
 
   /** Those whose limits are others hear of it; the grants that switch something are told by `tell`. */
-  private tellLimits(device: string): void {
+  private notifyLimits(device: string): void {
     for (const member of this.members.values()) {
-      const { grants } = member.places[0].page;
+      const { grants } = member.memberships[0].page;
       const [maxQps, maxRequestsPerS] = [grants[MAX_QPS], grants[MAX_REQUESTS_PER_S]];
-      if (member.places[0].device !== device || member.watch === null) continue;
+      if (member.memberships[0].device !== device || member.watch === null) continue;
       if (maxQps === member.maxQps && maxRequestsPerS === member.maxRequestsPerS) continue;
       member.maxQps = maxQps;
       member.maxRequestsPerS = maxRequestsPerS;
@@ -182,30 +182,30 @@ export class Coordinators implements CoordinatorPort {
   }
 
   /** Counters become grants, for all members of the devices by which something of the context leaves. */
-  step(context: ContextView, rules: MasterRules, nowNs: number): void {
-    for (const place of this.member(context).places) {
-      const is = kindOf(place.page);
-      place.coordinator.step(rules, nowNs, is !== place.was);
-      place.was = is;
+  runPass(context: ContextView, rules: MasterRules, nowNs: number): void {
+    for (const membership of this.member(context).memberships) {
+      const kind = kindOf(membership.page);
+      membership.coordinator.runPass(rules, nowNs, kind !== membership.lastKind);
+      membership.lastKind = kind;
     }
   }
 
   /** Static rates, after a context had its first queue pair or lost its last; who is concerned is told. */
   share(context: ContextView, rules: ShareRules, nowNs: number): boolean {
     const { device } = context;
-    const isDone = this.of(device).share(rules, nowNs);
-    this.tell(device);
+    const isDone = this.coordinatorFor(device).share(rules, nowNs);
+    this.notify(device);
     return isDone;
   }
 
   /** The next tenant's slot begins on a device, if it is time; who is concerned is told. */
-  rotate(device: string, nowNs: number, turnNs: number): void {
-    this.of(device).rotate(nowNs, turnNs);
-    this.tell(device);
+  rotate(device: string, nowNs: number, slotNs: number): void {
+    this.coordinatorFor(device).rotate(nowNs, slotNs);
+    this.notify(device);
   }
 
   /** A port of a device has this GID. */
-  hasGid(device: string, gid: string): void {
+  registerGid(device: string, gid: string): void {
     this.byGid.set(gid, device);
   }
 
@@ -213,41 +213,41 @@ export class Coordinators implements CoordinatorPort {
    * The context READs from the port of this GID: what it asks for leaves by that device, whose member it is from now
    * on. Its page there; null where nobody here knows the device, or it has no place for one more.
    */
-  readsFrom(
+  joinReadSource(
     context: ContextView,
     gid: string,
   ): { readonly device: string; readonly page: MemberPage } | null {
     const device = this.byGid.get(gid);
     if (device === undefined) return null;
     const member = this.member(context);
-    const known = member.places.find((place) => place.device === device);
+    const known = member.memberships.find((one) => one.device === device);
     return known ?? this.join(context, device, member);
   }
 
   /** Whether somebody is to be told on one of the devices by which something of the context leaves. */
   hasChanges(context: ContextView): boolean {
-    return this.member(context).places.some(({ coordinator }) => coordinator.hasChanges);
+    return this.member(context).memberships.some(({ coordinator }) => coordinator.hasChanges);
   }
 
   /** Tells everybody whose isolation changed there. */
-  tellAll(context: ContextView): void {
-    for (const { device } of this.member(context).places) this.tell(device);
+  notifyMembers(context: ContextView): void {
+    for (const { device } of this.member(context).memberships) this.notify(device);
   }
 
   /** Tells everybody in this process whose isolation changed: the grants SPLIT, QNUM_ALLOW, TURN and RATE_GBPS. */
-  private tell(device: string): void {
-    const coordinator = this.of(device);
+  private notify(device: string): void {
+    const coordinator = this.coordinatorFor(device);
     if (!coordinator.hasChanges) return;
-    const byPlace = this.byPlace.get(coordinator);
+    const byRow = this.byRow.get(coordinator);
     for (const index of coordinator.takeChanges()) {
-      const member = byPlace?.[index];
-      const place = member?.places.find((one) => one.coordinator === coordinator);
+      const member = byRow?.[index];
+      const membership = member?.memberships.find((one) => one.coordinator === coordinator);
       const { listener = null } = member ?? {};
-      if (place === undefined || listener === null) continue;
-      const { grants } = place.page;
+      if (membership === undefined || listener === null) continue;
+      const { grants } = membership.page;
       listener({ kind: SPLIT, target: -1, value: grants[SPLIT] });
       listener({ kind: QNUM_ALLOW, target: -1, value: grants[QNUM_ALLOW] });
-      listener({ kind: TURN, target: -1, value: grants[TURN] });
+      listener({ kind: SLOT_STATE, target: -1, value: grants[SLOT_STATE] });
       listener({ kind: RATE_GBPS, target: -1, value: grants[RATE_GBPS] });
     }
   }
@@ -266,22 +266,22 @@ function kindOf({ counters }: MemberPage): number {
   return 2 * counters[CLASS] + (counters[ACTIVE_QPS] > 1 ? 1 : 0);
 }
 
-type CoordinatorMaker = (device: string) => DeviceCoordinator;
+type CoordinatorFactory = (device: string) => DeviceCoordinator;
 
 const memories = new Map<string, SharedArrayBuffer>();
-let elsewhere: CoordinatorMaker | null = null;
+let remoteFactory: CoordinatorFactory | null = null;
 
 /**
  * From now on, whoever in this thread puts a policy around a device for the first time meets others at what `make`
  * gives for it: a client of a coordinator elsewhere. Null: no longer.
  */
-export function coordinateElsewhere(make: CoordinatorMaker | null): void {
-  elsewhere = make;
+export function setRemoteCoordinators(make: CoordinatorFactory | null): void {
+  remoteFactory = make;
 }
 
 /** Memory for the coordinator of one device, for all threads that call `shareCoordinator` with it. */
 export function coordinatorMemory(): SharedArrayBuffer {
-  return new SharedArrayBuffer(membersBytes(DEFAULT_CAPACITY));
+  return new SharedArrayBuffer(memberTableBytes(DEFAULT_CAPACITY));
 }
 
 /**
@@ -292,19 +292,19 @@ export function shareCoordinator(device: string, memory: SharedArrayBuffer): voi
   memories.set(device, memory);
 }
 
-function coordinatorOf(device: string): DeviceCoordinator {
-  if (elsewhere !== null) return elsewhere(device);
+function createCoordinator(device: string): DeviceCoordinator {
+  if (remoteFactory !== null) return remoteFactory(device);
   const memory = memories.get(device);
-  return memory === undefined ? new Coordinator() : new Coordinator(new Members(memory));
+  return memory === undefined ? new Coordinator() : new Coordinator(new MemberTable(memory));
 }
 
-const byProvider = new WeakMap<Provider, Coordinators>();
+const byProvider = new WeakMap<Provider, CoordinatorRegistry>();
 
 /** The coordinators of a provider's devices: all policies around it share them. */
-export function coordinatorsOf(provider: Provider): Coordinators {
+export function registryFor(provider: Provider): CoordinatorRegistry {
   let found = byProvider.get(provider);
   if (found === undefined) {
-    found = new Coordinators();
+    found = new CoordinatorRegistry();
     byProvider.set(provider, found);
   }
   return found;

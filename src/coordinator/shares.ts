@@ -17,33 +17,33 @@ export interface ShareRules {
 }
 
 /** Of the link: when rates of their own leave less to all others. */
-const LEAST_SHARE = 0.01;
+const MIN_SHARE = 0.01;
 const DEFAULT_WEIGHT = 1;
 
 /** What tenants get by the rules, by row: looking them up takes longer than all else here. */
 export class Entitlements {
   /** A weight; below zero: a rate of its own, and no share. */
-  of = new Float64Array(0);
+  values = new Float64Array(0);
   private rules: ShareRules | null = null;
   private revision: number | undefined;
   private version = -1;
 
-  read(members: M.Members, tenants: Tenants, rules: ShareRules): void {
+  update(members: M.MemberTable, tenants: Tenants, rules: ShareRules): void {
     const { revision, weights, ratesGbps } = rules;
     const isKnown = revision !== undefined && revision === this.revision && rules === this.rules;
     if (isKnown && this.version === tenants.version) return;
     [this.rules, this.revision, this.version] = [rules, revision, tenants.version];
-    if (this.of.length < tenants.length) this.of = new Float64Array(2 * tenants.length);
+    if (this.values.length < tenants.length) this.values = new Float64Array(2 * tenants.length);
     for (let row = 0; row < tenants.length; row++) {
-      const tenant = members.tenants[tenants.memberAt(tenants.from(row))];
+      const tenant = members.tenantIds[tenants.rowAt(tenants.firstOf(row))];
       const ownGbps = ratesGbps.size > 0 ? ratesGbps.get(tenant) : undefined;
-      this.of[row] = ownGbps !== undefined ? -ownGbps : (weights.get(tenant) ?? DEFAULT_WEIGHT);
+      this.values[row] = ownGbps !== undefined ? -ownGbps : (weights.get(tenant) ?? DEFAULT_WEIGHT);
     }
   }
 }
 
 /** Tenants with a queue pair, as far as the rules concern them. */
-class Present {
+class PresentTenants {
   /** By row: its members that are there; and what it gets, or would if one were. */
   readonly members: Int32Array;
   readonly gbps: Float64Array;
@@ -55,14 +55,14 @@ class Present {
     let total = 0;
     for (let row = 0; row < tenants.length; row++) {
       let there = 0;
-      for (let at = tenants.from(row); at < tenants.from(row + 1); at++)
-        there += isThere[tenants.memberAt(at)];
+      for (let at = tenants.firstOf(row); at < tenants.firstOf(row + 1); at++)
+        there += isThere[tenants.rowAt(at)];
       this.members[row] = there;
       if (there === 0) continue;
       if (entitled[row] < 0) ownedGbps -= entitled[row];
       else total += entitled[row];
     }
-    const leftGbps = Math.max(linkGbps - ownedGbps, linkGbps * LEAST_SHARE);
+    const leftGbps = Math.max(linkGbps - ownedGbps, linkGbps * MIN_SHARE);
     for (let row = 0; row < tenants.length; row++) {
       const weight = entitled[row];
       const all = this.members[row] > 0 ? total : total + weight;
@@ -78,7 +78,7 @@ class Present {
  * @param aliveSinceNs whoever has not written since then is gone, or its thread is dead
  */
 export function share(
-  members: M.Members,
+  members: M.MemberTable,
   tenants: Tenants,
   entitlements: Entitlements,
   rules: ShareRules,
@@ -86,17 +86,17 @@ export function share(
   changed: (member: number) => void,
 ): void {
   tenants.group(members);
-  entitlements.read(members, tenants, rules);
-  const { counters, grants, marks, high } = members;
-  const isThere = new Uint8Array(high);
-  for (let i = 0; i < high; i++) {
+  entitlements.update(members, tenants, rules);
+  const { counters, grants, marks, rowLimit } = members;
+  const isThere = new Uint8Array(rowLimit);
+  for (let i = 0; i < rowLimit; i++) {
     const at = i * M.COUNTERS;
-    isThere[i] = counters[at + M.RATED_QPS] >= 1 && !(counters[at + M.SEEN_NS] < aliveSinceNs) ? 1 : 0;
+    isThere[i] = counters[at + M.RATED_QPS] >= 1 && !(counters[at + M.WRITTEN_NS] < aliveSinceNs) ? 1 : 0;
   }
-  const present = new Present(tenants, entitlements.of, rules.linkGbps, isThere);
+  const present = new PresentTenants(tenants, entitlements.values, rules.linkGbps, isThere);
   for (let row = 0; row < tenants.length; row++) {
-    for (let k = tenants.from(row); k < tenants.from(row + 1); k++) {
-      const i = tenants.memberAt(k);
+    for (let k = tenants.firstOf(row); k < tenants.firstOf(row + 1); k++) {
+      const i = tenants.rowAt(k);
       const gbps = present.gbps[row] / (present.members[row] + 1 - isThere[i]);
       const at = i * M.GRANTS + M.RATE_GBPS;
       if (grants[at] === gbps) continue;

@@ -1,7 +1,7 @@
 /** Chains of interceptors under which a program must not notice anything. */
 
 import { tokenPacer } from '../../examples/policies/token-pacer.mjs';
-import { Coordinators } from '../../src/coordinator/registry.ts';
+import { CoordinatorRegistry } from '../../src/coordinator/registry.ts';
 import { createPolicy } from '../../src/policies/index.ts';
 import { perfOptions } from '../../src/policies/perf/options.ts';
 import { Perf } from '../../src/policies/perf/perf.ts';
@@ -53,19 +53,19 @@ function changing(name: string, changes: readonly Record<string, unknown>[]): In
 }
 
 /** A daemon far away that limits requests a second; enough that random programs end soon. */
-class Limiting extends Coordinators {
+class Limiting extends CoordinatorRegistry {
   override maxRequestsPerSOf() {
     return 2e6;
   }
 
-  override subscribe(...[context, listener, watch]: Parameters<Coordinators['subscribe']>) {
+  override subscribe(...[context, listener, watch]: Parameters<CoordinatorRegistry['subscribe']>) {
     const unsubscribe = super.subscribe(context, listener, watch);
     watch?.limited();
     return unsubscribe;
   }
 }
 
-const limited = (make: (coordinator: Coordinators) => Policy): Interceptor => {
+const limited = (make: (coordinator: CoordinatorRegistry) => Policy): Interceptor => {
   const coordinator = new Limiting();
   const shim = createShim(() => make(coordinator), { coordinator });
   return withWait(shim, make(coordinator).needs.wait);
@@ -108,7 +108,7 @@ export const chains: Record<string, Chain> = {
     share: 0.3,
   },
   'perf, tenants in slots': {
-    chain: () => [rotation({ subMsgSizeBytes: 512, zeroWaitUnitBytes: 128, turnNs: 3000 })],
+    chain: () => [rotation({ subMsgSizeBytes: 512, zeroWaitUnitBytes: 128, slotNs: 3000 })],
     share: 0.3,
   },
   'perf, in turns, tenants in slots': {
@@ -116,7 +116,7 @@ export const chains: Record<string, Chain> = {
       rotation({
         subMsgSizeBytes: 512,
         zeroWaitUnitBytes: 128,
-        turnNs: 3000,
+        slotNs: 3000,
         qpIsolation: 'always',
         ...SHORT_TURNS,
       }),

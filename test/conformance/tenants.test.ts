@@ -7,7 +7,7 @@ import { runTenants, tenantSteps } from './tenants.ts';
 const RUNS = Number(process.env.ISOVERBS_RUNS ?? 25);
 const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_203);
 
-const SOON = { samplePeriodNs: 4000, windowNs: 32_000, watchdogNs: 20_000, turnNs: 5000 };
+const SOON = { samplePeriodNs: 4000, windowNs: 32_000, watchdogNs: 20_000, slotNs: 5000 };
 const perf =
   (more = {}) =>
   () => [createPolicy('perf', { ...SOON, ...more })];

@@ -2,7 +2,7 @@
  * What the members of the devices of a simulated run said to their coordinators, and when: recorded while it runs, kept
  * as lines of JSON, played again to coordinators elsewhere.
  */
-import { Coordinator, type DeviceCoordinator, tenantNumber } from '../../src/coordinator/coordinator.ts';
+import { Coordinator, type DeviceCoordinator, tenantId } from '../../src/coordinator/coordinator.ts';
 import type { MasterRules } from '../../src/coordinator/master.ts';
 import * as M from '../../src/coordinator/member-table.ts';
 import type { ShareRules } from '../../src/coordinator/shares.ts';
@@ -59,7 +59,7 @@ class Recorded implements DeviceCoordinator {
 
   leave(page: M.MemberPage): void {
     for (const [member, known] of this.pages) {
-      if (known.page.index !== page.index) continue;
+      if (known.page.row !== page.row) continue;
       this.pages.delete(member);
       this.recorder.note(this.device, { type: 'leave', member });
     }
@@ -67,8 +67,8 @@ class Recorded implements DeviceCoordinator {
   }
 
   /** Each is a pass, as each ring of a client is one: none is left out because the last was just now. */
-  step(rules: MasterRules, nowNs: number): void {
-    this.own.step(rules, nowNs);
+  runPass(rules: MasterRules, nowNs: number): void {
+    this.own.runPass(rules, nowNs);
     this.passed(nowNs);
   }
 
@@ -78,8 +78,8 @@ class Recorded implements DeviceCoordinator {
     return isDone;
   }
 
-  rotate(nowNs: number, turnNs: number): void {
-    this.own.rotate(nowNs, turnNs);
+  rotate(nowNs: number, slotNs: number): void {
+    this.own.rotate(nowNs, slotNs);
   }
 
   get hasChanges(): boolean {
@@ -140,9 +140,7 @@ export class InProcess implements Player {
 
   constructor(rules: LogRules) {
     this.rules = rules;
-    this.weights = new Map(
-      Object.entries(rules.weights).map(([name, weight]) => [tenantNumber(name), weight]),
-    );
+    this.weights = new Map(Object.entries(rules.weights).map(([name, weight]) => [tenantId(name), weight]));
   }
 
   play(event: Event): void {
@@ -154,7 +152,7 @@ export class InProcess implements Player {
       coordinator.leave(this.pages.get(event.member)!);
       this.pages.delete(event.member);
     }
-    if (event.type === 'set') this.weights.set(tenantNumber(event.tenant), event.weight);
+    if (event.type === 'set') this.weights.set(tenantId(event.tenant), event.weight);
     if (event.type === 'pass') {
       for (const [member, column, value] of event.counters) {
         this.pages.get(member)!.counters[column] = value;
@@ -166,7 +164,7 @@ export class InProcess implements Player {
   private pass(coordinator: Coordinator, nowNs: number): void {
     const { master, linkGbps } = this.rules;
     // Nobody rotates across processes: a slot is shorter than the way there and back.
-    coordinator.step({ ...master, silentNs: SILENT_NS, rotateFrom: Number.POSITIVE_INFINITY }, nowNs);
+    coordinator.runPass({ ...master, silentNs: SILENT_NS, rotateFrom: Number.POSITIVE_INFINITY }, nowNs);
     coordinator.share({ linkGbps, weights: this.weights, ratesGbps: new Map() }, nowNs, SILENT_NS);
   }
 
@@ -199,7 +197,7 @@ export class InHost implements Player {
     if (event.type === 'pass') {
       for (const [member, column, value] of event.counters) this.columns(member).counters[column] = value;
     }
-    this.host.step(nowNs);
+    this.host.fullPass(nowNs);
   }
 
   private join(member: number, tenant: string, { device, nowNs }: Event): void {

@@ -95,7 +95,7 @@ test('a message that is half sent arrives, whatever changes', async () => {
     { qpIsolation: 'always', turnBytes: 5000 },
     { turnBytes: 1, turnRequests: 1, qNumAllow: 2 },
     { qpIsolation: 'never', waits: 'fixed' },
-    { rotation: 'on', turnNs: 1000 },
+    { rotation: 'on', slotNs: 1000 },
     { rotation: 'auto', paper: true },
     { isolation: 'never', paper: false, windowNs: 8000, samplePeriodNs: 1000 },
   ]) {

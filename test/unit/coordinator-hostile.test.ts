@@ -10,18 +10,18 @@ const RULES = { qNumAllow: 1, qNumCapa: 9, selective: false, rotateFrom: 9 };
 const TURN_NS = 1000;
 
 function ground(rules = RULES) {
-  const coordinator = new Coordinator(new M.Members(new ArrayBuffer(M.membersBytes(4)), 4));
+  const coordinator = new Coordinator(new M.MemberTable(new ArrayBuffer(M.memberTableBytes(4)), 4));
   const [evil, b, d] = ['evil', 'b', 'd'].map((tenant) => coordinator.join(tenant)!);
   b.counters[M.CLASS] = M.BANDWIDTH;
   b.counters[M.ACTIVE_QPS] = 1;
   b.counters[M.LARGE_QPS] = 1;
   b.counters[M.MEAN_BYTES] = 1 << 20;
   b.counters[M.QUEUE_LENGTH] = 4;
-  b.counters[M.WANTS_TURN] = M.HOLDS;
+  b.counters[M.SLOT_DEMAND] = M.HELD_DEMAND;
   d.counters[M.CLASS] = M.DELAY;
   d.counters[M.ACTIVE_QPS] = 1;
   d.counters[M.WIRE_GBPS] = 1;
-  coordinator.step(rules, 0);
+  coordinator.runPass(rules, 0);
   return { coordinator, evil, b, d, rules };
 }
 
@@ -39,13 +39,13 @@ test('what others are granted is what an honest tenant could cause', () => {
   fc.assert(
     fc.property(words, (values) => {
       evil.counters.set(values);
-      coordinator.step(rules, 0);
+      coordinator.runPass(rules, 0);
       for (const { grants } of [b, d]) {
         expect(grants.every((value) => Number.isFinite(value) && value >= 0)).toBe(true);
         // Its own queue pair, and the one that the rules let send of a tenant of several.
         expect(grants[M.BUSY_LARGE_QPS]).toBeLessThanOrEqual(2);
         expect(grants[M.QNUM_ALLOW]).toBe(0);
-        expect(grants[M.TURN]).toBe(M.FREE);
+        expect(grants[M.SLOT_STATE]).toBe(M.NO_ROTATION);
       }
       expect(b.grants[M.SPLIT]).toBe(1);
       expect(b.grants[M.D_TENANTS] + b.grants[M.M_TENANTS] + b.grants[M.B_TENANTS]).toBeLessThanOrEqual(3);
@@ -60,15 +60,15 @@ test('in rotation, the others have their slots in time', () => {
   fc.assert(
     fc.property(words, (values) => {
       evil.counters.set(values);
-      coordinator.step(rules, 0);
+      coordinator.runPass(rules, 0);
       let hadNs = 0;
       // It may keep a slot for twice its time, and have every second one.
       for (let n = 0; n < 40; n++) {
         nowNs += TURN_NS / 10;
         coordinator.rotate(nowNs, TURN_NS);
-        if (b.grants[M.TURN] === M.OTHERS) continue;
+        if (b.grants[M.SLOT_STATE] === M.OTHERS_SLOT) continue;
         hadNs += TURN_NS / 10;
-        if (nowNs >= b.grants[M.TURN_END_NS]) b.counters[M.DRAINED_SLOT] = b.grants[M.TURN_SLOT];
+        if (nowNs >= b.grants[M.SLOT_END_NS]) b.counters[M.DRAINED_SLOT] = b.grants[M.SLOT_NUMBER];
       }
       expect(hadNs).toBeGreaterThanOrEqual(TURN_NS);
     }),

@@ -33,7 +33,7 @@ function grantsOf(mix: string, rules = RULES) {
     fill(page, text);
     return page;
   });
-  coordinator.step(rules, 0);
+  coordinator.runPass(rules, 0);
   return pages.map(({ grants }) => `${grants[M.SPLIT] === 1 ? 'split' : '-'} ${grants[M.QNUM_ALLOW]}`);
 }
 
@@ -73,15 +73,15 @@ test('what policies must know of the others is granted to each', () => {
     fill(page, text);
     return page;
   });
-  coordinator.step(RULES, 0);
+  coordinator.runPass(RULES, 0);
   for (const { grants } of pages) {
     // One of the eight at a time, and the other tenant's.
     expect(grants[M.BUSY_LARGE_QPS]).toBe(2);
     expect(grants[M.SMALL_GBPS]).toBe(4);
     expect([grants[M.D_TENANTS], grants[M.M_TENANTS], grants[M.B_TENANTS]]).toEqual([1, 1, 2]);
   }
-  expect(REASONS[pages[0].grants[M.WHY]]).toBe('large messages beside small ones');
-  expect(REASONS[pages[3].grants[M.WHY]]).toBe('nothing to isolate');
+  expect(REASONS[pages[0].grants[M.REASON]]).toBe('large messages beside small ones');
+  expect(REASONS[pages[3].grants[M.REASON]]).toBe('nothing to isolate');
 });
 
 test('contexts of one name are one tenant; without a name each is its own', () => {
@@ -90,13 +90,13 @@ test('contexts of one name are one tenant; without a name each is its own', () =
   for (const page of [a, b]) fill(page, 'B');
   const d = coordinator.join('')!;
   fill(d, 'D');
-  coordinator.step(RULES, 0);
+  coordinator.runPass(RULES, 0);
   // Two queue pairs of one tenant: one of them at a time.
   expect([a, b].map(({ grants }) => grants[M.QNUM_ALLOW])).toEqual([1, 1]);
   const alone = new Coordinator();
   const pages = ['', ''].map(() => alone.join('')!);
   for (const page of pages) fill(page, 'B');
-  alone.step(RULES, 0);
+  alone.runPass(RULES, 0);
   expect(pages.map(({ grants }) => grants[M.QNUM_ALLOW])).toEqual([0, 0]);
 });
 
@@ -106,66 +106,66 @@ test('who leaves, or falls idle, counts no more; who changed is told once', () =
   const d = coordinator.join('d')!;
   fill(b, 'B');
   fill(d, 'D');
-  coordinator.step(RULES, 0);
-  expect(coordinator.takeChanges()).toEqual([b.index]);
-  coordinator.step(RULES, 0);
+  coordinator.runPass(RULES, 0);
+  expect(coordinator.takeChanges()).toEqual([b.row]);
+  coordinator.runPass(RULES, 0);
   expect(coordinator.hasChanges).toBe(false);
   d.counters[M.CLASS] = M.IDLE;
-  coordinator.step(RULES, 0);
+  coordinator.runPass(RULES, 0);
   expect(b.grants[M.SPLIT]).toBe(0);
   fill(d, 'D');
-  coordinator.step(RULES, 0);
+  coordinator.runPass(RULES, 0);
   expect(b.grants[M.SPLIT]).toBe(1);
   coordinator.leave(d);
-  coordinator.step(RULES, 0);
+  coordinator.runPass(RULES, 0);
   expect(b.grants[M.SPLIT]).toBe(0);
   // Its place is free again, with nothing of it left.
   const next = coordinator.join('e')!;
-  expect([next.index, ...next.counters, ...next.grants].every((n, i) => n === (i === 0 ? d.index : 0))).toBe(
+  expect([next.row, ...next.counters, ...next.grants].every((n, i) => n === (i === 0 ? d.row : 0))).toBe(
     true,
   );
 });
 
 test('two views of one shared buffer are one device', () => {
-  const buffer = new SharedArrayBuffer(M.membersBytes(8));
-  const [one, other] = [0, 1].map(() => new Coordinator(new M.Members(buffer, 8)));
+  const buffer = new SharedArrayBuffer(M.memberTableBytes(8));
+  const [one, other] = [0, 1].map(() => new Coordinator(new M.MemberTable(buffer, 8)));
   const b = one.join('b')!;
   const d = other.join('d')!;
-  expect(d.index).not.toBe(b.index);
+  expect(d.row).not.toBe(b.row);
   fill(b, 'B');
   fill(d, 'D');
-  other.step(RULES, 0);
+  other.runPass(RULES, 0);
   expect(b.grants[M.SPLIT]).toBe(1);
   // Each view tells its own members; what the other one changed they read.
   expect([one.hasChanges, other.hasChanges]).toEqual([false, false]);
   other.leave(d);
-  one.step(RULES, 0);
+  one.runPass(RULES, 0);
   expect(b.grants[M.SPLIT]).toBe(0);
-  expect(one.takeChanges()).toEqual([b.index]);
+  expect(one.takeChanges()).toEqual([b.row]);
   // While one decides, the other waits for its next time.
   expect(one.members.tryLock(0)).toBe(true);
   b.counters[M.CLASS] = M.DELAY;
-  other.step(RULES, 0);
+  other.runPass(RULES, 0);
   expect(b.grants[M.D_TENANTS]).toBe(0);
   one.members.unlock();
-  other.step(RULES, 0);
+  other.runPass(RULES, 0);
   expect(b.grants[M.D_TENANTS]).toBe(1);
   for (let i = 0; i < 7; i++) expect(other.join('')).not.toBeNull();
   expect(one.join('')).toBeNull();
 });
 
 test('a thread that dies while it decides is not waited for', () => {
-  const buffer = new SharedArrayBuffer(M.membersBytes(8));
-  const [one, other] = [0, 1].map(() => new Coordinator(new M.Members(buffer, 8)));
+  const buffer = new SharedArrayBuffer(M.memberTableBytes(8));
+  const [one, other] = [0, 1].map(() => new Coordinator(new M.MemberTable(buffer, 8)));
   const b = one.join('b')!;
   fill(b, 'B');
   fill(other.join('d')!, 'D');
   expect(one.members.tryLock(0)).toBe(true);
   for (const nowNs of [5e8, 5.5e8, 5.9e8]) {
-    other.step(RULES, nowNs);
+    other.runPass(RULES, nowNs);
     expect(b.grants[M.SPLIT]).toBe(0);
   }
-  other.step(RULES, 6.1e8);
+  other.runPass(RULES, 6.1e8);
   expect(b.grants[M.SPLIT]).toBe(1);
   // It was only slow: what it gives back is not its own any more.
   expect(other.members.tryLock(7e8)).toBe(true);
@@ -179,14 +179,14 @@ test('what is no news waits for the next pass, which thousands of members do not
   const coordinator = new Coordinator();
   const pages = Array.from({ length: 1000 }, (_, i) => coordinator.join(`t${i}`)!);
   for (const page of pages) fill(page, 'M');
-  coordinator.step(RULES, 0);
+  coordinator.runPass(RULES, 0);
   pages[0].counters[M.WIRE_GBPS] = 7;
-  coordinator.step(RULES, 10_000, false);
+  coordinator.runPass(RULES, 10_000, false);
   expect(pages[1].grants[M.SMALL_GBPS]).toBe(2000);
-  coordinator.step(RULES, 1e6, false);
+  coordinator.runPass(RULES, 1e6, false);
   expect(pages[1].grants[M.SMALL_GBPS]).toBe(2005);
   pages[0].counters[M.WIRE_GBPS] = 2;
-  coordinator.step(RULES, 1e6 + 1);
+  coordinator.runPass(RULES, 1e6 + 1);
   expect(pages[1].grants[M.SMALL_GBPS]).toBe(2000);
 });
 
@@ -199,18 +199,18 @@ test('a member whose thread died counts no more when it has been silent for a wi
   fill(b, 'B');
   fill(d, 'D');
   fill(many, 'B4');
-  coordinator.step(rules, 1000);
+  coordinator.runPass(rules, 1000);
   expect([b.grants[M.SPLIT], many.grants[M.QNUM_ALLOW], b.grants[M.BUSY_LARGE_QPS]]).toEqual([1, 1, 2]);
-  for (const page of [b, many]) page.counters[M.SEEN_NS] = 900;
-  coordinator.step(rules, 1001);
+  for (const page of [b, many]) page.counters[M.WRITTEN_NS] = 900;
+  coordinator.runPass(rules, 1001);
   // Nobody is left who would suffer.
   expect([b.grants[M.SPLIT], b.grants[M.D_TENANTS]]).toEqual([0, 0]);
-  b.counters[M.SEEN_NS] = 1900;
-  coordinator.step(rules, 1901);
+  b.counters[M.WRITTEN_NS] = 1900;
+  coordinator.runPass(rules, 1901);
   expect([b.grants[M.BUSY_LARGE_QPS], many.grants[M.QNUM_ALLOW]]).toEqual([1, 0]);
   // It was only slow.
-  d.counters[M.SEEN_NS] = 1905;
-  coordinator.step(rules, 1910);
+  d.counters[M.WRITTEN_NS] = 1905;
+  coordinator.runPass(rules, 1910);
   expect(b.grants[M.SPLIT]).toBe(1);
 });
 
@@ -220,16 +220,16 @@ test('a dead tenant has no slots', () => {
   const [a, b, dead] = ['a', 'b', 'dead'].map((tenant) => coordinator.join(tenant)!);
   for (const page of [a, b, dead]) {
     fill(page, 'B');
-    page.counters[M.WANTS_TURN] = M.HOLDS;
+    page.counters[M.SLOT_DEMAND] = M.HELD_DEMAND;
   }
-  coordinator.step(rules, 0);
-  expect(dead.grants[M.TURN]).toBe(M.OTHERS);
-  for (const page of [a, b]) page.counters[M.SEEN_NS] = 1500;
-  coordinator.step(rules, 1500);
+  coordinator.runPass(rules, 0);
+  expect(dead.grants[M.SLOT_STATE]).toBe(M.OTHERS_SLOT);
+  for (const page of [a, b]) page.counters[M.WRITTEN_NS] = 1500;
+  coordinator.runPass(rules, 1500);
   const slots = [];
   for (let nowNs = 1500; nowNs < 2500; nowNs += 100) {
     coordinator.rotate(nowNs, 50);
-    slots.push([a, b, dead].findIndex(({ grants }) => grants[M.TURN] === M.MINE));
+    slots.push([a, b, dead].findIndex(({ grants }) => grants[M.SLOT_STATE] === M.OWN_SLOT));
   }
   expect(new Set(slots)).toEqual(new Set([0, 1]));
 });

@@ -1,21 +1,21 @@
 // Options of policies as people write them: with units, and one sentence for what cannot be.
 import { expect, test } from 'vitest';
-import { checkedOptions, numbersOf } from '../../src/policies/check.ts';
 import { createPolicy } from '../../src/policies/index.ts';
+import { convertQuantities, parseOptions } from '../../src/policies/parse-options.ts';
 import { perfOptions } from '../../src/policies/perf/options.ts';
 
 test('sizes, times and rates may have units', () => {
-  const options = { subMsgSizeBytes: '8KiB', turnNs: '5us', linkGbps: '500Mbps', ratesGbps: 'a:10/b:2.5' };
-  expect(numbersOf('perf', options)).toEqual({
+  const options = { subMsgSizeBytes: '8KiB', slotNs: '5us', linkGbps: '500Mbps', ratesGbps: 'a:10/b:2.5' };
+  expect(convertQuantities('perf', options)).toEqual({
     ...options,
     subMsgSizeBytes: 8192,
-    turnNs: 5000,
+    slotNs: 5000,
     linkGbps: 0.5,
   });
-  expect(checkedOptions('perf', perfOptions, { subMsgSizeBytes: '16KiB' }).subMsgSizeBytes).toBe(16384);
-  expect(
-    checkedOptions('perf', perfOptions, { subMsgSizeBytes: '16384', windowNs: 1e9 }).subMsgSizeBytes,
-  ).toBe(16384);
+  expect(parseOptions('perf', perfOptions, { subMsgSizeBytes: '16KiB' }).subMsgSizeBytes).toBe(16384);
+  expect(parseOptions('perf', perfOptions, { subMsgSizeBytes: '16384', windowNs: 1e9 }).subMsgSizeBytes).toBe(
+    16384,
+  );
   expect(() => createPolicy('token-bucket', { burstBytes: '1MiB' })).not.toThrow();
 });
 

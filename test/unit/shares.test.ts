@@ -1,19 +1,19 @@
 // Static rates of tenants (src/coordinator/shares.ts): closed forms of weights, own rates and who is there.
 import { expect, test } from 'vitest';
-import { Coordinator, tenantNumber } from '../../src/coordinator/coordinator.ts';
+import { Coordinator, tenantId } from '../../src/coordinator/coordinator.ts';
 import {
   DEFAULT_CAPACITY,
   type MemberPage,
-  Members,
-  membersBytes,
+  MemberTable,
+  memberTableBytes,
   RATE_GBPS,
   RATED_QPS,
-  SEEN_NS,
+  WRITTEN_NS,
 } from '../../src/coordinator/member-table.ts';
 import type { ShareRules } from '../../src/coordinator/shares.ts';
 
 const numbers = (byName: Record<string, number>) =>
-  new Map(Object.entries(byName).map(([name, value]) => [tenantNumber(name), value]));
+  new Map(Object.entries(byName).map(([name, value]) => [tenantId(name), value]));
 const rules = (weights: Record<string, number> = {}, ratesGbps: Record<string, number> = {}): ShareRules => ({
   linkGbps: 100,
   weights: numbers(weights),
@@ -78,11 +78,11 @@ test('a rate of its own comes off the link; a hundredth of it is left for the ot
 test('who has been silent for too long takes nothing from the others until it writes again, and has its share to go on with', () => {
   const coordinator = new Coordinator();
   const [a, b] = ['a', 'b'].map((tenant) => join(coordinator, tenant));
-  a.counters[SEEN_NS] = 900;
-  b.counters[SEEN_NS] = 100;
+  a.counters[WRITTEN_NS] = 900;
+  b.counters[WRITTEN_NS] = 100;
   coordinator.share(rules(), 1000, 500);
   expect(rates(a, b)).toEqual([100, 50]);
-  b.counters[SEEN_NS] = 1000;
+  b.counters[WRITTEN_NS] = 1000;
   coordinator.share(rules(), 1000, 500);
   expect(rates(a, b)).toEqual([50, 50]);
 });
@@ -104,8 +104,8 @@ test('what a hostile member writes is no number of queue pairs that counts twice
 });
 
 test('threads over one memory see one division; while one decides another comes back later', () => {
-  const memory = new SharedArrayBuffer(membersBytes(DEFAULT_CAPACITY));
-  const [one, other] = [0, 1].map(() => new Coordinator(new Members(memory)));
+  const memory = new SharedArrayBuffer(memberTableBytes(DEFAULT_CAPACITY));
+  const [one, other] = [0, 1].map(() => new Coordinator(new MemberTable(memory)));
   const [a, b] = [join(one, 'a'), join(other, 'b')];
   expect(one.members.tryLock(0)).toBe(true);
   expect(other.share(rules(), 0)).toBe(false);
@@ -113,5 +113,5 @@ test('threads over one memory see one division; while one decides another comes 
   expect(other.share(rules(), 0)).toBe(true);
   expect(rates(a, b)).toEqual([50, 50]);
   // Each view tells its own.
-  expect([one.takeChanges(), other.takeChanges()]).toEqual([[], [b.index]]);
+  expect([one.takeChanges(), other.takeChanges()]).toEqual([[], [b.row]]);
 });

@@ -22,7 +22,7 @@ const HEADER_BYTES = 82;
 const RETH_BYTES = 16;
 
 // What is known of a queue pair.
-export const UNSEEN = 0;
+export const UNKNOWN = 0;
 export const SMALL = 1;
 export const LARGE = 2;
 
@@ -39,14 +39,14 @@ const ALL_SENDS = 0x55;
 const ALL_READS = 0xaa;
 
 /** Who else is there that shares the link with what takes turns: it may be filled. */
-class Filling extends GrantedTenants {
+class FillingTenants extends GrantedTenants {
   get mayFill(): boolean {
     return true;
   }
 }
 
 /** What the queue pairs of a context are at one device by which something of them leaves. */
-export class Place {
+export class EgressDevice {
   readonly device: string;
   readonly page: M.MemberPage;
   /** Who else is there; and the same for those who need not leave gaps. */
@@ -56,12 +56,12 @@ export class Place {
   candidate = M.IDLE;
   candidatePart = 0;
   /** The rate was not sampled yet. */
-  provisional = true;
+  isProvisional = true;
   // Of the sample that is under way.
-  active = 0;
-  large = 0;
+  activeQps = 0;
+  largeQps = 0;
   meanBytes = 0.5;
-  queue = 0.5;
+  queueLength = 0.5;
   awaitsAnswers = 0;
   /** On the wire, since the last sample. */
   wireBytes = 0.5;
@@ -70,7 +70,7 @@ export class Place {
     this.device = device;
     this.page = page;
     this.tenants = new GrantedTenants(page);
-    this.filling = new Filling(page);
+    this.filling = new FillingTenants(page);
   }
 
   get isSplit(): boolean {
@@ -79,20 +79,20 @@ export class Place {
 
   /** A sample begins. */
   clear(): void {
-    this.active = 0;
-    this.large = 0;
+    this.activeQps = 0;
+    this.largeQps = 0;
     this.meanBytes = 0;
-    this.queue = 0;
+    this.queueLength = 0;
     this.awaitsAnswers = 0;
     this.wireBytes = 0;
   }
 
   /** A queue pair of messages of so many bytes, so many of them outstanding. */
   add(meanBytes: number, queue: number, wireBytes: number): void {
-    this.active++;
-    if (meanBytes >= LARGE_BYTES) this.large++;
+    this.activeQps++;
+    if (meanBytes >= LARGE_BYTES) this.largeQps++;
     this.meanBytes = Math.max(this.meanBytes, meanBytes);
-    this.queue = Math.max(this.queue, queue);
+    this.queueLength = Math.max(this.queueLength, queue);
     this.wireBytes += wireBytes;
   }
 }
@@ -101,29 +101,29 @@ export class Place {
 export class Member {
   readonly context: ContextView;
   /** At its own device, which is the first, and at those by which what it READs leaves. */
-  readonly places: Place[];
+  readonly egressDevices: EgressDevice[];
   /** The one by which its large messages leave. */
-  main: Place;
+  main: EgressDevice;
   readonly qps: QpView[] = [];
   /** What a small message has on the wire beside its payload. */
   readonly headerBytes: number;
   /** Time to the next sample; 0: none is planned. */
   periodNs = 0;
-  sampledNs = 0;
+  lastSampleNs = 0;
   /** When the next sample is due. */
-  dueNs = 0.5;
+  nextSampleNs = 0.5;
   /** Number of the current part of the window, since time 0. */
   part = -1;
 
   constructor(context: ContextView, page: M.MemberPage) {
     this.context = context;
-    this.main = new Place(context.device, page);
-    this.places = [this.main];
+    this.main = new EgressDevice(context.device, page);
+    this.egressDevices = [this.main];
     this.headerBytes = (context.nic?.headerBytes ?? HEADER_BYTES) + RETH_BYTES;
   }
 
-  get home(): Place {
-    return this.places[0];
+  get home(): EgressDevice {
+    return this.egressDevices[0];
   }
 
   /** The page of `main`. */
@@ -132,14 +132,14 @@ export class Member {
   }
 
   /** Whether who else is there is not known yet where its large messages leave. */
-  get provisional(): boolean {
-    return this.main.provisional;
+  get isProvisional(): boolean {
+    return this.main.isProvisional;
   }
 
   /** Queue pairs that may send at a time: as the strictest of its devices has it; 0: all. */
   get allowance(): number {
     let least = 0;
-    for (const { page } of this.places) {
+    for (const { page } of this.egressDevices) {
       const allow = page.grants[M.QNUM_ALLOW];
       if (allow > 0 && (least === 0 || allow < least)) least = allow;
     }
@@ -148,23 +148,23 @@ export class Member {
 }
 
 export class Classifier {
-  private readonly o: ClassifierOptions;
+  private readonly options: ClassifierOptions;
   private partNs = 0;
   /** By queue pair. */
   kinds: Uint8Array = new Uint8Array(64);
   /** Whether nobody looked at the operation of its requests since the last sample. */
-  unlooked: Uint8Array = new Uint8Array(64);
+  uninspected: Uint8Array = new Uint8Array(64);
   /** SENDS and READS of the last looks. */
-  private looks: Uint8Array = new Uint8Array(64);
+  private inspections: Uint8Array = new Uint8Array(64);
   /** Where what it READs leaves. */
-  private readonly answers: (Place | undefined)[] = [];
+  private readonly readEgress: (EgressDevice | undefined)[] = [];
   /** By queue pair and part of the window: bytes and messages when it began, and the longest queue in it. */
   private bytesAt: Float64Array = new Float64Array(64 * STRIDE);
   private messagesAt: Float64Array = new Float64Array(64 * STRIDE);
-  private longest: Float64Array = new Float64Array(64 * STRIDE);
+  private longestQueueAt: Float64Array = new Float64Array(64 * STRIDE);
 
   constructor(options: ClassifierOptions) {
-    this.o = options;
+    this.options = options;
     this.configure(options);
   }
 
@@ -174,9 +174,9 @@ export class Classifier {
   }
 
   /** The window of a member begins with its last sample: it may be of another length now. */
-  beginAnew(member: Member): void {
+  restartWindow(member: Member): void {
     member.part = -1;
-    for (const place of member.places) place.candidate = M.IDLE;
+    for (const place of member.egressDevices) place.candidate = M.IDLE;
   }
 
   /** A queue pair was created. */
@@ -186,14 +186,14 @@ export class Classifier {
     this.kinds = withPlace(this.kinds, qp.index);
     this.bytesAt = withPlace(this.bytesAt, last);
     this.messagesAt = withPlace(this.messagesAt, last);
-    this.longest = withPlace(this.longest, last);
-    for (const column of [this.bytesAt, this.messagesAt, this.longest]) column.fill(0, from, last + 1);
-    this.kinds[qp.index] = UNSEEN;
-    this.unlooked = withPlace(this.unlooked, qp.index);
-    this.unlooked[qp.index] = 1;
-    this.looks = withPlace(this.looks, qp.index);
-    this.looks[qp.index] = 0;
-    this.answers[qp.index] = undefined;
+    this.longestQueueAt = withPlace(this.longestQueueAt, last);
+    for (const column of [this.bytesAt, this.messagesAt, this.longestQueueAt]) column.fill(0, from, last + 1);
+    this.kinds[qp.index] = UNKNOWN;
+    this.uninspected = withPlace(this.uninspected, qp.index);
+    this.uninspected[qp.index] = 1;
+    this.inspections = withPlace(this.inspections, qp.index);
+    this.inspections[qp.index] = 0;
+    this.readEgress[qp.index] = undefined;
     member.qps.push(qp);
   }
 
@@ -203,48 +203,48 @@ export class Classifier {
   }
 
   /** What a queue pair posts now. `answers`: where what it READs leaves; undefined: it does not READ. */
-  look(qp: QpView, answers: Place | undefined): void {
+  inspect(qp: QpView, answers: EgressDevice | undefined): void {
     const { index } = qp;
-    this.looks[index] = (this.looks[index] << 2) | (answers === undefined ? SENDS : READS);
-    if (answers !== undefined) this.answers[index] = answers;
-    this.unlooked[index] = 0;
+    this.inspections[index] = (this.inspections[index] << 2) | (answers === undefined ? SENDS : READS);
+    if (answers !== undefined) this.readEgress[index] = answers;
+    this.uninspected[index] = 0;
   }
 
   /** By which device its large messages leave: of one that both sends and READs, the one where they are split. */
-  placeOf(member: Member, qp: QpView): Place {
-    const answers = this.answers[qp.index];
+  egressOf(member: Member, qp: QpView): EgressDevice {
+    const answers = this.readEgress[qp.index];
     if (answers === undefined) return member.home;
-    if ((this.looks[qp.index] & ALL_READS) === 0) return member.home;
+    if ((this.inspections[qp.index] & ALL_READS) === 0) return member.home;
     if (this.onlyReads(qp)) return answers;
     return answers.isSplit && !member.home.isSplit ? answers : member.home;
   }
 
   /** Whether all that it was seen to post lately comes back from its peer. */
   onlyReads({ index }: QpView): boolean {
-    const looks = this.looks[index];
+    const looks = this.inspections[index];
     return (looks & ALL_READS) !== 0 && (looks & ALL_SENDS) === 0;
   }
 
   /** Whether messages of this queue pair leave there: the requests of READs are small messages of its own device. */
-  private isAt(member: Member, qp: QpView, place: Place, isLarge: boolean): boolean {
-    const reads = (this.looks[qp.index] & ALL_READS) !== 0;
-    if (reads && place === (this.answers[qp.index] ?? member.home)) return true;
+  private leavesBy(member: Member, qp: QpView, place: EgressDevice, isLarge: boolean): boolean {
+    const reads = (this.inspections[qp.index] & ALL_READS) !== 0;
+    if (reads && place === (this.readEgress[qp.index] ?? member.home)) return true;
     return place === member.home && (!isLarge || !this.onlyReads(qp));
   }
 
   /** The first `count` requests of a queue pair, the largest of them with `bytes`, are being posted. */
-  first(member: Member, qp: QpView, bytes: number, count: number): void {
+  recordFirst(member: Member, qp: QpView, bytes: number, count: number): void {
     const isLarge = bytes >= LARGE_BYTES;
     this.kinds[qp.index] = isLarge ? LARGE : SMALL;
     const verdict = this.verdict(bytes, count);
-    for (const place of member.places) {
-      if (!this.isAt(member, qp, place, isLarge)) continue;
+    for (const place of member.egressDevices) {
+      if (!this.leavesBy(member, qp, place, isLarge)) continue;
       const { counters } = place.page;
       counters[M.ACTIVE_QPS]++;
       counters[M.MEAN_BYTES] = Math.max(counters[M.MEAN_BYTES], bytes);
       counters[M.QUEUE_LENGTH] = Math.max(counters[M.QUEUE_LENGTH], count);
       if (isLarge) counters[M.LARGE_QPS]++;
-      if (counters[M.CLASS] === M.IDLE) place.provisional = true;
+      if (counters[M.CLASS] === M.IDLE) place.isProvisional = true;
       counters[M.CLASS] = Math.max(counters[M.CLASS], verdict);
     }
     chooseMain(member);
@@ -252,75 +252,75 @@ export class Classifier {
 
   private verdict(bytes: number, queue: number): number {
     if (bytes >= LARGE_BYTES) return M.BANDWIDTH;
-    return queue > this.o.thMApp ? M.MESSAGES : M.DELAY;
+    return queue > this.options.thMApp ? M.MESSAGES : M.DELAY;
   }
 
   /** When the next sample is due, after one or after a first request. */
-  plan(member: Member, nowNs: number): number {
-    const { samplePeriodNs } = this.o;
+  planSample(member: Member, nowNs: number): number {
+    const { samplePeriodNs } = this.options;
     const next = member.periodNs === 0 ? FIRST_SAMPLE_NS : 2 * member.periodNs;
     member.periodNs = Math.min(next, samplePeriodNs);
-    member.dueNs = nowNs + member.periodNs;
-    return member.dueNs;
+    member.nextSampleNs = nowNs + member.periodNs;
+    return member.nextSampleNs;
   }
 
   /** Looks at all queue pairs. False: nothing was sent within the window, and nothing is outstanding. */
   sample(member: Member, nowNs: number, out: Actions): boolean {
-    this.enter(member, nowNs);
+    this.advanceWindow(member, nowNs);
     let active = 0;
-    for (const place of member.places) place.clear();
-    for (const qp of member.qps) if (this.count(member, qp, out)) active++;
-    const spanNs = nowNs - member.sampledNs;
-    member.sampledNs = nowNs;
-    for (const place of member.places) this.report(member, place, nowNs, spanNs);
+    for (const place of member.egressDevices) place.clear();
+    for (const qp of member.qps) if (this.sampleQp(member, qp, out)) active++;
+    const spanNs = nowNs - member.lastSampleNs;
+    member.lastSampleNs = nowNs;
+    for (const place of member.egressDevices) this.report(member, place, nowNs, spanNs);
     chooseMain(member);
     if (active === 0) member.periodNs = 0;
     return active > 0;
   }
 
   /** Adds a queue pair to what leaves where. False: it sends nothing. */
-  private count(member: Member, qp: QpView, out: Actions): boolean {
+  private sampleQp(member: Member, qp: QpView, out: Actions): boolean {
     const { index, counts } = qp;
-    this.unlooked[index] = 1;
+    this.uninspected[index] = 1;
     const last = index * STRIDE + PARTS;
     const bytes = counts[BYTES] - this.bytesAt[last];
     const headers = (counts[SEEN] - this.messagesAt[last]) * member.headerBytes;
     const mean = this.meanOf(qp, member.part, out.outstanding(qp));
     if (mean < 0) return false;
-    const queue = this.longestOf(index);
+    const queue = this.longestQueueOf(index);
     const isLarge = mean >= LARGE_BYTES;
-    for (const place of member.places) {
-      if (!this.isAt(member, qp, place, isLarge)) continue;
+    for (const place of member.egressDevices) {
+      if (!this.leavesBy(member, qp, place, isLarge)) continue;
       // Of a READ the request is sent, and the answer comes from elsewhere.
-      const isRequest = place === member.home && this.answers[index] !== place && this.onlyReads(qp);
+      const isRequest = place === member.home && this.readEgress[index] !== place && this.onlyReads(qp);
       place.add(mean, queue, isRequest ? headers : bytes + headers);
       if (!isLarge && this.onlyReads(qp)) place.awaitsAnswers = 1;
     }
     return true;
   }
 
-  private report(member: Member, place: Place, nowNs: number, spanNs: number): void {
-    const { page, active, large, meanBytes, queue, wireBytes } = place;
+  private report(member: Member, place: EgressDevice, nowNs: number, spanNs: number): void {
+    const { page, activeQps, largeQps, meanBytes, queueLength, wireBytes } = place;
     const { counters } = page;
     counters[M.WIRE_GBPS] = spanNs > 0 ? Math.max(0, (8 * wireBytes) / spanNs) : 0;
-    counters[M.ACTIVE_QPS] = active;
-    counters[M.LARGE_QPS] = large;
+    counters[M.ACTIVE_QPS] = activeQps;
+    counters[M.LARGE_QPS] = largeQps;
     counters[M.MEAN_BYTES] = meanBytes;
-    counters[M.QUEUE_LENGTH] = queue;
+    counters[M.QUEUE_LENGTH] = queueLength;
     counters[M.AWAITS_ANSWERS] = place.awaitsAnswers;
-    counters[M.SEEN_NS] = nowNs;
-    this.settle(place, member.part, active === 0 ? M.IDLE : this.verdict(meanBytes, queue));
+    counters[M.WRITTEN_NS] = nowNs;
+    this.applyVerdict(place, member.part, activeQps === 0 ? M.IDLE : this.verdict(meanBytes, queueLength));
   }
 
   /** Begins the parts of the window that time has come to: what was sent since the last sample is in them. */
-  private enter(member: Member, nowNs: number): void {
+  private advanceWindow(member: Member, nowNs: number): void {
     const part = Math.floor(nowNs / this.partNs);
     for (let p = Math.max(member.part + 1, part - PARTS + 1); p <= part; p++) {
       for (const { index } of member.qps) {
         const at = index * STRIDE + (p % PARTS);
         this.bytesAt[at] = this.bytesAt[index * STRIDE + PARTS];
         this.messagesAt[at] = this.messagesAt[index * STRIDE + PARTS];
-        this.longest[at] = 0;
+        this.longestQueueAt[at] = 0;
       }
     }
     member.part = part;
@@ -332,7 +332,7 @@ export class Classifier {
     const from = index * STRIDE;
     const current = from + (part % PARTS);
     const oldest = from + ((part + 1) % PARTS);
-    this.longest[current] = Math.max(this.longest[current], outstanding);
+    this.longestQueueAt[current] = Math.max(this.longestQueueAt[current], outstanding);
     this.bytesAt[from + PARTS] = counts[BYTES];
     this.messagesAt[from + PARTS] = counts[SEEN];
     const messages = counts[SEEN] - this.messagesAt[oldest];
@@ -345,19 +345,19 @@ export class Classifier {
     return mean;
   }
 
-  private longestOf(index: number): number {
+  private longestQueueOf(index: number): number {
     let longest = 0;
-    for (let p = 0; p < PARTS; p++) longest = Math.max(longest, this.longest[index * STRIDE + p]);
+    for (let p = 0; p < PARTS; p++) longest = Math.max(longest, this.longestQueueAt[index * STRIDE + p]);
     return longest;
   }
 
   /** Takes a verdict: at once if it is the first on the rate or says idle, else when a window one part later agrees. */
-  private settle(place: Place, part: number, verdict: number): void {
+  private applyVerdict(place: EgressDevice, part: number, verdict: number): void {
     const { counters } = place.page;
     const known = counters[M.CLASS];
     if (verdict === known) {
       place.candidate = M.IDLE;
-    } else if (verdict === M.IDLE || known === M.IDLE || place.provisional) {
+    } else if (verdict === M.IDLE || known === M.IDLE || place.isProvisional) {
       counters[M.CLASS] = verdict;
       place.candidate = M.IDLE;
     } else if (place.candidate !== verdict) {
@@ -367,16 +367,16 @@ export class Classifier {
       counters[M.CLASS] = verdict;
       place.candidate = M.IDLE;
     }
-    place.provisional = false;
+    place.isProvisional = false;
   }
 }
 
 /** Its own device, unless large messages leave only elsewhere. In a slot that it has no more it has nothing to send. */
 function chooseMain(member: Member): void {
-  const { main, home, places } = member;
-  const isLarge = ({ page }: Place) => page.counters[M.CLASS] === M.BANDWIDTH;
-  const next = isLarge(home) ? home : (places.find(isLarge) ?? home);
+  const { main, home, egressDevices } = member;
+  const isLarge = ({ page }: EgressDevice) => page.counters[M.CLASS] === M.BANDWIDTH;
+  const next = isLarge(home) ? home : (egressDevices.find(isLarge) ?? home);
   if (next === main) return;
-  main.page.counters[M.WANTS_TURN] = M.DONE;
+  main.page.counters[M.SLOT_DEMAND] = M.NO_DEMAND;
   member.main = next;
 }

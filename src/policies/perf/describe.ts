@@ -2,18 +2,18 @@
 import { REASONS } from '../../coordinator/master.ts';
 import * as M from '../../coordinator/member-table.ts';
 import type { PolicyState } from '../../verbs/provider.ts';
-import { LARGE_BYTES, type Member, type Place } from './classifier.ts';
+import { type EgressDevice, LARGE_BYTES, type Member } from './classifier.ts';
 
 const KINDS = ['idle', 'D', 'M', 'B'] as const;
 
 /** Nothing of a context that does not send. `splits`: whether what leaves there is cut. */
 export function describe(
-  { context, places, home, main, allowance }: Member,
-  splits: (place: Place) => boolean,
+  { context, egressDevices, home, main, allowance }: Member,
+  splits: (place: EgressDevice) => boolean,
   thMApp: number,
 ): Omit<PolicyState, 'policy'>[] {
-  const isCut = ({ page, isSplit }: Place) => isSplit && page.counters[M.CLASS] === M.BANDWIDTH;
-  const place = places.find(isCut) ?? main;
+  const isCut = ({ page, isSplit }: EgressDevice) => isSplit && page.counters[M.CLASS] === M.BANDWIDTH;
+  const place = egressDevices.find(isCut) ?? main;
   const { counters, grants } = place.page;
   const of = counters[M.CLASS];
   if (of === M.IDLE) return [];
@@ -26,7 +26,7 @@ export function describe(
   ].filter((text) => text !== '');
   // Beside large messages that are split, "nothing to isolate" would not be true.
   const isSmall = does.length === 0 && of !== M.BANDWIDTH && arity === 'single';
-  const why = isSmall ? 'small messages are never split' : REASONS[grants[M.WHY]];
+  const why = isSmall ? 'small messages are never split' : REASONS[grants[M.REASON]];
   return [
     {
       device: context.device,

@@ -1,4 +1,4 @@
-import { Coordinators, coordinatorsOf } from '../../coordinator/registry.ts';
+import { CoordinatorRegistry, registryFor } from '../../coordinator/registry.ts';
 import type { Interceptor } from '../../shim/compose.ts';
 import { gateOfAll } from '../../shim/gate.ts';
 import { readByRemoteControl } from '../../shim/peer/remote-read.ts';
@@ -17,15 +17,15 @@ export function perf(options: PerfOptions): Interceptor {
     ...limits,
     ...(options.readByRemoteControl ? [readByRemoteControl({ minBytes: options.subMsgSizeBytes + 1 })] : []),
   ];
-  const around = (coordinator: Coordinators) => {
+  const around = (coordinator: CoordinatorRegistry) => {
     const shim = createShim(() => new Perf(options, coordinator), { coordinator });
     return withWait(shim, 'preferred', { emulation, zeroWait, yieldBytes }, outside);
   };
   return {
     name: 'perf',
     // All policies around a provider meet at the coordinators of its devices.
-    wrap: (next) => around(coordinatorsOf(next)).wrap(next),
-    gate: (wait) => gateOfAll([...limits, around(new Coordinators())].map((one) => one.gate!(wait))),
+    wrap: (next) => around(registryFor(next)).wrap(next),
+    gate: (wait) => gateOfAll([...limits, around(new CoordinatorRegistry())].map((one) => one.gate!(wait))),
   };
 }
 

@@ -20,69 +20,69 @@ const REQUESTS = 0;
 const AT_NS = 1;
 
 /** Fewer contexts than that are kept, whether they are closed or not. */
-const LEAST_SWEEP = 64;
+const MIN_SWEEP = 64;
 
 export class Limits {
-  private readonly o: LimitOptions;
+  private readonly options: LimitOptions;
   private readonly tenants = new Map<string, Tenant>();
   /** By context. */
   private readonly byContext: Tenant[] = [];
   /** By queue pair. */
   private readonly byQp: Tenant[] = [];
   /** Contexts, some of them closed by now; so many are looked through for those. */
-  private opened: ContextView[] = [];
-  private sweepAt = LEAST_SWEEP;
+  private openedContexts: ContextView[] = [];
+  private sweepAt = MIN_SWEEP;
 
   constructor(options: LimitOptions) {
-    this.o = options;
+    this.options = options;
   }
 
   /** A context was opened. `isOpen`: whether an earlier one still is. */
-  open(context: ContextView, nowNs: number, isOpen: (context: ContextView) => boolean): void {
+  addContext(context: ContextView, nowNs: number, isOpen: (context: ContextView) => boolean): void {
     const { index, device, tenant } = context;
     const key = tenant === '' ? null : `${device} ${tenant}`;
     let found = key === null ? undefined : this.tenants.get(key);
     if (found === undefined) {
-      const budget = new Float64Array([this.o.burstRequests, Number.NEGATIVE_INFINITY]);
+      const budget = new Float64Array([this.options.burstRequests, Number.NEGATIVE_INFINITY]);
       found = { device, qps: 0, budget };
     }
     if (key !== null) this.tenants.set(key, found);
     this.byContext[index] = found;
-    this.opened.push(context);
-    if (this.opened.length >= this.sweepAt) this.sweep(device, nowNs, isOpen);
+    this.openedContexts.push(context);
+    if (this.openedContexts.length >= this.sweepAt) this.sweep(device, nowNs, isOpen);
   }
 
   /** Forgets tenants that have no context any more, once nothing that they posted counts. */
   private sweep(device: string, nowNs: number, isOpen: (context: ContextView) => boolean): void {
-    this.opened = this.opened.filter(isOpen);
-    this.sweepAt = Math.max(LEAST_SWEEP, 2 * this.opened.length);
-    const live = new Set(this.opened.map(({ index }) => this.byContext[index]));
+    this.openedContexts = this.openedContexts.filter(isOpen);
+    this.sweepAt = Math.max(MIN_SWEEP, 2 * this.openedContexts.length);
+    const live = new Set(this.openedContexts.map(({ index }) => this.byContext[index]));
     for (const [key, tenant] of this.tenants) {
       if (tenant.device !== device || tenant.qps > 0 || live.has(tenant)) continue;
-      if (this.earned(tenant.budget, nowNs) >= this.o.burstRequests) this.tenants.delete(key);
+      if (this.earned(tenant.budget, nowNs) >= this.options.burstRequests) this.tenants.delete(key);
     }
   }
 
   /** What the budget is by now. */
   private earned(budget: Float64Array, nowNs: number): number {
-    const { maxRequestsPerS, burstRequests } = this.o;
+    const { maxRequestsPerS, burstRequests } = this.options;
     if (maxRequestsPerS === 0) return burstRequests;
     const earned = Math.max(0, nowNs - budget[AT_NS]) * maxRequestsPerS * 1e-9;
     return Math.min(burstRequests, budget[REQUESTS] + earned);
   }
 
-  add({ index, context }: QpView): void {
+  addQp({ index, context }: QpView): void {
     this.byQp[index] = this.byContext[context.index];
     this.byQp[index].qps++;
   }
 
-  remove({ index }: QpView): void {
+  removeQp({ index }: QpView): void {
     this.byQp[index].qps--;
   }
 
   /** Whether a context may have one more queue pair. */
-  mayAdd({ index }: ContextView): boolean {
-    return this.o.maxQps === 0 || this.byContext[index].qps < this.o.maxQps;
+  mayAddQp({ index }: ContextView): boolean {
+    return this.options.maxQps === 0 || this.byContext[index].qps < this.options.maxQps;
   }
 
   /** How many of `count` requests may be posted now. */

@@ -64,7 +64,7 @@ const SOFTWARE = 3;
 const WATCHDOG = 4;
 
 /** WAIT, a piece with its 0_WAITs, ENABLE. */
-const LEAST_SLOTS = 4;
+const MIN_SLOTS = 4;
 /** Turns of one queue pair that are posted and not over. */
 const TURNS_AHEAD = 2;
 /**
@@ -77,7 +77,7 @@ const LONG_TURN = 8;
 const FIRST_TURN = 16;
 const SMOOTHING = 0.125;
 /** After so many turns in a row that took too long, the time without tickets grows no more. */
-const MOST_STRIKES = 8;
+const MAX_STRIKES = 8;
 
 /** Emulated, software lets the next turn go: it has to last longer. */
 const EMULATED_BYTES = 4;
@@ -86,10 +86,10 @@ const EMULATED_REQUESTS = 2;
 const NO_TURN = 0;
 const OPEN = 1;
 /** Without a ticket. */
-const FREE = 2;
+const TICKETLESS = 2;
 
 /** A queue pair that takes turns. */
-class Member {
+class TurnTaker {
   readonly qp: QpView;
   readonly group: Group;
   phase = NO_TURN;
@@ -104,13 +104,13 @@ class Member {
   waits = 0;
   ticket = 0;
   /** Stands in the queue of those for whom the device has no place. */
-  queued = false;
+  isQueued = false;
   /** Since when its turn goes on and others may wait for its end, as far as is known; what was in flight then. */
   sinceNs = 0.5;
   flyingBytes = 0.5;
   /** Turns in a row that took too long; until when it goes without tickets. */
   strikes = 0;
-  freeUntilNs = 0.5;
+  ticketlessUntilNs = 0.5;
 
   constructor(qp: QpView, group: Group) {
     this.qp = qp;
@@ -125,14 +125,14 @@ interface Group {
   limits: Readonly<TurnLimits>;
   /** QNum_allow; 0: everybody sends as he likes. */
   allow: number;
-  readonly members: Member[];
+  readonly takers: TurnTaker[];
   /** Whose turn is open, the oldest first. */
-  readonly open: Member[];
+  readonly open: TurnTaker[];
   /** Who wants a turn and finds no place in the device. */
-  readonly queue: Member[];
+  readonly queue: TurnTaker[];
   isWatched: boolean;
   /** At the last look, some waited and nobody had a turn. */
-  stood: boolean;
+  wasStalled: boolean;
   /** Turns whose WAIT is not known to be over. */
   waits: number;
   /** How long turns take, on average of the last ones; 0: none is over. */
@@ -141,16 +141,16 @@ interface Group {
 
 export class Mqse {
   private readonly engine: MessageEngine;
-  private o: Readonly<MqseOptions>;
+  private options: Readonly<MqseOptions>;
   private readonly groups: (Group | undefined)[] = [];
   /** By index of the queue pair. */
-  private readonly members: (Member | undefined)[] = [];
+  private readonly takers: (TurnTaker | undefined)[] = [];
   private readonly qps: (QpView | undefined)[] = [];
   private random: number;
 
   constructor(engine: MessageEngine, options: MqseOptions) {
     this.engine = engine;
-    this.o = options;
+    this.options = options;
     this.random = options.seed | 1;
   }
 
@@ -158,13 +158,13 @@ export class Mqse {
     this.groups[resources.context.index] = {
       resources,
       pcq: null,
-      limits: this.o,
+      limits: this.options,
       allow: 0,
-      members: [],
+      takers: [],
       open: [],
       queue: [],
       isWatched: false,
-      stood: false,
+      wasStalled: false,
       waits: 0,
       turnNs: new Float64Array(1),
     };
@@ -172,7 +172,7 @@ export class Mqse {
 
   /** Turns that begin from now on are so long. */
   configure(options: Readonly<MqseOptions>, out: Actions): void {
-    this.o = options;
+    this.options = options;
     for (const group of this.groups) {
       if (group === undefined) continue;
       group.limits = group.pcq !== null && out.wait === 'emulated' ? longer(options) : options;
@@ -183,7 +183,7 @@ export class Mqse {
   allow(context: ContextView, count: number, out: Actions): boolean {
     const group = this.groups[context.index];
     if (group === undefined || group.allow === count) return true;
-    if (group.pcq === null && !this.makePcq(group, out)) return false;
+    if (group.pcq === null && !this.createPcq(group, out)) return false;
     group.allow = count;
     const pcq = group.pcq!;
     if (count === 0) {
@@ -203,11 +203,11 @@ export class Mqse {
 
   onQp(qp: QpView, change: QpChange, out: Actions): void {
     this.qps[qp.index] = change === 'destroyed' ? undefined : qp;
-    const member = this.members[qp.index];
+    const member = this.takers[qp.index];
     if (member === undefined) return;
     const { group } = member;
     if (change === 'destroyed' || qp.state === IBV_QPS_RESET) {
-      this.forget(member, out);
+      this.discard(member, out);
     } else if (qp.broken && member.phase === OPEN) {
       // What is posted of it is flushed, and tells; an open turn has no end that would.
       this.leave(member);
@@ -215,14 +215,14 @@ export class Mqse {
       group.pcq!.abandon(out);
     }
     if (change !== 'destroyed') return;
-    this.members[qp.index] = undefined;
-    group.members.splice(group.members.indexOf(member), 1);
+    this.takers[qp.index] = undefined;
+    group.takers.splice(group.takers.indexOf(member), 1);
   }
 
   /** Issues what may be issued of a queue pair that takes turns. */
   feed(qp: QpView, out: Actions): void {
-    const member = this.memberOf(qp);
-    while (out.backlog(qp) > 0 && !this.pauses(member, out)) {
+    const member = this.takerOf(qp);
+    while (out.backlog(qp) > 0 && !this.isHeldByEngine(member, out)) {
       if (out.isCrossChannel(qp)) {
         // It may have to wait for one who waits for this turn.
         if (member.phase === OPEN) this.close(member, out);
@@ -233,12 +233,12 @@ export class Mqse {
       if (member.phase === NO_TURN && !this.begin(member, out)) return;
       if (!this.issue(member, out)) break;
     }
-    if (member.phase === FREE) member.phase = NO_TURN;
-    this.rotateIdle(member, out);
+    if (member.phase === TICKETLESS) member.phase = NO_TURN;
+    this.closeIdle(member, out);
   }
 
   /** Whether the engine holds it back: those who wait for the end of its turn do not wait for that. */
-  private pauses(member: Member, out: Actions): boolean {
+  private isHeldByEngine(member: TurnTaker, out: Actions): boolean {
     if (this.engine.holds?.(member.qp, out) !== true) return false;
     if (member.phase === OPEN && member.group.waits > member.waits) this.close(member, out);
     return true;
@@ -256,13 +256,13 @@ export class Mqse {
       this.admitQueued(group, out);
       return true;
     }
-    const member = this.members[index];
+    const member = this.takers[index];
     if (member === undefined) return true;
-    if (kind === WAITED) this.waited(member, out);
-    else this.ended(member, status, out);
+    if (kind === WAITED) this.onWaitDone(member, out);
+    else this.onTurnEnded(member, status, out);
     this.admitQueued(member.group, out);
     this.feedMember(member.qp, out);
-    this.rotateIdle(member, out);
+    this.closeIdle(member, out);
     return true;
   }
 
@@ -270,22 +270,22 @@ export class Mqse {
   onTimer(token: number, out: Actions): boolean {
     if ((token & ((1 << TOKEN_BITS) - 1)) !== WATCHDOG) return false;
     const group = this.groups[token >>> TOKEN_BITS];
-    if (group !== undefined && group.allow > 0) this.watch(group, out);
+    if (group !== undefined && group.allow > 0) this.checkTurns(group, out);
     return true;
   }
 
   /** False: not now; something that is under way will bring it back. */
-  private begin(member: Member, out: Actions): boolean {
+  private begin(member: TurnTaker, out: Actions): boolean {
     const { qp, group } = member;
     const pcq = group.pcq!;
-    if (member.turns >= TURNS_AHEAD || member.waits > 0 || member.queued) return false;
+    if (member.turns >= TURNS_AHEAD || member.waits > 0 || member.isQueued) return false;
     const room = out.room(qp);
-    if (pcq.failed || (room < LEAST_SLOTS && out.inflight(qp) === 0) || this.isFree(member, out)) {
-      return this.beginFree(member, out);
+    if (pcq.hasFailed || (room < MIN_SLOTS && out.inflight(qp) === 0) || this.mayGoTicketless(member, out)) {
+      return this.beginTicketless(member, out);
     }
-    if (room < LEAST_SLOTS) return false;
-    if (!hasPlace(group)) {
-      member.queued = true;
+    if (room < MIN_SLOTS) return false;
+    if (!hasRoom(group)) {
+      member.isQueued = true;
       group.queue.push(member);
       return false;
     }
@@ -302,25 +302,25 @@ export class Mqse {
     }
     group.open.push(member);
     while (pcq.isShort) this.closeAhead(group.open[0], out);
-    if (group.members.length > 1) this.startWatch(group, out);
+    if (group.takers.length > 1) this.startWatchdog(group, out);
     return true;
   }
 
   /** A turn without a ticket, of as much as may be under way. */
-  private beginFree(member: Member, out: Actions): boolean {
+  private beginTicketless(member: TurnTaker, out: Actions): boolean {
     const { quota, group } = member;
-    if (!mayFly(member, out)) return false;
-    member.phase = FREE;
+    if (!mayContinue(member, out)) return false;
+    member.phase = TICKETLESS;
     quota.bytes = group.limits.turnBytes;
     quota.requests = group.limits.turnRequests;
     return true;
   }
 
   /** False: nothing more can be issued for now. */
-  private issue(member: Member, out: Actions): boolean {
+  private issue(member: TurnTaker, out: Actions): boolean {
     const { qp, quota, group } = member;
     if (quota.bytes <= 0 || quota.requests <= 0) {
-      if (member.phase === FREE) {
+      if (member.phase === TICKETLESS) {
         member.phase = NO_TURN;
         return true;
       }
@@ -329,7 +329,7 @@ export class Mqse {
         return true;
       }
       // Nobody waits for its end: it goes on, once it is known to have begun.
-      if (member.waits > 0 || !mayFly(member, out)) return false;
+      if (member.waits > 0 || !mayContinue(member, out)) return false;
       this.fill(member, out);
     }
     const room = out.room(qp);
@@ -340,7 +340,7 @@ export class Mqse {
   }
 
   /** The turn ends, and what the device sends of it while the next one begins goes after its end. */
-  private closeAhead(member: Member, out: Actions): void {
+  private closeAhead(member: TurnTaker, out: Actions): void {
     const { qp, quota, group } = member;
     this.close(member, out);
     // What was more than the quota is taken from that.
@@ -352,7 +352,7 @@ export class Mqse {
   }
 
   /** Its turn ends with what it has issued. */
-  private close(member: Member, out: Actions): void {
+  private close(member: TurnTaker, out: Actions): void {
     this.leave(member);
     if (member.waits === 0) member.sinceNs = out.nowNs(member.qp.context);
     if (member.group.pcq!.close(member.qp, tokenOf(member.qp.index, ENDED), out)) member.closed++;
@@ -360,13 +360,13 @@ export class Mqse {
   }
 
   /** While others wait, a turn in which there is nothing to send is no turn. With one at a time, the next closes it. */
-  private rotateIdle(member: Member, out: Actions): void {
+  private closeIdle(member: TurnTaker, out: Actions): void {
     const { group, qp } = member;
     if (member.phase !== OPEN || member.waits > 0 || group.allow < 2 || group.waits === 0) return;
     if (out.backlog(qp) === 0) this.close(member, out);
   }
 
-  private leave(member: Member): void {
+  private leave(member: TurnTaker): void {
     const { open } = member.group;
     const at = open.indexOf(member);
     if (at >= 0) open.splice(at, 1);
@@ -374,24 +374,24 @@ export class Mqse {
   }
 
   /** One of its turns is over. */
-  private finish(member: Member): void {
+  private finish(member: TurnTaker): void {
     member.turns--;
     if (member.lent === 0) {
       member.strikes = 0;
       return;
     }
     member.lent--;
-    member.group.pcq!.returned();
+    member.group.pcq!.takeBack();
   }
 
-  private waited(member: Member, out: Actions): void {
+  private onWaitDone(member: TurnTaker, out: Actions): void {
     if (member.waits === 0) return;
     member.sinceNs = out.nowNs(member.qp.context);
     member.waits--;
     member.group.waits--;
   }
 
-  private ended(member: Member, status: number, out: Actions): void {
+  private onTurnEnded(member: TurnTaker, status: number, out: Actions): void {
     if (member.closed === 0) return;
     member.closed--;
     const { turnNs, resources } = member.group;
@@ -399,26 +399,26 @@ export class Mqse {
     if (member.lent === 0)
       turnNs[0] = turnNs[0] === 0 ? tookNs : turnNs[0] + (tookNs - turnNs[0]) * SMOOTHING;
     this.finish(member);
-    if (status !== IBV_WC_SUCCESS) member.group.pcq!.died(1, out);
+    if (status !== IBV_WC_SUCCESS) member.group.pcq!.writeOff(1, out);
   }
 
   /** Everything posted of it is gone, and nobody will tell. */
-  private forget(member: Member, out: Actions): void {
+  private discard(member: TurnTaker, out: Actions): void {
     const { group } = member;
     const pcq = group.pcq!;
     const wasOpen = member.phase === OPEN;
     this.leave(member);
     const queued = group.queue.indexOf(member);
     if (queued >= 0) group.queue.splice(queued, 1);
-    member.queued = false;
-    for (; member.lent > 0; member.lent--) pcq.returned();
+    member.isQueued = false;
+    for (; member.lent > 0; member.lent--) pcq.takeBack();
     group.waits -= member.waits;
     const died = member.closed;
     member.waits = 0;
     member.closed = 0;
     member.turns = 0;
     if (wasOpen) pcq.abandon(out);
-    if (died > 0) pcq.died(died, out);
+    if (died > 0) pcq.writeOff(died, out);
     this.admitQueued(group, out);
   }
 
@@ -428,14 +428,14 @@ export class Mqse {
       this.leave(member);
       this.finish(member);
     }
-    for (const member of group.queue.splice(0)) member.queued = false;
+    for (const member of group.queue.splice(0)) member.isQueued = false;
     group.pcq!.release(out);
   }
 
   private admitQueued(group: Group, out: Actions): void {
-    while (group.queue.length > 0 && hasPlace(group)) {
+    while (group.queue.length > 0 && hasRoom(group)) {
       const member = group.queue.shift()!;
-      member.queued = false;
+      member.isQueued = false;
       this.feedMember(member.qp, out);
     }
   }
@@ -457,44 +457,44 @@ export class Mqse {
     else this.engine.feed(qp, out);
   }
 
-  private startWatch(group: Group, out: Actions): void {
+  private startWatchdog(group: Group, out: Actions): void {
     if (group.isWatched) return;
     group.isWatched = true;
     const { context } = group.resources;
-    out.timer(context, out.nowNs(context) + this.o.watchdogNs, tokenOf(context.index, WATCHDOG));
+    out.timer(context, out.nowNs(context) + this.options.watchdogNs, tokenOf(context.index, WATCHDOG));
   }
 
   /** Whose turn takes far longer than others' do holds nobody up any more. */
-  private watch(group: Group, out: Actions): void {
+  private checkTurns(group: Group, out: Actions): void {
     group.isWatched = false;
     if (group.waits === 0 && group.queue.length === 0) return;
     const pcq = group.pcq!;
-    const { watchdogNs } = this.o;
+    const { watchdogNs } = this.options;
     const nowNs = out.nowNs(group.resources.context);
     // Before any is over: what is in the queues from before the turns has to go first.
     const turnNs = group.turnNs[0];
     const limitNs = turnNs === 0 ? FIRST_TURN * watchdogNs : Math.max(watchdogNs, LONG_TURN * turnNs);
     let stands = false;
     let holds = false;
-    for (const member of group.members) {
+    for (const member of group.takers) {
       if (member.waits > 0 && !pcq.isDue(member.ticket)) stands = true;
       if (!this.isHolding(member, nowNs, out)) continue;
       holds = true;
       if (member.lent > 0 || member.phase === OPEN || nowNs - member.sinceNs <= limitNs) continue;
       member.lent++;
-      member.strikes = Math.min(member.strikes + 1, MOST_STRIKES);
-      member.freeUntilNs = nowNs + Math.max(watchdogNs, limitNs) * 2 ** member.strikes;
+      member.strikes = Math.min(member.strikes + 1, MAX_STRIKES);
+      member.ticketlessUntilNs = nowNs + Math.max(watchdogNs, limitNs) * 2 ** member.strikes;
       pcq.lend(out);
     }
     // Nobody has a turn: one that was lost with a queue pair is made good.
     const isLost = stands && !holds;
-    if (isLost && group.stood) pcq.nudge(out);
-    group.stood = isLost;
-    this.startWatch(group, out);
+    if (isLost && group.wasStalled) pcq.forceNext(out);
+    group.wasStalled = isLost;
+    this.startWatchdog(group, out);
   }
 
   /** Whether it has its turn; `sinceNs` is kept for one that waits, or has to send what was there before. */
-  private isHolding(member: Member, nowNs: number, out: Actions): boolean {
+  private isHolding(member: TurnTaker, nowNs: number, out: Actions): boolean {
     if (member.turns === 0) return false;
     if (member.turns > member.waits) return true;
     const isDue = member.group.pcq!.isDue(member.ticket);
@@ -505,7 +505,7 @@ export class Mqse {
   }
 
   /** What a turn has up to its ENABLE. */
-  private fill(member: Member, out: Actions): void {
+  private fill(member: TurnTaker, out: Actions): void {
     const { quota, qp } = member;
     const { turnBytes, turnRequests, aheadBytes, aheadRequests } = member.group.limits;
     const wanted = this.engine.aheadBytes?.(qp, out) ?? 0;
@@ -514,41 +514,41 @@ export class Mqse {
     quota.requests = turnRequests - aheadRequests;
   }
 
-  private isFree(member: Member, out: Actions): boolean {
-    return member.strikes > 0 && out.nowNs(member.qp.context) < member.freeUntilNs;
+  private mayGoTicketless(member: TurnTaker, out: Actions): boolean {
+    return member.strikes > 0 && out.nowNs(member.qp.context) < member.ticketlessUntilNs;
   }
 
-  private makePcq(group: Group, out: Actions): boolean {
+  private createPcq(group: Group, out: Actions): boolean {
     const { resources } = group;
     const { index } = resources.context;
     try {
       const tokens = { zeroWr: tokenOf(index, ZERO_WR), software: tokenOf(index, SOFTWARE) };
       group.pcq = new Pcq(resources, tokens, out);
-      if (out.wait === 'emulated') group.limits = longer(this.o);
+      if (out.wait === 'emulated') group.limits = longer(this.options);
       return true;
     } catch {
       return false;
     }
   }
 
-  private memberOf(qp: QpView): Member {
-    const known = this.members[qp.index];
+  private takerOf(qp: QpView): TurnTaker {
+    const known = this.takers[qp.index];
     if (known !== undefined) return known;
     const group = this.groups[qp.context.index]!;
-    const member = new Member(qp, group);
-    this.members[qp.index] = member;
-    group.members.push(member);
+    const member = new TurnTaker(qp, group);
+    this.takers[qp.index] = member;
+    group.takers.push(member);
     return member;
   }
 }
 
 /** Whether one more may wait for its turn in the device. */
-function hasPlace({ waits, allow, pcq }: Group): boolean {
-  return waits < allow * WAITING && pcq!.hasPlace;
+function hasRoom({ waits, allow, pcq }: Group): boolean {
+  return waits < allow * WAITING && pcq!.hasRoom;
 }
 
 /** Whether so little is under way that a turn that nobody limits goes on. */
-function mayFly({ qp, group }: Member, out: Actions): boolean {
+function mayContinue({ qp, group }: TurnTaker, out: Actions): boolean {
   const { turnBytes, turnRequests } = group.limits;
   return out.inflight(qp) < TURNS_AHEAD * turnRequests && out.inflightBytes(qp) < TURNS_AHEAD * turnBytes;
 }

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { tenantRates } from '../token-bucket/options.ts';
 
 /** What the device says of its NIC, unless this is given. */
-const fact = (what: string) =>
+const nicFact = (what: string) =>
   z.coerce.number().positive().optional().describe(`${what}, if not as the device says`);
 
 /** Knobs of PeRF (section 4.1 of the paper; names as there, units last). */
@@ -129,20 +129,20 @@ export const perfOptions = z
       .describe(
         'whether bandwidth tenants send one after the other: never, always, or beside others when at least as many queue pairs of theirs send as the NIC works on at a time',
       ),
-    turnNs: z.coerce
+    slotNs: z.coerce
       .number()
       .min(1000)
       .default(200_000)
       .describe('rotation: nanoseconds for which one tenant sends'),
-    linkGbps: fact('Gbit/s of the link'),
-    mtuBytes: fact('payload of a packet'),
-    headerBytes: fact('headers and gaps of a packet'),
-    wqeGapNs: fact('nanoseconds that a request keeps its queue pair'),
-    waitStepNs: fact('nanoseconds of a 0_WAIT'),
-    processingUnits: fact('queue pairs that the NIC works on at a time'),
-    egressFifoBytes: fact('bytes between the queue pairs and the wire'),
-    latencyNs: fact('nanoseconds from the post of a request to its completion, alone'),
-    handoverNs: fact('nanoseconds from an ENABLE to the request that waits for it'),
+    linkGbps: nicFact('Gbit/s of the link'),
+    mtuBytes: nicFact('payload of a packet'),
+    headerBytes: nicFact('headers and gaps of a packet'),
+    wqeGapNs: nicFact('nanoseconds that a request keeps its queue pair'),
+    waitStepNs: nicFact('nanoseconds of a 0_WAIT'),
+    processingUnits: nicFact('queue pairs that the NIC works on at a time'),
+    egressFifoBytes: nicFact('bytes between the queue pairs and the wire'),
+    latencyNs: nicFact('nanoseconds from the post of a request to its completion, alone'),
+    handoverNs: nicFact('nanoseconds from an ENABLE to the request that waits for it'),
     ...tenantRates,
     emulation: z.stringbool().or(z.boolean()).default(true).describe('whether WAIT may be emulated'),
     zeroWait: z

@@ -38,8 +38,8 @@ export class Pcq {
   /** Turns begun whose ENABLE is not posted. */
   private open = 0;
   /** How many turns go on at once. */
-  private allowed = 0;
-  failed = false;
+  private concurrentTurns = 0;
+  hasFailed = false;
 
   /** @throws NoResourcesError, UnsupportedError */
   constructor(resources: Resources, tokens: PcqTokens, out: Actions) {
@@ -65,17 +65,17 @@ export class Pcq {
 
   /** More turns are open than may go on at once: the oldest is to be closed. */
   get isShort(): boolean {
-    return this.open > this.allowed;
+    return this.open > this.concurrentTurns;
   }
 
   /** Whether one more turn can begin, and its ENABLE be executed. */
-  get hasPlace(): boolean {
-    return !this.failed && this.posted - this.enables - this.open > RESERVE;
+  get hasRoom(): boolean {
+    return !this.hasFailed && this.posted - this.enables - this.open > RESERVE;
   }
 
   /** How many turns go on at once: from the next ones on if they are fewer, at once if more. */
   allow(count: number, out: Actions): void {
-    this.allowed = count;
+    this.concurrentTurns = count;
     this.balance(out);
   }
 
@@ -86,7 +86,7 @@ export class Pcq {
   }
 
   /** Lets the next one go, whatever the books say: nobody has moved for long. */
-  nudge(out: Actions): void {
+  forceNext(out: Actions): void {
     this.enableBySoftware(out);
   }
 
@@ -126,7 +126,7 @@ export class Pcq {
   }
 
   /** ENABLEs that will never be executed: their queue pair failed. */
-  died(count: number, out: Actions): void {
+  writeOff(count: number, out: Actions): void {
     this.enables -= count;
     this.balance(out);
   }
@@ -138,13 +138,13 @@ export class Pcq {
   }
 
   /** A turn that took too long is over after all. */
-  returned(): void {
+  takeBack(): void {
     this.lent--;
   }
 
   /** A 0_WR or an ENABLE from software is over. */
   onInternal(token: number, status: number, out: Actions): void {
-    if (status !== IBV_WC_SUCCESS) this.failed = true;
+    if (status !== IBV_WC_SUCCESS) this.hasFailed = true;
     if (token === this.tokens.zeroWr) {
       this.executed++;
       // Of a queue pair that was reset nobody knows whether its ENABLE had been executed: it had.
@@ -156,7 +156,7 @@ export class Pcq {
 
   /** Turns that go on at once beyond those allowed, when everything posted is executed; below 0: that are missing. */
   private get surplus(): number {
-    return this.enables - this.tickets + this.open - this.allowed - this.lent;
+    return this.enables - this.tickets + this.open - this.concurrentTurns - this.lent;
   }
 
   private balance(out: Actions): void {

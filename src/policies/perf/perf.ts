@@ -7,15 +7,15 @@ import type { MasterRules } from '../../coordinator/master.ts';
 import {
   BUSY_LARGE_QPS,
   CLASS,
-  FREE,
-  HOLDS,
+  HELD_DEMAND,
   IDLE,
+  NO_ROTATION,
   QNUM_ALLOW,
-  SEEN_NS,
-  TURN,
-  WANTS_TURN,
+  SLOT_DEMAND,
+  SLOT_STATE,
+  WRITTEN_NS,
 } from '../../coordinator/member-table.ts';
-import type { Coordinators } from '../../coordinator/registry.ts';
+import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
 import type { Grant } from '../../shim/coordinator-port.ts';
 import { plainRun } from '../../shim/plain-requests.ts';
 import type { Actions, ContextView, Policy, QpChange, QpView } from '../../shim/policy.ts';
@@ -31,20 +31,28 @@ import {
 } from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import type { PolicyState } from '../../verbs/provider.ts';
-import { changedOptions } from '../check.ts';
-import { Classifier, FIRST_SAMPLE_NS, LARGE_BYTES, Member, Place, SMALL, UNSEEN } from './classifier.ts';
+import { mergeOptions } from '../parse-options.ts';
+import {
+  Classifier,
+  EgressDevice,
+  FIRST_SAMPLE_NS,
+  LARGE_BYTES,
+  Member,
+  SMALL,
+  UNKNOWN,
+} from './classifier.ts';
 import { describe } from './describe.ts';
 import { Limits } from './limits.ts';
 import { Lmse } from './lmse.ts';
 import { MQSE_KINDS, Mqse, type MqseOptions, type Quota, TOKEN_BITS } from './mqse.ts';
 import { nicOf } from './nic.ts';
 import { FIXED, isLimited, type PerfOptions, perfOptions } from './options.ts';
-import { Datagrams } from './software-turns.ts';
-import { TURN_KIND, Turns } from './tenant-slots.ts';
+import { SoftwareTurns } from './software-turns.ts';
+import { SLOT_TIMER, TenantSlots } from './tenant-slots.ts';
 import type { ActiveTenants } from './wait-pacer.ts';
 
 /** No turn ends with less of a message than this. */
-const LEAST_PIECE_BYTES = 4096;
+const MIN_PIECE_BYTES = 4096;
 /** Kind of a timer (mqse.ts: TOKEN_BITS). */
 const SAMPLE = MQSE_KINDS;
 
@@ -58,125 +66,126 @@ export class Perf implements Policy {
   readonly statistics = true;
   /** Absent without a limit: each post would ask. */
   admit?: Policy['admit'];
-  private readonly o: PerfOptions;
+  private readonly options: PerfOptions;
   private readonly limits: Limits;
-  private readonly coordinators: Coordinators;
+  private readonly registry: CoordinatorRegistry;
   private readonly classifier: Classifier;
   private readonly lmse: Lmse;
   private readonly mqse: Mqse;
-  private readonly datagrams: Datagrams;
-  private readonly turns: Turns;
+  private readonly softwareTurns: SoftwareTurns;
+  private readonly tenantSlots: TenantSlots;
   /** By context. */
   private readonly members: Member[] = [];
   private readonly rules: MasterRules[] = [];
   /** By queue pair. */
   private readonly qps: QpView[] = [];
 
-  constructor(given: PerfOptions, coordinators: Coordinators) {
+  constructor(given: PerfOptions, coordinators: CoordinatorRegistry) {
     // Its own: they may change.
     const options = { ...given };
-    this.o = options;
-    this.coordinators = coordinators;
+    this.options = options;
+    this.registry = coordinators;
     this.classifier = new Classifier(options);
     this.limits = new Limits(options);
-    this.lmse = new Lmse(options, (qp) => this.datagrams.sinkOf(qp));
+    this.lmse = new Lmse(options, (qp) => this.softwareTurns.sinkOf(qp));
     const feed = (qp: QpView, out: Actions) => this.feedStraight(qp, out);
     const issue = (qp: QpView, out: Actions, quota: Quota) => this.issue(qp, out, quota);
     const aheadBytes = (qp: QpView, out: Actions) => this.aheadBytes(qp, out);
-    this.turns = new Turns(coordinators, options.turnNs, {
+    this.tenantSlots = new TenantSlots(coordinators, options.slotNs, {
       feedAll: (member, out) => this.feedAll(member, out),
       kindOf: (qp) => this.classifier.kinds[qp.index],
-      restNs: (member, bytes, out) => this.lmse.restNs(member.context, member.home.tenants, bytes, out),
+      handoverDelayNs: (member, bytes, out) =>
+        this.lmse.handoverDelayNs(member.context, member.home.tenants, bytes, out),
     });
     const holds = (qp: QpView, out: Actions) => this.holds(this.members[qp.context.index], qp, out);
-    this.mqse = new Mqse({ feed, issue, aheadBytes, holds }, turnsOf(options));
-    this.datagrams = new Datagrams({ feed, issue, aheadBytes }, options);
+    this.mqse = new Mqse({ feed, issue, aheadBytes, holds }, mqseOptions(options));
+    this.softwareTurns = new SoftwareTurns({ feed, issue, aheadBytes }, options);
     this.slots = this.lmse.slots;
     this.splitsAboveBytes = options.subMsgSizeBytes;
-    this.limit();
+    this.updateAdmit();
   }
 
-  private limit(): void {
+  private updateAdmit(): void {
     this.admit =
-      this.o.maxRequestsPerS > 0
+      this.options.maxRequestsPerS > 0
         ? (qp, _words, _start, count, out) => this.limits.take(qp, count, out)
         : undefined;
   }
 
   configure(changes: Readonly<Record<string, unknown>>, out: Actions): void {
-    const { o } = this;
-    Object.assign(o, changedOptions('perf', perfOptions, o, changes, FIXED));
-    this.limit();
-    this.lmse.configure(o);
-    this.mqse.configure(turnsOf(o), out);
-    this.turns.turnNs = o.turnNs;
-    this.classifier.configure(o);
+    const { options } = this;
+    Object.assign(options, mergeOptions('perf', perfOptions, options, changes, FIXED));
+    this.updateAdmit();
+    this.lmse.configure(options);
+    this.mqse.configure(mqseOptions(options), out);
+    this.tenantSlots.slotNs = options.slotNs;
+    this.classifier.configure(options);
     for (const member of this.members) {
       // By index of the context: contexts of other devices leave holes.
-      if (member === undefined || !this.coordinators.has(member.context)) continue;
+      if (member === undefined || !this.registry.has(member.context)) continue;
       const { context } = member;
-      this.classifier.beginAnew(member);
+      this.classifier.restartWindow(member);
       this.rules[context.index] = this.rulesOf(context, out);
-      this.coordinators.step(context, this.rules[context.index], out.nowNs(context));
-      this.coordinators.tellAll(context);
+      this.registry.runPass(context, this.rules[context.index], out.nowNs(context));
+      this.registry.notifyMembers(context);
       this.allow(context, member.allowance, out);
-      this.askAgain(member, out);
+      this.endPassPlain(member, out);
       this.feedAll(member, out);
     }
   }
 
   admitQp(context: ContextView): boolean {
-    return this.limits.mayAdd(context);
+    return this.limits.mayAddQp(context);
   }
 
   setup(resources: Resources, out: Actions): void {
     const { context } = resources;
     this.mqse.setup(resources);
-    this.datagrams.setup(resources);
-    this.limits.open(context, out.nowNs(context), (one) => this.coordinators.has(one));
-    this.members[context.index] = new Member(context, this.coordinators.page(context));
-    this.turns.open(context);
+    this.softwareTurns.setup(resources);
+    this.limits.addContext(context, out.nowNs(context), (one) => this.registry.has(one));
+    this.members[context.index] = new Member(context, this.registry.page(context));
+    this.tenantSlots.addContext(context);
     this.rules[context.index] = this.rulesOf(context, out);
     this.allow(context, 0, out);
   }
 
   private rulesOf(context: ContextView, out: Actions): MasterRules {
-    const { o } = this;
+    const { options } = this;
     return {
-      ...o,
-      selective: o.paper,
+      ...options,
+      selective: options.paper,
       rotateFrom: this.rotateFrom(context, out),
       // As long as what was sent decides, and a sample may be late.
-      silentNs: o.windowNs + 2 * o.samplePeriodNs,
+      silentNs: options.windowNs + 2 * options.samplePeriodNs,
     };
   }
 
   /** Beyond the processing units, 0_WAITs take the places of those who have something to send; Infinity: never. */
   private rotateFrom(context: ContextView, out: Actions): number {
-    const { rotation, paper } = this.o;
-    if (rotation === 'off' || paper || isLimited(this.o)) return Number.POSITIVE_INFINITY;
+    const { rotation, paper } = this.options;
+    if (rotation === 'off' || paper || isLimited(this.options)) return Number.POSITIVE_INFINITY;
     if (rotation === 'on') return 0;
     if (out.wait === 'emulated') return Number.POSITIVE_INFINITY;
-    return nicOf(context, this.o)?.processingUnits ?? Number.POSITIVE_INFINITY;
+    return nicOf(context, this.options)?.processingUnits ?? Number.POSITIVE_INFINITY;
   }
 
   onQp(qp: QpView, change: QpChange, out: Actions): void {
     this.mqse.onQp(qp, change, out);
-    this.datagrams.onQp(qp, change, out);
+    this.softwareTurns.onQp(qp, change, out);
     if (change === 'created') {
       this.qps[qp.index] = qp;
-      this.limits.add(qp);
-      this.lmse.add(qp);
+      this.limits.addQp(qp);
+      this.lmse.reset(qp);
       this.classifier.add(this.members[qp.context.index], qp);
     } else if (change === 'destroyed') {
-      this.limits.remove(qp);
+      this.limits.removeQp(qp);
       const member = this.members[this.qps[qp.index].context.index];
       this.classifier.remove(member, qp);
-      this.lookSoon(member, out);
-      this.turns.changed(member, out);
+      this.sampleSoon(member, out);
+      this.tenantSlots.onQpChange(member, out);
     } else {
-      if (qp.sgid !== '') this.coordinators.hasGid(qp.context.device, qp.sgid);
-      this.turns.changed(this.members[qp.context.index], out);
+      if (qp.sgid !== '') this.registry.registerGid(qp.context.device, qp.sgid);
+      this.tenantSlots.onQpChange(this.members[qp.context.index], out);
     }
   }
 
@@ -187,79 +196,79 @@ export class Perf implements Policy {
     if (large < 0) return 0;
     if (out !== undefined) {
       const member = this.members[qp.context.index];
-      if (this.isNews(member, qp)) {
+      if (this.needsInspection(member, qp)) {
         const at = L.slotAt(start + (large < count ? large : 0));
-        this.look(member, qp, words[at + L.WR_OP] & 0xff);
-        this.first(member, qp, large < count ? leastBytes(words, at) : 0, count, out);
+        this.inspectOpcode(member, qp, words[at + L.WR_OP] & 0xff);
+        this.recordFirst(member, qp, large < count ? knownBytes(words, at) : 0, count, out);
       }
-      if (this.mqse.shapes(qp) || this.datagrams.shapes(qp)) return 0;
+      if (this.mqse.shapes(qp) || this.softwareTurns.shapes(qp)) return 0;
       out.passPlain(qp, LARGE_BYTES);
-      const place = this.classifier.placeOf(member, qp);
-      if (!this.splits(place) && place.page.grants[TURN] === FREE) return count;
+      const place = this.classifier.egressOf(member, qp);
+      if (!this.splits(place) && place.page.grants[SLOT_STATE] === NO_ROTATION) return count;
     }
     return qp.type === IBV_QPT_RC || qp.type === IBV_QPT_UD ? large : count;
   }
 
   /** Whether a request of this queue pair says something new: of it, or of a context that had nothing to send. */
-  private isNews(member: Member, qp: QpView): boolean {
-    return member.periodNs === 0 || this.classifier.unlooked[qp.index] === 1;
+  private needsInspection(member: Member, qp: QpView): boolean {
+    return member.periodNs === 0 || this.classifier.uninspected[qp.index] === 1;
   }
 
   /** What a queue pair posts, seen once between two samples: what it READs leaves by the peer's device. */
-  private look(member: Member, qp: QpView, opcode: number): void {
-    if (!comesBack(opcode)) {
-      this.classifier.look(qp, undefined);
+  private inspectOpcode(member: Member, qp: QpView, opcode: number): void {
+    if (!isAnswered(opcode)) {
+      this.classifier.inspect(qp, undefined);
       return;
     }
-    const { places, home } = member;
-    const found = qp.dgid === '' ? null : this.coordinators.readsFrom(qp.context, qp.dgid);
-    let answers = found === null ? home : places.find(({ page }) => page === found.page);
+    const { egressDevices, home } = member;
+    const found = qp.dgid === '' ? null : this.registry.joinReadSource(qp.context, qp.dgid);
+    let answers = found === null ? home : egressDevices.find(({ page }) => page === found.page);
     if (answers === undefined) {
-      answers = new Place(found!.device, found!.page);
-      places.push(answers);
+      answers = new EgressDevice(found!.device, found!.page);
+      egressDevices.push(answers);
     }
-    this.classifier.look(qp, answers);
+    this.classifier.inspect(qp, answers);
   }
 
   /** The first requests of a queue pair, or of a context after a pause. */
-  private first(member: Member, qp: QpView, largeBytes: number, count: number, out: Actions): void {
+  private recordFirst(member: Member, qp: QpView, largeBytes: number, count: number, out: Actions): void {
     const { context } = member;
     const nowNs = out.nowNs(context);
-    const { counters } = this.classifier.placeOf(member, qp).page;
-    if (this.classifier.kinds[qp.index] === UNSEEN || counters[CLASS] === IDLE) {
+    const { counters } = this.classifier.egressOf(member, qp).page;
+    if (this.classifier.kinds[qp.index] === UNKNOWN || counters[CLASS] === IDLE) {
       const { main } = member;
-      this.classifier.first(member, qp, largeBytes, count);
-      if (member.main !== main) this.turns.moved(member, main, out);
-      counters[SEEN_NS] = nowNs;
-      this.coordinators.step(context, this.rules[context.index], nowNs);
+      this.classifier.recordFirst(member, qp, largeBytes, count);
+      if (member.main !== main) this.tenantSlots.onMove(member, main, out);
+      counters[WRITTEN_NS] = nowNs;
+      this.registry.runPass(context, this.rules[context.index], nowNs);
       // Who changed is told at a sample: soon, and no later because others begin before it.
-      if (this.coordinators.hasChanges(context)) this.lookSoon(member, out);
+      if (this.registry.hasChanges(context)) this.sampleSoon(member, out);
     }
     if (member.periodNs === 0) {
-      this.plan(member, nowNs, out);
+      this.planSample(member, nowNs, out);
     }
   }
 
-  private splits({ provisional, isSplit }: Place): boolean {
-    const { isolation } = this.o;
+  private splits({ isProvisional, isSplit }: EgressDevice): boolean {
+    const { isolation } = this.options;
     if (isolation !== 'auto') return isolation === 'always';
     // Who else is there shows at the first sample; what went whole until then could not be called back.
-    return provisional || isSplit;
+    return isProvisional || isSplit;
   }
 
   feed(qp: QpView, out: Actions): void {
     const member = this.members[qp.context.index];
-    if (this.isNews(member, qp)) this.firstHeld(member, qp, out);
+    if (this.needsInspection(member, qp)) this.inspectHeld(member, qp, out);
     if (this.mqse.shapes(qp)) this.mqse.feed(qp, out);
     else this.feedStraight(qp, out);
-    this.turns.fed(member, qp, out);
+    this.tenantSlots.onFed(member, qp, out);
   }
 
   /** What is held from its post on, of a managed queue pair or behind a WAIT of the application's, is seen here first. */
-  private firstHeld(member: Member, qp: QpView, out: Actions): void {
+  private inspectHeld(member: Member, qp: QpView, out: Actions): void {
     if (out.backlog(qp) === 0) return;
-    this.look(member, qp, out.nextOpcode(qp));
-    this.first(member, qp, out.nextBytes(qp), out.outstanding(qp), out);
+    this.inspectOpcode(member, qp, out.nextOpcode(qp));
+    this.recordFirst(member, qp, out.nextBytes(qp), out.outstanding(qp), out);
   }
 
   private feedAll(member: Member, out: Actions): void {
@@ -270,31 +279,36 @@ export class Perf implements Policy {
 
   /** Whether it is not yet, or not now, its time. */
   private holds(member: Member, qp: QpView, out: Actions): boolean {
-    if (this.turns.holds(member, qp, out)) return true;
+    if (this.tenantSlots.holds(member, qp, out)) return true;
     const { context, home } = member;
     const { grants } = home.page;
     const isCrowd = grants[BUSY_LARGE_QPS] > this.rules[context.index].rotateFrom;
-    if (!home.provisional || grants[TURN] !== FREE || !isCrowd || this.classifier.kinds[qp.index] === SMALL)
+    if (
+      !home.isProvisional ||
+      grants[SLOT_STATE] !== NO_ROTATION ||
+      !isCrowd ||
+      this.classifier.kinds[qp.index] === SMALL
+    )
       return false;
     // Thousands that begin at once: what each of them sends before anybody who suffers is known cannot be called back.
-    out.timer(context, member.dueNs, (context.index << TOKEN_BITS) | SAMPLE);
+    out.timer(context, member.nextSampleNs, (context.index << TOKEN_BITS) | SAMPLE);
     return true;
   }
 
   /** Outside of turns of queue pairs. */
   private feedStraight(qp: QpView, out: Actions): void {
     const member = this.members[qp.context.index];
-    const place = this.classifier.placeOf(member, qp);
+    const place = this.classifier.egressOf(member, qp);
     if (this.holds(member, qp, out)) this.lmse.pause(qp);
-    else if (this.datagrams.shapes(qp)) this.datagrams.feed(qp, out);
+    else if (this.softwareTurns.shapes(qp)) this.softwareTurns.feed(qp, out);
     else if (this.splits(place)) this.lmse.feed(qp, out, place.tenants);
     else this.passAll(qp, out);
   }
 
   /** Whom a queue pair has beside it when its messages are cut in its turns; null: they are not. */
-  private besides(qp: QpView): ActiveTenants | null {
+  private splitTenants(qp: QpView): ActiveTenants | null {
     const member = this.members[qp.context.index];
-    const place = this.classifier.placeOf(member, qp);
+    const place = this.classifier.egressOf(member, qp);
     if (this.splits(place)) return place.tenants;
     // A turn of READs is over for this end when they are asked for: what is asked for in a turn must come in its time.
     return this.classifier.onlyReads(qp) ? place.filling : null;
@@ -302,13 +316,13 @@ export class Perf implements Policy {
 
   /** What goes behind the ENABLE of a turn, while the next one begins. */
   private aheadBytes(qp: QpView, out: Actions): number {
-    const tenants = this.besides(qp);
+    const tenants = this.splitTenants(qp);
     return tenants === null ? 0 : this.lmse.handoverBytes(qp, out, tenants);
   }
 
   /** In a turn. */
   private issue(qp: QpView, out: Actions, quota: Quota): void {
-    const tenants = this.besides(qp);
+    const tenants = this.splitTenants(qp);
     if (tenants !== null) {
       this.lmse.issue(qp, out, quota, tenants);
       return;
@@ -316,7 +330,7 @@ export class Perf implements Policy {
     while (quota.bytes > 0 && quota.requests > 0 && quota.slots > 0) {
       if (out.backlog(qp) === 0 || out.isCrossChannel(qp)) return;
       const bytes = out.nextBytes(qp);
-      const least = Math.max(quota.bytes, LEAST_PIECE_BYTES);
+      const least = Math.max(quota.bytes, MIN_PIECE_BYTES);
       // Turns are to be equal: what is longer than the rest of one goes on in the next.
       if (bytes > least && out.splittable(qp)) {
         out.piece(qp, least);
@@ -343,35 +357,35 @@ export class Perf implements Policy {
   }
 
   onInternal(token: number, status: number, out: Actions): void {
-    if (!this.datagrams.onInternal(token, out)) this.mqse.onInternal(token, status, out);
+    if (!this.softwareTurns.onInternal(token, out)) this.mqse.onInternal(token, status, out);
   }
 
   onGrant(context: ContextView, { kind }: Grant, out: Actions): void {
     const member = this.members[context.index];
     if (kind === QNUM_ALLOW) this.allow(context, member.allowance, out);
-    if (kind === TURN) this.turns.granted(member, out);
+    if (kind === SLOT_STATE) this.tenantSlots.onGrant(member, out);
   }
 
   /** How many queue pairs of a context send at a time; 0: all. */
   private allow(context: ContextView, granted: number, out: Actions): void {
-    const { qpIsolation, qNumAllow } = this.o;
+    const { qpIsolation, qNumAllow } = this.options;
     const count = { auto: granted, always: qNumAllow, never: 0 }[qpIsolation];
     this.mqse.allow(context, count, out);
-    this.datagrams.allow(context, count, out);
-    if (count > 0) this.askAgain(this.members[context.index], out);
+    this.softwareTurns.allow(context, count, out);
+    if (count > 0) this.endPassPlain(this.members[context.index], out);
   }
 
   /** The next post of each queue pair is news, or takes turns: it goes straight for its size alone no longer. */
-  private askAgain(member: Member, out: Actions): void {
+  private endPassPlain(member: Member, out: Actions): void {
     for (const qp of member.qps) out.passPlain(qp, 0);
   }
 
   onTimer(token: number, out: Actions): void {
-    if (this.mqse.onTimer(token, out) || this.datagrams.onTimer(token, out)) return;
+    if (this.mqse.onTimer(token, out) || this.softwareTurns.onTimer(token, out)) return;
     const index = token >>> TOKEN_BITS;
     const kind = token & ((1 << TOKEN_BITS) - 1);
     if (kind === SAMPLE) this.sample(this.members[index], out);
-    if (kind === TURN_KIND) this.turns.onTimer(this.members[index], out);
+    if (kind === SLOT_TIMER) this.tenantSlots.onTimer(this.members[index], out);
   }
 
   private sample(member: Member, out: Actions): void {
@@ -379,40 +393,45 @@ export class Perf implements Policy {
     const nowNs = out.nowNs(context);
     const { main, page, home } = member;
     // What is held for a slot may need none any more, or one of another device: nothing else would come to feed it.
-    const isToFeed = home.provisional || page.counters[WANTS_TURN] === HOLDS;
+    const isToFeed = home.isProvisional || page.counters[SLOT_DEMAND] === HELD_DEMAND;
     const isActive = this.classifier.sample(member, nowNs, out);
-    if (member.main !== main) this.turns.moved(member, main, out);
-    this.coordinators.step(context, this.rules[context.index], nowNs);
-    this.coordinators.tellAll(context);
+    if (member.main !== main) this.tenantSlots.onMove(member, main, out);
+    this.registry.runPass(context, this.rules[context.index], nowNs);
+    this.registry.notifyMembers(context);
     // What another thread's coordinator changed nobody tells here.
     this.allow(context, member.allowance, out);
-    if (isActive) this.plan(member, nowNs, out);
-    this.askAgain(member, out);
+    if (isActive) this.planSample(member, nowNs, out);
+    this.endPassPlain(member, out);
     if (isToFeed) this.feedAll(member, out);
   }
 
   /** What each context is taken for that sends, and what is done about it. */
   inspect(): Omit<PolicyState, 'policy'>[] {
-    const open = this.members.filter((member) => this.coordinators.has(member.context));
-    return open.flatMap((member) => describe(member, (place) => this.splits(place), this.o.thMApp));
+    const open = this.members.filter((member) => this.registry.has(member.context));
+    return open.flatMap((member) => describe(member, (place) => this.splits(place), this.options.thMApp));
   }
 
   /** Something has changed that others would hear of, or leave room for, until the next sample only. */
-  private lookSoon(member: Member, out: Actions): void {
+  private sampleSoon(member: Member, out: Actions): void {
     const nowNs = out.nowNs(member.context);
-    if (member.periodNs === 0 || member.dueNs <= nowNs + FIRST_SAMPLE_NS) return;
+    if (member.periodNs === 0 || member.nextSampleNs <= nowNs + FIRST_SAMPLE_NS) return;
     member.periodNs = 0;
-    this.plan(member, nowNs, out);
+    this.planSample(member, nowNs, out);
   }
 
-  private plan(member: Member, nowNs: number, out: Actions): void {
+  private planSample(member: Member, nowNs: number, out: Actions): void {
     const { context } = member;
-    out.timer(context, this.classifier.plan(member, nowNs), (context.index << TOKEN_BITS) | SAMPLE, true);
+    out.timer(
+      context,
+      this.classifier.planSample(member, nowNs),
+      (context.index << TOKEN_BITS) | SAMPLE,
+      true,
+    );
   }
 }
 
 /** Whether the peer answers with what was asked for. */
-function comesBack(opcode: number): boolean {
+function isAnswered(opcode: number): boolean {
   return (
     opcode === IBV_WR_RDMA_READ ||
     opcode === IBV_WR_ATOMIC_CMP_AND_SWP ||
@@ -427,18 +446,18 @@ function firstLarge(words: Uint32Array, start: number, from: number, count: numb
     const at = L.slotAt(start + i);
     // Those before it are to report when they are over: its completion comes after theirs.
     if (isCrossChannel(words, at)) return -1;
-    if (large === count && leastBytes(words, at) >= LARGE_BYTES) large = i;
+    if (large === count && knownBytes(words, at) >= LARGE_BYTES) large = i;
   }
   return large;
 }
 
 /** Bytes of a request; two SGEs live in the slot: a longer list is large, and looked at by the shim's copy. */
-function leastBytes(words: Uint32Array, at: number): number {
+function knownBytes(words: Uint32Array, at: number): number {
   return words[at + L.WR_OP] >>> 16 > 2 ? LARGE_BYTES : messageBytes(words, at, 0);
 }
 
 /** How long turns are, and how much of them goes behind their ENABLE. */
-function turnsOf(o: PerfOptions): MqseOptions {
+function mqseOptions(o: PerfOptions): MqseOptions {
   const aheadBytes = o.turnBytes >> 3;
   const aheadRequests = (3 * o.turnRequests) >> 4;
   return {

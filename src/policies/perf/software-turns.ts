@@ -9,7 +9,7 @@ import type { Resources, ResourceView } from '../../shim/resources.ts';
 import { IBV_QPS_RESET, IBV_QPS_RTS, IBV_QPT_UD } from '../../verbs/constants.ts';
 import { type Quota, TOKEN_BITS } from './mqse.ts';
 
-export interface DatagramOptions {
+export interface SoftwareTurnOptions {
   /** Of a turn that the device ends. */
   readonly turnBytes: number;
   readonly turnRequests: number;
@@ -18,7 +18,7 @@ export interface DatagramOptions {
 }
 
 /** What issues requests. */
-export interface DatagramEngine {
+export interface SoftwareTurnEngine {
   /** Issues what `quota` allows of the oldest held requests (mqse.ts: MessageEngine). */
   issue(qp: QpView, out: Actions, quota: Quota): void;
   /** Bytes that take as long as the device needs for the next turn (mqse.ts); 0: nobody knows. */
@@ -28,15 +28,15 @@ export interface DatagramEngine {
 }
 
 /** Kinds of a token (mqse.ts: TOKEN_BITS). */
-export const DATAGRAMS_ENDED = 9;
-export const DATAGRAMS_WATCH = 10;
+export const SOFTWARE_TURN_ENDED = 9;
+export const SOFTWARE_TURN_WATCHDOG = 10;
 
 /** Turns of software have so many times the bytes, and the requests; this part of them follows the mark. */
-const MORE_BYTES = 4;
-const MORE_REQUESTS = 2;
+const BYTES_FACTOR = 4;
+const REQUESTS_FACTOR = 2;
 const AHEAD = 0.125;
 /** So many times as long as the device itself needs until the next turn begins. */
-const SOFTWARE = 2;
+const HANDOVER_FACTOR = 2;
 /** Places of the queue that are kept for that. */
 const AHEAD_SLOTS = 40;
 
@@ -47,13 +47,13 @@ const OPEN = 2;
 /** The mark before its end is posted. */
 const ENDING = 3;
 
-class Member {
+class DatagramQp {
   readonly qp: QpView;
   readonly group: Group;
   phase = IDLE;
   readonly quota: Quota = { bytes: 0, requests: 0, slots: 0 };
   /** Marks of turns that were ended otherwise. */
-  stale = 0;
+  staleMarks = 0;
   sinceNs = 0.5;
 
   constructor(qp: QpView, group: Group) {
@@ -68,27 +68,27 @@ interface Group {
   sink: ResourceView | null;
   /** 0: no turns. */
   allow: number;
-  readonly active: Member[];
-  readonly queue: Member[];
-  readonly members: Member[];
+  readonly active: DatagramQp[];
+  readonly queue: DatagramQp[];
+  readonly qps: DatagramQp[];
 }
 
-export class Datagrams {
-  private readonly engine: DatagramEngine;
-  private readonly o: DatagramOptions;
+export class SoftwareTurns {
+  private readonly engine: SoftwareTurnEngine;
+  private readonly options: SoftwareTurnOptions;
   /** By context. */
   private readonly groups: (Group | undefined)[] = [];
   /** By queue pair. */
-  private readonly members: (Member | undefined)[] = [];
+  private readonly qps: (DatagramQp | undefined)[] = [];
 
-  constructor(engine: DatagramEngine, options: DatagramOptions) {
+  constructor(engine: SoftwareTurnEngine, options: SoftwareTurnOptions) {
     this.engine = engine;
-    this.o = options;
+    this.options = options;
   }
 
   setup(resources: Resources): void {
     const { index } = resources.context;
-    this.groups[index] = { resources, sink: null, allow: 0, active: [], queue: [], members: [] };
+    this.groups[index] = { resources, sink: null, allow: 0, active: [], queue: [], qps: [] };
   }
 
   /** Where empty datagrams of this queue pair go; null: it sends none. */
@@ -108,23 +108,23 @@ export class Datagrams {
       if (qp.type === IBV_QPT_UD) this.add(qp);
       return;
     }
-    const member = this.members[qp.index];
+    const member = this.qps[qp.index];
     if (member === undefined) return;
     // What is not in RTS sends nothing; marks that are gone tell nothing.
     if (change === 'destroyed' || qp.state !== IBV_QPS_RTS || qp.broken) this.abandon(member, out);
-    if (change === 'destroyed' || qp.state === IBV_QPS_RESET) member.stale = 0;
+    if (change === 'destroyed' || qp.state === IBV_QPS_RESET) member.staleMarks = 0;
     if (change !== 'destroyed') return;
-    this.members[qp.index] = undefined;
-    const { members } = member.group;
-    members.splice(members.indexOf(member), 1);
+    this.qps[qp.index] = undefined;
+    const { qps } = member.group;
+    qps.splice(qps.indexOf(member), 1);
   }
 
   private add(qp: QpView): void {
     const group = this.groups[qp.context.index];
     if (group === undefined) return;
-    const member = new Member(qp, group);
-    this.members[qp.index] = member;
-    group.members.push(member);
+    const member = new DatagramQp(qp, group);
+    this.qps[qp.index] = member;
+    group.qps.push(member);
     try {
       group.sink ??= group.resources.sink();
     } catch {
@@ -141,18 +141,18 @@ export class Datagrams {
       this.advance(group, out);
       return;
     }
-    for (const member of group.members) {
-      if (member.phase === ENDING) member.stale++;
+    for (const member of group.qps) {
+      if (member.phase === ENDING) member.staleMarks++;
       member.phase = IDLE;
     }
     group.active.length = 0;
     group.queue.length = 0;
-    for (const { qp } of [...group.members]) if (out.backlog(qp) > 0) this.engine.feed(qp, out);
+    for (const { qp } of [...group.qps]) if (out.backlog(qp) > 0) this.engine.feed(qp, out);
   }
 
   /** Issues what may be issued of a queue pair that takes turns. */
   feed(qp: QpView, out: Actions): void {
-    const member = this.members[qp.index];
+    const member = this.qps[qp.index];
     if (member === undefined) return;
     while (out.backlog(qp) > 0) {
       if (out.isCrossChannel(qp)) {
@@ -161,40 +161,40 @@ export class Datagrams {
         if (!out.execute(qp)) return;
         continue;
       }
-      if (member.phase === IDLE) this.ask(member, out);
+      if (member.phase === IDLE) this.requestTurn(member, out);
       if (member.phase !== OPEN || !this.issue(member, out)) return;
     }
-    if (member.phase === OPEN && isCrowded(member.group)) this.close(member, out);
+    if (member.phase === OPEN && hasWaiting(member.group)) this.close(member, out);
   }
 
   /** True: the token was one of these. */
   onInternal(token: number, out: Actions): boolean {
-    if ((token & ((1 << TOKEN_BITS) - 1)) !== DATAGRAMS_ENDED) return false;
-    const member = this.members[token >>> TOKEN_BITS];
+    if ((token & ((1 << TOKEN_BITS) - 1)) !== SOFTWARE_TURN_ENDED) return false;
+    const member = this.qps[token >>> TOKEN_BITS];
     if (member === undefined) return true;
-    if (member.stale > 0) member.stale--;
-    else if (member.phase === ENDING) this.drop(member, out);
+    if (member.staleMarks > 0) member.staleMarks--;
+    else if (member.phase === ENDING) this.endTurn(member, out);
     return true;
   }
 
   /** Whose turn takes so long holds nobody up any more. */
   onTimer(token: number, out: Actions): boolean {
-    if ((token & ((1 << TOKEN_BITS) - 1)) !== DATAGRAMS_WATCH) return false;
+    if ((token & ((1 << TOKEN_BITS) - 1)) !== SOFTWARE_TURN_WATCHDOG) return false;
     const group = this.groups[token >>> TOKEN_BITS];
     if (group === undefined || group.queue.length === 0) return true;
     const nowNs = out.nowNs(group.resources.context);
     for (const member of [...group.active]) {
-      if (nowNs - member.sinceNs >= this.o.watchdogNs) this.abandon(member, out);
+      if (nowNs - member.sinceNs >= this.options.watchdogNs) this.abandon(member, out);
     }
-    if (group.queue.length > 0) this.watch(group, out);
+    if (group.queue.length > 0) this.startWatchdog(group, out);
     return true;
   }
 
   /** It wants a turn. */
-  private ask(member: Member, out: Actions): void {
+  private requestTurn(member: DatagramQp, out: Actions): void {
     const { group } = member;
     if (group.active.length < group.allow) {
-      this.open(member, out);
+      this.beginTurn(member, out);
       return;
     }
     member.phase = WAITING;
@@ -203,10 +203,10 @@ export class Datagrams {
     for (const other of [...group.active]) {
       if (other.phase === OPEN && out.backlog(other.qp) === 0) this.close(other, out);
     }
-    if (group.queue.length === 1) this.watch(group, out);
+    if (group.queue.length === 1) this.startWatchdog(group, out);
   }
 
-  private open(member: Member, out: Actions): void {
+  private beginTurn(member: DatagramQp, out: Actions): void {
     const { group } = member;
     member.phase = OPEN;
     member.sinceNs = out.nowNs(group.resources.context);
@@ -215,15 +215,15 @@ export class Datagrams {
   }
 
   private fill(quota: Quota, part: number): void {
-    quota.bytes = Math.ceil(this.o.turnBytes * MORE_BYTES * part);
-    quota.requests = Math.ceil(this.o.turnRequests * MORE_REQUESTS * part);
+    quota.bytes = Math.ceil(this.options.turnBytes * BYTES_FACTOR * part);
+    quota.requests = Math.ceil(this.options.turnRequests * REQUESTS_FACTOR * part);
   }
 
   /** False: nothing more for now. */
-  private issue(member: Member, out: Actions): boolean {
+  private issue(member: DatagramQp, out: Actions): boolean {
     const { qp, quota, group } = member;
     if (quota.bytes <= 0 || quota.requests <= 0) {
-      if (isCrowded(group)) {
+      if (hasWaiting(group)) {
         this.close(member, out);
         return false;
       }
@@ -241,34 +241,36 @@ export class Datagrams {
   }
 
   private mayFly(qp: QpView, out: Actions): boolean {
-    const { turnBytes, turnRequests } = this.o;
-    return out.inflightBytes(qp) < turnBytes * MORE_BYTES && out.inflight(qp) < turnRequests * MORE_REQUESTS;
+    const { turnBytes, turnRequests } = this.options;
+    return (
+      out.inflightBytes(qp) < turnBytes * BYTES_FACTOR && out.inflight(qp) < turnRequests * REQUESTS_FACTOR
+    );
   }
 
   /** Its turn ends when what is under way has gone. */
-  private close(member: Member, out: Actions): void {
+  private close(member: DatagramQp, out: Actions): void {
     const { qp, quota, group } = member;
     if (out.inflight(qp) === 0 || out.room(qp) < 1) {
       // It is over; or its completions bring it back here.
-      if (out.inflight(qp) === 0 || out.backlog(qp) === 0) this.drop(member, out);
+      if (out.inflight(qp) === 0 || out.backlog(qp) === 0) this.endTurn(member, out);
       return;
     }
     member.phase = ENDING;
-    out.zeroSends(qp, group.sink!, 1, (qp.index << TOKEN_BITS) | DATAGRAMS_ENDED);
+    out.zeroSends(qp, group.sink!, 1, (qp.index << TOKEN_BITS) | SOFTWARE_TURN_ENDED);
     this.fill(quota, AHEAD);
-    quota.bytes = SOFTWARE * this.engine.aheadBytes(qp, out) || quota.bytes;
+    quota.bytes = HANDOVER_FACTOR * this.engine.aheadBytes(qp, out) || quota.bytes;
     quota.slots = out.room(qp);
     if (quota.slots > 0 && out.backlog(qp) > 0 && !out.isCrossChannel(qp)) this.engine.issue(qp, out, quota);
   }
 
   /** Its turn ends before its mark has come. */
-  private abandon(member: Member, out: Actions): void {
-    if (member.phase === ENDING) member.stale++;
-    this.drop(member, out);
+  private abandon(member: DatagramQp, out: Actions): void {
+    if (member.phase === ENDING) member.staleMarks++;
+    this.endTurn(member, out);
   }
 
   /** It has no turn any more, nor waits for one; if it has something to send, it asks for the next. */
-  private drop(member: Member, out: Actions): void {
+  private endTurn(member: DatagramQp, out: Actions): void {
     const { group, qp } = member;
     remove(group.active, member);
     remove(group.queue, member);
@@ -284,23 +286,23 @@ export class Datagrams {
       const next = group.queue.shift()!;
       next.phase = IDLE;
       if (next.qp.broken || out.backlog(next.qp) === 0) continue;
-      this.open(next, out);
+      this.beginTurn(next, out);
       this.engine.feed(next.qp, out);
     }
   }
 
-  private watch({ resources: { context } }: Group, out: Actions): void {
-    const atNs = out.nowNs(context) + this.o.watchdogNs;
-    out.timer(context, atNs, (context.index << TOKEN_BITS) | DATAGRAMS_WATCH);
+  private startWatchdog({ resources: { context } }: Group, out: Actions): void {
+    const atNs = out.nowNs(context) + this.options.watchdogNs;
+    out.timer(context, atNs, (context.index << TOKEN_BITS) | SOFTWARE_TURN_WATCHDOG);
   }
 }
 
 /** Whether somebody waits for a turn to end. */
-function isCrowded(group: Group): boolean {
+function hasWaiting(group: Group): boolean {
   return group.queue.length > 0 || group.active.length > group.allow;
 }
 
-function remove(from: Member[], member: Member): void {
+function remove(from: DatagramQp[], member: DatagramQp): void {
   const at = from.indexOf(member);
   if (at >= 0) from.splice(at, 1);
 }

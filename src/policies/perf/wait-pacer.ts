@@ -5,11 +5,11 @@
  */
 import {
   BUSY_LARGE_QPS,
-  FREE,
   type MemberPage,
+  NO_ROTATION,
   QUEUE_TENANTS,
+  SLOT_STATE,
   SMALL_GBPS,
-  TURN,
 } from '../../coordinator/member-table.ts';
 import { withPlace } from '../../shim/columns.ts';
 import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
@@ -51,14 +51,14 @@ export class GrantedTenants implements ActiveTenants {
   }
 
   get rotate(): boolean {
-    return this.page.grants[TURN] !== FREE;
+    return this.page.grants[SLOT_STATE] !== NO_ROTATION;
   }
 }
 
 /** One bandwidth queue pair beside tenants that send next to nothing. */
 export const ALONE: ActiveTenants = { busyLargeQps: 1, smallGbps: 0, queueTenants: 1 };
 
-export interface WaitOptions {
+export interface WaitPacerOptions {
   readonly waits: 'fixed' | 'adaptive';
   readonly subMsgSizeBytes: number;
   readonly zeroWaitUnitBytes: number;
@@ -72,14 +72,14 @@ export interface WaitOptions {
 }
 
 /** Small tenants get so much of the link at most, before 0_WAITs make more room for them. */
-const MOST_SMALL = 0.5;
+const MAX_SMALL_PART = 0.5;
 /** What a CPU takes to write the first requests of a slot. */
 const POST_NS = 500;
 /**
  * Where somebody waits for each answer, queue pairs in turns that have the link for themselves leave so much more of
  * it: a turn begins before the last one's 0_WAITs are over, and a FIFO that is filled once stays full.
  */
-const TURNS_PART = 0.985;
+const TURN_TAKER_PART = 0.985;
 /** Time at its share after which a queue pair's rate is looked at, in pieces. */
 const WINDOW_PIECES = 32;
 /**
@@ -88,13 +88,13 @@ const WINDOW_PIECES = 32;
  */
 const HELD_BACK = 0.62;
 /** From this part on nothing does. */
-const FREE_AGAIN = 0.95;
+const UNHINDERED = 0.95;
 /**
  * A queue that runs dry is given back so much of its share at most: some round trips. Less where somebody waits for
  * each answer: two queue pairs of which one catches up fill the FIFO together.
  */
-const MOST_DRY_NS = 4000;
-const MOST_DRY_BESIDE_D_NS = 2000;
+const MAX_DRY_NS = 4000;
+const MAX_DRY_WITH_D_NS = 2000;
 /**
  * READs below this part of their share may be too few for the round trip. So much more is asked for then, up to so
  * many times as much, and kept if it brings so much of what it must where only the round trip is long; if not, the
@@ -102,30 +102,30 @@ const MOST_DRY_BESIDE_D_NS = 2000;
  */
 const READS_SHORT = 0.97;
 const READS_STEP = 1.25;
-const READS_MOST = 16;
-const READS_WORTH = 0.25;
-const READS_PATIENCE = 32;
+const READS_MAX = 16;
+const READS_MIN_GAIN = 0.25;
+const READS_RETRY_DELAY = 32;
 const READS_DECAY = 0.99;
 
-export class Waits {
-  private o: WaitOptions;
+export class WaitPacer {
+  private options: WaitPacerOptions;
   /** By context: an index is given again. */
   private readonly nics: { of: ContextView; nic: Nic | null }[] = [];
   // By queue pair.
   /** fixed: bytes of whole messages that no 0_WAIT was charged for; adaptive: nanoseconds of its share. */
-  private owed: Float64Array = new Float64Array(64);
+  private debt: Float64Array = new Float64Array(64);
   /** Bytes issued so far. */
   private issued: Float64Array = new Float64Array(64);
   /** When its rate was looked at, and what had completed by then; NaN: it was idle since. */
   private sinceNs: Float64Array = new Float64Array(64).fill(Number.NaN);
   private sinceBytes: Float64Array = new Float64Array(64);
-  private held: Uint8Array = new Uint8Array(64);
+  private isHeldBack: Uint8Array = new Uint8Array(64);
   /** When the device is through with what was issued and its 0_WAITs, as computed; NaN: nobody knows. */
-  private throughNs: Float64Array = new Float64Array(64).fill(Number.NaN);
+  private finishNs: Float64Array = new Float64Array(64).fill(Number.NaN);
   /** READs: how many times the usual may be asked for; the part of its share before the last step; looks until one. */
-  private readsTimes: Float64Array = new Float64Array(64).fill(1);
-  private partBefore: Float64Array = new Float64Array(64);
-  private patience: Uint8Array = new Uint8Array(64);
+  private readFactor: Float64Array = new Float64Array(64).fill(1);
+  private rateBefore: Float64Array = new Float64Array(64);
+  private readRetryDelay: Uint8Array = new Uint8Array(64);
   // Of the queue pair that is being fed.
   private nic: Nic | null = null;
   private index = 0;
@@ -133,9 +133,9 @@ export class Waits {
   private stepNs = 0;
   /** Nanoseconds of the link per byte, as its share has them; and as small tenants leave it, minded or not. */
   private nsPerByte = 0;
-  private leftNsPerByte = 0;
+  private leftoverNsPerByte = 0;
   /** What it is given back of its share at most. */
-  private mostDryNs = 0;
+  private maxDryNs = 0;
   /** Whether its 0_WAITs may come with its next message; whether nothing of it is under way. */
   private runsDry = false;
   private isDry = false;
@@ -145,71 +145,73 @@ export class Waits {
   /** Bytes that it may ask for by READs before the first of them have come. */
   readBytes = Number.POSITIVE_INFINITY;
 
-  constructor(options: WaitOptions) {
-    this.o = options;
+  constructor(options: WaitPacerOptions) {
+    this.options = options;
     this.pieceBytes = options.subMsgSizeBytes;
     this.readPieceBytes = options.subMsgSizeBytes;
   }
 
   /** From the next piece on. */
-  configure(options: WaitOptions): void {
-    this.o = options;
+  configure(options: WaitPacerOptions): void {
+    this.options = options;
     this.nics.length = 0;
   }
 
   /** A queue pair is created: nothing of an earlier one of the same number counts. */
-  forget(qp: QpView): void {
-    this.widen(qp.index);
-    this.owed[qp.index] = 0;
+  reset(qp: QpView): void {
+    this.grow(qp.index);
+    this.debt[qp.index] = 0;
     this.issued[qp.index] = 0;
     this.sinceNs[qp.index] = Number.NaN;
-    this.held[qp.index] = 0;
-    this.throughNs[qp.index] = Number.NaN;
-    this.readsTimes[qp.index] = 1;
-    this.partBefore[qp.index] = 0;
-    this.patience[qp.index] = 0;
+    this.isHeldBack[qp.index] = 0;
+    this.finishNs[qp.index] = Number.NaN;
+    this.readFactor[qp.index] = 1;
+    this.rateBefore[qp.index] = 0;
+    this.readRetryDelay[qp.index] = 0;
   }
 
   /** What is charged from now on belongs to this queue pair. One that takes turns is slower than its share by these. */
-  turnTo(qp: QpView, tenants: ActiveTenants, out: Actions, takesTurns = false, reads = false): void {
-    const { o } = this;
-    this.widen(qp.index);
+  select(qp: QpView, tenants: ActiveTenants, out: Actions, takesTurns = false, reads = false): void {
+    const { options } = this;
+    this.grow(qp.index);
     this.index = qp.index;
-    const known = o.waits === 'fixed' || out.wait === 'emulated' ? null : this.nicOf(qp.context);
+    const known = options.waits === 'fixed' || out.wait === 'emulated' ? null : this.nicOf(qp.context);
     this.stepNs = (qp.type === IBV_QPT_UD ? known?.wqeGapNs : known?.waitStepNs) ?? 0;
     // What takes no time cannot be counted by it.
     this.nic = this.stepNs > 0 ? known : null;
     const { nic } = this;
     if (nic === null) {
-      this.pieceBytes = o.subMsgSizeBytes;
-      this.readPieceBytes = o.subMsgSizeBytes;
+      this.pieceBytes = options.subMsgSizeBytes;
+      this.readPieceBytes = options.subMsgSizeBytes;
       this.readBytes = Number.POSITIVE_INFINITY;
       return;
     }
-    const sharers = o.limited === true ? 1 : Math.max(1, tenants.busyLargeQps);
-    this.pieceBytes = pieceBytes(nic, o.subMsgSizeBytes, takesTurns ? 1 : sharers);
+    const sharers = options.limited === true ? 1 : Math.max(1, tenants.busyLargeQps);
+    this.pieceBytes = pieceBytes(nic, options.subMsgSizeBytes, takesTurns ? 1 : sharers);
     // All that is asked for stands in the peer's FIFO as fast as the requests arrive there: 0_WAITs are at this end.
-    const times = this.readsTimes[qp.index];
+    const times = this.readFactor[qp.index];
     // As many READs as may be outstanding (rd_atomic, 16 mostly) are twice those of one packet that are usual.
     this.readPieceBytes = Math.min(this.pieceBytes, nic.mtuBytes * Math.ceil(times / 2));
-    const fifoBytes = nic.egressFifoBytes * o.readFifoPart;
-    this.leftNsPerByte = this.leftNs(nic, tenants, sharers);
+    const fifoBytes = nic.egressFifoBytes * options.readFifoPart;
+    this.leftoverNsPerByte = this.leftoverNsPerByteOf(nic, tenants, sharers);
     // What stands in the FIFO costs message-rate tenants little beside one queue pair of large messages.
     const minds = tenants.queueTenants > 0 || sharers > 1;
-    this.nsPerByte = minds ? this.leftNsPerByte : (8 * sharers) / (nic.linkGbps * this.part(tenants));
+    this.nsPerByte = minds
+      ? this.leftoverNsPerByte
+      : (8 * sharers) / (nic.linkGbps * this.usablePart(tenants));
     this.runsDry = !takesTurns;
     this.isDry = false;
     if (takesTurns) {
       this.pause(qp);
       const fills = sharers === 1 && tenants.rotate !== true && tenants.queueTenants > 0;
-      if (fills) this.nsPerByte /= TURNS_PART;
-      this.held[qp.index] = 0;
-      this.mostDryNs = 0;
+      if (fills) this.nsPerByte /= TURN_TAKER_PART;
+      this.isHeldBack[qp.index] = 0;
+      this.maxDryNs = 0;
     } else {
-      this.mostDryNs = tenants.queueTenants > 0 ? MOST_DRY_BESIDE_D_NS : MOST_DRY_NS;
+      this.maxDryNs = tenants.queueTenants > 0 ? MAX_DRY_WITH_D_NS : MAX_DRY_NS;
       // Beside nobody there is nothing to catch up with.
-      if (sharers === 1) this.mostDryNs = 0;
-      this.watch(qp, out, reads);
+      if (sharers === 1) this.maxDryNs = 0;
+      this.measureRate(qp, out, reads);
       this.catchUp(qp, out);
     }
     this.readBytes = Math.max(this.readPieceBytes, (times * fifoBytes) / sharers);
@@ -220,24 +222,24 @@ export class Waits {
    * time comes off its next 0_WAITs.
    */
   private catchUp(qp: QpView, out: Actions): void {
-    const { index, throughNs, owed } = this;
+    const { index, finishNs, debt } = this;
     this.isDry = out.inflightBytes(qp) === 0;
     const nowNs = out.nowNs(qp.context);
-    const dryNs = nowNs - throughNs[index];
+    const dryNs = nowNs - finishNs[index];
     if (dryNs <= 0) return;
     // No number: it was paused.
-    if (dryNs > 0 && this.isDry) owed[index] = Math.max(-this.mostDryNs, owed[index] - dryNs);
-    throughNs[index] = nowNs;
+    if (dryNs > 0 && this.isDry) debt[index] = Math.max(-this.maxDryNs, debt[index] - dryNs);
+    finishNs[index] = nowNs;
   }
 
-  private part({ mayFill }: ActiveTenants): number {
-    return mayFill === true ? 1 : this.o.utilisation;
+  private usablePart({ mayFill }: ActiveTenants): number {
+    return mayFill === true ? 1 : this.options.utilisation;
   }
 
   /** Nanoseconds per byte of one of so many queue pairs, of the link less what small tenants send. */
-  private leftNs(nic: Nic, tenants: ActiveTenants, sharers: number): number {
-    const smallGbps = Math.min(tenants.smallGbps, MOST_SMALL * nic.linkGbps);
-    return (8 * sharers) / ((nic.linkGbps - smallGbps) * this.part(tenants));
+  private leftoverNsPerByteOf(nic: Nic, tenants: ActiveTenants, sharers: number): number {
+    const smallGbps = Math.min(tenants.smallGbps, MAX_SMALL_PART * nic.linkGbps);
+    return (8 * sharers) / ((nic.linkGbps - smallGbps) * this.usablePart(tenants));
   }
 
   /** Bytes that with their 0_WAITs take as long as a turn needs to be let go; 0: that is not known. */
@@ -249,20 +251,20 @@ export class Waits {
    * A tenant's slot is over, and so many bytes of it are under way: when the next one is to begin, so that its first
    * packet follows the last of these. 0 or less: now; NaN: nobody knows.
    */
-  restNs(context: ContextView, tenants: ActiveTenants, bytes: number, out: Actions): number {
-    const nic = this.o.waits === 'fixed' || out.wait === 'emulated' ? null : this.nicOf(context);
+  handoverDelayNs(context: ContextView, tenants: ActiveTenants, bytes: number, out: Actions): number {
+    const nic = this.options.waits === 'fixed' || out.wait === 'emulated' ? null : this.nicOf(context);
     if (nic === null) return Number.NaN;
     // Of a piece that is being sent half is gone, on average. What is done is known late, what is posted is sent late.
-    const gone = pieceBytes(nic, this.o.subMsgSizeBytes) / 2;
+    const gone = pieceBytes(nic, this.options.subMsgSizeBytes) / 2;
     const left = wireBytes(nic, Math.max(0, bytes - gone));
-    return left * this.leftNs(nic, tenants, 1) - nic.latencyNs - POST_NS;
+    return left * this.leftoverNsPerByteOf(nic, tenants, 1) - nic.latencyNs - POST_NS;
   }
 
   /** 0_WAITs behind each of `count` pieces of `bytes`. */
-  pieces(bytes: number, count: number): number {
+  waitsPerPiece(bytes: number, count: number): number {
     const { index, nic } = this;
     this.issued[index] += count * bytes;
-    if (nic === null) return Math.max(1, Math.floor(bytes / this.o.zeroWaitUnitBytes));
+    if (nic === null) return Math.max(1, Math.floor(bytes / this.options.zeroWaitUnitBytes));
     return this.charge(nic, bytes, count, 1);
   }
 
@@ -270,23 +272,23 @@ export class Waits {
    * 0_WAITs behind a message, or the rest of one, that goes whole. Short ones are charged together: one by one they
    * would pay too much. `isLast`: the queue may run dry behind it, and then waits by itself.
    */
-  whole(bytes: number, isLast = false): number {
+  waitsAfterWhole(bytes: number, isLast = false): number {
     const { index, nic } = this;
     this.issued[index] += bytes;
     if (nic !== null) return this.charge(nic, bytes, 1, 0, isLast && this.runsDry);
-    const owed = this.owed[index] + bytes;
-    const waits = Math.floor(owed / this.o.zeroWaitUnitBytes);
-    this.owed[index] = owed - waits * this.o.zeroWaitUnitBytes;
+    const owed = this.debt[index] + bytes;
+    const waits = Math.floor(owed / this.options.zeroWaitUnitBytes);
+    this.debt[index] = owed - waits * this.options.zeroWaitUnitBytes;
     return waits;
   }
 
   /** 0_WAITs before a message that finds its queue dry: what is left of those that its predecessor left open. */
-  first(): number {
-    const { index, owed, stepNs } = this;
-    if (this.nic === null || !this.isDry || owed[index] < stepNs) return 0;
-    const waits = Math.floor(owed[index] / stepNs);
-    owed[index] -= waits * stepNs;
-    this.throughNs[index] += waits * stepNs;
+  leadingWaits(): number {
+    const { index, debt, stepNs } = this;
+    if (this.nic === null || !this.isDry || debt[index] < stepNs) return 0;
+    const waits = Math.floor(debt[index] / stepNs);
+    debt[index] -= waits * stepNs;
+    this.finishNs[index] += waits * stepNs;
     return waits;
   }
 
@@ -295,44 +297,44 @@ export class Waits {
    * `later`: none for now.
    */
   private charge(nic: Nic, bytes: number, count: number, least: number, later = false): number {
-    const { index, owed } = this;
+    const { index, debt } = this;
     const stepsNs = count * this.stepNs;
     let waits = 0;
-    if (this.held[index] === 1) {
-      owed[index] = 0;
+    if (this.isHeldBack[index] === 1) {
+      debt[index] = 0;
     } else {
-      const total = owed[index] + count * (wireBytes(nic, bytes) * this.nsPerByte - nic.wqeGapNs);
+      const total = debt[index] + count * (wireBytes(nic, bytes) * this.nsPerByte - nic.wqeGapNs);
       if (!later) waits = Math.max(least, Math.floor(total / stepsNs));
-      owed[index] = Math.max(-this.mostDryNs, total - waits * stepsNs);
+      debt[index] = Math.max(-this.maxDryNs, total - waits * stepsNs);
     }
-    this.throughNs[index] += count * nic.wqeGapNs + waits * stepsNs;
+    this.finishNs[index] += count * nic.wqeGapNs + waits * stepsNs;
     return waits;
   }
 
   /** It has nothing held any more: how fast it is says nothing from here on. */
-  idle(qp: QpView): void {
+  markIdle(qp: QpView): void {
     this.sinceNs[qp.index] = Number.NaN;
   }
 
   /** Something else holds it: that it sends nothing says nothing, either. */
   pause(qp: QpView): void {
-    this.idle(qp);
-    this.throughNs[qp.index] = Number.NaN;
+    this.markIdle(qp);
+    this.finishNs[qp.index] = Number.NaN;
   }
 
   /** Congestion control in the NIC may hold it far below its share: a piece takes that long, and the 0_WAITs beside. */
-  private watch(qp: QpView, out: Actions, reads: boolean): void {
+  private measureRate(qp: QpView, out: Actions, reads: boolean): void {
     const { index, sinceNs, sinceBytes } = this;
     const nowNs = out.nowNs(qp.context);
     const done = this.issued[index] - out.inflightBytes(qp);
-    const shareNs = this.pieceBytes * this.leftNsPerByte;
+    const shareNs = this.pieceBytes * this.leftoverNsPerByte;
     const spanNs = nowNs - sinceNs[index];
     if (spanNs < WINDOW_PIECES * shareNs) return;
     // Not a number: its first look, or the first since it was idle.
     if (spanNs >= WINDOW_PIECES * shareNs) {
-      const part = ((done - sinceBytes[index]) * this.leftNsPerByte) / spanNs;
-      if (part < HELD_BACK) this.held[index] = 1;
-      else if (part >= FREE_AGAIN) this.held[index] = 0;
+      const part = ((done - sinceBytes[index]) * this.leftoverNsPerByte) / spanNs;
+      if (part < HELD_BACK) this.isHeldBack[index] = 1;
+      else if (part >= UNHINDERED) this.isHeldBack[index] = 0;
       const { mtuBytes } = this.nic!;
       if (reads) this.adaptReads(index, (part * wireBytes(this.nic!, mtuBytes)) / mtuBytes);
     }
@@ -342,41 +344,41 @@ export class Waits {
 
   /** A look at the part of its share that a queue pair of READs has. */
   private adaptReads(index: number, part: number): void {
-    const { readsTimes, partBefore, patience } = this;
-    const tried = partBefore[index];
-    partBefore[index] = 0;
+    const { readFactor, rateBefore, readRetryDelay } = this;
+    const tried = rateBefore[index];
+    rateBefore[index] = 0;
     if (part >= READS_SHORT) {
-      readsTimes[index] = Math.max(1, readsTimes[index] * READS_DECAY);
-    } else if (patience[index] > 0) {
-      patience[index]--;
-    } else if (tried > 0 && part < tried * (1 + (READS_STEP - 1) * READS_WORTH)) {
-      readsTimes[index] /= READS_STEP;
-      patience[index] = READS_PATIENCE;
-    } else if (readsTimes[index] < READS_MOST) {
-      readsTimes[index] *= READS_STEP;
-      partBefore[index] = part;
+      readFactor[index] = Math.max(1, readFactor[index] * READS_DECAY);
+    } else if (readRetryDelay[index] > 0) {
+      readRetryDelay[index]--;
+    } else if (tried > 0 && part < tried * (1 + (READS_STEP - 1) * READS_MIN_GAIN)) {
+      readFactor[index] /= READS_STEP;
+      readRetryDelay[index] = READS_RETRY_DELAY;
+    } else if (readFactor[index] < READS_MAX) {
+      readFactor[index] *= READS_STEP;
+      rateBefore[index] = part;
     }
   }
 
   private nicOf(context: ContextView): Nic | null {
     const known = this.nics[context.index];
     if (known?.of === context) return known.nic;
-    const nic = nicOf(context, this.o.nic);
+    const nic = nicOf(context, this.options.nic);
     this.nics[context.index] = { of: context, nic };
     return nic;
   }
 
-  private widen(index: number): void {
-    if (index < this.owed.length) return;
+  private grow(index: number): void {
+    if (index < this.debt.length) return;
     const before = this.sinceNs.length;
-    this.owed = withPlace(this.owed, index);
+    this.debt = withPlace(this.debt, index);
     this.issued = withPlace(this.issued, index);
     this.sinceBytes = withPlace(this.sinceBytes, index);
-    this.held = withPlace(this.held, index);
-    this.readsTimes = withPlace(this.readsTimes, index).fill(1, before);
-    this.partBefore = withPlace(this.partBefore, index);
-    this.patience = withPlace(this.patience, index);
+    this.isHeldBack = withPlace(this.isHeldBack, index);
+    this.readFactor = withPlace(this.readFactor, index).fill(1, before);
+    this.rateBefore = withPlace(this.rateBefore, index);
+    this.readRetryDelay = withPlace(this.readRetryDelay, index);
     this.sinceNs = withPlace(this.sinceNs, index).fill(Number.NaN, before);
-    this.throughNs = withPlace(this.throughNs, index).fill(Number.NaN, before);
+    this.finishNs = withPlace(this.finishNs, index).fill(Number.NaN, before);
   }
 }

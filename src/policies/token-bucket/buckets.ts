@@ -2,7 +2,7 @@
  * Buckets of tokens, one for each tenant of each device. Tokens are bytes on the wire; below zero they are owed.
  * The coordinator gives each context its rate (src/coordinator/shares.ts); a bucket has that of all its contexts.
  */
-import { BEAT, type MemberPage, RATE_GBPS } from '../../coordinator/member-table.ts';
+import { HEARTBEAT, type MemberPage, RATE_GBPS } from '../../coordinator/member-table.ts';
 import type { ContextView } from '../../shim/policy.ts';
 
 export class Bucket {
@@ -52,8 +52,8 @@ export class Bucket {
     let gbps = 0;
     for (const { page } of this.contexts.values()) {
       // Who sends is alive, even if its event loop never gets to say so.
-      page.counters[BEAT]++;
-      page.look?.();
+      page.counters[HEARTBEAT]++;
+      page.poll?.();
       gbps += page.grants[RATE_GBPS];
     }
     return gbps;
@@ -66,7 +66,7 @@ export class Bucket {
   }
 
   /** One more queue pair of a context. Returns how many it has. */
-  add(context: ContextView, page: MemberPage): number {
+  addQp(context: ContextView, page: MemberPage): number {
     const known = this.contexts.get(context) ?? { qps: 0, page };
     this.contexts.set(context, known);
     this.qps++;
@@ -74,7 +74,7 @@ export class Bucket {
   }
 
   /** One less. */
-  remove(context: ContextView): number {
+  removeQp(context: ContextView): number {
     const known = this.contexts.get(context);
     if (known === undefined) return 0;
     this.qps--;
@@ -112,7 +112,7 @@ export class Buckets {
     return this.byKey.get(keyOf(context));
   }
 
-  of(context: ContextView, nowNs: number): Bucket {
+  getOrCreate(context: ContextView, nowNs: number): Bucket {
     const { device } = context;
     const key = keyOf(context);
     let bucket = this.byKey.get(key);

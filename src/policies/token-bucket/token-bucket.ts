@@ -3,9 +3,9 @@
  * queue pair, takes tokens; without any it is held, and its queue pairs take turns, a piece each. Who gets what is
  * the coordinator's (src/coordinator/shares.ts).
  */
-import { tenantNumber } from '../../coordinator/coordinator.ts';
+import { tenantId } from '../../coordinator/coordinator.ts';
 import { RATE_GBPS, RATED_QPS } from '../../coordinator/member-table.ts';
-import type { Coordinators } from '../../coordinator/registry.ts';
+import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
 import type { ShareRules } from '../../coordinator/shares.ts';
 import { withPlace } from '../../shim/columns.ts';
 import type { Grant } from '../../shim/coordinator-port.ts';
@@ -16,17 +16,17 @@ import type { Resources } from '../../shim/resources.ts';
 import { isCrossChannel } from '../../shim/wait/cross-channel.ts';
 import { ConfigError } from '../../verbs/errors.ts';
 import * as L from '../../verbs/layout.ts';
-import { changedOptions } from '../check.ts';
+import { mergeOptions } from '../parse-options.ts';
 import { type Bucket, Buckets } from './buckets.ts';
 import { type TokenBucketOptions, tokenBucketOptions } from './options.ts';
 
 /** Where the device does not say: RoCEv2's. */
 const MTU_BYTES = 4096;
 const HEADER_BYTES = 82;
-const NOBODY = -1;
+const NONE = -1;
 /** Tokens of timers: a bucket's index; from here on, of a context that could not be given its rate at once. */
-const SHARE_TOKEN = 2 ** 30;
-const SHARE_AGAIN_NS = 2000;
+const SHARE_RETRY_TOKEN = 2 ** 30;
+const SHARE_RETRY_NS = 2000;
 
 export class TokenBucket implements Policy {
   readonly name = 'token-bucket';
@@ -38,8 +38,8 @@ export class TokenBucket implements Policy {
   readonly crossChannel = true;
   readonly statistics = 'itself';
   private pieceBytes: number;
-  private o: TokenBucketOptions;
-  private readonly coordinators: Coordinators;
+  private options: TokenBucketOptions;
+  private readonly registry: CoordinatorRegistry;
   /** By index: those that were opened. */
   private readonly contexts: (ContextView | undefined)[] = [];
   private readonly buckets: Buckets;
@@ -48,23 +48,23 @@ export class TokenBucket implements Policy {
   private readonly bucketOf: (Bucket | undefined)[] = [];
   private isWaiting = new Uint8Array(64);
   /** The next one that waits for the same bucket. */
-  private next = new Float64Array(64);
+  private nextWaiting = new Float64Array(64);
   // By index of the bucket: the first and the last that wait.
-  private readonly first: number[] = [];
-  private readonly last: number[] = [];
+  private readonly firstWaiting: number[] = [];
+  private readonly lastWaiting: number[] = [];
 
-  constructor(options: TokenBucketOptions, coordinators: Coordinators) {
-    this.o = options;
+  constructor(options: TokenBucketOptions, coordinators: CoordinatorRegistry) {
+    this.options = options;
     this.pieceBytes = options.pieceBytes;
     this.splitsAboveBytes = options.pieceBytes;
     this.buckets = new Buckets(options.burstBytes);
-    this.coordinators = coordinators;
+    this.registry = coordinators;
   }
 
   setup({ context }: Resources): void {
     this.contexts[context.index] = undefined;
-    this.requireRate(context, this.o);
-    this.coordinators.page(context).counters[RATED_QPS] = 0;
+    this.requireRate(context, this.options);
+    this.registry.page(context).counters[RATED_QPS] = 0;
     this.contexts[context.index] = context;
   }
 
@@ -76,10 +76,10 @@ export class TokenBucket implements Policy {
   }
 
   configure(changes: Readonly<Record<string, unknown>>, out: Actions): void {
-    const options = changedOptions('token-bucket', tokenBucketOptions, this.o, changes, []);
+    const options = mergeOptions('token-bucket', tokenBucketOptions, this.options, changes, []);
     const contexts = this.contexts.filter((context) => context !== undefined);
     for (const context of contexts) this.requireRate(context, options);
-    this.o = options;
+    this.options = options;
     this.pieceBytes = options.pieceBytes;
     this.buckets.configure(options.burstBytes);
     for (const context of new Set(this.qps.flatMap((qp) => qp?.context ?? []))) this.share(context, out);
@@ -87,14 +87,14 @@ export class TokenBucket implements Policy {
   }
 
   onQp(qp: QpView, change: QpChange, out: Actions): void {
-    if (change === 'created') this.join(qp, out);
-    if (change === 'destroyed') this.leave(qp, out);
+    if (change === 'created') this.addQp(qp, out);
+    if (change === 'destroyed') this.removeQp(qp, out);
   }
 
   /** Straight as long as tokens are known to be there: short messages of who is below its rate are not touched. */
   onload(qp: QpView, words: Uint32Array, start: number, count: number): number {
     const bucket = this.bucketOf[qp.index];
-    if (bucket === undefined || this.first[bucket.index] !== NOBODY) return 0;
+    if (bucket === undefined || this.firstWaiting[bucket.index] !== NONE) return 0;
     let passedBytes = 0;
     let i = 0;
     for (; i < count; i++) {
@@ -113,7 +113,7 @@ export class TokenBucket implements Policy {
   feed(qp: QpView, out: Actions): void {
     const bucket = this.bucketOf[qp.index];
     if (bucket === undefined || this.isWaiting[qp.index] === 1) return;
-    this.wait(qp.index, bucket);
+    this.enqueue(qp.index, bucket);
     this.serve(bucket, out);
   }
 
@@ -125,9 +125,9 @@ export class TokenBucket implements Policy {
   }
 
   onTimer(token: number, out: Actions): void {
-    if (token >= SHARE_TOKEN) {
-      const context = this.contexts[token - SHARE_TOKEN];
-      if (context !== undefined && this.coordinators.has(context)) this.share(context, out);
+    if (token >= SHARE_RETRY_TOKEN) {
+      const context = this.contexts[token - SHARE_RETRY_TOKEN];
+      if (context !== undefined && this.registry.has(context)) this.share(context, out);
       return;
     }
     const bucket = this.buckets.at(token);
@@ -136,17 +136,17 @@ export class TokenBucket implements Policy {
 
   /** Who waits takes turns until the tokens are gone; then all wait for the next one. */
   private serve(bucket: Bucket, out: Actions): void {
-    const { first } = this;
+    const { firstWaiting } = this;
     const b = bucket.index;
     let filled = false;
-    while (first[b] !== NOBODY) {
-      const qp = this.qps[first[b]]!;
+    while (firstWaiting[b] !== NONE) {
+      const qp = this.qps[firstWaiting[b]]!;
       if (!filled) bucket.fill(out.nowNs(qp.context));
       filled = true;
       if (bucket.tokens <= 0) break;
-      this.unwait(bucket);
+      this.dequeue(bucket);
       // One that is not done and not served waits for completions, and not for tokens.
-      if (this.step(qp, bucket, out) && out.backlog(qp) > 0) this.wait(qp.index, bucket);
+      if (this.step(qp, bucket, out) && out.backlog(qp) > 0) this.enqueue(qp.index, bucket);
     }
     this.arm(bucket, out);
   }
@@ -174,7 +174,7 @@ export class TokenBucket implements Policy {
   /** The time of the next token, in every context that has somebody waiting for it. */
   private arm(bucket: Bucket, out: Actions): void {
     let armed: ContextView | null = null;
-    for (let i = this.first[bucket.index]; i !== NOBODY; i = this.next[i]) {
+    for (let i = this.firstWaiting[bucket.index]; i !== NONE; i = this.nextWaiting[i]) {
       const { context } = this.qps[i]!;
       if (context !== armed) out.timer(context, bucket.readyNs, bucket.index);
       armed = context;
@@ -182,31 +182,31 @@ export class TokenBucket implements Policy {
   }
 
   /** At the end of those who wait. */
-  private wait(qp: number, bucket: Bucket): void {
+  private enqueue(qp: number, bucket: Bucket): void {
     const b = bucket.index;
     this.isWaiting[qp] = 1;
-    this.next[qp] = NOBODY;
-    if (this.first[b] === NOBODY) this.first[b] = qp;
-    else this.next[this.last[b]] = qp;
-    this.last[b] = qp;
+    this.nextWaiting[qp] = NONE;
+    if (this.firstWaiting[b] === NONE) this.firstWaiting[b] = qp;
+    else this.nextWaiting[this.lastWaiting[b]] = qp;
+    this.lastWaiting[b] = qp;
   }
 
-  private unwait(bucket: Bucket): void {
-    const qp = this.first[bucket.index];
+  private dequeue(bucket: Bucket): void {
+    const qp = this.firstWaiting[bucket.index];
     this.isWaiting[qp] = 0;
-    this.first[bucket.index] = this.next[qp];
+    this.firstWaiting[bucket.index] = this.nextWaiting[qp];
   }
 
-  private join(qp: QpView, out: Actions): void {
+  private addQp(qp: QpView, out: Actions): void {
     const { context, index } = qp;
     this.isWaiting = withPlace(this.isWaiting, index);
-    this.next = withPlace(this.next, index);
-    const bucket = this.buckets.of(context, out.nowNs(context));
-    const page = this.coordinators.page(context);
-    if (bucket.qps === 0) this.first[bucket.index] = NOBODY;
+    this.nextWaiting = withPlace(this.nextWaiting, index);
+    const bucket = this.buckets.getOrCreate(context, out.nowNs(context));
+    const page = this.registry.page(context);
+    if (bucket.qps === 0) this.firstWaiting[bucket.index] = NONE;
     this.qps[index] = qp;
     this.bucketOf[index] = bucket;
-    page.counters[RATED_QPS] = bucket.add(context, page);
+    page.counters[RATED_QPS] = bucket.addQp(context, page);
     if (page.counters[RATED_QPS] === 1) this.share(context, out);
     bucket.fill(out.nowNs(context));
   }
@@ -214,36 +214,36 @@ export class TokenBucket implements Policy {
   /** Somebody came or went: all rates are others. */
   private share(context: ContextView, out: Actions): void {
     const nowNs = out.nowNs(context);
-    if (this.coordinators.share(context, rulesOf(context, this.o), nowNs)) return;
-    out.timer(context, nowNs + SHARE_AGAIN_NS, SHARE_TOKEN + context.index);
+    if (this.registry.share(context, rulesOf(context, this.options), nowNs)) return;
+    out.timer(context, nowNs + SHARE_RETRY_NS, SHARE_RETRY_TOKEN + context.index);
   }
 
-  private leave(qp: QpView, out: Actions): void {
+  private removeQp(qp: QpView, out: Actions): void {
     const bucket = this.bucketOf[qp.index];
     const known = this.qps[qp.index];
     if (bucket === undefined || known === undefined) return;
-    if (this.isWaiting[qp.index] === 1) this.takeOut(qp.index, bucket);
+    if (this.isWaiting[qp.index] === 1) this.removeWaiting(qp.index, bucket);
     this.qps[qp.index] = undefined;
     this.bucketOf[qp.index] = undefined;
     const { context } = known;
     bucket.fill(out.nowNs(context));
-    const left = bucket.remove(context);
-    if (!this.coordinators.has(context)) return;
-    this.coordinators.page(context).counters[RATED_QPS] = left;
+    const left = bucket.removeQp(context);
+    if (!this.registry.has(context)) return;
+    this.registry.page(context).counters[RATED_QPS] = left;
     if (left === 0) this.share(context, out);
   }
 
-  private takeOut(qp: number, bucket: Bucket): void {
+  private removeWaiting(qp: number, bucket: Bucket): void {
     const waiting: number[] = [];
-    for (let i = this.first[bucket.index]; i !== NOBODY; i = this.next[i]) waiting.push(i);
-    this.first[bucket.index] = NOBODY;
-    for (const one of waiting) if (one !== qp) this.wait(one, bucket);
+    for (let i = this.firstWaiting[bucket.index]; i !== NONE; i = this.nextWaiting[i]) waiting.push(i);
+    this.firstWaiting[bucket.index] = NONE;
+    for (const one of waiting) if (one !== qp) this.enqueue(one, bucket);
     this.isWaiting[qp] = 0;
   }
 }
 
 const byNumber = (byName: Readonly<Record<string, number>>): Map<number, number> =>
-  new Map(Object.entries(byName).map(([tenant, value]) => [tenantNumber(tenant), value]));
+  new Map(Object.entries(byName).map(([tenant, value]) => [tenantId(tenant), value]));
 
 const linkGbpsOf = ({ nic }: ContextView, { linkGbps }: TokenBucketOptions): number =>
   linkGbps ?? nic?.linkGbps ?? 0;

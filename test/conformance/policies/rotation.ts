@@ -1,7 +1,7 @@
 /** PeRF whose tenants take slots, beside one that always wants the next and never says that it is done. */
 import { Coordinator } from '../../../src/coordinator/coordinator.ts';
 import * as M from '../../../src/coordinator/member-table.ts';
-import { Coordinators } from '../../../src/coordinator/registry.ts';
+import { CoordinatorRegistry } from '../../../src/coordinator/registry.ts';
 import { perfOptions } from '../../../src/policies/perf/options.ts';
 import { Perf } from '../../../src/policies/perf/perf.ts';
 import type { Interceptor } from '../../../src/shim/compose.ts';
@@ -11,17 +11,19 @@ import { withWait } from '../../../src/shim/wait/wait-support.ts';
 const CAPACITY = 64;
 
 function besideRival(): Coordinator {
-  const coordinator = new Coordinator(new M.Members(new ArrayBuffer(M.membersBytes(CAPACITY)), CAPACITY));
+  const coordinator = new Coordinator(
+    new M.MemberTable(new ArrayBuffer(M.memberTableBytes(CAPACITY)), CAPACITY),
+  );
   const { counters } = coordinator.join('rival')!;
   counters[M.CLASS] = M.BANDWIDTH;
   counters[M.ACTIVE_QPS] = 1;
   counters[M.LARGE_QPS] = 1;
-  counters[M.WANTS_TURN] = M.HOLDS;
+  counters[M.SLOT_DEMAND] = M.HELD_DEMAND;
   return coordinator;
 }
 
 export function rotation(options: Record<string, unknown>): Interceptor {
-  const coordinator = new Coordinators(besideRival);
+  const coordinator = new CoordinatorRegistry(besideRival);
   const parsed = perfOptions.parse({ isolation: 'always', rotation: 'on', ...options });
   return withWait(
     createShim(() => new Perf(parsed, coordinator), { coordinator }),

@@ -25,7 +25,7 @@ const KNOBS: readonly Knob[] = [
   { knob: 'turnRequests', values: [16, 64, 256], apps: [B, 'M:size=16,qps=8'] },
   { knob: 'qpIsolation', values: ['auto', 'never'], apps: [B, MANY_B, D] },
   { knob: 'rotation', values: ['auto', 'off'], apps: [TWELVE_B, M], ...ROUNDS },
-  { knob: 'turnNs', values: [50e3, 200e3, 1e6], apps: [TWELVE_B, M], ...ROUNDS },
+  { knob: 'slotNs', values: [50e3, 200e3, 1e6], apps: [TWELVE_B, M], ...ROUNDS },
   { knob: 'readFifoPart', values: [0.33, 0.67, 1.33], apps: [`${B},op=read`, `${M},op=read`] },
   { knob: 'thMApp', values: [5, 200], apps: [B, M] },
   { knob: 'samplePeriodNs=1e5,windowNs', values: [1e6, 1e9], apps: [B, `${D},stop=3ms`] },

@@ -2,7 +2,7 @@
  * No policy: what a program under the daemon has when there is no other one. Everything goes straight; what was sent is
  * counted, and the limits of the tenant hold, which are the shim's.
  */
-import { coordinatorsOf } from '../coordinator/registry.ts';
+import { registryFor } from '../coordinator/registry.ts';
 import type { Interceptor } from '../shim/compose.ts';
 import type { Actions, Policy, QpView } from '../shim/policy.ts';
 import { createShim } from '../shim/shim.ts';
@@ -10,7 +10,7 @@ import { createShim } from '../shim/shim.ts';
 /** Longer messages are weighed one by one, which costs them nothing. */
 const PLAIN_BELOW_BYTES = 2 ** 21;
 
-class Member implements Policy {
+class PassThrough implements Policy {
   readonly name = 'none';
   readonly needs = { wait: 'none' } as const;
   readonly slots = 0;
@@ -28,9 +28,9 @@ class Member implements Policy {
 }
 
 /** Its contexts are members of the coordinators of their devices. */
-export function member(): Interceptor {
+export function passThrough(): Interceptor {
   return {
     name: 'none',
-    wrap: (next) => createShim(() => new Member(), { coordinator: coordinatorsOf(next) }).wrap(next),
+    wrap: (next) => createShim(() => new PassThrough(), { coordinator: registryFor(next) }).wrap(next),
   };
 }

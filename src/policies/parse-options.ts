@@ -7,24 +7,26 @@ import { parseQuantity, quantityOf } from '../verbs/units.ts';
  * The options as `schema` has them.
  * @throws ConfigError naming each option that is wrong, and what it takes
  */
-export function checkedOptions<T>(name: string, schema: ZodType<T>, options: unknown): T {
-  const given = typeof options === 'object' && options !== null ? numbersOf(name, options) : options;
+export function parseOptions<T>(name: string, schema: ZodType<T>, options: unknown): T {
+  const given = typeof options === 'object' && options !== null ? convertQuantities(name, options) : options;
   const checked = schema.safeParse(given);
   if (checked.success) return checked.data;
-  throw new ConfigError(checked.error.issues.map((issue) => problem(name, schema, issue, given)).join('; '));
+  throw new ConfigError(
+    checked.error.issues.map((issue) => describeIssue(name, schema, issue, given)).join('; '),
+  );
 }
 
 /**
  * Options with numbers where there were quantities with a unit, in the unit that the option's name ends with.
  * @throws ConfigError for an option without a value, and for a unit that there is not
  */
-export function numbersOf(name: string, options: object): Record<string, unknown> {
+export function convertQuantities(name: string, options: object): Record<string, unknown> {
   return Object.fromEntries(
-    Object.entries(options).map(([key, value]) => [key, numberOf(`${name}.${key}`, key, value)]),
+    Object.entries(options).map(([key, value]) => [key, convertQuantity(`${name}.${key}`, key, value)]),
   );
 }
 
-function numberOf(where: string, key: string, value: unknown): unknown {
+function convertQuantity(where: string, key: string, value: unknown): unknown {
   // Number() would take them for 0, and true for 1.
   if (value === null || (typeof value === 'string' && value.trim() === '')) {
     throw new ConfigError(`${where}: a value is missing`);
@@ -41,7 +43,7 @@ function numberOf(where: string, key: string, value: unknown): unknown {
  * @param fixed options that cannot change while it runs
  * @throws ConfigError
  */
-export function changedOptions<T extends object>(
+export function mergeOptions<T extends object>(
   name: string,
   schema: ZodType<T>,
   options: T,
@@ -54,21 +56,21 @@ export function changedOptions<T extends object>(
       stuck.map((key) => `${name}.${key}: cannot change while the policy runs`).join('; '),
     );
   }
-  return checkedOptions(name, schema, { ...options, ...changes });
+  return parseOptions(name, schema, { ...options, ...changes });
 }
 
-function problem(name: string, options: ZodType, issue: z.core.$ZodIssue, given: unknown): string {
+function describeIssue(name: string, options: ZodType, issue: z.core.$ZodIssue, given: unknown): string {
   if (issue.code === 'unrecognized_keys' && options instanceof z.ZodObject) {
     const there = Object.keys(options.shape).join(', ') || 'none';
     return `${name}: there is no option '${issue.keys.join("', '")}'; there are: ${there}`;
   }
   const where = [name, ...issue.path].join('.');
   if (issue.code === 'invalid_type' && issue.message.endsWith('NaN')) {
-    return `${where}: must be a number, got ${shown(at(given, issue.path))}`;
+    return `${where}: must be a number, got ${shown(valueAt(given, issue.path))}`;
   }
   return `${where}: ${issue.message}`;
 }
 
-function at(value: unknown, path: readonly PropertyKey[]): unknown {
+function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
   return path.reduce((of, key) => (of as Record<PropertyKey, unknown> | undefined)?.[key], value);
 }

@@ -15,20 +15,20 @@ function ground(...tenants: string[]) {
     counters[M.ACTIVE_QPS] = 1;
     counters[M.LARGE_QPS] = 1;
     counters[M.MEAN_BYTES] = 1 << 20;
-    counters[M.WANTS_TURN] = M.HOLDS;
+    counters[M.SLOT_DEMAND] = M.HELD_DEMAND;
   }
   const small = coordinator.join('small')!;
   small.counters[M.CLASS] = M.MESSAGES;
   small.counters[M.ACTIVE_QPS] = 1;
-  coordinator.step(RULES, 0);
+  coordinator.runPass(RULES, 0);
   /** The members whose turn it is at a time. */
   const at = (nowNs: number) => {
     coordinator.rotate(nowNs, TURN_NS);
-    return pages.filter(({ grants }) => grants[M.TURN] === M.MINE).map(({ index }) => index);
+    return pages.filter(({ grants }) => grants[M.SLOT_STATE] === M.OWN_SLOT).map(({ row }) => row);
   };
   /** A member is done with its slot. */
   const drain = (i: number) => {
-    pages[i].counters[M.DRAINED_SLOT] = pages[i].grants[M.TURN_SLOT];
+    pages[i].counters[M.DRAINED_SLOT] = pages[i].grants[M.SLOT_NUMBER];
   };
   return { coordinator, pages, small, at, drain };
 }
@@ -36,25 +36,32 @@ function ground(...tenants: string[]) {
 test('below so many queue pairs nobody rotates; those of small messages never do', () => {
   const { pages, small, at } = ground('a', 'b');
   expect(at(0)).toEqual([]);
-  expect(pages.map(({ grants }) => grants[M.TURN])).toEqual([M.FREE, M.FREE]);
+  expect(pages.map(({ grants }) => grants[M.SLOT_STATE])).toEqual([M.NO_ROTATION, M.NO_ROTATION]);
   const many = ground('a', 'b', 'c');
   expect(many.at(0)).toEqual([0]);
-  expect(many.pages.map(({ grants }) => grants[M.TURN])).toEqual([M.MINE, M.OTHERS, M.OTHERS]);
+  expect(many.pages.map(({ grants }) => grants[M.SLOT_STATE])).toEqual([
+    M.OWN_SLOT,
+    M.OTHERS_SLOT,
+    M.OTHERS_SLOT,
+  ]);
   // In its slot each is alone.
   expect(many.pages.map(({ grants }) => grants[M.BUSY_LARGE_QPS])).toEqual([1, 1, 1]);
-  expect([small, many.small].map(({ grants }) => grants[M.TURN])).toEqual([M.FREE, M.FREE]);
+  expect([small, many.small].map(({ grants }) => grants[M.SLOT_STATE])).toEqual([
+    M.NO_ROTATION,
+    M.NO_ROTATION,
+  ]);
 });
 
 test('the next slot begins when all of the last one has completed, and is as long', () => {
   const { pages, at, drain } = ground('a', 'b', 'c');
   expect(at(0)).toEqual([0]);
-  expect(pages[0].grants[M.TURN_END_NS]).toBe(TURN_NS);
+  expect(pages[0].grants[M.SLOT_END_NS]).toBe(TURN_NS);
   // Its time is over, its requests are not.
   expect(at(1040)).toEqual([0]);
   drain(0);
   expect(at(1050)).toEqual([1]);
   // A little late: not at the cost of those who follow.
-  expect(pages[1].grants[M.TURN_END_NS]).toBe(2 * TURN_NS);
+  expect(pages[1].grants[M.SLOT_END_NS]).toBe(2 * TURN_NS);
   drain(1);
   expect(at(2000)).toEqual([2]);
   drain(2);
@@ -64,29 +71,29 @@ test('the next slot begins when all of the last one has completed, and is as lon
 test('who has nothing to send gives the slot back at once, and is passed over', () => {
   const { pages, at, drain } = ground('a', 'b', 'c');
   expect(at(0)).toEqual([0]);
-  pages[0].counters[M.WANTS_TURN] = M.DONE;
+  pages[0].counters[M.SLOT_DEMAND] = M.NO_DEMAND;
   expect(at(10)).toEqual([1]);
-  expect(pages[1].grants[M.TURN_END_NS]).toBe(10 + TURN_NS);
+  expect(pages[1].grants[M.SLOT_END_NS]).toBe(10 + TURN_NS);
   drain(1);
   expect(at(1010)).toEqual([2]);
   // Only what is in flight: no reason for a slot.
-  pages[0].counters[M.WANTS_TURN] = M.FLYING;
+  pages[0].counters[M.SLOT_DEMAND] = M.IN_FLIGHT_DEMAND;
   drain(2);
   expect(at(2010)).toEqual([1]);
 });
 
 test('while nobody else wants one, a slot goes on', () => {
   const { pages, at, drain } = ground('a', 'b', 'c');
-  for (const i of [1, 2]) pages[i].counters[M.WANTS_TURN] = M.DONE;
+  for (const i of [1, 2]) pages[i].counters[M.SLOT_DEMAND] = M.NO_DEMAND;
   expect(at(0)).toEqual([0]);
   expect(at(990)).toEqual([0]);
-  expect(pages[0].grants[M.TURN_END_NS]).toBe(990 + TURN_NS);
-  const slot = pages[0].grants[M.TURN_SLOT];
+  expect(pages[0].grants[M.SLOT_END_NS]).toBe(990 + TURN_NS);
+  const slot = pages[0].grants[M.SLOT_NUMBER];
   // It stopped before it knew: a new one is its own.
   drain(0);
   expect(at(1990)).toEqual([0]);
-  expect(pages[0].grants[M.TURN_SLOT]).toBe(slot + 1);
-  pages[2].counters[M.WANTS_TURN] = M.HOLDS;
+  expect(pages[0].grants[M.SLOT_NUMBER]).toBe(slot + 1);
+  pages[2].counters[M.SLOT_DEMAND] = M.HELD_DEMAND;
   expect(at(2000)).toEqual([0]);
   drain(0);
   expect(at(2980)).toEqual([2]);
@@ -99,7 +106,7 @@ test('who leaves, dies or is no bandwidth tenant any more loses the slot', () =>
   pages[0].grants.fill(0);
   expect(at(1)).toEqual([1]);
   pages[1].counters[M.CLASS] = M.IDLE;
-  coordinator.step(RULES, 0);
+  coordinator.runPass(RULES, 0);
   expect(at(2)).toEqual([2]);
   // It never says that it is done.
   expect(at(2 + TURN_NS)).toEqual([2]);
@@ -126,9 +133,9 @@ test('members of a tenant share its slot; it is over when all of them are done',
 test('with rotation always, two bandwidth tenants take slots beside nobody', () => {
   const { coordinator, small, at } = ground('a', 'b');
   small.counters[M.CLASS] = M.IDLE;
-  coordinator.step({ ...RULES, rotateFrom: 0 }, 0);
+  coordinator.runPass({ ...RULES, rotateFrom: 0 }, 0);
   expect(at(0)).toEqual([0]);
-  coordinator.step(RULES, 0);
+  coordinator.runPass(RULES, 0);
   expect(at(1)).toEqual([]);
 });
 
@@ -148,7 +155,7 @@ test('one that comes and goes keeps nobody behind it waiting', () => {
     drain(next);
     pages[1] = coordinator.join('x')!;
     pages[1].counters.set(pages[0].counters);
-    coordinator.step(RULES, 0);
+    coordinator.runPass(RULES, 0);
   }
   expect(Math.max(...had) - Math.min(...had)).toBeLessThanOrEqual(1);
 });
@@ -160,13 +167,13 @@ test('the number of slots has 32 bits, and a slot is over on time beyond them', 
     new Int32Array(coordinator.members.buffer)[SLOT] = before;
     pages[0].counters[M.DRAINED_SLOT] = 0;
     const order: number[] = [];
-    const fromNs = coordinator.members.lastMember < 0 ? 0 : 1e6;
+    const fromNs = coordinator.members.lastSlotMember < 0 ? 0 : 1e6;
     for (let n = 0; n < 6; n++) {
       const [who] = at(fromNs + n * TURN_NS);
       order.push(who);
       drain(who);
     }
     expect(order.map((who, i) => (who - order[0] - i) % 3)).toEqual(order.map(() => expect.closeTo(0)));
-    expect(pages[order[5]].grants[M.TURN_SLOT]).toBe(coordinator.members.slot);
+    expect(pages[order[5]].grants[M.SLOT_NUMBER]).toBe(coordinator.members.slotNumber);
   }
 });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { nicOf, pieceBytes } from '../../src/policies/perf/nic.ts';
 import { perfOptions } from '../../src/policies/perf/options.ts';
-import { type ActiveTenants, ALONE, Waits } from '../../src/policies/perf/wait-pacer.ts';
+import { type ActiveTenants, ALONE, WaitPacer } from '../../src/policies/perf/wait-pacer.ts';
 import type { Actions, ContextView, QpView } from '../../src/shim/policy.ts';
 import { PROFILES } from '../../src/sim/profile/profiles.ts';
 
@@ -16,13 +16,13 @@ function ground(profile: string | null, options: Record<string, unknown> = {}) {
   const context = { index: 0, nic: profile === null ? null : PROFILES[profile] } as unknown as ContextView;
   const qp = { index: 70, context } as QpView;
   const parsed = perfOptions.parse(options);
-  const waits = new Waits({ ...parsed, waits: parsed.waits ?? 'adaptive', nic: parsed });
-  waits.forget(qp);
+  const waits = new WaitPacer({ ...parsed, waits: parsed.waits ?? 'adaptive', nic: parsed });
+  waits.reset(qp);
   const mean = (tenants: ActiveTenants, pieces = 400) => {
     let sum = 0;
     for (let i = 0; i < pieces; i++) {
-      waits.turnTo(qp, tenants, out);
-      sum += waits.pieces(waits.pieceBytes, 1);
+      waits.select(qp, tenants, out);
+      sum += waits.waitsPerPiece(waits.pieceBytes, 1);
     }
     return sum / pieces;
   };
@@ -76,9 +76,9 @@ describe('0_WAITs behind a piece', () => {
   it('messages that go whole are charged together: as pieces of the same bytes', () => {
     for (const options of [{ waits: 'fixed' }, { waits: 'adaptive' }]) {
       const { waits, qp, out } = ground('cx6-100g', options);
-      waits.turnTo(qp, ALONE, out);
+      waits.select(qp, ALONE, out);
       let sum = 0;
-      for (let i = 0; i < 800; i++) sum += waits.whole(3000);
+      for (let i = 0; i < 800; i++) sum += waits.waitsAfterWhole(3000);
       const each = options.waits === 'fixed' ? 3000 / 1024 : ((3082 * 8) / 99 - 80.6) / 80.6;
       expect(sum / 800).toBeCloseTo(each, 2);
     }
@@ -94,16 +94,16 @@ describe('0_WAITs behind a piece', () => {
 
   it('a WAIT that is emulated takes no time to be computed with', () => {
     const { waits, qp, out } = ground('cx6-100g');
-    waits.turnTo(qp, beside(9), { ...out, wait: 'emulated' } as Actions);
-    expect(waits.pieces(waits.pieceBytes, 1)).toBe(16);
+    waits.select(qp, beside(9), { ...out, wait: 'emulated' } as Actions);
+    expect(waits.waitsPerPiece(waits.pieceBytes, 1)).toBe(16);
   });
 
   it('none while something holds the queue pair far below its share; again when nothing does', () => {
     const { waits, qp, out, time } = ground('cx6-100g');
     const run = (gbps: number, pieces: number) => {
       for (let i = 0; i < pieces; i++) {
-        waits.turnTo(qp, ALONE, out);
-        const n = waits.pieces(waits.pieceBytes, 1);
+        waits.select(qp, ALONE, out);
+        const n = waits.waitsPerPiece(waits.pieceBytes, 1);
         time.nowNs += (waits.pieceBytes * 8) / gbps;
         if (i === pieces - 1) return n;
       }
@@ -114,7 +114,7 @@ describe('0_WAITs behind a piece', () => {
     expect(run(60, 200)).toBe(0);
     expect(run(95, 200)).toBeGreaterThan(0);
     // A pause is no congestion.
-    waits.idle(qp);
+    waits.markIdle(qp);
     time.nowNs += 1e9;
     expect(run(95, 200)).toBeGreaterThan(0);
   });
@@ -129,11 +129,11 @@ describe('0_WAITs behind a piece', () => {
       for (let i = 0; i < messages; i++) {
         const fromNs = time.nowNs;
         time.inflightBytes = 0;
-        waits.turnTo(qp, tenants, out);
-        let steps = waits.first();
+        waits.select(qp, tenants, out);
+        let steps = waits.leadingWaits();
         time.inflightBytes = pieces * waits.pieceBytes;
-        steps += (pieces - 1) * waits.pieces(waits.pieceBytes, pieces - 1);
-        steps += waits.whole(waits.pieceBytes, true);
+        steps += (pieces - 1) * waits.waitsPerPiece(waits.pieceBytes, pieces - 1);
+        steps += waits.waitsAfterWhole(waits.pieceBytes, true);
         time.nowNs += pieces * nic.wqeGapNs + steps * nic.waitStepNs + answerNs;
         last = time.nowNs - fromNs;
       }
@@ -159,10 +159,10 @@ describe('0_WAITs behind a piece', () => {
     it('a long pause is given back for a few microseconds only, and the time of others in turns not at all', () => {
       const { waits, qp, out, time } = ground('cx6-100g');
       const message = () => {
-        waits.turnTo(qp, beside(4), out);
-        expect(waits.first()).toBe(0);
-        const each = waits.pieces(waits.pieceBytes, 8);
-        waits.idle(qp);
+        waits.select(qp, beside(4), out);
+        expect(waits.leadingWaits()).toBe(0);
+        const each = waits.waitsPerPiece(waits.pieceBytes, 8);
+        waits.markIdle(qp);
         return each;
       };
       const usual = message();
@@ -173,16 +173,16 @@ describe('0_WAITs behind a piece', () => {
       time.nowNs += PERIOD_NS;
       waits.pause(qp);
       time.nowNs += 1e9;
-      waits.turnTo(qp, beside(4), out);
-      expect(Math.abs(waits.pieces(waits.pieceBytes, 8) - usual)).toBeLessThanOrEqual(1);
+      waits.select(qp, beside(4), out);
+      expect(Math.abs(waits.waitsPerPiece(waits.pieceBytes, 8) - usual)).toBeLessThanOrEqual(1);
     });
   });
 
   it('what small tenants take of the link is not held against it, even where its waits leave them no room', () => {
     const { waits, qp, out, time } = ground('cx6-100g');
     for (let i = 0; i < 300; i++) {
-      waits.turnTo(qp, beside(1, 60, 0), out);
-      expect(waits.pieces(waits.pieceBytes, 1)).toBeGreaterThan(0);
+      waits.select(qp, beside(1, 60, 0), out);
+      expect(waits.waitsPerPiece(waits.pieceBytes, 1)).toBeGreaterThan(0);
       time.nowNs += (waits.pieceBytes * 8) / 45;
     }
   });
@@ -197,9 +197,9 @@ describe('READs ask for as much as the round trip needs', () => {
     let asked = 0;
     const ticks = 40_000;
     for (let i = 0; i < ticks; i++) {
-      waits.turnTo(qp, ALONE, out, false, true);
+      waits.select(qp, ALONE, out, false, true);
       const gbps = Math.min(mostGbps, 0.975 * 98, (8 * waits.readBytes) / (1000 * rttUs));
-      waits.pieces((gbps * tick) / 8, 1);
+      waits.waitsPerPiece((gbps * tick) / 8, 1);
       time.nowNs += tick;
       if (i < ticks / 2) continue;
       bytes += (gbps * tick) / 8;
@@ -256,7 +256,7 @@ describe('the largest piece', () => {
 
   it('fixed: as large as it is said, as in the paper', () => {
     const { waits, qp, out } = ground('cx6-100g', { waits: 'fixed', subMsgSizeBytes: 65536 });
-    waits.turnTo(qp, ALONE, out);
+    waits.select(qp, ALONE, out);
     expect(waits.pieceBytes).toBe(65536);
   });
 });
