@@ -2,16 +2,16 @@
 import * as C from '../verbs/constants.ts';
 import { onDeparted, setPaused } from './egress/class-round.ts';
 import type { EgressPort } from './egress/fifo-port.ts';
-import { round } from './egress/fifo-round.ts';
+import { admitPackets } from './egress/fifo-round.ts';
 import { onRate } from './egress/rate-limiters.ts';
-import { onPace } from './egress/rate-pacing.ts';
+import { onPacerDue } from './egress/rate-pacing.ts';
 import type { StoppablePort } from './egress/stoppable-port.ts';
 import * as K from './kernel/event-kinds.ts';
 import { notified } from './network/cnp.ts';
-import type { Fabric } from './network/switches.ts';
+import type { SwitchNetwork } from './network/switches.ts';
 import { arrive, deliver, offCable, receive } from './nic/arrivals.ts';
-import { countsUp, onPeriod } from './nic/event-moderation.ts';
-import { arrived, ring } from './nic/wqe-fetch.ts';
+import { countCompletion, onPeriodEnd } from './nic/event-moderation.ts';
+import { allowFetch, wqesArrived } from './nic/wqe-fetch.ts';
 import { onAck, onTimeout } from './transport/acknowledgements.ts';
 import { failQp, flush, flushSends } from './transport/failure.ts';
 import { type Qp, ROLE_REQUEST } from './transport/qp.ts';
@@ -37,7 +37,7 @@ export function dispatch(world: World, kind: number, a: number, b: number, c: nu
       return;
     case K.EV_ROOM:
       world.ports[a].waiting = false;
-      round(world, world.ports[a] as EgressPort);
+      admitPackets(world, world.ports[a] as EgressPort);
       return;
     case K.EV_DEPART:
       onDeparted(world, world.ports[a] as StoppablePort);
@@ -53,7 +53,7 @@ export function dispatch(world: World, kind: number, a: number, b: number, c: nu
       world.hooks.actor(a, b);
       return;
     case K.EV_MODERATION:
-      if (world.cqs[a] !== undefined) onPeriod(world, world.cqs[a], b);
+      if (world.cqs[a] !== undefined) onPeriodEnd(world, world.cqs[a], b);
       return;
     case K.EV_CQ_OVERFLOW:
       overflow(world, a);
@@ -65,7 +65,7 @@ export function dispatch(world: World, kind: number, a: number, b: number, c: nu
     case K.EV_SWITCH_OUT:
     case K.EV_PAUSE:
     case K.EV_COPY:
-      dispatchSwitch(world, kind, world.fabric as Fabric, a, b);
+      dispatchSwitch(world, kind, world.switchNetwork as SwitchNetwork, a, b);
       return;
   }
   const qp = world.qps[a];
@@ -90,13 +90,13 @@ function dispatchQp(world: World, kind: number, qp: Qp, b: number, c: number): v
       return;
     case K.EV_DOORBELL:
       // Of what was flushed meanwhile there is nothing to fetch.
-      if (c !== qp.epoch || qp.state >= C.IBV_QPS_SQE || ((b - qp.rung) | 0) <= 0) return;
-      ring(world, qp, b);
+      if (c !== qp.epoch || qp.state >= C.IBV_QPS_SQE || ((b - qp.fetchLimit) | 0) <= 0) return;
+      allowFetch(world, qp, b);
       tryStart(world, qp);
       return;
     case K.EV_FETCHED:
       if (c !== qp.epoch || qp.state >= C.IBV_QPS_SQE || ((b - qp.available) | 0) <= 0) return;
-      arrived(world, qp, b);
+      wqesArrived(world, qp, b);
       tryStart(world, qp);
       return;
     case K.EV_PAYLOAD:
@@ -121,8 +121,8 @@ function dispatchQp(world: World, kind: number, qp: Qp, b: number, c: number): v
       if (qp.state === C.IBV_QPS_ERR) flush(world, qp);
       else if (qp.state === C.IBV_QPS_SQE) flushSends(world, qp);
       return;
-    case K.EV_PACE:
-      if (c === qp.epoch) onPace(world, qp, b);
+    case K.EV_PACER:
+      if (c === qp.epoch) onPacerDue(world, qp, b);
       return;
     case K.EV_CNP:
       if (c === qp.epoch) notified(world, qp);
@@ -133,7 +133,7 @@ function dispatchQp(world: World, kind: number, qp: Qp, b: number, c: number): v
 }
 
 /** Something happens in a switch or on a cable of one. */
-function dispatchSwitch(world: World, kind: number, fabric: Fabric, a: number, b: number): void {
+function dispatchSwitch(world: World, kind: number, fabric: SwitchNetwork, a: number, b: number): void {
   switch (kind) {
     case K.EV_HOP: {
       const p = fabric.hop(a);
@@ -169,7 +169,7 @@ function reveal(world: World, id: number): void {
   const cq = world.cqs[id];
   if (cq === undefined) return;
   const wanted = cq.reveal();
-  const event = wanted && (cq.moderation === null || countsUp(world, cq, cq.moderation));
+  const event = wanted && (cq.moderation === null || countCompletion(world, cq, cq.moderation));
   world.observable++;
   if (cq.waiters.length > 0) wakeWaiters(world, cq);
   if (event) world.hooks.completionEvent(cq);

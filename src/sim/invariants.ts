@@ -49,7 +49,7 @@ export function brokenInvariants(sim: Simulation): string[] {
   }
   for (const cq of world.cqs) {
     if (cq === undefined) continue;
-    if (((cq.written - cq.polled) | 0) - cq.ghosts > cq.cqe)
+    if (((cq.written - cq.polled) | 0) - cq.hiddenPurged > cq.cqe)
       broken.push(`completion queue ${cq.id}: overfull`);
     if (idle && cq.visible !== cq.written)
       broken.push(`completion queue ${cq.id}: completions never became visible`);
@@ -67,7 +67,7 @@ export function brokenInvariants(sim: Simulation): string[] {
       broken.push(`port ${port.id}: bytes left in its FIFO`);
   }
   broken.push(...brokenNics(world));
-  if (world.fabric !== null) broken.push(...brokenSwitches(world.fabric, idle));
+  if (world.switchNetwork !== null) broken.push(...brokenSwitches(world.switchNetwork, idle));
   if (idle && world.packets.live !== 0) broken.push(`${world.packets.live} packets were never released`);
   return broken;
 }

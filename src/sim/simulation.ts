@@ -7,13 +7,13 @@ import { NoResourcesError } from '../verbs/errors.ts';
 import { mtuBytes } from '../verbs/names.ts';
 import type { QpAttr, QpCap } from '../verbs/types.ts';
 import { dispatch } from './dispatch.ts';
-import { runKicked } from './egress/fifo-round.ts';
+import { runKickedPorts } from './egress/fifo-round.ts';
 import { changeRate, freeLimiter } from './egress/rate-limiters.ts';
 import { ALL_CLASSES, type StoppablePort } from './egress/stoppable-port.ts';
 import * as K from './kernel/event-kinds.ts';
 import { layoutOf, type TopologyName, type TopologyOptions } from './network/topology.ts';
 import { noteState } from './nic/context-caches.ts';
-import { forget } from './nic/receive-pipeline.ts';
+import { dropWaiting } from './nic/receive-pipeline.ts';
 import type { NicParams } from './profile/params.ts';
 import { MINIMAL_NIC } from './profile/profiles.ts';
 import { Cq } from './queues/cq.ts';
@@ -60,7 +60,7 @@ export interface QpRequest {
 const NO_HOOKS: WorldHooks = {
   completionEvent() {},
   call() {},
-  raised() {},
+  asyncEvent() {},
   actor() {},
   cqOf: () => undefined,
   qpOf: () => undefined,
@@ -133,10 +133,10 @@ export class Simulation {
   destroyQp(qp: Qp): void {
     freeLimiter(qp);
     qp.reset();
-    for (const port of this.world.ports) for (const sender of [qp.requests, qp.replies]) port.forget(sender);
+    for (const port of this.world.ports) for (const sender of [qp.requests, qp.replies]) port.remove(sender);
     qp.state = C.IBV_QPS_RESET;
     noteState(this.world, qp);
-    forget(this.world, qp);
+    dropWaiting(this.world, qp);
     this.world.qps[qp.qpn] = undefined;
     for (const cq of [qp.sendCq, qp.recvCq]) {
       cq.purge(qp.qpn);
@@ -187,26 +187,26 @@ export class Simulation {
     }
     if (to === C.IBV_QPS_RTS) qp.drainNotify = false;
     if (to === C.IBV_QPS_RTS) tryStart(this.world, qp);
-    runKicked(this.world);
+    runKickedPorts(this.world);
   }
 
   /** Limits what a queue pair sends, in 1000 bits a second, headers included (0: no limit); `burstBytes` may go ahead. @throws NoResourcesError no limiter is free */
   setRate(qp: Qp, kbps: number, burstBytes: number): void {
     changeRate(this.world, qp, kbps, burstBytes);
     qp.attr.rateLimitKbps = kbps;
-    runKicked(this.world);
+    runKickedPorts(this.world);
   }
 
   /** The host is no more: nothing leaves it and nothing arrives. Who listens there hears that, and no more. */
   kill(host: number): void {
     const { world } = this;
     if (world.hosts[host].dead) return;
-    world.hooks.raised(host, C.IBV_EVENT_DEVICE_FATAL, 0);
+    world.hooks.asyncEvent(host, C.IBV_EVENT_DEVICE_FATAL, 0);
     world.hosts[host].dead = true;
     if (!world.stoppable) return;
     // What waits in its ports never leaves.
     for (const port of [world.ports[host * 2], world.ports[host * 2 + 1]]) world.kick(port);
-    runKicked(this.world);
+    runKickedPorts(this.world);
   }
 
   /** Plugs the cable of a host in, or pulls it. */
@@ -215,7 +215,7 @@ export class Simulation {
     if (world.hosts[host].linkUp === up) return;
     world.hosts[host].linkUp = up;
     if (!world.hosts[host].dead) {
-      world.hooks.raised(host, up ? C.IBV_EVENT_PORT_ACTIVE : C.IBV_EVENT_PORT_ERR, 1);
+      world.hooks.asyncEvent(host, up ? C.IBV_EVENT_PORT_ACTIVE : C.IBV_EVENT_PORT_ERR, 1);
     }
   }
 
@@ -225,7 +225,7 @@ export class Simulation {
     if (paused) it.pause(cls);
     else it.resume(cls);
     this.world.kick(it);
-    runKicked(this.world);
+    runKickedPorts(this.world);
   }
 
   /** Time of the next event; Infinity when there is none. */
@@ -263,7 +263,7 @@ export class Simulation {
     world.eventCount[0]++;
     world.clock[0] = events.time;
     dispatch(world, events.kind, events.a, events.b, events.c);
-    runKicked(this.world);
+    runKickedPorts(this.world);
     // Without an iterator, which V8 allocates.
     if (world.greedy) for (let host = 0; host < world.units.length; host++) world.units[host].settle();
     return true;

@@ -13,9 +13,9 @@ import { RandomStream } from './kernel/random.ts';
 import { TRACE_ACK, TRACE_COMPLETION, TRACE_LOST, TRACE_PACKET, Trace } from './kernel/trace-hash.ts';
 import { type Region, RegionTable } from './memory/memory.ts';
 import type { Window } from './memory/memory-windows.ts';
-import { type Ah, EVERYBODY, Groups } from './network/address.ts';
+import { type Ah, Groups, MULTICAST } from './network/address.ts';
 import { LinkFaults } from './network/link-faults.ts';
-import { Fabric } from './network/switches.ts';
+import { SwitchNetwork } from './network/switches.ts';
 import type { Layout } from './network/topology.ts';
 import { NicCaches } from './nic/context-caches.ts';
 import { Pcie } from './nic/pcie.ts';
@@ -51,7 +51,7 @@ export interface WorldHooks {
    * An asynchronous event of a host: `element` is the handle of the queue pair, completion queue or shared
    * receive queue that it is about, a port number, or 0 for the device.
    */
-  raised(host: number, event: number, element: number): void;
+  asyncEvent(host: number, event: number, element: number): void;
   /** An application inside the simulation is due. */
   actor(actor: number, b: number): void;
   /** Objects by the handles that work requests name. */
@@ -100,7 +100,7 @@ export class World {
   /** Congestion notifications sent since the beginning. */
   readonly cnpCount = new Float64Array(1);
   /** The switches between the hosts; null: there are none. */
-  readonly fabric: Fabric | null;
+  readonly switchNetwork: SwitchNetwork | null;
   /** An acknowledgement on the wire; 0: it is no packet. Through switches it always is one, or it would overtake data. */
   private readonly ackBytes: number;
   /** By host; empty when processing units are without number. */
@@ -149,10 +149,10 @@ export class World {
         this.ports.push(this.makePort(gbps));
       }
     }
-    this.fabric = layout === null ? null : new Fabric(this, layout, seed);
+    this.switchNetwork = layout === null ? null : new SwitchNetwork(this, layout, seed);
     this.ackBytes = params.ackBytes > 0 || layout === null ? params.ackBytes : params.headerBytes;
-    if (this.fabric === null) return;
-    for (const port of this.ports) if (isLink(port)) port.setOneWay(this.fabric.entryNs);
+    if (this.switchNetwork === null) return;
+    for (const port of this.ports) if (isLink(port)) port.setOneWay(this.switchNetwork.entryNs);
   }
 
   private makePort(gbps: number): Port {
@@ -164,7 +164,7 @@ export class World {
 
   /** Raises an affiliated asynchronous event (IBV_EVENT_*), unless its host is no more. */
   raise(event: number, about: { readonly host: number; readonly handle: number }): void {
-    if (!this.hosts[about.host].dead) this.hooks.raised(about.host, event, about.handle);
+    if (!this.hosts[about.host].dead) this.hooks.asyncEvent(about.host, event, about.handle);
   }
 
   get nowNs(): number {
@@ -216,7 +216,8 @@ export class World {
       return;
     }
     this.trace.add(TRACE_PACKET, qp.qpn, psn);
-    if (this.fabric !== null && isLink(port)) this.fabric.tag(p, port.lastBytes, from.index, toHost);
+    if (this.switchNetwork !== null && isLink(port))
+      this.switchNetwork.tag(p, port.lastBytes, from.index, toHost);
     port.send(p, this.events);
   }
 
@@ -235,7 +236,8 @@ export class World {
     const after = qp.times[RESPONSE_END] + this.params.propagationNs;
     this.events.due[0] = Math.max(at, after);
     const what = psn | (syndrome << 24);
-    if (this.faults.on) this.faults.acknowledge(this.events, qp.host, qp.peerHost, qp.peer, what, peerEpoch);
+    if (this.faults.enabled)
+      this.faults.acknowledge(this.events, qp.host, qp.peerHost, qp.peer, what, peerEpoch);
     else this.events.push(EV_ACK, qp.peer, what, peerEpoch);
   }
 
@@ -254,7 +256,8 @@ export class World {
     pool.rkey[p] = peerEpoch;
     const port = this.portOf(qp);
     this.notBefore[0] = 0;
-    if (this.fabric !== null && isLink(port)) this.fabric.tag(p, this.ackBytes, qp.host, qp.peerHost);
+    if (this.switchNetwork !== null && isLink(port))
+      this.switchNetwork.tag(p, this.ackBytes, qp.host, qp.peerHost);
     if (this.stoppable) {
       const stoppable = port as StoppablePort;
       stoppable.enqueue(p, this.ackBytes, stoppable.classOf(qp.sl), this.notBefore);
@@ -308,7 +311,7 @@ export class World {
     if (from.index === toIndex) return false;
     const to = this.hosts[toIndex];
     // A copy for everybody is on its own from the switch on (losesArrival).
-    if (to === undefined) return toIndex !== EVERYBODY || !from.linkUp || drops(from);
+    if (to === undefined) return toIndex !== MULTICAST || !from.linkUp || drops(from);
     if (to.dead || !from.linkUp || !to.linkUp) return true;
     return drops(from) || drops(to);
   }

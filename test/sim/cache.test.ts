@@ -32,7 +32,7 @@ test('random accesses hit and miss as in a list', () => {
         const model = new Model(entries);
         for (const [first, second] of accesses) {
           expect(cache.touch(first, second)).toBe(model.touch(`${first}.${second}`));
-          expect(cache.slot).toBeLessThan(entries);
+          expect(cache.index).toBeLessThan(entries);
         }
         expect(cache.count).toBeLessThanOrEqual(entries);
       },
@@ -61,11 +61,11 @@ test('an entry keeps its slot for as long as it is there', () => {
   const cache = new LruCache(100);
   const slots = Array.from({ length: 100 }, (_, i) => {
     cache.touch(i, i);
-    return cache.slot;
+    return cache.index;
   });
   expect(new Set(slots).size).toBe(100);
   for (let i = 99; i >= 0; i--) {
     expect(cache.touch(i, i)).toBe(true);
-    expect(cache.slot).toBe(slots[i]);
+    expect(cache.index).toBe(slots[i]);
   }
 });

@@ -6,6 +6,7 @@ import { override } from '../../src/sim/profile/overrides.ts';
 import { PROFILES } from '../../src/sim/profile/profiles.ts';
 import { DELIVERED } from '../../src/sim/transport/qp.ts';
 import * as V from '../../src/verbs/index.ts';
+import { toRts } from '../support/to-rts.ts';
 import { B, Lab } from './apps.ts';
 import { connect, drain, type End, fill, makeEnd, post, SIGNALED, take } from './helpers.ts';
 
@@ -104,12 +105,7 @@ describe('datagrams', () => {
       const mr = v.allocMr(pd, 1 << 16, V.IBV_ACCESS_LOCAL_WRITE);
       const cq = v.createCq(context, 256, 0).handle;
       const qp = v.createQp(pd, { qpType: V.IBV_QPT_UD, sendCq: cq, recvCq: cq, cap: CAP, sqSigAll: true });
-      for (const attr of [
-        { qpState: V.IBV_QPS_INIT, pkeyIndex: 0, portNum: 1, qkey: QKEY },
-        { qpState: V.IBV_QPS_RTR },
-        { qpState: V.IBV_QPS_RTS, sqPsn: 0 },
-      ])
-        v.modifyQp(qp.handle, attr, V.maskOf(attr));
+      toRts(v, qp.handle, { qpType: V.IBV_QPT_UD, qkey: QKEY });
       return { pd, mr, cq, qp, gid: v.queryGid(context, 1, 0).gid, wc: new V.WcBatch(v, { capacity: 256 }) };
     });
     const [from, to] = nodes;

@@ -1,6 +1,7 @@
 /** Errors as the InfiniBand specification wants them, and what is flushed after them. */
 import { describe, expect, test } from 'vitest';
 import * as V from '../../src/verbs/index.ts';
+import { pathTo, toRts } from '../support/to-rts.ts';
 import {
   ALL_ACCESS,
   connect,
@@ -226,18 +227,7 @@ describe('silence', () => {
   test('an address that leads nowhere', () => {
     const [a, , fabric] = pair();
     modify(a, { qpState: V.IBV_QPS_RESET });
-    modify(a, { qpState: V.IBV_QPS_INIT, pkeyIndex: 0, portNum: 1, qpAccessFlags: 7 });
-    const ah = { dgid: '::ffff:10.9.9.9' };
-    modify(a, {
-      qpState: V.IBV_QPS_RTR,
-      pathMtu: 5,
-      destQpNum: 1,
-      rqPsn: 0,
-      maxDestRdAtomic: 1,
-      minRnrTimer: 1,
-      ah,
-    });
-    modify(a, { qpState: V.IBV_QPS_RTS, timeout: 1, retryCnt: 1, rnrRetry: 1, maxRdAtomic: 1, sqPsn: 0 });
+    toRts(a.v, a.qp, { destQpNum: 1, ah: pathTo('::ffff:10.9.9.9'), timeout: 1, retryCnt: 1 });
     a.send.send(1, 0, a.mr.addr, 1, a.mr.lkey);
     post(a);
     expect(statuses(drain(fabric, a))).toEqual(['RETRY_EXC_ERR']);
@@ -359,18 +349,7 @@ test('two ends whose queue pair numbers do not match', () => {
   const c = makeEnd(fabric, 0, { timeout: 1, retryCnt: 1 });
   connect(c, makeEnd(fabric, 1));
   modify(c, { qpState: V.IBV_QPS_RESET });
-  modify(c, { qpState: V.IBV_QPS_INIT, pkeyIndex: 0, portNum: 1, qpAccessFlags: 7 });
-  const ah = { dgid: '::ffff:10.0.0.2' };
-  modify(c, {
-    qpState: V.IBV_QPS_RTR,
-    pathMtu: 5,
-    destQpNum: b.qpNum,
-    rqPsn: 0,
-    maxDestRdAtomic: 1,
-    minRnrTimer: 1,
-    ah,
-  });
-  modify(c, { qpState: V.IBV_QPS_RTS, timeout: 1, retryCnt: 1, rnrRetry: 1, maxRdAtomic: 1, sqPsn: 0 });
+  toRts(c.v, c.qp, { destQpNum: b.qpNum, ah: pathTo('::ffff:10.0.0.2'), timeout: 1, retryCnt: 1 });
   c.send.write(1, SIGNALED, c.mr.addr, 8, c.mr.lkey, b.mr.addr, b.mr.rkey);
   post(c);
   expect(statuses(drain(fabric, c))).toEqual(['RETRY_EXC_ERR']);

@@ -7,14 +7,14 @@ import { runMix } from '../../src/mix/run.ts';
 import { createFabric, type Fabric, type FabricOptions } from '../../src/providers/sim/index.ts';
 import { cableStats } from '../../src/sim/network/switch-checks.ts';
 import { PAUSES } from '../../src/sim/network/switch-port.ts';
-import type { Fabric as Switches } from '../../src/sim/network/switches.ts';
+import type { SwitchNetwork as Switches } from '../../src/sim/network/switches.ts';
 import { Layout } from '../../src/sim/network/topology.ts';
 import { connect, drain, type End, type EndOptions, fill, makeEnd, post, SIGNALED } from './helpers.ts';
 
 const LONG = 1 << 20;
 
 function switches(fabric: Fabric): Switches {
-  return fabric.simulation.world.fabric as Switches;
+  return fabric.simulation.world.switchNetwork as Switches;
 }
 
 /** A queue pair on each of `from`, all of them connected to one host. */

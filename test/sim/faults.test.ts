@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { createFabric, type Fabric, type FabricOptions } from '../../src/providers/sim/index.ts';
 import * as V from '../../src/verbs/index.ts';
+import { toRts } from '../support/to-rts.ts';
 import { connect, drain, makeEnd, pair, post, SIGNALED, take } from './helpers.ts';
 import { runProgram, steps } from './programs.ts';
 
@@ -56,13 +57,7 @@ describe('datagrams show what a link did', () => {
         maxInlineData: 0,
       };
       const qp = v.createQp(pd, { qpType: V.IBV_QPT_UD, sendCq: cq, recvCq: cq, cap, sqSigAll: false });
-      for (const attr of [
-        { qpState: V.IBV_QPS_INIT, pkeyIndex: 0, portNum: 1, qkey: 7 },
-        { qpState: V.IBV_QPS_RTR },
-        { qpState: V.IBV_QPS_RTS, sqPsn: 0 },
-      ]) {
-        v.modifyQp(qp.handle, attr, V.maskOf(attr));
-      }
+      toRts(v, qp.handle, { qpType: V.IBV_QPT_UD, qkey: 7 });
       return { context, pd, cq, mr, ...qp };
     });
     const [a, b] = ends;

@@ -4,6 +4,7 @@ import vm from 'node:vm';
 import { expect, test } from 'vitest';
 import { createFabric } from '../../src/providers/sim/index.ts';
 import * as V from '../../src/verbs/index.ts';
+import { toRts } from '../support/to-rts.ts';
 
 const QPS = 10_000;
 const MOST_HEAP_BYTES = 2048;
@@ -46,21 +47,7 @@ test('10,000 connected queue pairs take less than 2 KB of heap each', () => {
     const { gid: dgid } = ends[1 - side];
     for (let i = 0; i < QPS / 2; i++) {
       const destQpNum = numbers[1 - side][i];
-      for (const attr of [
-        { qpState: V.IBV_QPS_INIT, pkeyIndex: 0, portNum: 1, qpAccessFlags: 7 },
-        {
-          qpState: V.IBV_QPS_RTR,
-          pathMtu: V.IBV_MTU_4096,
-          destQpNum,
-          rqPsn: 0,
-          maxDestRdAtomic: 4,
-          minRnrTimer: 1,
-          ah: { dgid },
-        },
-        { qpState: V.IBV_QPS_RTS, timeout: 8, retryCnt: 7, rnrRetry: 7, maxRdAtomic: 4, sqPsn: 0 },
-      ]) {
-        v.modifyQp(handles[side][i], attr, V.maskOf(attr));
-      }
+      toRts(v, handles[side][i], { destQpNum, ah: { dgid } });
     }
   });
   const after = used();

@@ -1,6 +1,7 @@
 /** Two connected queue pairs on a fabric, at the level of verbs. */
 import { createFabric, type Fabric, type FabricOptions } from '../../src/providers/sim/index.ts';
 import * as V from '../../src/verbs/index.ts';
+import { initAttr, rtrAttr, rtsAttr } from '../support/to-rts.ts';
 
 export const ALL_ACCESS =
   V.IBV_ACCESS_LOCAL_WRITE |
@@ -71,26 +72,19 @@ export function modify(end: End, attr: V.QpAttr): void {
 }
 
 export function toInit(end: End): void {
-  const qpAccessFlags = end.o.qpAccess ?? ALL_ACCESS;
-  modify(end, { qpState: V.IBV_QPS_INIT, pkeyIndex: 0, portNum: 1, qpAccessFlags });
+  modify(end, initAttr({ qpAccessFlags: end.o.qpAccess ?? ALL_ACCESS }));
 }
 
 export function toRtr(end: End, peer: End): void {
   const { pathMtu = V.IBV_MTU_4096, minRnrTimer = 1, maxDestRdAtomic = 16, sl = 0 } = end.o;
-  modify(end, {
-    qpState: V.IBV_QPS_RTR,
-    pathMtu,
-    destQpNum: peer.qpNum,
-    rqPsn: peer.o.psn ?? 0,
-    maxDestRdAtomic,
-    minRnrTimer,
-    ah: { dgid: peer.v.queryGid(peer.context, 1, 0).gid, portNum: 1, sgidIndex: 0, sl },
-  });
+  const ah = { dgid: peer.v.queryGid(peer.context, 1, 0).gid, portNum: 1, sgidIndex: 0, sl };
+  const rqPsn = peer.o.psn ?? 0;
+  modify(end, rtrAttr({ pathMtu, destQpNum: peer.qpNum, rqPsn, maxDestRdAtomic, minRnrTimer, ah }));
 }
 
 export function toRts(end: End): void {
   const { timeout = 8, retryCnt = 7, rnrRetry = 7, maxRdAtomic = 16, psn = 0 } = end.o;
-  modify(end, { qpState: V.IBV_QPS_RTS, timeout, retryCnt, rnrRetry, maxRdAtomic, sqPsn: psn });
+  modify(end, rtsAttr({ timeout, retryCnt, rnrRetry, maxRdAtomic, sqPsn: psn }));
 }
 
 export function connect(a: End, b: End): void {

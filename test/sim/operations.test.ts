@@ -1,6 +1,7 @@
 /** Every opcode and flag, on two hosts. */
 import { describe, expect, test } from 'vitest';
 import * as V from '../../src/verbs/index.ts';
+import { pathTo, toRts } from '../support/to-rts.ts';
 import { drain, fill, pair, post, postRecv, SIGNALED, take } from './helpers.ts';
 
 const ok = (wrId: number, opcode: string) => ({ wrId, status: 'SUCCESS', opcode });
@@ -155,27 +156,7 @@ test('sqSigAll signals all but a shim’s own requests', () => {
 test('a queue pair connected to its own host, and to itself', () => {
   const [a, , fabric] = pair();
   a.v.modifyQp(a.qp, { qpState: V.IBV_QPS_RESET }, V.IBV_QP_STATE);
-  const attr = { qpState: V.IBV_QPS_INIT, pkeyIndex: 0, portNum: 1, qpAccessFlags: 7 };
-  a.v.modifyQp(a.qp, attr, V.maskOf(attr));
-  const rtr = {
-    qpState: V.IBV_QPS_RTR,
-    pathMtu: V.IBV_MTU_1024,
-    destQpNum: a.qpNum,
-    rqPsn: 0xfffffe,
-    maxDestRdAtomic: 1,
-    minRnrTimer: 1,
-    ah: { dgid: '::ffff:10.0.0.1' },
-  };
-  a.v.modifyQp(a.qp, rtr, V.maskOf(rtr));
-  const rts = {
-    qpState: V.IBV_QPS_RTS,
-    timeout: 14,
-    retryCnt: 7,
-    rnrRetry: 7,
-    maxRdAtomic: 1,
-    sqPsn: 0xfffffe,
-  };
-  a.v.modifyQp(a.qp, rts, V.maskOf(rts));
+  toRts(a.v, a.qp, { destQpNum: a.qpNum, ah: pathTo('::ffff:10.0.0.1'), psn: 0xfffffe });
   fill(a.bytes, 0, 5000);
   a.send.write(1, SIGNALED, a.mr.addr, 5000, a.mr.lkey, a.mr.addr + 10000, a.mr.rkey);
   post(a);

@@ -6,6 +6,7 @@ import { override } from '../../src/sim/profile/overrides.ts';
 import { PROFILES } from '../../src/sim/profile/profiles.ts';
 import { DELIVERED } from '../../src/sim/transport/qp.ts';
 import * as V from '../../src/verbs/index.ts';
+import { pathTo, toRts } from '../support/to-rts.ts';
 import { B, Lab } from './apps.ts';
 import { drain, type End, makeEnd, modify, pair, post, SIGNALED } from './helpers.ts';
 
@@ -128,19 +129,7 @@ describe('there are so many', () => {
   test('one more is refused by both verbs and changes nothing; reset and destroyed queue pairs give theirs back', () => {
     const { a, b, fabric } = grounds(1);
     const other = makeEnd(fabric, 0);
-    const init = { qpState: V.IBV_QPS_INIT, pkeyIndex: 0, portNum: 1, qpAccessFlags: 0 };
-    modify(other, init);
-    const ah = { dgid: b.v.queryGid(b.context, 1, 0).gid, portNum: 1, sgidIndex: 0 };
-    const rtr = {
-      pathMtu: V.IBV_MTU_4096,
-      destQpNum: b.qpNum,
-      rqPsn: 0,
-      maxDestRdAtomic: 1,
-      minRnrTimer: 1,
-      ah,
-    };
-    modify(other, { qpState: V.IBV_QPS_RTR, ...rtr });
-    modify(other, { qpState: V.IBV_QPS_RTS, timeout: 8, retryCnt: 7, rnrRetry: 7, maxRdAtomic: 1, sqPsn: 0 });
+    toRts(other.v, other.qp, { destQpNum: b.qpNum, ah: pathTo(b.v.queryGid(b.context, 1, 0).gid) });
     limit(a, 1000);
     const refused = code('NO_RESOURCES', V.ENOMEM);
     expect(() => limit(other, 1000)).toThrow(refused);

@@ -1,8 +1,9 @@
 // The policy `token-bucket` on simulated devices: what tenants get is a closed form of rates, weights and headers.
 import { expect, test } from 'vitest';
 import { avgUs, gbps, mmps, unevenness } from '../../src/mix/metrics.ts';
+import { parseApp, parsePolicy } from '../../src/mix/parse.ts';
 import { runMix } from '../../src/mix/run.ts';
-import { DEFAULTS, parseApp, parsePolicy } from '../../src/mix/spec.ts';
+import { DEFAULTS } from '../../src/mix/spec.ts';
 import { createPolicy } from '../../src/policies/index.ts';
 import { createFabric } from '../../src/providers/sim/index.ts';
 import { compose } from '../../src/shim/compose.ts';

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { createFabric, type Fabric } from '../../src/providers/sim/index.ts';
 import { RandomStream } from '../../src/sim/kernel/random.ts';
 import * as V from '../../src/verbs/index.ts';
+import { toRts } from '../support/to-rts.ts';
 
 const BYTES = 1 << 16;
 const CAP = { maxSendWr: 64, maxRecvWr: 64, maxSendSge: 2, maxRecvSge: 2, maxInlineData: 0 };
@@ -53,31 +54,16 @@ function create(at: Node, qpType: number, more: Partial<V.QpInitAttr> = {}): V.Q
   });
 }
 
-const QPS = [V.IBV_QPS_INIT, V.IBV_QPS_RTR, V.IBV_QPS_RTS];
-
-function toRts(at: Node, qp: number, qpType: number, peer?: { gid: string; qpNum: number }): void {
-  const reliable = qpType !== V.IBV_QPT_UC && qpType !== V.IBV_QPT_UD;
-  const responds = reliable && qpType !== V.IBV_QPT_XRC_SEND;
-  const requests = reliable && qpType !== V.IBV_QPT_XRC_RECV;
-  const access = qpType === V.IBV_QPT_UD ? { qkey: QKEY } : { qpAccessFlags: 7 };
-  const path = peer && {
-    pathMtu: V.IBV_MTU_1024,
-    destQpNum: peer.qpNum,
-    rqPsn: 0xfffff0,
-    ah: { dgid: peer.gid },
-  };
-  const steps: V.QpAttr[] = [
-    { pkeyIndex: 0, portNum: 1, ...access },
-    { ...path, ...(responds && { maxDestRdAtomic: 2, minRnrTimer: 1 }) },
-    {
-      sqPsn: 0xfffff0,
-      ...(reliable && { timeout: 4 }),
-      ...(requests && { retryCnt: 7, rnrRetry: 7, maxRdAtomic: 2 }),
-    },
-  ];
-  steps.forEach((attr, i) => {
-    const whole = { ...attr, qpState: QPS[i] };
-    at.v.modifyQp(qp, whole, V.maskOf(whole));
+function connect(at: Node, qp: number, qpType: number, peer?: { gid: string; qpNum: number }): void {
+  const path = peer && { destQpNum: peer.qpNum, ah: { dgid: peer.gid } };
+  toRts(at.v, qp, {
+    qpType,
+    qkey: QKEY,
+    psn: 0xfffff0,
+    maxRdAtomic: 2,
+    maxDestRdAtomic: 2,
+    timeout: 4,
+    ...path,
   });
 }
 
@@ -106,8 +92,8 @@ describe('UC on lossy links', () => {
     const srq = shared ? b.v.createSrq(b.pd, { maxWr: 64, maxSge: 1 }).handle : undefined;
     const qpA = create(a, V.IBV_QPT_UC);
     const qpB = create(b, V.IBV_QPT_UC, { srq });
-    toRts(a, qpA.handle, V.IBV_QPT_UC, { gid: b.gid, qpNum: qpB.qpNum });
-    toRts(b, qpB.handle, V.IBV_QPT_UC, { gid: a.gid, qpNum: qpA.qpNum });
+    connect(a, qpA.handle, V.IBV_QPT_UC, { gid: b.gid, qpNum: qpB.qpNum });
+    connect(b, qpB.handle, V.IBV_QPT_UC, { gid: a.gid, qpNum: qpA.qpNum });
     const random = new RandomStream(seed, 'messages');
     const lengths = Array.from({ length: 24 }, () => 1 + (random.u32() % 8192));
     for (let i = 0; i < 16384; i++) a.bytes[i] = i;
@@ -152,8 +138,8 @@ describe('UC on lossy links', () => {
       const [a, b] = [node(fabric, 0), node(fabric, 1)];
       const qpA = create(a, V.IBV_QPT_UC);
       const qpB = create(b, V.IBV_QPT_UC);
-      toRts(a, qpA.handle, V.IBV_QPT_UC, { gid: b.gid, qpNum: qpB.qpNum });
-      toRts(b, qpB.handle, V.IBV_QPT_UC, { gid: a.gid, qpNum: qpA.qpNum });
+      connect(a, qpA.handle, V.IBV_QPT_UC, { gid: b.gid, qpNum: qpB.qpNum });
+      connect(b, qpB.handle, V.IBV_QPT_UC, { gid: a.gid, qpNum: qpA.qpNum });
       a.bytes.fill(5);
       for (let i = 0; i < 8; i++) b.recv.recv(i, 0, 0, 0);
       b.v.postRecv(qpB.handle, b.recv.ring, 0, 8);
@@ -177,8 +163,8 @@ describe('UC on lossy links', () => {
       const srq = shared ? b.v.createSrq(b.pd, { maxWr: 4, maxSge: 1 }).handle : undefined;
       const qpA = create(a, V.IBV_QPT_UC);
       const qpB = create(b, V.IBV_QPT_UC, { srq });
-      toRts(a, qpA.handle, V.IBV_QPT_UC, { gid: b.gid, qpNum: qpB.qpNum });
-      toRts(b, qpB.handle, V.IBV_QPT_UC, { gid: a.gid, qpNum: qpA.qpNum });
+      connect(a, qpA.handle, V.IBV_QPT_UC, { gid: b.gid, qpNum: qpB.qpNum });
+      connect(b, qpB.handle, V.IBV_QPT_UC, { gid: a.gid, qpNum: qpA.qpNum });
       for (let i = 0; i < 2; i++) b.recv.recv(i, b.mr.addr, 3000, b.mr.lkey);
       if (srq === undefined) b.v.postRecv(qpB.handle, b.recv.ring, 0, 2);
       else b.v.postSrqRecv(srq, b.recv.ring, 0, 2);
@@ -203,8 +189,8 @@ describe('datagrams', () => {
     const fabric = createFabric({ autoAdvance: false });
     const [a, b] = [node(fabric, 0), node(fabric, 1)];
     const [qpA, qpB] = [create(a, V.IBV_QPT_UD), create(b, V.IBV_QPT_UD)];
-    toRts(a, qpA.handle, V.IBV_QPT_UD);
-    toRts(b, qpB.handle, V.IBV_QPT_UD);
+    connect(a, qpA.handle, V.IBV_QPT_UD);
+    connect(b, qpB.handle, V.IBV_QPT_UD);
     b.recv.recv(3, b.mr.addr, 100, b.mr.lkey);
     b.v.postRecv(qpB.handle, b.recv.ring, 0, 1);
     const ah = a.v.createAh(a.pd, { dgid: b.gid });
@@ -219,7 +205,7 @@ describe('datagrams', () => {
     const fabric = createFabric({ autoAdvance: false });
     const [a, b] = [node(fabric, 0), node(fabric, 1)];
     const qpA = create(a, V.IBV_QPT_UD);
-    toRts(a, qpA.handle, V.IBV_QPT_UD);
+    connect(a, qpA.handle, V.IBV_QPT_UD);
     const ah = a.v.createAh(a.pd, { dgid: b.gid });
     a.send.send(1, SIGNALED, a.mr.addr, 0, a.mr.lkey).datagramTo(0, ah, 77, QKEY);
     postAll(a, qpA.handle);
@@ -235,7 +221,7 @@ describe('datagrams', () => {
     const fabric = createFabric({ autoAdvance: false });
     const a = node(fabric, 0);
     const [from, to] = [create(a, V.IBV_QPT_UD), create(a, V.IBV_QPT_UD)];
-    for (const { handle } of [from, to]) toRts(a, handle, V.IBV_QPT_UD);
+    for (const { handle } of [from, to]) connect(a, handle, V.IBV_QPT_UD);
     a.v.attachMcast(to.handle, 'ff0e::1:2', 0);
     a.recv.recv(3, a.mr.addr, 100, a.mr.lkey);
     a.v.postRecv(to.handle, a.recv.ring, 0, 1);
@@ -258,12 +244,12 @@ describe('datagrams', () => {
         fabric.fault({ loss: 0.5, host: 2 });
         const nodes = [0, 1, 2, 3].map((host) => node(fabric, host));
         const sender = create(nodes[0], V.IBV_QPT_UD);
-        toRts(nodes[0], sender.handle, V.IBV_QPT_UD);
+        connect(nodes[0], sender.handle, V.IBV_QPT_UD);
         for (const at of nodes) {
           at.recv.recv(1, at.mr.addr, 100, at.mr.lkey);
           for (let i = 0; i < 2; i++) {
             const { handle } = create(at, V.IBV_QPT_UD);
-            toRts(at, handle, V.IBV_QPT_UD);
+            connect(at, handle, V.IBV_QPT_UD);
             at.v.attachMcast(handle, '::ffff:224.1.1.1', 0);
             at.v.postRecv(handle, at.recv.ring, 0, 1);
           }
@@ -299,8 +285,8 @@ describe('reliable receivers that share, on lossy links', () => {
         xrcd,
         sqSigAll: false,
       });
-      toRts(a, sender.handle, V.IBV_QPT_XRC_SEND, { gid: b.gid, qpNum: receiver.qpNum });
-      toRts(b, receiver.handle, V.IBV_QPT_XRC_RECV, { gid: a.gid, qpNum: sender.qpNum });
+      connect(a, sender.handle, V.IBV_QPT_XRC_SEND, { gid: b.gid, qpNum: receiver.qpNum });
+      connect(b, receiver.handle, V.IBV_QPT_XRC_RECV, { gid: a.gid, qpNum: sender.qpNum });
       const srqs = [0, 1, 2].map(() =>
         b.v.createSrq(b.pd, { maxWr: 16, maxSge: 1, srqType: V.IBV_SRQT_XRC, xrcd, cq: b.cq }),
       );

@@ -1,5 +1,8 @@
 /** Addresses in arguments: where a queue pair or an address handle leads. */
-import { requireGid } from '../../verbs/gid.ts';
+
+import type { CmAddress } from '../../verbs/connection-manager.ts';
+import { ConnectionError, InvalidArgumentError, shown } from '../../verbs/errors.ts';
+import { gidToBytes, gidToString, requireGid } from '../../verbs/gid.ts';
 import type { AhAttr } from '../../verbs/types.ts';
 import { requireInteger, requireObject } from './arguments.ts';
 
@@ -30,4 +33,68 @@ export function isGroup(gid: Uint8Array): boolean {
   if (gid[0] === 0xff) return true;
   const mapped = gid.subarray(0, 10).every((byte) => byte === 0) && gid[10] === 0xff && gid[11] === 0xff;
   return mapped && gid[12] >> 4 === 14;
+}
+
+/** @throws InvalidArgumentError for what is no multicast address */
+export function groupGid(verb: string, group: CmAddress): string {
+  requireObject(verb, 'group', group);
+  const { address } = group;
+  const bytes = bytesOf(address);
+  const v4 = /^[\d.]+$/.test(String(address));
+  if (bytes !== null && (v4 ? bytes[12] >> 4 === 0xe : bytes[0] === 0xff)) return gidToString(bytes);
+  throw new InvalidArgumentError(
+    `${verb}: group must be a multicast address (224.0.0.0/4 or ff00::/8), got ${shown(address)}`,
+    { verb },
+  );
+}
+
+function bytesOf(address: unknown): Uint8Array | null {
+  if (typeof address !== 'string') return null;
+  try {
+    return gidToBytes(address.includes(':') ? address : `::ffff:${address}`);
+  } catch {
+    return null;
+  }
+}
+
+/** All hosts of a fabric are in this process: any of them may be meant. */
+export const ANY_HOST = -1;
+
+const ANY_NAMES = new Set(['localhost', '127.0.0.1', '::1', '0.0.0.0', '::']);
+
+/**
+ * Index of a host by name ('sim0'), address or GID; ANY_HOST for 'localhost' and kin.
+ * @throws ConnectionError naming the hosts there are
+ */
+export function hostNamed(verb: string, hosts: number, name: string): number {
+  if (ANY_NAMES.has(name)) return ANY_HOST;
+  for (let i = 0; i < hosts; i++) {
+    if (name === `sim${i}` || name === addressOf(i) || sameGid(name, gidOf(i))) return i;
+  }
+  const known = hosts === 1 ? 'sim0' : `sim0 .. sim${hosts - 1}`;
+  throw new ConnectionError(`${verb}: no host '${name}' in this fabric; it has ${known} and localhost`);
+}
+
+function sameGid(name: string, gid: string): boolean {
+  try {
+    return gidToString(gidToBytes(name)) === gid;
+  } catch (error) {
+    if (error instanceof InvalidArgumentError) return false;
+    throw error;
+  }
+}
+
+/** EUI-64 of host `index`, from a locally administered prefix. */
+export function guidOf(index: number): string {
+  const low = (index + 1).toString(16).padStart(8, '0');
+  return `0215:53ff:${low.slice(0, 4)}:${low.slice(4)}`;
+}
+
+/** IPv4 address of host `index`. */
+export function addressOf(index: number): string {
+  return `10.0.${Math.floor(index / 250)}.${(index % 250) + 1}`;
+}
+
+export function gidOf(index: number): string {
+  return `::ffff:${addressOf(index)}`;
 }

@@ -1,24 +1,25 @@
 /** Address handles and multicast groups of simulated devices. */
-import { type Ah, EVERYBODY } from '../../sim/network/address.ts';
+
+import { type Ah, MULTICAST } from '../../sim/network/address.ts';
 import * as C from '../../verbs/constants.ts';
 import { InvalidArgumentError, NoResourcesError } from '../../verbs/errors.ts';
 import { gidToBytes, gidToString, requireGid } from '../../verbs/gid.ts';
 import type { Provider } from '../../verbs/provider.ts';
 import type { AhAttr } from '../../verbs/types.ts';
-import { isGroup, requireAddress } from './addresses.ts';
+import { gidOf, isGroup, requireAddress } from './addresses.ts';
 import { requireInteger } from './arguments.ts';
-import type { Driver } from './driver.ts';
-import { gidOf, LIMITS } from './limits.ts';
+import { LIMITS } from './limits.ts';
 import type { Objects, Pd, QpObject } from './objects.ts';
+import type { TimePump } from './time-pump.ts';
 
 type AhVerbs = Pick<Provider, 'createAh' | 'destroyAh' | 'attachMcast' | 'detachMcast'>;
 
 /** Of packets whose sender did not say. */
 const DEFAULT_HOP_LIMIT = 64;
 
-export function ahVerbs(driver: Driver, objects: Objects): AhVerbs {
+export function ahVerbs(pump: TimePump, objects: Objects): AhVerbs {
   const { pds, ahs, qps } = objects;
-  const { world } = driver.sim;
+  const { world } = pump.sim;
   const hostByGid = new Map(world.hosts.map(({ index }) => [gidOf(index), index]));
   world.hooks.ahOf = (handle) => ahs.get(handle)?.ah;
 
@@ -30,7 +31,7 @@ export function ahVerbs(driver: Driver, objects: Objects): AhVerbs {
     return {
       host: pd.context.host,
       pd: pd.id,
-      peerHost: group === null ? (hostByGid.get(gid) ?? -1) : EVERYBODY,
+      peerHost: group === null ? (hostByGid.get(gid) ?? -1) : MULTICAST,
       group,
       sgid: gidToBytes(gidOf(pd.context.host)),
       dgid,
@@ -62,7 +63,7 @@ export function ahVerbs(driver: Driver, objects: Objects): AhVerbs {
     attachMcast(handle, gid, lid) {
       const object = qps.require(handle, 'attachMcast');
       const group = requireMembership('attachMcast', object, gid, lid);
-      if (world.groups.at(group).members.length >= LIMITS.maxMcastQpAttach) {
+      if (world.groups.at(group).queuePairs.length >= LIMITS.maxMcastQpAttach) {
         throw new NoResourcesError(
           `attachMcast: a group has ${LIMITS.maxMcastQpAttach} queue pairs at most`,
           {

@@ -1,5 +1,9 @@
 /** Checks of arguments; each message names the verb, the argument and what was expected. */
+
+import type { WrRing } from '../../sim/queues/post.ts';
+import { EINVAL } from '../../verbs/constants.ts';
 import { InvalidArgumentError, shown } from '../../verbs/errors.ts';
+import { HDR_ERRNO, HDR_REASON, REASON_RANGE, within } from '../../verbs/layout.ts';
 
 export function requireInteger(verb: string, name: string, value: unknown, min: number, max: number): number {
   if (typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max) return value;
@@ -25,4 +29,12 @@ export function requireListener(verb: string, listener: unknown): void {
 /** 'a completion queue', '3 queue pairs'. */
 export function countOf(n: number, one: string): string {
   return n === 1 ? `a ${one}` : `${n} ${one}s`;
+}
+
+/** Whether the slots lie inside the ring; if not, the ring's header says so. */
+export function inside(ring: WrRing, start: number, count: number): boolean {
+  if (within(ring.capacity, start, count)) return true;
+  ring.words[HDR_ERRNO] = EINVAL;
+  ring.words[HDR_REASON] = REASON_RANGE;
+  return false;
 }

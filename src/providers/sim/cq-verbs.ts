@@ -7,9 +7,9 @@ import { BusyError, NoResourcesError, UnsupportedError } from '../../verbs/error
 import type { Provider } from '../../verbs/provider.ts';
 import type { CqOptions } from '../../verbs/types.ts';
 import { requireInteger, requireObject } from './arguments.ts';
-import type { Driver } from './driver.ts';
 import { LIMITS } from './limits.ts';
 import { type CqObject, type Objects, requireNoChildren, sameContext } from './objects.ts';
+import type { TimePump } from './time-pump.ts';
 
 type CqVerbs = Pick<Provider, 'createCq' | 'resizeCq' | 'modifyCq' | 'destroyCq' | 'reqNotifyCq'>;
 
@@ -17,9 +17,9 @@ const MAX_COUNT = 2 ** 31 - 1;
 const STAMPS = C.IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | C.IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 const WC_FLAGS = C.IBV_WC_STANDARD_FLAGS | STAMPS;
 
-export function cqVerbs(driver: Driver, objects: Objects): CqVerbs {
+export function cqVerbs(pump: TimePump, objects: Objects): CqVerbs {
   const { contexts, channels, cqs } = objects;
-  const { sim } = driver;
+  const { sim } = pump;
   return {
     createCq(handle, cqe, channelHandle, options) {
       const context = contexts.require(handle, 'createCq');
@@ -62,7 +62,7 @@ export function cqVerbs(driver: Driver, objects: Objects): CqVerbs {
       requireInteger('modifyCq', 'maxCount', maxCount, 0, LIMITS.maxModerationCount);
       requireInteger('modifyCq', 'periodUs', periodUs, 0, LIMITS.maxModerationPeriodUs);
       moderate(sim.world, cq, maxCount, periodUs * 1000);
-      driver.wake();
+      pump.start();
     },
     destroyCq(handle) {
       const object = cqs.require(handle, 'destroyCq');
@@ -74,13 +74,13 @@ export function cqVerbs(driver: Driver, objects: Objects): CqVerbs {
       object.context.cqs.delete(object);
       object.channel?.cqs.delete(object);
       cqs.delete(handle);
-      driver.wake();
+      pump.start();
     },
     reqNotifyCq(handle, solicitedOnly) {
       const { cq } = cqs.require(handle, 'reqNotifyCq');
       // Asking for any completion is not taken back by asking for less.
       if (cq.armed !== ARM_ANY) cq.armed = solicitedOnly ? ARM_SOLICITED : ARM_ANY;
-      driver.wake();
+      pump.start();
     },
   };
 }

@@ -6,14 +6,14 @@ import { override } from '../../sim/profile/overrides.ts';
 import type { NicParams } from '../../sim/profile/params.ts';
 import { MINIMAL_NIC, PROFILES } from '../../sim/profile/profiles.ts';
 import { REORDER_DELAY_NS, Simulation } from '../../sim/simulation.ts';
-import type { Host } from '../../sim/world.ts';
-import { InvalidArgumentError, requireKnown, shown } from '../../verbs/errors.ts';
+import { InvalidArgumentError, requireKnown } from '../../verbs/errors.ts';
 import type { Provider } from '../../verbs/provider.ts';
 import { requireInteger } from './arguments.ts';
-import { SimCm } from './cm/cm.ts';
+import { SimCm } from './cm/manager.ts';
 import { SimRendezvous } from './cm/rendezvous.ts';
-import { Driver } from './driver.ts';
+import { applyFault, type Fault, requireDelay, requireProbability } from './faults.ts';
 import { buildProvider } from './provider.ts';
+import { TimePump } from './time-pump.ts';
 
 /** What createFabric() takes. */
 export interface FabricOptions {
@@ -49,18 +49,6 @@ export interface FabricOptions {
    */
   topology?: TopologyName | TopologyOptions;
 }
-
-/** What goes wrong from now on; `host` is a device name ('sim1') or its index. */
-export type Fault =
-  | { kill: string | number }
-  | { linkDown: string | number }
-  | { linkUp: string | number }
-  /** Loss on one host's link, or on all. */
-  | { loss: number; host?: string | number }
-  /** Packets that are late by `delayNs` (default 2000), on one host's link, or on all. */
-  | { reorder: number; delayNs?: number; host?: string | number }
-  /** Packets that arrive twice, on one host's link, or on all. */
-  | { duplicate: number; host?: string | number };
 
 /** An open context, for inspection. */
 export interface OpenTenant {
@@ -126,11 +114,6 @@ function defaultTopology(hosts: number, profile: string | Partial<NicParams>): T
   return hosts <= 2 || profile === 'minimal' || typeof profile !== 'string' ? 'direct' : 'star';
 }
 
-function requireProbability(name: string, value: unknown): number {
-  if (typeof value === 'number' && value >= 0 && value <= 1) return value;
-  throw new InvalidArgumentError(`${name} must be a probability from 0 to 1, got ${shown(value)}`);
-}
-
 /** Makes simulated hosts on one network. The same seed and program give the same run, always. */
 export function createFabric(options: FabricOptions = {}): Fabric {
   requireKnown('createFabric', options, OPTIONS);
@@ -163,21 +146,21 @@ export function createFabric(options: FabricOptions = {}): Fabric {
     payload,
     topology: options.topology ?? defaultTopology(hosts, profile),
   });
-  const driver = new Driver(simulation, { autoAdvance, inside });
-  const rendezvous = new SimRendezvous(driver);
-  const cm = new SimCm(driver);
-  const { provider, objects } = buildProvider(driver, { rendezvous, cm: cm.verbs }, wait);
+  const pump = new TimePump(simulation, { autoAdvance, inside });
+  const rendezvous = new SimRendezvous(pump);
+  const cm = new SimCm(pump);
+  const { provider, objects } = buildProvider(pump, { rendezvous, cm: cm.verbs }, wait);
   const fault = (what: Fault) => applyFault(simulation, [rendezvous, cm], what);
   return {
     provider,
     simulation,
     get nowNs() {
-      return driver.nowNs;
+      return pump.nowNs;
     },
-    advance: (delayNs) => driver.run(driver.nowNs + requireDelay('advance', delayNs)),
-    run: () => driver.run(),
-    runInside: (untilNs) => driver.runInside(requireDelay('runInside', untilNs)),
-    sleep: (delayNs) => driver.sleep(requireDelay('sleep', delayNs)),
+    advance: (delayNs) => pump.run(pump.nowNs + requireDelay('advance', delayNs)),
+    run: () => pump.run(),
+    runInside: (untilNs) => pump.runInside(requireDelay('runInside', untilNs)),
+    sleep: (delayNs) => pump.sleep(requireDelay('sleep', delayNs)),
     fault,
     traceHash: () => simulation.world.trace.hash(),
     brokenInvariants: () => brokenInvariants(simulation),
@@ -188,58 +171,4 @@ export function createFabric(options: FabricOptions = {}): Fabric {
         context: handle,
       })),
   };
-}
-
-export function requireDelay(verb: string, delayNs: unknown): number {
-  if (typeof delayNs === 'number' && delayNs >= 0 && Number.isFinite(delayNs)) return delayNs;
-  throw new InvalidArgumentError(`${verb}: the delay must be a number of nanoseconds, got ${shown(delayNs)}`);
-}
-
-/** `managers`: of connections, whose ends hear of a host that died. */
-function applyFault(
-  simulation: Simulation,
-  managers: { hostDied(host: number): void }[],
-  fault: Fault,
-): void {
-  const { hosts } = simulation.world;
-  const hostOf = (name: string | number) => {
-    const index = typeof name === 'number' ? name : Number(/^sim(\d+)$/.exec(name)?.[1] ?? Number.NaN);
-    const host = hosts[index];
-    if (host !== undefined) return host;
-    throw new InvalidArgumentError(
-      `fault: no host '${name}' in this fabric; it has sim0 .. sim${hosts.length - 1}`,
-    );
-  };
-  if ('kill' in fault) {
-    const host = hostOf(fault.kill);
-    simulation.kill(host.index);
-    for (const manager of managers) manager.hostDied(host.index);
-  } else if ('linkDown' in fault) {
-    simulation.setLink(hostOf(fault.linkDown).index, false);
-  } else if ('linkUp' in fault) {
-    simulation.setLink(hostOf(fault.linkUp).index, true);
-  } else {
-    applyToLinks(simulation, fault, fault.host === undefined ? hosts : [hostOf(fault.host)]);
-  }
-}
-
-type LinkFault = Extract<Fault, { host?: string | number }>;
-
-/** Faults that have a probability, on the links of these hosts. */
-function applyToLinks({ world }: Simulation, fault: LinkFault, hosts: Host[]): void {
-  if ('loss' in fault) {
-    const loss = requireProbability('fault: loss', fault.loss);
-    for (const host of hosts) world.setLoss(host, loss);
-  } else if ('reorder' in fault) {
-    const reorder = requireProbability('fault: reorder', fault.reorder);
-    const delayNs = requireDelay('fault: delayNs', fault.delayNs ?? REORDER_DELAY_NS);
-    for (const host of hosts) world.faults.setReorder(host.index, reorder, delayNs);
-  } else if ('duplicate' in fault) {
-    const duplicate = requireProbability('fault: duplicate', fault.duplicate);
-    for (const host of hosts) world.faults.setDuplicate(host.index, duplicate);
-  } else {
-    throw new InvalidArgumentError(
-      'fault: one of kill, linkDown, linkUp, loss, reorder, duplicate must be given',
-    );
-  }
 }

@@ -12,16 +12,20 @@ export type {
   SchedulerName,
 } from '../../sim/profile/params.ts';
 export { MINIMAL_NIC, PROFILES } from '../../sim/profile/profiles.ts';
-export { createFabric, type Fabric, type FabricOptions, type Fault, type OpenTenant } from './fabric.ts';
+export { createFabric, type Fabric, type FabricOptions, type OpenTenant } from './fabric.ts';
+export type { Fault } from './faults.ts';
 
-/** The provider of a fabric: what `Context` and `compose` take. */
+/** The provider of a fabric, as `Context` and `compose` take it. */
 export function createSimProvider(fabric: Fabric): Provider {
   return fabric.provider;
 }
 
 let shared: Fabric | null = null;
 
-/** The fabric that programs get which did not make one: ISOVERBS_SIM_HOSTS hosts (2), seed ISOVERBS_SEED (1). */
+/**
+ * The fabric of programs that do not create one themselves: ISOVERBS_SIM_HOSTS hosts (default 2), seed
+ * ISOVERBS_SEED (default 1). @throws ConfigError when one of the two variables is not an integer in its range
+ */
 export function defaultFabric(): Fabric {
   shared ??= createFabric({
     hosts: fromEnv('ISOVERBS_SIM_HOSTS', 2, 1, 4096),

@@ -1,9 +1,11 @@
 /** What simulated devices say of themselves: shaped like soft-RoCE's figures, see docs of each limit. */
+
 import type { NicParams } from '../../sim/profile/params.ts';
 import { MAX_MESSAGE_BYTES } from '../../sim/queues/post.ts';
 import * as C from '../../verbs/constants.ts';
 import type { NicFacts } from '../../verbs/nic.ts';
 import type { DeviceAttr, PortAttr } from '../../verbs/types.ts';
+import { guidOf } from './addresses.ts';
 
 export const LIMITS = {
   maxQp: 1 << 17,
@@ -39,21 +41,6 @@ export const LIMITS = {
     C.IBV_DEVICE_MEM_MGT_EXTENSIONS |
     C.IBV_DEVICE_MEM_WINDOW_TYPE_2B,
 } as const;
-
-/** EUI-64 of host `index`, from a locally administered prefix. */
-export function guidOf(index: number): string {
-  const low = (index + 1).toString(16).padStart(8, '0');
-  return `0215:53ff:${low.slice(0, 4)}:${low.slice(4)}`;
-}
-
-/** IPv4 address of host `index`. */
-export function addressOf(index: number): string {
-  return `10.0.${Math.floor(index / 250)}.${(index % 250) + 1}`;
-}
-
-export function gidOf(index: number): string {
-  return `::ffff:${addressOf(index)}`;
-}
 
 export function deviceAttr(index: number): DeviceAttr {
   return {

@@ -1,13 +1,24 @@
 /** Protection domains and memory regions of simulated devices. */
+
+import { allocWindow, freeWindow } from '../../sim/memory/memory-windows.ts';
 import * as C from '../../verbs/constants.ts';
-import { BusyError, NoResourcesError } from '../../verbs/errors.ts';
+import { BusyError, InvalidArgumentError, NoResourcesError } from '../../verbs/errors.ts';
 import type { Provider } from '../../verbs/provider.ts';
-import type { MrInfo } from '../../verbs/types.ts';
-import { countOf, requireInteger } from './arguments.ts';
-import type { Driver } from './driver.ts';
+import type { MrChange, MrInfo } from '../../verbs/types.ts';
+import { unsupportedVerbs } from '../../verbs/unsupported.ts';
+import { countOf, requireInteger, requireObject } from './arguments.ts';
 import { LIMITS } from './limits.ts';
-import { requireAccess, requireMemory } from './mr-checks.ts';
-import { detach, type Mr, type Objects, type Pd, requireNoChildren } from './objects.ts';
+import { requireAccess, requireMemory } from './memory-checks.ts';
+import {
+  detach,
+  type Mr,
+  type Mw,
+  type Objects,
+  type Pd,
+  requireNoChildren,
+  sameContext,
+} from './objects.ts';
+import type { TimePump } from './time-pump.ts';
 
 type PdVerbs = Pick<Provider, 'allocPd' | 'deallocPd'>;
 type MrVerbs = Pick<Provider, 'allocMr' | 'regMr' | 'deregMr'>;
@@ -41,9 +52,9 @@ export function pdVerbs(objects: Objects): PdVerbs {
   };
 }
 
-export function mrVerbs(driver: Driver, objects: Objects): MrVerbs {
+export function mrVerbs(pump: TimePump, objects: Objects): MrVerbs {
   const { pds, mrs } = objects;
-  const { regions } = driver.sim.world;
+  const { regions } = pump.sim.world;
 
   function register(
     pd: Pd,
@@ -107,4 +118,77 @@ export function requireUnbound(verb: string, mr: Mr): void {
     verb,
     errno: C.EBUSY,
   });
+}
+
+type MwVerbs = Pick<Provider, 'allocMw' | 'queryMw' | 'deallocMw'>;
+
+export function mwVerbs(pump: TimePump, objects: Objects): MwVerbs {
+  const { pds, mws } = objects;
+  const { world } = pump.sim;
+  return {
+    allocMw(handle, type) {
+      const pd = pds.require(handle, 'allocMw');
+      requireInteger('allocMw', 'type', type, C.IBV_MW_TYPE_1, C.IBV_MW_TYPE_2);
+      if (mws.size >= LIMITS.maxMw) {
+        throw new NoResourcesError(`allocMw: the device has ${LIMITS.maxMw} at most`, {
+          verb: 'allocMw',
+          errno: C.ENOMEM,
+        });
+      }
+      const mw: Mw = { pd, window: allocWindow(world, type, pd.context.host, pd.id) };
+      pd.mws++;
+      return { handle: mws.add(mw), type, rkey: mw.window.key };
+    },
+    queryMw(handle) {
+      const { type, key } = mws.require(handle, 'queryMw').window;
+      return { handle, type, rkey: key };
+    },
+    deallocMw(handle) {
+      const mw = mws.require(handle, 'deallocMw');
+      freeWindow(world, mw.window);
+      mw.pd.mws--;
+      mws.delete(handle);
+    },
+  };
+}
+
+export function mrChanges(pump: TimePump, objects: Objects): Pick<Provider, 'reregMr' | 'regDmabufMr'> {
+  const { pds, mrs } = objects;
+  const { regions } = pump.sim.world;
+  return {
+    reregMr(handle, change) {
+      const mr = mrs.require(handle, 'reregMr');
+      const { pd, access, translation } = checkedChange(objects, change, mr);
+      requireUnbound('reregMr', mr);
+      const { memory, byteOffset, lengthBytes } = translation;
+      const to = pd === 0 ? mr.pd : pds.require(pd, 'reregMr');
+      mr.region = regions.replace(mr.region, to.id, memory, byteOffset, lengthBytes, access);
+      mr.pd.mrs.delete(mr);
+      mr.pd = to;
+      to.mrs.add(mr);
+      return infoOf(handle, mr);
+    },
+    ...unsupportedVerbs({ regDmabufMr: 'simulated devices reach no memory of other devices' }),
+  };
+}
+
+/** @throws InvalidArgumentError for a change of nothing, or to what can not be */
+function checkedChange(objects: Objects, change: MrChange, mr: Mr): Required<MrChange> {
+  requireObject('reregMr', 'change', change);
+  const { pd, access, translation } = change;
+  if (pd === undefined && access === undefined && translation === undefined) {
+    throw new InvalidArgumentError('reregMr: change must name pd, access or translation', {
+      verb: 'reregMr',
+      errno: C.EINVAL,
+    });
+  }
+  if (pd !== undefined) {
+    sameContext('reregMr', 'change.pd', objects.pds.require(pd, 'reregMr').context, mr.pd.context);
+  }
+  if (access !== undefined) requireAccess('reregMr', access);
+  const { buffer: memory, byteOffset } = mr.region.bytes;
+  const to = translation ?? { memory, byteOffset, lengthBytes: mr.region.lengthBytes };
+  requireObject('reregMr', 'change.translation', to);
+  requireMemory('reregMr', to.memory, to.byteOffset, to.lengthBytes);
+  return { pd: pd ?? 0, access: access ?? mr.region.access, translation: to };
 }

@@ -1,28 +1,24 @@
 /** The Provider over a simulation: handles, arguments and ownership; the device itself is src/sim. */
+
 import { postRecv, postSend, validateSend, WrRing } from '../../sim/queues/post.ts';
 import type { ConnectionManager } from '../../verbs/connection-manager.ts';
 import * as C from '../../verbs/constants.ts';
-import { InvalidArgumentError, NoDeviceError, NoResourcesError, shown } from '../../verbs/errors.ts';
+import { InvalidArgumentError, NoResourcesError, shown } from '../../verbs/errors.ts';
 import { extBytesFor, ringBytes, within } from '../../verbs/layout.ts';
-import { mtuCode } from '../../verbs/names.ts';
 import type { Provider } from '../../verbs/provider.ts';
 import { ahVerbs } from './ah-verbs.ts';
-import { requireInteger } from './arguments.ts';
-import { asyncVerbs } from './async-verbs.ts';
-import { channelVerbs } from './channel-verbs.ts';
+import { inside, requireInteger } from './arguments.ts';
 import type { SimRendezvous } from './cm/rendezvous.ts';
 import { cqVerbs } from './cq-verbs.ts';
-import { deviceQueries } from './device-queries.ts';
-import type { Driver } from './driver.ts';
-import { deviceAttr, gidOf, guidOf, LIMITS, nicFacts, portAttr } from './limits.ts';
-import { mrVerbs, pdVerbs } from './memory-verbs.ts';
-import { mrChanges } from './mr-change.ts';
-import { mwVerbs } from './mw-verbs.ts';
-import { type Context, detach, Objects, requireNoChildren } from './objects.ts';
+import { deviceQueries, deviceVerbs } from './device-verbs.ts';
+import { asyncVerbs, channelVerbs } from './event-verbs.ts';
+import { LIMITS, nicFacts } from './limits.ts';
+import { mrChanges, mrVerbs, mwVerbs, pdVerbs } from './memory-verbs.ts';
+import { detach, Objects } from './objects.ts';
 import { qpVerbs } from './qp-verbs.ts';
 import { rateVerbs } from './rate-verbs.ts';
-import { inside } from './rings.ts';
 import { srqVerbs, xrcdVerbs } from './srq-verbs.ts';
+import type { TimePump } from './time-pump.ts';
 
 export interface BuiltProvider {
   provider: Provider;
@@ -35,10 +31,10 @@ export interface Managers {
   cm: ConnectionManager;
 }
 
-export function buildProvider(driver: Driver, managers: Managers, waits: boolean): BuiltProvider {
+export function buildProvider(pump: TimePump, managers: Managers, waits: boolean): BuiltProvider {
   const { rendezvous, cm } = managers;
   const objects = new Objects();
-  const { hooks } = driver.sim.world;
+  const { hooks } = pump.sim.world;
   hooks.cqOf = (handle) => objects.cqs.get(handle)?.cq;
   hooks.qpOf = (handle) => objects.qps.get(handle)?.qp;
   hooks.windowOf = (handle) => objects.mws.get(handle)?.window;
@@ -54,31 +50,31 @@ export function buildProvider(driver: Driver, managers: Managers, waits: boolean
         : 'WAIT and ENABLE are emulated under the policies that need them; this fabric was made without them',
     describeNic: (context) => {
       hostOf(context, 'describeNic');
-      return nicFacts(driver.sim.world.params, waits);
+      return nicFacts(pump.sim.world.params, waits);
     },
     interceptors: [],
     cm,
     cmError: null,
-    ...deviceVerbs(driver, objects),
-    ...asyncVerbs(driver, objects),
-    ...deviceQueries(driver, objects),
+    ...deviceVerbs(pump, objects),
+    ...asyncVerbs(pump, objects),
+    ...deviceQueries(pump, objects),
     ...pdVerbs(objects),
-    ...mrVerbs(driver, objects),
-    ...mrChanges(driver, objects),
-    ...mwVerbs(driver, objects),
-    ...channelVerbs(driver, objects),
-    ...cqVerbs(driver, objects),
-    ...qpVerbs(driver, objects),
-    ...rateVerbs(driver, objects),
-    ...ahVerbs(driver, objects),
+    ...mrVerbs(pump, objects),
+    ...mrChanges(pump, objects),
+    ...mwVerbs(pump, objects),
+    ...channelVerbs(pump, objects),
+    ...cqVerbs(pump, objects),
+    ...qpVerbs(pump, objects),
+    ...rateVerbs(pump, objects),
+    ...ahVerbs(pump, objects),
     ...xrcdVerbs(objects),
-    ...srqVerbs(driver, objects),
+    ...srqVerbs(pump, objects),
     ...ringVerbs(objects),
-    ...dataVerbs(driver, objects, waits),
-    nowNs: () => driver.nowNs,
+    ...dataVerbs(pump, objects, waits),
+    nowNs: () => pump.nowNs,
     sleep: (_context, delayNs, keeps) => {
       const delay = Math.max(0, delayNs);
-      return keeps === 'nothing' ? driver.doze(delay) : driver.sleep(delay);
+      return keeps === 'nothing' ? pump.sleepInBackground(delay) : pump.sleep(delay);
     },
     rendezvous: {
       listen: async (context, options, onWire) =>
@@ -87,76 +83,6 @@ export function buildProvider(driver: Driver, managers: Managers, waits: boolean
     },
   };
   return { provider: Object.freeze(provider), objects };
-}
-
-type DeviceVerbs = Pick<
-  Provider,
-  'getDeviceList' | 'openDevice' | 'closeDevice' | 'queryDevice' | 'queryPort' | 'queryGid'
->;
-
-function deviceVerbs(driver: Driver, objects: Objects): DeviceVerbs {
-  const { contexts } = objects;
-  const { world } = driver.sim;
-  const alive = () => world.hosts.filter((host) => !host.dead);
-  const onlyPort = (verb: string, portNum: number) => requireInteger(verb, 'portNum', portNum, 1, 1);
-  let opened = 0;
-  return {
-    getDeviceList: () =>
-      alive().map(({ index }) => ({
-        name: `sim${index}`,
-        provider: 'sim',
-        guid: guidOf(index),
-        transport: 'InfiniBand',
-      })),
-    openDevice(name, options) {
-      const host = alive().find(({ index }) => name === `sim${index}`);
-      if (host === undefined) {
-        const names = alive().map(({ index }) => `sim${index}`);
-        throw new NoDeviceError(
-          `openDevice: no device '${name}'; there is ${names.slice(0, 8).join(', ') || 'none'}`,
-        );
-      }
-      opened++;
-      const tenant = options?.tenant ?? `context-${opened}`;
-      const context: Context = {
-        handle: 0,
-        host: host.index,
-        tenant,
-        pds: new Set(),
-        cqs: new Set(),
-        channels: new Set(),
-        xrcds: 0,
-        listener: null,
-        events: [],
-      };
-      context.handle = contexts.add(context);
-      return context.handle;
-    },
-    closeDevice(handle) {
-      const { pds, cqs, channels, xrcds } = contexts.require(handle, 'closeDevice');
-      requireNoChildren('closeDevice', 'context', [
-        [pds.size, 'protection domain'],
-        [cqs.size, 'completion queue'],
-        [channels.size, 'completion channel'],
-        [xrcds, 'XRC domain'],
-      ]);
-      contexts.delete(handle);
-    },
-    queryDevice: (context) => deviceAttr(contexts.require(context, 'queryDevice').host),
-    queryPort(context, portNum) {
-      const { host } = contexts.require(context, 'queryPort');
-      onlyPort('queryPort', portNum);
-      return portAttr(world.hosts[host].linkUp && !world.hosts[host].dead, mtuCode(world.params.mtuBytes));
-    },
-    queryGid(context, portNum, index) {
-      const { host } = contexts.require(context, 'queryGid');
-      onlyPort('queryGid', portNum);
-      requireInteger('queryGid', 'index', index, 0, LIMITS.gidTableLength - 1);
-      // As on mlx5, one address twice: for RoCE v1 and for RoCE v2.
-      const type = index === 0 ? 'RoCE v1' : 'RoCE v2';
-      return { index, gid: index < 2 ? gidOf(host) : '::', type, ndevIfindex: 0 };
-    },
-  };
 }
 
 function ringVerbs(objects: Objects): Pick<Provider, 'createWrRing' | 'createWcRing' | 'destroyRing'> {
@@ -195,16 +121,16 @@ function allocate(verb: string, bytes: number): ArrayBuffer {
 
 type DataVerbs = Pick<Provider, 'postSend' | 'postRecv' | 'validateSend' | 'pollCq'>;
 
-function dataVerbs(driver: Driver, objects: Objects, waits: boolean): DataVerbs {
+function dataVerbs(pump: TimePump, objects: Objects, waits: boolean): DataVerbs {
   const { qps, cqs, wrRings, wcRings } = objects;
-  const { world } = driver.sim;
+  const { world } = pump.sim;
   return {
     postSend(qp, ring, start, count) {
       const to = qps.get(qp) ?? qps.require(qp, 'postSend');
       const from = wrRings.get(ring) ?? wrRings.require(ring, 'postSend');
       if (!inside(from, start, count)) return 0;
       const posted = postSend(world, to.qp, from, start, count, waits);
-      driver.wake();
+      pump.start();
       return posted;
     },
     postRecv(qp, ring, start, count) {
@@ -212,7 +138,7 @@ function dataVerbs(driver: Driver, objects: Objects, waits: boolean): DataVerbs 
       const from = wrRings.get(ring) ?? wrRings.require(ring, 'postRecv');
       if (!inside(from, start, count)) return 0;
       const posted = postRecv(world, to.qp, from, start, count);
-      driver.wake();
+      pump.start();
       return posted;
     },
     validateSend(qp, ring, index) {
@@ -230,7 +156,7 @@ function dataVerbs(driver: Driver, objects: Objects, waits: boolean): DataVerbs 
       }
       const n = from.cq.poll(to.words, start, max, world.qps);
       if (n > 0 || max === 0) return n;
-      driver.miss(from.cq);
+      pump.pollMissed(from.cq);
       return from.cq.poll(to.words, start, max, world.qps);
     },
   };

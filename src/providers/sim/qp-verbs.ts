@@ -9,22 +9,21 @@ import { mtuCode } from '../../verbs/names.ts';
 import type { Provider } from '../../verbs/provider.ts';
 import { checkModify } from '../../verbs/qp-state.ts';
 import type { QpAttr, QpCap, QpInitAttr } from '../../verbs/types.ts';
-import { requireAddress } from './addresses.ts';
+import { gidOf, requireAddress } from './addresses.ts';
 import { requireInteger, requireObject } from './arguments.ts';
-import type { Driver } from './driver.ts';
-import { gidOf, LIMITS } from './limits.ts';
+import { LIMITS } from './limits.ts';
 import { type Objects, type QpObject, requireNoChildren } from './objects.ts';
 import { countChild, qpPartners } from './qp-partners.ts';
-
 import { requireLimiter, requireRate } from './rate-verbs.ts';
+import type { TimePump } from './time-pump.ts';
 
 type QpVerbs = Pick<Provider, 'createQp' | 'modifyQp' | 'queryQp' | 'destroyQp'>;
 
 const MAX_COUNT = 2 ** 31 - 1;
 
-export function qpVerbs(driver: Driver, objects: Objects): QpVerbs {
+export function qpVerbs(pump: TimePump, objects: Objects): QpVerbs {
   const { qps } = objects;
-  const { sim } = driver;
+  const { sim } = pump;
   const alike = sharedCaps();
   const hostByGid = new Map(sim.world.hosts.map(({ index }) => [gidOf(index), index]));
 
@@ -67,7 +66,7 @@ export function qpVerbs(driver: Driver, objects: Objects): QpVerbs {
       const destination = () => gidToString(requireAddress('modifyQp', 'ah', attr.ah));
       const peerHost = (mask & C.IBV_QP_AV) === 0 ? -1 : (hostByGid.get(destination()) ?? -1);
       sim.modifyQp(qp, maskedAttr(attr, mask), mask, to, peerHost);
-      driver.wake();
+      pump.start();
     },
     queryQp(handle) {
       const object = qps.require(handle, 'queryQp');
@@ -79,7 +78,7 @@ export function qpVerbs(driver: Driver, objects: Objects): QpVerbs {
       sim.destroyQp(object.qp);
       countChild(object, -1);
       qps.delete(handle);
-      driver.wake();
+      pump.start();
     },
   };
 }

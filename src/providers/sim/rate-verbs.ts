@@ -7,8 +7,8 @@ import { InvalidStateError, NoResourcesError, UnsupportedError } from '../../ver
 import type { Provider } from '../../verbs/provider.ts';
 import { stateName } from '../../verbs/qp-state.ts';
 import { requireInteger, requireObject } from './arguments.ts';
-import type { Driver } from './driver.ts';
 import type { Objects } from './objects.ts';
+import type { TimePump } from './time-pump.ts';
 
 const MAX_BYTES = 2 ** 31 - 1;
 
@@ -35,14 +35,14 @@ export function requireLimiter(verb: string, qp: Qp, kbps: number, sim: Simulati
   }
 }
 
-export function rateVerbs(driver: Driver, objects: Objects): Pick<Provider, 'modifyQpRateLimit'> {
+export function rateVerbs(pump: TimePump, objects: Objects): Pick<Provider, 'modifyQpRateLimit'> {
   const verb = 'modifyQpRateLimit';
   return {
     modifyQpRateLimit(handle, limit) {
       const { qp } = objects.qps.require(handle, verb);
       requireObject(verb, 'limit', limit);
       const { maxBurstBytes = 0, typicalPktBytes = 0 } = limit;
-      const kbps = requireRate(verb, limit.rateLimitKbps, driver.sim);
+      const kbps = requireRate(verb, limit.rateLimitKbps, pump.sim);
       requireInteger(verb, 'maxBurstBytes', maxBurstBytes, 0, MAX_BYTES);
       requireInteger(verb, 'typicalPktBytes', typicalPktBytes, 0, 0xffff);
       if (qp.state !== C.IBV_QPS_RTS) {
@@ -54,9 +54,9 @@ export function rateVerbs(driver: Driver, objects: Objects): Pick<Provider, 'mod
           },
         );
       }
-      requireLimiter(verb, qp, kbps, driver.sim);
-      driver.sim.setRate(qp, kbps, maxBurstBytes);
-      driver.wake();
+      requireLimiter(verb, qp, kbps, pump.sim);
+      pump.sim.setRate(qp, kbps, maxBurstBytes);
+      pump.start();
     },
   };
 }

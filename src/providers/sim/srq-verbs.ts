@@ -1,11 +1,11 @@
 /** Shared receive queues and XRC domains of simulated devices. */
+
 import { postSrqRecv } from '../../sim/queues/post.ts';
 import * as C from '../../verbs/constants.ts';
 import { InvalidArgumentError, NoResourcesError, UnsupportedError } from '../../verbs/errors.ts';
 import type { Provider } from '../../verbs/provider.ts';
 import type { SrqAttr, SrqInitAttr } from '../../verbs/types.ts';
-import { requireInteger, requireObject } from './arguments.ts';
-import type { Driver } from './driver.ts';
+import { inside, requireInteger, requireObject } from './arguments.ts';
 import { LIMITS } from './limits.ts';
 import {
   type Objects,
@@ -15,7 +15,7 @@ import {
   sameContext,
   type Xrcd,
 } from './objects.ts';
-import { inside } from './rings.ts';
+import type { TimePump } from './time-pump.ts';
 
 type XrcdVerbs = Pick<Provider, 'openXrcd' | 'closeXrcd'>;
 type SrqVerbs = Pick<Provider, 'createSrq' | 'modifySrq' | 'querySrq' | 'destroySrq' | 'postSrqRecv'>;
@@ -46,9 +46,9 @@ export function xrcdVerbs(objects: Objects): XrcdVerbs {
   };
 }
 
-export function srqVerbs(driver: Driver, objects: Objects): SrqVerbs {
+export function srqVerbs(pump: TimePump, objects: Objects): SrqVerbs {
   const { pds, srqs, wrRings } = objects;
-  const { sim } = driver;
+  const { sim } = pump;
   return {
     createSrq(handle, attr) {
       const pd = pds.require(handle, 'createSrq');
@@ -101,7 +101,7 @@ export function srqVerbs(driver: Driver, objects: Objects): SrqVerbs {
       const from = wrRings.get(ring) ?? wrRings.require(ring, 'postSrqRecv');
       if (!inside(from, start, count)) return 0;
       const posted = postSrqRecv(sim.world, srq, from, start, count);
-      driver.wake();
+      pump.start();
       return posted;
     },
   };

@@ -65,10 +65,10 @@ function admit(world: World, port: StoppablePort, cls: number, sender: Sender): 
   const request = sender.role === ROLE_REQUEST;
   const bytes = request ? nextRequestBytes(world, qp) : nextResponseBytes(world, qp);
   if (bytes >= 0 && !port.fits(cls, bytes)) return false;
-  port.ring(cls).leave();
+  port.round(cls).leave();
   if (bytes < 0) return true;
-  const { turn } = sender;
-  const turnOver = turn !== null && turn.unit >= 0 && world.units[qp.host].sent(turn, bytes);
+  const { unitUser } = sender;
+  const holdEnded = unitUser !== null && unitUser.unit >= 0 && world.units[qp.host].sent(unitUser, bytes);
   const p = request ? nextRequest(world, qp) : nextResponse(world, qp);
   if (p < 0) return true;
   port.enqueue(p, bytes, cls, world.notBefore);
@@ -76,7 +76,7 @@ function admit(world: World, port: StoppablePort, cls: number, sender: Sender): 
     qp.repliesInPort++;
     responseSent(world, qp, port);
   }
-  rejoin(world, sender, bytes, turnOver);
+  rejoin(world, sender, bytes, holdEnded);
   return true;
 }
 

@@ -24,11 +24,11 @@ export class Ets implements ClassScheduler {
 
   pick(port: StoppablePort, here: number): number {
     const { deficit } = this;
-    for (let turns = 0; ; turns++) {
+    for (let steps = 0; ; steps++) {
       const cls = this.current;
       if (((here >>> cls) & 1) !== 0 && port.headBytes(cls) <= deficit[cls]) return cls;
       // Nobody could send in a whole round: the rounds in which nobody can are taken at once.
-      if (turns === SERVICE_LEVELS) this.skipRounds(port, here);
+      if (steps === SERVICE_LEVELS) this.skipRounds(port, here);
       this.current = (cls + 1) % SERVICE_LEVELS;
       if (((here >>> this.current) & 1) !== 0) deficit[this.current] += this.quantum[this.current];
     }

@@ -9,13 +9,13 @@ import type { EventQueue } from '../kernel/event-queue.ts';
 import type { NicParams } from '../profile/params.ts';
 import type { Sender } from '../transport/qp.ts';
 import { BUSY_UNTIL, Port } from './port.ts';
-import { makeRing, type ReadyRing } from './ready-ring.ts';
+import { makeRound, type ReadyRound } from './ready-round.ts';
 
 /** Packets that there is room for at first. */
-const MOST_SLOTS = 1 << 16;
+const MAX_INITIAL_PACKETS = 1 << 16;
 
 export class EgressPort extends Port {
-  readonly ring: ReadyRing;
+  readonly round: ReadyRound;
   private ends: Float64Array;
   private sizes: Int32Array;
   private mask: number;
@@ -24,12 +24,13 @@ export class EgressPort extends Port {
 
   constructor(id: number, params: Readonly<NicParams>, gbps: number, clock: Float64Array) {
     super(id, params, gbps, clock);
-    this.ring = makeRing(params.rrOrder);
-    let slots = 2;
-    while (slots < MOST_SLOTS && slots < this.fifoBytes / params.headerBytes + 2) slots *= 2;
-    this.mask = slots - 1;
-    this.ends = new Float64Array(slots);
-    this.sizes = new Int32Array(slots);
+    this.round = makeRound(params.rrOrder);
+    let capacity = 2;
+    while (capacity < MAX_INITIAL_PACKETS && capacity < this.fifoBytes / params.headerBytes + 2)
+      capacity *= 2;
+    this.mask = capacity - 1;
+    this.ends = new Float64Array(capacity);
+    this.sizes = new Int32Array(capacity);
   }
 
   get lastBytes(): number {
@@ -37,11 +38,11 @@ export class EgressPort extends Port {
   }
 
   join(sender: Sender): void {
-    this.ring.join(sender);
+    this.round.join(sender);
   }
 
-  forget(sender: Sender): void {
-    this.ring.forget(sender);
+  remove(sender: Sender): void {
+    this.round.remove(sender);
   }
 
   /** Whether a packet of this size fits now; if not, an event says when it does. */

@@ -10,7 +10,7 @@ import { runStoppable } from './class-round.ts';
 import type { EgressPort } from './fifo-port.ts';
 import { rejoin } from './rejoin.ts';
 
-export function runKicked(world: World): void {
+export function runKickedPorts(world: World): void {
   if (world.stoppable) {
     runStoppable(world);
     return;
@@ -18,22 +18,22 @@ export function runKicked(world: World): void {
   const { kicked } = world;
   for (let port = kicked.pop(); port !== undefined; port = kicked.pop()) {
     port.kicked = false;
-    if (!port.waiting) round(world, port as EgressPort);
+    if (!port.waiting) admitPackets(world, port as EgressPort);
   }
 }
 
 /** Admits packets, one of each sender in turn, as long as the head's packet fits. */
-export function round(world: World, port: EgressPort): void {
-  const { ring } = port;
-  for (let sender = ring.head; sender !== null; sender = ring.head) {
+export function admitPackets(world: World, port: EgressPort): void {
+  const { round } = port;
+  for (let sender = round.head; sender !== null; sender = round.head) {
     const { qp } = sender;
     const request = sender.role === ROLE_REQUEST;
     const bytes = request ? nextRequestBytes(world, qp) : nextResponseBytes(world, qp);
     if (bytes >= 0 && !port.fits(bytes, world.events)) return;
-    ring.leave();
+    round.leave();
     if (bytes < 0) continue;
-    const { turn } = sender;
-    const turnOver = turn !== null && turn.unit >= 0 && world.units[qp.host].sent(turn, bytes);
+    const { unitUser } = sender;
+    const holdEnded = unitUser !== null && unitUser.unit >= 0 && world.units[qp.host].sent(unitUser, bytes);
     const p = request ? nextRequest(world, qp) : nextResponse(world, qp);
     if (p < 0) continue;
     port.admit(bytes, world.notBefore);
@@ -42,6 +42,6 @@ export function round(world: World, port: EgressPort): void {
       if (qp.unreliable) requestSent(world, qp, port);
       else startTimer(world, qp, port);
     } else responseSent(world, qp, port);
-    rejoin(world, sender, bytes, turnOver);
+    rejoin(world, sender, bytes, holdEnded);
   }
 }

@@ -43,7 +43,7 @@ export abstract class Port {
   abstract join(sender: Sender): void;
 
   /** The sender is no more. */
-  abstract forget(sender: Sender): void;
+  abstract remove(sender: Sender): void;
 
   /** Brings `used` up to date. */
   abstract reclaim(): void;

@@ -9,7 +9,7 @@ import type { RandomStream } from '../kernel/random.ts';
 import type { NicParams } from '../profile/params.ts';
 import type { Qp } from '../transport/qp.ts';
 import type { World } from '../world.ts';
-import { Pace, setPace } from './rate-pacing.ts';
+import { RatePacer, setPacer } from './rate-pacing.ts';
 
 /** One of them, and what it was told last. */
 export interface Limiter {
@@ -88,7 +88,7 @@ export function onRate(world: World, qp: Qp, change: number): void {
 function apply(world: World, qp: Qp, limiter: Limiter): void {
   const { kbps, burstBytes, factor } = limiter;
   if (kbps === 0) freeLimiter(qp);
-  setPace(world, qp, kbps === 0 ? null : new Pace(kbps * factor, burstBytes, world.clock[0]));
+  setPacer(world, qp, kbps === 0 ? null : new RatePacer(kbps * factor, burstBytes, world.clock[0]));
 }
 
 /** The queue pair needs its limiter no more. */

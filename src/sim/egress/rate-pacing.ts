@@ -3,11 +3,11 @@
  * than its rate. A leaky bucket: each packet, headers included, moves the time of the next one on, and up
  * to `burstNs` of that may be used ahead.
  */
-import { EV_PACE } from '../kernel/event-kinds.ts';
+import { EV_PACER } from '../kernel/event-kinds.ts';
 import { DEADLINE, type Qp, RESUME, ROLE_REQUEST, SENDING, type Sender } from '../transport/qp.ts';
 import type { World } from '../world.ts';
 
-export class Pace {
+export class RatePacer {
   readonly nsPerByte: number;
   readonly burstNs: number;
   /** [0] when the next packet is due at the exact rate. */
@@ -21,8 +21,8 @@ export class Pace {
 }
 
 /** Limits a queue pair from now on; null: no limit. */
-export function setPace(world: World, qp: Qp, pace: Pace | null): void {
-  qp.pace = pace;
+export function setPacer(world: World, qp: Qp, pacer: RatePacer | null): void {
+  qp.pacer = pacer;
   // What the old limit holds back is looked at anew.
   qp.heldRoles = 0;
   goOn(world, qp.requests);
@@ -31,7 +31,7 @@ export function setPace(world: World, qp: Qp, pace: Pace | null): void {
 /** A sender has a packet: it joins the round of its port, now or when its pace and congestion control allow. */
 export function joinPort(world: World, sender: Sender): void {
   const { qp } = sender;
-  if ((qp.pace === null && qp.congestion === null) || mayGo(world, sender)) {
+  if ((qp.pacer === null && qp.congestion === null) || mayGo(world, sender)) {
     world.join(sender);
     return;
   }
@@ -40,33 +40,33 @@ export function joinPort(world: World, sender: Sender): void {
   const bit = 1 << sender.role;
   if ((qp.heldRoles & bit) === 0) {
     qp.heldRoles |= bit;
-    world.events.push(EV_PACE, qp.qpn, sender.role, qp.epoch);
+    world.events.push(EV_PACER, qp.qpn, sender.role, qp.epoch);
   }
   // Whoever may not send keeps no processing unit from those who may ("greedy"). It comes last: others begin with that.
-  if (sender.turn !== null && sender.turn.unit >= 0) world.units[qp.host].yield(sender.turn);
+  if (sender.unitUser !== null && sender.unitUser.unit >= 0) world.units[qp.host].yield(sender.unitUser);
 }
 
 /** Whether the next packet may go now; else the time of the next event is set to when. The lower rate rules. */
 function mayGo(world: World, { qp, role }: Sender): boolean {
-  const { pace, congestion } = qp;
+  const { pacer, congestion } = qp;
   const { due } = world.events;
   due[0] = world.clock[0];
   if (congestion !== null) congestion.allows(world.clock, due);
   // A rate limit is one of requests.
-  if (pace !== null && role === ROLE_REQUEST) due[0] = Math.max(due[0], pace.due[0] - pace.burstNs);
+  if (pacer !== null && role === ROLE_REQUEST) due[0] = Math.max(due[0], pacer.due[0] - pacer.burstNs);
   return due[0] <= world.clock[0];
 }
 
 /** A packet was admitted to the port. */
 export function countPacket(world: World, { qp, role }: Sender, bytes: number): void {
-  const { pace, congestion } = qp;
+  const { pacer, congestion } = qp;
   if (congestion?.limiting) congestion.count(bytes, world.clock);
-  if (pace !== null && role === ROLE_REQUEST)
-    pace.due[0] = Math.max(pace.due[0], world.clock[0]) + bytes * pace.nsPerByte;
+  if (pacer !== null && role === ROLE_REQUEST)
+    pacer.due[0] = Math.max(pacer.due[0], world.clock[0]) + bytes * pacer.nsPerByte;
 }
 
 /** The time has come for the packet that is held back. */
-export function onPace(world: World, qp: Qp, role: number): void {
+export function onPacerDue(world: World, qp: Qp, role: number): void {
   qp.heldRoles &= ~(1 << role);
   goOn(world, role === ROLE_REQUEST ? qp.requests : qp.replies);
 }
@@ -74,9 +74,9 @@ export function onPace(world: World, qp: Qp, role: number): void {
 /** A packet that was held back goes on: to the port, or first to a processing unit if its queue pair must have one. */
 function goOn(world: World, sender: Sender): void {
   if (sender.phase() !== SENDING || sender.queued) return;
-  const { turn } = sender;
-  if (world.greedy && sender.role === ROLE_REQUEST && turn !== null && turn.unit < 0) {
+  const { unitUser } = sender;
+  if (world.greedy && sender.role === ROLE_REQUEST && unitUser !== null && unitUser.unit < 0) {
     sender.setPhase(RESUME);
-    world.units[sender.qp.host].request(turn);
+    world.units[sender.qp.host].request(unitUser);
   } else joinPort(world, sender);
 }

@@ -8,14 +8,14 @@ import type { World } from '../world.ts';
 import { countPacket, joinPort } from './rate-pacing.ts';
 
 /** A sender had its turn at a port: it stands in line again if it has one more packet. */
-export function rejoin(world: World, sender: Sender, bytes: number, turnOver: boolean): void {
+export function rejoin(world: World, sender: Sender, bytes: number, holdEnded: boolean): void {
   const { qp } = sender;
-  if (turnOver && qp.phase === SENDING) {
+  if (holdEnded && qp.phase === SENDING) {
     qp.phase = RESUME;
-    world.units[qp.host].yield(sender.turn!);
-    world.units[qp.host].request(sender.turn!);
+    world.units[qp.host].yield(sender.unitUser!);
+    world.units[qp.host].request(sender.unitUser!);
   }
-  const limited = qp.pace !== null || qp.congestion !== null;
+  const limited = qp.pacer !== null || qp.congestion !== null;
   if (limited) countPacket(world, sender, bytes);
   const next = sender.role === ROLE_REQUEST ? nextRequestBytes(world, qp) : nextResponseBytes(world, qp);
   // What waits for its payload lets others go first.

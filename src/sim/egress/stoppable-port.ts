@@ -14,7 +14,7 @@ import type { NicParams } from '../profile/params.ts';
 import type { Sender } from '../transport/qp.ts';
 import type { ClassScheduler } from './class-scheduler.ts';
 import { BUSY_UNTIL, Port, WAKE } from './port.ts';
-import { makeRing, type ReadyRing } from './ready-ring.ts';
+import { makeRound, type ReadyRound } from './ready-round.ts';
 
 /** For pause() and resume(): every class. */
 export const ALL_CLASSES = -1;
@@ -55,8 +55,8 @@ export class StoppablePort extends Port {
   }
 
   /** The senders of a class that have a packet ready. */
-  ring(cls: number): ReadyRing {
-    return this.queue(cls).ring;
+  round(cls: number): ReadyRound {
+    return this.queue(cls).round;
   }
 
   get classes(): number {
@@ -64,17 +64,17 @@ export class StoppablePort extends Port {
   }
 
   join(sender: Sender): void {
-    this.ring(this.classOf(sender.qp.sl)).join(sender);
+    this.round(this.classOf(sender.qp.sl)).join(sender);
   }
 
-  forget(sender: Sender): void {
-    for (const queue of this.queues) queue?.ring.forget(sender);
+  remove(sender: Sender): void {
+    for (const queue of this.queues) queue?.round.remove(sender);
   }
 
   /** Whose packet is admitted next; null: nobody of this class has one. */
   head(cls: number): Sender | null {
     const queue = this.queues[cls];
-    return queue === null ? null : queue.ring.head;
+    return queue === null ? null : queue.round.head;
   }
 
   /** Whether the FIFO of a class has room for a packet; an empty one takes any. */
@@ -202,7 +202,7 @@ export class StoppablePort extends Port {
   private queue(cls: number): ClassQueue {
     const queue = this.queues[cls];
     if (queue !== null) return queue;
-    const made = new ClassQueue(makeRing(this.params.rrOrder));
+    const made = new ClassQueue(makeRound(this.params.rrOrder));
     this.queues[cls] = made;
     return made;
   }
@@ -210,7 +210,7 @@ export class StoppablePort extends Port {
 
 /** The packets of a class in their order, and the round of its senders. */
 class ClassQueue {
-  readonly ring: ReadyRing;
+  readonly round: ReadyRound;
   /** Packets that are not on the wire yet. */
   count = 0;
   /** Bytes that have not left, the packet on the wire included. */
@@ -222,8 +222,8 @@ class ClassQueue {
   /** When each may leave. */
   private dues = new Float64Array(64);
 
-  constructor(ring: ReadyRing) {
-    this.ring = ring;
+  constructor(round: ReadyRound) {
+    this.round = round;
   }
 
   add(p: number, bytes: number, notBefore: Float64Array): void {

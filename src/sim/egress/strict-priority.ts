@@ -16,8 +16,8 @@ export class StrictPriority implements ClassScheduler {
   private readonly holders: Sender[][] = Array.from({ length: SERVICE_LEVELS }, () => []);
 
   began(sender: Sender, cls: number): void {
-    if (sender.holds) return;
-    sender.holds = true;
+    if (sender.listedAsHolder) return;
+    sender.listedAsHolder = true;
     this.holders[cls].push(sender);
   }
 
@@ -39,7 +39,7 @@ export class StrictPriority implements ClassScheduler {
       const level = sendingLevel(sender);
       if (level >= 0 && port.classOf(level) === cls) return true;
       holders.pop();
-      sender.holds = false;
+      sender.listedAsHolder = false;
       // The next datagram of a queue pair may be of another class.
       if (level >= 0) this.began(sender, port.classOf(level));
     }

@@ -49,7 +49,7 @@ export class Core {
   }
 
   /** A completion of this queue became visible, now. */
-  notice(queue: number): void {
+  completionVisible(queue: number): void {
     this.found[queue]++;
     if (this.found[queue] > 1) return;
     this.waiting++;

@@ -29,7 +29,7 @@ export const EV_CALL = 13;
 /** The period of a moderated CQ is over. a: cq, b: token. */
 export const EV_MODERATION = 20;
 /** The pace of a queue pair allows its next packet. a: qp number, b: ROLE_*, c: incarnation. */
-export const EV_PACE = 21;
+export const EV_PACER = 21;
 /** A processing unit is through with a step. a: host, b: unit, c: generation. */
 export const EV_UNIT = 22;
 /** WQEs are in the NIC. a: qp number, b: one past the last, c: incarnation. */

@@ -7,9 +7,9 @@
  */
 
 /** Of an event in the heap: time and order. */
-const KEY = 2;
+const KEY_WORDS = 2;
 /** Of a slot: kind, a, b, c. */
-const SLOT = 4;
+const RECORD_WORDS = 4;
 
 export class EventQueue {
   /** Of the event that the last pop() took out. */
@@ -22,9 +22,9 @@ export class EventQueue {
   private capacity = 1024;
   /** The root is empty; the other entries follow it. */
   private hole = false;
-  private keys = new Float64Array(this.capacity * KEY);
-  private slots = new Int32Array(this.capacity);
-  private words = new Int32Array(this.capacity * SLOT);
+  private keys = new Float64Array(this.capacity * KEY_WORDS);
+  private records = new Int32Array(this.capacity);
+  private words = new Int32Array(this.capacity * RECORD_WORDS);
   /** Slots not in use: a stack. */
   private free = Int32Array.from({ length: this.capacity }, (_, i) => i);
   /** [0] time of the popped event, [1] running order; in an array so that both stay doubles. */
@@ -60,9 +60,9 @@ export class EventQueue {
   insert(kind: number, a: number, b: number, c: number): void {
     const at = this.size;
     if (at === this.capacity) this.grow();
-    const slot = this.free[at];
+    const record = this.free[at];
     const { words } = this;
-    const word = slot * SLOT;
+    const word = record * RECORD_WORDS;
     words[word] = kind;
     words[word + 1] = a;
     words[word + 2] = b;
@@ -72,8 +72,8 @@ export class EventQueue {
       this.hole = false;
       this.item[0] = this.due[0];
       this.item[1] = this.due[1];
-      this.sink(slot);
-    } else this.rise(at, slot);
+      this.sink(record);
+    } else this.rise(at, record);
   }
 
   /** Time of the first event; Infinity when there is none. */
@@ -84,20 +84,20 @@ export class EventQueue {
 
   headKind(): number {
     if (this.hole) this.fill();
-    return this.words[this.slots[0] * SLOT];
+    return this.words[this.records[0] * RECORD_WORDS];
   }
 
   headA(): number {
     if (this.hole) this.fill();
-    return this.words[this.slots[0] * SLOT + 1];
+    return this.words[this.records[0] * RECORD_WORDS + 1];
   }
 
   /** Takes the first event out, into kind, a, b, c and time. The queue must not be empty. */
   pop(): void {
     if (this.hole) this.fill();
     const { words } = this;
-    const slot = this.slots[0];
-    const word = slot * SLOT;
+    const record = this.records[0];
+    const word = record * RECORD_WORDS;
     this.numbers[0] = this.keys[0];
     this.kind = words[word];
     this.a = words[word + 1];
@@ -105,7 +105,7 @@ export class EventQueue {
     this.c = words[word + 3];
     const last = (this.size - 1) | 0;
     this.size = last;
-    this.free[last] = slot;
+    this.free[last] = record;
     this.hole = true;
   }
 
@@ -114,34 +114,34 @@ export class EventQueue {
     this.hole = false;
     const last = this.size;
     if (last === 0) return;
-    this.item[0] = this.keys[last * KEY];
-    this.item[1] = this.keys[last * KEY + 1];
-    this.sink(this.slots[last]);
+    this.item[0] = this.keys[last * KEY_WORDS];
+    this.item[1] = this.keys[last * KEY_WORDS + 1];
+    this.sink(this.records[last]);
   }
 
   /** Puts a new entry, whose key is `due`, where it belongs, beginning behind all others. */
-  private rise(from: number, slot: number): void {
-    const { keys, slots, due } = this;
+  private rise(from: number, record: number): void {
+    const { keys, records, due } = this;
     const time = due[0];
     const order = due[1];
     let hole = from;
     while (hole > 0) {
       const parent = (hole - 1) >> 2;
-      const before = keys[parent * KEY];
-      if (before < time || (before === time && keys[parent * KEY + 1] < order)) break;
-      keys[hole * KEY] = before;
-      keys[hole * KEY + 1] = keys[parent * KEY + 1];
-      slots[hole] = slots[parent];
+      const before = keys[parent * KEY_WORDS];
+      if (before < time || (before === time && keys[parent * KEY_WORDS + 1] < order)) break;
+      keys[hole * KEY_WORDS] = before;
+      keys[hole * KEY_WORDS + 1] = keys[parent * KEY_WORDS + 1];
+      records[hole] = records[parent];
       hole = parent;
     }
-    keys[hole * KEY] = time;
-    keys[hole * KEY + 1] = order;
-    slots[hole] = slot;
+    keys[hole * KEY_WORDS] = time;
+    keys[hole * KEY_WORDS + 1] = order;
+    records[hole] = record;
   }
 
   /** Puts the entry whose key is `item` where it belongs, beginning at the root. */
-  private sink(slot: number): void {
-    const { keys, slots, item, size } = this;
+  private sink(record: number): void {
+    const { keys, records, item, size } = this;
     const time = item[0];
     const order = item[1];
     let hole = 0;
@@ -150,29 +150,29 @@ export class EventQueue {
       if (child >= size) break;
       const end = Math.min(child + 4, size);
       let best = child;
-      let bestTime = keys[child * KEY];
+      let bestTime = keys[child * KEY_WORDS];
       for (child++; child < end; child++) {
-        const t = keys[child * KEY];
-        if (t < bestTime || (t === bestTime && keys[child * KEY + 1] < keys[best * KEY + 1])) {
+        const t = keys[child * KEY_WORDS];
+        if (t < bestTime || (t === bestTime && keys[child * KEY_WORDS + 1] < keys[best * KEY_WORDS + 1])) {
           best = child;
           bestTime = t;
         }
       }
-      if (bestTime > time || (bestTime === time && keys[best * KEY + 1] > order)) break;
-      keys[hole * KEY] = bestTime;
-      keys[hole * KEY + 1] = keys[best * KEY + 1];
-      slots[hole] = slots[best];
+      if (bestTime > time || (bestTime === time && keys[best * KEY_WORDS + 1] > order)) break;
+      keys[hole * KEY_WORDS] = bestTime;
+      keys[hole * KEY_WORDS + 1] = keys[best * KEY_WORDS + 1];
+      records[hole] = records[best];
       hole = best;
     }
-    keys[hole * KEY] = time;
-    keys[hole * KEY + 1] = order;
-    slots[hole] = slot;
+    keys[hole * KEY_WORDS] = time;
+    keys[hole * KEY_WORDS + 1] = order;
+    records[hole] = record;
   }
 
   private grow(): void {
     const old = this.capacity;
     const capacity = old * 2;
-    const keys = new Float64Array(capacity * KEY);
+    const keys = new Float64Array(capacity * KEY_WORDS);
     keys.set(this.keys);
     this.keys = keys;
     const larger = (from: Int32Array, each: number) => {
@@ -180,8 +180,8 @@ export class EventQueue {
       to.set(from);
       return to;
     };
-    this.slots = larger(this.slots, 1);
-    this.words = larger(this.words, SLOT);
+    this.records = larger(this.records, 1);
+    this.words = larger(this.words, RECORD_WORDS);
     this.free = larger(this.free, 1);
     for (let i = old; i < capacity; i++) this.free[i] = i;
     this.capacity = capacity;

@@ -15,7 +15,7 @@ const REMOTE_WRITES = C.IBV_ACCESS_REMOTE_WRITE | C.IBV_ACCESS_REMOTE_ATOMIC;
 const WINDOW_ACCESS = REMOTE_WRITES | C.IBV_ACCESS_REMOTE_READ | C.IBV_ACCESS_ZERO_BASED;
 const NOTHING = new Uint8Array(0);
 /** Of no queue pair and no protection domain. */
-const NOBODY = 0;
+const NO_DOMAIN = 0;
 
 export class Window {
   readonly id: number;
@@ -50,7 +50,7 @@ export function allocWindow(world: World, type: number, host: number, pd: number
 /** A bound window may go: its key opens nothing any more. */
 export function freeWindow(world: World, window: Window): void {
   close(world, window);
-  world.regions.giveKey(window.keyNow);
+  world.regions.releaseKey(window.keyNow);
   world.windows[window.id] = undefined;
 }
 
@@ -202,7 +202,7 @@ function close(world: World, window: Window): void {
     lkey: -1,
     rkey: keyNow,
     host,
-    pd: NOBODY,
+    pd: NO_DOMAIN,
     access: 0,
     addr: 0,
     lengthBytes: 0,

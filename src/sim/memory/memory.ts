@@ -39,11 +39,11 @@ export class RegionTable {
   live = 0;
   /** [0] where the range that local() and remote() look for begins: V8 allocates a double that is handed to a function. */
   readonly from = new Float64Array(1);
-  private readonly counted: (region: Region, sign: number) => void;
+  private readonly onCountChange: (region: Region, sign: number) => void;
 
   /** `counted` hears of each region that is registered (1) or is no more (-1). */
   constructor(counted: (region: Region, sign: number) => void = () => {}) {
-    this.counted = counted;
+    this.onCountChange = counted;
   }
 
   /** The same memory has the same address however often it is registered. */
@@ -70,7 +70,7 @@ export class RegionTable {
     const region = this.make(key, host, pd, memory, byteOffset, lengthBytes, access);
     this.regions[key >>> 8] = region;
     this.live++;
-    this.counted(region, 1);
+    this.onCountChange(region, 1);
     return region;
   }
 
@@ -86,8 +86,8 @@ export class RegionTable {
     const index = old.lkey >>> 8;
     const region = this.make(this.keyAt(index), old.host, pd, memory, byteOffset, lengthBytes, access);
     this.regions[index] = region;
-    this.counted(old, -1);
-    this.counted(region, 1);
+    this.onCountChange(old, -1);
+    this.onCountChange(region, 1);
     return region;
   }
 
@@ -99,7 +99,7 @@ export class RegionTable {
     );
   }
 
-  giveKey(key: number): void {
+  releaseKey(key: number): void {
     this.regions[key >>> 8] = undefined;
     this.free.push(key >>> 8);
   }
@@ -151,9 +151,9 @@ export class RegionTable {
 
   remove(region: Region): void {
     if (this.regions[region.lkey >>> 8] !== region) return;
-    this.giveKey(region.lkey);
+    this.releaseKey(region.lkey);
     this.live--;
-    this.counted(region, -1);
+    this.onCountChange(region, -1);
   }
 
   /** Whether this lkey names live registered memory whose buffer was detached since. */

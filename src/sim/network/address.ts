@@ -2,7 +2,7 @@
 import type { Qp } from '../transport/qp.ts';
 
 /** As a host that a queue pair sends to: whoever attached to the group. */
-export const EVERYBODY = -2;
+export const MULTICAST = -2;
 
 /** Bytes at the head of each received datagram. */
 export const GRH_BYTES = 40;
@@ -14,7 +14,7 @@ const PROTOCOL_UDP = 17;
 
 /** Queue pairs that receive what is sent to one group GID, those of a host together. */
 export interface Group {
-  readonly members: Qp[];
+  readonly queuePairs: Qp[];
 }
 
 /** Groups by GID. One that was named once stays: address handles hold it. */
@@ -24,7 +24,7 @@ export class Groups {
   at(gid: string): Group {
     let group = this.byGid.get(gid);
     if (group === undefined) {
-      group = { members: [] };
+      group = { queuePairs: [] };
       this.byGid.set(gid, group);
     }
     return group;
@@ -32,7 +32,7 @@ export class Groups {
 
   /** False when the queue pair was attached already. */
   attach(gid: string, qp: Qp): boolean {
-    const { members } = this.at(gid);
+    const { queuePairs: members } = this.at(gid);
     if (members.includes(qp)) return false;
     const behind = members.findIndex((member) => member.host > qp.host);
     members.splice(behind < 0 ? members.length : behind, 0, qp);
@@ -41,7 +41,7 @@ export class Groups {
 
   /** False when the queue pair was not attached. */
   detach(gid: string, qp: Qp): boolean {
-    const { members } = this.at(gid);
+    const { queuePairs: members } = this.at(gid);
     const at = members.indexOf(qp);
     if (at < 0) return false;
     members.splice(at, 1);

@@ -13,7 +13,7 @@ const CNP_BYTES = 98;
 
 /** A packet that met congestion has arrived at `qp`: its NIC tells that of `source`, unless it did so just now. */
 export function congested(world: World, qp: Qp, source: Qp): void {
-  const { fabric, clock, params } = world;
+  const { switchNetwork: fabric, clock, params } = world;
   if (fabric === null || clock[0] < qp.times[CNP_NS]) return;
   qp.times[CNP_NS] = clock[0] + params.cnpIntervalNs;
   world.cnpCount[0]++;

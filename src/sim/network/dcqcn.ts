@@ -32,7 +32,7 @@ export class Dcqcn {
   /** Increases since the last cut. */
   private stage = 0;
   /** A notification came since alpha stands. */
-  private heard = false;
+  private establishedRaised = false;
 
   constructor(params: Readonly<NicParams>) {
     this.params = params;
@@ -57,7 +57,7 @@ export class Dcqcn {
     else this.cut(clock[0]);
     // It counts in the period of the alpha timer that it falls into.
     this.age(clock[0]);
-    this.heard = true;
+    this.establishedRaised = true;
   }
 
   /** Whether the next packet may go now; else `due[0]` is when. */
@@ -89,7 +89,7 @@ export class Dcqcn {
   private begin(clock: Float64Array): void {
     const n = this.numbers;
     this.limiting = true;
-    this.heard = false;
+    this.establishedRaised = false;
     n[RATE] = n[TARGET] = this.params.linkGbps;
     n[ALPHA] = 1;
     n[ALPHA_NS] = n[DUE_NS] = clock[0];
@@ -113,9 +113,9 @@ export class Dcqcn {
     const { dcqcnG: g, dcqcnAlphaTimerNs: periodNs } = this.params;
     const periods = Math.floor((nowNs - n[ALPHA_NS]) / periodNs);
     if (periods <= 0) return;
-    n[ALPHA] = n[ALPHA] * (1 - g) ** periods + (this.heard ? g * (1 - g) ** (periods - 1) : 0);
+    n[ALPHA] = n[ALPHA] * (1 - g) ** periods + (this.establishedRaised ? g * (1 - g) ** (periods - 1) : 0);
     n[ALPHA_NS] += periods * periodNs;
-    this.heard = false;
+    this.establishedRaised = false;
   }
 
   /** Half of the way back to the rate before the cut; after some of these the goal itself moves on. */

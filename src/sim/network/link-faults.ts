@@ -9,7 +9,7 @@ import type { EventQueue } from '../kernel/event-queue.ts';
 import * as P from '../kernel/packets.ts';
 import { RandomStream } from '../kernel/random.ts';
 import type { World } from '../world.ts';
-import { EVERYBODY } from './address.ts';
+import { MULTICAST } from './address.ts';
 
 const TWO32 = 4294967296;
 /** Operands of atomics, which the length of a packet does not count. */
@@ -17,7 +17,7 @@ const OPERAND_BYTES = 32;
 
 export class LinkFaults {
   /** Whether any link has such faults. */
-  on = false;
+  enabled = false;
   /** Packets and acknowledgements that were late, and copies that were made. */
   readonly counts = new Float64Array(2);
   /** By host: probabilities times 2^32, and how late a packet is. */
@@ -43,13 +43,13 @@ export class LinkFaults {
   setReorder(host: number, probability: number, delayNs: number): void {
     this.reorder[host] = probability * TWO32;
     this.delayNs[host] = delayNs;
-    this.look();
+    this.updateEnabled();
   }
 
   /** Each packet that crosses the link of this host arrives twice with this probability. */
   setDuplicate(host: number, probability: number): void {
     this.duplicate[host] = probability * TWO32;
-    this.look();
+    this.updateEnabled();
   }
 
   /** Whether a packet that goes from one host to another is late, in `late`. The links are those that it crosses. */
@@ -57,7 +57,7 @@ export class LinkFaults {
     this.late[0] = 0;
     if (from === to) return false;
     this.drawLate(from);
-    if (to !== EVERYBODY) this.drawLate(to);
+    if (to !== MULTICAST) this.drawLate(to);
     if (this.late[0] === 0) return false;
     this.counts[0]++;
     return true;
@@ -72,7 +72,7 @@ export class LinkFaults {
     if (from === to) return false;
     // Both links draw, whatever the first says: its luck does not move the other's numbers.
     const first = this.drawDuplicate(from);
-    const second = to !== EVERYBODY && this.drawDuplicate(to);
+    const second = to !== MULTICAST && this.drawDuplicate(to);
     if (!first && !second) return false;
     this.counts[1]++;
     return true;
@@ -91,7 +91,7 @@ export class LinkFaults {
   }
 
   /** Whether a packet that is about to arrive is late: then an event has it arrive again. */
-  holds(world: World, p: number): boolean {
+  delays(world: World, p: number): boolean {
     const from = world.qps[world.packets.source[p]]?.host ?? -1;
     if (from < 0 || !this.isLate(from, destination(world, p))) return false;
     world.events.due[0] = world.clock[0] + this.late[0];
@@ -111,14 +111,14 @@ export class LinkFaults {
     events.push(EV_ACK, a, b, c);
   }
 
-  private look(): void {
-    this.on = this.reorder.some((x) => x > 0) || this.duplicate.some((x) => x > 0);
+  private updateEnabled(): void {
+    this.enabled = this.reorder.some((x) => x > 0) || this.duplicate.some((x) => x > 0);
   }
 }
 
 /** Host that a packet is for; EVERYBODY: of a group, and of no link in particular. */
 function destination(world: World, p: number): number {
   const pool = world.packets;
-  if (pool.kind[p] === P.PKT_DATAGRAM) return pool.ah[p]?.peerHost ?? EVERYBODY;
-  return world.qps[pool.dest[p]]?.host ?? EVERYBODY;
+  if (pool.kind[p] === P.PKT_DATAGRAM) return pool.ah[p]?.peerHost ?? MULTICAST;
+  return world.qps[pool.dest[p]]?.host ?? MULTICAST;
 }

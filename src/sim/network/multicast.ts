@@ -2,19 +2,19 @@
 
 import { EV_COPY } from '../kernel/event-kinds.ts';
 import type { World } from '../world.ts';
-import { EVERYBODY } from './address.ts';
-import type { Fabric } from './switches.ts';
+import { MULTICAST } from './address.ts';
+import type { SwitchNetwork } from './switches.ts';
 
 /** A packet is through the pipeline of the switch that its sender is on. */
-export function enter(world: World, fabric: Fabric, p: number): void {
-  if (fabric.receiverOf(p) !== EVERYBODY) {
+export function enter(world: World, fabric: SwitchNetwork, p: number): void {
+  if (fabric.receiverOf(p) !== MULTICAST) {
     fabric.receive(fabric.portOfHost(fabric.senderOf(p)), p);
     return;
   }
   const from = fabric.senderOf(p);
   const bytes = fabric.sizeOf(p);
-  let host = EVERYBODY;
-  for (const qp of world.packets.ah[p]!.group!.members) {
+  let host = MULTICAST;
+  for (const qp of world.packets.ah[p]!.group!.queuePairs) {
     if (qp.host === host) continue;
     host = qp.host;
     const copy = world.packets.copy(p, world.packets.length[p]);

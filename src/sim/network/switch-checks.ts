@@ -1,10 +1,10 @@
 /** What must hold of switches after every run, and what their cables report. */
 
 import { DROPPED_BYTES, DROPS, IN_BYTES, MARKS, OUT_BYTES, OUT_PACKETS, PAUSES } from './switch-port.ts';
-import type { Fabric } from './switches.ts';
+import type { SwitchNetwork } from './switches.ts';
 
 /** Sentences about what does not hold; `idle`: nothing is left to happen. */
-export function brokenSwitches(fabric: Fabric, idle: boolean): string[] {
+export function brokenSwitches(fabric: SwitchNetwork, idle: boolean): string[] {
   const broken: string[] = [];
   for (const sw of fabric.switches) {
     const ports = fabric.ports.filter((port) => port.sw === sw);
@@ -50,7 +50,7 @@ export interface CableStats {
 }
 
 /** Figures of every port of every switch. */
-export function cableStats(fabric: Fabric): CableStats[] {
+export function cableStats(fabric: SwitchNetwork): CableStats[] {
   return fabric.ports.map((port) => {
     const { peer, counts } = port;
     return {
@@ -67,6 +67,6 @@ export function cableStats(fabric: Fabric): CableStats[] {
 }
 
 /** Times that the switch asked this host for a pause. */
-export function pausesOf(fabric: Fabric, host: number): number {
+export function pausesOf(fabric: SwitchNetwork, host: number): number {
   return fabric.portOfHost(host).counts[PAUSES];
 }

@@ -68,7 +68,7 @@ export class SwitchPort {
   private readonly nsPerByte: number;
   private readonly delayNs: number;
   /** Packets in the queue: a ring. */
-  private ring = new Int32Array(64);
+  private packets = new Int32Array(64);
   private first = 0;
   private length = 0;
   private readonly flight = new Flight();
@@ -87,18 +87,18 @@ export class SwitchPort {
   }
 
   get head(): number {
-    return this.ring[this.first];
+    return this.packets[this.first];
   }
 
   push(p: number): void {
-    if (this.length === this.ring.length) this.grow();
-    this.ring[(this.first + this.length) & (this.ring.length - 1)] = p;
+    if (this.length === this.packets.length) this.grow();
+    this.packets[(this.first + this.length) & (this.packets.length - 1)] = p;
     this.length = (this.length + 1) | 0;
   }
 
   shift(): number {
-    const p = this.ring[this.first];
-    this.first = (this.first + 1) & (this.ring.length - 1);
+    const p = this.packets[this.first];
+    this.first = (this.first + 1) & (this.packets.length - 1);
     this.length = (this.length - 1) | 0;
     return p;
   }
@@ -126,10 +126,10 @@ export class SwitchPort {
   }
 
   private grow(): void {
-    const { ring, first } = this;
+    const { packets: ring, first } = this;
     const larger = new Int32Array(ring.length * 2);
     for (let i = 0; i < this.length; i++) larger[i] = ring[(first + i) & (ring.length - 1)];
-    this.ring = larger;
+    this.packets = larger;
     this.first = 0;
   }
 }

@@ -25,7 +25,7 @@ import {
 import type { Layout } from './topology.ts';
 
 /** What the fabric has of the network around it. */
-export interface Surroundings {
+export interface SwitchEnvironment {
   readonly params: Readonly<NicParams>;
   readonly events: EventQueue;
   readonly packets: PacketPool;
@@ -33,7 +33,7 @@ export interface Surroundings {
   readonly packetCount: Float64Array;
 }
 
-export class Fabric {
+export class SwitchNetwork {
   readonly layout: Layout;
   readonly switches: Switch[] = [];
   /** Of all switches. */
@@ -43,11 +43,11 @@ export class Fabric {
   private senders = new Int32Array(0);
   private receivers = new Int32Array(0);
   private ingress = new Int32Array(0);
-  private readonly world: Surroundings;
+  private readonly environment: SwitchEnvironment;
 
   /** @throws ConfigError the buffer of a switch is too small for PFC on its ports */
-  constructor(world: Surroundings, layout: Layout, seed: number) {
-    this.world = world;
+  constructor(world: SwitchEnvironment, layout: Layout, seed: number) {
+    this.environment = world;
     this.layout = layout;
     const { params } = world;
     // Who has no congestion control says so in its packets (RFC 3168), and they are not marked.
@@ -74,7 +74,7 @@ export class Fabric {
 
   /** What a host's cable adds to the way of its packets beside their time on the wire: they end in a switch. */
   get entryNs(): number {
-    return this.world.params.propagationNs + this.world.params.switchNs;
+    return this.environment.params.propagationNs + this.environment.params.switchNs;
   }
 
   portAt(sw: number, port: number): SwitchPort {
@@ -89,7 +89,7 @@ export class Fabric {
 
   /** Time from one host to another for a packet of this size where no other is. */
   emptyPathNs(from: number, to: number, bytes: number): number {
-    const { propagationNs, switchNs, rxNs, linkGbps } = this.world.params;
+    const { propagationNs, switchNs, rxNs, linkGbps } = this.environment.params;
     const switches = this.layout.switchesBetween(from, to);
     return (switches + 1) * (propagationNs + (bytes * 8) / linkGbps) + switches * switchNs + rxNs;
   }
@@ -121,7 +121,7 @@ export class Fabric {
 
   /** A packet is through the pipeline of the switch, behind the port that it came in by. */
   receive(port: SwitchPort, p: number): void {
-    const { events, clock, packets, packetCount } = this.world;
+    const { events, clock, packets, packetCount } = this.environment;
     const { sw } = port;
     const bytes = this.bytes[p];
     const out = this.ports[sw.base + this.layout.route(sw.index, this.senders[p], this.receivers[p])];
@@ -151,7 +151,7 @@ export class Fabric {
 
   /** The last bit of the packet at the head of a port's queue has left. */
   departed(id: number): void {
-    const { events, clock } = this.world;
+    const { events, clock } = this.environment;
     const out = this.ports[id];
     const { sw } = out;
     const p = out.shift();
@@ -171,7 +171,7 @@ export class Fabric {
   /** The packet that is at the end of a port's cable now; -1 when that is a switch, which has it. */
   hop(id: number): number {
     const out = this.ports[id];
-    const p = out.arrived(this.world.events);
+    const p = out.arrived(this.environment.events);
     if (out.peer === null) return p;
     this.receive(out.peer, p);
     return -1;
@@ -185,12 +185,12 @@ export class Fabric {
 
   private proceed(out: SwitchPort): void {
     if (out.busy || out.paused || out.empty) return;
-    out.begin(this.bytes[out.head], this.world.events, this.world.clock);
+    out.begin(this.bytes[out.head], this.environment.events, this.environment.clock);
   }
 
   /** A pause frame takes its time on the cable; it waits for no packet that is leaving. */
   private pause(port: SwitchPort, paused: boolean): void {
-    const { events, clock, params } = this.world;
+    const { events, clock, params } = this.environment;
     port.pausing = paused;
     if (paused) port.counts[PAUSES]++;
     events.due[0] = clock[0] + params.propagationNs;

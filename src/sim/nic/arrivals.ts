@@ -1,7 +1,7 @@
 /** The end of a packet's way: from the cable or the last switch into the receiver, and from there to its queue pair. */
 import * as C from '../../verbs/constants.ts';
 import { CONGESTED, PKT_ACK, PKT_DATAGRAM, PKT_RESPONSE } from '../kernel/packets.ts';
-import { EVERYBODY } from '../network/address.ts';
+import { MULTICAST } from '../network/address.ts';
 import { congested } from '../network/cnp.ts';
 import { enter } from '../network/multicast.ts';
 import { onAck, onResponse } from '../transport/acknowledgements.ts';
@@ -13,7 +13,7 @@ import { mustWait, takeReady } from './receive-pipeline.ts';
 
 /** A packet is at the other end of the cable of a host's port, or back from its loopback. */
 export function offCable(world: World, port: number, p: number): void {
-  const { fabric } = world;
+  const { switchNetwork: fabric } = world;
   if (fabric !== null && (port & 1) === 0) enter(world, fabric, p);
   else arrive(world, p);
 }
@@ -21,10 +21,10 @@ export function offCable(world: World, port: number, p: number): void {
 /** A packet is at the end of its way. */
 export function arrive(world: World, p: number): void {
   const { faults } = world;
-  if (faults.on) {
+  if (faults.enabled) {
     const copy = faults.copyOf(world, p);
-    if (copy >= 0) world.fabric?.tagCopy(copy, p);
-    if (!faults.holds(world, p)) deliver(world, p);
+    if (copy >= 0) world.switchNetwork?.tagCopy(copy, p);
+    if (!faults.delays(world, p)) deliver(world, p);
     if (copy >= 0) deliver(world, copy);
     return;
   }
@@ -48,7 +48,7 @@ export function receive(world: World, qp: Qp | undefined): void {
 
 function execute(world: World, p: number): void {
   if (world.packets.kind[p] === PKT_DATAGRAM)
-    onDatagram(world, p, world.fabric === null ? EVERYBODY : world.fabric.receiverOf(p));
+    onDatagram(world, p, world.switchNetwork === null ? MULTICAST : world.switchNetwork.receiverOf(p));
   else executeConnected(world, p);
   world.packets.release(p);
 }

@@ -55,10 +55,10 @@ class NicCache {
     if (!lru.touch(first, second)) {
       counts[1]++;
       this.pcie.read(this.entryBytes);
-      if (this.arrivals.length < lru.slots) this.grow();
-      this.arrivals[lru.slot] = this.pcie.done[0];
+      if (this.arrivals.length < lru.allocated) this.grow();
+      this.arrivals[lru.index] = this.pcie.done[0];
     }
-    const waitNs = this.arrivals[lru.slot] - this.clock[0];
+    const waitNs = this.arrivals[lru.index] - this.clock[0];
     this.waitNs[0] = waitNs > 0 ? waitNs : 0;
   }
 
@@ -68,7 +68,7 @@ class NicCache {
   }
 
   private grow(): void {
-    const arrivals = new Float64Array(this.lru.slots);
+    const arrivals = new Float64Array(this.lru.allocated);
     arrivals.set(this.arrivals);
     this.arrivals = arrivals;
   }

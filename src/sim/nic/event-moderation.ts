@@ -25,7 +25,7 @@ export function moderate(world: World, cq: Cq, maxCount: number, periodNs: numbe
 }
 
 /** A completion that an event is wanted for became visible; says whether there is one now. */
-export function countsUp(world: World, cq: Cq, moderation: Moderation): boolean {
+export function countCompletion(world: World, cq: Cq, moderation: Moderation): boolean {
   moderation.count++;
   if (moderation.maxCount !== 0 && moderation.count >= moderation.maxCount) {
     moderation.count = 0;
@@ -41,7 +41,7 @@ export function countsUp(world: World, cq: Cq, moderation: Moderation): boolean 
 }
 
 /** A period is over. */
-export function onPeriod(world: World, cq: Cq, token: number): void {
+export function onPeriodEnd(world: World, cq: Cq, token: number): void {
   const { moderation } = cq;
   if (moderation === null || moderation.token !== token || moderation.count === 0) return;
   moderation.count = 0;

@@ -10,9 +10,9 @@ export class LruCache {
   /** Entries in it. */
   count = 0;
   /** Where the entry of the last touch() is: below `slots`, and its own until it is forgotten. */
-  slot = NONE;
+  index = NONE;
   /** Slots that there is room for so far; grows up to `entries`. */
-  slots = 0;
+  allocated = 0;
   private firsts = new Int32Array(0);
   private seconds = new Int32Array(0);
   /** By hash: the first slot of a chain; by slot: the next one in it. */
@@ -32,21 +32,21 @@ export class LruCache {
   touch(first: number, second: number): boolean {
     const found = this.find(first, second);
     if (found !== NONE) {
-      this.slot = found;
+      this.index = found;
       if (found !== this.newest) {
         this.unlink(found);
         this.link(found);
       }
       return true;
     }
-    const slot = this.vacant();
+    const slot = this.claim();
     this.firsts[slot] = first;
     this.seconds[slot] = second;
     const bucket = this.bucketOf(first, second);
     this.chain[slot] = this.heads[bucket];
     this.heads[bucket] = slot;
     this.link(slot);
-    this.slot = slot;
+    this.index = slot;
     return false;
   }
 
@@ -59,7 +59,7 @@ export class LruCache {
   }
 
   private find(first: number, second: number): number {
-    if (this.slots === 0) return NONE;
+    if (this.allocated === 0) return NONE;
     let slot = this.heads[this.bucketOf(first, second)];
     while (slot !== NONE && (this.firsts[slot] !== first || this.seconds[slot] !== second)) {
       slot = this.chain[slot];
@@ -74,9 +74,9 @@ export class LruCache {
   }
 
   /** A slot without an entry: a new one, or that of the entry used longest ago. */
-  private vacant(): number {
+  private claim(): number {
     if (this.count < this.entries) {
-      if (this.count === this.slots) this.grow();
+      if (this.count === this.allocated) this.grow();
       this.count = (this.count + 1) | 0;
       return this.count - 1;
     }
@@ -111,7 +111,7 @@ export class LruCache {
   }
 
   private grow(): void {
-    const slots = Math.min(Math.max(16, this.slots * 2), this.entries);
+    const slots = Math.min(Math.max(16, this.allocated * 2), this.entries);
     const keep = (from: Int32Array) => {
       const to = new Int32Array(slots);
       to.set(from);
@@ -122,7 +122,7 @@ export class LruCache {
     this.chain = keep(this.chain);
     this.newer = keep(this.newer);
     this.older = keep(this.older);
-    this.slots = slots;
+    this.allocated = slots;
     let buckets = 2;
     while (buckets < slots * 2) buckets *= 2;
     this.heads = new Int32Array(buckets).fill(NONE);

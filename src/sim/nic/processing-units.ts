@@ -16,7 +16,7 @@ import {
   SENDING,
   type Sender,
   STEP,
-  type Turn,
+  type UnitUser,
 } from '../transport/qp.ts';
 import type { World } from '../world.ts';
 import { beginStep } from './unit-step.ts';
@@ -29,14 +29,14 @@ export class Units {
   private readonly free: Int32Array;
   private freeCount: number;
   /** By unit: who has it, and which of its steps: events of earlier ones are stale. */
-  private readonly holders: (Turn | null)[];
+  private readonly holders: (UnitUser | null)[];
   private readonly tokens: Int32Array;
   private readonly generations: Int32Array;
   /** By unit: single steps of the run that it is at, and when that began. */
   private readonly runSteps: Int32Array;
   private readonly runStarts: Float64Array;
-  private head: Turn | null = null;
-  private tail: Turn | null = null;
+  private head: UnitUser | null = null;
+  private tail: UnitUser | null = null;
   /** Time that units were taken, so far. */
   readonly busyNs = new Float64Array(1);
   /** When the last step that ever began ends. */
@@ -57,47 +57,47 @@ export class Units {
   }
 
   /** A sender whose phase is READY (for a step) or RESUME (to go on sending) wants a unit. */
-  request(turn: Turn): void {
-    if (turn.waiting) return;
+  request(unitUser: UnitUser): void {
+    if (unitUser.waiting) return;
     if (this.freeCount === 0) {
       if (this.head === null) this.endRuns();
-      turn.waiting = true;
-      if (this.tail === null) this.head = turn;
-      else this.tail.next = turn;
-      this.tail = turn;
+      unitUser.waiting = true;
+      if (this.tail === null) this.head = unitUser;
+      else this.tail.next = unitUser;
+      this.tail = unitUser;
       return;
     }
     this.freeCount = (this.freeCount - 1) | 0;
-    this.give(this.free[this.freeCount], turn);
+    this.give(this.free[this.freeCount], unitUser);
   }
 
   /** A step is over: its sender, when it is still at it, or null. The unit is free again unless it is kept. */
   stepDone(unit: number, generation: number): Sender | null {
     if (this.generations[unit] !== generation) return null;
-    const turn = this.holders[unit];
-    const current = turn !== null && tokenOf(turn.sender) === this.tokens[unit] ? turn : null;
+    const unitUser = this.holders[unit];
+    const current = unitUser !== null && tokenOf(unitUser.sender) === this.tokens[unit] ? unitUser : null;
     if (current !== null && this.world.greedy && current.sender.role === ROLE_REQUEST) current.unit = unit;
     else this.release(unit);
     return current === null ? null : current.sender;
   }
 
   /** A sender that keeps its unit sends a packet. True when its turn is over with that. */
-  sent(turn: Turn, bytes: number): boolean {
-    turn.bytes = (turn.bytes + bytes) | 0;
-    return turn.bytes >= this.world.params.puHoldBytes;
+  sent(unitUser: UnitUser, bytes: number): boolean {
+    unitUser.bytes = (unitUser.bytes + bytes) | 0;
+    return unitUser.bytes >= this.world.params.puHoldBytes;
   }
 
   /** A sender that kept its unit gives it back. */
-  yield(turn: Turn): void {
-    const { unit } = turn;
+  yield(unitUser: UnitUser): void {
+    const { unit } = unitUser;
     if (unit < 0) return;
-    turn.unit = -1;
+    unitUser.unit = -1;
     this.release(unit);
   }
 
   /** The next step of a sender that kept its unit. */
-  again(turn: Turn): void {
-    this.step(turn.unit, turn);
+  nextStep(unitUser: UnitUser): void {
+    this.step(unitUser.unit, unitUser);
   }
 
   /** Whether units were taken for no longer than there was time. */
@@ -109,10 +109,10 @@ export class Units {
   /** Takes back units whose queue pairs are not at work any more. */
   settle(): void {
     for (let unit = 0; unit < this.count; unit++) {
-      const turn = this.holders[unit];
-      if (turn === null || turn.unit !== unit) continue;
-      const phase = turn.sender.phase();
-      if (phase !== STEP && phase !== PAYLOAD && phase !== SENDING) this.yield(turn);
+      const unitUser = this.holders[unit];
+      if (unitUser === null || unitUser.unit !== unit) continue;
+      const phase = unitUser.sender.phase();
+      if (phase !== STEP && phase !== PAYLOAD && phase !== SENDING) this.yield(unitUser);
     }
   }
 
@@ -120,42 +120,42 @@ export class Units {
     this.holders[unit] = null;
     // A step that was given up is over now: its event is stale.
     this.generations[unit] = (this.generations[unit] + 1) | 0;
-    for (let turn = this.head; turn !== null; turn = this.head) {
-      this.head = turn.next;
+    for (let unitUser = this.head; unitUser !== null; unitUser = this.head) {
+      this.head = unitUser.next;
       if (this.head === null) this.tail = null;
-      turn.next = null;
-      turn.waiting = false;
-      const phase = turn.sender.phase();
+      unitUser.next = null;
+      unitUser.waiting = false;
+      const phase = unitUser.sender.phase();
       // What was reset or failed meanwhile wants nothing any more.
       if (phase !== READY && phase !== RESUME) continue;
-      this.give(unit, turn);
+      this.give(unit, unitUser);
       return;
     }
     this.free[this.freeCount] = unit;
     this.freeCount = (this.freeCount + 1) | 0;
   }
 
-  private give(unit: number, turn: Turn): void {
-    const { sender } = turn;
-    turn.bytes = 0;
+  private give(unit: number, unitUser: UnitUser): void {
+    const { sender } = unitUser;
+    unitUser.bytes = 0;
     if (sender.phase() === READY) {
-      this.step(unit, turn);
+      this.step(unit, unitUser);
       return;
     }
-    this.holders[unit] = turn;
-    turn.unit = unit;
+    this.holders[unit] = unitUser;
+    unitUser.unit = unit;
     sender.setPhase(SENDING);
     joinPort(this.world, sender);
   }
 
-  private step(unit: number, turn: Turn): void {
+  private step(unit: number, unitUser: UnitUser): void {
     const { world } = this;
-    const { sender } = turn;
+    const { sender } = unitUser;
     const single = this.head !== null;
     const steps = beginStep(world, sender, single);
     const generation = (this.generations[unit] + 1) | 0;
     this.generations[unit] = generation;
-    this.holders[unit] = turn;
+    this.holders[unit] = unitUser;
     this.tokens[unit] = tokenOf(sender);
     this.runSteps[unit] = steps;
     this.runStarts[unit] = world.clock[0];
@@ -175,9 +175,9 @@ export class Units {
     const stepNs = world.params.waitStepNs;
     for (let unit = 0; unit < this.count; unit++) {
       const steps = this.runSteps[unit];
-      const turn = this.holders[unit];
-      if (steps < 2 || turn === null || stepNs === 0) continue;
-      const { sender } = turn;
+      const unitUser = this.holders[unit];
+      if (steps < 2 || unitUser === null || stepNs === 0) continue;
+      const { sender } = unitUser;
       const done = Math.max(1, Math.ceil((world.clock[0] - this.runStarts[unit]) / stepNs));
       if (done >= steps || tokenOf(sender) !== this.tokens[unit]) continue;
       this.generations[unit] = (this.generations[unit] + 1) | 0;

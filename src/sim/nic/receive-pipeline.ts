@@ -103,7 +103,7 @@ export function takeReady(world: World, qp: Qp): number {
 }
 
 /** The queue pair is no more: nor is what waits for it. */
-export function forget(world: World, qp: Qp): void {
+export function dropWaiting(world: World, qp: Qp): void {
   const { packets } = world;
   for (let p = qp.rxHead; p >= 0; p = packets.next[p]) packets.release(p);
   qp.rxHead = -1;

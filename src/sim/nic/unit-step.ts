@@ -2,7 +2,7 @@
 import * as C from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import { EV_RESPONSE_STEP, EV_STEP } from '../kernel/event-kinds.ts';
-import { type Qp, READY, ROLE_REQUEST, type Sender, STEP, Turn } from '../transport/qp.ts';
+import { type Qp, READY, ROLE_REQUEST, type Sender, STEP, UnitUser } from '../transport/qp.ts';
 import type { World } from '../world.ts';
 import { missesContext } from './context-caches.ts';
 
@@ -11,16 +11,16 @@ export function takeUnit(world: World, sender: Sender): void {
   const { qp } = sender;
   const units = world.units[qp.host];
   if (units !== undefined) {
-    sender.turn ??= new Turn(sender);
-    const { turn } = sender;
-    if (turn.unit >= 0 && turn.bytes >= world.params.puHoldBytes) units.yield(turn);
-    if (turn.unit >= 0) {
-      units.again(turn);
+    sender.unitUser ??= new UnitUser(sender);
+    const { unitUser } = sender;
+    if (unitUser.unit >= 0 && unitUser.bytes >= world.params.puHoldBytes) units.yield(unitUser);
+    if (unitUser.unit >= 0) {
+      units.nextStep(unitUser);
       return;
     }
     sender.setPhase(READY);
     world.began(sender);
-    units.request(turn);
+    units.request(unitUser);
     return;
   }
   beginStep(world, sender, false);

@@ -6,13 +6,13 @@
 import * as C from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import { EV_FETCHED, EV_PAYLOAD, EV_RESPONSE_PAYLOAD } from '../kernel/event-kinds.ts';
-import { PAYLOAD, type Qp, ROLE_REQUEST, type Sender, Turn } from '../transport/qp.ts';
+import { PAYLOAD, type Qp, ROLE_REQUEST, type Sender, UnitUser } from '../transport/qp.ts';
 import type { World } from '../world.ts';
 import { missesLocal, missesRemote } from './context-caches.ts';
 
 /** The NIC may fetch requests up to `index`. */
-export function ring(world: World, qp: Qp, index: number): void {
-  qp.rung = index;
+export function allowFetch(world: World, qp: Qp, index: number): void {
+  qp.fetchLimit = index;
   world.began(qp.requests);
   const { pcie } = world.hosts[qp.host];
   if (pcie.free) {
@@ -22,7 +22,7 @@ export function ring(world: World, qp: Qp, index: number): void {
   const carried = world.params.blueFlame === 1 && !qp.managed && ((index - qp.fetched) | 0) === 1;
   if (carried && qp.available === qp.fetched) {
     qp.fetched = index;
-    arrived(world, qp, index);
+    wqesArrived(world, qp, index);
     return;
   }
   fetchMore(world, qp);
@@ -32,8 +32,8 @@ export function ring(world: World, qp: Qp, index: number): void {
 export function fetchMore(world: World, qp: Qp): void {
   const { wqeFetchBatch, wqeBytes } = world.params;
   const { pcie } = world.hosts[qp.host];
-  while (qp.fetched !== qp.rung && ((qp.fetched - qp.cur) | 0) <= 2 * wqeFetchBatch) {
-    const count = Math.min((qp.rung - qp.fetched) | 0, wqeFetchBatch);
+  while (qp.fetched !== qp.fetchLimit && ((qp.fetched - qp.cur) | 0) <= 2 * wqeFetchBatch) {
+    const count = Math.min((qp.fetchLimit - qp.fetched) | 0, wqeFetchBatch);
     qp.fetched = (qp.fetched + count) | 0;
     pcie.read(count * wqeBytes);
     world.events.due[0] = pcie.done[0];
@@ -42,40 +42,41 @@ export function fetchMore(world: World, qp: Qp): void {
 }
 
 /** WQEs up to `index` are in the NIC. */
-export function arrived(world: World, qp: Qp, index: number): void {
+export function wqesArrived(world: World, qp: Qp, index: number): void {
   qp.available = index;
-  askHeads(world, qp);
+  requestPayloads(world, qp);
 }
 
 /**
  * Asks for the first payload of the requests to come, as long as less than readAheadBytes of what was asked for
  * waits for its turn: with deep queues of large messages, a queue pair would fill PCIe otherwise.
  */
-function askHeads(world: World, qp: Qp): void {
+function requestPayloads(world: World, qp: Qp): void {
   const { pcie, caches } = world.hosts[qp.host];
   const { readAheadBytes } = world.params;
-  while (qp.asked !== qp.available && qp.askedBytes < readAheadBytes) {
-    const seq = qp.asked;
+  while (qp.payloadRequested !== qp.available && qp.payloadRequestedBytes < readAheadBytes) {
+    const seq = qp.payloadRequested;
     const slot = seq & qp.sq.mask;
-    const first = Math.min(gathered(qp, seq), readAheadBytes);
-    qp.asked = (seq + 1) | 0;
+    const first = Math.min(gatheredBytes(qp, seq), readAheadBytes);
+    qp.payloadRequested = (seq + 1) | 0;
     qp.sqPayloadNs[slot] = 0;
     if (first === 0) continue;
     const waits = !caches.findsAll && missesLocal(world, qp, qp.sq, seq, 0, first);
     pcie.read(first);
     qp.sqPayloadNs[slot] = pcie.done[0] + (waits ? caches.waitNs[0] : 0);
-    qp.askedBytes = (qp.askedBytes + first) | 0;
+    qp.payloadRequestedBytes = (qp.payloadRequestedBytes + first) | 0;
   }
 }
 
 /** A request takes its turn for the first time: what was asked for it waits no more, and that of others may be asked for. */
-export function headUsed(world: World, qp: Qp, seq: number): void {
-  qp.askedBytes = (qp.askedBytes - Math.min(gathered(qp, seq), world.params.readAheadBytes)) | 0;
-  askHeads(world, qp);
+export function payloadUsed(world: World, qp: Qp, seq: number): void {
+  qp.payloadRequestedBytes =
+    (qp.payloadRequestedBytes - Math.min(gatheredBytes(qp, seq), world.params.readAheadBytes)) | 0;
+  requestPayloads(world, qp);
 }
 
 /** Bytes of the message that are read from host memory. */
-function gathered(qp: Qp, seq: number): number {
+function gatheredBytes(qp: Qp, seq: number): number {
   const op = qp.sq.words[qp.sq.at(seq) + L.WR_OP];
   const opcode = op & 0xff;
   if (((op >>> 8) & C.IBV_SEND_INLINE) !== 0) return 0;
@@ -100,12 +101,12 @@ export function readAhead(
   const { qp } = sender;
   const { pcie, caches } = world.hosts[qp.host];
   const window = windowOf(world, mtu);
-  sender.turn ??= new Turn(sender);
-  const { turn } = sender;
-  payloadTime(world, turn, packet, window, head, at);
+  sender.unitUser ??= new UnitUser(sender);
+  const { unitUser } = sender;
+  payloadTime(world, unitUser, packet, window, head, at);
   const rest = length - (packet + window) * mtu;
   if (rest <= 0) return;
-  if (turn.ahead.length !== window) turn.ahead = new Float64Array(window);
+  if (unitUser.ahead.length !== window) unitUser.ahead = new Float64Array(window);
   const from = (packet + window) * mtu;
   const bytes = Math.min(rest, mtu);
   const waits =
@@ -114,7 +115,7 @@ export function readAhead(
       ? missesLocal(world, qp, qp.sq, qp.cur, from, bytes)
       : missesResponse(world, qp, qp.responses.head, from, bytes));
   pcie.read(bytes);
-  turn.ahead[packet % window] = pcie.done[0] + (waits ? caches.waitNs[0] : 0);
+  unitUser.ahead[packet % window] = pcie.done[0] + (waits ? caches.waitNs[0] : 0);
 }
 
 /** Packets whose payload is read ahead. */
@@ -125,7 +126,7 @@ function windowOf(world: World, mtu: number): number {
 /** Sets net.notBefore to when the payload of a packet is here. */
 function payloadTime(
   world: World,
-  turn: Turn,
+  unitUser: UnitUser,
   packet: number,
   window: number,
   head: Float64Array,
@@ -133,7 +134,7 @@ function payloadTime(
 ): void {
   world.notBefore[0] = 0;
   if (packet < window) world.notBefore[0] = head[at];
-  else if (turn.ahead.length === window) world.notBefore[0] = turn.ahead[packet % window];
+  else if (unitUser.ahead.length === window) world.notBefore[0] = unitUser.ahead[packet % window];
 }
 
 /**
@@ -141,14 +142,14 @@ function payloadTime(
  * ends that.
  */
 export function awaitsPayload(world: World, sender: Sender): boolean {
-  const { qp, turn } = sender;
-  if (turn === null || world.hosts[qp.host].pcie.free) return false;
+  const { qp, unitUser } = sender;
+  if (unitUser === null || world.hosts[qp.host].pcie.free) return false;
   const request = sender.role === ROLE_REQUEST;
   const packet = request ? qp.pkt : qp.respPkt;
   const head = request ? qp.sqPayloadNs : qp.responses.payloadNs;
   const at = request ? qp.cur & qp.sq.mask : qp.responses.head;
   if (packet === 0 || head[at] === 0) return false;
-  payloadTime(world, turn, packet, windowOf(world, qp.mtu), head, at);
+  payloadTime(world, unitUser, packet, windowOf(world, qp.mtu), head, at);
   if (world.notBefore[0] <= world.clock[0] || world.portOf(qp).isBusyUntil(world.notBefore)) return false;
   sender.setPhase(PAYLOAD);
   world.events.due[0] = world.notBefore[0];

@@ -42,7 +42,7 @@ export class Cq {
   overflowed = false;
   dropped = 0;
   /** Completions written, not visible yet, and forgotten. */
-  ghosts = 0;
+  hiddenPurged = 0;
   /** Queue pairs that complete here. */
   readonly qps = new Set<Qp>();
   /** Queue pairs whose WAIT is not satisfied yet. */
@@ -67,7 +67,7 @@ export class Cq {
 
   /** Completions that take room: written, not polled, not forgotten. */
   get waiting(): number {
-    return ((this.written - this.polled) | 0) - this.ghosts;
+    return ((this.written - this.polled) | 0) - this.hiddenPurged;
   }
 
   /** Makes room for `cqe` completions, at least `waiting`, and keeps those that are there. */
@@ -107,7 +107,7 @@ export class Cq {
     solicited: boolean,
   ): boolean {
     const held = (this.written - this.polled) | 0;
-    if (held - this.ghosts >= this.cqe || held > this.mask) {
+    if (held - this.hiddenPurged >= this.cqe || held > this.mask) {
       this.overflowed = true;
       this.dropped++;
       return false;
@@ -134,7 +134,7 @@ export class Cq {
     const op = this.words[(this.visible & this.mask) * L.SLOT_WORDS + L.WC_OP];
     this.visible = (this.visible + 1) | 0;
     if (op === PURGED) {
-      this.ghosts--;
+      this.hiddenPurged--;
       this.compact();
       return false;
     }
@@ -179,7 +179,7 @@ export class Cq {
       const at = (i & this.mask) * L.SLOT_WORDS;
       if (this.words[at + L.WC_QP_NUM] !== qpn || this.words[at + L.WC_OP] === PURGED) continue;
       this.words[at + L.WC_OP] = PURGED;
-      if (((i - this.visible) | 0) >= 0) this.ghosts++;
+      if (((i - this.visible) | 0) >= 0) this.hiddenPurged++;
     }
     this.compact();
   }

@@ -12,7 +12,7 @@ import { failQp, failSends } from './failure.ts';
 import { DEADLINE, DELIVERED, IDLE, psnAdd, psnDiff, type Qp, TIMEOUT } from './qp.ts';
 import { isLive, isLocalOp, isReadOrAtomic, opcodeOf } from './request-info.ts';
 import { tryStart } from './request-start.ts';
-import { noticeDrained } from './sqd.ts';
+import { notifyDrained } from './sqd.ts';
 
 /** min_rnr_timer codes in nanoseconds (InfiniBand 9.7.5.2.8). */
 const RNR_TIMER_US = [
@@ -30,8 +30,8 @@ export function localDone(world: World, qp: Qp): void {
 }
 
 /** The queue pair goes to SQD: if what it sent last asked for no acknowledgement, it is sent again, and asks. */
-export function askAgain(world: World, qp: Qp): void {
-  if (qp.unasked === 0 || qp.phase !== IDLE || qp.una === qp.started || qp.unreliable) return;
+export function resendForAck(world: World, qp: Qp): void {
+  if (qp.packetsSinceAckRequest === 0 || qp.phase !== IDLE || qp.una === qp.started || qp.unreliable) return;
   goBack(world, qp, psnAdd(qp.sndPsn, -1));
   tryStart(world, qp);
 }
@@ -81,7 +81,7 @@ function retry(world: World, qp: Qp): void {
 /** Moves the cursor back to the packet with this PSN. */
 function goBack(world: World, qp: Qp, psn: number): void {
   // Whatever is sent again asks.
-  qp.unasked = world.params.ackEveryPackets;
+  qp.packetsSinceAckRequest = world.params.ackEveryPackets;
   let seq = qp.una;
   qp.pkt = 0;
   for (; seq !== qp.started; seq = (seq + 1) | 0) {
@@ -263,6 +263,6 @@ export function failOldest(world: World, qp: Qp, status: number): void {
 /** The queue pair was moved to SQD; `notify`: an event is to say when it is drained. */
 export function beginDrain(world: World, qp: Qp, notify: boolean): void {
   qp.drainNotify = notify;
-  noticeDrained(world, qp);
-  askAgain(world, qp);
+  notifyDrained(world, qp);
+  resendForAck(world, qp);
 }

@@ -28,7 +28,7 @@ export function failSends(world: World, qp: Qp): void {
 /** Completes everything that is in the send queue: also what was unsignaled or managed. */
 export function flushSends(world: World, qp: Qp): void {
   while (qp.una !== qp.sq.posted) completeOldest(world, qp, C.IBV_WC_WR_FLUSH_ERR);
-  qp.cur = qp.started = qp.rung = qp.fetched = qp.available = qp.asked = qp.una;
+  qp.cur = qp.started = qp.fetchLimit = qp.fetched = qp.available = qp.payloadRequested = qp.una;
   qp.pkt = 0;
 }
 

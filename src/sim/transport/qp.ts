@@ -2,7 +2,7 @@
 import * as C from '../../verbs/constants.ts';
 import type { QpAttr, QpCap } from '../../verbs/types.ts';
 import type { Limiter } from '../egress/rate-limiters.ts';
-import type { Pace } from '../egress/rate-pacing.ts';
+import type { RatePacer } from '../egress/rate-pacing.ts';
 import type { Ah } from '../network/address.ts';
 import type { Dcqcn } from '../network/dcqcn.ts';
 import type { Cq } from '../queues/cq.ts';
@@ -51,11 +51,11 @@ export class Sender {
   next: Sender | null = null;
   queued = false;
   /** Where it stands in a fixed round. */
-  place = -1;
+  position = -1;
   /** A strict scheduler has it on its list of those that hold lower classes up. */
-  holds = false;
+  listedAsHolder = false;
   /** Its turns at the processing units; made when it first takes one. */
-  turn: Turn | null = null;
+  unitUser: UnitUser | null = null;
 
   constructor(qp: Qp, role: number) {
     this.qp = qp;
@@ -73,10 +73,10 @@ export class Sender {
 }
 
 /** A sender at the processing units of its NIC, and what it reads ahead there. */
-export class Turn {
+export class UnitUser {
   readonly sender: Sender;
   /** In the queue for units. */
-  next: Turn | null = null;
+  next: UnitUser | null = null;
   waiting = false;
   /** The unit that it keeps ("greedy"), or -1; and bytes sent since it has it. */
   unit = -1;
@@ -169,12 +169,12 @@ export class Qp {
   /** Invalidates step and RNR events of before a rewind or an error. */
   token = 0;
   /** Requests that the NIC may fetch: doorbells, or ENABLE on a managed queue pair; asked for; and fetched. */
-  rung = 0;
+  fetchLimit = 0;
   fetched = 0;
   available = 0;
   /** One past the last whose first payload was asked for, and bytes of such that wait for their turn. */
-  asked = 0;
-  askedBytes = 0;
+  payloadRequested = 0;
+  payloadRequestedBytes = 0;
   /** Of a managed queue pair: what ENABLE requests posted so far allow. */
   enableIndex = 0;
   /** The oldest request that is not complete. */
@@ -187,7 +187,7 @@ export class Qp {
   sndPsn = 0;
   unaPsn = 0;
   /** Packets sent since the last that asked for an acknowledgement. */
-  unasked = 0;
+  packetsSinceAckRequest = 0;
   /** Of the 0_WAITs at `cur`: how many are still to do. */
   waitsLeft = 0;
   /** Where the two directions began: traces count from there, since programs may begin anywhere. */
@@ -200,7 +200,7 @@ export class Qp {
   drainNotify = false;
   /** Its rate limit, and the limiter that has it. */
   limiter: Limiter | null = null;
-  pace: Pace | null = null;
+  pacer: RatePacer | null = null;
   /** Congestion control, since it was first told of congestion. */
   congestion: Dcqcn | null = null;
   /** Bit ROLE_*: a packet of this role is held back by the one or the other, and an event is due that lets it go. */
@@ -225,7 +225,7 @@ export class Qp {
   ePsn = 0;
   nakSent = false;
   /** Something arrived before this end was in RTS. */
-  heard = false;
+  establishedRaised = false;
   /** The receive that a SEND is arriving into. */
   rqTaken = 0;
   rqDone = 0;
@@ -248,13 +248,13 @@ export class Qp {
   ackHeld = -1;
   ackHeldPsn = 0;
   /** Syndrome of the fatal NAK that ends this responder once its responses are out; -1 none. */
-  doom = -1;
+  fatalSyndrome = -1;
   /** Status for the receive that the doom hits; 0 none. */
-  doomRecvStatus = 0;
+  fatalRecvStatus = 0;
 
   readonly requests = new Sender(this, ROLE_REQUEST);
   /** Made with the first response: most queue pairs never have one. */
-  private answering: Sender | null = null;
+  private responseSender: Sender | null = null;
 
   // Counters for the invariants: requests posted, completed and failed since creation, both queues.
   posted = 0;
@@ -282,8 +282,8 @@ export class Qp {
   }
 
   get replies(): Sender {
-    this.answering ??= new Sender(this, ROLE_RESPONSE);
-    return this.answering;
+    this.responseSender ??= new Sender(this, ROLE_RESPONSE);
+    return this.responseSender;
   }
 
   /** Makes room for send requests, once. */
@@ -314,21 +314,21 @@ export class Qp {
     this.discarded += ((this.sq.posted - this.una) | 0) + ((this.rq.posted - this.rqDone) | 0);
     this.epoch = (this.epoch + 1) | 0;
     this.attr = {};
-    this.pace = null;
+    this.pacer = null;
     this.congestion = null;
     this.heldRoles = 0;
     this.times[CNP_NS] = 0;
-    this.heard = false;
+    this.establishedRaised = false;
     this.peerHost = -1;
     this.sl = 0;
     this.repliesInPort = 0;
     // Requests keep counting: a number never names two of them.
     const { sq, rq } = this;
     sq.freed =
-      this.rung =
+      this.fetchLimit =
       this.fetched =
       this.available =
-      this.asked =
+      this.payloadRequested =
       this.enableIndex =
       this.una =
       this.cur =
@@ -351,7 +351,7 @@ export class Qp {
     this.respPhase = IDLE;
     this.respToken = (this.respToken + 1) | 0;
     this.ackHeld = -1;
-    this.doom = -1;
+    this.fatalSyndrome = -1;
   }
 
   /** Stops the requester alone. */
@@ -359,8 +359,8 @@ export class Qp {
     this.phase = IDLE;
     this.token = (this.token + 1) | 0;
     this.waitsLeft = 0;
-    this.unasked = 0;
-    this.askedBytes = 0;
+    this.packetsSinceAckRequest = 0;
+    this.payloadRequestedBytes = 0;
     this.rdOutstanding = 0;
     this.rdGot = 0;
     this.rdLost = false;
@@ -404,7 +404,7 @@ export function sendingLevel(sender: Sender): number {
   if (sender.role === ROLE_RESPONSE) return qp.respPhase === IDLE ? -1 : qp.sl;
   if (qp.phase === PARKED) return -1;
   if (qp.phase === IDLE) {
-    const fetching = qp.cur === qp.available && qp.rung !== qp.cur;
+    const fetching = qp.cur === qp.available && qp.fetchLimit !== qp.cur;
     if (!fetching || qp.rnrWait || qp.state !== C.IBV_QPS_RTS) return -1;
   }
   return qp.type === C.IBV_QPT_UD ? (qp.sqAh[qp.cur & qp.sq.mask]?.sl ?? qp.sl) : qp.sl;

@@ -96,18 +96,18 @@ function requestFlags(world: World, qp: Qp, seq: number, opcode: number, last: b
     else if (opcode === C.IBV_WR_SEND_WITH_INV) flags |= P.HAS_INV;
     if ((flagsOf(qp, seq) & C.IBV_SEND_SOLICITED) !== 0) flags |= P.SOLICITED;
   }
-  return asks(world, qp, seq, last) ? flags | P.ACK_REQUEST : flags;
+  return requestsAck(world, qp, seq, last) ? flags | P.ACK_REQUEST : flags;
 }
 
 /** Whether a packet asks for an acknowledgement. */
-function asks(world: World, qp: Qp, seq: number, last: boolean): boolean {
+function requestsAck(world: World, qp: Qp, seq: number, last: boolean): boolean {
   const { params } = world;
   if (params.ackRequests === 'message') return last || (qp.pkt + 1) % params.ackEveryPackets === 0;
-  qp.unasked = (qp.unasked + 1) | 0;
+  qp.packetsSinceAckRequest = (qp.packetsSinceAckRequest + 1) | 0;
   // Unsignaled requests of a run are acknowledged with those behind them.
   const due = last && (isSignaled(qp, seq) || endsRun(qp, (seq + 1) | 0));
-  if (!due && qp.unasked < params.ackEveryPackets) return false;
-  qp.unasked = 0;
+  if (!due && qp.packetsSinceAckRequest < params.ackEveryPackets) return false;
+  qp.packetsSinceAckRequest = 0;
   return true;
 }
 

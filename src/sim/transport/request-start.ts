@@ -5,7 +5,7 @@ import { fetchMore } from '../nic/wqe-fetch.ts';
 import type { World } from '../world.ts';
 import { IDLE, psnDiff, type Qp } from './qp.ts';
 import { flagsOf, isLocalOp, isReadOrAtomic, opcodeOf, packetsOf } from './request-info.ts';
-import { noticeDrained } from './sqd.ts';
+import { notifyDrained } from './sqd.ts';
 
 /** Half the PSN space: more in flight could not be told from old packets. */
 const WINDOW_PACKETS = 1 << 23;
@@ -13,7 +13,7 @@ const WINDOW_PACKETS = 1 << 23;
 /** Gives the processing unit to the next request, if there is one and nothing forbids it. */
 export function tryStart(world: World, qp: Qp): void {
   if (qp.phase !== IDLE || qp.rnrWait) return;
-  if (qp.fetched !== qp.rung) fetchMore(world, qp);
+  if (qp.fetched !== qp.fetchLimit) fetchMore(world, qp);
   const draining = qp.state === C.IBV_QPS_SQD;
   if (qp.state !== C.IBV_QPS_RTS && !draining) return;
   // SQD finishes what began and begins no more.
@@ -21,7 +21,7 @@ export function tryStart(world: World, qp: Qp): void {
   // Going back over a WAIT or ENABLE does not execute it again.
   while (qp.cur !== limit && qp.sqDone[qp.cur & qp.sq.mask] !== 0) qp.cur = (qp.cur + 1) | 0;
   if (qp.cur === limit) {
-    if (draining) noticeDrained(world, qp);
+    if (draining) notifyDrained(world, qp);
     return;
   }
   if (qp.cur === qp.started && mustWait(qp)) return;

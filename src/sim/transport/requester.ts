@@ -9,13 +9,13 @@ import { joinPort } from '../egress/rate-pacing.ts';
 import { EV_PAYLOAD } from '../kernel/event-kinds.ts';
 import { leaveContext } from '../nic/context-caches.ts';
 import { takeUnit } from '../nic/unit-step.ts';
-import { headUsed } from '../nic/wqe-fetch.ts';
+import { payloadUsed } from '../nic/wqe-fetch.ts';
 import type { World } from '../world.ts';
 import { failRequest, localDone } from './acknowledgements.ts';
 import { IDLE, PAYLOAD, psnAdd, type Qp, SENDING } from './qp.ts';
 import { isLocalOp, isReadOrAtomic, opcodeOf, packetsOf } from './request-info.ts';
 import { tryStart } from './request-start.ts';
-import { aim } from './unreliable.ts';
+import { setDestination } from './unreliable.ts';
 import { executeLocal } from './wait.ts';
 
 /** The processing unit is through with request `cur`. */
@@ -31,7 +31,7 @@ export function onStep(world: World, qp: Qp): void {
   qp.phase = IDLE;
   if (seq === qp.started) {
     qp.started = (seq + 1) | 0;
-    if (qp.sqPayloadNs.length > 0) headUsed(world, qp, seq);
+    if (qp.sqPayloadNs.length > 0) payloadUsed(world, qp, seq);
     if (!isLocalOp(opcode)) {
       qp.sqPsn[slot] = qp.sndPsn;
       qp.sqPackets[slot] = packetsOf(qp, seq);
@@ -50,7 +50,7 @@ export function onStep(world: World, qp: Qp): void {
     if (executeLocal(world, qp, seq)) localDone(world, qp);
     return;
   }
-  if (qp.type === C.IBV_QPT_UD && !aim(world, qp, seq)) {
+  if (qp.type === C.IBV_QPT_UD && !setDestination(world, qp, seq)) {
     tryStart(world, qp);
     return;
   }

@@ -36,11 +36,11 @@ import {
   SENDING,
 } from './qp.ts';
 import { onUnreliable } from './unreliable.ts';
-import { nameSrq, ofSrq } from './xrc.ts';
+import { adoptSrq, withSrqDomain } from './xrc.ts';
 
 /** A request packet has arrived. */
 export function onRequest(world: World, qp: Qp, p: number): void {
-  if (qp.state < C.IBV_QPS_RTR || qp.state === C.IBV_QPS_ERR || qp.doom >= 0) return;
+  if (qp.state < C.IBV_QPS_RTR || qp.state === C.IBV_QPS_ERR || qp.fatalSyndrome >= 0) return;
   const pool = world.packets;
   if (qp.peer !== pool.source[p]) return;
   if (qp.state === C.IBV_QPS_RTR) established(world, qp);
@@ -50,7 +50,7 @@ export function onRequest(world: World, qp: Qp, p: number): void {
   }
   const ahead = psnDiff(pool.psn[p], qp.ePsn);
   if (ahead !== 0) {
-    if (ahead < 0) ofSrq(world, qp, p, onDuplicate);
+    if (ahead < 0) withSrqDomain(world, qp, p, onDuplicate);
     else if (!qp.nakSent) {
       qp.nakSent = true;
       sendAck(world, qp, qp.ePsn, NAK_SEQUENCE);
@@ -58,7 +58,7 @@ export function onRequest(world: World, qp: Qp, p: number): void {
     return;
   }
   qp.nakSent = false;
-  if (qp.type === C.IBV_QPT_XRC_RECV && !nameSrq(world, qp, p)) {
+  if (qp.type === C.IBV_QPT_XRC_RECV && !adoptSrq(world, qp, p)) {
     fatal(world, qp, NAK_INVALID_REQUEST, 0);
     return;
   }
@@ -71,8 +71,8 @@ export function onRequest(world: World, qp: Qp, p: number): void {
 
 /** The peer sends, and nobody said yet that this end may: once for each connection. */
 function established(world: World, qp: Qp): void {
-  if (qp.heard) return;
-  qp.heard = true;
+  if (qp.establishedRaised) return;
+  qp.establishedRaised = true;
   world.raise(C.IBV_EVENT_COMM_EST, qp);
 }
 
@@ -179,7 +179,7 @@ function onWrite(world: World, qp: Qp, p: number): void {
 function hasRoom(world: World, qp: Qp): boolean {
   if (qp.canRespond()) return true;
   const r = qp.responses;
-  if (r.count === 0 || r.again[r.head] === 0) return false;
+  if (r.count === 0 || r.repeated[r.head] === 0) return false;
   r.head = (r.head + 1) % r.size;
   r.count--;
   qp.respPhase = IDLE;
@@ -328,7 +328,7 @@ function queueResponse(
   r.addr[slot] = pool.addr[p];
   r.length[slot] = pool.rest[p];
   r.pd[slot] = qp.pd;
-  r.again[slot] = again ? 1 : 0;
+  r.repeated[slot] = again ? 1 : 0;
   r.value[slot * 2] = lo;
   r.value[slot * 2 + 1] = hi;
   // Memory is read at once, whatever is to be sent before.
@@ -427,8 +427,8 @@ export function responseSent(world: World, qp: Qp, port: Port): void {
     startResponse(world, qp);
     return;
   }
-  if (qp.doom >= 0) {
-    endResponder(world, qp, qp.ePsn, qp.doom, qp.doomRecvStatus);
+  if (qp.fatalSyndrome >= 0) {
+    endResponder(world, qp, qp.ePsn, qp.fatalSyndrome, qp.fatalRecvStatus);
   } else if (qp.ackHeld >= 0) {
     const syndrome = qp.ackHeld;
     qp.ackHeld = -1;
@@ -451,8 +451,8 @@ function sendAck(world: World, qp: Qp, psn: number, syndrome: number): void {
 /** A request that ends the connection: once the responses before it are out. */
 function fatal(world: World, qp: Qp, syndrome: number, recvStatus: number): void {
   if (qp.responses.count > 0) {
-    qp.doom = syndrome;
-    qp.doomRecvStatus = recvStatus;
+    qp.fatalSyndrome = syndrome;
+    qp.fatalRecvStatus = recvStatus;
     return;
   }
   endResponder(world, qp, qp.ePsn, syndrome, recvStatus);

@@ -14,7 +14,7 @@ export class ResponseQueue {
   /** Protection domain that the memory is of. */
   readonly pd: Int32Array;
   /** Whether it is a repetition: it was executed before, and asked for again. */
-  readonly again: Uint8Array;
+  readonly repeated: Uint8Array;
   /** Old values of atomics, two words each. */
   readonly value: Uint32Array;
   head = 0;
@@ -33,7 +33,7 @@ export class ResponseQueue {
     this.length = new Float64Array(size);
     this.payloadNs = new Float64Array(size);
     this.pd = new Int32Array(size);
-    this.again = new Uint8Array(size);
+    this.repeated = new Uint8Array(size);
     this.value = new Uint32Array(size * 2);
     this.donePsn = new Int32Array(size).fill(-1);
     this.doneValue = new Uint32Array(size * 2);
@@ -53,7 +53,7 @@ export class ResponseQueue {
         'length',
         'payloadNs',
         'pd',
-        'again',
+        'repeated',
       ] as const) {
         to[field][to.count] = this[field][from];
       }

@@ -9,7 +9,7 @@ export function isDrained(qp: Qp): boolean {
 }
 
 /** Tells, once, that a queue pair in SQD is drained. */
-export function noticeDrained(world: World, qp: Qp): void {
+export function notifyDrained(world: World, qp: Qp): void {
   if (!qp.drainNotify || !isDrained(qp)) return;
   qp.drainNotify = false;
   world.raise(C.IBV_EVENT_SQ_DRAINED, qp);

@@ -9,7 +9,7 @@ import { EV_ACK } from '../kernel/event-kinds.ts';
 import * as P from '../kernel/packets.ts';
 import { reachOf } from '../memory/memory-windows.ts';
 import { moveSges } from '../memory/sges.ts';
-import { EVERYBODY, GRH_BYTES, writeGrh } from '../network/address.ts';
+import { GRH_BYTES, MULTICAST, writeGrh } from '../network/address.ts';
 import { takeShared } from '../queues/srq.ts';
 import type { World } from '../world.ts';
 import { completeRecv } from './completions.ts';
@@ -60,7 +60,7 @@ function lastPsn(qp: Qp, seq: number): number {
  * Points a UD queue pair where its next request goes. False when the message is longer than a packet: it
  * is not sent, and that is no error (InfiniBand C10-93.1.1).
  */
-export function aim(world: World, qp: Qp, seq: number): boolean {
+export function setDestination(world: World, qp: Qp, seq: number): boolean {
   const slot = seq & qp.sq.mask;
   qp.peerHost = qp.sqAh[slot].peerHost;
   qp.sl = qp.sqAh[slot].sl;
@@ -201,10 +201,10 @@ export function onDatagram(world: World, p: number, only: number): void {
     return;
   }
   // What one copy on the way to a host loses, all of the group there lose.
-  let host = EVERYBODY;
+  let host = MULTICAST;
   let lost = false;
-  for (const qp of [...ah.group.members]) {
-    if (only !== EVERYBODY && qp.host !== only) continue;
+  for (const qp of [...ah.group.queuePairs]) {
+    if (only !== MULTICAST && qp.host !== only) continue;
     if (qp.host !== host) {
       host = qp.host;
       lost = world.losesArrival(ah.host, host);

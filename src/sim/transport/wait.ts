@@ -5,7 +5,7 @@
 import * as C from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import { executeWindowOp } from '../memory/memory-windows.ts';
-import { ring } from '../nic/wqe-fetch.ts';
+import { allowFetch } from '../nic/wqe-fetch.ts';
 import type { Cq } from '../queues/cq.ts';
 import type { World } from '../world.ts';
 import { failRequest, localDone } from './acknowledgements.ts';
@@ -45,8 +45,8 @@ export function executeLocal(world: World, qp: Qp, seq: number): boolean {
 }
 
 function enable(world: World, managed: Qp, index: number): void {
-  if (((index - managed.rung) | 0) <= 0 || ((managed.sq.posted - index) | 0) < 0) return;
-  ring(world, managed, index);
+  if (((index - managed.fetchLimit) | 0) <= 0 || ((managed.sq.posted - index) | 0) < 0) return;
+  allowFetch(world, managed, index);
   tryStart(world, managed);
 }
 

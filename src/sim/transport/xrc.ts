@@ -14,7 +14,7 @@ function srqOf(world: World, qp: Qp, p: number): Srq | undefined {
 }
 
 /** Takes on the shared receive queue that a new message names; false when there is none of its domain. */
-export function nameSrq(world: World, qp: Qp, p: number): boolean {
+export function adoptSrq(world: World, qp: Qp, p: number): boolean {
   if ((world.packets.flags[p] & P.FIRST) === 0) return true;
   const srq = srqOf(world, qp, p);
   if (srq === undefined || srq.cq === null) return false;
@@ -25,7 +25,7 @@ export function nameSrq(world: World, qp: Qp, p: number): boolean {
 }
 
 /** Handles a packet of an earlier message with the protection domain that was that one's. */
-export function ofSrq(
+export function withSrqDomain(
   world: World,
   qp: Qp,
   p: number,

@@ -1,10 +1,10 @@
 /** The exchange of connection data, in memory: messages are events of virtual time. */
+
 import { ConnectionError } from '../../../verbs/errors.ts';
 import type { Wire, WireServer } from '../../../verbs/provider.ts';
+import { addressOf, hostNamed } from '../addresses.ts';
 import { requireInteger } from '../arguments.ts';
-import type { Driver } from '../driver.ts';
-import { hostNamed } from '../hosts.ts';
-import { addressOf } from '../limits.ts';
+import type { TimePump } from '../time-pump.ts';
 
 interface Listener {
   readonly host: number;
@@ -21,17 +21,17 @@ class SimWire implements Wire {
   peer: SimWire | null = null;
   /** Called when this end is closed, by whomever. */
   onOver: () => void = () => {};
-  private readonly driver: Driver;
+  private readonly pump: TimePump;
   private readonly delayNs: number;
   private messageHandler: ((message: Uint8Array) => void) | null = null;
   private closeHandler: ((error?: Error) => void) | null = null;
   private early: Uint8Array[] = [];
   private earlyClose: { error?: Error } | null = null;
   private closed = false;
-  private heardClose = false;
+  private closeReceived = false;
 
-  constructor(driver: Driver, delayNs: number, host: number, remoteHost: number) {
-    this.driver = driver;
+  constructor(pump: TimePump, delayNs: number, host: number, remoteHost: number) {
+    this.pump = pump;
     this.delayNs = delayNs;
     this.host = host;
     this.remoteAddress = addressOf(remoteHost);
@@ -45,7 +45,7 @@ class SimWire implements Wire {
     this.messageHandler = handler;
     const early = this.early;
     this.early = [];
-    for (const message of early) this.driver.tell(() => this.receive(message));
+    for (const message of early) this.pump.notify(() => this.receive(message));
   }
 
   get onClose(): (error?: Error) => void {
@@ -56,14 +56,14 @@ class SimWire implements Wire {
     this.closeHandler = handler;
     const close = this.earlyClose;
     this.earlyClose = null;
-    if (close !== null) this.driver.tell(() => handler(close.error));
+    if (close !== null) this.pump.notify(() => handler(close.error));
   }
 
   send(message: Uint8Array): void {
     const { peer } = this;
     if (this.closed || peer === null) return;
     const copy = message.slice();
-    this.driver.after(this.delayNs, () => peer.receive(copy));
+    this.pump.after(this.delayNs, () => peer.receive(copy));
   }
 
   close(): void {
@@ -71,13 +71,13 @@ class SimWire implements Wire {
     this.closed = true;
     this.onOver();
     const { peer } = this;
-    if (peer !== null) this.driver.after(this.delayNs, () => peer.hearClose());
+    if (peer !== null) this.pump.after(this.delayNs, () => peer.receiveClose());
   }
 
   /** The other end is no more. */
-  hearClose(error?: Error): void {
-    if (this.heardClose) return;
-    this.heardClose = true;
+  receiveClose(error?: Error): void {
+    if (this.closeReceived) return;
+    this.closeReceived = true;
     if (this.closed) return;
     this.closed = true;
     this.onOver();
@@ -93,15 +93,15 @@ class SimWire implements Wire {
 }
 
 export class SimRendezvous {
-  private readonly driver: Driver;
+  private readonly pump: TimePump;
   private readonly delayNs: number;
   private readonly listeners: Listener[] = [];
   private readonly wires = new Set<SimWire>();
   private nextPort = FIRST_EPHEMERAL_PORT;
 
-  constructor(driver: Driver) {
-    this.driver = driver;
-    this.delayNs = driver.sim.world.params.rendezvousNs;
+  constructor(pump: TimePump) {
+    this.pump = pump;
+    this.delayNs = pump.sim.world.params.rendezvousNs;
   }
 
   listen(host: number, options: { port: number }, onWire: (wire: Wire) => void): WireServer {
@@ -125,20 +125,20 @@ export class SimRendezvous {
   connect(host: number, options: { port: number; host?: string }): Promise<Wire> {
     const port = requireInteger('connect', 'port', options.port, 1, 65535);
     const name = options.host ?? 'localhost';
-    const { world } = this.driver.sim;
+    const { world } = this.pump.sim;
     const target = hostNamed('connect', world.hosts.length, name);
     return new Promise((resolve, reject) => {
       // One way to ask, one way to hear.
-      this.driver.after(this.delayNs, () => {
+      this.pump.after(this.delayNs, () => {
         const listener = this.find(host, target, port);
         if (listener === undefined || world.hosts[host].dead) {
           const text = `nothing listens on port ${port} of '${name}' in this fabric (simulated devices connect inside one process only)`;
-          this.driver.after(this.delayNs, () => reject(new ConnectionError(`connect: ${text}`)));
+          this.pump.after(this.delayNs, () => reject(new ConnectionError(`connect: ${text}`)));
           return;
         }
-        const [ours, theirs] = this.pair(host, listener.host);
-        listener.onWire(theirs);
-        this.driver.after(this.delayNs, () => resolve(ours));
+        const [ours, remoteParam] = this.pair(host, listener.host);
+        listener.onWire(remoteParam);
+        this.pump.after(this.delayNs, () => resolve(ours));
       });
     });
   }
@@ -148,24 +148,24 @@ export class SimRendezvous {
     for (const wire of this.wires) {
       const { peer } = wire;
       if (wire.host !== host || peer === null || peer.host === host) continue;
-      this.driver.after(this.delayNs, () => peer.hearClose(new ConnectionError(`sim${host} has gone`)));
+      this.pump.after(this.delayNs, () => peer.receiveClose(new ConnectionError(`sim${host} has gone`)));
     }
   }
 
   private pair(host: number, other: number): [SimWire, SimWire] {
-    const ours = new SimWire(this.driver, this.delayNs, host, other);
-    const theirs = new SimWire(this.driver, this.delayNs, other, host);
-    ours.peer = theirs;
-    theirs.peer = ours;
-    for (const wire of [ours, theirs]) {
+    const ours = new SimWire(this.pump, this.delayNs, host, other);
+    const remoteParam = new SimWire(this.pump, this.delayNs, other, host);
+    ours.peer = remoteParam;
+    remoteParam.peer = ours;
+    for (const wire of [ours, remoteParam]) {
       this.wires.add(wire);
       wire.onOver = () => this.wires.delete(wire);
     }
-    return [ours, theirs];
+    return [ours, remoteParam];
   }
 
   private find(from: number, target: number, port: number): Listener | undefined {
-    const { hosts } = this.driver.sim.world;
+    const { hosts } = this.pump.sim.world;
     const open = this.listeners.filter((l) => l.port === port && !hosts[l.host].dead);
     if (target >= 0) return open.find((l) => l.host === target);
     // All hosts of a fabric are in this process: localhost is whoever listens, one's own host first.

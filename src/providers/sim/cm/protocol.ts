@@ -4,10 +4,9 @@
  */
 import * as C from '../../../verbs/constants.ts';
 import type { AhAttr } from '../../../verbs/types.ts';
-import type { Driver } from '../driver.ts';
-import { ANY_HOST } from '../hosts.ts';
-import { gidOf } from '../limits.ts';
-import type { CmId, CmObjects, FullConnParam } from './cm-objects.ts';
+import { ANY_HOST, gidOf } from '../addresses.ts';
+import type { TimePump } from '../time-pump.ts';
+import type { CmId, CmObjects, FullConnParam } from './objects.ts';
 
 /** Reasons of a REJ (ib_cm_rej_reason). */
 const REJ_TIMEOUT = 4;
@@ -55,43 +54,43 @@ function mirrored(param: FullConnParam, dataBytes: number): FullConnParam {
 }
 
 export class CmProtocol {
-  private readonly driver: Driver;
+  private readonly pump: TimePump;
   private readonly objects: CmObjects;
   private readonly delayNs: number;
 
-  constructor(driver: Driver, objects: CmObjects) {
-    this.driver = driver;
+  constructor(pump: TimePump, objects: CmObjects) {
+    this.pump = pump;
     this.objects = objects;
-    this.delayNs = driver.sim.world.params.rendezvousNs;
+    this.delayNs = pump.sim.world.params.rendezvousNs;
   }
 
   /** Calls after so many messages' times, if the identifier is still there. */
   later(id: CmId, messages: number, action: () => void): void {
-    this.driver.after(messages * this.delayNs, () => {
+    this.pump.after(messages * this.delayNs, () => {
       if (id.alive) action();
     });
   }
 
   reachable(host: number): boolean {
     if (host === ANY_HOST) return true;
-    const { dead, linkUp } = this.driver.sim.world.hosts[host];
+    const { dead, linkUp } = this.pump.sim.world.hosts[host];
     return !dead && linkUp;
   }
 
   connect(id: CmId, param: FullConnParam): void {
     id.state = 'connecting or connected';
     id.link = 'REQ_SENT';
-    id.mine = param;
+    id.localParam = param;
     this.sendRequest(id, RETRIES);
   }
 
   accept(id: CmId, param: FullConnParam): void {
-    id.mine = param;
+    id.localParam = param;
     const data = padded(param.privateData, limitsOf(id).reply);
     if (id.portSpace === C.RDMA_PS_UDP) {
       id.link = 'over';
       const ud = { ah: ahTo(id.host), qpNum: param.qpNum, qkey: C.RDMA_UDP_QKEY };
-      this.toPeer(id, (peer) => {
+      this.sendToPeer(id, (peer) => {
         if (peer.link !== 'REQ_SENT') return;
         peer.link = 'over';
         this.objects.emit(peer, C.RDMA_CM_EVENT_ESTABLISHED, { privateData: data, ud });
@@ -99,11 +98,11 @@ export class CmProtocol {
       return;
     }
     id.link = 'REP_SENT';
-    this.toPeer(id, (peer) => {
+    this.sendToPeer(id, (peer) => {
       if (peer.link !== 'REQ_SENT') return;
       peer.link = 'REP_RCVD';
-      peer.theirs = mirrored(param, data.length);
-      const { privateData, ...conn } = peer.theirs;
+      peer.remoteParam = mirrored(param, data.length);
+      const { privateData, ...conn } = peer.remoteParam;
       this.objects.emit(peer, C.RDMA_CM_EVENT_CONNECT_RESPONSE, { privateData, conn });
     });
   }
@@ -111,7 +110,7 @@ export class CmProtocol {
   /** RTU: both sides are ready. */
   establish(id: CmId): void {
     id.link = 'ESTABLISHED';
-    this.toPeer(id, (peer) => this.established(peer));
+    this.sendToPeer(id, (peer) => this.established(peer));
   }
 
   /** By an RTU, or since data came first (rdma_notify). */
@@ -130,13 +129,13 @@ export class CmProtocol {
   disconnect(id: CmId): void {
     if (id.link === 'ESTABLISHED') {
       id.link = 'DREQ_SENT';
-      this.toPeer(
+      this.sendToPeer(
         id,
         (peer) => this.onDreq(peer),
         () => this.onDrep(id),
       );
     } else if (id.link === 'DREQ_RCVD') {
-      this.toPeer(id, (peer) => this.onDrep(peer));
+      this.sendToPeer(id, (peer) => this.onDrep(peer));
       this.enterTimewait(id);
     }
   }
@@ -150,9 +149,9 @@ export class CmProtocol {
     } else if (link === 'REQ_SENT' && id.portSpace === C.RDMA_PS_TCP) {
       this.sendReject(id, REJ_TIMEOUT, 0, new Uint8Array(0));
     } else if (link === 'ESTABLISHED') {
-      this.toPeer(id, (peer) => this.onDreq(peer));
+      this.sendToPeer(id, (peer) => this.onDreq(peer));
     } else if (link === 'DREQ_RCVD') {
-      this.toPeer(id, (peer) => this.onDrep(peer));
+      this.sendToPeer(id, (peer) => this.onDrep(peer));
     }
   }
 
@@ -160,11 +159,11 @@ export class CmProtocol {
   hostDied(host: number): void {
     for (const id of [...this.objects.ids.values()]) {
       if (id.remoteHost !== host || id.host === host) continue;
-      this.later(id, 1, () => this.lost(id));
+      this.later(id, 1, () => this.peerUnreachable(id));
     }
   }
 
-  private lost(id: CmId): void {
+  private peerUnreachable(id: CmId): void {
     const { link } = id;
     const status = -C.ETIMEDOUT;
     const waiting = link === 'REQ_SENT' || link === 'REP_SENT';
@@ -177,17 +176,17 @@ export class CmProtocol {
   }
 
   private sendRequest(id: CmId, retries: number): void {
-    this.driver.after(this.delayNs, () => {
+    this.pump.after(this.delayNs, () => {
       if (id.link !== 'REQ_SENT') return;
       if (!this.reachable(id.remoteHost) || !this.reachable(id.host)) {
-        this.later(id, 1, () => this.lost(id));
+        this.later(id, 1, () => this.peerUnreachable(id));
         return;
       }
       const listener = this.listenerFor(id);
       if (listener === undefined) this.refuse(id);
-      else if (unseenRequests(listener) < listener.backlog) this.onRequest(id, listener);
+      else if (undeliveredRequests(listener) < listener.backlog) this.onRequest(id, listener);
       else if (retries > 0) this.later(id, RETRY_MESSAGES, () => this.sendRequest(id, retries - 1));
-      else this.lost(id);
+      else this.peerUnreachable(id);
     });
   }
 
@@ -201,15 +200,15 @@ export class CmProtocol {
     id.state = 'connecting or connected';
     id.link = 'REQ_RCVD';
     id.incoming = true;
-    id.untaken = true;
+    id.unclaimed = true;
     id.host = caller.remoteHost;
     id.port = listener.port;
     id.remoteHost = caller.host;
     id.remotePort = caller.port;
     id.peer = caller;
     caller.peer = id;
-    id.theirs = mirrored(caller.mine as FullConnParam, limitsOf(id).request);
-    const { privateData, ...conn } = id.theirs;
+    id.remoteParam = mirrored(caller.localParam as FullConnParam, limitsOf(id).request);
+    const { privateData, ...conn } = id.remoteParam;
     const tcp = id.portSpace === C.RDMA_PS_TCP ? { conn } : {};
     this.objects.emit(id, C.RDMA_CM_EVENT_CONNECT_REQUEST, {
       listenId: listener.handle,
@@ -219,7 +218,7 @@ export class CmProtocol {
   }
 
   private sendReject(id: CmId, reason: number, sidr: number, data: Uint8Array): void {
-    this.toPeer(id, (peer) => this.onReject(peer, reason, sidr, data));
+    this.sendToPeer(id, (peer) => this.onReject(peer, reason, sidr, data));
   }
 
   private onReject(id: CmId, reason: number, sidr: number, data: Uint8Array): void {
@@ -235,7 +234,7 @@ export class CmProtocol {
 
   private onDreq(id: CmId): void {
     if (id.link === 'TIMEWAIT' || id.link === 'over') {
-      this.toPeer(id, (peer) => this.onDrep(peer));
+      this.sendToPeer(id, (peer) => this.onDrep(peer));
     } else if (id.link === 'ESTABLISHED' || id.link === 'REP_SENT' || id.link === 'DREQ_SENT') {
       id.link = 'DREQ_RCVD';
       this.disconnected(id);
@@ -263,13 +262,14 @@ export class CmProtocol {
   }
 
   /** One message to the other end; `gone` is what comes back when its identifier was destroyed. */
-  private toPeer(id: CmId, action: (peer: CmId) => void, gone: () => void = () => {}): void {
-    this.driver.after(this.delayNs, () => {
+  private sendToPeer(id: CmId, action: (peer: CmId) => void, gone: () => void = () => {}): void {
+    this.pump.after(this.delayNs, () => {
       const { peer } = id;
       if (peer === null) return;
       if (!this.reachable(id.host) || !this.reachable(peer.host)) {
         // What wants an answer gets none; the rest is lost.
-        if (id.link === 'REP_SENT' || id.link === 'DREQ_SENT') this.later(id, 1, () => this.lost(id));
+        if (id.link === 'REP_SENT' || id.link === 'DREQ_SENT')
+          this.later(id, 1, () => this.peerUnreachable(id));
       } else if (peer.alive) action(peer);
       else this.later(id, 1, gone);
     });
@@ -282,6 +282,6 @@ export class CmProtocol {
   }
 }
 
-function unseenRequests(listener: CmId): number {
+function undeliveredRequests(listener: CmId): number {
   return listener.channel.pending.filter((event) => event.listenId === listener.handle).length;
 }

@@ -2,8 +2,8 @@
 
 import type { CmConnParam, CmEvent } from '../../../verbs/connection-manager.ts';
 import * as H from '../../../verbs/handles.ts';
-import type { Driver } from '../driver.ts';
-import { ANY_HOST } from '../hosts.ts';
+import { ANY_HOST } from '../addresses.ts';
+import type { TimePump } from '../time-pump.ts';
 
 /** An identifier's own progress, as the kernel's rdma_cm counts it. */
 export type CmIdState =
@@ -50,7 +50,7 @@ export interface CmId {
   /** It came with a CONNECT_REQUEST. */
   incoming: boolean;
   /** It came with a CONNECT_REQUEST, and no verb has named it. */
-  untaken: boolean;
+  unclaimed: boolean;
   /** Of the own end; ANY_HOST when it is not bound to a device. */
   host: number;
   port: number;
@@ -62,8 +62,8 @@ export interface CmId {
   backlog: number;
   peer: CmId | null;
   /** What this end said of itself, and what the peer did. */
-  mine: FullConnParam | null;
-  theirs: FullConnParam | null;
+  localParam: FullConnParam | null;
+  remoteParam: FullConnParam | null;
   /** First packet number that this end's queue pair expects. */
   readonly psn: number;
   readonly groups: string[];
@@ -74,11 +74,11 @@ export class CmObjects {
   readonly ids = new H.HandleTable<CmId>(H.KIND_CM_ID);
   /** Who is bound to a port, by portKey(); what came in shares the port of its listener and is not here. */
   private readonly bound = new Map<number, Set<CmId>>();
-  private readonly driver: Driver;
+  private readonly pump: TimePump;
   private serial = 0;
 
-  constructor(driver: Driver) {
-    this.driver = driver;
+  constructor(pump: TimePump) {
+    this.pump = pump;
   }
 
   addId(channel: CmChannel, portSpace: number): CmId {
@@ -91,7 +91,7 @@ export class CmObjects {
       link: 'none',
       alive: true,
       incoming: false,
-      untaken: false,
+      unclaimed: false,
       host: ANY_HOST,
       port: 0,
       remoteHost: ANY_HOST,
@@ -99,8 +99,8 @@ export class CmObjects {
       remoteGroup: null,
       backlog: 0,
       peer: null,
-      mine: null,
-      theirs: null,
+      localParam: null,
+      remoteParam: null,
       // Any numbers do that differ from one identifier to the next.
       psn: (this.serial * 0x9e3779) & 0xffffff,
       groups: [],
@@ -111,9 +111,9 @@ export class CmObjects {
   }
 
   /** The identifier that a verb names. @throws InvalidHandleError */
-  named(handle: number, verb: string): CmId {
+  requireId(handle: number, verb: string): CmId {
     const id = this.ids.require(handle, verb);
-    id.untaken = false;
+    id.unclaimed = false;
     return id;
   }
 
@@ -147,7 +147,7 @@ export class CmObjects {
       try {
         channel.listener(event);
       } catch (error) {
-        if (channel.pending.length > 0) this.driver.tell(() => this.deliver(channel));
+        if (channel.pending.length > 0) this.pump.notify(() => this.deliver(channel));
         throw error;
       }
     }
@@ -162,9 +162,9 @@ export class CmObjects {
     const others = this.bound.get(key);
     if (others?.delete(id) === true && others.size === 0) this.bound.delete(key);
     const { pending } = id.channel;
-    const unseen = pending.filter((event) => event.listenId === id.handle);
+    const undelivered = pending.filter((event) => event.listenId === id.handle);
     id.channel.pending = pending.filter((event) => event.id !== id.handle && event.listenId !== id.handle);
-    return unseen.map((event) => this.ids.get(event.id)).filter((found) => found !== undefined);
+    return undelivered.map((event) => this.ids.get(event.id)).filter((found) => found !== undefined);
   }
 }
 

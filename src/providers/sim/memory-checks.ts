@@ -1,9 +1,10 @@
-/** What may be registered: memory that stays in place, access flags that make sense. */
+/** Checks of memory and access flags before registration. */
 import * as C from '../../verbs/constants.ts';
 import { InvalidArgumentError, MemoryError, UnsupportedError } from '../../verbs/errors.ts';
 import { requireInteger } from './arguments.ts';
 
 const REMOTE_WRITES = C.IBV_ACCESS_REMOTE_WRITE | C.IBV_ACCESS_REMOTE_ATOMIC;
+
 /** IBV_ACCESS_HUGETLB says something of the pages alone, the optional ones may be ignored. */
 const KNOWN_ACCESS =
   C.IBV_ACCESS_LOCAL_WRITE |

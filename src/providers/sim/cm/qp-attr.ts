@@ -4,8 +4,8 @@ import { InvalidStateError } from '../../../verbs/errors.ts';
 import { mtuCode } from '../../../verbs/names.ts';
 import { stateName } from '../../../verbs/qp-state.ts';
 import type { QpAttr } from '../../../verbs/types.ts';
-import type { CmId } from './cm-objects.ts';
-import { ahTo } from './cm-protocol.ts';
+import type { CmId } from './objects.ts';
+import { ahTo } from './protocol.ts';
 
 /** Acknowledgement timeout: 4.096 us * 2^14 = 67 ms. */
 const ACK_TIMEOUT = 14;
@@ -18,20 +18,20 @@ export function qpAttrOf(id: CmId, qpState: number, mtuBytes: number): QpAttr {
     return datagram ? { ...common, qkey: C.RDMA_UDP_QKEY } : { ...common, qpAccessFlags: accessOf(id) };
   }
   if (datagram) return qpState === C.IBV_QPS_RTR ? { qpState } : { qpState, sqPsn: 0 };
-  const { peer, theirs } = id;
-  if (peer === null || theirs === null) {
+  const { peer, remoteParam } = id;
+  if (peer === null || remoteParam === null) {
     throw new InvalidStateError(
       `initQpAttr: for ${stateName(qpState)} the peer must be known: after CONNECT_REQUEST or CONNECT_RESPONSE`,
       { verb: 'initQpAttr', errno: C.EINVAL },
     );
   }
   // The side that was called settles how many READs each may have under way.
-  const agreed = id.link === 'REQ_RCVD' || id.mine === null ? theirs : lesser(id, theirs);
+  const agreed = id.link === 'REQ_RCVD' || id.localParam === null ? remoteParam : lesser(id, remoteParam);
   if (qpState === C.IBV_QPS_RTR) {
     return {
       qpState,
       pathMtu: mtuCode(mtuBytes),
-      destQpNum: theirs.qpNum,
+      destQpNum: remoteParam.qpNum,
       rqPsn: id.psn,
       ah: ahTo(id.remoteHost),
       maxDestRdAtomic: agreed.responderResources,
@@ -42,23 +42,23 @@ export function qpAttrOf(id: CmId, qpState: number, mtuBytes: number): QpAttr {
     qpState,
     sqPsn: peer.psn,
     timeout: ACK_TIMEOUT,
-    retryCnt: (id.mine ?? theirs).retryCount,
-    rnrRetry: theirs.rnrRetryCount,
+    retryCnt: (id.localParam ?? remoteParam).retryCount,
+    rnrRetry: remoteParam.rnrRetryCount,
     maxRdAtomic: agreed.initiatorDepth,
   };
 }
 
 function accessOf(id: CmId): number {
-  const param = id.theirs ?? id.mine;
+  const param = id.remoteParam ?? id.localParam;
   if (param === null) return 0;
   const reads = param.responderResources > 0 ? C.IBV_ACCESS_REMOTE_READ | C.IBV_ACCESS_REMOTE_ATOMIC : 0;
   return C.IBV_ACCESS_REMOTE_WRITE | reads;
 }
 
-function lesser(id: CmId, theirs: NonNullable<CmId['theirs']>) {
-  const mine = id.mine ?? theirs;
+function lesser(id: CmId, remoteParam: NonNullable<CmId['remoteParam']>) {
+  const localParam = id.localParam ?? remoteParam;
   return {
-    responderResources: Math.min(mine.responderResources, theirs.responderResources),
-    initiatorDepth: Math.min(mine.initiatorDepth, theirs.initiatorDepth),
+    responderResources: Math.min(localParam.responderResources, remoteParam.responderResources),
+    initiatorDepth: Math.min(localParam.initiatorDepth, remoteParam.initiatorDepth),
   };
 }

@@ -6,7 +6,7 @@
 import type { RrOrder } from '../profile/params.ts';
 import type { Sender } from '../transport/qp.ts';
 
-export interface ReadyRing {
+export interface ReadyRound {
   /** Whose turn it is; null: nobody is ready. */
   head: Sender | null;
   /** The sender has a packet; nothing changes if it is in the round already. */
@@ -14,15 +14,15 @@ export interface ReadyRing {
   /** Takes the head out of the round: it has had its turn. */
   leave(): void;
   /** The sender is no more. */
-  forget(sender: Sender): void;
+  remove(sender: Sender): void;
 }
 
-export function makeRing(order: RrOrder): ReadyRing {
-  return order === 'fixed' ? new FixedRing() : new TailRing();
+export function makeRound(order: RrOrder): ReadyRound {
+  return order === 'fixed' ? new FixedRound() : new TailRound();
 }
 
 /** First come, first served: a sender that has a packet again stands behind all others. */
-export class TailRing implements ReadyRing {
+export class TailRound implements ReadyRound {
   head: Sender | null = null;
   private tail: Sender | null = null;
 
@@ -43,7 +43,7 @@ export class TailRing implements ReadyRing {
   }
 
   /** It leaves when its turn comes: it has no packet then. */
-  forget(): void {}
+  remove(): void {}
 }
 
 const WORD_BITS = 32;
@@ -55,13 +55,13 @@ const GROUP = WORD_BITS * WORD_BITS;
  * the place that was served last. Ready places are bits, and words that have some are bits of a summary, so that
  * thousands that are idle are passed over in a few steps.
  */
-export class FixedRing implements ReadyRing {
+export class FixedRound implements ReadyRound {
   head: Sender | null = null;
   /** By place; null where nobody is any more. */
   private readonly senders: (Sender | null)[] = [];
   /** Of senders whose place here is not the one that they have at hand: a UD queue pair may use several ports. */
-  private readonly places = new Map<Sender, number>();
-  private readonly vacant: number[] = [];
+  private readonly positions = new Map<Sender, number>();
+  private readonly freePositions: number[] = [];
   private ready = new Int32Array(WORD_BITS);
   private summary = new Int32Array(1);
   /** The place that was served last. */
@@ -70,50 +70,50 @@ export class FixedRing implements ReadyRing {
   join(sender: Sender): void {
     if (sender.queued) return;
     sender.queued = true;
-    if (this.senders[sender.place] !== sender) sender.place = this.placeOf(sender);
-    const { place } = sender;
-    const word = place >>> 5;
-    this.ready[word] |= 1 << (place & 31);
+    if (this.senders[sender.position] !== sender) sender.position = this.positionOf(sender);
+    const { position } = sender;
+    const word = position >>> 5;
+    this.ready[word] |= 1 << (position & 31);
     this.summary[word >>> 5] |= 1 << (word & 31);
-    if (this.head === null || this.distance(place) < this.distance(this.head.place)) this.head = sender;
+    if (this.head === null || this.distance(position) < this.distance(this.head.position)) this.head = sender;
   }
 
   leave(): void {
     const sender = this.head as Sender;
-    this.clear(sender.place);
-    this.served = sender.place;
+    this.clear(sender.position);
+    this.served = sender.position;
     sender.queued = false;
     this.head = this.next();
   }
 
-  forget(sender: Sender): void {
-    const place = this.places.get(sender);
-    if (place === undefined) return;
-    this.places.delete(sender);
-    this.senders[place] = null;
-    this.vacant.push(place);
-    this.clear(place);
+  remove(sender: Sender): void {
+    const position = this.positions.get(sender);
+    if (position === undefined) return;
+    this.positions.delete(sender);
+    this.senders[position] = null;
+    this.freePositions.push(position);
+    this.clear(position);
     if (this.head === sender) this.head = this.next();
   }
 
   /** Steps from the place behind the one that was served last. */
-  private distance(place: number): number {
-    const steps = place - this.served - 1;
+  private distance(position: number): number {
+    const steps = position - this.served - 1;
     return steps < 0 ? steps + this.senders.length : steps;
   }
 
   private next(): Sender | null {
-    let place = this.firstFrom(this.served + 1);
-    if (place < 0) place = this.firstFrom(0);
-    return place < 0 ? null : this.senders[place];
+    let position = this.firstFrom(this.served + 1);
+    if (position < 0) position = this.firstFrom(0);
+    return position < 0 ? null : this.senders[position];
   }
 
   /** The first ready place from this one on; -1: none. */
-  private firstFrom(place: number): number {
+  private firstFrom(position: number): number {
     const { ready, summary } = this;
-    const word = place >>> 5;
+    const word = position >>> 5;
     if (word >= ready.length) return -1;
-    const rest = ready[word] & (-1 << (place & 31));
+    const rest = ready[word] & (-1 << (position & 31));
     if (rest !== 0) return (word << 5) | lowestBit(rest);
     const after = word + 1;
     let group = after >>> 5;
@@ -128,21 +128,21 @@ export class FixedRing implements ReadyRing {
     return (found << 5) | lowestBit(ready[found]);
   }
 
-  private clear(place: number): void {
-    const word = place >>> 5;
-    this.ready[word] &= ~(1 << (place & 31));
+  private clear(position: number): void {
+    const word = position >>> 5;
+    this.ready[word] &= ~(1 << (position & 31));
     if (this.ready[word] === 0) this.summary[word >>> 5] &= ~(1 << (word & 31));
   }
 
   /** The place of a sender that comes for the first time, or that was at another port meanwhile. */
-  private placeOf(sender: Sender): number {
-    const known = this.places.get(sender);
+  private positionOf(sender: Sender): number {
+    const known = this.positions.get(sender);
     if (known !== undefined) return known;
-    const place = this.vacant.pop() ?? this.senders.length;
-    this.senders[place] = sender;
-    this.places.set(sender, place);
-    if (place >= this.ready.length * WORD_BITS) this.grow();
-    return place;
+    const position = this.freePositions.pop() ?? this.senders.length;
+    this.senders[position] = sender;
+    this.positions.set(sender, position);
+    if (position >= this.ready.length * WORD_BITS) this.grow();
+    return position;
   }
 
   private grow(): void {

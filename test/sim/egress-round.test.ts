@@ -1,6 +1,6 @@
 /** The rounds themselves, against a model that looks at every place. */
 import { expect, test } from 'vitest';
-import { FixedRing, TailRing } from '../../src/sim/egress/ready-ring.ts';
+import { FixedRound, TailRound } from '../../src/sim/egress/ready-round.ts';
 import { RandomStream } from '../../src/sim/kernel/random.ts';
 import { Simulation } from '../../src/sim/simulation.ts';
 import type { Qp } from '../../src/sim/transport/qp.ts';
@@ -17,23 +17,23 @@ function senders(count: number): Sender[] {
 }
 
 test('three senders: the tail lets whoever came first go first, fixed places the next one behind', () => {
-  const orders = [new TailRing(), new FixedRing()].map((ring) => {
+  const orders = [new TailRound(), new FixedRound()].map((round) => {
     const [a, b, c] = senders(3);
     const names = new Map([a, b, c].map((sender, i) => [sender, 'abc'[i]]));
     const served: string[] = [];
     const serve = (again: boolean) => {
-      const sender = ring.head as Sender;
-      ring.leave();
+      const sender = round.head as Sender;
+      round.leave();
       served.push(names.get(sender)!);
-      if (again) ring.join(sender);
+      if (again) round.join(sender);
     };
-    for (const sender of [a, b, c]) ring.join(sender);
+    for (const sender of [a, b, c]) round.join(sender);
     // c has one packet, then one more a little later; a and b always have some.
     serve(true);
     serve(true);
     serve(false);
     serve(true);
-    ring.join(c);
+    round.join(c);
     serve(true);
     serve(false);
     serve(true);
@@ -45,16 +45,16 @@ test('three senders: the tail lets whoever came first go first, fixed places the
 
 test.each([1, 2, 3])('a fixed round is what one finds by looking at every place, seed %i', (seed) => {
   const random = new RandomStream(seed, 'rings');
-  const ring = new FixedRing();
+  const round = new FixedRound();
   const all = senders(3000);
   // By place; places of those who are gone are given out again, the last one first.
-  const places: (Sender | null)[] = [];
-  const vacant: number[] = [];
+  const positions: (Sender | null)[] = [];
+  const freePositions: number[] = [];
   const ready = new Set<Sender>();
   let served = -1;
   const expected = (): Sender | null => {
-    for (let step = 1; step <= places.length; step++) {
-      const sender = places[(served + step) % places.length];
+    for (let step = 1; step <= positions.length; step++) {
+      const sender = positions[(served + step) % positions.length];
       if (sender !== null && ready.has(sender)) return sender;
     }
     return null;
@@ -64,42 +64,42 @@ test.each([1, 2, 3])('a fixed round is what one finds by looking at every place,
     const action = random.u32() % 100;
     if (action < 45) {
       const sender = pick();
-      if (!places.includes(sender)) places[vacant.pop() ?? places.length] = sender;
+      if (!positions.includes(sender)) positions[freePositions.pop() ?? positions.length] = sender;
       ready.add(sender);
-      ring.join(sender);
+      round.join(sender);
     } else if (action < 98) {
       const head = expected();
-      expect(ring.head, `seed ${seed}, step ${i}`).toBe(head);
+      expect(round.head, `seed ${seed}, step ${i}`).toBe(head);
       if (head === null) continue;
-      served = places.indexOf(head);
+      served = positions.indexOf(head);
       ready.delete(head);
-      ring.leave();
+      round.leave();
     } else {
       const sender = pick();
-      const place = places.indexOf(sender);
-      ring.forget(sender);
+      const position = positions.indexOf(sender);
+      round.remove(sender);
       // A sender that is forgotten never comes back: another one has its slot in the list of all.
       all[all.indexOf(sender)] = new Sender(sender.qp, ROLE_REQUEST);
       ready.delete(sender);
-      if (place < 0) continue;
-      places[place] = null;
-      vacant.push(place);
+      if (position < 0) continue;
+      positions[position] = null;
+      freePositions.push(position);
     }
-    if (i % 50 === 0) expect(ring.head, `seed ${seed}, step ${i}`).toBe(expected());
+    if (i % 50 === 0) expect(round.head, `seed ${seed}, step ${i}`).toBe(expected());
   }
-  expect(places.length).toBeGreaterThan(2000);
+  expect(positions.length).toBeGreaterThan(2000);
 });
 
 test('a sender that goes back and forth between two rounds has one place in each', () => {
-  const [link, loopback] = [new FixedRing(), new FixedRing()];
+  const [link, loopback] = [new FixedRound(), new FixedRound()];
   const [a, b, c] = senders(3);
   for (const sender of [a, b, c]) link.join(sender);
   for (let i = 0; i < 3; i++) link.leave();
   for (let round = 0; round < 100; round++) {
-    for (const ring of [loopback, link]) {
-      ring.join(b);
-      expect(ring.head).toBe(b);
-      ring.leave();
+    for (const round of [loopback, link]) {
+      round.join(b);
+      expect(round.head).toBe(b);
+      round.leave();
     }
   }
   for (const sender of [c, a]) link.join(sender);

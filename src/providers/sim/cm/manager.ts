@@ -1,5 +1,5 @@
 /**
- * rdma_cm among the hosts of a fabric: arguments, ports and the order of calls; cm-protocol.ts is what the two
+ * rdma_cm among the hosts of a fabric: arguments, ports and the order of calls; protocol.ts is what the two
  * ends tell each other. All happens in virtual time, so the same program gets the same events.
  */
 
@@ -20,14 +20,13 @@ import {
   UnsupportedError,
 } from '../../../verbs/errors.ts';
 import { maskOf } from '../../../verbs/qp-state.ts';
+import { ANY_HOST, addressOf, groupGid, hostNamed } from '../addresses.ts';
 import { countOf, requireInteger, requireObject } from '../arguments.ts';
-import type { Driver } from '../driver.ts';
-import { ANY_HOST, hostNamed } from '../hosts.ts';
-import { addressOf, LIMITS } from '../limits.ts';
-import { groupGid } from '../multicast-address.ts';
-import { qpAttrOf } from './cm-attr.ts';
-import { type CmId, type CmIdState, CmObjects, type FullConnParam } from './cm-objects.ts';
-import { CmProtocol, limitsOf } from './cm-protocol.ts';
+import { LIMITS } from '../limits.ts';
+import type { TimePump } from '../time-pump.ts';
+import { type CmId, type CmIdState, CmObjects, type FullConnParam } from './objects.ts';
+import { CmProtocol, limitsOf } from './protocol.ts';
+import { qpAttrOf } from './qp-attr.ts';
 
 const FIRST_EPHEMERAL_PORT = 49152;
 const LAST_PORT = 65535;
@@ -35,15 +34,15 @@ const MAX_BACKLOG = 1024;
 
 export class SimCm {
   readonly verbs: ConnectionManager;
-  private readonly driver: Driver;
+  private readonly pump: TimePump;
   private readonly objects: CmObjects;
   private readonly protocol: CmProtocol;
   private nextPort = FIRST_EPHEMERAL_PORT;
 
-  constructor(driver: Driver) {
-    this.driver = driver;
-    this.objects = new CmObjects(driver);
-    this.protocol = new CmProtocol(driver, this.objects);
+  constructor(pump: TimePump) {
+    this.pump = pump;
+    this.objects = new CmObjects(pump);
+    this.protocol = new CmProtocol(pump, this.objects);
     this.verbs = Object.freeze({ ...this.channelVerbs(), ...this.addressVerbs(), ...this.connectionVerbs() });
   }
 
@@ -59,7 +58,7 @@ export class SimCm {
       createEventChannel: () => channels.add({ ids: new Set(), listener: null, pending: [] }),
       destroyEventChannel: (handle) => {
         const channel = channels.require(handle, 'destroyEventChannel');
-        const taken = [...channel.ids].filter((id) => !id.untaken);
+        const taken = [...channel.ids].filter((id) => !id.unclaimed);
         if (taken.length > 0) {
           throw new BusyError(
             `destroyEventChannel: the channel still has ${countOf(taken.length, 'CM identifier')}; destroy them first`,
@@ -79,9 +78,9 @@ export class SimCm {
           );
         }
         channel.listener = listener;
-        if (channel.pending.length > 0) this.driver.tell(() => objects.deliver(channel));
+        if (channel.pending.length > 0) this.pump.notify(() => objects.deliver(channel));
       },
-      // Pending events keep the process alive by themselves (driver.ts); without any, nothing could ever arrive.
+      // Pending events keep the process alive by themselves (time-pump.ts); without any, nothing could ever arrive.
       refEventChannel: (handle) => void channels.require(handle, 'refEventChannel'),
       createId: (handle, portSpace) => {
         const channel = channels.require(handle, 'createId');
@@ -93,8 +92,8 @@ export class SimCm {
         }
         return objects.addId(channel, portSpace).handle;
       },
-      destroyId: (handle) => this.destroy(objects.named(handle, 'destroyId')),
-      queryId: (handle) => infoOf(objects.named(handle, 'queryId')),
+      destroyId: (handle) => this.destroy(objects.requireId(handle, 'destroyId')),
+      queryId: (handle) => infoOf(objects.requireId(handle, 'queryId')),
     } satisfies Partial<ConnectionManager>;
   }
 
@@ -102,20 +101,20 @@ export class SimCm {
     const { objects, protocol } = this;
     return {
       bindAddr: (handle, local) => {
-        const id = objects.named(handle, 'bindAddr');
-        inState('bindAddr', id, ['idle']);
+        const id = objects.requireId(handle, 'bindAddr');
+        requireState('bindAddr', id, ['idle']);
         this.bind('bindAddr', id, this.hostAt('bindAddr', 'local', local), local.port);
       },
       resolveAddr: (handle, local, remote, timeoutMs) => {
-        const id = objects.named(handle, 'resolveAddr');
+        const id = objects.requireId(handle, 'resolveAddr');
         requireInteger('resolveAddr', 'timeoutMs', timeoutMs, 0, 2 ** 31 - 1);
-        inState('resolveAddr', id, ['idle', 'bound']);
+        requireState('resolveAddr', id, ['idle', 'bound']);
         this.resolve(id, local, remote);
       },
       resolveRoute: (handle, timeoutMs) => {
-        const id = objects.named(handle, 'resolveRoute');
+        const id = objects.requireId(handle, 'resolveRoute');
         requireInteger('resolveRoute', 'timeoutMs', timeoutMs, 0, 2 ** 31 - 1);
-        inState('resolveRoute', id, ['address resolved']);
+        requireState('resolveRoute', id, ['address resolved']);
         id.state = 'resolving a route';
         protocol.later(id, 1, () => {
           id.state = 'route resolved';
@@ -123,19 +122,19 @@ export class SimCm {
         });
       },
       listen: (handle, backlog) => {
-        const id = objects.named(handle, 'listen');
+        const id = objects.requireId(handle, 'listen');
         requireInteger('listen', 'backlog', backlog, 0, 2 ** 31 - 1);
-        inState('listen', id, ['idle', 'bound']);
+        requireState('listen', id, ['idle', 'bound']);
         if (id.state === 'idle') this.bind('listen', id, ANY_HOST, 0);
         id.state = 'listening';
         id.backlog = backlog === 0 ? MAX_BACKLOG : Math.min(backlog, MAX_BACKLOG);
       },
       joinMulticast: (handle, group) => {
-        const id = objects.named(handle, 'joinMulticast');
+        const id = objects.requireId(handle, 'joinMulticast');
         this.join(id, group);
       },
       leaveMulticast: (handle, group) => {
-        const id = objects.named(handle, 'leaveMulticast');
+        const id = objects.requireId(handle, 'leaveMulticast');
         const at = id.groups.indexOf(groupGid('leaveMulticast', group));
         if (at < 0) {
           throw new InvalidArgumentError(
@@ -153,21 +152,21 @@ export class SimCm {
 
   private connectionVerbs() {
     const { objects, protocol } = this;
-    const { mtuBytes } = this.driver.sim.world.params;
+    const { mtuBytes } = this.pump.sim.world.params;
     return {
       connect: (handle, param) => {
-        const id = objects.named(handle, 'connect');
+        const id = objects.requireId(handle, 'connect');
         const full = fullParam('connect', param, limitsOf(id).request);
-        inState('connect', id, ['route resolved']);
+        requireState('connect', id, ['route resolved']);
         protocol.connect(id, full);
       },
       establish: (handle) => {
-        const id = objects.named(handle, 'establish');
-        inLink('establish', id, ['REP_RCVD'], 'after CONNECT_RESPONSE');
+        const id = objects.requireId(handle, 'establish');
+        requireLink('establish', id, ['REP_RCVD'], 'after CONNECT_RESPONSE');
         protocol.establish(id);
       },
       accept: (handle, param) => {
-        const id = objects.named(handle, 'accept');
+        const id = objects.requireId(handle, 'accept');
         const full = fullParam('accept', param, limitsOf(id).reply);
         const { qkey = C.RDMA_UDP_QKEY } = param;
         requireInteger('accept', 'qkey', qkey, 0, 0xffffffff);
@@ -177,32 +176,32 @@ export class SimCm {
             verb: 'accept',
           });
         }
-        inLink('accept', id, ['REQ_RCVD'], 'once, after CONNECT_REQUEST');
+        requireLink('accept', id, ['REQ_RCVD'], 'once, after CONNECT_REQUEST');
         protocol.accept(id, full);
       },
       reject: (handle, privateData) => {
-        const id = objects.named(handle, 'reject');
+        const id = objects.requireId(handle, 'reject');
         const data = privateDataOf('reject', privateData, limitsOf(id).reject);
-        inLink('reject', id, ['REQ_RCVD', 'REP_RCVD'], 'after CONNECT_REQUEST or CONNECT_RESPONSE');
+        requireLink('reject', id, ['REQ_RCVD', 'REP_RCVD'], 'after CONNECT_REQUEST or CONNECT_RESPONSE');
         protocol.reject(id, data);
       },
       disconnect: (handle) => {
-        const id = objects.named(handle, 'disconnect');
+        const id = objects.requireId(handle, 'disconnect');
         if (id.link === 'none') throw wrongOrder('disconnect', id, 'after connect or accept');
         protocol.disconnect(id);
       },
       notify: (handle, event) => {
-        const id = objects.named(handle, 'notify');
+        const id = objects.requireId(handle, 'notify');
         if (event !== C.IBV_EVENT_COMM_EST) {
           throw new InvalidArgumentError(`notify: event must be IBV_EVENT_COMM_EST, got ${shown(event)}`, {
             verb: 'notify',
           });
         }
-        inLink('notify', id, ['REP_SENT'], 'between accept and ESTABLISHED');
+        requireLink('notify', id, ['REP_SENT'], 'between accept and ESTABLISHED');
         protocol.later(id, 0, () => protocol.established(id));
       },
       initQpAttr: (handle, qpState) => {
-        const id = objects.named(handle, 'initQpAttr');
+        const id = objects.requireId(handle, 'initQpAttr');
         requireInteger('initQpAttr', 'qpState', qpState, C.IBV_QPS_INIT, C.IBV_QPS_RTS);
         if (id.host === ANY_HOST) throw wrongOrder('initQpAttr', id, 'after ADDR_RESOLVED or on a device');
         const attr = qpAttrOf(id, qpState, mtuBytes);
@@ -247,7 +246,7 @@ export class SimCm {
     const address = addressText('resolveAddr', 'remote', remote);
     let host: number;
     try {
-      host = hostNamed('resolveAddr', this.driver.sim.world.hosts.length, address);
+      host = hostNamed('resolveAddr', this.pump.sim.world.hosts.length, address);
     } catch (error) {
       if (error instanceof ConnectionError && isNumeric(address)) return null;
       throw error;
@@ -259,12 +258,12 @@ export class SimCm {
 
   /** Where a call to `target` comes from when it names no source: another host, so that it crosses the network. */
   private sourceFor(target: number | null): number | null {
-    const alive = this.driver.sim.world.hosts.filter((host) => !host.dead).map((host) => host.index);
+    const alive = this.pump.sim.world.hosts.filter((host) => !host.dead).map((host) => host.index);
     return alive.find((host) => host !== target) ?? alive[0] ?? null;
   }
 
   private hostAt(verb: string, name: string, at: CmAddress): number {
-    const { hosts } = this.driver.sim.world;
+    const { hosts } = this.pump.sim.world;
     const address = addressText(verb, name, at);
     requireInteger(verb, `${name}.port`, at.port, 0, LAST_PORT);
     let host: number;
@@ -313,7 +312,7 @@ export class SimCm {
     const dgid = groupGid('joinMulticast', group);
     if (id.portSpace !== C.RDMA_PS_UDP)
       throw wrongOrder('joinMulticast', id, 'on an identifier of RDMA_PS_UDP');
-    inState('joinMulticast', id, ['bound', 'address resolved']);
+    requireState('joinMulticast', id, ['bound', 'address resolved']);
     if (id.host === ANY_HOST) throw wrongOrder('joinMulticast', id, 'when bound to the address of a device');
     id.groups.push(dgid);
     protocol.later(id, 1, () => {
@@ -367,12 +366,12 @@ function wrongOrder(verb: string, id: CmId, when: string): InvalidStateError {
   });
 }
 
-function inState(verb: string, id: CmId, states: CmIdState[]): void {
+function requireState(verb: string, id: CmId, states: CmIdState[]): void {
   if (!states.includes(id.state))
     throw wrongOrder(verb, id, `with an identifier that is ${states.join(' or ')}`);
 }
 
-function inLink(verb: string, id: CmId, links: CmId['link'][], when: string): void {
+function requireLink(verb: string, id: CmId, links: CmId['link'][], when: string): void {
   if (!links.includes(id.link)) throw wrongOrder(verb, id, when);
 }
 
