@@ -1,4 +1,4 @@
-/** Options of every command that runs mixtures on simulated devices, and what they mean. */
+/** Options shared by the commands that run mixes on simulated devices. */
 import type { Command } from 'commander';
 import { parseSet } from '../mix/parse.ts';
 import { DEFAULTS } from '../mix/spec.ts';
@@ -7,7 +7,7 @@ import { TOPOLOGIES, type TopologyName } from '../sim/network/topology.ts';
 import { ConfigError } from '../verbs/errors.ts';
 import { parseWhole } from '../verbs/units.ts';
 
-/** What commander makes of them: all words still. */
+/** The options as commander parses them: still strings. */
 export interface MixWords {
   app?: string[];
   profile?: string;
@@ -18,42 +18,42 @@ export interface MixWords {
   topology?: string;
 }
 
-/** What is there when nothing is said, in words. */
+/** Defaults, as strings. */
 export interface MixDefaults {
   readonly apps: readonly string[];
   readonly duration: string;
   readonly warmup: string;
 }
 
-/** For an option that may be repeated. */
+/** Collects the values of an option that may be repeated. */
 export const collect = (text: string, before: string[] = []) => [...before, text];
 
-/** Adds them to a command; `defaults` is what its help says. */
+/** Adds the options to a command. @param defaults for the help text */
 export function addMixOptions(command: Command, defaults: { duration: string; warmup: string }): Command {
   return command
-    .option('--app <app[:key=value,...]>', 'an application: B, M or D; may be repeated', collect)
+    .option('--app <app[:key=value,...]>', 'application of kind B, M or D; may be repeated', collect)
     .option('--profile <profile>', `simulated device (default: ${DEFAULTS.profile})`)
-    .option('--set <parameter=value>', 'change a parameter of the profile; may be repeated', collect)
-    .option('--duration <time>', `time of the whole run (default: ${defaults.duration})`)
+    .option('--set <parameter=value>', 'override a parameter of the profile; may be repeated', collect)
+    .option('--duration <time>', `length of the run, including the warm-up (default: ${defaults.duration})`)
     .option(
       '--warmup <time>',
-      `how much of it, at its beginning, does not count (default: ${defaults.warmup})`,
+      `time at the start of the run that is not measured (default: ${defaults.warmup})`,
     )
-    .option('--hosts <n>', `hosts (default: ${DEFAULTS.hosts})`)
+    .option('--hosts <n>', `number of hosts (default: ${DEFAULTS.hosts})`)
     .option(
       '--topology <topology>',
-      `${TOPOLOGIES.join(', ')} (default: cable, star for more than two hosts)`,
+      `how hosts are connected: ${TOPOLOGIES.join(', ')} (default: cable; star for more than two hosts)`,
     );
 }
 
-/** The mixture without a policy. @throws ConfigError for a parameter that is there twice, and for hosts that are no number */
+/** The mix without its policy. @throws ConfigError for a parameter that is given twice, and for an invalid number of hosts */
 export function mixOf(words: MixWords, defaults: MixDefaults): Mix {
   const { app, profile = DEFAULTS.profile, hosts, topology } = words;
   const { duration = defaults.duration, warmup = defaults.warmup } = words;
   const set: Record<string, string> = {};
   for (const text of words.set ?? []) {
     const [name] = parseSet(text);
-    if (Object.hasOwn(set, name)) throw new ConfigError(`set: '${name}' is there twice`);
+    if (Object.hasOwn(set, name)) throw new ConfigError(`set: '${name}' is given twice`);
     set[name] = text.slice(name.length + 1);
   }
   return {
@@ -62,7 +62,7 @@ export function mixOf(words: MixWords, defaults: MixDefaults): Mix {
     duration,
     warmup,
     hosts: hosts === undefined ? DEFAULTS.hosts : parseWhole('hosts', hosts),
-    // Checked where hosts are joined.
+    // Validated when the fabric is created.
     ...(topology !== undefined && { topology: topology as TopologyName }),
     apps: app ?? defaults.apps,
   };

@@ -1,16 +1,16 @@
-/** The verbs side of an application: contexts, memory, queue pairs and the requests that it posts again and again. */
+/** Creates what an application needs from verbs: contexts, memory, connected queue pairs, and its reusable requests. */
 import * as V from '../verbs/index.ts';
 import { HostMemory, OWN_MEMORY_BYTES } from './host-memory.ts';
 import { RECEIVE_BATCH, type ReceiverDevice } from './receiver.ts';
 import type { App } from './resolve.ts';
 import { POLL_BATCH, type SenderDevice } from './sender.ts';
 
-/** What the queue pairs of a tenant on a host share. */
+/** What all queue pairs of one tenant on one host share. */
 interface TenantContext {
   readonly host: number;
   readonly context: number;
   readonly pd: number;
-  /** Of queue pairs that complete nothing. */
+  /** Serves queues that never complete anything. */
   readonly idleCq: number;
   readonly gid: string;
 }
@@ -20,11 +20,11 @@ export interface Connection {
   readonly sender: SenderDevice;
   readonly qp: number;
   readonly peer: number;
-  /** When the peer has to receive. */
+  /** The receiving side of the peer; null unless the application uses SEND. */
   readonly receiver: ReceiverDevice | null;
 }
 
-/** Slots of one ring at most: the queue pairs of an app share rings. */
+/** Largest ring, in slots. The queue pairs of an application share rings. */
 const RING_SLOTS = 1 << 16;
 const GRH_BYTES = 40;
 const QKEY = 0x15000;
@@ -48,11 +48,11 @@ export class Connector {
   private readonly provider: V.Provider;
   private readonly mtuBytes: number;
   private readonly memory: HostMemory;
-  /** One poll at a time: all have the same place for completions. */
+  /** Only one poll runs at a time, so all connections share one batch. */
   private readonly wcs: V.WcBatch;
   private readonly tenantContexts = new Map<string, TenantContext>();
 
-  /** @param apps all that will be connected */
+  /** @param apps every application that will be connected: their memory is planned here */
   constructor(provider: V.Provider, mtuBytes: number, apps: readonly App[]) {
     this.provider = provider;
     this.mtuBytes = mtuBytes;
@@ -62,21 +62,21 @@ export class Connector {
       for (const host of [app.host, app.to]) this.memory.reserve(host, memoryLayoutOf(app).bytes);
   }
 
-  /** Makes the queue pairs of an app, connected. */
+  /** Creates and connects the queue pairs of an application. */
   connect(app: App): Connection[] {
     const [here, there] = [app.host, app.to].map((host) => this.tenantContext(host, app.tenant));
     const need = memoryLayoutOf(app);
     const [from, to] = [here, there].map((home) => this.register(home, need.bytes));
     const rings = new Rings(this.provider, app);
     return Array.from({ length: app.qps }, (_, i) => {
-      const offset = (i % need.slots) * need.slotBytes;
+      const offset = (i % need.buffers) * need.bufferBytes;
       const place = { from: from.addr + offset, lkey: from.lkey, to: to.addr + offset, toLkey: to.lkey };
       return this.connectOne(
         app,
         i,
         here,
         there,
-        { ...place, rkey: to.rkey, bufferBytes: need.slotBytes },
+        { ...place, rkey: to.rkey, bufferBytes: need.bufferBytes },
         rings,
       );
     });
@@ -126,7 +126,7 @@ export class Connector {
     };
   }
 
-  /** The context of a tenant on a host, opened at its first use. */
+  /** The context of a tenant on a host, opened on first use. */
   private tenantContext(host: number, tenant: string): TenantContext {
     const key = `${host} ${tenant}`;
     let home = this.tenantContexts.get(key);
@@ -161,7 +161,7 @@ export class Connector {
     });
   }
 
-  /** RESET to RTS, as a connection manager does it. */
+  /** Takes a queue pair from RESET to RTS, as a connection manager would. */
   private toRts(app: App, qp: V.QpInfo, peer: V.QpInfo, dgid: string): void {
     const { transport } = app;
     const modify = (attr: V.QpAttr) => this.provider.modifyQp(qp.handle, attr, V.maskOf(attr));
@@ -191,8 +191,8 @@ export class Connector {
   }
 
   /**
-   * What a connection carries between the two ends' shims, if there are any. After RTS, which is too late for READ by
-   * remote control: an end that is only READ from does not poll, and its shim would answer nobody.
+   * Passes each end's shim the description of the other, as a connection manager would. This runs after RTS, which is
+   * too late for READ isolation through the peer: an end that is only read from never polls, so its shim could not answer.
    */
   private exchangePeerDescriptions(qp: number, peer: number): void {
     const { provider } = this;
@@ -214,7 +214,7 @@ export class Connector {
   }
 }
 
-/** The memory of one queue pair at its two ends. */
+/** The memory that one queue pair uses at its two ends. */
 interface BufferPair {
   readonly from: number;
   readonly lkey: number;
@@ -224,7 +224,7 @@ interface BufferPair {
   readonly bufferBytes: number;
 }
 
-/** What the queue pairs of an app post: written once, posted again and again, from rings that they share. */
+/** The requests of an application: each queue pair's are written once and reposted, from rings that several share. */
 class Rings {
   private readonly provider: V.Provider;
   private readonly app: App;
@@ -236,7 +236,7 @@ class Rings {
     this.app = app;
   }
 
-  /** The batch of queue pair `index`: the last request is signaled. */
+  /** Writes the batch of queue pair `index`; only its last request is signaled. */
   requests(index: number, { from, lkey, to, rkey }: BufferPair): { batch: V.SendBatch; start: number } {
     const { app, provider } = this;
     const inlineBytes = app.inline ? app.maxBytes : 0;
@@ -260,8 +260,8 @@ class Rings {
     return { batch, start };
   }
 
-  /** Posts all receives of queue pair `index`. */
-  receives(index: number, { to, toLkey, bufferBytes: slotBytes }: BufferPair, qp: number, depth: number) {
+  /** Writes and posts all receives of queue pair `index`. */
+  receives(index: number, { to, toLkey, bufferBytes }: BufferPair, qp: number, depth: number) {
     const { provider } = this;
     if (this.recv === null || this.recv.length === this.recv.capacity) {
       const capacity = RECEIVE_BATCH * this.sharers(index, RECEIVE_BATCH);
@@ -269,22 +269,22 @@ class Rings {
     }
     const batch = this.recv;
     const start = batch.length;
-    for (let i = 0; i < RECEIVE_BATCH; i++) batch.recv(i, to, slotBytes, toLkey);
+    for (let i = 0; i < RECEIVE_BATCH; i++) batch.recv(i, to, bufferBytes, toLkey);
     for (let left = depth; left > 0; left -= RECEIVE_BATCH) {
       provider.postRecv(qp, batch.ring, start, Math.min(left, RECEIVE_BATCH));
     }
     return { ring: batch.ring, start };
   }
 
-  /** How many queue pairs, from `index` on, share a ring in which each has so many slots. */
+  /** How many queue pairs, starting with `index`, share a ring when each takes `slots` of it. */
   private sharers(index: number, slots: number): number {
     return Math.max(1, Math.min(this.app.qps - index, Math.floor(RING_SLOTS / slots)));
   }
 }
 
-/** The memory that an app has at each end. Each queue pair has a slot of its own, if they are not too large. */
-function memoryLayoutOf(app: App): { slotBytes: number; slots: number; bytes: number } {
-  const slotBytes = app.maxBytes + (app.transport === 'ud' ? GRH_BYTES : 0);
-  const slots = slotBytes * app.qps <= OWN_MEMORY_BYTES ? app.qps : 1;
-  return { slotBytes, slots, bytes: slotBytes * slots };
+/** The memory an application needs at each end. Each queue pair has its own buffer unless they would be too large. */
+function memoryLayoutOf(app: App): { bufferBytes: number; buffers: number; bytes: number } {
+  const bufferBytes = app.maxBytes + (app.transport === 'ud' ? GRH_BYTES : 0);
+  const buffers = bufferBytes * app.qps <= OWN_MEMORY_BYTES ? app.qps : 1;
+  return { bufferBytes, buffers, bytes: bufferBytes * buffers };
 }

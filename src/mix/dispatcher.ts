@@ -1,4 +1,4 @@
-/** Where the applications of a mix act: hands the simulation's events to them. */
+/** Dispatches the simulation's events to the applications of a mix. */
 import type { Fabric } from '../providers/sim/index.ts';
 import { CORE_POLLS, type Core } from '../sim/host/core.ts';
 import { EV_ACTOR } from '../sim/kernel/event-kinds.ts';
@@ -7,7 +7,7 @@ import type { Provider } from '../verbs/provider.ts';
 import type { Meter } from './meter.ts';
 import type { ShimCpu } from './shim-cpu.ts';
 
-// What an actor's event is about (b); CORE_POLLS is one of them, and 0 a visible completion.
+// Kinds of actor events (their `b`), in addition to CORE_POLLS. 0 is a completion that became visible.
 const COMPLETION = 0;
 const POST = 2;
 const START = 3;
@@ -32,19 +32,19 @@ export interface Poster extends Poller {
 
 export class Dispatcher {
   readonly provider: Provider;
-  /** Interceptors that each request and completion of an application passes. */
+  /** Number of interceptors that each request and completion of an application passes. */
   readonly interceptors: number;
   readonly cpu: ShimCpu;
   readonly world: World;
   readonly clock: Float64Array;
   readonly cpuAhead: Float64Array;
-  /** By number, as in events. A queue's actor is who polls it. */
+  /** By number, as in events: the actor of a completion queue is its poller. */
   readonly pollers: Poller[] = [];
   readonly cores: Core[] = [];
   readonly meters: Meter[] = [];
-  /** Called at each tick. */
+  /** Called at each tick of the timeline. */
   onTick: (tick: number) => void = () => {};
-  /** By core: who polls its queues. */
+  /** By core, then by queue of the core. */
   private readonly pollersByCore: Poller[][] = [];
 
   constructor(fabric: Fabric, provider: Provider, shim: { interceptors: number; cpu: ShimCpu }) {
@@ -63,10 +63,10 @@ export class Dispatcher {
     this.pollersByCore.push([]);
   }
 
-  /** The queue pair's completion queue has this poller, on this core. */
+  /** Makes `poller` poll the completion queue `cq` on `core`. */
   addPoller(poller: Poller, core: number, cq: number): void {
     const queue = this.world.hooks.cqOf(cq);
-    if (queue === undefined) throw new Error(`no completion queue ${cq}`);
+    if (queue === undefined) throw new Error(`unknown completion queue ${cq}`);
     queue.actor = this.pollers.length;
     this.pollers.push(poller);
     this.pollersByCore[core].push(poller);
@@ -80,7 +80,7 @@ export class Dispatcher {
     this.schedule(timeNs, sender, POST);
   }
 
-  /** The window of an application's meter. */
+  /** Schedules the start and end of a meter's window. */
   measure(meter: Meter, openNs: number, closeNs: number): void {
     const id = this.meters.length;
     this.meters.push(meter);
@@ -102,7 +102,7 @@ export class Dispatcher {
     switch (b) {
       case COMPLETION: {
         const poller = this.pollers[actor];
-        poller.core.notice(poller.queue);
+        poller.core.completionVisible(poller.queue);
         return;
       }
       case CORE_POLLS: {

@@ -1,13 +1,13 @@
-/** Memory of applications: one block for each host, of which each takes a part. */
+/** Memory of the applications: each host has one block, and each application takes a part of it. */
 
-/** All queue pairs of an app send from, and into, memory of their own up to this much in all; beyond it they share. */
+/** The queue pairs of an application have separate buffers up to this total; beyond it they share one. */
 export const OWN_MEMORY_BYTES = 64 << 20;
-/** A host has no more than this, unless a single message is longer: then applications share memory. */
+/** Largest block of a host, unless one application needs more. Beyond it, applications share memory. */
 const HOST_BYTES = 512 << 20;
 const PAGE_BYTES = 4096;
 
 interface Block {
-  /** What its applications take, and the most that one takes. */
+  /** What all applications of the host need, and what the largest one needs. */
   reserved: number;
   largest: number;
   next: number;
@@ -17,7 +17,7 @@ interface Block {
 export class HostMemory {
   private readonly blocks = new Map<number, Block>();
 
-  /** An application on this host is going to take so much. */
+  /** Announces that an application will allocate `bytes` on this host. */
   reserve(host: number, bytes: number): void {
     const block = this.blocks.get(host) ?? { reserved: 0, largest: 0, next: 0, memory: null };
     const pages = roundUpToPages(bytes);
@@ -26,10 +26,10 @@ export class HostMemory {
     this.blocks.set(host, block);
   }
 
-  /** Its part: from a page's beginning on. */
+  /** Returns the application's part, aligned to a page. */
   allocate(host: number, bytes: number): { memory: ArrayBuffer; offset: number } {
     const block = this.blocks.get(host);
-    if (block === undefined) throw new Error(`nobody planned to take memory on host ${host}`);
+    if (block === undefined) throw new Error(`no memory was reserved on host ${host}`);
     const size = Math.min(block.reserved, Math.max(HOST_BYTES, block.largest));
     block.memory ??= new ArrayBuffer(size);
     if (block.next + bytes > size) block.next = 0;

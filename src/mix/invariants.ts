@@ -1,28 +1,32 @@
-/** What must hold after every run of a mix, beside what must hold of every simulation. */
+/** Invariants of every run of a mix, in addition to those of every simulation. */
 import { COMPLETED, type Meter } from './meter.ts';
 import type { App } from './resolve.ts';
 
-/** Sentences about what does not hold of an application. */
+/** Describes each invariant that an application breaks, one sentence each. */
 export function brokenInvariants(app: App, meter: Meter): string[] {
   const broken: string[] = [];
   const { posted, errors, outstanding } = meter;
   const completed = meter.sums[COMPLETED];
   if (posted !== completed + errors + outstanding) {
     broken.push(
-      `${app.name}: ${posted} requests posted, but ${completed} completed, ${errors} failed and ${outstanding} outstanding`,
+      `${app.name}: ${posted} requests were posted, but ${completed} completed, ${errors} failed and ${outstanding} are outstanding`,
     );
   }
   if (outstanding < 0 || outstanding > app.depth * app.qps) {
-    broken.push(`${app.name}: ${outstanding} requests outstanding at a depth of ${app.depth}`);
+    broken.push(
+      `${app.name}: ${outstanding} requests are outstanding on ${app.qps} queue pairs of depth ${app.depth}`,
+    );
   }
   const bytes = meter.deliveredBytes();
   if (bytes > posted * app.maxBytes) {
-    broken.push(`${app.name}: ${bytes} bytes were delivered of ${posted} messages of ${app.maxBytes}`);
+    broken.push(
+      `${app.name}: ${bytes} bytes were delivered, more than ${posted} messages of ${app.maxBytes} bytes hold`,
+    );
   }
-  // Nobody knows what became of an unreliable message.
+  // The sender of an unreliable message never learns whether it arrived.
   if (app.transport === 'rc' && errors === 0 && bytes < completed * app.minBytes) {
     broken.push(
-      `${app.name}: ${completed} messages of ${app.minBytes} completed, but ${bytes} bytes arrived`,
+      `${app.name}: ${completed} messages of ${app.minBytes} bytes completed, but only ${bytes} bytes arrived`,
     );
   }
   return broken;

@@ -1,4 +1,4 @@
-/** What the cables did in the window. */
+/** Records the traffic of each cable during the measuring window. */
 import { type CableStats, cableStats, pausesOf } from '../sim/network/switch-checks.ts';
 import type { World } from '../sim/world.ts';
 import type { LinkResult } from './result.ts';
@@ -14,13 +14,13 @@ export class LinkRecorder {
     this.world = world;
   }
 
-  /** The window begins. */
+  /** Starts the window. */
   open(): void {
     this.fromNs = this.world.nowNs;
     this.atOpen = this.counts();
   }
 
-  /** Cables that something was sent on, or dropped in front of. */
+  /** The cables that carried or dropped traffic. */
   results(): LinkResult[] {
     const { world, atOpen } = this;
     const spanNs = world.nowNs - this.fromNs;
@@ -37,14 +37,14 @@ export class LinkRecorder {
       .filter(({ bytes, drops }) => bytes > 0 || drops > 0)
       .map(({ from, to, bytes, ...counts }) => {
         const rate = from === to ? 8 / world.params.loopbackGbps : nsPerByte;
-        // Bytes count when they are put on the wire: those of the last packet may not have left yet.
+        // A packet is counted when it starts on the wire, so the last one may not have left yet.
         return { from, to, bytes, utilisation: Math.min(1, (bytes * rate) / spanNs), ...counts };
       });
   }
 
   private counts(): Counts[] {
     const { world } = this;
-    const { fabric } = world;
+    const { switchNetwork: fabric } = world;
     const ofHosts = world.ports.map((port): Counts => {
       const host = port.id >> 1;
       const loopback = (port.id & 1) === 1;
@@ -61,9 +61,9 @@ function countsOf({ from, to, bytes, drops, marks, pauses }: CableStats): Counts
   return { from, to, bytes, drops, marks, pauses };
 }
 
-/** Where the cable of a host ends. */
+/** Name of the device at the other end of a host's cable. */
 function peerNameOf(world: World, host: number): string {
-  const { fabric } = world;
+  const { switchNetwork: fabric } = world;
   if (fabric !== null) return `switch${fabric.portOfHost(host).sw.index}`;
   return world.hosts.length === 2 ? `host${1 - host}` : 'all';
 }

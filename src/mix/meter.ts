@@ -1,21 +1,21 @@
-/** What one application did: totals, and what of it was inside its window. */
+/** Counts what one application did, in total and inside its measuring window. */
 import { createHistogram, type RecordableHistogram } from 'node:perf_hooks';
 import type { Qp } from '../sim/transport/qp.ts';
 import { DELIVERED } from '../sim/transport/qp.ts';
 import type { LatencyUs } from './result.ts';
 
 // Indexes of Meter.times.
-/** Of the completion that is being counted: start of its post call, end of the poll that returned it. */
+/** Start of the post call, and end of the poll that returned the completion being counted. */
 export const START = 0;
 export const END = 1;
 export const OPEN = 2;
 export const CLOSE = 3;
 
-// Indexes of Meter.sums, since the beginning.
+// Indexes of Meter.sums, counted from the start of the run.
 export const COMPLETED = 0;
 export const LATENCY_SUM = 1;
 export const LATENCY_COUNT = 2;
-/** Of the window. */
+/** The same inside the window. */
 const WINDOW_COMPLETED = 3;
 const WINDOW_LATENCY_SUM = 4;
 const WINDOW_LATENCY_COUNT = 5;
@@ -24,17 +24,17 @@ const DELIVERED_BEFORE = 7;
 const DELIVERED_AFTER = 8;
 const SUMS = 9;
 
-/** Longer latencies are told as this one: in nanoseconds. */
+/** Longest latency that is recorded; longer ones count as this one. */
 const LONGEST_NS = 1e11;
 
 export class Meter {
   readonly times: Float64Array;
   readonly sums = new Float64Array(SUMS);
-  /** Requests posted, failed, and outstanding. */
+  /** Requests. */
   posted = 0;
   errors = 0;
   outstanding = 0;
-  /** Where the payload of its messages is counted when it arrives. */
+  /** The queue pairs that count its payload on arrival. */
   readonly receivingQps: Qp[] = [];
   private readonly histogram: RecordableHistogram;
 
@@ -43,17 +43,17 @@ export class Meter {
     this.histogram = createHistogram({ lowest: 1, highest: LONGEST_NS, figures: 3 });
   }
 
-  /** The window begins. */
+  /** Starts the window. */
   open(): void {
     this.sums[DELIVERED_BEFORE] = this.deliveredBytes();
   }
 
-  /** The window is over. */
+  /** Ends the window. */
   close(): void {
     this.sums[DELIVERED_AFTER] = this.deliveredBytes();
   }
 
-  /** So many messages completed, by a completion from START to END. */
+  /** Counts one completion, posted at times[START] and polled at times[END], which completed `messages` messages. */
   complete(messages: number): void {
     const { times, sums } = this;
     const ns = times[END] - times[START];
@@ -69,7 +69,7 @@ export class Meter {
     this.histogram.record(Math.max(1, Math.round(Math.min(ns, LONGEST_NS))));
   }
 
-  /** Payload that arrived since the beginning. */
+  /** Payload that has arrived since the start of the run. */
   deliveredBytes(): number {
     let bytes = 0;
     for (const qp of this.receivingQps) bytes += qp.times[DELIVERED];
@@ -93,7 +93,7 @@ export class Meter {
     const count = sums[WINDOW_LATENCY_COUNT];
     if (count === 0) return null;
     const max = sums[WINDOW_LATENCY_MAX] / 1000;
-    // The histogram answers with the upper end of a bucket.
+    // The histogram returns the upper end of a bucket, which can exceed the maximum.
     const us = (percentile: number) => Math.min(max, histogram.percentile(percentile) / 1000);
     const avg = sums[WINDOW_LATENCY_SUM] / count / 1000;
     return { avg, p50: us(50), p99: us(99), p999: us(99.9), max };

@@ -1,4 +1,4 @@
-/** Command-line forms of a mix: `B:size=1MiB,qps=2`, `linkGbps=40`, `perf:subMsgSizeBytes=8192`. */
+/** Parses the command-line forms of a mix: `B:size=1MiB,qps=2`, `linkGbps=40`, `perf:subMsgSizeBytes=8192`. */
 import { ConfigError } from '../verbs/errors.ts';
 import {
   BYTES,
@@ -28,7 +28,7 @@ const oneOf =
   (...words: string[]): Reader =>
   (what, text) => {
     if (words.includes(text)) return text;
-    throw new ConfigError(`${what}: '${text}' is none of ${words.join(', ')}`);
+    throw new ConfigError(`${what}: '${text}' is not one of ${words.join(', ')}`);
   };
 const quantity =
   (of: Quantity): Reader =>
@@ -37,10 +37,10 @@ const quantity =
 const number: Reader = (what, text) => {
   const value = Number(text);
   if (text !== '' && Number.isFinite(value)) return value;
-  throw new ConfigError(`${what}: '${text}' is no number`);
+  throw new ConfigError(`${what}: '${text}' is not a number`);
 };
 
-/** `a`, or `a-b`. */
+/** Parses `a` or `a-b`. */
 function range(what: string, text: string, read: (text: string) => number): OneOrRange {
   const ends = text.split('-');
   if (ends.length > 2 || ends.includes('')) {
@@ -49,7 +49,7 @@ function range(what: string, text: string, read: (text: string) => number): OneO
   return ends.length === 1 ? read(text) : [read(ends[0]), read(ends[1])];
 }
 
-/** The keys of an app: what they set, and how they are read. */
+/** The keys of an application: the field each sets, and its parser. */
 const KEYS: Readonly<Record<string, readonly [field: keyof AppSpec, read: Reader]>> = {
   name: ['name', word],
   op: ['op', oneOf('write', 'send', 'read', 'atomic')],
@@ -74,22 +74,22 @@ const KEYS: Readonly<Record<string, readonly [field: keyof AppSpec, read: Reader
   inline: ['inline', oneOf('auto', 'yes', 'no')],
 };
 
-/** Their names. */
+/** All keys of an application. */
 export const APP_KEYS: readonly string[] = Object.keys(KEYS);
 
-/** An app as `--app` takes it: KIND:key=value,key=value. @throws ConfigError */
+/** Parses the argument of `--app`: KIND:key=value,key=value. @throws ConfigError */
 export function parseApp(text: string): AppSpec {
   const colon = text.indexOf(':');
   const kind = colon < 0 ? text : text.slice(0, colon);
   if (!KINDS.includes(kind as Kind)) {
-    throw new ConfigError(`app '${text}': there is no kind '${kind}'; there is ${KINDS.join(', ')}`);
+    throw new ConfigError(`app '${text}': unknown kind '${kind}'; use one of ${KINDS.join(', ')}`);
   }
   const app: Record<string, unknown> = {};
   for (const [key, value] of colon < 0 ? [] : pairs(`app '${text}'`, text.slice(colon + 1))) {
     const entry = Object.hasOwn(KEYS, key) ? KEYS[key] : undefined;
     if (entry === undefined) {
       throw new ConfigError(
-        `app '${text}': there is no key '${key}'; there is ${Object.keys(KEYS).join(', ')}`,
+        `app '${text}': unknown key '${key}'; use one of ${Object.keys(KEYS).join(', ')}`,
       );
     }
     const [field, read] = entry;
@@ -98,13 +98,13 @@ export function parseApp(text: string): AppSpec {
   return { ...(app as Partial<MutableAppSpec>), kind: kind as Kind };
 }
 
-/** A change of the profile as `--set` takes it, NAME=VALUE. @throws ConfigError */
+/** Parses the argument of `--set`, a parameter of the profile: NAME=VALUE. @throws ConfigError */
 export function parseSet(text: string): [name: string, value: unknown] {
   const [name, value] = pair(`set '${text}'`, text);
   return [name, parameter(name, value)];
 }
 
-/** A policy as `--policy` takes it: NAME, or NAME:option=value,option; an option without a value is true. @throws ConfigError */
+/** Parses the argument of `--policy`: NAME, or NAME:option=value,option. An option without a value is true. @throws ConfigError */
 export function parsePolicy(text: string): { policy: string; policyOptions: Record<string, unknown> } {
   const colon = text.indexOf(':');
   if (colon < 0) return { policy: text, policyOptions: {} };
@@ -116,7 +116,7 @@ export function parsePolicy(text: string): { policy: string; policyOptions: Reco
   return { policy: text.slice(0, colon), policyOptions: Object.fromEntries(options) };
 }
 
-/** Numbers, in the unit of the name where none is said; lists of numbers; words as they are. */
+/** Parses numbers, in the unit of the parameter's name by default, and lists of numbers; leaves words as they are. */
 function parameter(name: string, text: string): unknown {
   if (text === 'inf' || text === 'Infinity') return Number.POSITIVE_INFINITY;
   const numbers = text.split(',').map((one) => (one === '' ? Number.NaN : Number(one)));
@@ -127,12 +127,12 @@ function parameter(name: string, text: string): unknown {
   return quantity === undefined ? text : parseQuantity(`set ${name}`, text, quantity);
 }
 
-/** `a=1,b=2`. */
+/** Parses `a=1,b=2`. */
 function pairs(where: string, text: string): [string, string][] {
   const seen = new Set<string>();
   return text.split(',').map((part) => {
     const [key, value] = pair(where, part);
-    if (seen.has(key)) throw new ConfigError(`${where}: '${key}' is there twice`);
+    if (seen.has(key)) throw new ConfigError(`${where}: '${key}' is given twice`);
     seen.add(key);
     return [key, value];
   });

@@ -1,15 +1,15 @@
-/** The other end of an application that sends: it keeps receives posted. */
+/** The peer of an application that uses SEND: keeps receives posted. */
 import type { Core } from '../sim/host/core.ts';
 import type { Provider } from '../verbs/provider.ts';
 import type { Poller } from './dispatcher.ts';
 
-/** Completions that one poll takes, and receives that are posted at once. */
+/** Completions taken per poll, and receives posted at once. */
 export const RECEIVE_BATCH = 16;
 
 export interface ReceiverDevice {
   readonly qp: number;
   readonly cq: number;
-  /** RECEIVE_BATCH equal receives, and the first of them. */
+  /** A ring with RECEIVE_BATCH equal receives, and the slot of the first. */
   readonly ring: number;
   readonly start: number;
   readonly wcRing: number;
@@ -20,7 +20,7 @@ export class Receiver implements Poller {
   readonly queue: number;
   private readonly provider: Provider;
   private readonly device: ReceiverDevice;
-  /** Receives completed. */
+  /** Receives that have completed. */
   received = 0;
 
   constructor(provider: Provider, device: ReceiverDevice, core: Core) {
@@ -30,7 +30,7 @@ export class Receiver implements Poller {
     this.queue = core.addQueue();
   }
 
-  /** A poll of its completion queue begins now. */
+  /** Polls its completion queue, and reposts the receives that completed. */
   poll(): void {
     const { provider, device, core } = this;
     const n = provider.pollCq(device.cq, device.wcRing, 0, RECEIVE_BATCH);

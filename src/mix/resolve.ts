@@ -1,4 +1,4 @@
-/** Checks of a mix, and everything that it does not say. */
+/** Checks a mix, and fills in its defaults. */
 import { driverName, isModuleName } from '../drivers/index.ts';
 import { policies } from '../policies/index.ts';
 import { override } from '../sim/profile/overrides.ts';
@@ -7,7 +7,7 @@ import { PROFILES } from '../sim/profile/profiles.ts';
 import { ConfigError } from '../verbs/errors.ts';
 import type { AppSpec, Inline, Kind, MixSpec, OneOrRange, Operation, Transport } from './spec.ts';
 
-/** One application, with nothing left open. */
+/** One application with all defaults filled in. */
 export interface App {
   readonly name: string;
   readonly kind: Kind;
@@ -30,22 +30,22 @@ export interface App {
   readonly stopNs: number;
   readonly cores: number;
   readonly transport: Transport;
-  /** Whether its messages travel inside their requests. */
+  /** Whether its requests carry their message inline. */
   readonly inline: boolean;
 }
 
-/** What of a device the checks depend on. */
+/** The properties of a device that the checks use. */
 export type DeviceLimits = Pick<NicParams, 'linkGbps' | 'mtuBytes' | 'inlineMaxBytes' | 'rateLimiters'>;
 
 const MAX_MESSAGE_BYTES = 2 ** 30;
 const ATOMIC_BYTES = 8;
 const MAX_HOSTS = 4096;
 const MAX_COUNT = 100_000;
-/** Of each end: a device has room for twice as many. */
+/** Each queue pair needs a peer, so a device must have room for twice as many. */
 const MAX_QPS = 65_535;
 const MAX_DEPTH = 32_768;
 const MAX_TIMELINE_POINTS = 10_000;
-/** Service levels of the wire. */
+/** Highest service level. */
 const LAST_CLASS = 7;
 
 const DEPTHS: Readonly<Record<Kind, number>> = { B: 4, M: 128, D: 1 };
@@ -57,17 +57,17 @@ const OPERATIONS: Readonly<Record<Transport, readonly Operation[]>> = {
   ud: ['send'],
 };
 
-/** The parameters of a mix. @throws ConfigError for an unknown profile, an unknown name or a value that makes no sense */
+/** The NIC parameters of a mix. @throws ConfigError for an unknown profile or parameter, or an invalid value */
 export function paramsOf(spec: Pick<MixSpec, 'profile' | 'set'>): NicParams {
   if (!Object.hasOwn(PROFILES, spec.profile)) {
     throw new ConfigError(
-      `there is no profile '${spec.profile}'; there is ${Object.keys(PROFILES).join(', ')}`,
+      `unknown profile '${spec.profile}'; use one of ${Object.keys(PROFILES).join(', ')}`,
     );
   }
   return override(PROFILES[spec.profile], spec.set);
 }
 
-/** The applications of a mix, copies one by one. @throws ConfigError */
+/** The applications of a mix, one entry per copy. @throws ConfigError */
 export function appsOf(spec: MixSpec, params: Readonly<DeviceLimits>): App[] {
   requireValidRun(spec);
   if (spec.apps.length === 0) throw new ConfigError('a mix needs at least one app');
@@ -75,11 +75,11 @@ export function appsOf(spec: MixSpec, params: Readonly<DeviceLimits>): App[] {
   const apps = spec.apps.flatMap((app) => copies(app, nameOf(app, spec.apps, names), spec, params));
   const seen = new Set<string>();
   for (const { name } of apps) {
-    if (seen.has(name)) throw new ConfigError(`two apps have the name '${name}'`);
+    if (seen.has(name)) throw new ConfigError(`two apps are named '${name}'`);
     seen.add(name);
   }
   const qps = apps.reduce((sum, app) => sum + app.qps, 0);
-  if (qps > MAX_QPS) throw new ConfigError(`${qps} queue pairs in all are more than ${MAX_QPS}`);
+  if (qps > MAX_QPS) throw new ConfigError(`the mix has ${qps} queue pairs; at most ${MAX_QPS} are possible`);
   return apps;
 }
 
@@ -99,16 +99,16 @@ function requireValidRun(spec: MixSpec): void {
     );
   }
   if (policy === 'none' && Object.keys(spec.policyOptions ?? {}).length > 0) {
-    throw new ConfigError('policy none has no options');
+    throw new ConfigError('policy none takes no options');
   }
   if (policy !== 'none' && !isModuleName(policy) && !Object.hasOwn(policies, policy)) {
     throw new ConfigError(
-      `there is no policy '${policy}'; there are: none, ${Object.keys(policies).join(', ')}, or the path of a module`,
+      `unknown policy '${policy}'; use one of none, ${Object.keys(policies).join(', ')}, or the path of a module`,
     );
   }
 }
 
-/** The name that was given, or the kind with a number where it is taken. */
+/** The given name, or else the kind, with a number if that name is taken. */
 function nameOf(app: AppSpec, all: readonly AppSpec[], taken: Set<string>): string {
   if (app.name !== undefined) return app.name;
   const given = (name: string) => taken.has(name) || all.some((other) => other.name === name);
@@ -164,7 +164,9 @@ function resolveApp(app: AppSpec, place: CopyContext): App {
   const level = whole(`${where}: class`, app.class ?? 0, 0, LAST_CLASS);
   if (!(thinkNs >= 0)) throw new ConfigError(`${where}: think must be at least 0`);
   if (!(rateGbps >= 0 && rateGbps <= params.linkGbps)) {
-    throw new ConfigError(`${where}: a rate of ${rateGbps} Gbps is not within the link's ${params.linkGbps}`);
+    throw new ConfigError(
+      `${where}: a rate of ${rateGbps} Gbps is not between 0 and the link's ${params.linkGbps} Gbps`,
+    );
   }
   if (rateGbps > 0 && params.rateLimiters === 0) {
     throw new ConfigError(`${where}: rate: the device has no rate limiters (rateLimiters)`);
@@ -182,13 +184,11 @@ function resolveApp(app: AppSpec, place: CopyContext): App {
 function requireTimes(where: string, startNs: number, stopNs: number, spec: MixSpec): void {
   const { warmupNs, durationNs } = spec;
   if (!(startNs >= 0 && stopNs > startNs) && startNs < durationNs) {
-    throw new ConfigError(
-      `${where}: it stops at ${stopNs} ns, which is not after its start at ${startNs} ns`,
-    );
+    throw new ConfigError(`${where}: it stops at ${stopNs} ns, not after its start at ${startNs} ns`);
   }
   if (startNs >= durationNs || stopNs <= warmupNs) {
     throw new ConfigError(
-      `${where}: from ${startNs} ns on it gives no samples between the warm-up's end at ${warmupNs} ns and ${durationNs} ns`,
+      `${where}: it runs from ${startNs} ns to ${stopNs} ns and gives no samples between the end of the warm-up at ${warmupNs} ns and ${durationNs} ns`,
     );
   }
 }
@@ -201,12 +201,14 @@ function sizesOf(app: AppSpec, where: string, params: Readonly<DeviceLimits>): r
   whole(what, min, 1, MAX_MESSAGE_BYTES);
   whole(what, max, 1, MAX_MESSAGE_BYTES);
   if (min > max)
-    throw new ConfigError(`${what}: a range goes from the smaller to the larger: ${min} to ${max}`);
+    throw new ConfigError(`${what}: range ${min} to ${max} is reversed; write the smaller value first`);
   if (op === 'atomic' && (min !== ATOMIC_BYTES || max !== ATOMIC_BYTES)) {
-    throw new ConfigError(`${what}: an atomic has 8 bytes, not ${max}`);
+    throw new ConfigError(`${what}: an atomic operates on 8 bytes, not ${max}`);
   }
   if (transport === 'ud' && max > params.mtuBytes) {
-    throw new ConfigError(`${what}: a datagram has at most ${params.mtuBytes} bytes (mtuBytes), not ${max}`);
+    throw new ConfigError(
+      `${what}: a datagram holds at most ${params.mtuBytes} bytes (mtuBytes), not ${max}`,
+    );
   }
   return [min, max];
 }
@@ -214,7 +216,9 @@ function sizesOf(app: AppSpec, where: string, params: Readonly<DeviceLimits>): r
 function requireTransport(where: string, op: Operation, transport: Transport): void {
   const operations = OPERATIONS[transport];
   if (operations.includes(op)) return;
-  throw new ConfigError(`${where}: transport ${transport} has no ${op}; it has ${operations.join(' and ')}`);
+  throw new ConfigError(
+    `${where}: transport ${transport} does not support ${op}, only ${operations.join(' and ')}`,
+  );
 }
 
 function isInline(
@@ -228,7 +232,7 @@ function isInline(
   const possible = (op === 'write' || op === 'send') && maxBytes <= params.inlineMaxBytes;
   if (inline === 'yes' && !possible) {
     throw new ConfigError(
-      `${where}: inline is for writes and sends of at most ${params.inlineMaxBytes} bytes (inlineMaxBytes)`,
+      `${where}: only writes and sends of at most ${params.inlineMaxBytes} bytes (inlineMaxBytes) can be inline`,
     );
   }
   return inline === 'yes' || (inline === 'auto' && kind === 'D' && possible);
@@ -238,10 +242,10 @@ function hostsOf(what: string, given: OneOrRange, hosts: number): number[] {
   const [first, last] = typeof given === 'number' ? [given, given] : given;
   for (const host of [first, last]) {
     if (Number.isInteger(host) && host >= 0 && host < hosts) continue;
-    throw new ConfigError(`${what}: there is no host ${host}; there is 0 to ${hosts - 1}`);
+    throw new ConfigError(`${what}: unknown host ${host}; hosts are 0 to ${hosts - 1}`);
   }
   if (first > last)
-    throw new ConfigError(`${what}: a range goes from the smaller to the larger: ${first} to ${last}`);
+    throw new ConfigError(`${what}: range ${first} to ${last} is reversed; write the smaller value first`);
   return Array.from({ length: last - first + 1 }, (_, i) => first + i);
 }
 

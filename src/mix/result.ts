@@ -1,8 +1,8 @@
-/** What a run of a mixture measured: the JSON of `isoverbs mix --json`. */
+/** The result of a mix, as `isoverbs mix --json` prints it. */
 import type { PolicyState } from '../verbs/provider.ts';
 import type { Kind } from './spec.ts';
 
-/** Start of the post call to the end of the poll that returned the completion, in microseconds. */
+/** Time from the start of the post call to the end of the poll that returned the completion, in microseconds. */
 export interface LatencyUs {
   readonly avg: number;
   readonly p50: number;
@@ -11,48 +11,48 @@ export interface LatencyUs {
   readonly max: number;
 }
 
-/** One application, inside the part of the window in which it posts. */
+/** One application, measured in the part of the window in which it posts. */
 export interface AppResult {
   readonly name: string;
   readonly kind: Kind;
   readonly tenant: string;
   readonly qps: number;
-  /** Of a range of sizes, the mean. */
+  /** The mean, if the application has a range of sizes. */
   readonly messageBytes: number;
-  /** Payload that was delivered, of unfinished messages too. */
+  /** Delivered payload, including that of unfinished messages. */
   readonly throughputGbps: number;
   readonly messageRateMmps: number;
-  /** Of requests posted and completed in the window; null when there are none. With batches, of the signaled ones. */
+  /** Latency of the signaled requests that were posted and completed in the window; null without any. */
   readonly latencyUs: LatencyUs | null;
-  /** Messages completed in the window, and requests that failed in the whole run. */
+  /** Messages completed in the window; requests that failed in the whole run. */
   readonly completed: number;
   readonly errors: number;
 }
 
 /** One direction of a cable, after the warm-up. */
 export interface LinkResult {
-  /** 'host0', 'switch0.3' (a port of a switch). The way from a host to itself is inside its NIC. */
+  /** 'host0' or 'switch0.3' (a port of a switch). A host reaches itself through the loopback in its NIC. */
   readonly from: string;
   readonly to: string;
   /** Bytes on the wire, headers and gaps included. */
   readonly bytes: number;
-  /** Share of the time in which it sent. */
+  /** Fraction of the time in which it was sending. */
   readonly utilisation: number;
-  /** Packets that a switch dropped in front of it, and packets that it marked. */
+  /** Packets that the switch dropped or marked at this port. */
   readonly drops: number;
   readonly marks: number;
-  /** Times that the other end asked for a pause. */
+  /** How often the other end asked for a pause. */
   readonly pauses: number;
 }
 
-/** How the run went, in equal steps of time from its beginning; of each app, one number for each step. */
+/** The run in equal time steps from its start: one value per application and step. */
 export interface Timeline {
   readonly stepNs: number;
   readonly apps: readonly {
     readonly name: string;
     readonly throughputGbps: readonly number[];
     readonly messageRateMmps: readonly number[];
-    /** Mean over the completions of the step; null without any. */
+    /** Mean of the completions of the step; null without any. */
     readonly latencyUs: readonly (number | null)[];
   }[];
 }
@@ -63,15 +63,15 @@ export interface MixResult {
   readonly seed: number;
   readonly durationNs: number;
   readonly warmupNs: number;
-  /** Events and packets of the simulation, the warm-up's included. */
+  /** Events and packets of the simulation, including the warm-up. */
   readonly events: number;
   readonly packets: number;
   readonly traceHash: string;
   readonly apps: readonly AppResult[];
   readonly links: readonly LinkResult[];
-  /** Sentences about what does not hold of what always must; none when all is well. */
+  /** One sentence per broken invariant; normally empty. */
   readonly invariants: readonly string[];
-  /** What the policy takes each context for that sends, and what it does about it. */
+  /** How the policy classifies each sending context, and what it does with it. */
   readonly policyStates?: readonly PolicyState[];
   readonly timeline?: Timeline;
 }

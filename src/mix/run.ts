@@ -21,12 +21,12 @@ import { ShimCpu } from './shim-cpu.ts';
 import type { MixSpec } from './spec.ts';
 import { TimelineRecorder } from './timeline.ts';
 
-/** Applications begin at random within this time of their start, so that they do not march in step. */
+/** Each application starts at a random time within this interval, so that they do not run in lockstep. */
 const PHASE_NS = 1000;
 
 /**
- * Runs a mix and tells what its applications got. The same mix gives the same result, always.
- * @throws ConfigError for a mix that cannot be, or that gives no samples
+ * Runs a mix in virtual time, and returns what each application achieved. The same mix always gives the same result.
+ * @throws ConfigError for an impossible mix, or one that gives no samples
  */
 export async function runMix(spec: MixSpec): Promise<MixResult> {
   const params = paramsOf(spec);
@@ -34,7 +34,7 @@ export async function runMix(spec: MixSpec): Promise<MixResult> {
   const { seed, hosts, payload, durationNs, warmupNs, timelinePoints = 0 } = spec;
   const interceptors = interceptorsOf(spec, apps);
   const topology = spec.topology ?? (hosts === 2 ? 'cable' : 'star');
-  // Two shims read in each other's memory where SENDs may go: that must be there.
+  // For SENDs, the shims of both ends read each other's memory, so its contents must be real.
   const moves = payload || (interceptors.length > 0 && apps.some(({ op }) => op === 'send'));
   const fabric = createFabric({ hosts, topology, profile: params, seed, payload: moves, inside: true });
   const cpu = new ShimCpu(fabric.simulation.world, spec.driver ?? 'inline', { ...SHIM_COSTS, ...spec.shim });
@@ -70,15 +70,15 @@ export async function runMix(spec: MixSpec): Promise<MixResult> {
 }
 
 /**
- * The policy of a mix. Time and CPU of a worker are modelled (shim-cpu.ts): the policy itself runs here in any case.
- * @throws ConfigError for an option that it has not
+ * The interceptors of the mix's policy. They always run inline: shim-cpu.ts models the CPU and delay of a worker.
+ * @throws ConfigError for an unknown option
  */
 export function interceptorsOf(spec: MixSpec, apps: readonly App[]): Interceptor[] {
   if (spec.policy === 'none') return [];
   return drivenBy('inline', [{ name: spec.policy, options: policyOptionsOf(spec, apps) }]);
 }
 
-/** Policies that know of weights get those of the applications' tenants, unless the mix says others. */
+/** The options of the mix's policy. A policy with `weights` gets those of the applications' tenants by default. */
 export function policyOptionsOf(
   { policy, policyOptions = {} }: Pick<MixSpec, 'policy' | 'policyOptions'>,
   apps: readonly App[],
@@ -93,7 +93,7 @@ export function policyOptionsOf(
   return { ...policyOptions, weights };
 }
 
-/** Puts an application on the dispatcher: its cores, its queue pairs, and the meter of what it gets. */
+/** Adds an application: its cores, its queue pairs, and its meter. */
 function addApp(app: App, dispatcher: Dispatcher, connector: Connector, spec: MixSpec): Meter {
   const openNs = Math.max(spec.warmupNs, app.startNs);
   const closeNs = Math.min(spec.durationNs, app.stopNs);
@@ -112,7 +112,7 @@ function addApp(app: App, dispatcher: Dispatcher, connector: Connector, spec: Mi
       );
       dispatcher.addPoller(receiver, receivers[at], connection.receiver.cq);
     }
-    // A READ's or atomic's payload comes back.
+    // The payload of a READ or atomic arrives at the requester.
     const counted = app.op === 'read' || app.op === 'atomic' ? connection.qp : connection.peer;
     const qp = dispatcher.world.hooks.qpOf(counted);
     if (qp !== undefined) meter.receivingQps.push(qp);
@@ -121,7 +121,7 @@ function addApp(app: App, dispatcher: Dispatcher, connector: Connector, spec: Mi
   return meter;
 }
 
-/** New cores; returns their numbers. */
+/** Adds cores, and returns their numbers. */
 function addCores(count: number, dispatcher: Dispatcher, spec: MixSpec): number[] {
   const { world, interceptors, cores } = dispatcher;
   return Array.from({ length: count }, () => {
@@ -142,7 +142,7 @@ function addSender(
   const id = dispatcher.pollers.length;
   const random = {
     thinkTimes: new RandomStream(seed, 'think', id),
-    // The seed drives no sizes.
+    // Sizes do not depend on the seed.
     sizes: new RandomStream(0, 'size', id),
   };
   dispatcher.addPoller(
@@ -153,7 +153,7 @@ function addSender(
   dispatcher.startAt(app.startNs + new RandomStream(seed, 'phase', id).next() * PHASE_NS, id);
 }
 
-/** Policies may await the simulated clock; what they do then is done before time goes on. */
+/** Runs up to a time. Whenever a policy awaits the simulated clock, its continuation runs before time goes on. */
 async function runUntil(fabric: Fabric, timeNs: number): Promise<void> {
   while (!fabric.runInside(timeNs)) await new Promise<void>((resolve) => setImmediate(resolve));
 }

@@ -1,4 +1,4 @@
-/** One queue pair of an application: posts a batch, and after each polled completion the next one. */
+/** One queue pair of an application: posts batches, and another one after each completion it polls. */
 import { BUSY_UNTIL, type Core, POST_START } from '../sim/host/core.ts';
 import type { RandomStream } from '../sim/kernel/random.ts';
 import * as V from '../verbs/index.ts';
@@ -6,19 +6,19 @@ import type { Dispatcher, Poster } from './dispatcher.ts';
 import { END, type Meter, START } from './meter.ts';
 import type { App } from './resolve.ts';
 
-/** Completions that one poll takes. */
+/** Completions taken per poll. */
 export const POLL_BATCH = 16;
-/** Where the length of a request of one element stands, and that of an inline one too. */
+/** The word that holds the length of a request with one SGE, or of an inline request. */
 export const LENGTH_WORD = V.WR_SGE0 + V.SGE_LENGTH;
 
-/** What it uses of the device. */
+/** The verbs objects that a sender uses. */
 export interface SenderDevice {
   readonly qp: number;
   readonly cq: number;
-  /** Its batch of requests, written once. */
+  /** The ring with its batch of requests, which are written once. */
   readonly ring: number;
   readonly words: Uint32Array;
-  /** Its first slot. */
+  /** The first slot of the batch. */
   readonly start: number;
   readonly wcRing: number;
   readonly wcWords: Uint32Array;
@@ -27,20 +27,19 @@ export interface SenderDevice {
 export class Sender implements Poster {
   readonly core: Core;
   readonly queue: number;
-  /** Its number among the actors. */
+  /** Its number among the pollers: the actor of its events. */
   readonly id: number;
   private readonly dispatcher: Dispatcher;
   private readonly app: App;
   private readonly device: SenderDevice;
   private readonly meter: Meter;
-  /** Of think times and of sizes. */
   private readonly thinkTimes: RandomStream;
   private readonly sizes: RandomStream;
-  /** Start of the post call of each batch that is outstanding: a ring. */
+  /** When the post call of each outstanding batch started; used cyclically. */
   private readonly postedAt: Float64Array;
   private postedBatches = 0;
   private completedBatches = 0;
-  /** Requests that completed: the number of the next one that will. */
+  /** Completed requests; also the number of the next one to complete. */
   private completedRequests = 0;
   private failed = false;
 
@@ -65,12 +64,12 @@ export class Sender implements Poster {
     this.postedAt = new Float64Array(Math.floor(app.depth / app.batch));
   }
 
-  /** Its first posts: as many as may be outstanding. */
+  /** Posts as many batches as may be outstanding. */
   start(): void {
     for (let i = 0; i < this.postedAt.length; i++) this.postNext();
   }
 
-  /** A poll of its completion queue begins now. */
+  /** Polls its completion queue, and posts a batch for each that completed. */
   poll(): void {
     const { core, device, meter } = this;
     const n = this.dispatcher.provider.pollCq(device.cq, device.wcRing, 0, POLL_BATCH);
@@ -81,7 +80,7 @@ export class Sender implements Poster {
     for (; batches > 0; batches--) this.postNext();
   }
 
-  /** Posts a batch: now, or as soon as its core is free. */
+  /** Posts a batch now, or as soon as the core is free. */
   post(): void {
     const { core, device, meter, dispatcher, app } = this;
     const nowNs = dispatcher.clock[0];
@@ -92,13 +91,13 @@ export class Sender implements Poster {
     dispatcher.cpuAhead[0] = core.times[BUSY_UNTIL] - nowNs;
     const n = dispatcher.provider.postSend(device.qp, device.ring, device.start, app.batch);
     dispatcher.cpuAhead[0] = 0;
-    if (n !== app.batch) throw new Error(`${app.name}: ${n} of ${app.batch} requests were taken`);
+    if (n !== app.batch) throw new Error(`${app.name}: the device accepted ${n} of ${app.batch} requests`);
     this.postedBatches++;
     meter.posted += n;
     meter.outstanding += n;
   }
 
-  /** Posts the next batch, after a pause if it thinks. */
+  /** Posts the next batch, after the application's think time if it has one. */
   private postNext(): void {
     const { thinkNs } = this.app;
     if (thinkNs === 0) {
@@ -109,11 +108,11 @@ export class Sender implements Poster {
     this.dispatcher.postAt(fromNs + this.thinkTimes.exponential(thinkNs), this.id);
   }
 
-  /** Counts one completion; returns how many batches it ends. */
+  /** Counts one completion; returns how many batches it completed (0 after a failure). */
   private complete(at: number): number {
     const { meter, postedAt } = this;
     const words = this.device.wcWords;
-    // It ends those before it too, which were not signaled.
+    // It also completes the unsignaled requests before it.
     const messages = (words[at + V.WC_SEQ] + 1 - this.completedRequests) | 0;
     this.completedRequests = (this.completedRequests + messages) | 0;
     meter.outstanding -= messages;

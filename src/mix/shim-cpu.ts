@@ -1,7 +1,7 @@
 /**
- * Charges what a policy does by itself to a core: the application's (inline), or one of its own (worker). In both it is
- * the application's polls that let the policy go on, so a worker that is busy does not put completions together as
- * its own polls would: with dear steps it comes out slower here than it is.
+ * Charges the requests that a policy issues to a core: the application's (inline), or the policy's own (worker). In both
+ * cases the application's polls drive the policy, so a busy worker does not collect several completions per poll as a
+ * real one would. With expensive steps the model is therefore slower than a real worker.
  */
 import type { DriverName } from '../drivers/index.ts';
 import type { Interceptor } from '../shim/compose.ts';
@@ -14,11 +14,11 @@ export class ShimCpu {
   private readonly world: World;
   private readonly costs: Readonly<ShimCosts>;
   private readonly isWorker: boolean;
-  /** By index of the queue pair's handle: the application's core. */
+  /** The application's core, by index of the queue pair's handle. */
   private readonly cores: Core[] = [];
-  /** Rings of the applications: what is posted from them, they have paid for. */
+  /** Rings of the applications: they have already paid for posts from these. */
   private readonly appRings = new Set<number>();
-  /** Until when the worker's core is busy; and how long the policy has computed, in all. */
+  /** [0]: until when the worker's core is busy; [1]: core time that the policy has used. */
   private readonly times = new Float64Array(2);
 
   constructor(world: World, driver: DriverName, costs: Readonly<ShimCosts>) {
@@ -27,18 +27,18 @@ export class ShimCpu {
     this.isWorker = driver === 'worker';
   }
 
-  /** Core time that the policy has used. */
+  /** Core time that the policy has used so far. */
   get usedNs(): number {
     return this.times[1];
   }
 
-  /** A queue pair of an application, the ring that it posts from, and who posts. */
+  /** Registers an application's queue pair: the ring it posts from, and the core that posts. */
   assignCore(qp: number, ring: number, core: Core): void {
     this.cores[handleIndex(qp)] = core;
     this.appRings.add(ring);
   }
 
-  /** To be put below the policies. */
+  /** The interceptor that charges; it belongs below the policies. */
   interceptor(): Interceptor {
     return {
       name: 'shim-cpu',
@@ -56,7 +56,7 @@ export class ShimCpu {
     };
   }
 
-  /** The batch leaves when the core that makes it has done so. */
+  /** Delays the batch until its core has finished making it. */
   private charge(qp: number, count: number): void {
     const { world, times } = this;
     const { shimPostNs, shimWrNs, handoverNs } = this.costs;
@@ -65,7 +65,7 @@ export class ShimCpu {
     times[1] += costNs;
     const core = this.cores[handleIndex(qp)];
     if (this.isWorker || core === undefined) {
-      // What the application has posted reaches the worker when that call is over, and some time later.
+      // The worker sees a post `handoverNs` after the application's call has returned.
       const readyNs = nowNs + world.cpuAhead[0] + (this.isWorker ? handoverNs : 0);
       times[0] = Math.max(times[0], readyNs) + costNs;
       world.cpuAhead[0] = times[0] - nowNs;

@@ -1,43 +1,43 @@
-/** What `isoverbs mix` runs: a mixture of applications, as it is written. Checked and completed in resolve.ts. */
+/** The specification of a mix, as `isoverbs mix` takes it. resolve.ts checks it and fills in the defaults. */
 
 import type { DriverName } from '../drivers/index.ts';
 import type { TopologyName } from '../sim/network/topology.ts';
 import type { ShimCosts } from '../sim/profile/params.ts';
 
-/** Bandwidth, message rate and delay: the applications of PeRF, section 5.1. */
+/** Bandwidth, message rate and delay: the kinds of application of PeRF, section 5.1. */
 export type Kind = 'B' | 'M' | 'D';
 export type Operation = 'write' | 'send' | 'read' | 'atomic';
 export type Transport = 'rc' | 'uc' | 'ud';
-/** `auto`: as perftest has it, what measures latency sends its message inline if it fits. */
+/** `auto`: as in perftest, an application of kind D sends its message inline if it fits. */
 export type Inline = 'auto' | 'yes' | 'no';
 /** One value, or the first and the last of several. */
 export type OneOrRange = number | readonly [first: number, last: number];
 
-/** One application, or `count` equal ones. What is not said has the default of its kind. */
+/** One application, or `count` equal ones. The kind determines the defaults. */
 export interface AppSpec {
   kind: Kind;
-  /** Default: the kind, and a number where others have that name. Copies are name.0, name.1 ... */
+  /** Default: the kind, with a number if that name is taken. Copies are name.0, name.1 ... */
   name?: string;
   /** Default write. */
   op?: Operation;
-  /** Bytes of a message; of a range, every size in it is equally likely. Default 1 MiB for B, 16 for M and D; atomics have 8. */
+  /** Bytes of a message; in a range every size is equally likely. Default 1 MiB for B, 16 for M and D; atomics have 8. */
   sizeBytes?: OneOrRange;
-  /** Queue pairs of each. Default 1. */
+  /** Queue pairs per copy. Default 1. */
   qps?: number;
-  /** Copies. Default: one, without a number in its name. */
+  /** Number of copies. Default: one, without a number in its name. */
   count?: number;
-  /** Requests that a queue pair has outstanding at most. Default 4 for B, 128 for M, 1 for D. */
+  /** Most requests outstanding on a queue pair. Default 4 for B, 128 for M, 1 for D. */
   depth?: number;
-  /** Requests that are posted at once, the last of them signaled. Default 32 for M, else 1. */
+  /** Requests posted at once, of which the last is signaled. Default 32 for M, otherwise 1. */
   batch?: number;
-  /** Mean of the exponential pause between a completion and the next post. Default 0: none. */
+  /** Mean of the exponentially distributed pause between a completion and the next post. Default 0: none. */
   thinkNs?: number;
-  /** Where it runs, and where its peers are. Copies take the hosts of a range in turn. Default 0, and the first other one. */
+  /** Its host and that of its peers. Copies take the hosts of a range in turn. Default 0, and the first other host. */
   host?: OneOrRange;
   to?: OneOrRange;
-  /** Whose it is. Default: its own name. */
+  /** The tenant it belongs to. Default: its own name. */
   tenant?: string;
-  /** For policies: a group of tenants, and weights of the tenant and of each of its queue pairs. Defaults none, 1, 1. */
+  /** For policies: the tenant's group, its weight, and the weight of each queue pair. Defaults none, 1, 1. */
   group?: string;
   weight?: number;
   qpWeight?: number;
@@ -45,10 +45,10 @@ export interface AppSpec {
   class?: number;
   /** Rate limit of each queue pair. Default 0: none. */
   rateGbps?: number;
-  /** From when, and until when, it posts. Default: from the beginning to the end. */
+  /** When it starts and stops to post. Default: the whole run. */
   startNs?: number;
   stopNs?: number;
-  /** Cores that post and poll for it. Default one for each queue pair. */
+  /** Cores that post and poll for it. Default: one per queue pair. */
   cores?: number;
   /** Default rc. */
   transport?: Transport;
@@ -56,33 +56,33 @@ export interface AppSpec {
   inline?: Inline;
 }
 
-/** A run of a mixture. */
+/** A run of a mix. */
 export interface MixSpec {
-  /** A name of PROFILES, and what is different from it. */
+  /** A name of PROFILES, and the parameters that differ from it. */
   profile: string;
   set: Readonly<Record<string, unknown>>;
-  /** A name of the built-in policies, or `none`. */
+  /** A built-in policy, the path of a policy module, or `none`. */
   policy: string;
   policyOptions?: Readonly<Record<string, unknown>>;
-  /** Whose core the policy's own steps are charged to: the application's, or one of its own. Default inline. */
+  /** Whether the policy's own steps run on the application's core (inline) or on the policy's own. Default inline. */
   driver?: DriverName;
-  /** What they cost. Default SHIM_COSTS. */
+  /** Cost of these steps. Default SHIM_COSTS. */
   shim?: Readonly<Partial<ShimCosts>>;
-  /** Virtual time of the whole run; of it, the beginning that does not count. */
+  /** Virtual time of the whole run, and of the warm-up at its start, which is not measured. */
   durationNs: number;
   warmupNs: number;
   seed: number;
   hosts: number;
-  /** What is between them. Default: one cable, or one switch for more than two. */
+  /** How the hosts are connected. Default: one cable, or one switch for more than two. */
   topology?: TopologyName;
-  /** Whether payload bytes are moved; the result is the same without. Default true. */
+  /** Whether payload bytes are moved. The result is the same either way. Default true. */
   payload?: boolean;
-  /** Points of `timeline`; default 0: it is not recorded. */
+  /** Points of `timeline`. Default 0: not recorded. */
   timelinePoints?: number;
   apps: readonly AppSpec[];
 }
 
-/** What the command line has when nothing is said. */
+/** Defaults of the command line. */
 export const DEFAULTS: Readonly<Omit<MixSpec, 'apps'>> = Object.freeze({
   profile: 'cx6-100g',
   set: Object.freeze({}),

@@ -1,10 +1,10 @@
-/** How the applications fared over time. */
+/** Records how the applications perform over time. */
 
 import type { Dispatcher } from './dispatcher.ts';
 import { COMPLETED, LATENCY_COUNT, LATENCY_SUM, type Meter } from './meter.ts';
 import type { Timeline } from './result.ts';
 
-// What is noted of each app at each tick.
+// Columns recorded per application at each tick.
 const BYTES = 0;
 const MESSAGES = 1;
 const SUM = 2;
@@ -15,7 +15,7 @@ export class TimelineRecorder {
   private readonly stepNs: number;
   private readonly points: number;
   private readonly meters: readonly Meter[];
-  /** By app: totals at each tick, from the beginning on. */
+  /** By application: totals since the start of the run, at each tick. */
   private readonly totals: Float64Array[];
 
   constructor(dispatcher: Dispatcher, meters: readonly Meter[], durationNs: number, points: number) {

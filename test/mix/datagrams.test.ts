@@ -1,4 +1,4 @@
-/** Bandwidth tenants of datagrams: their gaps, and the turns of their queue pairs, come without WAIT and ENABLE. */
+/** Bandwidth tenants that send datagrams: the policy paces and schedules their queue pairs without WAIT and ENABLE. */
 import { describe, expect, test } from 'vitest';
 import { parseApp } from '../../src/mix/parse.ts';
 import { runMix } from '../../src/mix/run.ts';
@@ -29,22 +29,22 @@ async function run(policy: string, policyOptions: Record<string, unknown>, ...ap
 const bare = (...apps: string[]) => run('none', {}, ...apps);
 const under = (...apps: string[]) => run('perf', {}, ...apps);
 
-test('one queue pair beside D: 92 % of its bandwidth, and D waits 60 % less', async () => {
+test('perf leaves one queue pair 92 % of its bandwidth and cuts the latency of D by 60 %', async () => {
   const [before, after] = [await bare(B, 'D'), await under(B, 'D')];
   expect(after.gbps('B')).toBeGreaterThan(0.92 * before.gbps('B'));
   expect(after.averageUs).toBeLessThan(0.4 * before.averageUs);
 });
 
-test('one queue pair beside M: 87 Gbit/s, and 9 M/s instead of 2.9', async () => {
+test('perf gives one queue pair 87 Gbit/s, and M 9 M/s instead of 2.9', async () => {
   const { gbps, mmps } = await under(B, 'M');
   expect((await bare(B, 'M')).mmps).toBeLessThan(3);
   expect(gbps('B')).toBeGreaterThan(87);
   expect(mmps).toBeGreaterThan(9);
 });
 
-describe.each(['B', 'UD'])('eight queue pairs beside a tenant of one (%s)', (other) => {
+describe.each(['B', 'UD'])('eight queue pairs next to a tenant with one (%s)', (other) => {
   const single = other === 'B' ? 'B:name=S' : `${B},name=S`;
-  test('equal shares within 5 %, and D waits 60 % less', async () => {
+  test('perf shares equally within 5 %, and cuts the latency of D by 60 %', async () => {
     const before = await bare(`${B},qps=8`, single, 'D');
     const after = await under(`${B},qps=8`, single, 'D');
     expect(before.gbps('B') / before.gbps('S')).toBeGreaterThan(7);
@@ -52,13 +52,13 @@ describe.each(['B', 'UD'])('eight queue pairs beside a tenant of one (%s)', (oth
     expect(after.averageUs).toBeLessThan(0.4 * before.averageUs);
   });
 
-  test('M has 9 M/s instead of 0.4', async () => {
+  test('perf gives M 9 M/s instead of 0.4', async () => {
     expect((await bare(`${B},qps=8`, single, 'M')).mmps).toBeLessThan(0.4);
     expect((await under(`${B},qps=8`, single, 'M')).mmps).toBeGreaterThan(9);
   });
 });
 
-test('more at a time get more', async () => {
+test('a higher qNumAllow gives a tenant with many queue pairs more', async () => {
   const of = async (qNumAllow: number) =>
     (await run('perf', { qNumAllow }, `${B},qps=8`, 'B:name=S', 'D')).gbps('B');
   const [one, two, four] = [await of(1), await of(2), await of(4)];
@@ -66,7 +66,7 @@ test('more at a time get more', async () => {
   expect(four).toBeGreaterThan(1.1 * two);
 });
 
-test('small datagrams of many queue pairs leave one its rate', async () => {
+test('small datagrams of many queue pairs leave a single queue pair its message rate', async () => {
   const many = 'M:name=many,transport=ud,op=send,qps=16';
   const before = await bare(many, 'M');
   const after = await under(many, 'M');
@@ -74,7 +74,7 @@ test('small datagrams of many queue pairs leave one its rate', async () => {
   expect(after.mmps).toBeGreaterThan(9);
 }, 90_000);
 
-test('nothing to isolate: as bare', async () => {
+test('perf costs no bandwidth when there is nothing to isolate', async () => {
   const [before, after] = [await bare(`${B},qps=8`), await under(`${B},qps=8`)];
   expect(after.gbps('B')).toBeGreaterThan(0.99 * before.gbps('B'));
 });

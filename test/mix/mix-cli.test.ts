@@ -1,4 +1,4 @@
-// The command: what it prints, and one clear sentence and exit code 2 for each thing that cannot be. Needs a build.
+// `isoverbs mix`: its output, and one clear message with exit code 2 for each impossible request. Needs a build.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -12,10 +12,10 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-/** In this process. */
+/** Runs the command in this process. */
 const mix = (...args: string[]) => command('mix', ...args);
 
-/** In a process of its own. */
+/** Runs the command in its own process. */
 function isoverbs(...args: string[]) {
   const child = spawnSync(process.execPath, [MAIN, 'mix', ...args], { encoding: 'utf8', timeout: 60_000 });
   return { code: child.status, out: child.stdout, err: child.stderr };
@@ -27,22 +27,22 @@ const app = (text: string) => ['--app', text];
 
 test.each<[string[], RegExp]>([
   [[], /a mix needs at least one app/],
-  [[...app('B'), '--profile', 'cx9'], /there is no profile 'cx9'; there is minimal, .*cx6-100g/],
-  [[...app('B'), '--policy', 'magic'], /there is no policy 'magic'; there are: none, perf/],
+  [[...app('B'), '--profile', 'cx9'], /unknown profile 'cx9'; use one of minimal, .*cx6-100g/],
+  [[...app('B'), '--policy', 'magic'], /unknown policy 'magic'; use one of none, perf/],
   [[...app('B'), '--policy', './magic.mjs'], /magic\.mjs cannot be loaded/],
   [[...app('B'), '--policy', 'perf:speed=1'], /there is no option 'speed'; there are: subMsgSizeBytes, /],
   [[...app('B'), '--policy', 'perf:subMsgSizeBytes='], /perf\.subMsgSizeBytes: a value is missing/],
   [[...app('B'), '--policy', 'perf:subMsgSizeBytes=16kb'], /there is no unit 'kb'/],
   [[...app('B'), '--policy', 'perf:paper,waits=adaptive'], /adaptive and paper exclude each other/],
   [[...app('B'), '--policy', `${PACER}:rateBytePerS=1e9`], /token-pacer: rateBytesPerS must be above 0/],
-  [[...app('B'), '--policy', 'none:speed=1'], /policy none has no options/],
-  [[...app('B'), '--driver', 'thread'], /driver: 'thread' is none of inline, worker/],
-  [app('X'), /there is no kind 'X'; there is B, M, D/],
-  [app(''), /there is no kind ''/],
-  [app('B:colour=red'), /there is no key 'colour'; there is name, op, size/],
-  [app('B:constructor=1'), /there is no key 'constructor'/],
+  [[...app('B'), '--policy', 'none:speed=1'], /policy none takes no options/],
+  [[...app('B'), '--driver', 'thread'], /unknown driver 'thread'; use inline or worker/],
+  [app('X'), /unknown kind 'X'; use one of B, M, D/],
+  [app(''), /unknown kind ''/],
+  [app('B:colour=red'), /unknown key 'colour'; use one of name, op, size/],
+  [app('B:constructor=1'), /unknown key 'constructor'/],
   [app('B:size'), /'size' is not of the form key=value/],
-  [app('B:size=1,size=2'), /'size' is there twice/],
+  [app('B:size=1,size=2'), /'size' is given twice/],
   [app('B:size=1kb'), /there is no unit 'kb'; there is B, KB, KiB/],
   [app('B:size=big'), /size: 'big' is no number/],
   [app('B:size=-1'), /size: '-1' is neither a value nor a range/],
@@ -50,19 +50,19 @@ test.each<[string[], RegExp]>([
   [app('B:size=0'), /size must be a whole number from 1 to 1073741824, got 0/],
   [app('B:size=1.5'), /size must be a whole number/],
   [app('B:size=2GiB'), /size must be a whole number from 1 to 1073741824, got 2147483648/],
-  [app('B:size=8-4'), /a range goes from the smaller to the larger: 8 to 4/],
-  [app('D:op=atomic,size=16'), /an atomic has 8 bytes, not 16/],
-  [app('D:transport=ud,op=send,size=5000'), /a datagram has at most 4096 bytes/],
-  [app('D:transport=ud'), /transport ud has no write; it has send/],
-  [app('D:transport=uc,op=read'), /transport uc has no read; it has write and send/],
-  [app('D:transport=tcp'), /'tcp' is none of rc, uc, ud/],
-  [app('D:op=move'), /'move' is none of write, send, read, atomic/],
-  [app('B:inline=yes'), /inline is for writes and sends of at most 220 bytes/],
+  [app('B:size=8-4'), /range 8 to 4 is reversed/],
+  [app('D:op=atomic,size=16'), /an atomic operates on 8 bytes, not 16/],
+  [app('D:transport=ud,op=send,size=5000'), /a datagram holds at most 4096 bytes/],
+  [app('D:transport=ud'), /transport ud does not support write, only send/],
+  [app('D:transport=uc,op=read'), /transport uc does not support read, only write and send/],
+  [app('D:transport=tcp'), /'tcp' is not one of rc, uc, ud/],
+  [app('D:op=move'), /'move' is not one of write, send, read, atomic/],
+  [app('B:inline=yes'), /only writes and sends of at most 220 bytes .* can be inline/],
   [app('D:think=5'), /think: '5' needs a unit; there is ns, us, ms, s/],
   [app('D:think=5min'), /there is no unit 'min'/],
   [app('D:qps=0'), /qps must be a whole number from 1/],
   [app('D:qps=two'), /qps: 'two' is no whole number/],
-  [app('D:qps=65535,count=100'), /6553500 queue pairs in all are more than/],
+  [app('D:qps=65535,count=100'), /6553500 queue pairs; at most 65535 are possible/],
   [app('D:count=0'), /count must be a whole number from 1/],
   [app('D:depth=0'), /depth must be a whole number from 1/],
   [app('D:batch=0'), /batch must be a whole number from 1/],
@@ -70,18 +70,18 @@ test.each<[string[], RegExp]>([
   [app('M:cores=0'), /cores must be a whole number from 1 to 1, got 0/],
   [app('M:cores=2'), /cores must be a whole number from 1 to 1, got 2/],
   [app('D:weight=0'), /weight must be above 0, got 0/],
-  [app('D:weight=heavy'), /weight: 'heavy' is no number/],
+  [app('D:weight=heavy'), /weight: 'heavy' is not a number/],
   [app('D:qpWeight=0'), /qpWeight must be above 0, got 0/],
   [app('D:qpWeight=-1'), /qpWeight must be above 0, got -1/],
   [app('D:class=middle'), /class: 'middle' is no whole number/],
   [app('D:class=8'), /class must be a whole number from 0 to 7, got 8/],
-  [app('D:host=2'), /app D: host: there is no host 2; there is 0 to 1/],
-  [app('D:to=7'), /app D: to: there is no host 7/],
+  [app('D:host=2'), /app D: host: unknown host 2; hosts are 0 to 1/],
+  [app('D:to=7'), /app D: to: unknown host 7/],
   [app('D:name='), /name: a name is missing/],
-  [[...app('D:name=x'), ...app('B:name=x')], /two apps have the name 'x'/],
-  [app('D:rate=200Gbps'), /a rate of 200 Gbps is not within the link's 100/],
+  [[...app('D:name=x'), ...app('B:name=x')], /two apps are named 'x'/],
+  [app('D:rate=200Gbps'), /a rate of 200 Gbps is not between 0 and the link's 100 Gbps/],
   [app('D:rate=5'), /rate: '5' needs a unit/],
-  [app('D:start=3ms,stop=2ms'), /stops at 2000000 ns, which is not after its start at 3000000 ns/],
+  [app('D:start=3ms,stop=2ms'), /stops at 2000000 ns, not after its start at 3000000 ns/],
   [app('D:start=1s'), /gives no samples/],
   [app('D:stop=1ms'), /gives no samples/],
   [[...app('D'), '--duration', '1ms'], /a duration of 1000000 ns gives no samples/],
@@ -104,7 +104,7 @@ test.each<[string[], RegExp]>([
   [[...app('D'), '--set', 'mtuBytes=1000'], /mtuBytes must be one of 256, 512, 1024, 1500/],
   [[...app('D'), '--set', 'scheduler=best'], /scheduler must be one of rr, sp, ets, greedy/],
   [[...app('D'), '--set', 'etsWeights=1,0'], /etsWeights must be numbers above 0/],
-  [[...app('D'), '--set', 'linkGbps=1', '--set', 'linkGbps=2'], /'linkGbps' is there twice/],
+  [[...app('D'), '--set', 'linkGbps=1', '--set', 'linkGbps=2'], /'linkGbps' is given twice/],
 ])('isoverbs mix %j', async (args, sentence) => {
   const { code, out, err } = await mix(...args);
   expect({ code, out }).toEqual({ code: 2, out: '' });
@@ -112,7 +112,7 @@ test.each<[string[], RegExp]>([
   expect(err).toMatch(/^isoverbs: [^\n]+ \(ISO_ERR_CONFIG\)\n$/);
 });
 
-test("a policy of one's own is measured by its path", async () => {
+test('--policy accepts the path of a policy module', async () => {
   const time = ['--duration', '2ms', '--warmup', '1ms'];
   const policy = `${PACER}:rateBytesPerS=1e9,burstBytes=4096`;
   const { code, out, err } = await mix(...time, ...app('B:size=64KiB'), '--policy', policy, '--json');
@@ -123,8 +123,8 @@ test("a policy of one's own is measured by its path", async () => {
   expect(result.apps[0].throughputGbps).toBeLessThan(8.5);
 });
 
-test('--driver has the policy take its steps on a core of its own', async () => {
-  // Few pieces ahead, so that what a piece costs shows.
+test('--driver worker runs the steps of the policy on a core of its own', async () => {
+  // Few pieces are issued ahead, so that the cost of a piece shows.
   const shaped = ['--policy', 'perf:isolation=always,waits=fixed,feedPieces=2'];
   const hash = async (...more: string[]) => {
     const { code, out, err } = await mix(...SHORT, ...app('B:size=64KiB'), ...shaped, ...more, '--json');
@@ -136,7 +136,7 @@ test('--driver has the policy take its steps on a core of its own', async () => 
   expect(await hash('--driver', 'worker')).not.toBe(inline);
 });
 
-test('the JSON has the names that are promised', async () => {
+test('the JSON has the documented fields', async () => {
   const { code, out, err } = await mix(...SHORT, ...app('B'), ...app('D'), '--seed', '3', '--json');
   expect({ code, err }).toEqual({ code: 0, err: '' });
   const result = JSON.parse(out);
@@ -152,7 +152,7 @@ test('the JSON has the names that are promised', async () => {
   expect(result.links[0]).toMatchObject({ from: 'host0', to: 'host1', drops: 0 });
 });
 
-test('the text form is a table', async () => {
+test('the text output is a table', async () => {
   const { code, out } = await mix(...SHORT, ...app('M:count=2'));
   expect(code).toBe(0);
   expect(out).toMatch(/app .*QPs .*Gbit\/s .*avg us/);
@@ -160,7 +160,7 @@ test('the text form is a table', async () => {
   expect(out).toMatch(/trace [0-9a-f]{16}\n$/);
 });
 
-test('--plot draws a picture over time', async () => {
+test('--plot draws the run over time', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'isoverbs-mix-'));
   try {
     const file = join(folder, 'a/mix.svg');
@@ -173,7 +173,7 @@ test('--plot draws a picture over time', async () => {
   }
 });
 
-test('one seed, one trace: in two processes, with bytes moved or not; another seed, another', () => {
+test('a seed determines the trace, in any process and with or without payload', () => {
   const args = [...SHORT, '--json', ...app('B'), ...app('M'), ...app('D:think=1us')];
   const hash = (...more: string[]) => {
     const { code, out } = isoverbs(...args, ...more);

@@ -1,4 +1,4 @@
-/** What a policy's own steps cost, charged to the application's core or to one of its own. */
+/** The cost of a policy's own steps, charged to the application's core or to a core of the policy. */
 import { expect, test } from 'vitest';
 import { parseApp } from '../../src/mix/parse.ts';
 import { runMix } from '../../src/mix/run.ts';
@@ -11,7 +11,7 @@ const mix = (changes: Partial<MixSpec>) =>
     ...DEFAULTS,
     durationNs: 1e6,
     warmupNs: 2e5,
-    // Few pieces ahead: more of them would hide what one costs.
+    // Few pieces are issued ahead: more would hide the cost of a piece.
     policy: 'perf',
     policyOptions: { isolation: 'always', waits: 'fixed', feedPieces: 2 },
     apps: [
@@ -21,20 +21,20 @@ const mix = (changes: Partial<MixSpec>) =>
     ...changes,
   });
 
-test('what costs nothing changes nothing, on whichever core', async () => {
+test('steps without cost change nothing on either core', async () => {
   const free = await mix({ shim: FREE });
   expect((await mix({ shim: FREE, driver: 'worker' })).traceHash).toBe(free.traceHash);
   expect((await mix({})).traceHash).not.toBe(free.traceHash);
 });
 
-test('a dear policy, and a worker that is far away, slow the application that is shaped', async () => {
+test('expensive steps and a slow handover to the worker slow down the shaped application', async () => {
   const rate = async (changes: Partial<MixSpec>) => (await mix(changes)).apps[0].throughputGbps;
   const free = await rate({ shim: FREE });
   expect(await rate({ shim: { ...FREE, shimPostNs: 4000 } })).toBeLessThan(free * 0.95);
   expect(await rate({ shim: { ...FREE, handoverNs: 20_000 }, driver: 'worker' })).toBeLessThan(free * 0.95);
 });
 
-test('without a policy nothing is charged', async () => {
+test('nothing is charged without a policy', async () => {
   const none = { policy: 'none', policyOptions: {} };
   const bare = await mix(none);
   expect((await mix({ ...none, driver: 'worker', shim: { shimPostNs: 1e6 } })).traceHash).toBe(
@@ -47,7 +47,7 @@ test.each([
   [5000, 8, 4],
   [20_000, 16, 8],
 ])(
-  'a worker that posts %i ns late: %i pieces ahead keep B at 85 Gbit/s beside M, %i do not',
+  'with a worker that posts %i ns late, %i pieces ahead keep B at 85 Gbit/s next to M, and %i do not',
   async (handoverNs, enough, few) => {
     const gbps = async (feedPieces: number) => {
       const { apps } = await runMix({

@@ -1,5 +1,5 @@
-// Mixtures in real time: the loop of one application, here over a simulated device (test/device/mix.test.ts has real
-// ones), what it says of data that is not what was sent, and the sentences about what cannot be.
+// Mixes in real time: the loop of one application over a simulated device (test/device/mix.test.ts uses real ones), its
+// reports of corrupted data, and the messages about impossible requests.
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { run } from '../../src/cli/program.ts';
 import { LiveApp } from '../../src/mix/live/app.ts';
@@ -27,8 +27,8 @@ function resolved(of: LiveSpec) {
   return appsOf({ ...of, profile: '', set: {}, hosts: 2 }, LIMITS)[0];
 }
 
-/** A moment of one application. */
-function play(text: string, interceptors: Interceptor[] = []) {
+/** Runs one application briefly. */
+function runApp(text: string, interceptors: Interceptor[] = []) {
   const of = spec(text);
   const { provider } = createFabric({ hosts: 2, profile: 'cx6-100g' });
   const clock = new Clock();
@@ -50,8 +50,8 @@ describe('one application', () => {
     'D:size=1-200,depth=2',
     'D:op=atomic,depth=4',
     'D:think=20us',
-  ])('%s: each message is looked at, none is wrong', (text) => {
-    const { result, verified, broken } = play(text);
+  ])('%s: every message is verified and correct', (text) => {
+    const { result, verified, broken } = runApp(text);
     expect(broken).toEqual([]);
     expect(result.errors).toBe(0);
     expect(result.completed).toBeGreaterThan(0);
@@ -59,22 +59,25 @@ describe('one application', () => {
     expect(result.latencyUs?.p50).toBeGreaterThan(0);
   });
 
-  test.each(['D:transport=uc', 'D:op=send,transport=ud'])('%s: nobody knows what arrives when', (text) => {
-    const { result, verified, broken } = play(text);
-    expect(broken).toEqual([]);
-    expect(verified).toBe(0);
-    expect(result.throughputGbps).toBeGreaterThan(0);
-  });
+  test.each(['D:transport=uc', 'D:op=send,transport=ud'])(
+    '%s: unreliable messages are counted but not verified',
+    (text) => {
+      const { result, verified, broken } = runApp(text);
+      expect(broken).toEqual([]);
+      expect(verified).toBe(0);
+      expect(result.throughputGbps).toBeGreaterThan(0);
+    },
+  );
 
   test.each(['B:size=40000', 'B:size=40000,op=send', 'B:size=40000,op=read'])('%s under perf', (text) => {
-    const { broken, verified } = play(text, [
+    const { broken, verified } = runApp(text, [
       createPolicy('perf', { isolation: 'always', qpIsolation: 'always' }),
     ]);
     expect(broken).toEqual([]);
     expect(verified).toBeGreaterThan(0);
   });
 
-  test('a queue pair that fails ends its application, and is counted', () => {
+  test('a failing queue pair stops its application and is counted as an error', () => {
     let posts = 0;
     const breaking: Interceptor = {
       name: 'breaking',
@@ -85,15 +88,15 @@ describe('one application', () => {
         },
       }),
     };
-    const { result, broken } = play('D:size=16', [breaking]);
+    const { result, broken } = runApp('D:size=16', [breaking]);
     expect(broken).toEqual([]);
     expect(result.errors).toBe(1);
   });
 });
 
-/** Spoils the memory of every region by `spoil`, before each poll. */
-const spoiling = (spoil: (bytes: Uint8Array) => void): Interceptor => ({
-  name: 'spoiling',
+/** Corrupts the second memory region by `corrupt`, after each poll that returned completions. */
+const corrupting = (corrupt: (bytes: Uint8Array) => void): Interceptor => ({
+  name: 'corrupting',
   wrap(next) {
     const regions: Uint8Array[] = [];
     return {
@@ -104,38 +107,38 @@ const spoiling = (spoil: (bytes: Uint8Array) => void): Interceptor => ({
       },
       pollCq(cq, ring, start, count) {
         const n = next.pollCq(cq, ring, start, count);
-        // The second is where WRITEs go.
-        if (n > 0) spoil(regions[1]);
+        // WRITEs land in the second region.
+        if (n > 0) corrupt(regions[1]);
         return n;
       },
     };
   },
 });
 
-describe('data that is not what was sent', () => {
-  test('a message of which the end is missing', () => {
-    const { broken } = play('D:size=500,inline=no', [spoiling((to) => to.fill(0, 499))]);
-    expect(broken[0]).toMatch(/^D: message 0 of 500 bytes has round 1 to 0, not 1$/);
+describe('corrupted data', () => {
+  test('a message without its last byte is reported when it completes', () => {
+    const { broken } = runApp('D:size=500,inline=no', [corrupting((to) => to.fill(0, 499))]);
+    expect(broken[0]).toMatch(/^D: message 0 of 500 bytes begins with round 1 and ends with 0, not 1$/);
   });
 
-  test('a byte in the middle, which shows at the end', () => {
-    const { broken } = play('D:size=500', [spoiling((to) => to.fill(to[250] ^ 1, 250, 251))]);
+  test('a wrong byte in the middle is reported at the end of the run', () => {
+    const { broken } = runApp('D:size=500', [corrupting((to) => to.fill(to[250] ^ 1, 250, 251))]);
     expect(broken).toHaveLength(1);
-    expect(broken[0]).toMatch(/^D: message \d+ of 500 bytes arrived with other bytes$/);
+    expect(broken[0]).toMatch(/^D: message \d+ of 500 bytes arrived with wrong bytes$/);
   });
 
-  test('an atomic that counts wrong', () => {
-    const { broken } = play('D:op=atomic', [spoiling((counter) => counter.fill(9, 0, 1))]);
-    expect(broken[0]).toMatch(/^D: fetch and add 1 found 9$/);
+  test('an atomic with a wrong result is reported', () => {
+    const { broken } = runApp('D:op=atomic', [corrupting((counter) => counter.fill(9, 0, 1))]);
+    expect(broken[0]).toMatch(/^D: fetch-and-add 1 found 9$/);
   });
 });
 
-describe('what cannot be', () => {
-  async function said(code: number, ...args: string[]): Promise<string> {
+describe('impossible requests', () => {
+  async function errorOf(code: number, ...args: string[]): Promise<string> {
     let text = '';
     vi.spyOn(process.stdout, 'write').mockImplementation(() => true);
-    vi.spyOn(process.stderr, 'write').mockImplementation((words) => {
-      text += words;
+    vi.spyOn(process.stderr, 'write').mockImplementation((chunk) => {
+      text += chunk;
       return true;
     });
     const ended = await run(['mix', ...args]);
@@ -145,24 +148,24 @@ describe('what cannot be', () => {
   }
 
   test.each<[string[], RegExp]>([
-    [['--provider', 'verbs'], /provider: 'verbs' is none of sim, rdma-core/],
+    [['--provider', 'verbs'], /provider: 'verbs' is not one of sim, rdma-core/],
     [['--device', 'rxe0'], /--device is for real devices/],
     [['--provider', 'rdma-core', '--profile', 'cx6-100g'], /--profile is for simulated devices/],
     [['--provider', 'rdma-core', '--set', 'linkGbps=1'], /--set is for simulated devices/],
     [['--provider', 'rdma-core', '--driver', 'worker'], /--driver is for simulated devices/],
     [['--provider', 'rdma-core', '--no-payload'], /--no-payload is for simulated devices/],
-  ])('%j', async (args, sentence) => {
-    expect(await said(2, ...args, '--app', 'D')).toMatch(sentence);
+  ])('%j is rejected', async (args, sentence) => {
+    expect(await errorOf(2, ...args, '--app', 'D')).toMatch(sentence);
   });
 
-  test('a device that is not there', async () => {
+  test('an unknown device is rejected', async () => {
     const args = ['--provider', 'rdma-core', '--device', 'mlx5_77', '--app', 'D'];
-    expect(await said(1, ...args)).toMatch(/no real device 'mlx5_77'; there (is|are)/);
+    expect(await errorOf(1, ...args)).toMatch(/no real device 'mlx5_77'; (none is available|available: )/);
   });
 
-  test('more memory than a gigabyte', () => {
+  test('an application that needs more than 1 GiB of memory is rejected', () => {
     expect(() => messageBuffersOf(resolved(spec('B:size=1GiB')))).toThrow(
-      /app B: 1 queue pairs with 4 messages of/,
+      /app B: 1 queue pairs with 4 outstanding messages of/,
     );
   });
 });

@@ -1,4 +1,4 @@
-// What a mix is written as: keys, units, defaults.
+// How a mix is written: keys, units, defaults.
 import { expect, test } from 'vitest';
 import { parseApp, parsePolicy, parseSet } from '../../src/mix/parse.ts';
 import { appsOf, paramsOf } from '../../src/mix/resolve.ts';
@@ -9,7 +9,7 @@ const resolve = (apps: AppSpec[], more: Partial<MixSpec> = {}) => {
   return appsOf(spec, paramsOf(spec));
 };
 
-test('every key of an app', () => {
+test('parseApp() reads every key', () => {
   const text =
     'B:name=x,op=read,size=64-4KiB,qps=2,count=3,depth=8,batch=4,think=5us,host=1,to=0,tenant=t,group=g,weight=2,' +
     'qpWeight=0.5,class=low,rate=1.5Gbps,start=1ms,stop=0.01s,cores=1,transport=rc,inline=no';
@@ -49,11 +49,11 @@ test.each([
   ['1MiB', 2 ** 20],
   ['1GB', 1e9],
   ['1GiB', 2 ** 30],
-])('a size of %s', (text, bytes) => {
+])('parseApp() reads a size of %s', (text, bytes) => {
   expect(parseApp(`B:size=${text}`).sizeBytes).toBe(bytes);
 });
 
-test('defaults of the three kinds', () => {
+test('each kind has its defaults', () => {
   const [b, m, d] = resolve([{ kind: 'B' }, { kind: 'M' }, { kind: 'D' }]);
   const common = { op: 'write', transport: 'rc', qps: 1, cores: 1, host: 0, to: 1, thinkNs: 0, class: 0 };
   expect(b).toMatchObject({ ...common, name: 'B', depth: 4, batch: 1, maxBytes: 1 << 20, inline: false });
@@ -69,7 +69,7 @@ test('defaults of the three kinds', () => {
   });
 });
 
-test('copies are numbered, and each its own tenant unless said', () => {
+test('copies are numbered, and each is its own tenant by default', () => {
   const apps = resolve([
     { kind: 'M', count: 2 },
     { kind: 'D', count: 2, name: 'x', tenant: 't' },
@@ -84,7 +84,7 @@ test('copies are numbered, and each its own tenant unless said', () => {
   ]);
 });
 
-test('applications without a name differ all the same', () => {
+test('applications without a name get distinct ones', () => {
   const names = resolve([{ kind: 'B' }, { kind: 'B' }, { kind: 'B', name: 'B-3' }, { kind: 'B' }]).map(
     ({ name }) => name,
   );
@@ -101,7 +101,7 @@ test('copies take the hosts of a range in turn', () => {
   ]);
 });
 
-test('a depth or a batch alone moves the other', () => {
+test('depth limits the default batch, and batch raises the default depth', () => {
   const [m, b] = resolve([
     { kind: 'M', depth: 8 },
     { kind: 'B', batch: 100 },
@@ -109,7 +109,7 @@ test('a depth or a batch alone moves the other', () => {
   expect([m.depth, m.batch, b.depth, b.batch]).toEqual([8, 8, 100, 100]);
 });
 
-test('parameters have units, lists and words', () => {
+test('parseSet() reads units, lists and words', () => {
   expect(parseSet('linkGbps=40')).toEqual(['linkGbps', 40]);
   expect(parseSet('egressFifoBytes=16KiB')).toEqual(['egressFifoBytes', 16384]);
   expect(parseSet('dmaReadNs=0.5us')).toEqual(['dmaReadNs', 500]);
@@ -119,7 +119,7 @@ test('parameters have units, lists and words', () => {
   expect(paramsOf({ profile: 'cx6-100g', set: { linkGbps: 40 } }).linkGbps).toBe(40);
 });
 
-test('a policy may have options', () => {
+test('parsePolicy() reads options', () => {
   expect(parsePolicy('perf')).toEqual({ policy: 'perf', policyOptions: {} });
   expect(parsePolicy('perf:paper,feedPieces=2').policyOptions).toEqual({ paper: 'true', feedPieces: '2' });
   expect(parsePolicy('perf:feedPieces=2,subMsgSizeBytes=8192')).toEqual({

@@ -1,7 +1,6 @@
 /**
- * Mixtures in virtual time. Expected values follow from the parameters of the profile, or are the figures that
- * the minimal NIC was derived from (test/sim/calibration.test.ts); they and their tolerances were written down
- * before the first run.
+ * Mixes in virtual time. Expected values follow from the parameters of the profile, or are the figures from which the
+ * minimal NIC was derived (test/sim/calibration.test.ts). They and their tolerances were fixed before the first run.
  */
 import { describe, expect, test } from 'vitest';
 import { parseApp } from '../../src/mix/parse.ts';
@@ -28,19 +27,19 @@ function within(value: number, expected: number, tolerance: number): void {
   expect(value).toBeLessThan(expected * (1 + tolerance));
 }
 
-/** The wire less its headers. */
+/** Payload rate of a full wire. */
 const WIRE_GBPS = (100 * 4096) / (4096 + 78);
-/** D as in the calibration: it pauses, so that it does not march in step with the packets of others. */
+/** D as in the calibration: it pauses, so that it does not run in lockstep with the packets of others. */
 const D = 'D:think=200ns';
 
 describe.each([1, 2, 3, 4, 5])('the minimal NIC, seed %i', (seed) => {
-  test('B + M: 96.0 Gbps and 2.93 M/s', async () => {
+  test('B gets 96.0 Gbps and M 2.93 M/s', async () => {
     const result = await run('minimal', ['B', 'M'], { seed, durationNs: 6e6 });
     within(appOf(result, 'B').throughputGbps, 96.0, 0.01);
     within(appOf(result, 'M').messageRateMmps, 2.93, 0.02);
   });
 
-  test('B + D: 98.0 Gbps, and D takes 4.8 times as long', async () => {
+  test('B gets 98.0 Gbps, and D takes 4.8 times as long as alone', async () => {
     const alone = appOf(await run('minimal', [D], { seed }), 'D').latencyUs!.avg;
     const result = await run('minimal', ['B', D], { seed, durationNs: 6e6 });
     within(appOf(result, 'B').throughputGbps, 98.0, 0.01);
@@ -48,7 +47,7 @@ describe.each([1, 2, 3, 4, 5])('the minimal NIC, seed %i', (seed) => {
   });
 });
 
-test('D alone on the minimal NIC: 0.9 us, one step, its time on the wire, and at most one poll', async () => {
+test('D alone on the minimal NIC takes 0.9 us, one step, its time on the wire, and at most one poll', async () => {
   const { latencyUs, throughputGbps, messageRateMmps } = appOf(await run('minimal', ['D']), 'D');
   const { avg, p50, p99, p999, max } = latencyUs!;
   const expected = 0.9 + 0.0806 + (16 + 78) * 8e-5;
@@ -72,7 +71,7 @@ describe('operations and transports on the minimal NIC', () => {
   );
 
   test.each(['M', 'M:op=send', 'M:transport=ud,op=send', 'M:transport=uc', 'M:inline=yes', 'M:batch=1'])(
-    '%s: 12.4 M/s',
+    '%s reaches 12.4 M/s',
     async (app) => {
       const { messageRateMmps, errors } = appOf(await run('minimal', [app]), 'M');
       within(messageRateMmps, 12.4, 0.01);
@@ -81,7 +80,7 @@ describe('operations and transports on the minimal NIC', () => {
   );
 
   test.each(['D:op=send', 'D:op=read', 'D:op=atomic', 'D:op=send,transport=ud', 'D:transport=uc'])(
-    '%s: one at a time',
+    '%s has one message at a time',
     async (app) => {
       const { latencyUs, messageRateMmps, completed } = appOf(await run('minimal', [app]), 'D');
       within(messageRateMmps * latencyUs!.avg, 1, 0.01);
@@ -89,7 +88,7 @@ describe('operations and transports on the minimal NIC', () => {
     },
   );
 
-  test('sizes of a range are all delivered', async () => {
+  test('messages of a size range are delivered in full', async () => {
     const { throughputGbps, messageRateMmps, messageBytes } = appOf(
       await run('minimal', ['B:size=100-4000,depth=64']),
       'B',
@@ -99,7 +98,7 @@ describe('operations and transports on the minimal NIC', () => {
   });
 });
 
-test('the same seed gives the same trace, with bytes moved or not; another seed, another', async () => {
+test('a seed determines the trace, with or without payload', async () => {
   const mix = ['B', 'M', 'D:think=1us', 'M:op=send,name=S', 'B:op=read,host=1,name=R'];
   const hash = async (more: Partial<MixSpec>) =>
     (await run('cx6-100g', mix, { durationNs: 300e3, warmupNs: 100e3, ...more })).traceHash;
@@ -109,7 +108,7 @@ test('the same seed gives the same trace, with bytes moved or not; another seed,
   expect(await hash({ seed: 2 })).not.toBe(first);
 });
 
-test('a picture over time changes nothing, and agrees with the totals', async () => {
+test('a timeline leaves the run unchanged and agrees with its totals', async () => {
   const bare = await run('minimal', ['B', 'M']);
   const drawn = await run('minimal', ['B', 'M'], { timelinePoints: 30 });
   expect(drawn.traceHash).toBe(bare.traceHash);
@@ -124,17 +123,17 @@ test('a picture over time changes nothing, and agrees with the totals', async ()
 describe('the host', () => {
   const slow = { postWrNs: 40, postCallNs: 0, doorbellNs: 0, pollHitNs: 0, hostJitter: 0 };
 
-  test('one core posts for all queue pairs: 25 M/s at 40 ns each', async () => {
+  test('one core posts 25 M/s for all queue pairs at 40 ns each', async () => {
     const result = await run('ideal', ['M:qps=8,cores=1'], { set: slow });
     within(appOf(result, 'M').messageRateMmps, 25, 0.02);
   });
 
-  test('a core for each of two: twice that', async () => {
+  test('two cores post twice as fast', async () => {
     const result = await run('ideal', ['M:qps=2'], { set: slow });
     within(appOf(result, 'M').messageRateMmps, 50, 0.02);
   });
 
-  test('what posting and polling cost is part of the latency', async () => {
+  test('the latency includes the cost of posting and polling', async () => {
     const costs = { postCallNs: 100, postWrNs: 50, doorbellNs: 30, pollHitNs: 60 };
     const free = appOf(await run('ideal', ['D'], { set: { pollMissNs: 1 } }), 'D').latencyUs!.avg;
     const result = await run('ideal', ['D'], { set: { ...costs, pollMissNs: 1 } });
@@ -143,8 +142,8 @@ describe('the host', () => {
     expect(avg - free).toBeLessThan(0.241);
   });
 
-  test('a core finds a completion when it comes round to it', async () => {
-    // Seven other queues are polled in vain before: on the average half a round, 400 ns.
+  test('a core finds a completion when its polling round reaches the queue', async () => {
+    // Polls of the seven other queues delay it by half a round, 400 ns, on average.
     const base = appOf(await run('ideal', ['D:think=3us'], { set: { pollMissNs: 1 } }), 'D').latencyUs!.avg;
     const result = await run('ideal', ['D:think=3us,qps=8,cores=1'], {
       set: { pollMissNs: 100 },
@@ -153,7 +152,7 @@ describe('the host', () => {
     within(appOf(result, 'D').latencyUs!.avg - base, 0.4, 0.1);
   });
 
-  test('interceptors cost what each request and each completion does', async () => {
+  test('interceptors cost time per request and per completion', async () => {
     const set = { interceptorWrNs: 100, pollMissNs: 1 };
     const bare = appOf(await run('ideal', ['D'], { set }), 'D').latencyUs!.avg;
     const shimmed = appOf(await run('ideal', ['D'], { set, policy: 'perf' }), 'D').latencyUs!.avg;
@@ -161,7 +160,7 @@ describe('the host', () => {
     expect(shimmed - bare).toBeLessThan(0.202);
   });
 
-  test('jitter of its costs comes from the seed', async () => {
+  test('the seed determines the jitter of host costs', async () => {
     const set = { postCallNs: 1000, hostJitter: 0.05 };
     const [a, again, b] = await Promise.all(
       [1, 1, 2].map(async (seed) => appOf(await run('ideal', ['D'], { set, seed }), 'D').latencyUs!),
@@ -173,8 +172,8 @@ describe('the host', () => {
   });
 });
 
-describe('when, where and how fast', () => {
-  test('an app that begins later is measured from then on; before, the other has all', async () => {
+describe('start, stop, rate and hosts', () => {
+  test('an app that starts later is measured from its start; until then the other has the whole wire', async () => {
     const result = await run('ideal', ['B', 'B:name=late,start=6ms'], { durationNs: 11e6 });
     const all = (100 * 4096) / (4096 + 82);
     within(appOf(result, 'late').throughputGbps, all / 2, 0.01);
@@ -182,19 +181,19 @@ describe('when, where and how fast', () => {
   });
 
   test('an app that stops leaves the wire to the other', async () => {
-    // Deviation: 64 KiB, not 1 MiB. What is outstanding at the stop still goes out, which was not reckoned with.
+    // 64 KiB instead of 1 MiB, because outstanding requests are still sent after the stop.
     const result = await run('ideal', ['B', 'B:name=brief,size=64KiB,stop=6ms'], { durationNs: 11e6 });
     const all = (100 * 4096) / (4096 + 82);
     within(appOf(result, 'brief').throughputGbps, all / 2, 0.01);
     within(appOf(result, 'B').throughputGbps, (all * 5 + (all / 2) * 5) / 10, 0.02);
   });
 
-  test('a rate limit counts headers too', async () => {
+  test('a rate limit includes headers', async () => {
     const { throughputGbps } = appOf(await run('minimal', ['B:rate=10Gbps']), 'B');
     within(throughputGbps, (10 * 4096) / (4096 + 78), 0.01);
   });
 
-  test('in opposite directions both have the wire', async () => {
+  test('two apps in opposite directions both fill the wire', async () => {
     const result = await run('minimal', ['B', 'B:name=back,host=1']);
     for (const name of ['B', 'back']) within(appOf(result, name).throughputGbps, WIRE_GBPS, 0.01);
     expect(result.links.map(({ from, to }) => `${from} ${to}`)).toEqual(['host0 host1', 'host1 host0']);
@@ -208,7 +207,7 @@ describe('when, where and how fast', () => {
     const last = result.links.find(({ to }) => to === 'host0');
     expect(last).toMatchObject({ from: 'switch0.0', drops: 0, marks: 0 });
     within(last!.utilisation, 1, 0.01);
-    // Each offers twice its share; what the third host sends is acknowledgements alone.
+    // Each host offers twice its share. The third one sends only acknowledgements.
     const senders = result.links.filter(({ from }) => from === 'host1' || from === 'host2');
     expect(senders.map(({ to, pauses }) => [to, pauses > 0])).toEqual([
       ['switch0', true],
@@ -223,14 +222,14 @@ describe('when, where and how fast', () => {
   });
 });
 
-test('under perf D waits half as long beside B, which keeps 90 Gbps', async () => {
+test('perf halves the latency of D next to B, which keeps 90 Gbps', async () => {
   const bare = await run('minimal', ['B', D]);
   const perf = await run('minimal', ['B', D], { policy: 'perf' });
   expect(appOf(perf, 'B').throughputGbps).toBeGreaterThan(90);
   expect(appOf(perf, 'D').latencyUs!.avg).toBeLessThan(appOf(bare, 'D').latencyUs!.avg / 2);
 });
 
-test('greedy: who waits for its rate limit keeps no processing unit from others', async () => {
+test('with the greedy scheduler, rate-limited queue pairs do not block processing units', async () => {
   const M = 'M:size=16';
   const rate = async (apps: string[]) =>
     appOf(await run('cx3-56g', apps, { durationNs: 4e6, warmupNs: 3e6, payload: false }), 'M')

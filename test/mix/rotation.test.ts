@@ -1,4 +1,4 @@
-/** More bandwidth tenants than processing units: they send one after the other. The bounds are those of the claim many-b. */
+/** More bandwidth tenants than processing units: they take turns. The bounds are those of the claim many-b. */
 import { expect, test } from 'vitest';
 import { parseApp } from '../../src/mix/parse.ts';
 import { runMix } from '../../src/mix/run.ts';
@@ -14,7 +14,7 @@ async function run(
   messages = 'size=1MiB',
 ) {
   const apps = [`B:${messages},count=${TENANTS},qps=${qps}`, ...others].map(parseApp);
-  // Two rounds, after more than one.
+  // Two rounds, after a warm-up of one and a half.
   const warmupNs = 1.5 * TENANTS * TURN_NS;
   const durationNs = warmupNs + 2 * TENANTS * TURN_NS;
   const result = await runMix({
@@ -35,7 +35,7 @@ async function run(
   return { total, farthest, mmps: of('M')[0].messageRateMmps, us: of('D')[0]?.latencyUs?.avg ?? Number.NaN };
 }
 
-test.each([1, 8])('12 B of %i queue pairs and M: 85 Gbit/s, shared equally, and 9.5 M/s', async (qps) => {
+test.each([1, 8])('12 B of %i queue pairs share 85 Gbit/s equally, and M gets 9.5 M/s', async (qps) => {
   const { total, farthest, mmps } = await run(qps, ['M:size=16'], {});
   expect(total).toBeGreaterThan(85);
   expect(farthest).toBeLessThan(0.05);
@@ -43,7 +43,7 @@ test.each([1, 8])('12 B of %i queue pairs and M: 85 Gbit/s, shared equally, and 
 });
 
 test.each([1, 8])(
-  '12 B of %i queue pairs, M and D: still 85 Gbit/s, and D waits at most 0.4 of bare',
+  'next to M and D, 12 B of %i queue pairs get 85 Gbit/s, and D has at most 0.4 of its bare latency',
   async (qps) => {
     const others = ['M:size=16', 'D:size=16,think=1us'];
     const [bare, isolated] = [await run(qps, others), await run(qps, others, {})];
@@ -54,7 +54,7 @@ test.each([1, 8])(
   },
 );
 
-test('a hundred that begin at once wait until it is known who suffers: M has its rate from the first millisecond on', async () => {
+test('a hundred B that start at once wait for the classification, so M has its rate from the first millisecond', async () => {
   const result = await runMix({
     ...DEFAULTS,
     profile: 'cx6-100g',
@@ -69,14 +69,14 @@ test('a hundred that begin at once wait until it is known who suffers: M has its
   expect(of('M')[0].messageRateMmps).toBeGreaterThan(9.5);
 });
 
-test('without rotation their 0_WAITs take the places of those who have something to send', async () => {
+test('without rotation, 0_WAITs occupy the processing units that other queue pairs need', async () => {
   const { total, mmps } = await run(1, ['M:size=16'], { rotation: 'off' });
   expect(total).toBeLessThan(65);
   expect(mmps).toBeLessThan(9);
 });
 
-test('tenants that send one short message at a time do not keep their slots while they have no more', async () => {
-  // Kept to the end, slots leave 60; handed over, 75.
+test('tenants that send one short message at a time give up their tenant slots early', async () => {
+  // Tenant slots kept to their end leave 60 Gbit/s; given up early, 75.
   const { total } = await run(1, ['M:size=16'], {}, 'size=64KiB,depth=1');
   expect(total).toBeGreaterThan(70);
 });

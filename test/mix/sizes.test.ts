@@ -1,4 +1,4 @@
-/** Bandwidth tenants of different message size at queue depth 1: the bounds are those of the claim `sizes`. */
+/** Bandwidth tenants with different message sizes at queue depth 1. The bounds are those of the claim `sizes`. */
 import { expect, test } from 'vitest';
 import { parseApp } from '../../src/mix/parse.ts';
 import { runMix } from '../../src/mix/run.ts';
@@ -17,7 +17,7 @@ async function run(policy: string, others: readonly string[] = []) {
   return { total, farthest, result };
 }
 
-test('five sizes from 16 KiB to 4 MiB share evenly, within 5 %, and fill the link', async () => {
+test('tenants with messages of 16 KiB to 4 MiB share equally within 5 %, and fill the link', async () => {
   const { total, farthest } = await run('perf');
   expect(farthest).toBeLessThan(0.05);
   expect(total).toBeGreaterThan(85);
@@ -25,7 +25,7 @@ test('five sizes from 16 KiB to 4 MiB share evenly, within 5 %, and fill the lin
   expect((await run('none')).farthest).toBeGreaterThan(0.3);
 });
 
-test('so they do beside D, which waits at most 40 % as long as bare', async () => {
+test('they also share equally next to D, which has at most 40 % of its bare latency', async () => {
   const others = ['D:size=16,think=1us'];
   const [bare, perf] = [await run('none', others), await run('perf', others)];
   expect(perf.farthest).toBeLessThan(0.05);

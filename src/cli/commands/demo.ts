@@ -1,7 +1,7 @@
 /**
- * The main job: an unchanged key-value store (tenant A) and an unchanged file transfer (tenant B) share one
- * simulated NIC. A alone, both bare, both under a policy; all times are virtual, so the result is the same
- * on every machine.
+ * `isoverbs demo`: an unchanged key-value store (tenant A) and an unchanged file transfer (tenant B) share one simulated
+ * NIC. A runs alone, then both bare, then both under a policy. All times are virtual, so the result is the same on
+ * every machine.
  */
 import { performance } from 'node:perf_hooks';
 import Table from 'cli-table3';
@@ -13,7 +13,7 @@ import { RandomStream } from '../../sim/kernel/random.ts';
 import { demoSvg, type Measured, type Scenario } from '../output/demo-svg.ts';
 import { writeInto, writeSvg } from '../output/svg.ts';
 
-/** The example programs as modules: what they export is all that the demo uses of them. */
+/** The example programs as modules: the exports that the demo uses. */
 interface KeyValueStore {
   server(context: Context, options: { port: number }): Promise<{ port: number }>;
   client(context: Context, options: { host: string; port: number }): Promise<{ close(): void }>;
@@ -50,7 +50,7 @@ function quantileUs(sortedNs: Float64Array, q: number): number {
   return sortedNs[Math.min(sortedNs.length - 1, Math.floor(q * sortedNs.length))] / 1000;
 }
 
-/** One run on a fabric of its own: two hosts, A and B both sending from the first to the second. */
+/** Runs one scenario on a fabric of two hosts; A and B both send from the first to the second. */
 async function measure(scenario: Scenario, virtualMs: number): Promise<Measured> {
   const kv: KeyValueStore = await import(new URL('kv-store.mjs', EXAMPLES).href);
   const transfer: FileTransfer = await import(new URL('file-transfer.mjs', EXAMPLES).href);
@@ -64,7 +64,7 @@ async function measure(scenario: Scenario, virtualMs: number): Promise<Measured>
   const runA = async () => {
     const { port } = await kv.server(serverA, { port: 7471 });
     const store = await kv.client(clientA, { host: 'sim1', port });
-    // A client that never pauses locks to the period of B's packets, and sees one latency for ever.
+    // Without pauses the client would lock onto the period of B's packets, and see only one latency.
     const random = new RandomStream(1, 'think');
     const pause = () => clientA.sleep(random.exponential(THINK_NS));
     return kv.load(clientA, store, { count: Number.POSITIVE_INFINITY, seconds, pause });
@@ -96,7 +96,7 @@ function show(value: number | null | undefined, digits: number): string {
   return value === null || value === undefined ? '-' : value.toFixed(digits);
 }
 
-/** Virtual time is exact to far less than anybody wants to read. */
+/** Rounds numbers for the JSON: virtual time has many more digits than are useful. */
 function thousandths(_key: string, value: unknown): unknown {
   return typeof value === 'number' ? Math.round(value * 1000) / 1000 : value;
 }
@@ -123,15 +123,15 @@ function table(rows: readonly Measured[]): string {
 }
 
 export interface DemoOptions {
-  /** Virtual time of each run. */
+  /** Virtual time of each run, in milliseconds. */
   ms: number;
-  /** File for the JSON, '-' for standard output instead of the table. */
+  /** File for the JSON; '-' prints it instead of the table. */
   json?: string;
   /** File for the picture. */
   svg?: string;
 }
 
-/** `isoverbs demo`. */
+/** Runs `isoverbs demo`. */
 export async function runDemo(options: DemoOptions): Promise<void> {
   const startMs = performance.now();
   const quiet = options.json === '-';

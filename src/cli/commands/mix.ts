@@ -1,8 +1,8 @@
-/** `isoverbs mix`: any mixture of applications on simulated devices, in virtual time. */
+/** `isoverbs mix`: any mixture of applications, on simulated devices in virtual time or on real ones. */
 import { performance } from 'node:perf_hooks';
 import Table from 'cli-table3';
 import type { Command } from 'commander';
-import { DRIVERS, type DriverName } from '../../drivers/index.ts';
+import type { DriverName } from '../../drivers/index.ts';
 import { specOf as mixSpec } from '../../mix/jobs.ts';
 import { runLive } from '../../mix/live/run.ts';
 import { LIVE_DEFAULTS, type LiveResult, type LiveSpec } from '../../mix/live/spec.ts';
@@ -17,7 +17,7 @@ import { addMixOptions, collect, type MixDefaults, type MixWords, mixOf } from '
 import { mixSvg } from '../output/mix-svg.ts';
 import { requireWritable, writeSvg } from '../output/svg.ts';
 
-/** What commander makes of the command line: all words still. */
+/** The options as commander parses them: still strings. */
 interface Options extends MixWords {
   provider: string;
   device?: string[];
@@ -31,60 +31,64 @@ interface Options extends MixWords {
 
 const PROVIDERS: readonly string[] = ['sim', 'rdma-core'];
 
-/** Points of the picture. */
+/** Points of the plot. */
 const PLOT_POINTS = 200;
 
-/** Of simulated devices. */
+/** Defaults for simulated devices. */
 const SIM_DEFAULTS: MixDefaults = {
   apps: [],
   duration: `${DEFAULTS.durationNs / 1e6}ms`,
   warmup: `${DEFAULTS.warmupNs / 1e6}ms`,
 };
 
-/** Adds `mix` to the command. */
+/** Adds `mix` to the program. */
 export function addMix(command: Command): void {
   const sub = command
     .command('mix')
-    .description('run a mixture of applications on simulated or real devices, and tell what each got');
+    .description('run a mixture of applications on simulated or real devices, and report what each achieved');
   addMixOptions(sub, { duration: '20ms; real devices: 5s', warmup: '2ms; real devices: 1s' })
-    .option('--provider <provider>', `where: ${PROVIDERS.join(', ')} (real devices, in real time)`, 'sim')
+    .option(
+      '--provider <provider>',
+      `where to run: ${PROVIDERS.join(', ')} (real devices, in real time)`,
+      'sim',
+    )
     .option(
       '--device <device>',
-      'real device of host 0, 1 ...; one alone is both (default: the first)',
+      'real device of host 0, 1 ...; a single one serves both ends (default: the first device)',
       collect,
     )
     .option(
       '--policy <policy[:option[=value],...]>',
-      'policy between the applications and the device',
+      'isolation policy between the applications and the device',
       'none',
     )
     .option(
       '--driver <driver>',
-      `whose core the policy's steps take: ${DRIVERS.join(', ')} (default: inline)`,
+      "core that the policy's steps are charged to: inline (the application's) or worker (its own); default: inline",
     )
-    .option('--seed <n>', 'of all that varies: start phases, jitter, think times, sizes (default: 1)')
-    .option('--no-payload', 'move no bytes: faster, and the same result')
+    .option('--seed <n>', 'seed of all random variation: start phases, jitter, think times ... (default: 1)')
+    .option('--no-payload', 'move no payload bytes: faster, with the same result')
     .option('--json', 'print one JSON object')
-    .option('--plot <file>', 'draw bandwidth, rate and latency over time into this SVG file')
+    .option('--plot <file>', 'draw bandwidth, message rate and latency over time into this SVG file')
     .action(mix);
   describe(sub, {
     about:
-      'Runs a mixture of applications of the kinds B (bandwidth), M (message rate) and D (delay), and tells ' +
-      'what each of them got: on simulated devices in virtual time, where the same command gives the same on ' +
-      'every machine, or on real ones in real time.',
+      'Runs a mixture of applications of the kinds B (bandwidth), M (message rate) and D (delay), and reports ' +
+      'what each of them achieved. On simulated devices it runs in virtual time, and the same command gives ' +
+      'the same result on every machine. On real devices it runs in real time.',
     examples: [
       [
         'isoverbs mix --app B:size=1MiB --app D:size=16',
-        'bulk transfers beside small messages, on a simulated ConnectX-6',
+        'bulk transfers next to small messages, on a simulated ConnectX-6',
       ],
       ['isoverbs mix --app B --app D --policy perf', 'the same under a policy'],
       [
         'isoverbs mix --app M:qps=4 --profile cx5-100g --set linkGbps=40 --json',
-        'another NIC; for a program',
+        'another NIC, with JSON output',
       ],
       [
         'isoverbs mix --provider rdma-core --device rxe0 --app B:size=256KiB --app D',
-        'on a real device, both ends on it',
+        'on a real device that serves both ends',
       ],
     ],
     failed: 'the device failed, or the run broke an invariant',
@@ -95,7 +99,7 @@ export function addMix(command: Command): void {
 
 async function mix(options: Options): Promise<void> {
   if (!PROVIDERS.includes(options.provider)) {
-    throw new ConfigError(`provider: '${options.provider}' is none of ${PROVIDERS.join(', ')}`);
+    throw new ConfigError(`provider: '${options.provider}' is not one of ${PROVIDERS.join(', ')}`);
   }
   if (options.provider === 'sim') await simulated(options);
   else await live(options);
@@ -119,7 +123,7 @@ async function simulated(options: Options): Promise<void> {
   if (options.plot !== undefined) await plot(result, options.plot);
   process.stdout.write(options.json === true ? json(result, wallMs) : text(result, wallMs));
   if (result.invariants.length === 0) return;
-  throw new Error(`the simulation broke its own rules: ${result.invariants.join('; ')}`);
+  throw new Error(`the simulation broke its invariants: ${result.invariants.join('; ')}`);
 }
 
 function time(name: string, given: string | undefined, otherwise: number): number {
@@ -130,7 +134,7 @@ function whole(name: string, given: string | undefined, otherwise: number): numb
   return given === undefined ? otherwise : parseWhole(name, given);
 }
 
-/** What only a simulation has. */
+/** Options that only apply to simulated devices. */
 const SIMULATED = ['profile', 'set', 'driver', 'hosts', 'topology', 'plot'] as const;
 
 function liveSpecOf(options: Options): LiveSpec {
@@ -191,12 +195,12 @@ function liveText(result: LiveResult): string {
     table(result.apps),
     ...states(result),
     `${profile}, policy ${policy}, seed ${seed}: ${(durationNs - warmupNs) / 1e9} s after ${warmupNs / 1e9} s of warm-up`,
-    `${verified} messages were looked at where they arrived`,
+    `${verified} messages were verified at their destination`,
   ];
   return `${lines.join('\n')}\n`;
 }
 
-/** What a policy takes each context for. */
+/** How the policy classifies each context, and why. */
 function states({ policyStates = [] }: Pick<MixResult, 'policyStates'>): string[] {
   return policyStates.map(
     ({ device, tenant, kind, because, does, why }) =>

@@ -1,7 +1,8 @@
-/** The demo's picture. */
+/** The results of `isoverbs demo`, and their picture. */
 import type { TopLevelSpec } from 'vega-lite';
 import { drawSvg } from './svg.ts';
 
+/** One run of the demo. */
 export interface Scenario {
   name: string;
   policy: string | null;
@@ -9,6 +10,7 @@ export interface Scenario {
   fileTransfer: boolean;
 }
 
+/** The result of one run. */
 export interface Measured extends Scenario {
   /** Post to delivered completion of a GET, in virtual time; null when A does not run. */
   latencyUs: { p50: number; p99: number; p999: number } | null;
@@ -70,7 +72,7 @@ function spec(rows: readonly Measured[]): TopLevelSpec {
   };
 }
 
-/** SVG text; null when vega is not installed. */
+/** Returns SVG text; null when vega is not installed. */
 export function demoSvg(rows: readonly Measured[]): Promise<string | null> {
   return drawSvg(spec(rows));
 }

@@ -1,4 +1,4 @@
-/** The picture of a mix: bandwidth, message rate and latency of each application over time. */
+/** Draws a mix: bandwidth, message rate and latency of each application over time. */
 import type { TopLevelSpec } from 'vega-lite';
 import type { MixResult, Timeline } from '../../mix/result.ts';
 import { drawSvg } from './svg.ts';
@@ -48,7 +48,7 @@ function spec(result: MixResult, timeline: Timeline): TopLevelSpec {
   };
 }
 
-/** SVG text; null when vega is not installed. */
+/** Returns SVG text; null when vega is not installed. */
 export function mixSvg(result: MixResult, timeline: Timeline): Promise<string | null> {
   return drawSvg(spec(result, timeline));
 }

@@ -1,4 +1,4 @@
-/** How far many runs are, on stderr, where somebody watches. */
+/** Shows the progress of many runs on stderr, if it is a terminal. */
 import { performance } from 'node:perf_hooks';
 import { onInterrupt } from '../interrupt.ts';
 
@@ -8,12 +8,12 @@ function timeText(seconds: number): string {
   return seconds < 2 * MINUTE_S ? `${Math.ceil(seconds)} s` : `${Math.ceil(seconds / MINUTE_S)} min`;
 }
 
-/** To be called after each run with how many are done of how many; runs differ, so the time left is a guess. */
+/** Returns a function to call after each run. Runs differ in length, so the time left is an estimate. */
 export function progressLine(): (done: number, of: number) => void {
   if (!process.stderr.isTTY) return () => {};
   const startMs = performance.now();
   let ran = 0;
-  // Ctrl-C leaves a line of its own.
+  // After Ctrl-C the shell's prompt starts on a new line.
   const ignore = onInterrupt(() => process.stderr.write('\n'));
   return (done, of) => {
     ran++;

@@ -1,10 +1,10 @@
-/** Pictures, by vega-lite: an optional dependency. */
+/** Draws pictures with vega-lite, an optional dependency. */
 import { closeSync, mkdirSync, openSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { TopLevelSpec } from 'vega-lite';
 import { ConfigError } from '../../verbs/errors.ts';
 
-/** SVG text; null when vega is not installed. */
+/** Returns SVG text; null when vega is not installed. */
 export async function drawSvg(spec: TopLevelSpec): Promise<string | null> {
   const modules = await Promise.all([import('vega'), import('vega-lite')]).catch(() => null);
   if (modules === null) return null;
@@ -14,19 +14,19 @@ export async function drawSvg(spec: TopLevelSpec): Promise<string | null> {
   return view.toSVG();
 }
 
-/** What vega measures texts with; not in its types. */
+/** The object with which vega measures text; it is missing from vega's types. */
 function textMetricsOf(vega: object): { width: typeof textWidth } {
   return (vega as { textMetrics: { width: typeof textWidth } }).textMetrics;
 }
 
-/** Widths in Helvetica and Arial, in em: what is none of these is 0.56. */
+/** Letter widths in Helvetica and Arial, in em; all other letters are 0.56. */
 const WIDTHS: readonly (readonly [letters: RegExp, em: number])[] = [
   [/[ijltf.,:;'|!()[\] ]/, 0.28],
   [/[mwMW@%]/, 0.87],
   [/[A-Z]/, 0.69],
 ];
 
-/** Without a canvas vega takes 0.8 em for every letter, which leaves wide margins. */
+/** Estimates a text's width. Without a canvas vega assumes 0.8 em per letter, which leaves wide margins. */
 function textWidth(
   item: { fontSize?: number; fontWeight?: string | number; text?: unknown },
   line?: unknown,
@@ -37,13 +37,13 @@ function textWidth(
   return em * (item.fontSize ?? 11) * (item.fontWeight === 'bold' ? 1.1 : 1);
 }
 
-/** Makes the folder too: out/, which a fresh clone does not have. */
+/** Writes a file, and creates its folder: a fresh clone has no out/. */
 export function writeInto(path: string, text: string): void {
   mkdirSync(dirname(path), { recursive: true });
   writeFileSync(path, text);
 }
 
-/** Before a long run, whose result would be lost; what is there stays until there is another. @throws ConfigError */
+/** Checks before a long run that its result can be written. An existing file keeps its contents. @throws ConfigError */
 export function requireWritable(option: string, path: string): void {
   try {
     mkdirSync(dirname(path), { recursive: true });
@@ -53,8 +53,8 @@ export function requireWritable(option: string, path: string): void {
   }
 }
 
-/** Writes a picture, or says why there is none. */
+/** Writes a picture, or reports why there is none. */
 export function writeSvg(path: string, svg: string | null): void {
   if (svg !== null) writeInto(path, svg);
-  else console.error('No picture: the optional packages vega and vega-lite are not installed.');
+  else console.error('No picture was drawn: install the optional packages vega and vega-lite.');
 }

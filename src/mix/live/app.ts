@@ -11,14 +11,14 @@ import { LiveConnection } from './connection.ts';
 import { LiveMeter } from './meter.ts';
 import { type LiveSpec, type MessageBuffers, messageBuffersOf } from './spec.ts';
 
-/** Applications begin at random within this time of their start. */
+/** Each application starts at a random time within this interval. */
 const PHASE_NS = 100_000;
-/** What is outstanding at the end has so long to come. */
+/** How long outstanding requests may take to complete after the end of the run. */
 const DRAIN_TIMEOUT_NS = 20e9;
 const TYPES = { rc: 'RC', uc: 'UC', ud: 'UD' } as const;
 const ACCESS = { remoteWrite: true, remoteRead: true, remoteAtomic: true };
 
-/** What one application got, and what its thread saw of the policy. */
+/** What one application achieved, and the state of the policy in its thread. */
 export interface LiveOutcome {
   readonly result: AppResult;
   readonly verified: number;
@@ -97,7 +97,7 @@ export class LiveApp {
     });
   }
 
-  /** Both to RTS; returns the address handle of a datagram queue connection. */
+  /** Takes both queue pairs to RTS. Returns the address handle of the peer for datagrams, otherwise 0. */
   private connectPair(pd: ProtectionDomain, qp: QueuePair, peer: QueuePair): number {
     const { app } = this;
     if (app.rateGbps > 0) qp.rateLimit({ rateLimitKbps: Math.max(1, Math.round(app.rateGbps * 1e6)) });
@@ -106,7 +106,7 @@ export class LiveApp {
       peer.start();
       return pd.createAhTo(peer.endpoint()).handle;
     }
-    // Some devices take 7 for "for ever": a machine with fewer cores than threads loses time, not connections.
+    // Some devices retry forever at 7, so on a machine with fewer cores than threads no connection times out.
     const options = { sl: app.class, minRnrTimer: 1, retryCnt: 7, access: ACCESS };
     const ends = [qp.endpoint(), peer.endpoint()];
     qp.connectTo(ends[1], options);
@@ -114,14 +114,14 @@ export class LiveApp {
     return 0;
   }
 
-  /** Posts and polls from time 0 to the end, then waits for what is outstanding. Keeps the thread to itself. */
+  /** Posts and polls from time 0 to the end, then waits for outstanding requests. Blocks the thread. */
   run(): LiveOutcome {
     const { app, spec, connections, meter } = this;
     this.pollUntil(app.startNs + new RandomStream(spec.seed, 'phase').next() * PHASE_NS);
     for (const connection of connections) connection.start();
     this.pollUntil(Math.min(app.stopNs, spec.durationNs));
     for (const connection of connections) connection.stop();
-    // What a policy takes them for is seen before they fall silent.
+    // The policy's classification is read while the application still counts as active.
     const states = this.provider.policyStates?.() ?? [];
     this.drain(spec.durationNs + DRAIN_TIMEOUT_NS);
     for (const connection of connections) connection.verifyAll();
@@ -138,7 +138,7 @@ export class LiveApp {
     }
   }
 
-  /** Until nothing is outstanding. */
+  /** Polls until nothing is outstanding, or until `timeNs`. */
   private drain(timeNs: number): void {
     const { clock, connections } = this;
     const isBusy = () => connections.some(({ outstanding }) => outstanding > 0);

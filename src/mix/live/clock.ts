@@ -1,12 +1,12 @@
-/** Real time of a thread, in nanoseconds since a moment that all threads of a run agree on. */
+/** Real time of a thread, in nanoseconds since a moment that all threads of a run share. */
 import { performance } from 'node:perf_hooks';
 
 export class Clock {
-  /** [0]: when read() was last called. */
+  /** [0]: the time of the last read(). */
   readonly now = new Float64Array(1);
   private zeroMs = performance.now();
 
-  /** @param zeroNs that moment, of process.hrtime.bigint(): the same in all threads */
+  /** Sets time 0. @param zeroNs a time of process.hrtime.bigint(), the same in all threads */
   zeroAt(zeroNs: bigint): void {
     this.zeroMs = performance.now() - Number(process.hrtime.bigint() - zeroNs) / 1e6;
   }

@@ -1,4 +1,4 @@
-/** One queue pair of an application on real devices, and its peer: posts, polls, and looks at what arrives. */
+/** One queue pair of an application on real devices, and its peer: posts, polls, and verifies what arrives. */
 import type { Context, MemoryRegion, QueuePair } from '../../objects/index.ts';
 import type { RandomStream } from '../../sim/kernel/random.ts';
 import * as V from '../../verbs/index.ts';
@@ -12,7 +12,7 @@ import type { MessageBuffers } from './spec.ts';
 
 const OPCODES = { write: V.IBV_WR_RDMA_WRITE, send: V.IBV_WR_SEND };
 
-/** What a pair is made of. */
+/** The parts of a connection. */
 export interface LiveConnectionParts {
   readonly app: App;
   readonly index: number;
@@ -27,7 +27,7 @@ export interface LiveConnectionParts {
   readonly remote: MemoryRegion;
   readonly qp: QueuePair;
   readonly peer: QueuePair;
-  /** UD: the way to the peer. */
+  /** The address handle of the peer; UD only. */
   readonly ah: number;
 }
 
@@ -38,20 +38,20 @@ export class LiveConnection {
   private readonly batch: V.SendBatch;
   private readonly bytes: Uint8Array;
   private readonly wcs: V.WcBatch;
-  /** When the peer has to receive: a receive for each slot over there. */
+  /** One receive per buffer of the peer; null unless the application uses SEND. */
   private readonly receives: V.RecvBatch | null;
   private readonly payload: Payload;
-  /** Whether what completes has arrived, so that it may be looked at. */
+  /** Whether a completed message has arrived, so that it can be verified. */
   private readonly isReliable: boolean;
   private readonly maxBatches: number;
-  /** Start of the post call of each batch that is outstanding: a ring. */
+  /** When the post call of each outstanding batch started; used cyclically. */
   private readonly postedAt: Float64Array;
   private postedBatches = 0;
   private completedBatches = 0;
   private posted = 0;
   private completed = 0;
   private received = 0;
-  /** When batches are due that are thought about; of them so many. */
+  /** When the batches that wait for their think time are due: the first `dueCount` entries. */
   private readonly due: Float64Array;
   private dueCount = 0;
   private failed = false;
@@ -82,7 +82,7 @@ export class LiveConnection {
     if (this.receives !== null) this.postAllReceives(this.receives);
   }
 
-  /** The request of a slot: only its length changes, and the bytes of an inline one. */
+  /** Writes the request of a slot. Later only its length changes, and its bytes if it is inline. */
   private writeRequest(slot: number): void {
     const { app, buffers, local, remote, index, qp, peer, ah } = this.parts;
     const { batch } = this;
@@ -92,7 +92,7 @@ export class LiveConnection {
       mr.addr +
       (isFrom ? buffers.fromBytes * (index * buffers.from + n) : buffers.toBytes * (index * buffers.to + n));
     const here = at(local, !isPulled, slot);
-    // All fetch-and-adds of a queue pair count in one place.
+    // All fetch-and-adds of a queue pair increment one counter.
     const there = at(remote, isPulled, app.op === 'atomic' ? 0 : slot);
     if (app.op === 'atomic') batch.fetchAdd(slot, flags, here, local.lkey, there, remote.rkey, 1n);
     else if (app.op === 'read') batch.read(slot, flags, here, app.maxBytes, local.lkey, there, remote.rkey);
@@ -112,24 +112,24 @@ export class LiveConnection {
     peer.postRecv(receives);
   }
 
-  /** Requests that are not over yet. */
+  /** Requests that have not completed, or whose SEND the peer has not received. */
   get outstanding(): number {
     if (this.failed) return 0;
     const isAwaited = this.receives !== null && this.isReliable;
     return this.posted - (isAwaited ? Math.min(this.completed, this.received) : this.completed);
   }
 
-  /** Its first posts: as many as may be outstanding. */
+  /** Posts as many batches as may be outstanding. */
   start(): void {
     for (let i = 0; i < this.maxBatches; i++) this.postNext();
   }
 
-  /** Posts nothing any more. */
+  /** Stops posting. */
   stop(): void {
     this.stopped = true;
   }
 
-  /** Polls, and posts what may follow. */
+  /** Polls both ends, and posts the next batches. */
   poll(): void {
     const { clock, meter } = this.parts;
     const n = this.provider.pollCq(this.cq, this.wcs.ring, 0, POLL_BATCH);
@@ -144,12 +144,12 @@ export class LiveConnection {
     if (this.dueCount > 0) this.postDue();
   }
 
-  /** Counts one completion, and looks at what came; returns how many batches it ends. */
+  /** Counts one completion and verifies its messages; returns how many batches it completed (0 after a failure). */
   private complete(at: number): number {
     const { meter, app } = this.parts;
     const { words } = this.wcs;
     if (this.failed) return 0;
-    // It ends those before it too, which were not signaled.
+    // It also completes the unsignaled requests before it.
     const messages = (words[at + V.WC_SEQ] + 1 - this.completed) | 0;
     if ((words[at + V.WC_OP] & 0xff) !== V.IBV_WC_SUCCESS) {
       this.failed = true;
@@ -161,7 +161,7 @@ export class LiveConnection {
     this.completedBatches++;
     meter.outstanding -= messages;
     meter.complete(messages);
-    // A SEND counts where it is received.
+    // A SEND counts when the peer receives it.
     if (app.op !== 'send') for (let i = 0; i < messages; i++) this.verify(this.completed + i);
     this.completed += messages;
     return 1;
@@ -201,7 +201,7 @@ export class LiveConnection {
     }
   }
 
-  /** Posts the next batch, after a pause if it thinks. */
+  /** Posts the next batch, after the application's think time if it has one. */
   private postNext(): void {
     const { app, clock, thinkTimes } = this.parts;
     if (app.thinkNs === 0) {
@@ -248,7 +248,7 @@ export class LiveConnection {
     if (app.inline) this.bytes.set(payload.message(n), batch.inlineAt(slot));
   }
 
-  /** All is over: what is where it had to go. */
+  /** After the last completion: compares the messages still in memory byte by byte. */
   verifyAll(): void {
     const { app } = this.parts;
     if (!this.isReliable || this.failed || app.op === 'atomic') return;

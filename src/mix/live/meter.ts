@@ -1,14 +1,15 @@
-/** What one application did in real time: its payload is counted when its completion is polled. */
+/** Counts what one application did in real time. Its payload counts when the completion is polled. */
 import { CLOSE, END, Meter, OPEN } from '../meter.ts';
 
 export class LiveMeter extends Meter {
-  /** Messages that were looked at, and those that were not what was sent. */
+  /** Messages whose contents were checked. */
   verified = 0;
+  /** One sentence per message that did not match, for the first few. */
   readonly mismatches: string[] = [];
   private bytes = 0;
   private bytesInWindow = 0;
 
-  /** Payload of a completion that was polled at END. */
+  /** Counts the payload of a completion that was polled at times[END]. */
   countArrived(bytes: number): void {
     const { times } = this;
     this.bytes += bytes;

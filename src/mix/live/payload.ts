@@ -1,20 +1,20 @@
 /**
- * The bytes of one queue pair's messages. Each message that may be outstanding has a slot at the end that it comes
- * from and one at the end that it goes to. Its first and its last byte are the round of its slot, so that a message
- * that is late, torn or of an earlier round shows at its completion; the bytes between are noise, looked at last.
+ * The bytes of one queue pair's messages. Each message that may be outstanding has a buffer at its source and one at its
+ * destination. Its first and last byte are the round (how often the buffer has been used), so that a late, torn or stale
+ * message is found at its completion. The bytes between are noise, which is compared at the end of the run.
  */
 import type { MemoryRegion } from '../../objects/index.ts';
 import type { MessageBuffers } from './spec.ts';
 
-/** Sentences about what is wrong: the first few say it. */
-const MAX_MESSAGES = 4;
+/** Most mismatches that are reported. */
+const MAX_REPORTED = 4;
 
-/** The two ends, and which part of them. */
+/** The memory of both ends, and which part of it belongs to the queue pair. */
 export interface PayloadMemory {
   readonly from: MemoryRegion;
   readonly to: MemoryRegion;
   readonly index: number;
-  /** Whether `from` is counted in: it begins with 0 then, not with noise. */
+  /** Whether `from` is a counter of atomics, which starts at 0 instead of noise. */
   readonly isCounter: boolean;
 }
 
@@ -22,7 +22,7 @@ export class Payload {
   private readonly buffers: MessageBuffers;
   private readonly from: Uint8Array;
   private readonly to: Uint8Array;
-  /** By slot at the sending end: bytes of its last message. */
+  /** By source buffer: length of its last message. */
   private readonly lengths: Uint32Array;
   private readonly mismatches: string[];
 
@@ -35,53 +35,55 @@ export class Payload {
     if (!isCounter) fillWithNoise(this.from, index);
   }
 
-  /** Message number `n` is about to be posted. */
+  /** Prepares message number `n` for posting. */
   stamp(n: number, bytes: number): void {
     const { buffers, from } = this;
-    const slot = n % buffers.from;
-    const at = slot * buffers.fromBytes;
-    this.lengths[slot] = bytes;
+    const index = n % buffers.from;
+    const at = index * buffers.fromBytes;
+    this.lengths[index] = bytes;
     from[at] = this.round(n);
     from[at + bytes - 1] = from[at];
   }
 
-  /** Bytes of the message that was last stamped in the slot of `n`. */
+  /** Length of the message that was last stamped in the buffer of message `n`. */
   bytesOf(n: number): number {
     return this.lengths[n % this.buffers.from];
   }
 
-  /** The bytes of message `n` at the sending end. */
+  /** The bytes of message `n` at its source. */
   message(n: number): Uint8Array {
     const at = (n % this.buffers.from) * this.buffers.fromBytes;
     return this.from.subarray(at, at + this.bytesOf(n));
   }
 
-  /** Message number `n` is said to have arrived. */
+  /** Checks the first and last byte of message `n`, which has completed. */
   check(n: number, bytes: number): void {
     const { buffers, to } = this;
     const at = (n % buffers.to) * buffers.toBytes + buffers.headerBytes;
     const round = this.round(n);
     if (to[at] === round && to[at + bytes - 1] === round) return;
-    this.report(`message ${n} of ${bytes} bytes has round ${to[at]} to ${to[at + bytes - 1]}, not ${round}`);
+    this.report(
+      `message ${n} of ${bytes} bytes begins with round ${to[at]} and ends with ${to[at + bytes - 1]}, not ${round}`,
+    );
   }
 
-  /** All are over: the last messages, byte by byte. `count`: how many there were. */
+  /** Compares the last messages byte by byte. @param count messages in all */
   compareLast(count: number): void {
     const { buffers } = this;
     for (let n = Math.max(0, count - buffers.from); n < count; n++) {
       const at = (n % buffers.to) * buffers.toBytes + buffers.headerBytes;
       const bytes = this.bytesOf(n);
       if (Buffer.compare(this.message(n), this.to.subarray(at, at + bytes)) === 0) continue;
-      this.report(`message ${n} of ${bytes} bytes arrived with other bytes`);
+      this.report(`message ${n} of ${bytes} bytes arrived with wrong bytes`);
     }
   }
 
-  /** Fetch-and-add number `n` found what those before it left. */
+  /** Checks that fetch-and-add number `n` found the sum of those before it. */
   checkAtomic(n: number): void {
     const at = (n % this.buffers.to) * this.buffers.toBytes;
     const { to } = this;
     const found = (to[at] | (to[at + 1] << 8) | (to[at + 2] << 16) | (to[at + 3] << 24)) >>> 0;
-    if (found !== n >>> 0) this.report(`fetch and add ${n} found ${found}`);
+    if (found !== n >>> 0) this.report(`fetch-and-add ${n} found ${found}`);
   }
 
   private round(n: number): number {
@@ -89,7 +91,7 @@ export class Payload {
   }
 
   private report(sentence: string): void {
-    if (this.mismatches.length < MAX_MESSAGES) this.mismatches.push(sentence);
+    if (this.mismatches.length < MAX_REPORTED) this.mismatches.push(sentence);
   }
 }
 

@@ -1,4 +1,4 @@
-/** Runs a mixture of applications on real devices, each in a thread of its own. */
+/** Runs a mixture of applications on real devices, each in its own thread. */
 import { Worker } from 'node:worker_threads';
 import { coordinatorMemory } from '../../policies/index.ts';
 import { createRdmaCoreProvider, isAddonAvailable } from '../../providers/rdma-core/index.ts';
@@ -11,16 +11,16 @@ import type { LiveOutcome } from './app.ts';
 import { GATE_BYTES, type Job, type WorkerMessage } from './protocol.ts';
 import { type LiveResult, type LiveSpec, messageBuffersOf } from './spec.ts';
 
-/** No verb says how long an inline message may be before a queue pair is made: perftest tries this. */
+/** Inline limit to try, as perftest does: no verb reports it before a queue pair exists. */
 const INLINE_BYTES = 220;
-/** From the moment that all are ready to their time 0. */
+/** From the moment that all threads are ready until time 0 of the run. */
 const START_DELAY_NS = 20_000_000n;
 
 /**
- * Runs a mix on real devices and tells what its applications got. Policies of all threads meet at one coordinator
- * for each device.
- * @throws ConfigError for a mix that cannot be
- * @throws NoDeviceError naming the devices there are
+ * Runs a mix on real devices, and returns what each application achieved. The policies of all threads share one
+ * coordinator per device.
+ * @throws ConfigError for an impossible mix, or one that gives no samples
+ * @throws NoDeviceError for a missing device; it names the existing ones
  */
 export async function runLive(spec: LiveSpec): Promise<LiveResult> {
   const devices = devicesOf(spec.devices);
@@ -29,7 +29,7 @@ export async function runLive(spec: LiveSpec): Promise<LiveResult> {
   const outcomes = await runThreads(apps, full);
   const { policy, seed, durationNs, warmupNs } = spec;
   if (outcomes.every(({ result }) => result.completed === 0 && result.errors === 0)) {
-    throw new ConfigError(`a duration of ${durationNs} ns gives no samples: nothing was completed in it`);
+    throw new ConfigError(`a duration of ${durationNs} ns gives no samples: nothing completed`);
   }
   const states = outcomes.flatMap((outcome) => outcome.states);
   return {
@@ -52,8 +52,9 @@ function devicesOf(wanted: readonly string[]): readonly string[] {
   const missing = names.find((name) => !there.includes(name));
   if (names.length > 0 && missing === undefined) return names;
   const which = missing === undefined ? 'no real device' : `no real device '${missing}'`;
-  const known = there.length === 0 ? 'there is none' : `there are: ${there.join(', ')}`;
-  throw new NoDeviceError(`${which}; ${known}. \`isoverbs devices\` says what is missing`);
+  const none = missing === undefined ? '' : '; none is available';
+  const known = there.length === 0 ? none : `; available: ${there.join(', ')}`;
+  throw new NoDeviceError(`${which}${known}. \`isoverbs devices\` reports what is missing`);
 }
 
 function realDevices(): string[] {
@@ -70,7 +71,9 @@ function realDevices(): string[] {
 function checkedApps(spec: LiveSpec): App[] {
   for (const app of spec.apps) {
     if (app.cores === undefined) continue;
-    throw new ConfigError('cores: on a real device each app has one thread, which posts and polls');
+    throw new ConfigError(
+      'cores is for simulated devices; on a real device each app posts and polls in one thread',
+    );
   }
   const hosts = Math.max(2, spec.devices.length);
   const limits = commonLimitsOf(createRdmaCoreProvider(), spec.devices);
@@ -79,7 +82,7 @@ function checkedApps(spec: LiveSpec): App[] {
   return apps;
 }
 
-/** The least that all of them can. */
+/** What all of the devices can do. */
 function commonLimitsOf(provider: Provider, devices: readonly string[]): DeviceLimits {
   const ports = devices.map((name) => {
     const context = provider.openDevice(name);
@@ -93,7 +96,7 @@ function commonLimitsOf(provider: Provider, devices: readonly string[]): DeviceL
     linkGbps: Number.POSITIVE_INFINITY,
     mtuBytes: Math.min(...ports.map(({ activeMtu }) => mtuBytes(activeMtu))),
     inlineMaxBytes: INLINE_BYTES,
-    // Whether there are any shows when one is asked for.
+    // Setting a rate limit reports whether the device supports it.
     rateLimiters: Number.POSITIVE_INFINITY,
   };
 }
@@ -114,34 +117,34 @@ async function runThreads(apps: readonly App[], spec: LiveSpec): Promise<LiveOut
   }
 }
 
-/** One application's thread. One that dies is an error of the whole run. */
+/** One application's thread. If it dies, the whole run fails. */
 class AppThread {
   readonly worker: Worker;
   readonly ready: Promise<void>;
   readonly done: Promise<LiveOutcome>;
 
   constructor(job: Job) {
-    // The name is that of the compiled file: workers do not run TypeScript.
+    // Workers cannot run TypeScript, so this is the name of the compiled file.
     this.worker = new Worker(new URL('./worker.js', import.meta.url), { workerData: job });
     const { worker } = this;
     const ended = new Promise<never>((_, reject) => {
       worker.once('error', reject);
       worker.once('exit', (code) =>
-        reject(new Error(`app ${job.app.name}: its thread ended with code ${code}`)),
+        reject(new Error(`app ${job.app.name}: its thread exited with code ${code}`)),
       );
     });
-    const heard = (kind: WorkerMessage['kind']) =>
+    const received = (kind: WorkerMessage['kind']) =>
       new Promise<WorkerMessage>((resolve) => {
-        worker.on('message', (said: WorkerMessage) => {
-          if (said.kind === kind) resolve(said);
+        worker.on('message', (message: WorkerMessage) => {
+          if (message.kind === kind) resolve(message);
         });
       });
-    this.ready = Promise.race([heard('ready'), ended]).then(() => {});
-    this.done = Promise.race([heard('done'), ended]).then((said) => {
-      if (said.kind !== 'done') throw new Error('unreachable');
-      return said.outcome;
+    this.ready = Promise.race([received('ready'), ended]).then(() => {});
+    this.done = Promise.race([received('done'), ended]).then((message) => {
+      if (message.kind !== 'done') throw new Error('unreachable');
+      return message.outcome;
     });
-    // Who waits for the others hears of it from the first that fails.
+    // The first thread that fails rejects the run; the rejections of the others would be unhandled.
     this.ready.catch(() => {});
     this.done.catch(() => {});
   }

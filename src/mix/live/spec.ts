@@ -1,48 +1,48 @@
-/** A mixture on real devices, in real time. */
+/** The specification of a mix on real devices, in real time. */
 import { ConfigError } from '../../verbs/errors.ts';
 import type { App } from '../resolve.ts';
 import type { MixResult } from '../result.ts';
 import type { MixSpec } from '../spec.ts';
 
-/** A run of a mixture on real devices. */
+/** A run of a mix on real devices. */
 export interface LiveSpec
   extends Pick<MixSpec, 'policy' | 'policyOptions' | 'durationNs' | 'warmupNs' | 'seed' | 'apps'> {
-  /** The devices that stand for hosts 0, 1 ...; one alone stands for both ends. */
+  /** The devices of hosts 0, 1 ...; a single device serves both ends. */
   devices: readonly string[];
 }
 
-/** As of a simulation, but for what only a simulation knows. */
+/** The result of a simulated mix, without the fields that only a simulation has. */
 export interface LiveResult extends Omit<MixResult, 'events' | 'packets' | 'traceHash' | 'timeline'> {
-  /** Messages whose bytes were looked at where they had to arrive. */
+  /** Messages whose bytes were checked at their destination. */
   readonly verified: number;
 }
 
-/** What the command line has when nothing is said. */
+/** Defaults of the command line. */
 export const LIVE_DEFAULTS = Object.freeze({ durationNs: 5e9, warmupNs: 1e9 });
 
-/** Both ends of an application take no more than this. */
+/** Most memory for both ends of an application. */
 const MAX_BYTES = 2 ** 30;
 const GRH_BYTES = 40;
 const MIN_RECEIVES = 16;
 
-/** Where each message of a queue pair is: each that may be outstanding has a slot of its own at both ends. */
+/** The message buffers of a queue pair: each message that may be outstanding has its own buffer at both ends. */
 export interface MessageBuffers {
-  /** Of the side that the data comes from, and of the one that it goes to. */
+  /** Number of buffers where the data comes from, and where it goes to. */
   readonly from: number;
   readonly to: number;
   readonly fromBytes: number;
   readonly toBytes: number;
-  /** Bytes of a slot before the message: where a datagram has its header. */
+  /** Bytes before the message at the destination: the GRH of a datagram. */
   readonly headerBytes: number;
 }
 
-/** @throws ConfigError where that is too much memory */
+/** The buffers that an application needs. @throws ConfigError when they take too much memory */
 export function messageBuffersOf(app: App): MessageBuffers {
   const outstanding = Math.floor(app.depth / app.batch) * app.batch;
   const headerBytes = app.transport === 'ud' ? GRH_BYTES : 0;
   const buffers = {
     from: outstanding,
-    // More receives than may be outstanding: a receive is posted again some time after its message was acknowledged.
+    // More receives than messages: a receive is reposted only some time after its message was acknowledged.
     to: app.op === 'send' ? Math.max(2 * outstanding, MIN_RECEIVES) : outstanding,
     fromBytes: app.maxBytes,
     toBytes: app.maxBytes + headerBytes,
@@ -51,7 +51,7 @@ export function messageBuffersOf(app: App): MessageBuffers {
   const bytes = app.qps * (buffers.from * buffers.fromBytes + buffers.to * buffers.toBytes);
   if (bytes > MAX_BYTES) {
     throw new ConfigError(
-      `app ${app.name}: ${app.qps} queue pairs with ${outstanding} messages of ${app.maxBytes} bytes outstanding need ${bytes} bytes, more than ${MAX_BYTES}`,
+      `app ${app.name}: ${app.qps} queue pairs with ${outstanding} outstanding messages of ${app.maxBytes} bytes need ${bytes} bytes of memory; at most ${MAX_BYTES} are allowed`,
     );
   }
   return buffers;

@@ -1,4 +1,4 @@
-/** A thread of run.ts: one application, from its contexts to its result. */
+/** A thread of run.ts: runs one application, from opening its contexts to its result. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { drivenBy } from '../../drivers/index.ts';
 import { shareCoordinator } from '../../policies/index.ts';
@@ -9,16 +9,16 @@ import { Clock } from './clock.ts';
 import type { Job, WorkerMessage } from './protocol.ts';
 
 const { app, spec, policyOptions, coordinators, gate } = workerData as Job;
-const say = (said: WorkerMessage) => parentPort?.postMessage(said);
+const send = (message: WorkerMessage) => parentPort?.postMessage(message);
 
 for (const [device, memory] of coordinators) shareCoordinator(device, memory);
 const policies = spec.policy === 'none' ? [] : [{ name: spec.policy, options: { ...policyOptions } }];
 const provider = compose(createRdmaCoreProvider(), drivenBy('inline', policies));
 const clock = new Clock();
 const live = new LiveApp(app, provider, spec, clock);
-say({ kind: 'ready' });
+send({ kind: 'ready' });
 Atomics.wait(new Int32Array(gate), 0, 0);
 clock.zeroAt(new BigInt64Array(gate)[1]);
 const outcome = live.run();
 live.close();
-say({ kind: 'done', outcome });
+send({ kind: 'done', outcome });
