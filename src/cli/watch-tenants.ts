@@ -4,51 +4,51 @@ import type { TenantRow } from '../daemon/protocol.ts';
 import { HandshakeError } from '../verbs/errors.ts';
 
 /** The tenants at a time of the daemon's own clock. */
-export interface Look {
+export interface TenantSample {
   readonly nowNs: number;
   readonly rows: readonly TenantRow[];
 }
 
 export interface WatchListeners {
-  looked(look: Look): void;
+  sampled(look: TenantSample): void;
   /** The daemon has gone, or never was there; it is tried again at the next time. */
-  gone(reason: Error): void;
+  disconnected(reason: Error): void;
 }
 
 /** A daemon that is stopped is given up after so long. */
 const ANSWER_MS = 5000;
 
-export class TenantsWatch {
+export class TenantWatch {
   private readonly socket: string;
   private readonly on: WatchListeners;
-  private readonly asking: NodeJS.Timeout;
+  private readonly timer: NodeJS.Timeout;
   private connection: Connection | null = null;
   private attempt: Attempt | null = null;
   private rows: TenantRow[] = [];
   /** When it was asked what it has not answered yet. */
-  private askedMs: number | null = null;
+  private requestedMs: number | null = null;
 
   /** Asks at once, and then every `intervalMs`, as long as close() is not called. */
   constructor(socket: string, intervalMs: number, on: WatchListeners) {
     this.socket = socket;
     this.on = on;
-    this.asking = setInterval(() => this.next(), intervalMs);
-    this.next();
+    this.timer = setInterval(() => this.poll(), intervalMs);
+    this.poll();
   }
 
   close(): void {
-    clearInterval(this.asking);
-    this.attempt?.giveUp();
+    clearInterval(this.timer);
+    this.attempt?.cancel();
     this.connection?.close();
     this.connection = null;
     this.attempt = null;
   }
 
-  private next(): void {
+  private poll(): void {
     if (this.connection === null) {
       if (this.attempt === null) this.connect();
-    } else if (this.askedMs === null) this.ask(this.connection);
-    else if (performance.now() - this.askedMs > ANSWER_MS) {
+    } else if (this.requestedMs === null) this.request(this.connection);
+    else if (performance.now() - this.requestedMs > ANSWER_MS) {
       this.connection.close();
       this.lost(new HandshakeError('the daemon does not answer'));
     }
@@ -59,38 +59,38 @@ export class TenantsWatch {
       this.socket,
       { role: 'tool' },
       {
-        answered: (connection) => {
+        connected: (connection) => {
           this.attempt = null;
           this.connection = connection;
-          this.ask(connection);
+          this.request(connection);
         },
-        heard: (message) => this.heard(message),
-        rang() {},
+        received: (message) => this.received(message),
+        signalled() {},
         ended: (error) => this.lost(error),
       },
       true,
     );
   }
 
-  private ask(connection: Connection): void {
-    this.askedMs = performance.now();
+  private request(connection: Connection): void {
+    this.requestedMs = performance.now();
     this.rows = [];
-    connection.say({ type: 'tenants' });
+    connection.send({ type: 'tenants' });
   }
 
   /** The list comes in pieces. */
-  private heard(message: Answer): void {
+  private received(message: Answer): void {
     if (message.type !== 'tenants') return;
     this.rows.push(...message.rows);
     if (message.more) return;
-    this.askedMs = null;
-    this.on.looked({ nowNs: message.nowNs, rows: this.rows });
+    this.requestedMs = null;
+    this.on.sampled({ nowNs: message.nowNs, rows: this.rows });
   }
 
   private lost(reason: Error): void {
     this.connection = null;
     this.attempt = null;
-    this.askedMs = null;
-    this.on.gone(reason);
+    this.requestedMs = null;
+    this.on.disconnected(reason);
   }
 }

@@ -1,19 +1,22 @@
 /**
- * Who comes to the daemon's socket: how many may be there, who may come though it is full, and how long one has to say
- * who it is.
+ * Admits connections to the daemon's socket: how many, which ones even if it is full, and how long each may
+ * take to send its hello.
  */
 import { IsoverbsError } from '../verbs/errors.ts';
 import type { User, Users } from './budgets.ts';
-import type { Complaints } from './connection-log.ts';
+import type { ConnectionLog } from './connection-log.ts';
 import { listenUnix, type PeerCredentials, type UnixListener, type UnixSocket } from './ipc/index.ts';
 import { Peer } from './peer.ts';
 import { frame } from './protocol.ts';
 
-/** How many may be connected. */
+/** How many clients may be connected. */
 export interface ClientLimits {
   readonly clients: number;
   readonly clientsOfAUser: number;
-  /** Of `clients`, those that are kept for who may set what tenants get: they come beyond `clientsOfAUser`, too. */
+  /**
+   * The part of `clients` reserved for those who may change what tenants get; they may also exceed
+   * `clientsOfAUser`.
+   */
   readonly reserved: number;
 }
 export const DEFAULT_LIMITS: ClientLimits = { clients: 4096, clientsOfAUser: 1024, reserved: 16 };
@@ -24,49 +27,53 @@ export interface AdmissionOptions {
   readonly mode: number;
   readonly limits: ClientLimits;
   readonly users: Users;
-  readonly complaints: Complaints;
-  /** Whether places are kept for it. */
+  readonly connectionLog: ConnectionLog;
+  /** Whether a client may use the reserved part. */
   isOperator(credentials: PeerCredentials): boolean;
-  /** It has said something. @throws IsoverbsError: why it is not let in */
+  /** Called with the first complete message. @throws IsoverbsError with the reason not to admit the client */
   welcome(raw: UnixSocket, peer: Peer): void;
-  /** One that came has gone; its pages are there still. */
-  gone(peer: Peer): void;
+  /** Called when a client has gone; its pages still exist. */
+  left(peer: Peer): void;
   nowNs(): number;
 }
 
-/** Who says nothing for so long after connecting is not heard any more. */
+/** A connection that sends no hello for this long is closed. */
 const HELLO_MS = 1000;
-/** No descriptors are left: who waits is looked at again after so long. */
+/** When descriptors run out, waiting connections are tried again after this long. */
 const PAUSE_MS = 20;
-/** Taken in a turn of the event loop, or thousands that come at once would wait for as many turns. */
-const ACCEPTS_OF_A_TURN = 16;
-const GREETINGS_OF_A_TURN = 16;
-/** After a turn that turned somebody away nobody is accepted for so many times as long as it took. */
-const REST = 3;
 /**
- * Those that wait to be accepted. Somebody who knocks without end fills them, and others try again, which is better
- * than to stand behind thousands for longer than they wait for an answer.
+ * Connections handled per iteration of the event loop. With one at a time, thousands that come at once would
+ * take that many iterations.
+ */
+const ACCEPTS_PER_ITERATION = 16;
+const GREETINGS_PER_ITERATION = 16;
+/** After an iteration that refused connections, none is accepted for this many times its duration. */
+const REST_FACTOR = 3;
+/**
+ * The number of connections that may wait to be accepted. A client that connects without pause fills the
+ * backlog, and others retry; that is better than to queue behind thousands for longer than they wait for an
+ * answer.
  */
 const BACKLOG = 512;
-/** What somebody who greets has said: it is copied before the next one's comes. */
+/** One receive buffer for all greetings. Its content is copied before the next read. */
 const RECEIVED = new Uint8Array(16384);
 
 export class Admission {
   private readonly options: AdmissionOptions;
   private readonly greeting = new Map<Peer, UnixSocket>();
   private listener: UnixListener | null = null;
-  private pausing: NodeJS.Timeout | undefined;
-  private count = 0;
-  /** In this turn of the event loop. */
-  private greeted = 0;
-  /** Those that were not let in since the beginning. */
+  private pauseTimer: NodeJS.Timeout | undefined;
+  private connected = 0;
+  /** In this iteration of the event loop. */
+  private greetedNow = 0;
+  /** Connections refused since the daemon started. */
   refused = 0;
 
   constructor(options: AdmissionOptions) {
     this.options = options;
   }
 
-  /** @throws ConnectionError, InvalidArgumentError: the socket cannot be there */
+  /** @throws ConnectionError, InvalidArgumentError if the socket cannot be created */
   listen(): void {
     const { socket, mode } = this.options;
     this.listener = listenUnix(socket, { mode, backlog: BACKLOG });
@@ -74,7 +81,7 @@ export class Admission {
   }
 
   close(): void {
-    clearTimeout(this.pausing);
+    clearTimeout(this.pauseTimer);
     this.listener?.close();
     for (const [peer, raw] of [...this.greeting]) {
       this.leave(peer);
@@ -82,12 +89,12 @@ export class Admission {
     }
   }
 
-  /** Connections that are there. */
+  /** Open connections. */
   get size(): number {
-    return this.count;
+    return this.connected;
   }
 
-  /** Those of them that have not said who they are. */
+  /** Those that have not sent their hello yet. */
   get greetings(): number {
     return this.greeting.size;
   }
@@ -100,37 +107,37 @@ export class Admission {
     const { nowNs } = this.options;
     const beganNs = nowNs();
     let refused = 0;
-    for (let i = 0; i < ACCEPTS_OF_A_TURN; i++) {
-      const what = this.accept(listener);
-      if (what === 'none') break;
-      if (what === 'refused') refused++;
-      if (what === 'failed') {
+    for (let i = 0; i < ACCEPTS_PER_ITERATION; i++) {
+      const outcome = this.accept(listener);
+      if (outcome === 'none') break;
+      if (outcome === 'refused') refused++;
+      if (outcome === 'failed') {
         this.pause(listener, PAUSE_MS);
         return;
       }
     }
-    if (refused > 0) this.pause(listener, Math.ceil((REST * (nowNs() - beganNs)) / 1e6));
+    if (refused > 0) this.pause(listener, Math.ceil((REST_FACTOR * (nowNs() - beganNs)) / 1e6));
   }
 
   private accept(listener: UnixListener): 'none' | 'taken' | 'refused' | 'failed' {
-    const { complaints, users, nowNs } = this.options;
+    const { connectionLog, users, nowNs } = this.options;
     let raw: UnixSocket | null = null;
     try {
       raw = listener.accept();
       if (raw === null) return 'none';
       const credentials = raw.peer();
       const user = users.of(credentials.uid, nowNs());
-      const why = this.whyNot(credentials, user);
-      if (why === null) {
-        this.greet(raw, new Peer(credentials, user, nowNs()));
+      const reason = this.refusalReason(credentials, user);
+      if (reason === null) {
+        this.awaitHello(raw, new Peer(credentials, user, nowNs()));
         return 'taken';
       }
       this.refused++;
-      complaints.about(credentials, `is not let in: ${why}`);
-      refuse(raw, why);
+      connectionLog.warn(credentials, `was refused: ${reason}`);
+      refuse(raw, reason);
       return 'refused';
     } catch (error) {
-      complaints.failed('a connection could not be accepted', error as Error);
+      connectionLog.warnError('a connection could not be accepted', error as Error);
       raw?.close();
       return raw === null ? 'failed' : 'refused';
     }
@@ -138,82 +145,84 @@ export class Admission {
 
   private pause(listener: UnixListener, ms: number): void {
     listener.watch(null);
-    this.pausing = setTimeout(() => {
+    this.pauseTimer = setTimeout(() => {
       if (!listener.closed) this.watch(listener);
     }, ms);
   }
 
-  private whyNot(credentials: PeerCredentials, user: User): string | null {
+  private refusalReason(credentials: PeerCredentials, user: User): string | null {
     const { limits, isOperator, nowNs } = this.options;
     const { uid } = credentials;
-    const kept = isOperator(credentials) ? 0 : limits.reserved;
-    if (this.count >= limits.clients - kept) return `there are ${this.count} clients`;
-    const own = limits.clientsOfAUser + limits.reserved - kept;
-    if (user.connections >= own) return `user ${uid} has ${user.connections} clients`;
+    const reserved = isOperator(credentials) ? 0 : limits.reserved;
+    if (this.connected >= limits.clients - reserved)
+      return `${this.connected} clients are connected, the most that may be`;
+    const own = limits.clientsOfAUser + limits.reserved - reserved;
+    if (user.connections >= own)
+      return `user ${uid} has ${user.connections} clients, the most that a user may have`;
     if (!user.connects.tryTake(nowNs())) return `user ${uid} connects too often`;
     return null;
   }
 
-  /** Waits for its first message. */
-  private greet(raw: UnixSocket, peer: Peer): void {
-    this.count++;
+  /** Waits for the client's first message. */
+  private awaitHello(raw: UnixSocket, peer: Peer): void {
+    this.connected++;
     peer.user.connections++;
     this.greeting.set(peer, raw);
-    const drop = (why: string) => {
+    const reject = (reason: string) => {
       if (!this.greeting.delete(peer)) return;
-      this.options.complaints.about(peer.credentials, `${why}: disconnected`);
-      refuse(raw, why);
+      this.options.connectionLog.warn(peer.credentials, `${reason}: disconnected`);
+      refuse(raw, reason);
       this.leave(peer);
     };
-    peer.silence = setTimeout(() => drop('said nothing'), HELLO_MS);
+    peer.helloTimer = setTimeout(() => reject('sent no hello'), HELLO_MS);
     raw.watch(() => {
-      // It stays readable: it comes again in the next turn.
-      if (!this.hasTurn()) return;
+      // The socket stays readable, so this runs again in the next iteration.
+      if (!this.tryGreet()) return;
       try {
         const got = raw.receive(RECEIVED);
         if (got === null) return;
-        if (got.bytes === 0) return drop('hung up before it said who it is');
+        if (got.bytes === 0) return reject('disconnected before its hello');
         peer.frames.add(RECEIVED.subarray(0, got.bytes));
-        if (!peer.frames.isWhole) return;
-        clearTimeout(peer.silence);
+        if (!peer.frames.isComplete) return;
+        clearTimeout(peer.helloTimer);
         this.options.welcome(raw, peer);
         this.greeting.delete(peer);
       } catch (error) {
-        drop(error instanceof IsoverbsError ? `sent ${error.message}` : String(error));
+        reject(error instanceof IsoverbsError ? `sent ${error.message}` : String(error));
       }
     });
   }
 
-  /** Thousands that say who they are at once keep nobody waiting for longer than a turn. */
-  private hasTurn(): boolean {
-    if (this.greeted === 0) {
+  /** Limits the greetings per iteration, so that thousands of them at once delay nothing else for long. */
+  private tryGreet(): boolean {
+    if (this.greetedNow === 0) {
       setImmediate(() => {
-        this.greeted = 0;
+        this.greetedNow = 0;
       });
     }
-    if (this.greeted >= GREETINGS_OF_A_TURN) return false;
-    this.greeted++;
+    if (this.greetedNow >= GREETINGS_PER_ITERATION) return false;
+    this.greetedNow++;
     return true;
   }
 
-  /** Everything of a connection is let go. */
+  /** Releases everything that belongs to a connection. */
   leave(peer: Peer): void {
-    if (peer.isOver) return;
+    if (peer.isClosed) return;
     this.greeting.delete(peer);
-    this.count--;
+    this.connected--;
     peer.user.connections--;
-    // First what it wrote is counted, then its pages go.
-    this.options.gone(peer);
+    // The pages must still exist while outcome the client wrote is counted.
+    this.options.left(peer);
     peer.close();
   }
 }
 
-/** Says why, if it can be said at once. */
+/** Sends the reason if that is possible at once. */
 function refuse(socket: UnixSocket, reason: string): void {
   try {
     socket.send(frame({ type: 'refused', reason }));
   } catch {
-    // It has gone, and will not ask.
+    // The client has gone already.
   }
   socket.close();
 }

@@ -28,21 +28,24 @@ const rule = z.strictObject({
   maxRequestsPerS: above0.optional(),
 });
 
-/** Every key is in docs/daemon.md. */
+/** Every key is documented in docs/daemon.md. */
 export const daemonSchema = z.strictObject({
   socket: z.string().min(1).optional(),
-  /** Permissions of the socket: who may write to it may connect. */
+  /** Permissions of the socket; a process that may write to it may connect. */
   mode: z
     .string({ error: "must be permissions in quotes, as '660'" })
     .regex(/^0?[0-7]{3}$/, { error: "must be permissions as '660'" })
     .transform((text) => Number.parseInt(text, 8))
     .default(0o666),
-  /** Number of the group whose members may set what tenants get. */
+  /** ID of the group whose members may change what tenants get. */
   group: id.optional(),
   policy: z.string().default(''),
-  /** Where Prometheus finds metrics: PORT, or ADDRESS:PORT of the loopback. */
+  /** Where Prometheus can fetch metrics: PORT, or ADDRESS:PORT on the loopback interface. */
   metrics: z.union([z.number().int(), z.string()]).transform(String).optional(),
-  /** Clients at once: in all, of one user, and how many of all are kept for who may set what tenants get. */
+  /**
+   * Connected clients: in total, per user, and the part of the total reserved for those who may change what
+   * tenants get.
+   */
   limits: z
     .strictObject({
       clients: count.default(DEFAULT_LIMITS.clients),
@@ -51,7 +54,7 @@ export const daemonSchema = z.strictObject({
     })
     .refine(({ clients, reserved }) => reserved < clients, { error: 'reserved must be less than clients' })
     .default(DEFAULT_LIMITS),
-  /** Users whose programs may say who they are, beside the daemon's own and root. */
+  /** Users, besides root and the daemon's own, whose programs may declare who they are. */
   trust: z.array(id).default([]),
   devices: z.record(z.string(), z.strictObject({ linkGbps: above0.max(1e5) })).default({}),
   rules: z.array(rule).default([]),

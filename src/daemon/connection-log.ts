@@ -1,64 +1,67 @@
-/** What the log says of clients that do wrong: whoever does so without end fills no disk. */
+/**
+ * Logs misbehaving clients, with a limit, so that a client that misbehaves without pause cannot fill the
+ * disk.
+ */
 import type { Logger } from 'pino';
 import { Budget } from './budgets.ts';
 import type { PeerCredentials } from './ipc/index.ts';
 
-/** Lines about one user, and about all: a user may have thousands of numbers. */
-const OF_A_USER = { most: 20, perS: 1 };
-const OF_ALL = { most: 200, perS: 20 };
-/** How often it is said how many were left out. */
+/** Budgets of lines per user and in total; the total matters because a user may have thousands of user IDs. */
+const USER_LINES = { most: 20, perS: 1 };
+const ALL_LINES = { most: 200, perS: 20 };
+/** Interval at which the number of suppressed lines is logged. */
 const SUMMARY_MS = 10_000;
 
 interface Lines {
   readonly budget: Budget;
-  leftOut: number;
-  /** Who did it last. */
+  suppressed: number;
+  /** The client that caused the last line. */
   last: PeerCredentials;
 }
 
-export class Complaints {
+export class ConnectionLog {
   private readonly log: Logger;
   private readonly nowNs: () => number;
-  private readonly all: Budget;
+  private readonly allLines: Budget;
   private readonly byUid = new Map<number, Lines>();
   private timer: NodeJS.Timeout | undefined;
-  /** Lines that were left out since the beginning. */
-  leftOut = 0;
+  /** Lines suppressed since the daemon started. */
+  suppressed = 0;
 
   constructor(log: Logger, nowNs: () => number) {
     this.log = log;
     this.nowNs = nowNs;
-    this.all = new Budget(OF_ALL, nowNs());
+    this.allLines = new Budget(ALL_LINES, nowNs());
   }
 
-  /** Logs who did it and what, or counts it. */
-  about(credentials: PeerCredentials, what: string): void {
+  /** Logs what a client did, or counts the line as suppressed. */
+  warn(credentials: PeerCredentials, what: string): void {
     const now = this.nowNs();
-    const lines = this.of(credentials, now);
+    const lines = this.linesOf(credentials, now);
     lines.last = credentials;
     this.timer ??= setTimeout(() => this.summarise(), SUMMARY_MS).unref();
-    if (lines.budget.tryTake(now) && this.all.tryTake(now)) this.write(credentials, what);
+    if (lines.budget.tryTake(now) && this.allLines.tryTake(now)) this.write(credentials, what);
     else {
-      lines.leftOut++;
-      this.leftOut++;
+      lines.suppressed++;
+      this.suppressed++;
     }
   }
 
-  /** Something of nobody's went wrong. */
-  failed(what: string, error: Error): void {
-    if (this.all.tryTake(this.nowNs())) this.log.warn(error, what);
+  /** Logs an error that no client caused. */
+  warnError(what: string, error: Error): void {
+    if (this.allLines.tryTake(this.nowNs())) this.log.warn(error, what);
   }
 
-  private of(credentials: PeerCredentials, nowNs: number): Lines {
+  private linesOf(credentials: PeerCredentials, nowNs: number): Lines {
     const known = this.byUid.get(credentials.uid);
     if (known !== undefined) return known;
-    const lines = { budget: new Budget(OF_A_USER, nowNs), leftOut: 0, last: credentials };
+    const lines = { budget: new Budget(USER_LINES, nowNs), suppressed: 0, last: credentials };
     this.byUid.set(credentials.uid, lines);
     return lines;
   }
 
   private write({ pid, uid, gid }: PeerCredentials, what: string): void {
-    // `pid` itself is the daemon's in every line.
+    // In every log line, `pid` is the daemon's own.
     this.log.warn({ client: { pid, uid, gid } }, `process ${pid} of user ${uid} ${what}`);
   }
 
@@ -66,22 +69,26 @@ export class Complaints {
     this.timer = undefined;
     const now = this.nowNs();
     let [users, lines] = [0, 0];
-    for (const [uid, one] of this.byUid) {
-      if (one.leftOut === 0) {
-        if (one.budget.isFull(now)) this.byUid.delete(uid);
-      } else if (this.all.tryTake(now)) {
-        this.write(one.last, `and others of this user: ${one.leftOut} more lines were left out`);
+    for (const [uid, entry] of this.byUid) {
+      if (entry.suppressed === 0) {
+        if (entry.budget.isFull(now)) this.byUid.delete(uid);
+      } else if (this.allLines.tryTake(now)) {
+        this.write(
+          entry.last,
+          `and other clients of this user: ${entry.suppressed} more lines were suppressed`,
+        );
       } else {
         users++;
-        lines += one.leftOut;
+        lines += entry.suppressed;
       }
-      one.leftOut = 0;
+      entry.suppressed = 0;
     }
-    if (lines > 0) this.log.warn({ users, lines }, `${lines} more lines about ${users} users were left out`);
+    if (lines > 0)
+      this.log.warn({ users, lines }, `${lines} more lines about ${users} users were suppressed`);
     if (this.byUid.size > 0) this.timer = setTimeout(() => this.summarise(), SUMMARY_MS).unref();
   }
 
-  /** Says what was left out. */
+  /** Logs what was suppressed so far. */
   close(): void {
     clearTimeout(this.timer);
     if (this.timer !== undefined) this.summarise();

@@ -1,4 +1,4 @@
-/** The daemon: a host's coordinators behind a socket, by a configuration that may change while it runs. */
+/** The daemon: the coordinators of a host behind a socket, with a configuration that may change at run time. */
 import { closeSync, mkdirSync, openSync, readFileSync, readSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { performance } from 'node:perf_hooks';
@@ -20,18 +20,21 @@ export interface DaemonOptions {
   readonly config: DaemonConfig;
   readonly rules: Pick<MasterRules, 'qNumAllow' | 'qNumCapa' | 'selective'>;
   readonly log: Logger;
-  /** Of a device that the configuration does not name; null: there is none. */
+  /** The link rate of a device that the configuration does not name; null if there is no such device. */
   linkGbps(device: string): number | null;
-  /** Told how long each pass took. */
-  passed?(tookNs: number): void;
+  /** Called after each pass with its duration. */
+  onPass?(durationNs: number): void;
 }
 
 const ROOT = 0;
-/** A client's socket and its wake-up, and as long as it is greeted two memories; the daemon's own. */
-const FDS_OF_A_CLIENT = 2;
+/**
+ * Each client needs two descriptors, its socket and its wake-up, plus two for shared memory while it is
+ * greeted. OWN_FDS are the daemon's own.
+ */
+const FDS_PER_CLIENT = 2;
 const OWN_FDS = 64;
 
-/** What /proc tells of a process; '': nothing, or it has gone. */
+/** The content of a file in /proc; '' if it is empty or the process is gone. */
 function procFile(pid: number, name: string): string {
   try {
     return readFileSync(`/proc/${pid}/${name}`, 'utf8');
@@ -40,11 +43,14 @@ function procFile(pid: number, name: string): string {
   }
 }
 
-/** What is read of a command line, which may have megabytes: a program that connects again and again costs no more. */
-const COMMAND = Buffer.alloc(16384);
+/**
+ * Limits how much of a command line is read. Command lines can have megabytes, and a program that connects
+ * again and again must not make the daemon read them each time.
+ */
+const COMMAND_LINE = Buffer.alloc(16384);
 const SPACE = 0x20;
 
-/** Arguments joined by spaces; '': unknown. */
+/** The arguments joined by spaces; '' if unknown. */
 function commandOf(pid: number): string {
   let fd: number;
   try {
@@ -54,10 +60,10 @@ function commandOf(pid: number): string {
   }
   try {
     let length = 0;
-    for (let got = 1; got > 0; length += got)
-      got = readSync(fd, COMMAND, length, COMMAND.length - length, null);
-    for (let i = 0; i < length; i++) if (COMMAND[i] === 0) COMMAND[i] = SPACE;
-    return COMMAND.toString('utf8', 0, length).trim();
+    for (let readBytes = 1; readBytes > 0; length += readBytes)
+      readBytes = readSync(fd, COMMAND_LINE, length, COMMAND_LINE.length - length, null);
+    for (let i = 0; i < length; i++) if (COMMAND_LINE[i] === 0) COMMAND_LINE[i] = SPACE;
+    return COMMAND_LINE.toString('utf8', 0, length).trim();
   } catch {
     return '';
   } finally {
@@ -65,22 +71,23 @@ function commandOf(pid: number): string {
   }
 }
 
-/** Path in the unified hierarchy, else in the first. */
+/** The path in the unified hierarchy, or in the first one listed if there is no unified hierarchy. */
 function cgroupOf(pid: number): string {
   const lines = procFile(pid, 'cgroup').trim().split('\n');
   const line = lines.find((one) => one.startsWith('0::')) ?? lines[0];
   return line.split(':').slice(2).join(':');
 }
 
-/** Whether the process of this number is one of a user. */
-function isOf(pid: number, uid: number): boolean {
+/** Whether the process with this number belongs to the user. */
+function isProcessOf(pid: number, uid: number): boolean {
   const line = /^Uid:(.*)$/m.exec(procFile(pid, 'status'))?.[1] ?? '';
   return line.split('\t').includes(String(uid));
 }
 
 /**
- * Others reach the socket in it and cannot open it: who can may lock it (flock), and no daemon would start there.
- * Of its own, in one that is there: mkdir of all that is missing never returns in /proc.
+ * Creates the folder of the socket. Other users can reach the socket inside but cannot open the folder: a
+ * user that can open it could lock it (flock) and so prevent a daemon from starting there. Only the last
+ * component is created, because a recursive mkdir never returns in /proc.
  * @throws ConfigError
  */
 function makeFolder(folder: string): void {
@@ -90,18 +97,18 @@ function makeFolder(folder: string): void {
     const { code, message } = error as NodeJS.ErrnoException;
     if (code === 'EEXIST') return;
     throw new ConfigError(
-      `the socket's folder, ${folder}, cannot be made: ${message}; give another --socket`,
+      `the socket's folder ${folder} cannot be created: ${message}; choose another path with --socket`,
     );
   }
 }
 
-/** Who may change names in the socket's folder could put something else in its place. @throws ConfigError */
+/** A user who may rename files in the socket's folder could replace the socket. @throws ConfigError */
 function requireOwnFolder(folder: string): void {
   const { uid, mode } = statSync(folder);
   const isOpen = (mode & 0o022) !== 0 && (mode & 0o1000) === 0;
   if ((uid === ROOT || uid === process.getuid?.()) && !isOpen) return;
   throw new ConfigError(
-    `the socket's folder, ${folder}, is of user ${uid} with permissions ${(mode & 0o7777).toString(8)}: others may change it; give --socket in one that only root or this user may`,
+    `the socket's folder ${folder} belongs to user ${uid} and has permissions ${(mode & 0o7777).toString(8)}, so other users can change it; choose a path with --socket whose folder only root or this user can change`,
   );
 }
 
@@ -118,7 +125,7 @@ export class Daemon {
     this.host = new Host({
       rules,
       linkGbps: (device) => this.config.devices[device]?.linkGbps ?? options.linkGbps(device),
-      look: processState,
+      inspectProcess: processState,
     });
     this.server = new Server({
       socket,
@@ -129,26 +136,26 @@ export class Daemon {
       log,
       identify: (credentials, hello) => this.identify(credentials, hello),
       maySet: (credentials) => this.maySet(credentials),
-      passed: options.passed,
+      onPass: options.onPass,
       nowNs: () => performance.now() * 1e6,
     });
   }
 
-  /** As the configuration has them, and the system lets. */
+  /** The limits of the configuration, reduced to what the system allows. */
   private limits(): ClientLimits {
     const { limits } = this.config;
-    const most = /^Max open files +(\d+)/m.exec(procFile(process.pid, 'limits'))?.[1];
-    const clients = Math.floor((Number(most ?? Number.POSITIVE_INFINITY) - OWN_FDS) / FDS_OF_A_CLIENT);
+    const maxFiles = /^Max open files +(\d+)/m.exec(procFile(process.pid, 'limits'))?.[1];
+    const clients = Math.floor((Number(maxFiles ?? Number.POSITIVE_INFINITY) - OWN_FDS) / FDS_PER_CLIENT);
     if (clients >= limits.clients) return limits;
     this.options.log.warn(
       { clients },
-      `${most} descriptors may be open, enough for ${clients} clients and not ${limits.clients}: raise LimitNOFILE or ulimit -n`,
+      `the limit of ${maxFiles} open files is enough for ${clients} clients, not for ${limits.clients}; raise LimitNOFILE or ulimit -n`,
     );
     const reserved = Math.min(limits.reserved, clients >> 1);
     return { ...limits, clients, reserved };
   }
 
-  /** @throws ConfigError, ConnectionError, InvalidArgumentError: the socket cannot be there */
+  /** @throws ConfigError, ConnectionError, InvalidArgumentError if the socket cannot be created */
   listen(): void {
     const { socket } = this.options;
     makeFolder(dirname(socket));
@@ -156,7 +163,7 @@ export class Daemon {
     this.server.listen();
   }
 
-  /** Rules and trust are new; clients stay. What else is in the file wants a restart. */
+  /** Applies new rules and a new trust list; clients stay connected. Other changes need a restart. */
   reload(config: DaemonConfig): void {
     this.config = config;
     this.server.reidentify();
@@ -166,11 +173,11 @@ export class Daemon {
     this.server.close();
   }
 
-  /** What metrics are made of. */
-  get source(): MetricsSource {
+  /** The data behind the metrics. */
+  get metricsSource(): MetricsSource {
     return {
       tenants: () => this.host.tenants(),
-      sent: () => this.host.sent(performance.now() * 1e6),
+      sentTotals: () => this.host.sentTotals(performance.now() * 1e6),
       counts: () => this.server.counts,
     };
   }
@@ -181,20 +188,22 @@ export class Daemon {
 
   private identify(credentials: PeerCredentials, { tenant, weight, class: declared }: Hello): Identity {
     const { pid, uid } = credentials;
-    // The process may have gone since it connected, and another user's have its number.
-    const ofIts = (text: string) => (isOf(pid, uid) ? text : '');
-    // Read where a rule asks, and all else of it fits: a command line is in the process's own memory, and who keeps the
-    // lock of that (FUSE) keeps whoever reads it.
+    // The process may have exited since it connected, and its number may now belong to another user's
+    // process.
+    const ifSameProcess = (text: string) => (isProcessOf(pid, uid) ? text : '');
+    // Getters, because a rule should read these only if everything else in it matches: a command line is
+    // stored in the process's own memory, and a process that holds that memory's lock (FUSE) stalls every
+    // reader.
     const peer = {
       ...credentials,
       tenant,
       weight,
       class: declared,
       get cgroup() {
-        return ofIts(cgroupOf(pid));
+        return ifSameProcess(cgroupOf(pid));
       },
       get command() {
-        return ofIts(commandOf(pid));
+        return ifSameProcess(commandOf(pid));
       },
     };
     return identify(peer, this.config.rules, this.trusts(credentials));

@@ -1,92 +1,92 @@
 /**
- * The coordinators of a host's devices, and the clients whose contexts are their members. No socket, no clock: what
- * happens is told and marks what it concerns, a pass decides about all that is marked, and what the clients are to hear
- * is taken. A client's counters are memory that it may write at any time: they are copied before anything is decided,
- * and believed as far as src/coordinator believes them.
+ * The coordinators of a host's devices, and the clients whose contexts are their members. There is no socket
+ * and no clock here. Each event marks what it affects, a pass decides about everything marked, and the caller
+ * then takes the clients to notify. A client can write its counters at any time, so they are copied before
+ * anything is decided; values are trusted only as far as src/coordinator trusts them.
  */
-import { Coordinator, tenantNumber } from '../coordinator/coordinator.ts';
+import { Coordinator, tenantId } from '../coordinator/coordinator.ts';
 import { type MasterRules, REASONS } from '../coordinator/master.ts';
 import * as M from '../coordinator/member-table.ts';
 import type { ShareRules } from '../coordinator/shares.ts';
-import { limit, type TenantLimits } from './limits.ts';
+import { type LimitedSeat, limit, type TenantLimits } from './limits.ts';
 import { type ProcessState, SILENT_NS } from './liveness.ts';
-import { columnsAt, type Pages, SLOTS } from './pages.ts';
+import { columnsAt, type Pages, SEATS_PER_CLIENT } from './pages.ts';
 import type { TenantRow } from './protocol.ts';
 import { CLASSES, type Identity } from './rules.ts';
-import { ANY_NS, Seats } from './seats.ts';
-import { add, type Counted, type Total, Totals } from './totals.ts';
+import { ANY_NS, SeatTable } from './seat-table.ts';
+import { addSent, type Counted, type Total, Totals } from './totals.ts';
 
-/** Who rings is looked at; before a pass all others are, if they were not for so long: none is silent unseen. */
-const LOOK_NS = SILENT_NS / 3;
-/** Of tenants for whom an operator has set something. */
-const MOST_SETTINGS = 4096;
-/** One that opens context after context does not take the places of all others. */
-const MOST_PLACES_OF_A_TENANT = 1024;
-/** A link of which nobody knows the rate: no share of it holds anybody back. */
+/**
+ * A pass reads the counters of clients that sent a signal. If all others were last read longer ago than this,
+ * it reads them too, so that no client can be silent without being noticed.
+ */
+const FULL_READ_NS = SILENT_NS / 3;
+/** Tenants for which an operator's settings are kept. */
+const MAX_SETTINGS = 4096;
+/** Keeps a tenant that opens context after context from taking all seats. */
+const MAX_SEATS_PER_TENANT = 1024;
+/** Assumed for a link of unknown rate, so high that a share of it limits no tenant. */
 const UNKNOWN_LINK_GBPS = 1e5;
-/** More than any page may truthfully say. */
-const MOST_SHOWN = 2 ** 53;
-/** By number (members.ts). */
+/** More than any page can truthfully report. */
+const MAX_SHOWN = 2 ** 53;
+/** By class number (src/coordinator/member-table.ts). */
 const CLASS_NAMES = ['idle', ...CLASSES];
 
 /** A context of a client at one device. */
-interface Seat {
+interface Seat extends LimitedSeat {
   readonly client: Client;
-  readonly slot: number;
+  readonly seatNumber: number;
   readonly device: Device;
   readonly tenant: Tenant;
-  /** As the program named it; '': it did not. */
-  readonly own: string;
+  /** The tenant that the program named; '' if it named none. */
+  readonly declaredTenant: string;
   readonly page: M.MemberPage;
-  /** What the client writes. */
-  readonly theirs: Float64Array;
-  /** Of its requests, for limits.ts. */
-  sent: number;
-  sentNs: number;
-  /** Of what it has sent, what its tenant's total has. */
+  /** The counters as the client writes them. */
+  readonly clientCounters: Float64Array;
+  /** The part of the sent requests and bytes that the tenant's total already includes. */
   readonly counted: Counted;
 }
 
-/** A tenant that is at a device. */
+/** A tenant with contexts at a device. */
 interface Tenant {
   readonly name: string;
   readonly number: number;
   readonly seats: Set<Seat>;
   readonly total: Total;
-  /** Null: it has none. */
+  /** Null if there are none. */
   limits: TenantLimits | null;
 }
 
 interface Device extends ShareRules {
   readonly name: string;
   readonly coordinator: Coordinator;
-  /** By place of a member. */
+  /** By row of the member. */
   readonly seats: (Seat | undefined)[];
-  readonly columns: Seats;
+  readonly seatTable: SeatTable;
   readonly tenants: Map<string, Tenant>;
-  /** Those that have limits. */
-  readonly limited: Set<Tenant>;
-  /** Those whose contexts came or went since the last pass: who says what is to be looked at again. */
-  readonly changed: Set<Tenant>;
-  /** By tenant's number. */
+  /** Tenants that have limits. */
+  readonly limitedTenants: Set<Tenant>;
+  /** Tenants whose contexts came or went since the last pass, whose settings must be derived again. */
+  readonly changedTenants: Set<Tenant>;
+  /** By tenant ID. */
   readonly weights: Map<number, number>;
   readonly ratesGbps: Map<number, number>;
   revision: number;
-  /** Something has changed since the last pass. */
-  isMarked: boolean;
-  /** When all seats were looked at last. */
-  lookedNs: number;
+  /** Whether something has changed since the last pass. */
+  isDirty: boolean;
+  /** When all seats were last read. */
+  fullReadNs: number;
 }
 
-/** A process, or a thread of one. */
+/** A client process, or one thread of it. */
 export class Client {
   identity: Identity;
   readonly pages: Pages;
   readonly pid: number;
-  /** By slot. */
+  /** By seat number. */
   readonly seats = new Map<number, Seat>();
-  /** It has a grant that is another now, and has not been told. */
-  isToTell = false;
+  /** Whether a grant has changed and the client has not been notified yet. */
+  isNotificationQueued = false;
 
   constructor(identity: Identity, pages: Pages, pid: number) {
     this.identity = identity;
@@ -96,15 +96,15 @@ export class Client {
 }
 
 export interface HostOptions {
-  /** PeRF's master. */
+  /** The rules of PeRF's master. */
   readonly rules: Omit<MasterRules, 'silentNs' | 'rotateFrom'>;
-  /** Of a device's link, to be shared; 0: nobody knows; null: there is no such device. */
+  /** The rate of a device's link; 0 if unknown, null if there is no such device. */
   linkGbps(device: string): number | null;
-  /** At a process that gives no sign of life. Absent, or null: nothing is known of it. */
-  look?(pid: number): ProcessState | null;
+  /** Inspects a process that gives no sign of life. Absent or null: nothing is known about the process. */
+  inspectProcess?(pid: number): ProcessState | null;
 }
 
-/** What an operator has set for a tenant, beside what the rules say. */
+/** What an operator has set for a tenant; it takes precedence over the rules. */
 interface Setting {
   weight?: number;
   gbps?: number | null;
@@ -116,117 +116,124 @@ export class Host {
   private readonly options: HostOptions;
   private readonly devices = new Map<string, Device>();
   private readonly settings = new Map<string, Setting>();
-  private told: Client[] = [];
+  private toNotify: Client[] = [];
   private readonly totals = new Totals();
-  /** Those whose counters the next pass looks at. */
-  private readonly rung = new Set<Client>();
+  /** Clients whose counters the next pass reads. */
+  private readonly dirtyClients = new Set<Client>();
   private readonly rules: MasterRules;
 
   constructor(options: HostOptions) {
     this.options = options;
-    // Slots are shorter than a message to the daemon and back takes: nobody rotates.
+    // Tenant slots are shorter than a round trip to the daemon, so tenants never rotate here.
     this.rules = { ...options.rules, silentNs: ANY_NS, rotateFrom: Number.POSITIVE_INFINITY };
   }
 
   /**
-   * A context of a client is a member of a device's coordinator from now on, with grants from the next pass on. Why
-   * not, if it cannot.
+   * Makes a context of a client a member of a device's coordinator; its grants follow with the next pass.
+   * @returns null, or the reason why it cannot join
    */
-  join(client: Client, slot: number, device: string, nowNs: number, own = ''): string | null {
-    if (!(slot < SLOTS)) return `there are ${SLOTS} places, and no ${slot}`;
-    if (client.seats.has(slot)) return `place ${slot} is taken`;
-    const at = this.device(device);
-    if (at === null) return `the daemon knows no device '${device}'`;
+  join(
+    client: Client,
+    seatNumber: number,
+    deviceName: string,
+    nowNs: number,
+    declaredTenant = '',
+  ): string | null {
+    if (!(seatNumber < SEATS_PER_CLIENT))
+      return `there is no seat ${seatNumber}: a client has ${SEATS_PER_CLIENT}`;
+    if (client.seats.has(seatNumber)) return `seat ${seatNumber} is taken`;
+    const device = this.device(deviceName);
+    if (device === null) return `the daemon knows no device '${deviceName}'`;
     const { identity } = client;
-    const name = own !== '' && identity.hasTenants ? own : identity.tenant;
-    if ((at.tenants.get(name)?.seats.size ?? 0) >= MOST_PLACES_OF_A_TENANT) {
-      return `${name} has ${MOST_PLACES_OF_A_TENANT} contexts at ${device}, and no place for more`;
+    const name = declaredTenant !== '' && identity.hasTenants ? declaredTenant : identity.tenant;
+    if ((device.tenants.get(name)?.seats.size ?? 0) >= MAX_SEATS_PER_TENANT) {
+      return `tenant ${name} already has ${MAX_SEATS_PER_TENANT} contexts at ${deviceName}, the most that a tenant may have`;
     }
-    const page = at.coordinator.join(name);
-    if (page === null) return `${device} has no place for one more context`;
-    const tenant = this.tenant(at, name);
-    const { counters, grants } = columnsAt(client.pages, slot);
+    const page = device.coordinator.join(name);
+    if (page === null) return `all seats at ${deviceName} are taken`;
+    const tenant = this.tenant(device, name);
+    const { counters, grants } = columnsAt(client.pages, seatNumber);
     const declared = identity.class === null ? M.IDLE : CLASS_NAMES.indexOf(identity.class);
-    at.columns.add(page.index, { counters, grants }, client.pid, declared, nowNs);
-    // What is there already was sent before it joined here.
+    device.seatTable.add(page.row, { counters, grants }, client.pid, declared, nowNs);
+    // What the counters show now was sent before this seat was taken.
     const counted = { requests: counters[M.SENT_REQUESTS], bytes: counters[M.SENT_BYTES] };
     const seat: Seat = {
       client,
-      slot,
-      device: at,
+      seatNumber,
+      device,
       tenant,
-      own,
+      declaredTenant,
       page,
-      theirs: counters,
-      sent: counted.requests,
-      sentNs: Number.NEGATIVE_INFINITY,
+      clientCounters: counters,
+      lastSentRequests: counted.requests,
+      lastSentNs: Number.NEGATIVE_INFINITY,
       counted,
     };
-    at.seats[page.index] = seat;
+    device.seats[page.row] = seat;
     tenant.seats.add(seat);
-    client.seats.set(slot, seat);
-    at.changed.add(tenant);
-    at.isMarked = true;
-    this.rung.add(client);
+    client.seats.set(seatNumber, seat);
+    device.changedTenants.add(tenant);
+    device.isDirty = true;
+    this.dirtyClients.add(client);
     return null;
   }
 
-  leave(client: Client, slot: number, nowNs: number): void {
-    const seat = client.seats.get(slot);
+  leave(client: Client, seatNumber: number, nowNs: number): void {
+    const seat = client.seats.get(seatNumber);
     if (seat !== undefined) this.remove(seat, nowNs);
   }
 
   /**
-   * A client is somebody else from now on: the rules have changed.
-   * @returns whether there is a place for all its contexts; those without have left
+   * Gives a client a new identity after the rules have changed.
+   * @returns whether all its contexts have a seat; those without have left
    */
   reidentify(client: Client, identity: Identity, nowNs: number): boolean {
     client.identity = identity;
-    let isWhole = true;
-    for (const { slot, device, own } of [...client.seats.values()]) {
-      this.leave(client, slot, nowNs);
-      if (this.join(client, slot, device.name, nowNs, own) !== null) isWhole = false;
+    let hasAllSeats = true;
+    for (const { seatNumber, device, declaredTenant } of [...client.seats.values()]) {
+      this.leave(client, seatNumber, nowNs);
+      if (this.join(client, seatNumber, device.name, nowNs, declaredTenant) !== null) hasAllSeats = false;
     }
-    return isWhole;
+    return hasAllSeats;
   }
 
-  /** The client has gone: what it had is free. */
+  /** Frees everything that a disconnected client had. */
   forget(client: Client, nowNs: number): void {
     for (const seat of client.seats.values()) this.remove(seat, nowNs);
-    this.rung.delete(client);
+    this.dirtyClients.delete(client);
   }
 
   private remove(seat: Seat, nowNs: number): void {
-    const { client, slot, device, tenant, page } = seat;
-    count(seat);
-    client.seats.delete(slot);
+    const { client, seatNumber, device, tenant, page } = seat;
+    updateTotal(seat);
+    client.seats.delete(seatNumber);
     tenant.seats.delete(seat);
-    device.seats[page.index] = undefined;
-    device.columns.remove(page.index);
+    device.seats[page.row] = undefined;
+    device.seatTable.remove(page.row);
     device.coordinator.leave(page);
-    device.isMarked = true;
+    device.isDirty = true;
     if (tenant.seats.size > 0) {
-      device.changed.add(tenant);
+      device.changedTenants.add(tenant);
       return;
     }
     device.tenants.delete(tenant.name);
-    device.limited.delete(tenant);
-    device.changed.delete(tenant);
+    device.limitedTenants.delete(tenant);
+    device.changedTenants.delete(tenant);
     device.weights.delete(tenant.number);
     device.ratesGbps.delete(tenant.number);
     device.revision++;
-    this.totals.left(tenant.total, nowNs);
+    this.totals.leave(tenant.total, nowNs);
   }
 
-  /** What tenants have sent, those that left within the last hour included. */
-  sent(nowNs: number): Total[] {
+  /** What tenants have sent, including those that left within the last hour. */
+  sentTotals(nowNs: number): Total[] {
     for (const { seats } of this.devices.values()) {
-      for (const seat of seats) if (seat !== undefined) count(seat);
+      for (const seat of seats) if (seat !== undefined) updateTotal(seat);
     }
     return this.totals.all(nowNs);
   }
 
-  /** Null: there is none. */
+  /** Null if there is no such device. */
   private device(name: string): Device | null {
     const known = this.devices.get(name);
     if (known !== undefined) return known;
@@ -238,15 +245,15 @@ export class Host {
       coordinator,
       linkGbps: linkGbps > 0 ? linkGbps : UNKNOWN_LINK_GBPS,
       seats: [],
-      columns: new Seats(coordinator.members, this.options.look ?? (() => null)),
+      seatTable: new SeatTable(coordinator.members, this.options.inspectProcess ?? (() => null)),
       tenants: new Map(),
-      limited: new Set(),
-      changed: new Set(),
+      limitedTenants: new Set(),
+      changedTenants: new Set(),
       weights: new Map(),
       ratesGbps: new Map(),
       revision: 0,
-      isMarked: false,
-      lookedNs: Number.NEGATIVE_INFINITY,
+      isDirty: false,
+      fullReadNs: Number.NEGATIVE_INFINITY,
     };
     this.devices.set(name, device);
     return device;
@@ -255,17 +262,18 @@ export class Host {
   private tenant(device: Device, name: string): Tenant {
     const known = device.tenants.get(name);
     if (known !== undefined) return known;
-    const total = this.totals.of(device.name, name);
-    const tenant = { name, number: tenantNumber(name), seats: new Set<Seat>(), total, limits: null };
+    const total = this.totals.enter(device.name, name);
+    const tenant = { name, number: tenantId(name), seats: new Set<Seat>(), total, limits: null };
     device.tenants.set(name, tenant);
     return tenant;
   }
 
   /**
-   * What a tenant is to get, as the operator or the rules have it. Where its clients say different things, the largest
-   * weight and rate count, and the strictest limits: who comes first or last makes no difference.
+   * Derives a tenant's weight, rate and limits from the operator's settings or the rules. Where its clients
+   * differ, the largest weight and rate and the strictest limits apply, so the order in which clients come
+   * does not matter.
    */
-  private apply(device: Device, tenant: Tenant): void {
+  private applySettings(device: Device, tenant: Tenant): void {
     const identities = new Set([...tenant.seats].map(({ client }) => client.identity));
     const all = [...identities];
     const { number } = tenant;
@@ -282,30 +290,30 @@ export class Host {
     else device.ratesGbps.set(number, gbps);
     if (maxQps === null && maxRequestsPerS === null && tenant.limits === null) return;
     tenant.limits = { maxQps: maxQps ?? 0, maxRequestsPerS: maxRequestsPerS ?? 0 };
-    device.limited.add(tenant);
+    device.limitedTenants.add(tenant);
   }
 
-  /** @returns whether there is such a tenant now; what is set holds for one that comes later, too */
+  /** @returns whether the tenant is present; the setting also applies to a tenant that comes later */
   set(tenant: string, setting: Setting): boolean {
     const merged = { ...this.settings.get(tenant), ...setting };
-    // Last of all again: those that were set longest ago are forgotten first.
+    // Reinserted at the end, so that the oldest settings are evicted first.
     this.settings.delete(tenant);
     this.settings.set(tenant, merged);
-    this.forgetSettings();
+    this.evictSetting();
     let known = false;
     for (const device of this.devices.values()) {
       const here = device.tenants.get(tenant);
       if (here === undefined) continue;
       known = true;
-      device.isMarked = true;
-      this.apply(device, here);
+      device.isDirty = true;
+      this.applySettings(device, here);
     }
     return known;
   }
 
-  /** Names of nobody who is there do not fill the memory. */
-  private forgetSettings(): void {
-    if (this.settings.size <= MOST_SETTINGS) return;
+  /** Bounds the memory spent on tenants that are not present. */
+  private evictSetting(): void {
+    if (this.settings.size <= MAX_SETTINGS) return;
     for (const name of this.settings.keys()) {
       if ([...this.devices.values()].some(({ tenants }) => tenants.has(name))) continue;
       this.settings.delete(name);
@@ -313,122 +321,122 @@ export class Host {
     }
   }
 
-  /** A client says that its counters have changed: the next pass looks at them. */
-  ring(client: Client): void {
-    this.rung.add(client);
+  /** A client signals that its counters have changed; the next pass reads them. */
+  markDirty(client: Client): void {
+    this.dirtyClients.add(client);
   }
 
-  /** A pass that looks at everybody's counters. */
-  step(nowNs: number): void {
-    this.applyAll();
-    for (const device of this.devices.values()) this.look(device, nowNs);
+  /** A pass that reads the counters of all clients. */
+  fullPass(nowNs: number): void {
+    this.applyChangedSettings();
+    for (const device of this.devices.values()) this.readAllSeats(device, nowNs);
     this.pass(nowNs);
   }
 
-  /** Counters of those who rang become grants, on devices where something has changed. */
+  /** Turns the counters of clients that sent a signal into grants, on devices where something has changed. */
   pass(nowNs: number): void {
-    this.applyAll();
-    for (const { seats } of this.rung) {
+    this.applyChangedSettings();
+    for (const { seats } of this.dirtyClients) {
       for (const { device, page } of seats.values()) {
-        if (device.columns.read(page.index, nowNs, device.limited.size > 0)) device.isMarked = true;
+        if (device.seatTable.read(page.row, nowNs, device.limitedTenants.size > 0)) device.isDirty = true;
       }
     }
-    this.rung.clear();
+    this.dirtyClients.clear();
     for (const device of this.devices.values()) {
-      if (!device.isMarked) continue;
-      if (nowNs - device.lookedNs > LOOK_NS) this.look(device, nowNs);
+      if (!device.isDirty) continue;
+      if (nowNs - device.fullReadNs > FULL_READ_NS) this.readAllSeats(device, nowNs);
       this.decide(device, nowNs);
     }
   }
 
-  /** Once for all that came and went: a tenant may have a thousand contexts. */
-  private applyAll(): void {
+  /** Once per tenant and pass, because a thousand contexts of a tenant may come or go between two passes. */
+  private applyChangedSettings(): void {
     for (const device of this.devices.values()) {
-      for (const tenant of device.changed) this.apply(device, tenant);
-      device.changed.clear();
+      for (const tenant of device.changedTenants) this.applySettings(device, tenant);
+      device.changedTenants.clear();
     }
   }
 
-  private look(device: Device, nowNs: number): void {
-    device.lookedNs = nowNs;
-    const isLimited = device.limited.size > 0;
-    // Who has become idle leaves its part of the requests to others.
-    if (device.columns.readAll(nowNs, isLimited) || isLimited) device.isMarked = true;
+  private readAllSeats(device: Device, nowNs: number): void {
+    device.fullReadNs = nowNs;
+    const isLimited = device.limitedTenants.size > 0;
+    // A context that has become idle leaves its part of the requests to others.
+    if (device.seatTable.readAll(nowNs, isLimited) || isLimited) device.isDirty = true;
   }
 
   private decide(device: Device, nowNs: number): void {
-    const { coordinator, seats, columns } = device;
-    device.isMarked = false;
-    coordinator.step(this.rules, nowNs);
+    const { coordinator, seats, seatTable } = device;
+    device.isDirty = false;
+    coordinator.runPass(this.rules, nowNs);
     coordinator.share(device, nowNs, ANY_NS);
-    for (const tenant of device.limited) this.limit(device, tenant, nowNs);
-    columns.writeAll();
-    for (const index of coordinator.takeChanges()) this.tell(seats[index]?.client);
+    for (const tenant of device.limitedTenants) this.applyLimits(device, tenant, nowNs);
+    seatTable.writeAll();
+    for (const index of coordinator.takeChanges()) this.queueNotification(seats[index]?.client);
   }
 
-  private limit(device: Device, tenant: Tenant, nowNs: number): void {
+  private applyLimits(device: Device, tenant: Tenant, nowNs: number): void {
     const { limits, seats } = tenant;
     if (limits === null) return;
     limit([...seats], limits, nowNs, ({ client, page }) => {
-      device.coordinator.members.marks[page.index] |= M.OTHERS_CHANGED;
-      this.tell(client);
+      device.coordinator.members.marks[page.row] |= M.ISOLATION_CHANGED;
+      this.queueNotification(client);
     });
     if (limits.maxQps > 0 || limits.maxRequestsPerS > 0) return;
     tenant.limits = null;
-    device.limited.delete(tenant);
+    device.limitedTenants.delete(tenant);
   }
 
-  private tell(client: Client | undefined): void {
-    if (client === undefined || client.isToTell) return;
-    client.isToTell = true;
-    this.told.push(client);
+  private queueNotification(client: Client | undefined): void {
+    if (client === undefined || client.isNotificationQueued) return;
+    client.isNotificationQueued = true;
+    this.toNotify.push(client);
   }
 
-  /** Clients that have a grant which is another now, each once; some may have gone. */
-  takeTold(): Client[] {
-    const clients = this.told;
-    for (const client of clients) client.isToTell = false;
-    this.told = [];
+  /** Clients with a changed grant, each once. Some may have disconnected meanwhile. */
+  takeClientsToNotify(): Client[] {
+    const clients = this.toNotify;
+    for (const client of clients) client.isNotificationQueued = false;
+    this.toNotify = [];
     return clients;
   }
 
-  /** Whether anybody is there whose silence would be news. */
-  get isWatching(): boolean {
-    for (const { columns, limited } of this.devices.values()) {
-      if (columns.actives > 0 || limited.size > 0) return true;
+  /** Whether there are members whose silence would change grants. */
+  get needsTicks(): boolean {
+    for (const { seatTable, limitedTenants } of this.devices.values()) {
+      if (seatTable.activeCount > 0 || limitedTenants.size > 0) return true;
     }
     return false;
   }
 
   /** Tenants by device, as `isoverbs tenants` shows them. */
   tenants(): TenantRow[] {
-    this.applyAll();
+    this.applyChangedSettings();
     return [...this.devices.values()].flatMap((device) =>
       [...device.tenants.values()].map((tenant) => rowOf(device, tenant)),
     );
   }
 }
 
-/** What it has sent is its tenant's. */
-function count({ tenant, theirs, counted }: Seat): void {
-  add(tenant.total, counted, theirs);
+/** Adds what a seat has sent since the last call to its tenant's total. */
+function updateTotal({ tenant, clientCounters, counted }: Seat): void {
+  addSent(tenant.total, counted, clientCounters);
 }
 
-/** Null: none of them is above 0. */
+/** Null if no value is above 0. */
 function largest(values: readonly number[]): number | null {
   return Math.max(...values) || null;
 }
 
-/** Of those that are above 0; null: there is none. */
+/** The smallest limit above 0; null if there is none. */
 function strictest(limits: readonly number[]): number | null {
   const some = limits.filter((value) => value > 0);
   return some.length === 0 ? null : Math.min(...some);
 }
 
-const finite = (value: number) => (value > 0 ? Math.min(value, MOST_SHOWN) : 0);
+const clamped = (value: number) => (value > 0 ? Math.min(value, MAX_SHOWN) : 0);
 
-/** What contexts of a tenant say and may, in all. */
-function summed(seats: Iterable<Seat>) {
+/** What a tenant's contexts report and may do, summed over all of them. */
+function sumOf(seats: Iterable<Seat>) {
   const sum = {
     kind: 0,
     why: 0,
@@ -443,19 +451,19 @@ function summed(seats: Iterable<Seat>) {
   };
   const pids = new Set<number>();
   for (const seat of seats) {
-    count(seat);
-    const { theirs, page } = seat;
+    updateTotal(seat);
+    const { clientCounters, page } = seat;
     const { counters, grants } = page;
     pids.add(seat.client.pid);
-    // Of its class and rate the daemon has what it decided by.
-    sum.kind = Math.max(sum.kind, finite(counters[M.CLASS]));
-    sum.wireGbps += finite(counters[M.WIRE_GBPS]);
-    sum.qps += finite(theirs[M.QPS]);
-    sum.held += finite(theirs[M.HELD_REQUESTS]);
-    sum.latencyNs = Math.max(sum.latencyNs, finite(theirs[M.LATENCY_NS]));
+    // Class and rate come from the copied counters, which the decision was based on.
+    sum.kind = Math.max(sum.kind, clamped(counters[M.CLASS]));
+    sum.wireGbps += clamped(counters[M.WIRE_GBPS]);
+    sum.qps += clamped(clientCounters[M.QPS]);
+    sum.held += clamped(clientCounters[M.HELD_REQUESTS]);
+    sum.latencyNs = Math.max(sum.latencyNs, clamped(clientCounters[M.LATENCY_NS]));
     if (counters[M.RATED_QPS] >= 1) sum.ratedGbps += grants[M.RATE_GBPS];
     else sum.otherGbps = Math.max(sum.otherGbps, grants[M.RATE_GBPS]);
-    sum.why = Math.max(sum.why, grants[M.WHY]);
+    sum.why = Math.max(sum.why, grants[M.REASON]);
     sum.split = Math.max(sum.split, grants[M.SPLIT]);
     sum.allow = Math.max(sum.allow, grants[M.QNUM_ALLOW]);
   }
@@ -463,7 +471,7 @@ function summed(seats: Iterable<Seat>) {
 }
 
 function rowOf(device: Device, { name, number, seats, total, limits }: Tenant): TenantRow {
-  const sum = summed(seats);
+  const sum = sumOf(seats);
   return {
     device: device.name,
     tenant: name,
@@ -481,7 +489,8 @@ function rowOf(device: Device, { name, number, seats, total, limits }: Tenant): 
     latencyNs: sum.latencyNs,
     maxQps: limits?.maxQps || null,
     maxRequestsPerS: limits?.maxRequestsPerS || null,
-    // Who takes no part of it has what it would get: that is no more of the link, only another claim to it.
+    // A context that takes no part of the rate only shows what it could get: that is another claim to the
+    // same link, not more of it.
     rateGbps: sum.ratedGbps > 0 ? sum.ratedGbps : sum.otherGbps,
     split: sum.split === 1,
     qNumAllow: sum.allow,

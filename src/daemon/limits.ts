@@ -1,37 +1,41 @@
-/** Limits of tenants as parts of their contexts at one device: queue pairs, and requests a second. */
+/** Divides a tenant's limits among its contexts at one device: queue pairs, and requests per second. */
 import * as M from '../coordinator/member-table.ts';
 
-/** Of a tenant, over all its contexts; 0: none. */
+/** Limits of a tenant over all its contexts; 0 means no limit. */
 export interface TenantLimits {
   readonly maxQps: number;
   readonly maxRequestsPerS: number;
 }
 
-/** What there is to know of a context. */
+/** What a limit needs to know of a context. */
 export interface LimitedSeat {
   readonly page: M.MemberPage;
-  /** Requests that it had sent when they were looked at last, and when they were others last. */
-  sent: number;
-  sentNs: number;
+  /** The requests sent as of the last pass, and when that number last changed. */
+  lastSentRequests: number;
+  lastSentNs: number;
 }
 
-/** Who has sent nothing for so long, and holds nothing, leaves its part of the requests to others. */
+/**
+ * A context that has sent nothing for this long, and holds nothing, leaves its part of the requests to
+ * others.
+ */
 const IDLE_NS = 200e6;
-/** 0 says that there is no limit. */
-const NOT_ONE = -1;
+/** Granted instead of 0, which means no limit. */
+const NONE_ALLOWED = -1;
 
 function isSending(seat: LimitedSeat, nowNs: number): boolean {
   const { counters } = seat.page;
   const sent = counters[M.SENT_REQUESTS];
-  if (!Object.is(sent, seat.sent)) seat.sentNs = nowNs;
-  seat.sent = sent;
-  return counters[M.HELD_REQUESTS] > 0 || nowNs - seat.sentNs < IDLE_NS;
+  if (!Object.is(sent, seat.lastSentRequests)) seat.lastSentNs = nowNs;
+  seat.lastSentRequests = sent;
+  return counters[M.HELD_REQUESTS] > 0 || nowNs - seat.lastSentNs < IDLE_NS;
 }
 
 /**
- * Grants each context of a tenant what it may: of queue pairs those that it has and all that are left; of requests an
- * equal part among the contexts that send. One that does not has the part that it would have if all with queue pairs did:
- * until the next pass after it begins. `changed` is called with each that may something else now.
+ * Grants each context of a tenant its part. Of the queue pairs, a context may have those it has and all that
+ * are unused. The requests are divided equally among the contexts that send. A context that does not send
+ * gets the part it would have if all contexts with queue pairs sent; this holds until the first pass after it
+ * starts to send. `changed` is called with each seat whose limits have changed.
  */
 export function limit<Seat extends LimitedSeat>(
   seats: readonly Seat[],
@@ -48,19 +52,19 @@ export function limit<Seat extends LimitedSeat>(
     if (qpsOf(seat) > 0) present++;
     if (sends[i]) sending++;
   }
-  const left = Math.max(0, maxQps - qps);
+  const unused = Math.max(0, maxQps - qps);
   for (const [i, seat] of seats.entries()) {
-    const mayHave = maxQps === 0 ? 0 : qpsOf(seat) + left || NOT_ONE;
+    const maxSeatQps = maxQps === 0 ? 0 : qpsOf(seat) + unused || NONE_ALLOWED;
     const perS = maxRequestsPerS / (sends[i] ? sending : Math.max(1, present));
     const { grants } = seat.page;
-    if (grants[M.MAX_QPS] === mayHave && grants[M.MAX_REQUESTS_PER_S] === perS) continue;
-    grants[M.MAX_QPS] = mayHave;
+    if (grants[M.MAX_QPS] === maxSeatQps && grants[M.MAX_REQUESTS_PER_S] === perS) continue;
+    grants[M.MAX_QPS] = maxSeatQps;
     grants[M.MAX_REQUESTS_PER_S] = perS;
     changed(seat);
   }
 }
 
-/** What it says, as far as it can be so. */
+/** The reported number, within the range of possible values. */
 function qpsOf({ page }: LimitedSeat): number {
   const qps = page.counters[M.QPS];
   return qps > 0 ? Math.min(Math.floor(qps), 2 ** 24) : 0;

@@ -1,42 +1,48 @@
-/** The list of tenants as it is sent: there may be thousands, and tools that ask without end. */
+/**
+ * The list of tenants, encoded for sending. There may be thousands of tenants, and tools that ask without
+ * pause.
+ */
 import type { Host } from './host.ts';
 import { frame } from './protocol.ts';
 
-/** A row has up to two kilobytes, if every letter of its names must be escaped. */
-const ROWS_OF_A_FRAME = 30;
-/** A list serves for so many times as long as it took to make: the making has a tenth of the core at most. */
-const SERVES = 9;
+/** A row has up to two kilobytes if every character of its names must be escaped. */
+const ROWS_PER_FRAME = 30;
+/**
+ * A list is reused for this many times the time it took to make, so making lists takes next most a tenth of the
+ * core.
+ */
+const CACHE_FACTOR = 9;
 
 export class Listing {
   private readonly host: Host;
   private readonly nowNs: () => number;
-  private made: Buffer[] = [];
-  private untilNs = Number.NEGATIVE_INFINITY;
+  private cachedFrames: Buffer[] = [];
+  private cacheEndNs = Number.NEGATIVE_INFINITY;
 
   constructor(host: Host, nowNs: () => number) {
     this.host = host;
     this.nowNs = nowNs;
   }
 
-  /** In as many messages as it needs. */
+  /** The list, in as many messages as it needs. */
   frames(): readonly Buffer[] {
     const nowNs = this.nowNs();
-    if (nowNs < this.untilNs) return this.made;
+    if (nowNs < this.cacheEndNs) return this.cachedFrames;
     const rows = this.host.tenants();
-    this.made = [];
-    let at = 0;
+    this.cachedFrames = [];
+    let next = 0;
     do {
-      const some = rows.slice(at, at + ROWS_OF_A_FRAME);
-      at += some.length;
-      this.made.push(frame({ type: 'tenants', nowNs, rows: some, more: at < rows.length }));
-    } while (at < rows.length);
+      const part = rows.slice(next, next + ROWS_PER_FRAME);
+      next += part.length;
+      this.cachedFrames.push(frame({ type: 'tenants', nowNs, rows: part, more: next < rows.length }));
+    } while (next < rows.length);
     const endNs = this.nowNs();
-    this.untilNs = endNs + SERVES * (endNs - nowNs);
-    return this.made;
+    this.cacheEndNs = endNs + CACHE_FACTOR * (endNs - nowNs);
+    return this.cachedFrames;
   }
 
-  /** Something has changed that who asks now wants to see. */
-  forget(): void {
-    this.untilNs = Number.NEGATIVE_INFINITY;
+  /** Drops the cached list after a change that the next answer must show. */
+  invalidate(): void {
+    this.cacheEndNs = Number.NEGATIVE_INFINITY;
   }
 }

@@ -1,25 +1,29 @@
 /**
- * Who gives no sign of life is stopped, or spins without a look at its queues: its share is lent to the others. One that
- * waits for a CPU is neither, and on a busy machine it may wait for longer than all others may be kept waiting.
+ * A client that gives no sign of life is either stopped or spins without polling its queues; its share is
+ * lent to others. A client that waits for a CPU is neither: on a busy machine it may wait longer than all
+ * other clients can be made to wait.
  */
 import { closeSync, openSync, readSync } from 'node:fs';
 
-/** Who has given no sign for so long is silent, unless its process waits for a CPU. */
+/** A client without a sign of life for this long is silent, unless its process waits for a CPU. */
 export const SILENT_NS = 50e6;
-/** A sign of life should have come: the process is looked at. */
+/** After this long a sign of life is overdue, and the process is inspected. */
 const SUSPECT_NS = 30e6;
 /**
- * One that has had a CPU for so long since it was looked at could have given a sign. Not so within a call of the system:
- * a soft-RoCE device does there what a NIC does itself.
+ * A process that has run this long since it was first inspected could have given a sign. The bound is larger
+ * for time in system calls, because a soft-RoCE device does there the work that a NIC does itself.
  */
-const USER_NS = 20e6;
-const SYSTEM_NS = 60e6;
-/** A look at a process is a few system calls; clients without number must not make a pass of thousands of them. */
-const LOOKS_OF_A_PASS = 16;
-/** Who could not be looked at, as so many others were, is silent after this. */
-const UNSEEN_NS = 5 * SILENT_NS;
+const MIN_USER_NS = 20e6;
+const MIN_SYSTEM_NS = 60e6;
+/**
+ * An inspection takes several system calls. The bound keeps many clients from making a pass take thousands of
+ * them.
+ */
+const INSPECTIONS_PER_PASS = 16;
+/** After this long a client is silent even if the bound left no inspection for it. */
+const UNINSPECTED_SILENT_NS = 5 * SILENT_NS;
 
-/** What the system says of a process, as in `man proc_pid_stat`: its state, and the CPU time that it has had. */
+/** A process as the system reports it (`man proc_pid_stat`): its state, and the CPU time it has used. */
 export interface ProcessState {
   readonly state: string;
   readonly userNs: number;
@@ -29,69 +33,79 @@ export interface ProcessState {
 const RUNNABLE = 'R';
 const STOPPED = 'T';
 
-export class Silences {
-  private readonly look: (pid: number) => ProcessState | null;
-  /** By place: what its process had when it was looked at first since its last sign; NaN: it was not. */
+export class LivenessMonitor {
+  private readonly inspectProcess: (pid: number) => ProcessState | null;
+  /**
+   * By row: the CPU time of the process at its first inspection since its last sign of life; NaN if not
+   * inspected.
+   */
   private readonly userNs: Float64Array;
   private readonly systemNs: Float64Array;
-  private looks = 0;
-  /** By process: what was found in this pass. */
-  private readonly found = new Map<number, ProcessState | null>();
+  private inspections = 0;
+  /** By process: the result in this pass. */
+  private readonly inspected = new Map<number, ProcessState | null>();
 
-  /** @param look null: the system says nothing of such a process */
-  constructor(places: number, look: (pid: number) => ProcessState | null) {
-    this.look = look;
-    this.userNs = new Float64Array(places).fill(Number.NaN);
-    this.systemNs = new Float64Array(places);
+  /** @param inspectProcess returns null if the system reports nothing of the process */
+  constructor(capacity: number, inspectProcess: (pid: number) => ProcessState | null) {
+    this.inspectProcess = inspectProcess;
+    this.userNs = new Float64Array(capacity).fill(Number.NaN);
+    this.systemNs = new Float64Array(capacity);
   }
 
-  /** Another pass. */
-  begin(): void {
-    this.looks = 0;
-    this.found.clear();
+  /** Starts a new pass. */
+  beginPass(): void {
+    this.inspections = 0;
+    this.inspected.clear();
   }
 
-  /** One look for all contexts of a process: or one that has many takes those of all others. */
+  /**
+   * Inspects a process once for all its contexts; otherwise a process with many contexts would use up the
+   * inspections.
+   */
   private stateOf(pid: number): ProcessState | null {
-    const known = this.found.get(pid);
+    const known = this.inspected.get(pid);
     if (known !== undefined) return known;
-    this.looks++;
-    const found = this.look(pid);
-    this.found.set(pid, found);
-    return found;
+    this.inspections++;
+    const state = this.inspectProcess(pid);
+    this.inspected.set(pid, state);
+    return state;
   }
 
-  /** It has given a sign. */
-  spoke(place: number): void {
-    this.userNs[place] = Number.NaN;
+  /** The client has given a sign of life. */
+  markAlive(row: number): void {
+    this.userNs[row] = Number.NaN;
   }
 
-  /** Whether one that has given no sign for so long is silent. */
-  isSilent(place: number, pid: number, quietNs: number): boolean {
+  /** Whether a client that has given no sign of life for `quietNs` is silent. */
+  isSilent(row: number, pid: number, quietNs: number): boolean {
     if (quietNs <= SUSPECT_NS) return false;
     const isLate = quietNs > SILENT_NS;
-    if (this.looks >= LOOKS_OF_A_PASS && !this.found.has(pid)) return quietNs > UNSEEN_NS;
-    const found = this.stateOf(pid);
-    if (found === null) return isLate;
-    if (found.state === STOPPED) return true;
-    if (found.state !== RUNNABLE) return isLate;
-    if (Number.isNaN(this.userNs[place])) {
-      this.userNs[place] = found.userNs;
-      this.systemNs[place] = found.systemNs;
+    if (this.inspections >= INSPECTIONS_PER_PASS && !this.inspected.has(pid))
+      return quietNs > UNINSPECTED_SILENT_NS;
+    const state = this.stateOf(pid);
+    if (state === null) return isLate;
+    if (state.state === STOPPED) return true;
+    if (state.state !== RUNNABLE) return isLate;
+    if (Number.isNaN(this.userNs[row])) {
+      this.userNs[row] = state.userNs;
+      this.systemNs[row] = state.systemNs;
       return false;
     }
-    const userNs = found.userNs - this.userNs[place];
-    const systemNs = found.systemNs - this.systemNs[place];
-    return isLate && (userNs >= USER_NS || systemNs >= SYSTEM_NS);
+    const userNs = state.userNs - this.userNs[row];
+    const systemNs = state.systemNs - this.systemNs[row];
+    return isLate && (userNs >= MIN_USER_NS || systemNs >= MIN_SYSTEM_NS);
   }
 }
 
-/** Of the times in it, whatever the kernel's own (`getconf CLK_TCK`). */
+/** The unit of the times in that file, whatever the kernel's own tick is (`getconf CLK_TCK`). */
 const TICK_NS = 1e7;
 const [UTIME, STIME] = [11, 12];
-const TEXT = Buffer.alloc(1024);
+const STAT_BUFFER = Buffer.alloc(1024);
 
-/** Of all its threads; the state is that of the first, which is where most programs post and poll. */
+/**
+ * Times are sums over all threads. The state is that of the first thread, which posts and polls in most
+ * programs.
+ */
 export function processState(pid: number): ProcessState | null {
   let fd: number;
   try {
@@ -100,8 +114,8 @@ export function processState(pid: number): ProcessState | null {
     return null;
   }
   try {
-    const text = TEXT.toString('latin1', 0, readSync(fd, TEXT, 0, TEXT.length, 0));
-    // The name of the command, in parentheses, may have any character.
+    const text = STAT_BUFFER.toString('latin1', 0, readSync(fd, STAT_BUFFER, 0, STAT_BUFFER.length, 0));
+    // The command's name, in parentheses, may contain any character.
     const [state, ...numbers] = text.slice(text.lastIndexOf(')') + 2).split(' ');
     const [userNs, systemNs] = [UTIME, STIME].map((field) => Number(numbers[field - 1]) * TICK_NS);
     return userNs >= 0 && systemNs >= 0 ? { state, userNs, systemNs } : null;

@@ -1,25 +1,29 @@
 /**
- * The two pieces of memory between the daemon and one client: counters, which the client writes, and grants, which it
- * can only read. Each has a place of columns (src/coordinator/member-table.ts) for every context of the client.
+ * The two pieces of memory shared by the daemon and one client: counters, which the client writes, and
+ * grants, which it can only read. Both have one set of columns (src/coordinator/member-table.ts) for each
+ * seat of the client.
  */
 import { COUNTERS, GRANTS, type MemberPage } from '../coordinator/member-table.ts';
 
-/** Contexts of one client. */
-export const SLOTS = 256;
-export const COUNTERS_BYTES = SLOTS * COUNTERS * 8;
-export const GRANTS_BYTES = SLOTS * GRANTS * 8;
-/** Of either, there from the beginning: thirty-two places. Few clients need more, and there may be thousands of them. */
-export const FIRST_BYTES = 4096;
+/** Contexts that one client may have at the daemon. */
+export const SEATS_PER_CLIENT = 256;
+export const COUNTERS_BYTES = SEATS_PER_CLIENT * COUNTERS * 8;
+export const GRANTS_BYTES = SEATS_PER_CLIENT * GRANTS * 8;
+/**
+ * Reserved of each at creation: enough for the counters of 21 seats and the grants of 32. Few clients need
+ * more, and there may be thousands of clients.
+ */
+export const RESERVED_BYTES = 4096;
 
 export interface Pages {
   readonly counters: Float64Array;
   readonly grants: Float64Array;
 }
 
-/** The columns of one place. */
-export function columnsAt({ counters, grants }: Pages, slot: number): Omit<MemberPage, 'index'> {
+/** The columns of one seat. */
+export function columnsAt({ counters, grants }: Pages, seatNumber: number): Omit<MemberPage, 'row'> {
   return {
-    counters: counters.subarray(slot * COUNTERS, (slot + 1) * COUNTERS),
-    grants: grants.subarray(slot * GRANTS, (slot + 1) * GRANTS),
+    counters: counters.subarray(seatNumber * COUNTERS, (seatNumber + 1) * COUNTERS),
+    grants: grants.subarray(seatNumber * GRANTS, (seatNumber + 1) * GRANTS),
   };
 }

@@ -1,81 +1,82 @@
 /**
- * When the coordinators decide: at the end of the turn of the event loop in which something was marked, once, however
- * much it was; and now and then, while anybody is there whose silence would be news.
+ * Decides when the coordinators decide: once per iteration of the event loop in which something was marked,
+ * and periodically while there are members whose silence would change grants.
  */
 import type { Host } from './host.ts';
 
-/** Between two looks for those who are silent. */
+/** Interval of the checks for silent clients. */
 const TICK_MS = 20;
 /**
- * After a pass there is none for so many times as long as it took: a client that wants one after the other has a
- * quarter of the core, and the messages of all others have the rest. The first after quiet waits for nothing.
+ * After a pass, no other pass starts for this many times its duration. A client that requests one pass after
+ * another thus takes at most a quarter of the core and leaves the rest to other clients' messages. The first
+ * pass after a quiet time starts at once.
  */
-const REST = 3;
+const REST_FACTOR = 3;
 
 export interface PassOptions {
   readonly host: Host;
-  /** Called after each, and counted as part of it. */
-  done(): void;
-  /** Told how long each took. */
-  took?(ns: number): void;
+  /** Called at the end of each pass, and counted as part of it. */
+  afterPass(): void;
+  /** Called after each pass with its duration. */
+  onPass?(durationNs: number): void;
   /** Monotonic. */
   nowNs(): number;
 }
 
-export class Passes {
+export class PassScheduler {
   private readonly options: PassOptions;
   private nextNs = Number.NEGATIVE_INFINITY;
-  private isLookDue = false;
-  /** What runs the next one, if one is asked for. */
-  private soon: NodeJS.Immediate | undefined;
-  private later: NodeJS.Timeout | undefined;
-  private ticking: NodeJS.Timeout | undefined;
+  private isFullPassDue = false;
+  /** Whichever is set runs the next pass. */
+  private immediate: NodeJS.Immediate | undefined;
+  private timer: NodeJS.Timeout | undefined;
+  private ticker: NodeJS.Timeout | undefined;
 
   constructor(options: PassOptions) {
     this.options = options;
   }
 
-  /** Whether there will be one that nothing has to happen for. */
-  get isAsked(): boolean {
-    return this.soon !== undefined || this.later !== undefined;
+  /** Whether a pass is already scheduled. */
+  get isPending(): boolean {
+    return this.immediate !== undefined || this.timer !== undefined;
   }
 
-  ask(): void {
-    if (this.isAsked) return;
+  request(): void {
+    if (this.isPending) return;
     const waitNs = this.nextNs - this.options.nowNs();
-    if (waitNs <= 0) this.soon = setImmediate(() => this.run());
-    else this.later = setTimeout(() => this.run(), Math.ceil(waitNs / 1e6));
+    if (waitNs <= 0) this.immediate = setImmediate(() => this.run());
+    else this.timer = setTimeout(() => this.run(), Math.ceil(waitNs / 1e6));
   }
 
   private run(): void {
-    const { host, done, nowNs } = this.options;
-    [this.soon, this.later] = [undefined, undefined];
+    const { host, afterPass, nowNs } = this.options;
+    [this.immediate, this.timer] = [undefined, undefined];
     const beganNs = nowNs();
-    if (this.isLookDue) host.step(beganNs);
+    if (this.isFullPassDue) host.fullPass(beganNs);
     else host.pass(beganNs);
-    this.isLookDue = false;
-    done();
+    this.isFullPassDue = false;
+    afterPass();
     const endNs = nowNs();
-    this.nextNs = endNs + REST * (endNs - beganNs);
-    this.options.took?.(endNs - beganNs);
-    this.watch(host.isWatching);
+    this.nextNs = endNs + REST_FACTOR * (endNs - beganNs);
+    this.options.onPass?.(endNs - beganNs);
+    this.setTicking(host.needsTicks);
   }
 
-  private watch(isWatching: boolean): void {
-    if (isWatching === (this.ticking !== undefined)) return;
-    clearInterval(this.ticking);
-    this.ticking = isWatching ? setInterval(() => this.tick(), TICK_MS) : undefined;
+  private setTicking(isNeeded: boolean): void {
+    if (isNeeded === (this.ticker !== undefined)) return;
+    clearInterval(this.ticker);
+    this.ticker = isNeeded ? setInterval(() => this.tick(), TICK_MS) : undefined;
   }
 
   private tick(): void {
-    this.isLookDue = true;
-    this.ask();
+    this.isFullPassDue = true;
+    this.request();
   }
 
   close(): void {
-    clearImmediate(this.soon);
-    clearTimeout(this.later);
-    clearInterval(this.ticking);
-    [this.soon, this.later, this.ticking] = [undefined, undefined, undefined];
+    clearImmediate(this.immediate);
+    clearTimeout(this.timer);
+    clearInterval(this.ticker);
+    [this.immediate, this.timer, this.ticker] = [undefined, undefined, undefined];
   }
 }

@@ -1,6 +1,6 @@
-/** What the daemon has of one connection: its socket, its budget, its pages, and what it is to be told. */
+/** The daemon's end of one connection: socket, budgets, shared pages, and pending answers. */
 import { Socket } from 'node:net';
-import { Budget, MESSAGES, MOST_UNREAD_BYTES, RINGS, type User } from './budgets.ts';
+import { Budget, MAX_UNREAD_BYTES, MESSAGES, SIGNALS, type User } from './budgets.ts';
 import { Client } from './host.ts';
 import {
   createMemory,
@@ -10,11 +10,11 @@ import {
   type UnixSocket,
   type Wake,
 } from './ipc/index.ts';
-import { COUNTERS_BYTES, FIRST_BYTES, GRANTS_BYTES } from './pages.ts';
-import { Frames, type Hello, MOST_ASKED_BYTES, type ToDaemon, toDaemon } from './protocol.ts';
+import { COUNTERS_BYTES, GRANTS_BYTES, RESERVED_BYTES } from './pages.ts';
+import { FrameReader, type Hello, MAX_REQUEST_BYTES, type ToDaemon, toDaemon } from './protocol.ts';
 import type { Identity } from './rules.ts';
 
-/** What came last, of whichever socket: it is looked at, or copied, before the next comes. */
+/** One receive buffer for all sockets. Its content is parsed or copied before the next read. */
 const RECEIVED = new Uint8Array(16384);
 
 export interface PeerListeners {
@@ -26,38 +26,41 @@ export interface PeerListeners {
 export class Peer {
   readonly credentials: PeerCredentials;
   readonly user: User;
-  readonly frames = new Frames<ToDaemon>(toDaemon, MOST_ASKED_BYTES);
+  readonly frames = new FrameReader<ToDaemon>(toDaemon, MAX_REQUEST_BYTES);
   readonly messages: Budget;
-  readonly rings: Budget;
+  readonly signals: Budget;
   hello: Hello | null = null;
   /** Null for a tool. */
   client: Client | null = null;
   wake: Wake | null = null;
-  /** Its next message is paid for. */
-  isPaid = false;
-  isOver = false;
+  /** Whether the next message has already been charged to the budgets. */
+  isNextCharged = false;
+  isClosed = false;
   /** Answers that wait for a pass. */
-  readonly answers: (() => void)[] = [];
+  readonly pendingAnswers: (() => void)[] = [];
   private socket: Socket | null = null;
   private readonly memories: SharedMemory[] = [];
-  /** Until it has said who it is; until it is heard again. */
-  silence: NodeJS.Timeout | undefined;
-  private rest: NodeJS.Timeout | undefined;
-  private deaf: NodeJS.Timeout | undefined;
+  /** Ends the wait for the hello message; ends a pause of the socket; ends a pause of the wake-up. */
+  helloTimer: NodeJS.Timeout | undefined;
+  private resumeTimer: NodeJS.Timeout | undefined;
+  private wakeTimer: NodeJS.Timeout | undefined;
 
   constructor(credentials: PeerCredentials, user: User, nowNs: number) {
     this.credentials = credentials;
     this.user = user;
     this.messages = new Budget(MESSAGES, nowNs);
-    this.rings = new Budget(RINGS, nowNs);
+    this.signals = new Budget(SIGNALS, nowNs);
   }
 
-  /** Makes what is shared with it; returns what it is to be sent, which `sent` closes here. */
-  open(identity: Identity): { fds: number[]; sent(): void } {
-    // Whatever fails behind this, close() closes what is there already.
+  /**
+   * Creates the memory and the wake-up shared with the client. Returns the descriptors to send; `sent` closes
+   * them here.
+   */
+  openPages(identity: Identity): { fds: number[]; sent(): void } {
+    // Recorded first, so that close() releases what exists if a later step fails.
     const { memories } = this;
-    memories.push(createMemory('isoverbs-counters', COUNTERS_BYTES, FIRST_BYTES));
-    memories.push(createMemory('isoverbs-grants', GRANTS_BYTES, FIRST_BYTES));
+    memories.push(createMemory('isoverbs-counters', COUNTERS_BYTES, RESERVED_BYTES));
+    memories.push(createMemory('isoverbs-grants', GRANTS_BYTES, RESERVED_BYTES));
     const [counters, grants] = memories;
     counters.seal();
     grants.seal({ readOnlyForOthers: true });
@@ -70,14 +73,15 @@ export class Peer {
     this.client = new Client(identity, pages, this.credentials.pid);
     const sent = () => {
       far.close();
-      // The memory stays; thousands of clients would take twice the descriptors.
+      // The mapping stays. Keeping the descriptors open would double the number that thousands of clients
+      // need.
       for (const memory of memories) memory.closeFd();
     };
     return { fds: [counters.fd, grants.fd, far.fd], sent };
   }
 
-  /** From now on the socket is Node's. */
-  speak(raw: UnixSocket, on: PeerListeners): void {
+  /** Hands the socket over to Node.js. */
+  attachSocket(raw: UnixSocket, on: PeerListeners): void {
     const onread = {
       buffer: RECEIVED,
       callback: (bytes: number, buffer: Uint8Array) => {
@@ -85,7 +89,7 @@ export class Peer {
         return true;
       },
     };
-    // One buffer for all: each of thousands of sockets would have its own.
+    // All sockets share one buffer; otherwise each of thousands would have its own.
     const options = { fd: raw.take(), readable: true, writable: true, onread };
     const socket = new Socket(options);
     this.socket = socket;
@@ -93,38 +97,38 @@ export class Peer {
     socket.on('close', on.closed);
   }
 
-  /** It is not heard for a while, and then `resumed` is called. */
+  /** Stops reading from the socket for a while and then calls `resumed`. */
   pause(waitNs: number, resumed: () => void): void {
     this.socket?.pause();
-    this.rest = setTimeout(resumed, Math.ceil(waitNs / 1e6));
+    this.resumeTimer = setTimeout(resumed, Math.ceil(waitNs / 1e6));
   }
 
   get isPaused(): boolean {
-    return this.rest !== undefined;
+    return this.resumeTimer !== undefined;
   }
 
   resume(): void {
-    if (this.rest === undefined) return;
-    clearTimeout(this.rest);
-    this.rest = undefined;
-    if (!this.isOver) this.socket?.resume();
+    if (this.resumeTimer === undefined) return;
+    clearTimeout(this.resumeTimer);
+    this.resumeTimer = undefined;
+    if (!this.isClosed) this.socket?.resume();
   }
 
-  listen(rang: (isAlive: boolean) => void): void {
-    this.wake?.watch(rang, { keepAlive: false });
+  watchWake(onSignal: (isAlive: boolean) => void): void {
+    this.wake?.watch(onSignal, { keepAlive: false });
   }
 
-  /** Its rings are not heard for a while: the kernel keeps them for `rang`. */
-  ignore(waitNs: number, rang: (isAlive: boolean) => void): void {
+  /** Stops watching the wake-up for a while. The kernel keeps signals until `onSignal` is registered again. */
+  pauseWake(waitNs: number, onSignal: (isAlive: boolean) => void): void {
     this.wake?.watch(null);
-    this.deaf = setTimeout(() => this.listen(rang), Math.ceil(waitNs / 1e6));
+    this.wakeTimer = setTimeout(() => this.watchWake(onSignal), Math.ceil(waitNs / 1e6));
   }
 
-  /** False: it, or others of its user, do not read what they asked for. */
+  /** Returns false if this client, or others of its user, do not read their answers. */
   write(bytes: Buffer): boolean {
     const { socket, user } = this;
     if (socket === null || socket.destroyed) return true;
-    if (user.unreadBytes + bytes.length > MOST_UNREAD_BYTES) return false;
+    if (user.unreadBytes + bytes.length > MAX_UNREAD_BYTES) return false;
     user.unreadBytes += bytes.length;
     socket.write(bytes, () => {
       user.unreadBytes -= bytes.length;
@@ -132,10 +136,10 @@ export class Peer {
     return true;
   }
 
-  /** Everything is let go. */
+  /** Releases everything. */
   close(): void {
-    this.isOver = true;
-    for (const timer of [this.silence, this.rest, this.deaf]) clearTimeout(timer);
+    this.isClosed = true;
+    for (const timer of [this.helloTimer, this.resumeTimer, this.wakeTimer]) clearTimeout(timer);
     this.socket?.destroy();
     this.wake?.close();
     this.wake = null;

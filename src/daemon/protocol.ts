@@ -1,34 +1,38 @@
 /**
- * What the daemon and its clients say over their socket: frames of a length (32 bits, little endian) and so many bytes
- * of JSON. The first frame of either side carries the version; numbers that change in microseconds are in memory that
- * both map (pages.ts).
+ * The messages between the daemon and its clients: each frame is a length (32 bits, little endian) followed
+ * by that many bytes of JSON. The first frame in each direction carries the version. Numbers that change
+ * within microseconds are in memory that both sides map (pages.ts). A seat's number is called `slot` on the
+ * wire.
  */
 import { z } from 'zod';
 import { HandshakeError } from '../verbs/errors.ts';
 import { CLASSES } from './rules.ts';
 
-/** Raised by changes that an older end would misread. */
+/** Raised for changes that an older peer would misread. */
 export const VERSION = 1;
-/** Nobody needs longer ones. */
+/** No message needs more. */
 export const MAX_FRAME_BYTES = 64 * 1024;
-/** Of those to the daemon, with names whose every letter is escaped; what thousands of clients begin it must hold. */
-export const MOST_ASKED_BYTES = 4096;
+/**
+ * The limit for messages to the daemon. It allows for names whose every character is escaped, and bounds what
+ * the daemon stores for thousands of clients with unfinished messages.
+ */
+export const MAX_REQUEST_BYTES = 4096;
 const LENGTH_BYTES = 4;
-/** Of what is wrong with a message: the names in it are the sender's, and go to a log. */
-const MOST_SHOWN = 200;
+/** Limits what is logged of an invalid message, because the names in it are the sender's. */
+const MAX_SHOWN_CHARS = 200;
 
 const name = z.string().max(128);
 const weight = z.number().min(1e-3).max(1e6);
 const gbps = z.number().positive().max(1e6);
 const slot = z.number().int().min(0).max(65535);
 
-/** What a client says of itself; who it is the daemon asks the kernel. */
+/** What a client declares about itself. The kernel tells the daemon who the client is. */
 const hello = z.strictObject({
   type: z.literal('hello'),
   version: z.number().int(),
-  /** A tool asks and sets, and joins nothing. */
+  /** A tool queries and changes settings, and joins nothing. */
   role: z.enum(['shim', 'tool']).default('shim'),
-  /** Declared: the daemon's rules decide what of it counts. */
+  /** The daemon's rules decide which of these count. */
   tenant: name.optional(),
   weight: weight.optional(),
   class: z.enum(CLASSES).optional(),
@@ -36,19 +40,19 @@ const hello = z.strictObject({
 
 export const toDaemon = z.discriminatedUnion('type', [
   hello,
-  /** A context opened a device; `slot` is the client's choice of a free place in its pages. */
+  /** A context has opened a device. `slot` is a free seat in the client's pages, chosen by the client. */
   z.strictObject({ type: z.literal('join'), slot, device: name.min(1), tenant: name.default('') }),
   z.strictObject({ type: z.literal('leave'), slot }),
-  /** A counter that others are concerned by has changed. */
+  /** A counter that affects others has changed. */
   z.strictObject({ type: z.literal('ring') }),
   z.strictObject({ type: z.literal('tenants') }),
   z.strictObject({
     type: z.literal('set'),
     tenant: name.min(1),
     weight: weight.optional(),
-    /** null: a share by weight again. */
+    /** null: back to a share by weight. */
     gbps: gbps.nullable().optional(),
-    /** null: none, whatever the rules say. */
+    /** null: no limit, whatever the rules say. */
     maxQps: z.number().int().positive().max(1e9).nullable().optional(),
     maxRequestsPerS: z.number().positive().max(1e12).nullable().optional(),
   }),
@@ -58,23 +62,26 @@ const tenantRow = z.object({
   device: z.string(),
   tenant: z.string(),
   weight: z.number(),
-  /** Of its own; null: a share. */
+  /** A fixed rate; null for a share by weight. */
   gbps: z.number().nullable(),
-  /** delay, messages, bandwidth, idle; and why it has what it has. */
+  /** delay, messages, bandwidth or idle; `why` is the reason for what the tenant gets. */
   class: z.string(),
   why: z.string(),
   contexts: z.number(),
   processes: z.number(),
   qps: z.number(),
-  /** On the wire, as a policy that classifies reports it. */
+  /** On the wire, as reported by a policy that classifies. */
   wireGbps: z.number(),
-  /** Since the tenant came, contexts that have closed included: requests of its programs, and bytes of their messages. */
+  /**
+   * Since the tenant came, closed contexts included: requests posted by its programs, and the bytes of their
+   * messages.
+   */
   sentRequests: z.number(),
   sentBytes: z.number(),
-  /** Requests that are held just now; from post to completion, of some. */
+  /** Requests held at this moment; the time from post to completion, sampled. */
   heldRequests: z.number(),
   latencyNs: z.number(),
-  /** Limits; null: none. */
+  /** Limits; null for none. */
   maxQps: z.number().nullable(),
   maxRequestsPerS: z.number().nullable(),
   rateGbps: z.number(),
@@ -86,28 +93,28 @@ export const toClient = z.discriminatedUnion('type', [
   z.object({
     type: z.literal('welcome'),
     version: z.number().int(),
-    /** Places in each of the two pages that come with it. */
+    /** Seats in each of the two pages that come with this message. */
     slots: z.number().int().min(0).max(65536),
-    /** What the daemon runs with, as ISOVERBS_POLICY has it; '': nothing. */
+    /** The daemon's default policy, in the form of ISOVERBS_POLICY; '' if there is none. */
     policy: z.string(),
-    /** Who the daemon takes the client for. */
+    /** The tenant that the daemon assigned to the client. */
     tenant: z.string(),
   }),
   z.object({ type: z.literal('joined'), slot, tenant: z.string() }),
   z.object({ type: z.literal('refused'), slot: slot.optional(), reason: z.string() }),
   /** A grant has changed. */
   z.object({ type: z.literal('ring') }),
-  /** `more`: the list goes on in the next one. */
+  /** `more` means that the list continues in the next message. */
   z.object({
     type: z.literal('tenants'),
-    /** By the daemon's own clock, from which rates follow; another daemon's begins anew. */
+    /** The daemon's own clock, for computing rates. Another daemon's clock starts anew. */
     nowNs: z.number(),
     rows: z.array(tenantRow),
     more: z.boolean().default(false),
   }),
   z.object({
     type: z.literal('done'),
-    /** Whether there is such a tenant now; what was set holds for one that comes later, too. */
+    /** Whether the tenant is present; a setting also applies to a tenant that comes later. */
     isKnown: z.boolean().default(true),
   }),
 ]);
@@ -117,79 +124,88 @@ export type Hello = z.infer<typeof hello>;
 export type ToClient = z.infer<typeof toClient>;
 export type TenantRow = z.infer<typeof tenantRow>;
 
-/** One message as a frame. */
+/** Encodes one message as a frame. */
 export function frame(message: z.input<typeof toDaemon> | z.input<typeof toClient>): Buffer {
   const text = Buffer.from(JSON.stringify(message));
   if (text.length > MAX_FRAME_BYTES)
-    throw new HandshakeError(`a message of ${text.length} bytes is too long`);
+    throw new HandshakeError(
+      `a message of ${text.length} bytes is too long; the limit is ${MAX_FRAME_BYTES}`,
+    );
   const bytes = Buffer.alloc(LENGTH_BYTES + text.length);
   bytes.writeUInt32LE(text.length);
   text.copy(bytes, LENGTH_BYTES);
   return bytes;
 }
 
-/** Cuts a stream into messages, however it comes in pieces. */
-export class Frames<T> {
+/** Cuts a byte stream into messages, regardless of how the bytes arrive. */
+export class FrameReader<T> {
   private readonly schema: z.ZodType<T>;
-  private readonly mostBytes: number;
-  /** What has come and was not read: the bytes from `at` to `end`, in room for twice as much at most. */
-  private room: Buffer = Buffer.alloc(0);
-  private at = 0;
+  private readonly maxBytes: number;
+  /** Received bytes not yet read, from `start` to `end`. The buffer has at most twice the space they need. */
+  private buffer: Buffer = Buffer.alloc(0);
+  private start = 0;
   private end = 0;
 
-  constructor(schema: z.ZodType<T>, mostBytes = MAX_FRAME_BYTES) {
+  constructor(schema: z.ZodType<T>, maxBytes = MAX_FRAME_BYTES) {
     this.schema = schema;
-    this.mostBytes = mostBytes;
+    this.maxBytes = maxBytes;
   }
 
-  /** All messages that are whole with these bytes. @throws HandshakeError as next() */
+  /** Adds bytes and returns all messages that are now complete. @throws HandshakeError as next() */
   push(bytes: Uint8Array): T[] {
     this.add(bytes);
     const messages: T[] = [];
-    while (this.isWhole) messages.push(this.next());
+    while (this.isComplete) messages.push(this.next());
     return messages;
   }
 
-  /** Copied, behind what is there. */
+  /** Appends a copy of the bytes. */
   add(bytes: Uint8Array): void {
-    const held = this.end - this.at;
-    if (this.room.length < this.end + bytes.length) {
+    const held = this.end - this.start;
+    if (this.buffer.length < this.end + bytes.length) {
       const needed = held + bytes.length;
-      // Moved to the front if that makes room enough, however small the pieces are.
-      const room = this.room.length < 2 * needed ? Buffer.alloc(held > 0 ? 2 * needed : needed) : this.room;
-      this.room.copy(room, 0, this.at, this.end);
-      this.room = room;
-      this.at = 0;
+      // Moves the content to the front if that frees enough space, even when bytes arrive in small pieces.
+      const room =
+        this.buffer.length < 2 * needed ? Buffer.alloc(held > 0 ? 2 * needed : needed) : this.buffer;
+      this.buffer.copy(room, 0, this.start, this.end);
+      this.buffer = room;
+      this.start = 0;
       this.end = held;
     }
-    this.room.set(bytes, this.end);
+    this.buffer.set(bytes, this.end);
     this.end += bytes.length;
   }
 
-  /** Whether a message is there. @throws HandshakeError for what is no frame: nothing behind it can be read */
-  get isWhole(): boolean {
-    if (this.end - this.at < LENGTH_BYTES) return false;
-    const length = this.room.readUInt32LE(this.at);
-    if (length > 0 && length <= this.mostBytes) return this.end - this.at - LENGTH_BYTES >= length;
-    throw new HandshakeError(`a frame of ${length} bytes: it has 1 to ${this.mostBytes}`);
+  /**
+   * Whether a complete message has arrived. @throws HandshakeError for an invalid frame, after which nothing
+   * can be read
+   */
+  get isComplete(): boolean {
+    if (this.end - this.start < LENGTH_BYTES) return false;
+    const length = this.buffer.readUInt32LE(this.start);
+    if (length > 0 && length <= this.maxBytes) return this.end - this.start - LENGTH_BYTES >= length;
+    throw new HandshakeError(`a frame of ${length} bytes; a frame has 1 to ${this.maxBytes}`);
   }
 
-  /** The first message, of which the whole is there. @throws HandshakeError for what is no JSON or no message */
+  /**
+   * Removes and returns the first message, which must be complete. @throws HandshakeError if it is not JSON
+   * or not a valid message
+   */
   next(): T {
-    const from = this.at + LENGTH_BYTES;
-    const to = from + this.room.readUInt32LE(this.at);
-    const text = this.room.subarray(from, to);
-    this.at = to;
+    const from = this.start + LENGTH_BYTES;
+    const to = from + this.buffer.readUInt32LE(this.start);
+    const text = this.buffer.subarray(from, to);
+    this.start = to;
     if (to === this.end) {
-      this.room = Buffer.alloc(0);
-      [this.at, this.end] = [0, 0];
+      this.buffer = Buffer.alloc(0);
+      [this.start, this.end] = [0, 0];
     }
     return this.parse(text);
   }
 
-  /** Whether a frame has begun and not ended. */
-  get isCut(): boolean {
-    return this.end > this.at;
+  /** Whether a frame has begun but is not complete. */
+  get isPartial(): boolean {
+    return this.end > this.start;
   }
 
   private parse(text: Buffer): T {
@@ -197,19 +213,22 @@ export class Frames<T> {
     try {
       value = JSON.parse(text.toString('utf8'));
     } catch {
-      throw new HandshakeError('a frame that is no JSON');
+      throw new HandshakeError('a frame that is not JSON');
     }
     const checked = this.schema.safeParse(value);
     if (checked.success) return checked.data;
     const { path, message } = checked.error.issues[0];
-    const why = [...path, message].join(': ').slice(0, MOST_SHOWN);
-    throw new HandshakeError(`a message that is none: ${why}`);
+    const why = [...path, message].join(': ').slice(0, MAX_SHOWN_CHARS);
+    throw new HandshakeError(`an invalid message: ${why}`);
   }
 }
 
-/** A schema compiles itself at its first message, which takes as long as all else of a join: it is done before. */
+/**
+ * Compiles the schemas in advance: a schema compiles itself at its first message, which takes as long as the
+ * rest of a join.
+ */
 export function prepare(): void {
-  const frames = new Frames<ToClient>(toClient);
+  const frames = new FrameReader<ToClient>(toClient);
   frames.push(frame({ type: 'welcome', version: VERSION, slots: 0, policy: '', tenant: '' }));
   frames.push(frame({ type: 'joined', slot: 0, tenant: '' }));
 }

@@ -1,32 +1,32 @@
 /**
- * Who a client is to the daemon: the first rule of its configuration that fits decides; without one, a client is a
- * tenant of its user's: all clients of a user are one, or each could take a share for every name it thinks of. What a
- * client says of itself counts only if it is trusted.
+ * Decides who a client is to the daemon. The first matching rule of the configuration decides. Without one,
+ * all clients of a user are one tenant, because otherwise each could take a share for every name it declares.
+ * What a client declares about itself counts only if it is trusted.
  */
 
-/** What a program is taken for, whatever it sends. */
+/** Classes that a program can be assigned, whatever it sends. */
 export const CLASSES = ['delay', 'messages', 'bandwidth'] as const;
 export type DeclaredClass = (typeof CLASSES)[number];
 
-/** What the kernel says of a client, and what the client says. */
-export interface Peer {
+/** What the kernel reports about a client, and what the client declares. */
+export interface ClientFacts {
   readonly pid: number;
   readonly uid: number;
   readonly gid: number;
-  /** Path of its cgroup, and its command line; '': unknown. */
+  /** The path of its cgroup, and its command line; '' if unknown. */
   readonly cgroup: string;
   readonly command: string;
-  /** Declared. */
+  /** Declared by the client. */
   readonly tenant?: string;
   readonly weight?: number;
   readonly class?: DeclaredClass;
 }
 
-/** Each of these that is there must fit. */
+/** All conditions that are present must match. */
 export interface Match {
   readonly uid?: number;
   readonly gid?: number;
-  /** `*` stands for anything. */
+  /** `*` matches any text. */
   readonly cgroup?: string;
   readonly command?: string;
   readonly declared?: string;
@@ -34,33 +34,36 @@ export interface Match {
 
 export interface Rule {
   readonly match: Match;
-  /** Default: as without a rule. */
+  /** Default: the tenant without a rule. */
   readonly tenant?: string;
   readonly weight?: number;
   readonly class?: DeclaredClass;
-  /** A rate of its own instead of a share by weight. */
+  /** A fixed rate instead of a share by weight. */
   readonly gbps?: number;
-  /** Queue pairs, and requests a second. */
+  /** Limits on queue pairs, and on requests per second. */
   readonly maxQps?: number;
   readonly maxRequestsPerS?: number;
 }
 
-/** What a client is. */
+/** Who a client is. */
 export interface Identity {
   readonly tenant: string;
   readonly weight: number;
   readonly gbps: number | null;
-  /** Null: as it sends. */
+  /** Null: the class follows from what is sent. */
   readonly class: DeclaredClass | null;
   readonly maxQps: number;
   readonly maxRequestsPerS: number;
-  /** Contexts that the program opened for tenants of its own are these tenants'. */
+  /** Whether contexts that the program opened for tenants of its own belong to these tenants. */
   readonly hasTenants: boolean;
 }
 
 const NO_LIMIT = 0;
 
-/** In one walk over the text: it is the client's own, and what would try every split of it could be kept busy for hours. */
+/**
+ * Matches in one pass over the text. The client chooses the text, and a matcher that backtracks could be kept
+ * busy for hours.
+ */
 function fits(pattern: string | undefined, text: string): boolean {
   if (pattern === undefined) return true;
   const [first, ...others] = pattern.split('*');
@@ -76,13 +79,20 @@ function fits(pattern: string | undefined, text: string): boolean {
   return at <= text.length - last.length;
 }
 
-/** A name that anybody may declare counts where the kernel vouches for something else that the rule asks for. */
-function matches({ uid, gid, cgroup, command, declared }: Match, peer: Peer, trusts: boolean): boolean {
+/**
+ * A declared name counts if the client is trusted, or if the rule also requires something that the kernel
+ * vouches for.
+ */
+function matches(
+  { uid, gid, cgroup, command, declared }: Match,
+  peer: ClientFacts,
+  trusts: boolean,
+): boolean {
   const vouched = isVouched({ uid, gid, cgroup });
   return (
     (uid === undefined || uid === peer.uid) &&
     (gid === undefined || gid === peer.gid) &&
-    // Looked up only where all else fits (daemon.ts).
+    // Looked up last, and only if everything else matches (daemon.ts).
     (cgroup === undefined || fits(cgroup, peer.cgroup)) &&
     (declared === undefined ||
       ((trusts || vouched) && peer.tenant !== undefined && fits(declared, peer.tenant))) &&
@@ -95,17 +105,20 @@ const KEYS = ['uid', 'gid', 'cgroup', 'command', 'declared'] as const;
 const isVouched = ({ uid, gid, cgroup }: Match) =>
   uid !== undefined || gid !== undefined || cgroup !== undefined;
 
-/** Whether whoever the second fits has been fitted by the first. */
+/** Whether the first condition matches every client that the second one matches. */
 function covers(first: Match, second: Match): boolean {
-  // Alone, a declared name counts of those only who are trusted.
+  // On its own, a declared name counts for trusted clients only.
   if (first.declared !== undefined && !isVouched(first) && isVouched(second)) return false;
   return KEYS.every((key) => {
-    const [asked, given] = [first[key], second[key]];
-    return asked === undefined || asked === given || (asked === '*' && key !== 'declared');
+    const [earlier, later] = [first[key], second[key]];
+    return earlier === undefined || earlier === later || (earlier === '*' && key !== 'declared');
   });
 }
 
-/** Rules that never decide anything, each with the earlier one that takes all it fits; both counted from 0. */
+/**
+ * Rules that can never decide anything, each with the earlier rule that matches all its clients; both counted
+ * from 0.
+ */
 export function unreachable(rules: readonly Rule[]): { rule: number; by: number }[] {
   return rules.flatMap(({ match }, rule) => {
     const by = rules.findIndex((earlier, i) => i < rule && covers(earlier.match, match));
@@ -113,8 +126,8 @@ export function unreachable(rules: readonly Rule[]): { rule: number; by: number 
   });
 }
 
-/** @param trusts whether what this client says of itself counts: its name, its weight, tenants of its own */
-export function identify(peer: Peer, rules: readonly Rule[], trusts: boolean): Identity {
+/** @param trusts whether this client's declarations count: its name, its weight, and tenants of its own */
+export function identify(peer: ClientFacts, rules: readonly Rule[], trusts: boolean): Identity {
   const rule = rules.find(({ match }) => matches(match, peer, trusts));
   const byDefault = trusts && peer.tenant ? peer.tenant : `uid${peer.uid}`;
   const declaredWeight = trusts ? peer.weight : undefined;

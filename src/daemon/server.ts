@@ -1,15 +1,18 @@
-/** The daemon's end of the socket: who was let in gets its pages, and is heard until it goes. */
+/**
+ * The daemon's end of the socket. Admitted clients get their pages; their messages are served until they
+ * disconnect.
+ */
 import type { Logger } from 'pino';
 import { HandshakeError } from '../verbs/errors.ts';
 import { Admission, type ClientLimits, DEFAULT_LIMITS } from './admission.ts';
 import { MESSAGES_PER_S, Users } from './budgets.ts';
-import { Complaints } from './connection-log.ts';
+import { ConnectionLog } from './connection-log.ts';
 import type { Client, Host } from './host.ts';
 import type { PeerCredentials, UnixSocket } from './ipc/index.ts';
 import { Listing } from './listing.ts';
 import type { ServerCounts } from './metrics/metrics.ts';
-import { SLOTS } from './pages.ts';
-import { Passes } from './pass-scheduler.ts';
+import { SEATS_PER_CLIENT } from './pages.ts';
+import { PassScheduler } from './pass-scheduler.ts';
 import type { Peer } from './peer.ts';
 import { frame, type Hello, type ToClient, type ToDaemon, VERSION } from './protocol.ts';
 import type { Identity } from './rules.ts';
@@ -20,31 +23,34 @@ export interface ServerOptions {
   readonly mode: number;
   readonly limits?: ClientLimits;
   readonly host: Host;
-  /** What clients run without a word of their own: as ISOVERBS_POLICY has it; '': nothing. */
+  /** The policy of clients that name none, in the form of ISOVERBS_POLICY; '' for no policy. */
   readonly policy: string;
   readonly log: Logger;
-  /** Called again for all when the rules have changed. */
+  /** Called again for each client when the rules have changed. */
   identify(credentials: PeerCredentials, hello: Hello): Identity;
   /** Whether a client may change what tenants get. */
   maySet(credentials: PeerCredentials): boolean;
-  /** Told how long each pass took. */
-  passed?(tookNs: number): void;
+  /** Called after each pass with its duration. */
+  onPass?(durationNs: number): void;
   /** Monotonic. */
   nowNs(): number;
 }
 
-/** Then it is another's turn: one that says much at once keeps nobody waiting. */
-const MESSAGES_OF_A_TURN = 64;
+/**
+ * Messages of one client handled before other clients get a turn, so that one that sends many delays none of
+ * them.
+ */
+const MESSAGES_PER_ITERATION = 64;
 
 export class Server {
   private readonly options: ServerOptions;
   private readonly peers = new Set<Peer>();
   private readonly byClient = new Map<Client, Peer>();
-  /** Those that are answered after the next pass. */
-  private readonly answered = new Set<Peer>();
+  /** Clients to be answered after the next pass. */
+  private readonly awaitingPass = new Set<Peer>();
   private readonly admission: Admission;
-  private readonly passes: Passes;
-  private readonly complaints: Complaints;
+  private readonly passScheduler: PassScheduler;
+  private readonly connectionLog: ConnectionLog;
   private readonly listing: Listing;
   private isClosing = false;
 
@@ -52,51 +58,56 @@ export class Server {
     this.options = options;
     const { socket, mode, host, log, limits = DEFAULT_LIMITS } = options;
     const nowNs = () => options.nowNs();
-    this.complaints = new Complaints(log, nowNs);
+    this.connectionLog = new ConnectionLog(log, nowNs);
     this.listing = new Listing(host, nowNs);
-    this.passes = new Passes({ host, done: () => this.tell(), took: options.passed, nowNs });
+    this.passScheduler = new PassScheduler({
+      host,
+      afterPass: () => this.notifyClients(),
+      onPass: options.onPass,
+      nowNs,
+    });
     this.admission = new Admission({
       socket,
       mode,
       limits,
       users: new Users(),
-      complaints: this.complaints,
+      connectionLog: this.connectionLog,
       isOperator: (credentials) => options.maySet(credentials),
       welcome: (raw, peer) => this.welcome(raw, peer),
-      gone: (peer) => this.gone(peer),
+      left: (peer) => this.left(peer),
       nowNs,
     });
   }
 
-  /** @throws ConnectionError, InvalidArgumentError: the socket cannot be there */
+  /** @throws ConnectionError, InvalidArgumentError if the socket cannot be created */
   listen(): void {
     this.isClosing = false;
     this.admission.listen();
   }
 
-  /** Clients keep what they were granted last: nothing is shared out again as they are let go one by one. */
+  /** Clients keep their last grants: disconnecting them one by one redistributes nothing. */
   close(): void {
     this.isClosing = true;
-    this.passes.close();
+    this.passScheduler.close();
     this.admission.close();
     for (const peer of [...this.peers]) this.admission.leave(peer);
-    this.complaints.close();
+    this.connectionLog.close();
   }
 
-  /** The rules have changed: everybody is asked again who it is. */
+  /** Identifies all clients again after the rules have changed. */
   reidentify(): void {
     const { host, identify, nowNs } = this.options;
     for (const peer of [...this.peers]) {
       const { client, hello, credentials } = peer;
       if (client === null || hello === null) continue;
-      const isWhole = host.reidentify(client, identify(credentials, hello), nowNs());
-      // It comes back, and is told which of its contexts have no place.
-      if (!isWhole) this.end(peer, 'has more contexts than its tenant by the new rules has places');
+      const hasAllSeats = host.reidentify(client, identify(credentials, hello), nowNs());
+      // The client reconnects and then learns which of its contexts have no seat.
+      if (!hasAllSeats) this.disconnect(peer, 'has more contexts than the new rules leave seats for');
     }
-    this.passes.ask();
+    this.passScheduler.request();
   }
 
-  /** Clients that are connected. */
+  /** Connected clients. */
   get size(): number {
     return this.admission.size;
   }
@@ -105,98 +116,104 @@ export class Server {
     const { size, greetings, refused } = this.admission;
     const shims = this.byClient.size;
     const tools = Math.max(0, size - greetings - shims);
-    return { greeting: greetings, shims, tools, refused, linesLeftOut: this.complaints.leftOut };
+    return { greeting: greetings, shims, tools, refused, suppressedLines: this.connectionLog.suppressed };
   }
 
   /** @throws HandshakeError */
   private welcome(raw: UnixSocket, peer: Peer): void {
     const { policy, identify } = this.options;
     const hello = peer.frames.next();
-    if (hello.type !== 'hello') throw new HandshakeError(`'${hello.type}' before it said who it is`);
+    if (hello.type !== 'hello') throw new HandshakeError(`'${hello.type}' before hello`);
     if (hello.version !== VERSION) {
-      throw new HandshakeError(`version ${hello.version}; this daemon speaks ${VERSION}`);
+      throw new HandshakeError(`protocol version ${hello.version}; this daemon speaks ${VERSION}`);
     }
     const identity = identify(peer.credentials, hello);
     const { tenant } = identity;
     const isShim = hello.role === 'shim';
-    const pages = isShim ? peer.open(identity) : { fds: [], sent() {} };
-    const bytes = frame({ type: 'welcome', version: VERSION, slots: isShim ? SLOTS : 0, policy, tenant });
+    const pages = isShim ? peer.openPages(identity) : { fds: [], sent() {} };
+    const bytes = frame({
+      type: 'welcome',
+      version: VERSION,
+      slots: isShim ? SEATS_PER_CLIENT : 0,
+      policy,
+      tenant,
+    });
     let sent = 0;
     try {
       sent = raw.send(bytes, pages.fds);
     } finally {
       pages.sent();
     }
-    if (sent < bytes.length) throw new HandshakeError('nothing that left room for an answer');
+    if (sent < bytes.length) throw new HandshakeError('a hello without reading the answer');
     peer.hello = hello;
     this.peers.add(peer);
     if (peer.client !== null) this.byClient.set(peer.client, peer);
-    peer.listen((isAlive) => this.rang(peer, isAlive));
-    peer.speak(raw, {
+    peer.watchWake((isAlive) => this.signalled(peer, isAlive));
+    peer.attachSocket(raw, {
       received: (bytes) => this.received(peer, bytes),
       failed: (error) => this.options.log.debug(error, `process ${peer.credentials.pid}`),
       closed: () => this.admission.leave(peer),
     });
-    this.work(peer);
+    this.processMessages(peer);
   }
 
-  private gone(peer: Peer): void {
+  private left(peer: Peer): void {
     const { host, nowNs } = this.options;
     const { client } = peer;
     this.peers.delete(peer);
-    this.answered.delete(peer);
+    this.awaitingPass.delete(peer);
     if (client === null || !this.byClient.delete(client) || this.isClosing) return;
     host.forget(client, nowNs());
-    this.passes.ask();
+    this.passScheduler.request();
   }
 
-  private end(peer: Peer, why: string): void {
-    if (peer.isOver) return;
-    this.complaints.about(peer.credentials, `${why}: disconnected`);
+  private disconnect(peer: Peer, why: string): void {
+    if (peer.isClosed) return;
+    this.connectionLog.warn(peer.credentials, `${why}: disconnected`);
     this.admission.leave(peer);
   }
 
   private received(peer: Peer, bytes: Uint8Array): void {
-    if (peer.isOver) return;
+    if (peer.isClosed) return;
     peer.frames.add(bytes);
     if (peer.isPaused) return;
     this.guard(peer, () => {
-      // Bytes one by one cost as much as messages.
+      // Charged per piece, because single bytes cost as much as messages.
       const waitNs = this.charge(peer);
-      if (waitNs > 0) peer.pause(waitNs, () => this.work(peer));
-      else this.work(peer);
+      if (waitNs > 0) peer.pause(waitNs, () => this.processMessages(peer));
+      else this.processMessages(peer);
     });
   }
 
-  /** Whatever a client says that cannot be is the end of its connection, and of nothing else. */
-  private guard(peer: Peer, hear: () => void): void {
+  /** An invalid message ends the connection of the client that sent it, and nothing else. */
+  private guard(peer: Peer, action: () => void): void {
     try {
-      hear();
+      action();
     } catch (error) {
-      this.end(peer, `sent ${(error as Error).message}`);
+      this.disconnect(peer, `sent ${(error as Error).message}`);
     }
   }
 
-  /** Hears what came, as far as it may say so much. */
-  private work(peer: Peer): void {
+  /** Handles received messages as far as the budgets allow. */
+  private processMessages(peer: Peer): void {
     this.guard(peer, () => {
-      for (let i = 0; !peer.isOver && peer.frames.isWhole; i++) {
-        const waitNs = peer.isPaid ? 0 : this.charge(peer);
-        peer.isPaid = true;
-        if (waitNs > 0 || i === MESSAGES_OF_A_TURN) {
-          peer.pause(waitNs, () => this.work(peer));
+      for (let i = 0; !peer.isClosed && peer.frames.isComplete; i++) {
+        const waitNs = peer.isNextCharged ? 0 : this.charge(peer);
+        peer.isNextCharged = true;
+        if (waitNs > 0 || i === MESSAGES_PER_ITERATION) {
+          peer.pause(waitNs, () => this.processMessages(peer));
           return;
         }
-        peer.isPaid = false;
-        this.heard(peer, peer.frames.next());
+        peer.isNextCharged = false;
+        this.handle(peer, peer.frames.next());
       }
       peer.resume();
     });
   }
 
   /**
-   * One message, or a piece of one; how long the user has to wait for it.
-   * @throws HandshakeError for one that sends far more than any program has to say
+   * Charges for one message, or a piece of one. @returns how long the user has to wait for it
+   * @throws HandshakeError if a client sends far more than any program needs to
    */
   private charge(peer: Peer, messages = 1): number {
     const nowNs = this.options.nowNs();
@@ -206,22 +223,22 @@ export class Server {
   }
 
   /** @throws HandshakeError */
-  private heard(peer: Peer, message: ToDaemon): void {
+  private handle(peer: Peer, message: ToDaemon): void {
     switch (message.type) {
       case 'join':
       case 'leave':
-        if (peer.client === null) throw new HandshakeError(`'${message.type}' of a tool`);
+        if (peer.client === null) throw new HandshakeError(`'${message.type}' as a tool`);
         if (message.type === 'join') this.join(peer, peer.client, message);
         else this.options.host.leave(peer.client, message.slot, this.options.nowNs());
-        this.passes.ask();
+        this.passScheduler.request();
         break;
       case 'ring':
-        if (peer.client === null) throw new HandshakeError(`'ring' of a tool`);
-        this.options.host.ring(peer.client);
-        this.passes.ask();
+        if (peer.client === null) throw new HandshakeError(`'ring' as a tool`);
+        this.options.host.markDirty(peer.client);
+        this.passScheduler.request();
         break;
       case 'tenants':
-        this.answer(peer, () => this.list(peer));
+        this.answerAfterPass(peer, () => this.list(peer));
         break;
       case 'set':
         this.set(peer, message);
@@ -231,15 +248,21 @@ export class Server {
     }
   }
 
-  private join(peer: Peer, client: Client, { slot, device, tenant }: ToDaemon & { type: 'join' }) {
+  private join(
+    peer: Peer,
+    client: Client,
+    { slot: seatNumber, device, tenant }: ToDaemon & { type: 'join' },
+  ) {
     const { host, nowNs } = this.options;
-    const reason = host.join(client, slot, device, nowNs(), tenant);
-    this.passes.ask();
-    const name = client.seats.get(slot)?.tenant.name ?? '';
-    this.answer(peer, () => {
-      this.say(
+    const reason = host.join(client, seatNumber, device, nowNs(), tenant);
+    this.passScheduler.request();
+    const name = client.seats.get(seatNumber)?.tenant.name ?? '';
+    this.answerAfterPass(peer, () => {
+      this.send(
         peer,
-        reason === null ? { type: 'joined', slot, tenant: name } : { type: 'refused', slot, reason },
+        reason === null
+          ? { type: 'joined', slot: seatNumber, tenant: name }
+          : { type: 'refused', slot: seatNumber, reason },
       );
     });
   }
@@ -247,7 +270,7 @@ export class Server {
   private list(peer: Peer): void {
     const frames = this.listing.frames();
     this.guard(peer, () => {
-      // A list of thousands costs as much as many messages.
+      // A list of thousands of tenants costs as much as many messages.
       this.charge(peer, frames.length);
       for (const one of frames) this.write(peer, one);
     });
@@ -257,62 +280,65 @@ export class Server {
     const { host, maySet, log } = this.options;
     const { credentials } = peer;
     if (!maySet(credentials)) {
-      const reason = `only the daemon's user, root and members of the socket's group set anything`;
-      this.answer(peer, () => this.say(peer, { type: 'refused', reason }));
+      const reason = `only root, the daemon's user and members of its group may change settings`;
+      this.answerAfterPass(peer, () => this.send(peer, { type: 'refused', reason }));
       return;
     }
     const isKnown = host.set(tenant, setting);
-    this.listing.forget();
-    this.passes.ask();
+    this.listing.invalidate();
+    this.passScheduler.request();
     const { pid, uid, gid } = credentials;
-    // `pid` itself is the daemon's in every line.
+    // In every log line, `pid` is the daemon's own.
     log.info(
       { tenant, ...setting, client: { pid, uid, gid } },
       `process ${pid} of user ${uid} set ${tenant}`,
     );
-    this.answer(peer, () => this.say(peer, { type: 'done', isKnown }));
+    this.answerAfterPass(peer, () => this.send(peer, { type: 'done', isKnown }));
   }
 
-  /** What it says has changed, or it has gone; who rings without end is heard now and then. */
-  private rang(peer: Peer, isAlive: boolean): void {
+  /**
+   * A client's counters have changed, or it has gone. A client that signals without pause is served only now
+   * and then.
+   */
+  private signalled(peer: Peer, isAlive: boolean): void {
     const { host, nowNs } = this.options;
     const { client, user } = peer;
-    if (client === null || peer.isOver) return;
+    if (client === null || peer.isClosed) return;
     if (!isAlive) {
       this.admission.leave(peer);
       return;
     }
     const now = nowNs();
-    const waitNs = Math.max(peer.rings.take(1, now), user.rings.take(1, now));
-    if (waitNs > 0) peer.ignore(waitNs, (alive) => this.rang(peer, alive));
-    host.ring(client);
-    this.passes.ask();
+    const waitNs = Math.max(peer.signals.take(1, now), user.signals.take(1, now));
+    if (waitNs > 0) peer.pauseWake(waitNs, (alive) => this.signalled(peer, alive));
+    host.markDirty(client);
+    this.passScheduler.request();
   }
 
-  /** After a pass: those whose grants are others hear it, and those who wait for it are answered. */
-  private tell(): void {
-    for (const client of this.options.host.takeTold()) this.byClient.get(client)?.wake?.ring();
-    for (const peer of [...this.answered]) {
-      this.answered.delete(peer);
-      for (const say of peer.answers.splice(0)) say();
+  /** After a pass: notifies clients whose grants have changed, and sends the answers that waited for it. */
+  private notifyClients(): void {
+    for (const client of this.options.host.takeClientsToNotify()) this.byClient.get(client)?.wake?.signal();
+    for (const peer of [...this.awaitingPass]) {
+      this.awaitingPass.delete(peer);
+      for (const send of peer.pendingAnswers.splice(0)) send();
     }
   }
 
-  /** Says something when what was said before it is in force. */
-  private answer(peer: Peer, say: () => void): void {
-    if (!this.passes.isAsked && peer.answers.length === 0) {
-      say();
+  /** Calls `send` once everything received before it is in force. */
+  private answerAfterPass(peer: Peer, send: () => void): void {
+    if (!this.passScheduler.isPending && peer.pendingAnswers.length === 0) {
+      send();
       return;
     }
-    peer.answers.push(say);
-    this.answered.add(peer);
+    peer.pendingAnswers.push(send);
+    this.awaitingPass.add(peer);
   }
 
-  private say(peer: Peer, message: ToClient): void {
+  private send(peer: Peer, message: ToClient): void {
     this.write(peer, frame(message));
   }
 
   private write(peer: Peer, bytes: Buffer): void {
-    if (!peer.write(bytes)) this.end(peer, 'or another of its user does not read what it asked for');
+    if (!peer.write(bytes)) this.disconnect(peer, 'or another client of its user does not read its answers');
   }
 }

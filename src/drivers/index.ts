@@ -1,61 +1,63 @@
-/** Where policies run: in the application's own calls, or in a worker thread. */
+/** Drivers: where policies run, either in the application's own calls or in a worker thread. */
 import { isAbsolute, resolve } from 'node:path';
 import type { Interceptor } from '../shim/compose.ts';
 import { ConfigError, shown } from '../verbs/errors.ts';
 import { requireCpu, workerDriver } from './worker/front.ts';
-import { loadPolicy } from './worker/policies.ts';
+import { loadPolicy, underCurrentNames } from './worker/policies.ts';
 import type { PolicySpec } from './worker/protocol.ts';
 
 export { type WorkerDriverOptions, workerDriver } from './worker/front.ts';
 export { preloadWorkers } from './worker/link.ts';
 export type { PolicySpec } from './worker/protocol.ts';
 
-/** What runs the policies: the application's own calls, or a worker thread. */
 export type DriverName = 'inline' | 'worker';
 
 export const DRIVERS: readonly DriverName[] = ['inline', 'worker'];
 
-/** A driver as one line of text: its name, and the CPU that its thread is to run on. */
+/** A driver as a string: its name, and optionally the CPU for its thread. */
 export type Driver = DriverName | `worker:cpu=${number}`;
 
-/** A driver as that text, or as an object. */
+/** A driver as that string, or as an object. */
 export type DriverChoice = Driver | { name: DriverName; cpu?: number };
 
-/** @throws ConfigError for what is no driver, and for a CPU that there cannot be */
+/** @throws ConfigError for an unknown driver or an impossible CPU number */
 export function driverOf(choice: unknown, source: string): Driver {
   if (typeof choice === 'object' && choice !== null) {
     const { name, cpu, ...rest } = choice as { name?: unknown; cpu?: unknown };
     const [unknown] = Object.keys(rest);
     if (unknown !== undefined)
-      throw new ConfigError(`${source}: ${unknown}: no such key; there are: name, cpu`);
+      throw new ConfigError(`${source}: unknown key '${unknown}'; the keys are name and cpu`);
     const known = driverName(name, `${source}: name`);
     if (cpu === undefined) return known;
     if (known !== 'worker')
-      throw new ConfigError(`${source}: cpu: only the driver worker has a thread to pin`);
+      throw new ConfigError(`${source}: cpu: only the driver 'worker' has a thread to pin`);
     return `worker:cpu=${requireCpu(cpu, source)}`;
   }
   const [, digits] = /^worker:cpu=(\d+)$/.exec(String(choice)) ?? [];
   if (digits !== undefined) return `worker:cpu=${requireCpu(Number(digits), source)}`;
   const name = DRIVERS.find((known) => known === choice);
   if (name !== undefined) return name;
-  throw new ConfigError(`${source}: ${shown(choice)} is none of ${DRIVERS.join(', ')}, worker:cpu=NUMBER`);
+  throw new ConfigError(
+    `${source}: unknown driver ${shown(choice)}; use ${DRIVERS.join(', ')} or worker:cpu=NUMBER`,
+  );
 }
 
-/** The CPU that a driver's thread is to run on, if it says one. */
+/** The CPU for a driver's thread, if it names one. */
 export function cpuOf(driver: Driver): number | undefined {
   return driver.includes('=') ? Number(driver.slice(driver.indexOf('=') + 1)) : undefined;
 }
 
-/** @throws ConfigError for what is no driver */
+/** @throws ConfigError for an unknown driver */
 export function driverName(text: unknown, source: string): DriverName {
   const name = DRIVERS.find((known) => known === text);
-  if (name === undefined) throw new ConfigError(`${source}: '${text}' is none of ${DRIVERS.join(', ')}`);
+  if (name === undefined)
+    throw new ConfigError(`${source}: unknown driver '${text}'; use ${DRIVERS.join(' or ')}`);
   return name;
 }
 
 /**
- * The interceptors of policies under a driver, outermost first. The name of a module (`isModuleName`) is that of a
- * file, seen from the working directory, whose default export makes a policy of its options.
+ * The interceptors that run policies under a driver, outermost first. A module name (`isModuleName`) is a
+ * file path, relative to the working directory, whose default export creates a policy from its options.
  * @throws ConfigError for an unknown policy or option
  */
 export function drivenBy(
@@ -68,12 +70,12 @@ export function drivenBy(
   return [workerDriver(specs, cpu === undefined ? {} : { cpu })];
 }
 
-/** Whether a policy's name is that of a file: it has a slash in it, or the ending of a module. */
+/** Whether a policy name is a file path: it contains a slash or ends like a module. */
 export function isModuleName(name: string): boolean {
   return name.includes('/') || /\.[cm]?js$/.test(name);
 }
 
 function specOf({ name, options }: { name: string; options: Record<string, unknown> }): PolicySpec {
-  if (!isModuleName(name)) return { name, options };
+  if (!isModuleName(name)) return { name, options: underCurrentNames(name, options) };
   return { name, options, module: isAbsolute(name) ? name : resolve(name) };
 }

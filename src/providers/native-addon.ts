@@ -1,4 +1,4 @@
-/** How the native addons are found and loaded, and what to say where they cannot be. */
+/** Finds and loads the native addons, and explains what to do if that fails. */
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
@@ -15,27 +15,33 @@ function packageRoot(): string {
   return folder;
 }
 
-/** Works in a clone, as a dependency, and where install scripts are blocked; `npm rebuild` does not. */
+/**
+ * Advice that works in a clone, as a dependency, and where install scripts are blocked; `npm rebuild` does
+ * not.
+ */
 export function buildAdvice(): string {
   const script = join(packageRoot(), 'scripts/install.mjs');
-  return `build the addon: \`node ${script}\` (wants a C++ compiler, make and python3)`;
+  return `build the addon: \`node ${script}\` (requires a C++ compiler, make and python3)`;
 }
 
-/** Whether the environment says that no addon may be loaded. */
+/** Whether the environment forbids loading an addon. */
 export function isAddonForbidden(): boolean {
   return process.env.ISOVERBS_NO_ADDON === '1';
 }
 
-/** `bindings` lists every path it tried, a dozen lines that say no more than this. */
+/** Shortened, because `bindings` lists every path it tried, in a dozen lines that say no more than this. */
 export function whyNotLoaded(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   return 'tries' in error ? 'it has not been built' : error.message;
 }
 
-/** ES2024; absent in Node 20. */
+/** ES2024; absent in Node.js 20. */
 const transfer = (ArrayBuffer.prototype as { transfer?: (newByteLength: number) => ArrayBuffer }).transfer;
 
-/** Detaches by the language's own means where it has them: they refuse with an exception where the addon's would abort. */
+/**
+ * Detaches a buffer, preferably with the language's own method, which refuses with an exception where the
+ * addon's would abort.
+ */
 export function detach(native: { detachBuffer(buffer: ArrayBuffer): void }, buffer: ArrayBuffer): void {
   if (transfer === undefined) native.detachBuffer(buffer);
   else transfer.call(buffer, 0);
@@ -47,7 +53,7 @@ export interface LoadedAddon<T> {
   error: unknown;
 }
 
-/** What loads an addon when it is first called; a failure is remembered like a success. */
+/** Returns a function that loads an addon on its first call. A failure is cached like a success. */
 export function addonLoader<T extends { interfaceVersion: number }>(
   name: string,
   interfaceVersion: number,

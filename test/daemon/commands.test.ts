@@ -105,10 +105,14 @@ describe.skipIf(reason !== '')('the daemon', TIMEOUT, () => {
     spawnSync('chmod', ['777', open]);
     const plain = file('not a socket');
     for (const [socket, status, problem] of [
-      [join(open, 's'), 2, /others may change it; give --socket/],
+      [join(open, 's'), 2, /other users can change it; choose a path with --socket/],
       [plain, 1, /is there and is no socket/],
       [`/tmp/${'x'.repeat(120)}`, 1, /up to 107 bytes/],
-      ['/proc/none/s', 2, /the socket's folder, \/proc\/none, cannot be made: .*; give another --socket/],
+      [
+        '/proc/none/s',
+        2,
+        /the socket's folder \/proc\/none cannot be created: .*; choose another path with --socket/,
+      ],
     ] as const) {
       const ending = await isoverbs(['daemon', '--socket', socket]).ended;
       expect({ socket, status: ending.status }).toEqual({ socket, status });

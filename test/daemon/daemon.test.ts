@@ -20,7 +20,7 @@ test('it does not listen where others could put something in the place of its so
   });
   try {
     chmodSync(folder, 0o777);
-    expect(() => daemon.listen()).toThrow(/others may change it; give --socket/);
+    expect(() => daemon.listen()).toThrow(/other users can change it; choose a path with --socket/);
     for (const mode of [0o1777, 0o755]) {
       chmodSync(folder, mode);
       daemon.listen();

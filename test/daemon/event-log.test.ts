@@ -8,11 +8,12 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
 import * as M from '../../src/coordinator/member-table.ts';
-import { coordinateElsewhere } from '../../src/coordinator/registry.ts';
+import { setRemoteCoordinators } from '../../src/coordinator/registry.ts';
 import { type Answer, type Connection, connect } from '../../src/daemon/client/connection.ts';
 import { columnsAt } from '../../src/daemon/pages.ts';
+import { parseApp } from '../../src/mix/parse.ts';
 import { runMix } from '../../src/mix/run.ts';
-import { DEFAULTS, type MixSpec, parseApp } from '../../src/mix/spec.ts';
+import { DEFAULTS, type MixSpec } from '../../src/mix/spec.ts';
 import { type Event, InHost, InProcess, type LogRules, type Player, Recorder } from './event-log.ts';
 import { reason } from './rig.ts';
 
@@ -31,11 +32,11 @@ const APPS = [
 /** What the members of a run said; then a weight is set, and one after the other leaves. */
 async function record(policy: string, options: MixSpec['policyOptions']): Promise<Event[]> {
   const recorder = new Recorder();
-  coordinateElsewhere(recorder.make);
+  setRemoteCoordinators(recorder.make);
   try {
     await runMix({ ...SHORT, policy, policyOptions: options, apps: APPS.map(parseApp) });
   } finally {
-    coordinateElsewhere(null);
+    setRemoteCoordinators(null);
   }
   const events: Event[] = recorder.text.split('\n').map((line) => JSON.parse(line));
   const { nowNs } = events.at(-1) as Event;
@@ -51,7 +52,11 @@ async function record(policy: string, options: MixSpec['policyOptions']): Promis
 
 const LOGS: [policy: string, options: MixSpec['policyOptions'], own: number[]][] = [
   // The columns that the policy's run decides by itself.
-  ['perf', {}, [M.SPLIT, M.QNUM_ALLOW, M.BUSY_LARGE_QPS, M.SMALL_GBPS, M.WHY, M.TURN, M.QUEUE_TENANTS]],
+  [
+    'perf',
+    {},
+    [M.SPLIT, M.QNUM_ALLOW, M.BUSY_LARGE_QPS, M.SMALL_GBPS, M.REASON, M.SLOT_STATE, M.QUEUE_TENANTS],
+  ],
   ['token-bucket', { linkGbps: LINK_GBPS, weights: WEIGHTS }, [M.RATE_GBPS]],
 ];
 const RULES: LogRules = { master: MASTER, linkGbps: LINK_GBPS, weights: WEIGHTS };
@@ -75,7 +80,12 @@ class InDaemon implements Player {
     const known = this.connections.get(tenant);
     if (known !== undefined) return known;
     const made = await new Promise<Connection>((answered, ended) => {
-      const on = { answered, heard: (answer: Answer) => this.answers.push(answer), rang() {}, ended };
+      const on = {
+        connected: answered,
+        received: (answer: Answer) => this.answers.push(answer),
+        signalled() {},
+        ended,
+      };
       connect(this.socket, { role, tenant }, on, true);
     });
     this.connections.set(tenant, made);
@@ -91,17 +101,17 @@ class InDaemon implements Player {
   async play(event: Event): Promise<void> {
     if (event.type === 'join') {
       const connection = await this.connection(event.tenant);
-      connection.say({ type: 'join', slot: event.member, device: event.device, tenant: '' });
+      connection.send({ type: 'join', slot: event.member, device: event.device, tenant: '' });
       await this.answer('joined');
       this.seats.set(event.member, { connection, device: event.device });
     }
     if (event.type === 'leave') {
-      this.seats.get(event.member)!.connection.say({ type: 'leave', slot: event.member });
+      this.seats.get(event.member)!.connection.send({ type: 'leave', slot: event.member });
       this.seats.delete(event.member);
     }
     if (event.type === 'set') {
       const tool = await this.connection('', 'tool');
-      tool.say({ type: 'set', tenant: event.tenant, weight: event.weight });
+      tool.send({ type: 'set', tenant: event.tenant, weight: event.weight });
       await this.answer('done');
     }
     if (event.type !== 'pass') return;
@@ -118,7 +128,7 @@ class InDaemon implements Player {
       await delay(0);
       if (performance.now() - askedMs < AGAIN_MS) continue;
       askedMs = performance.now();
-      for (const member of this.seats.keys()) this.columns(member).counters[M.BEAT]++;
+      for (const member of this.seats.keys()) this.columns(member).counters[M.HEARTBEAT]++;
       for (const device of new Set([...this.seats.values()].map((seat) => seat.device))) this.ring(device);
     }
     expect(this.grants()).toEqual(expected);
@@ -126,7 +136,7 @@ class InDaemon implements Player {
 
   private ring(device: string): void {
     // Of a client that does not ring nothing is read before the next look.
-    for (const seat of this.seats.values()) if (seat.device === device) seat.connection.ring();
+    for (const seat of this.seats.values()) if (seat.device === device) seat.connection.signal();
   }
 
   private columns(member: number) {
@@ -153,7 +163,7 @@ describe.each(LOGS)('a log of a run under %s', (policy, options, own) => {
     const passes = log.flatMap((event) => (event.type === 'pass' ? [event.grants] : []));
     expect(new Set(passes.map((grants) => JSON.stringify(grants))).size).toBeGreaterThan(3);
     // What coordinators of several processes do not do: nobody's turn, and a run shorter than a silence.
-    for (const [, grants] of passes.flat()) expect(grants[M.TURN]).toBe(M.FREE);
+    for (const [, grants] of passes.flat()) expect(grants[M.SLOT_STATE]).toBe(M.NO_ROTATION);
   });
 
   test('the run was granted what the coordinators of a process grant for its log', () => {
@@ -222,4 +232,4 @@ describe.each(LOGS)('a log of a run under %s', (policy, options, own) => {
   );
 });
 
-afterAll(() => coordinateElsewhere(null));
+afterAll(() => setRemoteCoordinators(null));

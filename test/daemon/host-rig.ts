@@ -1,6 +1,10 @@
 /** Hosts of the daemon with processes that are its clients, without a socket between them. */
 import type * as M from '../../src/coordinator/member-table.ts';
-import { type Link, RemoteCoordinator, type Seat } from '../../src/daemon/client/remote-coordinator.ts';
+import {
+  type DaemonLink,
+  RemoteCoordinator,
+  type RemoteMember,
+} from '../../src/daemon/client/remote-coordinator.ts';
 import { Client, Host, type HostOptions } from '../../src/daemon/host.ts';
 import { COUNTERS_BYTES, columnsAt, GRANTS_BYTES } from '../../src/daemon/pages.ts';
 import type { Identity } from '../../src/daemon/rules.ts';
@@ -8,7 +12,7 @@ import type { Identity } from '../../src/daemon/rules.ts';
 export const RULES = { qNumAllow: 1, qNumCapa: 9, selective: false };
 export const LINK_GBPS = 100;
 
-export const hostOf = (more: Pick<HostOptions, 'look'> = {}) =>
+export const hostOf = (more: Pick<HostOptions, 'inspectProcess'> = {}) =>
   new Host({
     rules: RULES,
     linkGbps: (device) => (device.startsWith('sim') ? LINK_GBPS : null),
@@ -30,7 +34,7 @@ export const pages = () => ({
 });
 
 /** A process: its client at the host, and its end of the link. */
-export class Process implements Link {
+export class Process implements DaemonLink {
   readonly client: Client;
   private readonly host: Host;
   private news: { readonly news: () => void; readonly beat: () => void }[] = [];
@@ -46,23 +50,23 @@ export class Process implements Link {
     this.news.push({ news, beat });
   }
 
-  opened(seat: Seat): void {
-    seat.slot = this.free++;
-    const why = this.host.join(this.client, seat.slot, seat.device, this.nowNs, seat.tenant);
+  memberJoined(seat: RemoteMember): void {
+    seat.seatNumber = this.free++;
+    const why = this.host.join(this.client, seat.seatNumber, seat.device, this.nowNs, seat.tenant);
     if (why !== null) throw new Error(why);
     this.host.pass(this.nowNs);
-    seat.attach(columnsAt(this.client.pages, seat.slot));
+    seat.attach(columnsAt(this.client.pages, seat.seatNumber));
   }
 
-  look(): void {}
+  poll(): void {}
 
-  closed(seat: Seat): void {
-    this.host.leave(this.client, seat.slot, this.nowNs);
+  memberLeft(seat: RemoteMember): void {
+    this.host.leave(this.client, seat.seatNumber, this.nowNs);
     this.host.pass(this.nowNs);
   }
 
-  ring(): void {
-    this.host.ring(this.client);
+  signal(): void {
+    this.host.markDirty(this.client);
     this.host.pass(this.nowNs);
   }
 

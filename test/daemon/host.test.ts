@@ -1,14 +1,14 @@
 // The daemon's coordinators and their clients, without a socket between them.
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { Coordinator, tenantNumber } from '../../src/coordinator/coordinator.ts';
+import { Coordinator, tenantId } from '../../src/coordinator/coordinator.ts';
 import * as M from '../../src/coordinator/member-table.ts';
-import { Coordinators } from '../../src/coordinator/registry.ts';
-import { RemoteCoordinator, type Seat } from '../../src/daemon/client/remote-coordinator.ts';
+import { CoordinatorRegistry } from '../../src/coordinator/registry.ts';
+import { RemoteCoordinator, type RemoteMember } from '../../src/daemon/client/remote-coordinator.ts';
 import { Client, Host } from '../../src/daemon/host.ts';
 import { Listing } from '../../src/daemon/listing.ts';
 import { type ProcessState, processState, SILENT_NS } from '../../src/daemon/liveness.ts';
-import { columnsAt, SLOTS } from '../../src/daemon/pages.ts';
+import { columnsAt, SEATS_PER_CLIENT } from '../../src/daemon/pages.ts';
 import { identify } from '../../src/daemon/rules.ts';
 import { Bucket } from '../../src/policies/token-bucket/buckets.ts';
 import type { Grant } from '../../src/shim/coordinator-port.ts';
@@ -19,31 +19,31 @@ const D = { [M.CLASS]: M.DELAY, [M.ACTIVE_QPS]: 1, [M.MEAN_BYTES]: 16, [M.QUEUE_
 
 function say({ counters }: M.MemberPage, values: Record<number, number>): void {
   for (const [column, value] of Object.entries(values)) counters[Number(column)] = value;
-  counters[M.BEAT]++;
+  counters[M.HEARTBEAT]++;
 }
 
 test('programs of two processes: one is cut beside the other, told of it, and no longer when that one leaves', () => {
   const host = hostOf();
   const [one, other] = [new Process(host, 'a'), new Process(host, 'b')];
-  const coordinators = new Coordinators((device) => new RemoteCoordinator(device, one, 1e5));
+  const coordinators = new CoordinatorRegistry((device) => new RemoteCoordinator(device, one, 1e5));
   const context = { index: 0, handle: 1, device: 'sim0', tenant: '', nic: null };
   const told: Grant[] = [];
   coordinators.subscribe(context, (grant) => told.push(grant));
   const b = coordinators.page(context);
   say(b, B);
-  one.ring();
-  expect([b.grants[M.SPLIT], host.takeTold()]).toEqual([0, []]);
+  one.signal();
+  expect([b.grants[M.SPLIT], host.takeClientsToNotify()]).toEqual([0, []]);
   const d = other.join();
   say(d, D);
-  other.ring();
+  other.signal();
   expect(b.grants[M.SPLIT]).toBe(1);
-  expect(host.takeTold()).toEqual([one.client]);
+  expect(host.takeClientsToNotify()).toEqual([one.client]);
   one.hear();
   expect(told).toContainEqual({ kind: M.SPLIT, target: -1, value: 1 });
   host.forget(other.client, 0);
   host.pass(0);
   expect(b.grants[M.SPLIT]).toBe(0);
-  expect(host.takeTold()).toEqual([one.client]);
+  expect(host.takeClientsToNotify()).toEqual([one.client]);
 });
 
 test('what is set for thousands who are not there is forgotten again, oldest first; for who is there it holds', () => {
@@ -64,7 +64,7 @@ test('rates by weight; a tenant of two processes has one; what is set holds at o
   const b = new Process(host, 'b');
   const seats = [...a, b].map((one) => one.join());
   for (const seat of seats) say(seat, { [M.RATED_QPS]: 2 });
-  for (const one of [...a, b]) one.ring();
+  for (const one of [...a, b]) one.signal();
   const rates = () => seats.map(({ grants }) => grants[M.RATE_GBPS]);
   expect(rates()).toEqual([37.5, 37.5, 25]);
   expect(host.set('b', { weight: 6 })).toBe(true);
@@ -88,26 +88,26 @@ test('who is stopped lends its share within 100 ms, and has it again when it goe
   let atNs = 0;
   for (; atNs <= 4 * every; atNs += every) {
     say(a, {});
-    host.step(atNs);
+    host.fullPass(atNs);
   }
   expect(SILENT_NS + every).toBeLessThanOrEqual(100e6);
   // What it will have, should the daemon stop, too, before it goes on.
   expect([a.grants[M.RATE_GBPS], b.grants[M.RATE_GBPS]]).toEqual([LINK_GBPS, LINK_GBPS / 2]);
-  expect(host.takeTold()).toContain(one.client);
+  expect(host.takeClientsToNotify()).toContain(one.client);
   say(b, {});
-  host.step(atNs);
+  host.fullPass(atNs);
   expect([a.grants[M.RATE_GBPS], b.grants[M.RATE_GBPS]]).toEqual([LINK_GBPS / 2, LINK_GBPS / 2]);
 });
 
 /** What part of the link the first of two tenants has after each tick in which the other one gives no sign of life. */
 function shareBeside(look: (tick: number) => ProcessState | null, ticks: number): number[] {
   let tick = 0;
-  const host = hostOf({ look: () => look(tick) });
+  const host = hostOf({ inspectProcess: () => look(tick) });
   const [a, b] = ['a', 'b'].map((tenant) => new Process(host, tenant).join());
   for (const seat of [a, b]) say(seat, { [M.RATED_QPS]: 1 });
   return Array.from({ length: ticks + 1 }, () => {
     say(a, {});
-    host.step(tick++ * 20e6);
+    host.fullPass(tick++ * 20e6);
     return a.grants[M.RATE_GBPS] / LINK_GBPS;
   });
 }
@@ -130,7 +130,7 @@ test('a stopped process is silent after 40 ms, one that sleeps or spins after 60
 test('thousands who are silent at once are not all looked at in one pass, and hold their shares for 250 ms at most', () => {
   let looks = 0;
   const host = hostOf({
-    look: () => {
+    inspectProcess: () => {
       looks++;
       return ran('R', 0);
     },
@@ -138,18 +138,18 @@ test('thousands who are silent at once are not all looked at in one pass, and ho
   const honest = new Process(host, 'honest').join();
   for (let i = 0; i < 1000; i++) say(new Process(host, `t${i}`, {}, i + 1).join(), { [M.RATED_QPS]: 1 });
   say(honest, { [M.RATED_QPS]: 1 });
-  host.step(0);
-  host.step(49e6);
+  host.fullPass(0);
+  host.fullPass(49e6);
   expect(looks).toBe(16);
-  host.step(200e6);
+  host.fullPass(200e6);
   say(honest, {});
-  host.step(251e6);
+  host.fullPass(251e6);
   // Those that were looked at wait for a CPU.
   expect(honest.grants[M.RATE_GBPS]).toBeGreaterThan(LINK_GBPS / 100);
 });
 
 test('a process of many contexts takes one look of a pass, and nobody its share who waits for a CPU', () => {
-  const host = hostOf({ look: () => ran('R', 0) });
+  const host = hostOf({ inspectProcess: () => ran('R', 0) });
   const many = new Process(host, 'many', {}, 1);
   const seats = Array.from({ length: 48 }, () => many.join());
   const waiting = new Process(host, 'waiting', {}, 2).join();
@@ -158,7 +158,7 @@ test('a process of many contexts takes one look of a pass, and nobody its share 
   for (let tick = 0; tick < 30; tick++) {
     for (const [i, seat] of seats.entries()) if (i % 3 === tick % 3) say(seat, {});
     say(honest, {});
-    host.step(tick * 20e6);
+    host.fullPass(tick * 20e6);
     expect(honest.grants[M.RATE_GBPS]).toBeCloseTo(LINK_GBPS / 3);
   }
 });
@@ -205,7 +205,7 @@ test('tenants of its own are for a trusted program only: a name is no second sha
   ] as const) {
     for (const tenant of tenants) say(process.join('sim0', tenant), { [M.RATED_QPS]: 1 });
   }
-  host.step(0);
+  host.fullPass(0);
   const rows = host
     .tenants()
     .map(({ tenant, contexts, rateGbps }) => [tenant, contexts, Math.round(rateGbps)]);
@@ -222,11 +222,11 @@ test('contexts of a tenant that take no part of the rate add nothing to what it 
   const rates = () => host.tenants().map(({ tenant, rateGbps }) => [tenant, Math.round(rateGbps)]);
   const page = one.join();
   one.join();
-  host.step(0);
+  host.fullPass(0);
   expect(rates()).toEqual([['one', LINK_GBPS]]);
   say(page, { [M.RATED_QPS]: 1 });
   say(other.join(), { [M.RATED_QPS]: 1 });
-  host.step(0);
+  host.fullPass(0);
   expect(rates()).toEqual([
     ['one', LINK_GBPS / 2],
     ['other', LINK_GBPS / 2],
@@ -236,7 +236,7 @@ test('contexts of a tenant that take no part of the rate add nothing to what it 
 test('places that are not there, or taken, and devices that nobody knows are refused', () => {
   const host = hostOf();
   const { client } = new Process(host, 'a');
-  expect(host.join(client, SLOTS, 'sim0', 0)).toContain('places');
+  expect(host.join(client, SEATS_PER_CLIENT, 'sim0', 0)).toContain('places');
   expect(host.join(client, 0, 'mlx5_0', 0)).toContain("no device 'mlx5_0'");
   expect(host.join(client, 0, 'sim0', 0)).toBeNull();
   expect(host.join(client, 0, 'sim0', 0)).toContain('taken');
@@ -247,13 +247,13 @@ test('places that are not there, or taken, and devices that nobody knows are ref
 });
 
 test('without a daemon members have what is said for that; when it goes they keep what it granted last', () => {
-  const seats: Seat[] = [];
+  const seats: RemoteMember[] = [];
   const link = {
     listen() {},
-    opened: (seat: Seat) => void seats.push(seat),
-    closed() {},
-    ring() {},
-    look() {},
+    memberJoined: (seat: RemoteMember) => void seats.push(seat),
+    memberLeft() {},
+    signal() {},
+    poll() {},
   };
   const coordinator = new RemoteCoordinator('sim0', link, 7);
   const page = coordinator.join('a') as M.MemberPage;
@@ -266,7 +266,7 @@ test('without a daemon members have what is said for that; when it goes they kee
   seat.attach(columns);
   expect(page.grants[M.RATE_GBPS]).toBe(42);
   expect(columns.counters[M.CLASS]).toBe(M.DELAY);
-  expect(coordinator.takeChanges()).toEqual([page.index]);
+  expect(coordinator.takeChanges()).toEqual([page.row]);
   seat.detach();
   columns.grants.fill(0);
   page.counters[M.CLASS] = M.BANDWIDTH;
@@ -297,13 +297,13 @@ test('one event log gives the same grants in a process and in the daemon', () =>
       const local = tenants.map((tenant) => inside.join(tenant) as M.MemberPage);
       const shares = {
         linkGbps: LINK_GBPS,
-        weights: new Map([[tenantNumber('a'), 1]]),
+        weights: new Map([[tenantId('a'), 1]]),
         ratesGbps: new Map(),
       };
       for (const { member, column, value } of log) {
         for (const page of [remote[member], local[member]]) page.counters[column] = value;
-        host.step(0);
-        inside.step({ ...RULES, rotateFrom: Number.POSITIVE_INFINITY }, 0);
+        host.fullPass(0);
+        inside.runPass({ ...RULES, rotateFrom: Number.POSITIVE_INFINITY }, 0);
         inside.share(shares, 0);
         expect(remote.map(({ grants }) => [...grants])).toEqual(local.map(({ grants }) => [...grants]));
       }
@@ -315,11 +315,11 @@ test('a tenant that opens context after context leaves places to the others', ()
   const host = hostOf();
   const greedy = Array.from({ length: 5 }, () => new Process(host, 'a').client);
   const refused = greedy.flatMap((client) =>
-    Array.from({ length: SLOTS }, (_, slot) => host.join(client, slot, 'sim0', 0)).filter(
+    Array.from({ length: SEATS_PER_CLIENT }, (_, slot) => host.join(client, slot, 'sim0', 0)).filter(
       (why) => why !== null,
     ),
   );
-  expect(refused.length).toBe(SLOTS);
+  expect(refused.length).toBe(SEATS_PER_CLIENT);
   expect(refused[0]).toContain('a has 1024 contexts at sim0');
   expect(host.join(new Process(host, 'b').client, 0, 'sim0', 0)).toBeNull();
 });
@@ -349,7 +349,7 @@ test('where nobody knows the rate of the link no tenant is held', () => {
   const host = new Host({ rules: RULES, linkGbps: () => 0 });
   const page = new Process(host, 'a').join();
   say(page, { [M.RATED_QPS]: 1 });
-  host.step(0);
+  host.fullPass(0);
   expect(page.grants[M.RATE_GBPS]).toBeGreaterThanOrEqual(1000);
 });
 
@@ -387,11 +387,11 @@ test('a program that sends and polls without end is alive, though its event loop
   const [busy, other] = ['a', 'b'].map((tenant) => new Process(host, tenant).join());
   const context = { index: 0, handle: 1, device: 'sim0', tenant: 'a', nic: null };
   const bucket = new Bucket({ index: 0, device: 'sim0', key: 'a', burstBytes: 1 });
-  busy.counters[M.RATED_QPS] = bucket.add(context, busy);
+  busy.counters[M.RATED_QPS] = bucket.addQp(context, busy);
   for (let nowNs = 0; nowNs <= 2 * SILENT_NS; nowNs += SILENT_NS / 3) {
     bucket.fill(nowNs);
     say(other, { [M.RATED_QPS]: 1 });
-    host.step(nowNs);
+    host.fullPass(nowNs);
     expect(busy.grants[M.RATE_GBPS]).toBe(LINK_GBPS / 2);
   }
 });

@@ -52,7 +52,7 @@ async function setUp(limits = { clients: 600, clientsOfAUser: 400, reserved: 16 
   server.listen();
   cleanUp.push(() => server.close());
   const honest = ['honest', 'other'].map((tenant) => {
-    const client = new DaemonClient({ socket, hello: { tenant }, aloneGbps: 1e5, say() {} });
+    const client = new DaemonClient({ socket, hello: { tenant }, standaloneGbps: 1e5, report() {} });
     cleanUp.push(() => client.close());
     const page = client.coordinator('sim0').join('') as M.MemberPage;
     page.counters[M.RATED_QPS] = 1;
@@ -61,7 +61,7 @@ async function setUp(limits = { clients: 600, clientsOfAUser: 400, reserved: 16 
   const shares = () => honest.map(({ grants }) => grants[M.RATE_GBPS]);
   await vi.waitFor(() => expect(shares()).toEqual([50, 50]), 5000);
   const newcomer = (tenant: string) => {
-    const client = new DaemonClient({ socket, hello: { tenant }, aloneGbps: 1e5, say() {} });
+    const client = new DaemonClient({ socket, hello: { tenant }, standaloneGbps: 1e5, report() {} });
     cleanUp.push(() => client.close());
     return client;
   };

@@ -34,7 +34,7 @@ describe.skipIf(reason !== '')('processes', () => {
     });
     for (let i = 1; i <= 20; i++) {
       granted[0] = i;
-      near.ring();
+      near.signal();
       await until(() => written[0] === i + 1);
     }
     await until(() => rung > 0);

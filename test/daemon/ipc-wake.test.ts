@@ -11,14 +11,14 @@ describe.skipIf(reason !== '')('wake-ups', () => {
     const [near, far] = createWake();
     const heard: boolean[] = [];
     far.watch((alive) => heard.push(alive));
-    expect([near.ring(), near.ring()]).toEqual([true, true]);
+    expect([near.signal(), near.signal()]).toEqual([true, true]);
     await until(() => heard.length > 0);
     await delay(5);
     const before = heard.length;
-    expect(near.ring()).toBe(true);
+    expect(near.signal()).toBe(true);
     await until(() => heard.length === before + 1);
     near.watch((alive) => heard.push(alive));
-    far.ring();
+    far.signal();
     await until(() => heard.length === before + 2);
     expect(heard.every((alive) => alive)).toBe(true);
     for (const one of [near, far]) one.close();
@@ -27,11 +27,11 @@ describe.skipIf(reason !== '')('wake-ups', () => {
   test('nobody listens: ringing never blocks and never fails', async () => {
     const [near, far] = createWake();
     // A good deal more than the socket holds.
-    for (let i = 0; i < 5000; i++) expect(near.ring()).toBe(true);
+    for (let i = 0; i < 5000; i++) expect(near.signal()).toBe(true);
     let heard = 0;
     far.watch(() => heard++);
     await until(() => heard > 0);
-    near.ring();
+    near.signal();
     const before = heard;
     await until(() => heard > before);
     for (const one of [near, far]) one.close();
@@ -44,13 +44,13 @@ describe.skipIf(reason !== '')('wake-ups', () => {
     near.close();
     await until(() => heard.length > 0);
     await delay(10);
-    expect([heard, far.ring()]).toEqual([[false], false]);
+    expect([heard, far.signal()]).toEqual([[false], false]);
     far.close();
     const [left, right] = createWake();
     // Unheard bytes make it a reset where the end was not watched.
-    right.ring();
+    right.signal();
     left.close();
-    expect(right.ring()).toBe(false);
+    expect(right.signal()).toBe(false);
     right.close();
   });
 
@@ -58,16 +58,16 @@ describe.skipIf(reason !== '')('wake-ups', () => {
     const before = openFds();
     const [near, far] = createWake();
     far.watch(() => far.close());
-    near.ring();
+    near.signal();
     await until(() => far.closed);
-    expect(near.ring()).toBe(false);
+    expect(near.signal()).toBe(false);
     near.close();
     near.close();
     expect(openFds()).toEqual(before);
-    expect(() => near.ring()).toThrow(code('HANDLE'));
+    expect(() => near.signal()).toThrow(code('HANDLE'));
     expect(() => near.fd).toThrow(code('HANDLE'));
     expect(() => near.watch(() => {})).toThrow(code('HANDLE'));
     expect(() => new Wake(-1)).toThrow(code('ARGUMENT'));
-    expect(() => new Wake(9999).ring()).toThrow(code('HANDLE'));
+    expect(() => new Wake(9999).signal()).toThrow(code('HANDLE'));
   });
 });

@@ -2,19 +2,19 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import * as M from '../../src/coordinator/member-table.ts';
-import { coordinateElsewhere } from '../../src/coordinator/registry.ts';
+import { setRemoteCoordinators } from '../../src/coordinator/registry.ts';
 import { RemoteCoordinator } from '../../src/daemon/client/remote-coordinator.ts';
 import { createPolicy } from '../../src/policies/index.ts';
-import { member } from '../../src/policies/member.ts';
+import { passThrough } from '../../src/policies/pass-through.ts';
 import { createFabric } from '../../src/providers/sim/index.ts';
 import { compose, type Interceptor } from '../../src/shim/compose.ts';
-import { RequestBucket } from '../../src/shim/request-bucket.ts';
+import { RequestBucket } from '../../src/shim/limiter.ts';
 import * as V from '../../src/verbs/index.ts';
 import { connect, type End, makeEnd, post, take } from '../sim/helpers.ts';
 import { hostOf, Process } from './host-rig.ts';
 
 const CHAINS: [string, () => Interceptor[]][] = [
-  ['no policy', () => [member()]],
+  ['no policy', () => [passThrough()]],
   ['perf', () => [createPolicy('perf')]],
   ['perf that splits', () => [createPolicy('perf', { isolation: 'always', subMsgSizeBytes: 1024 })]],
   ['perf in turns', () => [createPolicy('perf', { qpIsolation: 'always', isolation: 'always' })]],
@@ -45,7 +45,7 @@ function programs(
   const fabric = fabricOf();
   const made = contexts.map((count): Program => {
     const process = new Process(host, 'storage', limits);
-    coordinateElsewhere((device) => new RemoteCoordinator(device, process, 1e5));
+    setRemoteCoordinators((device) => new RemoteCoordinator(device, process, 1e5));
     try {
       const v = compose({ ...fabric.provider }, chain());
       const ends = Array.from({ length: count }, () => makeEnd({ ...fabric, provider: v }, 0));
@@ -53,14 +53,14 @@ function programs(
       for (const [i, end] of ends.entries()) connect(end, peers[i]);
       return { process, v, ends, peers };
     } finally {
-      coordinateElsewhere(null);
+      setRemoteCoordinators(null);
     }
   });
   const beat = () => {
     for (const { process } of made) {
       process.nowNs = fabric.nowNs;
       process.beat();
-      host.step(fabric.nowNs);
+      host.fullPass(fabric.nowNs);
     }
     for (const { process } of made) process.hear();
   };
@@ -161,7 +161,7 @@ test.each(CHAINS)(
 );
 
 test('a limit begins, changes and ends while requests are posted', async () => {
-  const rig = programs(() => [member()], {}, [1]);
+  const rig = programs(() => [passThrough()], {}, [1]);
   const { host, fabric, beat } = rig;
   const pairs = pairsOf(rig);
   const bare = sum(await completed(rig, pairs, 1e6));
@@ -171,7 +171,7 @@ test('a limit begins, changes and ends while requests are posted', async () => {
     // Of the millisecond before the window tokens may be left.
     const most = maxRequestsPerS === null ? 1e6 : 4 + maxRequestsPerS * 0.011;
     host.set('storage', { maxRequestsPerS });
-    host.step(fabric.nowNs);
+    host.fullPass(fabric.nowNs);
     beat();
     await fabric.advance(1e6);
     // From here on all that is posted was posted under the limit.
@@ -242,7 +242,7 @@ test('a bucket gives no more than its rate and its burst, and never stalls', () 
 });
 
 test('queue pairs of a tenant, over programs and contexts', () => {
-  const rig = programs(() => [member()], { maxQps: 4 }, [1, 1]);
+  const rig = programs(() => [passThrough()], { maxQps: 4 }, [1, 1]);
   const [a, b] = rig.made;
   const create = ({ v, ends: [end] }: Program) =>
     v.createQp(end.pd, {
@@ -261,27 +261,27 @@ test('queue pairs of a tenant, over programs and contexts', () => {
   create(b);
   expect(() => create(a)).toThrow(V.NoResourcesError);
   rig.host.set('storage', { maxQps: 5 });
-  rig.host.step(0);
+  rig.host.fullPass(0);
   create(a);
   expect(() => create(b)).toThrow(V.NoResourcesError);
   // Those that are there stay when the limit falls below them.
   rig.host.set('storage', { maxQps: 1 });
-  rig.host.step(0);
+  rig.host.fullPass(0);
   expect(() => create(b)).toThrow(V.NoResourcesError);
   rig.host.set('storage', { maxQps: null });
-  rig.host.step(0);
+  rig.host.fullPass(0);
   for (let i = 0; i < 20; i++) create(b);
   rig.beat();
   expect(rig.host.tenants()[0]).toMatchObject({ qps: 25, maxQps: null });
 });
 
 test('a program that has none may have none when others have them all', () => {
-  const rig = programs(() => [member()], {}, [2, 1]);
+  const rig = programs(() => [passThrough()], {}, [2, 1]);
   const { v, ends } = rig.made[1];
   const [end] = ends;
   v.destroyQp(end.qp);
   rig.host.set('storage', { maxQps: 2 });
-  rig.host.step(0);
+  rig.host.fullPass(0);
   rig.beat();
   const cap = { maxSendWr: 1, maxRecvWr: 1, maxSendSge: 1, maxRecvSge: 1, maxInlineData: 0 };
   const attr = { qpType: V.IBV_QPT_RC, sendCq: end.sendCq, recvCq: end.sendCq, cap, sqSigAll: false };
@@ -309,7 +309,7 @@ test('clients of a tenant that say different things: the largest weight, the str
     host.forget(clients[order.indexOf(1)].client, 0);
     expect(host.tenants()[0]).toMatchObject({ weight: 2, maxQps: 3, maxRequestsPerS: 80, gbps: 5 });
     host.set('a', { weight: 4, maxQps: 1 });
-    host.step(0);
+    host.fullPass(0);
     expect(host.tenants()[0]).toMatchObject({ weight: 4, maxQps: 1 });
     const late = new Process(host, 'a', { weight: 100, maxQps: 1000 });
     late.join();
@@ -328,9 +328,9 @@ test('the class of a rule counts for the master, at all clients of the tenant', 
     ];
     for (const { counters } of pages) {
       for (const [column, value] of Object.entries(small)) counters[Number(column)] = value;
-      counters[M.BEAT]++;
+      counters[M.HEARTBEAT]++;
     }
-    host.step(0);
+    host.fullPass(0);
     const isSplit = pages.map(({ grants }) => grants[M.SPLIT]);
     return { classes: host.tenants().map((row) => row.class), isSplit };
   };

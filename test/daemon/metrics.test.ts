@@ -3,7 +3,7 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import prometheus from 'prom-client';
 import { expect, test } from 'vitest';
-import { Metrics, MOST_SERIES } from '../../src/daemon/metrics/metrics.ts';
+import { MAX_SERIES, Metrics } from '../../src/daemon/metrics/metrics.ts';
 import { metricsAddress } from '../../src/daemon/metrics/metrics-server.ts';
 import type { TenantRow } from '../../src/daemon/protocol.ts';
 import { daemon, folder, isoverbs, tenant } from './command-rig.ts';
@@ -14,10 +14,10 @@ test('loopback, and nothing else', () => {
   expect(metricsAddress('127.3.2.1:1')).toEqual({ host: '127.3.2.1', port: 1 });
   expect(metricsAddress('[::1]:0')).toEqual({ host: '::1', port: 0 });
   for (const other of ['0.0.0.0:1', '10.0.0.1:1', '[::]:1', 'localhost:1', ':1', '[::ffff:10.0.0.1]:1']) {
-    expect(() => metricsAddress(other)).toThrow(/is not an address of the loopback/);
+    expect(() => metricsAddress(other)).toThrow(/is not a loopback address/);
   }
   for (const none of ['', 'x', '127.0.0.1', '127.0.0.1:', '127.0.0.1:65536', '::1:80', '1:2:3']) {
-    expect(() => metricsAddress(none)).toThrow(/is no address; give PORT/);
+    expect(() => metricsAddress(none)).toThrow(/is not an address; use PORT/);
   }
 });
 
@@ -46,8 +46,8 @@ test('each answer has the tenants of now, not those of the answer before', async
   let rows: TenantRow[] = [row];
   const metrics = new Metrics(prometheus, '1', {
     tenants: () => rows,
-    sent: () => [],
-    counts: () => ({ greeting: 0, shims: 0, tools: 0, refused: 0, linesLeftOut: 0 }),
+    sentTotals: () => [],
+    counts: () => ({ greeting: 0, shims: 0, tools: 0, refused: 0, suppressedLines: 0 }),
   });
   const first = await metrics.text();
   expect(first).toContain('isoverbs_tenants 1\n');
@@ -69,16 +69,17 @@ test('each answer has the tenants of now, not those of the answer before', async
 });
 
 test('thousands of tenants have a thousand series', async () => {
-  const names = Array.from({ length: MOST_SERIES + 7 }, (_, i) => `t${i}"\n\\`);
+  const names = Array.from({ length: MAX_SERIES + 7 }, (_, i) => `t${i}"\n\\`);
   const metrics = new Metrics(prometheus, '1', {
     tenants: () => [],
-    sent: () => names.map((one) => ({ device: 'd', tenant: one, sentBytes: 3, sentRequests: 1, leftNs: 0 })),
-    counts: () => ({ greeting: 1, shims: 2, tools: 3, refused: 4, linesLeftOut: 5 }),
+    sentTotals: () =>
+      names.map((one) => ({ device: 'd', tenant: one, sentBytes: 3, sentRequests: 1, leftNs: 0 })),
+    counts: () => ({ greeting: 1, shims: 2, tools: 3, refused: 4, suppressedLines: 5 }),
   });
-  metrics.passed(2e-3 * 1e9);
+  metrics.observePass(2e-3 * 1e9);
   for (let i = 0; i < 2; i++) {
     const text = await metrics.text();
-    expect(text.match(/^isoverbs_tenant_sent_bytes_total\{.*\} 3$/gm)).toHaveLength(MOST_SERIES);
+    expect(text.match(/^isoverbs_tenant_sent_bytes_total\{.*\} 3$/gm)).toHaveLength(MAX_SERIES);
     expect(text).toContain('isoverbs_tenant_sent_bytes_total{device="d",tenant="t0\\"\\n\\\\"} 3\n');
     expect(text).toContain('isoverbs_connections_refused_total 4\n');
     expect(text).toContain('isoverbs_log_lines_left_out_total 5\n');
@@ -149,7 +150,7 @@ test.skipIf(reason !== '')(
     const taken = await isoverbs(['daemon', '--socket', `${socket}2`, '--metrics', new URL(url).port]).ended;
     expect(taken).toMatchObject({
       status: 1,
-      stderr: expect.stringMatching(/metrics cannot be at 127\.0\.0\.1.*EADDRINUSE/),
+      stderr: expect.stringMatching(/metrics cannot listen on 127\.0\.0\.1.*EADDRINUSE/),
     });
     running.child.kill('SIGTERM');
     expect((await running.ended).status).toBe(0);

@@ -166,7 +166,7 @@ describe.skipIf(reason !== '')('a daemon that does not answer', AT_ONCE, () => {
       });
       await new Promise<void>((listens) => server.listen(world.socket, listens));
       const tenant = world.start('a', [PROGRAM]);
-      await until('it says so', () => tenant.stderr.includes('going on without it'));
+      await until('it says so', () => tenant.stderr.includes('continuing without it'));
       await until('it has asked', () => sockets.length >= tries);
       await works(tenant);
       expect(tenant.stderr.match(/isoverbs: /g)).toHaveLength(1);
@@ -187,7 +187,7 @@ describe.skipIf(reason !== '')('a daemon that does not answer', AT_ONCE, () => {
       chmodSync(world.folder, 0o755);
       chmodSync(world.socket, isRoot ? 0o600 : 0);
       const tenant = world.start('a', [PROGRAM], {}, isRoot ? NOBODY : undefined);
-      await until('it says so', () => tenant.stderr.includes('going on without it'));
+      await until('it says so', () => tenant.stderr.includes('continuing without it'));
       expect(tenant.stderr).toMatch(/EACCES/);
       await works(tenant);
       chmodSync(world.socket, 0o666);

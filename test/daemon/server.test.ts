@@ -9,7 +9,7 @@ import { afterEach, expect, test, vi } from 'vitest';
 import * as M from '../../src/coordinator/member-table.ts';
 import { DaemonClient } from '../../src/daemon/client/client.ts';
 import { connect } from '../../src/daemon/client/connection.ts';
-import { askTenants } from '../../src/daemon/client/tool-request.ts';
+import { requestTenants } from '../../src/daemon/client/tool-request.ts';
 import { Host } from '../../src/daemon/host.ts';
 import { connectUnix, listenUnix, type UnixSocket } from '../../src/daemon/ipc/index.ts';
 import { frame, VERSION } from '../../src/daemon/protocol.ts';
@@ -55,7 +55,7 @@ function daemon(socket: string, more: Partial<ServerOptions> = {}) {
 function client(socket: string, tenant: string): { client: DaemonClient; said: string[] } {
   const said: string[] = [];
   const say = (line: string) => void said.push(line);
-  const one = new DaemonClient({ socket, hello: { tenant }, aloneGbps: ALONE_GBPS, say });
+  const one = new DaemonClient({ socket, hello: { tenant }, standaloneGbps: ALONE_GBPS, report: say });
   cleanUp.push(() => one.close());
   return { client: one, said };
 }
@@ -88,7 +88,7 @@ test('without a daemon a client goes on, joins when one appears, keeps its share
   const { client: one, said } = client(socket, 'a');
   const page = pageOf(one);
   page.counters[M.RATED_QPS] = 1;
-  await until(() => expect(said.at(-1)).toContain('going on without it'));
+  await until(() => expect(said.at(-1)).toContain('continuing without it'));
   expect(page.grants[M.RATE_GBPS]).toBe(ALONE_GBPS);
   const first = daemon(socket);
   await until(() => expect(page.grants[M.RATE_GBPS]).toBe(100));
@@ -96,7 +96,7 @@ test('without a daemon a client goes on, joins when one appears, keeps its share
   first.host.pass(0);
   expect(page.grants[M.RATE_GBPS]).toBe(7);
   first.server.close();
-  await until(() => expect(said.at(-1)).toContain('what it granted last holds'));
+  await until(() => expect(said.at(-1)).toContain('its last grants stay in force'));
   expect(page.grants[M.RATE_GBPS]).toBe(7);
   daemon(socket);
   await until(() => expect(page.grants[M.RATE_GBPS]).toBe(100));
@@ -113,11 +113,11 @@ test('garbage, another version, silence and floods end the connection, are named
   const flood = Buffer.concat(Array.from({ length: 10_000 }, () => frame({ type: 'tenants' })));
   const evils: [Uint8Array | string, RegExp][] = [
     ['GET / HTTP/1.1\r\n\r\n', /a frame of \d+ bytes/],
-    [Buffer.concat([Buffer.from([3, 0, 0, 0]), Buffer.from('xyz')]), /no JSON/],
-    [frame({ type: 'tenants' }), /before it said who it is/],
+    [Buffer.concat([Buffer.from([3, 0, 0, 0]), Buffer.from('xyz')]), /not JSON/],
+    [frame({ type: 'tenants' }), /'tenants' before hello/],
     [frame({ ...hello, version: 99 }), /version 99; this daemon speaks/],
     [Buffer.concat([frame(hello), frame(hello)]), /a second hello/],
-    [Buffer.concat([frame(hello), frame({ type: 'leave', slot: 1 })]), /'leave' of a tool/],
+    [Buffer.concat([frame(hello), frame({ type: 'leave', slot: 1 })]), /'leave' as a tool/],
     [Buffer.concat([frame(hello), flood]), /(messages a second|does not read)/],
   ];
   for (const [bytes, reason] of evils) {
@@ -129,7 +129,7 @@ test('garbage, another version, silence and floods end the connection, are named
   }
   const silent = connectNet(socket).on('error', () => {});
   await new Promise((resolve) => silent.resume().once('close', resolve));
-  expect(lines.at(-1)).toContain('said nothing');
+  expect(lines.at(-1)).toContain('sent no hello');
   expect([server.size, page.grants[M.RATE_GBPS]]).toEqual([1, 100]);
 });
 
@@ -141,13 +141,13 @@ test('who comes while the queue of the socket is full tries again until there is
   for (let one = connectUnix(socket); one !== null; one = connectUnix(socket)) others.push(one);
   const ended: string[] = [];
   const on = {
-    answered() {},
-    heard() {},
-    rang() {},
+    connected() {},
+    received() {},
+    signalled() {},
     ended: (error: Error) => void ended.push(error.message),
   };
   const attempt = connect(socket, { role: 'tool' }, on, true);
-  cleanUp.push(() => attempt.giveUp());
+  cleanUp.push(() => attempt.cancel());
   await sleep(50);
   let accepted = 0;
   const accept = () => {
@@ -209,7 +209,8 @@ test('when the daemon stops everybody keeps its own share, and nobody that of th
   const rates = () => pages.map(({ grants }) => grants[M.RATE_GBPS]);
   await until(() => expect(rates()).toEqual([50, 50]));
   server.close();
-  for (const { said } of both) await until(() => expect(said.at(-1)).toContain('what it granted last holds'));
+  for (const { said } of both)
+    await until(() => expect(said.at(-1)).toContain('its last grants stay in force'));
   expect(rates()).toEqual([50, 50]);
 });
 
@@ -220,7 +221,7 @@ test('who has no queue pair when the daemon stops has its last share when it ope
   const page = pageOf(one);
   await until(() => expect([host.tenants().length, page.grants[M.RATE_GBPS]]).toEqual([1, 100]));
   server.close();
-  await until(() => expect(said.at(-1)).toContain('what it granted last holds'));
+  await until(() => expect(said.at(-1)).toContain('its last grants stay in force'));
   expect(page.grants[M.RATE_GBPS]).toBe(100);
 });
 
@@ -251,15 +252,15 @@ test('a list of thousands of tenants comes whole, whatever is in the pages', asy
     }
   }
   await until(() => expect(host.tenants().length).toBe(1000));
-  const rows = await askTenants(socket);
+  const rows = await requestTenants(socket);
   expect(rows.length).toBe(1000);
 });
 
 test('who gives up hears nothing more of a connection that never was; who does not hears it once', async () => {
   const socket = join(folder(), 'nobody');
   let ends = 0;
-  const on = { answered() {}, heard() {}, rang() {}, ended: () => ends++ };
-  connect(socket, { role: 'shim' }, on, false).giveUp();
+  const on = { connected() {}, received() {}, signalled() {}, ended: () => ends++ };
+  connect(socket, { role: 'shim' }, on, false).cancel();
   await sleep(20);
   expect(ends).toBe(0);
   connect(socket, { role: 'shim' }, on, false);
@@ -276,7 +277,7 @@ test('what a program sent before it went is counted, though nobody had asked for
   page.counters[M.SENT_BYTES] = 1000;
   one.close();
   await until(() => expect(server.size).toBe(0));
-  expect(host.sent(0).map(({ tenant, sentBytes }) => [tenant, sentBytes])).toEqual([['a', 1000]]);
+  expect(host.sentTotals(0).map(({ tenant, sentBytes }) => [tenant, sentBytes])).toEqual([['a', 1000]]);
 });
 
 test('new rules that leave a client without places for all its contexts end its connection, and it comes back', async () => {
@@ -315,5 +316,5 @@ test('what a context sent is counted though another one is opened as it closes',
     device.leave(page);
     page = device.join('') as M.MemberPage;
   }
-  await until(() => expect(host.sent(0).map(({ sentBytes }) => sentBytes)).toEqual([60_000]));
+  await until(() => expect(host.sentTotals(0).map(({ sentBytes }) => sentBytes)).toEqual([60_000]));
 });

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import * as M from '../../src/coordinator/member-table.ts';
 import { Client, Host } from '../../src/daemon/host.ts';
 import { columnsAt } from '../../src/daemon/pages.ts';
-import { add, MOST_REMEMBERED, REMEMBERED_NS, Totals } from '../../src/daemon/totals.ts';
+import { addSent, MAX_REMEMBERED, REMEMBERED_NS, Totals } from '../../src/daemon/totals.ts';
 import { identity, pages } from './host-rig.ts';
 
 const RULES = { qNumAllow: 1, qNumCapa: 9, selective: false };
@@ -13,7 +13,7 @@ const client = (tenant: string) => new Client(identity(tenant), pages(), 4711);
 test('what a tenant has sent stays when its contexts and processes go', () => {
   const host = new Host({ rules: RULES, linkGbps: () => 100 });
   const [first, second] = [client('a'), client('a')];
-  const sent = () => host.sent(9).map(({ tenant, sentBytes }) => [tenant, sentBytes]);
+  const sent = () => host.sentTotals(9).map(({ tenant, sentBytes }) => [tenant, sentBytes]);
   for (const one of [first, second]) host.join(one, 0, 'sim0', 1);
   columnsAt(first.pages, 0).counters[M.SENT_BYTES] = 1000;
   columnsAt(second.pages, 0).counters[M.SENT_BYTES] = 10;
@@ -32,13 +32,13 @@ test('what a tenant has sent stays when its contexts and processes go', () => {
 });
 
 test('whatever a page says, totals are finite and grow', () => {
-  const total = new Totals().of('sim0', 'a');
+  const total = new Totals().enter('sim0', 'a');
   const counted = { requests: 0, bytes: 0 };
   const counters = new Float64Array(M.COUNTERS);
   let before = 0;
   for (const value of [5, 3, Number.NaN, 7, -1, Number.POSITIVE_INFINITY, 1e300, 9, -1e300, 10]) {
     counters.fill(value);
-    add(total, counted, counters);
+    addSent(total, counted, counters);
     expect(total.sentBytes).toBeGreaterThanOrEqual(before);
     expect(total.sentBytes).toBeLessThan(100);
     before = total.sentBytes;
@@ -48,12 +48,12 @@ test('whatever a page says, totals are finite and grow', () => {
 
 test('tenants that left are forgotten after an hour, and the first of more than a thousand at once', () => {
   const totals = new Totals();
-  totals.of('sim0', 'stays');
-  for (let i = 0; i < MOST_REMEMBERED + 5; i++) totals.left(totals.of('sim0', `t${i}`), i);
-  const names = () => totals.all(MOST_REMEMBERED + 5).map(({ tenant }) => tenant);
-  expect(names()).toHaveLength(1 + MOST_REMEMBERED);
+  totals.enter('sim0', 'stays');
+  for (let i = 0; i < MAX_REMEMBERED + 5; i++) totals.leave(totals.enter('sim0', `t${i}`), i);
+  const names = () => totals.all(MAX_REMEMBERED + 5).map(({ tenant }) => tenant);
+  expect(names()).toHaveLength(1 + MAX_REMEMBERED);
   expect(names()).not.toContain('t4');
   expect(names()).toContain('t5');
-  expect(totals.of('sim0', 't7')).toMatchObject({ tenant: 't7' });
+  expect(totals.enter('sim0', 't7')).toMatchObject({ tenant: 't7' });
   expect(totals.all(REMEMBERED_NS + 1e6).map(({ tenant }) => tenant)).toEqual(['stays', 't7']);
 });

@@ -1,6 +1,6 @@
 // What the daemon shows of a tenant is what its program did: over simulated devices, without a socket.
 import { expect, test } from 'vitest';
-import { coordinateElsewhere } from '../../src/coordinator/registry.ts';
+import { setRemoteCoordinators } from '../../src/coordinator/registry.ts';
 import { RemoteCoordinator } from '../../src/daemon/client/remote-coordinator.ts';
 import { createPolicy } from '../../src/policies/index.ts';
 import { createFabric } from '../../src/providers/sim/index.ts';
@@ -14,7 +14,7 @@ import { hostOf, Process } from './host-rig.ts';
 function programOf(chain: () => Interceptor[]) {
   const host = hostOf();
   const process = new Process(host, 'storage');
-  coordinateElsewhere((device) => new RemoteCoordinator(device, process, 1e5));
+  setRemoteCoordinators((device) => new RemoteCoordinator(device, process, 1e5));
   try {
     const fabric = createFabric({ hosts: 2, autoAdvance: false, profile: 'cx6-100g' });
     const v = compose(fabric.provider, chain());
@@ -23,13 +23,13 @@ function programOf(chain: () => Interceptor[]) {
     for (const [i, end] of ends.entries()) connect(end, peers[i]);
     const row = () => {
       process.beat();
-      host.step(process.nowNs);
+      host.fullPass(process.nowNs);
       return host.tenants()[0];
     };
-    const sent = () => host.sent(process.nowNs).reduce((sum, { sentBytes }) => sum + sentBytes, 0);
+    const sent = () => host.sentTotals(process.nowNs).reduce((sum, { sentBytes }) => sum + sentBytes, 0);
     return { fabric, v, ends, peers, row, sent };
   } finally {
-    coordinateElsewhere(null);
+    setRemoteCoordinators(null);
   }
 }
 

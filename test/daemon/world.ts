@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
-import { askTenants } from '../../src/daemon/client/tool-request.ts';
+import { requestTenants } from '../../src/daemon/client/tool-request.ts';
 import type { TenantRow } from '../../src/daemon/protocol.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
@@ -179,7 +179,7 @@ export class World {
 
   /** Those whom the daemon has, as it says itself. */
   tenantRows(): Promise<TenantRow[]> {
-    return askTenants(this.socket);
+    return requestTenants(this.socket);
   }
 
   async endDaemon(signal: NodeJS.Signals): Promise<void> {

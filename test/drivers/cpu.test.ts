@@ -135,17 +135,17 @@ test.each([
 });
 
 test.each([
-  ['thread', "x: 'thread' is none of inline, worker, worker:cpu=NUMBER"],
-  ['worker:cpu=', "x: 'worker:cpu=' is none of"],
-  ['worker:core=3', "x: 'worker:core=3' is none of"],
-  ['inline:cpu=3', "x: 'inline:cpu=3' is none of"],
+  ['thread', "x: unknown driver 'thread'; use inline, worker or worker:cpu=NUMBER"],
+  ['worker:cpu=', "x: unknown driver 'worker:cpu='; use"],
+  ['worker:core=3', "x: unknown driver 'worker:core=3'; use"],
+  ['inline:cpu=3', "x: unknown driver 'inline:cpu=3'; use"],
   ['worker:cpu=65536', 'x: cpu: must be a whole number from 0 to 65535, got 65536'],
   [{ name: 'worker', cpu: '3' }, "x: cpu: must be a whole number from 0 to 65535, got '3'"],
-  [{ name: 'worker', core: 3 }, 'x: core: no such key; there are: name, cpu'],
-  [{ name: 'inline', cpu: 3 }, 'x: cpu: only the driver worker'],
-  [{ cpu: 3 }, "x: name: 'undefined' is none of inline, worker"],
-  [null, 'x: null is none of'],
-  [5, 'x: 5 is none of'],
+  [{ name: 'worker', core: 3 }, "x: unknown key 'core'; the keys are name and cpu"],
+  [{ name: 'inline', cpu: 3 }, "x: cpu: only the driver 'worker'"],
+  [{ cpu: 3 }, "x: name: unknown driver 'undefined'; use inline or worker"],
+  [null, 'x: unknown driver null; use'],
+  [5, 'x: unknown driver 5; use'],
 ])('the driver %j is refused', (choice, expected) => {
   expect(() => driverOf(choice, 'x')).toThrow(ConfigError);
   expect(() => driverOf(choice, 'x')).toThrow(expected);

@@ -1,59 +1,59 @@
 /**
- * What connects the policies of a thread with the daemon. It connects by itself when the first context is opened, and
- * again whenever the daemon has gone: no verb waits for it.
+ * Connects the policies of a thread with the daemon: when the first context is opened, and again whenever the
+ * connection is lost. No verb waits for it.
  */
-import { BEAT } from '../../coordinator/member-table.ts';
+import { HEARTBEAT } from '../../coordinator/member-table.ts';
 import { HandshakeError } from '../../verbs/errors.ts';
 import { loadIpc } from '../ipc/index.ts';
-import { columnsAt, SLOTS } from '../pages.ts';
+import { columnsAt, SEATS_PER_CLIENT } from '../pages.ts';
 import { type Hello, prepare } from '../protocol.ts';
 import { type Answer, type Attempt, type Connection, connect } from './connection.ts';
-import { type Link, RemoteCoordinator, type Seat } from './remote-coordinator.ts';
+import { type DaemonLink, RemoteCoordinator, type RemoteMember } from './remote-coordinator.ts';
 
 export interface ClientOptions {
   readonly socket: string;
-  /** What the process says of itself. */
+  /** What the process declares about itself. */
   readonly hello: Omit<Hello, 'type' | 'version' | 'role'>;
-  /** What a context may send as long as no daemon has answered yet. */
-  readonly aloneGbps: number;
-  /** Tells the person who runs the program. */
-  say(line: string, isWarning: boolean): void;
+  /** The rate a context may send until a daemon has answered. */
+  readonly standaloneGbps: number;
+  /** Reports to the person who runs the program. */
+  report(line: string, isWarning: boolean): void;
 }
 
-/** Between two signs of life: the daemon takes who gives none for 50 ms for stopped. */
+/** Interval of the signs of life. The daemon takes a client that gives none for 50 ms for silent. */
 const BEAT_MS = 20;
-/** Between two looks of a program whose event loop does not turn, at what the loop would have heard. */
-const LOOK_MS = 5;
-/** Until the next try to connect: doubled from the first up to the last. */
+/** Interval at which a program whose event loop is blocked checks for what the loop would have received. */
+const POLL_MS = 5;
+/** The delay before the next attempt to connect doubles from the first value to the second. */
 const RETRY_MS = 50;
-const MOST_RETRY_MS = 1000;
-/** A daemon of another version, or one that refuses, does not soon become another. */
+const MAX_RETRY_MS = 1000;
+/** A daemon of another version, or one that refuses, is unlikely to change soon. */
 const REFUSED_RETRY_MS = 5000;
 
-export class DaemonClient implements Link {
+export class DaemonClient implements DaemonLink {
   private readonly options: ClientOptions;
-  private readonly seats = new Set<Seat>();
-  private readonly bySlot: (Seat | undefined)[] = [];
-  /** By slot: answers that are to come. Those before the last are to a seat that has left. */
-  private readonly asked: number[] = [];
-  /** Joins that were asked for and answered; by slot: how many were asked for when it was left last. */
-  private joins = 0;
-  private answers = 0;
+  private readonly members = new Set<RemoteMember>();
+  private readonly bySeat: (RemoteMember | undefined)[] = [];
+  /** By seat number: joins not answered yet. All but the last are for a member that has left. */
+  private readonly pendingJoins: number[] = [];
+  /** Joins sent and answered so far; by seat number, the value of `joinsSent` when the seat was last left. */
+  private joinsSent = 0;
+  private joinsAnswered = 0;
   private readonly leftAt: number[] = [];
-  private readonly listeners: { readonly news: () => void; readonly beat: () => void }[] = [];
+  private readonly listeners: { readonly onNews: () => void; readonly onBeat: () => void }[] = [];
   private connection: Connection | null = null;
   private attempt: Attempt | null = null;
-  private retry: NodeJS.Timeout | undefined;
-  private beating: NodeJS.Timeout | undefined;
+  private retryTimer: NodeJS.Timeout | undefined;
+  private beatTimer: NodeJS.Timeout | undefined;
   private retryMs = RETRY_MS;
-  /** What was said of the daemon's absence; '': it is there. */
-  private saidOf = '';
-  /** When `retry` is due. */
+  /** What was reported about the daemon's absence; '' while it is connected. */
+  private reportedAbsence = '';
+  /** When `retryTimer` is due. */
   private retryAtMs = 0;
-  /** Before this the event loop has turned, or somebody has looked. */
-  private lookAtMs = 0;
-  /** In the middle of a verb: a policy that waits for an answer there must not be called. */
-  private isLooking = false;
+  /** Until then a poll has nothing to do, because the event loop ran or a poll took place. */
+  private pollDueMs = 0;
+  /** Set during a poll, which runs inside a verb: a policy waiting for an answer must not be called then. */
+  private isPolling = false;
 
   constructor(options: ClientOptions) {
     this.options = options;
@@ -61,216 +61,221 @@ export class DaemonClient implements Link {
     prepare();
   }
 
-  /** The coordinator of a device, for those who put a policy around it. */
+  /** The coordinator of a device, for a policy around it. */
   coordinator(device: string): RemoteCoordinator {
-    return new RemoteCoordinator(device, this, this.options.aloneGbps);
+    return new RemoteCoordinator(device, this, this.options.standaloneGbps);
   }
 
   get isConnected(): boolean {
     return this.connection !== null;
   }
 
-  listen(news: () => void, beat: () => void = () => {}): void {
-    this.listeners.push({ news, beat });
+  listen(onNews: () => void, onBeat: () => void = () => {}): void {
+    this.listeners.push({ onNews, onBeat });
   }
 
-  opened(seat: Seat): void {
-    this.seats.add(seat);
-    this.beating ??= setInterval(() => this.beat(), BEAT_MS).unref();
-    if (this.connection !== null) this.join(seat, this.connection);
-    else if (this.attempt === null && this.retry === undefined) this.connect();
+  memberJoined(member: RemoteMember): void {
+    this.members.add(member);
+    this.beatTimer ??= setInterval(() => this.beat(), BEAT_MS).unref();
+    if (this.connection !== null) this.join(member, this.connection);
+    else if (this.attempt === null && this.retryTimer === undefined) this.connect();
   }
 
-  closed(seat: Seat): void {
-    this.seats.delete(seat);
-    const { slot } = seat;
-    seat.detach();
-    if (slot >= 0) {
-      this.bySlot[slot] = undefined;
-      this.leftAt[slot] = this.joins;
-      this.connection?.say({ type: 'leave', slot });
-      this.placeOne();
+  memberLeft(member: RemoteMember): void {
+    this.members.delete(member);
+    const { seatNumber } = member;
+    member.detach();
+    if (seatNumber >= 0) {
+      this.bySeat[seatNumber] = undefined;
+      this.leftAt[seatNumber] = this.joinsSent;
+      this.connection?.send({ type: 'leave', slot: seatNumber });
+      this.seatNext();
     }
-    if (this.seats.size > 0) return;
-    clearInterval(this.beating);
-    this.beating = undefined;
+    if (this.members.size > 0) return;
+    clearInterval(this.beatTimer);
+    this.beatTimer = undefined;
   }
 
-  ring(): void {
-    this.connection?.ring();
-  }
-
-  /** The thread ends: what was sent until now is told, and what it had is free before its memory is taken down. */
-  end(): void {
-    if (this.connection !== null) for (const { beat } of this.listeners) beat();
-    this.close();
-  }
-
-  /** Members keep what they were granted last; who opens a context later connects again. */
-  close(): void {
-    clearTimeout(this.retry);
-    clearInterval(this.beating);
-    this.attempt?.giveUp();
-    [this.retry, this.beating, this.attempt] = [undefined, undefined, null];
-    this.lose();
+  signal(): void {
+    this.connection?.signal();
   }
 
   /**
-   * Policies call it as they run: in a program that polls and never turns its event loop nothing else would. Costs a
-   * look at the clock, and a system call every LOOK_MS if the loop stands; a policy hears at its own next look.
+   * Called when the thread ends. Reports what was sent so far, and frees the seats before their memory is
+   * unmapped.
    */
-  look(): void {
+  finish(): void {
+    if (this.connection !== null) for (const { onBeat } of this.listeners) onBeat();
+    this.close();
+  }
+
+  /** Members keep their last grants. Opening another context connects again. */
+  close(): void {
+    clearTimeout(this.retryTimer);
+    clearInterval(this.beatTimer);
+    this.attempt?.cancel();
+    [this.retryTimer, this.beatTimer, this.attempt] = [undefined, undefined, null];
+    this.dropConnection();
+  }
+
+  /**
+   * Called by policies as they run, because nothing else runs in a program that polls and never returns to
+   * its event loop. Costs a clock reading, plus a system call every POLL_MS while the loop is blocked. A
+   * policy sees the result at its own next check.
+   */
+  poll(): void {
     const nowMs = performance.now();
-    if (nowMs < this.lookAtMs || this.isLooking) return;
-    this.lookAtMs = nowMs + LOOK_MS;
-    this.isLooking = true;
+    if (nowMs < this.pollDueMs || this.isPolling) return;
+    this.pollDueMs = nowMs + POLL_MS;
+    this.isPolling = true;
     try {
-      if (this.connection !== null) this.connection.look();
-      else if (this.attempt !== null) this.attempt.look();
-      else if (this.retry !== undefined && nowMs >= this.retryAtMs) this.connect();
+      if (this.connection !== null) this.connection.poll();
+      else if (this.attempt !== null) this.attempt.poll();
+      else if (this.retryTimer !== undefined && nowMs >= this.retryAtMs) this.connect();
     } finally {
-      this.isLooking = false;
+      this.isPolling = false;
     }
   }
 
   private connect(): void {
-    clearTimeout(this.retry);
-    this.retry = undefined;
+    clearTimeout(this.retryTimer);
+    this.retryTimer = undefined;
     const { socket, hello } = this.options;
     const listeners = {
-      answered: (connection: Connection) => this.answered(connection),
-      heard: (message: Answer) => this.heard(message),
-      rang: () => this.rang(),
+      connected: (connection: Connection) => this.connected(connection),
+      received: (message: Answer) => this.received(message),
+      signalled: () => this.notifyListeners(),
       ended: (reason: Error) => this.ended(reason),
     };
     this.attempt = connect(socket, { role: 'shim', ...hello }, listeners, false);
   }
 
-  private answered(connection: Connection): void {
+  private connected(connection: Connection): void {
     this.attempt = null;
     this.connection = connection;
     this.retryMs = RETRY_MS;
-    this.saidOf = '';
-    this.options.say(
+    this.reportedAbsence = '';
+    this.options.report(
       `joined the daemon at ${this.options.socket} as tenant ${connection.welcome.tenant}`,
       false,
     );
-    for (const seat of this.seats) this.join(seat, connection);
+    for (const member of this.members) this.join(member, connection);
   }
 
-  /** A free place is asked for; until the daemon has said yes the member stands on memory of its own. */
-  private join(seat: Seat, connection: Connection): void {
-    const slot = this.freeSlot();
-    if (slot < 0) {
-      this.options.say(
-        `only ${SLOTS} contexts of a thread have a place at the daemon; others go on without it`,
+  /** Asks for a free seat. Until the daemon confirms it, the member stays on its own memory. */
+  private join(member: RemoteMember, connection: Connection): void {
+    const seatNumber = this.freeSeat();
+    if (seatNumber < 0) {
+      this.options.report(
+        `the daemon coordinates at most ${SEATS_PER_CLIENT} contexts of a thread; the others run without it`,
         true,
       );
       return;
     }
-    this.bySlot[slot] = seat;
-    this.asked[slot] = (this.asked[slot] ?? 0) + 1;
-    this.joins++;
-    seat.slot = slot;
-    if (connection.pages !== null) seat.copyTo(columnsAt(connection.pages, slot));
-    connection.say({ type: 'join', slot, device: seat.device, tenant: seat.tenant });
+    this.bySeat[seatNumber] = member;
+    this.pendingJoins[seatNumber] = (this.pendingJoins[seatNumber] ?? 0) + 1;
+    this.joinsSent++;
+    member.seatNumber = seatNumber;
+    if (connection.pages !== null) member.copyTo(columnsAt(connection.pages, seatNumber));
+    connection.send({ type: 'join', slot: seatNumber, device: member.device, tenant: member.tenant });
   }
 
   /**
-   * One that nobody has: if possible none that was left so lately that the daemon may have what was said there still to
-   * count. It hears one message after the other: who was answered since was heard after that. -1: there is none.
+   * A free seat number, or -1. Prefers one that was not left so recently that the daemon may still have to
+   * count what was written there. The daemon handles messages in order, so everything before an answered join
+   * has been handled.
    */
-  private freeSlot(): number {
+  private freeSeat(): number {
     let free = -1;
-    for (let slot = 0; slot < SLOTS; slot++) {
-      if (this.bySlot[slot] !== undefined) continue;
-      if (!(this.leftAt[slot] >= this.answers)) return slot;
-      if (free < 0) free = slot;
+    for (let seatNumber = 0; seatNumber < SEATS_PER_CLIENT; seatNumber++) {
+      if (this.bySeat[seatNumber] !== undefined) continue;
+      if (!(this.leftAt[seatNumber] >= this.joinsAnswered)) return seatNumber;
+      if (free < 0) free = seatNumber;
     }
     return free;
   }
 
-  /** A place is free for one that had none. */
-  private placeOne(): void {
-    if (this.connection === null || this.seats.size < SLOTS) return;
-    for (const seat of this.seats) {
-      if (seat.slot >= 0) continue;
-      this.join(seat, this.connection);
+  /** A seat became free; gives it to a member without one. */
+  private seatNext(): void {
+    if (this.connection === null || this.members.size < SEATS_PER_CLIENT) return;
+    for (const member of this.members) {
+      if (member.seatNumber >= 0) continue;
+      this.join(member, this.connection);
       return;
     }
   }
 
-  private heard(message: Answer): void {
-    if (message.type === 'joined' || message.type === 'refused') this.placed(message);
+  private received(message: Answer): void {
+    if (message.type === 'joined' || message.type === 'refused') this.joinAnswered(message);
   }
 
-  private placed(message: Answer & { type: 'joined' | 'refused' }): void {
-    const { slot } = message;
+  private joinAnswered(message: Answer & { type: 'joined' | 'refused' }): void {
+    const { slot: seatNumber } = message;
     const pages = this.connection?.pages;
-    if (slot === undefined || pages === undefined || pages === null) return;
-    this.answers++;
-    if (--this.asked[slot] > 0) return;
-    const seat = this.bySlot[slot];
-    if (seat === undefined) return;
+    if (seatNumber === undefined || pages === undefined || pages === null) return;
+    this.joinsAnswered++;
+    if (--this.pendingJoins[seatNumber] > 0) return;
+    const member = this.bySeat[seatNumber];
+    if (member === undefined) return;
     if (message.type === 'joined') {
-      seat.attach(columnsAt(pages, seat.slot));
-      for (const { beat } of this.listeners) beat();
-      this.ring();
-      this.rang();
+      member.attach(columnsAt(pages, member.seatNumber));
+      for (const { onBeat } of this.listeners) onBeat();
+      this.signal();
+      this.notifyListeners();
       return;
     }
-    this.options.say(
-      `the daemon at ${this.options.socket} has no place for ${seat.device}: ${message.reason}`,
+    this.options.report(
+      `the daemon at ${this.options.socket} refused a context of ${member.device}: ${message.reason}`,
       true,
     );
-    this.bySlot[seat.slot] = undefined;
-    seat.slot = -1;
+    this.bySeat[member.seatNumber] = undefined;
+    member.seatNumber = -1;
   }
 
-  private rang(): void {
-    if (this.isLooking) return;
-    for (const { news } of this.listeners) news();
+  private notifyListeners(): void {
+    if (this.isPolling) return;
+    for (const { onNews } of this.listeners) onNews();
   }
 
-  /** Alive: and what was granted meanwhile is told to those who sleep. */
+  /** Gives a sign of life, and passes on grants that changed meanwhile. */
   private beat(): void {
-    for (const { counters } of this.seats) counters[BEAT]++;
-    if (this.connection !== null) for (const { beat } of this.listeners) beat();
-    this.lookAtMs = performance.now() + 2 * BEAT_MS;
-    this.rang();
+    for (const { counters } of this.members) counters[HEARTBEAT]++;
+    if (this.connection !== null) for (const { onBeat } of this.listeners) onBeat();
+    this.pollDueMs = performance.now() + 2 * BEAT_MS;
+    this.notifyListeners();
   }
 
   private ended(reason: Error): void {
     const wasConnected = this.connection !== null;
     this.attempt = null;
-    this.lose();
-    this.sayAbsent(reason, wasConnected);
-    if (this.seats.size === 0) return;
+    this.dropConnection();
+    this.reportAbsence(reason, wasConnected);
+    if (this.members.size === 0) return;
     const waitMs = reason instanceof HandshakeError ? REFUSED_RETRY_MS : this.retryMs;
-    this.retryMs = Math.min(MOST_RETRY_MS, 2 * this.retryMs);
+    this.retryMs = Math.min(MAX_RETRY_MS, 2 * this.retryMs);
     this.retryAtMs = performance.now() + waitMs;
-    this.retry = setTimeout(() => this.connect(), waitMs).unref();
+    this.retryTimer = setTimeout(() => this.connect(), waitMs).unref();
   }
 
-  /** Once: how exactly nobody answers differs from try to try, by chance. */
-  private sayAbsent(reason: Error, wasConnected: boolean): void {
+  /** Reported once only, because the exact error differs from attempt to attempt. */
+  private reportAbsence(reason: Error, wasConnected: boolean): void {
     const what = reason instanceof HandshakeError ? reason.message : 'absent';
-    if (what === this.saidOf) return;
-    this.saidOf = what;
-    const state = wasConnected ? 'what it granted last holds' : 'going on without it';
-    this.options.say(`no daemon at ${this.options.socket} (${reason.message}): ${state}`, true);
+    if (what === this.reportedAbsence) return;
+    this.reportedAbsence = what;
+    const state = wasConnected ? 'its last grants stay in force' : 'continuing without it';
+    this.options.report(`no daemon at ${this.options.socket} (${reason.message}): ${state}`, true);
   }
 
-  /** The pages go; members stand on memory of their own. */
-  private lose(): void {
+  /** Drops the pages; members go on with their own memory. */
+  private dropConnection(): void {
     const { connection } = this;
     if (connection === null) return;
     this.connection = null;
-    for (const seat of this.seats) seat.detach();
-    this.bySlot.length = 0;
-    this.asked.length = 0;
+    for (const member of this.members) member.detach();
+    this.bySeat.length = 0;
+    this.pendingJoins.length = 0;
     this.leftAt.length = 0;
-    [this.joins, this.answers] = [0, 0];
+    [this.joinsSent, this.joinsAnswered] = [0, 0];
     connection.close();
   }
 }

@@ -1,11 +1,19 @@
 /**
- * A connection to the daemon. Nothing here blocks; the event loop hears what comes, and a program whose loop does not
- * turn may look by itself.
+ * A connection to the daemon. Nothing here blocks. Normally the event loop receives messages; a program whose
+ * loop is blocked can poll instead.
  */
 import { ConnectionError, HandshakeError } from '../../verbs/errors.ts';
 import { closeFd, connectUnix, openMemory, type SharedMemory, type UnixSocket, Wake } from '../ipc/index.ts';
 import { COUNTERS_BYTES, GRANTS_BYTES, type Pages } from '../pages.ts';
-import { Frames, frame, type Hello, type ToClient, type ToDaemon, toClient, VERSION } from '../protocol.ts';
+import {
+  FrameReader,
+  frame,
+  type Hello,
+  type ToClient,
+  type ToDaemon,
+  toClient,
+  VERSION,
+} from '../protocol.ts';
 
 type Welcome = ToClient & { type: 'welcome' };
 export type Answer = Exclude<ToClient, Welcome>;
@@ -15,23 +23,23 @@ const ANSWER_MS = 2000;
 const FDS = 3;
 const NO_FD = -1;
 const RECEIVE_BYTES = 16384;
-/** What waits for a daemon that reads nothing: tens of thousands of messages. */
-const MOST_UNSENT_BYTES = 4 << 20;
-const SEND_AGAIN_MS = 1;
-/** Between two tries of one who comes while the daemon's queue is full. */
-const AGAIN_MS = 10;
+/** The limit for messages queued for a daemon that reads nothing: tens of thousands of them. */
+const MAX_UNSENT_BYTES = 4 << 20;
+const RESEND_MS = 1;
+/** Delay before another attempt while the daemon's backlog is full. */
+const BACKLOG_RETRY_MS = 10;
 
 export interface Listeners {
-  /** After the first answer. */
-  answered(connection: Connection): void;
-  heard(message: Answer): void;
-  /** The daemon rang. */
-  rang(): void;
-  /** The connection is over, or never was one: the daemon went, refused, or is something else. */
+  /** Called after the welcome message. */
+  connected(connection: Connection): void;
+  received(message: Answer): void;
+  /** The daemon has signalled the wake-up. */
+  signalled(): void;
+  /** The connection has ended or never succeeded: the daemon went away or refused, or something else answered. */
   ended(reason: Error): void;
 }
 
-/** A connection that was answered. */
+/** An established connection. */
 export class Connection {
   readonly welcome: Welcome;
   /** Null for a tool. */
@@ -39,19 +47,20 @@ export class Connection {
   private readonly memories: readonly SharedMemory[];
   private readonly wake: Wake | null;
   private raw: UnixSocket | null = null;
-  private frames: Frames<ToClient> = new Frames<ToClient>(toClient);
+  private frames: FrameReader<ToClient> = new FrameReader<ToClient>(toClient);
   private on: Listeners | null = null;
   private readonly buffer = new Uint8Array(RECEIVE_BYTES);
   private unsent: Uint8Array[] = [];
   private unsentBytes = 0;
-  private sending: NodeJS.Timeout | undefined;
+  private resendTimer: NodeJS.Timeout | undefined;
 
-  /** @throws HandshakeError, MemoryError for descriptors that are something else; they are closed */
+  /** @throws HandshakeError, MemoryError if the descriptors are not the expected ones; they are closed */
   constructor(welcome: Welcome, fds: readonly number[]) {
     this.welcome = welcome;
     if (welcome.slots === 0 || fds.length !== FDS) {
       for (const fd of fds) closeFd(fd);
-      if (welcome.slots !== 0) throw new HandshakeError(`${fds.length} descriptors came, not ${FDS}`);
+      if (welcome.slots !== 0)
+        throw new HandshakeError(`the daemon sent ${fds.length} descriptors instead of ${FDS}`);
       [this.pages, this.memories, this.wake] = [null, [], null];
       return;
     }
@@ -59,7 +68,7 @@ export class Connection {
     this.wake = new Wake(wake);
     const memories: SharedMemory[] = [];
     this.memories = memories;
-    // openMemory() closes the descriptor that it is given, whatever happens; the other one is still open then.
+    // openMemory() always closes its descriptor. `open` is the one that is still to be closed on failure.
     let open = grants;
     try {
       memories.push(openMemory(counters, COUNTERS_BYTES, { writable: true }));
@@ -74,58 +83,58 @@ export class Connection {
     this.pages = { counters: new Float64Array(written.buffer), grants: new Float64Array(read.buffer) };
   }
 
-  /** From now on the socket is this connection's. A shim's keeps no program alive. */
-  speak(raw: UnixSocket, frames: Frames<ToClient>, on: Listeners): void {
+  /** Takes over the socket. A shim's connection does not keep the program alive. */
+  attach(raw: UnixSocket, frames: FrameReader<ToClient>, on: Listeners): void {
     [this.raw, this.frames, this.on] = [raw, frames, on];
-    raw.watch(() => this.look(), { keepAlive: this.wake === null });
+    raw.watch(() => this.poll(), { keepAlive: this.wake === null });
     this.wake?.watch(
       (alive) => {
-        if (alive) on.rang();
+        if (alive) on.signalled();
       },
       { keepAlive: false },
     );
   }
 
-  /** Takes what has come, if anything has. */
-  look(): void {
+  /** Handles what has arrived, if anything. */
+  poll(): void {
     if (this.raw === null) return;
     try {
-      const got = this.raw.receive(this.buffer);
-      if (got === null) return;
-      if (got.bytes === 0) throw new ConnectionError('the daemon has gone');
-      this.hear(this.frames.push(this.buffer.subarray(0, got.bytes)));
+      const received = this.raw.receive(this.buffer);
+      if (received === null) return;
+      if (received.bytes === 0) throw new ConnectionError('the daemon closed the connection');
+      this.dispatch(this.frames.push(this.buffer.subarray(0, received.bytes)));
     } catch (error) {
       this.end(error as Error);
     }
   }
 
-  /** What came behind the first answer. */
-  heardAlready(messages: readonly ToClient[]): void {
+  /** Handles messages that arrived together with the welcome. */
+  deliver(messages: readonly ToClient[]): void {
     try {
-      this.hear(messages);
+      this.dispatch(messages);
     } catch (error) {
       this.end(error as Error);
     }
   }
 
-  /** @throws HandshakeError for what cannot be understood */
-  private hear(messages: readonly ToClient[]): void {
+  /** @throws HandshakeError for a message that makes no sense here */
+  private dispatch(messages: readonly ToClient[]): void {
     for (const message of messages) {
       if (this.raw === null || this.on === null) return;
-      if (message.type === 'welcome') throw new HandshakeError('the daemon greeted twice');
-      if (message.type === 'ring') this.on.rang();
-      else this.on.heard(message);
+      if (message.type === 'welcome') throw new HandshakeError('the daemon sent a second welcome');
+      if (message.type === 'ring') this.on.signalled();
+      else this.on.received(message);
     }
   }
 
   private end(reason: Error): void {
     if (this.raw === null) return;
-    this.hangUp();
+    this.disconnect();
     this.on?.ended(reason);
   }
 
-  /** What a daemon that has gone does not take is lost: that it has gone shows when something is to be received. */
-  say(message: ToDaemon): void {
+  /** Messages to a daemon that has gone are lost; the next receive notices that it has gone. */
+  send(message: ToDaemon): void {
     if (this.raw === null) return;
     const bytes = frame(message);
     this.unsent.push(bytes);
@@ -147,69 +156,72 @@ export class Connection {
         unsent.shift();
       }
     } catch {
-      this.forgetUnsent();
+      this.dropUnsent();
     }
-    if (unsent.length > 0) this.flushSoon();
+    if (unsent.length > 0) this.scheduleFlush();
   }
 
-  private flushSoon(): void {
-    this.sending ??= setTimeout(() => {
-      this.sending = undefined;
-      if (this.unsentBytes > MOST_UNSENT_BYTES) this.end(new ConnectionError('the daemon takes nothing'));
+  private scheduleFlush(): void {
+    this.resendTimer ??= setTimeout(() => {
+      this.resendTimer = undefined;
+      if (this.unsentBytes > MAX_UNSENT_BYTES) this.end(new ConnectionError('the daemon does not read'));
       else this.flush();
-    }, SEND_AGAIN_MS);
-    if (this.wake !== null) this.sending.unref();
+    }, RESEND_MS);
+    if (this.wake !== null) this.resendTimer.unref();
   }
 
-  private forgetUnsent(): void {
+  private dropUnsent(): void {
     this.unsent.length = 0;
     this.unsentBytes = 0;
   }
 
-  ring(): void {
-    this.wake?.ring();
+  signal(): void {
+    this.wake?.signal();
   }
 
-  private hangUp(): void {
-    clearTimeout(this.sending);
-    this.forgetUnsent();
+  private disconnect(): void {
+    clearTimeout(this.resendTimer);
+    this.dropUnsent();
     this.raw?.close();
     this.raw = null;
   }
 
-  /** Views of the pages are of no bytes from now on. */
+  /** Afterwards all views of the pages have length 0. */
   close(): void {
-    this.hangUp();
+    this.disconnect();
     this.wake?.close();
     for (const memory of this.memories) memory.close();
   }
 }
 
-/** What the first answer is. @throws HandshakeError */
-function answerOf(message: ToClient): Welcome {
-  if (message.type === 'refused') throw new HandshakeError(`the daemon refuses: ${message.reason}`);
-  if (message.type !== 'welcome') throw new HandshakeError(`the daemon began with '${message.type}'`);
+/** The welcome that the first answer must be. @throws HandshakeError */
+function requireWelcome(message: ToClient): Welcome {
+  if (message.type === 'refused') throw new HandshakeError(`the daemon refused: ${message.reason}`);
+  if (message.type !== 'welcome')
+    throw new HandshakeError(`the daemon's first message was '${message.type}'`);
   if (message.version === VERSION) return message;
-  throw new HandshakeError(`the daemon speaks version ${message.version}, this process ${VERSION}`);
+  throw new HandshakeError(`the daemon speaks protocol version ${message.version}, this process ${VERSION}`);
 }
 
-/** Whoever else made a socket there could stop this program by its grants. @throws HandshakeError */
+/** A daemon of another user could stall this program by its grants. @throws HandshakeError */
 function requireTrusted(raw: UnixSocket): void {
   const { uid, pid } = raw.peer();
   if (uid === 0 || uid === process.getuid?.()) return;
-  throw new HandshakeError(`process ${pid} of user ${uid} listens there, and neither root nor this user`);
+  throw new HandshakeError(
+    `process ${pid} of user ${uid} listens there; only root and this user are trusted`,
+  );
 }
 
-/** Somebody who connects. */
+/** An attempt to connect. */
 export interface Attempt {
-  /** Takes what has come, as the event loop would. */
-  look(): void;
-  /** Nothing more is heard of it. */
-  giveUp(): void;
+  /** Handles what has arrived, as the event loop would. */
+  poll(): void;
+  /** Cancels the attempt; no listener is called any more. */
+  cancel(): void;
 }
 
 /**
- * Connects. Exactly one of `answered` and `ended` is called, later: by the event loop, or in a `look()`.
+ * Connects. Exactly one of `connected` and `ended` is called later, by the event loop or within `poll()`.
  * @param keepAlive whether waiting for the answer keeps the program alive
  */
 export function connect(
@@ -223,77 +235,77 @@ export function connect(
 
 class Connecting implements Attempt {
   private readonly on: Listeners;
-  private readonly frames = new Frames<ToClient>(toClient);
+  private readonly frames = new FrameReader<ToClient>(toClient);
   private readonly buffer = new Uint8Array(RECEIVE_BYTES);
   private readonly fds: number[] = [];
   private readonly endMs = performance.now() + ANSWER_MS;
   private readonly timer: NodeJS.Timeout;
-  private again: NodeJS.Timeout | undefined;
+  private retryTimer: NodeJS.Timeout | undefined;
   private raw: UnixSocket | null = null;
-  /** Why it cannot be: to be told. */
+  /** An immediate failure, to be reported later. */
   private failure: Error | null = null;
   private isOver = false;
 
   constructor(path: string, hello: Hello, on: Listeners, keepAlive: boolean) {
     this.on = on;
-    this.timer = setTimeout(() => this.look(), ANSWER_MS + 1);
+    this.timer = setTimeout(() => this.poll(), ANSWER_MS + 1);
     if (!keepAlive) this.timer.unref();
-    this.begin(path, hello, keepAlive);
+    this.start(path, hello, keepAlive);
   }
 
-  private begin(path: string, hello: Hello, keepAlive: boolean): void {
+  private start(path: string, hello: Hello, keepAlive: boolean): void {
     try {
       this.raw = connectUnix(path);
       if (this.raw === null) {
-        // So many knock: another moment one of them has been taken.
-        this.again = setTimeout(() => this.begin(path, hello, keepAlive), AGAIN_MS);
-        if (!keepAlive) this.again.unref();
+        // The daemon's backlog is full, so try again in a moment.
+        this.retryTimer = setTimeout(() => this.start(path, hello, keepAlive), BACKLOG_RETRY_MS);
+        if (!keepAlive) this.retryTimer.unref();
         return;
       }
       requireTrusted(this.raw);
       const bytes = frame(hello);
-      if (this.raw.send(bytes) < bytes.length) throw new ConnectionError('the daemon takes nothing');
-      this.raw.watch(() => this.look(), { keepAlive });
+      if (this.raw.send(bytes) < bytes.length) throw new ConnectionError('the daemon does not read');
+      this.raw.watch(() => this.poll(), { keepAlive });
     } catch (error) {
       this.failure = error as Error;
-      setImmediate(() => this.look());
+      setImmediate(() => this.poll());
     }
   }
 
-  look(): void {
+  poll(): void {
     if (this.isOver) return;
     try {
       if (this.failure !== null) throw this.failure;
       this.receive();
-      // A program that has been busy for so long may find the answer waiting: only then it is too late.
+      // After a long busy period the answer may already be waiting, so check for it before giving up.
       if (!this.isOver && performance.now() > this.endMs)
         throw new HandshakeError('the daemon does not answer');
     } catch (error) {
-      this.giveUp();
+      this.cancel();
       this.on.ended(error as Error);
     }
   }
 
   private receive(): void {
     const { raw, fds, on, frames } = this;
-    const got = raw?.receive(this.buffer, FDS) ?? null;
-    if (raw === null || got === null) return;
-    fds.push(...got.fds);
-    if (got.bytes === 0) throw new ConnectionError('the daemon hung up');
-    const messages = frames.push(this.buffer.subarray(0, got.bytes));
+    const received = raw?.receive(this.buffer, FDS) ?? null;
+    if (raw === null || received === null) return;
+    fds.push(...received.fds);
+    if (received.bytes === 0) throw new ConnectionError('the daemon closed the connection before answering');
+    const messages = frames.push(this.buffer.subarray(0, received.bytes));
     if (messages.length === 0) return;
-    const connection = new Connection(answerOf(messages[0]), fds.splice(0));
+    const connection = new Connection(requireWelcome(messages[0]), fds.splice(0));
     this.raw = null;
-    this.giveUp();
-    connection.speak(raw, frames, on);
-    on.answered(connection);
-    connection.heardAlready(messages.slice(1));
+    this.cancel();
+    connection.attach(raw, frames, on);
+    on.connected(connection);
+    connection.deliver(messages.slice(1));
   }
 
-  giveUp(): void {
+  cancel(): void {
     this.isOver = true;
     clearTimeout(this.timer);
-    clearTimeout(this.again);
+    clearTimeout(this.retryTimer);
     this.raw?.close();
     this.raw = null;
     for (const fd of this.fds.splice(0)) closeFd(fd);

@@ -1,6 +1,6 @@
 import { userInfo } from 'node:os';
 
-/** Where the daemon of this user listens, or that of the system. */
+/** The socket of this user's daemon, or of the system's daemon for root. */
 export function defaultSocket(env: NodeJS.ProcessEnv = process.env): string {
   const { uid } = userInfo();
   if (uid === 0) return '/run/isoverbs/daemon.sock';

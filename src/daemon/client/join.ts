@@ -1,40 +1,43 @@
-/** What makes the policies of a thread clients of the daemon. */
+/** Makes the policies of a thread clients of the daemon. */
 import { writeSync } from 'node:fs';
-import { coordinateElsewhere } from '../../coordinator/registry.ts';
+import { setRemoteCoordinators } from '../../coordinator/registry.ts';
 import type { Hello } from '../protocol.ts';
 import { DaemonClient } from './client.ts';
 
-const LOUDNESS = ['silent', 'error', 'warn', 'info', 'debug'];
+const LOG_LEVELS = ['silent', 'error', 'warn', 'info', 'debug'];
 
-/** Plain data: it is handed to threads. */
-export interface Joining {
+/** Plain data, because it is passed to threads. */
+export interface JoinOptions {
   readonly socket: string;
   readonly hello: Omit<Hello, 'type' | 'version' | 'role'>;
-  /** What a context may send as long as no daemon has answered yet. */
-  readonly aloneGbps: number;
-  /** What is said on stderr, each line once: a level of `log`. */
+  /** The rate a context may send until a daemon has answered. */
+  readonly standaloneGbps: number;
+  /** The log level for messages on stderr; each line is printed once. */
   readonly log: string;
 }
 
-/** Nobody may read stderr: that is no reason for the program to end. */
-export function tell(line: string): void {
+/** Failing to write to stderr must not end the program. */
+export function writeStderr(line: string): void {
   try {
     writeSync(2, `${line}\n`);
   } catch {
-    // Nobody hears of it.
+    // There is nowhere left to report it.
   }
 }
 
-/** From now on the policies of this thread meet all others of the host, as long as there is a daemon. */
-export default function joinDaemon({ socket, hello, aloneGbps, log }: Joining): void {
-  const said = new Set<string>();
-  const say = (line: string, isWarning: boolean) => {
-    const isWanted = LOUDNESS.indexOf(log) >= LOUDNESS.indexOf(isWarning ? 'warn' : 'info');
-    if (!isWanted || said.has(line)) return;
-    said.add(line);
-    tell(`isoverbs: ${line}`);
+/**
+ * From now on, the policies of this thread share devices with all others of the host, while there is a
+ * daemon.
+ */
+export default function joinDaemon({ socket, hello, standaloneGbps, log }: JoinOptions): void {
+  const reported = new Set<string>();
+  const report = (line: string, isWarning: boolean) => {
+    const isWanted = LOG_LEVELS.indexOf(log) >= LOG_LEVELS.indexOf(isWarning ? 'warn' : 'info');
+    if (!isWanted || reported.has(line)) return;
+    reported.add(line);
+    writeStderr(`isoverbs: ${line}`);
   };
-  const client = new DaemonClient({ socket, hello, aloneGbps, say });
-  process.once('exit', () => client.end());
-  coordinateElsewhere((device) => client.coordinator(device));
+  const client = new DaemonClient({ socket, hello, standaloneGbps, report });
+  process.once('exit', () => client.finish());
+  setRemoteCoordinators((device) => client.coordinator(device));
 }

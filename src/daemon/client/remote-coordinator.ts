@@ -1,156 +1,164 @@
 /**
- * The coordinator of a device as its client sees it: members write into memory that the daemon reads, and read what
- * it grants. As long as there is no daemon they stand on memory of their own: nobody waits for one.
+ * The coordinator of a device as its client sees it. Members write their counters into memory that the daemon
+ * reads, and read its grants. While there is no daemon they use memory of their own, and nothing waits for
+ * one.
  */
 import type { DeviceCoordinator } from '../../coordinator/coordinator.ts';
 import * as M from '../../coordinator/member-table.ts';
-import { SLOTS } from '../pages.ts';
+import { SEATS_PER_CLIENT } from '../pages.ts';
 
-type Columns = Omit<M.MemberPage, 'index'>;
+type Columns = Omit<M.MemberPage, 'row'>;
 
-/** Grants that switch something: members are told when one is another. */
-const TOLD = [M.SPLIT, M.QNUM_ALLOW, M.TURN, M.RATE_GBPS];
+/** Grants that switch something; members are notified when one of them changes. */
+const NOTIFIED_COLUMNS = [M.SPLIT, M.QNUM_ALLOW, M.SLOT_STATE, M.RATE_GBPS];
 
-/** A look at the clock costs as much as so many calls (a power of two). */
-const CALLS_PER_LOOK = 8;
+/** Clock readings cost as much as this many calls (a power of two). */
+const CALLS_PER_POLL = 8;
 
-/** A member of this process, whose columns are the daemon's as long as there is one. */
-export class Seat implements M.MemberPage {
-  /** Among the members of its device in this thread. */
-  readonly index: number;
+/** A member of this process. Its columns are the daemon's while it has a seat there. */
+export class RemoteMember implements M.MemberPage {
+  /** Its row among the members of the device in this thread. */
+  readonly row: number;
   readonly device: string;
   readonly tenant: string;
   counters: Float64Array = new Float64Array(M.COUNTERS);
   grants: Float64Array;
-  /** Its place in the client's pages; -1: none. */
-  slot = -1;
-  private readonly aloneGbps: number;
-  private readonly told = new Float64Array(TOLD.length);
-  private readonly link: Link;
+  /** Its seat in the client's pages; -1 for none. */
+  seatNumber = -1;
+  private readonly standaloneGbps: number;
+  private readonly notified = new Float64Array(NOTIFIED_COLUMNS.length);
+  private readonly link: DaemonLink;
   private calls = 0;
 
-  constructor(of: Pick<Seat, 'index' | 'device' | 'tenant'>, grants: Float64Array, link: Link) {
+  constructor(of: Pick<RemoteMember, 'row' | 'device' | 'tenant'>, grants: Float64Array, link: DaemonLink) {
     this.link = link;
-    this.index = of.index;
+    this.row = of.row;
     this.device = of.device;
     this.tenant = of.tenant;
     this.grants = grants;
-    this.aloneGbps = grants[M.RATE_GBPS];
-    this.take();
+    this.standaloneGbps = grants[M.RATE_GBPS];
+    this.markNotified();
   }
 
-  /** Says in the daemon's memory what it says here, before the daemon looks there. */
+  /** Writes the counters into the daemon's memory before the daemon reads there. */
   copyTo({ counters }: Columns): void {
     counters.set(this.counters);
   }
 
-  /** The daemon has a place for it. */
+  /** The daemon has confirmed the seat. */
   attach(columns: Columns): void {
     this.copyTo(columns);
     this.counters = columns.counters;
     this.grants = columns.grants;
   }
 
-  /** The daemon is gone: what it granted last is granted. No rate is no grant: nobody would ever raise it. */
+  /**
+   * The daemon has gone; its last grants stay in force. A rate of zero does not, because nothing would ever
+   * raise it.
+   */
   detach(): void {
-    this.slot = -1;
+    this.seatNumber = -1;
     this.counters = this.counters.slice();
     this.grants = this.grants.slice();
-    if (!(this.grants[M.RATE_GBPS] > 0)) this.grants[M.RATE_GBPS] = this.aloneGbps;
+    if (!(this.grants[M.RATE_GBPS] > 0)) this.grants[M.RATE_GBPS] = this.standaloneGbps;
   }
 
-  look(): void {
-    this.calls = (this.calls + 1) & (CALLS_PER_LOOK - 1);
-    if (this.calls === 0) this.link.look();
+  poll(): void {
+    this.calls = (this.calls + 1) & (CALLS_PER_POLL - 1);
+    if (this.calls === 0) this.link.poll();
   }
 
-  get isNews(): boolean {
-    return TOLD.some((column, i) => this.grants[column] !== this.told[i]);
+  get hasChanged(): boolean {
+    return NOTIFIED_COLUMNS.some((column, i) => this.grants[column] !== this.notified[i]);
   }
 
-  take(): void {
-    for (let i = 0; i < TOLD.length; i++) this.told[i] = this.grants[TOLD[i]];
+  markNotified(): void {
+    for (let i = 0; i < NOTIFIED_COLUMNS.length; i++) this.notified[i] = this.grants[NOTIFIED_COLUMNS[i]];
   }
 }
 
-/** What connects the members of a process with the daemon. */
-export interface Link {
+/** The link between the members of a process and the daemon. */
+export interface DaemonLink {
   /**
-   * `news` is called when the daemon has granted something else; `beat` now and then, as long as there is a daemon that
-   * sees what members write.
+   * `onNews` is called when the daemon has changed a grant; `onBeat` is called regularly while a daemon reads
+   * what members write.
    */
-  listen(news: () => void, beat: () => void): void;
-  /** Members come and go. */
-  opened(seat: Seat): void;
-  closed(seat: Seat): void;
-  /** Something has changed that concerns others. */
-  ring(): void;
-  /** The program runs: what has come from the daemon is taken, even if its event loop does not turn. */
-  look(): void;
+  listen(onNews: () => void, onBeat: () => void): void;
+  /** Called when members come and go. */
+  memberJoined(member: RemoteMember): void;
+  memberLeft(member: RemoteMember): void;
+  /** Something that affects others has changed. */
+  signal(): void;
+  /** Called while the program runs: handles what the daemon has sent even if the event loop is blocked. */
+  poll(): void;
 }
 
 export class RemoteCoordinator implements DeviceCoordinator {
-  readonly capacity = SLOTS;
+  readonly capacity = SEATS_PER_CLIENT;
   private readonly device: string;
-  private readonly link: Link;
-  private readonly seats: (Seat | undefined)[] = [];
-  /** What members have that no daemon has told anything. */
-  private readonly aloneGrants: Float64Array;
+  private readonly link: DaemonLink;
+  private readonly members: (RemoteMember | undefined)[] = [];
+  /** Grants of a member until a daemon grants something. */
+  private readonly standaloneGrants: Float64Array;
 
-  /** @param aloneGbps what a member may send as long as it has never heard of the daemon */
-  constructor(device: string, link: Link, aloneGbps: number) {
+  /** @param standaloneGbps the rate a member may send until it has heard from the daemon */
+  constructor(device: string, link: DaemonLink, standaloneGbps: number) {
     this.device = device;
     this.link = link;
-    this.aloneGrants = new Float64Array(M.GRANTS);
-    this.aloneGrants[M.RATE_GBPS] = aloneGbps;
+    this.standaloneGrants = new Float64Array(M.GRANTS);
+    this.standaloneGrants[M.RATE_GBPS] = standaloneGbps;
   }
 
   join(tenant: string): M.MemberPage | null {
     let index = 0;
-    while (this.seats[index] !== undefined) index++;
+    while (this.members[index] !== undefined) index++;
     if (index >= this.capacity) return null;
-    const seat = new Seat({ index, device: this.device, tenant }, this.aloneGrants.slice(), this.link);
-    this.seats[index] = seat;
-    this.link.opened(seat);
-    return seat;
+    const member = new RemoteMember(
+      { row: index, device: this.device, tenant },
+      this.standaloneGrants.slice(),
+      this.link,
+    );
+    this.members[index] = member;
+    this.link.memberJoined(member);
+    return member;
   }
 
-  leave({ index }: M.MemberPage): void {
-    const seat = this.seats[index];
-    if (seat === undefined) return;
-    this.seats[index] = undefined;
-    this.link.closed(seat);
+  leave({ row: index }: M.MemberPage): void {
+    const member = this.members[index];
+    if (member === undefined) return;
+    this.members[index] = undefined;
+    this.link.memberLeft(member);
   }
 
-  listen(news: () => void, beat: () => void): void {
-    this.link.listen(news, beat);
+  listen(onNews: () => void, onBeat: () => void): void {
+    this.link.listen(onNews, onBeat);
   }
 
-  /** The daemon decides by its own rules, and looks by itself now and then. */
-  step(_rules: unknown, _nowNs: number, isNews = true): void {
-    this.link.look();
-    if (isNews) this.link.ring();
+  /** The daemon decides by its own rules and checks its members periodically. */
+  runPass(_rules: unknown, _nowNs: number, isNews = true): void {
+    this.link.poll();
+    if (isNews) this.link.signal();
   }
 
   share(): boolean {
-    this.link.ring();
+    this.link.signal();
     return true;
   }
 
-  ring(): void {
-    this.link.ring();
+  notify(): void {
+    this.link.signal();
   }
 
-  /** Nobody rotates: a slot is shorter than the way to the daemon and back. */
+  /** A tenant slot is shorter than a round trip to the daemon, so tenants never rotate. */
   rotate(): void {}
 
   get hasChanges(): boolean {
-    return this.seats.some((seat) => seat?.isNews === true);
+    return this.members.some((member) => member?.hasChanged === true);
   }
 
   takeChanges(): number[] {
-    const changed = this.seats.filter((seat) => seat?.isNews === true) as Seat[];
-    for (const seat of changed) seat.take();
-    return changed.map(({ index }) => index);
+    const changed = this.members.filter((member) => member?.hasChanged === true) as RemoteMember[];
+    for (const member of changed) member.markNotified();
+    return changed.map(({ row: index }) => index);
   }
 }

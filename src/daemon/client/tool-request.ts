@@ -1,17 +1,17 @@
-/** One question to the daemon: what tools ask, who join nothing. */
+/** A single request of a tool to the daemon. */
 import { HandshakeError } from '../../verbs/errors.ts';
 import type { TenantRow, ToDaemon } from '../protocol.ts';
 import { type Answer, type Connection, connect } from './connection.ts';
 
-/** A daemon that is stopped does not keep who asks it waiting. */
+/** Limits the wait for a daemon that is stopped. */
 const ANSWER_MS = 5000;
 
 /**
- * Asks, and hangs up.
- * @returns its answers: of a list that comes in pieces, all of them
- * @throws HandshakeError when no daemon answers
+ * Sends a request, waits for the answer and disconnects.
+ * @returns the answers; a list that comes in pieces has several
+ * @throws HandshakeError if no daemon answers
  */
-export function ask(socket: string, question: ToDaemon): Promise<readonly Answer[]> {
+export function request(socket: string, message: ToDaemon): Promise<readonly Answer[]> {
   return new Promise((resolve, reject) => {
     let connection: Connection | null = null;
     const answers: Answer[] = [];
@@ -20,18 +20,18 @@ export function ask(socket: string, question: ToDaemon): Promise<readonly Answer
       reject(new HandshakeError(`${socket}: the daemon does not answer`));
     }, ANSWER_MS);
     const on = {
-      answered(one: Connection) {
-        connection = one;
-        one.say(question);
+      connected(established: Connection) {
+        connection = established;
+        established.send(message);
       },
-      heard(answer: Answer) {
+      received(answer: Answer) {
         answers.push(answer);
         if (answer.type === 'tenants' && answer.more) return;
         clearTimeout(timer);
         connection?.close();
         resolve(answers);
       },
-      rang() {},
+      signalled() {},
       ended(error: Error) {
         clearTimeout(timer);
         reject(new HandshakeError(`${socket}: ${error.message}; is \`isoverbs daemon\` running?`));
@@ -42,8 +42,8 @@ export function ask(socket: string, question: ToDaemon): Promise<readonly Answer
 }
 
 /** The tenants of each device. @throws HandshakeError */
-export async function askTenants(socket: string): Promise<TenantRow[]> {
-  return (await ask(socket, { type: 'tenants' })).flatMap((answer) => {
+export async function requestTenants(socket: string): Promise<TenantRow[]> {
+  return (await request(socket, { type: 'tenants' })).flatMap((answer) => {
     if (answer.type !== 'tenants') throw new HandshakeError(`the daemon answered '${answer.type}'`);
     return answer.rows;
   });

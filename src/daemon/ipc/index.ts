@@ -1,4 +1,7 @@
-/** What processes of one host need to share a device: memory, sockets that carry descriptors, wake-ups. */
+/**
+ * What processes of one host need to share a device: shared memory, sockets that pass descriptors, and
+ * wake-ups.
+ */
 export { closeFd } from './descriptor.ts';
 export { createMemory, openMemory, SharedMemory } from './memory.ts';
 export { loadIpc, type PeerCredentials, type Received } from './native.ts';

@@ -1,4 +1,4 @@
-/** Memory that processes share: a memfd, sealed so that no process can take it from under another. */
+/** Memory shared between processes: a memfd, sealed so that no process can shrink it while another uses it. */
 import { detach } from '../../providers/native-addon.ts';
 import { InvalidHandleError, InvalidStateError } from '../../verbs/errors.ts';
 import { closeFd, Descriptor, requireFd } from './descriptor.ts';
@@ -9,7 +9,7 @@ export class SharedMemory {
   #buffer: ArrayBuffer | null;
   readonly #descriptor: Descriptor | null;
 
-  /** Not for users: createMemory() and openMemory() make them. */
+  /** Internal; use createMemory() and openMemory(). */
   constructor(buffer: ArrayBuffer, descriptor: Descriptor | null) {
     this.bytes = buffer.byteLength;
     this.#buffer = buffer;
@@ -21,9 +21,9 @@ export class SharedMemory {
   }
 
   /**
-   * The bytes. Atomics work on views of it, but for those that wait. What only others may write shows what they
-   * write; whoever writes there himself gets that page as a copy of his own, which hears nothing any more.
-   * @throws InvalidHandleError when closed
+   * The bytes. Atomics work on views of it, except those that wait. Read-only memory shows what its owner
+   * writes; writing to it turns the page into a private copy, which no longer shows the owner's changes.
+   * @throws InvalidHandleError if closed
    */
   get buffer(): ArrayBuffer {
     if (this.#buffer === null) throw new InvalidHandleError('the shared memory is closed');
@@ -31,33 +31,34 @@ export class SharedMemory {
   }
 
   /**
-   * To be sent to another process, of memory made here.
-   * @throws InvalidHandleError when closed
+   * The descriptor to send to another process; only for memory made here.
+   * @throws InvalidHandleError if closed
    * @throws InvalidStateError for memory of another process
    */
   get fd(): number {
     if (this.#descriptor === null) {
-      throw new InvalidStateError('this memory is of another process: that one passes it on');
+      throw new InvalidStateError('this memory belongs to another process; only its owner can share it');
     }
     return this.#descriptor.fd;
   }
 
   /**
-   * Fixes the size, for ever. With `readOnlyForOthers` nobody can map the memory for writing or write to it from now
-   * on, however the descriptor came to him; `buffer` here stays writable. Once, before the descriptor is sent.
-   * @throws InvalidStateError when sealed already
-   * @throws UnsupportedError where the kernel cannot do it (before 5.1)
+   * Fixes the size permanently. With `readOnlyForOthers`, no process can write to the memory or map it for
+   * writing from now on, whatever descriptor it has; `buffer` here stays writable. Call it once, before
+   * sending the descriptor.
+   * @throws InvalidStateError if already sealed
+   * @throws UnsupportedError if the kernel does not support it (before 5.1)
    */
   seal({ readOnlyForOthers = false }: { readOnlyForOthers?: boolean } = {}): void {
     requireIpc().sealMemory(this.fd, readOnlyForOthers);
   }
 
-  /** No process can be given it any more; those that have it keep it. */
+  /** Closes the descriptor. The memory cannot be sent any more; processes that have it keep it. */
   closeFd(): void {
     this.#descriptor?.close();
   }
 
-  /** Detaches `buffer` and lets go of the memory; it is gone when all processes have. */
+  /** Detaches `buffer` and unmaps the memory. The memory is freed when all processes have done so. */
   close(): void {
     if (this.#buffer === null) return;
     const buffer = this.#buffer;
@@ -66,7 +67,7 @@ export class SharedMemory {
     try {
       detach(requireIpc(), buffer);
     } catch {
-      // A buffer that may not be detached keeps the memory until it is collected.
+      // A buffer that must not be detached keeps the memory until it is garbage collected.
     }
   }
 
@@ -76,10 +77,10 @@ export class SharedMemory {
 }
 
 /**
- * Zeroed memory to be shared with other processes. `name` is what /proc/PID/maps and /proc/PID/fd show. The first
- * `reservedBytes`, if nothing is said all, are there from the beginning; the rest comes page by page when it is
- * touched, and who touches it when the system has no more is ended by SIGBUS.
- * @throws NoResourcesError when there is not so much
+ * Creates zeroed memory to share with other processes. `name` appears in /proc/PID/maps and /proc/PID/fd. The
+ * first `reservedBytes` (default: all) are reserved at once. The rest is allocated page by page when touched;
+ * if the system has no memory left then, SIGBUS ends the process.
+ * @throws NoResourcesError if there is not enough memory
  * @throws InvalidArgumentError for a name over 249 bytes, or more than 1 GiB
  */
 export function createMemory(name: string, bytes: number, reservedBytes: number = bytes): SharedMemory {
@@ -88,9 +89,9 @@ export function createMemory(name: string, bytes: number, reservedBytes: number 
 }
 
 /**
- * Memory of another process, of which a descriptor came with a message. The descriptor is closed, whatever happens.
- * @throws MemoryError when it is of another size, not sealed against shrinking and growing, to be written
- *   where its maker allows reading alone, or no shared memory
+ * Maps memory of another process from a descriptor that came with a message. The descriptor is always closed.
+ * @throws MemoryError if the size differs, if it is not sealed against shrinking and growing, if `writable`
+ * is set and its owner allows only reading, or if it is not shared memory
  */
 export function openMemory(
   fd: number,

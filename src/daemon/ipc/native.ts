@@ -1,10 +1,10 @@
-/** The addon isoverbs_ipc: its functions as TypeScript sees them. Descriptors are plain numbers here. */
+/** The addon isoverbs_ipc: its functions with their TypeScript types. Descriptors are plain numbers here. */
 import { addonLoader, buildAdvice, isAddonForbidden, whyNotLoaded } from '../../providers/native-addon.ts';
 import { makeError, UnsupportedError } from '../../verbs/errors.ts';
 
-/** Who is at the other end of a socket, as the kernel kept it when the two were connected. */
+/** The process at the other end of a socket, as the kernel recorded it when the two were connected. */
 export interface PeerCredentials {
-  /** 0 where the peer is in a PID namespace that this process cannot see. */
+  /** 0 if the peer is in a PID namespace that this process cannot see. */
   readonly pid: number;
   readonly uid: number;
   readonly gid: number;
@@ -12,11 +12,11 @@ export interface PeerCredentials {
   readonly groups: readonly number[];
 }
 
-/** What one call to receive brought. */
+/** The result of one receive call. */
 export interface Received {
-  /** Written to the buffer; 0 at the end of the stream. */
+  /** Bytes written to the buffer; 0 at the end of the stream. */
   readonly bytes: number;
-  /** The receiver's to close. */
+  /** To be closed by the receiver. */
   readonly fds: readonly number[];
 }
 
@@ -30,14 +30,14 @@ export interface NativeIpc {
   sealMemory(fd: number, readOnlyForOthers: boolean): void;
   mapMemory(fd: number, bytes: number, writable: boolean): ArrayBuffer;
   listenUnix(path: string, mode: number, backlog: number, takesFds: boolean): number;
-  /** -1: none waits. */
+  /** -1 if no connection waits. */
   acceptUnix(fd: number): number;
-  /** -1: the listener's queue is full. */
+  /** -1 if the listener's queue is full. */
   connectUnix(path: string): number;
   peerCredentials(fd: number): PeerCredentials;
   sendFds(fd: number, bytes: Uint8Array, fds: Uint32Array): number;
   receiveFds(fd: number, buffer: Uint8Array, maxFds: number): Received | undefined;
-  /** Absent in a build of older sources. False: the receiver's queue is full. */
+  /** Absent if the addon was built from older sources. False if the receiver's queue is full. */
   sendDatagram?(address: string, bytes: Uint8Array): boolean;
   createWake(): { near: number; far: number };
   ring(fd: number): boolean;
@@ -52,12 +52,15 @@ const loadOnce = addonLoader<NativeIpc>('isoverbs_ipc', INTERFACE_VERSION, (nati
   native.init(makeError),
 );
 
-/** Now, and not within the first verb that needs it; why it cannot be loaded that one tells. */
+/**
+ * Loads the addon in advance, rather than in the first verb that needs it. That verb reports why it cannot be
+ * loaded.
+ */
 export function loadIpc(): void {
   loadOnce();
 }
 
-/** The addon's functions. @throws UnsupportedError with the reason and what to do, where it cannot be loaded */
+/** The addon's functions. @throws UnsupportedError with the reason and the remedy if it cannot be loaded */
 export function requireIpc(): NativeIpc {
   const { native, error } = loadOnce();
   if (native !== null) return native;
@@ -65,9 +68,9 @@ export function requireIpc(): NativeIpc {
     ? 'unset it'
     : process.platform === 'linux'
       ? buildAdvice()
-      : 'this needs Linux';
+      : 'this requires Linux';
   throw new UnsupportedError(
-    `processes share a device through a native addon, which is not loaded: ${whyNotLoaded(error)}; ${advice}`,
+    `sharing a device between processes requires a native addon, which is not loaded: ${whyNotLoaded(error)}; ${advice}`,
     { cause: error ?? undefined },
   );
 }

@@ -1,4 +1,7 @@
-/** Unix stream sockets until they become a net.Socket: who the peer is, and descriptors that go with bytes. */
+/**
+ * Unix stream sockets, until they become a net.Socket: peer credentials, and descriptors sent along with
+ * bytes.
+ */
 import { lstatSync, type Stats, unlinkSync } from 'node:fs';
 import { Descriptor, requireFd } from './descriptor.ts';
 import { type PeerCredentials, type Received, requireIpc } from './native.ts';
@@ -21,15 +24,16 @@ export class UnixSocket {
     return this.#descriptor.closed;
   }
 
-  /** @throws ConnectionError when the socket has no peer */
+  /** @throws ConnectionError if the socket has no peer */
   peer(): PeerCredentials {
     return requireIpc().peerCredentials(this.#descriptor.fd);
   }
 
   /**
-   * Sends bytes, at least one, and descriptors, at most 64, which stay open here. Returns how many bytes went, all
-   * descriptors with the first; 0: nothing can go now.
-   * @throws ConnectionError when the peer has gone, or takes no descriptors
+   * Sends bytes, at least one, and at most 64 descriptors, which stay open here. All descriptors go with the
+   * first byte.
+   * @returns how many bytes were sent; 0 if nothing can be sent now
+   * @throws ConnectionError if the peer has gone, or accepts no descriptors
    */
   send(bytes: Uint8Array, fds: readonly number[] = []): number {
     for (const fd of fds) requireFd('send', fd);
@@ -37,21 +41,25 @@ export class UnixSocket {
   }
 
   /**
-   * Receives bytes and at most `maxFds` descriptors, up to 64; null: nothing is there yet. 0 bytes: the peer has
-   * ended the stream.
-   * @throws HandshakeError when the peer sent more descriptors; all are closed, and so should be the socket
-   * @throws ConnectionError when the connection was reset
+   * Receives bytes and at most `maxFds` descriptors, up to 64. Returns null if nothing has arrived, and 0
+   * bytes if the peer has ended the stream.
+   * @throws HandshakeError if the peer sent more descriptors; all are closed, and the socket should be closed
+   * too
+   * @throws ConnectionError if the connection was reset
    */
   receive(buffer: Uint8Array, maxFds = 0): Received | null {
     return requireIpc().receiveFds(this.#descriptor.fd, buffer, maxFds) ?? null;
   }
 
-  /** Calls the listener as long as there is something to receive; null: no longer. */
+  /** Calls the listener while there is something to receive; null stops that. */
   watch(listener: (() => void) | null, { keepAlive = true }: WatchOptions = {}): void {
     this.#descriptor.watch(listener, keepAlive);
   }
 
-  /** The descriptor, open, for `new net.Socket({ fd, readable: true, writable: true })`; this object is closed. */
+  /**
+   * Releases the open descriptor for `new net.Socket({ fd, readable: true, writable: true })`; this object is
+   * closed.
+   */
   take(): number {
     return this.#descriptor.take();
   }
@@ -66,13 +74,13 @@ export class UnixSocket {
 }
 
 export interface ListenOptions {
-  /** Permissions of the socket's file: who may write to it may connect. */
+  /** Permissions of the socket's file; a process that may write to it may connect. */
   mode?: number;
   /** How many connections may wait to be accepted. */
   backlog?: number;
   /**
-   * Whether peers may send descriptors. If not, Linux 6.16 and later refuse them; before, they are closed, which a
-   * hostile peer can make last (SO_LINGER).
+   * Whether peers may send descriptors. If not, Linux 6.16 and later refuse them; earlier versions close
+   * them, which a hostile peer can prolong (SO_LINGER).
    */
   takesFds?: boolean;
 }
@@ -82,7 +90,7 @@ export class UnixListener {
   readonly #descriptor: Descriptor;
   readonly #file: Stats;
 
-  /** Not for users: listenUnix() makes them. */
+  /** Internal; use listenUnix(). */
   constructor(path: string, fd: number) {
     this.path = path;
     this.#descriptor = new Descriptor('the listener', fd);
@@ -94,20 +102,21 @@ export class UnixListener {
   }
 
   /**
-   * The next connection, or null when none waits.
-   * @throws NoResourcesError when there are no more descriptors; the connection waits on, so stop watching for a while
+   * The next connection, or null if none waits.
+   * @throws NoResourcesError if no descriptors are left; the connection keeps waiting, so stop watching for a
+   * while
    */
   accept(): UnixSocket | null {
     const fd = requireIpc().acceptUnix(this.#descriptor.fd);
     return fd < 0 ? null : new UnixSocket(fd);
   }
 
-  /** Calls the listener as long as there are connections to accept; null: no longer. */
+  /** Calls the listener while there are connections to accept; null stops that. */
   watch(listener: (() => void) | null, { keepAlive = true }: WatchOptions = {}): void {
     this.#descriptor.watch(listener, keepAlive);
   }
 
-  /** Removes the socket's file too, unless another has taken its place. */
+  /** Also removes the socket's file, unless another file has replaced it. */
   close(): void {
     if (this.closed) return;
     const { dev, ino } = this.#file;
@@ -122,10 +131,10 @@ export class UnixListener {
 }
 
 /**
- * Listens on a socket in the file system, whose folder must be there. A socket that was left behind is removed; where
- * somebody answers, or something else has the path, it is not.
- * @throws ConnectionError when somebody listens there already (EADDRINUSE), or permissions forbid it
- * @throws InvalidArgumentError for a path over 107 bytes, a folder that is missing, or a file that is no socket
+ * Listens on a socket in the file system, in an existing folder. A stale socket file is removed, but not a
+ * socket on which a process listens, or any other file.
+ * @throws ConnectionError if a process already listens there (EADDRINUSE), or permissions forbid it
+ * @throws InvalidArgumentError for a path over 107 bytes, a missing folder, or a file that is not a socket
  */
 export function listenUnix(
   path: string,
@@ -135,8 +144,8 @@ export function listenUnix(
 }
 
 /**
- * Connects; null: so many wait there that it must be tried again later.
- * @throws ConnectionError when nobody listens, or permissions forbid it
+ * Connects. Returns null if the listener's backlog is full; try again later.
+ * @throws ConnectionError if no process listens, or permissions forbid it
  * @throws InvalidArgumentError for a path over 107 bytes
  */
 export function connectUnix(path: string): UnixSocket | null {

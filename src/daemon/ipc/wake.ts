@@ -1,4 +1,4 @@
-/** What wakes a process that sleeps in its event loop, in half the time of a message to a net.Socket. */
+/** Wake-ups for a process that sleeps in its event loop, in half the time of a message to a net.Socket. */
 import { Descriptor } from './descriptor.ts';
 import { requireIpc } from './native.ts';
 import type { WatchOptions } from './socket.ts';
@@ -16,17 +16,23 @@ export class Wake {
     return this.#descriptor.closed;
   }
 
-  /** To be sent to another process. @throws InvalidHandleError when closed */
+  /** To be sent to another process. @throws InvalidHandleError if closed */
   get fd(): number {
     return this.#descriptor.fd;
   }
 
-  /** Wakes whoever watches the other end; several may be heard as one. False: nobody can hear it any more. */
-  ring(): boolean {
+  /**
+   * Wakes the process that watches the other end; several signals may arrive as one. Returns false if the
+   * other end is gone.
+   */
+  signal(): boolean {
     return requireIpc().ring(this.#descriptor.fd);
   }
 
-  /** Calls the listener with true when the other end rang, and once with false when it has gone; null: no longer. */
+  /**
+   * Calls the listener with true when the other end signals, and once with false when it has gone; null stops
+   * that.
+   */
   watch(listener: ((alive: boolean) => void) | null, { keepAlive = false }: WatchOptions = {}): void {
     if (typeof listener !== 'function') {
       this.#descriptor.watch(listener, keepAlive);
@@ -34,12 +40,12 @@ export class Wake {
     }
     const native = requireIpc();
     const { fd } = this;
-    const told = () => {
+    const onReadable = () => {
       const alive = native.drain(fd);
       if (!alive) native.watchFd(fd, null, false);
       listener(alive);
     };
-    this.#descriptor.watch(told, keepAlive);
+    this.#descriptor.watch(onReadable, keepAlive);
   }
 
   close(): void {
@@ -51,7 +57,7 @@ export class Wake {
   }
 }
 
-/** Two connected ends: one stays here, the other's `fd` is sent, and then closed here. */
+/** Two connected ends. The caller keeps one, sends the other's `fd`, and then closes that one. */
 export function createWake(): [near: Wake, far: Wake] {
   const { near, far } = requireIpc().createWake();
   return [new Wake(near), new Wake(far)];

@@ -1,39 +1,43 @@
-/** The hot verbs of the front: what concerns no policy goes straight to the device, the rest into the lanes. */
+/**
+ * The hot verbs of the front: requests that concern no policy go straight to the device, the others into the
+ * lanes.
+ */
 
 import type { Gate } from '../../shim/gate.ts';
 import { crossChannelReason, enableIndexAfter, isCrossChannel } from '../../shim/wait/cross-channel.ts';
 import { EINVAL, ENOMEM, ISO_WR_WAIT } from '../../verbs/constants.ts';
 import { handleIndex } from '../../verbs/handles.ts';
 import * as L from '../../verbs/layout.ts';
-import type { Provider, RingInfo } from '../../verbs/provider.ts';
+import type { Provider } from '../../verbs/provider.ts';
+import type { RingInfo } from '../../verbs/types.ts';
 import type { FrontCq, FrontQp } from './front-objects.ts';
-import type { Link } from './link.ts';
+import type { WorkerLink } from './link.ts';
 import * as P from './protocol.ts';
 
-/** A ring of the application's. */
+/** A ring of the application. */
 interface KnownRing {
   readonly info: RingInfo;
   readonly words: Uint32Array;
 }
 
 export class FrontData {
-  // By handle index, of which each kind of object counts its own.
+  // By handle index; each kind of object has indices of its own.
   readonly qps: (FrontQp | undefined)[] = [];
   readonly cqs: (FrontCq | undefined)[] = [];
   private readonly wrRings: (KnownRing | undefined)[] = [];
   private readonly wcRings: (KnownRing | undefined)[] = [];
-  /** Sends that went straight to the device, in all. */
+  /** Total number of sends that went straight to the device. */
   readonly straight = new Float64Array(1);
   private readonly next: Provider;
-  link: Link;
+  link: WorkerLink;
   readonly gate: Gate | null;
   private readonly host: { posted(): void; fail(qp: FrontQp): void };
-  /** The worker does nothing by itself: it polls when the application does. */
+  /** The worker does nothing on its own; it polls when the application does. */
   private readonly lockstep: boolean;
 
   constructor(
     next: Provider,
-    link: Link,
+    link: WorkerLink,
     gate: Gate | null,
     lockstep: boolean,
     host: { posted(): void; fail(qp: FrontQp): void },
@@ -77,11 +81,11 @@ export class FrontData {
     if (info.handle !== ring || !L.within(info.capacity, start, count)) {
       return this.next.postSend(handle, ring, start, count);
     }
-    const places = (qp.appDepth - (qp.appPosted - qp.freed)) | 0;
-    const most = Math.min(count, places);
+    const room = (qp.appDepth - (qp.appPosted - qp.freed)) | 0;
+    const accepted = Math.min(count, room);
     let n = 0;
-    if (!qp.shaped && !qp.managed && this.gate !== null) {
-      const straight = this.gate.straight(qp, words, start, most);
+    if (!qp.isShaped && !qp.managed && this.gate !== null) {
+      const straight = this.gate.straight(qp, words, start, accepted);
       if (straight > 0) {
         n = this.next.postSend(handle, ring, start, straight);
         qp.countStraight(words, start, n);
@@ -89,9 +93,9 @@ export class FrontData {
         if (n < straight) return n;
       }
     }
-    if (n < most) n += this.hold(qp, known, start + n, most - n);
+    if (n < accepted) n += this.enqueue(qp, known, start + n, accepted - n);
     if (n === count) refuse(words, 0, L.REASON_NONE);
-    else if (n === most) refuse(words, ENOMEM, L.REASON_QUEUE_FULL);
+    else if (n === accepted) refuse(words, ENOMEM, L.REASON_QUEUE_FULL);
     return n;
   }
 
@@ -105,11 +109,11 @@ export class FrontData {
     if (info.handle !== ring || !L.within(info.capacity, start, count)) {
       return this.next.postRecv(handle, ring, start, count);
     }
-    // While completions wait in the queue, their receives keep their places.
-    const places = qp.recvCq.shaped ? (qp.recvDepth - (qp.recvPosted - qp.recvFreed)) | 0 : count;
-    const taken = this.next.postRecv(handle, ring, start, Math.min(places, count));
+    // While completions wait in the queue, their receives still occupy room.
+    const room = qp.recvCq.isShaped ? (qp.recvDepth - (qp.recvPosted - qp.recvFreed)) | 0 : count;
+    const taken = this.next.postRecv(handle, ring, start, Math.min(room, count));
     qp.recvPosted = (qp.recvPosted + taken) | 0;
-    if (taken === places && taken < count) refuse(words, ENOMEM, L.REASON_QUEUE_FULL);
+    if (taken === room && taken < count) refuse(words, ENOMEM, L.REASON_QUEUE_FULL);
     return taken;
   }
 
@@ -131,11 +135,11 @@ export class FrontData {
       n = cq.take(words, L.slotAt(start), max);
       if (n < max) n += this.pollWorker(cq, words, L.slotAt(start + n), max - n);
     }
-    this.count(words, start, n);
+    this.markFreed(words, start, n);
     return n;
   }
 
-  /** As the device would; requests that the policy executes itself never reach it. */
+  /** Validates like the device, which never sees requests that the policy executes itself. */
   validateSend(handle: number, ring: number, index: number): number {
     const known = this.wrRings[handleIndex(ring)];
     const qp = this.qp(handle);
@@ -152,37 +156,43 @@ export class FrontData {
     return EINVAL;
   }
 
-  /** The worker polls this CQ from now on: in the application's own call, which is its owner until here. */
+  /**
+   * Makes the worker poll this CQ from now on. Called in the application's own call, which owned the CQ until
+   * now.
+   */
   claim(cq: FrontCq): void {
-    if (!cq.shaped) Atomics.store(cq.queue, P.OWNER, P.BY_WORKER);
+    if (!cq.isShaped) Atomics.store(cq.queue, P.OWNER, P.BY_WORKER);
   }
 
-  /** What waits of a destroyed or reset queue pair is dropped. */
-  forget(qp: FrontQp): void {
+  /** Drops the waiting completions of a destroyed or reset queue pair. */
+  purge(qp: FrontQp): void {
     qp.purge();
-    qp.sendCq.forget(qp.handle);
-    qp.recvCq.forget(qp.handle);
+    qp.sendCq.purge(qp.handle);
+    qp.recvCq.purge(qp.handle);
   }
 
-  private hold(qp: FrontQp, { info, words }: KnownRing, start: number, count: number): number {
+  private enqueue(qp: FrontQp, { info, words }: KnownRing, start: number, count: number): number {
     let n = 0;
     while (n < count) {
       if (this.validateSend(qp.handle, info.handle, start + n) !== 0) {
-        // As at a post that names memory which went away: the queue pair fails.
+        // As with any post that names memory which is gone, the queue pair fails.
         if (words[L.HDR_REASON] === L.REASON_DETACHED) this.host.fail(qp);
         break;
       }
-      if (!qp.shaped) this.shape(qp);
+      if (!qp.isShaped) this.shape(qp);
       const at = L.slotAt(start + n);
       qp.put(words, start + n, info.capacity, info.extBytes);
       if (isCrossChannel(words, at)) this.noteTarget(qp, words, at);
       n++;
     }
-    if (n > 0) this.hand(qp);
+    if (n > 0) this.publishLane(qp);
     return n;
   }
 
-  /** A WAIT counts the completions of another CQ: whoever waits has to see them. An ENABLE counts on from the last. */
+  /**
+   * A WAIT counts completions of another CQ, so the worker must see them. An ENABLE counts on from the
+   * previous one.
+   */
   private noteTarget(qp: FrontQp, words: Uint32Array, at: number): void {
     const target = words[at + L.WR_TARGET];
     if ((words[at + L.WR_OP] & 0xff) === ISO_WR_WAIT) {
@@ -198,17 +208,18 @@ export class FrontData {
   private shape(qp: FrontQp): void {
     qp.shape();
     for (const cq of [qp.sendCq, qp.recvCq]) {
-      if (cq.shaped) continue;
-      // The worker will see completions of the others on it too, and has to know their numbers.
-      for (const other of this.qps) if (other?.sendCq === cq && !other.shaped) other.publish();
+      if (cq.isShaped) continue;
+      // The worker will see completions of other queue pairs on this CQ, and must know their sequence
+      // numbers.
+      for (const other of this.qps) if (other?.sendCq === cq && !other.isShaped) other.publish();
       this.claim(cq);
     }
   }
 
-  /** Tells the worker that this lane has sends. */
-  private hand(qp: FrontQp): void {
+  /** Notifies the worker that this lane has sends. */
+  private publishLane(qp: FrontQp): void {
     qp.publish();
-    this.link.handLane(qp.index);
+    this.link.markLane(qp.index);
     this.host.posted();
   }
 
@@ -219,8 +230,8 @@ export class FrontData {
     return cq.take(words, at, max);
   }
 
-  /** Completions were handed over: the places of their requests are free. */
-  private count(words: Uint32Array, start: number, n: number): void {
+  /** After completions were handed over: their requests no longer occupy room. */
+  private markFreed(words: Uint32Array, start: number, n: number): void {
     for (let i = 0; i < n; i++) {
       const at = L.slotAt(start + i);
       const handle = words[at + L.WC_QP];

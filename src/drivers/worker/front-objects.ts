@@ -1,10 +1,10 @@
-/** What the front knows of queue pairs and CQs: its own half of the books, in the application's running numbers. */
+/** Queue pairs and CQs as the front knows them: its half of the ledger, in the application's sequence numbers. */
 import { COLUMNS } from '../../shim/counters.ts';
 import type { ContextView, QpView } from '../../shim/policy.ts';
 import { IBV_SEND_INLINE, IBV_SEND_SIGNALED } from '../../verbs/constants.ts';
 import { handleIndex } from '../../verbs/handles.ts';
 import * as L from '../../verbs/layout.ts';
-import type { QpInfo, QpInitAttr } from '../../verbs/provider.ts';
+import type { QpInfo, QpInitAttr } from '../../verbs/types.ts';
 import * as P from './protocol.ts';
 
 export class FrontCq {
@@ -22,11 +22,11 @@ export class FrontCq {
     this.mask = P.queueSlots(this.queue) - 1;
   }
 
-  get shaped(): boolean {
+  get isShaped(): boolean {
     return this.queue[P.OWNER] === P.BY_WORKER;
   }
 
-  /** Moves up to `max` completions that wait here to `words`; returns how many. */
+  /** Moves up to `max` waiting completions to `words`. @returns how many */
   take(words: Uint32Array, at: number, max: number): number {
     const { queue } = this;
     let head = queue[P.HEAD];
@@ -35,7 +35,7 @@ export class FrontCq {
     while (head !== tail && n < max) {
       const from = P.QUEUE_HEADER + (head & this.mask) * L.SLOT_WORDS;
       head = (head + 1) | 0;
-      // Forgotten: its queue pair is gone.
+      // Purged, because its queue pair is gone.
       if (this.words[from + L.WC_QP] === 0) continue;
       const to = at + n * L.SLOT_WORDS;
       for (let i = 0; i < L.SLOT_WORDS; i++) words[to + i] = this.words[from + i];
@@ -45,8 +45,8 @@ export class FrontCq {
     return n;
   }
 
-  /** Drops what waits of a destroyed or reset queue pair, as a device does. */
-  forget(qp: number): void {
+  /** Drops the waiting completions of a destroyed or reset queue pair, as a device does. */
+  purge(qp: number): void {
     const tail = Atomics.load(this.queue, P.TAIL);
     for (let k = this.queue[P.HEAD]; k !== tail; k = (k + 1) | 0) {
       const at = P.QUEUE_HEADER + (k & this.mask) * L.SLOT_WORDS;
@@ -63,16 +63,16 @@ export class FrontQp implements QpView {
   readonly recvDepth: number;
   readonly hasSrq: boolean;
   readonly sqSigAll: boolean;
-  /** All of it is shaped: the worker holds it until an ENABLE. */
+  /** Everything on it is shaped, because the worker holds it back until an ENABLE. */
   readonly managed: boolean;
   readonly sendCq: FrontCq;
   readonly recvCq: FrontCq;
   readonly lane: Int32Array;
   readonly sges: number;
   readonly inlineBytes: number;
-  /** Words of one shaped send: its slot and its extension. */
+  /** Words of one send in the lane: its slot and its extension. */
   readonly stride: number;
-  /** The worker's shim knows them. */
+  /** Known to the worker's shim only. */
   readonly sgid = '';
   readonly dgid = '';
   appPosted = 0;
@@ -80,15 +80,15 @@ export class FrontQp implements QpView {
   lastSignaled = -1;
   recvPosted = 0;
   recvFreed = 0;
-  shaped = false;
-  /** Of a managed one: request up to which ENABLEs that are posted release it. */
+  isShaped = false;
+  /** For a managed queue pair: the request up to which posted ENABLEs release it. */
   enableIndex = 0;
   /** IBV_QPS_*, as last set. */
   state = 0;
-  /** Only the worker knows; it is asked of nothing that was shaped. */
+  /** Known to the worker only; the gate is never asked about a queue pair that has been shaped. */
   readonly broken = false;
   readonly counts = new Float64Array(COLUMNS);
-  private readonly held: Uint32Array;
+  private readonly laneWords: Uint32Array;
   private readonly mask: number;
 
   constructor(info: QpInfo, attr: QpInitAttr, sendCq: FrontCq, recvCq: FrontCq) {
@@ -106,7 +106,7 @@ export class FrontQp implements QpView {
     this.inlineBytes = info.cap.maxInlineData;
     this.stride = L.SLOT_WORDS + (L.extBytesFor(this.sges, this.inlineBytes) >> 2);
     this.lane = P.makeLane(this.appDepth, this.stride);
-    this.held = new Uint32Array(this.lane.buffer);
+    this.laneWords = new Uint32Array(this.lane.buffer);
     this.mask = P.powerOfTwo(this.appDepth) - 1;
   }
 
@@ -132,7 +132,7 @@ export class FrontQp implements QpView {
     };
   }
 
-  /** `count` sends went straight to the device. */
+  /** Counts sends that bypassed the worker. */
   countStraight(words: Uint32Array, start: number, count: number): void {
     for (let i = count - 1; i >= 0; i--) {
       if (!this.sqSigAll && (words[L.slotAt(start + i) + L.WR_OP] & (IBV_SEND_SIGNALED << 8)) === 0) continue;
@@ -142,11 +142,11 @@ export class FrontQp implements QpView {
     this.appPosted = (this.appPosted + count) | 0;
   }
 
-  /** Copies one send into the lane: the application may reuse its slot as soon as post returns. */
+  /** Copies one send into the lane, because the application may reuse its slot as soon as post returns. */
   put(words: Uint32Array, index: number, capacity: number, extBytes: number): void {
     const to = P.LANE_HEADER + (this.appPosted & this.mask) * this.stride;
     const from = L.slotAt(index);
-    const { held } = this;
+    const { laneWords: held } = this;
     for (let i = 0; i < L.SLOT_WORDS; i++) held[to + i] = words[from + i];
     const op = words[from + L.WR_OP];
     const sges = op >>> 16;
@@ -157,7 +157,7 @@ export class FrontQp implements QpView {
     this.appPosted = (this.appPosted + 1) | 0;
   }
 
-  /** The worker may see what is posted up to here. */
+  /** Makes everything posted so far visible to the worker. */
   publish(): void {
     const { lane } = this;
     lane[P.FREED] = this.freed;
@@ -165,15 +165,15 @@ export class FrontQp implements QpView {
     Atomics.store(lane, P.POSTED, this.appPosted);
   }
 
-  /** From now on all sends go through the lane, and the completions of both CQs through theirs. */
+  /** From now on all sends go through the lane, and the completions of both CQs through their queues. */
   shape(): void {
     this.publish();
     this.lane[P.TAKEN] = this.appPosted;
     this.lane[P.SHAPED] = 1;
-    this.shaped = true;
+    this.isShaped = true;
   }
 
-  /** It went to RESET: nothing is posted any more. */
+  /** After a transition to RESET: nothing is outstanding any more. */
   purge(): void {
     this.freed = this.appPosted;
     this.recvFreed = this.recvPosted;

@@ -1,7 +1,7 @@
 /**
- * The worker driver: the shim with its policy runs in a thread of its own, and this thin front stands in its place
- * beside the application. Control verbs are calls to the worker; what a policy has to shape goes there through
- * shared memory; everything else goes straight to the device. See docs/architecture.md.
+ * The worker driver. The shim with its policy runs in a thread of its own, and this thin front takes its
+ * place in the application's thread. Control verbs are calls to the worker; sends that a policy must shape go
+ * there through shared memory; everything else goes straight to the device. See docs/architecture.md.
  */
 import { availableParallelism } from 'node:os';
 import { requirePinThread } from '../../providers/rdma-core/addon.ts';
@@ -17,57 +17,63 @@ import {
 } from '../../verbs/constants.ts';
 import { ConfigError, shown, UnsupportedError } from '../../verbs/errors.ts';
 import { handleIndex } from '../../verbs/handles.ts';
-import {
-  type AsyncListener,
-  type CompletionListener,
-  type CqInfo,
-  type CqOptions,
-  type LayerCounters,
-  MR_VERBS,
-  type OpenOptions,
-  type Provider,
-  type QpAttr,
-  type QpInfo,
-  type QpInitAttr,
-  RING_VERBS,
-  type Verbs,
-} from '../../verbs/provider.ts';
+import type { LayerCounters, Provider } from '../../verbs/provider.ts';
+import type {
+  AsyncListener,
+  CompletionListener,
+  CqInfo,
+  CqOptions,
+  OpenOptions,
+  QpAttr,
+  QpInfo,
+  QpInitAttr,
+} from '../../verbs/types.ts';
+import { MR_VERBS, RING_VERBS, type Verbs } from '../../verbs/verbs.ts';
+import { DeviceServer } from './device-server.ts';
 import { FrontData } from './front-data.ts';
 import { FrontCq, FrontQp } from './front-objects.ts';
-import { isPreloaded, Link, type LinkHost } from './link.ts';
-import { loadPolicy } from './policies.ts';
-import { CALL_SYNC, type PolicySpec, type Tell, type WorkerReady, type WorkerSetup } from './protocol.ts';
-import { Served } from './served.ts';
+import { hasPreload, type LinkHost, WorkerLink } from './link.ts';
+import { loadPolicy, underCurrentNames } from './policies.ts';
+import {
+  CALL_SYNC,
+  type PolicySpec,
+  type WorkerEvent,
+  type WorkerReady,
+  type WorkerSetup,
+} from './protocol.ts';
 
-/** How long a worker without work looks for some before it sleeps: not for long on what others could run. */
+/** How long an idle worker polls for work before it sleeps; shorter where few CPUs are left for others. */
 const SPIN_NS = availableParallelism() > 2 ? 200_000 : 50_000;
 
 /**
- * What the front has itself, whoever else overrides it: the hot verbs, and memory, which cannot be handed from one
- * thread to another. Two shims therefore agree on nothing here, and SENDs go whole.
+ * Verbs that the front implements whatever other interceptors override: the hot verbs, and memory, which
+ * cannot be passed between threads. Two shims therefore negotiate nothing here, and SENDs are not split.
  */
-const OWN = new Set<string>([...RING_VERBS, ...MR_VERBS]);
+const OWN_VERBS = new Set<string>([...RING_VERBS, ...MR_VERBS]);
 
-/** What must work after the worker's death, so that everything can be looked at and closed. */
+/** Verbs that must work after the worker's death, so that everything can be queried and closed. */
 const AFTER_DEATH = /^(close|dealloc|destroy|query|watch)/;
 
-/** Functions and symbols are no argument of a verb that a worker would have to see: the provider says what is wrong. */
+/**
+ * Functions and symbols cannot cross to the worker. They are no valid arguments, so the provider reports the
+ * error.
+ */
 function canCross(value: unknown): boolean {
   if (typeof value === 'function' || typeof value === 'symbol') return false;
   return typeof value !== 'object' || value === null || Object.values(value).every(canCross);
 }
 
 export interface WorkerDriverOptions {
-  /** How long a worker without work looks for some before it sleeps. Default 200 us; 50 us with two CPUs or fewer. */
+  /** How long an idle worker polls for work before it sleeps. Default: 200 us; 50 us with two CPUs or fewer. */
   spinNs?: number;
-  /** The worker runs on this CPU alone. Linux, with the native addon. Default: where the system puts it. */
+  /** The CPU for the worker. Requires Linux and the native addon. Default: chosen by the system. */
   cpu?: number;
 }
 
-/** As many as native/addon.cc takes. */
+/** The limit in native/addon.cc. */
 const MAX_CPUS = 65_536;
 
-/** @throws ConfigError for what can be the number of no CPU; whether there is one, only the worker sees */
+/** @throws ConfigError for an impossible CPU number; only the worker can tell whether the CPU exists */
 export function requireCpu(cpu: unknown, source: string): number {
   if (typeof cpu === 'number' && Number.isInteger(cpu) && cpu >= 0 && cpu < MAX_CPUS) return cpu;
   throw new ConfigError(
@@ -76,14 +82,15 @@ export function requireCpu(cpu: unknown, source: string): number {
 }
 
 /**
- * Makes an interceptor that runs these policies, outermost first, in a worker thread.
- * @throws ConfigError for a policy that cannot be made, UnsupportedError for a CPU without the native addon
+ * Creates an interceptor that runs these policies, outermost first, in a worker thread.
+ * @throws ConfigError for a policy that cannot be created, UnsupportedError for a CPU without the native
+ * addon
  */
 export function workerDriver(
   policies: readonly PolicySpec[],
   options: WorkerDriverOptions = {},
 ): Interceptor {
-  if (policies.length === 0) throw new ConfigError('driver worker: there is no policy to run');
+  if (policies.length === 0) throw new ConfigError("driver 'worker': no policy is given");
   const { cpu, spinNs = SPIN_NS } = options;
   if (cpu !== undefined) {
     requireCpu(cpu, 'driver worker');
@@ -99,28 +106,28 @@ export function workerDriver(
 
 class Front {
   private readonly next: Provider;
-  private link: Link;
+  private link: WorkerLink;
   private readonly setup: WorkerSetup;
   private readonly contexts = new Map<number, ContextView>();
   private released = false;
-  /** What was counted until the last context was closed. */
-  private counted: LayerCounters[] = [];
+  /** The counters as of the closing of the last context. */
+  private lastCounters: LayerCounters[] = [];
   private readonly data: FrontData;
-  private readonly served: Served;
+  private readonly deviceServer: DeviceServer;
   private readonly ready: WorkerReady;
-  /** The device is called from this thread only: the worker does a step whenever the application does one. */
+  /** The device can be called from this thread only, so the worker advances whenever the application calls. */
   private readonly lockstep: boolean;
   private readonly completionListeners = new Map<number, CompletionListener>();
   private readonly asyncListeners = new Map<number, AsyncListener>();
-  /** Channels and contexts whose listening keeps the process alive. */
-  private readonly keeping = new Set<number>();
+  /** Channels and contexts whose listeners keep the process alive. */
+  private readonly keepAliveHandles = new Set<number>();
   private readonly host: LinkHost = {
-    serve: () => this.served.serve(),
-    tell: (what) => this.tell(what),
+    serve: () => this.deviceServer.serve(),
+    onEvent: (what) => this.deliver(what),
     ended: (reason) => this.ended(reason),
   };
-  private syncing = false;
-  private telling = false;
+  private isSyncScheduled = false;
+  private isDeliveryScheduled = false;
 
   constructor(
     next: Provider,
@@ -133,19 +140,19 @@ class Front {
     this.lockstep = !direct;
     const provider = { name: next.name, wait: next.wait };
     this.setup = { policies, provider, direct, ...thread };
-    const { link, ready } = Link.take(this.setup, this.host);
+    const { link, ready } = WorkerLink.acquire(this.setup, this.host);
     this.link = link;
     this.ready = ready;
-    this.served = new Served(next, link, (of, event, args) => this.deviceEvent(of, event, args));
+    this.deviceServer = new DeviceServer(next, link, (of, event, args) => this.deviceEvent(of, event, args));
     this.data = new FrontData(next, link, gateFor(loaded, next), this.lockstep, {
-      posted: () => this.syncSoon(),
+      posted: () => this.scheduleSync(),
       fail: (qp) => this.modifyQp(qp.handle, { qpState: IBV_QPS_ERR }, IBV_QP_STATE),
     });
   }
 
   verbs(): ReturnType<Interceptor['wrap']> {
     const { data, next } = this;
-    const forwarded = this.ready.verbs.filter((verb) => !OWN.has(verb));
+    const forwarded = this.ready.verbs.filter((verb) => !OWN_VERBS.has(verb));
     const calls = forwarded.map((verb) => [verb, (...args: unknown[]) => this.call(verb, args)]);
     return {
       ...(Object.fromEntries(calls) as Partial<Verbs>),
@@ -167,10 +174,10 @@ class Front {
       destroyCompChannel: (channel) => {
         this.call('destroyCompChannel', [channel]);
         this.completionListeners.delete(channel);
-        this.keep(channel, false);
+        this.setKeepAlive(channel, false);
       },
-      refCompChannel: (channel, keepAlive) => this.ref('refCompChannel', channel, keepAlive),
-      refAsyncEvents: (context, keepAlive) => this.ref('refAsyncEvents', context, keepAlive),
+      refCompChannel: (channel, keepAlive) => this.refEvents('refCompChannel', channel, keepAlive),
+      refAsyncEvents: (context, keepAlive) => this.refEvents('refAsyncEvents', context, keepAlive),
       createWrRing: (capacity, sges, inlineBytes) =>
         data.addRing('wr', next.createWrRing(capacity, sges, inlineBytes)),
       createWcRing: (capacity) => data.addRing('wc', next.createWcRing(capacity)),
@@ -186,37 +193,37 @@ class Front {
   }
 
   private call(verb: string, args: unknown[]): unknown {
-    // Nothing is open: whatever it names is closed, or not of this device, and the provider says so.
+    // With no context open, any handle is invalid, and the provider reports that.
     if (this.released || (this.link.dead && AFTER_DEATH.test(verb)) || !args.every(canCross)) {
       return (this.next[verb as keyof Verbs] as (...args: unknown[]) => unknown)(...args);
     }
     const value = this.link.call({ verb, args });
-    if (this.lockstep) this.hearSoon();
+    if (this.lockstep) this.scheduleDelivery();
     return value;
   }
 
-  /** What went straight was seen by nobody but this front. */
+  /** Only the front has seen the sends that bypassed the worker. */
   private counters(): LayerCounters[] {
-    if (this.released) return this.counted;
+    if (this.released) return this.lastCounters;
     const layers = this.link.call({ counters: true }) as LayerCounters[];
     if (layers.length > 0) layers[0].seen += this.data.straight[0];
     return layers;
   }
 
-  /** What a program asks for is asked of the policies here first: a worker must not refuse posts. */
+  /** Validated here first, because a policy in a worker must not refuse posts. */
   private configure(name: string, changes: Readonly<Record<string, unknown>>): void {
     const { policies } = this.setup;
     if (!policies.some((policy) => policy.name === name)) {
-      if (this.next.configurePolicy === undefined)
-        throw new ConfigError(`there is no policy '${name}' that runs`);
+      if (this.next.configurePolicy === undefined) throw new ConfigError(`policy '${name}' is not active`);
       this.next.configurePolicy(name, changes);
       return;
     }
+    const current = underCurrentNames(name, { ...changes });
     const changed = policies.map((policy) =>
-      policy.name === name ? { ...policy, options: { ...policy.options, ...changes } } : policy,
+      policy.name === name ? { ...policy, options: { ...policy.options, ...current } } : policy,
     );
     gateFor(changed.map(loadPolicy), this.next);
-    if (!this.released) this.link.call({ configure: name, changes: { ...changes } });
+    if (!this.released) this.link.call({ configure: name, changes: current });
     this.setup.policies = changed;
   }
 
@@ -230,7 +237,7 @@ class Front {
 
   private resizeCq(handle: number, cqe: number): number {
     const cq = this.data.cq(handle);
-    // The shim has to look at what waits there, and keeps it.
+    // The shim must see the waiting completions, and keeps them.
     if (cq !== undefined) this.data.claim(cq);
     return this.call('resizeCq', [handle, cqe]) as number;
   }
@@ -244,7 +251,7 @@ class Front {
     const info = this.call('createQp', [pd, attr]) as QpInfo;
     const sendCq = this.data.cq(attr.sendCq);
     const recvCq = this.data.cq(attr.recvCq);
-    // As the shim: what it does not shape, it does not know.
+    // Like the shim, the front does not track queue pairs that it does not shape.
     const isBelow = attr.managed === true && this.data.gate?.executes(ISO_WR_ENABLE) !== true;
     if (sendCq === undefined || recvCq === undefined || isBelow || !(attr.cap.maxSendWr > 0)) return info;
     const qp = new FrontQp(info, attr, sendCq, recvCq);
@@ -258,24 +265,24 @@ class Front {
     const qp = this.data.qp(handle);
     if (qp === undefined || (mask & IBV_QP_STATE) === 0) return;
     qp.state = attr.qpState ?? qp.state;
-    if (attr.qpState === IBV_QPS_RESET) this.data.forget(qp);
+    if (attr.qpState === IBV_QPS_RESET) this.data.purge(qp);
   }
 
   private destroyQp(handle: number): void {
     this.call('destroyQp', [handle]);
     const qp = this.data.qp(handle);
     if (qp === undefined) return;
-    this.data.forget(qp);
+    this.data.purge(qp);
     this.data.qps[qp.index] = undefined;
   }
 
-  /** The worker is there while a context is open. */
+  /** The worker exists while a context is open. */
   private openDevice(name: string, options?: OpenOptions): number {
     if (this.released) {
-      const { link } = Link.take(this.setup, this.host);
+      const { link } = WorkerLink.acquire(this.setup, this.host);
       this.link = link;
       this.data.link = link;
-      this.served.link = link;
+      this.deviceServer.link = link;
       this.released = false;
     }
     try {
@@ -296,17 +303,17 @@ class Front {
 
   private releaseIfIdle(): void {
     if (this.contexts.size > 0) return;
-    this.counted = this.link.dead ? [] : this.counters();
+    this.lastCounters = this.link.dead ? [] : this.counters();
     this.released = true;
     this.link.release();
   }
 
   private closeDevice(context: number): void {
-    if (!this.released && this.link.dead) this.served.closeChannels(context);
+    if (!this.released && this.link.dead) this.deviceServer.closeChannels(context);
     this.call('closeDevice', [context]);
     if (this.contexts.delete(context)) this.releaseIfIdle();
     this.asyncListeners.delete(context);
-    this.keep(context, false);
+    this.setKeepAlive(context, false);
   }
 
   private watch<T>(
@@ -316,7 +323,7 @@ class Front {
     listener: T | null,
   ): void {
     if (listener !== null && typeof listener !== 'function') {
-      // The provider says what is wrong with it.
+      // The provider reports what is wrong with the listener.
       (this.next[verb] as (of: number, listener: unknown) => void)(of, listener);
       return;
     }
@@ -325,64 +332,71 @@ class Front {
     this.call(verb, [of, listener === null ? null : true]);
   }
 
-  private ref(verb: 'refCompChannel' | 'refAsyncEvents', of: number, keepAlive: boolean): void {
+  private refEvents(verb: 'refCompChannel' | 'refAsyncEvents', of: number, keepAlive: boolean): void {
     if (this.lockstep) {
       this.next[verb](of, keepAlive);
       return;
     }
-    this.keep(of, keepAlive);
+    this.setKeepAlive(of, keepAlive);
   }
 
-  private keep(of: number, keepAlive: boolean): void {
-    if (keepAlive) this.keeping.add(of);
-    else this.keeping.delete(of);
-    this.link.keepAlive(this.keeping.size > 0);
+  private setKeepAlive(of: number, keepAlive: boolean): void {
+    if (keepAlive) this.keepAliveHandles.add(of);
+    else this.keepAliveHandles.delete(of);
+    this.link.keepAlive(this.keepAliveHandles.size > 0);
   }
 
-  /** The application's next step may be far away: what it posted is done in an idle turn at the latest. */
-  private syncSoon(): void {
-    if (!this.lockstep || this.syncing) return;
-    this.syncing = true;
+  /**
+   * The application may not call again soon, so posted requests are processed in the next idle iteration at
+   * the latest.
+   */
+  private scheduleSync(): void {
+    if (!this.lockstep || this.isSyncScheduled) return;
+    this.isSyncScheduled = true;
     setImmediate(() => {
-      this.syncing = false;
+      this.isSyncScheduled = false;
       if (this.released || this.link.dead) return;
       this.link.callWords(CALL_SYNC, 0, 0);
-      this.hear();
+      this.deliverEvents();
     });
   }
 
-  /** Something that the worker listens to happened in this thread. */
+  /** An event that the worker listens to occurred in this thread. */
   private deviceEvent(of: number, event: 'completion' | 'async' | 'slept', args: number[]): void {
     if (this.released || this.link.dead) return;
     this.link.call(event === 'slept' ? { slept: of } : { event, of, args });
-    this.hear();
+    this.deliverEvents();
   }
 
-  /** Tells what the worker told during a call: listeners are never called inside the application's own. */
-  private hearSoon(): void {
-    if (this.telling) return;
-    const first = this.link.takeTold();
+  /**
+   * Delivers events that the worker sent during a call, later: listeners are never called within the
+   * application's own calls.
+   */
+  private scheduleDelivery(): void {
+    if (this.isDeliveryScheduled) return;
+    const first = this.link.takeEvent();
     if (first === undefined) return;
-    this.telling = true;
+    this.isDeliveryScheduled = true;
     queueMicrotask(() => {
-      this.telling = false;
-      this.hear(first);
+      this.isDeliveryScheduled = false;
+      this.deliverEvents(first);
     });
   }
 
-  private hear(first = this.link.takeTold()): void {
-    for (let what = first; what !== undefined; what = this.link.takeTold()) {
+  private deliverEvents(first = this.link.takeEvent()): void {
+    for (let what = first; what !== undefined; what = this.link.takeEvent()) {
       try {
-        this.tell(what);
+        this.deliver(what);
       } catch (error) {
-        // Those behind it are still told, in a turn of their own; the error is the program's, and uncaught like any other.
-        setImmediate(() => this.hear());
+        // Deliver the remaining events in an iteration of their own. The error belongs to the program and
+        // stays uncaught.
+        setImmediate(() => this.deliverEvents());
         throw error;
       }
     }
   }
 
-  private tell(what: Tell): void {
+  private deliver(what: WorkerEvent): void {
     if ('serve' in what) {
       this.link.serve();
       return;
@@ -392,15 +406,17 @@ class Front {
     else this.asyncListeners.get(of)?.(args[0], args[1]);
   }
 
-  /** The worker is gone: what it had shaped is in nobody's hands, so it fails, and who listens is told. */
+  /** The worker is gone: queue pairs with shaped requests fail, and their listeners are notified. */
   private ended(reason: string): void {
-    process.emitWarning(`the worker that runs a policy is gone: ${reason}`, { code: 'ISO_ERR_DRIVER' });
+    process.emitWarning(`the worker thread that runs a policy has ended: ${reason}`, {
+      code: 'ISO_ERR_DRIVER',
+    });
     for (const qp of this.data.qps) {
-      if (qp?.shaped !== true) continue;
+      if (qp?.isShaped !== true) continue;
       try {
         this.next.modifyQp(qp.handle, { qpState: IBV_QPS_ERR }, IBV_QP_STATE);
       } catch {
-        // It was in no state to fail.
+        // Its state did not allow it.
       }
       const context = qp.context.handle;
       const { handle } = qp;
@@ -413,17 +429,20 @@ function contextOf(handle: number, device: string, tenant: string, nic: ContextV
   return { index: handleIndex(handle), handle, device, tenant, nic };
 }
 
-/** The half that decides beside the application; null when some policy has none: then everything is shaped. */
+/**
+ * The part of the policies that decides in the application's thread. Null if a policy has none; then
+ * everything is shaped.
+ */
 function gateFor(loaded: readonly Interceptor[], next: Provider): Gate | null {
   const gates = loaded.map((interceptor) => interceptor.gate?.(next.wait));
   const limiting = loaded.find((_, i) => gates[i]?.limits === true);
   if (limiting !== undefined) {
     throw new UnsupportedError(
-      `driver worker: policy '${limiting.name}' refuses posts at once (admit), which only the inline driver can`,
+      `driver 'worker': policy '${limiting.name}' refuses posts (admit), which only the inline driver supports; use the driver 'inline'`,
     );
   }
   if (gates.includes(undefined)) return null;
   const gate = gateOfAll(gates as Gate[]);
-  // Who counts and limits what is sent does so in the worker: nothing goes past it.
-  return isPreloaded() ? { ...gate, straight: () => 0 } : gate;
+  // Sends are counted and limited in the worker, so none may bypass it.
+  return hasPreload() ? { ...gate, straight: () => 0 } : gate;
 }

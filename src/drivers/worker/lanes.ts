@@ -1,7 +1,8 @@
-/** The worker's side of lanes and queues: sends into the shim, completions out of it. */
+/** The worker's side of lanes and queues: moves sends into the shim and completions out of it. */
 import { IBV_QP_STATE, IBV_QPS_ERR, IBV_SEND_SIGNALED, IBV_WR_SEND } from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
-import type { Provider, RingInfo } from '../../verbs/provider.ts';
+import type { Provider } from '../../verbs/provider.ts';
+import type { RingInfo } from '../../verbs/types.ts';
 import * as P from './protocol.ts';
 
 const STAGING_SLOTS = 64;
@@ -13,7 +14,7 @@ interface Ring {
 
 interface Lane {
   readonly info: P.LaneInfo;
-  readonly held: Uint32Array;
+  readonly laneWords: Uint32Array;
   readonly mask: number;
   adopted: boolean;
 }
@@ -23,7 +24,10 @@ interface Queue {
   readonly words: Int32Array;
   readonly slots: Uint32Array;
   readonly size: number;
-  /** Completions that the application is known to have taken: its own word is looked at when there seems no room. */
+  /**
+   * Completions known to have been taken by the application. The shared word is read only when there seems to
+   * be no room.
+   */
   head: number;
   adopted: boolean;
 }
@@ -31,7 +35,7 @@ interface Queue {
 export class Lanes {
   private readonly chain: Provider;
   private readonly control: Int32Array;
-  /** By index of the queue pair's handle, as the dirty ring has it. */
+  /** By index of the queue pair's handle, as stored in the ring of dirty lanes. */
   private readonly lanes = new Map<number, Lane>();
   private readonly queues = new Map<number, Queue>();
   /** Queues whose CQs the worker polls. */
@@ -48,7 +52,7 @@ export class Lanes {
 
   addLane(index: number, info: P.LaneInfo): void {
     const held = new Uint32Array(info.words.buffer);
-    this.lanes.set(index, { info, held, mask: P.powerOfTwo(info.depth) - 1, adopted: false });
+    this.lanes.set(index, { info, laneWords: held, mask: P.powerOfTwo(info.depth) - 1, adopted: false });
   }
 
   addQueue(cq: number, words: Int32Array): void {
@@ -69,7 +73,10 @@ export class Lanes {
     return this.owned.length > 0;
   }
 
-  /** Takes what the application has shaped since the last time, in its order; returns whether there was any. */
+  /**
+   * Takes what the application has posted to lanes since the last call, in its order. @returns whether there
+   * was anything
+   */
   takeSends(): boolean {
     const { control } = this;
     let head = control[P.DIRTY_HEAD];
@@ -86,7 +93,7 @@ export class Lanes {
     return true;
   }
 
-  /** Polls every CQ that the worker owns; returns whether anything came. */
+  /** Polls every CQ that the worker owns. @returns whether anything arrived */
   pump(): boolean {
     let any = false;
     for (const queue of this.owned) any = this.pumpQueue(queue, Number.MAX_SAFE_INTEGER) > 0 || any;
@@ -100,7 +107,7 @@ export class Lanes {
     if (queue !== undefined && queue.words[P.OWNER] === P.BY_WORKER) this.pumpQueue(queue, max);
   }
 
-  /** CQs that the application has handed over since the last time. */
+  /** Adopts CQs that the application has handed over since the last call. */
   claimNew(): void {
     for (const queue of this.queues.values()) {
       if (queue.adopted || Atomics.load(queue.words, P.OWNER) !== P.BY_WORKER) continue;
@@ -133,29 +140,30 @@ export class Lanes {
       for (let k = 0; k < n; k++) {
         const from = P.LANE_HEADER + ((taken + k) & lane.mask) * strideWords;
         const at = L.slotAt(k);
-        for (let i = 0; i < L.SLOT_WORDS; i++) to[at + i] = lane.held[from + i];
+        for (let i = 0; i < L.SLOT_WORDS; i++) to[at + i] = lane.laneWords[from + i];
         const ext = L.extAt(k, STAGING_SLOTS, info.extBytes);
-        for (let i = L.SLOT_WORDS; i < strideWords; i++) to[ext + i - L.SLOT_WORDS] = lane.held[from + i];
+        for (let i = L.SLOT_WORDS; i < strideWords; i++)
+          to[ext + i - L.SLOT_WORDS] = lane.laneWords[from + i];
       }
       const accepted = this.chain.postSend(qp, info.handle, 0, n);
       taken = (taken + n) | 0;
       Atomics.store(words, P.TAKEN, taken);
-      if (accepted < n) this.refused(lane, accepted, n);
+      if (accepted < n) this.flushRefused(lane, accepted, n);
     }
   }
 
   /**
-   * The device took less than it had said it would: as a device does, fail the queue pair, and flush what is lost, as
-   * empty requests, because its memory may be what went away.
+   * The device accepted less than it had room for. As a device would, fails the queue pair and flushes the
+   * lost requests, as empty ones because their memory may be what is gone.
    */
-  private refused({ info: { qp, sendCq } }: Lane, start: number, end: number): void {
+  private flushRefused({ info: { qp, sendCq } }: Lane, start: number, end: number): void {
     const { info, words } = this.staging!;
     this.chain.modifyQp(qp, { qpState: IBV_QPS_ERR }, IBV_QP_STATE);
     for (let k = start; k < end; k++) words[L.slotAt(k) + L.WR_OP] = IBV_WR_SEND | (IBV_SEND_SIGNALED << 8);
     const flushed = this.chain.postSend(qp, info.handle, start, end - start);
     const lost = end - start - flushed;
     process.emitWarning(
-      `queue pair ${qp}: the device refused ${end - start} requests that it had taken; CQ ${sendCq}${lost > 0 ? `; ${lost} of them have no completion` : ''}`,
+      `queue pair ${qp}: the device flushRefused ${end - start} requests that were already accepted from the application; CQ ${sendCq}${lost > 0 ? `; ${lost} of them have no completion` : ''}`,
     );
   }
 
@@ -179,10 +187,10 @@ export class Lanes {
     let total = 0;
     for (;;) {
       const tail = words[P.TAIL];
-      const enough = Math.min(STAGING_SLOTS, max - total);
-      if (((tail - queue.head) | 0) + enough > size) queue.head = Atomics.load(words, P.HEAD);
-      const want = Math.min(size - ((tail - queue.head) | 0), enough);
-      const n = want > 0 ? this.chain.pollCq(cq, this.polled.info.handle, 0, want) : 0;
+      const batch = Math.min(STAGING_SLOTS, max - total);
+      if (((tail - queue.head) | 0) + batch > size) queue.head = Atomics.load(words, P.HEAD);
+      const wanted = Math.min(size - ((tail - queue.head) | 0), batch);
+      const n = wanted > 0 ? this.chain.pollCq(cq, this.polled.info.handle, 0, wanted) : 0;
       for (let k = 0; k < n; k++) {
         const to = P.QUEUE_HEADER + ((tail + k) & (size - 1)) * L.SLOT_WORDS;
         const from = L.slotAt(k);
@@ -190,7 +198,7 @@ export class Lanes {
       }
       if (n > 0) Atomics.store(words, P.TAIL, (tail + n) | 0);
       total += n;
-      if (n < want || want === 0) return total;
+      if (n < wanted || wanted === 0) return total;
     }
   }
 }

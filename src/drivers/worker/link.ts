@@ -1,30 +1,33 @@
-/** The application's end of the link to a worker: starts it, calls it, does what it asks for, and tells of its end. */
+/**
+ * The application's end of the link to a worker: starts the worker, calls it, serves its requests, and
+ * reports its end.
+ */
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads';
 import { DriverError } from '../../verbs/errors.ts';
 import * as P from './protocol.ts';
 import { openReply } from './reply.ts';
-import { wake } from './rest.ts';
+import { wake } from './sleep.ts';
 
-/** Looks at a word before a thread sleeps on it: about 20 us. */
+/** Reads of a word before the thread sleeps on it: about 20 us. */
 const SPINS = 4000;
-/** How long one wait lasts before it is looked whether the worker still lives. */
+/** Duration of one wait before checking whether the worker is still alive. */
 const WAIT_MS = 200;
-/** A worker that does not answer for so long is taken for dead. */
+/** A worker that does not answer for this long is considered dead. */
 const DEAD_MS = 30_000;
 
-/** What the link needs of the front. */
+/** What the link needs from the front. */
 export interface LinkHost {
-  /** The worker asks for something: words or a message. */
+  /** The worker has a request, as words or as a message. */
   serve(): void;
-  /** The worker tells the application's listeners. */
-  tell(what: P.Tell): void;
+  /** The worker has an event for the application's listeners. */
+  onEvent(what: P.WorkerEvent): void;
   /** The worker has ended, for this reason. */
   ended(reason: string): void;
 }
 
-/** TypeScript is not what workers run: from sources, the compiled file is taken. */
+/** Workers do not run TypeScript; when running from sources, use the compiled file. */
 function compiled(url: URL): URL {
   const js = new URL(url.href.replace(/\.ts$/, '.js'));
   return existsSync(fileURLToPath(js)) ? js : new URL(js.href.replace('/src/', '/dist/'));
@@ -32,30 +35,36 @@ function compiled(url: URL): URL {
 
 let preload: P.Preload | null = null;
 
-/** From now on, workers load this module before they make a policy, and call its default export with the data. */
+/**
+ * From now on, workers load this module before they create a policy, and call its default export with the
+ * data.
+ */
 export function preloadWorkers(module: URL, data: unknown): void {
   preload = { module: compiled(module).href, data };
 }
 
-/** Whether what is sent has to pass a policy's thread, because somebody there counts it and limits it. */
-export const isPreloaded = () => preload !== null;
+/** Whether everything sent must pass through the policy's thread, because it is counted and limited there. */
+export const hasPreload = () => preload !== null;
 
-const NOBODY: LinkHost = { serve() {}, tell() {}, ended() {} };
-/** Workers without work, kept because starting one takes tens of milliseconds. */
-const idle: Link[] = [];
+const NO_HOST: LinkHost = { serve() {}, onEvent() {}, ended() {} };
+/** Idle workers, kept because starting one takes tens of milliseconds. */
+const idle: WorkerLink[] = [];
 const MAX_IDLE = 2;
 
-export class Link {
+export class WorkerLink {
   readonly control = P.makeControl();
   readonly requests: MessagePort;
   private readonly calls: MessagePort;
   private readonly events: MessagePort;
   private readonly worker: Worker;
-  private host = NOBODY;
+  private host = NO_HOST;
   private reason = '';
   private serving = false;
   private pinned = false;
-  /** Lanes that the worker is known to have taken: reading the word itself each time would cost a cache line's way. */
+  /**
+   * Dirty-ring entries known to have been taken by the worker. Reading the shared word each time would cost a
+   * cache-line transfer.
+   */
   private lanesTaken = 0;
 
   private constructor() {
@@ -70,49 +79,50 @@ export class Link {
       name: 'isoverbs policy',
       workerData: { control: this.control, ports, preload } satisfies P.WorkerData,
       transferList: ports,
-      // Neither `isoverbs/register` nor a loader of the application's belongs there.
+      // Neither `isoverbs/register` nor the application's loaders belong in the worker.
       execArgv: [],
       env: { ...process.env, NODE_OPTIONS: '' },
     });
-    this.worker.on('error', (error) => this.died(error.message));
-    this.worker.on('exit', (code) => this.died(`it ended with code ${code}`));
+    this.worker.on('error', (error) => this.markDead(error.message));
+    this.worker.on('exit', (code) => this.markDead(`it exited with code ${code}`));
     this.worker.unref();
-    this.events.on('message', (what: P.Tell) => this.host.tell(what));
+    this.events.on('message', (what: P.WorkerEvent) => this.host.onEvent(what));
     this.events.unref();
     for (const port of [this.calls, this.requests]) port.unref();
   }
 
-  /** A worker that runs this, from the beginning. @throws ConfigError when a policy cannot be made */
-  static take(setup: P.WorkerSetup, host: LinkHost): { link: Link; ready: P.WorkerReady } {
+  /** Takes or starts a worker with this setup. @throws ConfigError if a policy cannot be created */
+  static acquire(setup: P.WorkerSetup, host: LinkHost): { link: WorkerLink; ready: P.WorkerReady } {
     let link = idle.pop();
     while (link?.dead) link = idle.pop();
-    // Until it is ready, whoever it will work for is not made either: of its end the call itself tells.
-    link ??= new Link();
+    // The host is not registered before the worker is ready; until then, the call itself reports the worker's
+    // end.
+    link ??= new WorkerLink();
     link.pinned = setup.cpu !== undefined;
     try {
       const ready = link.call({ setup }) as P.WorkerReady;
       link.host = host;
       return { link, ready };
     } catch (error) {
-      // Nobody else knows it.
+      // Nothing else refers to this worker.
       void link.worker.terminate();
       throw error;
     }
   }
 
-  /** Its work is done; it can be used again. */
+  /** Releases the worker so that it can be used again. */
   release(): void {
     if (!this.dead) this.call({ release: true });
-    // What nobody has heard is of no interest to whom it works for next.
-    while (this.takeTold() !== undefined);
-    this.host = NOBODY;
+    // Discards undelivered events, which do not concern the next user.
+    while (this.takeEvent() !== undefined);
+    this.host = NO_HOST;
     this.keepAlive(false);
-    // One that is pinned stays on its CPU, where the next may not want it.
+    // A pinned worker stays on its CPU, which the next user may not want.
     if (!this.dead && !this.pinned && idle.length < MAX_IDLE) {
       idle.push(this);
       return;
     }
-    this.reason ||= 'nothing is open';
+    this.reason ||= 'no context is open';
     void this.worker.terminate();
   }
 
@@ -120,13 +130,16 @@ export class Link {
     return this.reason !== '' || this.control[P.STATE] === P.ENDED;
   }
 
-  /** Whether what the application waits for keeps the process alive. */
+  /** Sets whether pending events keep the process alive. */
   keepAlive(on: boolean): void {
     if (on) this.events.ref();
     else this.events.unref();
   }
 
-  /** Calls the worker with a message, and waits for its answer. @throws what it threw; DriverError when it is dead */
+  /**
+   * Calls the worker with a message and waits for the answer. @throws the worker's error; DriverError if it
+   * is dead
+   */
   call(message: P.Call): unknown {
     this.requireAlive();
     this.calls.postMessage(message);
@@ -134,7 +147,7 @@ export class Link {
     return openReply(this.takeReply());
   }
 
-  /** Calls the worker with two numbers, and waits until it has done it. */
+  /** Calls the worker with two numbers and waits until it has finished. */
   callWords(kind: number, a: number, b: number): void {
     this.requireAlive();
     const { control } = this;
@@ -147,8 +160,8 @@ export class Link {
     this.wait(() => Atomics.load(control, P.RETURNED) === call);
   }
 
-  /** Tells the worker that a lane, of this index, has sends. */
-  handLane(index: number): void {
+  /** Marks the lane with this index as dirty and wakes the worker. */
+  markLane(index: number): void {
     const { control } = this;
     const tail = control[P.DIRTY_TAIL];
     if (((tail - this.lanesTaken) | 0) >= P.DIRTY_SLOTS)
@@ -167,7 +180,7 @@ export class Link {
     wake(this.control);
   }
 
-  /** Does what the worker waits for, if it waits for something. */
+  /** Serves the worker's request, if there is one. @returns whether there was one */
   serve(): boolean {
     const { control } = this;
     if (this.serving || Atomics.load(control, P.REQUEST) === control[P.ANSWERED]) return false;
@@ -182,18 +195,20 @@ export class Link {
     return true;
   }
 
-  /** What the worker has told and nobody has heard yet. */
-  takeTold(): P.Tell | undefined {
+  /** An event of the worker that has not been delivered yet. */
+  takeEvent(): P.WorkerEvent | undefined {
     return receiveMessageOnPort(this.events)?.message;
   }
 
   private takeReply(): P.Reply {
     return (
-      receiveMessageOnPort(this.calls)?.message ?? { error: { code: '', message: 'no answer', details: {} } }
+      receiveMessageOnPort(this.calls)?.message ?? {
+        error: { code: '', message: 'the worker sent no answer', details: {} },
+      }
     );
   }
 
-  /** Waits for the worker, and serves it meanwhile. */
+  /** Waits for the worker, serving its requests meanwhile. */
   private wait(isDone: () => boolean): void {
     const { control } = this;
     let waitedMs = 0;
@@ -213,17 +228,17 @@ export class Link {
       this.requireAlive();
       if (Atomics.wait(control, P.SIGNAL, signal, WAIT_MS) !== 'timed-out') continue;
       waitedMs += WAIT_MS;
-      if (waitedMs >= DEAD_MS) this.died(`it has not answered for ${DEAD_MS / 1000} s`);
+      if (waitedMs >= DEAD_MS) this.markDead(`it did not answer for ${DEAD_MS / 1000} s`);
     }
   }
 
   private requireAlive(): void {
     if (!this.dead) return;
-    this.died('it ended');
-    throw new DriverError(`the worker that runs the policy is gone: ${this.reason}`);
+    this.markDead('it exited');
+    throw new DriverError(`the worker thread that runs the policy has ended: ${this.reason}`);
   }
 
-  private died(reason: string): void {
+  private markDead(reason: string): void {
     if (this.reason !== '') return;
     this.reason = reason;
     const at = idle.indexOf(this);

@@ -1,31 +1,32 @@
-/** The worker's loop: looks for work for a while, then rests in its event loop, which sleeps in epoll. */
+/** The worker's loop: polls for work for a while and then sleeps in its event loop, in epoll. */
 import type { MessagePort } from 'node:worker_threads';
 import { receiveMessageOnPort } from 'node:worker_threads';
 import { handleIndex } from '../../verbs/handles.ts';
-import { type Provider, VERB_NAMES } from '../../verbs/provider.ts';
+import type { Provider } from '../../verbs/provider.ts';
+import { VERB_NAMES } from '../../verbs/verbs.ts';
 import type { Lanes } from './lanes.ts';
 import * as P from './protocol.ts';
-import type { Remote } from './remote.ts';
+import type { RemoteDevice } from './remote-device.ts';
 import { replyOf } from './reply.ts';
 import type { Requests } from './requests.ts';
-import { beginRest, endRest } from './rest.ts';
+import { beginSleep, endSleep } from './sleep.ts';
 
-/** How long it goes round before the event loop has a turn. */
+/** How long the loop polls before the event loop gets to run. */
 const SLICE_MS = 0.05;
-/** Rounds between two looks at the clock. */
-const ROUNDS = 64;
+/** Steps between two clock readings. */
+const STEPS_PER_CLOCK = 64;
 const NS_PER_MS = 1e6;
 
-/** ES2024; all supported versions of Node.js have it. */
+/** ES2024; available in all supported versions of Node.js. */
 const { waitAsync } = Atomics as unknown as {
   waitAsync(words: Int32Array, index: number, value: number): { async: boolean; value: Promise<unknown> };
 };
 
-/** What the loop runs: made anew for each setup. */
+/** What the loop runs; built anew for each setup. */
 export interface Machine {
   setup: P.WorkerSetup;
   chain: Provider;
-  remote: Remote;
+  remote: RemoteDevice;
   lanes: Lanes;
 }
 
@@ -42,10 +43,10 @@ export class Loop {
   private readonly parts: LoopParts;
   private readonly control: Int32Array;
   private machine: Machine | null = null;
-  private scheduled = false;
-  private waiting = false;
-  /** When there was work last. */
-  private workedMs = 0;
+  private isScheduled = false;
+  private isWaiting = false;
+  /** When there was last work. */
+  private lastWorkMs = 0;
 
   constructor(parts: LoopParts) {
     this.parts = parts;
@@ -53,75 +54,75 @@ export class Loop {
   }
 
   /** There may be work. */
-  stir(): void {
-    this.workedMs = performance.now();
-    endRest(this.control);
+  resume(): void {
+    this.lastWorkMs = performance.now();
+    endSleep(this.control);
     this.schedule();
   }
 
   private schedule(): void {
-    if (this.scheduled) return;
-    this.scheduled = true;
-    setImmediate(this.turn);
+    if (this.isScheduled) return;
+    this.isScheduled = true;
+    setImmediate(this.runSlice);
   }
 
-  private readonly turn = (): void => {
-    this.scheduled = false;
+  private readonly runSlice = (): void => {
+    this.isScheduled = false;
     const endMs = performance.now() + SLICE_MS;
     let nowMs = endMs - SLICE_MS;
     while (nowMs < endMs) {
-      let worked = false;
-      for (let i = 0; i < ROUNDS; i++) {
+      let didWork = false;
+      for (let i = 0; i < STEPS_PER_CLOCK; i++) {
         if (!this.step()) continue;
-        worked = true;
-        // A promise was resolved: what awaits it goes on before the call is over.
+        didWork = true;
+        // A promise was resolved; code awaiting it must run before the call ends.
         if (this.parts.requests.inCall) return;
       }
       nowMs = performance.now();
-      if (worked) this.workedMs = nowMs;
+      if (didWork) this.lastWorkMs = nowMs;
     }
-    if (nowMs - this.workedMs < (this.machine?.setup.spinNs ?? 0) / NS_PER_MS) this.schedule();
+    if (nowMs - this.lastWorkMs < (this.machine?.setup.spinNs ?? 0) / NS_PER_MS) this.schedule();
     else this.sleep();
   };
 
-  /** Does what there is to do; returns whether there was anything. */
+  /** Does all work that is waiting. @returns whether there was any */
   private step(): boolean {
     const { control, machine } = this;
-    let worked = machine?.lanes.takeSends() === true;
+    let didWork = machine?.lanes.takeSends() === true;
     if (Atomics.load(control, P.CALL) !== control[P.RETURNED]) {
       this.runCall();
-      worked = true;
+      didWork = true;
     }
-    if (machine?.setup.direct && machine.lanes.ownsQueues) worked = machine.lanes.pump() || worked;
-    return worked;
+    if (machine?.setup.direct && machine.lanes.ownsQueues) didWork = machine.lanes.pump() || didWork;
+    return didWork;
   }
 
   private sleep(): void {
     const { control } = this;
-    const wakes = beginRest(control);
-    // What came before the word said so would wake nobody.
+    const wakes = beginSleep(control);
+    // Work that arrived before STATE was set wakes nobody, so check for it.
     const isWork =
       Atomics.load(control, P.CALL) !== control[P.RETURNED] ||
       Atomics.load(control, P.DIRTY_TAIL) !== control[P.DIRTY_HEAD] ||
       Atomics.load(control, P.DIRTY_LOST) !== 0;
     if (isWork) {
-      this.stir();
+      this.resume();
       return;
     }
-    if (this.waiting) return;
+    if (this.isWaiting) return;
     const { async: isAsync, value } = waitAsync(control, P.WAKE, wakes);
     if (!isAsync) {
-      this.stir();
+      this.resume();
       return;
     }
-    this.waiting = true;
+    this.isWaiting = true;
     void value.then(() => {
-      this.waiting = false;
-      this.stir();
+      this.isWaiting = false;
+      this.resume();
     });
   }
 
-  /** One call of the application's thread, after everything that it posted before. */
+  /** Executes one call of the application's thread, after everything that was posted before it. */
   private runCall(): void {
     const { control, machine } = this;
     const { requests, calls } = this.parts;
@@ -134,10 +135,10 @@ export class Loop {
       if (machine?.setup.direct && machine.lanes.ownsQueues) machine.lanes.pump();
       calls.postMessage(reply);
       if ('slept' in call) {
-        // Whoever slept goes on first, and the application's thread serves it meanwhile.
+        // The awaiting code runs first; meanwhile the application's thread serves its requests.
         setImmediate(() => {
           this.answer();
-          this.stir();
+          this.resume();
         });
         return;
       }
@@ -189,15 +190,15 @@ export class Loop {
     const of = args[0] as number;
     if (verb === 'watchCompChannel') {
       const listener = (cq: number) => {
-        // Who is told of a completion finds it.
+        // The listener must find the completion when it polls.
         if (setup.direct) lanes.pumpCq(cq, Number.MAX_SAFE_INTEGER);
-        events.postMessage({ event: 'completion', of, args: [cq] } satisfies P.Tell);
+        events.postMessage({ event: 'completion', of, args: [cq] } satisfies P.WorkerEvent);
       };
       return chain.watchCompChannel(of, args[1] === null ? null : listener);
     }
     if (verb === 'watchAsyncEvents') {
       const listener = (event: number, element: number) =>
-        events.postMessage({ event: 'async', of, args: [event, element] } satisfies P.Tell);
+        events.postMessage({ event: 'async', of, args: [event, element] } satisfies P.WorkerEvent);
       return chain.watchAsyncEvents(of, args[1] === null ? null : listener);
     }
     lanes.claimNew();

@@ -1,15 +1,24 @@
-/** Policies by name or by module: closures do not cross threads. */
+/** Creates policies by name or from a module, because closures cannot be passed between threads. */
 import { createRequire } from 'node:module';
-import { createPolicy } from '../../policies/index.ts';
+import { createPolicy, policies } from '../../policies/index.ts';
+import { currentOptions } from '../../policies/parse-options.ts';
 import type { Interceptor } from '../../shim/compose.ts';
 import type { Policy } from '../../shim/policy.ts';
 import { createShim } from '../../shim/shim.ts';
 import { ConfigError } from '../../verbs/errors.ts';
 import type { PolicySpec } from './protocol.ts';
 
+/**
+ * Options of a policy under their current names, so that a worker never sees former ones.
+ * @throws ConfigError when an option is given under both names
+ */
+export function underCurrentNames(name: string, options: Record<string, unknown>): Record<string, unknown> {
+  return Object.hasOwn(policies, name) ? currentOptions(name, policies[name].options, options) : options;
+}
+
 type PolicyModule = (options: Record<string, unknown>) => Partial<Interceptor & Policy> | undefined;
 
-/** What the module says of its options is a matter of configuration. */
+/** An error that the module throws about its options is a configuration error. */
 function madeBy(make: PolicyModule, name: string, options: Record<string, unknown>) {
   try {
     return make(options);
@@ -20,8 +29,8 @@ function madeBy(make: PolicyModule, name: string, options: Record<string, unknow
 }
 
 /**
- * Makes the interceptor of a policy, in whichever thread.
- * @throws ConfigError for an unknown name or option, or a module that makes no policy
+ * Creates the interceptor of a policy, in whichever thread needs it.
+ * @throws ConfigError for an unknown name or option, or a module that creates no policy
  */
 export function loadPolicy({ name, options, module }: PolicySpec): Interceptor {
   if (module === undefined) return createPolicy(name, options);
@@ -35,13 +44,15 @@ export function loadPolicy({ name, options, module }: PolicySpec): Interceptor {
   }
   if (typeof make !== 'function') {
     throw new ConfigError(
-      `policy '${name}': ${module} must export a function (options) => policy as default`,
+      `policy '${name}': ${module} must export a function (options) => policy as its default`,
     );
   }
   const made = madeBy(make as PolicyModule, name, options);
   if (typeof made?.wrap === 'function') return made as Interceptor;
   if (typeof made?.onload !== 'function' || typeof made?.feed !== 'function') {
-    throw new ConfigError(`policy '${name}': what ${module} makes is no policy: it has no onload and feed`);
+    throw new ConfigError(
+      `policy '${name}': ${module} does not create a policy; a policy has onload and feed`,
+    );
   }
   return createShim(() => make(options) as Policy);
 }

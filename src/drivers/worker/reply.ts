@@ -1,10 +1,13 @@
-/** Errors across threads: their class does not survive the way, so code and details go, and a new one is made. */
+/**
+ * Errors across threads. The class of an error does not survive the transfer, so its code and details are
+ * sent and a new error is created.
+ */
 import { ERRORS, type ErrorCode, IsoverbsError, makeError } from '../../verbs/errors.ts';
 import type { Reply } from './protocol.ts';
 
 const DETAILS = ['verb', 'errno', 'index', 'posted', 'status'] as const;
 
-/** What `action` returned or threw. */
+/** The result of `action`, or the error it threw. */
 export function replyOf(action: () => unknown): Reply {
   try {
     return { value: action() };
@@ -18,7 +21,7 @@ export function replyOf(action: () => unknown): Reply {
   }
 }
 
-/** The value of a reply. @throws what was thrown on the other side */
+/** The value of a reply. @throws the error thrown in the other thread */
 export function openReply(reply: Reply): unknown {
   if ('value' in reply) return reply.value;
   const { code, message, details } = reply.error;

@@ -6,7 +6,7 @@ import { Lanes } from './lanes.ts';
 import { Loop } from './loop.ts';
 import { loadPolicy } from './policies.ts';
 import * as P from './protocol.ts';
-import { directRemote, sentBackRemote } from './remote.ts';
+import { directRemote, sentBackRemote } from './remote-device.ts';
 import { Requests } from './requests.ts';
 
 const { control, ports, preload } = workerData as P.WorkerData;
@@ -27,13 +27,13 @@ const loop = new Loop({
   events,
   build(setup) {
     if (setup.cpu !== undefined) requirePinThread()(setup.cpu);
-    const host = { stir: () => loop.stir() };
+    const host = { resume: () => loop.resume() };
     const remote = setup.direct ? directRemote(requests, host) : sentBackRemote(requests, setup.provider);
     const chain = compose(remote.provider, setup.policies.map(loadPolicy));
     return { setup, chain, remote, lanes: new Lanes(chain, control) };
   },
 });
 
-// Something has to keep this event loop, which otherwise has nothing but immediates, alive while it rests.
+// Keeps the event loop alive while the worker sleeps; otherwise it has only immediates.
 parentPort?.on('message', () => {});
-loop.stir();
+loop.resume();

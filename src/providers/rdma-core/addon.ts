@@ -1,4 +1,4 @@
-/** The native addon: its functions as TypeScript sees them, and how it is found. */
+/** The native addon: the types of its functions, and how it is loaded and diagnosed. */
 
 import type { ConnectionManager } from '../../verbs/connection-manager.ts';
 import { makeError, NoDeviceError, UnsupportedError } from '../../verbs/errors.ts';
@@ -15,9 +15,12 @@ import type {
 import type { Verbs } from '../../verbs/verbs.ts';
 import { addonLoader, buildAdvice, detach, isAddonForbidden, whyNotLoaded } from '../native-addon.ts';
 
-/** What the addon answers about the libraries of this machine; null: can be opened, else why not. */
+/**
+ * The addon's report about the libraries of this machine: null if a library can be opened, otherwise the
+ * reason.
+ */
 export interface NativeStatus {
-  /** Whether rdma-core's headers were there when the addon was built. */
+  /** Whether rdma-core's headers were present when the addon was built. */
   verbs: boolean;
   libibverbs: string | null;
   librdmacm: string | null;
@@ -53,7 +56,7 @@ export type NativeCmListener = (
   ud: Uint32Array | undefined,
 ) => void;
 
-/** native/cm.h; absent where the addon was built without the headers of librdmacm. */
+/** native/cm.h; absent if the addon was built without the headers of librdmacm. */
 export interface NativeCm
   extends Pick<
     ConnectionManager,
@@ -68,7 +71,7 @@ export interface NativeCm
   watchEventChannel(channel: number, listener: NativeCmListener | null): void;
   createId(channel: number, portSpace: number): number;
   bindAddr(id: number, address: string, port: number): void;
-  /** `localAddress` '' for any. */
+  /** An empty `localAddress` means any address. */
   resolveAddr(
     id: number,
     localAddress: string,
@@ -83,13 +86,13 @@ export interface NativeCm
   accept(id: number, words: Uint32Array, privateData: Uint8Array): void;
   reject(id: number, privateData: Uint8Array): void;
   notify(id: number, event: number): void;
-  /** Fills the words, returns the mask. */
+  /** Fills the words and returns the mask. */
   initQpAttr(id: number, qpState: number, words: Uint32Array): number;
   joinMulticast(id: number, address: string, port: number): void;
   leaveMulticast(id: number, address: string, port: number): void;
 }
 
-/** native/verbs.h. The verbs whose arguments need no shaping are the provider's own functions. */
+/** native/verbs.h. Verbs whose arguments need no conversion are the provider's own functions. */
 export interface NativeVerbs
   extends Pick<
     Verbs,
@@ -129,12 +132,12 @@ export interface NativeVerbs
     detach: (buffer: ArrayBuffer) => void,
   ): void;
   detachBuffer(buffer: ArrayBuffer): void;
-  /** Absent in an addon that was built before there was it: all else works with that one. */
+  /** Absent if the addon was built from older sources; everything else works with such an addon. */
   pinThread?(cpu: number): void;
   status(): NativeStatus;
   getDeviceList(): { name: string; guid: string; transport: string }[];
   openDevice(name: string): number;
-  /** '' where the device executes WAIT, else why not (native/mlx5.h). */
+  /** '' if the device executes WAIT, otherwise the reason (native/mlx5.h). */
   probeWait(context: number): string;
   queryDevice(context: number): DeviceAttr;
   queryPort(context: number, portNum: number): PortAttr;
@@ -168,14 +171,14 @@ export interface NativeVerbs
   createCq(context: number, cqe: number, channel: number, compVector: number, wcFlags: number): CqInfo;
   createQp(pd: number, words: Uint32Array, sqSigAll: boolean): NativeQp;
   modifyQp(qp: number, words: Uint32Array, mask: number): void;
-  /** type << 8 | the state that was last set, without asking the device. */
+  /** type << 8 | the last state set, without asking the device. */
   knownState(qp: number): number;
   queryQp(qp: number, words: Uint32Array): void;
   modifyQpRateLimit(qp: number, rateLimitKbps: number, maxBurstBytes: number, typicalPktBytes: number): void;
   setEce(qp: number, vendorId: number, options: number): void;
   createWrRing(capacity: number, sges: number, inlineBytes: number): RingInfo & { byteOffset: number };
   createWcRing(capacity: number): RingInfo & { byteOffset: number };
-  /** The words that carry the hot path's arguments and answer (hot-path.ts). Once per env. */
+  /** The words that carry the hot path's arguments and result (hot-path.ts). Once per env. */
   callBlock(): { memory: ArrayBuffer; byteOffset: number; words: number };
   postSend(): void;
   postRecv(): void;
@@ -183,17 +186,17 @@ export interface NativeVerbs
   pollCq(): void;
 }
 
-/** What `isoverbs devices` says about real devices. */
+/** What `isoverbs devices` reports about real devices. */
 export interface AddonStatus {
-  /** Whether real devices can be used here, if there are any. */
+  /** Whether real devices, if present, can be used. */
   available: boolean;
   /** Whether the addon itself could be loaded. */
   loaded: boolean;
   /** Whether it was built with rdma-core's headers. */
   verbs: boolean;
-  /** Why it is not available, and what to do about it; empty if it is available. */
+  /** Why real devices are not available and what to do about it; empty if they are. */
   notes: string[];
-  /** null: can be opened; a text: why not; undefined: the addon could not be asked. */
+  /** null if the library can be opened, otherwise the reason; undefined if the addon could not be asked. */
   libraries: { libibverbs?: string | null; librdmacm?: string | null; libmlx5?: string | null };
 }
 
@@ -202,7 +205,7 @@ const INSTALL_LIBRARIES =
 const INSTALL_HEADERS =
   'install the headers of rdma-core: `apt install libibverbs-dev librdmacm-dev pkg-config` (Debian, Ubuntu) or `dnf install rdma-core-devel pkgconf` (Fedora, RHEL)';
 
-/** JavaScript's own memory, for runtimes that refuse external ArrayBuffers. Nothing can detach it. */
+/** JavaScript's own memory, for runtimes that refuse external ArrayBuffers. It cannot be detached. */
 function allocShared(bytes: number): Uint8Array {
   return new Uint8Array(new SharedArrayBuffer(bytes));
 }
@@ -216,8 +219,8 @@ const loadOnce = addonLoader<NativeVerbs>('isoverbs', INTERFACE_VERSION, (native
 
 function notLoadedAdvice(): string[] {
   if (isAddonForbidden()) return ['unset ISOVERBS_NO_ADDON to use real devices'];
-  if (process.platform !== 'linux') return ['real devices need Linux; the simulated device works here'];
-  return [INSTALL_HEADERS, `then ${buildAdvice()}`, 'or use the simulated device, which needs no addon'];
+  if (process.platform !== 'linux') return ['real devices require Linux; the simulated device works here'];
+  return [INSTALL_HEADERS, `then ${buildAdvice()}`, 'or use the simulated device, which requires no addon'];
 }
 
 interface Diagnosis {
@@ -246,37 +249,40 @@ function diagnose(): Diagnosis {
   return { loaded: true, verbs, reason: '', advice: [], libraries };
 }
 
-/** What there is on this machine; never throws. */
+/** The status on this machine; never throws. */
 export function addonStatus(): AddonStatus {
   const { loaded, verbs, reason, advice, libraries } = diagnose();
   const notes = reason === '' ? [] : [`real devices cannot be used: ${reason}`, ...advice];
   return { available: reason === '', loaded, verbs, notes, libraries };
 }
 
-/** Whether real devices can be used here, if there are any. */
+/** Whether real devices, if present, can be used. */
 export function isAddonAvailable(): boolean {
   return diagnose().reason === '';
 }
 
 /**
- * What lets threads run on one CPU alone: wants the addon, but neither rdma-core nor its headers.
- * @throws UnsupportedError with the reason and what to do, when there is none
+ * The function that pins a thread to one CPU. It requires the addon, but neither rdma-core nor its headers.
+ * @throws UnsupportedError with the reason and the remedy if there is none
  */
 export function requirePinThread(): (cpu: number) => void {
   const { native, error } = loadOnce();
   if (native?.pinThread !== undefined) return native.pinThread;
-  const why = native === null ? `is not loaded: ${whyNotLoaded(error)}` : 'was built before it could do that';
+  const why =
+    native === null
+      ? `is not loaded: ${whyNotLoaded(error)}`
+      : 'was built from an older version without that function';
   const advice = isAddonForbidden()
     ? 'unset it'
     : process.platform === 'linux'
       ? buildAdvice()
-      : 'this needs Linux';
-  throw new UnsupportedError(`a thread is pinned to a CPU by the native addon, which ${why}; ${advice}`, {
+      : 'this requires Linux';
+  throw new UnsupportedError(`pinning a thread to a CPU requires the native addon, which ${why}; ${advice}`, {
     cause: error ?? undefined,
   });
 }
 
-/** The addon's functions. @throws NoDeviceError with the reason and what to do, when it cannot be used */
+/** The addon's functions. @throws NoDeviceError with the reason and the remedy if the addon cannot be used */
 export function requireNative(): NativeVerbs {
   const { native, error } = loadOnce();
   const { verbs, reason, advice } = diagnose();

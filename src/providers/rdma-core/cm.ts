@@ -1,10 +1,12 @@
 /** rdma_cm on real devices: librdmacm through the addon. */
+
+import type { CmAddress, CmConnParam, CmEvent, ConnectionManager } from '../../verbs/connection-manager.ts';
 import * as C from '../../verbs/constants.ts';
 import { InvalidArgumentError, UnsupportedError } from '../../verbs/errors.ts';
-import type { CmAddress, CmConnParam, CmEvent, ConnectionManager, QpAttr } from '../../verbs/provider.ts';
 import { fieldsOf } from '../../verbs/qp-state.ts';
+import type { QpAttr } from '../../verbs/types.ts';
 import type { NativeCm, NativeCmListener, NativeVerbs } from './addon.ts';
-import { whole } from './check.ts';
+import { requireWhole } from './check.ts';
 import { attrOf, QPW_COUNT, QPW_DEST_QP_NUM, QPW_QKEY, readAh } from './qp-words.ts';
 
 const NOTHING = new Uint8Array(0);
@@ -12,7 +14,7 @@ const NOTHING = new Uint8Array(0);
 const NO_QP = 0xffffffff;
 const MAX_TIMEOUT_MS = 0x7fffffff;
 
-/** rdma_conn_param but its private data, in its order: field, what it is by default, most. */
+/** The fields of rdma_conn_param except its private data, in its order: name, default, maximum. */
 const CONN_FIELDS = [
   ['responderResources', C.RDMA_MAX_RESP_RES, 0xff],
   ['initiatorDepth', C.RDMA_MAX_INIT_DEPTH, 0xff],
@@ -30,13 +32,13 @@ function connWords(verb: string, param: CmConnParam): Uint32Array {
     });
   }
   const words = new Uint32Array(CONN_FIELDS.length);
-  CONN_FIELDS.forEach(([field, otherwise, most], i) => {
+  CONN_FIELDS.forEach(([field, fallback, max], i) => {
     const value = param[field];
     if (value === undefined) {
-      words[i] = otherwise;
+      words[i] = fallback;
     } else {
       const number = typeof value === 'boolean' && field === 'srq' ? Number(value) : value;
-      whole(verb, field, number, 0, most);
+      requireWhole(verb, field, number, 0, max);
       words[i] = number as number;
     }
   });
@@ -66,15 +68,15 @@ function checkAddress(verb: string, name: string, address: CmAddress): void {
   if (typeof address !== 'object' || address === null || typeof address.address !== 'string') {
     throw new InvalidArgumentError(`${verb}: ${name} must be { address: string, port: number }`, { verb });
   }
-  whole(verb, `${name}.port`, address.port, 0, 0xffff);
+  requireWhole(verb, `${name}.port`, address.port, 0, 0xffff);
 }
 
-function tell(listener: (event: CmEvent) => void): NativeCmListener {
+function cmListener(listener: (event: CmEvent) => void): NativeCmListener {
   return (event, id, listenId, status, privateData, conn, ud) => {
-    const told: CmEvent = { event, id, listenId, status, privateData };
-    if (conn !== undefined) told.conn = connOf(conn);
-    if (ud !== undefined) told.ud = { ah: readAh(ud), qpNum: ud[QPW_DEST_QP_NUM], qkey: ud[QPW_QKEY] };
-    listener(told);
+    const cmEvent: CmEvent = { event, id, listenId, status, privateData };
+    if (conn !== undefined) cmEvent.conn = connOf(conn);
+    if (ud !== undefined) cmEvent.ud = { ah: readAh(ud), qpNum: ud[QPW_DEST_QP_NUM], qkey: ud[QPW_QKEY] };
+    listener(cmEvent);
   };
 }
 
@@ -88,15 +90,15 @@ function addressVerbs(native: NativeCm) {
       const verb = 'resolveAddr';
       if (local !== null) checkAddress(verb, 'local', local);
       checkAddress(verb, 'remote', remote);
-      whole(verb, 'timeoutMs', timeoutMs, 0, MAX_TIMEOUT_MS);
+      requireWhole(verb, 'timeoutMs', timeoutMs, 0, MAX_TIMEOUT_MS);
       native.resolveAddr(id, local?.address ?? '', local?.port ?? 0, remote.address, remote.port, timeoutMs);
     },
     resolveRoute(id: number, timeoutMs: number): void {
-      whole('resolveRoute', 'timeoutMs', timeoutMs, 0, MAX_TIMEOUT_MS);
+      requireWhole('resolveRoute', 'timeoutMs', timeoutMs, 0, MAX_TIMEOUT_MS);
       native.resolveRoute(id, timeoutMs);
     },
     listen(id: number, backlog: number): void {
-      whole('listen', 'backlog', backlog, 0, 0x7fffffff);
+      requireWhole('listen', 'backlog', backlog, 0, 0x7fffffff);
       native.listen(id, backlog);
     },
     joinMulticast(id: number, group: CmAddress): void {
@@ -120,7 +122,7 @@ function connectionVerbs(native: NativeCm) {
       const verb = 'accept';
       const words = connWords(verb, param);
       if (param.qkey !== undefined && param.qkey !== C.RDMA_UDP_QKEY) {
-        whole(verb, 'qkey', param.qkey, 0, 0xffffffff);
+        requireWhole(verb, 'qkey', param.qkey, 0, 0xffffffff);
         throw new UnsupportedError('accept: librdmacm knows no other qkey than RDMA_UDP_QKEY (0x01234567)', {
           verb,
         });
@@ -139,7 +141,7 @@ function connectionVerbs(native: NativeCm) {
       native.notify(id, event);
     },
     initQpAttr(id: number, qpState: number): { attr: QpAttr; mask: number } {
-      whole('initQpAttr', 'qpState', qpState, 0, 6);
+      requireWhole('initQpAttr', 'qpState', qpState, 0, 6);
       const words = new Uint32Array(QPW_COUNT);
       const mask = native.initQpAttr(id, qpState, words);
       return { attr: fieldsOf(attrOf(words).attr, mask), mask };
@@ -152,12 +154,12 @@ function cmVerbs(native: NativeCm): ConnectionManager {
     createEventChannel: native.createEventChannel,
     destroyEventChannel: native.destroyEventChannel,
     watchEventChannel(channel: number, listener: ((event: CmEvent) => void) | null): void {
-      // What is neither function nor null is refused by the addon.
-      native.watchEventChannel(channel, typeof listener === 'function' ? tell(listener) : listener);
+      // The addon rejects anything that is neither a function nor null.
+      native.watchEventChannel(channel, typeof listener === 'function' ? cmListener(listener) : listener);
     },
     refEventChannel: native.refEventChannel,
     createId(channel: number, portSpace: number): number {
-      whole('createId', 'portSpace', portSpace, 0, 0xffff);
+      requireWhole('createId', 'portSpace', portSpace, 0, 0xffff);
       return native.createId(channel, portSpace);
     },
     destroyId: native.destroyId,
@@ -170,8 +172,9 @@ function cmVerbs(native: NativeCm): ConnectionManager {
 }
 
 /**
- * The `cm` and `cmError` of the provider. Null only where librdmacm is missing, which stays so: whether the
- * kernel has rdma_cm is known when an event channel is created, which makes it load its module.
+ * The `cm` and `cmError` of the provider. Null only if librdmacm is missing, which does not change. Whether
+ * the kernel supports rdma_cm is known only when an event channel is created, because that loads the kernel
+ * module.
  */
 export function connectionManager(
   native: NativeVerbs & Partial<NativeCm>,

@@ -1,9 +1,9 @@
 /** Devices, ports, GIDs. */
 import { InvalidArgumentError, shown } from '../../verbs/errors.ts';
 import { gidToString } from '../../verbs/gid.ts';
-import type { Verbs } from '../../verbs/provider.ts';
+import type { Verbs } from '../../verbs/verbs.ts';
 import type { NativeVerbs } from './addon.ts';
-import { whole } from './check.ts';
+import { requireWhole } from './check.ts';
 
 export const PROVIDER_NAME = 'rdma-core';
 
@@ -21,20 +21,20 @@ export function deviceVerbs(native: NativeVerbs) {
     closeDevice: native.closeDevice,
     queryDevice: native.queryDevice,
     queryPort(context: number, portNum: number) {
-      whole('queryPort', 'portNum', portNum, 0, 255);
+      requireWhole('queryPort', 'portNum', portNum, 0, 255);
       return native.queryPort(context, portNum);
     },
     queryGid(context: number, portNum: number, index: number) {
-      whole('queryGid', 'portNum', portNum, 0, 255);
-      whole('queryGid', 'index', index, 0, 0xffff);
+      requireWhole('queryGid', 'portNum', portNum, 0, 255);
+      requireWhole('queryGid', 'index', index, 0, 0xffff);
       const { bytes, type, ndevIfindex } = native.queryGid(context, portNum, index);
       return { index, gid: gidToString(bytes), type, ndevIfindex };
     },
     queryDeviceEx: native.queryDeviceEx,
     queryRtValues: native.queryRtValues,
     queryPkey(context: number, portNum: number, index: number) {
-      whole('queryPkey', 'portNum', portNum, 0, 255);
-      whole('queryPkey', 'index', index, 0, 0xffff);
+      requireWhole('queryPkey', 'portNum', portNum, 0, 255);
+      requireWhole('queryPkey', 'index', index, 0, 0xffff);
       return native.queryPkey(context, portNum, index);
     },
     watchAsyncEvents: native.watchAsyncEvents,

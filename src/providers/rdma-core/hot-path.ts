@@ -1,6 +1,7 @@
 /**
- * postSend, postRecv, postSrqRecv and pollCq: one Node-API call per batch, without arguments. They travel through a few
- * words of memory that the addon sees too: four numbers through Node-API would cost 30 ns, so cost 3.
+ * postSend, postRecv, postSrqRecv and pollCq: one Node-API call per batch, without arguments. The arguments
+ * are passed in a few words of memory shared with the addon: four numbers through Node-API would cost 30 ns,
+ * this way they cost 3.
  */
 import type { Verbs } from '../../verbs/verbs.ts';
 import type { NativeVerbs } from './addon.ts';
@@ -14,7 +15,7 @@ const ANSWER = 4;
 
 const blocks = new WeakMap<NativeVerbs, Uint32Array>();
 
-/** The call block of this env: handed out once, shared by all providers made here. */
+/** The call block of this env, created once and shared by all its providers. */
 function callBlock(native: NativeVerbs): Uint32Array {
   const known = blocks.get(native);
   if (known !== undefined) return known;
@@ -24,7 +25,10 @@ function callBlock(native: NativeVerbs): Uint32Array {
   return block;
 }
 
-/** All ones, which is no handle and no place in any ring, for what is not a whole number from 0 on. Short: always inlined. */
+/**
+ * All ones, which is neither a handle nor a slot of any ring, unless the value is a whole number from 0.
+ * Short enough to be inlined always.
+ */
 function word(value: number): number {
   return typeof value === 'number' && value >>> 0 === value ? value : -1;
 }

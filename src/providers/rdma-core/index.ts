@@ -1,4 +1,4 @@
-/** Real devices: rdma-core through the addon. */
+/** Real devices, through rdma-core and the addon. */
 import type { Provider, SleepKeeps } from '../../verbs/provider.ts';
 import { type NativeVerbs, requireNative } from './addon.ts';
 import { connectionManager } from './cm.ts';
@@ -16,8 +16,8 @@ export { type AddonStatus, addonStatus, isAddonAvailable } from './addon.ts';
 const NS_PER_MS = 1e6;
 
 /**
- * CLOCK_MONOTONIC, the same in all threads and processes of a host, but for the microsecond between the two readings
- * here: performance.now() alone begins anew in each.
+ * CLOCK_MONOTONIC, which all threads and processes of a host share, accurate to the microsecond between the
+ * two readings here; performance.now() alone starts anew in each.
  */
 function monotonicClock(): () => number {
   const [seconds, nanoseconds] = process.hrtime();
@@ -25,17 +25,17 @@ function monotonicClock(): () => number {
   return () => originNs + performance.now() * NS_PER_MS;
 }
 
-/** The card is asked only where somebody wants to know: it makes a queue pair of its own for that. */
+/** Probed on request only, because the probe creates a queue pair. */
 function describeWait(native: NativeVerbs, context: number): string {
   const emulated = 'WAIT and ENABLE are emulated under the policies that need them';
   if (process.env.ISOVERBS_MLX5_WAIT !== '1')
-    return `${emulated}; ISOVERBS_MLX5_WAIT=1 asks an mlx5 card for WAIT`;
+    return `${emulated}; ISOVERBS_MLX5_WAIT=1 probes an mlx5 card for WAIT`;
   const reason = native.probeWait(context);
-  if (reason !== '') return `${emulated}; not in hardware: ${reason}`;
-  return `${emulated}; the card executed a WAIT, but policies do not post there yet`;
+  if (reason !== '') return `${emulated}; no hardware support: ${reason}`;
+  return `${emulated}; the card executed a WAIT, but policies do not use it yet`;
 }
 
-/** Real devices. @throws NoDeviceError, saying what to install, where the addon cannot be used */
+/** The provider for real devices. @throws NoDeviceError, with what to install, if the addon cannot be used */
 export function createRdmaCoreProvider(): Provider {
   const native = requireNative();
   return Object.freeze({

@@ -2,11 +2,15 @@
 import { isAnyArrayBuffer } from 'node:util/types';
 import * as C from '../../verbs/constants.ts';
 import { InvalidArgumentError, MemoryError, UnsupportedError } from '../../verbs/errors.ts';
-import type { MrChange, MrInfo, MwInfo, Verbs } from '../../verbs/provider.ts';
+import type { MrChange, MrInfo, MwInfo } from '../../verbs/types.ts';
+import type { Verbs } from '../../verbs/verbs.ts';
 import type { NativeVerbs } from './addon.ts';
-import { handleOf, object, whole } from './check.ts';
+import { handleOf, requireObject, requireWhole } from './check.ts';
 
-/** The bytes to register. @throws MemoryError for what cannot stay in place, InvalidArgumentError for a bad range */
+/**
+ * The bytes to register. @throws MemoryError for a buffer that may move, InvalidArgumentError for an invalid
+ * range
+ */
 function viewOf(
   verb: string,
   memory: ArrayBuffer | SharedArrayBuffer,
@@ -23,8 +27,8 @@ function viewOf(
   if (memory.byteLength === 0) {
     throw new MemoryError(`${verb}: the buffer is empty or detached`, { verb });
   }
-  whole(verb, 'byteOffset', byteOffset, 0, memory.byteLength - 1);
-  whole(verb, 'lengthBytes', lengthBytes, 1, memory.byteLength - byteOffset);
+  requireWhole(verb, 'byteOffset', byteOffset, 0, memory.byteLength - 1);
+  requireWhole(verb, 'lengthBytes', lengthBytes, 1, memory.byteLength - byteOffset);
   return new Uint8Array(memory, byteOffset, lengthBytes);
 }
 
@@ -40,11 +44,11 @@ const ACCESS_FLAGS =
   C.IBV_ACCESS_OPTIONAL_RANGE;
 
 function checkAccess(verb: string, access: number): void {
-  whole(verb, 'access', access, 0, 0x7fffffff);
+  requireWhole(verb, 'access', access, 0, 0x7fffffff);
   const unknown = access & ~ACCESS_FLAGS;
   if (unknown === 0) return;
   throw new InvalidArgumentError(
-    `${verb}: access must be made of IBV_ACCESS_* flags, 0x${unknown.toString(16)} is none`,
+    `${verb}: access must consist of IBV_ACCESS_* flags; 0x${unknown.toString(16)} is not one`,
     { verb },
   );
 }
@@ -56,7 +60,9 @@ function reregMr(native: NativeVerbs, mr: number, { pd, access, translation }: M
   if (access !== undefined) {
     checkAccess(verb, access);
     if ((access & C.IBV_ACCESS_ZERO_BASED) !== 0) {
-      throw new UnsupportedError(`${verb}: a region becomes zero-based at its registration only`, { verb });
+      throw new UnsupportedError(`${verb}: a region can be made zero-based only when it is registered`, {
+        verb,
+      });
     }
     flags |= C.IBV_REREG_MR_CHANGE_ACCESS;
   }
@@ -76,7 +82,7 @@ export function memoryVerbs(native: NativeVerbs) {
     allocPd: native.allocPd,
     deallocPd: native.deallocPd,
     allocMr(pd: number, lengthBytes: number, access: number): MrInfo {
-      whole('allocMr', 'lengthBytes', lengthBytes, 1, Number.MAX_SAFE_INTEGER);
+      requireWhole('allocMr', 'lengthBytes', lengthBytes, 1, Number.MAX_SAFE_INTEGER);
       checkAccess('allocMr', access);
       return { ...native.allocMr(pd, lengthBytes, access), lengthBytes };
     },
@@ -100,17 +106,17 @@ export function memoryVerbs(native: NativeVerbs) {
       access: number,
     ): MrInfo {
       const verb = 'regDmabufMr';
-      whole(verb, 'offsetBytes', offsetBytes, 0, Number.MAX_SAFE_INTEGER);
-      whole(verb, 'lengthBytes', lengthBytes, 1, Number.MAX_SAFE_INTEGER);
-      whole(verb, 'iova', iova, 0, Number.MAX_SAFE_INTEGER);
-      whole(verb, 'fd', fd, 0, 0x7fffffff);
+      requireWhole(verb, 'offsetBytes', offsetBytes, 0, Number.MAX_SAFE_INTEGER);
+      requireWhole(verb, 'lengthBytes', lengthBytes, 1, Number.MAX_SAFE_INTEGER);
+      requireWhole(verb, 'iova', iova, 0, Number.MAX_SAFE_INTEGER);
+      requireWhole(verb, 'fd', fd, 0, 0x7fffffff);
       checkAccess(verb, access);
       const info = native.regDmabufMr(pd, offsetBytes, lengthBytes, iova, fd, access);
       return { ...info, memory: new ArrayBuffer(0), byteOffset: 0 };
     },
     reregMr(mr: number, change: MrChange): MrInfo {
-      object('reregMr', 'change', change);
-      if (change.translation !== undefined) object('reregMr', 'translation', change.translation);
+      requireObject('reregMr', 'change', change);
+      if (change.translation !== undefined) requireObject('reregMr', 'translation', change.translation);
       return reregMr(native, mr, change);
     },
     deregMr: native.deregMr,
@@ -120,7 +126,7 @@ export function memoryVerbs(native: NativeVerbs) {
 export function windowVerbs(native: NativeVerbs) {
   return {
     allocMw(pd: number, type: number): MwInfo {
-      whole('allocMw', 'type', type, C.IBV_MW_TYPE_1, C.IBV_MW_TYPE_2);
+      requireWhole('allocMw', 'type', type, C.IBV_MW_TYPE_1, C.IBV_MW_TYPE_2);
       return native.allocMw(pd, type);
     },
     queryMw: native.queryMw,

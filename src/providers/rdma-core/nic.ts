@@ -1,9 +1,9 @@
-/** What rdma-core says of a NIC's pipeline: its link. The rest is in data sheets, or to be measured. */
+/** The facts that rdma-core reports about a NIC: its link rate. Others are in data sheets or must be measured. */
 import type { NicFacts } from '../../verbs/nic.ts';
 import type { PortAttr } from '../../verbs/types.ts';
 import type { NativeVerbs } from './addon.ts';
 
-/** active_width (ibv_query_port(3)): lanes. */
+/** Lanes by active_width (ibv_query_port(3)). */
 const LANES = new Map([
   [1, 1],
   [2, 4],
@@ -11,7 +11,7 @@ const LANES = new Map([
   [8, 12],
   [16, 2],
 ]);
-/** active_speed: Gbit/s of a lane, as links are named by them: SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR. */
+/** Gbit/s per lane by active_speed, for links named SDR, DDR, QDR, FDR10, FDR, EDR, HDR and NDR. */
 const LANE_GBPS = new Map([
   [1, 2.5],
   [2, 5],
@@ -24,14 +24,14 @@ const LANE_GBPS = new Map([
 ]);
 const MTU_BASE_BYTES = 128;
 
-/** The rate of a port in Gbit/s; null for codes that nobody knows. */
+/** The rate of a port in Gbit/s; null for unknown codes. */
 export function linkGbpsOf({ activeWidth, activeSpeed }: Pick<PortAttr, 'activeWidth' | 'activeSpeed'>) {
   const lanes = LANES.get(activeWidth);
   const laneGbps = LANE_GBPS.get(activeSpeed);
   return lanes === undefined || laneGbps === undefined ? null : lanes * laneGbps;
 }
 
-/** Of the first port: isoverbs' policies know one. */
+/** Describes the first port, the only one that isoverbs' policies consider. */
 export function describeNic(native: Pick<NativeVerbs, 'queryPort'>, context: number): NicFacts {
   const port = native.queryPort(context, 1);
   return {

@@ -1,4 +1,4 @@
-/** Queue pairs, and where datagrams go: address handles and multicast groups. */
+/** Queue pairs, and the destinations of datagrams: address handles and multicast groups. */
 import {
   IBV_QPT_RC,
   IBV_QPT_UC,
@@ -8,15 +8,16 @@ import {
 } from '../../verbs/constants.ts';
 import { InvalidArgumentError, shown, UnsupportedError } from '../../verbs/errors.ts';
 import { requireGid } from '../../verbs/gid.ts';
-import type { AhAttr, QpAttr, QpInfo, QpInitAttr, Verbs } from '../../verbs/provider.ts';
 import { checkModify } from '../../verbs/qp-state.ts';
+import type { AhAttr, QpAttr, QpInfo, QpInitAttr } from '../../verbs/types.ts';
+import type { Verbs } from '../../verbs/verbs.ts';
 import type { NativeVerbs } from './addon.ts';
-import { handleOf, object, whole } from './check.ts';
+import { handleOf, requireObject, requireWhole } from './check.ts';
 import * as W from './qp-words.ts';
 
-/** @throws InvalidArgumentError for what is no GID or LID */
+/** @throws InvalidArgumentError for an invalid GID or LID */
 function groupBytes(verb: string, gid: string, lid: number): Uint8Array {
-  whole(verb, 'lid', lid, 0, 0xffff);
+  requireWhole(verb, 'lid', lid, 0, 0xffff);
   return requireGid(verb, 'gid', gid);
 }
 
@@ -26,11 +27,14 @@ export function qpVerbs(native: NativeVerbs) {
   return {
     createQp(pd: number, attr: QpInitAttr): QpInfo {
       const verb = 'createQp';
-      object(verb, 'attr', attr);
+      requireObject(verb, 'attr', attr);
       if (attr.managed === true) {
-        throw new UnsupportedError('createQp: this device has no managed queue pairs (WAIT and ENABLE)', {
-          verb,
-        });
+        throw new UnsupportedError(
+          'createQp: this device does not support managed queue pairs (WAIT and ENABLE)',
+          {
+            verb,
+          },
+        );
       }
       if (!QP_TYPES.has(attr.qpType)) {
         throw new InvalidArgumentError(
@@ -52,14 +56,14 @@ export function qpVerbs(native: NativeVerbs) {
       return { handle, qpNum, cap };
     },
     modifyQp(qp: number, attr: QpAttr, mask: number): void {
-      object('modifyQp', 'attr', attr);
-      whole('modifyQp', 'mask', mask, 0, 0x7fffffff);
+      requireObject('modifyQp', 'attr', attr);
+      requireWhole('modifyQp', 'mask', mask, 0, 0x7fffffff);
       const known = native.knownState(qp);
       try {
         checkModify(known >>> 8, known & 0xff, attr, mask);
         native.modifyQp(qp, W.wordsOf(attr), mask);
       } catch (error) {
-        // Only the device knows that it went to SQE or ERR by itself: judge by the state that it is really in.
+        // The device may have moved the queue pair to SQE or ERR on its own, so judge by its actual state.
         const now = new Uint32Array(W.QPW_COUNT);
         native.queryQp(qp, now);
         if (now[W.QPW_STATE] === (known & 0xff)) throw error;
@@ -78,7 +82,7 @@ export function qpVerbs(native: NativeVerbs) {
     detachMcast: (qp: number, gid: string, lid: number) =>
       native.detachMcast(qp, groupBytes('detachMcast', gid, lid), lid),
     createAh(pd: number, attr: AhAttr): number {
-      object('createAh', 'attr', attr);
+      requireObject('createAh', 'attr', attr);
       const words = new Uint32Array(W.QPW_COUNT);
       W.writeAh('createAh', attr, words);
       return native.createAh(pd, words);

@@ -1,8 +1,8 @@
-/** Attributes of queue pairs as words, the form in which they cross to the addon (native/qp.h). */
+/** Attributes of queue pairs as words, the form in which they are passed to the addon (native/qp.h). */
 import { IBV_QPS_SQD } from '../../verbs/constants.ts';
 import { InvalidArgumentError, shown } from '../../verbs/errors.ts';
 import { gidToString, requireGid } from '../../verbs/gid.ts';
-import type { AhAttr, QpAttr, QpCap, QpInitAttr } from '../../verbs/provider.ts';
+import type { AhAttr, QpAttr, QpCap, QpInitAttr } from '../../verbs/types.ts';
 
 export const QPW_STATE = 0;
 export const QPW_CUR_STATE = 1;
@@ -25,7 +25,7 @@ export const QPW_TIMEOUT = 20;
 export const QPW_RETRY_CNT = 21;
 export const QPW_RNR_RETRY = 22;
 export const QPW_IS_GLOBAL = 23;
-/** Sixteen bytes as they are on the wire. */
+/** Sixteen bytes in wire order. */
 export const QPW_DGID = 24;
 export const QPW_SGID_INDEX = 28;
 export const QPW_HOP_LIMIT = 29;
@@ -44,9 +44,9 @@ export const QPW_SRQ = 41;
 export const QPW_XRCD = 42;
 /** Whether it posts through ibv_wr_*(3). */
 export const QPW_EXTENDED = 43;
-/** Set only: no device tells it. */
+/** Write-only: no device reports it. */
 export const QPW_RATE_LIMIT = 44;
-/** queryQp in SQD: whether requests are still going on. */
+/** queryQp in SQD: whether requests are still in progress. */
 export const QPW_SQ_DRAINING = 45;
 export const QPW_COUNT = 46;
 
@@ -55,7 +55,7 @@ const U16 = 0xffff;
 const U32 = 0xffffffff;
 const PSN = 0xffffff;
 
-/** Field, word, largest value. */
+/** Field, word, maximum. */
 const QP_FIELDS = [
   ['qpState', QPW_STATE, 6],
   ['curQpState', QPW_CUR_STATE, 6],
@@ -97,7 +97,7 @@ const CAP_FIELDS = [
   'maxInlineData',
 ] as const satisfies readonly (keyof QpCap)[];
 
-function whole(verb: string, name: string, value: unknown, max: number): number {
+function requireWhole(verb: string, name: string, value: unknown, max: number): number {
   if (typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= max) return value;
   throw new InvalidArgumentError(
     `${verb}: ${name} must be a whole number from 0 to ${max}, got ${shown(value)}`,
@@ -109,14 +109,14 @@ function whole(verb: string, name: string, value: unknown, max: number): number 
 
 export function writeCap(verb: string, cap: QpCap, words: Uint32Array): void {
   CAP_FIELDS.forEach((field, i) => {
-    words[QPW_CAP + i] = whole(verb, `cap.${field}`, cap?.[field], 0x7fffffff);
+    words[QPW_CAP + i] = requireWhole(verb, `cap.${field}`, cap?.[field], 0x7fffffff);
   });
 }
 
 /** @throws InvalidArgumentError naming the field that is out of range */
 export function writeAh(verb: string, ah: AhAttr, words: Uint32Array): void {
   for (const [field, at, max] of AH_FIELDS) {
-    if (ah[field] !== undefined) words[at] = whole(verb, `ah.${field}`, ah[field], max);
+    if (ah[field] !== undefined) words[at] = requireWhole(verb, `ah.${field}`, ah[field], max);
   }
   if (ah.portNum === undefined) words[QPW_AH_PORT] = 1;
   if (ah.dgid === undefined) return;
@@ -125,15 +125,15 @@ export function writeAh(verb: string, ah: AhAttr, words: Uint32Array): void {
   new Uint8Array(words.buffer, words.byteOffset + QPW_DGID * 4, 16).set(requireGid(verb, 'ah.dgid', ah.dgid));
 }
 
-/** The words of a modifyQp. @throws InvalidArgumentError naming the field that is out of range */
+/** The words for modifyQp. @throws InvalidArgumentError naming the field that is out of range */
 export function wordsOf(attr: QpAttr): Uint32Array {
   const verb = 'modifyQp';
   const words = new Uint32Array(QPW_COUNT);
   for (const [field, at, max] of QP_FIELDS) {
-    if (attr[field] !== undefined) words[at] = whole(verb, field, attr[field], max);
+    if (attr[field] !== undefined) words[at] = requireWhole(verb, field, attr[field], max);
   }
   if (attr.rateLimitKbps !== undefined) {
-    words[QPW_RATE_LIMIT] = whole(verb, 'rateLimitKbps', attr.rateLimitKbps, U32);
+    words[QPW_RATE_LIMIT] = requireWhole(verb, 'rateLimitKbps', attr.rateLimitKbps, U32);
   }
   if (attr.cap !== undefined) writeCap(verb, attr.cap, words);
   if (attr.ah !== undefined) writeAh(verb, attr.ah, words);
@@ -145,7 +145,7 @@ function readCap(words: Uint32Array): QpCap {
   return { maxSendWr, maxRecvWr, maxSendSge, maxRecvSge, maxInlineData };
 }
 
-/** The address in these words. */
+/** The address handle attributes in these words. */
 export function readAh(words: Uint32Array): AhAttr {
   const ah: AhAttr = {};
   for (const [field, at] of AH_FIELDS) ah[field] = words[at];
@@ -155,7 +155,7 @@ export function readAh(words: Uint32Array): AhAttr {
   return ah;
 }
 
-/** The answer of a queryQp. */
+/** The result of queryQp from its words. */
 export function attrOf(words: Uint32Array): { attr: QpAttr; init: QpInitAttr } {
   const attr: QpAttr = {};
   for (const [field, at] of QP_FIELDS) attr[field] = words[at];

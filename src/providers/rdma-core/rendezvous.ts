@@ -1,33 +1,33 @@
-/** How two ends find each other on real devices: TCP, with length-prefixed messages. */
+/** How two endpoints find each other on real devices: TCP, with length-prefixed messages. */
 import { createServer, connect as netConnect, type Socket } from 'node:net';
 import { ConnectionError, HandshakeError, InvalidArgumentError } from '../../verbs/errors.ts';
 import type { Rendezvous, Wire, WireServer } from '../../verbs/provider.ts';
 
-/** Connection data is some hundred bytes; more is somebody who speaks another protocol. */
+/** Connection data takes a few hundred bytes. A larger frame means that the peer speaks another protocol. */
 export const MAX_FRAME_BYTES = 64 * 1024;
 
 const PREFIX_BYTES = 4;
 const CONNECT_TIMEOUT_MS = 10_000;
-/** A peer whose host vanished says nothing; the kernel asks after this long. */
+/** A peer whose host vanished sends nothing; the kernel probes it after this time. */
 const KEEP_ALIVE_MS = 5_000;
-/** A peer that was told goodbye and does not hang up is hung up on. */
+/** How long a peer may take to close the connection after this side has. */
 const LINGER_MS = 1_000;
-/** Messages that may wait for somebody to listen. */
+/** Messages that may wait until a listener is set. */
 const MAX_WAITING = 16;
 
-/** A TCP socket as a Wire: u32 length, big endian, then the message. */
+/** A TCP socket as a Wire: u32 length, big endian, followed by the message. */
 class TcpWire implements Wire {
   readonly remoteAddress: string;
   private readonly socket: Socket;
   private chunks: Buffer[] = [];
   private bufferedBytes = 0;
   private closed = false;
-  /** This side said goodbye: what still comes is for nobody. */
+  /** This side has closed; what still arrives is discarded. */
   private closing = false;
   private failure: Error | undefined;
   private messageListener: ((message: Uint8Array) => void) | null = null;
   private closeListener: ((error?: Error) => void) | null = null;
-  /** Messages that came before anybody listened. */
+  /** Messages received before a listener was set. */
   private waiting: Uint8Array[] = [];
 
   constructor(socket: Socket) {
@@ -89,15 +89,15 @@ class TcpWire implements Wire {
     while (data.length >= PREFIX_BYTES) {
       const length = data.readUInt32BE();
       if (length > MAX_FRAME_BYTES) {
-        this.nonsense(`announced a message of ${length} bytes; at most ${MAX_FRAME_BYTES} are taken`);
+        this.failHandshake(`announced a message of ${length} bytes; at most ${MAX_FRAME_BYTES} are accepted`);
         return;
       }
       if (this.waiting.length >= MAX_WAITING) {
-        this.nonsense(`sent more than ${MAX_WAITING} messages before anybody listened`);
+        this.failHandshake(`sent more than ${MAX_WAITING} messages before a listener was set`);
         return;
       }
       if (data.length < PREFIX_BYTES + length) break;
-      // A copy: the message must not be a view into a pooled buffer that is written again.
+      // Copied, because the message must not be a view of a pooled buffer that will be overwritten.
       this.deliver(new Uint8Array(data.subarray(PREFIX_BYTES, PREFIX_BYTES + length)));
       data = data.subarray(PREFIX_BYTES + length);
     }
@@ -110,7 +110,7 @@ class TcpWire implements Wire {
     else this.messageListener(message);
   }
 
-  private nonsense(what: string): void {
+  private failHandshake(what: string): void {
     this.failure = new HandshakeError(`${this.remoteAddress} ${what}`);
     this.chunks = [];
     this.socket.destroy();
@@ -120,7 +120,9 @@ class TcpWire implements Wire {
     if (this.closed) return;
     this.closed = true;
     if (this.failure === undefined && this.bufferedBytes > 0) {
-      this.failure = new ConnectionError(`${this.remoteAddress} broke off in the middle of a message`);
+      this.failure = new ConnectionError(
+        `${this.remoteAddress} closed the connection in the middle of a message`,
+      );
     }
     this.closeListener?.(this.failure);
   }
@@ -145,7 +147,7 @@ export const tcpRendezvous: Rendezvous = Object.freeze({
       });
       server.listen(options.port, options.host, resolve);
     });
-    // A failed accept (out of descriptors) must not end the process; the peer sees its connection refused.
+    // A failed accept (out of descriptors) must not end the process. The peer sees its connection refused.
     server.on('error', () => {});
     const address = server.address();
     const port = typeof address === 'object' && address !== null ? address.port : options.port;

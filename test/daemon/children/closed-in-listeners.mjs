@@ -18,7 +18,7 @@ function again() {
       },
       { keepAlive: told < 1990 },
     );
-    far.ring();
+    far.signal();
   }
 }
 again();

@@ -14,5 +14,5 @@ left.watch(() => {
 });
 listener.watch(() => {
   listener.accept();
-  right.ring();
+  right.signal();
 });

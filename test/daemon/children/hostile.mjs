@@ -38,7 +38,12 @@ function send(socket, bytes) {
 /** Joins as a shim does. */
 function shim(say = {}) {
   return new Promise((done, fail) => {
-    connect(path, { role: 'shim', ...say }, { answered: done, heard() {}, rang() {}, ended: fail }, true);
+    connect(
+      path,
+      { role: 'shim', ...say },
+      { connected: done, received() {}, signalled() {}, ended: fail },
+      true,
+    );
   });
 }
 
@@ -94,12 +99,12 @@ const modes = {
   /** Rings, and has something else to say each time. */
   async rings() {
     const connection = await shim();
-    connection.say({ type: 'join', slot: 0, device: 'sim0', tenant: '' });
+    connection.send({ type: 'join', slot: 0, device: 'sim0', tenant: '' });
     const end = performance.now() + count;
     for (let i = 0; performance.now() < end; i++) {
       for (let k = 0; k < 100; k++) {
         connection.pages.counters[10] = (i + k) % 2 === 0 ? 1 : 3;
-        connection.ring();
+        connection.signal();
       }
       await turn();
     }
@@ -132,7 +137,7 @@ const modes = {
   /** Random bytes in its own page. */
   async page() {
     const connection = await shim({ tenant: 'storage', weight: 1e6, class: 'delay' });
-    for (let slot = 0; slot < 4; slot++) connection.say({ type: 'join', slot, device: 'sim0', tenant: '' });
+    for (let slot = 0; slot < 4; slot++) connection.send({ type: 'join', slot, device: 'sim0', tenant: '' });
     await pause(100);
     const bytes = new Uint8Array(connection.pages.counters.buffer);
     for (let i = 0; i < count; i++) {
@@ -141,7 +146,7 @@ const modes = {
       const to = Math.min(bytes.length, from + 1 + random.below(64));
       for (let at = from; at < to; at++) bytes[at] = random.below(256);
       if (random.below(4) === 0) connection.pages.counters[random.below(64)] = special();
-      if (i % 20 === 0) connection.ring();
+      if (i % 20 === 0) connection.signal();
       if (i % 200 === 0) await turn();
     }
     console.log('written');
@@ -150,13 +155,13 @@ const modes = {
   /** Says that it is somebody else, and stays. */
   async claim() {
     const connection = await shim({ tenant: 'storage', weight: 1000, class: 'delay' });
-    connection.say({ type: 'join', slot: 0, device: 'sim0', tenant: 'storage' });
+    connection.send({ type: 'join', slot: 0, device: 'sim0', tenant: 'storage' });
     connection.pages.counters[10] = 1;
-    connection.ring();
+    connection.signal();
     // Alive, or it would soon count no more.
     setInterval(() => connection.pages.counters[11]++, 10);
     console.log(connection.welcome.tenant);
-    connection.say({ type: 'set', tenant: 'honest', weight: 0.001 });
+    connection.send({ type: 'set', tenant: 'honest', weight: 0.001 });
     await pause(60_000);
   },
 };

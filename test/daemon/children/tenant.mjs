@@ -19,7 +19,7 @@ function join({ bytes, fds }) {
   const granted = new Float64Array(grants.buffer);
   wake.watch(() => {
     written[0] = granted[0] + 1;
-    wake.ring();
+    wake.signal();
   });
   const stream = new net.Socket({ fd: socket.take(), readable: true, writable: true });
   stream.write('hello');

@@ -13,10 +13,10 @@ near.watch(
       near.close();
       setImmediate(() => console.log(caught.join() === 'call 1,call 2,call 3' ? 'pass' : caught.join()));
     } else {
-      setImmediate(() => far.ring());
+      setImmediate(() => far.signal());
     }
     throw new Error(`call ${calls}`);
   },
   { keepAlive: true },
 );
-far.ring();
+far.signal();

@@ -11,12 +11,12 @@ const program = `
 import { workerData } from 'node:worker_threads';
 const { createMemory, createWake, listenUnix, Wake } = await import(workerData.module);
 const [near, far] = createWake();
-near.watch(() => far.ring(), { keepAlive: workerData.stays });
-far.watch(() => near.ring());
-near.ring();
+near.watch(() => far.signal(), { keepAlive: workerData.stays });
+far.watch(() => near.signal());
+near.signal();
 const memory = createMemory('own', 4096);
 const wake = new Wake(workerData.fd);
-wake.ring();
+wake.signal();
 `;
 const module = new URL('../../../dist/daemon/ipc/index.js', import.meta.url).href;
 const [near, far] = createWake();

@@ -1,13 +1,17 @@
-/** What the application's thread does for the worker: verbs of the device, in the thread that owns it. */
+/** Serves the worker from the application's thread: executes verbs of the device in the thread that owns it. */
 
 import { receiveMessageOnPort } from 'node:worker_threads';
 import * as L from '../../verbs/layout.ts';
-import type { Provider, RingInfo, SleepKeeps } from '../../verbs/provider.ts';
-import type { Link } from './link.ts';
+import type { Provider, SleepKeeps } from '../../verbs/provider.ts';
+import type { RingInfo } from '../../verbs/types.ts';
+import type { WorkerLink } from './link.ts';
 import * as P from './protocol.ts';
 import { replyOf } from './reply.ts';
 
-/** A ring of the worker's, and the device's own of the same shape: simulated devices read no shared memory. */
+/**
+ * A ring shared with the worker, and the device's own ring of the same shape, because simulated devices do
+ * not read shared memory.
+ */
 interface Twin {
   readonly info: RingInfo;
   readonly real: Uint32Array;
@@ -16,27 +20,27 @@ interface Twin {
 
 type OnEvent = (of: number, event: 'completion' | 'async' | 'slept', args: number[]) => void;
 
-export class Served {
+export class DeviceServer {
   private readonly next: Provider;
-  link: Link;
+  link: WorkerLink;
   private readonly onEvent: OnEvent;
   private readonly twins = new Map<number, Twin>();
-  /** By context: completion channels that the shim made for itself or for the application. */
+  /** By context: completion channels that the shim created for itself or for the application. */
   private readonly channels = new Map<number, number[]>();
 
-  constructor(next: Provider, link: Link, onEvent: OnEvent) {
+  constructor(next: Provider, link: WorkerLink, onEvent: OnEvent) {
     this.next = next;
     this.link = link;
     this.onEvent = onEvent;
   }
 
-  /** Answers the request that is in the control words or on the port. */
+  /** Executes the request that is in the control words or on the port, and answers it. */
   serve(): void {
     const { control, requests } = this.link;
     const kind = control[P.REQUEST_KIND];
     if (kind === P.REQUEST_MESSAGE) {
       const message: P.Request | undefined = receiveMessageOnPort(requests)?.message;
-      if (message === undefined) throw new Error('a request without its message');
+      if (message === undefined) throw new Error('the worker announced a request but sent no message');
       const { verb, args } = message;
       requests.postMessage(replyOf(() => this.run(verb, args)));
       return;
@@ -47,7 +51,7 @@ export class Served {
     else control[P.RESULT] = reply.value as number;
   }
 
-  /** After the worker's death: its own channels are in the way of closing a context. */
+  /** After the worker's death, channels that it created would prevent the context from being closed. */
   closeChannels(context: number): void {
     for (const channel of this.channels.get(context) ?? []) {
       try {
@@ -65,7 +69,7 @@ export class Served {
       (i) => control[i],
     );
     const twin = this.twins.get(ring);
-    if (twin === undefined) throw new Error(`the worker has no ring ${ring}`);
+    if (twin === undefined) throw new Error(`the worker named ring ${ring}, which does not exist`);
     const { real, shared } = twin;
     if (kind === P.REQUEST_POLL_CQ) {
       const n = this.next.pollCq(object, ring, start, count);
@@ -74,7 +78,7 @@ export class Served {
       return n;
     }
     this.copySlots(twin, start, kind === P.REQUEST_VALIDATE_SEND ? 1 : count);
-    const answer =
+    const result =
       kind === P.REQUEST_POST_SEND
         ? this.next.postSend(object, ring, start, count)
         : kind === P.REQUEST_POST_RECV
@@ -82,7 +86,7 @@ export class Served {
           : this.next.validateSend(object, ring, start);
     shared[L.HDR_ERRNO] = real[L.HDR_ERRNO];
     shared[L.HDR_REASON] = real[L.HDR_REASON];
-    return answer;
+    return result;
   }
 
   private copySlots({ info, real, shared }: Twin, start: number, count: number): void {
@@ -101,7 +105,7 @@ export class Served {
       case 'createWcRing':
         return this.ring((next[verb] as (...args: unknown[]) => RingInfo)(...args));
       case 'allocMr': {
-        // Memory that both threads see.
+        // Memory that both threads can access.
         const [pd, lengthBytes, access] = args as [number, number, number];
         return next.regMr(pd, new SharedArrayBuffer(lengthBytes), 0, lengthBytes, access);
       }

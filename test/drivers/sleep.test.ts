@@ -5,7 +5,7 @@ import { afterEach, expect, test } from 'vitest';
 import { Loop } from '../../src/drivers/worker/loop.ts';
 import * as P from '../../src/drivers/worker/protocol.ts';
 import { Requests } from '../../src/drivers/worker/requests.ts';
-import { wake } from '../../src/drivers/worker/rest.ts';
+import { wake } from '../../src/drivers/worker/sleep.ts';
 
 const TURNS = 2000;
 const { load, store } = Atomics;
@@ -52,7 +52,7 @@ async function playWith(nth: number): Promise<{ woken: boolean; answered: boolea
     woken = true;
     wake(control);
   });
-  loop.stir();
+  loop.resume();
   await turn();
   await turn();
   Object.assign(Atomics, { load, store });
