@@ -1,9 +1,13 @@
-// Adds up the steps of .ci/run and the tests inside them; the last line is the result.
+// Adds up the steps of .ci/run and their tests, and lists the slowest test files. The last line is the result.
+//   node scripts/ci-report.mjs STEPS FOLDER     (STEPS: "passed NAME" or "failed NAME" a line; FOLDER: JSON reports)
 import { readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 
+const SLOWEST = 10;
 const [stepsFile, out] = process.argv.slice(2);
 const totals = { passed: 0, failed: 0, skipped: 0 };
+/** @type {{ seconds: number, name: string, report: string }[]} */
+const files = [];
 
 for (const line of readFileSync(stepsFile, 'utf8').trim().split('\n')) {
   totals[line.startsWith('passed ') ? 'passed' : 'failed']++;
@@ -21,11 +25,17 @@ for (const file of reports) {
   console.log(
     `${file}: ${report.numPassedTests} passed, ${report.numFailedTests} failed, ${report.numPendingTests} skipped`,
   );
-  for (const suite of report.testResults) {
-    for (const test of suite.assertionResults) {
+  for (const { name, startTime, endTime, assertionResults } of report.testResults) {
+    files.push({ seconds: (endTime - startTime) / 1000, name: relative('.', name), report: file });
+    for (const test of assertionResults) {
       if (test.status === 'failed') console.log(`  failed: ${test.fullName}`);
     }
   }
+}
+const slowest = files.sort((a, b) => b.seconds - a.seconds).slice(0, SLOWEST);
+if (slowest.length > 0) console.log(`the ${slowest.length} slowest test files:`);
+for (const { seconds, name, report } of slowest) {
+  console.log(`${seconds.toFixed(1).padStart(7)} s  ${name} (${relative(out, report)})`);
 }
 console.log(`${totals.passed} passed, ${totals.failed} failed, ${totals.skipped} skipped`);
 process.exitCode = totals.failed > 0 ? 1 : 0;

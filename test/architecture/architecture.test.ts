@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { type AcceptedCycle, importCycles, unacceptedCycles } from './cycles.ts';
 import { undocumentedExports } from './docstrings.ts';
 import { missingEntryPoints, missingModules } from './entry-points.ts';
-import { impurities } from './purity.ts';
+import { impureUnitTests, impurities } from './purity.ts';
 import { roomsLoadedWith, unknownRooms, wrongImports } from './rooms.ts';
 import { fullFolders, longFiles, longFunctions, MAX_SRC_FILES } from './sizes.ts';
 import { pick, readTree } from './source-tree.ts';
@@ -59,6 +59,12 @@ describe('sizes', () => {
 
   test('src has at most 500 files', () => {
     expect(src.size).toBeLessThanOrEqual(MAX_SRC_FILES);
+  });
+});
+
+describe('tests', () => {
+  test('unit tests start no process or thread and need no build', () => {
+    expect(impureUnitTests(tree)).toEqual([]);
   });
 });
 

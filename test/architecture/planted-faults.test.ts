@@ -2,8 +2,8 @@
 import { describe, expect, test } from 'vitest';
 import { importCycles, unacceptedCycles } from './cycles.ts';
 import { undocumentedExports } from './docstrings.ts';
-import { missingEntryPoints, missingModules } from './entry-points.ts';
-import { impurities } from './purity.ts';
+import { missingEntryPoints, missingModules, type PackageFile } from './entry-points.ts';
+import { impureUnitTests, impurities } from './purity.ts';
 import { roomsLoadedWith, unknownRooms, wrongImports } from './rooms.ts';
 import { fullFolders, longFiles, longFunctions } from './sizes.ts';
 import { treeOf } from './source-tree.ts';
@@ -100,6 +100,19 @@ describe('pure rooms', () => {
     expect(
       impurities(treeOf({ 'src/sim/a.ts': "/** {@link Date} */ const a = 'Date'; // Date.now()" })),
     ).toEqual([]);
+  });
+});
+
+describe('unit tests', () => {
+  test.each([
+    "import { spawnSync } from 'node:child_process';",
+    "import { Worker } from 'node:worker_threads';",
+    "import '../../dist/index.js';",
+    "const main = resolve(import.meta.dirname, '../../dist/cli/main.js');",
+    'const main = `dist/cli/main.js`;',
+  ])('%s', (text) => {
+    expect(impureUnitTests(treeOf({ 'test/unit/a.test.ts': text })).length).toBeGreaterThan(0);
+    expect(impureUnitTests(treeOf({ 'test/process/a.test.ts': text }))).toEqual([]);
   });
 });
 
@@ -292,8 +305,7 @@ describe('docstrings', () => {
 
 describe('entry points', () => {
   const files = ['src/cli/main.ts', 'src/index.ts', 'bench/sim.ts', 'package.json', 'scripts/install.mjs'];
-  const missing = (manifest: Parameters<typeof missingEntryPoints>[0]) =>
-    missingEntryPoints(manifest, (path) => files.includes(path));
+  const missing = (manifest: PackageFile) => missingEntryPoints(manifest, (path) => files.includes(path));
 
   test('files of package.json that exist are accepted', () => {
     const manifest = {
@@ -304,7 +316,7 @@ describe('entry points', () => {
     expect(missing(manifest)).toEqual([]);
   });
 
-  test.each([
+  test.each<PackageFile>([
     { bin: { isoverbs: 'dist/main.js' } },
     { exports: { '.': { default: './dist/verbs.js' } } },
     { exports: { '.': { types: './dist/verbs.d.ts' } } },

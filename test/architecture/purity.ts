@@ -1,4 +1,4 @@
-// Rooms without a clock, a timer, randomness, a thread, a file or asynchronous code.
+// Code that must not reach the machine: the pure rooms of src, and the unit tests.
 import ts from 'typescript';
 import { roomOf } from './rooms.ts';
 import { position, references, type SourceTree, walk } from './source-tree.ts';
@@ -57,4 +57,24 @@ function impurityOf(node: ts.Node): string | undefined {
     node.kind === ts.SyntaxKind.AsyncKeyword ||
     (ts.isForOfStatement(node) && node.awaitModifier !== undefined);
   return isAsync ? 'asynchronous code' : undefined;
+}
+
+/** Modules that start processes and threads. */
+const STARTERS = ['node:child_process', 'node:worker_threads', 'node:cluster'];
+
+/** Unit tests that start a process or a thread, or that need a build. */
+export function impureUnitTests(tree: SourceTree): string[] {
+  const found: string[] = [];
+  for (const [path, file] of tree) {
+    if (!path.startsWith('test/unit/')) continue;
+    for (const { specifier } of references(file)) {
+      if (STARTERS.includes(specifier)) found.push(`${path} imports ${specifier}`);
+    }
+    walk(file, (node) => {
+      if (ts.isStringLiteralLike(node) && /(^|\/)(dist|out\/bench)\//.test(node.text)) {
+        found.push(`${position(node)} needs a build`);
+      }
+    });
+  }
+  return found;
 }

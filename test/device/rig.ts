@@ -1,6 +1,7 @@
 /** What the device tests share: a device if there is one, and queue pairs connected to themselves. */
 import { addonStatus, createRdmaCoreProvider } from '../../src/providers/rdma-core/index.ts';
 import * as V from '../../src/verbs/index.ts';
+import { initAttr, pathTo, rtrAttr, rtsAttr } from '../support/to-rts.ts';
 
 export interface Found {
   provider: V.Provider;
@@ -62,7 +63,7 @@ export function gidIndexOf(p: V.Provider, context: number): number {
 }
 
 export function toInit(p: V.Provider, qp: number, access = ACCESS): void {
-  const attr: V.QpAttr = { qpState: V.IBV_QPS_INIT, pkeyIndex: 0, portNum: 1, qpAccessFlags: access };
+  const attr = initAttr({ qpAccessFlags: access });
   p.modifyQp(qp, attr, V.maskOf(attr));
 }
 
@@ -74,26 +75,12 @@ export function connect(
   destQpNum: number,
   options: RigOptions = {},
 ) {
-  const rc = (options.qpType ?? V.IBV_QPT_RC) === V.IBV_QPT_RC;
   const sgidIndex = gidIndexOf(p, context);
   const { gid } = p.queryGid(context, 1, sgidIndex);
-  const rtr: V.QpAttr = {
-    qpState: V.IBV_QPS_RTR,
-    pathMtu: V.IBV_MTU_1024,
-    destQpNum,
-    rqPsn: 0x123,
-    ah: { dgid: gid, sgidIndex, portNum: 1, hopLimit: 64 },
-    ...(rc && { maxDestRdAtomic: 4, minRnrTimer: 1 }),
-  };
-  p.modifyQp(qp, rtr, V.maskOf(rtr));
-  const requester = {
-    timeout: 12,
-    retryCnt: options.retryCnt ?? 6,
-    rnrRetry: options.rnrRetry ?? 6,
-    maxRdAtomic: 4,
-  };
-  const rts: V.QpAttr = { qpState: V.IBV_QPS_RTS, sqPsn: 0x123, ...(rc && requester) };
-  p.modifyQp(qp, rts, V.maskOf(rts));
+  const { qpType, retryCnt = 6, rnrRetry = 6 } = options;
+  const path = { destQpNum, ah: pathTo(gid, sgidIndex), psn: 0x123 };
+  const rts = { ...path, qpType, timeout: 12, retryCnt, rnrRetry };
+  for (const attr of [rtrAttr(rts), rtsAttr(rts)]) p.modifyQp(qp, attr, V.maskOf(attr));
 }
 
 /** A context with one queue pair that talks to itself, its CQ, and memory that it may do anything to. */

@@ -53,24 +53,6 @@ feature('Address handles', { group: 'addr', others: 'every InfiniBand and RoCE d
     closePair(pair);
   });
 
-  it('take the flow label of a global route between IPv6 addresses', async ({ fabric, ...ground }) => {
-    // A real device may have no route between its IPv6 addresses.
-    if (fabric === null) return;
-    const pair = connectedPair({ fabric, ...ground, gidIndex: 0 }, { qpType: V.IBV_QPT_UD });
-    const { a, b, qpA, qpB } = pair;
-    const ah = addressHandle(a, b, { trafficClass: 0xab, flowLabel: 0x12345, hopLimit: 5 });
-    postRecv(b, qpB.handle, 1, 0, 1024);
-    postSend(a, qpA.handle, (batch) =>
-      batch.send(1, V.IBV_SEND_SIGNALED, a.mr.addr, 8, a.mr.lkey).datagramTo(0, ah, qpB.qpNum, QKEY),
-    );
-    await polled(b, 1);
-    expect([...b.bytes.subarray(0, 4)]).toEqual([0x6a, 0xb1, 0x23, 0x45]);
-    expect(b.bytes[7]).toBe(5);
-    await polled(a, 1);
-    a.p.destroyAh(ah);
-    closePair(pair);
-  });
-
   it('cannot be destroyed twice: a typed error', (ground) => {
     const end = openEnd(ground, 0);
     const ah = addressHandle(end, end);

@@ -17,7 +17,7 @@ import {
   polled,
   postRecv,
   postSend,
-  rtrAttr,
+  rtrAttrTo,
   toInit,
 } from './rig.ts';
 
@@ -113,7 +113,7 @@ function wanted(end: End, qpType: number, from: number, to: number): V.QpAttr {
     const access = qpType === V.IBV_QPT_UD ? { qkey: 5 } : { qpAccessFlags: 0 };
     return { qpState: to, pkeyIndex: 0, portNum: 1, ...access };
   }
-  if (from === INIT && to === RTR) return rtrAttr(end, qpType, end, 1);
+  if (from === INIT && to === RTR) return rtrAttrTo(end, qpType, end, 1);
   if (from === RTR && to === RTS) {
     return {
       qpState: to,

@@ -18,7 +18,7 @@ import {
   polled,
   postRecv,
   postSend,
-  rtrAttr,
+  rtrAttrTo,
   toInit,
 } from './rig.ts';
 
@@ -403,7 +403,7 @@ feature('RC queue pairs', NOTES, (it) => {
       V.IBV_QP_STATE | V.IBV_QP_ACCESS_FLAGS,
     );
     connect(a, qpA.handle, b, qpB.qpNum);
-    modify(b, qpB.handle, rtrAttr(b, V.IBV_QPT_RC, a, qpA.qpNum));
+    modify(b, qpB.handle, rtrAttrTo(b, V.IBV_QPT_RC, a, qpA.qpNum));
     expect(() =>
       postSend(b, qpB.handle, (batch) => batch.send(3, SIGNALED, b.mr.addr, 8, b.mr.lkey)),
     ).toThrow(/state/);

@@ -20,7 +20,7 @@ import {
   postShared,
   QKEY,
   refusal,
-  rtrAttr,
+  rtrAttrTo,
   toInit,
   type Wc,
 } from './rig.ts';
@@ -436,7 +436,7 @@ feature('extended posting that is refused', NOTES, (it) => {
       expect(reason()).toBe(V.REASON_STATE);
       toInit(end, qp, qpType);
       expect(reason()).toBe(V.REASON_STATE);
-      modify(end, qp, rtrAttr(end, qpType, end, 1));
+      modify(end, qp, rtrAttrTo(end, qpType, end, 1));
       expect(reason()).toBe(V.REASON_STATE);
       end.p.destroyQp(qp);
     }

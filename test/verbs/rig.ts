@@ -1,5 +1,6 @@
 /** What the cases of the verbs suite share: an open device with the usual objects, and connected queue pairs. */
 import * as V from '../../src/verbs/index.ts';
+import { initAttr, pathTo, rtrAttr, rtsAttr } from '../support/to-rts.ts';
 import { completions, type Ground } from './ground.ts';
 
 export const ACCESS =
@@ -68,8 +69,7 @@ export function modify(end: End, qp: number, attr: V.QpAttr): void {
 }
 
 export function toInit(end: End, qp: number, qpType = V.IBV_QPT_RC, access = ACCESS): void {
-  const common = { qpState: V.IBV_QPS_INIT, pkeyIndex: 0, portNum: 1 };
-  modify(end, qp, qpType === V.IBV_QPT_UD ? { ...common, qkey: QKEY } : { ...common, qpAccessFlags: access });
+  modify(end, qp, initAttr({ qpType, qpAccessFlags: access, qkey: QKEY }));
 }
 
 export interface ConnectOptions {
@@ -91,36 +91,19 @@ export function connect(
 ): void {
   const { qpType = V.IBV_QPT_RC, mtu = V.IBV_MTU_1024, timeout = 14, retryCnt = 6, rnrRetry = 6 } = options;
   toInit(end, qp, qpType, options.access);
-  modify(end, qp, rtrAttr(end, qpType, peer, destQpNum, mtu));
-  const requests = qpType === V.IBV_QPT_RC || qpType === V.IBV_QPT_XRC_SEND;
-  const responds = qpType === V.IBV_QPT_RC || qpType === V.IBV_QPT_XRC_RECV;
-  modify(end, qp, {
-    qpState: V.IBV_QPS_RTS,
-    sqPsn: 1,
-    ...((requests || responds) && { timeout }),
-    ...(requests && { retryCnt, rnrRetry, maxRdAtomic: 4 }),
-  });
+  modify(end, qp, rtrAttrTo(end, qpType, peer, destQpNum, mtu));
+  modify(end, qp, rtsAttr({ qpType, psn: 1, timeout, retryCnt, rnrRetry }));
 }
 
-/** What a queue pair in INIT wants for RTR. */
-export function rtrAttr(
+/** The attributes that take a queue pair from INIT to RTR. */
+export function rtrAttrTo(
   end: End,
   qpType: number,
   peer: End,
   destQpNum: number,
   pathMtu = V.IBV_MTU_1024,
 ): V.QpAttr {
-  const qpState = V.IBV_QPS_RTR;
-  if (qpType === V.IBV_QPT_UD) return { qpState };
-  const responds = qpType === V.IBV_QPT_RC || qpType === V.IBV_QPT_XRC_RECV;
-  return {
-    qpState,
-    pathMtu,
-    destQpNum,
-    rqPsn: 1,
-    ah: { dgid: peer.gid, sgidIndex: end.ground.gidIndex, portNum: 1, hopLimit: 64 },
-    ...(responds && { maxDestRdAtomic: 4, minRnrTimer: 1 }),
-  };
+  return rtrAttr({ qpType, destQpNum, ah: pathTo(peer.gid, end.ground.gidIndex), pathMtu, psn: 1 });
 }
 
 /** Two ends with one connected queue pair each. */

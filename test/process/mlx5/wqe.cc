@@ -1,4 +1,4 @@
-// Prints what native/mlx5-wqe.h makes of each line of the input; test/unit/mlx5-wqe.test.ts knows what it should be.
+// Prints what native/mlx5-wqe.h makes of each line of the input; test/process/mlx5-wqe.test.ts knows what it should be.
 #include <cinttypes>
 #include <cstdint>
 #include <cstdio>

@@ -9,7 +9,7 @@ const MAIN = resolve(import.meta.dirname, '../../dist/cli/main.js');
 const ENV = { ...process.env, ISOVERBS_LOG: '', ISOVERBS_NO_ADDON: '1', ISOVERBS_POLICY: '' };
 
 /** Which simulated devices bench took. */
-const TOLD = /^isoverbs: both ends here.*\n/;
+const TOLD = /^isoverbs: both ends run in this process.*\n/;
 
 function isoverbs(line: string, env: Record<string, string> = {}) {
   const child = spawnSync(process.execPath, [MAIN, ...line.split(' ').filter((word) => word !== '')], {

@@ -78,7 +78,7 @@ test.each(examples.filter((line) => !NOT_RUN.test(line)))('%s', (line) => {
     },
   );
   // bench names the simulated devices that it chose.
-  expect({ status, stderr: stderr.replace(/^isoverbs: both ends here.*\n/, '') }).toEqual({
+  expect({ status, stderr: stderr.replace(/^isoverbs: both ends run in this process.*\n/, '') }).toEqual({
     status: 0,
     stderr: '',
   });

@@ -39,7 +39,7 @@ test.each([
   ['bench --report_gbits read', ['read_bw', 'read_lat']],
   ['mix --policy=to', ['--policy=token-bucket']],
   ['mix --policy perf:isolation=a', ['perf:isolation=auto', 'perf:isolation=always']],
-  ['mix --policy perf:paper,turnN', ['perf:paper,turnNs=']],
+  ['mix --policy perf:paper,slotN', ['perf:paper,slotNs=']],
   ['mix --policy ./m', 'files'],
   ['mix --set scheduler=', ['scheduler=rr', 'scheduler=sp', 'scheduler=ets', 'scheduler=greedy']],
   ['mix --app B:dep', ['B:depth=']],

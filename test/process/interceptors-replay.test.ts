@@ -5,7 +5,7 @@ import { join, resolve } from 'node:path';
 import { expect, test } from 'vitest';
 import { createReplay, record } from '../../src/interceptors/index.ts';
 import type { Provider } from '../../src/verbs/provider.ts';
-import { pairOn, scratch, simUnder } from './interceptors-rig.ts';
+import { pairOn, scratch, simUnder } from '../unit/interceptors-rig.ts';
 
 const folder = scratch();
 

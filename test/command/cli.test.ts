@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { expect, test } from 'vitest';
-import { Coordinators } from '../../src/coordinator/registry.ts';
+import { CoordinatorRegistry } from '../../src/coordinator/registry.ts';
 import { trace } from '../../src/interceptors/index.ts';
 import { policies } from '../../src/policies/index.ts';
 import { perfOptions } from '../../src/policies/perf/options.ts';
@@ -12,7 +12,7 @@ import { Perf } from '../../src/policies/perf/perf.ts';
 import { tokenBucketOptions } from '../../src/policies/token-bucket/options.ts';
 import { TokenBucket } from '../../src/policies/token-bucket/token-bucket.ts';
 import { handleIndex } from '../../src/verbs/handles.ts';
-import { pairOn, simUnder } from './interceptors-rig.ts';
+import { pairOn, simUnder } from '../unit/interceptors-rig.ts';
 
 const MAIN = resolve(import.meta.dirname, '../../dist/cli/main.js');
 
@@ -81,8 +81,8 @@ test('policies lists needs, options, defaults and units, in 80 columns', () => {
 
 test('what policies are said to need is what they need', () => {
   const built = {
-    perf: new Perf(perfOptions.parse({}), new Coordinators()),
-    'token-bucket': new TokenBucket(tokenBucketOptions.parse({}), new Coordinators()),
+    perf: new Perf(perfOptions.parse({}), new CoordinatorRegistry()),
+    'token-bucket': new TokenBucket(tokenBucketOptions.parse({}), new CoordinatorRegistry()),
   };
   expect(Object.keys(policies)).toEqual(Object.keys(built));
   for (const [name, policy] of Object.entries(built)) {
