@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import { parseSet } from '../mix/parse.ts';
 import { DEFAULTS } from '../mix/spec.ts';
-import type { Mix } from '../papers/engine/claim.ts';
+import type { Mix } from '../mix/mixture.ts';
 import { TOPOLOGIES, type TopologyName } from '../sim/network/topology.ts';
 import { ConfigError } from '../verbs/errors.ts';
 import { parseWhole } from '../verbs/units.ts';

@@ -1,28 +1,28 @@
-/** Requests as fast as they go, and what arrives of them. Each step does what can be done now, and never waits. */
+/** The workloads of bandwidth tests: sending requests as fast as possible, and receiving them. A step never blocks. */
 import { slotAt, WC_ID_HI, WC_ID_LO } from '../verbs/index.ts';
 import type { Endpoint } from './endpoint.ts';
 import type { BandwidthReport } from './handshake.ts';
 import { MeasuringWindow } from './measuring-window.ts';
 import { Requests } from './requests.ts';
 
-/** What a run does, again and again. */
+/** One end's part in a test, driven step by step. */
 export interface Workload {
-  /** What counts of it. */
+  /** What is counted. */
   readonly window: MeasuringWindow;
-  /** Whether it is done. */
+  /** Does what is possible now; returns whether the workload is complete. */
   step(): boolean;
 }
 
-/** The end that posts. */
+/** Posts requests and counts their completions. */
 export class BandwidthSender implements Workload {
   readonly window: MeasuringWindow;
   private readonly endpoint: Endpoint;
   private readonly requests: Requests;
   private readonly total: number;
-  /** By queue pair. */
+  /** Requests by queue pair. */
   private readonly posted: Float64Array;
   private readonly completed: Float64Array;
-  /** When each was posted, and when it was known to be done; empty without a peak. */
+  /** When each request was posted, and when it was known to be complete; empty if no peak is computed. */
   private readonly postedNs: Float64Array;
   private readonly completedNs: Float64Array;
   private totalPosted = 0;
@@ -48,13 +48,13 @@ export class BandwidthSender implements Workload {
     return this.window.byTime ? this.window.ended(endpoint.context) : this.totalCompleted >= this.total;
   }
 
-  /** Nanoseconds a message at its best: between any post and any later completion. 0: not looked for. */
+  /** The peak: fewest nanoseconds per message between any post and any later completion. 0: not computed. */
   bestNs(): number {
     const { postedNs, completedNs, total } = this;
     const { cqMod } = this.endpoint.settings;
     let best = Number.POSITIVE_INFINITY;
     for (let i = 0; i < postedNs.length; i++) {
-      // Completions come by `cqMod`, and with the last one.
+      // Only every `cqMod`th request and the last one have a completion.
       for (let j = Math.ceil((i + 1) / cqMod) * cqMod - 1; j < total; j += cqMod) {
         if (completedNs[j] > 0) best = Math.min(best, (completedNs[j] - postedNs[i]) / (j - i + 1));
       }
@@ -62,7 +62,7 @@ export class BandwidthSender implements Workload {
     return Number.isFinite(best) && best > 0 ? best : 0;
   }
 
-  /** Posts what there is room for on queue pair `index`. */
+  /** Posts as many requests as fit on queue pair `index`. */
   private fill(index: number): void {
     const { endpoint, posted, completed, window } = this;
     const { txDepth, iters, post_list: list } = endpoint.settings;
@@ -84,7 +84,7 @@ export class BandwidthSender implements Workload {
     for (let i = 0; i < n; i++) {
       const at = slotAt(i);
       const index = words[at + WC_ID_HI];
-      // Those before it, which were not signaled, are done too.
+      // It also completes the unsignaled requests before it.
       const messages = (words[at + WC_ID_LO] - completed[index]) >>> 0;
       completed[index] += messages;
       this.totalCompleted += messages;
@@ -94,20 +94,20 @@ export class BandwidthSender implements Workload {
   }
 }
 
-/** The end that receives SENDs. */
+/** Receives SENDs, and WRITEs with immediate data. */
 export class BandwidthReceiver implements Workload {
   readonly window: MeasuringWindow;
   private readonly endpoint: Endpoint;
   private readonly total: number;
-  /** Messages for each receive queue: that of a queue pair, or the shared one. */
+  /** Messages per receive queue (that of a queue pair, or the shared one). */
   private readonly perQueue: number;
-  /** By receive queue: receives posted, and those taken that are not posted again yet. */
+  /** By receive queue: receives posted, and receives consumed but not yet reposted. */
   private readonly posted: Float64Array;
   private readonly taken: Float64Array;
   private totalTaken = 0;
   private started = false;
 
-  /** Posts the receives. */
+  /** Writes and posts the receives. */
   constructor(endpoint: Endpoint, sizeBytes: number) {
     const { qp, iters, rxDepth } = endpoint.settings;
     this.endpoint = endpoint;
@@ -134,7 +134,7 @@ export class BandwidthReceiver implements Workload {
     const { endpoint, window, taken } = this;
     const { words } = endpoint.wcs;
     const nowNs = endpoint.context.nowNs();
-    // What is received counts from the first message on.
+    // The measured time starts with the first message.
     if (!this.started && !window.byTime) window.fromNs = nowNs;
     this.started = true;
     for (let i = 0; i < n; i++) taken[words[slotAt(i) + WC_ID_HI]]++;
@@ -143,7 +143,7 @@ export class BandwidthReceiver implements Workload {
     for (let i = 0; i < taken.length; i++) if (taken[i] > 0) this.refill(i);
   }
 
-  /** Posts again what was taken; by iterations no more than will come. */
+  /** Reposts consumed receives; with a given number of iterations, no more than messages will come. */
   private refill(index: number): void {
     const { endpoint, taken, posted } = this;
     const count = Math.min(taken[index], this.perQueue - posted[index]);
@@ -154,7 +154,7 @@ export class BandwidthReceiver implements Workload {
   }
 }
 
-/** Several at once: both directions. */
+/** Several workloads at once, for both directions. */
 export class Combined implements Workload {
   readonly window: MeasuringWindow;
   private readonly workloads: readonly Workload[];
@@ -173,7 +173,7 @@ export class Combined implements Workload {
   }
 }
 
-/** What a run gave, in MiB/s or Gbit/s (2^20 and 125e6 bytes a second, as perftest has it). */
+/** The result of a run, in MiB/s or Gbit/s (2^20 or 125e6 bytes per second, as in perftest). */
 export function bandwidthOf(
   window: MeasuringWindow,
   sizeBytes: number,

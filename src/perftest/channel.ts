@@ -1,40 +1,43 @@
-/** How the ends of a test speak, beside what they measure: both exchange what is as long on both sides. */
-import { createServer, connect as dial, type Socket } from 'node:net';
+/** The control channel between the ends of a test. Each exchange sends messages of equal length in both directions. */
+import { connect as connectSocket, createServer, type Socket } from 'node:net';
 import { ConnectionError, HandshakeError } from '../verbs/errors.ts';
 
-/** An end that takes longer to answer is none. A test itself may take as long as it likes. */
+/** Timeout of an answer in the handshake. A test itself may take any time. */
 export const ANSWER_TIMEOUT_MS = 60_000;
 
 export type Role = 'server' | 'client';
 
-/** One end. The client writes first, as perftest has it. */
+/** One end of the channel. As in perftest, the client writes first. */
 export interface Channel {
   readonly role: Role;
-  /** How queue pairs are told of: as text, or as a structure of C. */
+  /** How destinations are encoded: as text, or as a C structure. */
   readonly destinationFormat: 'text' | 'struct';
-  /** Why there is nothing more to come; null while there is. */
+  /** Why the channel ended; null while it is open. */
   ended: Error | null;
-  /** Called when it is. */
+  /** Called when the channel ends. */
   onEnd: (() => void) | null;
   /**
-   * Sends `mine`, and gets as many bytes of the other end. Patient: for as long as that takes.
+   * Sends `mine` and returns as many bytes from the other end. With `patient` there is no timeout.
    * @throws ConnectionError, HandshakeError
    */
   exchange(mine: Uint8Array, options?: { patient?: boolean }): Promise<Buffer>;
-  /** Says goodbye as perftest does, and closes. */
+  /** Closes after perftest's final message. */
   close(): void;
-  /** Closes at once: the test failed. */
+  /** Closes at once, after the test failed. */
   destroy(): void;
 }
 
-/** Why a channel ended. */
+/** The error of a channel that ended early. */
 export const endedError = (reason: string) =>
   new ConnectionError(`Failed to exchange data between server and clients: ${reason}`);
 
+/** The error of an answer that timed out. */
 export const noAnswerError = () =>
-  new HandshakeError(`the other end sent nothing for ${ANSWER_TIMEOUT_MS / 1000} s: no perftest?`);
+  new HandshakeError(
+    `the other end sent nothing for ${ANSWER_TIMEOUT_MS / 1000} s; does it speak perftest's protocol?`,
+  );
 
-/** Over TCP. */
+/** A channel over TCP. */
 export class TcpChannel implements Channel {
   readonly role: Role;
   readonly destinationFormat = 'text';
@@ -56,7 +59,7 @@ export class TcpChannel implements Channel {
       this.wake?.();
     });
     socket.on('error', (error) => this.end(error.message));
-    socket.on('close', () => this.end('it closed the connection'));
+    socket.on('close', () => this.end('the other end closed the connection'));
   }
 
   async exchange(mine: Uint8Array, options: { patient?: boolean } = {}): Promise<Buffer> {
@@ -70,7 +73,7 @@ export class TcpChannel implements Channel {
     this.socket.removeAllListeners('close');
     this.socket.on('error', () => {});
     this.socket.end('done\0');
-    // The other end may have gone without closing: nothing waits for it.
+    // The other end may have died without closing: do not wait for it.
     this.socket.unref();
   }
 
@@ -84,19 +87,19 @@ export class TcpChannel implements Channel {
     this.onEnd?.();
   }
 
-  private async read(bytes: number, patienceMs: number | null): Promise<Buffer> {
-    let late = false;
+  private async read(bytes: number, timeoutMs: number | null): Promise<Buffer> {
+    let isLate = false;
     const timer =
-      patienceMs === null
+      timeoutMs === null
         ? undefined
         : setTimeout(() => {
-            late = true;
+            isLate = true;
             this.wake?.();
-          }, patienceMs);
+          }, timeoutMs);
     try {
       while (this.length < bytes) {
         if (this.ended !== null) throw this.ended;
-        if (late) throw noAnswerError();
+        if (isLate) throw noAnswerError();
         await new Promise<void>((resolve) => {
           this.wake = resolve;
         });
@@ -112,9 +115,9 @@ export class TcpChannel implements Channel {
   }
 }
 
-/** Connects to a server, from any address or from one's own. @throws ConnectionError */
+/** Connects to a server, optionally from `localAddress`. @throws ConnectionError */
 export async function connectTo(host: string, port: number, localAddress?: string): Promise<Channel> {
-  const socket = dial({ host, port, localAddress });
+  const socket = connectSocket({ host, port, localAddress });
   await new Promise<void>((resolve, reject) => {
     socket.once('connect', resolve);
     socket.once('error', (error) =>
@@ -129,7 +132,7 @@ export async function connectTo(host: string, port: number, localAddress?: strin
   return new TcpChannel(socket, 'client');
 }
 
-/** Waits for a client, at one address or at all. @throws ConnectionError when nobody can listen there */
+/** Waits for a client, at address `host` or at all addresses. @throws ConnectionError when the port cannot be listened on */
 export function listenOn(
   port: number,
   listening: (port: number) => void = () => {},

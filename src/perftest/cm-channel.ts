@@ -1,4 +1,4 @@
-/** Speaking by rdma_cm (-z): messages are SENDs on a queue pair of their own, one at a time, as perftest has it. */
+/** A channel over rdma_cm (-z). As in perftest, messages are SENDs on a queue pair of their own, one at a time. */
 import { once } from 'node:events';
 import type { Completion, MemoryRegion } from '../objects/index.ts';
 import {
@@ -11,19 +11,19 @@ import {
 import { HandshakeError, IBV_WC_SUCCESS } from '../verbs/index.ts';
 import { ANSWER_TIMEOUT_MS, type Channel, endedError, noAnswerError, type Role } from './channel.ts';
 
-/** The longest message tells of a queue pair. */
+/** Longest message: a queue pair's destination. */
 const MESSAGE_BYTES = 56;
 
-/** Where to speak from and to. */
+/** The addresses of a channel. */
 export interface CmAddress {
   readonly port: number;
-  /** Whom to call; null: be called. */
+  /** Host to connect to; null: wait for a client. */
   readonly server: string | null;
-  /** Own address; undefined: as the routes say. */
+  /** Local address; undefined: chosen by the routing table. */
   readonly source_ip?: string;
 }
 
-/** Messages that wait to be sent or taken. */
+/** Memory of the message being sent, and of the one being received. */
 interface MessageBuffers {
   readonly received: MemoryRegion;
   readonly sent: MemoryRegion;
@@ -34,7 +34,7 @@ export class CmChannel implements Channel {
   readonly destinationFormat = 'struct';
   ended: Error | null = null;
   onEnd: (() => void) | null = null;
-  /** What the address led to. */
+  /** The device that the address resolved to. */
   readonly deviceName: string;
   private readonly connection: CmConnection;
   private readonly buffers: MessageBuffers;
@@ -45,16 +45,18 @@ export class CmChannel implements Channel {
     this.buffers = buffers;
     this.role = role;
     this.deviceName = connection.context.name;
-    connection.once('disconnect', (error) => this.end(error?.message ?? 'it closed the connection'));
+    connection.once('disconnect', (error) =>
+      this.end(error?.message ?? 'the other end closed the connection'),
+    );
     connection.on('error', (error) => this.end(error.message));
     connection.unref();
   }
 
   async exchange(mine: Uint8Array, options: { patient?: boolean } = {}): Promise<Buffer> {
-    const patience = options.patient === true ? undefined : AbortSignal.timeout(ANSWER_TIMEOUT_MS);
-    if (this.role === 'client') await this.send(mine, patience);
-    const theirs = await this.receive(mine.length, patience);
-    if (this.role === 'server') await this.send(mine, patience);
+    const timeout = options.patient === true ? undefined : AbortSignal.timeout(ANSWER_TIMEOUT_MS);
+    if (this.role === 'client') await this.send(mine, timeout);
+    const theirs = await this.receive(mine.length, timeout);
+    if (this.role === 'server') await this.send(mine, timeout);
     return theirs;
   }
 
@@ -72,24 +74,26 @@ export class CmChannel implements Channel {
     this.onEnd?.();
   }
 
-  private async send(bytes: Uint8Array, patience: AbortSignal | undefined): Promise<void> {
+  private async send(bytes: Uint8Array, timeout: AbortSignal | undefined): Promise<void> {
     const { sent } = this.buffers;
     sent.bytes.set(bytes);
     this.connection.qp.post({ opcode: 'SEND', sgList: [{ mr: sent, length: bytes.length }] });
-    await this.completion(patience, false);
+    await this.completion(timeout, false);
   }
 
-  private async receive(length: number, patience: AbortSignal | undefined): Promise<Buffer> {
+  private async receive(length: number, timeout: AbortSignal | undefined): Promise<Buffer> {
     const { received } = this.buffers;
-    const { byteLen } = await this.completion(patience, true);
+    const { byteLen } = await this.completion(timeout, true);
     const bytes = Buffer.from(received.bytes.slice(0, length));
     this.connection.qp.receive({ sgList: [{ mr: received }] });
     if (byteLen >= length) return bytes;
-    throw new HandshakeError(`the other end sent ${byteLen} bytes, not ${length}: it is no perftest`);
+    throw new HandshakeError(
+      `the other end sent ${byteLen} bytes instead of ${length}: it does not speak perftest's protocol`,
+    );
   }
 
-  /** The next one of that kind: an answer may come before it is known that the question arrived. */
-  private async completion(patience: AbortSignal | undefined, isRecv: boolean): Promise<Completion> {
+  /** The next completion of this kind. An answer can arrive before the SEND it answers completes; it is kept. */
+  private async completion(timeout: AbortSignal | undefined, isRecv: boolean): Promise<Completion> {
     const { early, connection } = this;
     if (early !== null && early.isRecv === isRecv) {
       this.early = null;
@@ -97,18 +101,18 @@ export class CmChannel implements Channel {
     }
     try {
       for (;;) {
-        const completion = await connection.cq.next({ signal: patience });
+        const completion = await connection.cq.next({ signal: timeout });
         if (completion.status !== IBV_WC_SUCCESS) throw this.ended ?? endedError(completion.statusText);
         if (completion.isRecv === isRecv) return completion;
         this.early = completion;
       }
     } catch (error) {
-      throw patience?.aborted ? noAnswerError() : error;
+      throw timeout?.aborted ? noAnswerError() : error;
     }
   }
 }
 
-/** What the queue pair of a channel is made with. */
+/** Options of a channel's connection, which allocate its buffers when it is prepared. */
 function channelOptions(): { options: CmConnectionOptions; buffers: Partial<MessageBuffers> } {
   const buffers: { received?: MemoryRegion; sent?: MemoryRegion } = {};
   const options: CmConnectionOptions = {
@@ -121,35 +125,35 @@ function channelOptions(): { options: CmConnectionOptions; buffers: Partial<Mess
   return { options, buffers };
 }
 
-/** Calls a server. @throws CmError, ConnectionError */
+/** Connects to a server. @throws CmError, ConnectionError */
 export async function connectCmChannel(
   env: CmEnvironment,
-  way: CmAddress & { server: string },
+  address: CmAddress & { server: string },
 ): Promise<CmChannel> {
-  const { server: host, port, source_ip: localAddress } = way;
+  const { server: host, port, source_ip: localAddress } = address;
   const { options, buffers } = channelOptions();
   const connection = await connect(env, { ...options, host, port, localAddress });
   return new CmChannel(connection, buffers as MessageBuffers, 'client');
 }
 
-/** Waits for a client. @throws ConnectionError when nobody can listen there */
+/** Waits for a client. @throws ConnectionError when the address cannot be listened on */
 export async function acceptCmChannel(
   env: CmEnvironment,
-  way: CmAddress,
+  address: CmAddress,
   listening: () => void = () => {},
 ): Promise<CmChannel> {
   const { options, buffers } = channelOptions();
   const server = new Server(env, options);
-  let answered = false;
+  let accepted = false;
   server.on('connectRequest', (request) => {
-    if (answered) request.reject();
+    if (accepted) request.reject();
     else {
-      answered = true;
+      accepted = true;
       request.accept().catch((error) => server.emit('error', error));
     }
   });
   try {
-    server.listen({ port: way.port, host: way.source_ip, backlog: 1 }, listening);
+    server.listen({ port: address.port, host: address.source_ip, backlog: 1 }, listening);
     const [connection] = (await once(server, 'connection')) as [CmConnection];
     return new CmChannel(connection, buffers as MessageBuffers, 'server');
   } finally {

@@ -1,4 +1,4 @@
-/** Connecting the queue pairs of a test by rdma_cm (-R). */
+/** Connects the queue pairs of a test by rdma_cm (-R). */
 import type { CompletionQueue, ProtectionDomain, QueuePair } from '../objects/index.ts';
 import {
   type CmConnectionOptions,
@@ -10,17 +10,17 @@ import {
 import { ANSWER_TIMEOUT_MS, noAnswerError } from './channel.ts';
 import type { CmAddress } from './cm-channel.ts';
 
-/** Nobody listens yet: perftest's server begins to when it has told that it will. */
+/** rdma_cm status of a rejection because nothing listens yet: perftest's server tells the client to connect before it listens. */
 const INVALID_SERVICE_ID = 8;
 const TRIES = 20;
 const PAUSE_MS = 100;
 
-/** What connections are made with: queue pairs that are in RESET. */
+/** Queue pairs in RESET, and what their connections need. */
 export interface UnconnectedQps {
   readonly pd: ProtectionDomain;
   readonly sendCq: CompletionQueue;
   readonly qps: readonly QueuePair[];
-  /** READs and atomics under way at once. */
+  /** READs and atomics in flight at once. */
   readonly outReads: number;
 }
 
@@ -29,59 +29,59 @@ function optionsFor({ pd, sendCq, qps, outReads }: UnconnectedQps, index: number
   return { pd, sendCq, createQp: () => qps[index], ...reads };
 }
 
-/** Calls once for each queue pair, in order. @throws CmError, ConnectionError */
+/** Connects the queue pairs one after the other. @throws CmError, ConnectionError */
 export async function connectQps(
   env: CmEnvironment,
-  way: CmAddress & { server: string },
-  ends: UnconnectedQps,
+  address: CmAddress & { server: string },
+  unconnected: UnconnectedQps,
 ): Promise<void> {
-  const { server: host, port, source_ip: localAddress } = way;
-  for (let index = 0; index < ends.qps.length; index++) {
-    const options = { ...optionsFor(ends, index), host, port, localAddress };
+  const { server: host, port, source_ip: localAddress } = address;
+  for (let index = 0; index < unconnected.qps.length; index++) {
+    const options = { ...optionsFor(unconnected, index), host, port, localAddress };
     const connection = await retryUntilListening(() => connect(env, options));
     connection.unref();
   }
 }
 
-/** Until somebody listens. */
+/** Retries a call while the server does not listen yet. */
 async function retryUntilListening<T>(call: () => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries++) {
     try {
       return await call();
     } catch (error) {
-      const absent =
+      const isAbsent =
         error instanceof CmError &&
         error.event === 'REJECTED' &&
         error.status === INVALID_SERVICE_ID &&
         tries < TRIES;
-      if (!absent) throw error;
+      if (!isAbsent) throw error;
     }
     await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
   }
 }
 
-/** Listens for as many calls as there are queue pairs; `listening` runs when the other end may begin. */
+/** Accepts one connection per queue pair; `listening` runs when the other end may start to connect. */
 export async function acceptQps(
   env: CmEnvironment,
-  way: CmAddress,
-  ends: UnconnectedQps,
+  address: CmAddress,
+  unconnected: UnconnectedQps,
   listening: () => Promise<void>,
 ): Promise<void> {
   const server = new Server(env);
-  let asked = 0;
-  let made = 0;
+  let requested = 0;
+  let connected = 0;
   let timer: NodeJS.Timeout | undefined;
   const all = new Promise<void>((resolve, reject) => {
     server.on('error', reject);
     server.on('connectRequest', (request) => {
-      const index = asked++;
-      if (index >= ends.qps.length) return request.reject();
-      request.accept(optionsFor(ends, index)).then((connection) => {
+      const index = requested++;
+      if (index >= unconnected.qps.length) return request.reject();
+      request.accept(optionsFor(unconnected, index)).then((connection) => {
         connection.unref();
-        if (++made === ends.qps.length) resolve();
+        if (++connected === unconnected.qps.length) resolve();
       }, reject);
     });
-    server.listen({ port: way.port, host: way.source_ip, backlog: ends.qps.length }, () => {
+    server.listen({ port: address.port, host: address.source_ip, backlog: unconnected.qps.length }, () => {
       timer = setTimeout(() => reject(noAnswerError()), ANSWER_TIMEOUT_MS);
       listening().catch(reject);
     });

@@ -16,19 +16,19 @@ import type { Settings } from './settings.ts';
 import { Sleeper } from './sleeper.ts';
 
 const GRH_BYTES = 40;
-/** What perftest's datagrams name. */
+/** The Q_Key that perftest uses for datagrams. */
 export const QKEY = 0x11111111;
-/** Completions that one poll takes. */
+/** Completions taken per poll. */
 const POLL_BATCH = 64;
 const HOP_LIMIT = 255;
 const WR_ID_HALF = 2 ** 32;
 
-/** Where a queue pair sends to. */
+/** The destination of a queue pair. */
 interface Remote {
   readonly qpNum: number;
   readonly addr: number;
   readonly rkey: number;
-  /** Handle of an address handle; 0 where the queue pair is connected. */
+  /** Handle of the address handle; 0 if the queue pair is connected. */
   readonly ah: number;
 }
 
@@ -38,22 +38,22 @@ export class Endpoint {
   readonly channel: Channel;
   readonly terms: Terms;
   readonly mr: MemoryRegion;
-  /** Wakes who sleeps until something completes; null where ends poll. */
+  /** Sleeps until something completes (--events); null if this end polls. */
   readonly sleeper: Sleeper | null;
   readonly sendCq: CompletionQueue;
   readonly recvCq: CompletionQueue;
   readonly qps: QueuePair[] = [];
   remotes: Remote[] = [];
-  /** Completions so far. */
+  /** Completions polled so far. */
   polled = 0;
   readonly wcs: V.WcBatch;
-  /** By queue pair: what is posted, again and again. */
+  /** By queue pair: the requests, which are reused. */
   readonly sends: readonly V.SendBatch[];
-  /** The same by receive queue: that of a queue pair, or the shared one. */
+  /** By receive queue (that of a queue pair, or the shared one): the receives, which are reused. */
   readonly receives: readonly V.RecvBatch[];
-  /** Bytes of each queue pair's part of the memory, of either direction. */
+  /** Size of each queue pair's send buffer, and of its receive buffer. */
   readonly bufferBytes: number;
-  /** What a receive needs more than the message: datagrams bring a GRH. */
+  /** Bytes of a receive before the message: the GRH of a datagram. */
   readonly headerBytes: number;
   readonly inlineBytes: number;
   readonly outReads: number;
@@ -92,14 +92,14 @@ export class Endpoint {
     this.receives = queues.map(() => context.recvBatch({ capacity: rxDepth }));
   }
 
-  /** Agrees with the other end, makes what the test needs, and connects. */
+  /** Agrees on the terms of the test with the other end, and creates the objects it needs. */
   static async open(settings: Settings, context: Context, channel: Channel): Promise<Endpoint> {
     requireSupported(context, settings);
     const terms = await agreeOnTerms(channel, localMtu(context, settings), !settings.dont_xchg_versions);
     return new Endpoint(withinMtu(settings, terms), context, channel, terms);
   }
 
-  /** Writes the receives of queue `index` for messages of that size; `wrId` has its number in the high half. */
+  /** Writes the receives of queue `index` for messages of `sizeBytes`. The high half of their wr_id is `index`. */
   writeReceives(index: number, sizeBytes: number): void {
     const batch = this.receives[index].clear();
     const lengthBytes = sizeBytes + this.headerBytes;
@@ -108,13 +108,13 @@ export class Endpoint {
     }
   }
 
-  /** Index of the GID that it speaks from; null where LIDs do. */
+  /** Index of the local GID; null if the ends address each other by LID. */
   get gidIndex(): number | null {
     return this.gid?.index ?? null;
   }
 
-  /** Tells of all queue pairs, and connects them: in the order of perftest's program of this test. */
-  async connect(heard: (mine: Destination[], theirs: Destination[]) => void): Promise<void> {
+  /** Exchanges the destinations of all queue pairs and connects them, in the order of perftest's program for this test. */
+  async connect(onExchanged: (mine: Destination[], theirs: Destination[]) => void): Promise<void> {
     const { channel, settings } = this;
     if (settings.rdma_cm) await this.connectByCm();
     const mine = this.destinations();
@@ -126,11 +126,11 @@ export class Endpoint {
     this.remotes = theirs.map((keys, i) => this.connectQp(this.qps[i], keys));
     if (verb === 'send') await this.synchronize();
     for (const keys of mine) await exchangeDestinations(channel, keys);
-    heard(mine, theirs);
+    onExchanged(mine, theirs);
     if (verb !== 'send') await this.synchronize();
   }
 
-  /** Connects by rdma_cm, before anybody tells of a queue pair. */
+  /** Connects by rdma_cm, before the ends exchange destinations. */
   private async connectByCm(): Promise<void> {
     const { settings, context } = this;
     const { provider } = context;
@@ -144,21 +144,22 @@ export class Endpoint {
     await this.synchronize();
   }
 
-  /** Both ends come to the same point. Patient: the other end's test may last. */
+  /** Waits until both ends reach this point. With `patient` there is no timeout, since the other end may be in its test. */
   async synchronize(options: { patient?: boolean } = {}): Promise<void> {
     await exchangeDestinations(this.channel, this.destinations()[0], options);
   }
 
-  /** Where the messages of queue pair `index` begin, and where those for it land. */
+  /** Address of the send buffer of queue pair `index`. */
   sendAddr(index: number): number {
     return this.mr.addr + index * this.bufferBytes;
   }
 
-  /** The same as bytes. */
+  /** The bytes of that buffer. */
   sendBytes(index: number): Uint8Array {
     return this.mr.bytes.subarray(index * this.bufferBytes, (index + 1) * this.bufferBytes);
   }
 
+  /** Address at which receives of queue `index` place their message, or the GRH in front of it. */
   recvAddr(index: number): number {
     const { settings, bufferBytes, terms, headerBytes } = this;
     const aligned = headerBytes > 0 ? terms.cacheLineBytes - headerBytes : 0;
@@ -170,15 +171,15 @@ export class Endpoint {
     (this.srq ?? this.qps[index]).postRecv(this.receives[index], 0, count);
   }
 
-  /** Bytes from one message to the next one, and how many there are before the first place is used again. */
-  strideOf(sizeBytes: number): { bytes: number; places: number } {
+  /** Distance from one message to the next, and how many positions there are before the first is reused. */
+  strideOf(sizeBytes: number): { bytes: number; positions: number } {
     const { cycleBytes, cacheLineBytes } = this.terms;
-    if (sizeBytes > cycleBytes / 2) return { bytes: 0, places: 1 };
+    if (sizeBytes > cycleBytes / 2) return { bytes: 0, positions: 1 };
     const bytes = Math.ceil(sizeBytes / cacheLineBytes) * cacheLineBytes;
-    return { bytes, places: Math.floor(cycleBytes / bytes) };
+    return { bytes, positions: Math.floor(cycleBytes / bytes) };
   }
 
-  /** Polls `cq`; throws for the first completion that failed. */
+  /** Polls `cq`. @throws CompletionError for the first completion that failed */
   poll(cq: CompletionQueue): number {
     const { wcs } = this;
     const n = cq.poll(wcs);
@@ -203,7 +204,7 @@ export class Endpoint {
     this.context.close();
   }
 
-  /** Makes the queue pairs, if need be without inline data; returns what is granted of that. */
+  /** Creates the queue pairs, without inline data if the device refuses it; returns the inline limit. */
   private createQps(inlineBytes: number): number {
     const { settings, sendCq, recvCq, pd, srq } = this;
     const { txDepth, rxDepth, connection, qp: count } = settings;
@@ -246,13 +247,13 @@ export class Endpoint {
   private connectQp(qp: QueuePair, remote: Destination): Remote {
     const { settings, terms, gid, outReads } = this;
     const { ibPort: portNum, sl, qpTimeout: timeout } = settings;
-    const place = { qpNum: remote.qpNum, addr: Number(remote.vaddr), rkey: remote.rkey };
-    if (settings.rdma_cm) return { ...place, ah: 0 };
+    const remoteQp = { qpNum: remote.qpNum, addr: Number(remote.vaddr), rkey: remote.rkey };
+    if (settings.rdma_cm) return { ...remoteQp, ah: 0 };
     const path = { portNum, gidIndex: gid?.index };
     const to = { qpNum: remote.qpNum, psn: remote.psn, gid: remote.gid ?? '::', lid: remote.lid };
     if (settings.connection === 'UD') {
       qp.start({ portNum, qkey: QKEY });
-      return { ...place, ah: this.pd.createAhTo(to, path).handle };
+      return { ...remoteQp, ah: this.pd.createAhTo(to, path).handle };
     }
     qp.connectTo(to, {
       ...path,
@@ -265,20 +266,23 @@ export class Endpoint {
       maxDestRdAtomic: outReads,
       maxRdAtomic: Math.max(1, remote.outReads),
     });
-    return { ...place, ah: 0 };
+    return { ...remoteQp, ah: 0 };
   }
 }
 
-/** What is asked of a device, and it does not have. @throws ConfigError */
+/** Checks that the device supports the settings. @throws ConfigError */
 export function requireSupported(context: Context, settings: Settings): void {
   const { ibPort, sizeBytes, gidIndex } = settings;
   const { name } = context;
   const { physPortCnt } = context.queryDevice();
-  if (ibPort > physPortCnt) throw new V.ConfigError(`--ib-port ${ibPort}: ${name} has ${physPortCnt}`);
+  if (ibPort > physPortCnt)
+    throw new V.ConfigError(
+      `--ib-port ${ibPort}: ${name} has ${physPortCnt} port${physPortCnt === 1 ? '' : 's'}`,
+    );
   const { maxMsgSizeBytes } = context.queryPort(ibPort);
   if (sizeBytes > maxMsgSizeBytes) {
     throw new V.ConfigError(
-      `--size ${sizeBytes}: the longest message of ${name} has ${maxMsgSizeBytes} bytes`,
+      `--size ${sizeBytes}: the largest message of ${name} is ${maxMsgSizeBytes} bytes`,
     );
   }
   withinMtu(settings, { mtu: localMtu(context, settings) });
@@ -290,19 +294,19 @@ export function requireSupported(context: Context, settings: Settings): void {
   }
 }
 
-/** IBV_MTU_* that this end can do and wants. */
+/** The path MTU (IBV_MTU_*) of this end. */
 function localMtu(context: Context, { ibPort, mtu }: Settings): number {
   const { activeMtu } = context.queryPort(ibPort);
   return mtu === undefined ? activeMtu : Math.min(V.mtuCode(Number(mtu)), activeMtu);
 }
 
-/** On Ethernet ends speak by GIDs, else if one is named. */
+/** The GID of this end: used on Ethernet, and elsewhere if one is requested. */
 function gidOf(context: Context, { ibPort, gidIndex }: Settings): V.GidEntry | null {
   const routed = context.queryPort(ibPort).linkLayer === 'Ethernet' || gidIndex !== undefined;
   return routed ? context.chooseGid(ibPort, gidIndex) : null;
 }
 
-/** A datagram is a packet: what was not asked for by name becomes that long. @throws ConfigError */
+/** A datagram is one packet: limits the default size to the MTU. @throws ConfigError if a larger size was requested */
 function withinMtu(settings: Settings, { mtu }: Pick<Terms, 'mtu'>): Settings {
   const most = V.mtuBytes(mtu);
   if (settings.connection !== 'UD' || settings.sizeBytes <= most) return settings;

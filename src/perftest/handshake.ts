@@ -1,38 +1,38 @@
-/** What both ends of a test tell each other: version, page and cache line, MTU, queue pairs, results (perftest 6.0). */
+/** The protocol of perftest 6.0: both ends exchange version, page and cache line sizes, MTU, queue pairs and results. */
 import { gidToBytes, gidToString, HandshakeError } from '../verbs/index.ts';
 import type { Channel } from './channel.ts';
 
-/** What we say we are: below 6.28, from which on a structure of C is exchanged, too. */
+/** The version we announce. From 6.28 on, perftest also exchanges a C structure. */
 const VERSION = '6.06';
 const OLDEST_VERSION = 5.7;
 const VERSION_BYTES = 16;
 const PAGE_BYTES = 4096;
 const CACHE_LINE_BYTES = 64;
 
-/** What is agreed before any queue pair is told of. */
+/** The terms that both ends agree on first. */
 export interface Terms {
-  /** Messages up to half as long go through a buffer of this size, round and round. */
+  /** Messages of up to half this size cycle through a buffer of this size. */
   cycleBytes: number;
   cacheLineBytes: number;
-  /** IBV_MTU_* */
+  /** IBV_MTU_*. */
   mtu: number;
 }
 
-/** A queue pair as its end tells of it. */
+/** A queue pair as its end describes it to the other. */
 export interface Destination {
   lid: number;
-  /** READs and atomics that it takes at a time. */
+  /** READs and atomics that it accepts at once. */
   outReads: number;
   qpNum: number;
   psn: number;
   rkey: number;
   vaddr: bigint;
-  /** Null where the ends speak by LIDs. */
+  /** Null if the ends address each other by LID. */
   gid: string | null;
   srqNum: number;
 }
 
-/** What a bandwidth test found. */
+/** The result of a bandwidth test. */
 export interface BandwidthReport {
   sizeBytes: number;
   iters: number;
@@ -42,14 +42,14 @@ export interface BandwidthReport {
   messageRate: number;
 }
 
-/** @throws HandshakeError when the other end is no perftest, or one that is too old */
+/** Agrees with the other end. @throws HandshakeError when it does not speak perftest's protocol, or is too old */
 export async function agreeOnTerms(channel: Channel, mtu: number, exchangeVersions: boolean): Promise<Terms> {
   const mine = { cycleBytes: PAGE_BYTES, cacheLineBytes: CACHE_LINE_BYTES, mtu };
   if (!exchangeVersions) return mine;
   const version = (await channel.exchange(padded(VERSION, VERSION_BYTES))).toString('latin1').split('\0')[0];
   if (!/^\d+\.\d+$/.test(version)) {
     throw new HandshakeError(
-      `the other end says ${JSON.stringify(version)} for a version: it is no perftest`,
+      `the other end sent ${JSON.stringify(version)} as its version: it does not speak perftest's protocol`,
     );
   }
   if (Number(version) < OLDEST_VERSION) {
@@ -59,7 +59,10 @@ export async function agreeOnTerms(channel: Channel, mtu: number, exchangeVersio
   }
   const cycle = (await channel.exchange(be32(PAGE_BYTES))).readUInt32BE();
   const line = (await channel.exchange(be32(CACHE_LINE_BYTES))).readUInt32BE();
-  if (cycle > 1 << 24 || line > 1 << 16) throw new HandshakeError(`a page of ${cycle} bytes: no perftest`);
+  if (cycle > 1 << 24 || line > 1 << 16)
+    throw new HandshakeError(
+      `the other end has a page size of ${cycle} bytes: it does not speak perftest's protocol`,
+    );
   const theirs = Number((await channel.exchange(padded(String(mtu), 2))).toString('latin1', 0, 1));
   return {
     cycleBytes: Math.max(PAGE_BYTES, cycle),
@@ -68,7 +71,7 @@ export async function agreeOnTerms(channel: Channel, mtu: number, exchangeVersio
   };
 }
 
-/** Both ends tell of a queue pair, or wait for each other by telling of it again. */
+/** Exchanges one queue pair per end. Repeating the exchange serves as a barrier. */
 export async function exchangeDestinations(
   channel: Channel,
   mine: Destination,
@@ -81,7 +84,7 @@ export async function exchangeDestinations(
 
 const hex = (value: number | bigint, digits: number) => value.toString(16).padStart(digits, '0');
 
-/** One queue pair, as text that ends with NUL: 59 bytes, or 108 with a GID. */
+/** Encodes a queue pair as NUL-terminated text: 59 bytes, or 108 with a GID. */
 export function encodeDestination(keys: Destination): Buffer {
   const { lid, outReads, qpNum, psn, rkey, vaddr, gid, srqNum } = keys;
   const first = [hex(lid, 4), hex(outReads, 4), hex(qpNum, 6), hex(psn, 6), hex(rkey, 8), hex(vaddr, 16)];
@@ -90,20 +93,20 @@ export function encodeDestination(keys: Destination): Buffer {
   return Buffer.from(gid === null ? `${text}\0` : `${text}:\0`, 'latin1');
 }
 
-/** The largest that word `index` can be: a LID, READs, a queue pair's number, a PSN, a key, an address, then bytes. */
+/** Largest value of word `index`: LID, READs, queue pair number, PSN, key, address, the bytes of a GID, SRQ number. */
 function maxOfWord(index: number, count: number): number {
   if (index === count - 1) return 0xffffffff;
   return [0xffff, 0xffff, 0xffffff, 0xffffff, 0xffffffff, Number.POSITIVE_INFINITY][index] ?? 0xff;
 }
 
-/** @throws HandshakeError for anything else */
+/** Decodes encodeDestination(). @throws HandshakeError for anything else */
 export function decodeDestination(bytes: Buffer, withGid: boolean): Destination {
   const text = bytes.toString('latin1').split('\0')[0];
   const words = text.replace(/:$/, '').split(':');
   if (words.length !== (withGid ? 23 : 7) || words.some((word) => !/^[0-9a-f]{1,16}$/i.test(word))) {
     const form = withGid ? 'with' : 'without';
     throw new HandshakeError(
-      `Couldn't parse line <${text}>: both ends must name a GID (-x), or neither; this one speaks ${form} one`,
+      `Couldn't parse line <${text}>: both ends must use a GID (-x), or neither; this end runs ${form} one`,
     );
   }
   if (words.some((word, i) => Number.parseInt(word, 16) > maxOfWord(i, words.length))) {
@@ -123,7 +126,7 @@ export function decodeDestination(bytes: Buffer, withGid: boolean): Destination 
   };
 }
 
-/** Where the members of perftest's `struct pingpong_dest` lie, on a machine of 64 bits. */
+/** Offsets in perftest's `struct pingpong_dest` on a 64-bit machine. */
 const STRUCT = {
   lid: 0,
   outReads: 4,
@@ -136,7 +139,7 @@ const STRUCT = {
   bytes: 56,
 };
 
-/** One queue pair, as it goes over rdma_cm: in network byte order. */
+/** Encodes a queue pair for rdma_cm, in network byte order. */
 export function encodeStruct(keys: Destination): Buffer {
   const bytes = Buffer.alloc(STRUCT.bytes);
   for (const member of ['lid', 'outReads', 'qpNum', 'psn', 'rkey', 'srqNum'] as const) {
@@ -147,7 +150,7 @@ export function encodeStruct(keys: Destination): Buffer {
   return bytes;
 }
 
-/** It does not say whether there is a GID: there is, where we speak by one. */
+/** Decodes encodeStruct(). The structure does not tell whether its GID is valid: it is if ours is. */
 export function decodeStruct(bytes: Buffer, { gid }: Pick<Destination, 'gid'>): Destination {
   return {
     lid: bytes.readUInt32BE(STRUCT.lid),
@@ -161,7 +164,7 @@ export function decodeStruct(bytes: Buffer, { gid }: Pick<Destination, 'gid'>): 
   };
 }
 
-/** The ends tell each other what they found. Patient: the other one may have to end its test first. */
+/** Exchanges the results of both ends. */
 export async function exchangeReports(channel: Channel, mine: BandwidthReport): Promise<BandwidthReport> {
   const integer = async (value: number) => Number((await channel.exchange(be64(value))).readBigUInt64BE());
   const real = async (value: number) => (await channel.exchange(beDouble(value))).readDoubleBE();

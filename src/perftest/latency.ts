@@ -1,11 +1,11 @@
-/** One message at a time, and its answer. Each step does what can be done now, and never waits. */
+/** The workloads of latency tests: one message at a time, and its answer. A step never blocks. */
 import { createHistogram, type RecordableHistogram } from 'node:perf_hooks';
 import type { Workload } from './bandwidth.ts';
 import type { Endpoint } from './endpoint.ts';
 import { MeasuringWindow } from './measuring-window.ts';
 import { Requests } from './requests.ts';
 
-/** In microseconds. */
+/** The result of a latency test. Times are in microseconds. */
 export interface LatencyReport {
   sizeBytes: number;
   iters: number;
@@ -17,20 +17,20 @@ export interface LatencyReport {
   stdev: number;
   p99: number;
   p999: number;
-  /** Messages a second. */
+  /** Messages per second. */
   perS: number;
 }
 
-/** A message goes always from the same place to the same place. */
-const FIXED_ADDRESS = { bytes: 0, places: 1 };
-/** Longest time that the histogram tells apart: an hour. */
+/** Every message uses the same addresses. */
+const FIXED_ADDRESS = { bytes: 0, positions: 1 };
+/** Longest latency of the histogram: one hour. */
 const HIGHEST_NS = 3600e9;
-/** Times that are kept before the histogram gets them, which would take part of the next message's time. */
+/** Samples buffered before they are recorded: recording would add to the latency of the next message. */
 const BUFFERED_SAMPLES = 2 ** 20;
-/** While an end waits for memory to change, it reads at its queue once in so many reads at memory. */
+/** Reads of the awaited memory per step, and so per poll of the completion queue. */
 const MEMORY_READS_PER_STEP = 64;
 
-/** Sends, hears the answer, and notes how long it took. */
+/** Sends messages and measures the time until their answers. */
 abstract class Exchange implements Workload {
   readonly window: MeasuringWindow;
   protected readonly endpoint: Endpoint;
@@ -41,12 +41,12 @@ abstract class Exchange implements Workload {
   private readonly iters: number;
   private readonly periodNs: number;
   private readonly pauseNs: number;
-  /** Messages go when they are due, not at once. */
+  /** Whether messages wait until they are due. */
   private readonly isPaced: boolean;
   private dueNs: number;
-  /** When the last answer came. */
+  /** When the last answer arrived; -1: none yet. */
   private answeredNs = -1;
-  /** When the message that is not answered yet was sent; -1: none was. */
+  /** Start of the latency of the last message; -1: none yet. */
   private pendingSinceNs = -1;
   private completed = 0;
   private readonly times: Float64Array;
@@ -61,9 +61,9 @@ abstract class Exchange implements Workload {
     this.dueNs = endpoint.context.nowNs();
     this.window = new MeasuringWindow(endpoint.settings, this.dueNs);
     this.iters = this.window.byTime ? Number.POSITIVE_INFINITY : iters;
-    // Who begins sets the pace.
-    const paces = exchange_rate !== undefined && sendsFirst(endpoint);
-    this.periodNs = paces ? 1e9 / exchange_rate : 0;
+    // Only the end that sends first sets the pace.
+    const setsPace = exchange_rate !== undefined && sendsFirst(endpoint);
+    this.periodNs = setsPace ? 1e9 / exchange_rate : 0;
     this.pauseNs = latency_gap * 1000;
     this.isPaced = this.periodNs > 0 || this.pauseNs > 0;
     this.times = new Float64Array(Math.min(this.iters, BUFFERED_SAMPLES));
@@ -73,14 +73,14 @@ abstract class Exchange implements Workload {
     const { endpoint, window } = this;
     if (this.completed < this.sent) this.completed += this.pollCompletions();
     else if (this.sent < this.iters && this.mayPost() && this.isDue()) this.post();
-    // Nothing is awaited from the queue. Simulated time goes on by reads; and a connection that failed tells there.
+    // No completion is awaited, but polls advance simulated time and report a failed connection.
     else endpoint.poll(endpoint.sendCq);
     if (this.hasAnswer()) this.recordAnswer();
     if (window.byTime) return window.ended(endpoint.context);
     return this.answered >= this.iters && this.sent >= this.iters && this.completed >= this.iters;
   }
 
-  /** How long messages took, in nanoseconds. */
+  /** The latencies so far, in nanoseconds. */
   histogram(): RecordableHistogram {
     const { times, recorded } = this;
     for (let i = 0; i < this.buffered; i++) recorded.record(times[i]);
@@ -88,16 +88,16 @@ abstract class Exchange implements Workload {
     return recorded;
   }
 
-  /** Whether the answer has come that was not there before. */
+  /** Whether the next answer has arrived. */
   protected abstract hasAnswer(): boolean;
 
-  /** Whether it is this end's turn. */
+  /** Whether the protocol allows this end to send now. */
   protected abstract mayPost(): boolean;
 
-  /** Before message `sent` is posted. */
+  /** Called before each post. */
   protected prepareMessage(): void {}
 
-  /** Requests that completed. */
+  /** Polls; returns the requests that completed. */
   protected pollCompletions(): number {
     return this.endpoint.poll(this.endpoint.sendCq);
   }
@@ -107,7 +107,7 @@ abstract class Exchange implements Workload {
     this.answered++;
     this.answeredNs = nowNs;
     this.window.count(1, nowNs);
-    // One of two hears before it has said anything.
+    // The end that sends second gets a message before it has sent any.
     if (this.pendingSinceNs >= 0) this.buffer(Math.max(1, Math.round(nowNs - this.pendingSinceNs)));
     if (this.isPaced) this.dueNs = this.periodNs > 0 ? this.dueNs + this.periodNs : nowNs + this.pauseNs;
   }
@@ -128,16 +128,16 @@ abstract class Exchange implements Workload {
     this.sent++;
   }
 
-  /** From when the next message counts. */
+  /** Start of the latency of the next message. */
   private startNs(): number {
-    // At a given rate from when it was due: that it could not be sent then is latency, too.
+    // At a given rate, the time when it was due: if it could not be sent then, that is latency too.
     if (this.periodNs > 0) return this.dueNs;
-    // Where it follows the last answer at once, from there: one look at the clock serves both.
+    // If it follows the last answer at once, the time of that answer: this saves a clock read.
     return this.isPaced || this.answeredNs < 0 ? this.endpoint.context.nowNs() : this.answeredNs;
   }
 }
 
-/** READ and atomics: the completion is the answer. */
+/** READs and atomics: the completion is the answer. */
 export class Fetch extends Exchange {
   private fetched = 0;
 
@@ -156,15 +156,15 @@ export class Fetch extends Exchange {
   }
 }
 
-/** Of two ends that answer each other, where WRITEs are looked for in memory the server begins, else the client (perftest 4.5). */
+/** Whether this end sends first. As in perftest 4.5, the server does if WRITEs are detected in memory, otherwise the client. */
 function sendsFirst({ channel, settings }: Endpoint): boolean {
   const byMemory = settings.kind.verb === 'write' && !settings.takesReceives;
   return (channel.role === 'server') === byMemory;
 }
 
-/** Two ends that answer each other. */
+/** Two ends that answer each other's messages. */
 abstract class PingPong extends Exchange {
-  /** Messages that this end sends before it has heard any. */
+  /** Messages that this end sends before it has received any. */
   private readonly ahead: number;
 
   constructor(endpoint: Endpoint, sizeBytes: number) {
@@ -177,7 +177,7 @@ abstract class PingPong extends Exchange {
   }
 }
 
-/** WRITE: the last byte of the message counts, and is waited for in memory. */
+/** WRITE: the last byte of a message is a counter, which the other end awaits in its memory. */
 export class WritePingPong extends PingPong {
   private readonly memory: Int8Array;
   private readonly answerIndex: number;
@@ -188,7 +188,7 @@ export class WritePingPong extends PingPong {
     const { buffer, byteOffset, byteLength } = endpoint.mr.bytes;
     this.memory = new Int8Array(buffer, byteOffset, byteLength);
     this.answerIndex = endpoint.settings.qp * endpoint.bufferBytes + sizeBytes - 1;
-    // Where nobody else changes it, looking again is no use.
+    // On a single-threaded device the memory cannot change between reads.
     this.reads = endpoint.context.provider.threads === 'one' ? 1 : MEMORY_READS_PER_STEP;
   }
 
@@ -209,7 +209,7 @@ export class SendPingPong extends PingPong {
   private posted = 0;
   private arrived = 0;
 
-  /** Posts the receives. */
+  /** Writes and posts the receives. */
   constructor(endpoint: Endpoint, sizeBytes: number) {
     super(endpoint, sizeBytes);
     endpoint.writeReceives(0, sizeBytes);
@@ -234,7 +234,7 @@ export class SendPingPong extends PingPong {
   }
 }
 
-/** What a test found; of two ends that answer each other, the half of a round trip. */
+/** The result of a test: the full latency if `roundTrip`, otherwise half of it. */
 export function latencyOf(exchange: Exchange, sizeBytes: number, roundTrip: boolean): LatencyReport {
   const { window } = exchange;
   const histogram = exchange.histogram();

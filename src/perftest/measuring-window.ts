@@ -1,13 +1,13 @@
-/** Which part of a run counts: all of it, or by time what is within the margins. */
+/** The measured part of a run: all of it, or with --duration the time between the margins. */
 import type { Settings } from './settings.ts';
 
-/** A look at the clock costs more than a poll that finds nothing: of so many looks one is real (a power of 2). */
+/** ended() reads the clock only once per so many calls (a power of 2), since that costs more than an empty poll. */
 const CALLS_PER_CLOCK_READ = 16;
 
 export class MeasuringWindow {
-  /** Messages that count. */
+  /** Messages counted. */
   messages = 0;
-  /** From when to when they count. */
+  /** Start and end of the measured time. */
   fromNs: number;
   toNs: number;
   readonly byTime: boolean;
@@ -25,7 +25,7 @@ export class MeasuringWindow {
     this.toNs = this.byTime ? this.endNs - this.marginNs : nowNs;
   }
 
-  /** Counts again, as long as before. */
+  /** Starts a new measurement of the same length. */
   restart(nowNs: number): void {
     this.messages = 0;
     this.fromNs = nowNs + this.marginNs;
@@ -33,7 +33,7 @@ export class MeasuringWindow {
     this.toNs = this.endNs - this.marginNs;
   }
 
-  /** By time, and the time is over; seen some looks late, when nothing counts any more. */
+  /** Whether a run with --duration is over. The result may lag by some calls, in which nothing is counted. */
   ended(clock: { nowNs(): number }): boolean {
     if (!this.byTime || (++this.calls & (CALLS_PER_CLOCK_READ - 1)) !== 0) return false;
     return clock.nowNs() >= this.endNs;

@@ -1,4 +1,4 @@
-/** What a test prints: perftest's headers, rows and JSON. */
+/** The output of a test: perftest's headers, rows and JSON. */
 import { mtuBytes } from '../verbs/index.ts';
 import type { Endpoint } from './endpoint.ts';
 import type { BandwidthReport, Destination } from './handshake.ts';
@@ -23,7 +23,7 @@ function titleOf(
   ];
 }
 
-/** What the test is run with, by perftest's names. */
+/** The parameters of the test, under perftest's names. */
 function parameters(endpoint: Endpoint): [name: string, value: string | number][] {
   const { settings, context, terms, channel } = endpoint;
   const { kind, bidirectional, post_list } = settings;
@@ -51,7 +51,7 @@ function parameters(endpoint: Endpoint): [name: string, value: string | number][
   ];
 }
 
-/** Two facts share a line where perftest has them on one. */
+/** These share a line with the next parameter, as in perftest. */
 const PAIRED = ['Dual-port', 'Number of qps', 'Connection type'];
 
 export function header(endpoint: Endpoint): string {
@@ -72,7 +72,7 @@ export function header(endpoint: Endpoint): string {
   return [...lines, LINE].join('\n');
 }
 
-/** Who is at an end: ` local address: ...`. */
+/** Describes a queue pair of one end: ` local address: ...`. */
 export function address(side: 'local' | 'remote', keys: Destination, kind: TestKind): string {
   const { lid, qpNum, psn, outReads, rkey, vaddr, gid } = keys;
   const hex = (value: number | bigint, digits: number) => value.toString(16).padStart(digits, '0');
@@ -117,7 +117,7 @@ export function latencyRow(report: LatencyReport, byTime: boolean): string {
   );
 }
 
-/** `results` of perftest's JSON. */
+/** One entry of `results` in perftest's JSON. */
 export function bandwidthJson(report: BandwidthReport): Record<string, number> {
   const { sizeBytes, iters, peak, average, messageRate } = report;
   return {
@@ -145,7 +145,7 @@ export function latencyJson(report: LatencyReport, byTime: boolean): Record<stri
   };
 }
 
-/** perftest's JSON, `results` being one result, or with --all all of them. */
+/** perftest's JSON. `results` is a single result, or the list of all with --all. */
 export function json(endpoint: Endpoint, results: readonly Record<string, number>[]): string {
   const info: Record<string, string | number> = {
     test: [...titleOf(endpoint.settings.kind, endpoint.settings), 'Test'].join('_'),

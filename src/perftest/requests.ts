@@ -1,13 +1,13 @@
 /**
- * The requests of a test, written once into a batch of each queue pair. Before a post only what differs from the one
- * before is written again: numbers, flags, and addresses where messages move on. That is most of what a message costs.
+ * The requests of a test, written once into one batch per queue pair. A post rewrites only what changes: numbers, flags,
+ * and addresses if messages advance through memory. Writing requests is most of the cost of a message.
  */
 import * as V from '../verbs/index.ts';
 import { type Endpoint, QKEY } from './endpoint.ts';
 
 const ADD = 1n;
 const SWAP = 0n;
-/** Nobody looks at it: it is there because it takes a receive. */
+/** Its value is ignored: immediate data only makes the WRITE consume a receive. */
 const IMMEDIATE = 0;
 const WR_ID_HALF = 2 ** 32;
 const HIGH = 1 / WR_ID_HALF;
@@ -16,32 +16,32 @@ const LOCAL_LO = V.WR_SGE0 + V.SGE_LO;
 const LOCAL_HI = V.WR_SGE0 + V.SGE_HI;
 
 interface RequestOptions {
-  /** Bytes from one message to the next one, and how many there are before the first place is used again. */
-  readonly stride?: { bytes: number; places: number };
+  /** Distance from one message to the next, and how many positions there are before the first is reused. */
+  readonly stride?: { bytes: number; positions: number };
   readonly cqMod?: number;
 }
 
-/** wr_id is the number of the queue pair, and in its low half that of the request, from 1. */
+/** The high half of wr_id is the number of the queue pair, the low half that of the request, from 1. */
 export class Requests {
   private readonly endpoint: Endpoint;
   private readonly sizeBytes: number;
-  private readonly stride: { bytes: number; places: number };
+  private readonly stride: { bytes: number; positions: number };
   private readonly cqMod: number;
   private readonly isInline: boolean;
-  /** Where the next message of queue pair 0 is taken from. */
+  /** The bytes of the next message of queue pair 0. */
   private readonly message: Uint8Array;
-  /** Which addresses move from message to message. */
+  /** Which addresses advance from message to message. */
   private readonly movesLocal: boolean;
   private readonly movesRemote: boolean;
-  /** The word of opcode and flags, unsignaled and signaled. */
+  /** Opcode and flags, unsignaled and signaled. */
   private readonly plainOp: number;
   private readonly signaledOp: number;
-  /** By queue pair: requests posted, where the next message lies, and how many to the next completion asked for. */
+  /** By queue pair: requests posted, position of the next message, and requests until the next signaled one. */
   private readonly posted: Uint32Array;
   private readonly position: Uint32Array;
   private readonly untilSignaled: Uint32Array;
 
-  /** Every `cqMod`th request of a queue pair asks for its completion. */
+  /** Every `cqMod`th request of a queue pair is signaled. */
   constructor(
     endpoint: Endpoint,
     sizeBytes: number,
@@ -53,8 +53,8 @@ export class Requests {
     this.stride = stride;
     this.cqMod = cqMod;
     this.isInline = sizeBytes <= endpoint.inlineBytes;
-    this.movesLocal = stride.places > 1 && !this.isInline;
-    this.movesRemote = stride.places > 1 && kind.verb !== 'send';
+    this.movesLocal = stride.positions > 1 && !this.isInline;
+    this.movesRemote = stride.positions > 1 && kind.verb !== 'send';
     this.posted = new Uint32Array(qp);
     this.position = new Uint32Array(qp);
     this.untilSignaled = new Uint32Array(qp).fill(cqMod);
@@ -69,7 +69,7 @@ export class Requests {
     this.signaledOp = this.plainOp | (V.IBV_SEND_SIGNALED << 8);
   }
 
-  /** Posts the next `count` requests of queue pair `index`; `last`: none come after them, and the last is signaled. */
+  /** Posts the next `count` requests of queue pair `index`. With `last`, none follow, so the last of them is signaled. */
   post(index: number, count: number, last: boolean): void {
     const { endpoint, cqMod, plainOp, signaledOp } = this;
     const batch = endpoint.sends[index];
@@ -90,21 +90,21 @@ export class Requests {
     endpoint.qps[index].postSend(batch, 0, count);
   }
 
-  /** What the last byte of the next message of queue pair 0 is. */
+  /** Sets the last byte of the next message of queue pair 0. */
   stamp(value: number): void {
     this.message[this.sizeBytes - 1] = value;
   }
 
-  /** Each message lies behind the one before it, until the cycle begins again. */
+  /** Advances the addresses of the next `count` requests; after the last position they start over. */
   private updateAddresses(index: number, count: number): void {
     const { endpoint, stride, movesLocal, movesRemote } = this;
     const { words } = endpoint.sends[index];
     const local = endpoint.sendAddr(index);
     const remote = endpoint.remotes[index].addr;
-    let place = this.position[index];
+    let position = this.position[index];
     let at = V.slotAt(0);
     for (let i = 0; i < count; i++) {
-      const offset = place * stride.bytes;
+      const offset = position * stride.bytes;
       if (movesLocal) {
         words[at + LOCAL_LO] = local + offset;
         words[at + LOCAL_HI] = (local + offset) * HIGH;
@@ -113,13 +113,13 @@ export class Requests {
         words[at + V.WR_REMOTE_LO] = remote + offset;
         words[at + V.WR_REMOTE_HI] = (remote + offset) * HIGH;
       }
-      if (++place === stride.places) place = 0;
+      if (++position === stride.positions) position = 0;
       at += V.SLOT_WORDS;
     }
-    this.position[index] = place;
+    this.position[index] = position;
   }
 
-  /** Fills the batch of queue pair `index` with requests of the first place. */
+  /** Fills the batch of queue pair `index` with requests for the first position. */
   private writeRequests(index: number): void {
     const { endpoint, sizeBytes, isInline } = this;
     const batch = endpoint.sends[index].clear();

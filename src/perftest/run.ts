@@ -1,4 +1,4 @@
-/** Runs a test of perftest: as a server, as a client, or on simulated devices both in this process. */
+/** Runs a test of perftest: as the server, as the client, or with both ends in this process on simulated devices. */
 import { writeFileSync } from 'node:fs';
 import type { Context } from '../objects/index.ts';
 import type { CmEnvironment } from '../objects/rdma-cm/index.ts';
@@ -16,21 +16,21 @@ import { WarmUp } from './warm-up.ts';
 const ALL_SIZES = Array.from({ length: 23 }, (_, i) => 2 << i);
 const EMPTY_REPORT: BandwidthReport = { sizeBytes: 0, iters: 0, peak: 0, average: 0, messageRate: 0 };
 
-/** Where output goes: what a user reads, and what tells how far it is. */
+/** Where output goes: results, and progress. */
 export interface Output {
   print(line: string): void;
   progress(messages: number): void;
 }
 
-/** An end with what it says. */
+/** One end of a test, and its output. */
 class TestRun {
   private readonly endpoint: Endpoint;
   private readonly output: Output;
   private readonly results: Record<string, number>[] = [];
   private readonly sizes: readonly number[];
-  /** Only the end that measures prints results of its own. */
+  /** Whether this end posts requests, and so measures. */
   private readonly isSender: boolean;
-  /** The limit that a result was below: said when all is told and both ends are done. */
+  /** Error of a result below a limit; thrown once both ends are done and everything is printed. */
   private missedLimit: string | null = null;
 
   constructor(endpoint: Endpoint, output: Output) {
@@ -67,7 +67,7 @@ class TestRun {
     if (this.missedLimit !== null) throw new Error(this.missedLimit);
   }
 
-  /** The end whose memory is written or read hears of it at the end. */
+  /** On the passive end of WRITEs, READs and atomics: waits for the report of the other end. */
   private async awaitReport(): Promise<void> {
     const { endpoint } = this;
     await endpoint.synchronize({ patient: true });
@@ -118,7 +118,7 @@ class TestRun {
     const { takesReceives, kind } = endpoint.settings;
     const { verb } = kind;
     const fetches = verb === 'read' || verb === 'atomic';
-    // What is read or counted up says nothing.
+    // The server of a READ or atomic test is passive.
     if (fetches && endpoint.channel.role === 'server') return;
     for (const size of this.sizes) {
       const exchange = this.exchangeOf(size);
@@ -154,7 +154,7 @@ class TestRun {
     }
   }
 
-  /** A row every so many seconds, until it is stopped. */
+  /** Prints a row per --duration until the process is stopped. */
   private async runForever(workload: BandwidthSender | BandwidthReceiver, size: number): Promise<void> {
     const { endpoint } = this;
     for (;;) {
@@ -164,7 +164,7 @@ class TestRun {
     }
   }
 
-  /** Steps until it is done, and lets the event loop look after the other end now and then. */
+  /** Steps a workload to its end; now and then yields to the event loop, which serves the channel. */
   private async drive(workload: Workload): Promise<void> {
     const { endpoint, output } = this;
     if (endpoint.sleeper !== null) return this.driveByEvents(workload, endpoint.sleeper);
@@ -179,7 +179,7 @@ class TestRun {
     }
   }
 
-  /** Steps when something has completed. */
+  /** Steps a workload whenever something has completed, and sleeps in between. */
   private async driveByEvents(workload: Workload, sleeper: Sleeper): Promise<void> {
     const { endpoint, output } = this;
     endpoint.channel.onEnd = () => sleeper.wake();
@@ -195,7 +195,7 @@ class TestRun {
     }
   }
 
-  /** A line of the table; with --output only the one number. */
+  /** Prints a line of the table, or with --output only `value`. */
   private print(line: string, value?: number): void {
     const { output, json } = this.endpoint.settings;
     if (json) return;
@@ -220,7 +220,7 @@ const sum = (a: BandwidthReport, b: BandwidthReport): BandwidthReport => ({
   messageRate: a.messageRate + b.messageRate,
 });
 
-/** One end, from the handshake to its close. */
+/** Runs one end, from the handshake to its close. */
 async function runEnd(settings: Settings, context: Context, channel: Channel, output: Output): Promise<void> {
   try {
     const endpoint = await Endpoint.open(settings, context, channel);
@@ -233,26 +233,26 @@ async function runEnd(settings: Settings, context: Context, channel: Channel, ou
   }
 }
 
-/** Nobody else is to answer. */
+/** Only local connections are accepted. */
 const LOCAL = '127.0.0.1';
 const SILENT: Output = { print: () => {}, progress: () => {} };
 
-/** Where the ends of a test find devices and each other. */
+/** How the ends of a test find devices and each other. */
 export interface TestEnvironment {
-  /** Opens the device; undefined: the first one. */
+  /** Opens a device; undefined: the first one. */
   open(device: string | undefined): Context;
-  /** Whose rdma_cm the ends speak by (-z, -R). */
+  /** The environment for rdma_cm (-z, -R). */
   cm: CmEnvironment;
 }
 
-/** A test with another process: its client if a server is named, else the server. */
+/** Runs one end of a test with another process: the client if `server` is set, otherwise the server. */
 export async function runTest(
   settings: Settings,
   { open, cm }: TestEnvironment,
   output: Output,
 ): Promise<void> {
   const { server, ibDev, rdma_cm } = settings;
-  // Whom rdma_cm connects is on the device that the address leads to.
+  // With rdma_cm, the address determines the device.
   let context = rdma_cm && ibDev === undefined ? null : open(ibDev);
   try {
     if (context !== null) requireSupported(context, settings);
@@ -268,7 +268,7 @@ export async function runTest(
   }
 }
 
-/** The other end: called, or waited for. */
+/** Connects to the other end, or waits for it. */
 function openChannel(settings: Settings, cm: CmEnvironment): Promise<Channel> {
   const { server, port, source_ip, rdma_cm, com_rdma_cm } = settings;
   if (rdma_cm || com_rdma_cm) {
@@ -277,7 +277,7 @@ function openChannel(settings: Settings, cm: CmEnvironment): Promise<Channel> {
   return server === null ? listenOn(port, () => {}, source_ip) : connectTo(server, port, source_ip);
 }
 
-/** A test of two devices of this process: what the client prints. */
+/** Runs both ends of a test in this process; only the client prints. */
 export async function runBothEnds(
   settings: Settings,
   contexts: { client: Context; server: Context },
@@ -292,18 +292,18 @@ export async function runBothEnds(
     limit_msgrate: undefined,
   };
   const { port, rdma_cm, com_rdma_cm } = settings;
-  // Simulated hosts go by the names of their devices.
+  // The address of a simulated host is the name of its device.
   const [at, from] = rdma_cm || com_rdma_cm ? [contexts.server.name, contexts.client.name] : [LOCAL, LOCAL];
   const serving = { ...quiet, source_ip: at };
   const calling = { ...settings, server: at, source_ip: from };
   const channels = await (rdma_cm || com_rdma_cm
     ? openBothChannels(
-        (heard) => acceptCmChannel(cm, serving, () => heard(port)),
+        (onListening) => acceptCmChannel(cm, serving, () => onListening(port)),
         () => connectCmChannel(cm, calling),
       )
     : openBothChannels(
-        (heard) => listenOn(0, heard, at),
-        (heardAt) => connectTo(at, heardAt),
+        (onListening) => listenOn(0, onListening, at),
+        (listeningPort) => connectTo(at, listeningPort),
       ));
   await Promise.all([
     runEnd(serving, contexts.server, channels.server, SILENT),
@@ -311,17 +311,17 @@ export async function runBothEnds(
   ]);
 }
 
-/** Two ends of one process: who calls waits until somebody listens. */
+/** Opens both channels of one process; the client connects once the server listens. */
 async function openBothChannels(
-  listen: (heard: (port: number) => void) => Promise<Channel>,
-  call: (port: number) => Promise<Channel>,
+  listen: (onListening: (port: number) => void) => Promise<Channel>,
+  connect: (port: number) => Promise<Channel>,
 ): Promise<{ server: Channel; client: Channel }> {
-  let heard: (port: number) => void = () => {};
+  let onListening: (port: number) => void = () => {};
   const port = new Promise<number>((resolve) => {
-    heard = resolve;
+    onListening = resolve;
   });
-  const serving = listen(heard);
-  const calling = Promise.race([port, serving.then(() => 0)]).then(call);
+  const serving = listen(onListening);
+  const calling = Promise.race([port, serving.then(() => 0)]).then(connect);
   const [server, client] = await Promise.all([serving, calling]);
   return { server, client };
 }

@@ -1,16 +1,16 @@
-/** What a test is run with: perftest's flags, its defaults, and its rules of which go together. */
+/** The settings of a test: perftest's flags, its defaults, and its rules about which flags can be combined. */
 import { z } from 'zod';
 import type { DriverName } from '../drivers/index.ts';
 import { ConfigError } from '../verbs/errors.ts';
 import type { TestKind } from './test-kinds.ts';
 
-/** Settings that hold together. Sizes in bytes, times as the names say. */
+/** Validated settings of a test. */
 export interface Settings extends Flags {
   kind: TestKind;
-  /** Whom to connect to; null: be the server. */
+  /** Host of the server; null: this end is the server. */
   server: string | null;
   sizeBytes: number;
-  /** Whether it was asked for. */
+  /** Whether the size was given by a flag. */
   sizeGiven: boolean;
   iters: number;
   txDepth: number;
@@ -18,15 +18,15 @@ export interface Settings extends Flags {
   cqMod: number;
   inlineBytes: number;
   inlineGiven: boolean;
-  /** Seconds of a run by time; 0: so many iterations. */
+  /** Length of a run with --duration; 0: the run has `iters` iterations. */
   durationS: number;
   marginS: number;
   noPeak: boolean;
-  /** Whether each message takes a receive at the other end: SENDs, and WRITEs with immediate data. */
+  /** Whether each message consumes a receive at the other end: SENDs, and WRITEs with immediate data. */
   takesReceives: boolean;
 }
 
-/** What a flag takes, said whatever is wrong with it. */
+/** A whole number; every error names the accepted range. */
 function whole(least: number, most: number) {
   const takes = `takes whole numbers from ${least} to ${most}`;
   return z.coerce.number(takes).int(takes).min(least, takes).max(most, takes);
@@ -42,7 +42,7 @@ const FROM_0 = 'takes numbers from 0 on';
 const from0 = z.coerce.number(FROM_0).min(0, FROM_0);
 const count = whole(1, 1e9);
 
-/** perftest's flags as commander has them, and what is ours: policy, driver, provider, profile, seed, json, rate. */
+/** perftest's flags as commander names them, and our own (policy, driver, provider, profile, seed, json, cpu, rate). */
 const flagsSchema = z.object({
   all: z.boolean().default(false),
   atomic_type: oneOf('FETCH_AND_ADD', 'CMP_AND_SWAP').default('FETCH_AND_ADD'),
@@ -105,20 +105,20 @@ type Flags = Omit<
 const LARGEST_BYTES = 1 << 23;
 const ATOMIC_BYTES = 8;
 const DEFAULT_DURATION_S = 5;
-/** Above it each request asks for its completion: a hundred of them would take long. */
+/** Larger messages are all signaled: a hundred of them would take too long. */
 const MAX_MODERATED_BYTES = 8192;
 const MAX_DATAGRAM_RECEIVES = 16000;
-/** More requests have no peak: its search takes the square of them. */
+/** With more requests no peak is computed: the search is quadratic. */
 const MAX_PEAK_ITERS = 20_000;
 const INLINE_BYTES = { write: 220, send: 236, read: 0, atomic: 0 };
 const INLINE_UD_BYTES = 188;
 
-/** `txDepth` as the command line writes it: `tx-depth`. */
+/** A key as the command line spells it: `tx-depth` for `txDepth`. */
 const flagOf = (key: string) => key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 
 /**
- * Completes the flags of a command line.
- * @throws ConfigError for a flag that is not there for this test, has another value, or excludes another one
+ * Validates the flags of a command line and fills in the defaults.
+ * @throws ConfigError for a flag that the test does not support, an invalid value, or flags that exclude each other
  */
 export function settingsOf(kind: TestKind, server: string | null, words: Record<string, unknown>): Settings {
   const parsed = flagsSchema.safeParse(words);
@@ -192,7 +192,7 @@ function moderation({ measures }: TestKind, flags: Parsed, sizeBytes: number): n
   return sizeBytes > MAX_MODERATED_BYTES ? 1 : 100;
 }
 
-/** A list is posted whole: what asks for no completion must leave room for one more, or nothing goes on. */
+/** Limits cqMod to the queue: a list is posted as a whole, so unsignaled requests must leave room for another list. */
 function fitCqMod(txDepth: number, cqMod: number, list: number): number {
   return cqMod <= txDepth ? cqMod : Math.max(1, txDepth - (txDepth % list));
 }
@@ -204,14 +204,14 @@ function inlineOf({ verb, measures }: TestKind, { inline_size, connection }: Par
   return connection === 'UD' ? INLINE_UD_BYTES : INLINE_BYTES[verb];
 }
 
-/** A list is posted whole: its end is to be where completions are asked for. */
+/** Whether signaled requests fall inside lists: a list is posted as a whole and should end with one. */
 const splitsLists = ({ cqMod, post_list: list }: Parsed) =>
   cqMod !== undefined && cqMod % list !== 0 && list % cqMod !== 0;
 
-/** What is refused, and why. */
+/** A combination of flags that is rejected, and why. */
 type Rule = readonly [applies: boolean, reason: string];
 
-/** --events: what cannot be slept through. */
+/** Combinations that --events rejects. */
 function eventRules({ verb }: TestKind, flags: Parsed): Rule[] {
   const { events, write_with_imm, run_infinitely, latency_gap, exchange_rate } = flags;
   if (!events) return [];
@@ -226,6 +226,7 @@ function eventRules({ verb }: TestKind, flags: Parsed): Rule[] {
   ];
 }
 
+/** Combinations that --run_infinitely rejects. */
 function infiniteRules(kind: TestKind, flags: Parsed): Rule[] {
   const { measures } = kind;
   return [
@@ -239,6 +240,7 @@ function infiniteRules(kind: TestKind, flags: Parsed): Rule[] {
   ];
 }
 
+/** Combinations that simulated devices reject. */
 function simulatedRules(server: string | null, flags: Parsed): Rule[] {
   return [
     [
@@ -247,11 +249,12 @@ function simulatedRules(server: string | null, flags: Parsed): Rule[] {
     ],
     [
       flags.provider === 'sim' && server !== null,
-      'on simulated devices both ends run in this process: name no server',
+      'on simulated devices both ends run in this process: leave out the server',
     ],
   ];
 }
 
+/** Combinations that concern receives and warm-up. */
 function receiveRules({ verb, measures }: TestKind, flags: Parsed): Rule[] {
   const { useSrq, write_with_imm, perform_warm_up } = flags;
   return [
@@ -265,15 +268,15 @@ function receiveRules({ verb, measures }: TestKind, flags: Parsed): Rule[] {
   ];
 }
 
-/** Connections by rdma_cm. */
+/** Combinations that --rdma_cm rejects. */
 function connectionRules({ rdma_cm, connection }: Parsed): Rule[] {
   return [
     [rdma_cm && connection === 'UC', 'UC is not supported in librdmacm'],
-    [rdma_cm && connection === 'UD', '--rdma_cm connects RC only: datagrams go with --com_rdma_cm'],
+    [rdma_cm && connection === 'UD', '--rdma_cm connects only RC: use --com_rdma_cm for datagrams'],
   ];
 }
 
-/** What perftest refuses, in its words where it has some. */
+/** Rejects impossible combinations of flags, in perftest's words where it has some. @throws ConfigError */
 function requireCompatible(kind: TestKind, server: string | null, flags: Parsed): void {
   const { verb, measures } = kind;
   const by: readonly Rule[] = [
@@ -291,30 +294,24 @@ function requireCompatible(kind: TestKind, server: string | null, flags: Parsed)
       flags.all && flags.duration !== undefined,
       "Duration mode currently doesn't support running on all sizes.",
     ],
-    [
-      flags.iters !== undefined && flags.duration !== undefined,
-      '--iters and --duration: a test runs by one of them',
-    ],
+    [flags.iters !== undefined && flags.duration !== undefined, '--iters and --duration exclude each other'],
     ...(flags.run_infinitely ? infiniteRules(kind, flags) : []),
     [flags.bidirectional && measures === 'lat', '--bidirectional is for bandwidth tests'],
-    [flags.qp > 1 && measures === 'lat', '--qp: latency tests have one queue pair'],
+    [flags.qp > 1 && measures === 'lat', '--qp is for bandwidth tests: latency tests have one queue pair'],
     [flags.post_list > 1 && measures === 'lat', 'Post list is supported in BW tests only'],
     [
       flags.post_list > 1 && !isByTime(flags) && itersOf(kind, flags) % flags.post_list !== 0,
       'Number of iterations must be a multiple of post list size',
     ],
-    [
-      flags.post_list > (flags.txDepth ?? 128),
-      '--post_list: a list is longer than the send queue; raise --tx-depth',
-    ],
-    [splitsLists(flags), '--cq-mod must be a multiple of --post_list, or a part of it'],
+    [flags.post_list > (flags.txDepth ?? 128), '--post_list exceeds the send queue: raise --tx-depth'],
+    [splitsLists(flags), '--cq-mod must be a multiple or a divisor of --post_list'],
     [
       (flags.latency_gap > 0 || flags.exchange_rate !== undefined) && measures === 'bw',
       'Latency gap feature is only for latency tests',
     ],
     [
       flags.exchange_rate !== undefined && kind.name === 'write_lat',
-      '--exchange_rate is not for write_lat: there the server begins, and the client prints',
+      '--exchange_rate is not for write_lat: its server sends first, but its client prints',
     ],
     [
       flags.latency_gap > 0 && flags.exchange_rate !== undefined,
@@ -326,7 +323,7 @@ function requireCompatible(kind: TestKind, server: string | null, flags: Parsed)
     ],
     [
       flags.rate_limit !== undefined && flags.all,
-      '--rate_limit holds for messages of one size: leave out --all',
+      '--rate_limit is for messages of one size: leave out --all',
     ],
     [
       measures === 'bw' && flags.output === 'latency',

@@ -1,16 +1,16 @@
-/** Fills the send queues once before the test, so that caches know of queue pairs and memory (--perform_warm_up). */
+/** Fills the send queues once before the test, to warm up caches of queue pairs and memory (--perform_warm_up). */
 import type { Workload } from './bandwidth.ts';
 import type { Endpoint } from './endpoint.ts';
 import { MeasuringWindow } from './measuring-window.ts';
 import { Requests } from './requests.ts';
 
 export class WarmUp implements Workload {
-  /** Nothing counts. */
+  /** Nothing is counted. */
   readonly window: MeasuringWindow;
   private readonly endpoint: Endpoint;
   private left: number;
 
-  /** Posts them. */
+  /** Posts the requests. */
   constructor(endpoint: Endpoint, sizeBytes: number) {
     const { txDepth } = endpoint.settings;
     this.endpoint = endpoint;

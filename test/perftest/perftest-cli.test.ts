@@ -1,4 +1,4 @@
-/** `isoverbs bench` as a command: what is refused, and how it ends. Needs a build. */
+/** `isoverbs bench` as a command: rejected arguments and exit codes. Needs a build. */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { resolve } from 'node:path';
@@ -16,7 +16,7 @@ function bench(...args: string[]) {
   return { code: child.status, out: child.stdout, err: child.stderr };
 }
 
-describe('bad input ends with one sentence', () => {
+describe('invalid input ends with one message', () => {
   test.each([
     ['write_bw -x 99', 2, '--gid-index 99: port 1 of sim0 has GIDs at 0, 1'],
     ['write_bw --profile cx7', 2, '--profile takes minimal, ideal, cx6-100g'],
@@ -26,20 +26,20 @@ describe('bad input ends with one sentence', () => {
     ['write_bw -t 0', 2, '--tx-depth takes'],
     ['write_bw -p 0', 2, '--port takes whole numbers from 1 to 65535'],
     ['write_bw -p 70000', 2, '--port takes'],
-    ['write_bw -i 2', 2, '--ib-port 2: sim0 has 1'],
-    ['write_bw -d sim7', 2, '--ib-dev sim7: simulated devices of a test are sim0 and sim1'],
+    ['write_bw -i 2', 2, '--ib-port 2: sim0 has 1 port'],
+    ['write_bw -d sim7', 2, '--ib-dev sim7: the simulated devices of a test are sim0 and sim1'],
     ['write_bw -d mlx5_0', 1, '`isoverbs devices` says what is missing'],
-    ['write_bw -s 1073741825', 2, 'the longest message of sim0 has 1073741824 bytes'],
+    ['write_bw -s 1073741825', 2, 'the largest message of sim0 is 1073741824 bytes'],
     ['send_bw -c UD -s 8192', 2, 'Max message size in UD cannot be greater than MTU: 4096'],
     ['write_bw --bogus', 2, "unknown option '--bogus'"],
-    ['ib_write_bw', 2, "there is no test 'ib_write_bw'"],
+    ['ib_write_bw', 2, "unknown test 'ib_write_bw'; use one of write_bw"],
     ['write_bw --policy nobody', 2, "there is no policy 'nobody'"],
     ['write_bw --out_json --out_json_file /nowhere/at/all.json', 2, '--out_json_file /nowhere/at/all.json'],
   ])('%s', (words, code, sentence) => {
     const { code: ended, out, err } = bench(...words.split(' '));
     expect({ code: ended, out }).toEqual({ code, out: '' });
     expect(err).toContain(sentence);
-    // Where to read on is a line of its own.
+    // The reference to further reading is a separate line.
     expect(
       err
         .trim()
@@ -49,7 +49,7 @@ describe('bad input ends with one sentence', () => {
   });
 });
 
-test('without a device a newcomer gets the table of perftest, and hears what it is of', () => {
+test('without a real device, the table of perftest is printed for simulated ones', () => {
   const { code, out, err } = bench('write_bw', '-n', '100');
   expect(code).toBe(0);
   const lines = out.split('\n');
@@ -60,16 +60,16 @@ test('without a device a newcomer gets the table of perftest, and hears what it 
   );
   expect(lines.filter((line) => /^ 65536 {6}100 {8}/.test(line))).toHaveLength(1);
   expect(err).toBe(
-    'isoverbs: both ends here, on simulated devices (cx6-100g): sim0 is the client, sim1 the server\n',
+    'isoverbs: both ends run in this process on simulated devices (cx6-100g); the client is sim0, the server sim1\n',
   );
 });
 
-test('--json prints JSON alone', () => {
+test('--json prints only JSON', () => {
   const { out } = bench('write_bw', '-n', '100', '--json');
   expect(JSON.parse(out).results).toMatchObject({ MsgSize: 65536, n_iterations: 100 });
 });
 
-test('--run_infinitely ends by SIGINT, behind a whole line', async () => {
+test('--run_infinitely ends on SIGINT after a complete line', async () => {
   const args = [MAIN, 'bench', 'write_bw', '--run_infinitely', '-D', '1'];
   const child = spawn(process.execPath, args, { env: ENV, stdio: ['ignore', 'pipe', 'ignore'] });
   let out = '';

@@ -1,4 +1,4 @@
-/** `isoverbs bench` against peers that say something else, stop in the middle, or say nothing. */
+/** `isoverbs bench` against peers that send garbage, hang up, or stay silent. */
 import { createServer, connect as dial, type Server, type Socket } from 'node:net';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { IsoverbsError, openDevice } from '../../src/index.ts';
@@ -11,7 +11,7 @@ import { RandomStream } from '../../src/sim/kernel/random.ts';
 
 const HERE = '127.0.0.1';
 const SILENT = { print: () => {}, progress: () => {} };
-/** Longer than any failure takes, shorter than the patience of an end. */
+/** Longer than any failure takes, shorter than the timeout of an end. */
 const SOON_MS = 10_000;
 
 const opened: { close(): void }[] = [];
@@ -22,8 +22,8 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** Two devices that reach each other. */
-function surroundings(): [client: TestEnvironment, server: TestEnvironment] {
+/** Two environments whose devices reach each other. */
+function environments(): [client: TestEnvironment, server: TestEnvironment] {
   const { provider } = createFabric({ profile: 'ideal', hosts: 2 });
   const openOn = (name: string) => openDevice(name, { provider, policy: null });
   const cm = { provider, openDevice: openOn };
@@ -36,7 +36,7 @@ function surroundings(): [client: TestEnvironment, server: TestEnvironment] {
 const settings = (test: string, port: number, server: string | null) =>
   settingsOf(TESTS.find(({ name }) => name === test) ?? TESTS[0], server, { port, iters: 5, size: 64 });
 
-/** How an end ended: `ok`, the code of its error, or that it is still at it. */
+/** How an end finished: `ok`, the code of its error, or `hangs`. */
 async function ending(running: Promise<void>): Promise<string> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<string>((resolve) => {
@@ -76,22 +76,22 @@ const serve = (answer: (socket: Socket) => void) =>
     }),
   );
 
-/** What a proxy does with the bytes of one direction; null: hang up. */
-type Spoil = (bytes: Buffer, at: number) => Buffer | null;
-const faithful: Spoil = (bytes) => bytes;
+/** Transforms the bytes of one direction; null: hang up. */
+type Transform = (bytes: Buffer, at: number) => Buffer | null;
+const faithful: Transform = (bytes) => bytes;
 
-/** Between two ends. */
-function proxy(to: number, toServer: Spoil, toClient: Spoil): Promise<number> {
+/** A proxy between two ends. */
+function proxy(to: number, toServer: Transform, toClient: Transform): Promise<number> {
   return serve((client) => {
     const server = dial(to, HERE);
     sockets.push(server);
-    const pass = (from: Socket, into: Socket, spoil: Spoil) => {
+    const pass = (from: Socket, into: Socket, corrupt: Transform) => {
       let at = 0;
       from.on('error', () => {});
       from.on('data', (bytes: Buffer) => {
-        const spoilt = spoil(bytes, at);
+        const corrupted = corrupt(bytes, at);
         at += bytes.length;
-        if (spoilt !== null) return into.write(spoilt);
+        if (corrupted !== null) return into.write(corrupted);
         client.destroy();
         server.destroy();
       });
@@ -102,9 +102,9 @@ function proxy(to: number, toServer: Spoil, toClient: Spoil): Promise<number> {
   });
 }
 
-/** Both ends of a test, with a proxy between them: how each ended. */
-async function through(name: string, toServer: Spoil, toClient: Spoil): Promise<[string, string]> {
-  const [client, server] = surroundings();
+/** Runs both ends of a test through a proxy; returns how each finished. */
+async function through(name: string, toServer: Transform, toClient: Transform): Promise<[string, string]> {
+  const [client, server] = environments();
   const port = await freePort();
   const serving = ending(runTest(settings(name, port, null), server, SILENT));
   const between = await proxy(port, toServer, toClient);
@@ -114,21 +114,21 @@ async function through(name: string, toServer: Spoil, toClient: Spoil): Promise<
 
 /** Hangs up before byte `last`. */
 const until =
-  (last: number): Spoil =>
+  (last: number): Transform =>
   (bytes, at) =>
     at + bytes.length > last ? null : bytes;
 
-/** Version, page, cache line, MTU, a queue pair twice, and the ends of the test. */
+/** Offsets of version, page, cache line, MTU, queue pairs, and the messages at the end of a test. */
 const STEPS = [0, 16, 20, 24, 26, 134, 242, 350, 458, 466, 474, 482, 490];
 const FUZZED = Number(process.env.ISOVERBS_RUNS ?? 60);
 const SEED = Number(process.env.ISOVERBS_SEED ?? 1);
 
 describe('a peer that hangs up', () => {
-  test('nothing happens to what is only passed on', async () => {
+  test('does not occur with a proxy that forwards everything', async () => {
     expect(await through('write_bw', faithful, faithful)).toEqual(['ok', 'ok']);
   });
 
-  test.each(STEPS)('after byte %i that it sends', async (last) => {
+  test.each(STEPS)('after byte %i ends both sides with a connection error', async (last) => {
     expect(await through('write_bw', faithful, until(last))).toEqual([
       'ISO_ERR_CONNECTION',
       'ISO_ERR_CONNECTION',
@@ -140,52 +140,55 @@ describe('a peer that hangs up', () => {
   });
 });
 
-describe('a peer that says nothing', () => {
-  const impatient = () => vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+describe('a silent peer', () => {
+  const useFakeTimeouts = () => vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
 
-  /** Runs an end until it gives up; its timers are let run out once the connection stands. */
-  async function givenUp(running: Promise<void>, connected: Promise<unknown>): Promise<unknown> {
+  /** Waits until an end gives up: its timeout expires once the connection is established. */
+  async function errorAfterTimeout(running: Promise<void>, connected: Promise<unknown>): Promise<unknown> {
     const ended = running.catch((error: unknown) => error);
     await connected;
-    // The end has to hear of its connection first.
-    for (let turns = 0; turns < 50; turns++) await new Promise((resolve) => setImmediate(resolve));
+    // The end must first learn that it is connected.
+    for (let i = 0; i < 50; i++) await new Promise((resolve) => setImmediate(resolve));
     vi.advanceTimersByTime(ANSWER_TIMEOUT_MS);
     return ended;
   }
 
-  test('as a server is none after a minute', async () => {
-    const [client] = surroundings();
-    let heard: (value?: unknown) => void = () => {};
+  test('is rejected as a server after a minute', async () => {
+    const [client] = environments();
+    let accept: (value?: unknown) => void = () => {};
     const connected = new Promise((resolve) => {
-      heard = resolve;
+      accept = resolve;
     });
-    const port = await serve(heard);
-    impatient();
-    const error = await givenUp(runTest(settings('write_bw', port, HERE), client, SILENT), connected);
+    const port = await serve(accept);
+    useFakeTimeouts();
+    const error = await errorAfterTimeout(
+      runTest(settings('write_bw', port, HERE), client, SILENT),
+      connected,
+    );
     expect(error).toMatchObject({
       code: 'ISO_ERR_HANDSHAKE',
-      message: expect.stringContaining('no perftest?'),
+      message: expect.stringContaining("does it speak perftest's protocol?"),
     });
   });
 
-  test('as a client is none after a minute', async () => {
-    const [, server] = surroundings();
+  test('is rejected as a client after a minute', async () => {
+    const [, server] = environments();
     const port = await freePort();
-    impatient();
+    useFakeTimeouts();
     const running = runTest(settings('write_bw', port, null), server, SILENT);
     const socket = dial(port, HERE);
     sockets.push(socket);
-    const error = await givenUp(running, new Promise((resolve) => socket.once('connect', resolve)));
+    const error = await errorAfterTimeout(running, new Promise((resolve) => socket.once('connect', resolve)));
     expect(error).toMatchObject({
       code: 'ISO_ERR_HANDSHAKE',
-      message: expect.stringContaining('no perftest?'),
+      message: expect.stringContaining("does it speak perftest's protocol?"),
     });
   });
 });
 
-describe('a peer that says something else', () => {
-  /** A byte changed, some made random, some put in, or some left out with nothing behind them. */
-  function spoiler(seed: number): Spoil {
+describe('a peer that sends garbage', () => {
+  /** Changes a byte, randomises the rest of a chunk, inserts a byte, or hangs up. */
+  function corrupter(seed: number): Transform {
     const random = new RandomStream(seed, 'spoilt');
     const below = (n: number) => Math.floor(random.next() * n);
     const where = below(600);
@@ -193,21 +196,25 @@ describe('a peer that says something else', () => {
     return (bytes, at) => {
       if (where < at || where >= at + bytes.length) return bytes;
       const here = where - at;
-      const spoilt = Buffer.from(bytes);
-      if (kind === 0) spoilt[here] = below(256);
-      else if (kind === 1) for (let i = here; i < spoilt.length; i++) spoilt[i] = below(256);
+      const corrupted = Buffer.from(bytes);
+      if (kind === 0) corrupted[here] = below(256);
+      else if (kind === 1) for (let i = here; i < corrupted.length; i++) corrupted[i] = below(256);
       else if (kind === 2)
         return Buffer.concat([bytes.subarray(0, here), Buffer.of(below(256)), bytes.subarray(here)]);
       else return null;
-      return spoilt;
+      return corrupted;
     };
   }
 
-  test(`${FUZZED} handshakes, spoilt from seed ${SEED} on, end on both sides`, async () => {
+  test(`${FUZZED} corrupted handshakes, from seed ${SEED}, end on both sides`, async () => {
     for (let seed = SEED; seed < SEED + FUZZED; seed++) {
       const name = seed % 3 === 0 ? 'send_bw' : 'write_bw';
-      const spoil = spoiler(seed);
-      const ends = await through(name, seed % 2 === 0 ? spoil : faithful, seed % 2 === 0 ? faithful : spoil);
+      const corrupt = corrupter(seed);
+      const ends = await through(
+        name,
+        seed % 2 === 0 ? corrupt : faithful,
+        seed % 2 === 0 ? faithful : corrupt,
+      );
       for (const end of ends) {
         expect.soft(end, `${name}, seed ${seed}`).toMatch(/^(ok|ISO_ERR_(CONNECTION|HANDSHAKE|COMPLETION))$/);
       }

@@ -1,4 +1,4 @@
-/** `isoverbs bench`: perftest's tests, on real and on simulated devices, against perftest itself or each other. */
+/** `isoverbs bench`: perftest's tests, on real or simulated devices, with perftest or isoverbs at the other end. */
 import { execFileSync } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
 import { type Command, Option } from 'commander';
@@ -23,91 +23,100 @@ import { describe } from '../manual.ts';
 
 type Flag = readonly [flags: string, description: string, choices?: readonly string[]];
 
-/** perftest's flags, with what they say in its help. */
+/** perftest's flags. */
 const FLAGS: readonly Flag[] = [
-  ['-a, --all', 'run sizes from 2 to 2^23'],
-  ['-A, --atomic_type <type>', 'default FETCH_AND_ADD', ['FETCH_AND_ADD', 'CMP_AND_SWAP']],
-  ['-b, --bidirectional', 'both ends post (default: the client)'],
-  ['-c, --connection <type>', 'default RC', ['RC', 'UC', 'UD']],
-  ['-d, --ib-dev <device>', 'the device (default: the first one)'],
-  ['-D, --duration <seconds>', 'run by time, not by iterations'],
+  ['-a, --all', 'run all sizes from 2 to 2^23 bytes'],
+  ['-A, --atomic_type <type>', 'atomic operation (default FETCH_AND_ADD)', ['FETCH_AND_ADD', 'CMP_AND_SWAP']],
+  ['-b, --bidirectional', 'both ends send (default: only the client)'],
+  ['-c, --connection <type>', 'transport (default RC)', ['RC', 'UC', 'UD']],
+  ['-d, --ib-dev <device>', 'device (default: the first one)'],
+  ['-D, --duration <seconds>', 'run for this time instead of a number of iterations'],
   ['-e, --events', 'sleep until something completes (default: poll)'],
   [
     '-f, --margin <seconds>',
-    'what does not count at the beginning and at the end (default: a quarter of the time)',
+    'time that is not measured at the start and at the end (default: a quarter of --duration)',
   ],
-  ['-F, --CPU-freq', 'accepted: time here does not depend on the frequency of the CPU'],
+  ['-F, --CPU-freq', 'accepted and ignored: times do not depend on the CPU frequency'],
   ['-i, --ib-port <port>', 'port of the device (default 1)'],
-  ['-I, --inline_size <bytes>', 'messages up to this size go inline'],
-  ['-l, --post_list <n>', 'requests that are posted together, the last one signaled'],
-  ['-m, --mtu <bytes>', 'default: that of the port', ['256', '512', '1024', '2048', '4096']],
-  ['-n, --iters <n>', 'messages (default 1000; write_bw: 5000)'],
-  ['-N, --noPeak', 'do not look for the peak'],
-  ['-o, --outs <n>', 'READs or atomics outstanding (default: what the device takes)'],
+  ['-I, --inline_size <bytes>', 'send messages up to this size inline'],
+  ['-l, --post_list <n>', 'requests posted together as one list'],
+  ['-m, --mtu <bytes>', 'path MTU (default: that of the port)', ['256', '512', '1024', '2048', '4096']],
+  ['-n, --iters <n>', 'number of messages (default 1000; write_bw: 5000)'],
+  ['-N, --noPeak', 'do not compute the peak'],
+  ['-o, --outs <n>', 'READs or atomics outstanding (default: the limit of the device)'],
   ['-p, --port <port>', 'TCP port of the server (default 18515)'],
-  ['-q, --qp <n>', 'queue pairs (default 1)'],
-  ['-Q, --cq-mod <n>', 'ask for a completion every so many requests (default 100; above 8 KiB: each)'],
-  ['-r, --rx-depth <n>', 'receives of a queue pair (default 512)'],
-  ['-R, --rdma_cm', 'connect the queue pairs by rdma_cm, and speak by it before and after'],
-  ['-s, --size <bytes>', 'of a message (default 65536; latency: 2)'],
+  ['-q, --qp <n>', 'number of queue pairs (default 1)'],
+  ['-Q, --cq-mod <n>', 'signal every n-th request (default 100; above 8 KiB: every one)'],
+  ['-r, --rx-depth <n>', 'receives posted per queue pair (default 512)'],
+  ['-R, --rdma_cm', 'connect the queue pairs by rdma_cm; implies --com_rdma_cm'],
+  ['-s, --size <bytes>', 'message size (default 65536; latency: 2)'],
   ['-S, --sl <sl>', 'service level (default 0)'],
-  ['-t, --tx-depth <n>', 'requests outstanding on a queue pair (default 128)'],
-  ['-u, --qp-timeout <n>', 'acknowledgements may take 4 us * 2^n (default 14)'],
-  ['-w, --limit_bw <value>', 'fail below this bandwidth'],
-  ['-x, --gid-index <n>', 'speak from this GID (default on Ethernet: RoCE v2 over IPv4)'],
-  ['-y, --limit_msgrate <value>', 'fail below so many million messages per second'],
-  ['-z, --com_rdma_cm', 'speak with the other end by rdma_cm instead of TCP'],
+  ['-t, --tx-depth <n>', 'requests outstanding per queue pair (default 128)'],
+  ['-u, --qp-timeout <n>', 'acknowledgement timeout of 4 us * 2^n (default 14)'],
+  ['-w, --limit_bw <value>', 'fail if the bandwidth is below this value'],
+  ['-x, --gid-index <n>', 'local GID (default on Ethernet: RoCE v2 over IPv4)'],
+  ['-y, --limit_msgrate <value>', 'fail below this rate, in millions of messages per second'],
+  ['-z, --com_rdma_cm', 'exchange control messages over rdma_cm instead of TCP'],
   ['--dont_xchg_versions', 'do not exchange versions and MTU'],
-  ['--report_gbits', 'Gbit/s instead of MiB/s'],
+  ['--report_gbits', 'report Gbit/s instead of MiB/s'],
   ['--perform_warm_up', 'fill the send queues once before the test'],
-  ['--run_infinitely', 'a row every --duration seconds (default 5), until stopped'],
-  ['--rate_limit <value>', 'post no faster, by the policy token-bucket'],
-  ['--rate_units <unit>', 'of --rate_limit: MiB/s, Gbit/s or messages/s (default g)', ['M', 'g', 'p']],
+  ['--run_infinitely', 'print a row every --duration seconds (default 5) until stopped'],
+  ['--rate_limit <value>', 'limit the rate with the policy token-bucket'],
+  ['--rate_units <unit>', 'unit of --rate_limit: MiB/s, Gbit/s or messages/s (default g)', ['M', 'g', 'p']],
   ['--latency_gap <us>', 'pause before each message'],
-  ['--exchange_rate <n>', 'messages a second; each counts from when it was due, sent late or not'],
-  ['--source_ip <address>', 'own address: where to listen, or to call from (default: as the routes say)'],
-  ['--use-srq', 'receives of all queue pairs come from one queue of --rx-depth'],
-  ['--write_with_imm', 'WRITEs take a receive, and complete at the other end'],
-  ['--output <what>', 'only this number', ['bandwidth', 'message_rate', 'latency']],
-  ['--out_json', 'write the report to a file, too'],
-  ['--out_json_file <file>', 'which one (default perftest_out.json)'],
+  [
+    '--exchange_rate <n>',
+    'messages per second; the latency of a message starts when it was due, even if it was sent late',
+  ],
+  [
+    '--source_ip <address>',
+    'local address to listen on or connect from (default: chosen by the routing table)',
+  ],
+  ['--use-srq', 'use one shared receive queue of --rx-depth for all queue pairs'],
+  [
+    '--write_with_imm',
+    'use WRITEs with immediate data, which consume a receive and complete at the other end',
+  ],
+  ['--output <what>', 'print only this number', ['bandwidth', 'message_rate', 'latency']],
+  ['--out_json', 'also write the report to a file'],
+  ['--out_json_file <file>', 'file for --out_json (default perftest_out.json)'],
 ];
 
-/** What perftest has not. */
+/** Flags that perftest does not have. */
 const OWN_FLAGS: readonly Flag[] = [
   ['--json', 'print one JSON object, in the shape of --out_json'],
-  ['--policy <policy[:option[=value],...]>', 'policies around the device'],
-  ['--driver <driver>', `where the policies run: ${DRIVERS.join(', ')} (default inline)`],
+  ['--policy <policy[:option[=value],...]>', 'policy between the test and the device'],
+  ['--driver <driver>', `where the policy runs: ${DRIVERS.join(', ')} (default inline)`],
   ['--provider <provider>', 'rdma-core or sim (default: rdma-core if it has a device)'],
-  ['--profile <profile>', 'sim: what is simulated (default cx6-100g)'],
-  ['--seed <n>', 'sim: of all that varies (default 1)'],
-  ['--cpu <list>', 'pin to these CPUs, as taskset(1) writes them'],
+  ['--profile <profile>', 'sim: simulated NIC (default cx6-100g)'],
+  ['--seed <n>', 'sim: seed of all random variation (default 1)'],
+  ['--cpu <list>', 'pin the process to these CPUs, in the syntax of taskset(1)'],
 ];
 
-/** Adds `bench` to the command. */
+/** Adds `bench` to the program. */
 export function addBench(command: Command): void {
   const bench = command
     .command('bench')
     .description(
-      "perftest's tests; real devices need a server, simulated ones have both ends in this process",
+      "run perftest's tests; real devices need a server, simulated ones run both ends in this process",
     )
     .argument('<test>', TESTS.map(({ name }) => name).join(', '))
-    .argument('[server]', 'host of the server; without it: be the server')
+    .argument('[server]', 'host of the server; without it, this end is the server')
     .action(run);
   for (const flag of FLAGS) bench.addOption(optionOf(flag));
-  bench.optionsGroup("Options beside perftest's");
+  bench.optionsGroup("Options in addition to perftest's");
   for (const flag of OWN_FLAGS) bench.addOption(optionOf(flag));
   describe(bench, {
     about:
-      "perftest's tests with its flags, defaults and tables. The other end may be perftest itself: the server " +
-      'names no host, the client names that of the server. Without a real device both ends run in this ' +
-      'process, on two simulated ones, in virtual time.',
+      "Runs perftest's tests with its flags, defaults and tables. The other end may be perftest itself: start the " +
+      'server without a host, and the client with the host of the server. Without a real device, both ends run ' +
+      'in this process on two simulated devices, in virtual time.',
     examples: [
       ['isoverbs bench write_bw --provider sim', 'bandwidth of a simulated ConnectX-6'],
       ['isoverbs bench read_lat --provider sim -n 1000 -s 64 --json', 'latency, as one JSON object'],
-      ['isoverbs bench write_bw --provider sim --rate_limit 40', 'no faster than 40 Gbit/s'],
-      ['isoverbs bench write_bw -d rxe0', 'the server, on a real device; ib_write_bw may be the client'],
-      ['isoverbs bench write_bw -d rxe0 192.0.2.1', 'the client; ib_write_bw may be the server'],
+      ['isoverbs bench write_bw --provider sim --rate_limit 40', 'at most 40 Gbit/s'],
+      ['isoverbs bench write_bw -d rxe0', 'the server on a real device; the client may be ib_write_bw'],
+      ['isoverbs bench write_bw -d rxe0 192.0.2.1', 'the client; the server may be ib_write_bw'],
     ],
     failed: 'the device or the other end failed, or a result is below --limit_bw or --limit_msgrate',
     environment: ['ISOVERBS_POLICY', 'ISOVERBS_DRIVER', 'ISOVERBS_DEVICE', 'ISOVERBS_NO_ADDON'],
@@ -123,9 +132,7 @@ function optionOf([flags, description, choices]: Flag): Option {
 async function run(name: string, server: string | undefined, words: Record<string, unknown>): Promise<void> {
   const kind = TESTS.find((test) => test.name === name);
   if (kind === undefined) {
-    throw new ConfigError(
-      `there is no test '${name}'; there are ${TESTS.map((test) => test.name).join(', ')}`,
-    );
+    throw new ConfigError(`unknown test '${name}'; use one of ${TESTS.map((test) => test.name).join(', ')}`);
   }
   const settings = settingsOf(kind, server ?? null, words);
   if (settings.cpu !== undefined) pin(settings.cpu);
@@ -150,17 +157,17 @@ async function simulated(settings: Settings, output: Output): Promise<void> {
   const fabric = createFabric({ profile, seed, hosts: 2 });
   const names = fabric.provider.getDeviceList().map(({ name }) => name);
   if (!names.includes(ibDev)) {
-    throw new ConfigError(`--ib-dev ${ibDev}: simulated devices of a test are ${names.join(' and ')}`);
+    throw new ConfigError(`--ib-dev ${ibDev}: the simulated devices of a test are ${names.join(' and ')}`);
   }
   const options = { ...shaped(settings, fabric.provider), provider: fabric.provider };
   const others = names.filter((name) => name !== ibDev);
   const [client, server] = [ibDev, ...others].map((device) => openDevice(device, options));
   try {
     requireSupported(client, settings);
-    // Whoever asks for one thing alone knows.
+    // --output and --json print nothing but the result.
     if (settings.output === undefined && !settings.json) {
       process.stderr.write(
-        `isoverbs: both ends here, on simulated devices (${profile}): ${client.name} is the client, ${server.name} the server\n`,
+        `isoverbs: both ends run in this process on simulated devices (${profile}); the client is ${client.name}, the server ${server.name}\n`,
       );
     }
     const cm = { provider: fabric.provider, openDevice: bareOn(fabric.provider) };
@@ -178,10 +185,10 @@ async function real(settings: Settings, output: Output): Promise<void> {
   await runTest(settings, { open, cm: { provider, openDevice: bareOn(provider) } }, output);
 }
 
-/** Opens what the ends speak over: no policy has a say in that. */
+/** Opens the device for control messages, to which no policy applies. */
 const bareOn = (provider: Provider) => (name: string) => openDevice(name, { provider, policy: null });
 
-/** A test that cannot say what it found is not begun. */
+/** Checks before the test that its report can be written. @throws ConfigError */
 function requireWritable(file: string): void {
   try {
     closeSync(openSync(file, 'a'));
@@ -190,7 +197,7 @@ function requireWritable(file: string): void {
   }
 }
 
-/** --run_infinitely ends by SIGINT, as perftest does: behind a whole line. */
+/** --run_infinitely ends on SIGINT, as in perftest, after a complete line. */
 function endCleanly({ output: only }: Settings, output: Output): void {
   process.once('SIGINT', () => {
     if (only === undefined) output.print(LINE);
@@ -200,15 +207,15 @@ function endCleanly({ output: only }: Settings, output: Output): void {
 
 const hasRealDevice = () => getDeviceList().some(({ provider }) => provider === 'rdma-core');
 
-/** Who is limited by --rate_limit. */
+/** The tenant that --rate_limit limits. */
 const TENANT = 'bench';
 const BITS_OF_MIB = 8 * 2 ** 20;
 const BURST_BYTES = 65536;
-/** Where the device does not say: RoCEv2's. */
+/** MTU and header size of RoCEv2, for devices that do not report theirs. */
 const MTU_BYTES = 4096;
 const HEADER_BYTES = 82;
 
-/** The policies that were named, and the bucket that --rate_limit stands for. */
+/** The named policies, and the token bucket of --rate_limit. */
 function shaped(settings: Settings, provider: Provider): OpenDeviceOptions {
   const { driver, rate_limit } = settings;
   const [policy, from] =
@@ -221,18 +228,18 @@ function shaped(settings: Settings, provider: Provider): OpenDeviceOptions {
   return { driver, tenant: TENANT, policy: policies };
 }
 
-/** The rate is that of messages, a bucket's that of the wire: a message takes `messageBytes` there. */
+/** The bucket of --rate_limit. Its rate is that of the wire, where a message takes `messageBytes`. */
 function bucket(settings: Settings, rate: number, messageBytes: number): PolicyChoice {
   const { rate_units, sizeBytes, iters, durationS } = settings;
   const bits = { M: BITS_OF_MIB, g: 1e9, p: 8 * sizeBytes }[rate_units];
   const ratesGbps = { [TENANT]: (rate * bits * messageBytes) / sizeBytes / 1e9 };
-  // What the bucket holds at the beginning goes at once: of so many messages a small part.
+  // The initial burst is not limited, so it must be a small part of all messages.
   const part = durationS > 0 ? BURST_BYTES : Math.ceil((iters * messageBytes) / 100);
   const burstBytes = Math.max(messageBytes, Math.min(BURST_BYTES, part));
   return { name: 'token-bucket', options: { ratesGbps, burstBytes } };
 }
 
-/** What the policy takes a message for, headers included. */
+/** Size of a message on the wire, including headers, as the policy counts it. */
 function wireBytes({ ibDev, sizeBytes }: Settings, provider: Provider): number {
   const context = openDevice(ibDev, { provider, policy: null });
   const nic = provider.describeNic?.(context.handle);
@@ -241,19 +248,19 @@ function wireBytes({ ibDev, sizeBytes }: Settings, provider: Provider): number {
   return sizeBytes + packets * (nic?.headerBytes ?? HEADER_BYTES);
 }
 
-/** This process, and the threads that it starts from now on. */
+/** Pins this process, and the threads it starts from now on. @throws ConfigError */
 function pin(cpus: string): void {
   try {
     execFileSync('taskset', ['-cp', cpus, String(process.pid)], { stdio: ['ignore', 'ignore', 'pipe'] });
   } catch (error) {
-    const said = (error as { stderr?: Buffer }).stderr?.toString().trim() || (error as Error).message;
-    throw new ConfigError(`--cpu ${cpus}: ${said} (it takes taskset, of util-linux)`);
+    const reason = (error as { stderr?: Buffer }).stderr?.toString().trim() || (error as Error).message;
+    throw new ConfigError(`--cpu ${cpus}: ${reason} (--cpu requires taskset, of util-linux)`);
   }
 }
 
 const PROGRESS_MS = 200;
 
-/** Results on stdout; how far it is on stderr, where somebody looks at it. */
+/** Prints results on stdout, and progress on stderr if it is a terminal. */
 function terminal(): Output {
   let shownMs = performance.now();
   let ignore: (() => void) | undefined;
