@@ -1,8 +1,8 @@
-/** Where the repository is: the benchmarks run from bench/ and, compiled, from out/bench/. */
+/** Paths of the repository. Modules here run from bench/ in tests, and compiled from out/bench/. */
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
-/** The nearest folder above this file that has a package.json; with a slash at its end. */
+/** The nearest folder above this file with a package.json. */
 function findRoot(): string {
   let folder = new URL('./', import.meta.url);
   while (!existsSync(new URL('package.json', folder))) {
@@ -13,6 +13,7 @@ function findRoot(): string {
   return fileURLToPath(folder);
 }
 
+/** The root of the repository, with a trailing slash. */
 export const ROOT = findRoot();
 /** The `isoverbs` command. */
 export const COMMAND = `${ROOT}dist/cli/main.js`;

@@ -1,22 +1,22 @@
 /**
- * B and D as two tenants of real devices, bare and under policies in turn: medians over the rounds, and what they are
- * of the first policy's. A real machine is not the same from one minute to the next, so no two runs are compared.
+ * Runs B and D as two tenants of real devices, alternately under several policies: prints medians over the rounds, and
+ * their ratios to the first policy. Policies alternate because a machine's speed changes from minute to minute.
  *   node bench/tenants.js [POLICY...]    default: none perf
- * RXE_DEV, RXE_DEV2: the devices. ISOVERBS_ROUNDS: rounds (5). ISOVERBS_APPS: 'B:size=256KiB D'. ISOVERBS_SECONDS: of
- * one run, half of which is warm-up (20): on an emulated machine JavaScript takes seconds to become fast.
+ * RXE_DEV, RXE_DEV2: the devices. ISOVERBS_ROUNDS: rounds (5). ISOVERBS_APPS: 'B:size=256KiB D'. ISOVERBS_SECONDS: length
+ * of a run (20), half of which is warm-up: on an emulated machine JavaScript takes seconds to be compiled.
  */
 import Table from 'cli-table3';
 import { runLive } from '#src/mix/live/run.ts';
 import { parseApp, parsePolicy } from '#src/mix/parse.ts';
 import type { AppResult } from '#src/mix/result.ts';
-import { p50 } from './clock.ts';
+import { p50 } from './timing.ts';
 
 const ROUNDS = Number(process.env.ISOVERBS_ROUNDS ?? 5);
 const DURATION_NS = Number(process.env.ISOVERBS_SECONDS ?? 20) * 1e9;
 const APPS = (process.env.ISOVERBS_APPS ?? 'B:size=256KiB D').split(' ');
 const DEVICES = [process.env.RXE_DEV, process.env.RXE_DEV2].filter((name) => name !== undefined);
 
-/** What is told of each application. */
+/** The columns of each application. */
 const COLUMNS: readonly (readonly [head: string, digits: number, of: (app: AppResult) => number])[] = [
   ['Gbit/s', 3, (app) => app.throughputGbps],
   ['M/s', 4, (app) => app.messageRateMmps],
@@ -62,7 +62,7 @@ async function main(): Promise<void> {
     }
   }
   console.log(table.toString());
-  console.log(`medians of ${ROUNDS} rounds; ${verified} messages were looked at where they arrived`);
+  console.log(`medians of ${ROUNDS} rounds; ${verified} messages were verified at their destination`);
 }
 
 await main();

@@ -1,8 +1,8 @@
 /**
- * How long a process takes to hear of what another wrote into memory that they share: one that spins on the page, one
- * that sleeps in its event loop and is woken (src/daemon/ipc/wake.ts), and the same by a message to a net.Socket.
- * Two processes; rounds of the three in turn, JSON on stdout. Times are CLOCK_MONOTONIC, which both share; of the
- * spinning one it is half a round trip.
+ * Measures how long a process takes to notice a write of another into shared memory: if it spins on the page, if it sleeps
+ * in its event loop and is woken (src/daemon/ipc/wake.ts), and if it is woken by a message to a net.Socket instead.
+ * Two processes, rounds of all three, JSON output. Times are CLOCK_MONOTONIC, which both share; the time of the spinning
+ * process is half a round trip.
  */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -19,7 +19,7 @@ import {
   openMemory,
   Wake,
 } from '#src/daemon/ipc/index.ts';
-import { nowNs, p50, rounded } from './clock.ts';
+import { nowNs, p50, rounded } from './timing.ts';
 
 const ROUNDS = 7;
 const TRIPS = 20_000;
@@ -27,10 +27,10 @@ const WAKES = 300;
 /** Long enough for the sleeper to be asleep again. */
 const PAUSE_MS = 1;
 const BYTES = 4096;
-/** Words of the page: what each side has written last. */
+/** Words of the page: the last value each side has written. */
 const [MINE, THEIRS] = [0, 16];
 const STOP = -1;
-/** Where the page has the time of the last wake-up. */
+/** Index of the page's double that holds the time of the last wake-up. */
 const SENT_NS = 16;
 
 const median = (rounds: readonly number[]) => rounded(p50(rounds));
@@ -44,7 +44,7 @@ const over = (buffer: ArrayBuffer): Shared => ({
   times: new Float64Array(buffer),
 });
 
-/** The child: answers in the page while it spins, else says how long each wake-up took. */
+/** The child: while it spins it answers in the page, otherwise it records how long each wake-up took. */
 function peer(path: string): void {
   const socket = connectUnix(path)!;
   const welcome = new Uint8Array(16);
@@ -54,16 +54,16 @@ function peer(path: string): void {
     const { words, times } = over(openMemory(got.fds[0], BYTES, { writable: true }).buffer);
     const wake = new Wake(got.fds[1]);
     const stream = new net.Socket({ fd: socket.take(), readable: true, writable: true });
-    const heard: number[] = [];
-    const hear = () => heard.push((nowNs() - times[SENT_NS]) / 1000);
+    const wakeUpsUs: number[] = [];
+    const record = () => wakeUpsUs.push((nowNs() - times[SENT_NS]) / 1000);
     wake.watch((alive) => {
-      if (alive) hear();
+      if (alive) record();
     });
     stream.on('data', (chunk) => {
       const order = chunk.toString();
       if (order === 'spin') spin(words);
-      else if (order === 'tell') stream.write(JSON.stringify(heard.splice(0)));
-      else hear();
+      else if (order === 'report') stream.write(JSON.stringify(wakeUpsUs.splice(0)));
+      else record();
     });
     stream.on('end', () => stream.end());
   });
@@ -78,7 +78,7 @@ function spin(words: Int32Array): void {
   }
 }
 
-/** Half the median round trip, in microseconds, of a peer that spins. */
+/** Half the median round trip to a spinning peer, in microseconds. */
 async function spinning({ words }: Shared, stream: net.Socket): Promise<number> {
   Atomics.store(words, MINE, 0);
   Atomics.store(words, THEIRS, 0);
@@ -91,11 +91,11 @@ async function spinning({ words }: Shared, stream: net.Socket): Promise<number> 
     times.push((nowNs() - sentNs) / 2000);
   }
   Atomics.store(words, MINE, STOP);
-  // The first waits for the peer's event loop.
+  // The first round trips include the delay of the peer's event loop.
   return p50(times.slice(TRIPS / 10));
 }
 
-/** The median, in microseconds, from the ring to the listener of a peer that sleeps. */
+/** Median microseconds from the ring until the listener of a sleeping peer runs. */
 async function sleeping({ times }: Shared, stream: net.Socket, ring: () => void): Promise<number> {
   for (let i = 0; i < WAKES; i++) {
     await delay(PAUSE_MS);
@@ -103,11 +103,11 @@ async function sleeping({ times }: Shared, stream: net.Socket, ring: () => void)
     ring();
   }
   await delay(10);
-  const told = new Promise<number[]>((done) => {
+  const report = new Promise<number[]>((done) => {
     stream.once('data', (chunk) => done(JSON.parse(chunk.toString())));
   });
-  stream.write('tell');
-  return p50(await told);
+  stream.write('report');
+  return p50(await report);
 }
 
 async function main(): Promise<void> {

@@ -1,13 +1,13 @@
 /**
- * What posting and polling through the packed rings costs, against a C++ loop over the same null device in
- * the same process. Medians of interleaved rounds of thread CPU time; JSON on stdout.
+ * Measures the cost of posting and polling through the packed rings, against a C++ loop over the same null device in the
+ * same process. Prints JSON with medians of thread CPU time over interleaved rounds.
  */
 import { PerformanceObserver } from 'node:perf_hooks';
 import { perf } from '#src/policies/perf/index.ts';
 import { perfOptions } from '#src/policies/perf/options.ts';
 import { createRdmaCoreProvider } from '#src/providers/rdma-core/index.ts';
 import { compose, type Interceptor } from '#src/shim/compose.ts';
-import { rounded } from '../clock.ts';
+import { rounded } from '../timing.ts';
 import { LIBRARY, type NullQp, openNull } from './null-device.ts';
 import { cppLoop, interleaved, loop, nullSink, ROUNDS, splitLoop } from './null-loops.ts';
 

@@ -1,8 +1,8 @@
 /**
- * What the worker driver costs, on the null device: the round trip of a shaped request (posted into the lane, issued
- * and polled by the worker, its completion taken out of the queue) while both threads spin; the same inline; a
- * request that bypasses the worker; and the processor time of a worker that has nothing to do. JSON on stdout.
- * The worker needs a core of its own: beside other load the figures are noise.
+ * Measures the cost of the worker driver on the null device: the round trip of a shaped request (posted into the lane,
+ * issued and polled by the worker, its completion taken from the queue) while both threads spin; the same inline; a
+ * request that bypasses the worker; and the CPU time of an idle worker. Prints JSON.
+ * The worker needs a core of its own: under other load the figures are noise.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { workerDriver } from '#src/drivers/worker/front.ts';
@@ -13,13 +13,13 @@ import * as V from '#src/verbs/index.ts';
 import { LIBRARY, type NullQp, openNull } from './null-device.ts';
 
 const TRIPS = 100_000;
-/** Where threads have to share cores, a round trip takes turns of the scheduler: no measurement lasts longer. */
+/** Time limit of a measurement: if threads share a core, each round trip takes several time slices. */
 const LIMIT_MS = 4000;
 const IDLE_MS = 3000;
 
 process.env.ISOVERBS_LIBIBVERBS = LIBRARY;
 
-/** Sorted times of at most `trips` posts of one request, each polled until its completion is there, in nanoseconds. */
+/** Sorted times in nanoseconds of at most `trips` round trips: one request is posted and polled until it completes. */
 function roundTrips({ provider, qp, cq, send, wcs }: NullQp, bytes: number, trips: number): Float64Array {
   const times = new Float64Array(trips);
   send.clear();
@@ -45,7 +45,7 @@ function measure(interceptors: readonly Interceptor[], bytes: number) {
   return { p10Ns: p(times, 0.1), p50Ns: p(times, 0.5), p99Ns: p(times, 0.99) };
 }
 
-// Above 1 KiB the policy shapes a request, and as no sub-message is smaller it goes as it is, with no WAIT.
+// The policy shapes requests above 1 KiB. This one fits into one sub-message, so it is not split and has no WAITs.
 const options = { subMsgSizeBytes: 1 << 20, zeroWaitUnitBytes: 1 << 20 };
 const worker = workerDriver([{ name: 'perf', options }]);
 const results = {
@@ -54,7 +54,7 @@ const results = {
   worker: measure([worker], 2048),
   bypass: measure([workerDriver([{ name: 'perf', options }])], 64),
 };
-// The policy looks at queues for a window of a second after the last request.
+// The policy keeps polling queues for one second after the last request.
 await delay(2000);
 const before = process.cpuUsage();
 const beginMs = performance.now();

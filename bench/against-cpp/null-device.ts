@@ -1,10 +1,10 @@
-/** A queue pair on the null device of native/bench, which completes whatever is posted at the next poll. */
+/** Queue pairs on the null device of native/bench, which completes every request at the next poll. */
 import * as V from '#src/verbs/index.ts';
 import { ROOT } from '../root.ts';
 
-/** The folder of what node-gyp has built there. */
+/** The build folder of native/bench. */
 export const BUILD = `${ROOT}native/bench/build/Release/`;
-/** What ISOVERBS_LIBIBVERBS must name before the addon is loaded. */
+/** The null device's library: set ISOVERBS_LIBIBVERBS to it before the addon loads. */
 export const LIBRARY = `${BUILD}null_verbs.so`;
 
 export interface NullQp {
@@ -27,7 +27,7 @@ export function openNull(provider: V.Provider): NullQp {
   return { provider, context, pd, qp, cq, send, wcs };
 }
 
-/** One more queue pair on the same CQ. */
+/** Creates another queue pair on the same completion queue. */
 export function anotherQp({ provider, pd, cq }: NullQp, maxSendWr: number): number {
   return createQp(provider, pd, cq, maxSendWr);
 }

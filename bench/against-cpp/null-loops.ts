@@ -1,9 +1,9 @@
-/** Loops over the null device, and how runs are timed. */
+/** Loops over the null device, and comparisons of their times. */
 import { createRequire } from 'node:module';
 import { Rings } from '#src/interceptors/rings.ts';
 import type { Interceptor } from '#src/shim/compose.ts';
 import * as V from '#src/verbs/index.ts';
-import { p50 } from '../clock.ts';
+import { p50 } from '../timing.ts';
 import { BUILD, type NullQp } from './null-device.ts';
 
 export interface CppLoop {
@@ -12,10 +12,10 @@ export interface CppLoop {
 }
 
 const require = createRequire(import.meta.url);
-/** Of each run; two more warm it up. */
+/** Measured rounds of each run; two more rounds warm it up. */
 export const ROUNDS = 11;
 
-/** Posts `total` 64-byte WRITEs; with `poll`, every one is signaled and its completion read. */
+/** Posts `total` 64-byte WRITEs. With `poll`, each is signaled and its completion is read. */
 export function loop(bench: NullQp, total: number, size: number, poll: boolean): number {
   const { provider, qp, cq, send, wcs } = bench;
   const { postSend, pollCq } = provider;
@@ -24,7 +24,7 @@ export function loop(bench: NullQp, total: number, size: number, poll: boolean):
     send.clear();
     for (let i = 0; i < size; i++) {
       const id = done + i;
-      // Without polling, the last of 1024 is signaled, so that the queue's places are freed.
+      // Without polling, every 1024th is signaled, so that its completion frees the slots of the queue.
       const flags = poll || (id & 1023) === 1023 ? V.IBV_SEND_SIGNALED : 0;
       send.write(id, flags, 0x10000000 + (id & 1023) * 64, 64, 7, 0x20000000 + (id & 1023) * 64, 9);
     }
@@ -39,7 +39,7 @@ export function loop(bench: NullQp, total: number, size: number, poll: boolean):
   return sum;
 }
 
-/** Takes WAITs too, which the addon refuses on a device that has none: what is measured is the shim alone. */
+/** Accepts all requests, also WAITs, which the null device does not support: measures the shim alone. */
 export const nullSink: Interceptor = {
   name: 'null-sink',
   wrap(next) {
@@ -83,7 +83,7 @@ export const nullSink: Interceptor = {
   },
 };
 
-/** 1 MiB WRITEs through the splitting shim: ns for each of the 64 x (1 + 16) slots that one becomes. */
+/** Posts 1 MiB WRITEs through the splitting shim, which turns each into 64 x (1 + 16) slots, and polls for each. */
 export function splitLoop(bench: NullQp, messages: number): void {
   const { provider, qp, cq, send, wcs } = bench;
   for (let i = 0; i < messages; i++) {
@@ -93,7 +93,7 @@ export function splitLoop(bench: NullQp, messages: number): void {
   }
 }
 
-/** Times each named run once a round, in turn, so that a slow moment of the machine hits all alike. */
+/** Runs all of them once per round, so that a slow moment of the machine affects all alike; returns medians. */
 export function interleaved(runs: Record<string, () => number>): Record<string, number> {
   const times: Record<string, number[]> = Object.fromEntries(Object.keys(runs).map((name) => [name, []]));
   for (let r = 0; r < ROUNDS + 2; r++) {
@@ -105,18 +105,19 @@ export function interleaved(runs: Record<string, () => number>): Record<string, 
   return Object.fromEntries(Object.entries(times).map(([name, list]) => [name, p50(list)]));
 }
 
-/** Slices of a comparison; ten more warm it up. */
+/** Measured slices of a comparison; ten more warm it up. */
 const SLICES = 151;
 
 export interface Comparison {
   readonly ns: number;
   readonly baseNs: number;
-  /** Of each pair of slices, the median. */
+  /** Median of the ratios of paired slices. */
   readonly ratio: number;
+  /** Median of the differences of paired slices. */
   readonly moreNs: number;
 }
 
-/** Times two runs in turn, in slices so short that a slow moment of the machine hits both alike. */
+/** Times two runs alternately, in slices so short that a slow moment of the machine affects both alike. */
 export function compare(base: () => number, run: () => number): Comparison {
   const pairs: (readonly [number, number])[] = [];
   for (let i = 0; i < SLICES + 10; i++) {
@@ -131,7 +132,7 @@ export function compare(base: () => number, run: () => number): Comparison {
   };
 }
 
-/** The loop in C++, and the clock of this thread. */
+/** The loop in C++, and this thread's CPU clock. */
 export function cppLoop(): CppLoop {
   return require(`${BUILD}cpp_loop.node`);
 }

@@ -1,14 +1,15 @@
 /**
- * `isoverbs bench` against the C perftest on the same two devices, in turn: both ends ours, both ends C, and for some
- * tests our client with a C server. The ends of a test are two processes with the same flags. JSON on stdout.
+ * Compares `isoverbs bench` with the C perftest on the same two devices, in alternation: both ends isoverbs, both ends C,
+ * and for some tests an isoverbs client with a C server. Each end is a process of its own. Prints JSON.
  *
- * Bandwidth runs by time, and what is within the margins does not count: there memory, caches and Node.js's compiler
- * warm up. Latency runs by iterations, of which the median is compared.
- * RXE_DEV, RXE_DEV2: the devices. ISOVERBS_ROUNDS: rounds (5). ISOVERBS_CASES: some of them, as 'write_bw:2 read_lat:2'.
- * ISOVERBS_SECONDS (10), ISOVERBS_ITERS (30000): of a run.
+ * Bandwidth tests run for a fixed time with unmeasured margins, in which memory, caches and Node.js's compiler warm up.
+ * Latency tests run for a fixed number of iterations, and their medians are compared.
+ * RXE_DEV, RXE_DEV2: the devices. ISOVERBS_ROUNDS: rounds (5). ISOVERBS_CASES: a selection such as
+ * 'write_bw:2 read_lat:2'. ISOVERBS_SECONDS (10), ISOVERBS_ITERS (30000): length of a run.
  */
-import { p50 } from '../clock.ts';
+
 import { COMMAND } from '../root.ts';
+import { p50 } from '../timing.ts';
 import { type Outcome, runProgram, untilListening } from './run-program.ts';
 
 const [CLIENT_DEVICE, SERVER_DEVICE] = [process.env.RXE_DEV ?? 'rxe0', process.env.RXE_DEV2 ?? 'rxe1'];
@@ -19,15 +20,15 @@ const BANDWIDTH_FLAGS = ['-D', `${SECONDS}`, '-f', `${MARGIN_SECONDS}`];
 const LATENCY_FLAGS = ['-n', process.env.ISOVERBS_ITERS ?? '30000'];
 const TIMEOUT_MS = 300_000;
 
-/** Who is an end. */
+/** The program at one end. */
 type Implementation = 'isoverbs' | 'c';
-/** The makers of client and server. */
+/** The programs at both ends. */
 type Pair = readonly [client: Implementation, server: Implementation];
 
 interface Case {
   test: string;
   sizeBytes: number;
-  /** Of both ends ours to both ends C: of bandwidth at least, of latency at most. */
+  /** Required ratio of isoverbs to C at both ends: a minimum for bandwidth, a maximum for latency. */
   goal?: number;
 }
 
@@ -52,15 +53,15 @@ const [AVERAGE, RATE, TYPICAL] = [3, 4, 4];
 
 let port = 18700;
 
-/** One run: what its client says is MiB/s, messages per second at small sizes, or microseconds. */
+/** Runs one test. Returns the client's result in MiB/s, messages per second (small sizes), or microseconds. */
 async function measure(one: Case, [client, server]: Pair): Promise<number> {
   const { test, sizeBytes } = one;
   const flags = isLatency(one) ? LATENCY_FLAGS : BANDWIDTH_FLAGS;
   const common = ['-F', '-s', `${sizeBytes}`, '-p', `${++port}`, ...flags];
   const serving = startEnd(server, test, ['-d', SERVER_DEVICE, ...common]);
   await Promise.race([untilListening(port), serving]);
-  const asked = await startEnd(client, test, ['-d', CLIENT_DEVICE, ...common, '127.0.0.1']);
-  const row = rowOf(asked, sizeBytes);
+  const outcome = await startEnd(client, test, ['-d', CLIENT_DEVICE, ...common, '127.0.0.1']);
+  const row = rowOf(outcome, sizeBytes);
   await serving;
   if (isLatency(one)) return row[TYPICAL];
   return isRate(one) ? row[RATE] * 1e6 : row[AVERAGE];
@@ -73,11 +74,11 @@ function startEnd(maker: Implementation, test: string, flags: string[]): Promise
 
 function rowOf({ failed, output }: Outcome, sizeBytes: number): number[] {
   const row = output.split('\n').find((line) => new RegExp(`^ ${sizeBytes}\\s+\\d`).test(line));
-  if (failed || row === undefined) throw new Error(`a client failed:\n${output}`);
+  if (failed || row === undefined) throw new Error(`the client failed:\n${output}`);
   return row.trim().split(/\s+/).map(Number);
 }
 
-/** Where messages are too small for bandwidth to mean anything. */
+/** Whether messages are so small that the message rate is compared instead of the bandwidth. */
 const isRate = (one: Case) => !isLatency(one) && one.sizeBytes < 1024;
 
 const unitOf = (one: Case) => (isLatency(one) ? 'us' : isRate(one) ? 'messages/s' : 'MiB/s');
@@ -102,7 +103,7 @@ async function compare(one: Case): Promise<object> {
   return { ...one, ...met, unit: unitOf(one), pairs: summary };
 }
 
-/** The median, and the best: whatever else runs on the machine makes a run worse, never better. */
+/** The median, and the best run: other load on the machine only makes a run worse. */
 function summaryOf(one: Case, runs: number[], theirs: number[]) {
   const best = (values: number[]) => (isLatency(one) ? Math.min(...values) : Math.max(...values));
   return {

@@ -1,13 +1,13 @@
 /**
- * Creating, connecting and destroying pairs of RC queue pairs on a real device: the object layer, and the
- * verbs below it, against a C++ program that does the same, in turn. JSON on stdout.
+ * Creates, connects and destroys pairs of RC queue pairs on a real device: through the object layer, through the verbs
+ * below it, and in a C++ program, in alternation. Prints JSON.
  */
 import { execFileSync } from 'node:child_process';
 import { performance } from 'node:perf_hooks';
 import { type CompletionQueue, Context, type ProtectionDomain } from '#src/objects/index.ts';
 import { createRdmaCoreProvider } from '#src/providers/rdma-core/index.ts';
 import * as V from '#src/verbs/index.ts';
-import { p50 } from '../clock.ts';
+import { p50 } from '../timing.ts';
 import { BUILD } from './null-device.ts';
 
 const DEVICE = process.env.RXE_DEV ?? 'rxe0';

@@ -1,4 +1,4 @@
-/** Programs that a benchmark compares with. */
+/** Runs the programs of a comparison. */
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -18,10 +18,11 @@ export function runProgram(program: string, args: readonly string[], timeoutMs: 
   });
 }
 
+/** TCP_LISTEN in /proc/net/tcp. */
 const LISTENS = '0A';
 const TRIES = 600;
 
-/** Until something listens there: the kernel's table tells without disturbing who listens. */
+/** Waits until a process listens on the port. The kernel's table shows it without connecting to the process. */
 export async function untilListening(port: number): Promise<void> {
   const hex = port.toString(16).toUpperCase().padStart(4, '0');
   const entry = new RegExp(`:${hex} [0-9A-F]+:0000 ${LISTENS}`);

@@ -1,6 +1,6 @@
 /**
- * RDMA_WRITEs on a real device, ours against C ib_write_bw on the same device, in turn. As ib_write_bw does by
- * default: 128 outstanding, every 100th signaled, a passive peer. JSON on stdout.
+ * Compares RDMA WRITEs on a real device with C ib_write_bw on the same device, in alternation. As in ib_write_bw by
+ * default, 128 are outstanding, every 100th is signaled, and the peer is passive. Prints JSON.
  */
 import { execFile, spawn } from 'node:child_process';
 import { performance } from 'node:perf_hooks';
@@ -8,7 +8,7 @@ import { promisify } from 'node:util';
 import { Context } from '#src/objects/index.ts';
 import { createRdmaCoreProvider } from '#src/providers/rdma-core/index.ts';
 import { IBV_SEND_SIGNALED } from '#src/verbs/index.ts';
-import { p50 } from '../clock.ts';
+import { p50 } from '../timing.ts';
 
 const run = promisify(execFile);
 const DEVICE = process.env.RXE_DEV ?? 'rxe0';
@@ -25,7 +25,7 @@ interface Rate {
   messagesPerS: number;
 }
 
-/** One run of ours: a queue pair connected to another one of the same process. */
+/** One run of isoverbs, between two queue pairs of this process. */
 async function ours(context: Context, bytes: number, iterations: number): Promise<Rate> {
   using pd = context.allocPd();
   using cq = context.createCq({ cqe: 2 * DEPTH, channel: null });
@@ -66,7 +66,7 @@ async function ours(context: Context, bytes: number, iterations: number): Promis
   return { mibPerS: (bytes * iterations) / seconds / 2 ** 20, messagesPerS: iterations / seconds };
 }
 
-/** One run of C ib_write_bw, server and client on this machine. */
+/** One run of C ib_write_bw, with server and client on this machine. */
 async function perftest(bytes: number, iterations: number, port: number): Promise<Rate> {
   const flags = ['-d', DEVICE, '-x', '1', '-F', '-s', `${bytes}`, '-n', `${iterations}`, '-p', `${port}`];
   const server = spawn('ib_write_bw', flags, { stdio: 'ignore' });

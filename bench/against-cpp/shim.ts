@@ -1,7 +1,7 @@
 /**
- * What the shim and the interceptors cost, over the null device: post and poll through each chain against the
- * same loop without any. A program has one chain, so each is measured in a process of its own, in turn with none:
- * thread CPU time, medians; JSON on stdout.
+ * Measures the cost of the shim and of interceptors over the null device: post and poll through each chain, against the
+ * same loop without one. A program has one chain, so each is measured in a process of its own, in alternation with no
+ * chain. Prints JSON with medians of thread CPU time.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -19,23 +19,23 @@ import { compose, type Interceptor } from '#src/shim/compose.ts';
 import type { Policy } from '#src/shim/policy.ts';
 import { createShim } from '#src/shim/shim.ts';
 import * as V from '#src/verbs/index.ts';
-import { rounded } from '../clock.ts';
+import { rounded } from '../timing.ts';
 import { anotherQp, LIBRARY, type NullQp, openNull } from './null-device.ts';
 import { type Comparison, compare, cppLoop, loop, nullSink, splitLoop } from './null-loops.ts';
 
 const PER_SLICE = 16_000;
 const SPLIT_MESSAGES = 20;
-/** A message of 1 MiB is 64 pieces, each with 16 WAITs. */
+/** A message of 1 MiB becomes 64 pieces with 16 WAITs each. */
 const SLOTS_PER_MESSAGE = 64 * 17;
 const GC_REQUESTS = 5_000_000;
 /** Queue pairs whose memory is measured, each of perftest's depth. */
 const QPS = 1000;
 const DEPTH = 128;
-/** Tenants whose memory is measured, each with a context and a queue pair; those before them load the code. */
+/** Tenants whose memory is measured, each with a context and a queue pair, after some that only load the code. */
 const TENANTS = 8;
 const TENANTS_BEFORE = 4;
 
-/** A policy that reads nothing and holds nothing. */
+/** A policy that passes everything through. */
 const passThrough = (statistics: boolean): Policy => ({
   name: 'pass-through',
   needs: { wait: 'none' },
@@ -45,7 +45,7 @@ const passThrough = (statistics: boolean): Policy => ({
   feed: () => {},
 });
 
-/** An interceptor for people at its least: it calls on. */
+/** The smallest possible interceptor: it only forwards. */
 const forward: Interceptor = {
   name: 'forward',
   wrap: (next) => ({
@@ -54,7 +54,7 @@ const forward: Interceptor = {
   }),
 };
 
-/** As on a device that executes WAIT: nothing is emulated below the policy. */
+/** Declares that the device executes WAIT, so that nothing is emulated below the policy. */
 const hardware: Interceptor = { name: 'hardware', wrap: () => ({ wait: 'hardware' }) };
 
 const pass = () => createShim(() => passThrough(false));
@@ -80,6 +80,7 @@ interface ChainCost {
   readonly collections: number | null;
 }
 
+/** Garbage collections during many requests. */
 async function collections(bench: NullQp): Promise<number> {
   let found = 0;
   const observer = new PerformanceObserver((list) => {
@@ -107,7 +108,7 @@ async function chainCost(name: string): Promise<ChainCost> {
   const provider = createRdmaCoreProvider();
   const none = openNull(provider);
   const bench = openNull(compose(provider, CHAINS[name](folder)));
-  // Those that write to a disk at full speed would take all the time there is.
+  // Chains that write to disk are slow, so their slices are shorter.
   const writes = /file|record/.test(name);
   const total = writes ? PER_SLICE / 4 : PER_SLICE;
   const at = (batch: number) =>
@@ -120,7 +121,7 @@ async function chainCost(name: string): Promise<ChainCost> {
   return cost;
 }
 
-/** Both ways, for each of the slots that a message becomes. */
+/** Nanoseconds of post and poll per slot that a split message becomes. */
 function splitNs(): number {
   const splitting = perf(perfOptions.parse({ isolation: 'always', waits: 'fixed', feedPieces: 32 }));
   const splitter = openNull(
@@ -130,7 +131,7 @@ function splitNs(): number {
   return compare(run, run).ns;
 }
 
-/** Bytes of heap and buffers that a queue pair takes that has held a request. */
+/** Heap and buffer bytes per queue pair that has held a request. */
 function bytesPerQp(chain: readonly Interceptor[]): number {
   const bench = openNull(compose(createRdmaCoreProvider(), chain));
   const before = usedBytes();
@@ -159,7 +160,7 @@ const TENANT_CHAINS: Record<string, () => Interceptor[]> = {
   worker: () => [workerDriver([{ name: 'perf', options: { isolation: 'always' } }])],
 };
 
-/** A tenant as in a program of its own: its chain, its context, a queue pair that has held a request. */
+/** Opens a tenant as a program would: with its own chain and context, and a queue pair that has held a request. */
 function openTenant(chain: readonly Interceptor[]): NullQp {
   const bench = openNull(compose(createRdmaCoreProvider(), chain));
   const qp = anotherQp(bench, DEPTH);
@@ -171,7 +172,7 @@ function openTenant(chain: readonly Interceptor[]): NullQp {
 
 const tenants: NullQp[] = [];
 
-/** Resident memory of one more tenant. */
+/** Resident memory of an additional tenant. */
 async function bytesPerTenant(name: string): Promise<number> {
   const resident = async (count: number) => {
     for (let i = 0; i < count; i++) tenants.push(openTenant(TENANT_CHAINS[name]()));
@@ -183,7 +184,7 @@ async function bytesPerTenant(name: string): Promise<number> {
   return ((await resident(TENANTS)) - before) / TENANTS;
 }
 
-/** What one child says. */
+/** Runs one measurement in a child process. */
 function inChild<T>(name: string): T {
   const script = fileURLToPath(import.meta.url);
   return JSON.parse(execFileSync(process.execPath, ['--expose-gc', script, name], { encoding: 'utf8' }));
@@ -241,7 +242,7 @@ async function main(): Promise<void> {
   const name = process.argv[2];
   if (name !== undefined) {
     console.log(JSON.stringify(await child(name)));
-    // Workers of tenants, and what they listen to, would keep it.
+    // The tenants' workers would keep the process alive.
     process.exit(0);
   }
   const costs = Object.fromEntries(Object.keys(CHAINS).map((chain) => [chain, inChild<ChainCost>(chain)]));

@@ -1,4 +1,4 @@
-/** Closed loops inside a simulation, as plain as can be, so that the NIC's cost is not theirs. */
+/** Minimal closed loops inside a simulation, so that almost all time is spent in the simulated NIC. */
 import type { NicParams } from '#src/sim/profile/params.ts';
 import { postSend, WrRing } from '#src/sim/queues/post.ts';
 import { Simulation } from '#src/sim/simulation.ts';
@@ -7,29 +7,29 @@ import * as V from '#src/verbs/index.ts';
 
 export interface LoadOptions {
   qps: number;
-  /** Of each WRITE, or READ. */
+  /** Bytes of each WRITE or READ. */
   sizeBytes: number;
   read?: boolean;
-  /** Requests posted at once; the last one is signaled. */
+  /** Requests posted at once, of which the last is signaled. */
   batch: number;
-  /** Requests that a queue pair has outstanding. */
+  /** Requests outstanding per queue pair. */
   depth: number;
 }
 
-/** Whatever a peer can do. */
+/** All access rights. */
 export const ACCESS =
   V.IBV_ACCESS_LOCAL_WRITE |
   V.IBV_ACCESS_REMOTE_WRITE |
   V.IBV_ACCESS_REMOTE_READ |
   V.IBV_ACCESS_REMOTE_ATOMIC;
-/** Of datagrams. */
+/** Q_Key of datagrams. */
 export const QKEY = 7;
 const POLL = 16;
 
-/** Two hosts on one cable; applications are on host 0, their peers on host 1. Payload is not moved. */
+/** Two hosts on one cable, with applications on host 0 and their peers on host 1. No payload is moved. */
 export class Load {
   readonly sim: Simulation;
-  /** By actor: a queue pair, what it posts, how many at once. */
+  /** By actor: its queue pair, the peer, its requests, and its depth. */
   private readonly qps: Qp[] = [];
   private readonly peers: Qp[] = [];
   private readonly rings: WrRing[] = [];
@@ -70,12 +70,12 @@ export class Load {
     }
   }
 
-  /** Payload that has arrived. */
+  /** Payload that has arrived so far. */
   deliveredBytes(): number {
     return this.peers.reduce((sum, qp) => sum + qp.times[DELIVERED], 0);
   }
 
-  /** Packets admitted to ports so far, acknowledgements left out. */
+  /** Packets admitted to ports so far, without acknowledgements. */
   get packets(): number {
     return this.sim.world.packetCount[0];
   }
@@ -86,8 +86,8 @@ export class Load {
     const cq = sim.createCq(0, Math.ceil(depth / ring.capacity));
     const qp = sim.createQp({ host: 0, pd: 1, cap, sendCq: cq, recvCq: cq });
     const peer = sim.createQp({ host: 1, pd: 1, cap });
-    joinQp(sim, qp, peer);
-    joinQp(sim, peer, qp);
+    takeToRts(sim, qp, peer);
+    takeToRts(sim, peer, qp);
     cq.actor = this.qps.length;
     this.qps.push(qp);
     this.peers.push(peer);
@@ -111,8 +111,8 @@ export class Load {
   }
 }
 
-/** Takes a queue pair to RTS, towards its peer if it has one. */
-export function joinQp(sim: Simulation, qp: Qp, peer: Qp): void {
+/** Takes a queue pair to RTS, connected to its peer unless it carries datagrams. */
+export function takeToRts(sim: Simulation, qp: Qp, peer: Qp): void {
   const attr: V.QpAttr = {
     qkey: QKEY,
     qpAccessFlags: ACCESS,
@@ -131,7 +131,7 @@ export function joinQp(sim: Simulation, qp: Qp, peer: Qp): void {
   sim.modifyQp(qp, attr, V.maskOf(attr), V.IBV_QPS_RTS, peer.host);
 }
 
-/** Puts an address into its two words. */
+/** Writes an address into two words. */
 export function setAddr(w: Uint32Array, at: number, addr: number): void {
   w[at] = addr;
   w[at + 1] = addr / 4294967296;

@@ -1,10 +1,10 @@
 /**
- * How fast the simulator is, against what C++ does on the same core: the hold model of native/bench/hold.cc, which
- * says how fast a simulator's event queue can be there. Every figure is the median of rounds that alternate with
- * the hold model's, in processes of their own, on one core, in CPU time; JSON on stdout.
+ * Measures the speed of the simulator relative to C++ on the same core: the hold model of native/bench/hold.cc shows how
+ * fast the event queue of a simulator can be there. Every figure is a median of CPU time over rounds that alternate with
+ * the hold model, in processes of their own on one core. Prints JSON.
  *
- * The floors are 0.6 of the fastest C++ network simulator, which models no NIC: 4.5 M packets a second, measured
- * where the hold model does 19 M operations a second. They scale with the hold model.
+ * The floors are 0.6 of the fastest C++ network simulator, which models no NIC: 4.5 M packets per second, on a machine
+ * where the hold model reaches 19 M operations per second. They scale with the hold model.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
@@ -13,24 +13,24 @@ import { parseApp } from '#src/mix/parse.ts';
 import { runMix } from '#src/mix/run.ts';
 import { DEFAULTS, type MixSpec } from '#src/mix/spec.ts';
 import { PROFILES } from '#src/sim/profile/profiles.ts';
-import { p50 } from '../clock.ts';
 import { ROOT } from '../root.ts';
+import { p50 } from '../timing.ts';
 import { Load, type LoadOptions } from './sim-load.ts';
 
 interface Case {
   apps: LoadOptions[];
-  /** What is counted: packets, or messages of one packet each. */
+  /** Packets, or messages of one packet each, before and during the measurement. */
   warmup: number;
   packets: number;
 }
 
-/** What a child process prints. */
+/** The output of a child process. */
 interface Measured {
   perSecond: number;
   packets: number;
   wallMs: number;
   rssMb: number;
-  /** Bytes that the heap grew per packet, a collection before and after. */
+  /** Heap growth per packet, between two collections. */
   heapBytesPerPacket: number;
   virtualMs: number;
   gbps: number;
@@ -54,7 +54,7 @@ const CASES: Record<string, Case> = {
   apps1000: { apps: [...Array<LoadOptions>(1000).fill(B), M], warmup: 300_000, packets: 2_000_000 },
 };
 
-/** The same through `isoverbs mix`: connections, host cores and meters included. */
+/** The result of a run through `isoverbs mix`, including connections, host cores and meters. */
 interface MixMeasured {
   wallMs: number;
   packets: number;
@@ -71,7 +71,7 @@ const MIXES: Record<string, MixSpec> = {
   'mix 1000 apps of 8 QPs and one M, 20 ms': {
     ...DEFAULTS,
     payload: false,
-    // Messages of one packet: with 8,000 queue pairs a round takes 2.7 ms, and a mix wants completions.
+    // Messages of one packet: with 8,000 queue pairs a round takes 2.7 ms, and a mix needs completions.
     apps: [parseApp('B:size=4KiB,qps=8,count=1000'), parseApp('M:size=16')],
   },
 };
@@ -124,7 +124,7 @@ function measure({ apps, warmup, packets }: Case): Measured {
   };
 }
 
-/** Standard output of a program on one core, if the core can be chosen. */
+/** Runs a program, pinned to one core if taskset exists; returns its output. */
 function onOneCore(program: string, args: string[]): string {
   const pinned = ['taskset', '-c', '0', program, ...args];
   const hasTaskset = spawnSync('taskset', ['-c', '0', 'true']).status === 0;

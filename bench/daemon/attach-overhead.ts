@@ -1,7 +1,7 @@
 /**
- * What a policy's request costs more with a daemon attached, while there is nothing to isolate: post and poll over the
- * null device (bench/against-cpp/shim.ts) under the same policy, without a daemon and with one, in turn. Two
- * chains in one process: both read their grants by the same code, from memory of their own or of the daemon.
+ * Measures how much a request costs more while a daemon is attached but there is nothing to isolate: post and poll over
+ * the null device (as in bench/against-cpp/shim.ts) under the same policy, alternately without and with a daemon. Both
+ * chains run in one process and read their grants with the same code, from their own memory or the daemon's.
  */
 import { execFileSync } from 'node:child_process';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -13,21 +13,21 @@ import { createRdmaCoreProvider } from '#src/providers/rdma-core/index.ts';
 import { compose, type Interceptor } from '#src/shim/compose.ts';
 import { LIBRARY, type NullQp, openNull } from '../against-cpp/null-device.ts';
 import { compare, cppLoop, loop } from '../against-cpp/null-loops.ts';
-import { p50, rounded } from '../clock.ts';
+import { p50, rounded } from '../timing.ts';
 
 const PER_SLICE = 16_000;
 const PROCESSES = 3;
 const JOIN_TIMEOUT_MS = 5000;
 const UNLIMITED_GBPS = 1e5;
 
-/** As on a device that executes WAIT: nothing is emulated below the policy. */
+/** Declares that the device executes WAIT, so that nothing is emulated below the policy. */
 const hardware: Interceptor = { name: 'hardware', wrap: () => ({ wait: 'hardware' }) };
 const CHAINS: Record<string, () => Interceptor[]> = {
   'token-bucket': () => [createPolicy('token-bucket', { linkGbps: UNLIMITED_GBPS })],
   perf: () => [createPolicy('perf', {}), hardware],
 };
 
-/** A provider of its own: coordinators are one for each. */
+/** Opens the null device on a provider of its own, because each provider has its own coordinators. */
 const open = (name: string) => openNull(compose({ ...createRdmaCoreProvider() }, CHAINS[name]()));
 
 async function attach(name: string, socket: string): Promise<NullQp> {
@@ -41,14 +41,14 @@ async function attach(name: string, socket: string): Promise<NullQp> {
   const bench = open(name);
   await Promise.race([
     isJoined,
-    delay(JOIN_TIMEOUT_MS).then(() => Promise.reject(new Error('no daemon answered'))),
+    delay(JOIN_TIMEOUT_MS).then(() => Promise.reject(new Error('the daemon did not answer'))),
   ]);
-  // The answer to the place comes behind the one to the connection.
+  // The daemon answers the join only after the connection.
   await delay(200);
   return bench;
 }
 
-/** Nanoseconds more for each request, by batch. */
+/** Additional nanoseconds per request, by batch size. */
 async function child(name: string, socket: string): Promise<Record<string, number>> {
   const cpp = cppLoop();
   const cpuNs = (bench: NullQp, batch: number) => {
@@ -67,7 +67,7 @@ async function child(name: string, socket: string): Promise<Record<string, numbe
   return { batch1: more(1), batch32: more(32) };
 }
 
-/** By policy and batch, the median of processes. */
+/** By policy and batch size: the median over several processes. */
 export function attachOverheadNs(socket: string): Record<string, { batch1: number; batch32: number }> {
   const script = fileURLToPath(import.meta.url);
   return Object.fromEntries(

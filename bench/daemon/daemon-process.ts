@@ -1,21 +1,21 @@
-/** A daemon in a process of its own, as `isoverbs daemon` starts it, and what it takes. */
+/** Runs a daemon in a process of its own, as `isoverbs daemon` does, and measures its CPU time and memory. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { stringify } from 'yaml';
-import { nowNs } from '../clock.ts';
 import { COMMAND } from '../root.ts';
+import { nowNs } from '../timing.ts';
 
-/** Users whose programs the clients are: a user has a limit of clients. */
+/** Users that run the clients, because the clients of a user are limited. */
 const FIRST_UID = 61_001;
 const USERS = 4;
-/** Devices of which it is told the link: a simulated one, and the null device of native/bench. */
+/** A simulated device. The daemon's configuration has its link rate, and that of the null device of native/bench. */
 export const DEVICE = 'sim0';
 const LINK_GBPS = 1e5;
 
-/** Who may run clients here; this user alone where it may not become another. */
+/** The users that can run clients: only the current one (undefined) unless it is root. */
 export function clientUids(): (number | undefined)[] {
   if (process.getuid?.() !== 0) return [undefined];
   return Array.from({ length: USERS }, (_, i) => FIRST_UID + i);
@@ -35,7 +35,7 @@ export class DaemonProcess {
     const words = [COMMAND, 'daemon', '--config', config, '--device', DEVICE, '--socket', this.socket];
     this.child = spawn(process.execPath, words, {
       stdio: ['ignore', 'ignore', 'pipe'],
-      // Its own, not what this benchmark was started under: as docs/isoverbs.service has it.
+      // As in docs/isoverbs.service, not inherited from this benchmark.
       env: { PATH: process.env.PATH, NODE_OPTIONS: '--max-semi-space-size=1' },
     });
   }
@@ -45,24 +45,26 @@ export class DaemonProcess {
     chmodSync(folder, 0o755);
     const daemon = new DaemonProcess(folder);
     await new Promise<void>((resolve, reject) => {
-      let said = '';
+      let output = '';
       daemon.child.stderr?.on('data', (text) => {
-        said += text;
-        if (said.includes('listening')) resolve();
+        output += text;
+        if (output.includes('listening')) resolve();
       });
-      daemon.child.once('exit', (code) => reject(new Error(`the daemon ended (${code}): ${said}`)));
+      daemon.child.once('exit', (code) =>
+        reject(new Error(`the daemon exited with code ${code}: ${output}`)),
+      );
     });
     return daemon;
   }
 
-  /** Part of one CPU that it takes, in percent, over so long. */
+  /** Percentage of one CPU that it uses during the next `milliseconds`. */
   async cpuPercent(milliseconds: number): Promise<number> {
     const [startNs, cpuNs] = [nowNs(), this.cpuNs()];
     await delay(milliseconds);
     return ((this.cpuNs() - cpuNs) / (nowNs() - startNs)) * 100;
   }
 
-  /** All its threads. */
+  /** CPU time of all its threads. */
   private cpuNs(): number {
     const tasks = `/proc/${this.child.pid}/task`;
     return readdirSync(tasks)
@@ -70,7 +72,7 @@ export class DaemonProcess {
       .reduce((sum, ns) => sum + ns, 0);
   }
 
-  /** Resident memory: its own, Node.js's code, which all programs share, and pages that it shares with clients. */
+  /** Resident memory: private, code of Node.js (shared by all programs), and pages shared with clients. */
   memoryMb(): { own: number; code: number; shared: number; total: number } {
     const status = readFileSync(`/proc/${this.child.pid}/status`, 'utf8');
     const megabytes = (key: string) =>

@@ -1,6 +1,7 @@
 /**
- * From the daemon's write of a grant to the process that it is for: one that spins on its page, and one that sleeps in
- * its event loop and is rung for. This process is the daemon: Host, memory and wake-ups as in src/daemon/server.ts.
+ * Measures the time from the daemon's write of a grant until its recipient sees it: a process that spins on its page, and
+ * one that sleeps in its event loop and is woken. This process acts as the daemon, with Host, memory and wake-ups as in
+ * src/daemon/server.ts.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -21,7 +22,7 @@ import {
   Wake,
 } from '#src/daemon/ipc/index.ts';
 import { COUNTERS_BYTES, columnsAt, GRANTS_BYTES, type Pages } from '#src/daemon/pages.ts';
-import { nowNs } from '../clock.ts';
+import { nowNs } from '../timing.ts';
 import { DEVICE } from './daemon-process.ts';
 
 const TRIPS = 20_000;
@@ -30,16 +31,16 @@ const WAKES = 300;
 /** Long enough for the sleeper to be asleep again. */
 const PAUSE_MS = 1;
 const LONGEST_WAIT_NS = 10e9;
-/** Where the reader answers: what it has seen last, and when. */
+/** Columns in which the reader answers: the last rate it has seen, and when. */
 const [ANSWER, ANSWERED_NS] = [M.HEARTBEAT, M.LATENCY_NS];
 
-/** The high word of a double: it is another for each whole number below 2 ** 21. */
+/** The high word of a double, which differs for all whole numbers below 2 ** 21. */
 const highWord = ({ buffer, byteOffset }: Float64Array, column: number) =>
   new Int32Array(buffer, byteOffset + column * 8 + 4, 1);
 
 type Columns = Omit<M.MemberPage, 'row'>;
 
-/** The child: says in its counters when it saw which rate. */
+/** The child: writes into its counters which rate it saw, and when. */
 function reader(path: string, isSpinning: boolean): void {
   const socket = connectUnix(path)!;
   socket.watch(() => {
@@ -63,7 +64,7 @@ function reader(path: string, isSpinning: boolean): void {
   });
 }
 
-/** Until the parent ends it. */
+/** Answers each new rate until the parent ends the process. */
 function spin({ grants }: Columns, answer: () => void): void {
   const rate = highWord(grants, M.RATE_GBPS);
   for (let last = Atomics.load(rate, 0); ; ) {
@@ -74,7 +75,7 @@ function spin({ grants }: Columns, answer: () => void): void {
   }
 }
 
-/** A reader in a process of its own, and what the daemon has of it. */
+/** A reader in a process of its own, and the daemon's side of it. */
 class GrantReader {
   readonly host = new Host({
     rules: { qNumAllow: 1, qNumCapa: 9, selective: false },
@@ -131,7 +132,7 @@ class GrantReader {
 
   private grant(rateGbps: number): void {
     this.host.set('reader', { gbps: rateGbps });
-    // At one time all the while: nobody falls silent.
+    // Time stands still, so no member is considered silent.
     this.host.pass(0);
   }
 
@@ -142,7 +143,7 @@ class GrantReader {
       : null;
   }
 
-  /** Nanoseconds from a write into the page to the spinning reader's sight of it. */
+  /** Nanoseconds from a write into the page until the spinning reader sees it. */
   writeNs(): number {
     const rateGbps = ++this.rateGbps;
     const startNs = nowNs();
@@ -150,7 +151,7 @@ class GrantReader {
     return this.spinFor(rateGbps) - startNs;
   }
 
-  /** The same from the pass that writes it. */
+  /** The same, from the start of the pass that writes it. */
   passNs(): number {
     const rateGbps = ++this.rateGbps;
     const startNs = nowNs();
@@ -163,11 +164,11 @@ class GrantReader {
     for (;;) {
       const seenNs = this.seenNs(rateGbps);
       if (seenNs !== null) return seenNs;
-      if (nowNs() > untilNs) throw new Error('the reader does not see what is written');
+      if (nowNs() > untilNs) throw new Error('the reader did not see the grant');
     }
   }
 
-  /** Nanoseconds from the pass to the listener of a reader that sleeps. */
+  /** Nanoseconds from the pass until the listener of a sleeping reader runs. */
   async wakeNs(): Promise<number> {
     await delay(PAUSE_MS);
     const rateGbps = ++this.rateGbps;
@@ -192,13 +193,13 @@ class GrantReader {
 }
 
 export interface GrantDeliveryTimes {
-  /** Nanoseconds each. */
+  /** In nanoseconds. */
   readonly writeToSpinning: number[];
   readonly passToSpinning: number[];
   readonly passToSleeping: number[];
 }
 
-/** One round of all three. */
+/** One round of all three measurements. */
 export async function grantDeliveryTimes(): Promise<GrantDeliveryTimes> {
   const spinning = await GrantReader.start(true);
   const times = (measure: () => number) => Array.from({ length: TRIPS }, measure).slice(WARM_UP);

@@ -1,22 +1,22 @@
 /**
- * From a program's first context to its first grant: connection, handshake, mapping, place, and the pass that grants.
- * Each time is one of a process that has never spoken to a daemon.
+ * Measures the time from a program's first context to its first grant: connection, handshake, mapping of pages, joining,
+ * and the pass that grants. Each sample comes from a new process.
  */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import * as M from '#src/coordinator/member-table.ts';
 import { DaemonClient } from '#src/daemon/client/client.ts';
-import { nowNs } from '../clock.ts';
+import { nowNs } from '../timing.ts';
 import { DEVICE } from './daemon-process.ts';
 
-/** Nobody grants that. */
+/** The client's own default, which the daemon never grants. */
 const ALONE_GBPS = 12_345;
 
 function child(socket: string): void {
   const client = new DaemonClient({ socket, hello: {}, standaloneGbps: ALONE_GBPS, report: () => {} });
   const coordinator = client.coordinator(DEVICE);
-  // A shim's connection keeps no program alive.
+  // The shim's connection does not keep a program alive.
   const program = setInterval(() => {}, 1000);
   const startNs = nowNs();
   const page = coordinator.join('') as M.MemberPage;
@@ -31,7 +31,7 @@ function child(socket: string): void {
   coordinator.listen(recordGrant, () => {});
 }
 
-/** Milliseconds of each of so many processes, one after the other. */
+/** Join times in milliseconds of `processes` processes, started one after the other. */
 export async function joinTimesMs(socket: string, processes: number): Promise<number[]> {
   const timesMs: number[] = [];
   for (let i = 0; i < processes; i++) {

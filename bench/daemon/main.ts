@@ -1,8 +1,8 @@
 /**
- * What the daemon costs and how fast it is (docs/daemon.md), against what it should be: JSON on stdout. Rounds of
- * everything in turn, medians of rounds. `ISOVERBS_ROUNDS=1` for a quick one.
+ * Measures the cost and the speed of the daemon (docs/daemon.md) against its goals. Prints JSON with medians over rounds
+ * that run all measurements. `ISOVERBS_ROUNDS=1` for a quick run.
  */
-import { p50, p99, rounded } from '../clock.ts';
+import { p50, p99, rounded } from '../timing.ts';
 import { attachOverheadNs } from './attach-overhead.ts';
 import { clientUids, DaemonProcess } from './daemon-process.ts';
 import { grantDeliveryTimes } from './grant-delivery.ts';
@@ -18,36 +18,38 @@ const TENANTS = 3000;
 const CONTEXTS = 4096;
 const FEW_CLIENTS = 100;
 const IDLE_MS = 5000;
-/** Of the clients of each process of the crowd: a few dozen of thousands. */
+/** Active clients per process: a few dozen among thousands. */
 const ACTIVE_PER_PROCESS = 20;
 
 type Figures = Record<string, number>;
 
-/** A round of what needs two processes and no crowd. */
+/** The measurements with at most a few clients. */
 async function measureAlone(): Promise<Figures> {
   const daemon = await DaemonProcess.start();
   const idle = await daemon.cpuPercent(IDLE_MS);
   const joins = await joinTimesMs(daemon.socket, JOINS);
-  const told = await reportToGrantTimes(daemon.socket);
-  const seen = await grantDeliveryTimes();
+  const reported = await reportToGrantTimes(daemon.socket);
+  const delivered = await grantDeliveryTimes();
   const small = daemon.memoryMb();
   await daemon.stop();
   const us = (timesNs: number[]) => p50(timesNs) / 1000;
   return {
     'join, p50 (goal 5), ms': p50(joins),
     'join, p99 (goal 5), ms': p99(joins),
-    'grant to a spinning tenant, from the write, p50 (goal 1), us': us(seen.writeToSpinning),
-    'grant to a spinning tenant, from the pass that writes it, p50, us': us(seen.passToSpinning),
-    'grant to a sleeping tenant, from the pass that writes it, p50 (goal 60), us': us(seen.passToSleeping),
-    'from one program to another that spins, by a daemon that sleeps, p50, us': us(told.toSpinning),
-    'from one program to another that sleeps, by a daemon that sleeps, p50, us': us(told.toSleeping),
+    'grant to a spinning tenant, from the write, p50 (goal 1), us': us(delivered.writeToSpinning),
+    'grant to a spinning tenant, from the pass that writes it, p50, us': us(delivered.passToSpinning),
+    'grant to a sleeping tenant, from the pass that writes it, p50 (goal 60), us': us(
+      delivered.passToSleeping,
+    ),
+    'from one program to another that spins, through a sleeping daemon, p50, us': us(reported.toSpinning),
+    'from one program to another that sleeps, through a sleeping daemon, p50, us': us(reported.toSleeping),
     'CPU of a daemon without clients (goal 1), %': idle,
     'memory of a daemon without clients, MB': small.total,
-    'memory of a daemon without clients, of it code of Node.js, MB': small.code,
+    'memory of a daemon without clients, code of Node.js only, MB': small.code,
   };
 }
 
-/** CPU with some clients, first silent, then with queue pairs that send. */
+/** CPU time and memory with clients that are first idle and then active. */
 async function measureWithClients(clients: number, contexts: number): Promise<Figures> {
   const daemon = await DaemonProcess.start();
   const crowd = await ManyClients.join(daemon.socket, clients, contexts);
@@ -60,16 +62,16 @@ async function measureWithClients(clients: number, contexts: number): Promise<Fi
   const joins = await joinTimesMs(daemon.socket, JOINS);
   await crowd.leave();
   await daemon.stop();
-  const there = `with ${clients} clients`;
+  const suffix = `with ${clients} clients`;
   return {
-    [`CPU ${there}, all idle (goal 1), %`]: silent,
-    [`CPU ${there}, some active, %`]: some,
-    [`CPU ${there}, all active, %`]: all,
-    [`memory ${there} and ${contexts} contexts (goal 100), MB`]: memory.total,
-    [`memory ${there} and ${contexts} contexts, of it code of Node.js, MB`]: memory.code,
-    [`memory ${there} and ${contexts} contexts, of it pages, MB`]: memory.shared,
-    [`join ${there} that are active, p50 (goal 5), ms`]: p50(joins),
-    [`join ${there} that are active, p99 (goal 5), ms`]: p99(joins),
+    [`CPU ${suffix}, all idle (goal 1), %`]: silent,
+    [`CPU ${suffix}, some active, %`]: some,
+    [`CPU ${suffix}, all active, %`]: all,
+    [`memory ${suffix} and ${contexts} contexts (goal 100), MB`]: memory.total,
+    [`memory ${suffix} and ${contexts} contexts, of it code of Node.js, MB`]: memory.code,
+    [`memory ${suffix} and ${contexts} contexts, of it pages, MB`]: memory.shared,
+    [`join ${suffix} that are active, p50 (goal 5), ms`]: p50(joins),
+    [`join ${suffix} that are active, p99 (goal 5), ms`]: p99(joins),
   };
 }
 
@@ -78,8 +80,8 @@ function measurePass(): Figures {
   const what = `over ${TENANTS} tenants and ${CONTEXTS} contexts`;
   return {
     [`a pass ${what}, after a ring, p50 (goal 1), ms`]: p50(ring) / 1e6,
-    [`a pass ${what}, that looks at all, p50 (goal 1), ms`]: p50(scan) / 1e6,
-    [`a pass ${what}, that looks at all, p99, ms`]: p99(scan) / 1e6,
+    [`a pass ${what}, that scans all counters, p50 (goal 1), ms`]: p50(scan) / 1e6,
+    [`a pass ${what}, that scans all counters, p99, ms`]: p99(scan) / 1e6,
   };
 }
 
@@ -89,7 +91,7 @@ async function measureRound(): Promise<Figures> {
     ...(await measureAlone()),
     ...measurePass(),
     ...(await measureWithClients(FEW_CLIENTS, FEW_CLIENTS)),
-    // One user has 1,024 clients at most.
+    // A user can have at most 1,024 clients, so more clients need other users.
     ...(isRoot ? await measureWithClients(TENANTS, CONTEXTS) : {}),
   };
 }

@@ -1,6 +1,6 @@
 /**
- * Many clients of a daemon in few processes: each has a connection, pages and a tenant of its own, as a process under
- * `isoverbs run` has, but no program.
+ * Simulates many clients of a daemon in a few processes: each client has its own connection, pages and tenant, like a
+ * process under `isoverbs run`, but runs no program.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -11,20 +11,21 @@ import { type Connection, connect } from '#src/daemon/client/connection.ts';
 import { columnsAt } from '#src/daemon/pages.ts';
 import { clientUids, DEVICE } from './daemon-process.ts';
 
-/** A user has a limit of clients. */
+/** The daemon limits the clients of a user. */
 const MAX_CLIENTS_PER_USER = 1000;
-/** As src/daemon/client/client.ts. */
+/** As in src/daemon/client/client.ts. */
 const BEAT_MS = 20;
 const RETRY_MS = 10;
 const MAX_CONTEXTS_PER_CLIENT = 2;
-/** So many join at the same time. */
+/** Clients of a process that join at the same time. */
 const JOINS_AT_ONCE = 32;
 
+/** The clients of one process. */
 interface ClientGroup {
   readonly socket: string;
   readonly first: number;
   readonly clients: number;
-  /** At least one for each client. */
+  /** Contexts of all these clients; at least one per client. */
   readonly contexts: number;
 }
 
@@ -39,7 +40,7 @@ class BenchClient {
     this.tenant = tenant;
   }
 
-  /** Connected and with all its contexts at their places. @throws Error for what is no lack of time */
+  /** Connects and joins all contexts; retries when the daemon is too busy. @throws Error for other failures */
   async join(socket: string, contexts: number): Promise<void> {
     for (;;) {
       const reason = await this.tryJoin(socket, contexts);
@@ -71,7 +72,7 @@ class BenchClient {
     });
   }
 
-  /** Has a queue pair that a rate is wanted for and that sends large messages, or none. */
+  /** Reports a queue pair that needs a rate and sends large messages, or none. */
   setActive(isActive: boolean): void {
     for (const { counters } of this.columns) {
       counters[M.RATED_QPS] = isActive ? 1 : 0;
@@ -108,7 +109,7 @@ async function child({ socket, first, clients, contexts }: ClientGroup): Promise
   process.send?.('joined');
 }
 
-/** The clients, as the benchmark sees them. */
+/** The processes of all clients. */
 export class ManyClients {
   private readonly processes: ChildProcess[];
 
@@ -116,7 +117,7 @@ export class ManyClients {
     this.processes = processes;
   }
 
-  /** Fewer where this user may not run programs of others. */
+  /** Starts the clients; fewer if this user cannot run processes as other users. */
   static async join(socket: string, clients: number, contexts: number): Promise<ManyClients> {
     const uids = clientUids();
     const processes: ChildProcess[] = [];
@@ -137,7 +138,7 @@ export class ManyClients {
     return new ManyClients(processes);
   }
 
-  /** So many clients of each process have a queue pair that sends, from now on. */
+  /** From now on, so many clients of each process have an active queue pair. */
   async setActive(clientsOfEach: number): Promise<void> {
     for (const one of this.processes) {
       const done = once(one, 'message');

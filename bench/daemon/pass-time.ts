@@ -1,6 +1,6 @@
 /**
- * One pass of the coordinator: all counters are read, and all grants written, without a socket. Its CPU time: what else
- * runs on the machine is no matter.
+ * Measures a pass of the coordinator, which reads all counters and writes all grants, without a socket. It measures CPU
+ * time, which other load on the machine does not affect.
  */
 import * as M from '#src/coordinator/member-table.ts';
 import { Client, Host } from '#src/daemon/host.ts';
@@ -11,7 +11,7 @@ import { DEVICE } from './daemon-process.ts';
 const WARM_UP = 50;
 const CHANGE_EVERY_NS = 1e6;
 
-/** Pages for clients of one place each, in one piece of memory: what is measured is the pass. */
+/** Pages in ordinary memory. */
 function makePages() {
   return {
     counters: new Float64Array(COUNTERS_BYTES / 8),
@@ -20,8 +20,9 @@ function makePages() {
 }
 
 export interface PassTimes {
-  /** Nanoseconds of each pass after one client's ring, and of each look at all counters, by which one has changed. */
+  /** Nanoseconds of passes after one client rang. */
   readonly ring: number[];
+  /** Nanoseconds of scans of all counters, one of which has changed. */
   readonly scan: number[];
 }
 
@@ -46,7 +47,7 @@ function joinTenants(host: Host, tenants: number, contexts: number): { client: C
   return members;
 }
 
-/** So many of both, each after a member has become something else: all rates are others then. */
+/** Measures `passes` of both kinds. Before each, a member changes state, so that all rates change. */
 export function passTimes(tenants: number, contexts: number, passes: number): PassTimes {
   const host = new Host({
     rules: { qNumAllow: 1, qNumCapa: 9, selective: false },
@@ -58,7 +59,7 @@ export function passTimes(tenants: number, contexts: number, passes: number): Pa
   for (let i = 0; i < WARM_UP + 2 * passes; i++) {
     const atNs = i * CHANGE_EVERY_NS;
     for (const { columns } of members) columns.counters[M.HEARTBEAT]++;
-    // Of a tenant with no other context: the shares of all are others without it.
+    // It belongs to a tenant with one context, so that its leaving changes the shares of all others.
     const { client, columns } = members[members.length - 1 - (i % (2 * tenants - contexts))];
     columns.counters[M.RATED_QPS] = 1 - columns.counters[M.RATED_QPS];
     const isRing = i % 2 === 0;

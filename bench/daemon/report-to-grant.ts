@@ -1,6 +1,6 @@
 /**
- * From what one process says of itself to what another is granted for it, by a daemon that sleeps: the first writes a
- * counter and rings, the daemon passes, the other sees its page, spinning or woken. Three processes.
+ * Measures the time from one process's report to another's new grant through a sleeping daemon: the first writes a counter
+ * and rings, the daemon runs a pass, and the other finds the grant in its page, either spinning or woken. Three processes.
  */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -8,15 +8,15 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import * as M from '#src/coordinator/member-table.ts';
 import { DaemonClient } from '#src/daemon/client/client.ts';
-import { nowNs } from '../clock.ts';
+import { nowNs } from '../timing.ts';
 import { DEVICE } from './daemon-process.ts';
 
 const CHANGES = 200;
-/** The daemon is asleep again, and hears each ring. */
+/** Long enough for the daemon to be asleep again, so that each ring wakes it. */
 const PAUSE_MS = 3;
 const JOIN_MS = 500;
 
-/** What a process that spins does between two looks for the end. */
+/** Reads of the grant between two checks whether the run is over. */
 const SPINS = 1e6;
 
 function member(socket: string, tenant: string) {
@@ -27,7 +27,7 @@ function member(socket: string, tenant: string) {
   return { client, coordinator, page };
 }
 
-/** When its rate became another one, until the parent says that it is enough. */
+/** The child: records when its rate changes, until the parent ends the run. */
 async function listener(socket: string, isSpinning: boolean): Promise<void> {
   const { client, coordinator, page } = member(socket, 'listener');
   const seenNs: number[] = [];
@@ -50,13 +50,13 @@ async function listener(socket: string, isSpinning: boolean): Promise<void> {
   process.send?.('ready');
   while (isSpinning && !isOver) {
     for (let i = 0; i < SPINS; i++) recordGrant();
-    // Alive, as one that sends is: its buckets say so.
+    // The heartbeat of a process that sends.
     page.counters[M.HEARTBEAT]++;
     await new Promise((resolve) => setImmediate(resolve));
   }
 }
 
-/** Nanoseconds of each change that was seen before the next. */
+/** Nanoseconds of each change that was seen before the next change. */
 async function changesNs(socket: string, isSpinning: boolean): Promise<number[]> {
   const child = fork(fileURLToPath(import.meta.url), [socket, isSpinning ? 'spin' : 'sleep']);
   await once(child, 'message');
@@ -83,12 +83,12 @@ async function changesNs(socket: string, isSpinning: boolean): Promise<number[]>
 }
 
 export interface ReportToGrantTimes {
-  /** Nanoseconds each. */
+  /** In nanoseconds. */
   readonly toSpinning: number[];
   readonly toSleeping: number[];
 }
 
-/** One round of both. */
+/** One round of both measurements. */
 export async function reportToGrantTimes(socket: string): Promise<ReportToGrantTimes> {
   return { toSpinning: await changesNs(socket, true), toSleeping: await changesNs(socket, false) };
 }

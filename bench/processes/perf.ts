@@ -1,7 +1,7 @@
 /**
- * PeRF across processes: a bandwidth application (file-transfer.mjs) and a delay application (kv-store.mjs), each a
- * program under `isoverbs run`, alone, together, and together under perf with one daemon. Rounds are interleaved: a
- * machine is not the same from one minute to the next.
+ * Measures PeRF across processes: a bandwidth application (file-transfer.mjs) and a delay application (kv-store.mjs), each
+ * a process of its own: alone, together, and together under `isoverbs run` with perf and one daemon. Conditions alternate,
+ * because a machine's speed changes from minute to minute.
  *   node bench/processes/perf.js [--json]
  * RXE_DEV, RXE_DEV2: the devices. ISOVERBS_ROUNDS: rounds (3). ISOVERBS_SECONDS: of each measurement (8).
  */
@@ -9,15 +9,15 @@ import { performance } from 'node:perf_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
 import Table from 'cli-table3';
 import type { TenantRow } from '#src/daemon/protocol.ts';
-import { p50 } from '../clock.ts';
+import { p50 } from '../timing.ts';
 import { pollUntil, type RunOptions } from './programs.ts';
 import { gbpsOf, TestBed } from './test-bed.ts';
 
 const ROUNDS = Number(process.env.ISOVERBS_ROUNDS ?? 3);
 const SECONDS = Number(process.env.ISOVERBS_SECONDS ?? 8);
-/** Longer than anything here takes: a transfer is ended when the store has gone. */
+/** Longer than any run: the transfer is killed when the store has finished. */
 const LONG_SECONDS = 3600;
-/** From the moment that both have been seen until what follows from it is looked at. */
+/** From the moment that the daemon has classified both until their state is read. */
 const SETTLED_MS = 500;
 const STARTED_MS = 180_000;
 
@@ -27,13 +27,14 @@ interface Store {
   readonly getsPerS: number;
 }
 
-/** What one round under one of the conditions gave. */
+/** The result of one round under one condition. */
 interface Measured extends Partial<Store> {
   readonly condition: string;
   readonly gbps?: number;
-  /** What the daemon said while both were there; and how long after the store's end the transfer was released. */
+  /** State of both at the daemon while both ran. */
   readonly bulk?: TenantState;
   readonly store?: TenantState;
+  /** Time from the end of the store until the transfer was no longer split. */
   readonly releasedMs?: number;
 }
 
@@ -45,9 +46,9 @@ const tenantState = (row: TenantRow | undefined): TenantState => ({
   split: row?.split ?? false,
 });
 
-function storeOf(said: string): Store {
-  const found = /^\d+ GETs: p50 ([\d.]+) us, p99 ([\d.]+) us, (\d+) per second$/m.exec(said);
-  if (found === null) throw new Error(`the store said nothing of its GETs: ${said}`);
+function storeOf(output: string): Store {
+  const found = /^\d+ GETs: p50 ([\d.]+) us, p99 ([\d.]+) us, (\d+) per second$/m.exec(output);
+  if (found === null) throw new Error(`the store printed no result: ${output}`);
   const [p50Us, p99Us, getsPerS] = found.slice(1).map(Number);
   return { p50Us, p99Us, getsPerS };
 }
@@ -67,7 +68,7 @@ async function transferAlone(ground: TestBed): Promise<Measured> {
   return { condition: 'transfer alone', gbps };
 }
 
-/** Both, bare (null) or under a policy of the daemon. */
+/** Runs both, bare (null) or under a policy with the daemon. */
 async function together(ground: TestBed, policy: string | null): Promise<Measured> {
   const as = (tenant: string): RunOptions | null => (policy === null ? null : { tenant, policy });
   const transfer = ground.transfer(as('bulk'), LONG_SECONDS);
@@ -81,7 +82,7 @@ async function together(ground: TestBed, policy: string | null): Promise<Measure
   transfer.kill('SIGKILL');
   await transfer.ended;
   const condition = policy ?? 'bare';
-  // The store's own beginning is not told: when it takes long to start, the transfer is alone for a part of this.
+  // The store does not report its start, so take the last SECONDS: before that the transfer may have been alone.
   const spanMs = Math.min(toMs - fromMs, SECONDS * 1000);
   const gbps = gbpsOf(transfer, { fromMs: toMs - spanMs, toMs });
   return {
@@ -93,7 +94,7 @@ async function together(ground: TestBed, policy: string | null): Promise<Measure
   };
 }
 
-/** What the daemon says of both soon after it has seen both send. */
+/** The daemon's state of both, soon after it has classified both as active. */
 async function statesOfBoth(ground: TestBed): Promise<Pick<Measured, 'bulk' | 'store'>> {
   let last: readonly TenantRow[] = [];
   const one = (tenant: string) => last.find((row) => row.tenant === tenant);
@@ -104,20 +105,20 @@ async function statesOfBoth(ground: TestBed): Promise<Pick<Measured, 'bulk' | 's
       return !isIdle && one('bulk')?.class === 'bandwidth' ? true : null;
     },
     STARTED_MS,
-    () => `the daemon never saw both: ${JSON.stringify(last)}`,
+    () => `the daemon did not see both send: ${JSON.stringify(last)}`,
   );
   await delay(SETTLED_MS);
   last = await ground.programs.tenants();
   return { bulk: tenantState(one('bulk')), store: tenantState(one('store')) };
 }
 
-/** Milliseconds after `sinceMs` until nothing of the transfer is split any more. */
+/** Milliseconds from `sinceMs` until the transfer is no longer split. */
 async function releaseTimeMs(ground: TestBed, sinceMs: number): Promise<number> {
   const bulk = async () => (await ground.programs.tenants()).find(({ tenant }) => tenant === 'bulk');
   await pollUntil(
     async () => ((await bulk())?.split === false ? true : null),
     20_000,
-    () => 'it stays split',
+    () => 'the transfer is still split',
   );
   return performance.now() - sinceMs;
 }

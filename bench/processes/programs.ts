@@ -1,6 +1,6 @@
 /**
- * Programs of a host, each a process of its own that knows nothing of the others: a daemon, servers on one device and
- * their clients on another. What they print is kept line by line, with the time at which it came.
+ * Runs the independent processes of a host: a daemon, servers on one device, and their clients on another. Their output is
+ * kept line by line, with the time of each line.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -11,11 +11,11 @@ import { request, requestTenants } from '#src/daemon/client/tool-request.ts';
 import type { TenantRow } from '#src/daemon/protocol.ts';
 import { COMMAND, ROOT } from '../root.ts';
 
-/** Until a program has started and connected, on an emulated machine whose host has other things to do. */
+/** Enough for a program to start and connect on an emulated machine whose host is busy. */
 const START_TIMEOUT_MS = 300_000;
 
 export interface Line {
-  /** Of this process's clock. */
+  /** Time of performance.now() in this process. */
   readonly atMs: number;
   readonly text: string;
 }
@@ -25,7 +25,7 @@ export interface Ending {
   readonly signal: NodeJS.Signals | null;
 }
 
-/** One process, and what it has printed. */
+/** One process, and its output. */
 export class Program {
   readonly child: ChildProcess;
   readonly lines: Line[] = [];
@@ -40,7 +40,7 @@ export class Program {
     this.child = spawn(process.execPath, args, {
       cwd: ROOT,
       env: { ...Object.fromEntries(own), ...env },
-      // A group of its own: a program under `isoverbs run` ends with it.
+      // A process group of its own, so that a program under `isoverbs run` is killed with it.
       detached: true,
       stdio: ['ignore', 'pipe', 'pipe'],
     });
@@ -57,14 +57,14 @@ export class Program {
     });
   }
 
-  /** The first line that fits. @throws Error when the program ends without, or after so long */
+  /** The first line that matches. @throws Error when the program ends without one, or after the timeout */
   async line(
     pattern: RegExp,
     timeoutMs = START_TIMEOUT_MS,
     among: 'lines' | 'errors' = 'lines',
   ): Promise<RegExpExecArray> {
     let seen = 0;
-    const look = () => {
+    const find = () => {
       const texts = among === 'lines' ? this.lines.map(({ text }) => text) : this.errors;
       for (; seen < texts.length; seen++) {
         const found = pattern.exec(texts[seen]);
@@ -74,8 +74,9 @@ export class Program {
     };
     return pollUntil(
       () => {
-        const found = look();
-        if (found === null && this.hasEnded) throw new Error(`it ended without ${pattern}: ${this.output}`);
+        const found = find();
+        if (found === null && this.hasEnded)
+          throw new Error(`the program ended without ${pattern}: ${this.output}`);
         return found;
       },
       timeoutMs,
@@ -83,9 +84,9 @@ export class Program {
     );
   }
 
-  /** It has to end, and well. @throws Error */
+  /** Waits for its successful end. @throws Error when it fails or does not end in time */
   async done(timeoutMs = START_TIMEOUT_MS): Promise<void> {
-    const ending = await withTimeout(this.ended, timeoutMs, () => `it does not end: ${this.output}`);
+    const ending = await withTimeout(this.ended, timeoutMs, () => `the program does not end: ${this.output}`);
     if (ending.code !== 0) throw new Error(`${JSON.stringify(ending)}: ${this.output}`);
   }
 
@@ -93,7 +94,7 @@ export class Program {
     return [...this.lines.map(({ text }) => text), ...this.errors].join('\n');
   }
 
-  /** The program alone, which is a child of this one under `isoverbs run`. @throws Error when there is none */
+  /** The pid of the program itself, which is a child of this process under `isoverbs run`. @throws Error without one */
   get tenantPid(): number {
     const { pid } = this.child;
     const [first] = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ');
@@ -101,13 +102,13 @@ export class Program {
     return Number(first);
   }
 
-  /** With all that it has started. */
+  /** Sends a signal to the process and all its children. */
   kill(signal: NodeJS.Signals): void {
     if (!this.hasEnded && this.child.pid !== undefined) process.kill(-this.child.pid, signal);
   }
 }
 
-/** What it answers, once that is something. @throws Error after so long */
+/** Polls until the answer is not null. @throws Error after the timeout */
 export async function pollUntil<T>(
   ask: () => T | null | Promise<T | null>,
   timeoutMs: number,
@@ -141,12 +142,12 @@ export interface RunOptions {
   readonly policy?: string;
 }
 
-/** Starts programs, and ends all of them. */
+/** Starts programs, and kills those that still run on close(). */
 export class Programs {
   readonly socket: string;
   private readonly all: Program[] = [];
 
-  /** @param socket of the daemon, in a folder that nobody else may change */
+  /** @param socket of the daemon, in a folder that only this user can write */
   constructor(socket: string) {
     this.socket = socket;
   }
@@ -157,39 +158,39 @@ export class Programs {
     return program;
   }
 
-  /** `isoverbs daemon`, when it listens. */
+  /** Starts `isoverbs daemon`; resolves when it listens. */
   async daemon(...args: readonly string[]): Promise<Program> {
     const daemon = this.start([COMMAND, 'daemon', '--socket', this.socket, ...args]);
     await daemon.line(/"listening"/, START_TIMEOUT_MS, 'errors');
     return daemon;
   }
 
-  /** An unchanged program, bare (null) or under `isoverbs run`. */
+  /** Starts a program, bare (null) or under `isoverbs run`. */
   run(options: RunOptions | null, args: readonly string[]): Program {
     if (options === null) return this.start(args);
     const words = Object.entries(options).flatMap(([name, value]) => [`--${name}`, String(value)]);
     return this.start([COMMAND, 'run', '--socket', this.socket, ...words, '--', process.execPath, ...args]);
   }
 
-  /** What the command prints. @throws Error when it fails */
+  /** Runs `isoverbs` with these arguments; returns its output. @throws Error when it fails */
   async command(...args: readonly string[]): Promise<string> {
     const program = this.start([COMMAND, ...args]);
     await program.done();
     return program.lines.map(({ text }) => text).join('\n');
   }
 
-  /** As `isoverbs tenants --json`, without the time that it takes to start. @throws Error when no daemon answers */
+  /** Like `isoverbs tenants --json`, without starting a process. @throws Error when no daemon answers */
   tenants(): Promise<TenantRow[]> {
     return this.retry(() => requestTenants(this.socket));
   }
 
-  /** As `isoverbs set`. @throws Error when no daemon answers, or it refuses */
+  /** Like `isoverbs set`. @throws Error when no daemon answers, or it refuses */
   async set(tenant: string, setting: { weight?: number; gbps?: number | null }): Promise<void> {
     const [answer] = await this.retry(() => request(this.socket, { type: 'set', tenant, ...setting }));
     if (answer.type !== 'done') throw new Error(`the daemon answered '${JSON.stringify(answer)}'`);
   }
 
-  /** A machine that emulates another may take longer to answer than who asks has patience: it is asked again. */
+  /** Retries a request: on an emulated machine the daemon may answer later than the client's timeout. */
   private retry<T>(question: () => Promise<T>): Promise<T> {
     let why = '';
     const once = () =>
@@ -200,14 +201,14 @@ export class Programs {
     return pollUntil(once, 60_000, () => why);
   }
 
-  /** What all of them have said, for the message of an error. */
+  /** The output of all programs, for error messages. */
   get output(): string {
     return this.all
       .map(({ child, output: said }) => `${child.spawnargs.slice(1).join(' ')}:\n${said}`)
       .join('\n');
   }
 
-  /** All that still run are killed. */
+  /** Kills all programs that still run. */
   async close(): Promise<void> {
     for (const program of this.all) program.kill('SIGKILL');
     await Promise.all(this.all.map(({ ended }) => ended));

@@ -1,5 +1,5 @@
 /**
- * The example programs as tenants: receivers on one device, which no daemon knows, and their callers on the other.
+ * Runs the example programs as tenants: servers on one device, without a daemon, and their clients on the other.
  */
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -7,9 +7,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Program, Programs, type RunOptions } from './programs.ts';
 
-/** What file-transfer.mjs sends at a time. */
+/** Bytes of each WRITE of file-transfer.mjs. */
 export const CHUNK_BYTES = 1 << 20;
 
+/** The devices of the clients (near) and of the servers (far). */
 export interface Devices {
   readonly near: string;
   readonly far: string;
@@ -29,14 +30,14 @@ export class TestBed {
     this.programs = new Programs(join(this.folder, 'run', 'daemon.sock'));
   }
 
-  /** A file of the test's own; returns its path. */
+  /** Creates a temporary file; returns its path. */
   file(bytes: Uint8Array | string): string {
     const path = join(this.folder, `file-${this.files++}`);
     writeFileSync(path, bytes);
     return path;
   }
 
-  /** Both receivers; they serve all who call. */
+  /** Starts both servers, which accept any number of clients. */
   async serve(): Promise<{ transfers: Program; store: Program }> {
     const [transfers, store] = ['file-transfer', 'kv-store'].map((name) =>
       this.programs.start([`examples/${name}.mjs`, '--device', this.devices.far, '--listen', '0']),
@@ -49,14 +50,14 @@ export class TestBed {
     return { transfers, store };
   }
 
-  /** Random bytes, sent again and again for so long; says every half a second how many WRITEs have completed. */
+  /** Starts a client that sends random bytes for so long, and prints the completed WRITEs every half second. */
   transfer(run: RunOptions | null, seconds: number, fileBytes = 4 * CHUNK_BYTES): Program {
     const file = this.file(randomBytes(fileBytes));
     const args = ['--connect', `127.0.0.1:${this.ports.transfer}`, '--file', file, '--progress'];
     return this.client('file-transfer', run, seconds, args);
   }
 
-  /** A hundred keys are put; then each is got in turn, and compared. */
+  /** Starts a client that puts a hundred keys, and then gets each in turn and compares the value. */
   store(run: RunOptions | null, seconds: number): Program {
     return this.client('kv-store', run, seconds, ['--connect', `127.0.0.1:${this.ports.store}`]);
   }
@@ -72,7 +73,7 @@ export class TestBed {
   }
 }
 
-/** How many WRITEs had completed, and when that was said. */
+/** The completed WRITEs at each line of a transfer's output. */
 function progressOf(program: Program): { atMs: number; writes: number }[] {
   return program.lines.flatMap(({ atMs, text }) => {
     const found = /^(\d+) WRITEs$/.exec(text);
@@ -85,7 +86,7 @@ export interface Span {
   readonly toMs: number;
 }
 
-/** Payload of a transfer within a span, from the first to the last line there. @throws Error if there are not two */
+/** Payload rate of a transfer, between its first and last line of output within a span. @throws Error without two lines */
 export function gbpsOf(transfer: Program, { fromMs, toMs }: Span): number {
   const lines = progressOf(transfer).filter(({ atMs }) => atMs >= fromMs && atMs <= toMs);
   const [first, last] = [lines[0], lines.at(-1)];

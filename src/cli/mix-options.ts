@@ -1,8 +1,8 @@
 /** Options shared by the commands that run mixes on simulated devices. */
 import type { Command } from 'commander';
+import { type Mix, mixApp } from '../mix/mixture.ts';
 import { parseSet } from '../mix/parse.ts';
 import { DEFAULTS } from '../mix/spec.ts';
-import type { Mix } from '../mix/mixture.ts';
 import { TOPOLOGIES, type TopologyName } from '../sim/network/topology.ts';
 import { ConfigError } from '../verbs/errors.ts';
 import { parseWhole } from '../verbs/units.ts';
@@ -64,6 +64,6 @@ export function mixOf(words: MixWords, defaults: MixDefaults): Mix {
     hosts: hosts === undefined ? DEFAULTS.hosts : parseWhole('hosts', hosts),
     // Validated when the fabric is created.
     ...(topology !== undefined && { topology: topology as TopologyName }),
-    apps: app ?? defaults.apps,
+    apps: (app ?? defaults.apps).map(mixApp),
   };
 }

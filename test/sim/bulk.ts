@@ -1,5 +1,5 @@
 /** Queue pairs that always have work: how fast a NIC does it, with nothing of a host's CPU in the way. */
-import { ACCESS, joinQp, QKEY, setAddr } from '../../bench/against-cpp/sim-load.ts';
+import { ACCESS, QKEY, setAddr, takeToRts } from '../../bench/against-cpp/sim-load.ts';
 import { brokenInvariants } from '../../src/sim/invariants.ts';
 import type { Ah } from '../../src/sim/network/address.ts';
 import { override } from '../../src/sim/profile/overrides.ts';
@@ -70,8 +70,8 @@ export class Bulk {
     const type = op === 'datagram' ? V.IBV_QPT_UD : V.IBV_QPT_RC;
     const qp = this.makeQp(from, type, depth);
     const peers = [to, ...(flow.alsoTo ?? [])].map((host) => this.makeQp(host, type, 1));
-    joinQp(this.sim, qp, peers[0]);
-    for (const peer of peers) joinQp(this.sim, peer, qp);
+    takeToRts(this.sim, qp, peers[0]);
+    for (const peer of peers) takeToRts(this.sim, peer, qp);
     const [near, far] = [from, to].map((host) => this.region(host, Math.max(flow.size, 4096)));
     const ring = new WrRing(new ArrayBuffer(V.ringBytes(batch, 0)), batch, 0);
     const handles = peers.map((peer) => this.makeAh(from, peer.host));
