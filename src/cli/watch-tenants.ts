@@ -1,4 +1,4 @@
-/** Asks the daemon for its tenants again and again, over one connection as long as there is one. */
+/** Requests the daemon's tenants periodically, over one connection while it lasts. */
 import { type Answer, type Attempt, type Connection, connect } from '../daemon/client/connection.ts';
 import type { TenantRow } from '../daemon/protocol.ts';
 import { HandshakeError } from '../verbs/errors.ts';
@@ -11,11 +11,11 @@ export interface TenantSample {
 
 export interface WatchListeners {
   sampled(look: TenantSample): void;
-  /** The daemon has gone, or never was there; it is tried again at the next time. */
+  /** The daemon has gone or was never there; the next interval tries again. */
   disconnected(reason: Error): void;
 }
 
-/** A daemon that is stopped is given up after so long. */
+/** A daemon that does not answer for this long is considered gone. */
 const ANSWER_MS = 5000;
 
 export class TenantWatch {
@@ -25,10 +25,10 @@ export class TenantWatch {
   private connection: Connection | null = null;
   private attempt: Attempt | null = null;
   private rows: TenantRow[] = [];
-  /** When it was asked what it has not answered yet. */
+  /** When the unanswered request was sent; null if there is none. */
   private requestedMs: number | null = null;
 
-  /** Asks at once, and then every `intervalMs`, as long as close() is not called. */
+  /** Requests at once and then every `intervalMs`, until close() is called. */
   constructor(socket: string, intervalMs: number, on: WatchListeners) {
     this.socket = socket;
     this.on = on;
@@ -78,7 +78,7 @@ export class TenantWatch {
     connection.send({ type: 'tenants' });
   }
 
-  /** The list comes in pieces. */
+  /** The list may come in several messages. */
   private received(message: Answer): void {
     if (message.type !== 'tenants') return;
     this.rows.push(...message.rows);

@@ -70,8 +70,8 @@ describe('--check-config', TIMEOUT, () => {
       stdout: expect.stringMatching(/: 7 rules; the socket is \//),
     });
     expect(stderr).toBe(
-      `isoverbs: ${path}: rules.2 never decides anything: rules.1, before it, takes all that it fits\n` +
-        `isoverbs: ${path}: rules.6 never decides anything: rules.5, before it, takes all that it fits\n`,
+      `isoverbs: ${path}: rules.2 never decides anything, because rules.1 before it matches all its clients\n` +
+        `isoverbs: ${path}: rules.6 never decides anything, because rules.5 before it matches all its clients\n`,
     );
   });
 });
@@ -128,18 +128,18 @@ describe.skipIf(reason !== '')('the daemon', TIMEOUT, () => {
     const logged = (pattern: RegExp) => until(() => pattern.test(running.err()));
     writeFileSync(path, 'rules: 7');
     running.child.kill('SIGHUP');
-    await logged(/"level":50.*daemon\.yaml: rules: .*: the rules stay as they were/);
+    await logged(/"level":50.*daemon\.yaml: rules: .*: the rules stay unchanged/);
     writeFileSync(path, "mode: '600'\npolicy: perf\nrules: [{}, {}]");
     running.child.kill('SIGHUP');
-    await logged(/"rules":2,"msg":"the rules were read again"/);
+    await logged(/"rules":2,"msg":"reloaded the rules"/);
     await logged(/rules\.1 never decides anything/);
-    await logged(/"msg":"mode, policy: from the next start on"/);
+    await logged(/"msg":"mode, policy: changes take effect at the next start"/);
     expect((await isoverbs(['tenants', '--socket', socket]).ended).status).toBe(0);
 
     const setting = isoverbs(['set', 'a', 'weight=2', '--socket', socket]);
     expect(await setting.ended).toMatchObject({
       status: 0,
-      stderr: "isoverbs: no tenant 'a' is there now; it holds for one that comes\n",
+      stderr: "isoverbs: no tenant 'a' is present now; the setting applies once one connects\n",
     });
     await logged(/ set a"/);
     const line = running
@@ -202,7 +202,7 @@ describe.skipIf(reason !== '')('the daemon', TIMEOUT, () => {
     for (const word of ['weight', 'weight=0', 'weight=x', 'wait=1', 'gbps=-1', 'weight=1=2']) {
       const { status, stderr } = await isoverbs(['set', 'a', word, '--socket', none]).ended;
       expect({ word, status }).toEqual({ word, status: 2 });
-      expect(stderr).toContain(`'${word}': set weight=NUMBER`);
+      expect(stderr).toContain(`invalid setting '${word}'; use weight=NUMBER`);
     }
     const ran = await isoverbs(['run', '--socket', none, '--', process.execPath, '-e', 'console.log(1)'])
       .ended;
@@ -245,7 +245,7 @@ describe.skipIf(reason !== '' || !hasPython)('systemd', TIMEOUT, () => {
     const socket = join(folder(), 's');
     for (const address of ['/no/such', 'vsock:2:1234', `/${'x'.repeat(200)}`]) {
       const running = await daemon(socket, [], { NOTIFY_SOCKET: address });
-      await until(() => running.err().includes('systemd is not told: '));
+      await until(() => running.err().includes('systemd could not be notified: '));
       running.child.kill('SIGTERM');
       expect((await running.ended).status).toBe(0);
     }

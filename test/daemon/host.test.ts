@@ -236,7 +236,7 @@ test('contexts of a tenant that take no part of the rate add nothing to what it 
 test('places that are not there, or taken, and devices that nobody knows are refused', () => {
   const host = hostOf();
   const { client } = new Process(host, 'a');
-  expect(host.join(client, SEATS_PER_CLIENT, 'sim0', 0)).toContain('places');
+  expect(host.join(client, SEATS_PER_CLIENT, 'sim0', 0)).toContain('there is no seat');
   expect(host.join(client, 0, 'mlx5_0', 0)).toContain("no device 'mlx5_0'");
   expect(host.join(client, 0, 'sim0', 0)).toBeNull();
   expect(host.join(client, 0, 'sim0', 0)).toContain('taken');
@@ -320,7 +320,7 @@ test('a tenant that opens context after context leaves places to the others', ()
     ),
   );
   expect(refused.length).toBe(SEATS_PER_CLIENT);
-  expect(refused[0]).toContain('a has 1024 contexts at sim0');
+  expect(refused[0]).toContain('tenant a already has 1024 contexts at sim0');
   expect(host.join(new Process(host, 'b').client, 0, 'sim0', 0)).toBeNull();
 });
 

@@ -300,7 +300,7 @@ test('new rules that leave a client without places for all its contexts end its 
   server.reidentify();
   expect(lines.filter((line) => line.includes('than its tenant by the new rules')).length).toBe(1);
   await until(() =>
-    expect(all.filter(({ said }) => said.at(-1)?.includes('one has 1024 contexts')).length).toBe(1),
+    expect(all.filter(({ said }) => said.at(-1)?.includes('one already has 1024 contexts')).length).toBe(1),
   );
   expect(contexts()).toBe(1024);
 });

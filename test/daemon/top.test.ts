@@ -109,7 +109,7 @@ test.skipIf(reason !== '')(
     expect(seen()[1].tenants).toMatchObject([{ tenant: 'storage', device: 'sim0', processes: 1 }]);
     expect(seen()[1].nowNs).toBeGreaterThan(seen()[0].nowNs);
     first.child.kill('SIGTERM');
-    await until(() => /waiting for the next\n/.test(lines.err()));
+    await until(() => /waiting for a daemon\n/.test(lines.err()));
     const before = seen().length;
     await daemon(socket, ['--policy', 'token-bucket']);
     await until(() => seen().length > before && seen().at(-1).tenants.length === 1);
@@ -173,7 +173,7 @@ test.skipIf(reason !== '' || !hasPython)(
     first.child.stdin!.write('l');
     await until(() => first.out().includes('by latency'));
     running.child.kill('SIGTERM');
-    await until(() => first.out().includes('waiting for the next'));
+    await until(() => first.out().includes('waiting for a daemon'));
     await daemon(socket);
     await until(() => first.out().lastIndexOf('0 tenants') > first.out().lastIndexOf('waiting'));
     first.child.stdin!.write('q');

@@ -114,7 +114,7 @@ test('without the addon it is refused before anything runs', () => {
   process.env.ISOVERBS_NO_ADDON = '1';
   const run = () => workerDriver(PERF, { cpu: 0 });
   expect(run).toThrow(UnsupportedError);
-  expect(run).toThrow('pinned to a CPU by the native addon, which is not loaded: ISOVERBS_NO_ADDON=1 is set');
+  expect(run).toThrow('pinning a thread to a CPU requires the native addon, which is not loaded: ISOVERBS_NO_ADDON=1 is set');
   expect(workerDriver(PERF).name).toBe('perf');
 });
 

@@ -1,4 +1,4 @@
-/** `isoverbs daemon`: serves the processes of this host. */
+/** `isoverbs daemon`: coordinates the processes of this host. */
 import { isDeepStrictEqual } from 'node:util';
 import type { Command } from 'commander';
 import pino, { type Logger } from 'pino';
@@ -15,7 +15,7 @@ import { version } from '../../version.ts';
 import { describe } from '../manual.ts';
 import { masterRules } from '../master-rules.ts';
 
-interface DaemonWords {
+interface DaemonFlags {
   config?: string;
   device?: string[];
   policy?: string;
@@ -24,7 +24,7 @@ interface DaemonWords {
   checkConfig?: boolean;
 }
 
-/** Rates of the links of the devices that are here. @throws NoDeviceError for one that is not */
+/** Link rates of the devices present. @throws NoDeviceError for a named device that is missing */
 function linkRates(
   names: readonly string[] | undefined,
   unknown: (device: string) => void,
@@ -40,24 +40,28 @@ function linkRates(
   return (device) => known.get(device) ?? null;
 }
 
-/** What is in the file but holds from the next start on only. */
+/** Keys of the file that take effect at the next start only. */
 const AT_START = ['socket', 'mode', 'policy', 'metrics', 'limits', 'devices'] as const;
 
-/** @throws ConfigError naming the file, and policy or key */
-function checkedConfig(words: DaemonWords): { config: DaemonConfig; rules: ReturnType<typeof masterRules> } {
-  const found = readDaemonConfig(words.config);
-  const { policy, metrics } = words;
-  const config = { ...found, policy: policy ?? found.policy, metrics: metrics ?? found.metrics };
-  const isOfFile = (key: 'policy' | 'metrics') => words.config !== undefined && words[key] === undefined;
+/** @throws ConfigError naming the file, and the policy or key */
+function checkedConfig(flags: DaemonFlags): { config: DaemonConfig; rules: ReturnType<typeof masterRules> } {
+  const fileConfig = readDaemonConfig(flags.config);
+  const { policy, metrics } = flags;
+  const config = {
+    ...fileConfig,
+    policy: policy ?? fileConfig.policy,
+    metrics: metrics ?? fileConfig.metrics,
+  };
+  const isFromFile = (key: 'policy' | 'metrics') => flags.config !== undefined && flags[key] === undefined;
   if (config.metrics !== undefined) {
     const address = config.metrics;
-    inFile(isOfFile('metrics') ? words.config : undefined, () => metricsAddress(address));
+    inFile(isFromFile('metrics') ? flags.config : undefined, () => metricsAddress(address));
   }
-  const rules = inFile(isOfFile('policy') ? words.config : undefined, () => masterRules(config.policy));
+  const rules = inFile(isFromFile('policy') ? flags.config : undefined, () => masterRules(config.policy));
   return { config, rules };
 }
 
-/** Says of a configuration error in which file it is. */
+/** Adds the name of the file to a configuration error. */
 function inFile<T>(file: string | undefined, make: () => T): T {
   try {
     return make();
@@ -67,79 +71,81 @@ function inFile<T>(file: string | undefined, make: () => T): T {
   }
 }
 
-/** What can be said of a configuration that is right, and is not what somebody wants. */
+/** Remarks on a configuration that is valid but probably not what was meant. */
 function remarks({ rules }: DaemonConfig): string[] {
   return unreachable(rules).map(
-    ({ rule, by }) => `rules.${rule} never decides anything: rules.${by}, before it, takes all that it fits`,
+    ({ rule, by }) =>
+      `rules.${rule} never decides anything, because rules.${by} before it matches all its clients`,
   );
 }
 
-function check(words: DaemonWords, config: DaemonConfig, socket: string): void {
-  const file = words.config ?? 'no file';
+function check(flags: DaemonFlags, config: DaemonConfig, socket: string): void {
+  const file = flags.config ?? 'no file';
   for (const remark of remarks(config)) process.stderr.write(`isoverbs: ${file}: ${remark}\n`);
   process.stdout.write(`${file}: ${config.rules.length} rules; the socket is ${socket}\n`);
 }
 
-/** Of the log, in memory. */
+/** The limit for log lines in memory. */
 const MOST_UNWRITTEN = 1 << 20;
 
 function logOf(level: string): Logger {
   const lines = pino.destination({ dest: 2, sync: true, maxLength: MOST_UNWRITTEN });
-  // A disk that is full, or a reader that has gone: lines are lost, and nothing else.
+  // With a full disk, or a reader that has gone, log lines are lost and nothing else.
   lines.on('error', () => {});
   return pino({ name: 'isoverbs', level: level === 'warn' ? 'info' : level }, lines);
 }
 
-/** The rules of the file as it is now; what cannot be changed is said. Wrong ones change nothing. */
-function reload(daemon: Daemon, words: DaemonWords, running: DaemonConfig, log: Logger): void {
+/** Applies the rules of the file as it is now, and logs what cannot be changed. Invalid rules change nothing. */
+function reload(daemon: Daemon, flags: DaemonFlags, running: DaemonConfig, log: Logger): void {
   try {
-    const { config } = checkedConfig(words);
-    const later = AT_START.filter((key) => !isDeepStrictEqual(config[key], running[key]));
+    const { config } = checkedConfig(flags);
+    const pendingKeys = AT_START.filter((key) => !isDeepStrictEqual(config[key], running[key]));
     daemon.reload(config);
-    log.info({ rules: config.rules.length }, 'the rules were read again');
+    log.info({ rules: config.rules.length }, 'reloaded the rules');
     for (const remark of remarks(config)) log.warn(remark);
-    if (later.length > 0) log.warn({ keys: later }, `${later.join(', ')}: from the next start on`);
+    if (pendingKeys.length > 0)
+      log.warn({ keys: pendingKeys }, `${pendingKeys.join(', ')}: changes take effect at the next start`);
   } catch (error) {
-    log.error(`${(error as Error).message}: the rules stay as they were`);
+    log.error(`${(error as Error).message}: the rules stay unchanged`);
   }
 }
 
-async function serve(words: DaemonWords, level: string): Promise<void> {
-  const { config, rules } = checkedConfig(words);
-  const socket = words.socket ?? config.socket ?? defaultSocket();
-  if (words.checkConfig) return check(words, config, socket);
+async function serve(flags: DaemonFlags, level: string): Promise<void> {
+  const { config, rules } = checkedConfig(flags);
+  const socket = flags.socket ?? config.socket ?? defaultSocket();
+  if (flags.checkConfig) return check(flags, config, socket);
   const log = logOf(level);
-  const linkGbps = linkRates(words.device, (device) => {
+  const linkGbps = linkRates(flags.device, (device) => {
     if (config.devices[device] !== undefined) return;
     log.warn(
       { device },
-      `${device} does not tell the rate of its link: give devices.${device}.linkGbps, or nothing is shared there by weight`,
+      `the link rate of ${device} is unknown; set devices.${device}.linkGbps, otherwise its link is not shared by weight`,
     );
   });
   for (const remark of remarks(config)) log.warn(remark);
   let metrics: Metrics | null = null;
-  const passed = (tookNs: number) => metrics?.passed(tookNs);
-  const daemon = new Daemon({ socket, config, rules, log, linkGbps, passed });
+  const onPass = (durationNs: number) => metrics?.observePass(durationNs);
+  const daemon = new Daemon({ socket, config, rules, log, linkGbps, onPass });
   const ending = new Promise<string>((resolve) => {
     for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => resolve(name));
   });
-  const tell = (states: States) => {
-    const why = notifySystemd(states);
-    if (why !== '') log.warn(`systemd is not told: ${why}`);
+  const notify = (states: States) => {
+    const error = notifySystemd(states);
+    if (error !== '') log.warn(`systemd could not be notified: ${error}`);
   };
   const ready = { READY: 1, STATUS: `listening on ${socket}` };
   process.on('SIGHUP', () => {
-    tell(reloading());
-    reload(daemon, words, config, log);
-    tell(ready);
+    notify(reloading());
+    reload(daemon, flags, config, log);
+    notify(ready);
   });
   daemon.listen();
-  let page: MetricsServer | null = null;
+  let metricsServer: MetricsServer | null = null;
   if (config.metrics !== undefined) {
     try {
-      metrics = new Metrics(await import('prom-client'), version(), daemon.source);
-      page = new MetricsServer(metrics);
-      const url = await page.listen(metricsAddress(config.metrics));
+      metrics = new Metrics(await import('prom-client'), version(), daemon.metricsSource);
+      metricsServer = new MetricsServer(metrics);
+      const url = await metricsServer.listen(metricsAddress(config.metrics));
       log.info({ url }, 'metrics');
     } catch (error) {
       daemon.close();
@@ -147,41 +153,41 @@ async function serve(words: DaemonWords, level: string): Promise<void> {
     }
   }
   log.info({ socket, policy: config.policy }, 'listening');
-  tell(ready);
+  notify(ready);
   const everyMs = watchdogMs();
-  if (everyMs !== null) setInterval(() => tell({ WATCHDOG: 1 }), everyMs).unref();
+  if (everyMs !== null) setInterval(() => notify({ WATCHDOG: 1 }), everyMs).unref();
   const signal = await ending;
-  tell({ STOPPING: 1 });
-  page?.close();
+  notify({ STOPPING: 1 });
+  metricsServer?.close();
   daemon.close();
-  log.info(`${signal}: clients keep what they were granted last`);
+  log.info(`${signal}: stopping; clients keep their last grants`);
 }
 
-/** Adds `daemon` to the command; `level` tells what to log. */
+/** Adds `daemon` to the command; `level` returns the log level. */
 export function addDaemon(command: Command, level: () => string): void {
   const sub = command
     .command('daemon')
-    .description('let the processes of this host share its devices')
-    .option('--config <file>', 'rules and limits')
-    .option('--device <device...>', 'devices that it shares; all if nothing is said')
+    .description('coordinate the processes of this host that share its devices')
+    .option('--config <file>', 'the configuration file: rules and limits')
+    .option('--device <device...>', 'devices to coordinate (default: all)')
     .option(
       '--policy <policy[:option[=value],...]>',
-      'what clients run that name none, with options as in ISOVERBS_POLICY',
+      'policy for clients that name none, with options as in ISOVERBS_POLICY',
     )
-    .option('--socket <path>', 'where it listens')
-    .option('--metrics <[address:]port>', 'serve metrics for Prometheus there, on the loopback only')
-    .option('--check-config', 'only say whether the configuration is right')
-    .action((words: DaemonWords) => serve(words, level()));
+    .option('--socket <path>', 'the socket to listen on')
+    .option('--metrics <[address:]port>', 'serve metrics for Prometheus on this loopback address')
+    .option('--check-config', 'check the configuration and exit')
+    .action((flags: DaemonFlags) => serve(flags, level()));
   describe(sub, {
     about:
-      'Runs until it is stopped; SIGHUP reads the configuration again. Programs under `isoverbs run`, or with ' +
-      'ISOVERBS_DAEMON, meet at it, and it says who gets what. When it ends they keep what they were granted last.',
+      'Runs until it is stopped; SIGHUP reloads the rules. Programs started with `isoverbs run`, or with ISOVERBS_DAEMON ' +
+      'set, connect to it, and it decides what each of them gets. When it ends, they keep their last grants.',
     examples: [
-      ['isoverbs daemon --check-config', 'where it would listen'],
-      ['isoverbs daemon --policy perf', 'runs it'],
-      ['isoverbs daemon --policy perf --metrics 9464', 'and tells Prometheus'],
+      ['isoverbs daemon --check-config', 'check the configuration, and print the socket'],
+      ['isoverbs daemon --policy perf', 'run the daemon'],
+      ['isoverbs daemon --policy perf --metrics 9464', 'with metrics for Prometheus'],
     ],
-    failed: 'the socket is taken, or a device cannot be opened',
+    failed: 'the socket is in use, or a device cannot be opened',
     seeAlso: [
       'docs/daemon.md',
       'docs/operations.md',

@@ -1,4 +1,4 @@
-/** `isoverbs devices`: which there are, and what is missing for real ones. */
+/** `isoverbs devices`: lists devices, and what real ones are missing. */
 import type { Command } from 'commander';
 import type { DeviceInfo, WaitSupport } from '../../verbs/index.ts';
 import { debug } from '../log.ts';
@@ -9,19 +9,19 @@ import { tableText } from '../output/table.ts';
 export function addDevices(command: Command): void {
   const sub = command
     .command('devices')
-    .description('list the devices, and say what is missing for real ones')
+    .description('list the devices, and what is missing to use real ones')
     .option('--json', 'print one JSON object: { devices, notes }')
     .action(devices);
   describe(sub, {
     about:
-      'Lists each port of each device, real ones first, with its GIDs, and how the device does WAIT and ENABLE ' +
-      '(docs/wait-enable.md). Notes say what is missing for real devices, and what to do about it. ' +
+      'Lists each port of each device, real devices first, with its GIDs, and how the device executes WAIT and ENABLE ' +
+      '(docs/wait-enable.md). Notes explain what is missing to use real devices, and what to do about it. ' +
       'A device that cannot be opened is listed with the reason.',
     examples: [
-      ['isoverbs devices', 'for people'],
-      ['isoverbs devices --json', 'for programs, with firmware, LIDs and largest MTUs'],
+      ['isoverbs devices', 'as tables'],
+      ['isoverbs devices --json', 'for programs, with firmware versions, LIDs and maximum MTUs'],
     ],
-    failed: 'the list cannot be made',
+    failed: 'the devices cannot be listed',
     environment: ['ISOVERBS_NO_ADDON', 'ISOVERBS_SIM_HOSTS'],
     seeAlso: ['docs/support.md', 'docs/wait-enable.md', 'ibv_devinfo(1)'],
   });
@@ -39,12 +39,12 @@ interface PortReport {
 
 interface DeviceReport extends DeviceInfo {
   fwVer?: string;
-  /** How ISO_WR_WAIT and ISO_WR_ENABLE are done: by the device, or by a shim in front of it. */
+  /** How ISO_WR_WAIT and ISO_WR_ENABLE are executed: by the device, or by a shim in front of it. */
   wait?: WaitSupport;
-  /** How WAIT would be done, and why not in hardware. */
+  /** How WAIT would be executed, and why not in hardware. */
   waitNote?: string;
   ports?: PortReport[];
-  /** Why it could not be opened. */
+  /** Why the device could not be opened. */
   error?: string;
 }
 
@@ -90,28 +90,28 @@ async function reportOf(device: DeviceInfo): Promise<DeviceReport> {
   }
 }
 
-/** What is missing for real devices, and what to do about it. */
+/** What real devices are missing, and what to do about it. */
 async function notes(list: readonly DeviceInfo[]): Promise<string[]> {
   const { addonStatus } = await import('../../providers/rdma-core/index.ts');
   const { available, notes: reasons } = addonStatus();
   if (!available) return reasons;
   if (list.some((device) => device.provider !== 'sim')) return [];
   return [
-    'the RDMA libraries are there, but the kernel has no RDMA device',
-    'for a software one on an Ethernet interface (soft-RoCE): `modprobe rdma_rxe && rdma link add rxe0 type rxe netdev eth0`',
-    'where the kernel has no such module: `scripts/rxe-run -- COMMAND` of this package runs a command in a virtual machine with a soft-RoCE device',
+    'the RDMA libraries are installed, but the kernel has no RDMA device',
+    'to create a software device on an Ethernet interface (soft-RoCE): `modprobe rdma_rxe && rdma link add rxe0 type rxe netdev eth0`',
+    'if the kernel lacks that module: `scripts/rxe-run -- COMMAND` of this package runs a command in a virtual machine with a soft-RoCE device',
   ];
 }
 
 function asText(list: readonly DeviceReport[], remarks: readonly string[]): string {
   const parts = [ports(list), gids(list)];
-  const broken = list.flatMap(({ name, error }) =>
+  const unopened = list.flatMap(({ name, error }) =>
     error === undefined ? [] : [`${name}: cannot be opened: ${error}`],
   );
   const waits = list.flatMap(({ name, wait, waitNote }) =>
     waitNote === undefined || wait === 'simulated' ? [] : [`${name}: ${waitNote}`],
   );
-  parts.push([...broken, ...waits, ...remarks].map((remark) => `note: ${remark}`).join('\n'));
+  parts.push([...unopened, ...waits, ...remarks].map((remark) => `note: ${remark}`).join('\n'));
   return `${parts.filter((part) => part !== '').join('\n\n')}\n`;
 }
 

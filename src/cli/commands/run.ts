@@ -1,4 +1,4 @@
-/** `isoverbs run`: a program as a tenant of this host. */
+/** `isoverbs run`: runs a program as a tenant of this host. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { constants } from 'node:os';
@@ -8,7 +8,7 @@ import { defaultSocket } from '../../daemon/client/default-socket.ts';
 import { CLASSES } from '../../daemon/rules.ts';
 import { describe } from '../manual.ts';
 
-interface RunWords {
+interface RunFlags {
   policy?: string;
   tenant?: string;
   weight?: number;
@@ -16,19 +16,19 @@ interface RunWords {
   socket?: string;
 }
 
-/** What the daemon runs; without one '', and a warning. */
+/** The daemon's default policy. Without a daemon: '', after a warning. */
 function daemonPolicy(socket: string): Promise<string> {
   return new Promise((resolve) => {
     const on = {
-      answered(connection: Connection) {
+      connected(connection: Connection) {
         connection.close();
         resolve(connection.welcome.policy);
       },
-      heard() {},
-      rang() {},
+      received() {},
+      signalled() {},
       ended(error: Error) {
         process.stderr.write(
-          `isoverbs: no daemon at ${socket} (${error.message}), and no --policy: the program runs without\n`,
+          `isoverbs: no daemon at ${socket} (${error.message}); without --policy, the program runs without a policy\n`,
         );
         resolve('');
       },
@@ -37,19 +37,27 @@ function daemonPolicy(socket: string): Promise<string> {
   });
 }
 
-const PASSED_ON = ['SIGINT', 'SIGQUIT', 'SIGTERM', 'SIGHUP', 'SIGUSR1', 'SIGUSR2', 'SIGCONT'] as const;
-/** As shells have them. */
+const FORWARDED_SIGNALS = [
+  'SIGINT',
+  'SIGQUIT',
+  'SIGTERM',
+  'SIGHUP',
+  'SIGUSR1',
+  'SIGUSR2',
+  'SIGCONT',
+] as const;
+/** Exit codes as in shells. */
 const NOT_RUNNABLE = 126;
 const NOT_FOUND = 127;
 
-/** @throws ConfigError for what the program could not start with */
+/** @throws ConfigError for a policy that the program could not start with */
 async function requirePolicy(policy: string): Promise<void> {
   const { masterRules } = await import('../master-rules.ts');
   masterRules(policy);
 }
 
-/** Starts a program that has the policy, the daemon, and its children too. @returns its exit code */
-async function runProgram([command, ...args]: string[], words: RunWords): Promise<number> {
+/** Starts a program that uses the policy and the daemon; so do its children. @returns its exit code */
+async function runProgram([command, ...args]: string[], words: RunFlags): Promise<number> {
   const { socket = defaultSocket(), tenant, weight, class: declared } = words;
   const policy = words.policy ?? (await daemonPolicy(socket));
   if (policy !== '') await requirePolicy(policy);
@@ -64,7 +72,7 @@ async function runProgram([command, ...args]: string[], words: RunWords): Promis
     ...(declared !== undefined && { ISOVERBS_CLASS: declared }),
   };
   const child = spawn(command, args, { stdio: 'inherit', env });
-  for (const signal of PASSED_ON) process.on(signal, () => passOn(signal, child));
+  for (const signal of FORWARDED_SIGNALS) process.on(signal, () => forward(signal, child));
   return new Promise((resolve) => {
     child.once('error', (error: NodeJS.ErrnoException) => {
       process.stderr.write(`isoverbs: ${command} cannot be started: ${error.message}\n`);
@@ -76,13 +84,16 @@ async function runProgram([command, ...args]: string[], words: RunWords): Promis
   });
 }
 
-/** Ctrl-C and the like reach everybody in the foreground of a terminal: a second one would be one too many. */
-function passOn(signal: NodeJS.Signals, child: ChildProcess): void {
-  const isOfKeys = signal === 'SIGINT' || signal === 'SIGQUIT';
-  if (!isOfKeys || !isInForeground()) child.kill(signal);
+/**
+ * The terminal sends Ctrl-C and the like to every process in the foreground, so the program must not get it
+ * twice.
+ */
+function forward(signal: NodeJS.Signals, child: ChildProcess): void {
+  const isFromKeyboard = signal === 'SIGINT' || signal === 'SIGQUIT';
+  if (!isFromKeyboard || !isInForeground()) child.kill(signal);
 }
 
-/** Whether this process is of the group that its terminal sends signals to (man proc_pid_stat). */
+/** Whether this process belongs to the group that its terminal sends signals to (man proc_pid_stat). */
 function isInForeground(): boolean {
   try {
     const stat = readFileSync('/proc/self/stat', 'utf8');
@@ -93,21 +104,21 @@ function isInForeground(): boolean {
   }
 }
 
-const LEAST_WEIGHT = 1e-3;
-const MOST_WEIGHT = 1e6;
-const LONGEST_NAME = 128;
+const MIN_WEIGHT = 1e-3;
+const MAX_WEIGHT = 1e6;
+const MAX_NAME_CHARS = 128;
 
-/** What the daemon takes. @throws InvalidArgumentError */
+/** The range that the daemon accepts. @throws InvalidArgumentError */
 function weight(text: string): number {
   const value = Number(text);
-  if (text.trim() !== '' && value >= LEAST_WEIGHT && value <= MOST_WEIGHT) return value;
-  throw new InvalidArgumentError(`It is a number from ${LEAST_WEIGHT} to ${MOST_WEIGHT}.`);
+  if (text.trim() !== '' && value >= MIN_WEIGHT && value <= MAX_WEIGHT) return value;
+  throw new InvalidArgumentError(`It must be a number from ${MIN_WEIGHT} to ${MAX_WEIGHT}.`);
 }
 
 /** @throws InvalidArgumentError */
 function name(text: string): string {
-  if (text.length > 0 && text.length <= LONGEST_NAME) return text;
-  throw new InvalidArgumentError(`It has 1 to ${LONGEST_NAME} characters.`);
+  if (text.length > 0 && text.length <= MAX_NAME_CHARS) return text;
+  throw new InvalidArgumentError(`It must have 1 to ${MAX_NAME_CHARS} characters.`);
 }
 
 /** Adds `run` to the command. */
@@ -118,27 +129,30 @@ export function addRun(command: Command): void {
     .argument('<command...>', 'the program and its arguments')
     .option(
       '--policy <policy[:option[=value],...]>',
-      "a policy, with options as in ISOVERBS_POLICY; default: the daemon's",
+      "the policy, with options as in ISOVERBS_POLICY (default: the daemon's)",
     )
-    .option('--tenant <tenant>', 'whom it works for', name)
-    .option('--weight <number>', 'of its share', weight)
-    .addOption(new Option('--class <class>', 'what it is taken for').choices(CLASSES))
+    .option('--tenant <tenant>', 'the tenant it runs for', name)
+    .option('--weight <number>', 'weight of its share', weight)
+    .addOption(new Option('--class <class>', 'its class').choices(CLASSES))
     .option('--socket <path>', 'the socket of the daemon')
     .passThroughOptions()
-    .action(async (words: string[], options: RunWords) => {
+    .action(async (words: string[], options: RunFlags) => {
       process.exitCode = await runProgram(words, options);
     });
   describe(sub, {
     about:
-      'Starts the program with a policy and the daemon in its environment; the program is not changed. ' +
-      'Without a daemon it runs all the same, and stderr says so. Signals go to the program.',
+      'Starts the unchanged program with a policy and the daemon in its environment. ' +
+      'Without a daemon the program still runs, after a warning on stderr. Signals are forwarded to the program.',
     examples: [
       ['isoverbs run -- node app.js', "under the daemon's policy"],
-      ['isoverbs run --policy perf --tenant storage -- node app.js', 'under another one, as a tenant'],
+      [
+        'isoverbs run --policy perf --tenant storage -- node app.js',
+        'under another policy, as a named tenant',
+      ],
     ],
     failed:
-      'the program ended so; its status is passed on: 128 and the number of a signal that ended it, 127 if there is ' +
-      'no such program, 126 if it cannot be run',
+      'the program ended with it; any status of the program is passed on: 128 plus the number of the signal that ' +
+      'ended it, 127 if there is no such program, 126 if it cannot be run',
     seeAlso: ['docs/daemon.md', 'docs/configuration.md', 'isoverbs daemon'],
   });
 }

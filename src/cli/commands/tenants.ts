@@ -1,7 +1,7 @@
-/** `isoverbs tenants` and `isoverbs set`: what is asked of the daemon. */
+/** `isoverbs tenants` and `isoverbs set`: queries and settings of the daemon. */
 import type { Command } from 'commander';
 import { defaultSocket } from '../../daemon/client/default-socket.ts';
-import { ask, askTenants } from '../../daemon/client/tool-request.ts';
+import { request, requestTenants } from '../../daemon/client/tool-request.ts';
 import type { TenantRow, ToDaemon } from '../../daemon/protocol.ts';
 import { ConfigError } from '../../verbs/errors.ts';
 import { describe } from '../manual.ts';
@@ -35,33 +35,37 @@ async function listTenants({
   socket?: string;
   json?: boolean;
 }): Promise<void> {
-  const rows = await askTenants(socket);
+  const rows = await requestTenants(socket);
   process.stdout.write(`${json ? JSON.stringify(rows, null, 2) : tableOf(rows)}\n`);
 }
 
 type Setting = Omit<ToDaemon & { type: 'set' }, 'type' | 'tenant'>;
 
-/** What sets a number back, where there is such a thing. */
-const WITHOUT: Readonly<Record<string, string>> = { gbps: 'share', maxQps: 'none', maxRequestsPerS: 'none' };
+/** The word that resets a setting, where one exists. */
+const RESET_WORD: Readonly<Record<string, string>> = {
+  gbps: 'share',
+  maxQps: 'none',
+  maxRequestsPerS: 'none',
+};
 const SETTABLE = ['weight', 'gbps', 'maxQps', 'maxRequestsPerS'];
 
 /** `weight=3`, `gbps=10`, `gbps=share`, `maxQps=4`, `maxQps=none`. @throws ConfigError */
 function settings(words: readonly string[]): Setting {
-  const found: Record<string, number | null> = {};
+  const parsed: Record<string, number | null> = {};
   for (const word of words) {
     const [key, text = '', ...more] = word.split('=');
     const value = Number(text);
     const isNumber = text !== '' && Number.isFinite(value) && value > 0;
     const isKnown = SETTABLE.includes(key) && more.length === 0;
-    if (isKnown && text !== '' && WITHOUT[key] === text) found[key] = null;
-    else if (isKnown && isNumber && (key !== 'maxQps' || Number.isInteger(value))) found[key] = value;
+    if (isKnown && text !== '' && RESET_WORD[key] === text) parsed[key] = null;
+    else if (isKnown && isNumber && (key !== 'maxQps' || Number.isInteger(value))) parsed[key] = value;
     else
       throw new ConfigError(
-        `'${word}': set weight=NUMBER, gbps=NUMBER, or gbps=share for a share by weight again; maxQps=NUMBER, ` +
-          'maxRequestsPerS=NUMBER, or =none for no limit',
+        `invalid setting '${word}'; use weight=NUMBER, gbps=NUMBER or gbps=share (a share by weight), ` +
+          'maxQps=NUMBER, maxRequestsPerS=NUMBER, or =none for no limit',
       );
   }
-  return found;
+  return parsed;
 }
 
 async function set(
@@ -69,11 +73,11 @@ async function set(
   words: string[],
   { socket = defaultSocket() }: { socket?: string },
 ): Promise<void> {
-  const [answer] = await ask(socket, { type: 'set', tenant, ...settings(words) });
+  const [answer] = await request(socket, { type: 'set', tenant, ...settings(words) });
   if (answer.type === 'refused') throw new Error(answer.reason);
   if (answer.type === 'done' && !answer.isKnown)
     process.stderr.write(
-      `isoverbs: no tenant '${shownName(tenant)}' is there now; it holds for one that comes\n`,
+      `isoverbs: no tenant '${shownName(tenant)}' is present now; the setting applies once one connects\n`,
     );
 }
 
@@ -81,15 +85,15 @@ async function set(
 export function addTenants(command: Command): void {
   const sub = command
     .command('tenants')
-    .description('list who shares the devices of this host, and what each gets')
+    .description('list the tenants of the devices of this host, and what each gets')
     .option('--socket <path>', 'the socket of the daemon')
     .option('--json', 'print JSON')
     .action(listTenants);
   describe(sub, {
     about:
-      'Asks the daemon for the tenants of each device: what they are taken for and why, and their rates.',
+      'Asks the daemon for the tenants of each device: their classes, the reasons for these, and their rates.',
     examples: [
-      ['isoverbs tenants', 'for people'],
+      ['isoverbs tenants', 'as a table'],
       ['isoverbs tenants --json', 'for programs'],
     ],
     failed: 'no daemon answers',
@@ -102,23 +106,23 @@ export function addSet(command: Command): void {
   const sub = command
     .command('set')
     .description('change what a tenant gets: weight=3, gbps=10, maxQps=4, maxRequestsPerS=1000')
-    .argument('<tenant>', 'as `isoverbs tenants` names it')
+    .argument('<tenant>', 'the name that `isoverbs tenants` shows')
     .argument(
       '<setting...>',
-      'weight=NUMBER, gbps=NUMBER, or gbps=share: by weight again; maxQps=NUMBER, maxRequestsPerS=NUMBER, or =none',
+      'weight=NUMBER; gbps=NUMBER, or gbps=share for a share by weight; maxQps=NUMBER or maxRequestsPerS=NUMBER, or =none',
     )
     .option('--socket <path>', 'the socket of the daemon')
     .action(set);
   describe(sub, {
     about:
-      'Gives a tenant another weight, a rate of its own, or limits of its queue pairs and of the requests that it may ' +
-      'send a second, on each device, until the daemon ends.',
+      'Gives a tenant another weight, a fixed rate, or limits on its queue pairs and on the requests it may ' +
+      'send per second, on each device, until the daemon ends.',
     examples: [
       ['isoverbs set storage weight=3', 'three shares of the link'],
-      ['isoverbs set storage gbps=10', 'a rate, instead of a share'],
-      ['isoverbs set storage maxRequestsPerS=1000 maxQps=none', 'one limit, and not the other'],
+      ['isoverbs set storage gbps=10', 'a fixed rate instead of a share'],
+      ['isoverbs set storage maxRequestsPerS=1000 maxQps=none', 'set one limit, remove the other'],
     ],
-    failed: 'no daemon answers, or it refuses',
+    failed: 'no daemon answers, or it refuses the change',
     seeAlso: ['docs/operations.md', 'isoverbs daemon', 'isoverbs tenants'],
   });
 }

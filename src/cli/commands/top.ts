@@ -1,13 +1,13 @@
-/** `isoverbs top`: the tenants of this host as they are now, again and again. */
+/** `isoverbs top`: shows the tenants of this host, continuously. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { defaultSocket } from '../../daemon/client/default-socket.ts';
 import { ConfigError, HandshakeError } from '../../verbs/errors.ts';
 import { describe } from '../manual.ts';
 import { Screen } from '../output/screen.ts';
 import { ORDERS, type Order, ordered, ratesOf, type TopRow, topTable } from '../output/top-table.ts';
-import { type Look, TenantsWatch } from '../watch-tenants.ts';
+import { type TenantSample, TenantWatch } from '../watch-tenants.ts';
 
-interface TopWords {
+interface TopFlags {
   socket?: string;
   interval: number;
   count?: number;
@@ -22,34 +22,34 @@ const ORDER_OF_KEY: Readonly<Record<string, Order>> = {
   l: 'latency',
   t: 'tenant',
 };
-const LEAST_INTERVAL_S = 0.1;
-const MOST_INTERVAL_S = 3600;
+const MIN_INTERVAL_S = 0.1;
+const MAX_INTERVAL_S = 3600;
 
-/** Where looks go, and what is said of a daemon that is not there. */
+/** Where samples are shown, and a missing daemon is reported. */
 interface Output {
-  show(rows: readonly TopRow[], look: Look): void;
-  gone(reason: string): void;
+  show(rows: readonly TopRow[], sample: TenantSample): void;
+  disconnected(reason: string): void;
   close(): void;
 }
 
-/** A table, or a line of JSON, after the other. */
-function printed(sort: Order, json: boolean): Output {
-  let isGone = false;
+/** Prints one table, or one line of JSON, after the other. */
+function printer(sort: Order, json: boolean): Output {
+  let isDisconnected = false;
   return {
     show(rows, { nowNs }) {
-      isGone = false;
+      isDisconnected = false;
       const tenants = ordered(rows, sort);
       process.stdout.write(`${json ? JSON.stringify({ nowNs, tenants }) : `${topTable(tenants)}\n`}\n`);
     },
-    gone(reason) {
-      if (!isGone) process.stderr.write(`isoverbs: ${reason}: waiting for the next\n`);
-      isGone = true;
+    disconnected(reason) {
+      if (!isDisconnected) process.stderr.write(`isoverbs: ${reason}: waiting for a daemon\n`);
+      isDisconnected = true;
     },
     close() {},
   };
 }
 
-/** One table in its place. `quit` is called when somebody has seen enough. */
+/** Redraws one table in place. `quit` is called when the user quits. */
 function live(sort: Order, socket: string, quit: () => void): Output {
   let order = sort;
   let rows: readonly TopRow[] = [];
@@ -76,16 +76,16 @@ function live(sort: Order, socket: string, quit: () => void): Output {
       state = `${rows.length} tenants of ${devices} devices`;
       draw();
     },
-    gone(reason) {
+    disconnected(reason) {
       rows = [];
-      state = `${reason}: waiting for the next`;
+      state = `${reason}: waiting for a daemon`;
       draw();
     },
     close: () => screen.close(),
   };
 }
 
-/** @throws HandshakeError without a daemon at the beginning, or, with a count of tables, at any time */
+/** @throws HandshakeError if there is no daemon at the start or, with a limited number of tables, at any time */
 function top({
   socket = defaultSocket(),
   interval,
@@ -93,40 +93,40 @@ function top({
   once,
   sort,
   json = false,
-}: TopWords): Promise<void> {
-  if (once && count !== undefined) throw new ConfigError('--once is --count 1: give one of them');
+}: TopFlags): Promise<void> {
+  if (once && count !== undefined) throw new ConfigError('--once means --count 1; use only one of them');
   const tables = once ? 1 : (count ?? Number.POSITIVE_INFINITY);
   const isTerminal = process.stdout.isTTY === true && process.env.TERM !== 'dumb';
   const isLive = isTerminal && tables === Number.POSITIVE_INFINITY && !json;
   return new Promise((resolve, reject) => {
     let output: Output | null = null;
-    let before: Look | null = null;
-    let left = tables;
+    let previous: TenantSample | null = null;
+    let remaining = tables;
     const end = (error?: Error) => {
       watch.close();
       output?.close();
       if (error === undefined) resolve();
       else reject(error);
     };
-    const watch = new TenantsWatch(socket, interval * 1e3, {
-      looked(look) {
-        // The daemon made no new list since: it is busy.
-        if (look.nowNs === before?.nowNs) return;
-        output ??= isLive ? live(sort, socket, () => end()) : printed(sort, json);
-        // What is printed once has rates: it waits for the second look.
-        if (isLive || before !== null) {
-          output.show(ratesOf(before, look), look);
-          left--;
+    const watch = new TenantWatch(socket, interval * 1e3, {
+      sampled(sample) {
+        // The daemon is busy and has made no new list since.
+        if (sample.nowNs === previous?.nowNs) return;
+        output ??= isLive ? live(sort, socket, () => end()) : printer(sort, json);
+        // Rates need two samples, so printed output waits for the second one.
+        if (isLive || previous !== null) {
+          output.show(ratesOf(previous, sample), sample);
+          remaining--;
         }
-        before = look;
-        if (left === 0) end();
+        previous = sample;
+        if (remaining === 0) end();
       },
-      gone({ message }) {
-        before = null;
+      disconnected({ message }) {
+        previous = null;
         const reason = `${socket}: ${message}`;
         if (output === null || tables !== Number.POSITIVE_INFINITY) {
           end(new HandshakeError(`${reason}; is \`isoverbs daemon\` running?`));
-        } else output.gone(reason);
+        } else output.disconnected(reason);
       },
     });
   });
@@ -135,40 +135,40 @@ function top({
 /** @throws InvalidArgumentError */
 function seconds(text: string): number {
   const value = Number(text);
-  if (value >= LEAST_INTERVAL_S && value <= MOST_INTERVAL_S) return value;
-  throw new InvalidArgumentError(`It is from ${LEAST_INTERVAL_S} to ${MOST_INTERVAL_S} seconds.`);
+  if (value >= MIN_INTERVAL_S && value <= MAX_INTERVAL_S) return value;
+  throw new InvalidArgumentError(`It must be from ${MIN_INTERVAL_S} to ${MAX_INTERVAL_S} seconds.`);
 }
 
 /** @throws InvalidArgumentError */
 function whole(text: string): number {
   const value = Number(text);
   if (Number.isSafeInteger(value) && value > 0) return value;
-  throw new InvalidArgumentError('It is a whole number above 0.');
+  throw new InvalidArgumentError('It must be a whole number above 0.');
 }
 
 /** Adds `top` to the command. */
 export function addTop(command: Command): void {
   const sub = command
     .command('top')
-    .description('show the tenants of this host, and what each sends now, again and again')
+    .description('show the tenants of this host and what each sends, continuously')
     .option('--socket <path>', 'the socket of the daemon')
-    .option('--interval <seconds>', 'between two tables', seconds, 1)
-    .option('--count <n>', 'end after so many tables', whole)
-    .option('--once', 'one table, after one interval')
+    .option('--interval <seconds>', 'time between two tables', seconds, 1)
+    .option('--count <n>', 'end after this many tables', whole)
+    .option('--once', 'print one table, after one interval')
     .addOption(
-      new Option('--sort <order>', 'which rows come first').choices(ORDERS).default('bandwidth' as Order),
+      new Option('--sort <order>', 'order of the rows').choices(ORDERS).default('bandwidth' as Order),
     )
-    .option('--json', 'print a line of JSON for each table')
+    .option('--json', 'print one line of JSON for each table')
     .action(top);
   describe(sub, {
     about:
-      'Asks the daemon once each interval. In a terminal the table stays in its place: b, r, l and t order it ' +
-      'by bandwidth, requests a second, latency or tenant, q ends it; when the daemon goes it waits for the ' +
-      'next. Elsewhere it prints one table after the other. Rates are of what programs post; `may` is what ' +
-      'a tenant may send; `us` is from post to completion.',
+      'Asks the daemon once per interval. In a terminal the table is redrawn in place; the keys b, r, l and t order it ' +
+      'by bandwidth, requests per second, latency or tenant, and q quits. When the daemon goes away, top waits for the ' +
+      'next one. Otherwise it prints one table after the other. Rates count what programs post; `may` is the rate that ' +
+      'a tenant may send; `us` is the time from post to completion.',
     examples: [
       ['isoverbs top', 'in a terminal'],
-      ['isoverbs top --once --json', 'for a program'],
+      ['isoverbs top --once --json', 'for programs'],
     ],
     failed: 'no daemon answers',
     seeAlso: ['docs/operations.md', 'isoverbs daemon', 'isoverbs tenants', 'isoverbs set'],

@@ -1,4 +1,4 @@
-/** The terminal's other screen, for what is drawn again and again. What was there before comes back at the end. */
+/** The terminal's alternate screen, for output that is redrawn. The previous content returns at the end. */
 
 const ENTER = '\x1b[?1049h\x1b[?25l';
 const LEAVE = '\x1b[?25h\x1b[?1049l';
@@ -6,7 +6,7 @@ const HOME = '\x1b[H';
 const TO_LINE_END = '\x1b[K';
 const TO_SCREEN_END = '\x1b[J';
 const CTRL_C = '\x03';
-/** They would end the process at once; the screen comes first. */
+/** Signals that would end the process at once; the screen is restored first. */
 const SIGNALS = ['SIGTERM', 'SIGHUP', 'SIGINT'] as const;
 
 export class Screen {
@@ -19,7 +19,7 @@ export class Screen {
     process.kill(process.pid, signal);
   };
 
-  /** `key` hears single keys, if the input is a terminal; Ctrl-C interrupts as ever. */
+  /** `key` receives single keys if the input is a terminal. Ctrl-C interrupts as usual. */
   constructor(on: { key(key: string): void; resized(): void }) {
     this.typed = (typed) => {
       for (const key of typed) {
@@ -39,10 +39,10 @@ export class Screen {
     stdin.on('data', this.typed);
   }
 
-  /** As many of the lines as there is room for, none longer than the screen is wide. */
+  /** Draws as many lines as fit, each cut to the width of the screen. */
   draw(lines: readonly string[]): void {
     if (!this.isOpen) return;
-    // Some terminals say that they have none.
+    // Some terminals report no size.
     const [rows, columns] = [process.stdout.rows || 24, process.stdout.columns || 80];
     const shown = lines.length <= rows ? lines : [...lines.slice(0, rows - 1), '...'];
     const text = shown.map((line) => `${line.slice(0, columns)}${TO_LINE_END}`).join('\r\n');

@@ -1,15 +1,15 @@
-/** Tables without lines, that fit the terminal: of text that goes into a pipe, 80 columns. */
+/** Tables without lines that fit the terminal; 80 columns for output that is not a terminal. */
 import Table from 'cli-table3';
 
 const GAP = '  ';
-const LEAST_WIDTH = 20;
+const MIN_LAST_WIDTH = 20;
 
 export interface Columns {
   head: readonly string[];
   indent?: string;
 }
 
-/** The last column is wrapped, so that lines are at most `width` long. */
+/** Wraps the last column so that lines have at most `width` characters. */
 export function tableText(
   rows: readonly (readonly string[])[],
   columns: Columns,
@@ -18,7 +18,7 @@ export function tableText(
   const { head, indent = '' } = columns;
   const widths = head.map((name, i) => Math.max(name.length, ...rows.map((row) => row[i].length)));
   const before = widths.slice(0, -1).reduce((sum, one) => sum + one + GAP.length, indent.length);
-  widths[widths.length - 1] = Math.max(LEAST_WIDTH, width - before);
+  widths[widths.length - 1] = Math.max(MIN_LAST_WIDTH, width - before);
   const table = new Table({
     head: [...head],
     colWidths: widths,
@@ -47,7 +47,7 @@ const NO_LINES = {
   middle: GAP,
 };
 
-/** Columns of the terminal. */
+/** Width of the terminal in columns. */
 export function outWidth(): number {
   return process.stdout.columns || 80;
 }

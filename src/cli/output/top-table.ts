@@ -1,12 +1,12 @@
-/** What `isoverbs top` shows: rates between two looks at the daemon's tenants, in order, as a table. */
+/** The table of `isoverbs top`: rates between two samples of the daemon's tenants, in order. */
 import type { TenantRow } from '../../daemon/protocol.ts';
-import type { Look } from '../watch-tenants.ts';
+import type { TenantSample } from '../watch-tenants.ts';
 import { tableText } from './table.ts';
 
-/** A tenant with what it sent a second between two looks; null: it was not there at the first. */
+/** A tenant with what it sent per second between two samples; null if it was not in the first one. */
 export type TopRow = TenantRow & { readonly sentGbps: number | null; readonly requestsPerS: number | null };
 
-/** Keys by which rows are ordered, and what each is. */
+/** The orders of rows. */
 export const ORDERS = ['bandwidth', 'rate', 'latency', 'tenant'] as const;
 export type Order = (typeof ORDERS)[number];
 
@@ -18,23 +18,23 @@ const VALUE: Record<Exclude<Order, 'tenant'>, (row: TopRow) => number> = {
 
 const keyOf = ({ device, tenant }: TenantRow) => `${device}\0${tenant}`;
 
-/** Rates, by the daemon's clock. Of another daemon, whose clock and sums begin anew, the first look has none. */
-export function ratesOf(before: Look | null, { nowNs, rows }: Look): TopRow[] {
-  const old = new Map(before?.rows.map((row) => [keyOf(row), row]));
-  const elapsedNs = before === null ? 0 : nowNs - before.nowNs;
+/** Rates by the daemon's clock. After a restart, when clock and sums start anew, the first sample has none. */
+export function ratesOf(previous: TenantSample | null, { nowNs, rows }: TenantSample): TopRow[] {
+  const oldRows = new Map(previous?.rows.map((row) => [keyOf(row), row]));
+  const elapsedNs = previous === null ? 0 : nowNs - previous.nowNs;
   return rows.map((row) => {
-    const was = old.get(keyOf(row));
-    const isSame = was !== undefined && elapsedNs > 0 && row.sentBytes >= was.sentBytes;
-    if (!isSame || row.sentRequests < was.sentRequests) return { ...row, sentGbps: null, requestsPerS: null };
+    const old = oldRows.get(keyOf(row));
+    const isSame = old !== undefined && elapsedNs > 0 && row.sentBytes >= old.sentBytes;
+    if (!isSame || row.sentRequests < old.sentRequests) return { ...row, sentGbps: null, requestsPerS: null };
     return {
       ...row,
-      sentGbps: ((row.sentBytes - was.sentBytes) * 8) / elapsedNs,
-      requestsPerS: ((row.sentRequests - was.sentRequests) * 1e9) / elapsedNs,
+      sentGbps: ((row.sentBytes - old.sentBytes) * 8) / elapsedNs,
+      requestsPerS: ((row.sentRequests - old.sentRequests) * 1e9) / elapsedNs,
     };
   });
 }
 
-/** The largest first; those that are alike by device and name. */
+/** Largest first; equal rows by device and name. */
 export function ordered(rows: readonly TopRow[], order: Order): TopRow[] {
   const byName = (a: TopRow, b: TopRow) => (keyOf(a) < keyOf(b) ? -1 : 1);
   if (order === 'tenant') return [...rows].sort(byName);
@@ -42,7 +42,7 @@ export function ordered(rows: readonly TopRow[], order: Order): TopRow[] {
   return [...rows].sort((a, b) => value(b) - value(a) || byName(a, b));
 }
 
-/** A name that somebody else gave, without what would steer a terminal. */
+/** A name without characters that would control the terminal, since anyone may have chosen it. */
 export function shownName(name: string): string {
   return name.replace(/\p{C}|[\u2028\u2029]/gu, '?');
 }
@@ -58,10 +58,10 @@ function short(value: number): string {
   return `${(value / size).toFixed(size === 1 ? 0 : 1)}${unit}`;
 }
 
-const some = (value: number | null, text: (value: number) => string) =>
+const orDash = (value: number | null, text: (value: number) => string) =>
   value === null || value === 0 ? '-' : text(value);
 
-/** Of a tenant; `-`: none. */
+/** The limits of a tenant; `-` for none. */
 export function limitsOf({ maxQps, maxRequestsPerS }: TenantRow): string {
   const limits = [
     maxQps === null ? '' : `${maxQps} QPs`,
@@ -94,12 +94,12 @@ export function topTable(rows: readonly TopRow[], width?: number): string {
     row.class,
     `${row.qps}`,
     `${row.processes}`,
-    some(row.sentGbps, (value) => value.toFixed(2)),
-    some(row.requestsPerS, short),
-    some(row.rateGbps, (value) => value.toFixed(2)),
+    orDash(row.sentGbps, (value) => value.toFixed(2)),
+    orDash(row.requestsPerS, short),
+    orDash(row.rateGbps, (value) => value.toFixed(2)),
     row.gbps === null ? `${row.weight}` : 'own',
-    some(row.heldRequests, short),
-    some(row.latencyNs, (value) => (value / 1e3).toFixed(1)),
+    orDash(row.heldRequests, short),
+    orDash(row.latencyNs, (value) => (value / 1e3).toFixed(1)),
     limitsOf(row),
     row.split ? `isolated: ${row.why}` : row.why,
   ]);
