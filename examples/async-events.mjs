@@ -1,6 +1,6 @@
 // @ts-nocheck
-// Asynchronous events: what the device tells of queue pairs, queues and ports without being asked. Each is emitted at
-// the object that it is about ('srqLimitReached' of a shared receive queue), and all of them at the context.
+// Asynchronous events: unsolicited reports of the device about queue pairs, queues and ports. Each is emitted on the object
+// it concerns ('srqLimitReached' on a shared receive queue), and all of them on the context.
 //   node examples/async-events.mjs [--device NAME]
 import { openEnds } from './ends.mjs';
 
@@ -11,16 +11,16 @@ const peer = server.pd.createQp({ sendCq: server.cq, srq });
 qp.connectTo(peer.endpoint());
 peer.connectTo(qp.endpoint());
 
-// Listening alone does not keep the process alive; an event that nobody listens to is no error.
+// A listener does not keep the process alive. An event without a listener is not an error.
 srq.on('srqLimitReached', ({ type }) => console.log(`at the queue: ${type}`));
 
-// As an async iterator: waiting keeps the process alive, and ends with the context.
+// As an async iterator: awaiting an event keeps the process alive. The iterator ends when the context is closed.
 async function first(context, type) {
   for await (const event of context.events()) if (event.type === type) return event;
 }
 const low = first(server.context, 'SRQ_LIMIT_REACHED');
 
-// One event when fewer than two receives are left.
+// Request one event when fewer than two receives are left.
 for (let i = 0; i < 2; i++) srq.receive({ sgList: [{ mr: server.mr, offset: 64 * i, length: 64 }] });
 srq.arm(2);
 await qp.execute({ opcode: 'SEND', sgList: [{ mr: client.mr, length: 5 }] });

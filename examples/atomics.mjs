@@ -1,5 +1,5 @@
 // @ts-nocheck
-// Atomics on a peer's memory: a counter, and a lock that only one can take. The old value comes back.
+// Atomics on a peer's memory: a counter, and a lock that only one client can take. Each returns the old value.
 //   node examples/atomics.mjs [--device NAME]
 import { connectedEnds } from './ends.mjs';
 
@@ -20,7 +20,7 @@ async function compareSwap(index, compare, swap) {
 
 for (let i = 0; i < 3; i++) console.log(`ticket ${await fetchAdd(0, 1n)}`);
 
-// 0 is free; whoever swaps its own number in has the lock.
+// 0 means free. A client that swaps in its own number holds the lock.
 console.log(`lock: ${(await compareSwap(1, 0n, 17n)) === 0n ? 'taken by 17' : 'held'}`);
 console.log(`lock: ${(await compareSwap(1, 0n, 18n)) === 0n ? 'taken by 18' : 'held'}`);
 

@@ -1,17 +1,17 @@
 // @ts-nocheck
-// What the example programs share: roles from the command line, and a summary of samples.
+// Shared by the longer example programs: roles on the command line, and statistics.
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { openDevice } from 'isoverbs';
 
-/** Whether `url` (import.meta.url) is the program that was started. */
+/** Whether `url` (import.meta.url) is the main program. */
 export function isProgram(url) {
   return fileURLToPath(url) === process.argv[1];
 }
 
 /**
- * No role: both ends in this process, on sim0 and sim1 or on --device. --listen PORT: the server alone.
- * --connect HOST:PORT: the client alone. `options` are the program's own, for parseArgs.
+ * Runs the program. By default both ends run in this process, on sim0 and sim1 or on --device. --listen PORT runs only the
+ * server, --connect HOST:PORT only the client. `options` are the program's own options for parseArgs.
  */
 export async function run({ options = {}, server, client }) {
   const text = { type: 'string' };
@@ -26,7 +26,7 @@ export async function run({ options = {}, server, client }) {
     serving = openDevice(values.device ?? (both ? 'sim0' : undefined));
     if (!both && serving.provider.name === 'sim') {
       throw new Error(
-        'simulated devices connect inside one process only: leave --listen out, or name a real --device',
+        'simulated devices connect only within one process: leave out --listen, or name a real --device',
       );
     }
     ({ port } = await server(serving, { port: Number(values.listen ?? 0) }, values));
@@ -42,19 +42,19 @@ export async function run({ options = {}, server, client }) {
   serving?.close();
 }
 
-/** `--count` and `--seconds` as numbers; with neither, `count`. */
+/** `--count` and `--seconds` as numbers; without either, `fallback` is the count. */
 export function limits({ count, seconds }, fallback) {
   if (count === undefined && seconds === undefined) return { count: fallback, seconds: Infinity };
   return { count: Number(count ?? Infinity), seconds: Number(seconds ?? Infinity) };
 }
 
-/** Whether somebody has asked the program to come to its end: by Ctrl-C, or SIGINT. */
+/** Returns a function that reports whether SIGINT (Ctrl-C) was received. */
 export function interruption() {
-  let asked = false;
+  let interrupted = false;
   process.on('SIGINT', () => {
-    asked = true;
+    interrupted = true;
   });
-  return () => asked;
+  return () => interrupted;
 }
 
 /** The q-quantile of an array of numbers. */

@@ -1,6 +1,6 @@
 // @ts-nocheck
-// Sleeping until something completes: on one channel for many queues, and only for messages that the sender
-// marked as urgent (solicited).
+// Sleeping until something completes: on one channel for many queues, and only for messages that the sender marked as
+// solicited (urgent).
 //   node examples/completion-events.mjs [--device NAME]
 import { connectedEnds, put } from './ends.mjs';
 
@@ -8,17 +8,17 @@ const [client, server] = connectedEnds();
 for (let i = 0; i < 4; i++)
   server.qp.receive({ wrId: i, sgList: [{ mr: server.mr, offset: 64 * i, length: 64 }] });
 
-// Both wait on the context's one channel; the process sleeps meanwhile.
+// Both queues use the context's only channel; meanwhile the process sleeps.
 const other = server.context.createCq();
 const idle = new AbortController();
 const never = other.next({ signal: idle.signal }).catch((reason) => reason);
 
 async function listen() {
-  const heard = [];
-  // Wakes for the urgent one, and then gives all that has come before it, in order.
+  const received = [];
+  // Wakes up for the urgent message, and then yields it and all earlier ones in order.
   for await (const { wrId } of server.cq.completions({ solicitedOnly: true })) {
-    heard.push(Number(wrId));
-    if (heard.length === 4) return heard;
+    received.push(Number(wrId));
+    if (received.length === 4) return received;
   }
 }
 const listening = listen();

@@ -1,6 +1,6 @@
 // @ts-nocheck
-// An extended completion queue stamps each completion with the device's clock: how long requests take, without the time
-// that your program took to look.
+// An extended completion queue stamps each completion with the device's clock. This shows how long requests take, without
+// the time until the program polls.
 //   node examples/cq-timestamps.mjs [--device NAME]
 import { openEnds } from './ends.mjs';
 
@@ -8,7 +8,7 @@ const [client, server] = openEnds();
 const { completionTimestampMask, hcaCoreClockKhz } = client.context.queryDeviceEx();
 if (completionTimestampMask === 0n) {
   console.log('this device does not stamp completions');
-  process.exit(); // nothing is under way
+  process.exit(); // nothing is outstanding
 }
 
 const cq = client.context.createCq({ timestamps: true });
@@ -23,7 +23,7 @@ for (let i = 0; i < 4; i++) qp.post({ opcode: 'RDMA_WRITE', wrId: i, sgList, rem
 
 let before = null;
 for (const { wrId, ticks } of await cq.drain(4)) {
-  // The clock wraps where its mask ends.
+  // The clock wraps at its mask.
   const passed = before === null ? 0n : (ticks - before) & completionTimestampMask;
   console.log(
     `write ${wrId}: ${Math.round((Number(passed) / hcaCoreClockKhz) * 1e6)} ns after the one before`,

@@ -1,25 +1,26 @@
 // @ts-nocheck
-// What the short examples share: two open ends in one process. Without arguments they are the simulated
-// devices sim0 and sim1; --device NAME takes a real one for both, --device NAME,NAME one for each.
+// Shared by the short examples: two ends in one process. By default they use the simulated devices sim0 and sim1.
+// --device NAME selects a real device for both, --device NAME,NAME one for each.
 import { parseArgs } from 'node:util';
 import { openDevice } from 'isoverbs';
 
 const ALL = { remoteRead: true, remoteWrite: true, remoteAtomic: true, mwBind: true };
 
-/** One end: an open device with a protection domain, a completion queue and a page of memory. */
+/** Opens one end: a device with a protection domain, a completion queue and a page of memory. */
 function openEnd(device) {
   const context = openDevice(device);
   const pd = context.allocPd();
   return { context, pd, cq: context.createCq(), mr: pd.allocate(4096, { access: ALL }) };
 }
 
+/** Opens both ends. */
 export function openEnds() {
   const { device } = parseArgs({ options: { device: { type: 'string', default: 'sim0,sim1' } } }).values;
   const [first, second = first] = device.split(',');
   return [openEnd(first), openEnd(second)];
 }
 
-/** Two ends with a reliable connection; read-write.mjs shows how one is made. */
+/** Opens two ends with a reliable connection; read-write.mjs shows how to create one. */
 export function connectedEnds(cap) {
   const [a, b] = openEnds();
   for (const end of [a, b]) end.qp = end.pd.createQp({ sendCq: end.cq, cap });
@@ -28,13 +29,13 @@ export function connectedEnds(cap) {
   return [a, b];
 }
 
-/** Puts text into memory. */
+/** Writes text into memory; returns the scatter/gather element that covers it. */
 export function put(mr, text, offset = 0) {
   mr.bytes.set(new TextEncoder().encode(text), offset);
   return { mr, offset, length: text.length };
 }
 
-/** The text in memory. */
+/** Reads text from memory. */
 export function text(mr, offset, length) {
   return new TextDecoder().decode(mr.bytes.slice(offset, offset + length));
 }

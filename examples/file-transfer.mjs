@@ -1,5 +1,5 @@
 // @ts-nocheck
-// Bulk transfer: 1 MiB RDMA_WRITEs, several at a time, into the receiver's memory; sha256 at the end.
+// Bulk transfer: several outstanding 1 MiB RDMA_WRITEs into the receiver's memory, with a sha256 check at the end.
 //
 //   node examples/file-transfer.mjs --size 64M          both ends in this process
 //   node examples/file-transfer.mjs --listen 7472       the receiver
@@ -15,15 +15,16 @@ const LIMIT_BYTES = 2 ** 31;
 
 const sha256 = (bytes) => createHash('sha256').update(bytes).digest();
 
-/** Takes files: each caller says how long its own is. `onFile` gets (bytes, whole). Returns the listener. */
+/** Receives files; each sender announces the size of its own. Calls `onFile(bytes, whole)`. Returns the listener. */
 export async function server(context, { port = 0, host, onFile = () => {} } = {}) {
   const pd = context.allocPd();
   const transfers = new Map();
 
-  /** A queue pair with a completion queue of its own. */
+  /** Creates a queue pair with its own completion queue. */
   function createQp({ privateData }) {
     const { sizeBytes } = privateData;
-    if (!(sizeBytes > 0 && sizeBytes <= LIMIT_BYTES)) throw new RangeError(`a file of ${sizeBytes} bytes?`);
+    if (!(sizeBytes > 0 && sizeBytes <= LIMIT_BYTES))
+      throw new RangeError(`a file of ${sizeBytes} bytes is not supported`);
     const cq = context.createCq({ cqe: 16 });
     const qp = pd.createQp({ sendCq: cq });
     const file = pd.allocate(sizeBytes, { access: { remoteWrite: true } });
@@ -46,8 +47,8 @@ export async function server(context, { port = 0, host, onFile = () => {} } = {}
     const { qp } = connection;
     const { cq, file, note } = transfers.get(qp);
     for await (const { status, isRecv } of cq) {
-      if (status !== 0) break; // the sender left, or is told that nothing more comes by the end of the connection
-      if (!isRecv) continue; // the reply went out
+      if (status !== 0) break; // the sender left, or failed; closing the connection informs it
+      if (!isRecv) continue; // the reply was sent
       const whole = sha256(file.bytes).equals(note.bytes.subarray(0, DIGEST_BYTES));
       onFile(file.bytes, whole);
       note.bytes[DIGEST_BYTES] = whole ? 1 : 0;
@@ -63,9 +64,9 @@ export async function server(context, { port = 0, host, onFile = () => {} } = {}
 }
 
 /**
- * Sends `data`; with `seconds`, again and again for so long, or until `isOver`. `outstanding` WRITEs are on their way
- * at once.
- * `onSample` gets each WRITE's time from post to completion. Returns bytes sent, elapsed time, and samples.
+ * Sends `data`, repeatedly if `seconds` is given, until that time has passed or `isOver` returns true. `outstanding` is the
+ * number of WRITEs in flight. `onSample` gets each WRITE's time from post to completion. Returns bytes sent, elapsed
+ * time, and all samples.
  */
 export async function client(context, options) {
   const { port, host, data, seconds = 0, isOver = () => false, outstanding = 8, onSample } = options;
@@ -102,7 +103,7 @@ export async function client(context, options) {
   while (postedNs.length < outstanding && more()) post();
   for (; done < postedNs.length; done++) {
     const { wrId } = expectSuccess(await cq.next());
-    if (Number(wrId) !== done) throw new Error(`WRITE ${wrId} completed, and ${done} was next`);
+    if (Number(wrId) !== done) throw new Error(`WRITE ${wrId} completed before WRITE ${done}`);
     latenciesNs.push(context.nowNs() - postedNs[done]);
     onSample?.(latenciesNs[done]);
     if (more()) post();
@@ -118,21 +119,21 @@ export async function client(context, options) {
   return { sentBytes, elapsedNs, latenciesNs };
 }
 
-/** '64M' is 64 MiB. */
+/** Parses a size such as '64M' (64 MiB). */
 function parseSize(text) {
   const [, number, unit] = /^(\d+)([KMG]?)$/i.exec(text) ?? [];
-  if (number === undefined) throw new Error(`--size: '${text}' is no size`);
+  if (number === undefined) throw new Error(`--size: '${text}' is not a size such as 64M`);
   return Number(number) * 1024 ** ' KMG'.indexOf(unit.toUpperCase() || ' ');
 }
 
-/** Counts WRITEs, and prints their number every half a second of the device's time. */
+/** Counts WRITEs, and prints their number every half second of the device's clock. */
 function progress(context) {
   let writes = 0;
-  let saidNs = context.nowNs();
+  let printedNs = context.nowNs();
   return () => {
     writes++;
-    if (context.nowNs() - saidNs < 5e8) return;
-    saidNs = context.nowNs();
+    if (context.nowNs() - printedNs < 5e8) return;
+    printedNs = context.nowNs();
     console.log(`${writes} WRITEs`);
   };
 }

@@ -1,5 +1,5 @@
 // @ts-nocheck
-// A key-value store over RDMA. GET is one RDMA_READ of the server's table: the server's CPU takes no part.
+// A key-value store over RDMA. GET is one RDMA_READ of the server's table, without the server's CPU.
 // PUT is a SEND, answered by a SEND.
 //
 //   node examples/kv-store.mjs                          both ends in this process
@@ -8,11 +8,11 @@
 import { connect, expectSuccess, IBV_SEND_SIGNALED, listen } from 'isoverbs';
 import { interruption, isProgram, limits, quantile, run } from './cli.mjs';
 
-// A record, in the table and as PUT message: version u32, two lengths u8, key at 8, value at 40, version at 124.
-const SLOT = 128;
+// A record (table entry or PUT message): version u32, two lengths u8, key at 8, value at 40, version at 124.
+const RECORD_BYTES = 128;
 const KEY_MAX = 32;
 const VALUE_MAX = 84;
-const DEPTH = 16; // PUTs on their way per client
+const DEPTH = 16; // outstanding PUTs per client
 
 function encode(record, key, value) {
   const bytes = Buffer.from(key);
@@ -25,99 +25,106 @@ function encode(record, key, value) {
 const keyIn = (record) => Buffer.from(record.subarray(8, 8 + record[4])).toString();
 const valueIn = (record) => Buffer.from(record.subarray(8 + KEY_MAX, 8 + KEY_MAX + record[5]));
 
-/** FNV-1a: where the key lives; on a collision, the next slots are tried. */
+/** FNV-1a: the first entry to try for a key; on a collision, the next ones follow. */
 function hash(key) {
   let h = 0x811c9dc5;
   for (const byte of Buffer.from(key)) h = Math.imul(h ^ byte, 0x01000193) >>> 0;
   return h;
 }
 
-/** Puts a record into the table; false when it is full. */
-function store(table, slots, record) {
+/** Puts a record into the table; returns false when it is full. */
+function store(table, entries, record) {
   const key = keyIn(record);
-  for (let probe = 0; probe < slots; probe++) {
-    const slot = Buffer.from(table.buffer, ((hash(key) + probe) % slots) * SLOT, SLOT);
-    if (slot[4] !== 0 && keyIn(slot) !== key) continue;
-    const version = (slot.readUInt32LE(0) + 1) >>> 0;
-    slot.writeUInt32LE(version, SLOT - 4); // a reader that sees two versions reads again
-    slot.set(record.subarray(4, SLOT - 4), 4);
-    slot.writeUInt32LE(version, 0);
+  for (let probe = 0; probe < entries; probe++) {
+    const entry = Buffer.from(table.buffer, ((hash(key) + probe) % entries) * RECORD_BYTES, RECORD_BYTES);
+    if (entry[4] !== 0 && keyIn(entry) !== key) continue;
+    const version = (entry.readUInt32LE(0) + 1) >>> 0;
+    entry.writeUInt32LE(version, RECORD_BYTES - 4); // a reader that sees two different versions retries
+    entry.set(record.subarray(4, RECORD_BYTES - 4), 4);
+    entry.writeUInt32LE(version, 0);
     return true;
   }
   return false;
 }
 
-/** Answers PUTs until the queue is closed. A client that left flushes its receives. */
-async function answer(cq, table, slots, clients) {
+/** Answers PUTs until the queue is closed. The receives of a client that left are flushed. */
+async function answer(cq, table, entries, clients) {
   for await (const { status, isRecv, wrId, qp } of cq) {
     const client = clients.get(qp);
-    // The end of the connection tells the client, which would wait for its answer else.
+    // Closing the connection informs the client, which would otherwise wait for its answer.
     if (status !== 0) qp?.close();
     if (status !== 0 || !isRecv || client === undefined) continue;
     const i = Number(wrId);
-    client.replies.bytes[i] = store(table, slots, client.requests.bytes.subarray(i * SLOT, (i + 1) * SLOT));
-    qp.receive({ wrId, sgList: [{ mr: client.requests, offset: i * SLOT, length: SLOT }] });
+    client.replies.bytes[i] = store(
+      table,
+      entries,
+      client.requests.bytes.subarray(i * RECORD_BYTES, (i + 1) * RECORD_BYTES),
+    );
+    qp.receive({ wrId, sgList: [{ mr: client.requests, offset: i * RECORD_BYTES, length: RECORD_BYTES }] });
     qp.post({ opcode: 'SEND', sgList: [{ mr: client.replies, offset: i, length: 1 }] });
   }
 }
 
-/** Serves a table of `slots` keys; returns the listener. */
-export async function server(context, { port = 0, host, slots = 4096 } = {}) {
+/** Serves a table of `entries` keys; returns the listener. */
+export async function server(context, { port = 0, host, entries = 4096 } = {}) {
   const pd = context.allocPd();
   const cq = context.createCq({ cqe: 4096 });
-  const table = pd.allocate(slots * SLOT, { access: { remoteRead: true } });
+  const table = pd.allocate(entries * RECORD_BYTES, { access: { remoteRead: true } });
   const clients = new Map();
 
   function prepare(qp) {
-    const client = { requests: pd.allocate(DEPTH * SLOT), replies: pd.allocate(DEPTH) };
+    const client = { requests: pd.allocate(DEPTH * RECORD_BYTES), replies: pd.allocate(DEPTH) };
     clients.set(qp, client);
     qp.onClose(() => {
       clients.delete(qp);
       for (const mr of Object.values(client)) mr.close();
     });
     for (let i = 0; i < DEPTH; i++) {
-      qp.receive({ wrId: i, sgList: [{ mr: client.requests, offset: i * SLOT, length: SLOT }] });
+      qp.receive({
+        wrId: i,
+        sgList: [{ mr: client.requests, offset: i * RECORD_BYTES, length: RECORD_BYTES }],
+      });
     }
   }
-  answer(cq, table, slots, clients);
-  const privateData = { slots, addr: table.addr, rkey: table.rkey };
+  answer(cq, table, entries, clients);
+  const privateData = { entries, addr: table.addr, rkey: table.rkey };
   return listen(context, { port, host, pd, sendCq: cq, privateData, prepare }, (connection) => {
     connection.on('close', () => connection.close());
   });
 }
 
-/** Connects to a server; returns get, put and close. One request at a time. */
+/** Connects to a server; returns get, put and close. Only one request may be outstanding. */
 export async function client(context, { port, host }) {
   const pd = context.allocPd();
   const cq = context.createCq();
-  const mr = pd.allocate(3 * SLOT); // what GET read, what PUT sends, the reply
+  const mr = pd.allocate(3 * RECORD_BYTES); // the record read by GET, the record sent by PUT, the reply
   const batch = context.sendBatch({ capacity: 1 });
   const connection = await connect(context, { port, host, pd, sendCq: cq });
   const { qp } = connection;
-  const { slots, addr, rkey } = connection.remote.privateData;
+  const { entries, addr, rkey } = connection.remote.privateData;
 
   async function get(key, probe = 0) {
-    const from = addr + ((hash(key) + probe) % slots) * SLOT;
-    qp.postSend(batch.clear().read(0, IBV_SEND_SIGNALED, mr.addr, SLOT, mr.lkey, from, rkey));
+    const from = addr + ((hash(key) + probe) % entries) * RECORD_BYTES;
+    qp.postSend(batch.clear().read(0, IBV_SEND_SIGNALED, mr.addr, RECORD_BYTES, mr.lkey, from, rkey));
     expectSuccess(await cq.next());
-    const slot = Buffer.from(mr.buffer, 0, SLOT);
-    if (slot.readUInt32LE(0) !== slot.readUInt32LE(SLOT - 4)) return get(key, probe);
-    if (slot[4] === 0 || probe === slots) return null;
-    return keyIn(slot) === key ? valueIn(slot) : get(key, probe + 1);
+    const entry = Buffer.from(mr.buffer, 0, RECORD_BYTES);
+    if (entry.readUInt32LE(0) !== entry.readUInt32LE(RECORD_BYTES - 4)) return get(key, probe);
+    if (entry[4] === 0 || probe === entries) return null;
+    return keyIn(entry) === key ? valueIn(entry) : get(key, probe + 1);
   }
 
   async function put(key, value) {
-    encode(mr.bytes.subarray(SLOT, 2 * SLOT), key, value);
-    qp.receive({ sgList: [{ mr, offset: 2 * SLOT, length: 1 }] });
-    qp.post({ opcode: 'SEND', sgList: [{ mr, offset: SLOT, length: SLOT }] });
+    encode(mr.bytes.subarray(RECORD_BYTES, 2 * RECORD_BYTES), key, value);
+    qp.receive({ sgList: [{ mr, offset: 2 * RECORD_BYTES, length: 1 }] });
+    qp.post({ opcode: 'SEND', sgList: [{ mr, offset: RECORD_BYTES, length: RECORD_BYTES }] });
     for (const completion of await cq.drain(2)) expectSuccess(completion);
-    if (mr.bytes[2 * SLOT] !== 1) throw new Error('the table is full');
+    if (mr.bytes[2 * RECORD_BYTES] !== 1) throw new Error('the table is full');
   }
 
   return { get, put, close: () => connection.close() };
 }
 
-/** Puts `keys` keys, then gets them in turn; returns each GET's latency in nanoseconds of the device's time. */
+/** Puts `keys` keys, then gets them in turn; returns each GET's latency in nanoseconds of the device's clock. */
 export async function load(context, kv, options = {}) {
   const { count = 1000, seconds = Infinity, keys = 100, pause, isOver = () => false } = options;
   const expected = Array.from({ length: keys }, (_, i) => Buffer.from(`value ${i}`));

@@ -1,6 +1,6 @@
 // @ts-nocheck
-// The handshake of rdma-core's pingpong programs (ibv_rc_pingpong and its kin), over TCP: each end tells
-// where its queue pairs are, the client first; the server is ready to receive before it answers.
+// The TCP handshake of rdma-core's pingpong programs (ibv_rc_pingpong and others). Each end sends the addresses of its
+// queue pairs, the client first. The server is ready to receive before it answers.
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 import { gidToBytes, gidToString } from 'isoverbs';
@@ -8,7 +8,7 @@ import { gidToBytes, gidToString } from 'isoverbs';
 const ADDRESS_BYTES = 'LLLL:QQQQQQ:PPPPPP:'.length + 32 + 1;
 const DONE = 'done\0';
 
-/** lid:qpn:psn:gid in hexadecimal, and a zero byte. */
+/** Encodes lid:qpn:psn:gid in hexadecimal, with a trailing zero byte. */
 function encode({ lid, qpNum, psn, gid }) {
   const hex = (number, digits) => number.toString(16).padStart(digits, '0');
   const wireGid = Buffer.from(gid === '' ? new Uint8Array(16) : gidToBytes(gid)).toString('hex');
@@ -17,19 +17,20 @@ function encode({ lid, qpNum, psn, gid }) {
 
 function decode(bytes) {
   const match = /^([0-9a-f]{4}):([0-9a-f]{6}):([0-9a-f]{6}):([0-9a-f]{32})\0$/.exec(bytes.toString('latin1'));
-  if (match === null) throw new Error(`the peer sent ${JSON.stringify(bytes.toString('latin1'))}`);
+  if (match === null)
+    throw new Error(`the peer sent an invalid address: ${JSON.stringify(bytes.toString('latin1'))}`);
   const [lid, qpNum, psn] = match.slice(1, 4).map((hex) => Number.parseInt(hex, 16));
   return { lid, qpNum, psn, gid: gidToString(Buffer.from(match[4], 'hex')) };
 }
 
-/** Takes exactly so many bytes of a socket at a time, however they come. */
+/** Returns a function that reads exactly `length` bytes from a socket. */
 function reader(socket) {
   const chunks = socket[Symbol.asyncIterator]();
   let held = Buffer.alloc(0);
   return async (length) => {
     while (held.length < length) {
       const { value, done } = await chunks.next();
-      if (done) throw new Error('the peer went away during the handshake');
+      if (done) throw new Error('the peer closed the connection during the handshake');
       held = Buffer.concat([held, value]);
     }
     const bytes = held.subarray(0, length);
@@ -46,8 +47,8 @@ async function readAddresses(read, count) {
 }
 
 /**
- * Tells the peer `mine`, a list of endpoints, and returns as many of its own; `connectQps(theirs)` runs when they
- * are known. With `host` we are the client; without it the server, which says `listening(port)` when it is.
+ * Sends the peer the list of endpoints `mine`, and returns as many of its own. `connectQps(theirs)` runs when they are
+ * known. With `host` this end is the client. Without it, it is the server, and `listening(port)` runs when it listens.
  */
 export async function exchange({ host, port, mine, connectQps, listening = (_port) => {} }) {
   const addresses = Buffer.concat(mine.map(encode));

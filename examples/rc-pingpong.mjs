@@ -1,6 +1,6 @@
 // @ts-nocheck
-// A pingpong over a reliable connection that speaks the handshake of rdma-core's ibv_rc_pingpong, so that
-// either end may be the C program. Without HOST it is the server.
+// A pingpong over a reliable connection with the handshake of rdma-core's ibv_rc_pingpong: the other end may be the C
+// program. Without HOST this end is the server.
 //
 //   node examples/rc-pingpong.mjs -d rxe0 -g 1 [-e] [-p 18515] [-s 4096] [-n 1000] [-m 1024] [HOST]
 import { parseArgs } from 'node:util';
@@ -23,7 +23,7 @@ function show(which, { lid, qpNum, psn, gid }) {
   );
 }
 
-/** Completions one after the other: awaited (-e), or polled as the C program does. */
+/** Yields completions one by one: awaited with -e, otherwise polled as in the C program. */
 async function* completions(context, cq, useEvents) {
   const wc = context.wcBatch({ capacity: 2 });
   for (;;) {
@@ -58,7 +58,7 @@ const mtu = [1, 2, 3, 4, 5].find((code) => mtuBytes(code) === Number(values.mtu 
 
 const context = openDevice(values.device);
 if (context.provider.name === 'sim') {
-  throw new Error('simulated devices connect inside one process only: name a real one with -d');
+  throw new Error('simulated devices connect only within one process: name a real device with -d');
 }
 const pd = context.allocPd();
 const mr = pd.allocate(size);

@@ -11,13 +11,13 @@ import { connect, createServer } from 'isoverbs/rdma-cm';
 
 const SIZE = 4096;
 
-/** Runs before the peer can send: memory, and a receive posted. */
+/** Runs before the peer can send: allocates memory and posts a receive. */
 function prepare(connection) {
   connection.inbox = connection.pd.allocate(SIZE);
   connection.qp.receive({ sgList: [{ mr: connection.inbox }] });
 }
 
-/** Sends back what comes, until the peer disconnects: that flushes the posted receive. */
+/** Sends back each message until the peer disconnects, which flushes the posted receive. */
 async function echo(connection) {
   const { cq, qp, inbox } = connection;
   for await (const { status, isRecv, byteLen } of cq) {
@@ -28,8 +28,8 @@ async function echo(connection) {
   connection.close();
 }
 
-/** Says something and returns what comes back. */
-async function say(connection, text) {
+/** Sends a text and returns the echo. */
+async function send(connection, text) {
   const { cq, qp, pd, inbox } = connection;
   const outbox = pd.allocate(SIZE);
   const { written } = new TextEncoder().encodeInto(text, outbox.bytes);
@@ -52,7 +52,7 @@ if (values.connect === undefined) {
 if (values.listen === undefined) {
   const { hostname, port } = new URL(`rdma://${values.connect ?? `sim0:${server.address().port}`}`);
   const connection = await connect({ provider, host: hostname, port: Number(port), prepare });
-  console.log(`${connection.privateText}: ${await say(connection, 'hello, world')}`);
+  console.log(`${connection.privateText}: ${await send(connection, 'hello, world')}`);
   connection.close();
   server.close();
 }

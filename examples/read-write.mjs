@@ -1,17 +1,17 @@
 // @ts-nocheck
-// One-sided operations: WRITE into a peer's memory and READ it back. The peer's program takes no part.
+// One-sided operations: WRITE into a peer's memory and READ it back, without the peer's program.
 //   node examples/read-write.mjs [--device NAME]
 import { openEnds, put, text } from './ends.mjs';
 
 const [client, server] = openEnds();
 
-// A queue pair each. Programs on two machines tell each other their endpoints over a socket (connect() and
-// listen() do it for you); here both are at hand.
+// One queue pair per end. Programs on two machines exchange their endpoints over a socket (connect() and listen()
+// do that); here both are in one process.
 for (const end of [client, server]) end.qp = end.pd.createQp({ sendCq: end.cq });
 client.qp.connectTo(server.qp.endpoint());
 server.qp.connectTo(client.qp.endpoint());
 
-// What a peer must know to reach memory: an address in it, and its key.
+// A peer needs an address and a key to access memory.
 const remote = { addr: server.mr.addr, rkey: server.mr.rkey };
 
 await client.qp.execute({ opcode: 'RDMA_WRITE', sgList: [put(client.mr, 'written by the client')], remote });
@@ -21,7 +21,7 @@ const sgList = [{ mr: client.mr, offset: 1024, length: 7 }];
 await client.qp.execute({ opcode: 'RDMA_READ', sgList, remote });
 console.log(`the client reads: ${text(client.mr, 1024, 7)}`);
 
-// A key that opens nothing: the request fails, and the queue pair with it.
+// With an invalid key the request fails, and the queue pair enters the ERR state.
 const bad = { ...remote, rkey: remote.rkey ^ 1 };
 const error = await client.qp.execute({ opcode: 'RDMA_READ', sgList, remote: bad }).catch((e) => e);
 console.log(`a wrong key: ${error.code}, queue pair in ${client.qp.state}`);

@@ -1,6 +1,6 @@
 // @ts-nocheck
-// Pausing and emptying a queue pair. SQD: what was begun is finished, the rest waits, and goes on later. drain(): all that
-// is posted comes back, so that its memory can be given away.
+// Pausing and draining a queue pair. In SQD, requests that have started finish, and the others wait until resume().
+// drain() returns all posted requests, so that their memory can be reused.
 //   node examples/sqd-drain.mjs [--device NAME]
 import { connectedEnds } from './ends.mjs';
 
@@ -13,13 +13,13 @@ write(1);
 await client.qp.toSqd();
 console.log(`paused: ${client.qp.state}`);
 
-write(2); // taken, not begun: attributes may be changed meanwhile
+write(2); // posted but not started; attributes may be changed meanwhile
 client.qp.resume();
 write(3);
 const done = await client.cq.drain(3);
 console.log(`resumed: ${done.map(({ wrId, statusText }) => `${wrId} ${statusText}`).join(', ')}`);
 
-// Receives that nobody will ever fill, and sends that nobody waits for.
+// These receives will never be filled.
 for (let i = 4; i < 7; i++) client.qp.receive({ wrId: i, sgList: [{ mr: client.mr, length: 8 }] });
 const left = await client.qp.drain();
 console.log(`drained: ${left.map(({ wrId, statusText }) => `${wrId} ${statusText}`).join(', ')}`);

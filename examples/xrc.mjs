@@ -1,13 +1,13 @@
 // @ts-nocheck
-// Extended reliable connections: one connection per peer host instead of one per peer process. Each message names the
-// shared receive queue that it is for. Few devices have them (mlx5, and the simulated ones).
+// Extended reliable connections: one connection per peer host instead of one per peer process. Each message names its
+// shared receive queue. Only mlx5 and the simulated devices support them.
 //   node examples/xrc.mjs [--device NAME]
 import { expectSuccess } from 'isoverbs';
 import { openEnds, put, text } from './ends.mjs';
 
 const [client, server] = openEnds();
 
-// The server: a domain, a receiving queue pair, and two queues that stand for two worker processes.
+// The server: a domain, a receiving queue pair, and two queues that represent two worker processes.
 const xrcd = server.context.openXrcd();
 const receiver = xrcd.createQp();
 const workers = [0, 1024].map((offset) => {
@@ -17,7 +17,7 @@ const workers = [0, 1024].map((offset) => {
   return { cq, srq, offset };
 });
 
-// The client: the sending half.
+// The client: the sending queue pair.
 const sender = client.pd.createQp({ sendCq: client.cq, type: 'XRC_SEND' });
 sender.connectTo(receiver.endpoint());
 receiver.connectTo(sender.endpoint());

@@ -1,15 +1,15 @@
 // @ts-nocheck
-// A policy of one's own: a token bucket for each queue pair. docs/policies.md explains it line by line.
+// A custom policy: a token bucket per queue pair. docs/policies.md explains it line by line.
 //   openDevice('sim0', { policy: tokenPacer({ rateBytesPerS: 1e9 }) })
 import { createShim } from 'isoverbs/policies';
 
 export class TokenPacer {
   name = 'token-pacer';
   needs = { wait: 'none' };
-  /** What it keeps on a queue beside the application's own requests: pieces of the oldest one. */
+  /** Slots per queue in addition to the application's own requests: pieces of the oldest one. */
   slots = 16;
 
-  /** By index of the queue pair. Tokens are bytes; below zero they are owed. */
+  /** By index of the queue pair. Tokens are bytes; a negative number is a debt. */
   qps = [];
   tokens = [];
   filledNs = [];
@@ -28,7 +28,7 @@ export class TokenPacer {
     this.filledNs[qp.index] = out.nowNs(qp.context);
   }
 
-  // Everything is held: `feed` lets it go at once while there are tokens.
+  // All requests are held; `feed` issues them at once while there are tokens.
   onload() {
     return 0;
   }
@@ -45,7 +45,7 @@ export class TokenPacer {
     }
   }
 
-  /** The oldest request, or the next piece of it; returns its bytes. */
+  /** Issues the oldest request, or its next piece; returns its bytes. */
   issue(qp, out) {
     const bytes = out.nextBytes(qp);
     if (bytes <= this.burstBytes || !out.splittable(qp)) {
@@ -68,8 +68,8 @@ export class TokenPacer {
   }
 }
 
-/** For configurations, and drivers in other threads. */
+/** For configuration files, and for drivers in other threads. */
 export default (options) => new TokenPacer(options);
 
-/** An interceptor, for `policy` of openDevice(). */
+/** An interceptor for the option `policy` of openDevice(). */
 export const tokenPacer = (options) => createShim(() => new TokenPacer(options));

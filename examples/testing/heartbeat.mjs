@@ -1,9 +1,9 @@
 // @ts-nocheck
-// Heartbeats by datagram: each end beats once per period, and takes a peer for dead that stays silent too long.
+// Heartbeats by datagram: each end beats once per period, and considers a peer dead that is silent for too long.
 import { GRH_BYTES } from 'isoverbs';
 
 export const PERIOD_NS = 1_000_000;
-export const PATIENCE_NS = 12 * PERIOD_NS;
+export const TIMEOUT_NS = 12 * PERIOD_NS;
 const BEAT_BYTES = 8;
 const RECEIVES = 16;
 
@@ -16,27 +16,27 @@ export class Heart {
     this.wc = context.wcBatch({ capacity: RECEIVES });
     this.qp = this.pd.createQp({ sendCq: this.cq, type: 'UD' });
     this.qp.start();
-    for (let slot = 0; slot < RECEIVES; slot++) this.receive(slot);
-    this.heard = 0;
+    for (let i = 0; i < RECEIVES; i++) this.receive(i);
+    this.received = 0;
   }
 
-  receive(slot) {
+  receive(i) {
     const length = GRH_BYTES + BEAT_BYTES;
-    this.qp.receive({ wrId: slot, sgList: [{ mr: this.mr, offset: slot * length, length }] });
+    this.qp.receive({ wrId: i, sgList: [{ mr: this.mr, offset: i * length, length }] });
   }
 
-  /** Whether a beat of the peer has come since the last look. */
+  /** Whether a beat of the peer has arrived since the last call. */
   listen() {
-    const before = this.heard;
+    const before = this.received;
     for (let i = 0, n = this.cq.poll(this.wc); i < n; i++) {
       if (!this.wc.isRecv(i)) continue;
-      this.heard++;
+      this.received++;
       this.receive(this.wc.wrId(i));
     }
-    return this.heard > before;
+    return this.received > before;
   }
 
-  /** Beats towards `peer` (heart.qp.endpoint() over there): true when `forNs` are over, false when it is dead. */
+  /** Beats towards `peer` (its heart.qp.endpoint()) for `forNs`; resolves to false as soon as the peer is dead. */
   async beat(peer, forNs) {
     const { context, qp, mr } = this;
     const to = { ah: this.pd.createAhTo(peer), qpNum: peer.qpNum, qkey: peer.qkey };
@@ -46,7 +46,7 @@ export class Heart {
       qp.post({ opcode: 'SEND', sgList: [{ mr, length: BEAT_BYTES }], to });
       await context.sleep(PERIOD_NS);
       if (this.listen()) lastNs = context.nowNs();
-      else if (context.nowNs() - lastNs > PATIENCE_NS) return false;
+      else if (context.nowNs() - lastNs > TIMEOUT_NS) return false;
     }
     return true;
   }

@@ -1,15 +1,15 @@
 // @ts-nocheck
-// A log in a peer's memory: append() writes a record there and resolves when it has arrived.
+// A log in a peer's memory: append() writes a record there, and resolves when it has arrived.
 import { connect, expectSuccess, listen } from 'isoverbs';
 
 const LOG_BYTES = 1 << 20;
 
-/** Offers memory for a log to whoever connects. */
+/** Provides memory for a log to each client that connects. */
 export async function serveLog(context, port) {
   const pd = context.allocPd();
   const log = pd.allocate(LOG_BYTES, { access: { remoteWrite: true } });
-  const place = { addr: log.addr, rkey: log.rkey };
-  const listener = await listen(context, { port, pd, sendCq: context.createCq(), privateData: place });
+  const region = { addr: log.addr, rkey: log.rkey };
+  const listener = await listen(context, { port, pd, sendCq: context.createCq(), privateData: region });
   return { log, listener };
 }
 
@@ -29,7 +29,7 @@ export class LogWriter {
     this.end = 0;
   }
 
-  /** Rejects with a CompletionError when the record did not arrive. */
+  /** Rejects with a CompletionError if the record did not arrive. */
   async append(record) {
     const { addr, rkey } = this.connection.remote.privateData;
     this.buffer.bytes.set(record, this.end);

@@ -9,7 +9,7 @@ afterEach(() => {
   for (const context of contexts.splice(0)) context.close();
 });
 
-/** Two hosts of their own for each test: sim0 writes a log into the memory of sim1. */
+/** Creates two hosts for a test: sim0 writes a log into the memory of sim1. */
 async function setUp(options) {
   const fabric = createFabric({ hosts: 2, ...options });
   const { provider } = fabric;
@@ -37,7 +37,7 @@ test('an append of 64 bytes takes about a microsecond', async () => {
   expect(client.nowNs() - beganNs).toBeLessThan(1100);
 });
 
-test.each([1, 2, 3])('nothing is lost when one packet in ten is, seed %i', async (seed) => {
+test.each([1, 2, 3])('no record is lost when one packet in ten is, seed %i', async (seed) => {
   const { fabric, log, writer } = await setUp({ seed, loss: 0.1 });
   for (let i = 0; i < 10; i++) await writer.append(record(i, 20_000));
   for (let i = 0; i < 10; i++) {
@@ -46,7 +46,7 @@ test.each([1, 2, 3])('nothing is lost when one packet in ten is, seed %i', async
   expect(fabric.brokenInvariants()).toEqual([]);
 });
 
-test('a link that was down for a while only costs time', async () => {
+test('a link that is down for a while only causes a delay', async () => {
   const { fabric, log, writer } = await setUp();
   fabric.fault({ linkDown: 'sim1' });
   const appended = writer.append(record(7, 100));
@@ -56,7 +56,7 @@ test('a link that was down for a while only costs time', async () => {
   expect(log.bytes[99]).toBe(7);
 });
 
-test('the writer is told when the peer is killed', async () => {
+test('the writer gets an error when the peer is killed', async () => {
   const { fabric, writer } = await setUp();
   await writer.append(record(1, 10));
   const closed = new Promise((resolve) => writer.connection.on('close', resolve));
@@ -65,7 +65,7 @@ test('the writer is told when the peer is killed', async () => {
   expect(await closed).toMatchObject({ code: 'ISO_ERR_CONNECTION' });
 });
 
-test('the same seed is the same run', async () => {
+test('the same seed gives the same run', async () => {
   const run = async (seed) => {
     const { fabric, writer } = await setUp({ seed, loss: 0.1 });
     for (let i = 0; i < 5; i++) await writer.append(record(i, 20_000));

@@ -1,4 +1,4 @@
-// The baseline of bench:datapath: what a C++ program pays to build and post the same requests.
+// The baseline of bench:datapath: a C++ loop that builds and posts the same requests.
 #include <dlfcn.h>
 #include <infiniband/verbs.h>
 #include <node_api.h>
@@ -80,7 +80,7 @@ napi_value run(napi_env env, napi_callback_info info) {
   std::vector<ibv_send_wr> wrs(static_cast<size_t>(batch));
   std::vector<ibv_sge> sges(wrs.size());
   std::vector<ibv_wc> wcs(wrs.size());
-  // Post alone signals nothing; post and poll signals everything.
+  // Without polling nothing is signaled, with polling everything.
   const uint64_t signalFrom = poll ? 0 : ~0ull;
   uint64_t sum = 0;
   const double start = threadNs();

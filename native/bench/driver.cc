@@ -1,5 +1,5 @@
-// The addon's verbs from C++, without Node.js, over the null device: each in its order, with what it refuses, and with
-// everything closed or left to the end of the env. For valgrind (scripts/test-valgrind).
+// Calls the addon's verbs from C++ over the null device, without Node.js: valid calls, invalid calls, and objects that are
+// closed or left to the end of the env. For valgrind (scripts/test-valgrind).
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -24,17 +24,17 @@ using Values = std::initializer_list<napi_value>;
   std::exit(1);
 }
 
-/** Calls a verb that must do it. */
+/** Calls a verb that must succeed. */
 napi_value does(const char* name, napi_callback verb, Values args) {
   napi_value answer = fake::call(verb, args);
   if (const std::string thrown = fake::takeException(); !thrown.empty()) failed(name, thrown);
   return answer;
 }
 
-/** Calls a verb that must refuse. */
+/** Calls a verb that must throw. */
 void refuses(const char* name, napi_callback verb, Values args) {
   fake::call(verb, args);
-  if (fake::takeException().empty()) failed(name, "did not refuse");
+  if (fake::takeException().empty()) failed(name, "did not throw");
 }
 
 napi_value n(double value) { return fake::number(value); }
@@ -45,7 +45,7 @@ uint32_t handleOf(napi_value made) {
 
 uint32_t numberOf(napi_value made) { return static_cast<uint32_t>(fake::toNumber(made)); }
 
-/** A ring, and where its words are. */
+/** A ring and its words. */
 struct RingAt {
   uint32_t handle;
   uint32_t* words;
@@ -122,7 +122,7 @@ World open() {
           RingAt(does("createWcRing", createWcRing, {n(kDepth)}))};
 }
 
-/** Fills a slot: `sges` elements of 16 bytes each. */
+/** Fills a slot with `sges` elements of 16 bytes each. */
 void fill(const World& w, const RingAt& ring, uint32_t index, uint32_t opcode, uint32_t flags, uint32_t sges) {
   uint32_t* slot = ring.slot(index);
   std::memset(slot, 0, SLOT_BYTES);
@@ -137,7 +137,7 @@ void fill(const World& w, const RingAt& ring, uint32_t index, uint32_t opcode, u
   }
 }
 
-/** One of the verbs whose arguments travel through the call block. */
+/** Calls a verb whose arguments are passed in the call block. */
 uint32_t hot(const World& w, const char* name, napi_callback verb, uint32_t object, const RingAt& ring, uint32_t count) {
   w.call[CALL_OBJECT] = object;
   w.call[CALL_RING] = ring.handle;
@@ -148,7 +148,7 @@ uint32_t hot(const World& w, const char* name, napi_callback verb, uint32_t obje
 }
 
 void expect(const char* what, uint32_t got, uint32_t wanted) {
-  if (got != wanted) failed(what, "got " + std::to_string(got) + ", wanted " + std::to_string(wanted));
+  if (got != wanted) failed(what, "got " + std::to_string(got) + ", expected " + std::to_string(wanted));
 }
 
 void transfer(const World& w) {
@@ -171,7 +171,7 @@ void transfer(const World& w) {
   does("validateSend", validateSend, {n(w.qp), n(w.sends.handle), n(0)});
 }
 
-/** What is refused must leave nothing behind, and touch nothing. */
+/** Rejected calls must leave nothing behind and change nothing. */
 void mistakes(const World& w) {
   refuses("openDevice", openDevice, {fake::text("nowhere")});
   refuses("openDevice", openDevice, {n(1)});
@@ -185,7 +185,7 @@ void mistakes(const World& w) {
   uint32_t few[4] = {};
   refuses("createQp", createQp, {n(w.pd), fake::words(few, 4), fake::boolean(false)});
   fill(w, w.sends, 0, 31, 0, 1);
-  expect("an opcode that is none", hot(w, "postSend", postSend, w.qp, w.sends, 1), 0);
+  expect("an unknown opcode", hot(w, "postSend", postSend, w.qp, w.sends, 1), 0);
   fill(w, w.sends, 0, IBV_WR_RDMA_WRITE, 0, 60);
   expect("too many elements", hot(w, "postSend", postSend, w.qp, w.sends, 1), 0);
   expect("beyond the ring", hot(w, "postSend", postSend, w.qp, w.sends, kDepth + 1), 0);
@@ -205,7 +205,7 @@ void close(const World& w) {
 
 }  // namespace
 
-/** driver [leave]: with `leave`, everything stays open, and the end of the env closes it. */
+/** driver [leave]: with `leave`, everything stays open until the end of the env closes it. */
 int main(int argc, char** argv) {
   createEnv(fake::env());
   const World world = open();
@@ -214,7 +214,7 @@ int main(int argc, char** argv) {
   mistakes(world);
   if (argc < 2 || std::strcmp(argv[1], "leave") != 0) {
     close(world);
-    // The call block's stays as long as the env.
+    // The reference to the call block lives as long as the env.
     expect("references", static_cast<uint32_t>(fake::references()), 1);
   }
   fake::end();

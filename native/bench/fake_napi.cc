@@ -47,7 +47,7 @@ struct State {
   std::function<void()> instanceGone;
   std::vector<std::function<void()>> hooks;
   napi_value exception = nullptr;
-  /** Left at the end, they go with the env, as in Node.js. */
+  /** Remaining ones are freed with the env, as in Node.js. */
   std::set<napi_ref> references;
 };
 
@@ -64,7 +64,7 @@ napi_value make(napi_valuetype type) {
 }
 
 [[noreturn]] void notFaked(const char* name) {
-  std::fprintf(stderr, "fake Node-API: %s is not there\n", name);
+  std::fprintf(stderr, "fake Node-API: %s is not implemented\n", name);
   std::abort();
 }
 
@@ -395,7 +395,7 @@ napi_status napi_open_handle_scope(napi_env, napi_handle_scope* out) {
 
 napi_status napi_close_handle_scope(napi_env, napi_handle_scope) { return napi_ok; }
 
-// Events want a loop: the driver listens to none.
+// Events need an event loop, which the driver does not have.
 napi_status napi_get_uv_event_loop(napi_env, uv_loop_s**) { notFaked("napi_get_uv_event_loop"); }
 napi_status napi_add_async_cleanup_hook(napi_env, napi_async_cleanup_hook, void*, napi_async_cleanup_hook_handle*) {
   notFaked("napi_add_async_cleanup_hook");

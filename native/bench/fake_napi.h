@@ -1,5 +1,5 @@
-// As much of Node-API as the addon uses, without Node.js: values are plain objects, so that a checker of memory sees
-// the addon alone. One thread, one env, no garbage collection: what is made lives until the env ends.
+// The part of Node-API that the addon uses, without Node.js. Values are plain objects, so that a memory checker sees only
+// the addon. One thread, one env, no garbage collection: values live until the env ends.
 #pragma once
 
 #include <node_api.h>
@@ -10,27 +10,27 @@
 
 namespace fake {
 
-/** The env; ending it runs the cleanup hooks and the finalizers, as the end of a process does. */
+/** The env. Ending it runs the cleanup hooks and finalizers, as at the end of a process. */
 napi_env env();
 void end();
 
-/** The instance data: what the addon's functions get as theirs. */
+/** The instance data of the addon. */
 void* instance();
 
-/** How many references there are that nobody has deleted. */
+/** Number of references that have not been deleted. */
 size_t references();
 
 napi_value number(double value);
 napi_value text(const char* value);
 napi_value boolean(bool value);
-/** Over memory of the caller's. */
+/** An ArrayBuffer over memory of the caller. */
 napi_value words(uint32_t* data, size_t length);
 napi_value bytes(uint8_t* data, size_t length);
 
-/** Calls a function of the addon; null with an exception pending. */
+/** Calls a function of the addon; returns null if an exception is pending. */
 napi_value call(napi_callback callback, std::initializer_list<napi_value> args);
 
-/** The message of the pending exception, which is cleared; empty: none. */
+/** Clears the pending exception and returns its message; empty if there is none. */
 std::string takeException();
 
 double toNumber(napi_value value);

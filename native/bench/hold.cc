@@ -1,4 +1,4 @@
-// The yardstick of bench:sim: the hold model, what an event queue of a C++ simulator does at best.
+// The reference of bench:sim: the hold model, an upper bound for the event queue of a C++ simulator.
 //   hold EVENTS OPERATIONS        prints pop+push pairs per second of CPU time on std::priority_queue
 #include <cstdint>
 #include <cstdio>
@@ -25,7 +25,7 @@ double cpuSeconds() {
   return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) / 1e9;
 }
 
-/** xorshift32: a delay from 0 to 1000 ns. */
+/** A delay from 0 to 1000 ns, by xorshift32. */
 double delayNs(std::uint32_t& state) {
   state ^= state << 13;
   state ^= state >> 17;
@@ -49,7 +49,7 @@ int main(int argc, char** argv) {
     queue.push(event);
   }
   const double seconds = cpuSeconds() - start;
-  // The queue's state is printed, so that the work cannot be left out.
+  // Printing the state of the queue keeps the compiler from removing the loop.
   std::fprintf(stderr, "%f\n", queue.top().timeNs);
   std::printf("%.0f\n", static_cast<double>(operations) / seconds);
   return 0;

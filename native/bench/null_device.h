@@ -1,6 +1,5 @@
-// The parts of the null device: a libibverbs (and librdmacm) whose devices take every request, complete what is
-// signaled at once and move nothing. It reads each request as a driver does, and ends the process where a driver
-// would read what is not there.
+// The null device: a libibverbs (and librdmacm) whose devices accept every request, complete signaled ones at once and move
+// no data. It reads each request as a driver would, and aborts the process where a driver would read invalid memory.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -17,20 +16,20 @@
 
 namespace null_device {
 
-/** What no driver would survive: says so and aborts. */
+/** Reports an error that no driver would survive, and aborts. */
 [[noreturn]] void broken(const char* what);
 inline void require(bool holds, const char* what) {
   if (!holds) [[unlikely]] broken(what);
 }
 
-/** ISOVERBS_NULL_FAULTS=PERMILLE:SEED: so many calls in a thousand fail, for no reason. */
+/** ISOVERBS_NULL_FAULTS=PERMILLE:SEED makes so many calls in a thousand fail at random. */
 extern uint32_t faultPermille;
 int drawFault();
-/** 0, or the errno that this call is to fail with. */
+/** The errno with which this call must fail, or 0. */
 inline int fault() { return faultPermille == 0 ? 0 : drawFault(); }
-/** As fault(), for calls that answer with null. */
+/** Like fault(), for calls that return null on failure. */
 bool faultErrno();
-/** A number below n; for faults only. */
+/** A random number below n, for faults only. */
 uint32_t draw(uint32_t n);
 
 class SpinLock {
@@ -44,7 +43,7 @@ class SpinLock {
   std::atomic<bool> flag_{false};
 };
 
-/** Events behind an eventfd; the elements of those that were fetched and not acknowledged are counted. */
+/** Events behind an eventfd. Fetched events that are not acknowledged are counted per element. */
 struct Events {
   std::mutex mutex;
   std::deque<ibv_async_event> waiting;
@@ -53,7 +52,7 @@ struct Events {
 
 struct Context : verbs_context {
   Events events;
-  /** Objects made from it. */
+  /** Objects created from it. */
   int users = 0;
 };
 
@@ -106,7 +105,7 @@ inline Cq* of(ibv_cq* cq) { return static_cast<Cq*>(reinterpret_cast<ibv_cq_ex*>
 inline Context* of(ibv_context* context) { return static_cast<Context*>(verbs_get_ctx(context)); }
 inline Pd* of(ibv_pd* pd) { return static_cast<Pd*>(pd); }
 
-/** Receives that wait. */
+/** Posted receives. */
 struct Receives {
   SpinLock lock;
   std::deque<uint64_t> ids;
@@ -123,10 +122,10 @@ struct Srq : ibv_srq {
   int users = 0;
 };
 
-/** A request that ibv_wr_*(3) builds. */
+/** A request under construction by ibv_wr_*(3). */
 struct Building {
   bool open = false;
-  /** What the last request still wants. */
+  /** What the last request still lacks. */
   bool wantsData = false;
   bool wantsAddress = false;
   std::vector<ibv_send_wr> wrs;
@@ -153,15 +152,15 @@ int postRecv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad);
 int postSrqRecv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad);
 int bindMw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind);
 int pollCq(ibv_cq* cq, int count, ibv_wc* wc);
-/** Completes the receives that wait, flushed. */
+/** Completes the posted receives as flushed. */
 void flushReceives(Qp& qp);
-/** Whether all of the list was taken; nothing was, if not. */
+/** Posts the whole list, or returns an errno and posts nothing. */
 int takeWhole(Qp& qp, ibv_send_wr* list);
 
 // null_events.cc
 void raise(ibv_context* context, ibv_async_event event);
 void raiseQp(Qp& qp, ibv_event_type type);
-/** Forgets what waits about an element that is being destroyed, and waits for what was not acknowledged. */
+/** Before an element is destroyed: drops its queued events, and waits until fetched ones are acknowledged. */
 void forget(ibv_context* context, const void* element);
 void notify(Cq& cq);
 void forgetCompletions(Cq& cq);

@@ -1,4 +1,4 @@
-// The null device's events: completions on channels, and asynchronous ones.
+// Events of the null device: completion events on channels, and asynchronous events.
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -34,7 +34,7 @@ const void* elementOf(const ibv_async_event& event) {
   }
 }
 
-/** As long as a destroy would hang: whoever acknowledges is another thread, or nobody. */
+/** How long a destroy waits: only another thread can still acknowledge. */
 template <class Ready>
 void awaitAcknowledged(std::mutex& mutex, Ready ready) {
   for (int i = 0; i < 5000; i++) {
@@ -44,7 +44,7 @@ void awaitAcknowledged(std::mutex& mutex, Ready ready) {
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  broken("an object is destroyed whose events nobody acknowledges");
+  broken("an object with unacknowledged events was destroyed");
 }
 
 void drain(int fd) {
@@ -62,7 +62,7 @@ void signal(int fd) {
 void raise(ibv_context* context, ibv_async_event event) {
   Events& events = of(context)->events;
   const std::lock_guard lock(events.mutex);
-  // As much as a kernel would keep.
+  // The number of events that a kernel would keep.
   if (events.waiting.size() >= 256) return;
   events.waiting.push_back(event);
   signal(context->async_fd);

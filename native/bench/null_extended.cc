@@ -1,4 +1,4 @@
-// The null device's newer verbs: those that libibverbs reaches through verbs_context, and ibv_wr_*(3).
+// Newer verbs of the null device: those that libibverbs calls through verbs_context, and ibv_wr_*(3).
 #include <cerrno>
 #include <cstring>
 
@@ -8,12 +8,12 @@ namespace null_device {
 
 namespace {
 
-// ibv_wr_*(3): requests are kept until wr_complete, which posts them as a list.
+// ibv_wr_*(3): requests are collected until wr_complete, which posts them as a list.
 
 ibv_send_wr& beginRequest(ibv_qp_ex* ex, ibv_wr_opcode opcode, bool wantsData) {
   Building& building = static_cast<Qp*>(ex)->building;
-  require(building.open, "a request outside of wr_start and wr_complete");
-  require(!building.wantsData && !building.wantsAddress, "a request was left without what it wants");
+  require(building.open, "a request was built outside of wr_start and wr_complete");
+  require(!building.wantsData && !building.wantsAddress, "a request lacks its data or its address");
   building.wantsData = wantsData;
   building.wantsAddress = wantsData && (ex->qp_base.qp_type == IBV_QPT_UD || ex->qp_base.qp_type == IBV_QPT_XRC_SEND);
   building.sges.emplace_back();
@@ -27,7 +27,7 @@ ibv_send_wr& beginRequest(ibv_qp_ex* ex, ibv_wr_opcode opcode, bool wantsData) {
 
 ibv_send_wr& lastRequest(ibv_qp_ex* ex) {
   Building& building = static_cast<Qp*>(ex)->building;
-  require(building.open && !building.wrs.empty(), "a setter without a request");
+  require(building.open && !building.wrs.empty(), "a setter was called without a request");
   return building.wrs.back();
 }
 
@@ -62,7 +62,7 @@ void beginBind(ibv_qp_ex* ex, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info*
 void setElements(ibv_qp_ex* ex, size_t count, const ibv_sge* list) {
   Building& building = static_cast<Qp*>(ex)->building;
   ibv_send_wr& wr = lastRequest(ex);
-  require(building.wantsData, "data was set twice, or of a request that takes none");
+  require(building.wantsData, "data was set twice, or for a request without data");
   building.wantsData = false;
   building.sges.back().assign(list, list + count);
   wr.num_sge = static_cast<int>(count);
@@ -74,31 +74,31 @@ void setElement(ibv_qp_ex* ex, uint32_t lkey, uint64_t addr, uint32_t length) {
 }
 
 void setInline(ibv_qp_ex* ex, void* addr, size_t length) {
-  require((lastRequest(ex).send_flags & IBV_SEND_INLINE) != 0, "inline data without the flag that rdma-core 44 wants");
+  require((lastRequest(ex).send_flags & IBV_SEND_INLINE) != 0, "inline data was set without IBV_SEND_INLINE, which rdma-core 44 requires");
   const ibv_sge sge = {reinterpret_cast<uintptr_t>(addr), static_cast<uint32_t>(length), 0};
   setElements(ex, length == 0 ? 0 : 1, &sge);
 }
 
 void setUdAddress(ibv_qp_ex* ex, ibv_ah* ah, uint32_t qpn, uint32_t qkey) {
-  require(ex->qp_base.qp_type == IBV_QPT_UD, "a datagram's address on another type of queue pair");
+  require(ex->qp_base.qp_type == IBV_QPT_UD, "a datagram address was set on another type of queue pair");
   lastRequest(ex).wr.ud = {ah, qpn, qkey};
   static_cast<Qp*>(ex)->building.wantsAddress = false;
 }
 
 void setXrcSrqn(ibv_qp_ex* ex, uint32_t srqn) {
-  require(ex->qp_base.qp_type == IBV_QPT_XRC_SEND, "an XRC address on another type of queue pair");
+  require(ex->qp_base.qp_type == IBV_QPT_XRC_SEND, "an XRC address was set on another type of queue pair");
   lastRequest(ex).qp_type.xrc.remote_srqn = srqn;
   static_cast<Qp*>(ex)->building.wantsAddress = false;
 }
 
 void start(ibv_qp_ex* ex) {
   Building& building = static_cast<Qp*>(ex)->building;
-  require(!building.open, "wr_start twice");
+  require(!building.open, "wr_start was called twice");
   building.open = true;
 }
 
 void stop(Building& building) {
-  require(building.open, "wr_complete or wr_abort without wr_start");
+  require(building.open, "wr_complete or wr_abort was called without wr_start");
   building.open = building.wantsData = building.wantsAddress = false;
 }
 
@@ -112,7 +112,7 @@ void abortAll(ibv_qp_ex* ex) {
 int completeAll(ibv_qp_ex* ex) {
   auto* qp = static_cast<Qp*>(ex);
   Building& building = qp->building;
-  require(!building.wantsData && !building.wantsAddress, "a request was left without what it wants");
+  require(!building.wantsData && !building.wantsAddress, "a request lacks its data or its address");
   for (size_t i = 0; i < building.wrs.size(); i++) {
     building.wrs[i].sg_list = building.sges[i].data();
     building.wrs[i].next = i + 1 < building.wrs.size() ? &building.wrs[i + 1] : nullptr;
@@ -132,7 +132,7 @@ bool next(Cq& cq) {
   return true;
 }
 
-/** The completion that was polled last. */
+/** The completion polled last. */
 const ibv_wc& current(ibv_cq_ex* base) {
   const Cq& cq = *static_cast<Cq*>(base);
   require(cq.polling, "a completion was read outside of start_poll and end_poll");
@@ -143,7 +143,7 @@ int startPoll(ibv_cq_ex* base, ibv_poll_cq_attr*) {
   if (const int errnum = fault(); errnum != 0) return errnum;
   Cq& cq = *static_cast<Cq*>(base);
   cq.lock.lock();
-  require(!cq.polling, "start_poll twice");
+  require(!cq.polling, "start_poll was called twice");
   if (!next(cq)) {
     cq.lock.unlock();
     return ENOENT;
@@ -153,13 +153,13 @@ int startPoll(ibv_cq_ex* base, ibv_poll_cq_attr*) {
 }
 
 int nextPoll(ibv_cq_ex* base) {
-  require(static_cast<Cq*>(base)->polling, "next_poll without start_poll");
+  require(static_cast<Cq*>(base)->polling, "next_poll was called without start_poll");
   return next(*static_cast<Cq*>(base)) ? 0 : ENOENT;
 }
 
 void endPoll(ibv_cq_ex* base) {
   Cq& cq = *static_cast<Cq*>(base);
-  require(cq.polling, "end_poll without start_poll");
+  require(cq.polling, "end_poll was called without start_poll");
   cq.polling = false;
   cq.lock.unlock();
 }
@@ -202,7 +202,7 @@ int closeXrcd(ibv_xrcd* base) {
 
 ibv_srq* createSrqEx(ibv_context*, ibv_srq_init_attr_ex* init) {
   if (faultErrno()) return nullptr;
-  // More elements than any device has: those of the addon's own limits are tested here.
+  // More elements than any device supports, so that tests reach the addon's own limits.
   if (init->attr.max_wr > kMaxWr || init->attr.max_sge > 8192) {
     errno = EINVAL;
     return nullptr;
@@ -246,7 +246,7 @@ ibv_mw* allocMw(ibv_pd* pd, ibv_mw_type type) {
     return nullptr;
   }
   auto* mw = new Mw{};
-  // Of the rest, soft-RoCE's driver sets nothing either.
+  // The driver of soft-RoCE does not set the other fields either.
   mw->pd = pd;
   mw->rkey = nextNumber();
   of(pd)->users++;
@@ -261,7 +261,7 @@ int deallocMw(ibv_mw* base) {
   return fault();
 }
 
-// What else a device tells.
+// Other device properties.
 
 int queryDeviceEx(ibv_context*, const ibv_query_device_ex_input*, ibv_device_attr_ex* attr, size_t bytes) {
   if (const int errnum = fault(); errnum != 0) return errnum;

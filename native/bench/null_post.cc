@@ -1,4 +1,4 @@
-// The null device's queues: what is posted, what is polled.
+// Queues of the null device: posting and polling.
 #include <cerrno>
 #include <cstring>
 
@@ -8,7 +8,7 @@ namespace null_device {
 
 namespace {
 
-// Written so that reading the requests cannot be left out.
+// Written to, so that the compiler cannot remove the reads of the requests.
 volatile uint64_t bytesPosted = 0;
 
 ibv_wc_opcode completionOpcode(ibv_wr_opcode opcode) {
@@ -33,7 +33,7 @@ ibv_wc_opcode completionOpcode(ibv_wr_opcode opcode) {
 
 constexpr uint32_t kSends = 1u << IBV_WR_SEND | 1u << IBV_WR_SEND_WITH_IMM | 1u << IBV_WR_SEND_WITH_INV;
 
-/** With the CQ's lock held. A queue that is full loses the completion, and says so once. */
+/** Adds a completion; the caller holds the lock of the CQ. A full queue loses it, and raises its error event once. */
 void complete(Cq& cq, const ibv_wc& wc) {
   if (cq.tail - cq.head > cq.mask()) [[unlikely]] {
     if (cq.overflown) return;
@@ -100,12 +100,12 @@ void bindTo(Mw& mw, const ibv_mw_bind_info& info, uint32_t rkey) {
   mw.rkey = rkey;
 }
 
-/** What a driver reads of requests that are no plain transfers. */
+/** Reads what a driver reads of requests other than plain transfers. */
 uint64_t readSpecial(const Qp& qp, const ibv_send_wr& wr) {
   uint64_t sum = 0;
   if (qp.qp_base.qp_type == IBV_QPT_UD) {
     const auto* ah = static_cast<const Ah*>(wr.wr.ud.ah);
-    require(ah->magic == Ah::kMagic, "a datagram without an address handle");
+    require(ah->magic == Ah::kMagic, "a datagram has no address handle");
     sum += wr.wr.ud.remote_qpn ^ wr.wr.ud.remote_qkey;
   }
   if ((wr.send_flags & IBV_SEND_INLINE) != 0) {
@@ -122,14 +122,14 @@ bool isSpecial(const Qp& qp, const ibv_send_wr& wr) {
   return qp.qp_base.qp_type == IBV_QPT_UD || wr.opcode == IBV_WR_BIND_MW || (wr.send_flags & IBV_SEND_INLINE) != 0;
 }
 
-/** Takes the requests from `wr` up to `end`. */
+/** Accepts the requests from `wr` up to `end`. */
 void take(Qp& qp, const ibv_send_wr* wr, const ibv_send_wr* end) {
   Cq& cq = *of(qp.qp_base.send_cq);
   const auto maxSge = static_cast<int>(qp.init.cap.max_send_sge);
   uint64_t bytes = 0;
   cq.lock.lock();
   for (; wr != end; wr = wr->next) {
-    require(wr->num_sge <= maxSge || (wr->send_flags & IBV_SEND_INLINE) != 0, "more elements than were granted");
+    require(wr->num_sge <= maxSge || (wr->send_flags & IBV_SEND_INLINE) != 0, "a request has more elements than its queue allows");
     for (int i = 0; i < wr->num_sge; i++) bytes += wr->sg_list[i].length ^ wr->sg_list[i].lkey;
     bytes += wr->wr.rdma.remote_addr + wr->wr.rdma.rkey;
     if (isSpecial(qp, *wr)) [[unlikely]] bytes += readSpecial(qp, *wr);
@@ -154,7 +154,7 @@ void take(Qp& qp, const ibv_send_wr* wr, const ibv_send_wr* end) {
   notify(cq);
 }
 
-/** Every queue pair is its own peer: what it sends meets its own receives. */
+/** Every queue pair is its own peer: its sends consume its own receives. */
 void deliver(Qp& qp, const ibv_send_wr* wr, const ibv_send_wr* end) {
   for (; wr != end; wr = wr->next) {
     uint64_t id = 0;
@@ -167,7 +167,7 @@ int postTo(Receives& queue, ibv_recv_wr* wr, ibv_recv_wr** bad) {
   int rc = fault();
   queue.lock.lock();
   for (; wr != nullptr && rc == 0; wr = wr->next) {
-    require(static_cast<uint32_t>(wr->num_sge) <= queue.maxSge, "more elements than were granted");
+    require(static_cast<uint32_t>(wr->num_sge) <= queue.maxSge, "a request has more elements than its queue allows");
     if (queue.ids.size() >= queue.maxWr) {
       rc = ENOMEM;
       break;
@@ -217,7 +217,7 @@ int bindMw(ibv_qp* base, ibv_mw* mw, ibv_mw_bind* bind) {
   if (const int errnum = fault(); errnum != 0) return errnum;
   Qp& qp = *of(base);
   ibv_mw_bind_info info = bind->bind_info;
-  // Soft-RoCE's way of no region: one with key 0, which is not ours.
+  // On soft-RoCE, unbinding uses a region with key 0, which this library did not create.
   if (info.mr != nullptr && info.mr->lkey == 0) info.mr = nullptr;
   bindTo(*static_cast<Mw*>(mw), info, nextNumber());
   ibv_send_wr wr = {};

@@ -1,5 +1,5 @@
-// The null device's librdmacm: identifiers of one process find each other by the ports they listen to, and every
-// step succeeds at once, unless ISOVERBS_NULL_FAULTS says otherwise.
+// librdmacm of the null device: identifiers of one process find each other by the ports they listen on, and every step
+// succeeds at once, except for the faults of ISOVERBS_NULL_FAULTS.
 #include <arpa/inet.h>
 #include <rdma/rdma_cma.h>
 #include <sys/eventfd.h>
@@ -41,7 +41,7 @@ struct Id : rdma_cm_id {
 std::mutex mutex;
 std::list<Id*> ids;
 
-/** Identifiers keep a device that nobody closes, as those of librdmacm do. */
+/** As in librdmacm, identifiers share an open device that is never closed. */
 ibv_context* device() {
   static ibv_context* context = [] {
     const uint32_t permille = faultPermille;
@@ -77,7 +77,7 @@ void freeId(Id* id) {
   delete id;
 }
 
-/** The events that nobody has fetched; a request that goes with its listener takes its identifier along. */
+/** Drops events that were not fetched. A connection request that is dropped with its listener destroys its identifier. */
 void forgetEvents(Id* id) {
   auto& waiting = static_cast<Channel*>(id->channel)->waiting;
   std::vector<Id*> requests;
@@ -92,7 +92,7 @@ void forgetEvents(Id* id) {
     delete event;
   }
   for (Id* requested : requests) {
-    // Of a request whose other end has gone, a second event waits.
+    // A request whose other end has gone has a second event in the queue.
     forgetEvents(requested);
     if (requested->peer != nullptr) requested->peer->peer = nullptr;
     freeId(requested);
@@ -117,7 +117,7 @@ Id* makeId(Channel* channel, void* context, rdma_port_space space) {
 }
 
 void copyAddress(sockaddr_storage* to, const sockaddr* from) {
-  require(from->sa_family == AF_INET || from->sa_family == AF_INET6, "an address of no known family");
+  require(from->sa_family == AF_INET || from->sa_family == AF_INET6, "an address has an unknown family");
   std::memcpy(to, from, from->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
 }
 
@@ -163,8 +163,8 @@ int rdma_create_id(rdma_event_channel* channel, rdma_cm_id** id, void* context, 
 int rdma_destroy_id(rdma_cm_id* base) {
   const std::lock_guard lock(mutex);
   auto* id = static_cast<Id*>(base);
-  require(id->unacknowledged == 0, "an identifier is destroyed whose events nobody acknowledges");
-  require(id->groups.empty(), "an identifier is destroyed that has not left its groups");
+  require(id->unacknowledged == 0, "an identifier with unacknowledged events was destroyed");
+  require(id->groups.empty(), "an identifier was destroyed before it left its groups");
   if (faultErrno()) return -1;
   forgetEvents(id);
   if (id->peer != nullptr) {
@@ -201,7 +201,7 @@ int rdma_resolve_addr(rdma_cm_id* base, sockaddr* from, sockaddr* to, int) {
 
 int rdma_resolve_route(rdma_cm_id* base, int) {
   const std::lock_guard lock(mutex);
-  require(base->verbs != nullptr, "a route is resolved without a device");
+  require(base->verbs != nullptr, "a route was resolved without a device");
   if (faultErrno()) return -1;
   push(static_cast<Id*>(base), RDMA_CM_EVENT_ROUTE_RESOLVED);
   return 0;
@@ -217,7 +217,7 @@ int rdma_listen(rdma_cm_id* base, int) {
 int rdma_connect(rdma_cm_id* base, rdma_conn_param* param) {
   const std::lock_guard lock(mutex);
   auto* id = static_cast<Id*>(base);
-  require(id->verbs != nullptr && isPrivateData(param), "a connection without a device, or without its private data");
+  require(id->verbs != nullptr && isPrivateData(param), "a connection has no device, or no private data");
   if (faultErrno()) return -1;
   if (id->peer != nullptr || id->listening) return invalid();
   Id* listener = listenerAt(id->route.addr.dst_sin.sin_port);
@@ -237,7 +237,7 @@ int rdma_connect(rdma_cm_id* base, rdma_conn_param* param) {
 int rdma_accept(rdma_cm_id* base, rdma_conn_param* param) {
   const std::lock_guard lock(mutex);
   auto* id = static_cast<Id*>(base);
-  require(isPrivateData(param), "an answer without its private data");
+  require(isPrivateData(param), "an answer has no private data");
   if (faultErrno()) return -1;
   if (id->peer == nullptr) return invalid();
   push(id->peer, id->ps == RDMA_PS_TCP ? RDMA_CM_EVENT_CONNECT_RESPONSE : RDMA_CM_EVENT_ESTABLISHED, 0, param);
@@ -280,7 +280,7 @@ int rdma_disconnect(rdma_cm_id* base) {
 int rdma_notify(rdma_cm_id*, ibv_event_type) { return faultErrno() ? -1 : 0; }
 
 int rdma_init_qp_attr(rdma_cm_id* id, ibv_qp_attr*, int* mask) {
-  require(id->verbs != nullptr, "attributes are wanted of an identifier without a device");
+  require(id->verbs != nullptr, "attributes were requested of an identifier without a device");
   if (faultErrno()) return -1;
   *mask = IBV_QP_STATE | IBV_QP_MAX_QP_RD_ATOMIC;
   return 0;
@@ -289,7 +289,7 @@ int rdma_init_qp_attr(rdma_cm_id* id, ibv_qp_attr*, int* mask) {
 int rdma_join_multicast(rdma_cm_id* base, sockaddr* address, void*) {
   const std::lock_guard lock(mutex);
   auto* id = static_cast<Id*>(base);
-  require(id->verbs != nullptr, "a group is joined without a device");
+  require(id->verbs != nullptr, "a group was joined without a device");
   if (faultErrno()) return -1;
   sockaddr_storage group = {};
   copyAddress(&group, address);
@@ -306,9 +306,9 @@ int rdma_leave_multicast(rdma_cm_id* base, sockaddr* address) {
   const auto found = std::find_if(id->groups.begin(), id->groups.end(), [&group](const sockaddr_storage& joined) {
     return std::memcmp(&joined, &group, sizeof group) == 0;
   });
-  require(found != id->groups.end(), "a group is left that was not joined");
+  require(found != id->groups.end(), "a group was left that was not joined");
   id->groups.erase(found);
-  // Left all the same, as librdmacm does.
+  // The group is left in any case, as in librdmacm.
   return faultErrno() ? -1 : 0;
 }
 

@@ -1,5 +1,5 @@
-// The null device's libibverbs (null_device.h): devices, memory, queues. null0 is nobody's; null1 says that it is
-// soft-RoCE, whose driver the addon treats with care.
+// libibverbs of the null device (null_device.h): devices, memory, queues. null0 has no vendor. null1 identifies itself as
+// soft-RoCE, whose driver the addon handles specially.
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -21,7 +21,7 @@ ibv_device* deviceList[3] = {&devices[0], &devices[1], nullptr};
 std::atomic<uint32_t> lastNumber{0};
 std::atomic<uint64_t> faultState{0};
 
-/** splitmix64: each draw is of one step, whichever thread takes it. */
+/** splitmix64: each draw advances the state by one step, in whichever thread. */
 uint64_t step() {
   uint64_t z = faultState.fetch_add(0x9e3779b97f4a7c15) + 0x9e3779b97f4a7c15;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
@@ -41,7 +41,7 @@ struct Configuration {
 };
 const Configuration configuration;
 
-/** Asynchronous events that no verb here causes, and one of a kind that is not known yet. */
+/** Asynchronous events that no verb here causes, and one of an unknown kind. */
 void raiseAny(ibv_context* context) {
   constexpr int kTypes[] = {IBV_EVENT_PORT_ACTIVE, IBV_EVENT_PORT_ERR,     IBV_EVENT_LID_CHANGE, IBV_EVENT_SM_CHANGE,
                             IBV_EVENT_GID_CHANGE,  IBV_EVENT_DEVICE_FATAL, IBV_EVENT_WQ_FATAL,   31};
@@ -177,7 +177,7 @@ int ibv_close_device(ibv_context* base) {
   require(context->users == 0, "a context with objects was closed");
   close(base->async_fd);
   delete context;
-  // Afterwards, as nobody keeps a context that could not be closed.
+  // Only now, because the caller cannot keep a context whose close failed.
   return fault() == 0 ? 0 : -1;
 }
 int ibv_query_device(ibv_context* context, ibv_device_attr* attr) {
@@ -193,7 +193,7 @@ int ibv_query_device(ibv_context* context, ibv_device_attr* attr) {
   attr->vendor_id = context->device == &devices[1] ? 0xffffff : 0;
   return 0;
 }
-// The symbol takes the struct of libibverbs 1.0; its fields are the first of today's.
+// The symbol takes the struct of libibverbs 1.0, whose fields are the first ones of the current struct.
 int ibv_query_port(ibv_context* context, uint8_t, _compat_ibv_port_attr* compat) {
   if (faultPermille != 0 && draw(1000) < faultPermille) raiseAny(context);
   if (const int errnum = fault(); errnum != 0) return errnum;

@@ -92,7 +92,7 @@ int main(int argc, char** argv) {
     ibv_qp* a = create(pd, cq);
     ibv_qp* b = create(pd, cq);
     for (ibv_qp* qp : {a, b}) {
-      // As ibv_rc_pingpong: each connection asks for its port and its GID.
+      // As in ibv_rc_pingpong, each connection queries its port and its GID.
       ibv_port_attr port;
       if (ibv_query_port(context, 1, &port) || ibv_query_gid(context, 1, gidIndex, &gid)) die("ibv_query_port");
       connect(qp, qp == a ? b : a, gid, gidIndex);
