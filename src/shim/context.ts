@@ -2,12 +2,24 @@
 import { IsoverbsError } from '../verbs/errors.ts';
 import type { NicFacts } from '../verbs/nic.ts';
 import type { Provider } from '../verbs/provider.ts';
-import { COLUMNS } from './counters.ts';
-import { Sample } from './latency-probe.ts';
-import type { Limiter } from './limiter.ts';
-import type { ContextView } from './policy.ts';
-import type { ShimQp } from './qp-ledger.ts';
-import type { Resource, TwinOptions } from './resources.ts';
+import type { Usage } from './coordinator-port.ts';
+import { BYTES, COLUMNS, SEEN } from './counters.ts';
+import { LatencyProbe } from './latency-probe.ts';
+import type { QpLedger } from './qp-ledger.ts';
+import type { ResourceView, TwinOptions } from './resources.ts';
+import type { ContextView } from './views.ts';
+
+/** Keeps a context below a number of requests per second (limiter.ts). */
+export interface RequestLimiter {
+  /** How many of the requests that are being posted, from the first on, may be issued at once. */
+  admit(qp: QpLedger, words: Uint32Array, start: number, count: number): number;
+  /** The post has ended. */
+  posted(qp: QpLedger): void;
+  /** Time has passed, or the limit has changed. */
+  serve(): void;
+  /** The limit was removed. */
+  end(): void;
+}
 
 export class ShimContext implements ContextView {
   readonly index: number;
@@ -17,36 +29,36 @@ export class ShimContext implements ContextView {
   readonly nic: NicFacts | null;
   readonly maxQpWr: number;
   readonly maxCqe: number;
-  /** Channel of the CQs that the application made without one, and of resources; 0: none yet. */
+  /** Channel of resources, and of CQs that the application made without one; 0: not made yet. */
   ownChannel = 0;
-  /** The application's objects that keep it open, its CQs among them. */
+  /** The application's objects that keep the context open, its CQs among them. */
   children = 0;
-  /** Queue pairs that may send and hold requests, or have internal ones that the policy waits for. */
+  /** Queue pairs that may send and hold requests, or have internal requests that the policy awaits. */
   waiting = 0;
-  /** Of the policy, in the order of declaration. */
-  readonly resources: Resource[] = [];
-  /** What each reliable connection gets, by kind. */
+  /** The policy's resources, in the order of declaration. */
+  readonly resources: ResourceView[] = [];
+  /** The twins that each reliable connection gets, by kind. */
   readonly twinKinds: TwinOptions[] = [];
   /** Ends the coordinator's subscription. */
   unsubscribe: (() => void) | null = null;
   /** Timers, the soonest last. */
   readonly timesNs: number[] = [];
   readonly tokens: number[] = [];
-  /** Whether they may be late. */
+  /** Whether each timer may be late. */
   readonly relaxed: boolean[] = [];
-  /** The soonest time that a sleep ends which a simulated run waits for, and of one that it does not. */
+  /** When the soonest sleep ends that a simulated run waits for, and the soonest that it does not wait for. */
   runSleepNs = Number.POSITIVE_INFINITY;
   idleSleepNs = Number.POSITIVE_INFINITY;
   closed = false;
-  /** Another shim around this one tells the coordinator what the application does, and keeps its limits. */
+  /** Another shim around this one reports to the coordinator, and enforces its limits. */
   isInner = false;
-  /** Queue pairs that the shim knows; what those have counted that are gone. */
-  readonly qps = new Set<ShimQp>();
-  readonly gone = new Float64Array(COLUMNS);
-  readonly sample: Sample;
-  /** Null: it may post as many requests as it likes. */
-  limiter: Limiter | null = null;
-  /** GIDs of its ports, by number of the port and index, as far as they were asked for. */
+  /** Queue pairs that the shim knows, and the counts of those that were destroyed. */
+  readonly qps = new Set<QpLedger>();
+  readonly destroyedCounts = new Float64Array(COLUMNS);
+  readonly latencyProbe: LatencyProbe;
+  /** Null: the rate of requests is not limited. */
+  limiter: RequestLimiter | null = null;
+  /** GIDs of its ports that were queried, by port number and index. */
   private readonly gids = new Map<string, string>();
 
   constructor(fields: {
@@ -66,10 +78,23 @@ export class ShimContext implements ContextView {
     this.nic = fields.nic;
     this.maxQpWr = fields.maxQpWr;
     this.maxCqe = fields.maxCqe;
-    this.sample = new Sample(fields.watch);
+    this.latencyProbe = new LatencyProbe(fields.watch);
   }
 
-  /** A GID of a port; '': the device does not say. */
+  /** What the context has done so far. */
+  usage(): Usage {
+    let requests = this.destroyedCounts[SEEN];
+    let bytes = this.destroyedCounts[BYTES];
+    let held = 0;
+    for (const qp of this.qps) {
+      requests += qp.counts[SEEN];
+      bytes += qp.counts[BYTES];
+      held += qp.backlog;
+    }
+    return { requests, bytes, held, qps: this.qps.size, latencyNs: this.latencyProbe.latencyNs };
+  }
+
+  /** A GID of a port; '': the device reports none. */
   gidOf(portNum: number, index: number, provider: Provider): string {
     const key = `${portNum} ${index}`;
     let gid = this.gids.get(key);
@@ -81,9 +106,9 @@ export class ShimContext implements ContextView {
   }
 }
 
-function orEmpty(ask: () => string): string {
+function orEmpty(query: () => string): string {
   try {
-    return ask();
+    return query();
   } catch (error) {
     if (error instanceof IsoverbsError) return '';
     throw error;

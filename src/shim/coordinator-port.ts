@@ -1,48 +1,51 @@
 /**
- * Where a policy meets the coordinator, who knows all tenants of a device. Numbers only, so that a page of
- * shared memory can carry them; what the kinds mean is between a policy and its coordinator.
+ * The interface between a policy and the coordinator, which knows all tenants of a device. It carries numbers only, so
+ * that a page of shared memory can hold them; their kinds are agreed between a policy and its coordinator.
  */
-import type { ContextView } from './policy.ts';
+import type { ContextView } from './views.ts';
 
-/** What the coordinator allows or wants. */
+/** What the coordinator allows or requests. */
 export interface Grant {
   readonly kind: number;
-  /** What it is about: the index of a queue pair, a tenant's number; -1: all of the context. */
+  /** What it applies to: the index of a queue pair, a tenant's number; -1: the whole context. */
   readonly target: number;
   readonly value: number;
 }
 
-/** What a context has done since it was opened, and does: for those who look on. */
+/** What a context has done since it was opened, for monitoring. */
 export interface Usage {
-  /** Requests of the application that were posted, and bytes of their messages. */
+  /** Requests that the application has posted, and bytes of their messages. */
   readonly requests: number;
   readonly bytes: number;
-  /** Requests that are held just now. */
+  /** Requests that are held now. */
   readonly held: number;
-  /** Queue pairs that it has. */
+  /** Queue pairs that exist now. */
   readonly qps: number;
-  /** From post to the poll that finds the completion: smoothed over requests picked now and then; 0: none yet. */
+  /** Smoothed time from post to the poll that finds the completion, of requests sampled now and then; 0: none yet. */
   readonly latencyNs: number;
 }
 
-/** What a shim tells of a context, and hears. */
+/** What the coordinator may ask of a context, and tell it. */
 export interface ContextWatch {
-  /** Asked now and then by who shows it; null: another shim around this one tells. */
+  /** Called now and then for monitoring; null: another shim around this one reports instead. */
   usage(): Usage | null;
-  /** There are other limits now. */
+  /** The limits have changed. */
   limited(): void;
 }
 
 /** The coordinator, as a shim sees it: in this process, or a client of one elsewhere. */
 export interface CoordinatorPort {
-  /** A policy tells something of a context. May be called in any event: must not throw or wait. */
+  /** A policy reports a value of a context. May be called in any event: must not throw or wait. */
   report(context: ContextView, kind: number, value: number): void;
-  /** `listener` hears every grant for this context, from now until the function returned is called. */
+  /** Calls `listener` with every grant for this context, until the returned function is called. */
   subscribe(context: ContextView, listener: (grant: Grant) => void, watch?: ContextWatch): () => void;
-  /** A context has so many queue pairs now. */
+  /** A context has this many queue pairs now. */
   countQps?(context: ContextView, qps: number): void;
-  /** What a context may as of now; Infinity: as much as it likes. Asked for at each post while there is a limit. */
+  /** The number of queue pairs that a context may have now; Infinity: no limit. */
   maxQpsOf?(context: ContextView): number;
-  /** The same of requests in a second, of all queue pairs together. */
+  /**
+   * Requests per second that a context may post now, over all its queue pairs; Infinity: no limit. Called at each post
+   * while there is a limit.
+   */
   maxRequestsPerSOf?(context: ContextView): number;
 }

@@ -1,10 +1,7 @@
-/** What a shim counts: per queue pair in one column each, summed when somebody asks. */
+/** What a shim counts: one column per quantity for each queue pair, summed on request. */
 import type { LayerCounters, Provider, ShimCounters } from '../verbs/provider.ts';
-import type { ShimContext } from './context.ts';
-import type { Usage } from './coordinator-port.ts';
-import type { ShimQp } from './qp-ledger.ts';
 
-// Columns of `ShimQp.counts`. Doubles: 32 bits are full after minutes.
+// Columns of `QpLedger.counts`. They are doubles, because 32 bits overflow within minutes.
 export const SEEN = 0;
 export const SPLIT = 1;
 export const HELD = 2;
@@ -16,38 +13,28 @@ export const ENABLES = 7;
 export const POSTS = 8;
 export const HIDDEN = 9;
 export const BUFFERED = 10;
-/** The only one that is no sum: most requests that the device's queue held at once. */
+/** The only column that is a maximum, not a sum: most requests in the device's queue at once. */
 export const HIGH_WATER = 11;
 export const COLUMNS = 12;
 
-/** Adds what one queue pair counted to a total. */
+/** Adds the counts of one queue pair to a total. */
 export function addCounts(total: Float64Array, counts: Float64Array): void {
   for (let i = 0; i < HIGH_WATER; i++) total[i] += counts[i];
   total[HIGH_WATER] = Math.max(total[HIGH_WATER], counts[HIGH_WATER]);
 }
 
-/** The total of a shim: `gone` counts the queue pairs that were destroyed. */
-export function totalOf(gone: Float64Array, qps: readonly (ShimQp | undefined)[]): Float64Array {
-  const total = gone.slice();
+/** The total of a shim; `destroyed` has the counts of destroyed queue pairs. */
+export function totalOf(
+  destroyed: Float64Array,
+  qps: readonly ({ readonly counts: Float64Array } | undefined)[],
+): Float64Array {
+  const total = destroyed.slice();
   for (const qp of qps) if (qp !== undefined) addCounts(total, qp.counts);
   return total;
 }
 
-/** What a context has done so far. */
-export function usageOf(context: ShimContext): Usage {
-  let requests = context.gone[SEEN];
-  let bytes = context.gone[BYTES];
-  let held = 0;
-  for (const qp of context.qps) {
-    requests += qp.counts[SEEN];
-    bytes += qp.counts[BYTES];
-    held += qp.backlog;
-  }
-  return { requests, bytes, held, qps: context.qps.size, latencyNs: context.sample.latencyNs };
-}
-
 /** Columns by their names. */
-export function named(c: Float64Array): ShimCounters {
+export function toCounters(c: Float64Array): ShimCounters {
   return {
     seen: c[SEEN],
     split: c[SPLIT],
@@ -62,12 +49,12 @@ export function named(c: Float64Array): ShimCounters {
 }
 
 /**
- * What the shims around a provider counted, from its creation on. Of several, the outermost has seen the
- * application's requests and bytes; what they did to them is added up.
+ * What the shims around a provider counted since it was made. With several shims, the outermost one counts the
+ * application's requests and bytes; the other counters are summed.
  */
 export function shimCounters(provider: Provider): ShimCounters {
   const layers = provider.counters?.() ?? [];
-  const total = named(new Float64Array(COLUMNS));
+  const total = toCounters(new Float64Array(COLUMNS));
   for (const layer of layers) addLayer(total, layer);
   total.seen = layers[0]?.seen ?? 0;
   total.bytes = layers[0]?.bytes ?? 0;
@@ -76,7 +63,7 @@ export function shimCounters(provider: Provider): ShimCounters {
 
 /** The sum of several providers' counters. */
 export function sumCounters(list: readonly ShimCounters[]): ShimCounters {
-  const total = named(new Float64Array(COLUMNS));
+  const total = toCounters(new Float64Array(COLUMNS));
   for (const counters of list) {
     addLayer(total, counters);
     total.seen += counters.seen;

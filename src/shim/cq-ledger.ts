@@ -8,7 +8,7 @@ import {
 import * as L from '../verbs/layout.ts';
 import type { ShimContext } from './context.ts';
 import { isSend } from './peer/outbox.ts';
-import type { ShimQp } from './qp-ledger.ts';
+import type { QpLedger } from './qp-ledger.ts';
 
 /** What ibv_req_notify_cq(3) asks for: nothing, the next completion, the next solicited or failed one. */
 export const ARM_NONE = 0;
@@ -18,7 +18,7 @@ export const ARM_SOLICITED = 2;
 /** In ShimQp.split: a 0_WAIT that went out as RDMA_WRITEs of nothing. */
 export const AS_WRITES = 2;
 
-export class ShimCq {
+export class CqLedger {
   readonly handle: number;
   appCqe: number;
   realCqe: number;
@@ -28,20 +28,20 @@ export class ShimCq {
   readonly channel: number;
   readonly appChannel: number;
   /** Queue pairs that send or receive on it. */
-  private readonly users: ShimQp[] = [];
+  private readonly users: QpLedger[] = [];
   /**
    * The only one of them, while its sends that succeeded need nothing but counting; null: that is not so, or nobody has
    * looked (findLone) since something changed.
    */
-  lone: ShimQp | null = null;
+  soleSender: QpLedger | null = null;
   /** Queue pairs that send on it and hold requests. */
-  readonly backlogged: ShimQp[] = [];
+  readonly backlogged: QpLedger[] = [];
   /** Queue pairs whose oldest held request is a WAIT on this CQ. */
-  readonly waiters: ShimQp[] = [];
+  readonly waiters: QpLedger[] = [];
   /** Internal requests outstanding on it: each may become a completion, so they may not outgrow it. */
   extra = 0;
   /** Internal requests that complete on it and that the policy wants to hear of. */
-  told = 0;
+  awaitedCount = 0;
   /** Queue pairs on it that keep rows: its events may be the shim's. */
   translatedQps = 0;
   /** What the application asked to be told of: ARM_*. */
@@ -49,9 +49,9 @@ export class ShimCq {
   /** What the device was asked for since its last event. */
   realArmed = ARM_NONE;
   /** A completion that the application asked to be told of has arrived: an event is due. */
-  due = false;
+  isEventDue = false;
   /** Events of before the application armed it again, not told yet. */
-  owed = 0;
+  pendingEvents = 0;
   /** Completions that the application has been or will be given: what a WAIT on this CQ counts. */
   produced = 0;
   /** The count that the next WAIT on this CQ starts from. */
@@ -79,30 +79,30 @@ export class ShimCq {
   }
 
   /** `qp` sends or receives on it from now on. */
-  addUser(qp: ShimQp): void {
+  addUser(qp: QpLedger): void {
     this.users.push(qp);
-    this.lone = null;
+    this.soleSender = null;
   }
 
-  removeUser(qp: ShimQp): void {
+  removeUser(qp: QpLedger): void {
     const at = this.users.indexOf(qp);
     if (at >= 0) this.users.splice(at, 1);
-    this.lone = null;
+    this.soleSender = null;
   }
 
   /** Looks for a queue pair whose sends are all that completes here, in order, with nothing held, kept or awaited. */
-  findLone(): void {
+  findSoleSender(): void {
     const { users, waiters } = this;
     if (users.length !== 1 || this.fifoCount + waiters.length > 0) return;
     const [qp] = users;
-    if (qp.translated || qp.mended !== null) return;
+    if (qp.translated || qp.staleErrorsUntil !== null) return;
     // What a shared receive queue brings is not counted.
     if (qp.recvCq === this && (qp.hasSrq || qp.recvPosted !== 0)) return;
-    this.lone = qp;
+    this.soleSender = qp;
   }
 
   push(words: Uint32Array, at: number): void {
-    this.lone = null;
+    this.soleSender = null;
     const capacity = this.fifo.length / L.SLOT_WORDS;
     if (this.fifoCount === capacity) this.grow(capacity);
     const size = this.fifo.length / L.SLOT_WORDS;
@@ -147,7 +147,7 @@ export class ShimCq {
  * One completion of a send queue whose rows are kept. Returns whether the application sees it; then its
  * number and byte_len are the application's.
  */
-export function settleSend(qp: ShimQp, words: Uint32Array, at: number): boolean {
+export function settleSend(qp: QpLedger, words: Uint32Array, at: number): boolean {
   const seq = words[at + L.WC_SEQ] | 0;
   const status = words[at + L.WC_OP] & 0xff;
   // Completions come in order: what is below the last one died in a RESET.
@@ -161,7 +161,7 @@ export function settleSend(qp: ShimQp, words: Uint32Array, at: number): boolean 
   while (qp.head !== qp.issued && ((last[qp.head & mask] - seq) | 0) < 0) qp.head = (qp.head + 1) | 0;
   const row = qp.head & mask;
   if (qp.head === qp.issued) {
-    const ofPartial = (qp.partial || qp.opened) && ((seq - qp.first[row]) | 0) >= 0;
+    const ofPartial = (qp.partial || qp.lookupIssued) && ((seq - qp.first[row]) | 0) >= 0;
     if (!ofPartial || status === IBV_WC_SUCCESS) return false;
     abandonPartial(qp);
   } else {
@@ -182,15 +182,15 @@ export function settleSend(qp: ShimQp, words: Uint32Array, at: number): boolean 
 }
 
 /** The request at the cursor failed in an earlier piece: the rest of it is never issued. */
-function abandonPartial(qp: ShimQp): void {
+function abandonPartial(qp: QpLedger): void {
   qp.sums[2] = 0;
   qp.partial = false;
-  qp.opened = false;
+  qp.lookupIssued = false;
   qp.issued = (qp.issued + 1) | 0;
 }
 
 /** A piece of a SEND met a receive whose memory is gone: the peer would have failed at it, not refused it. */
-function asOfReceive(qp: ShimQp, row: number, seq: number, words: Uint32Array, at: number): void {
+function asOfReceive(qp: QpLedger, row: number, seq: number, words: Uint32Array, at: number): void {
   // A SEND itself, which comes last, is refused for the key that it is to invalidate.
   const isWhole = qp.head !== qp.issued && qp.last[row] === seq;
   if (isWhole || !isSend(qp.held[row * qp.stride + L.WR_OP] & 0xff)) return;

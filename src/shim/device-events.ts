@@ -27,7 +27,7 @@ export class DeviceEvents {
   }
 
   /** The shim wants to hear of this context's queue pairs, whoever else does. */
-  need(context: number): void {
+  ensureListening(context: number): void {
     const state = this.stateOf(context);
     if (state.watched) return;
     state.watched = true;
@@ -43,7 +43,7 @@ export class DeviceEvents {
     }
     state.listener = listener;
     if (listener !== null && state.pending.length > 0) {
-      void this.next.sleep(context, 0).then(() => this.tell(context, state));
+      void this.next.sleep(context, 0).then(() => this.deliver(context, state));
     }
   }
 
@@ -64,18 +64,19 @@ export class DeviceEvents {
     this.next.watchAsyncEvents(context, (event, element) => {
       if (FAILURES.has(event)) this.failed(element);
       state.pending.push([event, element]);
-      this.tell(context, state);
+      this.deliver(context, state);
     });
   }
 
-  private tell(context: number, state: ContextEvents): void {
+  private deliver(context: number, state: ContextEvents): void {
     while (state.listener !== null) {
       const next = state.pending.shift();
       if (next === undefined) return;
       try {
         state.listener(...next);
       } catch (error) {
-        if (state.pending.length > 0) void this.next.sleep(context, 0).then(() => this.tell(context, state));
+        if (state.pending.length > 0)
+          void this.next.sleep(context, 0).then(() => this.deliver(context, state));
         throw error;
       }
     }

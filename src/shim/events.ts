@@ -1,7 +1,7 @@
 /** Completion events: the device's wake the shim, the application's are told or kept. */
 import type { Provider } from '../verbs/provider.ts';
 import type { CompletionListener } from '../verbs/types.ts';
-import { ARM_ANY, ARM_NONE, ARM_SOLICITED, type ShimCq } from './cq-ledger.ts';
+import { ARM_ANY, ARM_NONE, ARM_SOLICITED, type CqLedger } from './cq-ledger.ts';
 import type { Tables } from './tables.ts';
 
 /** A completion channel: the device's events go through the shim, the application's are told or kept. */
@@ -16,9 +16,9 @@ interface ChannelState {
 /** What events need of the rest of the shim. */
 export interface EventsHost {
   /** Polls a CQ for the shim: feeds what waits, keeps what is the application's. */
-  look(cq: ShimCq): void;
+  pollForShim(cq: CqLedger): void;
   /** Feeds whoever may go on after a completion of this CQ. */
-  feedAll(cq: ShimCq): void;
+  feedAll(cq: CqLedger): void;
   /** An event of a CQ that the application does not know. */
   internalEvent(cq: number): void;
 }
@@ -42,10 +42,10 @@ export class Events {
       return;
     }
     // Only what arrives from here on is worth an event.
-    if (cq.translatedQps > 0) this.host.look(cq);
-    if (cq.due && cq.appArmed === ARM_ANY) cq.owed++;
-    if (cq.due) cq.appArmed = ARM_NONE;
-    cq.due = false;
+    if (cq.translatedQps > 0) this.host.pollForShim(cq);
+    if (cq.isEventDue && cq.appArmed === ARM_ANY) cq.pendingEvents++;
+    if (cq.isEventDue) cq.appArmed = ARM_NONE;
+    cq.isEventDue = false;
     // Asking for any completion is not taken back by asking for less.
     if (cq.appArmed !== ARM_ANY) cq.appArmed = solicitedOnly ? ARM_SOLICITED : ARM_ANY;
     const level = this.levelOf(cq);
@@ -54,13 +54,13 @@ export class Events {
   }
 
   /** What the device is to be asked for: whoever waits for held requests wants to hear of everything. */
-  private levelOf(cq: ShimCq): number {
-    if (cq.backlogged.length + cq.waiters.length + cq.told > 0) return ARM_ANY;
-    return cq.due ? ARM_NONE : cq.appArmed;
+  private levelOf(cq: CqLedger): number {
+    if (cq.backlogged.length + cq.waiters.length + cq.awaitedCount > 0) return ARM_ANY;
+    return cq.isEventDue ? ARM_NONE : cq.appArmed;
   }
 
   /** False: it was armed before. */
-  arm(cq: ShimCq, level: number): boolean {
+  arm(cq: CqLedger, level: number): boolean {
     if (level === ARM_ANY) this.listen(cq.channel);
     if (level === ARM_NONE || cq.realArmed === ARM_ANY || cq.realArmed === level) return false;
     cq.realArmed = level;
@@ -69,8 +69,8 @@ export class Events {
   }
 
   /** Polls a CQ for the shim. */
-  look(cq: ShimCq): void {
-    if (this.tables.cq(cq.handle) === cq) this.host.look(cq);
+  poll(cq: CqLedger): void {
+    if (this.tables.cq(cq.handle) === cq) this.host.pollForShim(cq);
   }
 
   private channelState(channel: number): ChannelState {
@@ -103,7 +103,7 @@ export class Events {
     state.watched = stays;
     state.listener = listener;
     const cq = state.pending.map((handle) => this.tables.cq(handle)).find((one) => one !== undefined);
-    if (listener !== null && cq !== undefined) this.soon(cq, () => this.tell(state));
+    if (listener !== null && cq !== undefined) this.defer(cq, () => this.deliver(state));
   }
 
   /** A completion event: the application's, the shim's, or both. */
@@ -116,52 +116,52 @@ export class Events {
     cq.realArmed = ARM_NONE;
     if (cq.translatedQps === 0 && cq.waiters.length === 0) {
       // Nothing of the shim's: each event is the application's own.
-      if (cq.owed === 0) cq.due = cq.appArmed !== ARM_NONE;
+      if (cq.pendingEvents === 0) cq.isEventDue = cq.appArmed !== ARM_NONE;
     } else {
-      this.host.look(cq);
+      this.host.pollForShim(cq);
       // What arrives between that poll and the next arming would wake nobody: arm, then look again.
       const level = this.levelOf(cq);
       if (level !== ARM_NONE) {
         this.arm(cq, level);
-        this.host.look(cq);
+        this.host.pollForShim(cq);
       }
     }
     this.raise(cq);
   }
 
   /** A policy completed a request itself: no event of the device tells of it. */
-  synthesised(cq: ShimCq): void {
-    if (cq.appArmed === ARM_ANY) cq.due = true;
-    if (cq.due || cq.waiters.length > 0) this.soon(cq, () => this.onSynthesised(cq));
+  synthesised(cq: CqLedger): void {
+    if (cq.appArmed === ARM_ANY) cq.isEventDue = true;
+    if (cq.isEventDue || cq.waiters.length > 0) this.defer(cq, () => this.onSynthesised(cq));
   }
 
-  private onSynthesised(cq: ShimCq): void {
+  private onSynthesised(cq: CqLedger): void {
     if (this.tables.cq(cq.handle) !== cq) return;
     this.host.feedAll(cq);
     this.raise(cq);
   }
 
   /** On a stack of its own, not inside the application's call. */
-  private soon(cq: ShimCq, action: () => void): void {
+  private defer(cq: CqLedger, action: () => void): void {
     void this.next.sleep(cq.context, 0).then(action);
   }
 
   /** Comes last wherever it is called: the application may do anything in its listener, and throw. */
-  private raise(cq: ShimCq): void {
-    let events = cq.owed;
-    cq.owed = 0;
-    if (cq.due) {
-      cq.due = false;
+  private raise(cq: CqLedger): void {
+    let events = cq.pendingEvents;
+    cq.pendingEvents = 0;
+    if (cq.isEventDue) {
+      cq.isEventDue = false;
       cq.appArmed = ARM_NONE;
       events++;
     }
     if (events === 0 || cq.appChannel === 0) return;
     const state = this.channelState(cq.appChannel);
     for (let i = 0; i < events; i++) state.pending.push(cq.handle);
-    this.tell(state);
+    this.deliver(state);
   }
 
-  private tell(state: ChannelState): void {
+  private deliver(state: ChannelState): void {
     while (state.listener !== null) {
       const handle = state.pending.shift();
       if (handle === undefined) return;
@@ -170,7 +170,7 @@ export class Events {
       try {
         state.listener(handle);
       } catch (error) {
-        if (state.pending.length > 0) this.soon(cq, () => this.tell(state));
+        if (state.pending.length > 0) this.defer(cq, () => this.deliver(state));
         throw error;
       }
     }

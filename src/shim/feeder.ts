@@ -6,13 +6,13 @@ import { IBV_QP_STATE, IBV_QPS_ERR, ISO_WR_WAIT } from '../verbs/constants.ts';
 import type { Provider } from '../verbs/provider.ts';
 import type { ShimContext } from './context.ts';
 import type { CoordinatorPort, Grant } from './coordinator-port.ts';
-import { ARM_ANY, type ShimCq } from './cq-ledger.ts';
+import { ARM_ANY, type CqLedger } from './cq-ledger.ts';
 import type { DeviceEvents } from './device-events.ts';
 import type { Events } from './events.ts';
 import { Issuer } from './issue/issuer.ts';
 import type { Policy, QpChange } from './policy.ts';
-import type { ShimQp } from './qp-ledger.ts';
-import { ResourceKeeper } from './resources.ts';
+import type { QpLedger } from './qp-ledger.ts';
+import { ResourceKeeper } from './resource-keeper.ts';
 import type { Tables } from './tables.ts';
 import { Timers } from './timers.ts';
 
@@ -40,7 +40,7 @@ export class Feeder {
   readonly timers: Timers;
   readonly resources: ResourceKeeper;
   /** Whether the policy wants to hear of completions. */
-  readonly hearsCompletions: boolean;
+  readonly reportsCompletions: boolean;
   private readonly parts: FeederParts;
   private feeding = false;
   /** Passes over a CQ so far: a queue pair is fed once in each. */
@@ -48,27 +48,27 @@ export class Feeder {
   /** Events of the policy that are going on, one inside the other. */
   private depth = 0;
   /** Queue pairs with completions that the policy was not told of. */
-  private completed: ShimQp[] = [];
+  private unreported: QpLedger[] = [];
   /** What arose within an event: tokens with their status, and everything else. */
-  private internals: number[] = [];
-  private changes: (() => void)[] = [];
+  private finishedTokens: number[] = [];
+  private deferred: (() => void)[] = [];
   /** To be fed, and CQs that were armed: what was there by then raises no event. */
-  private readonly woken: ShimQp[] = [];
-  private readonly unseen: ShimCq[] = [];
+  private readonly toFeed: QpLedger[] = [];
+  private readonly justArmed: CqLedger[] = [];
   /** CQs whose completions came while those of another, or earlier ones, were being told of. */
-  private readonly unfed: ShimCq[] = [];
+  private readonly unfed: CqLedger[] = [];
 
   constructor(parts: FeederParts) {
     this.parts = parts;
     const { next, tables, events, policy } = parts;
-    this.hearsCompletions = policy.onCompleted !== undefined;
+    this.reportsCompletions = policy.onCompleted !== undefined;
     this.timers = new Timers(next, (token) => {
       if (token < LIMITER_TOKENS) this.timerFired(token);
       else parts.serve(token - LIMITER_TOKENS);
     });
     this.resources = new ResourceKeeper(
       next,
-      { internal: (token, status) => this.internals.push(token, status), channel: parts.channel },
+      { reportToken: (token, status) => this.finishedTokens.push(token, status), channel: parts.channel },
       parts.counts,
     );
     this.issuer = new Issuer(next, {
@@ -81,26 +81,26 @@ export class Feeder {
       },
       cq: (handle) => tables.cq(handle),
       qp: (handle) => tables.qp(handle),
-      wake: (qp) => this.woken.push(qp),
+      feedLater: (qp) => this.toFeed.push(qp),
       translate: (qp) => this.beginTranslating(qp),
       conclude: (qp) => this.conclude(qp),
-      refused: (qp) => this.refused(qp),
+      fail: (qp) => this.fail(qp),
       arm: (cq) => {
-        if (events.arm(cq, ARM_ANY)) this.unseen.push(cq);
+        if (events.arm(cq, ARM_ANY)) this.justArmed.push(cq);
       },
       synthesised: (cq) => events.synthesised(cq),
     });
   }
 
-  beginTranslating(qp: ShimQp): void {
+  beginTranslating(qp: QpLedger): void {
     qp.translate();
     qp.sendCq.translatedQps++;
-    this.parts.deviceEvents.need(qp.sendCq.context);
+    this.parts.deviceEvents.ensureListening(qp.sendCq.context);
     this.issuer.fit(qp.sges, qp.inlineBytes);
   }
 
   /** Lets the policy issue what it wants of this queue pair, as one batch. */
-  feed(qp: ShimQp): void {
+  feed(qp: QpLedger): void {
     this.depth++;
     try {
       if (qp.backlog > 0) {
@@ -114,7 +114,7 @@ export class Feeder {
   }
 
   /** Its turn is over: what was written for it goes down, and whoever holds requests is to be woken. */
-  private conclude(qp: ShimQp): void {
+  private conclude(qp: QpLedger): void {
     this.issuer.submit(qp);
     this.issuer.account(qp);
     if (qp.backlog === 0) {
@@ -125,9 +125,9 @@ export class Feeder {
     }
     qp.countWaiting();
     if (this.timers.pending > 0) this.timers.sleep(qp.context);
-    if ((qp.backlog > 0 || qp.tells.length > 0) && this.parts.events.arm(qp.sendCq, ARM_ANY)) {
+    if ((qp.backlog > 0 || qp.awaitedTokens.length > 0) && this.parts.events.arm(qp.sendCq, ARM_ANY)) {
       // The application may not come to poll what was there before, and it may be the last.
-      this.unseen.push(qp.sendCq);
+      this.justArmed.push(qp.sendCq);
     }
   }
 
@@ -139,24 +139,24 @@ export class Feeder {
       this.resources.flush();
     }
     this.depth--;
-    if (this.isWaiting) this.drain();
+    if (this.hasDeferred) this.drain();
   }
 
-  private get isWaiting(): boolean {
-    return this.internals.length + this.changes.length + this.woken.length + this.unseen.length > 0;
+  private get hasDeferred(): boolean {
+    return this.finishedTokens.length + this.deferred.length + this.toFeed.length + this.justArmed.length > 0;
   }
 
   /** Tells what arose while another event was going on, or in the shim itself. */
   drain(): void {
     const { policy } = this.parts;
-    while (this.depth === 0 && this.isWaiting) {
-      const { internals, changes } = this;
-      this.internals = [];
-      this.changes = [];
+    while (this.depth === 0 && this.hasDeferred) {
+      const { finishedTokens: internals, deferred: changes } = this;
+      this.finishedTokens = [];
+      this.deferred = [];
       this.depth++;
       try {
-        for (const qp of this.woken.splice(0)) this.feed(qp);
-        for (const cq of this.unseen.splice(0)) this.see(cq);
+        for (const qp of this.toFeed.splice(0)) this.feed(qp);
+        for (const cq of this.justArmed.splice(0)) this.pollArmed(cq);
         for (const change of changes) change();
         for (let i = 0; i < internals.length; i += 2) {
           policy.onInternal?.(internals[i], internals[i + 1], this.issuer);
@@ -167,10 +167,10 @@ export class Feeder {
     }
   }
 
-  private see(cq: ShimCq): void {
+  private pollArmed(cq: CqLedger): void {
     const before = cq.produced;
-    this.parts.events.look(cq);
-    if (cq.produced !== before) this.woken.push(...cq.waiters.splice(0));
+    this.parts.events.poll(cq);
+    if (cq.produced !== before) this.toFeed.push(...cq.waiters.splice(0));
   }
 
   setup(context: ShimContext): void {
@@ -201,47 +201,47 @@ export class Feeder {
   }
 
   granted(context: ShimContext, grant: Grant): void {
-    this.changes.push(() => this.parts.policy.onGrant?.(context, grant, this.issuer));
+    this.deferred.push(() => this.parts.policy.onGrant?.(context, grant, this.issuer));
     this.drain();
   }
 
   /** To be told with the next `drain`. */
-  changed(qp: ShimQp, change: QpChange): void {
+  deferChange(qp: QpLedger, change: QpChange): void {
     const { policy } = this.parts;
-    if (policy.onQp !== undefined) this.changes.push(() => policy.onQp?.(qp, change, this.issuer));
+    if (policy.onQp !== undefined) this.deferred.push(() => policy.onQp?.(qp, change, this.issuer));
   }
 
   /** A send of it failed, or the device says so: nothing more is asked of the policy until it is whole again. */
-  broke(qp: ShimQp): void {
+  markFailed(qp: QpLedger): void {
     if (qp.broken) return;
     qp.broken = true;
     qp.countWaiting();
-    this.changed(qp, 'state');
+    this.deferChange(qp, 'state');
   }
 
   /** It leaves SQE: errors of before are old, and what was held there is flushed as what the device had. */
-  mended(qp: ShimQp): void {
-    qp.mended = qp.realFreed === qp.realPosted ? null : (qp.realPosted - 1) | 0;
-    qp.sendCq.lone = null;
+  leaveSqe(qp: QpLedger): void {
+    qp.staleErrorsUntil = qp.realFreed === qp.realPosted ? null : (qp.realPosted - 1) | 0;
+    qp.sendCq.soleSender = null;
     // Something is outstanding then: had its last error been seen, nothing would be held.
     if (qp.backlog > 0) qp.consumeHeld();
   }
 
   /** A completion of its send queue arrived; told by `feedAll`. */
-  arrived(qp: ShimQp): void {
-    if (qp.arrived === 0) this.completed.push(qp);
-    qp.arrived++;
+  countCompletion(qp: QpLedger): void {
+    if (qp.unreported === 0) this.unreported.push(qp);
+    qp.unreported++;
   }
 
   /** Real number `seq` is over: so are the internal requests that the policy wants to hear of, up to there. */
-  tell(qp: ShimQp, seq: number, status: number): void {
-    const { tells } = qp;
+  reportTokens(qp: QpLedger, seq: number, status: number): void {
+    const { awaitedTokens: tells } = qp;
     let n = 0;
     for (; n < tells.length && ((tells[n] - seq) | 0) <= 0; n += 2) {
-      this.internals.push(tells[n + 1], tells[n] === seq ? status : 0);
+      this.finishedTokens.push(tells[n + 1], tells[n] === seq ? status : 0);
     }
     tells.splice(0, n);
-    qp.sendCq.told -= n / 2;
+    qp.sendCq.awaitedCount -= n / 2;
     qp.countWaiting();
   }
 
@@ -249,7 +249,7 @@ export class Feeder {
    * The oldest `count` held requests go down whole, whatever the policy thinks, as far as there is room. What the
    * device below does not know is over without it: nothing is waited for.
    */
-  hasten(qp: ShimQp, count: number): void {
+  issueWhole(qp: QpLedger, count: number): void {
     const { issuer } = this;
     const emulates = this.parts.policy.zeroWaits === true;
     for (let i = 0; i < count && qp.backlog > 0 && issuer.wholeRoom(qp) > 0; i++) {
@@ -260,12 +260,12 @@ export class Feeder {
   }
 
   /** The policy does not see a message that the peer is still asked about. */
-  private feedHeld(qp: ShimQp): void {
-    if (!this.issuer.mustAsk(qp)) this.parts.policy.feed(qp, this.issuer);
-    if (qp.ready > 0 && this.issuer.mustAsk(qp)) this.issuer.ask(qp);
+  private feedHeld(qp: QpLedger): void {
+    if (!this.issuer.needsLookup(qp)) this.parts.policy.feed(qp, this.issuer);
+    if (qp.ready > 0 && this.issuer.needsLookup(qp)) this.issuer.issueLookup(qp);
   }
 
-  feedAll(cq: ShimCq): void {
+  feedAll(cq: CqLedger): void {
     if (this.feeding) {
       this.unfed.push(cq);
       return;
@@ -274,11 +274,11 @@ export class Feeder {
     for (let next = this.unfed.shift(); next !== undefined; next = this.unfed.shift()) this.feedOnce(next);
   }
 
-  private feedOnce(cq: ShimCq): void {
+  private feedOnce(cq: CqLedger): void {
     this.feeding = true;
     this.pass = (this.pass + 1) | 0;
     try {
-      if (this.completed.length > 0) this.tellCompleted();
+      if (this.unreported.length > 0) this.reportCompleted();
       for (let i = cq.backlogged.length - 1; i >= 0; i--) {
         const qp = cq.backlogged[i];
         if (qp !== undefined && qp.fedIn !== this.pass) this.feed(qp);
@@ -296,12 +296,12 @@ export class Feeder {
   }
 
   /** Each is fed at once, so that what both events issue for it is one batch. */
-  private tellCompleted(): void {
-    const { completed } = this;
-    this.completed = [];
+  private reportCompleted(): void {
+    const { unreported: completed } = this;
+    this.unreported = [];
     for (const qp of completed) {
-      const count = qp.arrived;
-      qp.arrived = 0;
+      const count = qp.unreported;
+      qp.unreported = 0;
       if (this.parts.tables.qp(qp.handle) !== qp) continue;
       this.depth++;
       try {
@@ -316,7 +316,7 @@ export class Feeder {
     }
   }
 
-  unlist(qp: ShimQp): void {
+  unlist(qp: QpLedger): void {
     qp.inBacklogList = false;
     qp.countWaiting();
     const list = qp.sendCq.backlogged;
@@ -326,9 +326,9 @@ export class Feeder {
   }
 
   /** The device took less than it had room for, or the memory went away: as a device does, fail the queue pair. */
-  refused(qp: ShimQp): void {
+  fail(qp: QpLedger): void {
     if (qp.broken) return;
-    this.broke(qp);
+    this.markFailed(qp);
     this.parts.next.modifyQp(qp.handle, { qpState: IBV_QPS_ERR }, IBV_QP_STATE);
     this.issuer.flushHeld(qp);
   }

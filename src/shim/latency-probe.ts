@@ -1,34 +1,41 @@
 /**
- * How long requests take: of each context one signaled request at a time, picked when somebody asks for it. Between
- * two picks no call looks at anything.
+ * Measures how long requests take: one signaled request of a context at a time, chosen after `arm`. While no
+ * measurement is due, no call checks anything.
  */
 import { IBV_SEND_SIGNALED } from '../verbs/constants.ts';
 import * as L from '../verbs/layout.ts';
-import type { ShimQp } from './qp-ledger.ts';
 
-/** Calls that may look for a request to pick: a program that only receives has none. */
-const MOST_LOOKS = 256;
-/** Of what was known: a new one counts for the rest. */
+/** Calls that may check for a request to choose: a program that only receives posts none. */
+const MAX_CALLS = 256;
+/** Weight of the earlier values in the smoothed latency; the new value has the rest. */
 const KEPT = 7 / 8;
 
-// Nothing to do; the next post may be picked; a request is underway. In between: a call that looks is going on.
+// Nothing to do; the next signaled request is chosen; a request is underway; a call that checks is in progress.
 const OFF = 0;
 const ARMED = 1;
 const UNDERWAY = 2;
-const LOOKING = 3;
+const IN_CALL = 3;
+
+/** What the probe reads of a queue pair. */
+interface ProbedQp {
+  readonly sqSigAll: boolean;
+  readonly appPosted: number;
+  readonly appFreed: number;
+  readonly broken: boolean;
+}
 
 /** One request of a context, from its post to the poll that finds its completion. */
-export class Sample {
-  /** Smoothed; 0: none yet. */
+export class LatencyProbe {
+  /** Smoothed; 0: nothing was measured yet. */
   latencyNs = 0;
   private state = OFF;
-  private looks = 0;
-  private qp: ShimQp | null = null;
+  private callsLeft = 0;
+  private qp: ProbedQp | null = null;
   private seq = 0;
   private postedNs = 0;
   private readonly watch: (isWatched: boolean) => void;
 
-  /** @param watch whether each call of the application is to look */
+  /** @param watch told whether every call of the application must check */
   constructor(watch: (isWatched: boolean) => void) {
     this.watch = watch;
   }
@@ -41,22 +48,22 @@ export class Sample {
     return this.state === UNDERWAY;
   }
 
-  /** The next post of a signaled request is picked, if none is. */
+  /** Measures the next signaled request, unless a measurement is in progress. */
   arm(): void {
     if (this.state !== OFF) return;
     this.state = ARMED;
-    this.looks = MOST_LOOKS;
+    this.callsLeft = MAX_CALLS;
     this.watch(true);
   }
 
-  /** A call found nothing to pick. */
-  look(): void {
-    if (this.state === ARMED && --this.looks <= 0) this.end();
+  /** A call had no request to choose. */
+  countMiss(): void {
+    if (this.state === ARMED && --this.callsLeft <= 0) this.end();
   }
 
-  /** `count` requests are about to be posted: the first signaled one is picked. `posted` tells how that went. */
-  pick(qp: ShimQp, words: Uint32Array, start: number, count: number, nowNs: number): void {
-    this.state = LOOKING;
+  /** `count` requests are about to be posted: chooses the first signaled one. `endPost` follows. */
+  beginPost(qp: ProbedQp, words: Uint32Array, start: number, count: number, nowNs: number): void {
+    this.state = IN_CALL;
     this.qp = null;
     for (let i = 0; i < count; i++) {
       const isSignaled = (words[L.slotAt(start + i) + L.WR_OP] & (IBV_SEND_SIGNALED << 8)) !== 0;
@@ -68,24 +75,24 @@ export class Sample {
     }
   }
 
-  /** Only a request that was taken is underway. */
-  posted(): void {
+  /** The request is underway if the post took it. */
+  endPost(): void {
     const { qp } = this;
-    if (this.state !== LOOKING) return;
+    if (this.state !== IN_CALL) return;
     this.state = ARMED;
     if (qp !== null && ((qp.appPosted - this.seq) | 0) > 0) this.state = UNDERWAY;
-    else this.look();
+    else this.countMiss();
   }
 
-  /** A poll begins, after which `polled` looks. */
-  poll(): void {
-    this.state = LOOKING;
+  /** A poll begins; `endPoll` follows. */
+  beginPoll(): void {
+    this.state = IN_CALL;
   }
 
-  /** Over, if it completed or failed: the latter is no measure. */
-  polled(nowNs: number): void {
+  /** Ends the measurement if the request has completed, or failed: then it counts for nothing. */
+  endPoll(nowNs: number): void {
     const { qp } = this;
-    if (this.state !== LOOKING || qp === null) return;
+    if (this.state !== IN_CALL || qp === null) return;
     this.state = UNDERWAY;
     if (qp.broken) this.end();
     else if (((qp.appFreed - this.seq) | 0) > 0) {
@@ -95,12 +102,12 @@ export class Sample {
     }
   }
 
-  /** The queue pair went to RESET, or away. */
-  drop(qp: ShimQp): void {
+  /** The queue pair was reset or destroyed. */
+  drop(qp: ProbedQp): void {
     if (this.qp === qp && this.state >= UNDERWAY) this.end();
   }
 
-  /** Nothing is looked at any more. */
+  /** Stops measuring; calls check nothing any more. */
   end(): void {
     if (this.state !== OFF) this.watch(false);
     this.state = OFF;

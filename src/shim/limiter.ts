@@ -1,31 +1,79 @@
 /**
- * Keeps a context below a number of requests a second, whatever the policy: of each queue pair only so many of the
- * requests that are posted may be issued, as if it were managed. Those behind are held, in their order, and its queue
- * pairs take turns, a request each. WAITs and ENABLEs are free.
+ * Keeps a context below a number of requests per second, under any policy. Each queue pair has a license: the requests
+ * that may be issued, as with a managed queue pair. Requests beyond it are held in order, and the queue pairs that wait
+ * are licensed in rounds, one request each. WAITs and ENABLEs are free.
  */
 import { ISO_WR_ENABLE, ISO_WR_WAIT } from '../verbs/constants.ts';
 import * as L from '../verbs/layout.ts';
-import type { ShimContext } from './context.ts';
-import type { ShimQp } from './qp-ledger.ts';
-import { RequestBucket } from './request-bucket.ts';
+import type { RequestLimiter, ShimContext } from './context.ts';
+import type { QpLedger } from './qp-ledger.ts';
+
+/** Unused tokens that may be saved: this much of a second's, and at least a few. */
+const BURST_S = 0.01;
+const LEAST_BURST = 4;
+const NS_PER_S = 1e9;
+/**
+ * Stands for no limit. A limit may be lifted to infinity while it is enforced; arithmetic with infinity would leave a
+ * NaN here for good.
+ */
+const MOST_PER_S = 1e12;
+
+/** Tokens that come with time, up to a burst, one for each request. The number may become negative. */
+export class RequestBucket {
+  private tokens = LEAST_BURST;
+  private atNs: number;
+  private perS: number;
+
+  constructor(requestsPerS: number, nowNs: number) {
+    this.perS = Math.min(requestsPerS, MOST_PER_S);
+    this.atNs = nowNs;
+  }
+
+  get burst(): number {
+    return Math.max(LEAST_BURST, this.perS * BURST_S);
+  }
+
+  /** Adds the tokens that came until now, at the previous rate, and sets the rate. */
+  fill(nowNs: number, requestsPerS: number): void {
+    const more = (Math.max(0, nowNs - this.atNs) * this.perS) / NS_PER_S;
+    this.atNs = nowNs;
+    this.perS = Math.min(requestsPerS, MOST_PER_S);
+    this.tokens = Math.min(this.burst, this.tokens + more);
+  }
+
+  /** Whole tokens at the last `fill`. */
+  get available(): number {
+    return Math.floor(this.tokens);
+  }
+
+  take(requests: number): void {
+    this.tokens -= requests;
+  }
+
+  /** When the next whole token is there. */
+  get readyNs(): number {
+    // One nanosecond later: after rounding, the token might not be whole yet.
+    return this.atNs + Math.max(0, ((1 - this.tokens) * NS_PER_S) / this.perS) + 1;
+  }
+}
 
 /** What a limiter needs of the shim around it. */
 export interface LimiterHost {
   nowNs(context: ShimContext): number;
-  /** As of now; Infinity: no limit any more. */
+  /** The limit at present; Infinity: none any more. */
   requestsPerS(context: ShimContext): number;
-  /** `serve` is to be called then. */
-  wakeAt(context: ShimContext, atNs: number): void;
+  /** `serve` must be called at this time. */
+  setTimer(context: ShimContext, atNs: number): void;
   /** Some of its held requests may be issued. */
-  feed(qp: ShimQp): void;
+  feed(qp: QpLedger): void;
 }
 
-export class Limiter {
+export class Limiter implements RequestLimiter {
   private readonly context: ShimContext;
   private readonly host: LimiterHost;
   private readonly bucket: RequestBucket;
-  /** Those with requests that have no token yet, the next one first. */
-  private waiting: ShimQp[] = [];
+  /** Queue pairs with requests that have no token yet, the next one first. */
+  private waiting: QpLedger[] = [];
   private isArmed = false;
 
   constructor(context: ShimContext, host: LimiterHost) {
@@ -39,10 +87,10 @@ export class Limiter {
     bucket.fill(host.nowNs(context), host.requestsPerS(context));
   }
 
-  /** Of requests that are being posted: how many, from the first on, may be issued at once. They are paid for. */
-  admit(qp: ShimQp, words: Uint32Array, start: number, count: number): number {
-    // Who failed is flushed at once; who waits stays behind those before it.
-    if (this.isBehind(qp)) return 0;
+  /** Takes a token for each request that it admits. */
+  admit(qp: QpLedger, words: Uint32Array, start: number, count: number): number {
+    // Requests of a failed queue pair are flushed at once; new requests stay behind those that wait.
+    if (this.hasUnlicensed(qp)) return 0;
     const n = qp.broken ? count : this.affordable(words, start, count);
     qp.licensed = (qp.appPosted + n) | 0;
     return n;
@@ -62,38 +110,38 @@ export class Limiter {
     return n;
   }
 
-  /** The post is over: what was paid for and not taken is given back, and what was not paid for waits. */
-  posted(qp: ShimQp): void {
+  /** Returns the tokens of requests that were not taken, and lets those without a token wait. */
+  posted(qp: QpLedger): void {
     const over = (qp.licensed - qp.appPosted) | 0;
     if (over > 0) {
       this.bucket.take(-over);
       qp.licensed = qp.appPosted;
     }
-    if (this.isBehind(qp) && !qp.isLimited) {
+    if (this.hasUnlicensed(qp) && !qp.isLimited) {
       qp.isLimited = true;
       this.waiting.push(qp);
     }
     this.arm();
   }
 
-  /** Tokens may have come: those who wait get one each, in turns. */
+  /** Gives the tokens that have come to the queue pairs that wait, one request each in rounds. */
   serve(): void {
     const { bucket } = this;
     this.fill();
-    const served = new Set<ShimQp>();
+    const served = new Set<QpLedger>();
     let left = bucket.available;
     let n = 0;
     const queue = this.waiting;
-    // Served ones go to the end: the queue is read on while it grows.
+    // A served queue pair goes to the end of the queue, which grows while it is read.
     for (; n < queue.length && left > 0; n++) {
       const qp = queue[n];
-      if (!this.isBehind(qp)) {
+      if (!this.hasUnlicensed(qp)) {
         qp.isLimited = false;
         continue;
       }
       left -= license(qp);
       served.add(qp);
-      if (this.isBehind(qp)) queue.push(qp);
+      if (this.hasUnlicensed(qp)) queue.push(qp);
       else qp.isLimited = false;
     }
     this.waiting = queue.slice(n);
@@ -102,7 +150,6 @@ export class Limiter {
     this.arm();
   }
 
-  /** There is no limit any more. */
   end(): void {
     const { waiting } = this;
     this.waiting = [];
@@ -113,8 +160,8 @@ export class Limiter {
     }
   }
 
-  /** Whether it has requests that may not be issued yet; none, when they were flushed or it was reset. */
-  private isBehind(qp: ShimQp): boolean {
+  /** Whether it holds requests that may not be issued yet. It has none after a flush or a reset. */
+  private hasUnlicensed(qp: QpLedger): boolean {
     if (qp.broken || qp.backlog === 0) return false;
     if (((qp.issued - qp.licensed) | 0) > 0) qp.licensed = qp.issued;
     return ((qp.appPosted - qp.licensed) | 0) > 0;
@@ -124,12 +171,12 @@ export class Limiter {
     if (this.waiting.length === 0 && !this.isArmed) return;
     this.isArmed = this.waiting.length > 0;
     const atNs = this.waiting.length === 0 ? Number.POSITIVE_INFINITY : this.bucket.readyNs;
-    this.host.wakeAt(this.context, atNs);
+    this.host.setTimer(this.context, atNs);
   }
 }
 
-/** One more request of it may be issued, and what is free behind and before that; returns what it costs. */
-function license(qp: ShimQp): number {
+/** Licenses one more request, and the free ones before and after it; returns the tokens that this costs. */
+function license(qp: QpLedger): number {
   let paid = 0;
   while (((qp.appPosted - qp.licensed) | 0) > 0) {
     const isPaid = !isFree(qp.held[(qp.licensed & qp.mask) * qp.stride + L.WR_OP]);

@@ -4,7 +4,7 @@ import * as L from '../verbs/layout.ts';
 import type { Provider } from '../verbs/provider.ts';
 import type { MwInfo } from '../verbs/types.ts';
 import type { Feeder } from './feeder.ts';
-import type { ShimQp } from './qp-ledger.ts';
+import type { QpLedger } from './qp-ledger.ts';
 import type { Tables } from './tables.ts';
 
 /** ibv_alloc_mw(3): the key that the window has after the binds that were posted. */
@@ -18,14 +18,14 @@ export function queryMw(next: Provider, tables: Tables, feeder: Feeder, mw: numb
       return { ...info, rkey: qp.held[row * qp.stride + L.WR_RKEY] };
     }
     // The device chooses the key of a type 1 window, so it must have the request.
-    feeder.hasten(qp, at + 1);
+    feeder.issueWhole(qp, at + 1);
     return next.queryMw(mw);
   }
   return info;
 }
 
 /** How many held requests are before the newest bind of this window; -1: none is held. */
-function heldBind(qp: ShimQp, mw: number): number {
+function heldBind(qp: QpLedger, mw: number): number {
   for (let i = qp.backlog - 1; i >= 0; i--) {
     const at = ((qp.issued + i) & qp.mask) * qp.stride;
     const isBind = (qp.held[at + L.WR_OP] & 0xff) === IBV_WR_BIND_MW;

@@ -10,12 +10,12 @@ import { handleIndex } from '../verbs/handles.ts';
 import * as L from '../verbs/layout.ts';
 import type { Provider } from '../verbs/provider.ts';
 import { BUFFERED, HIDDEN } from './counters.ts';
-import { ARM_ANY, ARM_NONE, type ShimCq, settleSend } from './cq-ledger.ts';
+import { ARM_ANY, ARM_NONE, type CqLedger, settleSend } from './cq-ledger.ts';
 import type { Feeder } from './feeder.ts';
-import type { ShimQp } from './qp-ledger.ts';
+import type { QpLedger } from './qp-ledger.ts';
 import { type KnownRing, scratchRing, type Tables } from './tables.ts';
 import type { Timers } from './timers.ts';
-import { synthetic } from './wait/cross-channel.ts';
+import { syntheticCompletion } from './wait/cross-channel.ts';
 
 // Of each poll; a module's own constants cost nothing (plain.ts).
 const indexOf = handleIndex;
@@ -25,7 +25,7 @@ const FIRST = L.slotAt(0);
 const RECEIVED_OR_FAILED = L.WC_RECV_SIDE | 0xff;
 
 const SCRATCH_SLOTS = 64;
-const MISSES_PER_LOOK = 8;
+const MISSES_PER_POLL = 8;
 
 export class Polling {
   private readonly next: Provider;
@@ -37,7 +37,7 @@ export class Polling {
   /** Polls of the application that found nothing, modulo MISSES_PER_LOOK. */
   private misses = 0;
   private readonly timers: Timers;
-  private readonly hears: boolean;
+  private readonly reportsCompletions: boolean;
 
   constructor(next: Provider, tables: Tables, feeder: Feeder) {
     this.next = next;
@@ -46,7 +46,7 @@ export class Polling {
     this.rings = tables.wcRings;
     this.feeder = feeder;
     this.timers = feeder.timers;
-    this.hears = feeder.hearsCompletions;
+    this.reportsCompletions = feeder.reportsCompletions;
   }
 
   pollCq(handle: number, ring: number, start: number, max: number): number {
@@ -56,13 +56,13 @@ export class Polling {
       return this.next.pollCq(handle, ring, start, max);
     }
     if (!within(known.capacity, start, max)) return this.next.pollCq(handle, ring, start, max);
-    if (this.timers.isTime) {
-      this.timers.look(cq.owner);
-      if (cq.owner.sample.isUnderway) return this.sampled(cq, handle, ring, start, max);
+    if (this.timers.isCheckDue) {
+      this.timers.check(cq.owner);
+      if (cq.owner.latencyProbe.isUnderway) return this.pollProbed(cq, handle, ring, start, max);
     }
     if (cq.fifoCount > 0 || max === 0) return this.pollKept(cq, known, start, max);
     const raw = this.next.pollCq(handle, ring, start, max);
-    const { lone } = cq;
+    const { soleSender: lone } = cq;
     if (raw > 0 && lone !== null) {
       // The last of them speaks for all: those before a success succeeded.
       const { words } = known;
@@ -77,23 +77,23 @@ export class Polling {
   }
 
   /** Somebody asks how long a request takes that is underway: this may be its end. */
-  private sampled({ owner }: ShimCq, handle: number, ring: number, start: number, max: number): number {
-    const { sample } = owner;
-    sample.poll();
+  private pollProbed({ owner }: CqLedger, handle: number, ring: number, start: number, max: number): number {
+    const { latencyProbe: sample } = owner;
+    sample.beginPoll();
     const n = this.pollCq(handle, ring, start, max);
-    sample.polled(this.next.nowNs(owner.handle));
+    sample.endPoll(this.next.nowNs(owner.handle));
     return n;
   }
 
   /** Those that were kept come first. */
-  private pollKept(cq: ShimCq, known: KnownRing, start: number, max: number): number {
+  private pollKept(cq: CqLedger, known: KnownRing, start: number, max: number): number {
     const n = this.drain(cq, known.words, start, max);
     const raw = n < max ? this.next.pollCq(cq.handle, known.handle, start + n, max - n) : 0;
     return this.pollOn(cq, known, start, max, n, raw);
   }
 
   /** Of a poll for `max`, `n` completions are the application's by now, and `raw` behind them are new. */
-  private pollOn(cq: ShimCq, known: KnownRing, start: number, max: number, n: number, raw: number): number {
+  private pollOn(cq: CqLedger, known: KnownRing, start: number, max: number, n: number, raw: number): number {
     let given = n;
     let arrived = raw;
     let wanted = max - n;
@@ -111,20 +111,20 @@ export class Polling {
     } else if (this.feeder.resources.any) {
       this.missed(cq);
     }
-    if (!this.hears) cq.findLone();
+    if (!this.reportsCompletions) cq.findSoleSender();
     return given;
   }
 
   /** A program that only polls: what the policy waits for on its own queues would never be seen. */
-  private missed(cq: ShimCq): void {
-    this.misses = (this.misses + 1) & (MISSES_PER_LOOK - 1);
+  private missed(cq: CqLedger): void {
+    this.misses = (this.misses + 1) & (MISSES_PER_POLL - 1);
     if (this.misses !== 0) return;
-    this.feeder.resources.look(cq.owner);
+    this.feeder.resources.pollAll(cq.owner);
     this.feeder.drain();
   }
 
   /** Polls for the shim itself; what is the application's waits for its next poll. */
-  look(cq: ShimCq): void {
+  pollForShim(cq: CqLedger): void {
     this.scratch ??= scratchRing(this.next, SCRATCH_SLOTS);
     const { handle, words } = this.scratch;
     let raw = SCRATCH_SLOTS;
@@ -139,12 +139,12 @@ export class Polling {
    * Rewrites `raw` completions in place; returns how many the application is given with them. Others of its own
    * are kept: all if they are not `delivered`, and those behind one that the shim makes itself.
    */
-  private settle(cq: ShimCq, words: Uint32Array, start: number, raw: number, delivered: boolean): number {
+  private settle(cq: CqLedger, words: Uint32Array, start: number, raw: number, delivered: boolean): number {
     let kept = 0;
     let notable = false;
     const watchful = cq.appArmed !== ARM_NONE && cq.translatedQps > 0;
     const { feeder } = this;
-    const hears = feeder.hearsCompletions;
+    const hears = feeder.reportsCompletions;
     if (delivered && !hears && cq.translatedQps === 0 && cq.fifoCount === 0) {
       kept = this.settlePlain(cq, words, start, raw);
     }
@@ -152,14 +152,14 @@ export class Polling {
       const at = L.HEADER_WORDS + (start + i) * L.SLOT_WORDS;
       const op = words[at + L.WC_OP];
       const inPlace = delivered && cq.fifoCount === 0;
-      let failed: ShimQp | undefined;
+      let failed: QpLedger | undefined;
       if ((op & L.WC_RECV_SIDE) === 0) {
         const handle = words[at + L.WC_QP];
         const qp = this.tables.qps[handleIndex(handle)];
         if (qp !== undefined && qp.handle === handle) {
-          if (hears) feeder.arrived(qp);
+          if (hears) feeder.countCompletion(qp);
           if ((op & 0xff) !== IBV_WC_SUCCESS) this.sendFailed(qp, words[at + L.WC_SEQ] | 0);
-          if (qp.tells.length > 0) feeder.tell(qp, words[at + L.WC_SEQ] | 0, op & 0xff);
+          if (qp.awaitedTokens.length > 0) feeder.reportTokens(qp, words[at + L.WC_SEQ] | 0, op & 0xff);
           if (qp.translated) {
             if (!settleSend(qp, words, at)) {
               qp.counts[HIDDEN]++;
@@ -195,7 +195,7 @@ export class Polling {
       }
       if (failed !== undefined) flushConsumed(cq, failed);
     }
-    if (notable) cq.due = true;
+    if (notable) cq.isEventDue = true;
     return kept;
   }
 
@@ -203,10 +203,10 @@ export class Polling {
    * The first completions of those that need nothing but counting, by runs of one queue pair: sends that
    * succeeded, of queue pairs that never held. Returns how many; what is behind them settle() looks at.
    */
-  private settlePlain(cq: ShimCq, words: Uint32Array, start: number, raw: number): number {
+  private settlePlain(cq: CqLedger, words: Uint32Array, start: number, raw: number): number {
     const { qps } = this.tables;
     let handle = 0;
-    let qp: ShimQp | undefined;
+    let qp: QpLedger | undefined;
     let i = 0;
     let at = L.HEADER_WORDS + start * L.SLOT_WORDS;
     for (; i < raw; i++, at += L.SLOT_WORDS) {
@@ -216,7 +216,7 @@ export class Polling {
       if (qp !== undefined) freedUpTo(qp, words, at - L.SLOT_WORDS);
       handle = of;
       qp = qps[handleIndex(handle)];
-      if (qp === undefined || qp.handle !== handle || qp.translated || qp.tells.length > 0) {
+      if (qp === undefined || qp.handle !== handle || qp.translated || qp.awaitedTokens.length > 0) {
         qp = undefined;
         break;
       }
@@ -227,10 +227,10 @@ export class Polling {
   }
 
   /** What is below the last one died in a RESET; what failed before the queue pair left SQE fails it no more. */
-  private sendFailed(qp: ShimQp, seq: number): void {
+  private sendFailed(qp: QpLedger, seq: number): void {
     if (((seq - qp.realFreed) | 0) < 0) return;
-    if (qp.mended === null) this.feeder.broke(qp);
-    else if (seq === qp.mended) qp.mended = null;
+    if (qp.staleErrorsUntil === null) this.feeder.markFailed(qp);
+    else if (seq === qp.staleErrorsUntil) qp.staleErrorsUntil = null;
   }
 
   /**
@@ -241,11 +241,11 @@ export class Polling {
     const qp = this.tables.qp(handle);
     if (qp === undefined || qp.broken) return;
     if (qp.type !== IBV_QPT_RC && this.next.queryQp(handle).attr.qpState !== IBV_QPS_ERR) return;
-    this.feeder.broke(qp);
+    this.feeder.markFailed(qp);
     if (qp.backlog > 0) this.feeder.feed(qp);
   }
 
-  private drain(cq: ShimCq, words: Uint32Array, start: number, max: number): number {
+  private drain(cq: CqLedger, words: Uint32Array, start: number, max: number): number {
     const n = cq.shift(words, L.HEADER_WORDS + start * L.SLOT_WORDS, max);
     for (let i = 0; i < n; i++) {
       const at = L.HEADER_WORDS + (start + i) * L.SLOT_WORDS;
@@ -263,7 +263,7 @@ export class Polling {
   }
 
   /** Until the application has polled it, a receive keeps its place in the queue. */
-  private keep(cq: ShimCq, words: Uint32Array, at: number): void {
+  private keep(cq: CqLedger, words: Uint32Array, at: number): void {
     cq.push(words, at);
     const qp = this.tables.qp(words[at + L.WC_QP]);
     if (qp !== undefined) qp.counts[BUFFERED]++;
@@ -274,17 +274,17 @@ export class Polling {
 }
 
 /** Requests that ended without the device when one before them failed: it would flush them in their turn. */
-function flushConsumed(cq: ShimCq, qp: ShimQp): void {
+function flushConsumed(cq: CqLedger, qp: QpLedger): void {
   while (qp.head !== qp.issued && qp.consumed[qp.head & qp.mask] !== 0) {
     if (((qp.last[qp.head & qp.mask] - qp.realFreed) | 0) >= 0) return;
-    cq.push(synthetic(qp, qp.head, IBV_WC_WR_FLUSH_ERR, 0), 0);
+    cq.push(syntheticCompletion(qp, qp.head, IBV_WC_WR_FLUSH_ERR, 0), 0);
     cq.produced = (cq.produced + 1) | 0;
     qp.head = (qp.head + 1) | 0;
   }
 }
 
 /** All that an untranslated queue pair has posted, up to the completion at `at`, is done. */
-function freedUpTo(qp: ShimQp, words: Uint32Array, at: number): void {
+function freedUpTo(qp: QpLedger, words: Uint32Array, at: number): void {
   const freed = (words[at + WC_SEQ] + 1) | 0;
   qp.realFreed = freed;
   qp.appFreed = freed;

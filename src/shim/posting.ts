@@ -7,7 +7,7 @@ import { BYTES, SEEN } from './counters.ts';
 import type { Feeder } from './feeder.ts';
 import { plainBytes } from './plain-requests.ts';
 import type { Policy } from './policy.ts';
-import type { ShimQp } from './qp-ledger.ts';
+import type { QpLedger } from './qp-ledger.ts';
 import type { KnownRing, Tables } from './tables.ts';
 import type { Timers } from './timers.ts';
 import { crossChannelReason, fixTarget, isCrossChannel } from './wait/cross-channel.ts';
@@ -26,9 +26,9 @@ export class Posting {
   private isLimiting = false;
   private readonly qps: Tables['qps'];
   private readonly rings: Tables['wrRings'];
-  private readonly weighs: boolean;
+  private readonly countsBytes: boolean;
   /** The policy has weighed by then what goes straight. */
-  private readonly isWeighed: boolean;
+  private readonly policyCountsBytes: boolean;
 
   constructor(policy: Policy, next: Provider, tables: Tables, feeder: Feeder) {
     this.policy = policy;
@@ -38,8 +38,8 @@ export class Posting {
     this.rings = tables.wrRings;
     this.feeder = feeder;
     this.timers = feeder.timers;
-    this.weighs = policy.statistics === true;
-    this.isWeighed = policy.statistics === 'itself';
+    this.countsBytes = policy.statistics === true;
+    this.policyCountsBytes = policy.statistics === 'itself';
     this.limits();
   }
 
@@ -55,12 +55,12 @@ export class Posting {
       return this.next.postSend(handle, ring, start, count);
     }
     if (!within(known.capacity, start, count)) return this.next.postSend(handle, ring, start, count);
-    if (this.timers.isTime) {
-      this.timers.look(qp.context);
-      if (qp.context.sample.isArmed) return this.sampled(qp, ring, known, start, count);
+    if (this.timers.isCheckDue) {
+      this.timers.check(qp.context);
+      if (qp.context.latencyProbe.isArmed) return this.postProbed(qp, ring, known, start, count);
     }
-    const places = (qp.appDepth - (qp.appPosted - qp.appFreed)) | 0;
-    if (qp.plainBelow > 0 && count > 0 && count <= places) {
+    const freeSlots = (qp.appDepth - (qp.appPosted - qp.appFreed)) | 0;
+    if (qp.plainBelow > 0 && count > 0 && count <= freeSlots) {
       const bytes = sum(known.words, start, count, qp.plainBelow);
       if (bytes >= 0) {
         const taken = this.next.postSend(handle, ring, start, count);
@@ -69,29 +69,29 @@ export class Posting {
         return taken;
       }
     }
-    return this.decide(qp, ring, known, start, count, places);
+    return this.decide(qp, ring, known, start, count, freeSlots);
   }
 
   /** Somebody asks how long a request takes: this may be one. */
-  private sampled(qp: ShimQp, ring: number, { words }: KnownRing, start: number, count: number): number {
-    const { handle, sample } = qp.context;
-    sample.pick(qp, words, start, count, this.next.nowNs(handle));
+  private postProbed(qp: QpLedger, ring: number, { words }: KnownRing, start: number, count: number): number {
+    const { handle, latencyProbe: sample } = qp.context;
+    sample.beginPost(qp, words, start, count, this.next.nowNs(handle));
     const taken = this.postSend(qp.handle, ring, start, count);
-    sample.posted();
+    sample.endPost();
     return taken;
   }
 
   /** What the policy wants to be asked about. */
   private decide(
-    qp: ShimQp,
+    qp: QpLedger,
     ring: number,
     known: KnownRing,
     start: number,
     count: number,
-    places: number,
+    freeSlots: number,
   ): number {
     const { words } = known;
-    const free = count < places ? count : places;
+    const free = count < freeSlots ? count : freeSlots;
     const most = this.isLimiting ? this.admitted(qp, words, start, free) : free;
     let n = 0;
     const { limiter } = qp.context;
@@ -113,12 +113,12 @@ export class Posting {
     return n;
   }
 
-  private admitted(qp: ShimQp, words: Uint32Array, start: number, count: number): number {
+  private admitted(qp: QpLedger, words: Uint32Array, start: number, count: number): number {
     const n = this.policy.admit?.(qp, words, start, count, this.feeder.issuer) ?? count;
     return Math.max(0, Math.min(n, count));
   }
 
-  /** Straight down, but while the shim keeps completed receives, theirs are not places to post to. */
+  /** Straight down, but while the shim keeps completed receives, theirs are not freeSlots to post to. */
   postRecv(handle: number, ring: number, start: number, count: number): number {
     const qp = this.tables.qps[handleIndex(handle)];
     const known = this.tables.wrRings[handleIndex(ring)];
@@ -129,18 +129,18 @@ export class Posting {
     if (known.handle !== ring || !L.within(known.capacity, start, count)) {
       return this.next.postRecv(handle, ring, start, count);
     }
-    const places = qp.recvsKept === 0 ? count : (qp.recvDepth - (qp.recvPosted - qp.recvFreed)) | 0;
-    const taken = this.next.postRecv(handle, ring, start, Math.min(places, count));
+    const freeSlots = qp.recvsKept === 0 ? count : (qp.recvDepth - (qp.recvPosted - qp.recvFreed)) | 0;
+    const taken = this.next.postRecv(handle, ring, start, Math.min(freeSlots, count));
     qp.recvPosted = (qp.recvPosted + taken) | 0;
-    qp.recvCq.lone = null;
+    qp.recvCq.soleSender = null;
     if (qp.inbox !== null) qp.inbox.note(words, start, taken);
-    if (taken === places && taken < count) refuse(words, ENOMEM, L.REASON_QUEUE_FULL);
+    if (taken === freeSlots && taken < count) refuse(words, ENOMEM, L.REASON_QUEUE_FULL);
     return taken;
   }
 
   /** Requests that need nothing: from the application's own ring. -1 - n when the device took only n. */
   private straight(
-    qp: ShimQp,
+    qp: QpLedger,
     ring: number,
     words: Uint32Array,
     known: KnownRing,
@@ -152,26 +152,26 @@ export class Posting {
     if (qp.outbox !== null) qp.outbox.countStraight(words, start, taken);
     if (!qp.translated) {
       qp.countStraight(words, start, taken);
-      if (this.weighs) qp.weigh(words, start, taken, known.capacity, known.extBytes);
+      if (this.countsBytes) qp.countBytes(words, start, taken, known.capacity, known.extBytes);
     } else {
       for (let i = 0; i < taken; i++) {
         const ext = L.extAt(start + i, known.capacity, known.extBytes);
-        qp.passThrough(words, L.HEADER_WORDS + (start + i) * L.SLOT_WORDS, ext, !this.isWeighed);
+        qp.passThrough(words, L.HEADER_WORDS + (start + i) * L.SLOT_WORDS, ext, !this.policyCountsBytes);
       }
     }
-    if (this.isWeighed && taken < count) {
-      qp.weigh(words, start + taken, count - taken, known.capacity, known.extBytes, -1);
+    if (this.policyCountsBytes && taken < count) {
+      qp.countBytes(words, start + taken, count - taken, known.capacity, known.extBytes, -1);
     }
     qp.countDepth();
     return taken === count ? taken : -1 - taken;
   }
 
-  private holdRest(qp: ShimQp, words: Uint32Array, known: KnownRing, start: number, count: number): number {
+  private holdRest(qp: QpLedger, words: Uint32Array, known: KnownRing, start: number, count: number): number {
     let n = 0;
     while (n < count) {
       if (this.validateSend(qp.handle, known.handle, start + n) !== 0) {
         // As at a post that names memory which went away: the queue pair fails.
-        if (words[L.HDR_REASON] === L.REASON_DETACHED) this.feeder.refused(qp);
+        if (words[L.HDR_REASON] === L.REASON_DETACHED) this.feeder.fail(qp);
         break;
       }
       if (!qp.translated) this.feeder.beginTranslating(qp);
@@ -185,7 +185,7 @@ export class Posting {
   }
 
   /** What a WAIT or ENABLE aims at is fixed when it is posted. */
-  private noteWait(qp: ShimQp, at: number): void {
+  private noteWait(qp: QpLedger, at: number): void {
     const op = qp.held[at + L.WR_OP];
     if ((op & 0xff) < ISO_WR_WAIT || this.policy.crossChannel !== true) return;
     if ((op & (ISO_SEND_INTERNAL << 8)) === 0) qp.usesWaits = true;

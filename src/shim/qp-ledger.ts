@@ -20,12 +20,12 @@ import * as L from '../verbs/layout.ts';
 import type { QpInfo, QpInitAttr } from '../verbs/types.ts';
 import type { ShimContext } from './context.ts';
 import { BYTES, COLUMNS, HELD, HIGH_WATER, SEEN } from './counters.ts';
-import type { ShimCq } from './cq-ledger.ts';
+import type { CqLedger } from './cq-ledger.ts';
 import type { Inbox } from './peer/inbox.ts';
 import type { Outbox } from './peer/outbox.ts';
 import { plainBytes } from './plain-requests.ts';
 import type { QpView } from './policy.ts';
-import type { Resource } from './resources.ts';
+import type { ResourceView } from './resources.ts';
 
 // Of each post; a module's own constants cost nothing (plain.ts).
 const { SLOT_WORDS } = L;
@@ -39,7 +39,7 @@ function powerOfTwo(n: number): number {
   return 2 ** Math.ceil(Math.log2(Math.max(n, 1)));
 }
 
-export class ShimQp implements QpView {
+export class QpLedger implements QpView {
   readonly index: number;
   readonly handle: number;
   /** What the wire knows it by. */
@@ -55,8 +55,8 @@ export class ShimQp implements QpView {
   readonly hasSrq: boolean;
   /** Its requests are held until an ENABLE of another queue pair releases them. */
   readonly managed: boolean;
-  readonly sendCq: ShimCq;
-  readonly recvCq: ShimCq;
+  readonly sendCq: CqLedger;
+  readonly recvCq: CqLedger;
   readonly inlineBytes: number;
   readonly sges: number;
   /** Words of one held request: its slot and its extension. */
@@ -84,13 +84,13 @@ export class ShimQp implements QpView {
   /** Whether the request at `issued` is partly issued, and how far. */
   partial = false;
   /** The peer was asked about the request at `issued`, by a READ that counts as its first piece. */
-  opened = false;
+  lookupIssued = false;
   sgeIndex = 0;
   sgeOffset = 0;
   /** An error was seen: what is held goes down whole, for the device to flush. */
   broken = false;
   /** It left SQE while requests were outstanding there: the last of them, until its error is seen. */
-  mended: number | null = null;
+  staleErrorsUntil: number | null = null;
   /** Of a managed one: request up to which ENABLEs that are posted release it, and that are executed. */
   enableIndex = 0;
   enabled = 0;
@@ -107,13 +107,13 @@ export class ShimQp implements QpView {
   /** The next request issued is to report. */
   signalNext = false;
   /** Pairs of a real number and the token that the policy is to be told when it is over. */
-  readonly tells: number[] = [];
+  readonly awaitedTokens: number[] = [];
   /** Completions that arrived since the policy was last told. */
-  arrived = 0;
+  unreported = 0;
   /** When it was last fed, in passes over its CQ. */
   fedIn = -1;
   /** By kind. */
-  readonly twins: Resource[] = [];
+  readonly twins: ResourceView[] = [];
   /** Internal requests that this queue pair has outstanding on its send CQ beyond the application's own. */
   extra = 0;
   /** The real number of the last signaled request. */
@@ -122,7 +122,7 @@ export class ShimQp implements QpView {
   /** Plain requests shorter than this go straight unasked; 0: none. */
   plainBelow = 0;
   /** The CQ that its oldest held request waited for last, among whose waiters it may be. */
-  private awaited: ShimCq | null = null;
+  private awaited: CqLedger | null = null;
   private isWaiting = false;
   /** UD: an address handle of the shim's, for what reaches nobody; 0: none yet. */
   ownAh = 0;
@@ -166,8 +166,8 @@ export class ShimQp implements QpView {
     pd: number,
     attr: QpInitAttr,
     depths: { app: number; real: number; recv: number; sges: number; inlineBytes: number },
-    sendCq: ShimCq,
-    recvCq: ShimCq,
+    sendCq: CqLedger,
+    recvCq: CqLedger,
   ) {
     this.index = index;
     this.handle = info.handle;
@@ -226,7 +226,7 @@ export class ShimQp implements QpView {
     this.issuedBytes = new Float64Array(real);
     this.translated = true;
     this.plainBelow = 0;
-    this.sendCq.lone = null;
+    this.sendCq.soleSender = null;
     this.base = this.realPosted;
     this.head = this.appPosted;
     this.issued = this.appPosted;
@@ -276,7 +276,7 @@ export class ShimQp implements QpView {
   }
 
   /** Its oldest held request waits for completions of this CQ; null: for none. */
-  waitOn(cq: ShimCq | null): void {
+  waitOn(cq: CqLedger | null): void {
     const { awaited } = this;
     if (awaited !== null && awaited !== cq) {
       const at = awaited.waiters.indexOf(this);
@@ -288,7 +288,7 @@ export class ShimQp implements QpView {
 
   /** Whether something goes on here that a timer of the policy may decide. */
   countWaiting(): void {
-    const holds = this.inBacklogList || this.tells.length > 0;
+    const holds = this.inBacklogList || this.awaitedTokens.length > 0;
     const isWaiting = holds && !this.broken && this.state === IBV_QPS_RTS;
     if (isWaiting !== this.isWaiting) this.context.waiting += isWaiting ? 1 : -1;
     this.isWaiting = isWaiting;
@@ -303,7 +303,7 @@ export class ShimQp implements QpView {
   }
 
   /** Adds up what requests of a ring weigh that need no rows; `sign` -1: that were weighed, and not taken. */
-  weigh(
+  countBytes(
     words: Uint32Array,
     start: number,
     count: number,
@@ -312,7 +312,7 @@ export class ShimQp implements QpView {
     sign: 1 | -1 = 1,
   ): void {
     const plain = plainBytes(words, start, count);
-    this.counts[BYTES] += sign * (plain >= 0 ? plain : weight(words, start, count, capacity, extBytes));
+    this.counts[BYTES] += sign * (plain >= 0 ? plain : totalBytes(words, start, count, capacity, extBytes));
   }
 
   /** A row for a request that goes straight down while rows are kept. */
@@ -337,14 +337,14 @@ export class ShimQp implements QpView {
 
   /** Forgets everything that is posted or held: the queue pair went to RESET. */
   purge(): void {
-    this.context.sample.drop(this);
+    this.context.latencyProbe.drop(this);
     this.realFreed = this.realPosted;
     this.appFreed = this.appPosted;
     this.recvsKept = 0;
     this.head = this.appPosted;
     this.issued = this.appPosted;
     this.broken = false;
-    this.mended = null;
+    this.staleErrorsUntil = null;
     this.enableIndex = this.appPosted;
     this.enabled = this.appPosted;
     this.licensed = this.appPosted;
@@ -352,8 +352,8 @@ export class ShimQp implements QpView {
     this.recvBase = this.recvPosted;
     this.failStatus = 0;
     this.signalNext = false;
-    this.sendCq.told -= this.tells.length / 2;
-    this.tells.length = 0;
+    this.sendCq.awaitedCount -= this.awaitedTokens.length / 2;
+    this.awaitedTokens.length = 0;
     this.countWaiting();
     this.lastSignaled = (this.realPosted - 1) | 0;
     this.sums.fill(0);
@@ -364,7 +364,7 @@ export class ShimQp implements QpView {
   beginNext(): void {
     this.executed = false;
     this.partial = false;
-    this.opened = false;
+    this.lookupIssued = false;
     this.sums[2] = 0;
     this.sgeIndex = 0;
     this.sgeOffset = 0;
@@ -374,7 +374,7 @@ export class ShimQp implements QpView {
   consumeHeld(): void {
     const last = (this.realPosted - 1) | 0;
     // One that is begun has an error of its own to come.
-    let isConsumed = !this.partial && !this.opened;
+    let isConsumed = !this.partial && !this.lookupIssued;
     for (; this.issued !== this.appPosted; this.issued = (this.issued + 1) | 0) {
       const row = this.issued & this.mask;
       if (isConsumed) this.first[row] = this.realPosted;
@@ -400,7 +400,7 @@ export class ShimQp implements QpView {
 }
 
 /** Bytes of requests of a ring, whatever they are. */
-function weight(
+function totalBytes(
   words: Uint32Array,
   start: number,
   count: number,

@@ -1,9 +1,9 @@
-/** What a shim knows by handle: queue pairs, completion queues, rings. */
+/** Tables by index: what a shim knows by handle, and a policy's typed columns. */
 import { handleIndex } from '../verbs/handles.ts';
 import type { Provider } from '../verbs/provider.ts';
 import type { RingInfo } from '../verbs/types.ts';
-import type { ShimCq } from './cq-ledger.ts';
-import type { ShimQp } from './qp-ledger.ts';
+import type { CqLedger } from './cq-ledger.ts';
+import type { QpLedger } from './qp-ledger.ts';
 
 /** A ring and its memory as words. */
 export class KnownRing {
@@ -20,19 +20,20 @@ export class KnownRing {
   }
 }
 
+/** Queue pairs, completion queues and rings of a shim. */
 export class Tables {
-  // By handle index, of which each kind of object counts its own.
-  readonly qps: (ShimQp | undefined)[] = [];
-  readonly cqs: (ShimCq | undefined)[] = [];
+  // By handle index, which is counted separately for each kind of object.
+  readonly qps: (QpLedger | undefined)[] = [];
+  readonly cqs: (CqLedger | undefined)[] = [];
   readonly wrRings: (KnownRing | undefined)[] = [];
   readonly wcRings: (KnownRing | undefined)[] = [];
 
-  qp(handle: number): ShimQp | undefined {
+  qp(handle: number): QpLedger | undefined {
     const qp = this.qps[handleIndex(handle)];
     return qp !== undefined && qp.handle === handle ? qp : undefined;
   }
 
-  cq(handle: number): ShimCq | undefined {
+  cq(handle: number): CqLedger | undefined {
     const cq = this.cqs[handleIndex(handle)];
     return cq !== undefined && cq.handle === handle ? cq : undefined;
   }
@@ -57,4 +58,13 @@ export class Tables {
 /** Makes a completion ring for the shim's own polls. */
 export function scratchRing(next: Provider, slots: number): KnownRing {
   return new KnownRing(next.createWcRing(slots));
+}
+
+/** The column itself if it has an element for `index`, otherwise a wider copy. */
+export function fitColumn<T extends Uint8Array | Float64Array>(column: T, index: number): T {
+  if (index < column.length) return column;
+  const Column = column.constructor as new (length: number) => T;
+  const wider = new Column(Math.max(index + 1, column.length * 2));
+  wider.set(column);
+  return wider;
 }

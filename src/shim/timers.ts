@@ -7,7 +7,7 @@ import type { Provider } from '../verbs/provider.ts';
 import type { ShimContext } from './context.ts';
 
 /** At every so many calls (a power of two) at most timers that may be late are looked for: a look reads the clock. */
-const CALLS_PER_LOOK = 64;
+const CALLS_PER_CHECK = 64;
 
 /**
  * So many calls that take longer than this in all, as those of a device do that works within them, are too many to be
@@ -33,10 +33,10 @@ export class Timers {
   private counted = 0;
   /** What each call counts for where only one in so many looks (a power of two); and the time of the last look. */
   private stride = 1;
-  private lookedNs = 0;
+  private checkedNs = 0;
   private isShort = false;
   /** Counts the calls that did look although only timers are set that may be late. */
-  private looks = 0;
+  private checksSkipped = 0;
   private readonly next: Provider;
   private readonly fire: (token: number) => void;
 
@@ -46,8 +46,8 @@ export class Timers {
   }
 
   /** Whether a call of the application is to `look`. */
-  get isTime(): boolean {
-    this.calls = (this.calls + this.step) & (CALLS_PER_LOOK - 1);
+  get isCheckDue(): boolean {
+    this.calls = (this.calls + this.step) & (CALLS_PER_CHECK - 1);
     return this.calls === 0;
   }
 
@@ -67,15 +67,15 @@ export class Timers {
 
   /** In a call that looks as one of so many: the count stands at 0. */
   private pace(nowNs: number): void {
-    const tookNs = nowNs - this.lookedNs;
-    this.lookedNs = nowNs;
-    if (tookNs > SLOW_NS) this.stride = Math.min(CALLS_PER_LOOK, 4 * this.stride);
+    const tookNs = nowNs - this.checkedNs;
+    this.checkedNs = nowNs;
+    if (tookNs > SLOW_NS) this.stride = Math.min(CALLS_PER_CHECK, 4 * this.stride);
     else if (tookNs < FAST_NS && this.stride > 1) this.stride >>= 1;
     if (this.step === 0) return;
     this.step = this.stride;
     // Now so many calls, now one less: with two contexts in turn it would always be the same one's call that looks.
     this.isShort = !this.isShort;
-    if (this.isShort) this.calls = this.stride & (CALLS_PER_LOOK - 1);
+    if (this.isShort) this.calls = this.stride & (CALLS_PER_CHECK - 1);
   }
 
   /** Each call is to look, until that is taken back. */
@@ -85,11 +85,11 @@ export class Timers {
   }
 
   /** In a call of the application that is to: fires what is due. */
-  look(context: ShimContext): void {
+  check(context: ShimContext): void {
     if (this.pending === 0 && this.watched > 0) {
       // Timers that may be late wait for as many calls as they would otherwise.
-      this.looks = (this.whole(this.looks) + this.stride) & (CALLS_PER_LOOK - 1);
-      if (this.looks !== 0) return;
+      this.checksSkipped = (this.whole(this.checksSkipped) + this.stride) & (CALLS_PER_CHECK - 1);
+      if (this.checksSkipped !== 0) return;
     }
     if (this.pending === 0) this.pace(this.next.nowNs(context.handle));
     this.run(context);
@@ -156,10 +156,10 @@ export class Timers {
     const delayNs = Math.min(Math.max(0, atNs - this.next.nowNs(context.handle)), MAX_SLEEP_NS);
     void this.next
       .sleep(context.handle, delayNs, isHeld ? 'run' : 'nothing')
-      .then(() => this.wake(context, atNs));
+      .then(() => this.sleepEnded(context, atNs));
   }
 
-  private wake(context: ShimContext, atNs: number): void {
+  private sleepEnded(context: ShimContext, atNs: number): void {
     if (context.closed) return;
     if (context.runSleepNs === atNs) context.runSleepNs = Number.POSITIVE_INFINITY;
     if (context.idleSleepNs === atNs) context.idleSleepNs = Number.POSITIVE_INFINITY;

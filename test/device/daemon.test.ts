@@ -247,7 +247,7 @@ describe.skipIf(device === '')(
         await rows((some) => sending(some, 'slow'));
         const second = ground.programs.run({ tenant: 'slow' }, ['--input-type=module', '-e', ONE_MORE]);
         expect((await second.ended).code).not.toBe(0);
-        expect(second.output).toMatch(/maxQps\) leaves this context 0 queue pairs/);
+        expect(second.output).toMatch(/maxQps\) allows this context 0 queue pairs/);
         await store.done();
         const [, perS] = / (\d+) per second$/m.exec(store.output) ?? [];
         console.log(`at most 40 requests a second: ${perS} GETs`);

@@ -10,7 +10,7 @@ export interface Equivalent {
 
 export const equivalents: readonly Equivalent[] = [
   {
-    file: 'src/shim/issue/issuer.ts',
+    file: 'src/shim/issue/synthetic.ts',
     source: 'for (let i = L.WR_REMOTE_LO; i <= L.WR_SRQN; i++) this.words[to + i] = qp.held[from + i];',
     from: '+',
     to: '-',
@@ -33,7 +33,7 @@ export const equivalents: readonly Equivalent[] = [
       'the policy’s own queues are looked at after each poll that finds nothing, not one in eight: time only',
   },
   {
-    file: 'src/shim/resources.ts',
+    file: 'src/shim/resource-keeper.ts',
     source: 'if (resource.armed) return;',
     from: 'resource.armed',
     to: 'false',

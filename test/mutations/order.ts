@@ -30,7 +30,7 @@ const wider = [
   'test/sim/perf.test.ts',
   'test/conformance/peer-programs.test.ts',
   'test/conformance/profiles.test.ts',
-  'test/unit/example-policy.test.ts',
+  'test/process/example-policy.test.ts',
   'test/mix/mix-driver.test.ts',
   'test/conformance/interceptors.test.ts',
   'test/conformance/worker.test.ts',

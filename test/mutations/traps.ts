@@ -13,26 +13,27 @@ export interface Trap {
   readonly caughtBy?: string;
 }
 
-const issue = 'src/shim/issue/issuer.ts';
+const issuer = 'src/shim/issue/issuer.ts';
+const writer = 'src/shim/issue/piece-writer.ts';
 
 /** Pieces of SENDs and immediates go to peers that do not expect them. */
 const CUT_UNASKED: readonly Edit[] = [
-  [issue, 'const isMessage = takesReceive(opcode);', 'const isMessage = false;'],
-  [issue, 'if (isSend(opcode)) qp.outbox!.aim(', 'if (isSend(opcode) && qp.outbox !== null) qp.outbox.aim('],
+  [writer, 'const isMessage = takesReceive(opcode);', 'const isMessage = false;'],
+  [writer, 'if (isSend(opcode)) qp.outbox!.aim(', 'if (isSend(opcode) && qp.outbox !== null) qp.outbox.aim('],
 ];
 
 export const traps: readonly Trap[] = [
   {
     trap: 1,
     what: 'pieces of a WRITE all go to the same remote address',
-    edits: [[issue, 'held[from + L.WR_REMOTE_LO] + offset;', 'held[from + L.WR_REMOTE_LO] + 0 * offset;']],
+    edits: [[writer, 'held[from + L.WR_REMOTE_LO] + offset;', 'held[from + L.WR_REMOTE_LO] + 0 * offset;']],
     caughtBy: 'RC RDMA_WRITE, signaled',
   },
   {
     trap: 2,
     what: 'an immediate is delivered with every piece',
     edits: [
-      [issue, 'if (outbox === null) return false;', 'if (outbox === null) return (op & 0xff) === 1;'],
+      [issuer, 'if (outbox === null) return false;', 'if (outbox === null) return (op & 0xff) === 1;'],
       ...CUT_UNASKED,
     ],
     caughtBy: 'RC RDMA_WRITE_WITH_IMM, signaled',
@@ -90,7 +91,7 @@ export const traps: readonly Trap[] = [
     what: 'an error in a piece does not have the wr_id of its request',
     edits: [
       [
-        issue,
+        writer,
         'w[to] = held[from];\n    w[to + 1] = held[from + 1];\n    const lo',
         'w[to] = 0;\n    w[to + 1] = 0;\n    const lo',
       ],
@@ -103,8 +104,8 @@ export const traps: readonly Trap[] = [
     edits: [
       [
         'src/shim/posting.ts',
-        'const places = (qp.appDepth - (qp.appPosted - qp.appFreed)) | 0;',
-        'const places = (qp.realDepth - (qp.appPosted - qp.appFreed)) | 0;',
+        'const freeSlots = (qp.appDepth - (qp.appPosted - qp.appFreed)) | 0;',
+        'const freeSlots = (qp.realDepth - (qp.appPosted - qp.appFreed)) | 0;',
       ],
     ],
     caughtBy: 'RC one request more than the send queue has places',
@@ -112,14 +113,14 @@ export const traps: readonly Trap[] = [
   {
     trap: 9,
     what: 'a fence is lost when its request is cut',
-    edits: [[issue, 'if (isFirst) own |= flags & IBV_SEND_FENCE;', '']],
+    edits: [[writer, 'if (isFirst) own |= flags & IBV_SEND_FENCE;', '']],
     caughtBy: 'RC a fenced RDMA_WRITE of what an RDMA_READ before it brings',
   },
   {
     trap: 10,
     what: 'SENDs are cut for peers that have no shim',
     edits: [
-      [issue, 'if (outbox === null) return false;', 'if (outbox === null) return (op & 0xff) === 2;'],
+      [issuer, 'if (outbox === null) return false;', 'if (outbox === null) return (op & 0xff) === 2;'],
       ...CUT_UNASKED,
     ],
     caughtBy: 'RC SEND, signaled',
@@ -128,10 +129,14 @@ export const traps: readonly Trap[] = [
     trap: 11,
     what: 'after an event nobody arms the queue again for what is held',
     edits: [
-      ['src/shim/events.ts', 'this.arm(cq, level);\n        this.host.look(cq);', 'this.host.look(cq);'],
+      [
+        'src/shim/events.ts',
+        'this.arm(cq, level);\n        this.host.pollForShim(cq);',
+        'this.host.pollForShim(cq);',
+      ],
       [
         'src/shim/feeder.ts',
-        'if ((qp.backlog > 0 || qp.tells.length > 0) &&',
+        'if ((qp.backlog > 0 || qp.awaitedTokens.length > 0) &&',
         'if (!this.feeding && qp.backlog > 0 &&',
       ],
     ],
@@ -159,7 +164,7 @@ export const traps: readonly Trap[] = [
     what: 'datagrams and unreliable messages are cut too',
     edits: [
       [
-        issue,
+        issuer,
         'if (qp.type !== IBV_QPT_RC || qp.broken) return false;',
         'if (qp.broken) return false;\n    if (qp.type !== IBV_QPT_RC) return true;',
       ],

@@ -4,7 +4,7 @@
  * later changes need two windows that agree. What it finds is in the context's page of counters.
  */
 import * as M from '../../coordinator/member-table.ts';
-import { withPlace } from '../../shim/columns.ts';
+import { fitColumn } from '../../shim/tables.ts';
 import { BYTES, SEEN } from '../../shim/counters.ts';
 import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
 import { type ActiveTenants, GrantedTenants } from './wait-pacer.ts';
@@ -183,15 +183,15 @@ export class Classifier {
   add(member: Member, qp: QpView): void {
     const from = qp.index * STRIDE;
     const last = from + PARTS;
-    this.kinds = withPlace(this.kinds, qp.index);
-    this.bytesAt = withPlace(this.bytesAt, last);
-    this.messagesAt = withPlace(this.messagesAt, last);
-    this.longestQueueAt = withPlace(this.longestQueueAt, last);
+    this.kinds = fitColumn(this.kinds, qp.index);
+    this.bytesAt = fitColumn(this.bytesAt, last);
+    this.messagesAt = fitColumn(this.messagesAt, last);
+    this.longestQueueAt = fitColumn(this.longestQueueAt, last);
     for (const column of [this.bytesAt, this.messagesAt, this.longestQueueAt]) column.fill(0, from, last + 1);
     this.kinds[qp.index] = UNKNOWN;
-    this.uninspected = withPlace(this.uninspected, qp.index);
+    this.uninspected = fitColumn(this.uninspected, qp.index);
     this.uninspected[qp.index] = 1;
-    this.inspections = withPlace(this.inspections, qp.index);
+    this.inspections = fitColumn(this.inspections, qp.index);
     this.inspections[qp.index] = 0;
     this.readEgress[qp.index] = undefined;
     member.qps.push(qp);

@@ -3,7 +3,7 @@
  * so that the device's round robin gives other tenants a turn more often (PeRF, USENIX ATC 2024, section 3.2).
  */
 
-import { withPlace } from '../../shim/columns.ts';
+import { fitColumn } from '../../shim/tables.ts';
 import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
 import type { ResourceView } from '../../shim/resources.ts';
 import { IBV_QPT_UD, IBV_WR_RDMA_READ } from '../../verbs/constants.ts';
@@ -36,7 +36,7 @@ export class Lmse {
   /** A queue pair was created: nothing is known of it. */
   reset(qp: QpView): void {
     this.pacer.reset(qp);
-    this.dueSends = withPlace(this.dueSends, qp.index);
+    this.dueSends = fitColumn(this.dueSends, qp.index);
     this.dueSends[qp.index] = 0;
   }
 

@@ -17,7 +17,7 @@ import {
   SLOT_STATE,
 } from '../../coordinator/member-table.ts';
 import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
-import { withPlace } from '../../shim/columns.ts';
+import { fitColumn } from '../../shim/tables.ts';
 import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
 import { type EgressDevice, LARGE_BYTES, type Member, SMALL } from './classifier.ts';
 import { TOKEN_BITS } from './mqse.ts';
@@ -67,7 +67,7 @@ export class TenantSlots {
   /** A context was opened. */
   addContext({ index }: ContextView): void {
     for (const name of ['drainNs', 'stoppedSlot', 'stoppedNs'] as const) {
-      this[name] = withPlace(this[name], index);
+      this[name] = fitColumn(this[name], index);
       this[name][index] = 0;
     }
   }

@@ -11,7 +11,7 @@ import {
   SLOT_STATE,
   SMALL_GBPS,
 } from '../../coordinator/member-table.ts';
-import { withPlace } from '../../shim/columns.ts';
+import { fitColumn } from '../../shim/tables.ts';
 import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
 import { IBV_QPT_UD } from '../../verbs/constants.ts';
 import { type Nic, type NicOptions, nicOf, pieceBytes, wireBytes } from './nic.ts';
@@ -371,14 +371,14 @@ export class WaitPacer {
   private grow(index: number): void {
     if (index < this.debt.length) return;
     const before = this.sinceNs.length;
-    this.debt = withPlace(this.debt, index);
-    this.issued = withPlace(this.issued, index);
-    this.sinceBytes = withPlace(this.sinceBytes, index);
-    this.isHeldBack = withPlace(this.isHeldBack, index);
-    this.readFactor = withPlace(this.readFactor, index).fill(1, before);
-    this.rateBefore = withPlace(this.rateBefore, index);
-    this.readRetryDelay = withPlace(this.readRetryDelay, index);
-    this.sinceNs = withPlace(this.sinceNs, index).fill(Number.NaN, before);
-    this.finishNs = withPlace(this.finishNs, index).fill(Number.NaN, before);
+    this.debt = fitColumn(this.debt, index);
+    this.issued = fitColumn(this.issued, index);
+    this.sinceBytes = fitColumn(this.sinceBytes, index);
+    this.isHeldBack = fitColumn(this.isHeldBack, index);
+    this.readFactor = fitColumn(this.readFactor, index).fill(1, before);
+    this.rateBefore = fitColumn(this.rateBefore, index);
+    this.readRetryDelay = fitColumn(this.readRetryDelay, index);
+    this.sinceNs = fitColumn(this.sinceNs, index).fill(Number.NaN, before);
+    this.finishNs = fitColumn(this.finishNs, index).fill(Number.NaN, before);
   }
 }

@@ -7,7 +7,7 @@ import { tenantId } from '../../coordinator/coordinator.ts';
 import { RATE_GBPS, RATED_QPS } from '../../coordinator/member-table.ts';
 import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
 import type { ShareRules } from '../../coordinator/shares.ts';
-import { withPlace } from '../../shim/columns.ts';
+import { fitColumn } from '../../shim/tables.ts';
 import type { Grant } from '../../shim/coordinator-port.ts';
 import { BYTES } from '../../shim/counters.ts';
 import type { Actions, ContextView, Policy, QpChange, QpView } from '../../shim/policy.ts';
@@ -199,8 +199,8 @@ export class TokenBucket implements Policy {
 
   private addQp(qp: QpView, out: Actions): void {
     const { context, index } = qp;
-    this.isWaiting = withPlace(this.isWaiting, index);
-    this.nextWaiting = withPlace(this.nextWaiting, index);
+    this.isWaiting = fitColumn(this.isWaiting, index);
+    this.nextWaiting = fitColumn(this.nextWaiting, index);
     const bucket = this.buckets.getOrCreate(context, out.nowNs(context));
     const page = this.registry.page(context);
     if (bucket.qps === 0) this.firstWaiting[bucket.index] = NONE;

@@ -5,7 +5,7 @@ const MOST_ENTRIES = 1 << 20;
 const WORDS = 5;
 
 /** Where a queue pair says which receives are posted, and takes the lengths of messages that come in pieces. */
-export interface InboxPlace {
+export interface InboxAddress {
   /** Address of the table; the notices follow it. */
   addr: number;
   rkey: number;
@@ -18,7 +18,7 @@ export interface Description {
   /** Messages longer than this may come in pieces. */
   aboveBytes: number;
   /** Null: send whole messages to me. */
-  inbox: InboxPlace | null;
+  inbox: InboxAddress | null;
 }
 
 export function encodeDescription({ aboveBytes, inbox }: Description): number[] {

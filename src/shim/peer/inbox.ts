@@ -11,7 +11,7 @@ import {
 import * as L from '../../verbs/layout.ts';
 import type { Provider } from '../../verbs/provider.ts';
 import type { MrInfo } from '../../verbs/types.ts';
-import type { InboxPlace } from './description.ts';
+import type { InboxAddress } from './description.ts';
 import * as E from './entries.ts';
 import type { Region, Regions } from './regions.ts';
 
@@ -62,7 +62,7 @@ export class Inbox {
     this.offers = new Int32Array(this.depth * OFFER_WORDS).fill(-1);
   }
 
-  get place(): InboxPlace {
+  get address(): InboxAddress {
     return { addr: this.mr.addr, rkey: this.mr.rkey, depth: this.depth };
   }
 

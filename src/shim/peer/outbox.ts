@@ -15,7 +15,7 @@ import {
 import * as L from '../../verbs/layout.ts';
 import type { Provider } from '../../verbs/provider.ts';
 import type { MrInfo } from '../../verbs/types.ts';
-import type { InboxPlace } from './description.ts';
+import type { InboxAddress } from './description.ts';
 import * as E from './entries.ts';
 
 const TWO32 = 4294967296;
@@ -38,21 +38,26 @@ export class Outbox {
   /** Number of the next message that is issued. */
   sent = 0;
   private readonly next: Provider;
-  private readonly place: InboxPlace;
+  private readonly inbox: InboxAddress;
   private readonly mr: MrInfo;
   private readonly words: Uint32Array;
   private readonly noticeMask: number;
   /** The last message that the table was asked about. */
-  private asked = -1;
+  private lookedUp = -1;
   private from = 0;
   private count = 0;
   /** Whether the answer is under way, and the real number of the READ. */
-  private flying = false;
+  private lookupInFlight = false;
   private readSeq = 0;
 
-  constructor(next: Provider, place: InboxPlace, qp: { pd: number; realDepth: number }, aboveBytes: number) {
+  constructor(
+    next: Provider,
+    place: InboxAddress,
+    qp: { pd: number; realDepth: number },
+    aboveBytes: number,
+  ) {
     this.next = next;
-    this.place = place;
+    this.inbox = place;
     this.aboveBytes = aboveBytes;
     const notices = 2 ** Math.ceil(Math.log2(qp.realDepth));
     this.noticeMask = notices - 1;
@@ -62,19 +67,19 @@ export class Outbox {
   }
 
   /** Whether this request could go in pieces, if the peer's receive allows it; `op` as in WR_OP. */
-  concerns(op: number, bytes: number): boolean {
+  mayCut(op: number, bytes: number): boolean {
     return takesReceive(op & 0xff) && (op & (IBV_SEND_INLINE << 8)) === 0 && bytes > this.aboveBytes;
   }
 
   /** Whether an answer is under way; all before real number `freed` is complete. */
-  isAsking(freed: number): boolean {
-    if (this.flying && ((freed - this.readSeq) | 0) > 0) this.flying = false;
-    return this.flying;
+  isLookupInFlight(freed: number): boolean {
+    if (this.lookupInFlight && ((freed - this.readSeq) | 0) > 0) this.lookupInFlight = false;
+    return this.lookupInFlight;
   }
 
   /** Whether the table has been asked about the next message, or need not be. */
-  get isAnswered(): boolean {
-    return this.asked === this.sent || this.entry() >= 0;
+  get isLookupDone(): boolean {
+    return this.lookedUp === this.sent || this.entry() >= 0;
   }
 
   /** Whether the next message, which the table has been asked about, fits in pieces. */
@@ -95,12 +100,12 @@ export class Outbox {
 
   /** Writes the READ of what the table says of the next messages; `seq`: its real number. */
   writeLookup(w: Uint32Array, to: number, seq: number): void {
-    const { place, mr } = this;
+    const { inbox: place, mr } = this;
     const slot = this.sent & (place.depth - 1);
-    this.asked = this.sent;
+    this.lookedUp = this.sent;
     this.from = this.sent;
     this.count = Math.min(LOOKUP_ENTRIES, place.depth - slot);
-    this.flying = true;
+    this.lookupInFlight = true;
     this.readSeq = seq;
     w[to + L.WR_OP] = IBV_WR_RDMA_READ | (1 << 16);
     const remote = place.addr + slot * E.ENTRY_BYTES;
@@ -118,7 +123,7 @@ export class Outbox {
 
   /** Writes the WRITE that tells the peer how long the next message is; `seq`: its real number. */
   writeNotice(w: Uint32Array, to: number, seq: number, bytes: number): void {
-    const { place, mr } = this;
+    const { inbox: place, mr } = this;
     const at = LOOKUP_ENTRIES * E.ENTRY_WORDS + (seq & this.noticeMask) * E.NOTICE_WORDS;
     E.writeNotice(this.words, at, this.sent, bytes);
     w[to + L.WR_OP] = IBV_WR_RDMA_WRITE | (1 << 16);
@@ -135,7 +140,7 @@ export class Outbox {
   /** Word of the entry of the next message's receive; -1: none is known. */
   private entry(): number {
     const i = (this.sent - this.from) | 0;
-    if (this.flying || i < 0 || i >= this.count) return -1;
+    if (this.lookupInFlight || i < 0 || i >= this.count) return -1;
     const at = i * E.ENTRY_WORDS;
     return E.isEntry(this.words, at, this.sent) ? at : -1;
   }

@@ -13,7 +13,7 @@ import { IsoverbsError } from '../../verbs/errors.ts';
 import type { PeerVerbs, Provider } from '../../verbs/provider.ts';
 import type { QpAttr } from '../../verbs/types.ts';
 import type { Verbs } from '../../verbs/verbs.ts';
-import type { ShimQp } from '../qp-ledger.ts';
+import type { QpLedger } from '../qp-ledger.ts';
 import type { Tables } from '../tables.ts';
 import { CHUNK_SENDS, decodeChunks, withChunk, withoutChunk } from './chunks.ts';
 import { decodeDescription, encodeDescription } from './description.ts';
@@ -49,7 +49,7 @@ export class Peers {
     };
   }
   /** What it takes to agree changes with the queue pair. */
-  modified(qp: ShimQp, attr: QpAttr, mask: number): void {
+  modified(qp: QpLedger, attr: QpAttr, mask: number): void {
     if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) === 0) return;
     qp.maxRdAtomic = attr.maxRdAtomic ?? 0;
     // Once something is posted, a message may be on its way in pieces: it ends so, and the table is asked no more.
@@ -57,13 +57,13 @@ export class Peers {
   }
 
   /** Forgets what was agreed: the queue pair is reset or gone. */
-  forget(qp: ShimQp): void {
+  forget(qp: QpLedger): void {
     qp.inbox?.close();
     qp.inbox = null;
     this.closeOutbox(qp);
   }
 
-  private closeOutbox(qp: ShimQp): void {
+  private closeOutbox(qp: QpLedger): void {
     qp.outbox?.close();
     qp.outbox = null;
     qp.reserved = 0;
@@ -73,7 +73,7 @@ export class Peers {
     const qp = this.tables.qp(handle);
     if (qp === undefined || qp.type !== IBV_QPT_RC || qp.state < IBV_QPS_INIT) return null;
     qp.inbox ??= this.makeInbox(qp);
-    const own = encodeDescription({ aboveBytes: this.aboveBytes, inbox: qp.inbox?.place ?? null });
+    const own = encodeDescription({ aboveBytes: this.aboveBytes, inbox: qp.inbox?.address ?? null });
     return withChunk(this.next.describePeer?.(handle) ?? null, CHUNK_SENDS, own);
   }
 
@@ -105,7 +105,7 @@ export class Peers {
     qp.extra = qp.reserved;
   }
 
-  private makeInbox(qp: ShimQp): Inbox | null {
+  private makeInbox(qp: QpLedger): Inbox | null {
     // The peer reads and writes through this queue pair: it must be one that opens memory to its peer.
     if (qp.hasSrq || qp.recvDepth === 0 || (qp.accessFlags & NEEDED_ACCESS) !== NEEDED_ACCESS) return null;
     const { pd, recvDepth, recvBase: base, recvPosted: posted } = qp;

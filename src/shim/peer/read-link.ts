@@ -5,7 +5,7 @@
 import * as C from '../../verbs/constants.ts';
 import type { MrInfo } from '../../verbs/types.ts';
 import { type Actions, NO_TOKEN } from '../policy.ts';
-import type { ShimQp } from '../qp-ledger.ts';
+import type { QpLedger } from '../qp-ledger.ts';
 import type { ResourceAddress, ResourceMemory, ResourceRequest, ResourceView } from '../resources.ts';
 import type { Region } from './regions.ts';
 
@@ -27,7 +27,7 @@ const KIND_DONE = 2;
 const KIND_REFUSED = 3;
 
 /** A READ that the peer is asked for. */
-export interface Asked {
+export interface PendingRead {
   id: number;
   key: MrInfo;
   region: Region;
@@ -44,15 +44,15 @@ export interface ReadRequest {
 }
 
 export class ReadLink {
-  readonly qp: ShimQp;
+  readonly qp: QpLedger;
   readonly twin: ResourceView;
   /** What the peer said of its twin; null: nothing is agreed. */
   peer: ResourceAddress | null = null;
   /** Whether READs are asked for and answered: connected, and nothing has failed. */
   works = false;
   /** Whether the twin takes what comes in. */
-  hears = false;
-  asked: Asked | null = null;
+  isListening = false;
+  pendingRead: PendingRead | null = null;
   /** Whether a sleep is under way, after which the peer is probed. */
   isWatched = false;
   /** The READ at the head of the queue was answered, and how. */
@@ -73,7 +73,7 @@ export class ReadLink {
   };
 
   /** `tokens`: the first of those that are this link's; up to RECORDS are receives, the next is a send. */
-  constructor(qp: ShimQp, twin: ResourceView, tokens: number) {
+  constructor(qp: QpLedger, twin: ResourceView, tokens: number) {
     this.qp = qp;
     this.twin = twin;
     this.tokens = tokens;
@@ -84,22 +84,22 @@ export class ReadLink {
   /** The twin is connected: it may hear. */
   open(out: Actions): void {
     this.works = true;
-    this.hears = true;
+    this.isListening = true;
     for (let i = 0; i < RECORDS; i++) this.listen(i, out);
   }
 
   listen(record: number, out: Actions): void {
-    const { hears, tokens, twin } = this;
-    this.hears = hears && out.receive(twin, record * RECORD_BYTES, RECORD_BYTES, tokens + record);
+    const { isListening: hears, tokens, twin } = this;
+    this.isListening = hears && out.receive(twin, record * RECORD_BYTES, RECORD_BYTES, tokens + record);
   }
 
   /** Asks the peer to WRITE what a READ wants. */
-  ask(what: Omit<ReadRequest, 'id'>, key: MrInfo, region: Region, out: Actions): boolean {
+  requestRead(what: Omit<ReadRequest, 'id'>, key: MrInfo, region: Region, out: Actions): boolean {
     this.ids = (this.ids + 1) >>> 0;
     const { rkey, addr, bytes, targetKey, targetAddr } = what;
     const values = [KIND_REQUEST, this.ids, rkey, addr % TWO32, addr / TWO32, bytes];
     const sent = this.send(REQUEST_AT, [...values, targetKey, targetAddr % TWO32, targetAddr / TWO32], out);
-    if (sent) this.asked = { id: this.ids, key, region };
+    if (sent) this.pendingRead = { id: this.ids, key, region };
     return sent;
   }
 
@@ -133,7 +133,7 @@ export class ReadLink {
       const targetAddr = w[at + 8] * TWO32 + w[at + 7];
       return { id, rkey: w[at + 2], addr, bytes: w[at + 5], targetKey: w[at + 6], targetAddr };
     }
-    if (this.asked?.id !== id) return null;
+    if (this.pendingRead?.id !== id) return null;
     if (kind === KIND_DONE) this.answer = 'done';
     if (kind === KIND_REFUSED) this.answer = 'refused';
     return null;

@@ -11,7 +11,7 @@ import type { MrInfo } from '../../verbs/types.ts';
 import type { Verbs } from '../../verbs/verbs.ts';
 import type { Interceptor } from '../compose.ts';
 import type { Actions, Policy, QpChange, QpView } from '../policy.ts';
-import type { ShimQp } from '../qp-ledger.ts';
+import type { QpLedger } from '../qp-ledger.ts';
 import type { Resources } from '../resources.ts';
 import { createShim } from '../shim.ts';
 import { isCrossChannel } from '../wait/cross-channel.ts';
@@ -58,12 +58,12 @@ class RemoteRead implements Policy {
       ...known,
       reregMr: (mr, change) => {
         const info = known.reregMr!(mr, change);
-        this.ended(mr);
+        this.registrationEnded(mr);
         return info;
       },
       deregMr: (mr) => {
         known.deregMr!(mr);
-        this.ended(mr);
+        this.registrationEnded(mr);
       },
       describePeer: (qp) => this.describe(qp),
       setPeer: (qp, bytes) => this.set(qp, bytes),
@@ -80,18 +80,18 @@ class RemoteRead implements Policy {
       const at = L.slotAt(start + i);
       // Those before it are to report when they are over: its completion comes after theirs.
       if (isCrossChannel(words, at)) return 0;
-      if (this.concerns(qp, words, at)) return i;
+      if (this.isEligible(qp, words, at)) return i;
     }
     return count;
   }
 
   feed(view: QpView, out: Actions): void {
-    const qp = view as ShimQp;
+    const qp = view as QpLedger;
     while (out.backlog(qp) > 0) {
       const at = (qp.issued & qp.mask) * qp.stride;
       if (out.isCrossChannel(qp)) {
         if (!out.execute(qp)) return;
-      } else if (this.concerns(qp, qp.held, at)) {
+      } else if (this.isEligible(qp, qp.held, at)) {
         if (!this.takeOver(qp, at, out)) return;
       } else if (out.room(qp) < 1) {
         return;
@@ -102,7 +102,7 @@ class RemoteRead implements Policy {
   }
 
   onQp(view: QpView, change: QpChange, out: Actions): void {
-    const qp = view as ShimQp;
+    const qp = view as QpLedger;
     const link = this.links[qp.index];
     if (change === 'created') {
       const known = this.kinds.get(qp.context.handle);
@@ -122,9 +122,9 @@ class RemoteRead implements Policy {
 
   onInternal(token: number, status: number, out: Actions): void {
     const link = this.links[Math.floor(token / TOKENS)];
-    if (link === undefined || !link.hears) return;
+    if (link === undefined || !link.isListening) return;
     if (status !== C.IBV_WC_SUCCESS) {
-      this.lost(link, out);
+      this.twinFailed(link, out);
       return;
     }
     const record = token % TOKENS;
@@ -133,25 +133,25 @@ class RemoteRead implements Policy {
     link.listen(record, out);
     if (request !== null) this.serve(link, request, out);
     else if (out.backlog(link.qp) > 0) this.feed(link.qp, out);
-    if (!link.hears) this.lost(link, out);
+    if (!link.isListening) this.twinFailed(link, out);
   }
 
   onTimer(token: number, out: Actions): void {
     const link = this.links[token];
-    if (link === undefined || link.asked === null || !link.works) return;
+    if (link === undefined || link.pendingRead === null || !link.works) return;
     link.probe(out);
     this.watch(link, out);
   }
 
   /** Whether this request is a READ that the peer is to be asked for. */
-  private concerns(qp: QpView, words: Uint32Array, at: number): boolean {
+  private isEligible(qp: QpView, words: Uint32Array, at: number): boolean {
     const op = words[at + L.WR_OP];
     if ((op & 0xff) !== C.IBV_WR_RDMA_READ || op >>> 16 !== 1) return false;
     return this.links[qp.index]?.works === true && words[at + L.WR_SGE0 + L.SGE_LENGTH] >= this.minBytes;
   }
 
   /** The READ at the head of the queue; false: it waits. */
-  private takeOver(qp: ShimQp, at: number, out: Actions): boolean {
+  private takeOver(qp: QpLedger, at: number, out: Actions): boolean {
     const link = this.links[qp.index] as ReadLink;
     // What is posted to a paused queue is not begun.
     if (qp.state !== C.IBV_QPS_RTS) return false;
@@ -161,9 +161,9 @@ class RemoteRead implements Policy {
     }
     if (link.answer === 'none') {
       // It travels beside the requests before it: those must be over.
-      if (link.asked !== null || out.inflight(qp) > 0) return false;
+      if (link.pendingRead !== null || out.inflight(qp) > 0) return false;
       const over = qp.realPosted === qp.realFreed;
-      if (over && this.ask(link, qp.held, at, out)) return false;
+      if (over && this.requestFromPeer(link, qp.held, at, out)) return false;
     }
     this.revoke(link);
     if (out.room(qp) < 1) return false;
@@ -171,7 +171,7 @@ class RemoteRead implements Policy {
     return true;
   }
 
-  private ask(link: ReadLink, w: Uint32Array, at: number, out: Actions): boolean {
+  private requestFromPeer(link: ReadLink, w: Uint32Array, at: number, out: Actions): boolean {
     const { pd } = link.qp;
     const sge = at + L.WR_SGE0;
     const bytes = w[sge + L.SGE_LENGTH];
@@ -189,7 +189,7 @@ class RemoteRead implements Policy {
     }
     const addr = w[at + L.WR_REMOTE_HI] * TWO32 + w[at + L.WR_REMOTE_LO];
     const what = { rkey: w[at + L.WR_RKEY], addr, bytes, targetKey: key.rkey, targetAddr: key.addr };
-    if (link.ask(what, key, region, out)) {
+    if (link.requestRead(what, key, region, out)) {
       this.watch(link, out);
       return true;
     }
@@ -219,13 +219,13 @@ class RemoteRead implements Policy {
     // A timer would be the next event of a simulated device, and who polls goes there.
     void this.next.sleep(context.handle, PROBE_NS, 'nothing').then(() => {
       link.isWatched = false;
-      if (link.asked !== null) out.timer(context, 0, index);
+      if (link.pendingRead !== null) out.timer(context, 0, index);
     });
   }
 
   /** The twin failed: this READ and all that follow go as they are. */
-  private lost(link: ReadLink, out: Actions): void {
-    link.hears = false;
+  private twinFailed(link: ReadLink, out: Actions): void {
+    link.isListening = false;
     this.stop(link);
     if (out.backlog(link.qp) > 0) this.feed(link.qp, out);
   }
@@ -239,15 +239,15 @@ class RemoteRead implements Policy {
 
   /** The peer may no longer write there. */
   private revoke(link: ReadLink): void {
-    if (link.asked !== null) this.next.deregMr(link.asked.key.handle);
-    link.asked = null;
+    if (link.pendingRead !== null) this.next.deregMr(link.pendingRead.key.handle);
+    link.pendingRead = null;
     link.answer = 'none';
   }
 
   /** A registration of the application has ended: the peer's WRITE to it fails, as the READ then does. */
-  private ended(mr: number): void {
+  private registrationEnded(mr: number): void {
     for (const link of this.links) {
-      if (link?.asked?.region.info.handle === mr) this.revoke(link);
+      if (link?.pendingRead?.region.info.handle === mr) this.revoke(link);
     }
   }
 

@@ -15,7 +15,7 @@ import {
 } from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import { wcOpcode } from '../../verbs/wc-opcode.ts';
-import type { ShimQp } from '../qp-ledger.ts';
+import type { QpLedger } from '../qp-ledger.ts';
 import type { Tables } from '../tables.ts';
 
 const KNOWN_FLAGS =
@@ -57,7 +57,7 @@ export function crossChannelReason(tables: Targets, qp: Queue, words: Uint32Arra
 }
 
 /** Fixes what the request that was just held aims at; the index is kept in WR_REPEAT of the copy. */
-export function fixTarget(tables: Tables, qp: ShimQp, at: number): void {
+export function fixTarget(tables: Tables, qp: QpLedger, at: number): void {
   const { held } = qp;
   const target = held[at + L.WR_TARGET];
   const count = held[at + L.WR_COUNT];
@@ -84,13 +84,13 @@ export function enableIndexAfter(
 }
 
 /** Raises the index up to which a managed queue pair is released; an index of before its RESET does nothing. */
-export function enable(managed: ShimQp, index: number): void {
+export function enable(managed: QpLedger, index: number): void {
   if (((index - managed.enabled) | 0) <= 0 || ((managed.appPosted - index) | 0) < 0) return;
   managed.enabled = index | 0;
 }
 
 /** A completion of the shim's own making, for the held request `seq`. */
-export function synthetic(qp: ShimQp, seq: number, status: number, bytes: number): Uint32Array {
+export function syntheticCompletion(qp: QpLedger, seq: number, status: number, bytes: number): Uint32Array {
   const wc = new Uint32Array(L.SLOT_WORDS);
   const from = (seq & qp.mask) * qp.stride;
   wc[L.WC_ID_LO] = qp.held[from];

@@ -12,10 +12,10 @@ import {
   ISO_WR_WAIT,
 } from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
-import { withPlace } from '../columns.ts';
 import type { Interceptor } from '../compose.ts';
 import type { Actions, Policy, QpView } from '../policy.ts';
 import { createShim } from '../shim.ts';
+import { fitColumn } from '../tables.ts';
 
 /** What a WAIT is where the device has none (docs/wait-enable.md). */
 export interface EmulateWaitOptions {
@@ -63,7 +63,7 @@ class EmulateWait implements Policy {
   }
 
   feed(qp: QpView, out: Actions): void {
-    this.yielded = withPlace(this.yielded, qp.index);
+    this.yielded = fitColumn(this.yielded, qp.index);
     if (this.issue(qp, out)) out.signalNow(qp);
   }
 

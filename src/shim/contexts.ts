@@ -1,0 +1,181 @@
+/** The open contexts of a shim: what keeps them open, their subscription with the coordinator, and its limits. */
+import { ENOMEM } from '../verbs/constants.ts';
+import { NoResourcesError } from '../verbs/errors.ts';
+import { handleIndex } from '../verbs/handles.ts';
+import type { Provider } from '../verbs/provider.ts';
+import type { OpenOptions } from '../verbs/types.ts';
+import { ShimContext } from './context.ts';
+import type { CoordinatorPort, Grant, Usage } from './coordinator-port.ts';
+import type { DeviceEvents } from './device-events.ts';
+import type { Events } from './events.ts';
+import { type Feeder, LIMITER_TOKENS } from './feeder.ts';
+import { Limiter, type LimiterHost } from './limiter.ts';
+
+/** What contexts need of the shim around them. */
+export interface ContextsHost {
+  readonly events: Events;
+  readonly deviceEvents: DeviceEvents;
+  readonly feeder: Feeder;
+}
+
+export class Contexts {
+  /** The context of each protection domain, completion channel and XRC domain, by handle. */
+  readonly pds = new Map<number, ShimContext>();
+  readonly channels = new Map<number, ShimContext>();
+  readonly xrcds = new Map<number, ShimContext>();
+  private readonly next: Provider;
+  private readonly coordinator: CoordinatorPort | null;
+  private readonly host: ContextsHost;
+  private readonly byHandle = new Map<number, ShimContext>();
+  private readonly limiterHost: LimiterHost = {
+    nowNs: ({ handle }) => this.next.nowNs(handle),
+    requestsPerS: (context) => this.coordinator?.maxRequestsPerSOf?.(context) ?? Number.POSITIVE_INFINITY,
+    setTimer: (context, atNs) =>
+      this.host.feeder.timers.set(context, atNs, LIMITER_TOKENS + context.index, false),
+    feed: (qp) => this.host.feeder.feed(qp),
+  };
+
+  constructor(next: Provider, coordinator: CoordinatorPort | null, host: ContextsHost) {
+    this.next = next;
+    this.coordinator = coordinator;
+    this.host = host;
+  }
+
+  get(handle: number): ShimContext | undefined {
+    return this.byHandle.get(handle);
+  }
+
+  /** The limiter of a context may have tokens. */
+  serve(index: number): void {
+    for (const context of this.byHandle.values()) {
+      if (context.index === index) {
+        context.limiter?.serve();
+        return;
+      }
+    }
+  }
+
+  /** Counts an object of the application that keeps its context open. */
+  adopt(of: Map<number, ShimContext>, context: number, handle: number): number {
+    const state = this.byHandle.get(context);
+    if (state !== undefined) {
+      state.children++;
+      of.set(handle, state);
+    }
+    return handle;
+  }
+
+  /** The object was closed. */
+  release(of: Map<number, ShimContext>, handle: number): void {
+    const state = of.get(handle);
+    if (state !== undefined) state.children--;
+    of.delete(handle);
+  }
+
+  open(device: string, options?: OpenOptions): number {
+    const { coordinator, next } = this;
+    const handle = next.openDevice(device, options);
+    const { maxQpWr, maxCqe } = next.queryDevice(handle);
+    const context = new ShimContext({
+      index: handleIndex(handle),
+      handle,
+      device,
+      tenant: options?.tenant ?? '',
+      nic: next.describeNic?.(handle) ?? null,
+      maxQpWr,
+      maxCqe,
+      watch: (isWatched) => this.host.feeder.timers.watch(isWatched),
+    });
+    this.byHandle.set(handle, context);
+    try {
+      this.host.feeder.setup(context);
+      if (coordinator !== null) {
+        next.yieldContext?.(handle);
+        const granted = (grant: Grant) => this.host.feeder.granted(context, grant);
+        context.unsubscribe = coordinator.subscribe(context, granted, {
+          usage: () => this.usage(context),
+          limited: () => this.limit(context),
+        });
+      }
+    } catch (error) {
+      this.close(handle);
+      throw error;
+    }
+    return handle;
+  }
+
+  close(handle: number): void {
+    const context = this.byHandle.get(handle);
+    const { deviceEvents, events, feeder } = this.host;
+    // While the application has children of it, the provider refuses to close it, and the shim's objects stay.
+    if (context !== undefined && context.children === 0) {
+      feeder.resources.close(context);
+      if (context.ownChannel !== 0) {
+        this.next.destroyCompChannel(context.ownChannel);
+        events.forget(context.ownChannel);
+        context.ownChannel = 0;
+      }
+    }
+    this.next.closeDevice(handle);
+    if (context === undefined) return;
+    context.closed = true;
+    context.unsubscribe?.();
+    context.latencyProbe.end();
+    feeder.timers.forget(context);
+    this.byHandle.delete(handle);
+    deviceEvents.forget(handle);
+  }
+
+  /** The shim's own channel, for CQs without one, so that held requests continue while the application is idle. */
+  channelOf(context: ShimContext): number {
+    if (context.ownChannel === 0) context.ownChannel = this.next.createCompChannel(context.handle);
+    return context.ownChannel;
+  }
+
+  /** A shim around this one reports this context to the coordinator from now on. */
+  yieldContext(handle: number): void {
+    const context = this.byHandle.get(handle);
+    if (context !== undefined) context.isInner = true;
+    this.next.yieldContext?.(handle);
+  }
+
+  /** @throws NoResourcesError when the coordinator's limit allows no more queue pairs */
+  checkQpLimit(context: ShimContext): void {
+    const most = context.isInner ? undefined : this.coordinator?.maxQpsOf?.(context);
+    if (most === undefined || context.qps.size < most) return;
+    const text =
+      `createQp: the daemon's limit for this tenant (maxQps) allows this context ${most} queue pairs, and it has ` +
+      `${context.qps.size}: close queue pairs of the tenant, or have the limit raised`;
+    throw new NoResourcesError(text, { verb: 'createQp', errno: ENOMEM });
+  }
+
+  /** Tells the coordinator how many queue pairs a context has. */
+  countQps(context: ShimContext): void {
+    if (!context.isInner) this.coordinator?.countQps?.(context, context.qps.size);
+  }
+
+  /** The coordinator has set, changed or removed a limit. */
+  private limit(context: ShimContext): void {
+    const { limiter } = context;
+    if (context.isInner || context.closed) return;
+    const isLimited = this.limiterHost.requestsPerS(context) < Number.POSITIVE_INFINITY;
+    if (limiter !== null) {
+      if (!isLimited) context.limiter = null;
+      if (isLimited) limiter.serve();
+      else limiter.end();
+    } else if (isLimited) {
+      for (const qp of context.qps) {
+        qp.licensed = qp.appPosted;
+        qp.plainBelow = 0;
+      }
+      context.limiter = new Limiter(context, this.limiterHost);
+    }
+  }
+
+  /** What the context has done. The latency of its next request will be part of the next answer. */
+  private usage(context: ShimContext): Usage | null {
+    if (context.isInner) return null;
+    context.latencyProbe.arm();
+    return context.usage();
+  }
+}

@@ -1,0 +1,28 @@
+/** What the issuer needs of the shim around it. */
+import type { CoordinatorPort } from '../coordinator-port.ts';
+import type { CqLedger } from '../cq-ledger.ts';
+import type { QpLedger } from '../qp-ledger.ts';
+import type { ResourceKeeper } from '../resource-keeper.ts';
+import type { Timers } from '../timers.ts';
+
+export interface IssuerHost {
+  readonly timers: Timers;
+  readonly resources: ResourceKeeper;
+  readonly coordinator: CoordinatorPort | null;
+  /** Whether the policy must be asked about each post. */
+  readonly limits: boolean;
+  /** The queue pair must keep rows from here on. */
+  translate(qp: QpLedger): void;
+  /** Posts what was written for this queue pair, because slots of another one follow. */
+  conclude(qp: QpLedger): void;
+  cq(handle: number): CqLedger | undefined;
+  qp(handle: number): QpLedger | undefined;
+  /** Lets the policy feed another queue pair when the current event has ended. */
+  feedLater(qp: QpLedger): void;
+  /** The device refused an internal request: moves the queue pair to ERR. */
+  fail(qp: QpLedger): void;
+  /** Lets the next completion of `cq` wake the shim, or one that is there already. */
+  arm(cq: CqLedger): void;
+  /** A completion that the shim made itself waits in `cq`. */
+  synthesised(cq: CqLedger): void;
+}

@@ -1,0 +1,416 @@
+/**
+ * Queue pairs of a policy's own, which the application never sees: each with a completion queue and, if asked
+ * for, a buffer. A loopback is connected to itself; a twin goes with a reliable connection of the application
+ * and is connected to the peer's twin, once somebody has told its number.
+ */
+import * as C from '../verbs/constants.ts';
+import * as L from '../verbs/layout.ts';
+import type { Provider } from '../verbs/provider.ts';
+import { maskOf } from '../verbs/qp-state.ts';
+import type { MrInfo, QpAttr, RingInfo } from '../verbs/types.ts';
+import type { ShimContext } from './context.ts';
+import { POSTS } from './counters.ts';
+import { NO_TOKEN } from './policy.ts';
+import type { QpLedger } from './qp-ledger.ts';
+import type {
+  LoopbackOptions,
+  ResourceAddress,
+  ResourceRequest,
+  Resources,
+  ResourceView,
+} from './resources.ts';
+import { type KnownRing, scratchRing } from './tables.ts';
+
+const HIGH = 2 ** -32;
+const TWO32 = 2 ** 32;
+const SCRATCH_SLOTS = 64;
+const RING_SLOTS = 64;
+/** Of sinks. */
+export const SINK_QKEY = 0x150f05;
+const ACCESS = C.IBV_ACCESS_LOCAL_WRITE | C.IBV_ACCESS_REMOTE_WRITE | C.IBV_ACCESS_REMOTE_READ;
+/** In the high half of wr_id: whether onInternal is to be told the low half. */
+const HAS_TOKEN = 1;
+
+/** Whom the resources tell. */
+export interface ResourcesHost {
+  reportToken(token: number, status: number): void;
+  /** The channel of a context whose events the shim hears. */
+  channel(context: ShimContext): number;
+}
+
+export class Resource implements ResourceView {
+  readonly context: ShimContext;
+  readonly qp: number;
+  readonly cq: number;
+  readonly qpNum: number;
+  readonly depth: number;
+  /** A loopback's own; 0: a twin lives in that of its queue pair. */
+  readonly pd: number;
+  readonly mr: MrInfo | null;
+  readonly buffer: Uint8Array | null;
+  /** Of a twin. */
+  readonly ofQp: QpLedger | null;
+  connected = false;
+  peerAddr = 0;
+  peerKey = 0;
+  posted = 0;
+  freed = 0;
+  armed = false;
+
+  constructor(fields: Pick<Resource, 'context' | 'qp' | 'cq' | 'qpNum' | 'depth' | 'pd' | 'mr' | 'ofQp'>) {
+    this.context = fields.context;
+    this.qp = fields.qp;
+    this.cq = fields.cq;
+    this.qpNum = fields.qpNum;
+    this.depth = fields.depth;
+    this.pd = fields.pd;
+    this.mr = fields.mr;
+    this.ofQp = fields.ofQp;
+    this.buffer = fields.mr === null ? null : new Uint8Array(fields.mr.memory, fields.mr.byteOffset);
+  }
+
+  get room(): number {
+    return (this.depth - (this.posted - this.freed)) | 0;
+  }
+}
+
+/** All resources of one shim: makes, posts, polls and destroys them. */
+export class ResourceKeeper {
+  private readonly next: Provider;
+  private readonly host: ResourcesHost;
+  private readonly byCq = new Map<number, Resource>();
+  private ring: RingInfo | null = null;
+  private words: Uint32Array = new Uint32Array(0);
+  private scratch: KnownRing | null = null;
+  /** Slots written and not yet posted, all of one resource. */
+  private pending = 0;
+  private owner: Resource | null = null;
+  /** Requests posted for no queue pair of the application, for the counters. */
+  readonly counts: Float64Array;
+
+  constructor(next: Provider, host: ResourcesHost, counts: Float64Array) {
+    this.next = next;
+    this.host = host;
+    this.counts = counts;
+  }
+
+  get any(): boolean {
+    return this.byCq.size > 0;
+  }
+
+  /** What a policy declares for one context with. */
+  declare(context: ShimContext): Resources {
+    return {
+      context,
+      loopback: (options) => this.loopback(context, options),
+      sink: () => this.sink(context),
+      twins: (options) => context.twinKinds.push(options) - 1,
+      twin: (qp, kind) => (qp as QpLedger).twins[kind] ?? null,
+      address: (resource) => addressOf(resource as Resource),
+      connect: (twin, peer) => this.connectTwin(twin as Resource, peer),
+    };
+  }
+
+  private loopback(context: ShimContext, options: LoopbackOptions): Resource {
+    const made = this.own(context, options, C.IBV_QPT_RC, (resource) =>
+      this.toRts(resource, { ...this.ownPath(context), destQpNum: resource.qpNum }, ACCESS),
+    );
+    this.connected(made, addressOf(made));
+    return made;
+  }
+
+  /** Without receives, and in a state that takes datagrams: they are dropped, and nobody is told. */
+  private sink(context: ShimContext): Resource {
+    return this.own(context, { depth: 1 }, C.IBV_QPT_UD, ({ qp }) => {
+      const modify = (attr: QpAttr) => this.next.modifyQp(qp, attr, maskOf(attr));
+      modify({ qpState: C.IBV_QPS_INIT, pkeyIndex: 0, portNum: 1, qkey: SINK_QKEY });
+      modify({ qpState: C.IBV_QPS_RTR });
+    });
+  }
+
+  /** A resource that belongs to no queue pair of the application. */
+  private own(
+    context: ShimContext,
+    options: LoopbackOptions,
+    qpType: number,
+    begin: (resource: Resource) => void,
+  ): Resource {
+    const { next } = this;
+    const pd = next.allocPd(context.handle);
+    let made: Resource;
+    try {
+      made = this.make(context, pd, options, null, qpType);
+    } catch (error) {
+      next.deallocPd(pd);
+      throw error;
+    }
+    context.resources.push(made);
+    try {
+      begin(made);
+    } catch (error) {
+      this.destroy(made);
+      throw error;
+    }
+    return made;
+  }
+
+  /** A queue pair of the application was created. */
+  addTwins(qp: QpLedger): void {
+    if (qp.type !== C.IBV_QPT_RC) return;
+    try {
+      for (const options of qp.context.twinKinds) {
+        qp.twins.push(this.make(qp.context, qp.pd, options, qp));
+      }
+    } catch (error) {
+      this.dropTwins(qp);
+      throw error;
+    }
+  }
+
+  dropTwins(qp: QpLedger): void {
+    for (const twin of qp.twins.splice(0)) this.destroy(twin as Resource);
+  }
+
+  private make(
+    context: ShimContext,
+    pd: number,
+    options: LoopbackOptions,
+    ofQp: QpLedger | null,
+    qpType = C.IBV_QPT_RC,
+  ): Resource {
+    const { next } = this;
+    const { depth, bufferBytes = 0, managed = false } = options;
+    const undo: (() => void)[] = [];
+    try {
+      const cq = next.createCq(context.handle, 2 * depth, this.host.channel(context)).handle;
+      undo.push(() => next.destroyCq(cq));
+      const cap = { maxSendWr: depth, maxRecvWr: depth, maxSendSge: 1, maxRecvSge: 1, maxInlineData: 0 };
+      const attr = { qpType, sendCq: cq, recvCq: cq, cap, sqSigAll: false, managed };
+      const qp = next.createQp(pd, attr);
+      undo.push(() => next.destroyQp(qp.handle));
+      const mr = bufferBytes > 0 ? next.allocMr(pd, bufferBytes, ACCESS) : null;
+      const own = ofQp === null ? pd : 0;
+      const { handle, qpNum } = qp;
+      const resource = new Resource({ context, qp: handle, cq, qpNum, depth, pd: own, mr, ofQp });
+      this.byCq.set(cq, resource);
+      return resource;
+    } catch (error) {
+      for (const step of undo.reverse()) step();
+      throw error;
+    }
+  }
+
+  private destroy(resource: Resource): void {
+    const { next } = this;
+    if (this.owner === resource) this.pending = 0;
+    next.destroyQp(resource.qp);
+    next.destroyCq(resource.cq);
+    if (resource.mr !== null) next.deregMr(resource.mr.handle);
+    if (resource.pd !== 0) next.deallocPd(resource.pd);
+    this.byCq.delete(resource.cq);
+    const all = resource.context.resources;
+    const at = all.indexOf(resource);
+    if (at >= 0) all.splice(at, 1);
+  }
+
+  /** The context goes: so does what is the policy's there. */
+  close(context: ShimContext): void {
+    for (const resource of [...context.resources].reverse()) this.destroy(resource as Resource);
+    if (this.byCq.size > 0) return;
+    for (const ring of [this.ring, this.scratch]) if (ring) this.next.destroyRing(ring.handle);
+    this.ring = null;
+    this.scratch = null;
+  }
+
+  /** The way from a port to itself. */
+  private ownPath(context: ShimContext): QpAttr {
+    const { next } = this;
+    const { gidTblLen, lid, activeMtu } = next.queryPort(context.handle, 1);
+    let sgidIndex = 0;
+    let dgid = '::';
+    for (let i = 0; i < gidTblLen && dgid === '::'; i++) {
+      dgid = next.queryGid(context.handle, 1, i).gid;
+      sgidIndex = i;
+    }
+    const ah = { dgid, sgidIndex, hopLimit: 1, dlid: lid, portNum: 1 };
+    return { portNum: 1, pkeyIndex: 0, pathMtu: activeMtu, ah, timeout: 14, retryCnt: 7, rnrRetry: 7 };
+  }
+
+  private connectTwin(twin: Resource, peer: ResourceAddress): void {
+    if (twin.ofQp === null || twin.connected) return;
+    const { attr } = this.next.queryQp(twin.ofQp.handle);
+    this.toRts(twin, { ...attr, destQpNum: peer.qpNum }, ACCESS);
+    this.connected(twin, peer);
+  }
+
+  private connected(resource: Resource, peer: ResourceAddress): void {
+    resource.peerAddr = peer.bufferAddr;
+    resource.peerKey = peer.rkey;
+    resource.connected = true;
+  }
+
+  private toRts(resource: Resource, path: QpAttr, qpAccessFlags: number): void {
+    const modify = (attr: QpAttr) => this.next.modifyQp(resource.qp, attr, maskOf(attr));
+    const { pkeyIndex = 0, portNum = 1, pathMtu, destQpNum, ah } = path;
+    modify({ qpState: C.IBV_QPS_INIT, pkeyIndex, portNum, qpAccessFlags });
+    const { maxDestRdAtomic = 1, minRnrTimer = 12 } = path;
+    modify({ qpState: C.IBV_QPS_RTR, pathMtu, destQpNum, rqPsn: 0, maxDestRdAtomic, minRnrTimer, ah });
+    const { timeout = 14, retryCnt = 7, rnrRetry = 7, maxRdAtomic = 1 } = path;
+    modify({ qpState: C.IBV_QPS_RTS, sqPsn: 0, timeout, retryCnt, rnrRetry, maxRdAtomic });
+  }
+
+  post(resource: Resource, request: ResourceRequest): boolean {
+    if (resource.room < 1 || !resource.connected) return false;
+    const { opcode, bytes, token } = request;
+    const at = this.slot(resource);
+    const w = this.words;
+    w[at] = token;
+    w[at + 1] = token === NO_TOKEN ? 0 : HAS_TOKEN;
+    const isMessage = opcode < C.ISO_WR_WAIT;
+    const flags = request.signaled || token !== NO_TOKEN ? C.IBV_SEND_SIGNALED : 0;
+    const hasData = isMessage && bytes > 0;
+    w[at + L.WR_OP] = opcode | (flags << 8) | (hasData ? 1 << 16 : 0);
+    if (!isMessage) {
+      w[at + L.WR_TARGET] = request.target;
+      w[at + L.WR_COUNT] = request.count;
+      w[at + L.WR_REPEAT] = 1;
+    } else {
+      const { memory = null } = request;
+      const remote = memory?.remoteAddr ?? resource.peerAddr + request.remoteOffsetBytes;
+      w[at + L.WR_REMOTE_LO] = remote;
+      w[at + L.WR_REMOTE_HI] = remote * HIGH;
+      w[at + L.WR_RKEY] = memory?.rkey ?? resource.peerKey;
+      if (hasData && memory !== null) this.memory(at, memory.addr, bytes, memory.lkey);
+      else if (hasData) this.element(resource, at, request.offsetBytes, bytes);
+    }
+    this.pending++;
+    resource.posted = (resource.posted + 1) | 0;
+    this.counts[POSTS]++;
+    return true;
+  }
+
+  /**
+   * A piece of an application's request: `held[from..]` is its slot, `sge` where the element is that the piece
+   * begins in, `sgeOffset` how far in.
+   */
+  piece(
+    resource: Resource,
+    held: Uint32Array,
+    place: { from: number; offsetBytes: number; sge: number; sgeOffset: number },
+    bytes: number,
+    token: number,
+  ): void {
+    const { from, sge } = place;
+    const at = this.slot(resource);
+    const w = this.words;
+    w[at] = token;
+    w[at + 1] = token === NO_TOKEN ? 0 : HAS_TOKEN;
+    const hasData = bytes > 0 ? 1 << 16 : 0;
+    w[at + L.WR_OP] = (held[from + L.WR_OP] & 0xff) | (C.IBV_SEND_SIGNALED << 8) | hasData;
+    const remote = held[from + L.WR_REMOTE_LO] + place.offsetBytes;
+    w[at + L.WR_REMOTE_LO] = remote;
+    w[at + L.WR_REMOTE_HI] = held[from + L.WR_REMOTE_HI] + (remote >= TWO32 ? 1 : 0);
+    w[at + L.WR_RKEY] = held[from + L.WR_RKEY];
+    const local = held[sge] + place.sgeOffset;
+    w[at + L.WR_SGE0] = local;
+    w[at + L.WR_SGE0 + L.SGE_HI] = held[sge + L.SGE_HI] + (local >= TWO32 ? 1 : 0);
+    w[at + L.WR_SGE0 + L.SGE_LENGTH] = bytes;
+    w[at + L.WR_SGE0 + L.SGE_LKEY] = held[sge + L.SGE_LKEY];
+    this.pending++;
+    resource.posted = (resource.posted + 1) | 0;
+  }
+
+  receive(resource: Resource, offsetBytes: number, bytes: number, token: number): boolean {
+    this.flush();
+    const at = this.slot(resource);
+    const w = this.words;
+    w[at] = token;
+    w[at + 1] = token === NO_TOKEN ? 0 : HAS_TOKEN;
+    w[at + L.WR_OP] = bytes > 0 ? 1 << 16 : 0;
+    if (bytes > 0) this.element(resource, at, offsetBytes, bytes);
+    const taken = this.next.postRecv(resource.qp, this.ring!.handle, 0, 1);
+    if (taken === 1) this.arm(resource);
+    return taken === 1;
+  }
+
+  /** One element in the resource's buffer; the device checks its bounds. */
+  private element(resource: Resource, at: number, offsetBytes: number, bytes: number): void {
+    this.memory(at, (resource.mr?.addr ?? 0) + offsetBytes, bytes, resource.mr?.lkey ?? 0);
+  }
+
+  private memory(at: number, addr: number, bytes: number, lkey: number): void {
+    const w = this.words;
+    w[at + L.WR_SGE0] = addr;
+    w[at + L.WR_SGE0 + L.SGE_HI] = addr * HIGH;
+    w[at + L.WR_SGE0 + L.SGE_LENGTH] = bytes;
+    w[at + L.WR_SGE0 + L.SGE_LKEY] = lkey;
+  }
+
+  private slot(resource: Resource): number {
+    if (this.pending > 0 && (this.owner !== resource || this.pending === RING_SLOTS)) this.flush();
+    if (this.ring === null) {
+      this.ring = this.next.createWrRing(RING_SLOTS, 1, 0);
+      this.words = new Uint32Array(this.ring.memory);
+    }
+    this.owner = resource;
+    return L.HEADER_WORDS + this.pending * L.SLOT_WORDS;
+  }
+
+  /** Hands what was written to the device: at the end of an event, or when another resource's turn comes. */
+  flush(): void {
+    const n = this.pending;
+    if (n === 0 || this.owner === null) return;
+    this.pending = 0;
+    const resource = this.owner;
+    const taken = this.next.postSend(resource.qp, this.ring!.handle, 0, n);
+    resource.posted = (resource.posted - (n - taken)) | 0;
+    for (let i = taken; i < n; i++) {
+      const at = L.HEADER_WORDS + i * L.SLOT_WORDS;
+      if (this.words[at + 1] === HAS_TOKEN) this.host.reportToken(this.words[at], C.IBV_WC_GENERAL_ERR);
+    }
+    this.arm(resource);
+  }
+
+  /** Lets the next completion wake the shim. */
+  private arm(resource: Resource): void {
+    if (resource.armed) return;
+    resource.armed = true;
+    this.next.reqNotifyCq(resource.cq, false);
+  }
+
+  /** A completion event of a CQ that is none of the application's. */
+  event(cq: number): void {
+    const resource = this.byCq.get(cq);
+    if (resource === undefined) return;
+    resource.armed = false;
+    this.poll(resource);
+    // What arrives between that poll and the next arming would wake nobody: arm, then look again.
+    this.arm(resource);
+    this.poll(resource);
+  }
+
+  /** For programs that only poll, and never give an event its turn. */
+  pollAll(context: ShimContext): void {
+    for (const resource of context.resources) this.poll(resource as Resource);
+    for (const resource of this.byCq.values()) if (resource.ofQp?.context === context) this.poll(resource);
+  }
+
+  private poll(resource: Resource): void {
+    this.scratch ??= scratchRing(this.next, SCRATCH_SLOTS);
+    const { handle, words } = this.scratch;
+    let n = SCRATCH_SLOTS;
+    while (n === SCRATCH_SLOTS) {
+      n = this.next.pollCq(resource.cq, handle, 0, SCRATCH_SLOTS);
+      for (let i = 0; i < n; i++) {
+        const at = L.HEADER_WORDS + i * L.SLOT_WORDS;
+        const op = words[at + L.WC_OP];
+        if ((op & L.WC_RECV_SIDE) === 0) resource.freed = (words[at + L.WC_SEQ] + 1) | 0;
+        if (words[at + L.WC_ID_HI] === HAS_TOKEN) this.host.reportToken(words[at], op & 0xff);
+      }
+    }
+  }
+}
+
+function addressOf({ qpNum, mr }: Resource): ResourceAddress {
+  return { qpNum, bufferAddr: mr?.addr ?? 0, rkey: mr?.rkey ?? 0 };
+}
