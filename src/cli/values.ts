@@ -23,7 +23,7 @@ export const SOURCES: Readonly<Record<string, Source>> = {
   parameter,
   scheduler: async () => plain((await import('../sim/profile/params.ts')).WORDS.scheduler),
   topology: async () => plain((await import('../sim/network/topology.ts')).TOPOLOGIES),
-  system: async () => plain((await import('../papers/engine/load-claims.ts')).SYSTEMS),
+  system: async () => plain((await import('../papers/engine/papers.ts')).SYSTEMS),
   claim: claims,
   figure: figures,
   test: async () => plain((await import('../perftest/test-kinds.ts')).TESTS.map(({ name }) => name)),
@@ -41,14 +41,17 @@ async function devices(): Promise<Candidate[]> {
 }
 
 async function claims(): Promise<Candidate[]> {
-  const { SYSTEMS, loadClaims } = await import('../papers/engine/load-claims.ts');
-  const all = (await Promise.all(SYSTEMS.map(loadClaims))).flat();
+  const [{ claimsAbout }, { SYSTEMS }] = await Promise.all([
+    import('../papers/engine/claims.ts'),
+    import('../papers/engine/papers.ts'),
+  ]);
+  const all = SYSTEMS.flatMap(claimsAbout);
   return [...new Map(all.map(({ id, title }) => [id, title]))];
 }
 
 async function figures(): Promise<Candidate[]> {
-  const { loadFigures } = await import('../papers/engine/load-figures.ts');
-  return [...(await loadFigures()).map(({ name, title }): Candidate => [name, title]), ['all', '']];
+  const { allFigures } = await import('../papers/engine/figures.ts');
+  return [...allFigures().map(({ name, title }): Candidate => [name, title]), ['all', '']];
 }
 
 /** What stands before the first colon, and the pairs behind it. */

@@ -1,19 +1,18 @@
-/** One mixture under many schemes: what each application gets, beside what it gets alone. */
+/** Runs one mixture under many schemes and compares what each application gets with what it gets alone. */
 
-import { commandOf, type Job, specOf } from '../mix/jobs.ts';
+import { jobOf, jobsOf, specOf } from '../mix/jobs.ts';
 import { avgUs, gbps, mmps, p99Us } from '../mix/metrics.ts';
-import { parseApp } from '../mix/parse.ts';
-import { type Outcome, runJobs } from '../mix/pool.ts';
+import { commandOf, type Mix, type MixApp, withKeys } from '../mix/mixture.ts';
+import { brokenRuns, type Outcomes } from '../mix/outcomes.ts';
+import { runJobs } from '../mix/pool.ts';
 import { appsOf, paramsOf } from '../mix/resolve.ts';
 import type { MixResult } from '../mix/result.ts';
 import { interceptorsOf } from '../mix/run.ts';
 import type { Kind } from '../mix/spec.ts';
-import type { Mix } from '../papers/engine/claim.ts';
-import { brokenRuns } from '../papers/engine/evaluate-claim.ts';
 import { ConfigError } from '../verbs/errors.ts';
-import { type Choice, type SchemeGroup, schemesOf, withKey } from './schemes.ts';
+import { type Choice, type SchemeGroup, schemesOf } from './schemes.ts';
 
-/** What is measured of each application; of copies, rates are sums and times are means. */
+/** What is measured for each application. For copies, rates are sums and latencies are means. */
 export const METRICS = Object.freeze({
   throughputGbps: gbps,
   messageRateMmps: mmps,
@@ -22,28 +21,28 @@ export const METRICS = Object.freeze({
 });
 export type Metric = keyof typeof METRICS;
 
-/** Which metrics are better when they are larger. */
+/** Metrics for which larger is better. */
 export const RATES: readonly Metric[] = ['throughputGbps', 'messageRateMmps'];
 
-/** One application under one scheme: means over the seeds; NaN where nothing was completed. */
+/** One application under one scheme: means over the seeds, or NaN if nothing completed. */
 export type Measured = Readonly<Record<Metric, number>>;
 
 /** One application of the mixture. */
 export interface ComparedApp {
   readonly name: string;
   readonly kind: Kind;
-  /** As `--app` takes it. */
+  /** The application as `--app` takes it. */
   readonly words: string;
 }
 
-/** One row: a scheme, or each application by itself. */
+/** One row: a scheme, or each application alone. */
 export interface ComparedRow {
   readonly name: string;
   readonly group: SchemeGroup;
   readonly says: string;
-  /** The command of each run: of the first seed; of `alone` one for each application. */
+  /** Commands that repeat the runs of the first seed. `alone` has one for each application. */
   readonly commands: readonly string[];
-  /** By application, in their order. */
+  /** In the order of the applications. */
   readonly apps: readonly Measured[];
 }
 
@@ -51,10 +50,10 @@ export interface Comparison {
   readonly mix: Mix;
   readonly seeds: readonly number[];
   readonly apps: readonly ComparedApp[];
-  /** Alone, bare, then the schemes. */
+  /** `alone`, `bare`, then the other schemes. */
   readonly rows: readonly ComparedRow[];
   readonly runs: number;
-  /** Runs that went wrong, with the reason. */
+  /** Runs that failed or broke an invariant, with the reason. */
   readonly broken: readonly string[];
 }
 
@@ -65,7 +64,7 @@ export interface CompareOptions extends Choice {
   onDone?(done: number, of: number): void;
 }
 
-/** A row before it has run. `parts`: mixes, one for each application, or one for all of them. */
+/** A row that has not run yet. `parts`: one mixture for each application, or one mixture with all of them. */
 interface Plan {
   readonly row: Omit<ComparedRow, 'apps' | 'commands'>;
   readonly parts: readonly Mix[];
@@ -73,8 +72,7 @@ interface Plan {
 
 /**
  * Runs the comparison.
- * @throws ConfigError for a mixture, policy or scheduler that cannot be, before anything has run; Error when a
- * run fails
+ * @throws ConfigError for an invalid mixture, policy or scheduler, before anything runs; Error when a run fails
  */
 export async function compare(options: CompareOptions): Promise<Comparison> {
   const { seeds, threads, onDone } = options;
@@ -82,12 +80,12 @@ export async function compare(options: CompareOptions): Promise<Comparison> {
   const mix = named(options.mix, first);
   const plans = plansOf(mix, options);
   for (const part of plans.flatMap(({ parts }) => parts)) requireRunnable(part, first);
-  const jobs = plans.flatMap(({ parts }) => parts.flatMap((part) => seeds.map((seed) => jobOf(part, seed))));
+  const jobs = plans.flatMap(({ parts }) => parts.flatMap((part) => jobsOf(part, seeds)));
   const outcomes = await runJobs(jobs, { threads, onDone });
-  const apps = mix.apps.map((words, i) => ({
-    name: nameIn(words),
-    kind: parseApp(words).kind,
-    words: options.mix.apps[i],
+  const apps = mix.apps.map(({ spec }, i) => ({
+    name: spec.name,
+    kind: spec.kind,
+    words: options.mix.apps[i].words,
   }));
   const rows = plans.map(({ row, parts }) => ({
     ...row,
@@ -97,7 +95,7 @@ export async function compare(options: CompareOptions): Promise<Comparison> {
   return { mix, seeds, apps, rows, runs: jobs.length, broken: brokenRuns(outcomes) };
 }
 
-function plansOf(mix: Mix, choice: Choice): Plan[] {
+function plansOf(mix: NamedMix, choice: Choice): Plan[] {
   const alone: Plan = {
     row: { name: 'alone', group: 'alone', says: 'each application by itself on the bare device' },
     parts: mix.apps.map((app) => ({ ...mix, apps: [app] })),
@@ -106,44 +104,34 @@ function plansOf(mix: Mix, choice: Choice): Plan[] {
   return [alone, ...schemes.map(({ mix: part, ...row }) => ({ row, parts: [part] }))];
 }
 
-/** The mix with a name for each application, so that it has the same one alone. */
-function named(mix: Mix, seed: number): Mix {
+/** A mixture in which every application has a name. */
+type NamedMix = Omit<Mix, 'apps'> & {
+  readonly apps: readonly (MixApp & { readonly spec: { readonly name: string } })[];
+};
+
+/** Names each application, so that it has the same name when it runs alone. */
+function named(mix: Mix, seed: number): NamedMix {
   const spec = specOf(mix, seed);
   const resolved = appsOf(spec, paramsOf(spec));
   let at = 0;
-  const apps = mix.apps.map((words, i) => {
-    const { name, count = 1 } = spec.apps[i];
+  const apps = mix.apps.map((app) => {
+    const { name, count } = app.spec;
     const first = resolved[at].name;
-    at += count;
-    if (name !== undefined) return words;
-    return withKey(words, `name=${spec.apps[i].count === undefined ? first : first.replace(/\.0$/, '')}`);
+    at += count ?? 1;
+    if (name !== undefined) return { ...app, spec: { ...app.spec, name } };
+    return withKeys(app, { name: count === undefined ? first : first.replace(/\.0$/, '') });
   });
   return { ...mix, apps };
 }
 
-function nameIn(words: string): string {
-  const { name } = parseApp(words);
-  if (name === undefined) throw new Error(`'${words}' has no name`);
-  return name;
-}
-
-/** What is wrong with it is said before anything runs. */
+/** Rejects an invalid mixture before anything runs. @throws ConfigError */
 function requireRunnable(mix: Mix, seed: number): void {
   const spec = specOf(mix, seed);
   interceptorsOf(spec, appsOf(spec, paramsOf(spec)));
 }
 
-function jobOf(mix: Mix, seed: number): Job {
-  return { command: commandOf(mix, seed), mix, seed };
-}
-
-function measured(
-  mix: Mix,
-  name: string,
-  seeds: readonly number[],
-  outcomes: ReadonlyMap<string, Outcome>,
-): Measured {
-  const runs = seeds.map((seed) => resultOf(commandOf(mix, seed), outcomes));
+function measured(mix: Mix, name: string, seeds: readonly number[], outcomes: Outcomes): Measured {
+  const runs = seeds.map((seed) => resultOf(mix, seed, outcomes));
   const mean = (metric: Metric) =>
     runs.reduce((sum, run) => sum + METRICS[metric](run, name), 0) / runs.length;
   return {
@@ -154,15 +142,16 @@ function measured(
   };
 }
 
-function resultOf(command: string, outcomes: ReadonlyMap<string, Outcome>): MixResult {
-  const outcome = outcomes.get(command);
-  if (outcome === undefined) throw new Error(`${command} did not run`);
+function resultOf(mix: Mix, seed: number, outcomes: Outcomes): MixResult {
+  const job = jobOf(mix, seed);
+  const outcome = outcomes.get(job);
+  if (outcome === undefined) throw new Error(`${job.command} did not run`);
   if ('result' in outcome) return outcome.result;
   if (outcome.isCallersFault) throw new ConfigError(outcome.error);
-  throw new Error(`${command}: ${outcome.error}`);
+  throw new Error(`${job.command}: ${outcome.error}`);
 }
 
-/** Of what the application gets alone; NaN where it got nothing. */
+/** A metric relative to what the application gets alone, or NaN if it got nothing. */
 export function ofAlone(
   { rows }: Pick<Comparison, 'rows'>,
   row: number,
@@ -172,7 +161,7 @@ export function ofAlone(
   return rows[row].apps[app][metric] / rows[0].apps[app][metric];
 }
 
-/** Rows that have the best of all schemes; `alone` is none. Values that read the same are equally good. */
+/** The rows with the best value of all schemes; `alone` is no scheme. Values that are printed alike are equally good. */
 export function bestOf(
   { rows }: Pick<Comparison, 'rows'>,
   app: number,

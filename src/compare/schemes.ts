@@ -1,35 +1,35 @@
-/** What a mixture is compared under: the bare device, every policy that is registered, every scheduler of the hardware. */
+/** The schemes of a comparison: the bare device, every registered policy, every hardware scheduler. */
 import { z } from 'zod';
 import { isModuleName } from '../drivers/index.ts';
-import { parseApp, parsePolicy } from '../mix/parse.ts';
+import { type Mix, type MixApp, withKeys } from '../mix/mixture.ts';
+import { parsePolicy } from '../mix/parse.ts';
 import type { Kind } from '../mix/spec.ts';
-import type { Mix } from '../papers/engine/claim.ts';
 import { type PolicyEntry, policies } from '../policies/index.ts';
 import { type NicParams, type SchedulerName, WORDS } from '../sim/profile/params.ts';
 import { ConfigError } from '../verbs/errors.ts';
 
-/** Who isolates: nobody, with each application by itself; nobody; a policy; the NIC. */
+/** What isolates the applications: running each one alone; nothing; a policy; the NIC. */
 export type SchemeGroup = 'alone' | 'bare' | 'policy' | 'hardware';
 
 /** One row of the comparison. */
 export interface Scheme {
   readonly name: string;
   readonly group: Exclude<SchemeGroup, 'alone'>;
-  /** What it is, in words. */
+  /** A description for people. */
   readonly says: string;
   readonly mix: Mix;
 }
 
-/** How a scheduler is configured, and what it takes each kind of application for. */
+/** How a scheduler is configured, and which class it gives to each kind of application. */
 interface Hardware {
   readonly says: string;
-  /** Beside `scheduler`; what the profile or the caller has already is kept. */
+  /** Parameters besides `scheduler`. Those that the profile or the caller has set take precedence. */
   readonly set: Readonly<Partial<Record<keyof NicParams, string | number>>>;
-  /** Service level by kind; null: it knows none. */
+  /** Service level by kind; null: the scheduler has no classes. */
   readonly classes: Readonly<Record<Kind, number>> | null;
 }
 
-/** As PeRF (section 5.2.1) has strict priority and ETS; `greedy` as Justitia's ConnectX-3 (docs/simulation.md). */
+/** Strict priority and ETS as in PeRF, section 5.2.1; `greedy` as in Justitia's ConnectX-3 (docs/simulation.md). */
 const HARDWARE: Readonly<Record<SchedulerName, Hardware>> = Object.freeze({
   rr: { says: 'one packet of each queue pair in turn', set: {}, classes: null },
   sp: {
@@ -49,17 +49,17 @@ const HARDWARE: Readonly<Record<SchedulerName, Hardware>> = Object.freeze({
   },
 });
 
-/** No policy, or no scheduler, where these are listed. */
+/** Stands for no policy or no scheduler in a list of them. */
 const NONE = 'none';
 
-/** Every policy that is registered, each followed by itself as its paper has it where it can be that. */
+/** Every registered policy. A policy with an option `paper` is followed by the variant that its paper describes. */
 export function allPolicies(): string[] {
   return Object.entries(policies).flatMap(([name, { options }]) =>
     options instanceof z.ZodObject && 'paper' in options.shape ? [name, `${name}:paper`] : [name],
   );
 }
 
-/** What is chosen of schemes; what is not said is all there is. */
+/** The schemes to compare. Default: all. */
 export interface Choice {
   /** Each as `--policy` takes it, or `none`. */
   readonly policies?: readonly string[];
@@ -68,9 +68,9 @@ export interface Choice {
 }
 
 /**
- * The schemes under which `mix` is compared, the bare device first. A scheduler that the device has anyway is `bare`.
- * @param params those of the mix
- * @throws ConfigError for a policy or scheduler that there is not, and for one that is there twice
+ * The schemes under which `mix` is compared, the bare device first. The device's own scheduler is `bare`.
+ * @param params parameters of the mixture's device
+ * @throws ConfigError for an unknown policy or scheduler, and for one that is listed twice
  */
 export function schemesOf(mix: Mix, params: Readonly<NicParams>, choice: Choice = {}): Scheme[] {
   const own = HARDWARE[params.scheduler];
@@ -137,13 +137,8 @@ function underScheduler(mix: Mix, params: Readonly<NicParams>, name: string): Sc
   };
 }
 
-/** An application that says its class itself keeps it. */
-function classed(app: string, classes: Readonly<Record<Kind, number>>): string {
-  const { kind, class: own } = parseApp(app);
-  return own === undefined ? withKey(app, `class=${classes[kind]}`) : app;
-}
-
-/** An app in words with one more of them. */
-export function withKey(app: string, word: string): string {
-  return `${app}${app.includes(':') ? ',' : ':'}${word}`;
+/** Gives an application the class of its kind, unless it has a class already. */
+function classed(app: MixApp, classes: Readonly<Record<Kind, number>>): MixApp {
+  const { kind, class: own } = app.spec;
+  return own === undefined ? withKeys(app, { class: classes[kind] }) : app;
 }

@@ -1,30 +1,37 @@
-/** Which runs a set of claims needs; what several claims need runs once. */
-
-import type { Claim, Mix } from '../papers/engine/claim.ts';
+/** Runs of mixtures as objects, told apart by what they run. */
 import { NANOSECONDS, parseQuantity } from '../verbs/units.ts';
-import { DEFAULTS, type MixSpec, parseApp, parsePolicy, parseSet } from './spec.ts';
+import { commandOf, type Mix } from './mixture.ts';
+import { parsePolicy, parseSet } from './parse.ts';
+import { DEFAULTS, type MixSpec } from './spec.ts';
 
-/** One run of one mix. */
+/** One run of one mixture. */
 export interface Job {
-  /** The command that runs the same, which also tells jobs apart. */
-  command: string;
-  mix: Mix;
-  seed: number;
+  readonly spec: MixSpec;
+  /** Content of the spec: two jobs with the same key give the same result. */
+  readonly key: string;
+  /** The command line that repeats the run, for people. */
+  readonly command: string;
 }
 
-/** The command line of a run. */
-export function commandOf(mix: Mix, seed: number): string {
-  const { profile, set = {}, policy = 'none', duration, warmup, topology, apps } = mix;
-  const { hosts = DEFAULTS.hosts } = mix;
-  const words = ['isoverbs mix', `--profile ${profile}`];
-  for (const [name, value] of Object.entries(set)) words.push(`--set ${name}=${value}`);
-  words.push(`--policy ${policy}`, `--duration ${duration}`, `--warmup ${warmup}`, `--seed ${seed}`);
-  if (hosts !== DEFAULTS.hosts) words.push(`--hosts ${hosts}`);
-  if (topology !== undefined) words.push(`--topology ${topology}`);
-  return [...words, ...apps.map((app) => `--app ${app}`)].join(' ');
+/** The run of a mixture with this seed. @throws ConfigError */
+export function jobOf(mix: Mix, seed: number): Job {
+  const spec = specOf(mix, seed);
+  return { spec, key: keyOf(spec), command: commandOf(mix, seed) };
 }
 
-/** What runMix() takes. Bytes are not moved: nothing here looks at them, and the timing is the same. @throws ConfigError */
+/** A run for each seed. @throws ConfigError */
+export function jobsOf(mix: Mix, seeds: readonly number[]): Job[] {
+  return seeds.map((seed) => jobOf(mix, seed));
+}
+
+/** The jobs without duplicates. */
+export function distinct(jobs: readonly Job[]): Job[] {
+  const byKey = new Map<string, Job>();
+  for (const job of jobs) if (!byKey.has(job.key)) byKey.set(job.key, job);
+  return [...byKey.values()];
+}
+
+/** What runMix() takes. Payload bytes are not moved: no report reads them, and the timing is the same. @throws ConfigError */
 export function specOf(mix: Mix, seed: number): MixSpec {
   const { profile, set = {}, policy = 'none', duration, warmup, topology, apps } = mix;
   const { hosts = DEFAULTS.hosts } = mix;
@@ -38,23 +45,15 @@ export function specOf(mix: Mix, seed: number): MixSpec {
     hosts,
     ...(topology !== undefined && { topology }),
     payload: false,
-    apps: apps.map(parseApp),
+    apps: apps.map(({ spec }) => spec),
   };
 }
 
-/** Every run that the claims need, once. */
-export function jobsOf(claims: readonly Claim[], seeds: readonly number[]): Job[] {
-  return distinct(
-    claims.flatMap(({ mixes }) => Object.values(mixes).flatMap((mix) => jobsOfMix(mix, seeds))),
-  );
-}
-
-/** A run for each seed. */
-export function jobsOfMix(mix: Mix, seeds: readonly number[]): Job[] {
-  return seeds.map((seed) => ({ command: commandOf(mix, seed), mix, seed }));
-}
-
-/** Each once. */
-export function distinct(jobs: readonly Job[]): Job[] {
-  return [...new Map(jobs.map((job) => [job.command, job])).values()];
+/** JSON whose keys are in alphabetical order. JSON has no infinity: it becomes a string. */
+function keyOf(spec: MixSpec): string {
+  return JSON.stringify(spec, (_name, value) => {
+    if (typeof value === 'number') return Number.isFinite(value) ? value : String(value);
+    if (value === null || typeof value !== 'object' || Array.isArray(value)) return value;
+    return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));
+  });
 }

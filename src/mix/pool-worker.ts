@@ -1,8 +1,8 @@
-/** A thread of pool.ts. */
+/** A worker thread of pool.ts. */
 import { parentPort } from 'node:worker_threads';
-import type { Job } from './jobs.ts';
-import { runJob } from './pool.ts';
+import { runSpec } from './pool.ts';
+import type { MixSpec } from './spec.ts';
 
-parentPort?.on('message', async (job: Job) => {
-  parentPort?.postMessage(await runJob(job));
+parentPort?.on('message', async (spec: MixSpec) => {
+  parentPort?.postMessage(await runSpec(spec));
 });

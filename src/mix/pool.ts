@@ -1,18 +1,17 @@
-/** Runs jobs, in this thread or in several. */
+/** Runs jobs, in this thread or in worker threads. */
 import { setImmediate } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { ConfigError } from '../verbs/errors.ts';
-import { type Job, specOf } from './jobs.ts';
-import type { MixResult } from './result.ts';
+import type { Job } from './jobs.ts';
+import { type Outcome, Outcomes } from './outcomes.ts';
 import { runMix } from './run.ts';
-import type { Kept } from './run-cache.ts';
+import type { RunCache } from './run-cache.ts';
+import type { MixSpec } from './spec.ts';
 
-/** What became of a job; `isCallersFault`: the mix cannot be. */
-export type Outcome = { result: MixResult } | { error: string; isCallersFault?: boolean };
-
-export async function runJob({ mix, seed }: Job): Promise<Outcome> {
+/** Runs one mixture. Never throws: an error is an outcome. */
+export async function runSpec(spec: MixSpec): Promise<Outcome> {
   try {
-    return { result: await runMix(specOf(mix, seed)) };
+    return { result: await runMix(spec) };
   } catch (error) {
     const isCallersFault = error instanceof ConfigError;
     return { error: error instanceof Error ? error.message : String(error), isCallersFault };
@@ -20,66 +19,66 @@ export async function runJob({ mix, seed }: Job): Promise<Outcome> {
 }
 
 export interface PoolOptions {
-  /** 1: in this thread. */
+  /** 1: no worker threads. */
   threads: number;
-  /** Takes results from here, and keeps them there. */
-  kept?: Kept;
+  /** Supplies results of earlier runs and stores new ones. */
+  cache?: RunCache;
   /** Called after each job. */
   onDone?(done: number, of: number): void;
 }
 
-/** The outcomes by command. The order of the jobs does not matter: each is a simulation of its own. */
+/** Runs all jobs. Their order does not matter: each is a simulation of its own. @throws Error when a worker dies */
 export async function runJobs(
   jobs: readonly Job[],
-  { threads, kept, onDone }: PoolOptions,
-): Promise<Map<string, Outcome>> {
-  const outcomes = new Map<string, Outcome>();
-  for (const { command } of jobs) {
-    const result = kept?.get(command);
-    if (result !== undefined) outcomes.set(command, { result });
+  { threads, cache, onDone }: PoolOptions,
+): Promise<Outcomes> {
+  const outcomes = new Outcomes();
+  for (const job of jobs) {
+    const result = cache?.get(job);
+    if (result !== undefined) outcomes.set(job, { result });
   }
-  const open = jobs.filter(({ command }) => !outcomes.has(command));
+  const open = jobs.filter((job) => outcomes.get(job) === undefined);
   let next = 0;
-  const drain = async (run: (job: Job) => Promise<Outcome>) => {
+  const drain = async (run: (spec: MixSpec) => Promise<Outcome>) => {
     while (next < open.length) {
       const job = open[next++];
-      const outcome = await run(job);
-      outcomes.set(job.command, outcome);
-      if ('result' in outcome) kept?.put(job.command, outcome.result);
+      const outcome = await run(job.spec);
+      outcomes.set(job, outcome);
+      if ('result' in outcome) cache?.put(job, outcome.result);
       onDone?.(outcomes.size, jobs.length);
     }
   };
   if (threads === 1) {
-    await drain(async (job) => {
-      // Whoever presses Ctrl-C is heard between two runs.
+    await drain(async (spec) => {
+      // Lets a SIGINT handler run between two simulations.
       await setImmediate();
-      return runJob(job);
+      return runSpec(spec);
     });
     return outcomes;
   }
-  // The name is that of the compiled file: workers do not run TypeScript.
+  // The compiled file: workers do not run TypeScript.
   const workers = Array.from(
     { length: Math.min(threads, open.length) },
     () => new Worker(new URL('./pool-worker.js', import.meta.url)),
   );
   try {
-    await Promise.all(workers.map((worker) => drain((job) => ask(worker, job))));
+    await Promise.all(workers.map((worker) => drain((spec) => runIn(worker, spec))));
   } finally {
     await Promise.all(workers.map((worker) => worker.terminate()));
   }
   return outcomes;
 }
 
-/** A worker that dies is an error of the whole run. */
-function ask(worker: Worker, job: Job): Promise<Outcome> {
+/** Runs a mixture in a worker. A worker that dies fails the whole pool. */
+function runIn(worker: Worker, spec: MixSpec): Promise<Outcome> {
   return new Promise((resolve, reject) => {
     const onError = (error: Error) => reject(error);
-    const onExit = (code: number) => reject(new Error(`a worker ended with code ${code}`));
+    const onExit = (code: number) => reject(new Error(`a pool worker exited with code ${code}`));
     worker.once('error', onError).once('exit', onExit);
     worker.once('message', (outcome: Outcome) => {
       worker.off('error', onError).off('exit', onExit);
       resolve(outcome);
     });
-    worker.postMessage(job);
+    worker.postMessage(spec);
   });
 }

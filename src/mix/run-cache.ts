@@ -1,50 +1,51 @@
-/** Results of runs that are kept in a folder: a report that was interrupted goes on where it was. */
+/** Keeps results of runs in a folder, so that an interrupted report continues where it stopped. */
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Job } from './jobs.ts';
 import type { MixResult } from './result.ts';
 
 /** dist, or src. */
 const CODE = new URL('../', import.meta.url);
-/** What no result depends on. The mixtures of claims and figures are in the commands of their runs. */
-const BESIDE = ['papers/', 'compare/', 'cli/', 'daemon/'];
+/** Code that no result depends on. What a claim or a figure runs is part of each job's key. */
+const IGNORED = ['papers/', 'compare/', 'cli/', 'daemon/'];
 
 /** Hash of all code that a run may depend on. */
 export function buildHash(): string {
   const hash = createHash('sha256');
   const files = readdirSync(CODE, { recursive: true, encoding: 'utf8' })
     .map((file) => file.replaceAll('\\', '/'))
-    .filter((file) => /(?<!\.d)\.[jt]s$/.test(file) && !BESIDE.some((folder) => file.startsWith(folder)));
+    .filter((file) => /(?<!\.d)\.[jt]s$/.test(file) && !IGNORED.some((folder) => file.startsWith(folder)));
   for (const file of files.sort()) hash.update(`${file}\n`).update(readFileSync(new URL(file, CODE)));
   return hash.digest('hex');
 }
 
-/** One file for each run, named by the code and by the command. */
-export class Kept {
+/** One file per run, named by a hash of the build and of the job's content. */
+export class RunCache {
   private readonly folder: string;
   private readonly build: string;
 
-  /** @param build results of any other are not seen */
+  /** @param build results of other builds are ignored */
   constructor(folder: string, build: string) {
     this.folder = folder;
     this.build = build;
     mkdirSync(folder, { recursive: true });
   }
 
-  get(command: string): MixResult | undefined {
-    const file = this.fileOf(command);
+  get(job: Job): MixResult | undefined {
+    const file = this.fileOf(job);
     return existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : undefined;
   }
 
-  /** Whoever is stopped meanwhile leaves no half of a file. */
-  put(command: string, result: MixResult): void {
-    const file = this.fileOf(command);
+  /** Writes to a temporary file first: an interrupted process leaves no partial result. */
+  put(job: Job, result: MixResult): void {
+    const file = this.fileOf(job);
     writeFileSync(`${file}.${process.pid}`, JSON.stringify(result));
     renameSync(`${file}.${process.pid}`, file);
   }
 
-  private fileOf(command: string): string {
-    const name = createHash('sha256').update(`${this.build}\n${command}`).digest('hex');
+  private fileOf({ key }: Job): string {
+    const name = createHash('sha256').update(`${this.build}\n${key}`).digest('hex');
     return join(this.folder, `${name}.json`);
   }
 }

@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, test, vi } from 'vitest';
 import { bestOf, type Comparison, compare, ofAlone } from '../../src/compare/compare.ts';
-import { allPolicies, schemesOf } from '../../src/compare/schemes.ts';
+import { allPolicies, type Scheme, schemesOf } from '../../src/compare/schemes.ts';
+import { mixApp } from '../../src/mix/mixture.ts';
 import { policies } from '../../src/policies/index.ts';
 import { WORDS } from '../../src/sim/profile/params.ts';
 import { PROFILES } from '../../src/sim/profile/profiles.ts';
@@ -18,7 +19,12 @@ afterEach(() => {
 const command = (...args: string[]) => isoverbs('compare', '--jobs', '1', ...args);
 
 const SHORT = ['--duration', '600us', '--warmup', '200us', '--seeds', '1'];
-const MIX = { profile: 'cx6-100g', duration: '600us', warmup: '200us', apps: ['B:size=64KiB', 'D'] };
+const MIX = {
+  profile: 'cx6-100g',
+  duration: '600us',
+  warmup: '200us',
+  apps: ['B:size=64KiB', 'D'].map(mixApp),
+};
 
 test('everything there is is compared: each policy, as its paper has it too, and each scheduler but the own one', () => {
   const names = schemesOf(MIX, PROFILES['cx6-100g']).map(({ name }) => name);
@@ -32,19 +38,21 @@ test('everything there is is compared: each policy, as its paper has it too, and
 });
 
 test('schedulers get classes by kind, unless an application has one', () => {
-  const apps = ['B', 'B:size=64KiB', 'M:qps=2', 'D:class=5'];
+  const apps = ['B', 'B:size=64KiB', 'M:qps=2', 'D:class=5'].map(mixApp);
+  const wordsOf = ({ mix }: Scheme) => mix.apps.map(({ words }) => words);
   const [, sp, ets] = schemesOf({ ...MIX, apps }, PROFILES['cx6-100g'], {
     policies: ['none'],
     schedulers: ['sp', 'ets'],
   });
-  expect(sp.mix.apps).toEqual(['B:class=2', 'B:size=64KiB,class=2', 'M:qps=2,class=1', 'D:class=5']);
-  expect(ets.mix.apps).toEqual(['B:class=0', 'B:size=64KiB,class=0', 'M:qps=2,class=1', 'D:class=5']);
+  expect(wordsOf(sp)).toEqual(['B:class=2', 'B:size=64KiB,class=2', 'M:qps=2,class=1', 'D:class=5']);
+  expect(sp.mix.apps.map(({ spec }) => spec.class)).toEqual([2, 2, 1, 5]);
+  expect(wordsOf(ets)).toEqual(['B:class=0', 'B:size=64KiB,class=0', 'M:qps=2,class=1', 'D:class=5']);
   expect(ets.mix.set).toEqual({ etsWeights: '16,1', scheduler: 'ets' });
 });
 
 test('applications of one kind keep their names alone, and copies count together', async () => {
   const result = await compare({
-    mix: { ...MIX, apps: ['M:count=2', 'D', 'D:think=5us', 'D:name=x'] },
+    mix: { ...MIX, apps: ['M:count=2', 'D', 'D:think=5us', 'D:name=x'].map(mixApp) },
     policies: ['none'],
     schedulers: ['none'],
     seeds: [1],
@@ -124,10 +132,10 @@ test.each<[string[], RegExp]>([
   [['--policy', 'perf', '--policy', 'perf'], /'perf' is compared twice/],
   [['--policy', './magic.mjs'], /magic\.mjs cannot be loaded/],
   [['--scheduler', 'best'], /there is no scheduler 'best'; there are: rr, sp, ets, greedy, none/],
-  [['--app', 'X'], /there is no kind 'X'; there is B, M, D/],
-  [['--app', 'D:colour=red'], /there is no key 'colour'/],
+  [['--app', 'X'], /unknown kind 'X'; use one of B, M, D/],
+  [['--app', 'D:colour=red'], /unknown key 'colour'/],
   [['--app', 'D:name=x', '--app', 'B:name=x'], /two apps have the name 'x'/],
-  [['--profile', 'cx9'], /there is no profile 'cx9'/],
+  [['--profile', 'cx9'], /unknown profile 'cx9'/],
   [['--set', 'speed=1'], /a profile has no 'speed'/],
   [['--hosts', '1'], /hosts must be a whole number from 2/],
   [['--topology', 'ring'], /topology must be one of/],

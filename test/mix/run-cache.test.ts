@@ -1,32 +1,27 @@
-// Results that are kept: the report of them is that of runs, and those of other code do not count.
+// The run cache: cached results equal those of runs, and results of another build are ignored.
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { jobsOf } from '../../src/mix/jobs.ts';
+import { mixApp } from '../../src/mix/mixture.ts';
 import { runJobs } from '../../src/mix/pool.ts';
-import { buildHash, Kept } from '../../src/mix/run-cache.ts';
-import { mix } from '../../src/papers/engine/claim.ts';
+import { buildHash, RunCache } from '../../src/mix/run-cache.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'kept-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-const short = { duration: '200us', warmup: '50us' };
-const CLAIM = {
-  part: 1,
-  title: '',
-  source: '',
-  mixes: { good: mix('cx6-100g', 'B:size=1MiB', short), bad: mix('nothing', 'B', short) },
-  checks: [],
-};
+const SHORT = { duration: '200us', warmup: '50us' };
+const GOOD = { ...SHORT, profile: 'cx6-100g', apps: [mixApp('B:size=1MiB')] };
+const BAD = { ...SHORT, profile: 'nothing', apps: [mixApp('B')] };
 
-test('a run that is kept is not run again, until the code changes; one that went wrong is', async () => {
-  const jobs = jobsOf([CLAIM], [1, 2]);
+test('a cached run is not repeated until the build changes; a failed run is repeated', async () => {
+  const jobs = [...jobsOf(GOOD, [1, 2]), ...jobsOf(BAD, [1, 2])];
   const ran = async (build: string) => {
     let count = 0;
     const outcomes = await runJobs(jobs, {
       threads: 1,
-      kept: new Kept(folder, build),
+      cache: new RunCache(folder, build),
       onDone: () => count++,
     });
     return { outcomes, count };
@@ -35,20 +30,20 @@ test('a run that is kept is not run again, until the code changes; one that went
   expect(first.count).toBe(4);
   const again = await ran('a');
   expect(again.count).toBe(2);
-  for (const { command } of jobs) expect(again.outcomes.get(command)).toEqual(first.outcomes.get(command));
+  for (const job of jobs) expect(again.outcomes.get(job)).toEqual(first.outcomes.get(job));
   expect((await ran('b')).count).toBe(4);
   expect(readdirSync(folder)).toHaveLength(4);
 });
 
-test('what somebody was writing when he was stopped is no result', () => {
-  const kept = new Kept(folder, 'c');
-  const [{ command }] = jobsOf([CLAIM], [1]);
-  expect(kept.get(command)).toBeUndefined();
+test('a partially written file is not a result', () => {
+  const cache = new RunCache(folder, 'c');
+  const [job] = jobsOf(GOOD, [1]);
+  expect(cache.get(job)).toBeUndefined();
   for (const file of readdirSync(folder)) writeFileSync(join(folder, `${file}.1`), '{"profile":');
-  expect(kept.get(command)).toBeUndefined();
+  expect(cache.get(job)).toBeUndefined();
 });
 
-test('the code has one hash', () => {
+test('buildHash() is a stable SHA-256', () => {
   expect(buildHash()).toMatch(/^[0-9a-f]{64}$/);
   expect(buildHash()).toBe(buildHash());
 });

@@ -1,12 +1,14 @@
 // The claims about bare devices, and how they are judged.
 import { expect, test } from 'vitest';
-import { commandOf, jobsOf, specOf } from '../../src/mix/jobs.ts';
+import { jobOf, specOf } from '../../src/mix/jobs.ts';
 import { avgUs, drops, fairness, gbps, share, spread, unevenness } from '../../src/mix/metrics.ts';
-import type { Outcome } from '../../src/mix/pool.ts';
+import { commandOf } from '../../src/mix/mixture.ts';
+import { brokenRuns, Outcomes } from '../../src/mix/outcomes.ts';
 import { appsOf, paramsOf } from '../../src/mix/resolve.ts';
 import type { AppResult, MixResult } from '../../src/mix/result.ts';
-import { type Check, mix, PARTS, type Runs } from '../../src/papers/engine/claim.ts';
-import { brokenRuns, evaluate, type Row, type Verdict } from '../../src/papers/engine/evaluate-claim.ts';
+import type { Check, Claim, Runs } from '../../src/papers/engine/claim.ts';
+import { claimsAbout, selectClaims } from '../../src/papers/engine/claims.ts';
+import { claimJobs, evaluate, type Row, type Verdict } from '../../src/papers/engine/evaluate-claim.ts';
 import {
   atLeast,
   atMost,
@@ -21,9 +23,10 @@ import {
   rises,
 } from '../../src/papers/engine/expect.ts';
 import { driftOf } from '../../src/papers/engine/frozen.ts';
-import { loadClaims, type NamedClaim, SYSTEMS, select } from '../../src/papers/engine/load-claims.ts';
-import { namedIn, notShownOf, PAPERS, paperClaims, reproducibleOf } from '../../src/papers/engine/papers.ts';
+import { mix } from '../../src/papers/engine/mix.ts';
+import { notShownOf, PAPERS, PARTS, reproducibleOf, SYSTEMS } from '../../src/papers/engine/papers.ts';
 import { driftText, heldClaims, paperSentence, paperText, tableOf } from '../../src/papers/engine/report.ts';
+import { paperClaims } from '../../src/papers/engine/verdicts.ts';
 
 const within = (expectation: Parameters<typeof distance>[0], measured: number) =>
   distance(expectation, measured) <= 1;
@@ -98,19 +101,20 @@ const CHECKS: Check[] = [
   { what: 'size', at: 'near', unit: 'x', measure: (runs: Runs) => gbps(runs.a, 'B'), expect: ratio(100) },
   { what: 'size', at: 'far', unit: 'x', measure: (runs: Runs) => gbps(runs.a, 'B'), expect: ratio(120) },
 ];
-const CLAIM: NamedClaim = {
+const CLAIM: Claim = {
   id: 'x',
   system: 'bare',
   part: 1,
   title: 'T',
   source: 'S',
+  shows: [],
   mixes: { a: mix('ideal', 'B') },
   checks: CHECKS,
 };
 const outcomesOf = (...rates: number[]) =>
-  new Map<string, Outcome>(
+  new Outcomes(
     rates.map((throughputGbps, i) => [
-      commandOf(CLAIM.mixes.a, i + 1),
+      jobOf(CLAIM.mixes.a, i + 1),
       { result: resultOf([{ throughputGbps }]) },
     ]),
   );
@@ -149,14 +153,14 @@ test('a run that is missing or broken fails its rows, and says why', () => {
     verdict: 'fails',
     problem: 'a did not run',
   });
-  const command = commandOf(CLAIM.mixes.a, 1);
-  const failed = new Map<string, Outcome>([[command, { error: 'no such thing' }]]);
+  const job = jobOf(CLAIM.mixes.a, 1);
+  const failed = new Outcomes([[job, { error: 'no such thing' }]]);
   expect(evaluate(CLAIM, [1], failed)[0]).toMatchObject({ verdict: 'fails', problem: 'a: no such thing' });
-  expect(brokenRuns(failed)).toEqual([`${command}: no such thing`]);
+  expect(brokenRuns(failed)).toEqual([`${job.command}: no such thing`]);
   const result = resultOf([{ errors: 2 }], { invariants: ['a leak'] });
-  expect(brokenRuns(new Map([[command, { result }]]))).toEqual([
-    `${command}: a leak`,
-    `${command}: 2 requests of B failed`,
+  expect(brokenRuns(new Outcomes([[job, { result }]]))).toEqual([
+    `${job.command}: a leak`,
+    `${job.command}: 2 requests of B failed`,
   ]);
 });
 
@@ -170,8 +174,8 @@ test('drift is what measures something else than when it was frozen, and what ca
   expect(driftText(drift)).toBe('x: size: was 90, is 100');
 });
 
-test.each(SYSTEMS)('every claim about %s is complete, and its mixes can be run', async (system) => {
-  const claims = await loadClaims(system);
+test.each(SYSTEMS)('every claim about %s is complete, and its mixes can be run', (system) => {
+  const claims = claimsAbout(system);
   expect(new Set(claims.map((claim) => claim.part))).toEqual(new Set(Object.keys(PARTS[system]).map(Number)));
   for (const { id, mixes, checks, source, title } of claims) {
     expect(
@@ -185,9 +189,9 @@ test.each(SYSTEMS)('every claim about %s is complete, and its mixes can be run',
       expect(appsOf(spec, paramsOf(spec)).length, commandOf(one, 1)).toBeGreaterThan(0);
     }
   }
-  expect(() => select(claims, ['nothing'])).toThrow("there is no claim 'nothing'");
-  const jobs = jobsOf(claims, [1, 2]);
-  expect(new Set(jobs.map((job) => job.command)).size).toBe(jobs.length);
+  expect(() => selectClaims(claims, ['nothing'])).toThrow("unknown claim 'nothing'");
+  const jobs = claimJobs(claims, [1, 2]);
+  expect(new Set(jobs.map((job) => job.key)).size).toBe(jobs.length);
 });
 
 // Results and overheads of the C implementation, and of a network: no claim that one simulated device reproduces.
@@ -195,25 +199,26 @@ const PERF_OTHERS = `4.4-batching 5.2.1-table2-d-vs-b 5.2.1-table2-d-vs-bmulti 5
   5.2.1-cpu-bound 5.2.1-ram 5.2.4-fig11 5.2.4-queueing`.split(/\s+/);
 const OTHERS = PERF_OTHERS.map((id) => `perf-${id}`);
 
-test.each(SYSTEMS)('nothing that papers say of %s is passed over', async (system) => {
+test.each(SYSTEMS)('nothing that papers say of %s is passed over', (system) => {
   const named = [
-    ...(await loadClaims(system)).flatMap(namedIn),
+    ...claimsAbout(system).flatMap(({ shows }) => shows),
     ...notShownOf([system]).flatMap(({ ids }) => ids),
   ];
   const said = [...reproducibleOf(system), ...(system === 'bare' ? [] : OTHERS)];
   expect(said.filter((id) => !named.includes(id))).toEqual([]);
 });
 
-test('no claim names anything that its paper does not say', async () => {
+test('every id that a claim shows is one of a paper', () => {
   const known = new Set([...SYSTEMS.flatMap(reproducibleOf), ...OTHERS]);
-  const keys = PAPERS.map(({ key }) => key);
-  for (const claim of (await Promise.all(SYSTEMS.map(loadClaims))).flat()) {
-    const unknown = namedIn(claim).filter((id) => keys.includes(id.split('-')[0]) && !known.has(id));
-    expect(unknown, claim.id).toEqual([]);
+  for (const { id, shows } of SYSTEMS.flatMap(claimsAbout)) {
+    expect(
+      shows.filter((one) => !known.has(one)),
+      id,
+    ).toEqual([]);
   }
 });
 
-test('49 claims of five papers are about bare devices, each once; all but one are shown', async () => {
+test('49 claims of five papers are about bare devices, each once; all but one are shown', () => {
   expect(PAPERS.map(({ name, bare }) => [name, bare.length])).toEqual([
     ['PeRF', 19],
     ['Justitia', 18],
@@ -221,7 +226,7 @@ test('49 claims of five papers are about bare devices, each once; all but one ar
     ['DRUM', 4],
     ['Tassel', 2],
   ]);
-  const claims = await loadClaims('bare');
+  const claims = claimsAbout('bare');
   const rows = claims.map(({ id, system }) => ({ claim: id, system, verdict: 'holds' }) as Row);
   const paper = paperClaims(['bare'], claims, rows);
   expect(new Set(paper.map(({ id }) => id)).size).toBe(49);
@@ -230,8 +235,8 @@ test('49 claims of five papers are about bare devices, each once; all but one ar
   ]);
 });
 
-test("what a policy's paper says of the bare device is among its claims, as it is among those of the device", async () => {
-  const [perf, bare] = [await loadClaims('perf'), await loadClaims('bare')];
+test("what a policy's paper says of the bare device is among its claims, as it is among those of the device", () => {
+  const [perf, bare] = [claimsAbout('perf'), claimsAbout('bare')];
   const both = perf.filter(({ id }) => id.startsWith('bare/'));
   expect(both.length).toBeGreaterThan(10);
   for (const claim of both) {
@@ -242,9 +247,9 @@ test("what a policy's paper says of the bare device is among its claims, as it i
 
 const line = (claim: string, verdict: Verdict, system = 'bare') => ({ claim, verdict, system }) as Row;
 const NAMING = [
-  { ...CLAIM, id: 'a', source: 'fig. 1 (perf-2.2-fig1a, perf-2.2-fig1c)' },
-  { ...CLAIM, id: 'b', source: 'fig. 1 (perf-2.2-fig1a)' },
-  { ...CLAIM, id: 'c', source: 'perf-2.2-rules' },
+  { ...CLAIM, id: 'a', shows: ['perf-2.2-fig1a', 'perf-2.2-fig1c'] },
+  { ...CLAIM, id: 'b', shows: ['perf-2.2-fig1a'] },
+  { ...CLAIM, id: 'c', shows: ['perf-2.2-rules'] },
 ];
 
 test("a paper's claim holds when each of ours that names it does; lines of another system's are not its own", () => {

@@ -1,25 +1,24 @@
 // Figures of the papers: every file is whole, and what is drawn is what was measured.
 import { expect, test } from 'vitest';
-import { commandOf, specOf } from '../../src/mix/jobs.ts';
+import { jobOf } from '../../src/mix/jobs.ts';
 import { gbps } from '../../src/mix/metrics.ts';
-import type { Outcome } from '../../src/mix/pool.ts';
+import { Outcomes } from '../../src/mix/outcomes.ts';
 import { appsOf, paramsOf } from '../../src/mix/resolve.ts';
 import type { MixResult } from '../../src/mix/result.ts';
-import { mix } from '../../src/papers/engine/claim.ts';
 import { defaultPolicies, evaluateFigure, figureJobs } from '../../src/papers/engine/evaluate-figure.ts';
 import type { NamedFigure } from '../../src/papers/engine/figure.ts';
 import { ALL_NUMBERS, shows } from '../../src/papers/engine/figure-numbers.ts';
+import { allFigures, selectFigures } from '../../src/papers/engine/figures.ts';
 import { FIGURES_NOT_SHOWN } from '../../src/papers/engine/figures-not-shown.ts';
-import { loadFigures, selectFigures } from '../../src/papers/engine/load-figures.ts';
+import { mix } from '../../src/papers/engine/mix.ts';
 import { createPolicy } from '../../src/policies/index.ts';
 
-const FIGURES = await loadFigures();
+const FIGURES = allFigures();
 
 test.each(FIGURES)('$name can be run, and its points are on its axis', (figure) => {
-  for (const { mix } of figureJobs([figure], [1])) {
-    const spec = specOf(mix, 1);
+  for (const { spec, command } of figureJobs([figure], [1])) {
     if (spec.policy !== 'none') createPolicy(spec.policy, spec.policyOptions);
-    expect(appsOf(spec, paramsOf(spec)).length, commandOf(mix, 1)).toBeGreaterThan(0);
+    expect(appsOf(spec, paramsOf(spec)).length, command).toBeGreaterThan(0);
   }
   expect(figure.panels.length).toBeGreaterThan(0);
   expect(new Set(figure.x.values).size).toBe(figure.x.values.length);
@@ -41,7 +40,7 @@ test('figures have names of their own, and an unknown one is refused with the li
     'perf-18',
   ]);
   expect(() => selectFigures(FIGURES, ['perf-4'])).toThrow("figure 'perf-4' is not drawn: a drawing");
-  expect(() => selectFigures(FIGURES, ['perf-2b', 'x'])).toThrow("there is no figure 'x'; there is all, ");
+  expect(() => selectFigures(FIGURES, ['perf-2b', 'x'])).toThrow("unknown figure 'x'; choose from: all, ");
 });
 
 test('every figure and table of the papers is drawn, or said not to be, once', () => {
@@ -86,12 +85,13 @@ const FIGURE: NamedFigure = {
 };
 
 /** Rates by series and seed, at each x. */
-function outcomesOf(rates: Record<string, number[]>, seeds: readonly number[]): Map<string, Outcome> {
-  const outcomes = new Map<string, Outcome>();
-  for (const { command, mix, seed } of figureJobs([FIGURE], seeds)) {
-    const rate = rates[mix.set?.scheduler ?? 'none'][seeds.indexOf(seed)];
+function outcomesOf(rates: Record<string, number[]>, seeds: readonly number[]): Outcomes {
+  const outcomes = new Outcomes();
+  for (const job of figureJobs([FIGURE], seeds)) {
+    const { set, seed } = job.spec;
+    const rate = rates[String(set.scheduler ?? 'none')][seeds.indexOf(seed)];
     const result = { apps: [{ name: 'B', throughputGbps: rate }], invariants: [] } as unknown as MixResult;
-    if (!Number.isNaN(rate)) outcomes.set(command, { result });
+    if (!Number.isNaN(rate)) outcomes.set(job, { result });
   }
   return outcomes;
 }
@@ -123,10 +123,9 @@ test('what did not run leaves no point, and is told', () => {
 test('a run of any seed that did not run, or broke what holds always, is told', () => {
   const outcomes = outcomesOf({ none: [3, 4], ets: [1, Number.NaN] }, [1, 2]);
   expect(evaluateFigure(FIGURE, [1, 2], outcomes).problems).toHaveLength(2);
-  const [command] = outcomes.keys();
-  const [kept] = outcomes.values();
-  if ('result' in kept) outcomes.set(command, { result: { ...kept.result, invariants: ['a leak'] } });
-  expect(evaluateFigure(FIGURE, [1, 2], outcomes).problems).toContain(`${command}: a leak`);
+  const [[job, outcome]] = outcomes;
+  if ('result' in outcome) outcomes.set(job, { result: { ...outcome.result, invariants: ['a leak'] } });
+  expect(evaluateFigure(FIGURE, [1, 2], outcomes).problems).toContain(`${job.command}: a leak`);
 });
 
 test('what a panel compares with runs under no policy, and is measured of the same seed', () => {
@@ -144,21 +143,21 @@ test('what a panel compares with runs under no policy, and is measured of the sa
     ],
   };
   const jobs = figureJobs([figure], [1, 2], ['perf']);
-  expect(new Set(jobs.map(({ command }) => command)).size).toBe(6);
-  const outcomes = new Map<string, Outcome>(
-    jobs.map(({ command, seed }) => {
+  expect(new Set(jobs.map(({ key }) => key)).size).toBe(6);
+  const outcomes = new Outcomes(
+    jobs.map((job) => {
       const apps = [
         { name: 'B', throughputGbps: 60 },
-        { name: 'base', throughputGbps: 20 * seed },
+        { name: 'base', throughputGbps: 20 * job.spec.seed },
       ];
-      return [command, { result: { apps, invariants: [] } as unknown as MixResult }];
+      return [job, { result: { apps, invariants: [] } as unknown as MixResult }];
     }),
   );
   const { panels, problems } = evaluateFigure(figure, [1, 2], outcomes, ['perf']);
   expect(panels[0].series[0].points[0]).toEqual({ x: 1, value: 2.25, lowest: 1.5, highest: 3 });
   expect(problems).toEqual([]);
-  outcomes.delete(commandOf(base, 1));
-  outcomes.delete(commandOf(base, 2));
+  outcomes.delete(jobOf(base, 1));
+  outcomes.delete(jobOf(base, 2));
   const without = evaluateFigure(figure, [1, 2], outcomes, ['perf']);
   expect(without.panels[0].series[0].points).toEqual([]);
   expect(without.problems).toHaveLength(2);

@@ -10,11 +10,11 @@ import { escapeHtml, html } from '../../src/cli/report/markup.ts';
 import type { Report } from '../../src/cli/report/report.ts';
 import { byPaper, verdictTable } from '../../src/cli/report/sections.ts';
 import { slim } from '../../src/cli/report/write.ts';
-import { mix } from '../../src/papers/engine/claim.ts';
+import { claimsAbout } from '../../src/papers/engine/claims.ts';
 import type { Row } from '../../src/papers/engine/evaluate-claim.ts';
-import { loadClaims, SYSTEMS } from '../../src/papers/engine/load-claims.ts';
-import { loadFigures } from '../../src/papers/engine/load-figures.ts';
-import { reproducibleOf } from '../../src/papers/engine/papers.ts';
+import { allFigures } from '../../src/papers/engine/figures.ts';
+import { mix } from '../../src/papers/engine/mix.ts';
+import { reproducibleOf, SYSTEMS } from '../../src/papers/engine/papers.ts';
 
 const MAIN = resolve(import.meta.dirname, '../../dist/cli/main.js');
 const folder = mkdtempSync(join(tmpdir(), 'report-'));
@@ -58,7 +58,8 @@ const REPORT: Report = {
       system: 'bare',
       part: 1,
       title: EVIL,
-      source: `${EVIL} (perf-1)`,
+      source: EVIL,
+      shows: ['perf-1'],
       note: EVIL,
       mixes: { a: mix('ideal', 'B') },
       checks: [],
@@ -211,9 +212,9 @@ const DOCS = resolve(import.meta.dirname, '../../docs');
 
 test('docs/reproduction.md names every claim and every figure, and its pictures are there and small', async () => {
   const text = readFileSync(join(DOCS, 'reproduction.md'), 'utf8');
-  const claims = (await Promise.all(SYSTEMS.map(loadClaims))).flat().filter(({ id }) => !id.includes('/'));
+  const claims = SYSTEMS.flatMap(claimsAbout).filter(({ id }) => !id.includes('/'));
   expect(claims.filter(({ id }) => !text.includes(`**${id}**`)).map(({ id }) => id)).toEqual([]);
-  const figures = (await loadFigures()).map(({ name }) => name);
+  const figures = allFigures().map(({ name }) => name);
   expect(figures.filter((name) => !text.includes(`### ${name}: `))).toEqual([]);
   const reported = SYSTEMS.flatMap(reproducibleOf);
   expect(reported.filter((id) => !text.includes(`| ${escapeMarkdown(id)} |`))).toEqual([]);

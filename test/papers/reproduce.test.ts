@@ -13,15 +13,15 @@ function reproduce(...args: string[]) {
 
 test('wrong calls are one sentence and exit code 2', () => {
   const calls: [string[], string][] = [
-    [['--system', 'x'], "there is no system 'x'"],
-    [['--system', 'bare', '--id', 'x'], "there is no claim 'x'"],
+    [['--system', 'x'], "unknown system 'x'"],
+    [['--system', 'bare', '--id', 'x'], "unknown claim 'x'"],
     [['--system', 'bare', '--seeds', 'x'], 'seeds are written'],
     [['--system', 'bare', '--seeds', '1,,2'], 'seeds are written'],
     [['--system', 'bare', '--seeds', '5-1'], 'seeds go up'],
     [['--system', 'bare', '--seeds', '1-10000000000'], 'seeds go up, and are 10000 at most'],
     [['--system', 'bare', '--jobs', '0'], 'jobs must be'],
     [['--system', 'bare', '--freeze', '--smoke'], '--freeze runs everything'],
-    [['--figure', 'x'], "there is no figure 'x'; there is all, "],
+    [['--figure', 'x'], "unknown figure 'x'; choose from: all, "],
     [['--figure', 'all', '--policy', 'x'], "there is no policy 'x'; there are: "],
     [['--figure', 'all', '--id', 'x'], 'name a --system'],
     [['--system', 'bare', '--policy', 'perf'], '--policy is for figures'],

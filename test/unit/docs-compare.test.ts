@@ -3,13 +3,14 @@ import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { expect, test } from 'vitest';
 import { schemesOf } from '../../src/compare/schemes.ts';
+import { mixApp } from '../../src/mix/mixture.ts';
 import { DEFAULTS } from '../../src/mix/spec.ts';
 import { PROFILES } from '../../src/sim/profile/profiles.ts';
 
 const read = (path: string) => readFileSync(resolve(import.meta.dirname, '../..', path), 'utf8');
 
 test('the committed picture and table name everything that is compared; else: npm run docs:compare', () => {
-  const mix = { profile: DEFAULTS.profile, duration: '1ms', warmup: '0', apps: ['B', 'M', 'D'] };
+  const mix = { profile: DEFAULTS.profile, duration: '1ms', warmup: '0', apps: ['B', 'M', 'D'].map(mixApp) };
   const [picture, page] = [read('docs/compare.svg'), read('docs/compare.md')];
   for (const { name, says } of schemesOf(mix, PROFILES[DEFAULTS.profile])) {
     expect(picture).toContain(`>${name}</text>`);

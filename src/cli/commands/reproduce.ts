@@ -1,17 +1,20 @@
-/** `isoverbs reproduce`: runs what papers say of the systems, and reports what holds and what it looks like. */
+/** `isoverbs reproduce`: runs what papers claim, reports which claims hold, and draws the papers' figures. */
 import { availableParallelism } from 'node:os';
-import { distinct, jobsOf } from '../../mix/jobs.ts';
+import { distinct } from '../../mix/jobs.ts';
+import { brokenRuns } from '../../mix/outcomes.ts';
+import { parsePolicy } from '../../mix/parse.ts';
 import { runJobs } from '../../mix/pool.ts';
-import { buildHash, Kept } from '../../mix/run-cache.ts';
-import { parsePolicy } from '../../mix/spec.ts';
-import { brokenRuns, evaluate } from '../../papers/engine/evaluate-claim.ts';
+import { buildHash, RunCache } from '../../mix/run-cache.ts';
+import type { Claim } from '../../papers/engine/claim.ts';
+import { claimsAbout, selectClaims } from '../../papers/engine/claims.ts';
+import { claimJobs, evaluate } from '../../papers/engine/evaluate-claim.ts';
 import { evaluateFigure, figureJobs } from '../../papers/engine/evaluate-figure.ts';
 import type { NamedFigure } from '../../papers/engine/figure.ts';
+import { allFigures, selectFigures } from '../../papers/engine/figures.ts';
 import { FIGURES_NOT_SHOWN } from '../../papers/engine/figures-not-shown.ts';
 import { driftOf, profilesHash, readFrozen, writeFrozen } from '../../papers/engine/frozen.ts';
-import { loadClaims, type NamedClaim, SYSTEMS, select } from '../../papers/engine/load-claims.ts';
-import { loadFigures, selectFigures } from '../../papers/engine/load-figures.ts';
-import { notShownOf, paperClaims } from '../../papers/engine/papers.ts';
+import { BARE, notShownOf, SYSTEMS } from '../../papers/engine/papers.ts';
+import { paperClaims } from '../../papers/engine/verdicts.ts';
 import { createPolicy } from '../../policies/index.ts';
 import { ConfigError } from '../../verbs/errors.ts';
 import { version } from '../../version.ts';
@@ -20,32 +23,29 @@ import { jsonOf, type Report } from '../report/report.ts';
 import { reportText } from '../report/text.ts';
 import { requireFolder, writeReport } from '../report/write.ts';
 
-/** What profiles are frozen by. */
-const FROZEN = 'bare';
-
 export interface ReproduceOptions {
-  /** Whose claims. Default: all, if no figure is named. */
+  /** Systems whose claims to run. Default: all, unless a figure is named. */
   system?: readonly string[];
-  /** Names of figures. Default: all, if no system is named. */
+  /** Names of figures. Default: all, unless a system is named. */
   figure?: readonly string[];
-  /** Under which the figures are drawn. Default: each figure's own. */
+  /** Policies to draw the figures under. Default: each figure's own. */
   policy?: readonly string[];
-  /** Only these claims. Default all. */
+  /** Ids of claims. Default: all. */
   id?: readonly string[];
   seeds: readonly number[];
   jobs: number;
   /** Only the short set. */
   smoke?: boolean;
   json?: boolean;
-  /** A folder for report.json, report.md, report.html, and for the results of runs. */
+  /** A folder for report.json, report.md, report.html and the results of runs. */
   out?: string;
-  /** A folder for results of runs; those of the same code that are there are not run again. */
+  /** A folder for results of runs. Results of the same build are reused. */
   keep?: string;
-  /** Writes frozen.json, after a run of everything. */
+  /** Write frozen.json after running everything. */
   freeze?: boolean;
 }
 
-/** More are a slip of the finger. */
+/** A longer range is taken for a typing mistake. */
 const MOST_SEEDS = 10_000;
 
 /** Seeds as `1-5`, `7` or `1,3`. @throws ConfigError */
@@ -64,53 +64,59 @@ export function parseSeeds(text: string): number[] {
   );
 }
 
-/** The same one twice would count twice in a median. */
+/** Drops duplicates, which would count twice in a median. */
 function distinctSeeds(seeds: readonly number[], text: string): number[] {
   if (seeds.every(Number.isSafeInteger)) return [...new Set(seeds)];
   throw new ConfigError(`a seed is too large; got '${text}'`);
 }
 
-/** How many threads: a number, or one for each core. @throws ConfigError */
+/** The number of threads. Default: one per core. @throws ConfigError */
 export function parseJobs(text: string | undefined): number {
   if (text === undefined) return availableParallelism();
   if (/^[1-9]\d*$/.test(text)) return Number(text);
   throw new ConfigError(`jobs must be a whole number from 1 on, got '${text}'`);
 }
 
-/** What is asked for. */
+/** What to run and report. */
 interface Plan {
   systems: readonly string[];
-  claims: readonly NamedClaim[];
-  /** Of a part of the claims nothing can be said about a whole paper. */
+  claims: readonly Claim[];
+  /** Whether `claims` has all claims of the systems. Only then can a report judge a whole paper. */
   whole: boolean;
   figures: readonly NamedFigure[];
-  allFigures: boolean;
+  everyFigure: boolean;
   policies: readonly string[] | undefined;
 }
 
 const split = (words: readonly string[] = []) => words.flatMap((word) => word.split(','));
 
-/** @throws ConfigError for what is not there, or does not go together */
-async function planOf(options: ReproduceOptions): Promise<Plan> {
+/** @throws ConfigError for unknown names, and for options that exclude each other */
+function planOf(options: ReproduceOptions): Plan {
   const { system = [], figure = [], policy, smoke = false, freeze = false } = options;
   const ids = split(options.id);
   const systems = figuresOnly(options) ? [] : system.length > 0 ? split(system) : SYSTEMS;
   if (freeze && (ids.length > 0 || smoke))
     throw new ConfigError('--freeze runs everything: leave out --id and --smoke');
-  if (freeze && String(systems) !== FROZEN)
-    throw new ConfigError(`--freeze is for --system ${FROZEN}: policies are not frozen`);
-  const all = await claimsOf(systems);
-  const claims = select(all, ids).filter((claim) => !smoke || claim.smoke === true);
+  if (freeze && String(systems) !== BARE)
+    throw new ConfigError(`--freeze is for --system ${BARE}: policies are not frozen`);
+  const all = claimsOf(systems);
+  const claims = selectClaims(all, ids).filter((claim) => !smoke || claim.smoke === true);
   if (systems.length > 0 && claims.length === 0)
     throw new ConfigError('none of these claims belongs to the short set: leave out --smoke');
   for (const word of policy ?? []) requirePolicy(word);
   const everything = system.length + ids.length === 0 && !smoke ? ['all'] : [];
-  const there = await loadFigures();
-  const figures = selectFigures(there, figure.length > 0 ? split(figure) : everything);
+  const known = allFigures();
+  const figures = selectFigures(known, figure.length > 0 ? split(figure) : everything);
   if (policy !== undefined && figures.length === 0)
     throw new ConfigError('--policy is for figures: name some with --figure, or --figure all');
-  const allFigures = figures.length === there.length;
-  return { systems, claims, whole: claims.length === all.length, figures, allFigures, policies: policy };
+  return {
+    systems,
+    claims,
+    whole: claims.length === all.length,
+    figures,
+    everyFigure: figures.length === known.length,
+    policies: policy,
+  };
 }
 
 function figuresOnly({ system = [], figure = [], id = [], smoke }: ReproduceOptions): boolean {
@@ -119,23 +125,22 @@ function figuresOnly({ system = [], figure = [], id = [], smoke }: ReproduceOpti
   return true;
 }
 
-/** What a policy's paper says of the bare device is once enough. */
-async function claimsOf(systems: readonly string[]): Promise<NamedClaim[]> {
-  const lists = await Promise.all(systems.map(loadClaims));
-  const bare = systems.includes(FROZEN);
-  return lists.flat().filter(({ id }) => !(bare && id.startsWith(`${FROZEN}/`)));
+/** The claims of all systems. Claims about the bare device are not repeated for the policies. */
+function claimsOf(systems: readonly string[]): Claim[] {
+  const bare = systems.includes(BARE);
+  return systems.flatMap(claimsAbout).filter(({ id }) => !(bare && id.startsWith(`${BARE}/`)));
 }
 
-/** @throws ConfigError for a policy that is not there */
+/** @throws ConfigError for an unknown policy or option */
 function requirePolicy(word: string): void {
   const { policy, policyOptions } = parsePolicy(word);
   if (policy !== 'none') createPolicy(policy, policyOptions);
 }
 
-/** As a shell takes a word. */
+/** Quotes a word for a shell, if necessary. */
 const quoted = (word: string) => (/^[\w.,:=/-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
 
-/** What was asked for, but for where it goes: who runs that has the same report. */
+/** The command that produces the same report. Options for output are left out. */
 function commandOf({ system, figure, policy, id, smoke, seeds }: ReproduceOptions): string {
   const lists = Object.entries({ system, figure, policy, id }).flatMap(([name, words]) =>
     words === undefined ? [] : [`--${name}`, ...words.map(quoted)],
@@ -145,15 +150,15 @@ function commandOf({ system, figure, policy, id, smoke, seeds }: ReproduceOption
   );
 }
 
-/** Runs what is not kept, and holds it against the papers. */
+/** Runs what the cache does not have, and compares all results with the papers. */
 async function reportOf(plan: Plan, options: ReproduceOptions): Promise<Report> {
-  const { systems, claims, whole, figures, allFigures, policies } = plan;
+  const { systems, claims, whole, figures, everyFigure, policies } = plan;
   const { seeds, out, keep = out === undefined ? undefined : `${out}/runs` } = options;
-  const kept = keep === undefined ? undefined : new Kept(keep, buildHash());
-  const jobs = distinct([...jobsOf(claims, seeds), ...figureJobs(figures, seeds, policies)]);
-  const outcomes = await runJobs(jobs, { threads: options.jobs, kept, onDone: progressLine() });
+  const cache = keep === undefined ? undefined : new RunCache(keep, buildHash());
+  const jobs = distinct([...claimJobs(claims, seeds), ...figureJobs(figures, seeds, policies)]);
+  const outcomes = await runJobs(jobs, { threads: options.jobs, cache, onDone: progressLine() });
   const rows = claims.flatMap((claim) => evaluate(claim, seeds, outcomes));
-  const ofBare = claims.some(({ system }) => system === FROZEN);
+  const ofBare = claims.some(({ system }) => system === BARE);
   const frozen = ofBare ? readFrozen() : null;
   return {
     command: commandOf(options),
@@ -168,11 +173,11 @@ async function reportOf(plan: Plan, options: ReproduceOptions): Promise<Report> 
         ? []
         : driftOf(
             frozen,
-            rows.filter(({ system }) => system === FROZEN),
+            rows.filter(({ system }) => system === BARE),
             seeds,
             whole,
           ),
-    notShown: [...(whole ? notShownOf(systems) : []), ...(allFigures ? FIGURES_NOT_SHOWN : [])],
+    notShown: [...(whole ? notShownOf(systems) : []), ...(everyFigure ? FIGURES_NOT_SHOWN : [])],
     paper: whole ? paperClaims(systems, claims, rows) : [],
     claims,
     rows,
@@ -182,7 +187,7 @@ async function reportOf(plan: Plan, options: ReproduceOptions): Promise<Report> 
 
 /** @throws ConfigError for bad options; Error when a line does not hold */
 export async function reproduce(options: ReproduceOptions): Promise<void> {
-  const plan = await planOf(options);
+  const plan = planOf(options);
   if (options.out !== undefined) requireFolder(options.out);
   const report = await reportOf(plan, options);
   const { rows, broken, runs } = report;

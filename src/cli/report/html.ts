@@ -1,7 +1,8 @@
 /** The report as one HTML page that needs nothing else: no script, no font, no network. */
 
+import type { Claim } from '../../papers/engine/claim.ts';
 import type { FigureResult } from '../../papers/engine/evaluate-figure.ts';
-import type { NamedClaim } from '../../papers/engine/load-claims.ts';
+import { sourceText } from '../../papers/engine/report.ts';
 import type { Layout } from './chart.ts';
 import { figureTable } from './figure-table.ts';
 import { escapeHtml, html, Markup } from './markup.ts';
@@ -27,7 +28,7 @@ export type Charts = ReadonlyMap<string, Readonly<Record<Layout, string>>>;
 const NO_CHARTS =
   'There are no pictures, because the optional packages vega and vega-lite are not installed: npm install vega vega-lite.';
 
-const anchor = (claim: NamedClaim) => `claim-${claim.system}-${claim.id.replaceAll('/', '-')}`;
+const anchor = (claim: Claim) => `claim-${claim.system}-${claim.id.replaceAll('/', '-')}`;
 const verdictCell = (verdict: string) => html`<td class="${verdict}">${verdict}</td>`;
 
 function table({ head, rows }: TextTable): Markup {
@@ -94,11 +95,11 @@ ${figures.map((figure) => figureSection(figure, charts))}
 </section>`;
 }
 
-function claimBlock(report: Report, claim: NamedClaim): Markup {
+function claimBlock(report: Report, claim: Claim): Markup {
   const { remarks, ...lines } = linesOf(report, claim);
   return html`<section id="${anchor(claim)}">
 <h4>${claim.id}: ${claim.title}</h4>
-<p>${claim.source}</p>
+<p>${sourceText(claim)}</p>
 ${table(lines)}
 ${remarks.map((remark) => html`<p class="note">${remark}</p>`)}
 </section>`;

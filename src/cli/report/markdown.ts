@@ -1,7 +1,8 @@
 /** The report as Markdown. */
 
+import type { Claim } from '../../papers/engine/claim.ts';
 import type { FigureResult } from '../../papers/engine/evaluate-figure.ts';
-import type { NamedClaim } from '../../papers/engine/load-claims.ts';
+import { sourceText } from '../../papers/engine/report.ts';
 import { figureTable } from './figure-table.ts';
 import type { Report } from './report.ts';
 import {
@@ -31,9 +32,9 @@ function table({ head, rows }: TextTable): string {
   return [line(head), `|${' --- |'.repeat(head.length)}`, ...rows.map(line)].join('\n');
 }
 
-function claim(report: Report, one: NamedClaim): string {
+function claim(report: Report, one: Claim): string {
   const { remarks, ...lines } = linesOf(report, one);
-  const title = `**${escapeMarkdown(one.id)}**: ${escapeMarkdown(`${one.title}. ${one.source}`)}`;
+  const title = `**${escapeMarkdown(one.id)}**: ${escapeMarkdown(`${one.title}. ${sourceText(one)}`)}`;
   return [title, table(lines), ...remarks.map(escapeMarkdown)].join('\n\n');
 }
 

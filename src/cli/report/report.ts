@@ -1,17 +1,17 @@
-/** All that `isoverbs reproduce` found out. */
+/** Everything that `isoverbs reproduce` reports. */
 
-import { commandOf } from '../../mix/jobs.ts';
+import { commandOf } from '../../mix/mixture.ts';
+import type { Claim } from '../../papers/engine/claim.ts';
 import type { Row } from '../../papers/engine/evaluate-claim.ts';
 import type { FigureResult } from '../../papers/engine/evaluate-figure.ts';
 import type { Drift } from '../../papers/engine/frozen.ts';
-import type { NamedClaim } from '../../papers/engine/load-claims.ts';
 import type { NotShown } from '../../papers/engine/paper.ts';
-import type { PaperClaim } from '../../papers/engine/papers.ts';
+import type { PaperClaim } from '../../papers/engine/verdicts.ts';
 
 export interface Report {
-  /** `code` is a hash of all code that a run depends on. */
-  /** What gives a report the same content. */
+  /** The command that produces the same report. */
   command: string;
+  /** `code` is a hash of all code that a run depends on. */
   versions: { isoverbs: string; node: string; code: string };
   /** Hash of the parameters of all devices. */
   profiles: string;
@@ -22,16 +22,16 @@ export interface Report {
   drift: readonly Drift[];
   notShown: readonly NotShown[];
   paper: readonly PaperClaim[];
-  claims: readonly NamedClaim[];
+  claims: readonly Claim[];
   rows: readonly Row[];
   figures: readonly FigureResult[];
 }
 
-/** For programs: each mix of a claim is the command that runs it with the first seed. */
+/** For programs. Each mixture of a claim is printed as the command that runs it with the first seed. */
 export function jsonOf(report: Report): object {
-  const claims = report.claims.map(({ system, id, part, title, source, note, mixes }) => {
+  const claims = report.claims.map(({ system, id, part, title, source, shows, note, mixes }) => {
     const commands = Object.entries(mixes).map(([name, mix]) => [name, commandOf(mix, report.seeds[0])]);
-    return { system, id, part, title, source, note, mixes: Object.fromEntries(commands) };
+    return { system, id, part, title, source, shows, note, mixes: Object.fromEntries(commands) };
   });
   return { ...report, claims };
 }

@@ -1,11 +1,11 @@
 /** What the Markdown and the HTML page both show: plain text in tables and lines. */
-import { PARTS } from '../../papers/engine/claim.ts';
+import type { Claim } from '../../papers/engine/claim.ts';
 import type { Row, Verdict } from '../../papers/engine/evaluate-claim.ts';
 import type { FigureResult } from '../../papers/engine/evaluate-figure.ts';
 import { short } from '../../papers/engine/expect.ts';
-import type { NamedClaim } from '../../papers/engine/load-claims.ts';
-import { namedIn, PAPERS, type PaperClaim } from '../../papers/engine/papers.ts';
+import { PAPERS, PARTS } from '../../papers/engine/papers.ts';
 import { paperSentence } from '../../papers/engine/report.ts';
+import type { PaperClaim } from '../../papers/engine/verdicts.ts';
 import type { Report } from './report.ts';
 
 export interface TextTable {
@@ -40,7 +40,7 @@ const withUnit = (text: string, unit: string) => (unit === '' || text === '-' ? 
 const whatOf = ({ what, at }: Row) => (at === undefined ? what : `${what} (${at})`);
 
 /** The lines of a claim. */
-export function linesOf({ rows }: Report, claim: NamedClaim): TextTable & { remarks: readonly string[] } {
+export function linesOf({ rows }: Report, claim: Claim): TextTable & { remarks: readonly string[] } {
   const own = rows.filter((row) => row.system === claim.system && row.claim === claim.id);
   const remarks = own.flatMap(({ deviation, problem }) => [
     ...(deviation === undefined ? [] : [`Deviation: ${deviation}`]),
@@ -64,7 +64,7 @@ export function linesOf({ rows }: Report, claim: NamedClaim): TextTable & { rema
 export function chaptersOf(
   { claims }: Report,
   system: string,
-): { title: string; claims: readonly NamedClaim[] }[] {
+): { title: string; claims: readonly Claim[] }[] {
   const own = claims.filter((claim) => claim.system === system);
   const parts = [...new Set(own.map(({ part }) => part))];
   return parts.map((part) => ({
@@ -147,14 +147,14 @@ export interface PaperLine {
   expected: string;
   measured: string;
   /** Ours that show it. */
-  shownBy: readonly NamedClaim[];
+  shownBy: readonly Claim[];
   /** Why none does. */
   reason: string;
 }
 
 /** The first line that fails, or else the first with the verdict of the whole; and how many more there are. */
 export function paperLine(report: Report, { id, verdict, by }: PaperClaim): PaperLine {
-  const shownBy = report.claims.filter((claim) => namedIn(claim).includes(id));
+  const shownBy = report.claims.filter((claim) => claim.shows.includes(id));
   const rows = shownBy.flatMap((claim) =>
     report.rows.filter((row) => row.system === claim.system && row.claim === claim.id),
   );

@@ -1,18 +1,21 @@
-/** Claims about a policy: the same applications bare, under it, and under it as its paper has it. */
-import type { MixResult } from '../../mix/result.ts';
-import { type Mix, mix, type Runs } from './claim.ts';
+/** Claims about a policy: the same applications bare, under the policy, and under the policy as its paper describes it. */
 
-/** By the word that is put behind a mix's name. */
+import type { Mix } from '../../mix/mixture.ts';
+import type { MixResult } from '../../mix/result.ts';
+import type { Runs } from './claim.ts';
+import { type MixOptions, mix } from './mix.ts';
+
+/** Policies by the word that is appended to a mixture's name. */
 export type Policies = Readonly<Record<string, string>>;
 
 export const PERF: Policies = Object.freeze({ bare: 'none', perf: 'perf', paper: 'perf:paper' });
 
-/** Mixes `NAME bare`, `NAME perf`, `NAME paper`. */
+/** A mixture for each policy: `NAME bare`, `NAME perf`, `NAME paper`. Default profile: cx6-100g. */
 export function compared(
   policies: Policies,
   name: string,
   apps: string | readonly string[],
-  more: Partial<Mix> & { profile?: string } = {},
+  more: MixOptions = {},
 ): Record<string, Mix> {
   const { profile = 'cx6-100g', ...rest } = more;
   return Object.fromEntries(
@@ -25,7 +28,7 @@ export function compared(
 
 type Measure = (run: MixResult, app: string) => number;
 
-/** What `app` gets in the mix `NAME perf`, as a factor of what it gets in `NAME bare`; or in other two. */
+/** What `app` gets in `NAME perf`, relative to what it gets in `NAME bare`. `words` compares two others. */
 export function factor(
   runs: Runs,
   name: string,

@@ -1,21 +1,20 @@
-/** Holds what was measured against what was expected. */
+/** Which runs a claim needs, and how what they measure compares with what is expected. */
 
-import { commandOf } from '../../mix/jobs.ts';
-import type { Outcome } from '../../mix/pool.ts';
+import { distinct, type Job, jobOf, jobsOf } from '../../mix/jobs.ts';
+import type { Outcomes } from '../../mix/outcomes.ts';
 import type { MixResult } from '../../mix/result.ts';
-import type { Check, Runs } from './claim.ts';
+import type { Check, Claim, Runs } from './claim.ts';
 import { distance, type ExpectationKind } from './expect.ts';
-import type { NamedClaim } from './load-claims.ts';
 
 export type Verdict = 'holds' | 'fails' | 'reported';
 
-/** One line of the report: the check and the seed that are farthest from what is expected. */
+/** One line of the report: the check and the seed that are farthest from the expectation. */
 export interface Row {
   system: string;
   claim: string;
   part: number;
   what: string;
-  /** Of several checks, this one. */
+  /** Which of several checks with the same `what`. */
   at?: string;
   unit: string;
   kind: ExpectationKind;
@@ -23,12 +22,12 @@ export interface Row {
   tolerance: string;
   measured: number;
   seed: number;
-  /** Of that check, over all seeds. */
+  /** Extremes of that check over all seeds. */
   lowest: number;
   highest: number;
   verdict: Verdict;
   deviation?: string;
-  /** Why nothing could be measured. */
+  /** Why there is no measurement. */
   problem?: string;
 }
 
@@ -40,13 +39,16 @@ interface Sample {
   problem?: string;
 }
 
-type Outcomes = ReadonlyMap<string, Outcome>;
+/** Every run that the claims need, once. */
+export function claimJobs(claims: readonly Claim[], seeds: readonly number[]): Job[] {
+  return distinct(claims.flatMap(({ mixes }) => Object.values(mixes).flatMap((mix) => jobsOf(mix, seeds))));
+}
 
-/** The results of a claim's mixes; a string says why there are none. */
-function runsOf(claim: NamedClaim, seed: number, outcomes: Outcomes): Runs | string {
+/** The results of a claim's mixtures, or the reason why there are none. */
+function runsOf(claim: Claim, seed: number, outcomes: Outcomes): Runs | string {
   const runs: Record<string, MixResult> = {};
   for (const [name, mix] of Object.entries(claim.mixes)) {
-    const outcome = outcomes.get(commandOf(mix, seed));
+    const outcome = outcomes.get(jobOf(mix, seed));
     if (outcome === undefined) return `${name} did not run`;
     if ('error' in outcome) return `${name}: ${outcome.error}`;
     runs[name] = outcome.result;
@@ -62,7 +64,7 @@ function sample(check: Check, seed: number, runs: Runs | string): Sample {
   return { check, seed, measured, distance: distance(check.expect, measured) };
 }
 
-function rowOf(claim: NamedClaim, samples: readonly Sample[]): Row {
+function rowOf(claim: Claim, samples: readonly Sample[]): Row {
   const worst = samples.reduce((a, b) => (b.distance > a.distance ? b : a));
   const { check, seed, measured, problem } = worst;
   const ofCheck = samples.filter((one) => one.check === check).map((one) => one.measured);
@@ -88,14 +90,14 @@ function rowOf(claim: NamedClaim, samples: readonly Sample[]): Row {
   };
 }
 
-/** Of all checks of the line: it is told, too, where another one is the worst. */
+/** Deviations of all checks of the line: a deviation is printed even if another check is the worst. */
 function deviationsOf(samples: readonly Sample[]): string | undefined {
   const all = new Set(samples.flatMap(({ check }) => check.deviation ?? []));
   return all.size === 0 ? undefined : [...all].join('; ');
 }
 
-/** One row for each thing that a claim says. */
-export function evaluate(claim: NamedClaim, seeds: readonly number[], outcomes: Outcomes): Row[] {
+/** One row for each `what` of a claim. */
+export function evaluate(claim: Claim, seeds: readonly number[], outcomes: Outcomes): Row[] {
   const lines = new Map<string, Sample[]>();
   for (const seed of seeds) {
     const runs = runsOf(claim, seed, outcomes);
@@ -106,16 +108,4 @@ export function evaluate(claim: NamedClaim, seeds: readonly number[], outcomes: 
     }
   }
   return [...lines.values()].map((samples) => rowOf(claim, samples));
-}
-
-/** Commands of runs that went wrong, with the reason: no claim rests on those. */
-export function brokenRuns(outcomes: Outcomes): string[] {
-  return [...outcomes].flatMap(([command, outcome]) => {
-    if ('error' in outcome) return [`${command}: ${outcome.error}`];
-    const { invariants, apps } = outcome.result;
-    const errors = apps
-      .filter((app) => app.errors > 0)
-      .map((app) => `${app.errors} requests of ${app.name} failed`);
-    return [...invariants, ...errors].map((reason) => `${command}: ${reason}`);
-  });
 }

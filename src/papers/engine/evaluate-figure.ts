@@ -1,10 +1,9 @@
 /** Which runs a figure needs, and what they show. */
 
-import { commandOf, type Job, jobsOfMix } from '../../mix/jobs.ts';
-import type { Outcome } from '../../mix/pool.ts';
+import { distinct, type Job, jobOf, jobsOf } from '../../mix/jobs.ts';
+import { changed, commandOf, type Mix, type MixChange } from '../../mix/mixture.ts';
+import { type Outcomes, problemsOf } from '../../mix/outcomes.ts';
 import { policies } from '../../policies/index.ts';
-import type { Mix } from './claim.ts';
-import { brokenRuns } from './evaluate-claim.ts';
 import type { NamedFigure, Panel, PaperPoint, X } from './figure.ts';
 
 /** One point: the median over the seeds. */
@@ -23,7 +22,7 @@ export interface PanelResult {
   paper: readonly PaperPoint[];
 }
 
-/** A figure as it is drawn. */
+/** What a figure shows. */
 export interface FigureResult {
   name: string;
   paper: string;
@@ -34,9 +33,9 @@ export interface FigureResult {
   x: { title: string; values: readonly X[]; log: boolean; bytes: boolean };
   seeds: readonly number[];
   panels: PanelResult[];
-  /** What ran, with the first seed. */
+  /** The runs of the first seed. */
   runs: { series: string; x: X; command: string }[];
-  /** Runs without a result, whose points are missing, and runs whose result is not to be trusted. */
+  /** Runs without a result, whose points are missing, and runs that broke an invariant. */
   problems: string[];
 }
 
@@ -46,31 +45,29 @@ interface Run {
   mix: Mix;
 }
 
-/** `none`, and every policy that is built in; PeRF also as its paper has it. */
+/** `none` and every built-in policy; perf also as its paper describes it. */
 export function defaultPolicies(): string[] {
   const named = Object.keys(policies).filter((name) => name !== 'token-bucket');
   return ['none', ...named.flatMap((name) => (name === 'perf' ? [name, `${name}:paper`] : [name]))];
 }
 
-function merged(mix: Mix, more: Partial<Mix>): Mix {
-  return { ...mix, ...more, ...(more.set && { set: { ...mix.set, ...more.set } }) };
-}
+/** A name, and what the series changes in the figure's mixture. */
+type NamedSeries = [name: string, change: (x: X) => MixChange];
 
-/** A name, and what is different from the figure's mixture. */
-type Series = [name: string, more: (x: X) => Partial<Mix>];
-
-/** @param chosen policies instead of the figure's own; further series are drawn in any case */
+/** @param chosen replaces the figure's policies; other series are drawn in any case */
 function runsOf(figure: NamedFigure, chosen: readonly string[] | undefined): Run[] {
-  const all: Series[] = [
-    ...(chosen ?? figure.policies ?? defaultPolicies()).map((policy): Series => [policy, () => ({ policy })]),
+  const all: NamedSeries[] = [
+    ...(chosen ?? figure.policies ?? defaultPolicies()).map(
+      (policy): NamedSeries => [policy, () => ({ policy })],
+    ),
     ...Object.entries(figure.series ?? {}),
   ];
-  return all.flatMap(([series, more]) =>
-    figure.x.values.map((x) => ({ series, x, mix: merged(figure.mix(x), more(x)) })),
+  return all.flatMap(([series, change]) =>
+    figure.x.values.map((x) => ({ series, x, mix: changed(figure.mix(x), change(x)) })),
   );
 }
 
-/** Every run that the figures need; the same one may be there more than once. */
+/** Every run that the figures need, possibly with duplicates. */
 export function figureJobs(
   figures: readonly NamedFigure[],
   seeds: readonly number[],
@@ -78,7 +75,7 @@ export function figureJobs(
 ): Job[] {
   return figures.flatMap((figure) =>
     [...runsOf(figure, chosen).map(({ mix }) => mix), ...basesOf(figure)].flatMap((mix) =>
-      jobsOfMix(mix, seeds),
+      jobsOf(mix, seeds),
     ),
   );
 }
@@ -94,13 +91,11 @@ function pointOf(x: X, values: number[]): Point {
   return { x, value, lowest: sorted[0], highest: sorted[sorted.length - 1] };
 }
 
-type Outcomes = ReadonlyMap<string, Outcome>;
-
 function panelOf(panel: Panel, runs: readonly Run[], seeds: readonly number[], outcomes: Outcomes) {
   const series = new Map<string, Point[]>(runs.map((run) => [run.series, []]));
   for (const { series: name, x, mix } of runs) {
     const values = seeds.flatMap((seed) => {
-      const [run, base] = [mix, panel.base?.(x) ?? mix].map((one) => outcomes.get(commandOf(one, seed)));
+      const [run, base] = [mix, panel.base?.(x) ?? mix].map((one) => outcomes.get(jobOf(one, seed)));
       if (run === undefined || base === undefined || 'error' in run || 'error' in base) return [];
       return [panel.measure(run.result, x, base.result)];
     });
@@ -115,7 +110,7 @@ function panelOf(panel: Panel, runs: readonly Run[], seeds: readonly number[], o
   };
 }
 
-/** What the figure shows. @param chosen as for figureJobs() */
+/** Computes the points of a figure. @param chosen as in figureJobs() */
 export function evaluateFigure(
   figure: NamedFigure,
   seeds: readonly number[],
@@ -125,10 +120,9 @@ export function evaluateFigure(
   const { name, paper, number, title, source, note, x } = figure;
   const runs = runsOf(figure, chosen);
   const mixes = [...runs.map(({ mix }) => mix), ...basesOf(figure)];
-  const commands = mixes.flatMap((mix) => seeds.map((seed) => commandOf(mix, seed)));
-  const problems = [...new Set(commands)].flatMap((command) => {
-    const outcome = outcomes.get(command);
-    return outcome === undefined ? [`${command}: did not run`] : brokenRuns(new Map([[command, outcome]]));
+  const problems = distinct(mixes.flatMap((mix) => jobsOf(mix, seeds))).flatMap((job) => {
+    const outcome = outcomes.get(job);
+    return outcome === undefined ? [`${job.command}: did not run`] : problemsOf(job, outcome);
   });
   return {
     name,

@@ -1,20 +1,17 @@
-/**
- * A figure of a paper: one mixture at each point of its x axis, run under several policies, and what is measured in
- * it. Each is one file of about 20 lines, `PAPER/NUMBER.ts` beside this one; its name is `PAPER-NUMBER`.
- */
+/** A figure of a paper: one mixture at each point of its x axis, run under several policies, and what is measured. */
 
+import type { Mix, MixChange } from '../../mix/mixture.ts';
 import type { MixResult } from '../../mix/result.ts';
-import type { Mix } from './claim.ts';
 
 /** A number, or the name of a group of bars. */
 export type X = number | string;
 
-/** A value that the paper's text states; no value is ever read off a picture. */
+/** A value that the paper's text states. Values are never read off a picture. */
 export interface PaperPoint<T extends X = X> {
-  /** A policy or further series of the figure, or a system that is not here. */
+  /** A policy or another series of the figure, or a system that is not implemented here. */
   series: string;
   x: T;
-  /** In the panel's unit; or from, to. */
+  /** One value, or a range; in the panel's unit. */
   value: number | readonly [from: number, to: number];
   /** The section that states it. */
   from: string;
@@ -26,36 +23,40 @@ export interface Panel<T extends X = X> {
   unit: string;
   /** Logarithmic axis. */
   log?: boolean;
-  /** A mixture to compare with, which runs as it is: it has no series. */
+  /** A mixture to compare with. It runs once, unchanged, for all series. */
   base?(x: T): Mix;
-  /** NaN: nothing to show at this x. `base`: its run; without one, `run`. */
+  /** NaN: no point at this x. `base`: the result of the panel's base; without a base, the same as `run`. */
   measure(run: MixResult, x: T, base: MixResult): number;
   paper?: readonly PaperPoint<T>[];
 }
 
+/** What one series changes in the figure's mixture. Written as a method, so that figures of any T fit one list. */
+type Series<T extends X> = { change(x: T): MixChange }['change'];
+
 export interface Figure<T extends X = X> {
+  /** Number in the paper: `2b`. */
+  number: string;
   title: string;
-  /** Where in the paper, and what of its text says what is drawn. */
+  /** Section of the paper, and what its text says about the figure. */
   source: string;
-  /** What is assumed, and where the model shows something else than the paper. */
+  /** Assumptions, and where the model differs from the paper. */
   note?: string;
-  /** Further numbers of the paper that this one shows too: the same mixture under another system. */
+  /** Further numbers of the paper that this figure covers: the same mixture under another system. */
   also?: readonly string[];
-  /** `bytes`: values are sizes, and are written with units. */
+  /** `bytes`: values are sizes, and are printed with units. */
   x: { title: string; values: readonly T[]; log?: boolean; bytes?: boolean };
-  /** What runs at x, without the policy. */
+  /** The mixture at x, without a policy. */
   mix(x: T): Mix;
   /** As `--policy` of `isoverbs mix` takes them. Default: defaultPolicies(). */
   policies?: readonly string[];
-  /** Further series by name, with what is different from `mix`: a scheduler of the hardware, other apps. */
-  series?: Readonly<Record<string, (x: T) => Partial<Mix>>>;
+  /** Further series by name, such as a hardware scheduler or other applications. */
+  series?: Readonly<Record<string, Series<T>>>;
   panels: readonly Panel<T>[];
 }
 
-/** A figure and where its file is. */
+/** A figure with the paper it belongs to. */
 export interface NamedFigure extends Figure {
   /** `perf-2b`. */
   name: string;
   paper: string;
-  number: string;
 }

@@ -1,43 +1,78 @@
-/** What most figures measure. `app` is an app of the mixture, or all copies of it; without it there is no point. */
+/** What most figures measure. `app` names an application or all its copies; a mixture without it gets no point. */
+
 import { avgUs, gbps, mmps, p50Us, p99Us } from '../../mix/metrics.ts';
-import type { MixResult } from '../../mix/result.ts';
+import type { Mix } from '../../mix/mixture.ts';
+import type { AppResult, MixResult } from '../../mix/result.ts';
 import type { Panel, PaperPoint, X } from './figure.ts';
 
-type Of = (run: MixResult, app: string) => number;
+type Metric = (run: MixResult, app: string) => number;
 type More<T extends X> = Partial<Panel<T>>;
 
-const inMix = (run: MixResult, app: string) =>
+const contains = (run: MixResult, app: string) =>
   run.apps.some(({ name }) => name === app || name.startsWith(`${app}.`));
 
-/** What `of` says of an app, where it is in the mixture. */
+/** The metric of an application, or NaN if the mixture does not contain it. */
 export const measured =
-  (of: Of, app: string) =>
+  (metric: Metric, app: string) =>
   (run: MixResult): number =>
-    inMix(run, app) ? of(run, app) : Number.NaN;
+    contains(run, app) ? metric(run, app) : Number.NaN;
 
-const kind =
-  (what: string, unit: string, of: Of) =>
+const panelOf =
+  (what: string, unit: string, metric: Metric) =>
   <T extends X>(app: string, more: More<T> = {}): Panel<T> => ({
     title: `${what} of ${app}`,
     unit,
-    measure: measured(of, app),
+    measure: measured(metric, app),
     ...more,
   });
 
-/** Payload; of copies, of all together. */
-export const bandwidth = kind('Bandwidth', 'Gbps', gbps);
-/** Messages; of copies, of all together. */
-export const rate = kind('Message rate', 'Mmps', mmps);
-export const average = kind('Average latency', 'us', avgUs);
-export const median = kind('Median latency', 'us', p50Us);
-export const p99 = kind('99 % latency', 'us', p99Us);
+/** Payload; the sum over all copies. */
+export const bandwidth = panelOf('Bandwidth', 'Gbps', gbps);
+/** Messages; the sum over all copies. */
+export const rate = panelOf('Message rate', 'Mmps', mmps);
+export const average = panelOf('Average latency', 'us', avgUs);
+export const median = panelOf('Median latency', 'us', p50Us);
+export const p99 = panelOf('99th-percentile latency', 'us', p99Us);
 
-/** The latencies that papers show. */
+/** The latencies that most papers plot. */
 export const latencies = <T extends X>(app: string): Panel<T>[] => [average(app), p99(app)];
 
-/** What the text of a paper states of one series: a value, or from and to, at each x. */
+/** What the text of a paper states about one series: a value or a range at each x. */
 export const stated = <T extends X>(
   series: string,
   from: string,
   values: readonly (readonly [x: T, value: PaperPoint['value']])[],
 ): PaperPoint<T>[] => values.map(([x, value]) => ({ series, x, value, from }));
+
+/** The panel relative to its value in the mixture `alone`; `paper` as in a panel. */
+export const toAlone = <T extends X>(
+  panel: Panel<T>,
+  alone: (x: T) => Mix,
+  paper: Panel<T>['paper'] = [],
+): Panel<T> => ({
+  title: `${panel.title}, relative to alone`,
+  unit: 'x',
+  log: panel.log,
+  base: alone,
+  measure: (run, x, base) => panel.measure(run, x, base) / panel.measure(base, x, base),
+  paper,
+});
+
+/** Three panels: the least, the most and the sum of what the mixture's applications of that kind have. */
+export function overCopies<T extends X>(
+  kind: AppResult['kind'],
+  what: string,
+  unit: string,
+  metricOf: (app: AppResult) => number,
+): Panel<T>[] {
+  const ends: [string, (values: number[]) => number][] = [
+    ['least', (values) => Math.min(...values)],
+    ['most', (values) => Math.max(...values)],
+    ['all', (values) => values.reduce((sum, value) => sum + value, 0)],
+  ];
+  return ends.map(([end, from]) => ({
+    title: `${what}: ${end}`,
+    unit,
+    measure: ({ apps }) => from(apps.filter((app) => app.kind === kind).map(metricOf)),
+  }));
+}

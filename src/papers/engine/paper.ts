@@ -1,32 +1,38 @@
-/** What a paper claims, claim by claim, by the numbers of its sections and figures. */
+/** A paper: what it claims, by the numbers of its sections and figures, and what shows it here. */
+import type { Claim } from './claim.ts';
+import type { Figure } from './figure.ts';
 
-/** Claims that no claim here shows, with the reason. None of it counts as held. */
+/** Paper claims that no claim here shows, with the reason. They never count as held. */
 export interface NotShown {
-  /** Names as in the sources of claims. */
+  /** Ids of paper claims, or names of figures. */
   ids: readonly string[];
   title: string;
-  /** `waiting`: for something that is not here yet. `never`: no model of a device can show it. */
+  /** `waiting`: it needs something that is not implemented yet. `never`: no model of a device can show it. */
   why: 'waiting' | 'never';
   reason: string;
 }
 
 export interface Paper {
-  /** Names of its claims begin so; the folder of claims about its policy, if there is one. */
+  /** Prefix of its claims' ids and of its figures' names; the name of its policy as a system. */
   key: string;
-  /** As people call it. */
+  /** Name in reports. */
   name: string;
-  /** All it says of bare devices. */
+  /** Ids of everything that it says about bare devices. */
   bare: readonly string[];
-  /** What it says of its own policy that a simulated device can show; without it there is no such system yet. */
+  /** Absent while its policy is not implemented. */
   policy?: {
+    /** Ids of what it says about its policy that a simulated device can show. */
     ids: readonly string[];
     /** Chapters of the report about it. */
     parts: Readonly<Record<number, string>>;
   };
   notShown: readonly NotShown[];
+  /** Claims that show what the paper says. */
+  claims: readonly Claim[];
+  figures: readonly Figure[];
 }
 
-/** `key-number` for each of the numbers in `text`. */
+/** `key-number` for each number in `text`. */
 export function idsOf(key: string, text: string): string[] {
   return text
     .trim()

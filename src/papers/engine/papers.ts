@@ -1,31 +1,66 @@
-/** What became of each claim of each paper here. A further paper, or the policy of one, is its entry in PAPERS. */
+/** All papers, and the systems that their claims are about. A further paper is an entry of PAPERS. */
 
 import { DRUM } from '../drum/paper.ts';
 import { JUSTITIA } from '../justitia/paper.ts';
+import * as otherSources from '../other-sources/claims-bare.ts';
 import { PALOS } from '../palos/paper.ts';
 import { PERF } from '../perf/paper.ts';
 import { TASSEL } from '../tassel/paper.ts';
-import type { Row, Verdict } from './evaluate-claim.ts';
-import type { NamedClaim } from './load-claims.ts';
+import type { Claim } from './claim.ts';
 import type { NotShown, Paper } from './paper.ts';
 
 export const PAPERS: readonly Paper[] = Object.freeze([PERF, JUSTITIA, PALOS, DRUM, TASSEL]);
 
-/** Claims and runs without any policy: the system that every paper says something of. */
+/** Every claim, of whatever system. */
+export const ALL_CLAIMS: readonly Claim[] = [
+  ...PAPERS.flatMap(({ claims }) => claims),
+  ...otherSources.CLAIMS,
+];
+
+/** The device without any policy: the system that every paper says something about. */
 export const BARE = 'bare';
 
-/** Names of the paper's claims that belong to a system, as the sources of claims here have them. */
-function idsOf(paper: Paper, system: string): readonly string[] {
+/** The chapter about the bare device in the report about a policy. */
+export const BARE_PART = 9;
+
+/** Chapters of the report, by system. */
+export const PARTS: Readonly<Record<string, Readonly<Record<number, string>>>> = Object.freeze({
+  [BARE]: Object.freeze({
+    1: 'Shares follow from the packet round',
+    2: 'Rates and latencies of the devices',
+    3: 'The message size of background traffic',
+    4: 'Bandwidth applications with different message sizes',
+    5: 'Many queue pairs, large batches',
+    6: 'READ against WRITE; small messages among themselves',
+    7: 'A greedy device',
+    8: 'Hardware priorities',
+    9: 'Many senders, one receiver',
+    10: 'Further claims about bare devices',
+  }),
+  ...Object.fromEntries(
+    PAPERS.flatMap(({ key, policy }) =>
+      policy === undefined
+        ? []
+        : [[key, { ...policy.parts, [BARE_PART]: 'What the paper says about the bare device' }]],
+    ),
+  ),
+});
+
+/** The bare device, and each policy of a paper. */
+export const SYSTEMS: readonly string[] = Object.keys(PARTS);
+
+/** Ids of the paper's claims that belong to a system. */
+export function idsAbout(paper: Paper, system: string): readonly string[] {
   if (system === BARE) return paper.bare;
   return system === paper.key && paper.policy !== undefined ? [...paper.bare, ...paper.policy.ids] : [];
 }
 
-/** The same of all papers. */
+/** The same for all papers. */
 export function reproducibleOf(system: string): string[] {
-  return PAPERS.flatMap((paper) => idsOf(paper, system));
+  return PAPERS.flatMap((paper) => idsAbout(paper, system));
 }
 
-/** What is said of these systems and no claim here shows. */
+/** Paper claims about these systems that no claim here shows. */
 export function notShownOf(systems: readonly string[]): NotShown[] {
   const bare = new Set(reproducibleOf(BARE));
   return PAPERS.flatMap(({ key, notShown }) =>
@@ -33,50 +68,4 @@ export function notShownOf(systems: readonly string[]): NotShown[] {
       ({ ids }) => systems.includes(key) || (systems.includes(BARE) && ids.some((id) => bare.has(id))),
     ),
   );
-}
-
-/** The names of a paper's claims in the source of one of ours. */
-export function namedIn({ source }: { readonly source: string }): string[] {
-  return source.match(/\b[a-z]+-[\w.-]*\w/g) ?? [];
-}
-
-export interface PaperClaim {
-  /** Name of the paper. */
-  paper: string;
-  id: string;
-  /** `missing`: no claim names it, and nothing says why. */
-  verdict: Verdict | NotShown['why'] | 'missing';
-  /** Lines of the claims that show it, by what became of them. */
-  lines: Readonly<Record<Verdict, number>>;
-  /** The claims that show it, or why none does. */
-  by: string;
-}
-
-/** A claim holds when every line of every claim here that names it does, but for those that only report. */
-function paperClaim(
-  paper: Paper,
-  id: string,
-  claims: readonly NamedClaim[],
-  rows: readonly Row[],
-): PaperClaim {
-  const showing = claims.filter((claim) => namedIn(claim).includes(id));
-  const its = rows.filter((row) => showing.some((one) => one.id === row.claim && one.system === row.system));
-  const count = (verdict: Verdict) => its.filter((row) => row.verdict === verdict).length;
-  const lines = { holds: count('holds'), fails: count('fails'), reported: count('reported') };
-  const known = paper.notShown.find(({ ids }) => ids.includes(id));
-  const shown = (['fails', 'holds', 'reported'] as const).find((verdict) => lines[verdict] > 0);
-  const by = showing.length > 0 ? showing.map((claim) => claim.id).join(', ') : (known?.reason ?? '');
-  return { paper: paper.name, id, verdict: shown ?? known?.why ?? 'missing', lines, by };
-}
-
-/** Everything that papers say of these systems, paper by paper. */
-export function paperClaims(
-  systems: readonly string[],
-  claims: readonly NamedClaim[],
-  rows: readonly Row[],
-): PaperClaim[] {
-  return PAPERS.flatMap((paper) => {
-    const ids = new Set(systems.flatMap((system) => idsOf(paper, system)));
-    return [...ids].map((id) => paperClaim(paper, id, claims, rows));
-  });
 }

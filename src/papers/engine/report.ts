@@ -1,12 +1,12 @@
 /** The table of `isoverbs reproduce`. */
 import Table from 'cli-table3';
-import { PARTS } from './claim.ts';
+import type { Claim } from './claim.ts';
 import type { Row } from './evaluate-claim.ts';
 import { short } from './expect.ts';
 import type { Drift } from './frozen.ts';
-import type { NamedClaim } from './load-claims.ts';
 import type { NotShown } from './paper.ts';
-import type { PaperClaim } from './papers.ts';
+import { PARTS } from './papers.ts';
+import type { PaperClaim } from './verdicts.ts';
 
 const digits = (value: number) => (Number.isFinite(value) ? short(value) : '-');
 
@@ -23,8 +23,13 @@ function cells(row: Row): string[] {
   ];
 }
 
-/** Of lines with several points, and of several seeds, each row shows the worst. */
-export function tableOf(claims: readonly NamedClaim[], rows: readonly Row[]): string {
+/** The source of a claim, with the ids of the paper claims that it shows. */
+export function sourceText({ source, shows }: Pick<Claim, 'source' | 'shows'>): string {
+  return shows.length === 0 ? source : `${source} (${shows.join(', ')})`;
+}
+
+/** Each row shows the worst of its checks and seeds. */
+export function tableOf(claims: readonly Claim[], rows: readonly Row[]): string {
   const head = ['', 'expected', 'tolerance', 'measured', 'all seeds', 'verdict'];
   const table = new Table({
     head,
@@ -38,7 +43,7 @@ export function tableOf(claims: readonly NamedClaim[], rows: readonly Row[]): st
       part = claim.part;
       table.push([{ colSpan: head.length, content: `${part}. ${PARTS[claim.system][part]}` }]);
     }
-    table.push([{ colSpan: head.length, content: `${claim.id}: ${claim.title}. ${claim.source}` }]);
+    table.push([{ colSpan: head.length, content: `${claim.id}: ${claim.title}. ${sourceText(claim)}` }]);
     for (const row of rows.filter((one) => one.claim === claim.id)) {
       table.push(cells(row));
       const remarks = [row.deviation && `deviation: ${row.deviation}`, row.problem].filter(Boolean);
@@ -106,7 +111,7 @@ export function paperSentence(paper: string, claims: readonly PaperClaim[]): str
 }
 
 /** How many claims hold as a whole; those that only report do not count. */
-export function heldClaims(claims: readonly NamedClaim[], rows: readonly Row[]): [held: number, of: number] {
+export function heldClaims(claims: readonly Claim[], rows: readonly Row[]): [held: number, of: number] {
   const verdicts = claims
     .map(({ system, id }) =>
       rows.filter((row) => row.system === system && row.claim === id && row.verdict !== 'reported'),

@@ -1,7 +1,6 @@
 /** Small requests (as of DARE) beside 8 parallel writes (as of Crail): Justitia, figs. 6 and 16. */
-import { toAlone } from '../engine/beside.ts';
 import type { Figure } from '../engine/figure.ts';
-import { bandwidth, median, p99, stated } from '../engine/panels.ts';
+import { bandwidth, median, p99, stated, toAlone } from '../engine/panels.ts';
 import { onInfiniBand } from './kinds.ts';
 
 const DARE = 'D:name=dare,size=8-1024,think=1us';
@@ -31,4 +30,4 @@ export const dareAndCrail = {
       ],
     }),
   ],
-} satisfies Omit<Figure<string>, 'source'>;
+} satisfies Omit<Figure<string>, 'number' | 'source'>;

@@ -1,5 +1,6 @@
 /** The applications and devices of Justitia's benchmarks. */
-import { type Mix, mix } from '../engine/claim.ts';
+import type { Mix } from '../../mix/mixture.ts';
+import { type MixOptions, mix } from '../engine/mix.ts';
 
 /** Latency-, throughput- and bandwidth-sensitive. */
 export const L = 'D:size=16,think=1us';
@@ -20,7 +21,7 @@ export const on =
   (network: Network): Mix =>
     mix(PROFILES[network], apps, LONG);
 
-export const onInfiniBand = (apps: readonly string[], more: Partial<Mix> = {}): Mix =>
+export const onInfiniBand = (apps: readonly string[], more: MixOptions = {}): Mix =>
   mix(PROFILES[IB], apps, { ...LONG, ...more });
 
 /** RoCEv2 of 10 Gbps with congestion control. */

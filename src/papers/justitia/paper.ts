@@ -1,5 +1,11 @@
 /** Justitia: software multi-tenancy in hardware kernel-bypass networks (NSDI 2022). */
 import { idsOf, type Paper } from '../engine/paper.ts';
+import * as claimsBareAnomalies from './claims-bare-anomalies.ts';
+import * as claimsBareApplications from './claims-bare-applications.ts';
+import * as figuresAnomalies from './figures-anomalies.ts';
+import * as figuresAppendices from './figures-appendices.ts';
+import * as figuresIsolation from './figures-isolation.ts';
+import * as figuresScale from './figures-scale.ts';
 
 export const JUSTITIA: Paper = {
   key: 'justitia',
@@ -16,5 +22,12 @@ export const JUSTITIA: Paper = {
       why: 'never',
       reason: 'what one vendor does with TCP inside its NIC is not published, and no profile has it',
     },
+  ],
+  claims: [...claimsBareAnomalies.CLAIMS, ...claimsBareApplications.CLAIMS],
+  figures: [
+    ...figuresAnomalies.FIGURES,
+    ...figuresIsolation.FIGURES,
+    ...figuresScale.FIGURES,
+    ...figuresAppendices.FIGURES,
   ],
 };

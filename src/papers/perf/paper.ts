@@ -1,5 +1,21 @@
 /** PeRF: Preemption-enabled RDMA Framework (USENIX ATC 2024). */
 import { idsOf, type NotShown, type Paper } from '../engine/paper.ts';
+import * as claimsBareDevices from './claims-bare-devices.ts';
+import * as claimsBareMessageSizes from './claims-bare-message-sizes.ts';
+import * as claimsBareQueuePairs from './claims-bare-queue-pairs.ts';
+import * as claimsDevices from './claims-devices.ts';
+import * as claimsKnobs from './claims-knobs.ts';
+import * as claimsMessageIsolation from './claims-message-isolation.ts';
+import * as claimsNetwork from './claims-network.ts';
+import * as claimsQpIsolation from './claims-qp-isolation.ts';
+import * as claimsReadWrite from './claims-read-write.ts';
+import * as claimsSizes from './claims-sizes.ts';
+import * as claimsTenants from './claims-tenants.ts';
+import * as figuresAppendices from './figures-appendices.ts';
+import * as figuresApplications from './figures-applications.ts';
+import * as figuresIsolation from './figures-isolation.ts';
+import * as figuresMotivation from './figures-motivation.ts';
+import * as figuresScale from './figures-scale.ts';
 
 const waiting = (id: string, title: string): NotShown => ({
   ids: [id],
@@ -68,4 +84,24 @@ export const PERF: Paper = {
     }),
   },
   notShown: NOT_SHOWN,
+  claims: [
+    ...claimsBareDevices.CLAIMS,
+    ...claimsBareMessageSizes.CLAIMS,
+    ...claimsBareQueuePairs.CLAIMS,
+    ...claimsDevices.CLAIMS,
+    ...claimsKnobs.CLAIMS,
+    ...claimsMessageIsolation.CLAIMS,
+    ...claimsNetwork.CLAIMS,
+    ...claimsQpIsolation.CLAIMS,
+    ...claimsReadWrite.CLAIMS,
+    ...claimsSizes.CLAIMS,
+    ...claimsTenants.CLAIMS,
+  ],
+  figures: [
+    ...figuresMotivation.FIGURES,
+    ...figuresIsolation.FIGURES,
+    ...figuresScale.FIGURES,
+    ...figuresApplications.FIGURES,
+    ...figuresAppendices.FIGURES,
+  ],
 };

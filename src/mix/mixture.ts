@@ -1,0 +1,72 @@
+/**
+ * A mixture as people write it: in the words of `isoverbs mix`, with its applications parsed once. Reports print it
+ * as the command that repeats the run; what runs is the MixSpec (jobs.ts).
+ */
+import type { TopologyName } from '../sim/network/topology.ts';
+import { parseApp } from './parse.ts';
+import { type AppSpec, DEFAULTS } from './spec.ts';
+
+/** One application: its parsed form, and the words that `--app` takes for it. */
+export interface MixApp {
+  readonly spec: AppSpec;
+  readonly words: string;
+}
+
+/** A mixture without a seed. Quantities and the policy stay as `isoverbs mix` takes them. */
+export interface Mix {
+  /** A name of PROFILES. */
+  readonly profile: string;
+  /** Parameters that differ from the profile. */
+  readonly set?: Readonly<Record<string, string | number>>;
+  /** Default none. */
+  readonly policy?: string;
+  /** Virtual time of the whole run, and of its beginning that is not measured. */
+  readonly duration: string;
+  readonly warmup: string;
+  /** Default 2. */
+  readonly hosts?: number;
+  /** Default: a cable between two hosts, one switch for more. */
+  readonly topology?: TopologyName;
+  readonly apps: readonly MixApp[];
+}
+
+/** Changes to a mixture. Applications may be given in words. */
+export type MixChange = Partial<Omit<Mix, 'apps'>> & { readonly apps?: readonly (string | MixApp)[] };
+
+/** Parses an application in the words of `--app`. @throws ConfigError */
+export function mixApp(words: string): MixApp {
+  return { spec: parseApp(words), words };
+}
+
+/** A copy of the application with these keys, which it must not have yet. */
+export function withKeys<Keys extends Pick<AppSpec, 'name' | 'class'>>(
+  app: MixApp,
+  keys: Keys,
+): MixApp & { readonly spec: Keys } {
+  const more = Object.entries(keys).map(([key, value]) => `${key}=${value}`);
+  const separator = app.words.includes(':') ? ',' : ':';
+  return { spec: { ...app.spec, ...keys }, words: `${app.words}${separator}${more.join(',')}` };
+}
+
+/** The mixture with these changes. Parameters of `set` add to those that the mixture has. */
+export function changed(mix: Mix, change: MixChange): Mix {
+  const { apps = mix.apps, set, ...rest } = change;
+  return {
+    ...mix,
+    ...rest,
+    ...(set !== undefined && { set: { ...mix.set, ...set } }),
+    apps: apps.map((app) => (typeof app === 'string' ? mixApp(app) : app)),
+  };
+}
+
+/** The command line that repeats a run. For people: nothing parses it. */
+export function commandOf(mix: Mix, seed: number): string {
+  const { profile, set = {}, policy = 'none', duration, warmup, topology, apps } = mix;
+  const { hosts = DEFAULTS.hosts } = mix;
+  const words = ['isoverbs mix', `--profile ${profile}`];
+  for (const [name, value] of Object.entries(set)) words.push(`--set ${name}=${value}`);
+  words.push(`--policy ${policy}`, `--duration ${duration}`, `--warmup ${warmup}`, `--seed ${seed}`);
+  if (hosts !== DEFAULTS.hosts) words.push(`--hosts ${hosts}`);
+  if (topology !== undefined) words.push(`--topology ${topology}`);
+  return [...words, ...apps.map((app) => `--app ${app.words}`)].join(' ');
+}

@@ -1,0 +1,173 @@
+import { avgUs, mmps, p99Us, spread } from '../../mix/metrics.ts';
+import type { Claim, Runs } from '../engine/claim.ts';
+import { equal, falls, rises } from '../engine/expect.ts';
+import { mix } from '../engine/mix.ts';
+
+const COUNTS = [2, 6, 16, 32];
+
+const one = 'B:size=1MiB';
+
+const many = 'B:size=1MiB,qps=8';
+
+const M = 'M:size=16';
+
+const D = 'D:size=16,think=1us';
+
+const bMulti: Claim = {
+  id: 'b-multi',
+  system: 'bare',
+  part: 6,
+  title: 'B_App_multi (8 queue pairs) is worse for M_App and D_App than B_App_single',
+  source: 'PeRF 2.3.2',
+  shows: ['perf-2.3.2-bmulti-vs-md'],
+  mixes: {
+    m: mix('cx6-100g', [one, M]),
+    'm many': mix('cx6-100g', [many, M]),
+    d: mix('cx6-100g', [one, D]),
+    'd many': mix('cx6-100g', [many, D]),
+  },
+  checks: [
+    {
+      what: 'rate of M beside many to that beside one',
+      unit: 'x',
+      measure: (runs: Runs) => mmps(runs['m many'], 'M') / mmps(runs.m, 'M'),
+      expect: falls(),
+    },
+    {
+      what: 'latency of D beside many to that beside one',
+      unit: 'x',
+      measure: (runs: Runs) => avgUs(runs['d many'], 'D') / avgUs(runs.d, 'D'),
+      expect: rises(),
+    },
+  ],
+};
+
+const ONE_D = 'D:name=one,size=16,think=1us';
+
+const mMultiAgainstD: Claim = {
+  id: 'm-multi-against-d',
+  system: 'bare',
+  part: 6,
+  title: 'M_App_multi hurts D_App only past the message rate of the device (9 queue pairs)',
+  source: 'PeRF 2.3.2, fig. 3(c)',
+  shows: ['perf-2.3.2-fig3c'],
+  mixes: {
+    alone: mix('cx6-100g', ONE_D),
+    ...Object.fromEntries(
+      COUNTS.map((n) => [
+        `${n}`,
+        mix('cx6-100g', [ONE_D, `M:name=many,size=16,qps=${n}`], {
+          duration: '3ms',
+          warmup: '500us',
+        }),
+      ]),
+    ),
+  },
+  checks: COUNTS.flatMap((n) =>
+    [avgUs, p99Us].map((latency) => ({
+      what:
+        n < 9
+          ? `${latency === avgUs ? 'mean' : 'p99'} latency to that alone, below`
+          : `${latency === avgUs ? 'mean' : 'p99'} latency to that alone, past the message rate`,
+      at: `n = ${n}`,
+      unit: 'x',
+      measure: (runs: Runs) => latency(runs[n], 'one') / latency(runs.alone, 'one'),
+      expect: n < 9 ? equal(latency === avgUs ? 0.1 : 0.2) : rises(),
+    })),
+  ),
+};
+
+const ONE_M = 'M:name=one,size=16';
+
+const mMultiAgainstM: Claim = {
+  id: 'm-multi-against-m',
+  system: 'bare',
+  part: 6,
+  title: 'M_App_multi hurts M_App_single only past the message rate of the device (9 queue pairs)',
+  source: 'PeRF 2.3.2, fig. 3(b)',
+  shows: ['perf-2.3.2-fig3b'],
+  smoke: true,
+  mixes: {
+    alone: mix('cx6-100g', ONE_M),
+    ...Object.fromEntries(
+      COUNTS.map((n) => [
+        `${n}`,
+        mix('cx6-100g', [ONE_M, `M:name=many,size=16,qps=${n}`], {
+          duration: '2ms',
+          warmup: '500us',
+        }),
+      ]),
+    ),
+  },
+  checks: [
+    ...COUNTS.map((n) => ({
+      what: n < 9 ? 'rate of the one to its rate alone, below' : 'the same, past the message rate',
+      at: `n = ${n}`,
+      unit: 'x',
+      measure: (runs: Runs) => mmps(runs[n], 'one') / mmps(runs.alone, 'one'),
+      expect: n < 9 ? equal(0.05) : falls(),
+    })),
+    {
+      what: 'rate of the many, 6 to 2 queue pairs',
+      unit: 'x',
+      measure: (runs: Runs) => mmps(runs[6], 'many') / mmps(runs[2], 'many'),
+      expect: rises(),
+    },
+  ],
+};
+
+const COEXISTING_D = 'D:name=d,size=16,think=1us';
+
+const COEXISTING_M = 'M:name=m,size=16';
+
+const DEVICES = ['cx6-100g', 'cx4-40g'];
+
+const smallApps: Claim = {
+  id: 'small-apps',
+  system: 'bare',
+  part: 6,
+  title: 'Applications with small messages do not hurt each other',
+  source: 'PeRF 2.3.1, Justitia 3.1.2',
+  shows: ['perf-2.3.1-m-vs-d', 'justitia-3.1.2-coexist'],
+  mixes: Object.fromEntries(
+    DEVICES.flatMap((profile) => [
+      [`${profile} d`, mix(profile, COEXISTING_D)],
+      [`${profile} m`, mix(profile, COEXISTING_M)],
+      [`${profile} both`, mix(profile, [COEXISTING_D, COEXISTING_M])],
+      [`${profile} 8 d`, mix(profile, `${COEXISTING_D},count=8`)],
+      [`${profile} 8 m`, mix(profile, `${COEXISTING_M},count=8`)],
+    ]),
+  ),
+  checks: DEVICES.flatMap((profile) => [
+    {
+      what: 'latency of D beside M to its latency alone',
+      at: profile,
+      unit: 'x',
+      measure: (runs: Runs) => avgUs(runs[`${profile} both`], 'd') / avgUs(runs[`${profile} d`], 'd'),
+      expect: equal(0.1),
+    },
+    {
+      what: 'rate of M beside D to its rate alone',
+      at: profile,
+      unit: 'x',
+      measure: (runs: Runs) => mmps(runs[`${profile} both`], 'm') / mmps(runs[`${profile} m`], 'm'),
+      expect: equal(0.05),
+    },
+    {
+      what: 'latency of 8 D to that of one',
+      at: profile,
+      unit: 'x',
+      measure: (runs: Runs) => avgUs(runs[`${profile} 8 d`], 'd') / avgUs(runs[`${profile} d`], 'd'),
+      expect: equal(0.1),
+    },
+    {
+      what: 'largest rate of 8 M to the smallest',
+      at: profile,
+      unit: 'x',
+      measure: (runs: Runs) => spread(runs[`${profile} 8 m`], 'm'),
+      expect: equal(0.05),
+    },
+  ]),
+};
+
+export const CLAIMS: readonly Claim[] = [bMulti, mMultiAgainstD, mMultiAgainstM, smallApps];

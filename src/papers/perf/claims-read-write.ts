@@ -1,0 +1,116 @@
+import { avgUs, gbps, mmps, p50Us, p99Us } from '../../mix/metrics.ts';
+import type { Claim, Runs } from '../engine/claim.ts';
+import { compared, factor, PERF } from '../engine/compared.ts';
+import { atLeast, atMost, equal } from '../engine/expect.ts';
+import { mix } from '../engine/mix.ts';
+
+/** What leaves host 1: answers to the READs of host 0, and WRITEs of its own. */
+const READ = 'op=read';
+
+const WRITE = 'op=write,host=1,to=0';
+
+const LONG = { duration: '10ms', warmup: '2ms' };
+
+/** B_App_single does the first, the other application the second. */
+const WAYS = { 'B reads': [READ, WRITE], 'B writes': [WRITE, READ] };
+
+const [READS, WRITES] = Object.keys(WAYS);
+
+/** Queue pairs of B_App_multi; the paper has 15. */
+const QPS = [2, 8, 15];
+
+/** Both READ: what they want leaves host 1 in either case. */
+const BOTH_READ = 'both read';
+
+/** READs that a queue pair may have outstanding, and what one does at most, in millions per second. */
+const RD_ATOMIC = 16;
+
+const QP_MMPS = 12.4;
+
+const multi = (way: string, qps: number) => `${way}, ${qps} queue pairs`;
+
+const beside = (name: string, b: string, other: string, qps: number) =>
+  compared(PERF, name, [`B:size=1MiB,${b}`, `B:name=multi,size=1MiB,qps=${qps},${other}`], LONG);
+
+const bandwidth = (way: string, other: string, least: number) => ({
+  what: `bandwidth of B to bare beside ${other}`,
+  at: way,
+  unit: 'x',
+  measure: (runs: Runs) => factor(runs, `${way} ${other}`, gbps, 'B'),
+  expect: atLeast(least),
+});
+
+const readAgainstWrite: Claim = {
+  id: 'read-against-write',
+  system: 'perf',
+  part: 3,
+  title: 'Inbound READ against outbound WRITE, either of them large',
+  source: 'PeRF appendix C, fig. 19: D_App -65 % at least, M_App 3 to 50 times, B_App_single loses 5 %',
+  shows: [],
+  note: 'Bounds are those of one direction. READs outstanding bound the rate of M where it READs; the round trip is that of a D_App in the same run. With the rule of the paper READs of several queue pairs do not take turns: a turn is over when they are asked for.',
+  mixes: Object.assign(
+    {},
+    ...Object.entries(WAYS).flatMap(([way, [b, other]]) => [
+      compared(PERF, `${way} D`, [`B:size=1MiB,${b}`, `D:size=16,think=5us,${other}`], LONG),
+      compared(PERF, `${way} M`, [`B:size=1MiB,${b}`, `M:size=16,${other}`], LONG),
+      ...QPS.map((qps) => beside(multi(way, qps), b, other, qps)),
+    ]),
+    ...QPS.map((qps) => beside(multi(BOTH_READ, qps), READ, READ, qps)),
+    {
+      'round trip': mix(
+        'cx6-100g',
+        [`B:size=1MiB,${WRITE}`, `M:size=16,${READ}`, `D:size=16,think=5us,${READ}`],
+        { ...LONG, policy: 'perf' },
+      ),
+    },
+  ),
+  checks: [
+    ...Object.keys(WAYS).flatMap((way) => [bandwidth(way, 'D', 0.92), bandwidth(way, 'M', 0.9)]),
+    ...[...Object.keys(WAYS), BOTH_READ].flatMap((way) =>
+      QPS.map((qps) => ({
+        what: 'bandwidth of B_App_multi to that of B_App_single',
+        at: multi(way, qps),
+        unit: 'x',
+        measure: (runs: Runs) => {
+          const run = runs[`${multi(way, qps)} perf`];
+          return gbps(run, 'multi') / gbps(run, 'B');
+        },
+        expect: equal(0.05),
+      })),
+    ),
+    {
+      what: 'rate of READs of M to the least of 12.4 Mmps and 16 in a round trip, B writes',
+      unit: 'x',
+      measure: (runs: Runs) => {
+        const run = runs['round trip'];
+        return mmps(run, 'M') / Math.min(QP_MMPS, RD_ATOMIC / p50Us(run, 'D'));
+      },
+      expect: atLeast(0.9),
+    },
+    {
+      what: 'p99 of D to bare, B reads',
+      unit: 'x',
+      measure: (runs: Runs) => factor(runs, `${READS} D`, p99Us, 'D'),
+      expect: atMost(0.52),
+    },
+    ...[
+      { way: READS, latency: 0.4, rate: 2.7 },
+      { way: WRITES, latency: 0.52, rate: 2 },
+    ].flatMap(({ way, latency, rate }) => [
+      {
+        what: `average of D to bare, ${way}`,
+        unit: 'x',
+        measure: (runs: Runs) => factor(runs, `${way} D`, avgUs, 'D'),
+        expect: atMost(latency),
+      },
+      {
+        what: `rate of M to bare, ${way}`,
+        unit: 'x',
+        measure: (runs: Runs) => factor(runs, `${way} M`, mmps, 'M'),
+        expect: atLeast(rate),
+      },
+    ]),
+  ],
+};
+
+export const CLAIMS: readonly Claim[] = [readAgainstWrite];

@@ -1,0 +1,120 @@
+import type { Mix } from '../../mix/mixture.ts';
+import type { MixResult } from '../../mix/result.ts';
+import type { Figure } from '../engine/figure.ts';
+import { mix } from '../engine/mix.ts';
+import { stated } from '../engine/panels.ts';
+
+// A thousand queue pairs with rate limits: Tassel, fig. 8.
+/** Queue pairs by their limit in Mbit/s. */
+type Limited = readonly (readonly [mbps: number, qps: number])[];
+
+/** Slow ones are seen with short messages. */
+const bytesOf = (mbps: number) => (mbps < 100 ? 256 : 4096);
+const WIRE = 98;
+
+const app = ([mbps, qps]: Limited[number], limit = '') =>
+  `B:name=r${mbps},size=${bytesOf(mbps)},depth=2,qps=${qps},tenant=r${mbps}${limit}`;
+
+function accuracy(run: MixResult, mbps: number): number {
+  const { throughputGbps, qps } = run.apps.find(({ name }) => name === `r${mbps}`) ?? run.apps[0];
+  const bytes = bytesOf(mbps);
+  return (throughputGbps * 1e3 * (1 + WIRE / bytes)) / (qps * mbps);
+}
+
+/** @param paper what the rates are to their limits there */
+function limitedFlows(limited: Limited, paper: number) {
+  const bare: Mix = mix(
+    'cx6-100g',
+    limited.map((one) => app(one)),
+    { duration: '40ms', warmup: '5ms' },
+  );
+  const rates = limited.map(([mbps, qps]) => `r${mbps}:${(mbps * qps) / 1e3}`).join('/');
+  return {
+    note: 'Rates are of bytes on the wire. token-bucket limits all queue pairs of a rate together, and does not count 16 bytes of each message. Where the link is too slow for all limits, only the fastest have less than theirs: the packet round gives the slow ones all that they may have.',
+    x: { title: 'Mbps of the limit', values: limited.map(([mbps]) => mbps), log: true },
+    mix: () => bare,
+    policies: [],
+    series: {
+      'limiters of the hardware': () => ({ apps: limited.map((one) => app(one, `,rate=${one[0]}Mbps`)) }),
+      'token-bucket': () => ({ policy: `token-bucket:ratesGbps=${rates}` }),
+    },
+    panels: [
+      {
+        title: 'Rate of all queue pairs with a limit, to that limit',
+        unit: 'x',
+        measure: accuracy,
+        paper: limited.map(([mbps]) => ({ series: 'tassel', x: mbps, value: paper, from: '4' })),
+      },
+    ],
+  } satisfies Omit<Figure<number>, 'number' | 'title' | 'source'>;
+}
+
+/** In Gbit/s. */
+const RATES = [0.0001, 0.001, 0.01, 0.1, 1, 10, 100];
+
+/** Slow ones are seen with short messages, over a long time. */
+const size = (gbps: number) => (gbps < 0.1 ? '64B' : '1MiB');
+
+const time = (gbps: number) =>
+  gbps < 0.001 ? { duration: '500ms', warmup: '20ms' } : { duration: '60ms', warmup: '5ms' };
+
+const figure7: Figure<number> = {
+  number: '7',
+  title: 'One queue pair with a rate limit',
+  source: 'Tassel 4, fig. 7: accurate from 100 Kbps to 100 Gbps',
+  note: 'Rates are of bytes on the wire. Limiters of the hardware miss theirs by up to 10 % (2.1). token-bucket does not count the 16 bytes that the first packet of a WRITE has more: a tenth of a 64 B message.',
+  x: { title: 'Gbps of the limit', values: RATES, log: true },
+  mix: (gbps) => mix('cx6-100g', [`B:size=${size(gbps)}`], time(gbps)),
+  policies: [],
+  series: {
+    'limiter of the hardware': (gbps) => ({ apps: [`B:size=${size(gbps)},rate=${gbps}Gbps`] }),
+    'token-bucket': (gbps) => ({ policy: `token-bucket:ratesGbps=B:${gbps}` }),
+  },
+  panels: [
+    {
+      title: 'Rate to its limit',
+      unit: 'x',
+      measure: ({ links, durationNs, warmupNs }, gbps) =>
+        (links[0].bytes * 8) / (durationNs - warmupNs) / gbps,
+      paper: stated(
+        'tassel',
+        '4',
+        RATES.map((gbps) => [gbps, 1]),
+      ),
+    },
+  ],
+};
+
+const figure8a: Figure<number> = {
+  number: '8a',
+  ...limitedFlows(
+    [
+      [1, 900],
+      [10, 80],
+      [100, 15],
+      [1000, 4],
+      [10000, 1],
+    ],
+    1,
+  ),
+  title: '1,000 queue pairs with rate limits, 17 Gbps together',
+  source: 'Tassel 4, fig. 8(a): accurate',
+};
+
+const figure8b: Figure<number> = {
+  number: '8b',
+  ...limitedFlows(
+    [
+      [1, 899],
+      [10, 60],
+      [100, 15],
+      [1000, 7],
+      [10000, 19],
+    ],
+    0.5,
+  ),
+  title: '1,000 queue pairs with rate limits that are twice the link together',
+  source: 'Tassel 4, fig. 8(b): each falls to its limit over 2',
+};
+
+export const FIGURES: readonly Figure[] = [figure7, figure8a, figure8b];
