@@ -43,11 +43,11 @@ async function main(): Promise<void> {
       if (result.invariants.length > 0) throw new Error(`${policy}: ${result.invariants.join('; ')}`);
       verified += result.verified;
       runs[i].push([...result.apps]);
-      const got = result.apps.map(
+      const summary = result.apps.map(
         ({ name, throughputGbps, latencyUs }) =>
           `${name} ${throughputGbps.toFixed(3)} Gbit/s, ${latencyUs?.avg.toFixed(1) ?? '-'} us`,
       );
-      console.error(`round ${round + 1}, ${policy}: ${got.join('; ')}`);
+      console.error(`round ${round + 1}, ${policy}: ${summary.join('; ')}`);
     }
   }
   const head = ['app', 'policy', ...COLUMNS.flatMap(([name]) => [name, 'ratio'])];

@@ -49,10 +49,10 @@ function peer(path: string): void {
   const socket = connectUnix(path)!;
   const welcome = new Uint8Array(16);
   socket.watch(() => {
-    const got = socket.receive(welcome, 2);
-    if (got === null) return;
-    const { words, times } = over(openMemory(got.fds[0], BYTES, { writable: true }).buffer);
-    const wake = new Wake(got.fds[1]);
+    const message = socket.receive(welcome, 2);
+    if (message === null) return;
+    const { words, times } = over(openMemory(message.fds[0], BYTES, { writable: true }).buffer);
+    const wake = new Wake(message.fds[1]);
     const stream = new net.Socket({ fd: socket.take(), readable: true, writable: true });
     const wakeUpsUs: number[] = [];
     const record = () => wakeUpsUs.push((nowNs() - times[SENT_NS]) / 1000);

@@ -44,10 +44,10 @@ type Columns = Omit<M.MemberPage, 'row'>;
 function reader(path: string, isSpinning: boolean): void {
   const socket = connectUnix(path)!;
   socket.watch(() => {
-    const got = socket.receive(new Uint8Array(1), 3);
-    if (got === null) return;
+    const message = socket.receive(new Uint8Array(1), 3);
+    if (message === null) return;
     socket.watch(null);
-    const [counters, grants, far] = got.fds;
+    const [counters, grants, far] = message.fds;
     const pages: Pages = {
       counters: new Float64Array(openMemory(counters, COUNTERS_BYTES, { writable: true }).buffer),
       grants: new Float64Array(openMemory(grants, GRANTS_BYTES).buffer),

@@ -132,8 +132,8 @@ export class ManyClients {
       };
       const one = fork(fileURLToPath(import.meta.url), [JSON.stringify(order)], { uid, gid: uid });
       processes.push(one);
-      const [said] = await Promise.race([once(one, 'message'), once(one, 'exit')]);
-      if (said !== 'joined') throw new Error(`a process of ${some} clients did not join`);
+      const [answer] = await Promise.race([once(one, 'message'), once(one, 'exit')]);
+      if (answer !== 'joined') throw new Error(`a process of ${some} clients did not join`);
     }
     return new ManyClients(processes);
   }

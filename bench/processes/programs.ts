@@ -110,13 +110,13 @@ export class Program {
 
 /** Polls until the answer is not null. @throws Error after the timeout */
 export async function pollUntil<T>(
-  ask: () => T | null | Promise<T | null>,
+  check: () => T | null | Promise<T | null>,
   timeoutMs: number,
   why: () => string,
 ): Promise<T> {
   const end = performance.now() + timeoutMs;
   for (;;) {
-    const answer = await ask();
+    const answer = await check();
     if (answer !== null) return answer;
     if (performance.now() > end) throw new Error(`after ${timeoutMs} ms: ${why()}`);
     await new Promise((resolve) => setTimeout(resolve, 100));
@@ -204,7 +204,7 @@ export class Programs {
   /** The output of all programs, for error messages. */
   get output(): string {
     return this.all
-      .map(({ child, output: said }) => `${child.spawnargs.slice(1).join(' ')}:\n${said}`)
+      .map(({ child, output }) => `${child.spawnargs.slice(1).join(' ')}:\n${output}`)
       .join('\n');
   }
 

@@ -70,13 +70,13 @@ export class Connector {
     const rings = new Rings(this.provider, app);
     return Array.from({ length: app.qps }, (_, i) => {
       const offset = (i % need.buffers) * need.bufferBytes;
-      const place = { from: from.addr + offset, lkey: from.lkey, to: to.addr + offset, toLkey: to.lkey };
+      const buffers = { from: from.addr + offset, lkey: from.lkey, to: to.addr + offset, toLkey: to.lkey };
       return this.connectOne(
         app,
         i,
         here,
         there,
-        { ...place, rkey: to.rkey, bufferBytes: need.bufferBytes },
+        { ...buffers, rkey: to.rkey, bufferBytes: need.bufferBytes },
         rings,
       );
     });
@@ -92,7 +92,7 @@ export class Connector {
     index: number,
     here: TenantContext,
     there: TenantContext,
-    place: BufferPair,
+    buffers: BufferPair,
     rings: Rings,
   ): Connection {
     const { provider, wcs } = this;
@@ -101,18 +101,18 @@ export class Connector {
     const depth = receives ? Math.min(MAX_RECEIVES, Math.max(MIN_RECEIVES, 2 * app.depth)) : 1;
     const recvCq = receives ? provider.createCq(there.context, depth, 0).handle : there.idleCq;
     const inline = app.inline ? app.maxBytes : 0;
-    const ends = [
+    const qps = [
       this.createQp(app, here, { sendCq: cq, recvCq: here.idleCq, sends: app.depth, receives: 1, inline }),
       this.createQp(app, there, { sendCq: there.idleCq, recvCq, sends: 1, receives: depth, inline: 0 }),
     ];
-    const [qp, peer] = ends;
+    const [qp, peer] = qps;
     this.toRts(app, qp, peer, there.gid);
     this.toRts(app, peer, qp, here.gid);
     this.exchangePeerDescriptions(qp.handle, peer.handle);
     if (app.rateGbps > 0) {
       provider.modifyQpRateLimit(qp.handle, { rateLimitKbps: Math.max(1, Math.round(app.rateGbps * 1e6)) });
     }
-    const { batch, start } = rings.requests(index, place);
+    const { batch, start } = rings.requests(index, buffers);
     if (app.transport === 'ud') this.setDestination(app, batch, start, here, there.gid, peer.qpNum);
     const polled = { wcRing: wcs.ring, wcWords: wcs.words };
     const posted = { ring: batch.ring, words: batch.words, start };
@@ -121,7 +121,7 @@ export class Connector {
       qp: qp.handle,
       peer: peer.handle,
       receiver: receives
-        ? { qp: peer.handle, cq: recvCq, ...rings.receives(index, place, peer.handle, depth), ...polled }
+        ? { qp: peer.handle, cq: recvCq, ...rings.receives(index, buffers, peer.handle, depth), ...polled }
         : null,
     };
   }

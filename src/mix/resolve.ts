@@ -111,9 +111,9 @@ function requireValidRun(spec: MixSpec): void {
 /** The given name, or else the kind, with a number if that name is taken. */
 function nameOf(app: AppSpec, all: readonly AppSpec[], taken: Set<string>): string {
   if (app.name !== undefined) return app.name;
-  const given = (name: string) => taken.has(name) || all.some((other) => other.name === name);
+  const isTaken = (name: string) => taken.has(name) || all.some((other) => other.name === name);
   let name: string = app.kind;
-  for (let n = 2; given(name); n++) name = `${app.kind}-${n}`;
+  for (let n = 2; isTaken(name); n++) name = `${app.kind}-${n}`;
   taken.add(name);
   return name;
 }
@@ -148,9 +148,9 @@ interface CopyContext {
   params: Readonly<DeviceLimits>;
 }
 
-function resolveApp(app: AppSpec, place: CopyContext): App {
+function resolveApp(app: AppSpec, copy: CopyContext): App {
   const { kind, op = 'write', transport = 'rc', thinkNs = 0, rateGbps = 0, group } = app;
-  const { name, where, host, to, spec, params } = place;
+  const { name, where, host, to, spec, params } = copy;
   const [minBytes, maxBytes] = sizesOf(app, where, params);
   const qps = whole(`${where}: qps`, app.qps ?? 1, 1, MAX_QPS);
   const depth = whole(`${where}: depth`, app.depth ?? Math.max(DEPTHS[kind], app.batch ?? 1), 1, MAX_DEPTH);

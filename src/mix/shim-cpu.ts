@@ -48,9 +48,9 @@ export class ShimCpu {
           const { cpuAhead } = this.world;
           const before = cpuAhead[0];
           this.charge(qp, count);
-          const taken = next.postSend(qp, ring, start, count);
+          const accepted = next.postSend(qp, ring, start, count);
           cpuAhead[0] = before;
-          return taken;
+          return accepted;
         },
       }),
     };

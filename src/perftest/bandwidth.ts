@@ -103,8 +103,8 @@ export class BandwidthReceiver implements Workload {
   private readonly perQueue: number;
   /** By receive queue: receives posted, and receives consumed but not yet reposted. */
   private readonly posted: Float64Array;
-  private readonly taken: Float64Array;
-  private totalTaken = 0;
+  private readonly consumed: Float64Array;
+  private totalConsumed = 0;
   private started = false;
 
   /** Writes and posts the receives. */
@@ -116,7 +116,7 @@ export class BandwidthReceiver implements Workload {
     const queues = endpoint.receives.length;
     this.perQueue = this.total / queues;
     this.posted = new Float64Array(queues);
-    this.taken = new Float64Array(queues).fill(rxDepth);
+    this.consumed = new Float64Array(queues).fill(rxDepth);
     for (let i = 0; i < queues; i++) {
       endpoint.writeReceives(i, sizeBytes);
       this.refill(i);
@@ -127,27 +127,27 @@ export class BandwidthReceiver implements Workload {
     const { endpoint, window } = this;
     const n = endpoint.poll(endpoint.recvCq);
     if (n > 0) this.recordArrivals(n);
-    return window.byTime ? window.ended(endpoint.context) : this.totalTaken >= this.total;
+    return window.byTime ? window.ended(endpoint.context) : this.totalConsumed >= this.total;
   }
 
   private recordArrivals(n: number): void {
-    const { endpoint, window, taken } = this;
+    const { endpoint, window, consumed } = this;
     const { words } = endpoint.wcs;
     const nowNs = endpoint.context.nowNs();
     // The measured time starts with the first message.
     if (!this.started && !window.byTime) window.fromNs = nowNs;
     this.started = true;
-    for (let i = 0; i < n; i++) taken[words[slotAt(i) + WC_ID_HI]]++;
-    this.totalTaken += n;
+    for (let i = 0; i < n; i++) consumed[words[slotAt(i) + WC_ID_HI]]++;
+    this.totalConsumed += n;
     window.count(n, nowNs);
-    for (let i = 0; i < taken.length; i++) if (taken[i] > 0) this.refill(i);
+    for (let i = 0; i < consumed.length; i++) if (consumed[i] > 0) this.refill(i);
   }
 
   /** Reposts consumed receives; with a given number of iterations, no more than messages will come. */
   private refill(index: number): void {
-    const { endpoint, taken, posted } = this;
-    const count = Math.min(taken[index], this.perQueue - posted[index]);
-    taken[index] = 0;
+    const { endpoint, consumed, posted } = this;
+    const count = Math.min(consumed[index], this.perQueue - posted[index]);
+    consumed[index] = 0;
     if (count <= 0) return;
     endpoint.postReceives(index, count);
     posted[index] += count;

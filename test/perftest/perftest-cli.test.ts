@@ -20,7 +20,7 @@ describe('invalid input ends with one message', () => {
   test.each([
     ['write_bw -x 99', 2, '--gid-index 99: port 1 of sim0 has GIDs at 0, 1'],
     ['write_bw --profile cx7', 2, '--profile takes minimal, ideal, cx6-100g'],
-    ['write_bw -s zwei', 2, "--size takes whole numbers from 1 to 2147483648, got 'zwei'"],
+    ['write_bw -s two', 2, "--size takes whole numbers from 1 to 2147483648, got 'two'"],
     ['write_bw -s 0', 2, '--size takes'],
     ['write_bw -n 0', 2, '--iters takes whole numbers from 5'],
     ['write_bw -t 0', 2, '--tx-depth takes'],

@@ -3,11 +3,13 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { drivenBy } from '../../drivers/index.ts';
 import { shareCoordinator } from '../../policies/index.ts';
 import { createRdmaCoreProvider } from '../../providers/rdma-core/index.ts';
+import { setAssertions } from '../../shim/assertions.ts';
 import { compose } from '../../shim/compose.ts';
 import { LiveApp } from './app.ts';
 import { Clock } from './clock.ts';
 import type { Job, WorkerMessage } from './protocol.ts';
 
+if (process.env.ISOVERBS_ASSERT === '1') setAssertions(true);
 const { app, spec, policyOptions, coordinators, gate } = workerData as Job;
 const send = (message: WorkerMessage) => parentPort?.postMessage(message);
 
