@@ -11,6 +11,8 @@ export default defineConfig({
     // What projects inherit is added to what they name.
     include: isEmulated ? [] : ALL,
     testTimeout: 30_000,
+    // The ledgers of shims are checked in all tests.
+    setupFiles: ['test/support/assertions.ts'],
     // A real device counts its objects and loses its packets for one file at a time.
     maxWorkers: isEmulated ? 1 : '100%',
     // There, each process and each load of the sources takes seconds: the files of the verbs have one of both together.

@@ -5,6 +5,7 @@ import { Context } from './objects/index.ts';
 import { composeOnce, processInterceptors, reportOnce } from './process-interceptors.ts';
 import { createRdmaCoreProvider, isAddonAvailable } from './providers/rdma-core/index.ts';
 import { defaultSimProvider } from './providers/sim/index.ts';
+import { setAssertions } from './shim/assertions.ts';
 import type { Interceptor } from './shim/compose.ts';
 import {
   ConfigError,
@@ -15,6 +16,8 @@ import {
   requireKnown,
   UnsupportedError,
 } from './verbs/index.ts';
+
+if (process.env.ISOVERBS_ASSERT === '1') setAssertions(true);
 
 /** Providers that are built in. */
 export type ProviderName = 'rdma-core' | 'sim';

@@ -1,5 +1,8 @@
 #!/usr/bin/env node
+import { setAssertions } from '../shim/assertions.ts';
 import { FAILED, OK, run } from './program.ts';
+
+if (process.env.ISOVERBS_ASSERT === '1') setAssertions(true);
 
 // `isoverbs trace FILE | head`: who closes the pipe has read enough.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {

@@ -28,7 +28,7 @@ export class CqLedger {
   readonly channel: number;
   readonly appChannel: number;
   /** Queue pairs that send or receive on it. */
-  private readonly users: QpLedger[] = [];
+  readonly users: QpLedger[] = [];
   /**
    * The only one of them, while its sends that succeeded need nothing but counting; null: that is not so, or nobody has
    * looked (findLone) since something changed.

@@ -4,6 +4,7 @@
  */
 import { IBV_QP_STATE, IBV_QPS_ERR, ISO_WR_WAIT } from '../verbs/constants.ts';
 import type { Provider } from '../verbs/provider.ts';
+import { assertLedger } from './assertions.ts';
 import type { ShimContext } from './context.ts';
 import type { CoordinatorPort, Grant } from './coordinator-port.ts';
 import { ARM_ANY, type CqLedger } from './cq-ledger.ts';
@@ -97,6 +98,7 @@ export class Feeder {
     qp.sendCq.translatedQps++;
     this.parts.deviceEvents.ensureListening(qp.sendCq.context);
     this.issuer.fit(qp.sges, qp.inlineBytes);
+    assertLedger(qp, 'begins to hold');
   }
 
   /** Lets the policy issue what it wants of this queue pair, as one batch. */
@@ -104,13 +106,18 @@ export class Feeder {
     this.depth++;
     try {
       if (qp.backlog > 0) {
-        if (qp.broken) this.issuer.flushHeld(qp);
+        if (qp.broken) this.flush(qp);
         else if (qp.ready > 0) this.feedHeld(qp);
       }
       this.conclude(qp);
     } finally {
       this.end();
     }
+  }
+
+  private flush(qp: QpLedger): void {
+    this.issuer.flushHeld(qp);
+    assertLedger(qp, 'flush');
   }
 
   /** Its turn is over: what was written for it goes down, and whoever holds requests is to be woken. */
@@ -330,6 +337,6 @@ export class Feeder {
     if (qp.broken) return;
     this.markFailed(qp);
     this.parts.next.modifyQp(qp.handle, { qpState: IBV_QPS_ERR }, IBV_QP_STATE);
-    this.issuer.flushHeld(qp);
+    this.flush(qp);
   }
 }

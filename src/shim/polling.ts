@@ -9,6 +9,7 @@ import {
 import { handleIndex } from '../verbs/handles.ts';
 import * as L from '../verbs/layout.ts';
 import type { Provider } from '../verbs/provider.ts';
+import { assertLedger } from './assertions.ts';
 import { BUFFERED, HIDDEN } from './counters.ts';
 import { ARM_ANY, ARM_NONE, type CqLedger, settleSend } from './cq-ledger.ts';
 import type { Feeder } from './feeder.ts';
@@ -193,7 +194,10 @@ export class Polling {
       } else {
         this.keep(cq, words, at);
       }
-      if (failed !== undefined) flushConsumed(cq, failed);
+      if (failed !== undefined) {
+        flushConsumed(cq, failed);
+        assertLedger(failed, 'error completion');
+      }
     }
     if (notable) cq.isEventDue = true;
     return kept;

@@ -16,6 +16,7 @@ import { gidToBytes, gidToString } from '../verbs/gid.ts';
 import { handleIndex } from '../verbs/handles.ts';
 import type { Adopt, PolicyState, Provider } from '../verbs/provider.ts';
 import type { AhAttr, CqInfo, CqOptions, QpAttr, QpInfo, QpInitAttr } from '../verbs/types.ts';
+import { assertDestroyed, assertLedger } from './assertions.ts';
 import type { Interceptor } from './compose.ts';
 import type { ShimContext } from './context.ts';
 import { Contexts } from './contexts.ts';
@@ -321,6 +322,7 @@ class Shim {
     if (recvCq !== sendCq) recvCq.addUser(qp);
     this.feeder.deferChange(qp, 'created');
     this.feeder.drain();
+    assertLedger(qp, 'createQp');
     return { ...info, cap: { ...info.cap, maxSendWr: cap.maxSendWr } };
   }
 
@@ -370,6 +372,7 @@ class Shim {
       qp.recvCq.forget(handle);
     }
     this.feeder.drain();
+    if (this.tables.qp(handle) === qp) assertLedger(qp, 'modifyQp');
   }
 
   /** Whether the device has moved an unreliable queue pair to SQE, known here or not. */
@@ -418,5 +421,6 @@ class Shim {
     this.contexts.countQps(qp.context);
     this.feeder.deferChange(qp, 'destroyed');
     this.feeder.drain();
+    assertDestroyed(qp, this.feeder.issuer.writing);
   }
 }

@@ -82,6 +82,11 @@ export const ERRORS = {
     advice:
       'What it had shaped is in ERR. Close the context and open the device again; the message says why.',
   },
+  ISO_ERR_LEDGER: {
+    meaning:
+      'With `ISOVERBS_ASSERT=1`: the ledger of a shim contradicts itself, which is a defect of isoverbs.',
+    advice: 'Please report it. The message names the queue pair, the call and the rule that was broken.',
+  },
   ISO_ERR_SYSTEM: {
     meaning: 'A verb failed with an errno that none of the others describes.',
     advice: '`errno` and `verb` tell which; the man page of the verb lists its causes.',
@@ -176,6 +181,8 @@ export class FileError extends errorClass('ISO_ERR_FILE') {}
 export class ReplayError extends errorClass('ISO_ERR_REPLAY') {}
 /** ISO_ERR_DRIVER: The worker thread that runs the policy has ended (`driver: worker`). */
 export class DriverError extends errorClass('ISO_ERR_DRIVER') {}
+/** ISO_ERR_LEDGER: With `ISOVERBS_ASSERT=1`: the ledger of a shim contradicts itself, which is a defect of isoverbs. */
+export class LedgerError extends errorClass('ISO_ERR_LEDGER') {}
 /** ISO_ERR_SYSTEM: A verb failed with an errno that none of the others describes. */
 export class SystemError extends errorClass('ISO_ERR_SYSTEM') {}
 
@@ -197,6 +204,7 @@ const CLASSES: Record<ErrorCode, new (message: string, details?: ErrorDetails) =
   ISO_ERR_FILE: FileError,
   ISO_ERR_REPLAY: ReplayError,
   ISO_ERR_DRIVER: DriverError,
+  ISO_ERR_LEDGER: LedgerError,
   ISO_ERR_SYSTEM: SystemError,
 };
 

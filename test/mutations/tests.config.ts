@@ -20,7 +20,7 @@ export default defineConfig({
     // What a test leaves behind is no matter where nothing fails, and ten seconds of imports are saved.
     isolate: false,
     testTimeout: LIMIT_MS,
-    setupFiles: ['test/mutations/no-shrinking.ts'],
+    setupFiles: ['test/mutations/no-shrinking.ts', 'test/support/assertions.ts'],
     // Only what a fault changes is transformed again.
     experimental: { fsModuleCache: true, fsModuleCachePath: `${root}/out/module-cache` },
     sequence: { sequencer: Quickest },

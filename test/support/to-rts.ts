@@ -42,7 +42,11 @@ export function pathTo(dgid: string, sgidIndex = 0): V.AhAttr {
 }
 
 /** RESET to INIT. */
-export function initAttr({ qpType, qpAccessFlags = ALL_ACCESS, qkey = 0x11111111 }: RtsOptions = {}): V.QpAttr {
+export function initAttr({
+  qpType,
+  qpAccessFlags = ALL_ACCESS,
+  qkey = 0x11111111,
+}: RtsOptions = {}): V.QpAttr {
   const own = qpType === V.IBV_QPT_UD ? { qkey } : { qpAccessFlags };
   return { qpState: V.IBV_QPS_INIT, pkeyIndex: 0, portNum: 1, ...own };
 }

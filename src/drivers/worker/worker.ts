@@ -1,6 +1,7 @@
 /** The thread that runs policies. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { requirePinThread } from '../../providers/rdma-core/addon.ts';
+import { setAssertions } from '../../shim/assertions.ts';
 import { compose } from '../../shim/compose.ts';
 import { Lanes } from './lanes.ts';
 import { Loop } from './loop.ts';
@@ -9,6 +10,7 @@ import * as P from './protocol.ts';
 import { directRemote, sentBackRemote } from './remote-device.ts';
 import { Requests } from './requests.ts';
 
+if (process.env.ISOVERBS_ASSERT === '1') setAssertions(true);
 const { control, ports, preload } = workerData as P.WorkerData;
 const [calls, requestPort, events] = ports;
 const requests = new Requests(control, requestPort, events);
