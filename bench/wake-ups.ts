@@ -1,8 +1,8 @@
 /**
- * Measures how long a process takes to notice a write of another into shared memory: if it spins on the page, if it sleeps
- * in its event loop and is woken (src/daemon/ipc/wake.ts), and if it is woken by a message to a net.Socket instead.
- * Two processes, rounds of all three, JSON output. Times are CLOCK_MONOTONIC, which both share; the time of the spinning
- * process is half a round trip.
+ * Measures how long a process takes to notice a write of another into shared memory: if it spins on the page, if it
+ * sleeps in its event loop and is woken (src/daemon/ipc/wake.ts), and if it is woken by a message to a net.Socket
+ * instead. Two processes, rounds of all three, JSON output. Times are CLOCK_MONOTONIC, which both share; the time of
+ * the spinning process is half a round trip.
  */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';

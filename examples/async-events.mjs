@@ -1,6 +1,6 @@
 // @ts-nocheck
-// Asynchronous events: unsolicited reports of the device about queue pairs, queues and ports. Each is emitted on the object
-// it concerns ('srqLimitReached' on a shared receive queue), and all of them on the context.
+// Asynchronous events: unsolicited reports of the device about queue pairs, queues and ports. Each is emitted on the
+// object it concerns ('srqLimitReached' on a shared receive queue), and all of them on the context.
 //   node examples/async-events.mjs [--device NAME]
 import { openEnds } from './ends.mjs';
 

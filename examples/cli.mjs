@@ -10,8 +10,8 @@ export function isProgram(url) {
 }
 
 /**
- * Runs the program. By default both ends run in this process, on sim0 and sim1 or on --device. --listen PORT runs only the
- * server, --connect HOST:PORT only the client. `options` are the program's own options for parseArgs.
+ * Runs the program. By default both ends run in this process, on sim0 and sim1 or on --device. --listen PORT runs only
+ * the server, --connect HOST:PORT only the client. `options` are the program's own options for parseArgs.
  */
 export async function run({ options = {}, server, client }) {
   const text = { type: 'string' };

@@ -1,6 +1,6 @@
 // @ts-nocheck
-// An extended completion queue stamps each completion with the device's clock. This shows how long requests take, without
-// the time until the program polls.
+// An extended completion queue stamps each completion with the device's clock. This shows how long requests take,
+// without the time until the program polls.
 //   node examples/cq-timestamps.mjs [--device NAME]
 import { openEnds } from './ends.mjs';
 

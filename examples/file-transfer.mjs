@@ -64,9 +64,9 @@ export async function server(context, { port = 0, host, onFile = () => {} } = {}
 }
 
 /**
- * Sends `data`, repeatedly if `seconds` is given, until that time has passed or `isOver` returns true. `outstanding` is the
- * number of WRITEs in flight. `onSample` gets each WRITE's time from post to completion. Returns bytes sent, elapsed
- * time, and all samples.
+ * Sends `data`, repeatedly if `seconds` is given, until that time has passed or `isOver` returns true. `outstanding` is
+ * the number of WRITEs in flight. `onSample` gets each WRITE's time from post to completion. Returns bytes sent,
+ * elapsed time, and all samples.
  */
 export async function client(context, options) {
   const { port, host, data, seconds = 0, isOver = () => false, outstanding = 8, onSample } = options;

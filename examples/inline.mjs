@@ -1,6 +1,6 @@
 // @ts-nocheck
-// Inline messages are copied into the request when it is posted. They need no registered memory, and the bytes may change
-// right away. Small inline messages are also faster.
+// Inline messages are copied into the request when it is posted. They need no registered memory, and the bytes may
+// change right away. Small inline messages are also faster.
 //   node examples/inline.mjs [--device NAME]
 import { expectSuccess, IBV_SEND_SIGNALED, IBV_WR_SEND } from 'isoverbs';
 import { connectedEnds, text } from './ends.mjs';

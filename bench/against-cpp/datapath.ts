@@ -1,6 +1,6 @@
 /**
- * Measures the cost of posting and polling through the packed rings, against a C++ loop over the same null device in the
- * same process. Prints JSON with medians of thread CPU time over interleaved rounds.
+ * Measures the cost of posting and polling through the packed rings, against a C++ loop over the same null device in
+ * the same process. Prints JSON with medians of thread CPU time over interleaved rounds.
  */
 import { PerformanceObserver } from 'node:perf_hooks';
 import { perf } from '#src/policies/perf/index.ts';

@@ -1,6 +1,6 @@
 /**
- * Compares `isoverbs bench` with the C perftest on the same two devices, in alternation: both ends isoverbs, both ends C,
- * and for some tests an isoverbs client with a C server. Each end is a process of its own. Prints JSON.
+ * Compares `isoverbs bench` with the C perftest on the same two devices, in alternation: both ends isoverbs, both ends
+ * C, and for some tests an isoverbs client with a C server. Each end is a process of its own. Prints JSON.
  *
  * Bandwidth tests run for a fixed time with unmeasured margins, in which memory, caches and Node.js's compiler warm up.
  * Latency tests run for a fixed number of iterations, and their medians are compared.

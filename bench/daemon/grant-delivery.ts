@@ -1,7 +1,7 @@
 /**
- * Measures the time from the daemon's write of a grant until its recipient sees it: a process that spins on its page, and
- * one that sleeps in its event loop and is woken. This process acts as the daemon, with Host, memory and wake-ups as in
- * src/daemon/server.ts.
+ * Measures the time from the daemon's write of a grant until its recipient sees it: a process that spins on its page,
+ * and one that sleeps in its event loop and is woken. This process acts as the daemon, with Host, memory and wake-ups
+ * as in src/daemon/server.ts.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';

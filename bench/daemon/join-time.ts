@@ -1,6 +1,6 @@
 /**
- * Measures the time from a program's first context to its first grant: connection, handshake, mapping of pages, joining,
- * and the pass that grants. Each sample comes from a new process.
+ * Measures the time from a program's first context to its first grant: connection, handshake, mapping of pages,
+ * joining, and the pass that grants. Each sample comes from a new process.
  */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';

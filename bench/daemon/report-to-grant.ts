@@ -1,6 +1,7 @@
 /**
- * Measures the time from one process's report to another's new grant through a sleeping daemon: the first writes a counter
- * and rings, the daemon runs a pass, and the other finds the grant in its page, either spinning or woken. Three processes.
+ * Measures the time from one process's report to another's new grant through a sleeping daemon: the first writes a
+ * counter and rings, the daemon runs a pass, and the other finds the grant in its page, either spinning or woken. Three
+ * processes.
  */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,6 +1,6 @@
 /**
- * Runs the independent processes of a host: a daemon, servers on one device, and their clients on another. Their output is
- * kept line by line, with the time of each line.
+ * Runs the independent processes of a host: a daemon, servers on one device, and their clients on another. Their output
+ * is kept line by line, with the time of each line.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';

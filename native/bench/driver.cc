@@ -1,5 +1,5 @@
-// Calls the addon's verbs from C++ over the null device, without Node.js: valid calls, invalid calls, and objects that are
-// closed or left to the end of the env. For valgrind (scripts/test-valgrind).
+// Calls the addon's verbs from C++ over the null device, without Node.js: valid calls, invalid calls, and objects that
+// are closed or left to the end of the env. For valgrind (scripts/test-valgrind).
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

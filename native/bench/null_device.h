@@ -1,5 +1,6 @@
-// The null device: a libibverbs (and librdmacm) whose devices accept every request, complete signaled ones at once and move
-// no data. It reads each request as a driver would, and aborts the process where a driver would read invalid memory.
+// The null device: a libibverbs (and librdmacm) whose devices accept every request, complete signaled ones at once and
+// move no data. It reads each request as a driver would, and aborts the process where a driver would read invalid
+// memory.
 #pragma once
 
 #include <infiniband/verbs.h>

@@ -1,5 +1,5 @@
-// libibverbs of the null device (null_device.h): devices, memory, queues. null0 has no vendor. null1 identifies itself as
-// soft-RoCE, whose driver the addon handles specially.
+// libibverbs of the null device (null_device.h): devices, memory, queues. null0 has no vendor. null1 identifies itself
+// as soft-RoCE, whose driver the addon handles specially.
 #include <sys/eventfd.h>
 #include <unistd.h>
 

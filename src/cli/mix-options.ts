@@ -46,7 +46,7 @@ export function addMixOptions(command: Command, defaults: { duration: string; wa
     );
 }
 
-/** The mix without its policy. @throws ConfigError for a parameter that is given twice, and for an invalid number of hosts */
+/** The mix without its policy. @throws ConfigError for an invalid app, a duplicate parameter, or an invalid number of hosts */
 export function mixOf(words: MixWords, defaults: MixDefaults): Mix {
   const { app, profile = DEFAULTS.profile, hosts, topology } = words;
   const { duration = defaults.duration, warmup = defaults.warmup } = words;

@@ -192,7 +192,8 @@ export class Connector {
 
   /**
    * Passes each end's shim the description of the other, as a connection manager would. This runs after RTS, which is
-   * too late for READ isolation through the peer: an end that is only read from never polls, so its shim could not answer.
+   * too late for READ isolation through the peer: an end that is only read from never polls, so its shim could not
+   * answer.
    */
   private exchangePeerDescriptions(qp: number, peer: number): void {
     const { provider } = this;

@@ -104,7 +104,7 @@ export function parseSet(text: string): [name: string, value: unknown] {
   return [name, parameter(name, value)];
 }
 
-/** Parses the argument of `--policy`: NAME, or NAME:option=value,option. An option without a value is true. @throws ConfigError */
+/** Parses the argument of `--policy`: NAME, or NAME:option=value,option (an option alone is true). @throws ConfigError */
 export function parsePolicy(text: string): { policy: string; policyOptions: Record<string, unknown> } {
   const colon = text.indexOf(':');
   if (colon < 0) return { policy: text, policyOptions: {} };

@@ -1,7 +1,7 @@
 /**
- * Charges the requests that a policy issues to a core: the application's (inline), or the policy's own (worker). In both
- * cases the application's polls drive the policy, so a busy worker does not collect several completions per poll as a
- * real one would. With expensive steps the model is therefore slower than a real worker.
+ * Charges the requests that a policy issues to a core: the application's (inline), or the policy's own (worker). In
+ * both cases the application's polls drive the policy, so a busy worker does not collect several completions per poll
+ * as a real one would. With expensive steps the model is therefore slower than a real worker.
  */
 import type { DriverName } from '../drivers/index.ts';
 import type { Interceptor } from '../shim/compose.ts';

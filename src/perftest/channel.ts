@@ -132,7 +132,7 @@ export async function connectTo(host: string, port: number, localAddress?: strin
   return new TcpChannel(socket, 'client');
 }
 
-/** Waits for a client, at address `host` or at all addresses. @throws ConnectionError when the port cannot be listened on */
+/** Waits for a client on `host`, or on all addresses. @throws ConnectionError when the port cannot be listened on */
 export function listenOn(
   port: number,
   listening: (port: number) => void = () => {},

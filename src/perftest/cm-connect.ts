@@ -10,7 +10,7 @@ import {
 import { ANSWER_TIMEOUT_MS, noAnswerError } from './channel.ts';
 import type { CmAddress } from './cm-channel.ts';
 
-/** rdma_cm status of a rejection because nothing listens yet: perftest's server tells the client to connect before it listens. */
+/** Status of a rejection because nothing listens. perftest's server tells the client to connect before it listens. */
 const INVALID_SERVICE_ID = 8;
 const TRIES = 20;
 const PAUSE_MS = 100;

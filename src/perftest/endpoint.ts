@@ -144,7 +144,7 @@ export class Endpoint {
     await this.synchronize();
   }
 
-  /** Waits until both ends reach this point. With `patient` there is no timeout, since the other end may be in its test. */
+  /** Waits until both ends reach this point. With `patient` there is no timeout: the other end may be in its test. */
   async synchronize(options: { patient?: boolean } = {}): Promise<void> {
     await exchangeDestinations(this.channel, this.destinations()[0], options);
   }

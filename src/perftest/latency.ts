@@ -156,7 +156,7 @@ export class Fetch extends Exchange {
   }
 }
 
-/** Whether this end sends first. As in perftest 4.5, the server does if WRITEs are detected in memory, otherwise the client. */
+/** Whether this end sends first: as in perftest 4.5, the server if WRITEs are detected in memory, otherwise the client. */
 function sendsFirst({ channel, settings }: Endpoint): boolean {
   const byMemory = settings.kind.verb === 'write' && !settings.takesReceives;
   return (channel.role === 'server') === byMemory;

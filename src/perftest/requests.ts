@@ -1,6 +1,6 @@
 /**
- * The requests of a test, written once into one batch per queue pair. A post rewrites only what changes: numbers, flags,
- * and addresses if messages advance through memory. Writing requests is most of the cost of a message.
+ * The requests of a test, written once into one batch per queue pair. A post rewrites only what changes: numbers,
+ * flags, and addresses if messages advance through memory. Writing requests is most of the cost of a message.
  */
 import * as V from '../verbs/index.ts';
 import { type Endpoint, QKEY } from './endpoint.ts';

@@ -1,6 +1,6 @@
 /**
- * READ responses leave through the peer's NIC. There, D, M and B with several queue pairs are isolated from what that host
- * sends, in both directions. The bounds are those of the claim read-against-write.
+ * READ responses leave through the peer's NIC. There, D, M and B with several queue pairs are isolated from what that
+ * host sends, in both directions. The bounds are those of the claim read-against-write.
  */
 import { expect, test } from 'vitest';
 import { parseApp } from '../../src/mix/parse.ts';

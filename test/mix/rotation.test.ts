@@ -1,4 +1,4 @@
-/** More bandwidth tenants than processing units: they send one after the other. The bounds are those of the claim many-b. */
+/** More bandwidth tenants than processing units, which send one after the other. The bounds are those of the claim many-b. */
 import { expect, test } from 'vitest';
 import { parseApp } from '../../src/mix/parse.ts';
 import { runMix } from '../../src/mix/run.ts';

@@ -1,7 +1,7 @@
 /**
- * `isoverbs demo`: an unchanged key-value store (tenant A) and an unchanged file transfer (tenant B) share one simulated
- * NIC. A runs alone, then both bare, then both under a policy. All times are virtual, so the result is the same on
- * every machine.
+ * `isoverbs demo`: an unchanged key-value store (tenant A) and an unchanged file transfer (tenant B) share one
+ * simulated NIC. A runs alone, then both bare, then both under a policy. All times are virtual, so the result is the
+ * same on every machine.
  */
 import { performance } from 'node:perf_hooks';
 import Table from 'cli-table3';

@@ -1,7 +1,7 @@
 /**
- * The bytes of one queue pair's messages. Each message that may be outstanding has a buffer at its source and one at its
- * destination. Its first and last byte are the round (how often the buffer has been used), so that a late, torn or stale
- * message is found at its completion. The bytes between are noise, which is compared at the end of the run.
+ * The bytes of one queue pair's messages. Each message that may be outstanding has a buffer at its source and one at
+ * its destination. Its first and last byte are the round (how often the buffer has been used), so that a late, torn or
+ * stale message is found at its completion. The bytes between are noise, which is compared at the end of the run.
  */
 import type { MemoryRegion } from '../../objects/index.ts';
 import type { MessageBuffers } from './spec.ts';
