@@ -111,7 +111,9 @@ describe('tests on simulated devices', () => {
     expect(results.n_iterations).toBe(200 * ('qp' in flags ? Number(flags.qp) : 1));
     expect(Object.values(results).every((value) => value > 0)).toBe(true);
   });
+});
 
+describe('sizes and times', () => {
   test('--all prints one row per size', async () => {
     const printed = await lines(settings('send_lat', { all: true, iters: 5, connection: 'UD' }));
     const sizes = printed.filter((line) => /^ \d+ +\d/.test(line)).map((line) => Number.parseInt(line, 10));
@@ -163,7 +165,9 @@ describe('tests on simulated devices', () => {
     expect(listen.mock.calls.map(([options]) => options)).toEqual([{ port: 0, host: '127.0.0.1' }]);
     listen.mockRestore();
   });
+});
 
+describe('verbs that a test calls', () => {
   /** Runs a test; returns the calls of each verb, and for posts the number of requests. */
   async function counted(name: string, flags: Record<string, unknown>): Promise<Record<string, number>> {
     const calls: Record<string, number> = { postSend: 0, postRecv: 0, reqNotifyCq: 0 };
@@ -208,7 +212,9 @@ describe('tests on simulated devices', () => {
     expect((await counted('send_bw', { qp: 2 })).postRecv).toBe(40);
     expect((await counted('send_bw', { qp: 2, useSrq: true })).postRecv).toBe(0);
   });
+});
 
+describe('output', () => {
   test('--output prints one number', async () => {
     expect(await lines(settings('write_bw', { output: 'message_rate', iters: 200 }))).toEqual([
       expect.stringMatching(/^0\.18\d{4}$/),
@@ -222,60 +228,50 @@ describe('tests on simulated devices', () => {
   });
 });
 
+const REJECTED: readonly (readonly [test: string, flags: Record<string, unknown>, message: string])[] = [
+  ['write_lat', { connection: 'UD' }, 'UD connection only possible in SEND verb'],
+  ['read_bw', { connection: 'UC' }, 'UC connection not possible in READ/ATOMIC verbs'],
+  ['atomic_bw', { size: 16 }, 'Message size cannot be changed for Atomic tests'],
+  ['write_bw', { duration: 2, all: true }, "Duration mode currently doesn't support running on all sizes."],
+  ['write_bw', { duration: 2, iters: 10 }, '--iters and --duration exclude each other'],
+  ['write_bw', { duration: 2, margin: 1 }, 'DURATION > 2*MARGIN'],
+  ['write_lat', { run_infinitely: true }, 'run_infinitely exists only in BW tests for now.'],
+  ['write_bw', { post_list: 3, iters: 100 }, 'must be a multiple of post list size'],
+  ['write_bw', { post_list: 8, cqMod: 12, iters: 96 }, 'must be a multiple or a divisor of --post_list'],
+  ['write_lat', { qp: 2 }, 'one queue pair'],
+  ['write_lat', { exchange_rate: 5 }, 'not for write_lat'],
+  ['write_lat', { txDepth: 0 }, '--tx-depth'],
+  ['write_bw', { size: 'big' }, "--size takes whole numbers from 1 to 2147483648, got 'big'"],
+  ['write_bw', { size: 0 }, '--size'],
+  ['write_bw', { txDepth: 1.5 }, '--tx-depth'],
+  ['write_bw', { port: 0 }, '--port'],
+  ['write_bw', { gidIndex: -1 }, '--gid-index'],
+  ['write_bw', { rate_limit: 0 }, "--rate_limit takes numbers above 0, got '0'"],
+  ['write_bw', { rate_limit: 1, all: true }, '--rate_limit is for messages of one size: leave out --all'],
+  ['write_bw', { rate_units: 'k' }, "--rate_units takes M, g, p, got 'k'"],
+  ['write_bw', { mtu: '1000' }, '--mtu takes 256, 512, 1024, 2048, 4096'],
+  ['write_bw', { cpu: 'all' }, '--cpu takes a list of CPUs'],
+  ['write_bw', { events: true }, 'Events feature not available on WRITE verb'],
+  ['send_bw', { events: true, duration: 2 }, "Duration mode doesn't work with events."],
+  ['send_bw', { events: true, run_infinitely: true }, 'run_infinitely does not support events feature yet.'],
+  ['send_lat', { events: true, latency_gap: 5 }, '--events sleeps until something arrives'],
+  ['write_bw', { useSrq: true }, 'Using SRQ only available in SEND tests.'],
+  ['send_bw', { useSrq: true, qp: 9, rxDepth: 8 }, 'Using SRQ depth should be greater than number of QPs.'],
+  ['send_bw', { write_with_imm: true }, 'Write_with_imm can only be used with write_lat and write_bw tests'],
+  ['send_bw', { perform_warm_up: true }, '--perform_warm_up is for the bandwidth of WRITEs'],
+  ['write_bw', { perform_warm_up: true, write_with_imm: true }, 'Warm up not supported for WRITE_IMM verb.'],
+  ['write_bw', { rdma_cm: true, connection: 'UC' }, 'UC is not supported in librdmacm'],
+  ['send_bw', { rdma_cm: true, connection: 'UD' }, '--rdma_cm connects only RC'],
+  ['write_bw', { run_infinitely: true, json: true }, 'run_infinitely never ends'],
+  ['write_bw', { provider: 'sim', source_ip: '10.0.0.1' }, 'leave out --source_ip'],
+  ['write_bw', { iters: 0 }, '--iters'],
+  ['write_bw', { port: 70000 }, '--port'],
+  ['write_bw', { connection: 'TCP' }, '--connection'],
+  ['write_bw', { output: 'latency' }, 'Output verbosity level for BW can be: bandwidth, message_rate'],
+];
+
 describe('flags', () => {
-  test.each([
-    ['write_lat', { connection: 'UD' }, 'UD connection only possible in SEND verb'],
-    ['read_bw', { connection: 'UC' }, 'UC connection not possible in READ/ATOMIC verbs'],
-    ['atomic_bw', { size: 16 }, 'Message size cannot be changed for Atomic tests'],
-    ['write_bw', { duration: 2, all: true }, "Duration mode currently doesn't support running on all sizes."],
-    ['write_bw', { duration: 2, iters: 10 }, '--iters and --duration exclude each other'],
-    ['write_bw', { duration: 2, margin: 1 }, 'DURATION > 2*MARGIN'],
-    ['write_lat', { run_infinitely: true }, 'run_infinitely exists only in BW tests for now.'],
-    ['write_bw', { post_list: 3, iters: 100 }, 'must be a multiple of post list size'],
-    ['write_bw', { post_list: 8, cqMod: 12, iters: 96 }, 'must be a multiple or a divisor of --post_list'],
-    ['write_lat', { qp: 2 }, 'one queue pair'],
-    ['write_lat', { exchange_rate: 5 }, 'not for write_lat'],
-    ['write_lat', { txDepth: 0 }, '--tx-depth'],
-    ['write_bw', { size: 'big' }, "--size takes whole numbers from 1 to 2147483648, got 'big'"],
-    ['write_bw', { size: 0 }, '--size'],
-    ['write_bw', { txDepth: 1.5 }, '--tx-depth'],
-    ['write_bw', { port: 0 }, '--port'],
-    ['write_bw', { gidIndex: -1 }, '--gid-index'],
-    ['write_bw', { rate_limit: 0 }, "--rate_limit takes numbers above 0, got '0'"],
-    ['write_bw', { rate_limit: 1, all: true }, '--rate_limit is for messages of one size: leave out --all'],
-    ['write_bw', { rate_units: 'k' }, "--rate_units takes M, g, p, got 'k'"],
-    ['write_bw', { mtu: '1000' }, '--mtu takes 256, 512, 1024, 2048, 4096'],
-    ['write_bw', { cpu: 'all' }, '--cpu takes a list of CPUs'],
-    ['write_bw', { events: true }, 'Events feature not available on WRITE verb'],
-    ['send_bw', { events: true, duration: 2 }, "Duration mode doesn't work with events."],
-    [
-      'send_bw',
-      { events: true, run_infinitely: true },
-      'run_infinitely does not support events feature yet.',
-    ],
-    ['send_lat', { events: true, latency_gap: 5 }, '--events sleeps until something arrives'],
-    ['write_bw', { useSrq: true }, 'Using SRQ only available in SEND tests.'],
-    ['send_bw', { useSrq: true, qp: 9, rxDepth: 8 }, 'Using SRQ depth should be greater than number of QPs.'],
-    [
-      'send_bw',
-      { write_with_imm: true },
-      'Write_with_imm can only be used with write_lat and write_bw tests',
-    ],
-    ['send_bw', { perform_warm_up: true }, '--perform_warm_up is for the bandwidth of WRITEs'],
-    [
-      'write_bw',
-      { perform_warm_up: true, write_with_imm: true },
-      'Warm up not supported for WRITE_IMM verb.',
-    ],
-    ['write_bw', { rdma_cm: true, connection: 'UC' }, 'UC is not supported in librdmacm'],
-    ['send_bw', { rdma_cm: true, connection: 'UD' }, '--rdma_cm connects only RC'],
-    ['write_bw', { run_infinitely: true, json: true }, 'run_infinitely never ends'],
-    ['write_bw', { provider: 'sim', source_ip: '10.0.0.1' }, 'leave out --source_ip'],
-    ['write_bw', { iters: 0 }, '--iters'],
-    ['write_bw', { port: 70000 }, '--port'],
-    ['write_bw', { connection: 'TCP' }, '--connection'],
-    ['write_bw', { output: 'latency' }, 'Output verbosity level for BW can be: bandwidth, message_rate'],
-  ])('%s %j is rejected', (name, flags, message) => {
+  test.each(REJECTED)('%s %j is rejected', (name, flags, message) => {
     expect(() => settings(name, flags)).toThrow(message);
     expect(() => settings(name, flags)).toThrow(expect.objectContaining({ code: 'ISO_ERR_CONFIG' }));
   });
