@@ -1,4 +1,4 @@
-/** The command `isoverbs` as processes: daemons, programs under them, tools that ask. Needs a build. */
+/** The command `isoverbs` as processes: daemons, programs under them, and tools. Requires a build. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,7 +14,7 @@ afterEach(() => {
   for (const undo of cleanUp.splice(0).reverse()) undo();
 });
 
-/** A folder that is gone after the test. */
+/** A folder that is removed after the test. */
 export function folder(): string {
   const path = mkdtempSync(join(tmpdir(), 'isoverbs-cli-'));
   cleanUp.push(() => rmSync(path, { recursive: true, force: true }));

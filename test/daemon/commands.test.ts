@@ -1,4 +1,5 @@
-// `isoverbs daemon` and `isoverbs run` as processes: how they begin, what they say, how they end. Needs a build.
+// `isoverbs daemon` and `isoverbs run` as processes: how they start, what they print, how they end. Requires
+// a build.
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { connect as connectNet } from 'node:net';
@@ -10,7 +11,7 @@ import { hasPython, reason, until } from './rig.ts';
 const ROOT = resolve(import.meta.dirname, '../..');
 const TIMEOUT = { timeout: 60_000 };
 const REGISTER = join(ROOT, 'dist/register.js');
-/** Long enough to be told that nobody answers. */
+/** Long enough for a timeout of a daemon that does not answer. */
 const OPENS = `
   import { openDevice } from 'isoverbs';
   const context = openDevice();
@@ -44,7 +45,7 @@ describe('--check-config', TIMEOUT, () => {
     expect(stderr).toMatch(problem);
   });
 
-  test('a file that is not there, or no file', async () => {
+  test('a missing file, and no file', async () => {
     for (const path of ['/no/such.yaml', '/tmp']) {
       const { status, stderr } = await check(path);
       expect({ status, stderr }).toEqual({
@@ -54,7 +55,7 @@ describe('--check-config', TIMEOUT, () => {
     }
   });
 
-  test('a right one: 0; rules that never decide are named', async () => {
+  test('a valid file exits with 0 and names rules that never decide', async () => {
     const path = file(`rules:
   - match: { uid: 1, command: 'x*' }
   - match: { uid: 1 }
@@ -77,16 +78,19 @@ describe('--check-config', TIMEOUT, () => {
 });
 
 describe.skipIf(reason !== '')('the daemon', TIMEOUT, () => {
-  test.each(['SIGTERM', 'SIGINT'] as const)('%s ends it: 0, and the socket is gone', async (signal) => {
-    const socket = join(folder(), 's');
-    const running = await daemon(socket);
-    expect(existsSync(socket)).toBe(true);
-    running.child.kill(signal);
-    expect(await running.ended).toMatchObject({ status: 0, signal: null, stdout: '' });
-    expect(existsSync(socket)).toBe(false);
-  });
+  test.each(['SIGTERM', 'SIGINT'] as const)(
+    '%s ends it with status 0 and removes the socket',
+    async (signal) => {
+      const socket = join(folder(), 's');
+      const running = await daemon(socket);
+      expect(existsSync(socket)).toBe(true);
+      running.child.kill(signal);
+      expect(await running.ended).toMatchObject({ status: 0, signal: null, stdout: '' });
+      expect(existsSync(socket)).toBe(false);
+    },
+  );
 
-  test('a second one is refused; the socket of one that was killed is taken over', async () => {
+  test('a second daemon is refused; the socket of a killed one is taken over', async () => {
     const socket = join(folder(), 's');
     const first = await daemon(socket);
     const second = await isoverbs(['daemon', '--socket', socket]).ended;
@@ -99,7 +103,7 @@ describe.skipIf(reason !== '')('the daemon', TIMEOUT, () => {
     await daemon(socket);
   });
 
-  test('where it cannot listen: a sentence, and what to do', async () => {
+  test('an unusable socket path is reported with a remedy', async () => {
     const open = join(folder(), 'open');
     mkdirSync(open, { mode: 0o777 });
     spawnSync('chmod', ['777', open]);
@@ -121,7 +125,7 @@ describe.skipIf(reason !== '')('the daemon', TIMEOUT, () => {
     }
   });
 
-  test('SIGHUP with a wrong file leaves the rules as they were, and says so; with a right one they are new', async () => {
+  test('SIGHUP keeps the rules if the file is invalid, and replaces them otherwise', async () => {
     const socket = join(folder(), 's');
     const path = file('rules: []');
     const running = await daemon(socket, ['--config', path]);
@@ -146,7 +150,7 @@ describe.skipIf(reason !== '')('the daemon', TIMEOUT, () => {
       .err()
       .split('\n')
       .find((one) => one.includes(' set a"'));
-    // A key twice in a line would be one of the two to whoever reads it: `pid` is the daemon's.
+    // A duplicate key in a JSON line would hide one of its values from readers; `pid` is the daemon's.
     expect(line?.match(/"pid":\d+/g)).toEqual([`"pid":${running.child.pid}`, `"pid":${setting.child.pid}`]);
     expect(JSON.parse(line ?? '')).toMatchObject({
       pid: running.child.pid,
@@ -154,7 +158,7 @@ describe.skipIf(reason !== '')('the daemon', TIMEOUT, () => {
     });
   });
 
-  test('a log that cannot be written, as on a full disk, ends nobody', async () => {
+  test('a log that cannot be written, as on a full disk, ends no process', async () => {
     const socket = join(folder(), 's');
     const running = started('sh', [
       '-c',
@@ -173,7 +177,7 @@ describe.skipIf(reason !== '')('the daemon', TIMEOUT, () => {
     expect((await running.ended).status).toBe(0);
   });
 
-  test('a program whose stderr nobody reads goes on when there is no daemon', async () => {
+  test('without a daemon, a program continues even if its stderr is not read', async () => {
     const program = spawn(process.execPath, [`--import=${REGISTER}`, '--input-type=module', '-e', OPENS], {
       cwd: ROOT,
       env: {
@@ -192,7 +196,7 @@ describe.skipIf(reason !== '')('the daemon', TIMEOUT, () => {
     expect([status, said]).toEqual([0, 'well\n']);
   });
 
-  test('tenants, set and run without a daemon; what set does not know', async () => {
+  test('tenants, set and run without a daemon; invalid settings', async () => {
     const none = join(folder(), 'none');
     for (const args of [['tenants'], ['set', 'a', 'weight=2']]) {
       const { status, stdout, stderr } = await isoverbs([...args, '--socket', none]).ended;
@@ -207,12 +211,12 @@ describe.skipIf(reason !== '')('the daemon', TIMEOUT, () => {
     const ran = await isoverbs(['run', '--socket', none, '--', process.execPath, '-e', 'console.log(1)'])
       .ended;
     expect(ran).toMatchObject({ status: 0, stdout: '1\n' });
-    expect(ran.stderr).toMatch(/^isoverbs: no daemon at .*: the program runs without\n$/);
+    expect(ran.stderr).toMatch(/^isoverbs: no daemon at .*; without --policy, the program runs without a policy\n$/);
   });
 });
 
-/** Receives datagrams, and prints each as a line. */
-const HEAR = `
+/** Receives datagrams and prints each as a line. */
+const RECEIVER = `
 import socket, sys
 address = sys.argv[1]
 s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -222,26 +226,29 @@ while True: print(repr(s.recv(4096)), flush=True)
 `;
 
 describe.skipIf(reason !== '' || !hasPython)('systemd', TIMEOUT, () => {
-  test.each(['path', 'abstract'])('is told how it is, at a socket with a %s name', async (kind) => {
-    const at = folder();
-    const address = kind === 'path' ? join(at, 'notify') : `@isoverbs-test-${process.pid}`;
-    const systemd = started('python3', ['-c', HEAR, address]);
-    await until(() => systemd.out().includes('bound'));
-    const socket = join(at, 's');
-    const running = await daemon(socket, [], { NOTIFY_SOCKET: address, WATCHDOG_USEC: '200000' });
-    const told = (pattern: RegExp) => until(() => pattern.test(systemd.out()));
-    await told(/READY=1\\nSTATUS=listening on /);
-    await told(/WATCHDOG=1\\n/);
-    running.child.kill('SIGHUP');
-    await told(/RELOADING=1\\nMONOTONIC_USEC=\d+\\n[\s\S]*READY=1\\n/);
-    running.child.kill('SIGTERM');
-    expect((await running.ended).status).toBe(0);
-    await told(/STOPPING=1\\n/);
-    const usec = Number(/MONOTONIC_USEC=(\d+)/.exec(systemd.out())?.[1]);
-    expect(Math.abs(Number(process.hrtime.bigint() / 1000n) - usec)).toBeLessThan(60e6);
-  });
+  test.each(['path', 'abstract'])(
+    'is notified of state changes, at a socket with a %s name',
+    async (kind) => {
+      const at = folder();
+      const address = kind === 'path' ? join(at, 'notify') : `@isoverbs-test-${process.pid}`;
+      const systemd = started('python3', ['-c', RECEIVER, address]);
+      await until(() => systemd.out().includes('bound'));
+      const socket = join(at, 's');
+      const running = await daemon(socket, [], { NOTIFY_SOCKET: address, WATCHDOG_USEC: '200000' });
+      const notified = (pattern: RegExp) => until(() => pattern.test(systemd.out()));
+      await notified(/READY=1\\nSTATUS=listening on /);
+      await notified(/WATCHDOG=1\\n/);
+      running.child.kill('SIGHUP');
+      await notified(/RELOADING=1\\nMONOTONIC_USEC=\d+\\n[\s\S]*READY=1\\n/);
+      running.child.kill('SIGTERM');
+      expect((await running.ended).status).toBe(0);
+      await notified(/STOPPING=1\\n/);
+      const usec = Number(/MONOTONIC_USEC=(\d+)/.exec(systemd.out())?.[1]);
+      expect(Math.abs(Number(process.hrtime.bigint() / 1000n) - usec)).toBeLessThan(60e6);
+    },
+  );
 
-  test('a socket that nobody reads, or that is none, is said, and hinders nothing', async () => {
+  test('an unread or invalid notification socket is logged and blocks nothing', async () => {
     const socket = join(folder(), 's');
     for (const address of ['/no/such', 'vsock:2:1234', `/${'x'.repeat(200)}`]) {
       const running = await daemon(socket, [], { NOTIFY_SOCKET: address });
@@ -251,7 +258,7 @@ describe.skipIf(reason !== '' || !hasPython)('systemd', TIMEOUT, () => {
     }
   });
 
-  test.skipIf(spawnSync('systemd-analyze', ['--version']).status !== 0)('takes the unit', () => {
+  test.skipIf(spawnSync('systemd-analyze', ['--version']).status !== 0)('accepts the unit', () => {
     const { status, stderr } = spawnSync('systemd-analyze', ['verify', join(ROOT, 'docs/isoverbs.service')], {
       encoding: 'utf8',
     });
@@ -265,7 +272,7 @@ describe('run', TIMEOUT, () => {
   const run = (...words: string[]) => isoverbs(['run', '--socket', none, '--policy', 'none', '--', ...words]);
   const node = (code: string, ...more: string[]) => run(process.execPath, '-e', code, ...more);
 
-  test('passes on the exit status, and 128 and the number of a signal', async () => {
+  test('passes on the exit status, or 128 plus the number of a signal', async () => {
     for (const [code, status] of [
       ['process.exit(0)', 0],
       ['process.exit(7)', 7],
@@ -275,7 +282,7 @@ describe('run', TIMEOUT, () => {
       expect((await node(code).ended).status).toBe(status);
   });
 
-  test('127 and 126 as shells do, and a sentence', async () => {
+  test('exits with 127 and 126 as shells do, with a message', async () => {
     const none = await run('no-such-program-here').ended;
     expect(none).toMatchObject({ status: 127, stdout: '' });
     expect(none.stderr).toMatch(/^isoverbs: no-such-program-here cannot be started: .*ENOENT\n$/);
@@ -285,7 +292,7 @@ describe('run', TIMEOUT, () => {
     });
   });
 
-  test('passes on arguments as they are, the input, and the environment to children', async () => {
+  test('passes on arguments unchanged, the input, and the environment to children', async () => {
     expect(
       (await node('console.log(process.argv.slice(1).join())', '--', '-h', '--socket', 'x y').ended).stdout,
     ).toBe('-h,--socket,x y\n');
@@ -298,7 +305,7 @@ describe('run', TIMEOUT, () => {
   });
 
   test.each(['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGUSR2'] as const)(
-    'passes on %s, and waits for the program',
+    'forwards %s and waits for the program',
     async (signal) => {
       const running = node(
         `process.on('${signal}', () => { console.log('heard'); process.exit(3); }); setInterval(() => {}, 1e6); console.log('up')`,
@@ -309,7 +316,7 @@ describe('run', TIMEOUT, () => {
     },
   );
 
-  test('what it cannot take is refused before the program starts', async () => {
+  test('invalid options are refused before the program starts', async () => {
     for (const words of [
       ['--weight', '1e9'],
       ['--weight', '0'],

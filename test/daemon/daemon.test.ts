@@ -9,7 +9,7 @@ import { parseDaemonConfig } from '../../src/daemon/config.ts';
 import { Daemon } from '../../src/daemon/daemon.ts';
 import { hasPython } from './rig.ts';
 
-test('it does not listen where others could put something in the place of its socket', () => {
+test('listen() refuses a folder in which other users could replace the socket', () => {
   const folder = mkdtempSync(join(tmpdir(), 'isoverbs-daemon-'));
   const daemon = new Daemon({
     socket: join(folder, 's'),
@@ -31,7 +31,7 @@ test('it does not listen where others could put something in the place of its so
   }
 });
 
-/** Says who it is, and prints what the daemon takes it for. */
+/** Declares a tenant and prints the tenant that the daemon assigned. */
 const SAYS_HELLO = `
 import json, socket, struct, sys
 s = socket.socket(socket.AF_UNIX)
@@ -42,38 +42,35 @@ length, = struct.unpack('<I', s.recv(4, socket.MSG_WAITALL))
 print(json.loads(s.recv(length, socket.MSG_WAITALL))['tenant'])
 `;
 
-test.skipIf(!hasPython)(
-  'of a command line as much is read as names a program, and not the rest',
-  async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'isoverbs-daemon-'));
-    const socket = join(folder, 'run', 's');
-    const daemon = new Daemon({
-      socket,
-      config: parseDaemonConfig(
-        "rules: [{ match: { command: '*the-end' }, tenant: end }, { match: { command: '*/s first *' }, tenant: begin }]",
-        'none',
-      ),
-      rules: { qNumAllow: 1, qNumCapa: 9, selective: false },
-      log: pino({ level: 'silent' }),
-      linkGbps: () => null,
-    });
-    const tenantOf = (...args: string[]) =>
-      new Promise((resolve) => {
-        const child = spawn('python3', ['-c', SAYS_HELLO, socket, ...args], { timeout: 20_000 });
-        let text = '';
-        child.stdout.on('data', (chunk) => {
-          text += chunk;
-        });
-        child.on('close', () => resolve(text.trim()));
+test.skipIf(!hasPython)('only the beginning of a command line is read', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'isoverbs-daemon-'));
+  const socket = join(folder, 'run', 's');
+  const daemon = new Daemon({
+    socket,
+    config: parseDaemonConfig(
+      "rules: [{ match: { command: '*the-end' }, tenant: end }, { match: { command: '*/s first *' }, tenant: begin }]",
+      'none',
+    ),
+    rules: { qNumAllow: 1, qNumCapa: 9, selective: false },
+    log: pino({ level: 'silent' }),
+    linkGbps: () => null,
+  });
+  const tenantOf = (...args: string[]) =>
+    new Promise((resolve) => {
+      const child = spawn('python3', ['-c', SAYS_HELLO, socket, ...args], { timeout: 20_000 });
+      let text = '';
+      child.stdout.on('data', (chunk) => {
+        text += chunk;
       });
-    try {
-      daemon.listen();
-      expect(statSync(join(folder, 'run')).mode & 0o777).toBe(0o711);
-      expect(await tenantOf('first', 'the-end')).toBe('end');
-      expect(await tenantOf('first', 'x'.repeat(20_000), 'the-end')).toBe('begin');
-    } finally {
-      daemon.close();
-      rmSync(folder, { recursive: true });
-    }
-  },
-);
+      child.on('close', () => resolve(text.trim()));
+    });
+  try {
+    daemon.listen();
+    expect(statSync(join(folder, 'run')).mode & 0o777).toBe(0o711);
+    expect(await tenantOf('first', 'the-end')).toBe('end');
+    expect(await tenantOf('first', 'x'.repeat(20_000), 'the-end')).toBe('begin');
+  } finally {
+    daemon.close();
+    rmSync(folder, { recursive: true });
+  }
+});

@@ -1,5 +1,6 @@
-// One log of events, recorded while tenants send in the simulator, gives the same grants wherever it is played: by the
-// coordinators of a process, by the daemon's own, and by a daemon in a process of its own. Needs a build.
+// One event log, recorded while tenants send in the simulator, produces the same grants wherever it is
+// replayed: by the coordinators of a process, by the daemon's own, and by a daemon in a process of its own.
+// Requires a build.
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -21,7 +22,7 @@ const MASTER = { qNumAllow: 1, qNumCapa: 9, selective: false };
 const LINK_GBPS = 100;
 const WEIGHTS = { b: 3, m: 2 };
 const SHORT = { ...DEFAULTS, durationNs: 2e6, warmupNs: 0.2e6, payload: false };
-/** One large tenant: nobody rotates, which only coordinators of one process do. */
+/** Only one large tenant, so that nothing rotates; only coordinators of one process rotate tenants. */
 const APPS = [
   'B:name=b,qps=2,tenant=b',
   'M:name=m,qps=3,tenant=m,start=300us',
@@ -29,7 +30,7 @@ const APPS = [
   'D:name=e,tenant=m,start=900us',
 ];
 
-/** What the members of a run said; then a weight is set, and one after the other leaves. */
+/** What the members of a run reported. Then a weight is set, and the members leave one after the other. */
 async function record(policy: string, options: MixSpec['policyOptions']): Promise<Event[]> {
   const recorder = new Recorder();
   setRemoteCoordinators(recorder.make);
@@ -51,7 +52,7 @@ async function record(policy: string, options: MixSpec['policyOptions']): Promis
 }
 
 const LOGS: [policy: string, options: MixSpec['policyOptions'], own: number[]][] = [
-  // The columns that the policy's run decides by itself.
+  // The columns that the policy's own run decides.
   [
     'perf',
     {},
@@ -119,7 +120,7 @@ class InDaemon implements Player {
     this.ring(event.device);
   }
 
-  /** The daemon has a clock of its own: who plays slowly says that everybody is alive, and is heard again. */
+  /** The daemon has its own clock, so a slow replay reports that all members are alive, and again later. */
   async until(expected: Map<number, number[]>): Promise<void> {
     const end = performance.now() + PATIENCE_MS;
     let askedMs = performance.now();
@@ -135,7 +136,7 @@ class InDaemon implements Player {
   }
 
   private ring(device: string): void {
-    // Of a client that does not ring nothing is read before the next look.
+    // The counters of a client that does not signal are read only at the next full pass.
     for (const seat of this.seats.values()) if (seat.device === device) seat.connection.signal();
   }
 
@@ -158,15 +159,15 @@ describe.each(LOGS)('a log of a run under %s', (policy, options, own) => {
     log = await record(policy, options);
   }, 60_000);
 
-  test('has events of all kinds, and grants that change', () => {
+  test('contains events of all kinds, and grants that change', () => {
     expect(new Set(log.map(({ type }) => type))).toEqual(new Set(['join', 'pass', 'set', 'leave']));
     const passes = log.flatMap((event) => (event.type === 'pass' ? [event.grants] : []));
     expect(new Set(passes.map((grants) => JSON.stringify(grants))).size).toBeGreaterThan(3);
-    // What coordinators of several processes do not do: nobody's turn, and a run shorter than a silence.
+    // What coordinators of several processes do not do: no tenant slots, and a run shorter than a silence.
     for (const [, grants] of passes.flat()) expect(grants[M.SLOT_STATE]).toBe(M.NO_ROTATION);
   });
 
-  test('the run was granted what the coordinators of a process grant for its log', () => {
+  test('replayed in one process it gives the grants of the run', () => {
     const again = new InProcess(RULES);
     let compared = 0;
     for (const event of log) {
@@ -181,7 +182,7 @@ describe.each(LOGS)('a log of a run under %s', (policy, options, own) => {
     expect(compared).toBeGreaterThanOrEqual(log.filter(({ type }) => type === 'pass').length);
   });
 
-  test("the daemon's own coordinators grant the same after each event", () => {
+  test("the daemon's coordinators grant the same after each event", () => {
     const [inside, host] = [new InProcess(RULES), new InHost(RULES)];
     for (const event of log) {
       for (const player of [inside, host]) player.play(event);

@@ -1,6 +1,6 @@
 /**
- * What the members of the devices of a simulated run said to their coordinators, and when: recorded while it runs, kept
- * as lines of JSON, played again to coordinators elsewhere.
+ * What the members of the devices of a simulated run reported to their coordinators, and when: recorded
+ * during the run, stored as lines of JSON, and replayed to other coordinators.
  */
 import { Coordinator, type DeviceCoordinator, tenantId } from '../../src/coordinator/coordinator.ts';
 import type { MasterRules } from '../../src/coordinator/master.ts';
@@ -14,7 +14,7 @@ export type Event = { nowNs: number; device: string } & (
   | { type: 'join'; member: number; tenant: string }
   | { type: 'leave'; member: number }
   | { type: 'set'; tenant: string; weight: number }
-  /** Counters that are others than before, by member and column; and what the run's own coordinator granted then. */
+  /** Counters that changed, by member and column, and what the run's own coordinator granted then. */
   | {
       type: 'pass';
       counters: [member: number, column: number, value: number][];
@@ -22,14 +22,14 @@ export type Event = { nowNs: number; device: string } & (
     }
 );
 
-/** What all coordinators that are compared decide by. */
+/** The rules of all coordinators that are compared. */
 export interface LogRules {
   readonly master: Pick<MasterRules, 'qNumAllow' | 'qNumCapa' | 'selective'>;
   readonly linkGbps: number;
   readonly weights: Readonly<Record<string, number>>;
 }
 
-/** The coordinator of one device of a run, and a note of each call. */
+/** The coordinator of one device of a run, with a record of each call. */
 class Recorded implements DeviceCoordinator {
   private readonly own = new Coordinator();
   private readonly device: string;
@@ -47,7 +47,7 @@ class Recorded implements DeviceCoordinator {
   }
 
   join(tenant: string): M.MemberPage | null {
-    // In a daemon, contexts without a tenant are of their program's; here each has one of its own.
+    // In a daemon, contexts without a tenant belong to their program's; here each has a tenant of its own.
     const member = this.recorder.members++;
     const name = tenant === '' ? `context ${member}` : tenant;
     const page = this.own.join(name);
@@ -66,7 +66,10 @@ class Recorded implements DeviceCoordinator {
     this.own.leave(page);
   }
 
-  /** Each is a pass, as each ring of a client is one: none is left out because the last was just now. */
+  /**
+   * Each event is a pass, as each signal of a client is one; none is left out because the previous one was
+   * recent.
+   */
   runPass(rules: MasterRules, nowNs: number): void {
     this.own.runPass(rules, nowNs);
     this.passed(nowNs);
@@ -124,14 +127,17 @@ export class Recorder {
   }
 }
 
-/** What plays a log, and grants. */
+/** Replays a log and grants. */
 export interface Player {
   play(event: Event): void | Promise<void>;
-  /** By member, those that are there. */
+  /** The members present. */
   grants(): Map<number, number[]>;
 }
 
-/** The coordinators of a process, with what the daemon does of itself: a pass for all that happens, of master and shares. */
+/**
+ * The coordinators of a process, with what the daemon does by default: a pass of master and shares for each
+ * event.
+ */
 export class InProcess implements Player {
   private readonly devices = new Map<string, Coordinator>();
   private readonly pages = new Map<number, M.MemberPage>();
@@ -163,7 +169,7 @@ export class InProcess implements Player {
 
   private pass(coordinator: Coordinator, nowNs: number): void {
     const { master, linkGbps } = this.rules;
-    // Nobody rotates across processes: a slot is shorter than the way there and back.
+    // Tenants do not rotate across processes, because a tenant slot is shorter than the round trip.
     coordinator.runPass({ ...master, silentNs: SILENT_NS, rotateFrom: Number.POSITIVE_INFINITY }, nowNs);
     coordinator.share({ linkGbps, weights: this.weights, ratesGbps: new Map() }, nowNs, SILENT_NS);
   }
@@ -173,7 +179,7 @@ export class InProcess implements Player {
   }
 }
 
-/** The daemon's own, without a socket: each tenant is a client. */
+/** The daemon's coordinators without a socket; each tenant is a client. */
 export class InHost implements Player {
   private readonly host: Host;
   private readonly rules: LogRules;

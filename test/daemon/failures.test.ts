@@ -1,6 +1,6 @@
-// Processes that die, stop and spin, and a daemon that does: rounds under load. ISOVERBS_DAEMON_ROUNDS=full runs 200 of
-// each and holds them to the bounds (a number runs so many, and does not); otherwise a few show that nothing is lost and
-// nobody stands still for ever.
+// Processes that die, stop and spin, and a daemon that does, in rounds under load.
+// ISOVERBS_DAEMON_ROUNDS=full runs 200 rounds of each and checks the time bounds; a number runs that many
+// without the bounds. By default a few rounds show that nothing is lost and nothing stalls.
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -9,13 +9,13 @@ import { type Holdings, holdings, nowNs, PROGRAMS, type Tenant, until, World, wa
 
 const IS_FULL = process.env.ISOVERBS_DAEMON_ROUNDS === 'full';
 const ROUNDS = IS_FULL ? 200 : Number(process.env.ISOVERBS_DAEMON_ROUNDS ?? 3);
-/** Processes that are started before they are needed. */
+/** Processes started before they are needed. */
 const SPARES = 4;
 const PROGRAM = join(PROGRAMS, 'tenant.mjs');
 const THIRD = 100 / 3;
 const HALF = 50;
 const ROUND_OFF = 1e-6;
-/** What nothing may exceed, however busy the machine is. */
+/** A limit for everything, however busy the machine is. */
 const NEVER_MS = 5000;
 const TIMEOUT_MS = 120_000 + ROUNDS * 20_000;
 const GROWTH_BYTES = 48 << 20;
@@ -23,7 +23,7 @@ const GROWTH_BYTES = 48 << 20;
 const percentile = (sorted: readonly number[], p: number) =>
   sorted[Math.min(sorted.length - 1, Math.floor(p * sorted.length))];
 
-/** A delay, and what is left of it without the time in which those who took part waited for a CPU. */
+/** A delay, and the part of it not explained by the participants' waiting for a CPU. */
 interface Delay {
   readonly ms: number;
   readonly ownMs: number;
@@ -35,8 +35,8 @@ const spread = (ms: readonly number[]) => {
 };
 
 /**
- * Says what was measured. In a full run the median of what no waiting for a CPU explains must keep the bound; what is
- * above it is counted, and nothing is ever above NEVER_MS.
+ * Prints the measurements. In a full run, the median of the unexplained part must keep the bound; larger
+ * values are counted, and none may exceed NEVER_MS.
  */
 function judge(what: string, delays: readonly Delay[], boundMs: number): void {
   const [ms, own] = [delays.map((one) => one.ms), delays.map(({ ownMs }) => Math.max(0, ownMs))];
@@ -79,12 +79,12 @@ describe.skipIf(reason !== '')('failures', () => {
   }, TIMEOUT_MS);
   afterAll(() => world.close(), TIMEOUT_MS);
 
-  /** Gaps between completions of the observers since the last look. */
+  /** Gaps between completions of the observers since the last report. */
   const gapsOf = async (): Promise<Delay[]> => {
     const reports = await Promise.all(observers.map((one) => one.report()));
     return reports.map(({ gapNs, ownGapNs }) => ({ ms: gapNs / 1e6, ownMs: ownGapNs / 1e6 }));
   };
-  /** Nothing lost, doubled, out of order or changed, and nobody without a rate. */
+  /** Nothing lost, duplicated, reordered or changed, and no observer without a rate. */
   const isSound = (...tenants: readonly Tenant[]) => {
     for (const { errors, stderr, changes } of [...observers, ...tenants]) {
       expect([errors, stderr.replaceAll(/isoverbs: no daemon.*\n/g, '')]).toEqual([[], '']);
@@ -92,7 +92,7 @@ describe.skipIf(reason !== '')('failures', () => {
     }
   };
   const waits = () => [daemonPid(), ...observers.map(({ pid }) => pid)].map(waitedNs);
-  /** How long it took from `fromNs` until the later observer had what the victim had; `was`: waits() before. */
+  /** The time from `fromNs` until the later observer got the victim's share; `was`: waits() before. */
   const back = async (fromNs: number, was: readonly number[]): Promise<Delay> => {
     const found = await Promise.all(observers.map((one) => one.reaches(HALF - ROUND_OFF, fromNs)));
     const daemonNs = waitedNs(daemonPid()) - was[0];
@@ -108,7 +108,7 @@ describe.skipIf(reason !== '')('failures', () => {
   const daemonPid = () => world.daemon!.pid!;
 
   test.each(['kill', 'exit'] as const)(
-    'a tenant that ends by %s gives its share back',
+    'a tenant that ends by %s returns its share',
     async (how) => {
       const backs: Delay[] = [];
       const gaps: Delay[] = [];
@@ -148,7 +148,7 @@ describe.skipIf(reason !== '')('failures', () => {
   );
 
   test.each(['stop', 'spin'] as const)(
-    'one that is made to %s lends its share until it goes on',
+    'a tenant made to %s lends its share until it continues',
     async (how) => {
       const backs: Delay[] = [];
       const gaps: Delay[] = [];
@@ -184,7 +184,7 @@ describe.skipIf(reason !== '')('failures', () => {
   );
 
   test.each(['SIGKILL', 'SIGTERM'] as const)(
-    '%s of the daemon, and a new one: everybody goes on, and joins it',
+    'after %s of the daemon, all tenants continue and join the next one',
     async (signal) => {
       const joins: Delay[] = [];
       const gaps: Delay[] = [];
@@ -196,7 +196,8 @@ describe.skipIf(reason !== '')('failures', () => {
         const seen = observers.map(({ changes }) => changes.length);
         await until('they know', () => observers.every(({ last }) => !last.joined));
         const sent = await Promise.all(observers.map((one) => one.report()));
-        // On a busy machine one may have been taken for silent just then: the other keeps all.
+        // On a busy machine one observer may have been considered silent at that moment; the other then has
+        // everything.
         for (const { rate } of sent) expect(rate).toBeGreaterThan(HALF - ROUND_OFF);
         await world.startDaemon();
         const was = waits();
@@ -217,7 +218,7 @@ describe.skipIf(reason !== '')('failures', () => {
     TIMEOUT_MS,
   );
 
-  test('after all of it nobody holds more than before', async () => {
+  test('afterwards no process has more descriptors or memory than before', async () => {
     await until('as many descriptors', () =>
       observers.every(({ pid }, i) => holdings(pid).fds === before[i].fds),
     );

@@ -1,4 +1,4 @@
-/** Hosts of the daemon with processes that are its clients, without a socket between them. */
+/** Hosts of the daemon, and processes that are their clients, without a socket between them. */
 import type * as M from '../../src/coordinator/member-table.ts';
 import {
   type DaemonLink,
@@ -37,7 +37,7 @@ export const pages = () => ({
 export class Process implements DaemonLink {
   readonly client: Client;
   private readonly host: Host;
-  private news: { readonly news: () => void; readonly beat: () => void }[] = [];
+  private listeners: { readonly onNews: () => void; readonly onBeat: () => void }[] = [];
   private free = 0;
   nowNs = 0;
 
@@ -46,22 +46,22 @@ export class Process implements DaemonLink {
     this.client = new Client(identity(tenant, more), pages(), pid);
   }
 
-  listen(news: () => void, beat: () => void): void {
-    this.news.push({ news, beat });
+  listen(onNews: () => void, onBeat: () => void): void {
+    this.listeners.push({ onNews, onBeat });
   }
 
-  memberJoined(seat: RemoteMember): void {
-    seat.seatNumber = this.free++;
-    const why = this.host.join(this.client, seat.seatNumber, seat.device, this.nowNs, seat.tenant);
+  memberJoined(member: RemoteMember): void {
+    member.seatNumber = this.free++;
+    const why = this.host.join(this.client, member.seatNumber, member.device, this.nowNs, member.tenant);
     if (why !== null) throw new Error(why);
     this.host.pass(this.nowNs);
-    seat.attach(columnsAt(this.client.pages, seat.seatNumber));
+    member.attach(columnsAt(this.client.pages, member.seatNumber));
   }
 
   poll(): void {}
 
-  memberLeft(seat: RemoteMember): void {
-    this.host.leave(this.client, seat.seatNumber, this.nowNs);
+  memberLeft(member: RemoteMember): void {
+    this.host.leave(this.client, member.seatNumber, this.nowNs);
     this.host.pass(this.nowNs);
   }
 
@@ -70,14 +70,14 @@ export class Process implements DaemonLink {
     this.host.pass(this.nowNs);
   }
 
-  hear(): void {
-    for (const { news } of this.news) news();
+  notify(): void {
+    for (const { onNews } of this.listeners) onNews();
   }
 
   /** As each client does every 20 ms. */
   beat(): void {
-    for (const { beat } of this.news) beat();
-    this.hear();
+    for (const { onBeat } of this.listeners) onBeat();
+    this.notify();
   }
 
   join(device = 'sim0', tenant = ''): M.MemberPage {

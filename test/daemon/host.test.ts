@@ -22,13 +22,13 @@ function say({ counters }: M.MemberPage, values: Record<number, number>): void {
   counters[M.HEARTBEAT]++;
 }
 
-test('programs of two processes: one is cut beside the other, told of it, and no longer when that one leaves', () => {
+test('a program is split next to one of another process, is notified, and is released when that one leaves', () => {
   const host = hostOf();
   const [one, other] = [new Process(host, 'a'), new Process(host, 'b')];
   const coordinators = new CoordinatorRegistry((device) => new RemoteCoordinator(device, one, 1e5));
   const context = { index: 0, handle: 1, device: 'sim0', tenant: '', nic: null };
-  const told: Grant[] = [];
-  coordinators.subscribe(context, (grant) => told.push(grant));
+  const grants: Grant[] = [];
+  coordinators.subscribe(context, (grant) => grants.push(grant));
   const b = coordinators.page(context);
   say(b, B);
   one.signal();
@@ -38,15 +38,15 @@ test('programs of two processes: one is cut beside the other, told of it, and no
   other.signal();
   expect(b.grants[M.SPLIT]).toBe(1);
   expect(host.takeClientsToNotify()).toEqual([one.client]);
-  one.hear();
-  expect(told).toContainEqual({ kind: M.SPLIT, target: -1, value: 1 });
+  one.notify();
+  expect(grants).toContainEqual({ kind: M.SPLIT, target: -1, value: 1 });
   host.forget(other.client, 0);
   host.pass(0);
   expect(b.grants[M.SPLIT]).toBe(0);
   expect(host.takeClientsToNotify()).toEqual([one.client]);
 });
 
-test('what is set for thousands who are not there is forgotten again, oldest first; for who is there it holds', () => {
+test('settings of thousands of absent tenants are evicted, oldest first; those of present tenants stay', () => {
   const host = hostOf();
   const [here, early, late] = ['here', 'early', 'late'].map((tenant) => ({ tenant, gbps: 7 }));
   const a = new Process(host, here.tenant).join();
@@ -58,7 +58,7 @@ test('what is set for thousands who are not there is forgotten again, oldest fir
   expect([a, ...others].map(({ grants }) => grants[M.RATE_GBPS] === 7)).toEqual([true, false, true]);
 });
 
-test('rates by weight; a tenant of two processes has one; what is set holds at once and later', () => {
+test('rates follow weights; a tenant of two processes has one rate; settings apply at once and later', () => {
   const host = hostOf();
   const a = [new Process(host, 'a', { weight: 3 }), new Process(host, 'a', { weight: 3 })];
   const b = new Process(host, 'b');
@@ -79,7 +79,7 @@ test('rates by weight; a tenant of two processes has one; what is set holds at o
   expect(rates()).toEqual([100 / 6, 100 / 6, 200 / 3]);
 });
 
-test('who is stopped lends its share within 100 ms, and has it again when it goes on', () => {
+test('a stopped tenant lends its share within 100 ms, and gets it back when it continues', () => {
   const host = hostOf();
   const [one, other] = [new Process(host, 'a'), new Process(host, 'b')];
   const [a, b] = [one.join(), other.join()];
@@ -91,7 +91,7 @@ test('who is stopped lends its share within 100 ms, and has it again when it goe
     host.fullPass(atNs);
   }
   expect(SILENT_NS + every).toBeLessThanOrEqual(100e6);
-  // What it will have, should the daemon stop, too, before it goes on.
+  // Its future share, granted now in case the daemon stops before the tenant continues.
   expect([a.grants[M.RATE_GBPS], b.grants[M.RATE_GBPS]]).toEqual([LINK_GBPS, LINK_GBPS / 2]);
   expect(host.takeClientsToNotify()).toContain(one.client);
   say(b, {});
@@ -99,7 +99,7 @@ test('who is stopped lends its share within 100 ms, and has it again when it goe
   expect([a.grants[M.RATE_GBPS], b.grants[M.RATE_GBPS]]).toEqual([LINK_GBPS / 2, LINK_GBPS / 2]);
 });
 
-/** What part of the link the first of two tenants has after each tick in which the other one gives no sign of life. */
+/** The first of two tenants' part of the link after each tick in which the other gives no sign of life. */
 function shareBeside(look: (tick: number) => ProcessState | null, ticks: number): number[] {
   let tick = 0;
   const host = hostOf({ inspectProcess: () => look(tick) });
@@ -115,23 +115,23 @@ const firstWhole = (shares: readonly number[]) => shares.indexOf(1);
 
 const ran = (state: string, userNs: number, systemNs = 0) => ({ state, userNs, systemNs });
 
-test('a stopped process is silent after 40 ms, one that sleeps or spins after 60, one that waits for a CPU never', () => {
+test('a stopped process is silent after 40 ms, a sleeping or spinning one after 60, one that waits for a CPU never', () => {
   expect(firstWhole(shareBeside(() => ran('T', 0), 10))).toBe(2);
   expect(firstWhole(shareBeside((tick) => ran('R', tick * 20e6), 10))).toBe(3);
   expect(firstWhole(shareBeside(() => ran('S', 0), 10))).toBe(3);
   expect(firstWhole(shareBeside(() => null, 10))).toBe(3);
   expect(firstWhole(shareBeside(() => ran('R', 5e6, 5e6), 100))).toBe(-1);
-  // It has a CPU a tenth of the time: 20 ms of it are 200.
+  // It has a CPU a tenth of the time: 20 ms of CPU time take 200.
   expect(firstWhole(shareBeside((tick) => ran('R', tick * 2e6), 100))).toBe(12);
-  // A call of the system may take long, though not for ever.
+  // A system call may take long, though not forever.
   expect(firstWhole(shareBeside((tick) => ran('R', 0, tick * 20e6), 10))).toBe(5);
 });
 
-test('thousands who are silent at once are not all looked at in one pass, and hold their shares for 250 ms at most', () => {
-  let looks = 0;
+test('a pass does not inspect thousands of silent processes; they keep their shares for 250 ms at most', () => {
+  let inspections = 0;
   const host = hostOf({
     inspectProcess: () => {
-      looks++;
+      inspections++;
       return ran('R', 0);
     },
   });
@@ -140,15 +140,15 @@ test('thousands who are silent at once are not all looked at in one pass, and ho
   say(honest, { [M.RATED_QPS]: 1 });
   host.fullPass(0);
   host.fullPass(49e6);
-  expect(looks).toBe(16);
+  expect(inspections).toBe(16);
   host.fullPass(200e6);
   say(honest, {});
   host.fullPass(251e6);
-  // Those that were looked at wait for a CPU.
+  // The inspected ones wait for a CPU.
   expect(honest.grants[M.RATE_GBPS]).toBeGreaterThan(LINK_GBPS / 100);
 });
 
-test('a process of many contexts takes one look of a pass, and nobody its share who waits for a CPU', () => {
+test('a process with many contexts is inspected once per pass, and no process that waits for a CPU loses its share', () => {
   const host = hostOf({ inspectProcess: () => ran('R', 0) });
   const many = new Process(host, 'many', {}, 1);
   const seats = Array.from({ length: 48 }, () => many.join());
@@ -163,7 +163,7 @@ test('a process of many contexts takes one look of a pass, and nobody its share 
   }
 });
 
-test('what the system says of this process', () => {
+test('processState() reports this process', () => {
   const before = processState(process.pid);
   expect(before?.state).toBe('R');
   const { user, system } = process.cpuUsage();
@@ -171,7 +171,7 @@ test('what the system says of this process', () => {
   expect(processState(2 ** 30)).toBe(null);
 });
 
-test('the command line is asked for where a rule names it and all else of the rule fits', () => {
+test('the command line is read only if a rule names it and everything else in the rule matches', () => {
   const asked: string[] = [];
   const peer = {
     pid: 1,
@@ -195,7 +195,7 @@ test('the command line is asked for where a rule names it and all else of the ru
   expect(asked).toEqual(['cgroup', 'command']);
 });
 
-test('tenants of its own are for a trusted program only: a name is no second share', () => {
+test('only a trusted program may have tenants of its own; another name is no second share', () => {
   const host = hostOf();
   const trusted = new Process(host, 'a', { hasTenants: true });
   const other = new Process(host, 'uid1000');
@@ -216,7 +216,7 @@ test('tenants of its own are for a trusted program only: a name is no second sha
   ]);
 });
 
-test('contexts of a tenant that take no part of the rate add nothing to what it may send', () => {
+test('contexts that take no part of the rate add nothing to what a tenant may send', () => {
   const host = hostOf();
   const [one, other] = [new Process(host, 'one'), new Process(host, 'other')];
   const rates = () => host.tenants().map(({ tenant, rateGbps }) => [tenant, Math.round(rateGbps)]);
@@ -233,7 +233,7 @@ test('contexts of a tenant that take no part of the rate add nothing to what it 
   ]);
 });
 
-test('places that are not there, or taken, and devices that nobody knows are refused', () => {
+test('join() refuses seats that do not exist or are taken, and unknown devices', () => {
   const host = hostOf();
   const { client } = new Process(host, 'a');
   expect(host.join(client, SEATS_PER_CLIENT, 'sim0', 0)).toContain('there is no seat');
@@ -246,7 +246,7 @@ test('places that are not there, or taken, and devices that nobody knows are ref
   expect(host.tenants().map(({ device }) => device)).toEqual(['sim1']);
 });
 
-test('without a daemon members have what is said for that; when it goes they keep what it granted last', () => {
+test('without a daemon members have the standalone rate; when it goes they keep their last grants', () => {
   const seats: RemoteMember[] = [];
   const link = {
     listen() {},
@@ -287,7 +287,7 @@ const event = fc.record({
   value: fc.oneof(fc.nat(8), fc.double(), fc.constantFrom(1e9, -1)),
 });
 
-test('one event log gives the same grants in a process and in the daemon', () => {
+test('one event log produces the same grants in a process and in the daemon', () => {
   fc.assert(
     fc.property(fc.array(event, { maxLength: 60 }), (log) => {
       const host = hostOf();
@@ -311,7 +311,7 @@ test('one event log gives the same grants in a process and in the daemon', () =>
   );
 });
 
-test('a tenant that opens context after context leaves places to the others', () => {
+test('a tenant that opens context after context leaves seats to the others', () => {
   const host = hostOf();
   const greedy = Array.from({ length: 5 }, () => new Process(host, 'a').client);
   const refused = greedy.flatMap((client) =>
@@ -324,7 +324,7 @@ test('a tenant that opens context after context leaves places to the others', ()
   expect(host.join(new Process(host, 'b').client, 0, 'sim0', 0)).toBeNull();
 });
 
-test('who has more contexts than its new tenant has places is told so', () => {
+test('reidentify() reports a client whose contexts exceed the seats of its new tenant', () => {
   const host = hostOf();
   const clients = Array.from({ length: 8 }, (_, i) => new Client(identity(`t${i}`), pages(), 1));
   for (const one of clients) for (let slot = 0; slot < 200; slot++) host.join(one, slot, 'sim0', 0);
@@ -333,7 +333,7 @@ test('who has more contexts than its new tenant has places is told so', () => {
   expect(clients.reduce((sum, { seats }) => sum + seats.size, 0)).toBe(1024);
 });
 
-test('a list has room for the longest names and the largest numbers', () => {
+test('a frame of the list has room for the longest names and the largest numbers', () => {
   const host = hostOf();
   const device = `sim${'\u0001'.repeat(125)}`;
   for (let i = 0; i < 100; i++) {
@@ -345,7 +345,7 @@ test('a list has room for the longest names and the largest numbers', () => {
   expect(new Listing(host, () => 1).frames().length).toBeGreaterThan(1);
 });
 
-test('where nobody knows the rate of the link no tenant is held', () => {
+test('no tenant is limited on a link of unknown rate', () => {
   const host = new Host({ rules: RULES, linkGbps: () => 0 });
   const page = new Process(host, 'a').join();
   say(page, { [M.RATED_QPS]: 1 });
@@ -353,7 +353,7 @@ test('where nobody knows the rate of the link no tenant is held', () => {
   expect(page.grants[M.RATE_GBPS]).toBeGreaterThanOrEqual(1000);
 });
 
-test('a name that anybody may declare makes nobody somebody else, unless the kernel vouches for a user, group or cgroup', () => {
+test('a declared name counts in a rule only if the kernel vouches for a user, group or cgroup', () => {
   const peer = { pid: 1, uid: 1000, gid: 1000, cgroup: '', command: '', tenant: 'storage' };
   const rule = { match: { declared: 'storage' }, tenant: 'storage', weight: 10 };
   expect(identify(peer, [rule], false)).toMatchObject({ tenant: 'uid1000', weight: 1 });
@@ -363,7 +363,7 @@ test('a name that anybody may declare makes nobody somebody else, unless the ker
   expect(identify({ ...peer, tenant: '' }, [], true).tenant).toBe('uid1000');
 });
 
-test('a star stands for anything, and a command line that almost fits in a million ways takes no time', () => {
+test('`*` matches any text, and a command line that almost matches in a million ways takes no time', () => {
   const fits = (command: string, text: string) => {
     const peer = { pid: 1, uid: 1000, gid: 1000, cgroup: '', command: text };
     return identify(peer, [{ match: { command }, tenant: 'fits' }], false).tenant === 'fits';
@@ -382,7 +382,7 @@ test('a star stands for anything, and a command line that almost fits in a milli
   expect(performance.now() - before).toBeLessThan(1000);
 });
 
-test('a program that sends and polls without end is alive, though its event loop never says so', () => {
+test('a program that sends and polls without pause is alive, though its event loop never runs', () => {
   const host = hostOf();
   const [busy, other] = ['a', 'b'].map((tenant) => new Process(host, tenant).join());
   const context = { index: 0, handle: 1, device: 'sim0', tenant: 'a', nic: null };

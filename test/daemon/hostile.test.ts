@@ -1,5 +1,6 @@
-// Programs of another user that mean harm: the others keep their share, the daemon its memory, its descriptors and
-// most of its core, and the log says who it was. ISOVERBS_DAEMON_ROUNDS=full: as often as the security model promises.
+// Malicious programs of another user: the others keep their share, and the daemon its memory, its descriptors
+// and most of its core; the log names the culprit. ISOVERBS_DAEMON_ROUNDS=full repeats the attacks as often
+// as the security model promises.
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -17,7 +18,7 @@ import { reason, start } from './rig.ts';
 const isFull = process.env.ISOVERBS_DAEMON_ROUNDS === 'full';
 const SEED = Number(process.env.ISOVERBS_SEED ?? Date.now() % 1e6);
 if (reason === '') console.log(`hostile programs of seed ${SEED} (ISOVERBS_SEED)`);
-/** Another user, if this one may become it. */
+/** Another user, if this process may become it. */
 const EVIL_UID = process.getuid?.() === 0 ? 54321 : process.getuid!();
 const LINK_GBPS = 100;
 
@@ -26,7 +27,7 @@ afterEach(() => {
   for (const undo of cleanUp.splice(0).reverse()) undo();
 });
 
-/** A daemon that trusts this process alone, and two clients of it with half of the link each. */
+/** A daemon that trusts this process only, and two of its clients with half of the link each. */
 async function setUp(limits = { clients: 600, clientsOfAUser: 400, reserved: 16 }) {
   const folder = mkdtempSync(join(tmpdir(), 'isoverbs-hostile-'));
   chmodSync(folder, 0o755);
@@ -77,7 +78,10 @@ function evil(mode: string, socket: string, count: number) {
 const fds = () => readdirSync('/proc/self/fd').length;
 const rssBytes = () => 1024 * Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync('/proc/self/status', 'utf8'))![1]);
 
-/** Looks at the shares of the honest until it is over; the least and the most that one had, and the daemon's CPU. */
+/**
+ * Watches the honest clients' shares until the attack is over: the smallest and largest share of one, and the
+ * daemon's CPU time.
+ */
 async function watch(shares: () => number[], over: Promise<unknown>) {
   let [least, most, isOver] = [Number.POSITIVE_INFINITY, 0, false];
   const cpu = process.cpuUsage();
@@ -97,7 +101,7 @@ async function watch(shares: () => number[], over: Promise<unknown>) {
 const named = (child: { pid?: number }) => new RegExp(`process ${child.pid} of user ${EVIL_UID} `);
 
 describe.skipIf(reason !== '')('hostile programs', () => {
-  test('garbage, cut frames and other versions', async () => {
+  test('garbage, truncated frames and other versions', async () => {
     const { socket, server, shares, lines } = await setUp();
     const before = fds();
     const { child, ended } = evil('garbage', socket, isFull ? 20_000 : 1000);
@@ -112,7 +116,7 @@ describe.skipIf(reason !== '')('hostile programs', () => {
     const { socket, shares, lines, newcomer } = await setUp();
     const { child, ended } = evil('messages', socket, isFull ? 20_000 : 2000);
     const watched = watch(shares, ended);
-    // Somebody else comes in the middle of it, and has a share soon.
+    // Another client connects during the attack and gets a share soon.
     await vi.waitFor(() => expect(lines.join()).toMatch(named(child)), 5000);
     const page = newcomer('honest').coordinator('sim0').join('') as M.MemberPage;
     page.counters[M.RATED_QPS] = 1;
@@ -124,17 +128,17 @@ describe.skipIf(reason !== '')('hostile programs', () => {
     expect(lines.length).toBeLessThan(isFull ? 80 : 40);
   });
 
-  test('rings without end, with something new each time', { timeout: 120_000 }, async () => {
+  test('wake-ups without pause, with changed counters each time', { timeout: 120_000 }, async () => {
     const { socket, shares } = await setUp();
     const { ended } = evil('rings', socket, isFull ? 20_000 : 2000);
     const { least, cores } = await watch(shares, ended);
     expect(await ended).toMatchObject({ status: 0, stderr: '' });
-    // A third tenant is there.
+    // A third tenant is present.
     expect(least).toBeGreaterThanOrEqual((LINK_GBPS / 3) * 0.95);
     expect(cores).toBeLessThan(0.7);
   });
 
-  test('messages that come one byte at a time', async () => {
+  test('messages that arrive one byte at a time', async () => {
     const { socket, shares, lines } = await setUp();
     const { child, ended } = evil('loris', socket, 200);
     const { least, most, cores } = await watch(shares, ended);
@@ -143,7 +147,7 @@ describe.skipIf(reason !== '')('hostile programs', () => {
     await vi.waitFor(() => expect(lines.join()).toMatch(named(child)), 5000);
   });
 
-  test('10,000 connections: operators have a place, and memory is bounded', async () => {
+  test('10,000 connections: operators can still connect, and memory is bounded', async () => {
     const { socket, server, shares, lines, newcomer } = await setUp();
     const [before, rss] = [fds(), rssBytes()];
     const { child, ended, printed } = evil('crowd', socket, 10_000);
@@ -168,14 +172,14 @@ describe.skipIf(reason !== '')('hostile programs', () => {
     const { ended } = evil('page', socket, isFull ? 1_000_000 : 10_000);
     const { least, most } = await watch(shares, ended);
     expect(await ended).toMatchObject({ status: 0, stderr: '', stdout: 'written' });
-    // It is one tenant at most, with the weight that everybody has.
+    // It is one tenant at most, with the default weight.
     expect(least).toBeGreaterThanOrEqual((LINK_GBPS / 3) * 0.95);
     expect(most).toBeLessThanOrEqual(50);
     expect(rssBytes() - rss).toBeLessThan(100e6);
     await vi.waitFor(() => expect(shares()).toEqual([50, 50]), 5000);
   });
 
-  test('a name, a weight and a class that are not its own', async () => {
+  test('a false name, weight and class', async () => {
     const { socket, host, shares } = await setUp();
     const { child, ended, printed } = evil('claim', socket, 1);
     await vi.waitFor(() => expect(host.tenants().length).toBe(3), 5000);

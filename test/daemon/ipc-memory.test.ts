@@ -1,4 +1,4 @@
-// Shared memory: who sees what, who may write, and what a hostile maker can do.
+// Shared memory: visibility, write permissions, and what a hostile maker can do.
 import { closeSync, openSync } from 'node:fs';
 import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
@@ -34,7 +34,7 @@ describe.skipIf(reason !== '')('shared memory', () => {
     expect(here[BYTES / 4 - 1]).toBe(3);
   });
 
-  test('what others may only read: they hear the writer, and their own stray writes reach nobody', () => {
+  test("read-only memory shows what the owner writes; a reader's stray writes stay private", () => {
     using memory = createMemory('grants', 2 * BYTES);
     memory.seal({ readOnlyForOthers: true });
     using other = opened(memory, false);
@@ -44,14 +44,14 @@ describe.skipIf(reason !== '')('shared memory', () => {
     expect(there[0]).toBe(1);
     there[0] = 99;
     expect([here[0], there[0]]).toEqual([1, 99]);
-    // The page is a copy from then on; the others hear on.
+    // From then on the page is a private copy; the other mappings still see changes.
     here[0] = 2;
     here[BYTES / 4] = 2;
     expect([there[0], there[BYTES / 4]]).toEqual([99, 2]);
     expect(() => opened(memory, true)).toThrow(code('MEMORY'));
   });
 
-  test('closed: the buffer is detached, the mapping and the descriptor are gone', async () => {
+  test('close() detaches the buffer and releases the mapping and the descriptor', async () => {
     const before = openFds().length;
     const memory = createMemory('closing', BYTES);
     memory.seal();
@@ -69,7 +69,7 @@ describe.skipIf(reason !== '')('shared memory', () => {
     await until(() => mappings('closing') === 0);
   });
 
-  test('a thousand rounds leave no descriptor and no mapping', async () => {
+  test('a thousand rounds leave no descriptor and no mapping behind', async () => {
     const before = openFds();
     for (let round = 0; round < 1000; round++) {
       const memory = createMemory('rounds', BYTES);
@@ -82,7 +82,7 @@ describe.skipIf(reason !== '')('shared memory', () => {
     await until(() => mappings('rounds') === 0);
   });
 
-  test('what cannot be', () => {
+  test('invalid arguments and states', () => {
     using memory = createMemory('x', 1);
     expect(memory.bytes).toBe(1);
     memory.seal();
@@ -100,7 +100,7 @@ describe.skipIf(reason !== '')('shared memory', () => {
     expect(() => openMemory(9999, BYTES)).toThrow(code('HANDLE'));
   });
 
-  test('memory that is refused is closed', () => {
+  test('openMemory() closes memory that it refuses', () => {
     const before = openFds();
     using memory = createMemory('unsealed', BYTES);
     const fd = openSync('/proc/self/maps', 'r');
@@ -123,7 +123,7 @@ describe.skipIf(reason !== '' || !hasPython)('shared memory and hostile processe
 
   const SIZE_KEPT = { shrink: 'EPERM', truncate: 'EPERM', grow: 'EPERM', seal: 'EPERM' };
 
-  test('who may only read cannot write, whatever he tries', async () => {
+  test('a process with read access cannot write, whatever it tries', async () => {
     const [results, memory] = await tries(true);
     expect(results).toEqual({
       ...{ map: 'EPERM', reopen: 'EPERM', mprotect: 'EACCES', write: 'EPERM', punch: 'EPERM' },
@@ -133,7 +133,7 @@ describe.skipIf(reason !== '' || !hasPython)('shared memory and hostile processe
     memory.close();
   });
 
-  test('who may write can do that, and cannot change the size', async () => {
+  test('a process with write access can write, and cannot change the size', async () => {
     const [results, memory] = await tries(false);
     expect(results).toEqual({
       ...{ map: 'done', reopen: 'done', mprotect: 'done', write: 'done', punch: 'done' },
@@ -166,7 +166,7 @@ describe.skipIf(reason !== '' || !hasPython)('shared memory and hostile processe
     child.kill();
   });
 
-  test('memory from a peer: as it should be', async () => {
+  test('valid memory from a peer', async () => {
     using listener = listenUnix(newPath(), { takesFds: true });
     const { child } = start('peer.py', ['sealed', listener.path]);
     const socket = await some(() => listener.accept());

@@ -1,4 +1,4 @@
-// Whole lives of processes: what they inherit, what they leave behind, and that nothing ends one.
+// Lives of whole processes: what they inherit, what they leave behind, and that nothing crashes one.
 import { spawnSync } from 'node:child_process';
 import net from 'node:net';
 import { describe, expect, test } from 'vitest';
@@ -8,7 +8,7 @@ import { newPath, openFds, PASSED, pair, reason, some, start, until } from './ri
 const BYTES = 4096;
 
 describe.skipIf(reason !== '')('processes', () => {
-  test('two of them share pages, wake each other, and talk over net.Socket', async () => {
+  test('two processes share pages, wake each other, and talk over net.Socket', async () => {
     using listener = listenUnix(newPath());
     const { child, ended } = start('tenant.mjs', [listener.path]);
     const socket = await some(() => listener.accept());
@@ -27,7 +27,7 @@ describe.skipIf(reason !== '')('processes', () => {
     });
     const written = new Float64Array(counters.buffer);
     const granted = new Float64Array(grants.buffer);
-    // The tenant adds one to what it reads, and rings.
+    // The tenant adds one to what it reads, and signals.
     let rung = 0;
     near.watch((alive) => {
       if (alive) rung++;

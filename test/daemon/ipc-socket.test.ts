@@ -1,4 +1,5 @@
-// Unix sockets before they are a net.Socket: who may listen, what goes through, and what a hostile sender can do.
+// Unix sockets before they become a net.Socket: permissions to listen, data transfer, and what a hostile
+// sender can do.
 import { existsSync, readFileSync, readlinkSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
 import { release } from 'node:os';
@@ -14,7 +15,7 @@ const [major, minor] = release().split('.').map(Number);
 const refusesFds = major > 6 || (major === 6 && minor >= 16);
 
 describe.skipIf(reason !== '')('Unix sockets', () => {
-  test('bytes and descriptors go through, both ways', () => {
+  test('bytes and descriptors pass in both directions', () => {
     const before = openFds();
     const { listener, near, far } = pair({ takesFds: true });
     const memory = createMemory('sent', 64);
@@ -38,7 +39,7 @@ describe.skipIf(reason !== '')('Unix sockets', () => {
     expect(openFds()).toEqual(before);
   });
 
-  test('the peer is who the kernel says', () => {
+  test('peer() returns the credentials from the kernel', () => {
     const { listener, near, far } = pair();
     const me = {
       pid: process.pid,
@@ -52,7 +53,7 @@ describe.skipIf(reason !== '')('Unix sockets', () => {
     for (const one of [near, far, listener]) one.close();
   });
 
-  test('nothing blocks: a full socket takes no more, a full listener connects nobody', () => {
+  test('nothing blocks: a full socket accepts no more bytes, a full listener no connection', () => {
     const { listener, near, far } = pair();
     const bytes = new Uint8Array(1 << 20);
     let sent = 0;
@@ -68,24 +69,24 @@ describe.skipIf(reason !== '')('Unix sockets', () => {
     for (const one of [...waiting, short, near, far, listener]) one.close();
   });
 
-  test('a watched socket and a watched listener call back, and a closed one no more', async () => {
+  test('a watched socket and a watched listener call back until they are closed', async () => {
     const listener = listenUnix(newPath());
     const accepted: UnixSocket[] = [];
     listener.watch(() => accepted.push(listener.accept()!));
     const near = connectUnix(listener.path)!;
     await until(() => accepted.length === 1);
-    const heard: string[] = [];
+    const received: string[] = [];
     const buffer = new Uint8Array(16);
-    near.watch(() => heard.push(text(buffer, near.receive(buffer)!.bytes)), { keepAlive: false });
+    near.watch(() => received.push(text(buffer, near.receive(buffer)!.bytes)), { keepAlive: false });
     accepted[0].send(Buffer.from('one'));
-    await until(() => heard.length === 1);
-    near.watch(() => heard.push(`${text(buffer, near.receive(buffer)!.bytes)} changed`));
+    await until(() => received.length === 1);
+    near.watch(() => received.push(`${text(buffer, near.receive(buffer)!.bytes)} changed`));
     accepted[0].send(Buffer.from('two'));
-    await until(() => heard.length === 2);
+    await until(() => received.length === 2);
     near.watch(null);
     accepted[0].send(Buffer.from('three'));
     await delay(20);
-    expect(heard).toEqual(['one', 'two changed']);
+    expect(received).toEqual(['one', 'two changed']);
     near.watch(() => near.close());
     await until(() => near.closed);
     for (const one of [listener, ...accepted]) one.close();
@@ -103,7 +104,7 @@ describe.skipIf(reason !== '')('Unix sockets', () => {
     );
     expect([near.closed, far.closed]).toEqual([true, true]);
     expect(() => near.peer()).toThrow(code('HANDLE'));
-    // A good deal more than the kernel's buffers hold, so that both ends have to wait for each other.
+    // Much more than the kernel's buffers, so that both ends have to wait for each other.
     const big = Buffer.alloc(4 << 20, 'x');
     const counts = [0, 0];
     sockets.forEach((socket, i) => {
@@ -146,7 +147,7 @@ describe.skipIf(reason !== '')('Unix sockets', () => {
     expect(() => wrong.send(byte)).toThrow(/is no Unix stream socket/);
     expect(() => wrong.receive(byte)).toThrow(/is no Unix stream socket/);
     expect(() => wrong.watch(() => {})).toThrow(/cannot be listened to/);
-    // @ts-expect-error no function
+    // @ts-expect-error not a function
     expect(() => near.watch(7)).toThrow(/must be a function or null/);
     near.close();
     near.close();
@@ -163,14 +164,14 @@ describe.skipIf(reason !== '')('Unix sockets', () => {
 });
 
 describe.skipIf(reason !== '')('where to listen', () => {
-  test('permissions are as asked for, whatever the umask', () => {
+  test('the permissions are the requested ones, whatever the umask', () => {
     for (const mode of [0o600, 0o660, 0o666]) {
       using listener = listenUnix(newPath(), { mode });
       expect((statSync(listener.path).mode & 0o777).toString(8)).toBe(mode.toString(8));
     }
   });
 
-  test('a path that is taken, of no socket, too long, nowhere', () => {
+  test('a path in use, of another kind of file, too long, or in a missing folder', () => {
     using listener = listenUnix(newPath());
     expect(() => listenUnix(listener.path)).toThrow(/somebody listens on .* already/);
     const file = newPath();
@@ -187,7 +188,7 @@ describe.skipIf(reason !== '')('where to listen', () => {
     expect(() => connectUnix(`/tmp/${'x'.repeat(103)}`)).toThrow(/up to 107 bytes/);
   });
 
-  test('a socket that was left behind is taken over, and close() leaves another one alone', async () => {
+  test('a stale socket is taken over, and close() leaves a replaced file alone', async () => {
     const path = newPath();
     const { child, ended, printed } = start('listen.mjs', [path]);
     await until(() => printed().includes('listening'));
@@ -197,7 +198,7 @@ describe.skipIf(reason !== '')('where to listen', () => {
     expect(() => connectUnix(path)).toThrow(/ECONNREFUSED/);
     const first = listenUnix(path);
     connectUnix(path)!.close();
-    // Somebody moves it away and another takes the path.
+    // The file is moved away, and another one takes its path.
     renameSync(path, `${path}.old`);
     const second = listenUnix(path);
     first.close();
@@ -206,7 +207,7 @@ describe.skipIf(reason !== '')('where to listen', () => {
     expect(existsSync(path)).toBe(false);
   });
 
-  test('of five processes that start at once, on a socket that was left behind, one listens', async () => {
+  test('of five processes that start at once on a stale socket, one listens', async () => {
     const path = newPath();
     const left = start('listen.mjs', [path]);
     await until(() => left.printed().includes('listening'));
@@ -253,7 +254,7 @@ describe.skipIf(reason !== '' || !hasPython)('a hostile sender', () => {
   });
 
   test.runIf(refusesFds)(
-    'descriptors where the kernel refuses them: the sender fails, nothing arrives',
+    'if the kernel refuses descriptors, the sender fails and nothing arrives',
     async () => {
       const { socket, printed, end } = await peer('unwanted', false);
       await until(() => printed().includes('\n'));
@@ -263,7 +264,7 @@ describe.skipIf(reason !== '' || !hasPython)('a hostile sender', () => {
     },
   );
 
-  test('messages with descriptors stay apart, and the stream ends in the middle of one', async () => {
+  test('messages with descriptors stay separate, and the stream ends within one', async () => {
     const { socket, receive, ended, end } = await peer('trickle', true);
     await ended;
     const buffer = new Uint8Array(64);

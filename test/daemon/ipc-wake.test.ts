@@ -1,4 +1,4 @@
-// Wake-ups between processes, and what an end of a process does to the other.
+// Wake-ups between processes, and the effect of one process's end on the other.
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { createWake, Wake } from '../../src/daemon/ipc/index.ts';
@@ -7,54 +7,54 @@ import { openFds, reason, until } from './rig.ts';
 const code = (name: string) => expect.objectContaining({ code: `ISO_ERR_${name}` });
 
 describe.skipIf(reason !== '')('wake-ups', () => {
-  test('several rings may be heard as one, none is lost', async () => {
+  test('several signals may arrive as one, and none is lost', async () => {
     const [near, far] = createWake();
-    const heard: boolean[] = [];
-    far.watch((alive) => heard.push(alive));
+    const received: boolean[] = [];
+    far.watch((alive) => received.push(alive));
     expect([near.signal(), near.signal()]).toEqual([true, true]);
-    await until(() => heard.length > 0);
+    await until(() => received.length > 0);
     await delay(5);
-    const before = heard.length;
+    const before = received.length;
     expect(near.signal()).toBe(true);
-    await until(() => heard.length === before + 1);
-    near.watch((alive) => heard.push(alive));
+    await until(() => received.length === before + 1);
+    near.watch((alive) => received.push(alive));
     far.signal();
-    await until(() => heard.length === before + 2);
-    expect(heard.every((alive) => alive)).toBe(true);
+    await until(() => received.length === before + 2);
+    expect(received.every((alive) => alive)).toBe(true);
     for (const one of [near, far]) one.close();
   });
 
-  test('nobody listens: ringing never blocks and never fails', async () => {
+  test('signal() neither blocks nor fails if the other end is not watched', async () => {
     const [near, far] = createWake();
-    // A good deal more than the socket holds.
+    // Much more than the socket can buffer.
     for (let i = 0; i < 5000; i++) expect(near.signal()).toBe(true);
-    let heard = 0;
-    far.watch(() => heard++);
-    await until(() => heard > 0);
+    let received = 0;
+    far.watch(() => received++);
+    await until(() => received > 0);
     near.signal();
-    const before = heard;
-    await until(() => heard > before);
+    const before = received;
+    await until(() => received > before);
     for (const one of [near, far]) one.close();
   });
 
-  test('the other end goes: the watcher hears it once, ringing says so', async () => {
+  test('when the other end closes, the watcher is called once and signal() returns false', async () => {
     const [near, far] = createWake();
-    const heard: boolean[] = [];
-    far.watch((alive) => heard.push(alive));
+    const received: boolean[] = [];
+    far.watch((alive) => received.push(alive));
     near.close();
-    await until(() => heard.length > 0);
+    await until(() => received.length > 0);
     await delay(10);
-    expect([heard, far.signal()]).toEqual([[false], false]);
+    expect([received, far.signal()]).toEqual([[false], false]);
     far.close();
     const [left, right] = createWake();
-    // Unheard bytes make it a reset where the end was not watched.
+    // If the end was not watched, unread bytes cause a reset.
     right.signal();
     left.close();
     expect(right.signal()).toBe(false);
     right.close();
   });
 
-  test('closed in its own listener; bad arguments', async () => {
+  test('close() in its own listener; invalid arguments', async () => {
     const before = openFds();
     const [near, far] = createWake();
     far.watch(() => far.close());

@@ -1,4 +1,5 @@
-// Limits of tenants: queue pairs and requests a second, under every policy, over simulated devices in virtual time.
+// Limits of tenants: queue pairs and requests per second, under every policy, over simulated devices in
+// virtual time.
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import * as M from '../../src/coordinator/member-table.ts';
@@ -62,7 +63,7 @@ function programs(
       process.beat();
       host.fullPass(fabric.nowNs);
     }
-    for (const { process } of made) process.hear();
+    for (const { process } of made) process.notify();
   };
   beat();
   return { host, fabric, made, beat };
@@ -78,7 +79,7 @@ function write(end: End, peer: End, count: number, flags: number = V.IBV_SEND_SI
 
 type Rig = ReturnType<typeof programs>;
 
-/** Requests that complete while each end has always some posted, by end. */
+/** Requests completed while each end always has some posted, by end. */
 async function completed({ fabric, beat }: Rig, pairs: readonly [End, End][], ns: number) {
   const done = pairs.map(() => 0);
   const fromNs = fabric.nowNs;
@@ -104,7 +105,7 @@ const sum = (values: readonly number[]) => values.reduce((total, value) => total
 const pairsOf = ({ made }: Rig): [End, End][] =>
   made.flatMap(({ ends, peers }) => ends.map((end, i): [End, End] => [end, peers[i]]));
 
-test.each(CHAINS)('requests a second under %s, over two programs with contexts', async (_name, chain) => {
+test.each(CHAINS)('requests per second under %s, over two programs with contexts', async (_name, chain) => {
   const perS = 20_000;
   const rig = programs(chain, { maxRequestsPerS: perS }, [2, 1]);
   const pairs = pairsOf(rig);
@@ -118,7 +119,7 @@ test.each(CHAINS)('requests a second under %s, over two programs with contexts',
 });
 
 test.each(CHAINS)(
-  'under %s nothing is lost or overtaken, and queue pairs take turns',
+  'under %s nothing is lost or reordered, and queue pairs alternate',
   async (_name, chain) => {
     const perS = 1e5;
     const rig = programs(chain, { maxRequestsPerS: perS }, [1]);
@@ -149,7 +150,7 @@ test.each(CHAINS)(
         }
       const ns = rig.fabric.nowNs - fromNs;
       const done = sum([...ids.values()].map((list) => list.length));
-      // The burst of 10 ms would be 1000; but of a fresh limit only a few are there at once.
+      // The burst of 10 ms would be 1000, but a fresh limit starts with only a few.
       expect(done).toBeLessThanOrEqual(5 + (perS * ns) / 1e9);
       if (done >= 96 && halfWay === 0) halfWay = Math.min(...[...ids.values()].map((list) => list.length));
       expect(ns).toBeLessThan(3e6);
@@ -160,7 +161,7 @@ test.each(CHAINS)(
   },
 );
 
-test('a limit begins, changes and ends while requests are posted', async () => {
+test('a limit starts, changes and ends while requests are posted', async () => {
   const rig = programs(() => [passThrough()], {}, [1]);
   const { host, fabric, beat } = rig;
   const pairs = pairsOf(rig);
@@ -168,13 +169,13 @@ test('a limit begins, changes and ends while requests are posted', async () => {
   expect(bare).toBeGreaterThan(250);
   for (const maxRequestsPerS of [10_000, 50_000, null]) {
     const least = maxRequestsPerS === null ? 10_000 : 0.95 * maxRequestsPerS * 0.01;
-    // Of the millisecond before the window tokens may be left.
+    // Tokens of the millisecond before the window may be left.
     const most = maxRequestsPerS === null ? 1e6 : 4 + maxRequestsPerS * 0.011;
     host.set('storage', { maxRequestsPerS });
     host.fullPass(fabric.nowNs);
     beat();
     await fabric.advance(1e6);
-    // From here on all that is posted was posted under the limit.
+    // From here on, everything posted was posted under the limit.
     write(...pairs[0], take(pairs[0][0]).length);
     const posted = () => host.tenants()[0].heldRequests;
     const done = sum(await completedInWindow(rig, pairs, 1e7));
@@ -186,7 +187,7 @@ test('a limit begins, changes and ends while requests are posted', async () => {
   }
 });
 
-/** As `completed`, of ends that have their requests posted. */
+/** Like `completed`, for ends that have their requests posted. */
 async function completedInWindow(rig: Rig, pairs: readonly [End, End][], ns: number) {
   const { fabric } = rig;
   const done = pairs.map(() => 0);
@@ -202,7 +203,7 @@ async function completedInWindow(rig: Rig, pairs: readonly [End, End][], ns: num
   return done;
 }
 
-test('a bucket gives no more than its rate and its burst, and never stalls', () => {
+test('a bucket gives no more than its rate and burst, and never stalls', () => {
   fc.assert(
     fc.property(
       fc.array(
@@ -217,7 +218,7 @@ test('a bucket gives no more than its rate and its burst, and never stalls', () 
         let nowNs = 1e9;
         let perS = steps[0].perS;
         const bucket = new RequestBucket(perS, nowNs);
-        // What is there at once, and what came with time, less what was taken.
+        // The initial tokens, plus those earned over time, less those taken.
         let allowed = 4;
         const pass = (ns: number, nextPerS: number) => {
           nowNs += ns;
@@ -232,7 +233,7 @@ test('a bucket gives no more than its rate and its burst, and never stalls', () 
           bucket.take(n);
           allowed -= n;
           expect(allowed).toBeGreaterThan(-1e-3);
-          // Who waits as long as it says has one.
+          // A request that waits as long as the bucket says gets its token.
           pass(bucket.readyNs - nowNs, perS);
           expect(bucket.available).toBeGreaterThanOrEqual(1);
         }
@@ -241,7 +242,7 @@ test('a bucket gives no more than its rate and its burst, and never stalls', () 
   );
 });
 
-test('queue pairs of a tenant, over programs and contexts', () => {
+test('the limit on queue pairs holds over programs and contexts', () => {
   const rig = programs(() => [passThrough()], { maxQps: 4 }, [1, 1]);
   const [a, b] = rig.made;
   const create = ({ v, ends: [end] }: Program) =>
@@ -264,7 +265,7 @@ test('queue pairs of a tenant, over programs and contexts', () => {
   rig.host.fullPass(0);
   create(a);
   expect(() => create(b)).toThrow(V.NoResourcesError);
-  // Those that are there stay when the limit falls below them.
+  // Existing queue pairs stay when the limit falls below their number.
   rig.host.set('storage', { maxQps: 1 });
   rig.host.fullPass(0);
   expect(() => create(b)).toThrow(V.NoResourcesError);
@@ -275,7 +276,7 @@ test('queue pairs of a tenant, over programs and contexts', () => {
   expect(rig.host.tenants()[0]).toMatchObject({ qps: 25, maxQps: null });
 });
 
-test('a program that has none may have none when others have them all', () => {
+test('a program gets no queue pair if others have all of them', () => {
   const rig = programs(() => [passThrough()], {}, [2, 1]);
   const { v, ends } = rig.made[1];
   const [end] = ends;
@@ -290,7 +291,7 @@ test('a program that has none may have none when others have them all', () => {
   expect(v.createQp(end.pd, attr).qpNum).toBeGreaterThan(0);
 });
 
-test('clients of a tenant that say different things: the largest weight, the strictest limits, in any order', () => {
+test('for clients that differ, the largest weight and the strictest limits apply, in any order', () => {
   const say = [
     { weight: 2, maxQps: 9, gbps: 5 },
     { weight: 7, maxRequestsPerS: 50 },
@@ -305,7 +306,7 @@ test('clients of a tenant that say different things: the largest weight, the str
     const clients = order.map((i) => new Process(host, 'a', say[i]));
     for (const client of clients) client.join();
     expect(host.tenants()[0]).toMatchObject({ weight: 7, maxQps: 3, maxRequestsPerS: 50, gbps: 5 });
-    // Who goes takes only its own word with it.
+    // A context that leaves removes only its own contribution.
     host.forget(clients[order.indexOf(1)].client, 0);
     expect(host.tenants()[0]).toMatchObject({ weight: 2, maxQps: 3, maxRequestsPerS: 80, gbps: 5 });
     host.set('a', { weight: 4, maxQps: 1 });
@@ -338,7 +339,7 @@ test('the class of a rule counts for the master, at all clients of the tenant', 
   expect(rowsWith('bandwidth')).toEqual({ classes: ['bandwidth', 'delay'], isSplit: [1, 1, 0] });
 });
 
-test('a limit that is gone for a moment is a limit again', () => {
+test('a limit that was removed for a moment applies again', () => {
   const bucket = new RequestBucket(100, 0);
   for (const nowNs of [1, 1, 2]) {
     bucket.fill(nowNs, Number.POSITIVE_INFINITY);

@@ -1,4 +1,4 @@
-// Metrics for Prometheus: what they say, that sums only grow, and that whoever asks costs little.
+// Metrics for Prometheus: their values, that sums only grow, and that requests are cheap for the daemon.
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import prometheus from 'prom-client';
@@ -9,7 +9,7 @@ import type { TenantRow } from '../../src/daemon/protocol.ts';
 import { daemon, folder, isoverbs, tenant } from './command-rig.ts';
 import { reason, until } from './rig.ts';
 
-test('loopback, and nothing else', () => {
+test('metricsAddress() accepts loopback addresses only', () => {
   expect(metricsAddress('9464')).toEqual({ host: '127.0.0.1', port: 9464 });
   expect(metricsAddress('127.3.2.1:1')).toEqual({ host: '127.3.2.1', port: 1 });
   expect(metricsAddress('[::1]:0')).toEqual({ host: '::1', port: 0 });
@@ -21,7 +21,7 @@ test('loopback, and nothing else', () => {
   }
 });
 
-test('each answer has the tenants of now, not those of the answer before', async () => {
+test('each answer has the current tenants, not those of the previous answer', async () => {
   const row: TenantRow = {
     device: 'd',
     tenant: 't',
@@ -68,7 +68,7 @@ test('each answer has the tenants of now, not those of the answer before', async
   expect(await metrics.text()).not.toMatch(/^isoverbs_tenant_\w+\{/m);
 });
 
-test('thousands of tenants have a thousand series', async () => {
+test('thousands of tenants get a thousand series', async () => {
   const names = Array.from({ length: MAX_SERIES + 7 }, (_, i) => `t${i}"\n\\`);
   const metrics = new Metrics(prometheus, '1', {
     tenants: () => [],
@@ -90,7 +90,7 @@ test('thousands of tenants have a thousand series', async () => {
 });
 
 test.skipIf(reason !== '')(
-  'a daemon tells them, and minds who asks too much or something else',
+  'a daemon serves them, and refuses other requests and too many of them',
   { timeout: 60_000 },
   async () => {
     const socket = join(folder(), 's');
@@ -118,11 +118,11 @@ test.skipIf(reason !== '')(
     program.child.kill('SIGTERM');
     await program.ended;
     await expect.poll(() => value('tenants'), { timeout: 10_000 }).toBe(0);
-    // It has left; what it sent was sent.
+    // It has left; what it sent still counts.
     expect(await value('tenant_sent_bytes_total')).toBeGreaterThanOrEqual(before);
     expect(await ask()).not.toContain('isoverbs_tenant_weight{');
 
-    // Refusals without end would cost as much as answers: the first one is the last of its connection.
+    // Endless refusals would cost as much as answers, so the first refusal ends its connection.
     const { port } = new URL(url);
     const flood = connect(Number(port), '127.0.0.1').on('error', () => {});
     flood.write('GET /x HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(1000));
@@ -141,7 +141,7 @@ test.skipIf(reason !== '')(
       status = answer.status;
     }
     expect(status).toBe(429);
-    // Who connects and says nothing takes places, and nobody else's daemon.
+    // A client that connects and sends nothing uses up connections, and nothing else of the daemon.
     const idle = Array.from({ length: 50 }, () =>
       connect(Number(new URL(url).port), '127.0.0.1').on('error', () => {}),
     );

@@ -1,5 +1,5 @@
-// Programs of more than one process or thread, programs whose event loop never turns, containers, and daemons that do
-// not answer: whatever a program is made of, each part of it is a client, and none waits for a daemon.
+// Programs of several processes or threads, programs whose event loop never runs, containers, and daemons
+// that do not answer: each part of a program is a client, and none waits for a daemon.
 import { spawnSync } from 'node:child_process';
 import { chmodSync } from 'node:fs';
 import { createServer, type Socket } from 'node:net';
@@ -13,9 +13,9 @@ const PROGRAM = join(PROGRAMS, 'tenant.mjs');
 const FAMILY = join(PROGRAMS, 'family.mjs');
 const TIMEOUT_MS = 120_000;
 const PATIENCE_MS = 30_000;
-/** Most of the time they wait for something to time out, or to start. */
+/** Most of the time they wait for a timeout or a start. */
 const AT_ONCE = { concurrent: true };
-// They need no CPU to speak of.
+// They use hardly any CPU.
 process.env.PAUSE_MS = '20';
 const NOBODY = 65534;
 const HAS_NAMESPACES = spawnSync('unshare', ['-Urpfm', '--mount-proc', 'true']).status === 0;
@@ -27,7 +27,7 @@ async function worldOf(config?: string): Promise<World> {
   return world;
 }
 
-/** Waits until the daemon has so many contexts and processes of a tenant. */
+/** Waits until the daemon has this many contexts and processes of a tenant. */
 async function has(world: World, tenant: string, contexts: number, processes: number): Promise<void> {
   const wanted = contexts === 0 ? undefined : { contexts, processes };
   const look = async () => (await world.tenantRows()).find((row) => row.tenant === tenant);
@@ -40,7 +40,7 @@ async function has(world: World, tenant: string, contexts: number, processes: nu
   }
 }
 
-/** It sends, and what arrives is right. */
+/** It sends, and the received data is correct. */
 async function works(tenant: Tenant): Promise<void> {
   const { completions } = await tenant.report();
   let now = completions;
@@ -68,7 +68,7 @@ describe.skipIf(reason !== '')('processes and threads', AT_ONCE, () => {
   );
 
   test(
-    'a script of a shell that starts several',
+    'a shell script that starts several programs',
     async () => {
       await using world = await worldOf();
       const script = 'exec 3<&0; "$0" "$1" <&3 & "$0" "$1" <&3 & wait';
@@ -84,7 +84,7 @@ describe.skipIf(reason !== '')('processes and threads', AT_ONCE, () => {
   );
 
   test(
-    'threads: each is a client; one that is terminated goes, and all when the process exits',
+    'each thread is a client; a terminated one leaves, and all leave when the process exits',
     async () => {
       await using world = await worldOf();
       const threads = world.run('threads', [process.execPath, FAMILY, 'workers']);
@@ -104,7 +104,7 @@ describe.skipIf(reason !== '')('processes and threads', AT_ONCE, () => {
   );
 
   test(
-    'a program that never turns its event loop joins all the same',
+    'a program whose event loop never runs joins anyway',
     async () => {
       await using world = await worldOf();
       const busyMs = 20_000;
@@ -115,7 +115,7 @@ describe.skipIf(reason !== '')('processes and threads', AT_ONCE, () => {
         `processes: joined ${joinedMs.toFixed(1)} ms after its first round, without a turn\n`,
       );
       expect(joinedMs).toBeLessThan(busyMs / 2);
-      // And it hears of a grant.
+      // It also receives a grant.
       const other = world.start('other', [PROGRAM]);
       await until('it has half', () => busy.last.rate === 50);
       expect([...busy.errors, ...other.errors]).toEqual([]);
@@ -126,7 +126,7 @@ describe.skipIf(reason !== '')('processes and threads', AT_ONCE, () => {
 
 describe.skipIf(reason !== '')('a daemon that does not answer', AT_ONCE, () => {
   test(
-    'stopped: who is there keeps its share, who comes goes on without, and joins when it goes on',
+    'stopped: clients keep their shares; a new program runs without it and joins when it continues',
     async () => {
       await using world = await worldOf();
       const old = world.start('old', [PROGRAM]);
@@ -154,7 +154,7 @@ describe.skipIf(reason !== '')('a daemon that does not answer', AT_ONCE, () => {
     ['nothing', '', 1],
     ['a hang-up', null, 3],
   ])(
-    '%s: the program goes on, says so once, and joins the daemon that comes in its place',
+    '%s: the program continues, reports it once, and joins the daemon that replaces it',
     async (_what, bytes, tries) => {
       await using world = new World();
       const sockets: Socket[] = [];
@@ -180,7 +180,7 @@ describe.skipIf(reason !== '')('a daemon that does not answer', AT_ONCE, () => {
   );
 
   test(
-    'a socket that it may not open: it says so once, goes on, and joins when it may',
+    'a program that may not open the socket reports it once, continues, and joins when it may',
     async () => {
       await using world = await worldOf();
       const isRoot = process.getuid!() === 0;
@@ -210,7 +210,7 @@ describe.skipIf(reason !== '' || !HAS_NAMESPACES)('containers', AT_ONCE, () => {
   ].join('\n');
 
   test(
-    'a program in namespaces of its own is who the kernel says, as seen from the daemon',
+    'a program in namespaces of its own is identified as the kernel reports it to the daemon',
     async () => {
       await using world = await worldOf(config);
       const boxed = ['unshare', '-Urpfm', '--mount-proc', process.execPath, PROGRAM];

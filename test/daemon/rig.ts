@@ -1,4 +1,4 @@
-/** What the tests of processes share: temporary paths, children that print what they found, counts of descriptors. */
+/** Helpers for tests of processes: temporary paths, children that print their results, counts of descriptors. */
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -18,11 +18,11 @@ function obstacle(): string {
   }
 }
 
-/** Why there is nothing to test here; empty: there is. */
+/** Why the tests cannot run here; empty if they can. */
 export const reason = obstacle();
 if (reason !== '') console.warn(`skipped: ${reason}`);
 
-/** Whether python3 is there to play a peer that does what ours cannot. */
+/** Whether python3 is available, for a peer that does what ours cannot. */
 export const hasPython = spawnSync('python3', ['--version']).status === 0;
 if (!hasPython) console.warn('skipped: hostile peers are written in Python, and there is no python3');
 
@@ -30,10 +30,10 @@ const folder = mkdtempSync(join(tmpdir(), 'isoverbs-ipc-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 let paths = 0;
-/** A path that nothing has. */
+/** An unused path. */
 export const newPath = () => join(folder, `${++paths}.sock`);
 
-/** Two connected ends, in this process. */
+/** Two connected ends in this process. */
 export function pair(options: { takesFds?: boolean } = {}): {
   listener: UnixListener;
   near: UnixSocket;
@@ -45,7 +45,7 @@ export function pair(options: { takesFds?: boolean } = {}): {
   return { listener, near, far };
 }
 
-/** What this process has open that is shared memory or a socket, by what it is. */
+/** Shared memory and sockets that this process has open, by kind. */
 export function openFds(): string[] {
   return readdirSync('/proc/self/fd').flatMap((fd) => {
     try {
@@ -62,7 +62,7 @@ export function mappings(name: string): number {
   return readFileSync('/proc/self/maps', 'utf8').split(`/memfd:${name} `).length - 1;
 }
 
-/** Waits until it is so, at most twenty seconds: the machine may be busy. */
+/** Waits until the condition is true, at most twenty seconds, as the machine may be busy. */
 export async function until(condition: () => boolean, timeoutMs = 20_000): Promise<void> {
   const end = performance.now() + timeoutMs;
   while (!condition()) {
@@ -71,7 +71,7 @@ export async function until(condition: () => boolean, timeoutMs = 20_000): Promi
   }
 }
 
-/** What it answers, once that is something. */
+/** The answer, once there is one. */
 export async function some<T>(ask: () => T | null): Promise<T> {
   let answer: T | null = null;
   await until(() => {

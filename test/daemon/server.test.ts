@@ -1,4 +1,4 @@
-// The daemon's socket: real sockets and shared memory, both ends in this process where that is enough.
+// The daemon's socket: real sockets and shared memory, with both ends in this process where that suffices.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { connect as connectNet } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -28,7 +28,7 @@ function folder(): string {
   return path;
 }
 
-/** A daemon, and what it logs. */
+/** A daemon, and its log. */
 function daemon(socket: string, more: Partial<ServerOptions> = {}) {
   const lines: string[] = [];
   const host = new Host({
@@ -52,18 +52,18 @@ function daemon(socket: string, more: Partial<ServerOptions> = {}) {
   return { host, server, lines };
 }
 
-function client(socket: string, tenant: string): { client: DaemonClient; said: string[] } {
-  const said: string[] = [];
-  const say = (line: string) => void said.push(line);
+function client(socket: string, tenant: string): { client: DaemonClient; reports: string[] } {
+  const reports: string[] = [];
+  const say = (line: string) => void reports.push(line);
   const one = new DaemonClient({ socket, hello: { tenant }, standaloneGbps: ALONE_GBPS, report: say });
   cleanUp.push(() => one.close());
-  return { client: one, said };
+  return { client: one, reports };
 }
 
 const until = (check: () => void) => vi.waitFor(check, { timeout: 5000, interval: 2 });
 const pageOf = (one: DaemonClient) => one.coordinator('sim0').join('') as M.MemberPage;
 
-test('two clients share by weight; who goes leaves its share to the other, who is told', async () => {
+test('two clients share by weight; one that leaves passes its share to the other, which is notified', async () => {
   const socket = join(folder(), 's');
   const { host, server } = daemon(socket);
   const [a, b] = ['a', 'b'].map((tenant) => client(socket, tenant).client);
@@ -83,12 +83,12 @@ test('two clients share by weight; who goes leaves its share to the other, who i
   expect(server.size).toBe(1);
 });
 
-test('without a daemon a client goes on, joins when one appears, keeps its share when that dies, and joins the next', async () => {
+test('without a daemon a client continues; it joins one that appears, keeps its share when that dies, and joins the next', async () => {
   const socket = join(folder(), 's');
-  const { client: one, said } = client(socket, 'a');
+  const { client: one, reports } = client(socket, 'a');
   const page = pageOf(one);
   page.counters[M.RATED_QPS] = 1;
-  await until(() => expect(said.at(-1)).toContain('continuing without it'));
+  await until(() => expect(reports.at(-1)).toContain('continuing without it'));
   expect(page.grants[M.RATE_GBPS]).toBe(ALONE_GBPS);
   const first = daemon(socket);
   await until(() => expect(page.grants[M.RATE_GBPS]).toBe(100));
@@ -96,13 +96,13 @@ test('without a daemon a client goes on, joins when one appears, keeps its share
   first.host.pass(0);
   expect(page.grants[M.RATE_GBPS]).toBe(7);
   first.server.close();
-  await until(() => expect(said.at(-1)).toContain('its last grants stay in force'));
+  await until(() => expect(reports.at(-1)).toContain('its last grants stay in force'));
   expect(page.grants[M.RATE_GBPS]).toBe(7);
   daemon(socket);
   await until(() => expect(page.grants[M.RATE_GBPS]).toBe(100));
 });
 
-test('garbage, another version, silence and floods end the connection, are named in the log, and hurt nobody', async () => {
+test('garbage, another version, silence and floods end the connection, are logged, and harm no other client', async () => {
   const socket = join(folder(), 's');
   const { server, lines } = daemon(socket);
   const { client: honest } = client(socket, 'a');
@@ -133,7 +133,7 @@ test('garbage, another version, silence and floods end the connection, are named
   expect([server.size, page.grants[M.RATE_GBPS]]).toEqual([1, 100]);
 });
 
-test('who comes while the queue of the socket is full tries again until there is room', async () => {
+test('a client retries while the backlog of the socket is full', async () => {
   const socket = join(folder(), 's');
   const listener = listenUnix(socket, { backlog: 1 });
   cleanUp.push(() => listener.close());
@@ -163,7 +163,7 @@ test('who comes while the queue of the socket is full tries again until there is
   for (const one of others) one.close();
 });
 
-test('a message that comes byte by byte, faster than messages may: its sender alone is disconnected', async () => {
+test('only the sender is disconnected if it sends single bytes faster than messages may come', async () => {
   const socket = join(folder(), 's');
   const { server, lines } = daemon(socket);
   const { client: honest } = client(socket, 'a');
@@ -175,7 +175,7 @@ test('a message that comes byte by byte, faster than messages may: its sender al
     isOver = true;
   });
   evil.write(frame({ type: 'hello', version: VERSION, role: 'tool' }));
-  // It never ends, and each turn of the event loop brings one byte of it.
+  // The message never ends, and each iteration of the event loop brings one byte of it.
   evil.write(Uint8Array.of(0xa0, 0x0f, 0, 0));
   while (!isOver) {
     evil.write(' ');
@@ -185,7 +185,7 @@ test('a message that comes byte by byte, faster than messages may: its sender al
   expect([server.size, honest.isConnected]).toEqual([1, true]);
 });
 
-test('what a hostile client writes into its page changes nobody else', async () => {
+test('what a hostile client writes into its page affects no other client', async () => {
   const socket = join(folder(), 's');
   daemon(socket);
   const [evil, honest] = ['evil', 'a'].map((tenant) => pageOf(client(socket, tenant).client));
@@ -193,14 +193,14 @@ test('what a hostile client writes into its page changes nobody else', async () 
   await until(() => expect(honest.grants[M.RATE_GBPS]).toBe(50));
   for (const value of [Number.NaN, Number.POSITIVE_INFINITY, -1, 1e308, 5e-324]) {
     evil.counters.fill(value);
-    // Its grants are a copy of its own as soon as it writes there.
+    // Writing to its grants only changes a private copy.
     evil.grants.fill(value);
     await sleep(50);
     expect([50, 100]).toContain(honest.grants[M.RATE_GBPS]);
   }
 });
 
-test('when the daemon stops everybody keeps its own share, and nobody that of those who were let go before it', async () => {
+test('when the daemon stops, clients keep their shares and do not inherit those of clients disconnected earlier', async () => {
   const socket = join(folder(), 's');
   const { server } = daemon(socket);
   const both = ['a', 'b'].map((tenant) => client(socket, tenant));
@@ -209,37 +209,37 @@ test('when the daemon stops everybody keeps its own share, and nobody that of th
   const rates = () => pages.map(({ grants }) => grants[M.RATE_GBPS]);
   await until(() => expect(rates()).toEqual([50, 50]));
   server.close();
-  for (const { said } of both)
-    await until(() => expect(said.at(-1)).toContain('its last grants stay in force'));
+  for (const { reports } of both)
+    await until(() => expect(reports.at(-1)).toContain('its last grants stay in force'));
   expect(rates()).toEqual([50, 50]);
 });
 
-test('who has no queue pair when the daemon stops has its last share when it opens one', async () => {
+test('a client without queue pairs when the daemon stops gets its last share when it creates one', async () => {
   const socket = join(folder(), 's');
   const { server, host } = daemon(socket);
-  const { client: one, said } = client(socket, 'a');
+  const { client: one, reports } = client(socket, 'a');
   const page = pageOf(one);
   await until(() => expect([host.tenants().length, page.grants[M.RATE_GBPS]]).toEqual([1, 100]));
   server.close();
-  await until(() => expect(said.at(-1)).toContain('its last grants stay in force'));
+  await until(() => expect(reports.at(-1)).toContain('its last grants stay in force'));
   expect(page.grants[M.RATE_GBPS]).toBe(100);
 });
 
-test('an answer to a context that has left is not one to the next at its place', async () => {
+test('the answer to a context that has left is not taken for one to the next in its seat', async () => {
   const socket = join(folder(), 's');
   const { host } = daemon(socket);
-  const { client: one, said } = client(socket, 'a');
+  const { client: one, reports } = client(socket, 'a');
   pageOf(one);
   await until(() => expect(host.tenants()[0]?.contexts).toBe(1));
   const here = one.coordinator('sim0');
   here.leave(here.join('') as M.MemberPage);
   const elsewhere = one.coordinator('sim7').join('') as M.MemberPage;
   elsewhere.counters[M.RATED_QPS] = 1;
-  await until(() => expect(said.at(-1)).toContain("knows no device 'sim7'"));
+  await until(() => expect(reports.at(-1)).toContain("knows no device 'sim7'"));
   expect(elsewhere.grants[M.RATE_GBPS]).toBe(ALONE_GBPS);
 });
 
-test('a list of thousands of tenants comes whole, whatever is in the pages', async () => {
+test('a list of thousands of tenants arrives complete, whatever is in the pages', async () => {
   const socket = join(folder(), 's');
   const { host } = daemon(socket);
   const many = Array.from({ length: 4 }, (_, i) => client(socket, `t${i}`).client);
@@ -256,7 +256,7 @@ test('a list of thousands of tenants comes whole, whatever is in the pages', asy
   expect(rows.length).toBe(1000);
 });
 
-test('who gives up hears nothing more of a connection that never was; who does not hears it once', async () => {
+test('after cancel() no listener is called; otherwise ended() is called once', async () => {
   const socket = join(folder(), 'nobody');
   let ends = 0;
   const on = { connected() {}, received() {}, signalled() {}, ended: () => ends++ };
@@ -267,7 +267,7 @@ test('who gives up hears nothing more of a connection that never was; who does n
   await until(() => expect(ends).toBe(1));
 });
 
-test('what a program sent before it went is counted, though nobody had asked for it', async () => {
+test('what a program sent before it left is counted, though no pass had read it', async () => {
   const socket = join(folder(), 's');
   const { host, server } = daemon(socket);
   const { client: one } = client(socket, 'a');
@@ -280,7 +280,7 @@ test('what a program sent before it went is counted, though nobody had asked for
   expect(host.sentTotals(0).map(({ tenant, sentBytes }) => [tenant, sentBytes])).toEqual([['a', 1000]]);
 });
 
-test('new rules that leave a client without places for all its contexts end its connection, and it comes back', async () => {
+test("new rules that leave too few seats for a client's contexts disconnect it, and it reconnects", async () => {
   const socket = join(folder(), 's');
   const names = { isOne: false };
   const { host, server, lines } = daemon(socket, {
@@ -298,14 +298,16 @@ test('new rules that leave a client without places for all its contexts end its 
   await until(() => expect(contexts()).toBe(1250));
   names.isOne = true;
   server.reidentify();
-  expect(lines.filter((line) => line.includes('than its tenant by the new rules')).length).toBe(1);
+  expect(lines.filter((line) => line.includes('than the new rules leave seats for')).length).toBe(1);
   await until(() =>
-    expect(all.filter(({ said }) => said.at(-1)?.includes('one already has 1024 contexts')).length).toBe(1),
+    expect(
+      all.filter(({ reports }) => reports.at(-1)?.includes('one already has 1024 contexts')).length,
+    ).toBe(1),
   );
   expect(contexts()).toBe(1024);
 });
 
-test('what a context sent is counted though another one is opened as it closes', async () => {
+test('what a context sent is counted even if another one is opened as it closes', async () => {
   const socket = join(folder(), 's');
   const { host } = daemon(socket);
   const device = client(socket, 'a').client.coordinator('sim0');

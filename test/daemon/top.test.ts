@@ -1,4 +1,4 @@
-// `isoverbs top`: rates, order, and what it does to a terminal. Needs a build.
+// `isoverbs top`: rates, order, and its handling of a terminal. Requires a build.
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { ordered, ratesOf, shownName, type TopRow, topTable } from '../../src/cli/output/top-table.ts';
@@ -33,7 +33,7 @@ const row = (tenant: string, more: Partial<TopRow> = {}): TopRow => ({
 
 const look = (nowNs: number, ...rows: TenantRow[]) => ({ nowNs, rows });
 
-test('rates are between two looks, by the clock of the daemon', () => {
+test('rates are computed between two samples, by the clock of the daemon', () => {
   const before = look(1e9, row('a', { sentBytes: 1000, sentRequests: 10 }), row('b', { sentBytes: 5000 }));
   const after = look(
     3e9,
@@ -43,13 +43,13 @@ test('rates are between two looks, by the clock of the daemon', () => {
   );
   const [a, b, c] = ratesOf(before, after);
   expect(a).toMatchObject({ sentGbps: 1, requestsPerS: 10 });
-  // Its sums began anew; and one that was not there.
+  // Its sums started anew; and a tenant that was not present.
   for (const one of [b, c]) expect(one).toMatchObject({ sentGbps: null, requestsPerS: null });
   // Another daemon's clock.
   expect(ratesOf(look(9e9, row('a')), look(1e9, row('a')))[0].sentGbps).toBeNull();
 });
 
-test('the largest come first', () => {
+test('the largest rows come first', () => {
   const rows = [
     row('a', { latencyNs: 5 }),
     row('b', { sentGbps: 3, requestsPerS: 1 }),
@@ -62,7 +62,7 @@ test('the largest come first', () => {
   expect(names('tenant')).toEqual(['a', 'b', 'c']);
 });
 
-test('a table has all of it, and nothing that steers a terminal', () => {
+test('the table shows everything, and no terminal control characters', () => {
   const text = topTable(
     [
       row('x\x1b[2Jy\n\u009b', {
@@ -87,7 +87,7 @@ test('a table has all of it, and nothing that steers a terminal', () => {
 });
 
 test.skipIf(reason !== '')(
-  'tables and lines of JSON of a daemon that goes and comes again; without one it fails',
+  'prints tables and JSON lines while a daemon goes and returns; fails without one',
   { timeout: 60_000 },
   async () => {
     const socket = join(folder(), 's');
@@ -123,7 +123,7 @@ test.skipIf(reason !== '')(
   },
 );
 
-/** Runs what follows in a terminal of 100 columns; types what it reads from its input. */
+/** Runs a command in a terminal of 100 columns, typing what it reads from its input. */
 const IN_TERMINAL = `
 import fcntl, os, pty, select, struct, sys, termios
 pid, fd = pty.fork()
@@ -146,7 +146,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) % 256)
 `;
 
 test.skipIf(reason !== '' || !hasPython)(
-  'in a terminal: another screen, keys, and the old screen again however it ends',
+  'in a terminal it uses the alternate screen and keys, and restores the screen however it ends',
   { timeout: 60_000 },
   async () => {
     const socket = join(folder(), 's');

@@ -1,4 +1,4 @@
-// What tenants have sent (src/daemon/totals.ts): it only grows, and is forgotten in time.
+// What tenants have sent (src/daemon/totals.ts): the sums only grow, and are forgotten in time.
 import { expect, test } from 'vitest';
 import * as M from '../../src/coordinator/member-table.ts';
 import { Client, Host } from '../../src/daemon/host.ts';
@@ -10,7 +10,7 @@ const RULES = { qNumAllow: 1, qNumCapa: 9, selective: false };
 
 const client = (tenant: string) => new Client(identity(tenant), pages(), 4711);
 
-test('what a tenant has sent stays when its contexts and processes go', () => {
+test('what a tenant has sent stays when its contexts and processes leave', () => {
   const host = new Host({ rules: RULES, linkGbps: () => 100 });
   const [first, second] = [client('a'), client('a')];
   const sent = () => host.sentTotals(9).map(({ tenant, sentBytes }) => [tenant, sentBytes]);
@@ -24,14 +24,14 @@ test('what a tenant has sent stays when its contexts and processes go', () => {
   host.forget(second, 3);
   expect(host.tenants()).toEqual([]);
   expect(sent()).toEqual([['a', 1510]]);
-  // What the page of one that comes back holds already is counted.
+  // What the page of a returning tenant already shows is counted.
   host.join(first, 0, 'sim0', 4);
   expect(sent()).toEqual([['a', 1510]]);
   columnsAt(first.pages, 0).counters[M.SENT_BYTES] = 1501;
   expect(sent()).toEqual([['a', 1511]]);
 });
 
-test('whatever a page says, totals are finite and grow', () => {
+test('totals are finite and grow, whatever is in a page', () => {
   const total = new Totals().enter('sim0', 'a');
   const counted = { requests: 0, bytes: 0 };
   const counters = new Float64Array(M.COUNTERS);
@@ -46,7 +46,7 @@ test('whatever a page says, totals are finite and grow', () => {
   expect(before).toBeGreaterThan(5);
 });
 
-test('tenants that left are forgotten after an hour, and the first of more than a thousand at once', () => {
+test('departed tenants are forgotten after an hour, and beyond a thousand the oldest at once', () => {
   const totals = new Totals();
   totals.enter('sim0', 'stays');
   for (let i = 0; i < MAX_REMEMBERED + 5; i++) totals.leave(totals.enter('sim0', `t${i}`), i);

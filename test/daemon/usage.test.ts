@@ -1,4 +1,4 @@
-// What the daemon shows of a tenant is what its program did: over simulated devices, without a socket.
+// The daemon shows for a tenant what its program did: over simulated devices, without a socket.
 import { expect, test } from 'vitest';
 import { setRemoteCoordinators } from '../../src/coordinator/registry.ts';
 import { RemoteCoordinator } from '../../src/daemon/client/remote-coordinator.ts';
@@ -10,7 +10,7 @@ import * as V from '../../src/verbs/index.ts';
 import { connect, type End, makeEnd, post, take } from '../sim/helpers.ts';
 import { hostOf, Process } from './host-rig.ts';
 
-/** A program under policies whose coordinator is the daemon's, and a peer without any. */
+/** A program under policies whose coordinator is the daemon's, and a peer without policies. */
 function programOf(chain: () => Interceptor[]) {
   const host = hostOf();
   const process = new Process(host, 'storage');
@@ -52,7 +52,7 @@ function write(end: End, peer: End, sizes: readonly number[], flags: number = V.
   expect(post(end)).toBe(sizes.length);
 }
 
-test.each(CHAINS)('under %s: requests, bytes and queue pairs, to the last one', async (_name, chain) => {
+test.each(CHAINS)('under %s requests, bytes and queue pairs are counted exactly', async (_name, chain) => {
   const { fabric, v, ends, peers, row } = programOf(chain);
   expect(row()).toMatchObject({ sentRequests: 0, sentBytes: 0, qps: 2, latencyNs: 0 });
   let requests = 0;
@@ -85,21 +85,21 @@ test('what a context sent since the last beat is counted when it closes', async 
   expect(sent()).toBe(300);
 });
 
-test('what the device does not take does not count', () => {
+test('requests that the device refuses do not count', () => {
   const { ends, peers, row } = programOf(() => [createPolicy('token-bucket')]);
   const [{ send, mr }] = ends;
   send.clear();
   send.write(1, 0, mr.addr, 100, mr.lkey, peers[0].mr.addr, peers[0].mr.rkey);
   send.write(1, 0, mr.addr, 200, mr.lkey, peers[0].mr.addr, peers[0].mr.rkey);
   send.write(1, 0, mr.addr, 400, mr.lkey, peers[0].mr.addr, peers[0].mr.rkey);
-  // An opcode that there is not.
+  // An opcode that does not exist.
   const { words } = send;
   words[V.slotAt(2) + V.WR_OP] = (words[V.slotAt(2) + V.WR_OP] & ~0xff) | 0x3f;
   expect(post(ends[0])).toBe(2);
   expect(row()).toMatchObject({ sentRequests: 2, sentBytes: 300 });
 });
 
-test('requests that are held show as long as they are', async () => {
+test('held requests are shown while they are held', async () => {
   const { fabric, ends, peers, row } = programOf(() => [
     createPolicy('token-bucket', { ratesGbps: { '': 1 }, burstBytes: 1 }),
   ]);
@@ -109,7 +109,7 @@ test('requests that are held show as long as they are', async () => {
   expect(row().heldRequests).toBe(0);
 });
 
-test('of each beat one signaled request tells how long it takes', async () => {
+test('one signaled request per beat is timed', async () => {
   const { fabric, ends, peers, row } = programOf(() => [createPolicy('perf')]);
   const timeNs = async (bytes: number, flags?: number) => {
     const fromNs = fabric.nowNs;
@@ -118,7 +118,7 @@ test('of each beat one signaled request tells how long it takes', async () => {
     take(ends[0]);
     return fabric.nowNs - fromNs;
   };
-  // None was asked for yet.
+  // None was requested yet.
   await timeNs(8);
   expect(row().latencyNs).toBe(0);
   await timeNs(8, 0);
@@ -126,18 +126,18 @@ test('of each beat one signaled request tells how long it takes', async () => {
   expect(row().latencyNs).toBeCloseTo(shortNs, -3);
   const longNs = await timeNs(1 << 20);
   expect(row().latencyNs).toBeCloseTo((7 * shortNs + longNs) / 8, -3);
-  // Only the first after each beat.
+  // Only the first one after each beat.
   const { latencyNs } = row();
   await timeNs(8);
   for (let i = 0; i < 5; i++) await timeNs(1 << 20);
   expect(row().latencyNs).toBeLessThan(latencyNs);
 });
 
-test('a request that failed, or whose queue pair is reset or gone, is no measure', async () => {
+test('a request that failed, or whose queue pair is reset or gone, is not timed', async () => {
   const { fabric, v, ends, peers, row } = programOf(() => [createPolicy('token-bucket')]);
   row();
   ends[0].send.clear();
-  // A key that there is not.
+  // A key that does not exist.
   ends[0].send.write(1, V.IBV_SEND_SIGNALED, ends[0].mr.addr, 8, ends[0].mr.lkey, peers[0].mr.addr, 12345);
   expect(post(ends[0])).toBe(1);
   await fabric.run();

@@ -1,4 +1,4 @@
-// Policies in threads of their own are clients of the daemon like any other: real processes over simulated devices.
+// Policies in threads of their own are ordinary clients of the daemon: real processes over simulated devices.
 import { execFile } from 'node:child_process';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
@@ -26,7 +26,7 @@ async function begin(policy: string, tenants: Record<string, NodeJS.ProcessEnv>)
 const isoverbs = async (...words: string[]) =>
   (await run(process.execPath, [MAIN, ...words, '--socket', world.socket], { env: cleanEnv() })).stdout;
 
-/** What the daemon says of its tenants, once it is so. */
+/** What the daemon reports of its tenants, once the condition is met. */
 async function rows(
   isSo: (byName: Record<string, TenantRow>) => boolean,
 ): Promise<Record<string, TenantRow>> {
@@ -53,11 +53,11 @@ test.skipIf(reason !== '')(
     await isoverbs('set', 'one', 'maxRequestsPerS=100');
     const limited = await rows((now) => now.one.heldRequests > 0 && now.one.maxRequestsPerS === 100);
     expect(await isoverbs('tenants')).toMatch(/^sim0 +one +.* 100\/s /m);
-    // The other one may hold some of its own for a moment: it has no limit, and goes on.
+    // The other tenant may hold some requests for a moment; it has no limit, and continues.
     expect(limited.three.maxRequestsPerS).toBeNull();
     await rows((now) => now.three.sentRequests >= limited.three.sentRequests + 100);
     for (const { errors, stderr } of world.tenants) expect([errors, stderr]).toEqual([[], '']);
-    // The other one goes on alone with all of the link.
+    // The other tenant continues alone with the whole link.
     world.tenants[0].child.kill('SIGKILL');
     await rows((now) => now.one === undefined && share(now.three) === LINK_GBPS);
   },
@@ -65,7 +65,7 @@ test.skipIf(reason !== '')(
 );
 
 test.skipIf(reason !== '')(
-  'classes of perf: one that is delayed by the other has it cut its messages',
+  "perf splits a tenant's messages when they delay another tenant",
   async () => {
     await begin('perf', { long: {}, short: { ISOVERBS_CLASS: 'delay' } });
     const { long, short } = await rows((now) => now.long?.split && now.short?.class === 'delay');

@@ -1,4 +1,4 @@
-/** One real daemon and tenants that are processes, for tests of what happens when one of them fails. */
+/** One real daemon and tenants that are processes, for tests of failures. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -16,13 +16,13 @@ const PATIENCE_MS = 30_000;
 
 export const nowNs = () => Number(process.hrtime.bigint());
 
-/** Of this process, without what a runner of tests or a user has set. */
+/** The environment of this process, without what a test runner or a user has set. */
 export function cleanEnv(): NodeJS.ProcessEnv {
   const inherited = Object.entries(process.env).filter(([key]) => !/^(ISOVERBS_|VITEST|NODE_)/.test(key));
   return Object.fromEntries(inherited);
 }
 
-/** Waits until it is so. */
+/** Waits until the condition is true. */
 export async function until(what: string, isSo: () => boolean, patienceMs = PATIENCE_MS): Promise<void> {
   const end = performance.now() + patienceMs;
   while (!isSo()) {
@@ -31,7 +31,7 @@ export async function until(what: string, isSo: () => boolean, patienceMs = PATI
   }
 }
 
-/** What a process holds. */
+/** What a process has open and mapped. */
 export interface Holdings {
   readonly fds: number;
   readonly memories: number;
@@ -55,7 +55,7 @@ export function holdings(pid: number): Holdings {
   };
 }
 
-/** What the main thread of a process has waited for a CPU. */
+/** How long the main thread of a process has waited for a CPU. */
 export function waitedNs(pid: number): number {
   return Number(readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ')[1]);
 }
@@ -64,20 +64,23 @@ interface Change {
   readonly rate: number;
   readonly joined: boolean;
   readonly ns: number;
-  /** What it had waited for a CPU until then. */
+  /** The wait for a CPU up to then. */
   readonly waitedNs: number;
 }
 
 export interface Report {
   readonly completions: number;
-  /** The longest between two completions since the report before; and the longest less what it waited for a CPU. */
+  /**
+   * The longest gap between two completions since the previous report, and the longest without the time spent
+   * waiting for a CPU.
+   */
   readonly gapNs: number;
   readonly ownGapNs: number;
   readonly rate: number;
   readonly ns: number;
 }
 
-/** A process that runs test/daemon/programs/tenant.mjs, or another one that prints the same. */
+/** A process that runs test/daemon/programs/tenant.mjs, or another program that prints the same. */
 export class Tenant {
   readonly name: string;
   readonly child: ChildProcess;
@@ -88,7 +91,7 @@ export class Tenant {
   readonly marksNs: number[] = [];
   readonly ended: Promise<void>;
   pid = 0;
-  /** Of all that print: a program may be of several processes. */
+  /** Of all that print, because a program may consist of several processes. */
   readonly pids = new Set<number>();
   isReady = false;
   stderr = '';
@@ -138,13 +141,13 @@ export class Tenant {
       try {
         process.kill(pid, 'SIGKILL');
       } catch {
-        // It has gone.
+        // The process is gone.
       }
     }
     this.child.kill('SIGKILL');
   }
 
-  /** The first change after a time to at least this rate. */
+  /** The first change to at least this rate after a time. */
   async reaches(gbps: number, afterNs: number): Promise<Change> {
     const find = () => this.changes.find(({ rate, ns }) => ns > afterNs && rate >= gbps);
     await until(`${this.name} has ${gbps} Gbit/s`, () => find() !== undefined);
@@ -177,7 +180,7 @@ export class World {
     await until('the daemon listens', () => this.log.includes('listening'));
   }
 
-  /** Those whom the daemon has, as it says itself. */
+  /** The daemon's tenants, as it reports them. */
   tenantRows(): Promise<TenantRow[]> {
     return requestTenants(this.socket);
   }
@@ -200,7 +203,7 @@ export class World {
     );
   }
 
-  /** With the environment that `isoverbs run` gives: without its own process it is there sooner. */
+  /** With the environment that `isoverbs run` sets; starts faster without that process. */
   start(name: string, args: readonly string[], env: NodeJS.ProcessEnv = {}, uid?: number): Tenant {
     const own = { ISOVERBS_DAEMON: this.socket, ISOVERBS_POLICY: 'token-bucket', ISOVERBS_TENANT: name };
     const child = spawn(process.execPath, [`--import=${REGISTER}`, ...args], {
@@ -216,7 +219,7 @@ export class World {
     return tenant;
   }
 
-  /** Ends all that it has started. */
+  /** Ends everything it has started. */
   async close(): Promise<void> {
     for (const tenant of this.tenants) if (tenant.child.exitCode === null) tenant.kill();
     await this.endDaemon('SIGKILL');

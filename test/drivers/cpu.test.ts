@@ -1,4 +1,4 @@
-// A worker on a CPU of its own: what the kernel says of the threads of this process. Needs a build, and the addon.
+// A worker pinned to a CPU, as seen by the kernel. Requires a build and the addon.
 import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -24,7 +24,7 @@ function allowed(thread: string): string {
   }
 }
 
-/** How many threads of this process may run on this CPU only. */
+/** How many threads of this process may run only on this CPU. */
 function pinnedTo(cpu: number): number {
   const threads = readdirSync('/proc/self/task').map((tid) => allowed(`self/task/${tid}`));
   return threads.filter((list) => list === String(cpu)).length;
@@ -35,7 +35,10 @@ async function untilPinned(cpu: number, count: number): Promise<void> {
   expect(pinnedTo(cpu)).toBe(count);
 }
 
-/** The last of the CPUs that this thread may use; null where there is one only, on which every thread is anyway. */
+/**
+ * The last of the CPUs that this thread may use; null if there is only one, to which every thread is bound
+ * anyway.
+ */
 function someCpu(): number | null {
   const list = process.platform === 'linux' ? allowed('thread-self') : '';
   return /[-,]/.test(list) ? Number(/\d+$/.exec(list)?.[0]) : null;
@@ -57,7 +60,7 @@ const cpu = someCpu();
 describe.runIf(cpu !== null && addonStatus().loaded)('with the addon', () => {
   const wanted = cpu ?? 0;
 
-  test('the worker alone is pinned, and the next worker is not', async () => {
+  test('only the worker is pinned, and the next worker is not', async () => {
     const fabric = createFabric({ hosts: 1, seed: 1, autoAdvance: false });
     const mine = allowed('thread-self');
     expect(pinnedTo(wanted)).toBe(0);
@@ -68,14 +71,14 @@ describe.runIf(cpu !== null && addonStatus().loaded)('with the addon', () => {
     const closeFree = open(fabric, {});
     await untilPinned(wanted, 0);
     closeFree();
-    // A worker that was kept is pinned for whom it works next.
+    // A reused worker is pinned for its next user.
     const closeAgain = open(fabric, { cpu: wanted });
     expect(pinnedTo(wanted)).toBe(1);
     closeAgain();
     await untilPinned(wanted, 0);
   });
 
-  test('a CPU that is not there is refused, and nothing is left of it', async () => {
+  test('a CPU that does not exist is refused, and nothing stays behind', async () => {
     const fabric = createFabric({ hosts: 1, seed: 1, autoAdvance: false });
     const run = () => open(fabric, { cpu: NO_SUCH_CPU });
     expect(run).toThrow(InvalidArgumentError);
@@ -84,7 +87,7 @@ describe.runIf(cpu !== null && addonStatus().loaded)('with the addon', () => {
     await untilPinned(wanted, 0);
   });
 
-  test('a program is given the CPU from outside', () => {
+  test('the CPU of a program is set by the environment', () => {
     const program = `
       import { readdirSync, readFileSync } from 'node:fs';
       import { openDevice } from 'isoverbs';
@@ -110,15 +113,17 @@ describe.runIf(cpu !== null && addonStatus().loaded)('with the addon', () => {
   });
 });
 
-test('without the addon it is refused before anything runs', () => {
+test('without the addon pinning is refused before anything runs', () => {
   process.env.ISOVERBS_NO_ADDON = '1';
   const run = () => workerDriver(PERF, { cpu: 0 });
   expect(run).toThrow(UnsupportedError);
-  expect(run).toThrow('pinning a thread to a CPU requires the native addon, which is not loaded: ISOVERBS_NO_ADDON=1 is set');
+  expect(run).toThrow(
+    'pinning a thread to a CPU requires the native addon, which is not loaded: ISOVERBS_NO_ADDON=1 is set',
+  );
   expect(workerDriver(PERF).name).toBe('perf');
 });
 
-test.each([-1, 1.5, Number.NaN, 65_536, '3' as unknown as number])('%s is no CPU', (wrong) => {
+test.each([-1, 1.5, Number.NaN, 65_536, '3' as unknown as number])('%s is not a CPU', (wrong) => {
   expect(() => workerDriver(PERF, { cpu: wrong })).toThrow(ConfigError);
   expect(() => workerDriver(PERF, { cpu: wrong })).toThrow('cpu: must be a whole number from 0 to 65535');
 });

@@ -1,4 +1,5 @@
-// The crash cases again, with a policy in a worker thread; and what only that thread can do to a process. Needs a build.
+// The crash cases with a policy in a worker thread, and crashes that only such a thread can cause. Requires a
+// build.
 import { spawnSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { resolve } from 'node:path';

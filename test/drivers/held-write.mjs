@@ -1,5 +1,5 @@
 // @ts-nocheck
-/** A WRITE on sim0 that the policy of that name, in a worker thread, is given to hold. */
+/** A WRITE on sim0, given to the policy of that name in a worker thread to hold. */
 import { openDevice } from 'isoverbs';
 
 export function heldWrite(name) {

@@ -1,8 +1,9 @@
 /**
- * Logs of what an application does (posts, polls, time that goes by, ERR, RESET, destroys), recorded from seeded random
- * programs and played to the same policy under each driver: what it issues on each queue pair, in order, what the
- * application is given, and what is refused must be the same. After each post all that was posted is handed over, so
- * that steps happen at the same time everywhere. ISOVERBS_EVENTS: at least so many (`npm run test:replay`: 100000).
+ * Logs of what an application does (posts, polls, time passing, ERR, RESET, destroys), recorded from seeded
+ * random programs and replayed to the same policy under each driver. What it issues on each queue pair, in
+ * order, what the application receives, and what is refused must be the same. After each post everything
+ * posted is handed over, so that steps happen at the same time everywhere. ISOVERBS_EVENTS: the minimum
+ * number of events (`npm run test:replay`: 100000).
  */
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
@@ -42,12 +43,12 @@ function record(seed: number): Step[] {
   });
 }
 
-/** What came of a log: by queue pair what was issued, what the application was given, what was refused. */
+/** The result of a log: by queue pair what was issued, what the application received, what was refused. */
 class Run {
   readonly issued: string[][] = [];
   readonly given: string[] = [];
   events = 0;
-  /** Of requests that were cut; completions that are no success; queue pairs that were reset or made anew. */
+  /** Requests that were split; completions without success; queue pairs that were reset or created anew. */
   pieces = 0;
   failures = 0;
   ends = 0;
@@ -68,7 +69,7 @@ class Run {
     connect(this.a, this.b);
   }
 
-  /** Below everything: what reaches the device. Handles of rings differ between drivers, their slots may not. */
+  /** Below everything: what reaches the device. Handles of rings differ between drivers, their slots must not. */
   private watch(): Interceptor {
     const words = new Map<number, Uint32Array>();
     return {
@@ -138,7 +139,8 @@ class Run {
     const n = a.v.postSend(a.qp, a.send.ring, 0, sizes.length);
     this.given.push(n === sizes.length ? 'taken' : `refused at ${n}: ${a.send.errno}`);
     a.v.queryQp(a.qp);
-    // Of a post that is refused whole a worker hears nothing; inline it is a call, in which timers fire that are due.
+    // A worker never learns of a post that is refused as a whole; inline it is a call, in which due timers
+    // fire.
     if (n === 0) a.v.pollCq(a.recvCq, a.wc.ring, 0, 1);
   }
 
@@ -179,7 +181,7 @@ function slotText(words: Uint32Array, at: number): string {
 }
 
 const policies = {
-  // What adapts to the rates that it sees depends on when it looks, which is each driver's own.
+  // A policy that adapts to observed rates depends on when it samples, which differs between drivers.
   perf: {
     name: 'perf',
     options: { isolation: 'always', waits: 'fixed', subMsgSizeBytes: 1024, zeroWaitUnitBytes: 512 },
@@ -192,14 +194,14 @@ const policies = {
 
 type Below = (fabric: Fabric) => Interceptor[];
 
-/** Virtual time: what a policy issues leaves when a core has done what that takes. */
+/** Virtual time: what a policy issues leaves when a core has spent the time it takes. */
 const onCore =
   (costs: ShimCosts): Below =>
   (fabric) => [new ShimCpu(fabric.simulation.world, 'worker', costs).interceptor()];
 
 const FREE: ShimCosts = { shimPostNs: 0, shimWrNs: 0, handoverNs: 0 };
 
-/** What the same log comes to, of which all must agree: when it costs something, everything happens at other times. */
+/** A result on which all must agree. If the steps cost time, everything happens at other times. */
 const legs: Record<string, Record<string, [DriverName, Below]>> = {
   'at no cost': {
     inline: ['inline', () => []],
@@ -212,7 +214,7 @@ const legs: Record<string, Record<string, [DriverName, Below]>> = {
   },
 };
 
-/** Plays one log under everything; returns what came of it, the first leg of each. */
+/** Replays one log under everything and returns the results, the first of each. */
 async function compareLog(spec: PolicySpec, seed: number): Promise<Run[]> {
   const log = record(seed);
   const firsts: Run[] = [];
@@ -246,7 +248,7 @@ for (const [name, spec] of Object.entries(policies)) {
     console.info(`${name}: ${JSON.stringify(seen)}`);
     const { timers, ...rest } = seen;
     for (const [what, n] of Object.entries(rest)) expect(n, what).toBeGreaterThan(0);
-    // Only the pacer lives by its timers.
+    // Only the pacer depends on its timers.
     if (name !== 'perf') expect(timers, 'timers').toBeGreaterThan(0);
   }, 600_000);
 }

@@ -1,4 +1,4 @@
-// The worker's loop against a wake-up that comes at each moment of its going to rest: it must not rest through it.
+// The worker's loop against a wake-up at each moment of going to sleep: it must not sleep through it.
 import { setImmediate as turn } from 'node:timers/promises';
 import { MessageChannel } from 'node:worker_threads';
 import { afterEach, expect, test } from 'vitest';
@@ -14,7 +14,7 @@ afterEach(() => {
   Object.assign(Atomics, { load, store });
 });
 
-/** Runs `between` behind the nth operation from the one on that says that the worker rests. */
+/** Runs `between` after the nth operation, starting from the one that announces that the worker sleeps. */
 function interleave(nth: number, between: () => void): void {
   let seen = -1;
   const step = <T>(value: T): T => {
@@ -38,7 +38,7 @@ async function until(isSo: () => boolean): Promise<boolean> {
   return isSo();
 }
 
-/** A loop that goes to rest in this thread, is woken behind operation `nth` of that, and is called afterwards. */
+/** A loop that goes to sleep in this thread, is woken after operation `nth`, and is called afterwards. */
 async function playWith(nth: number): Promise<{ woken: boolean; answered: boolean }> {
   const control = P.makeControl();
   const { port1, port2 } = new MessageChannel();
@@ -64,13 +64,13 @@ async function playWith(nth: number): Promise<{ woken: boolean; answered: boolea
   return { woken, answered };
 }
 
-test('a wake-up at any moment of going to rest is heard', async () => {
+test('a wake-up at any moment of going to sleep is noticed', async () => {
   let nth = 0;
   for (; ; nth++) {
     const { woken, answered } = await playWith(nth);
     expect(answered, `woken behind operation ${nth}`).toBe(true);
     if (!woken) break;
   }
-  // It says that it rests, and looks once more for calls, sends and sends without a place.
+  // It announces that it sleeps, and checks once more for calls, sends, and sends that found no room.
   expect(nth).toBe(4);
 });

@@ -1,5 +1,6 @@
 // @ts-nocheck
-// Sockets that are watched, closed and watched again under the same numbers, from inside each other's listeners.
+// Sockets that are watched, closed and watched again under the same numbers, from within each other's
+// listeners.
 import { createWake } from '../../../dist/daemon/ipc/index.js';
 
 let told = 0;

@@ -9,7 +9,7 @@ new Uint8Array(memory.buffer).fill(1);
 near.watch(() => {});
 left.watch(() => {
   console.log('pass');
-  // In the middle of a listener, with all of it open.
+  // Within a listener, with everything open.
   process.exit(0);
 });
 listener.watch(() => {

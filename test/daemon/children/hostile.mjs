@@ -1,6 +1,6 @@
 // @ts-nocheck
-// A hostile program: connects to the daemon and does what the mode says, until the stream ends or its work is done.
-// hostile.mjs MODE SOCKET SEED COUNT
+// A hostile program: connects to the daemon and does what the mode says, until the stream ends or its work is
+// done. hostile.mjs MODE SOCKET SEED COUNT
 import { connect } from '../../../dist/daemon/client/connection.js';
 import { connectUnix, createWake } from '../../../dist/daemon/ipc/index.js';
 import { frame, VERSION } from '../../../dist/daemon/protocol.js';
@@ -17,7 +17,7 @@ const hello = { type: 'hello', version: VERSION, role: 'tool' };
 const turn = () => new Promise((done) => setImmediate(done));
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
-/** A socket that takes no answers; null: the daemon has no time. */
+/** A socket that accepts no answers; null if the daemon has no time. */
 function open() {
   try {
     return connectUnix(path);
@@ -26,7 +26,7 @@ function open() {
   }
 }
 
-/** How many bytes went; -1: it was hung up on. */
+/** How many bytes were sent; -1 if the daemon closed the connection. */
 function send(socket, bytes) {
   try {
     return socket.send(bytes);
@@ -49,7 +49,7 @@ function shim(say = {}) {
 
 const bytesOf = (length) => Uint8Array.from({ length }, () => random.below(256));
 
-/** Whole frames of nothing, half ones, wrong lengths, wrong types, wrong versions. */
+/** Complete frames without content, partial frames, wrong lengths, wrong types, wrong versions. */
 function garbage() {
   const kind = random.below(6);
   if (kind === 0) return bytesOf(1 + random.below(300));
@@ -74,7 +74,7 @@ const modes = {
       await turn();
     }
   },
-  /** As many messages as go. */
+  /** As many messages as possible. */
   async messages() {
     const many = Buffer.concat(
       Array.from({ length: 500 }, () => frame({ type: 'leave', slot: random.below(200) })),
@@ -96,7 +96,7 @@ const modes = {
     }
     console.log(Math.round(sent));
   },
-  /** Rings, and has something else to say each time. */
+  /** Signals, with changed counters each time. */
   async rings() {
     const connection = await shim();
     connection.send({ type: 'join', slot: 0, device: 'sim0', tenant: '' });
@@ -119,7 +119,7 @@ const modes = {
       await pause(20);
     }
   },
-  /** Connections that say who they are and stay; in waves, and all at once in the end. */
+  /** Connections that send a hello and stay; in waves, and all at once in the end. */
   async crowd() {
     const sockets = [];
     for (let i = 0; i < count; i++) {
@@ -141,7 +141,7 @@ const modes = {
     await pause(100);
     const bytes = new Uint8Array(connection.pages.counters.buffer);
     for (let i = 0; i < count; i++) {
-      // Of the places that it has, mostly.
+      // Mostly in its own seats.
       const from = random.below(10) === 0 ? random.below(bytes.length) : random.below(4 * 128);
       const to = Math.min(bytes.length, from + 1 + random.below(64));
       for (let at = from; at < to; at++) bytes[at] = random.below(256);
@@ -152,13 +152,13 @@ const modes = {
     console.log('written');
     process.exit();
   },
-  /** Says that it is somebody else, and stays. */
+  /** Declares to be another tenant, and stays. */
   async claim() {
     const connection = await shim({ tenant: 'storage', weight: 1000, class: 'delay' });
     connection.send({ type: 'join', slot: 0, device: 'sim0', tenant: 'storage' });
     connection.pages.counters[10] = 1;
     connection.signal();
-    // Alive, or it would soon count no more.
+    // Gives signs of life, because otherwise it would soon count no more.
     setInterval(() => connection.pages.counters[11]++, 10);
     console.log(connection.welcome.tenant);
     connection.send({ type: 'set', tenant: 'honest', weight: 0.001 });
@@ -170,7 +170,7 @@ function special() {
   return random.pick([Number.NaN, Number.POSITIVE_INFINITY, -1, 1e308, 5e-324, 2 ** 53, -0, 1, 3]);
 }
 
-// The addon is loaded as long as its file may be read.
+// The addon is loaded while its file may still be read.
 for (const end of createWake()) end.close();
 if (process.setuid !== undefined && process.getuid() === 0 && process.env.ISOVERBS_UID) {
   process.setgroups([]);

@@ -1,5 +1,5 @@
 // @ts-nocheck
-// Listens on a path, at a given time; says whether it may, and stays. listen.mjs PATH [EPOCH_MS]
+// Listens on a path, at a given time; prints whether it succeeded, and stays. listen.mjs PATH [EPOCH_MS]
 import { setTimeout as delay } from 'node:timers/promises';
 import { listenUnix } from '../../../dist/daemon/ipc/index.js';
 

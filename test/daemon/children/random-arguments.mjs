@@ -1,5 +1,5 @@
 // @ts-nocheck
-// Every function of the addon with arguments of every type: typed errors, and nothing else.
+// Every function of the addon with arguments of every type: only typed errors may result.
 import { requireIpc } from '../../../dist/daemon/ipc/native.js';
 import { makeError } from '../../../dist/verbs/errors.js';
 import { junk, Random } from '../../fuzz/random.mjs';
@@ -17,7 +17,7 @@ const { near: left, far: right } = native.createWake();
 // Sealed by one of the calls.
 const { fd: unsealed } = native.createMemory('fuzz', 4096, 4096);
 const opened = [listening, near, far, memory, left, right];
-/** Descriptors of ours only: others are Node's own, and those of the standard streams. */
+/** Only our own descriptors: others belong to Node.js, or are the standard streams. */
 const fd = () =>
   random.chance(0.9)
     ? random.pick(opened)
@@ -89,7 +89,7 @@ function tidy(name, result) {
 
 function call(name) {
   const args = CALLS[name]().map((arg) => (random.chance(0.05) ? junk(random) : arg));
-  // Whatever number it is given, it closes.
+  // It closes whatever number it is given.
   if (name === 'closeFd' && typeof args[0] === 'number' && args[0] < 99_999) return;
   try {
     tidy(name, native[name](...args));
@@ -98,7 +98,7 @@ function call(name) {
     if (!/^ISO_ERR_/.test(error?.code))
       throw new Error(`${name} threw what is no typed error`, { cause: error });
   } finally {
-    // It takes any function, one that makes no error too.
+    // It accepts any function, even one that creates no error.
     if (name === 'init') native.init(makeError);
   }
 }
@@ -116,7 +116,7 @@ for (let round = 0; round < 20_000; round++) {
   if (round % 100 === 0) await new Promise((done) => setImmediate(done));
 }
 passed.closeFd = 1;
-// Nobody here takes datagrams: commands.test.ts has who does.
+// No socket here receives datagrams; see commands.test.ts for one that does.
 passed.sendDatagram = 1;
 const never = Object.keys(passed).filter((name) => passed[name] === 0);
 console.log(never.length === 0 ? 'pass' : `seed ${SEED}: never succeeded: ${never}`);

@@ -1,5 +1,5 @@
 // @ts-nocheck
-// Joins as a tenant would: receives the pages and the wake-up, answers each ring, ends with the stream.
+// Joins as a tenant would: receives the pages and the wake-up, answers each signal, ends with the stream.
 import net from 'node:net';
 import { connectUnix, openMemory, Wake } from '../../../dist/daemon/ipc/index.js';
 

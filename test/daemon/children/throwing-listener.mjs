@@ -1,5 +1,5 @@
 // @ts-nocheck
-// What a listener throws is uncaught, as from any event handler, and the next call comes all the same.
+// An exception in a listener is uncaught, as in any event handler, and the next call still comes.
 import { createWake } from '../../../dist/daemon/ipc/index.js';
 
 const [near, far] = createWake();

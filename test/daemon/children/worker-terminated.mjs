@@ -1,5 +1,6 @@
 // @ts-nocheck
-// Workers that end while they listen, map and ring: by themselves, and terminated. What they listened to is closed.
+// Workers that end while they listen, map and signal: on their own, and terminated. What they listened to is
+// closed.
 import { readdirSync, readlinkSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 import { createMemory, createWake } from '../../../dist/daemon/ipc/index.js';

@@ -1,5 +1,5 @@
 // @ts-nocheck
-// A program that writes 4 KiB to itself every few milliseconds, until it is ended.
+// A program that writes 4 KiB to itself every few milliseconds until it is ended.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { IBV_SEND_SIGNALED, openDevice } from '../../../dist/index.js';
 
@@ -13,7 +13,7 @@ const mr = pd.allocate(8192, { access: { remoteWrite: true } });
 const batch = context.sendBatch({ capacity: 1 });
 batch.write(1, IBV_SEND_SIGNALED, mr.addr, 4096, mr.lkey, mr.addr + 4096, mr.rkey);
 console.log('going');
-// Whoever started it may be killed: it does not go on alone.
+// Its parent may have been killed; then it must not continue alone.
 const parent = process.ppid;
 while (process.ppid === parent) {
   qp.postSend(batch);

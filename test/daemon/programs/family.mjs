@@ -1,7 +1,7 @@
 // @ts-nocheck
-// Processes and threads of one program: `fork` and `cluster` start another process, `exec` becomes a shell that starts
-// one, `workers` is three threads, of which it terminates one when standard input says `terminate`. Each does what
-// tenant.mjs does.
+// Processes and threads of one program: `fork` and `cluster` start another process, `exec` becomes a shell
+// that starts one, and `workers` has three threads, of which it terminates one when standard input says
+// `terminate`. Each does what tenant.mjs does.
 import { fork, spawn } from 'node:child_process';
 import cluster from 'node:cluster';
 import { createInterface } from 'node:readline';

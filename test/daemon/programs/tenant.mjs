@@ -1,9 +1,9 @@
 // @ts-nocheck
-// A tenant under load: two queue pairs, signaled and unsignaled requests, one of them long enough to be cut. What
-// arrives is compared; completions are counted, none lost, none doubled, in order. It prints lines of JSON: its rate
-// whenever that is another, and what it has seen when standard input says `report`. `spin FILE` keeps it from polling as
-// long as there is that file, `sync MS` has it send and poll without a turn of the event loop, `exit` closes everything,
-// and `quit` ends the process as it is.
+// A tenant under load: two queue pairs, with signaled and unsignaled requests, one of them long enough to be
+// split. Received data is compared, and completions are checked: none lost, none duplicated, in order. It
+// prints lines of JSON: its rate whenever it changes, and what it has seen when standard input says `report`.
+// `spin FILE` keeps it from polling while that file exists, `sync MS` makes it send and poll without running
+// the event loop, `exit` closes everything, and `quit` ends the process as it is.
 import { existsSync, openSync, readSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises';
@@ -20,8 +20,9 @@ const POLLS_PER_TURN = 2000;
 const SPIN_NS = 1e6;
 
 const nowNs = () => Number(process.hrtime.bigint());
-// What this thread has waited for a CPU in its life: on a busy machine that is most of any delay. When it collects garbage
-// it sleeps until V8's other threads are done, and their waiting for a CPU is not in it.
+// How long this thread has waited for a CPU in its life: on a busy machine that is most of any delay. During
+// garbage collection it sleeps until V8's other threads are done, and their waiting for a CPU is not
+// included.
 const statFd = openSync('/proc/self/schedstat', 'r');
 const stat = Buffer.alloc(64);
 const waitedNs = () => Number(stat.toString('latin1', 0, readSync(statFd, stat, 0, 64, 0)).split(' ')[1]);
@@ -32,7 +33,7 @@ function fail(why) {
   process.exit(3);
 }
 
-/** A queue pair that sends to another of this process. */
+/** A queue pair that sends to another one of this process. */
 class Flow {
   constructor(context, pd, cq) {
     this.qp = pd.createQp({ sendCq: cq, cap: { maxSendWr: 64 } });
@@ -75,7 +76,7 @@ class Flow {
   }
 }
 
-// One that is to be there at once when it is needed is started before, and waits for `go`.
+// A process that must be present at once when needed is started before, and waits for `go`.
 if (process.env.GATE === '1') {
   print({ ready: true });
   await new Promise((go) => process.stdin.once('data', go));
@@ -142,7 +143,7 @@ createInterface({ input: process.stdin }).on('line', (line) => {
 });
 process.stdin.on('end', () => process.exit(0));
 
-/** Posts, and does not look at its queues as long as there is this file: the event loop stands, too. */
+/** Posts, and does not poll while this file exists; the event loop is blocked too. */
 function spin(file) {
   postAll();
   const beganNs = nowNs();

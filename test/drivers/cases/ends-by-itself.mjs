@@ -1,5 +1,5 @@
 // @ts-nocheck
-// Everything open, something transferred, nobody waits: the worker keeps no process alive.
+// With everything open and a finished transfer, the worker does not keep the process alive.
 import { openDevice } from 'isoverbs';
 
 const context = openDevice('sim0', {

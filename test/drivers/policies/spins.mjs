@@ -1,5 +1,5 @@
 // @ts-nocheck
-/** Never comes back from the first request that it holds. */
+/** Never returns from the first request that it holds. */
 export default () => ({
   name: 'spins',
   needs: { wait: 'none' },

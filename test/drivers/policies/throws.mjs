@@ -1,5 +1,5 @@
 // @ts-nocheck
-/** Dies at the first request that it holds. */
+/** Throws at the first request that it holds. */
 export default () => ({
   name: 'throws',
   needs: { wait: 'none' },
