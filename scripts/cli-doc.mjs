@@ -7,7 +7,7 @@ const DIST = new URL('../dist/cli/', import.meta.url);
 /** @type {typeof import('../src/cli/manual.ts')} */
 const { INHERITED, pathOf, sectionsOf } = await import(new URL('manual.js', DIST).href);
 /** @type {typeof import('../src/cli/program.ts')} */
-const { program } = await import(new URL('run.js', DIST).href);
+const { program } = await import(new URL('program.js', DIST).href);
 
 const FILE = new URL('../docs/cli.md', import.meta.url);
 

@@ -64,7 +64,7 @@ export function addMix(command: Command): void {
     )
     .option(
       '--driver <driver>',
-      "core that the policy's steps are charged to: inline (the application's) or worker (its own); default: inline",
+      "core that the policy's steps are charged to: inline (the application's) or worker (its own) (default: inline)",
     )
     .option('--seed <n>', 'seed of all random variation: start phases, jitter, think times ... (default: 1)')
     .option('--no-payload', 'move no payload bytes: faster, with the same result')
