@@ -1,4 +1,4 @@
-// `isoverbs compare`: what is compared, what the table and the picture say, and what cannot be compared.
+// `isoverbs compare`: which schemes it compares, its table and picture, and which calls it rejects.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -15,7 +15,7 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-/** In this process. */
+/** Runs the command in this process. */
 const command = (...args: string[]) => isoverbs('compare', '--jobs', '1', ...args);
 
 const SHORT = ['--duration', '600us', '--warmup', '200us', '--seeds', '1'];
@@ -26,7 +26,7 @@ const MIX = {
   apps: ['B:size=64KiB', 'D'].map(mixApp),
 };
 
-test('everything there is is compared: each policy, as its paper has it too, and each scheduler but the own one', () => {
+test("by default, compare covers each policy, its paper's variant, and each scheduler but the device's own", () => {
   const names = schemesOf(MIX, PROFILES['cx6-100g']).map(({ name }) => name);
   expect(names).toEqual(['bare', ...allPolicies(), 'sp', 'ets', 'greedy']);
   expect(allPolicies()).toEqual(expect.arrayContaining([...Object.keys(policies), 'perf:paper']));
@@ -37,7 +37,7 @@ test('everything there is is compared: each policy, as its paper has it too, and
   ]);
 });
 
-test('schedulers get classes by kind, unless an application has one', () => {
+test('schedulers give applications a class by kind, unless they have one', () => {
   const apps = ['B', 'B:size=64KiB', 'M:qps=2', 'D:class=5'].map(mixApp);
   const wordsOf = ({ mix }: Scheme) => mix.apps.map(({ words }) => words);
   const [, sp, ets] = schemesOf({ ...MIX, apps }, PROFILES['cx6-100g'], {
@@ -50,7 +50,7 @@ test('schedulers get classes by kind, unless an application has one', () => {
   expect(ets.mix.set).toEqual({ etsWeights: '16,1', scheduler: 'ets' });
 });
 
-test('applications of one kind keep their names alone, and copies count together', async () => {
+test('applications keep their names when they run alone, and copies are added up', async () => {
   const result = await compare({
     mix: { ...MIX, apps: ['M:count=2', 'D', 'D:think=5us', 'D:name=x'].map(mixApp) },
     policies: ['none'],
@@ -68,7 +68,7 @@ test('applications of one kind keep their names alone, and copies count together
   expect(ofAlone(result, 1, 1, 'avgUs')).toBeGreaterThan(1);
 });
 
-test('the best is the largest rate and the shortest time, of all but alone', () => {
+test('bestOf() returns the largest rate or the lowest latency, without the row alone', () => {
   const row = (name: string, rate: number, us: number) => ({
     ...{ name, group: name === 'alone' ? 'alone' : 'policy', says: '', commands: [] },
     apps: [{ throughputGbps: rate, messageRateMmps: rate, avgUs: us, p99Us: us }],
@@ -80,7 +80,7 @@ test('the best is the largest rate and the shortest time, of all but alone', () 
   expect(bestOf(comparison, 0, 'avgUs', shown)).toEqual([2]);
 });
 
-test('table, Markdown, JSON and picture name every scheme; the table fits into 80 columns', {
+test('table and picture name every scheme; the table fits into 80 columns', {
   timeout: 120_000,
 }, async () => {
   const folder = mkdtempSync(join(tmpdir(), 'isoverbs-compare-'));
@@ -104,7 +104,7 @@ test('table, Markdown, JSON and picture name every scheme; the table fits into 8
   }
 });
 
-test('--json has what was measured and the commands that measure it again; --md is a table', async () => {
+test('--json has the measurements and the commands that repeat them; --md prints a table', async () => {
   const few = [...SHORT, '--policy', 'perf', '--scheduler', 'none', '--app', 'B:size=64KiB', '--app', 'D'];
   const { code, out } = await command(...few, '--json');
   expect(code).toBe(0);
@@ -134,7 +134,7 @@ test.each<[string[], RegExp]>([
   [['--scheduler', 'best'], /there is no scheduler 'best'; there are: rr, sp, ets, greedy, none/],
   [['--app', 'X'], /unknown kind 'X'; use one of B, M, D/],
   [['--app', 'D:colour=red'], /unknown key 'colour'/],
-  [['--app', 'D:name=x', '--app', 'B:name=x'], /two apps have the name 'x'/],
+  [['--app', 'D:name=x', '--app', 'B:name=x'], /two apps are named 'x'/],
   [['--profile', 'cx9'], /unknown profile 'cx9'/],
   [['--set', 'speed=1'], /a profile has no 'speed'/],
   [['--hosts', '1'], /hosts must be a whole number from 2/],

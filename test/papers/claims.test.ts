@@ -1,4 +1,4 @@
-// The claims about bare devices, and how they are judged.
+// Claims: every claim is complete, and verdicts follow from what is measured.
 import { expect, test } from 'vitest';
 import { jobOf, specOf } from '../../src/mix/jobs.ts';
 import { avgUs, drops, fairness, gbps, share, spread, unevenness } from '../../src/mix/metrics.ts';
@@ -62,14 +62,14 @@ test.each([
   ['a ratio', ratio(4), [3.01, 4.99], [2.99, 5.01]],
   ['a range', range(3, 5), [3, 5], [2.99, 5.01]],
   ['a range with slack', range(94.8, 96.9, 1.5), [93.31, 98.39], [93.29, 98.41]],
-  ['nothing at all', range(0, 0), [0], [1, -1]],
+  ['zero', range(0, 0), [0], [1, -1]],
   ['equal values', equal(0.001), [0.9991, 1.0009], [0.998, 1.002]],
   ['a rise', rises(), [1.2, 1e9], [1.19, 0, -1]],
   ['a fall', falls(), [0, 0.83], [0.84, 1e9]],
   ['a lower bound', atLeast(9), [9, 1e9], [8.99, 0, -1]],
   ['an upper bound', atMost(0.4), [-1, 0, 0.4], [0.401, 1e9]],
-  ['a direction alone', below(1), [0.999], [1, 1.1]],
-  ['what is only reported', reported(139), [0, 1e9], []],
+  ['a direction without a size', below(1), [0.999], [1, 1.1]],
+  ['a reported value', reported(139), [0, 1e9], []],
 ])('%s', (_name, expectation, good, bad) => {
   for (const value of good) expect(within(expectation, value), `${value}`).toBe(true);
   for (const value of [...bad, Number.NaN, Number.POSITIVE_INFINITY]) {
@@ -77,7 +77,7 @@ test.each([
   }
 });
 
-test('metrics add copies up, and refuse an app that is not there', () => {
+test('metrics add up copies, and throw for an unknown app', () => {
   const latencyUs = { avg: 2, p50: 1, p99: 5, p999: 6, max: 7 };
   const run = resultOf([
     { name: 'a.0', throughputGbps: 30, messageRateMmps: 4, latencyUs },
@@ -119,7 +119,7 @@ const outcomesOf = (...rates: number[]) =>
     ]),
   );
 
-test('a row shows the worst check on the worst seed; a fall of one seed fails it', () => {
+test('a row shows the worst check on the worst seed; one failing seed fails the row', () => {
   const [row, ...others] = evaluate(CLAIM, [1, 2], outcomesOf(105, 95));
   expect(others).toEqual([]);
   expect(row).toMatchObject({ at: 'far', seed: 2, measured: 95, lowest: 95, highest: 105, verdict: 'holds' });
@@ -127,13 +127,13 @@ test('a row shows the worst check on the worst seed; a fall of one seed fails it
   expect(tableOf([CLAIM], [row])).toMatch(/size \(far\).*120 x.*25 %.*95 x.*95 to 105.*holds/);
 });
 
-test('what is expected differently than before is told, whichever check is the worst', () => {
+test('a row reports the deviation of every check, whichever is the worst', () => {
   const [near, far] = CHECKS;
   const claim = { ...CLAIM, checks: [{ ...near, deviation: 'was shorter' }, far] };
   expect(evaluate(claim, [1], outcomesOf(100))[0]).toMatchObject({ at: 'far', deviation: 'was shorter' });
 });
 
-test('a claim holds as a whole or not at all; what is only reported does not count', () => {
+test('a claim holds if all its lines hold; reported lines do not count', () => {
   const [row] = evaluate(CLAIM, [1], outcomesOf(105));
   const claims = [CLAIM, { ...CLAIM, id: 'y' }, { ...CLAIM, id: 'z' }];
   const rows = [
@@ -148,7 +148,7 @@ test('a claim holds as a whole or not at all; what is only reported does not cou
   expect(heldClaims([CLAIM, { ...CLAIM, system: 'perf' }], [row, other])).toEqual([1, 2]);
 });
 
-test('a run that is missing or broken fails its rows, and says why', () => {
+test('a missing or broken run fails its rows and gives the reason', () => {
   expect(evaluate(CLAIM, [1, 2], outcomesOf(100))[0]).toMatchObject({
     verdict: 'fails',
     problem: 'a did not run',
@@ -164,7 +164,7 @@ test('a run that is missing or broken fails its rows, and says why', () => {
   ]);
 });
 
-test('drift is what measures something else than when it was frozen, and what came or went', () => {
+test('drift lists lines whose measurement changed, and lines that appeared or disappeared', () => {
   const rows = evaluate(CLAIM, [1], outcomesOf(100));
   const frozen = { profiles: '', seeds: [1], measured: { 'x: size': 100, 'gone: y': 1 } };
   expect(driftOf(frozen, rows, [1], true)).toEqual([{ line: 'gone: y', was: 1, is: undefined }]);
@@ -174,7 +174,7 @@ test('drift is what measures something else than when it was frozen, and what ca
   expect(driftText(drift)).toBe('x: size: was 90, is 100');
 });
 
-test.each(SYSTEMS)('every claim about %s is complete, and its mixes can be run', (system) => {
+test.each(SYSTEMS)('every claim about %s is complete, and its mixtures can run', (system) => {
   const claims = claimsAbout(system);
   expect(new Set(claims.map((claim) => claim.part))).toEqual(new Set(Object.keys(PARTS[system]).map(Number)));
   for (const { id, mixes, checks, source, title } of claims) {
@@ -194,12 +194,12 @@ test.each(SYSTEMS)('every claim about %s is complete, and its mixes can be run',
   expect(new Set(jobs.map((job) => job.key)).size).toBe(jobs.length);
 });
 
-// Results and overheads of the C implementation, and of a network: no claim that one simulated device reproduces.
+// Overheads of the C implementation and results of a network, which a single simulated device cannot reproduce.
 const PERF_OTHERS = `4.4-batching 5.2.1-table2-d-vs-b 5.2.1-table2-d-vs-bmulti 5.2.1-table2-d-vs-mmulti
   5.2.1-cpu-bound 5.2.1-ram 5.2.4-fig11 5.2.4-queueing`.split(/\s+/);
 const OTHERS = PERF_OTHERS.map((id) => `perf-${id}`);
 
-test.each(SYSTEMS)('nothing that papers say of %s is passed over', (system) => {
+test.each(SYSTEMS)('every paper claim about %s is shown, or listed as not shown', (system) => {
   const named = [
     ...claimsAbout(system).flatMap(({ shows }) => shows),
     ...notShownOf([system]).flatMap(({ ids }) => ids),
@@ -218,7 +218,7 @@ test('every id that a claim shows is one of a paper', () => {
   }
 });
 
-test('49 claims of five papers are about bare devices, each once; all but one are shown', () => {
+test('five papers make 49 claims about bare devices; all but one are shown', () => {
   expect(PAPERS.map(({ name, bare }) => [name, bare.length])).toEqual([
     ['PeRF', 19],
     ['Justitia', 18],
@@ -235,7 +235,7 @@ test('49 claims of five papers are about bare devices, each once; all but one ar
   ]);
 });
 
-test("what a policy's paper says of the bare device is among its claims, as it is among those of the device", () => {
+test("claims about a policy include its paper's claims about the bare device", () => {
   const [perf, bare] = [claimsAbout('perf'), claimsAbout('bare')];
   const both = perf.filter(({ id }) => id.startsWith('bare/'));
   expect(both.length).toBeGreaterThan(10);
@@ -252,7 +252,7 @@ const NAMING = [
   { ...CLAIM, id: 'c', shows: ['perf-2.2-rules'] },
 ];
 
-test("a paper's claim holds when each of ours that names it does; lines of another system's are not its own", () => {
+test('a paper claim holds if every claim that shows it holds; lines of other systems do not count', () => {
   const rows = [line('a', 'holds'), line('a', 'reported'), line('b', 'fails'), line('c', 'reported')];
   const paper = paperClaims(['bare'], NAMING, [...rows, line('c', 'fails', 'perf')]);
   const of = (id: string) => paper.find((claim) => claim.id === id);
@@ -264,11 +264,11 @@ test("a paper's claim holds when each of ours that names it does; lines of anoth
   expect(of('perf-1-headline')).toBeUndefined();
   expect(paperClaims(['perf'], NAMING, rows).find(({ id }) => id === 'perf-1-headline')).toMatchObject({
     verdict: 'waiting',
-    by: 'compares with Justitia, which is not here yet',
+    by: 'the comparison requires a policy Justitia, which is not implemented yet',
   });
 });
 
-test('below the tables of papers stands what became of all claims of each, and of all', () => {
+test('the tables of papers end with a summary for each paper and for all', () => {
   const rows = [line('a', 'holds'), line('a', 'reported'), line('b', 'fails'), line('c', 'reported')];
   const paper = paperClaims(['bare'], NAMING, rows);
   const few = paper.filter(({ id }) => /fig1a|fig1c|rules|iwarp|II.B-model/.test(id));
@@ -279,7 +279,7 @@ test('below the tables of papers stands what became of all claims of each, and o
   const text = paperText(few);
   expect(text).toMatch(/perf-2.2-fig1a +│ fails \(1 of 2 lines, 1 reported\) +│ a, b/);
   expect(text).toMatch(/perf-2.2-fig1c +│ holds \(1 line, 1 reported\)/);
-  expect(text).toMatch(/fig3-iwarp +│ cannot be shown +│ what one vendor/);
+  expect(text).toMatch(/fig3-iwarp +│ cannot be shown +│ the vendor has not/);
   expect(text.split('\n').slice(-4)).toEqual([
     '1 of 3 claims of PeRF hold; 1 reported; 0 waiting; 0 cannot be shown. 1 fails: perf-2.2-fig1a.',
     '0 of 1 claims of Justitia hold; 0 reported; 0 waiting; 1 cannot be shown.',

@@ -1,4 +1,4 @@
-// Figures of the papers: every file is whole, and what is drawn is what was measured.
+// Figures of the papers: each figure is complete, and its points are what was measured.
 import { expect, test } from 'vitest';
 import { jobOf } from '../../src/mix/jobs.ts';
 import { gbps } from '../../src/mix/metrics.ts';
@@ -15,7 +15,7 @@ import { createPolicy } from '../../src/policies/index.ts';
 
 const FIGURES = allFigures();
 
-test.each(FIGURES)('$name can be run, and its points are on its axis', (figure) => {
+test.each(FIGURES)('$name can run, and its points are on its axis', (figure) => {
   for (const { spec, command } of figureJobs([figure], [1])) {
     if (spec.policy !== 'none') createPolicy(spec.policy, spec.policyOptions);
     expect(appsOf(spec, paramsOf(spec)).length, command).toBeGreaterThan(0);
@@ -30,7 +30,7 @@ test.each(FIGURES)('$name can be run, and its points are on its axis', (figure) 
   }
 });
 
-test('figures have names of their own, and an unknown one is refused with the list', () => {
+test('figure names are unique, and an unknown name is rejected with a list', () => {
   expect(new Set(FIGURES.map(({ name }) => name)).size).toBe(FIGURES.length);
   expect(selectFigures(FIGURES, ['all'])).toEqual(FIGURES);
   expect(selectFigures(FIGURES, ['perf-2b']).map(({ name }) => name)).toEqual(['perf-2b']);
@@ -39,11 +39,11 @@ test('figures have names of their own, and an unknown one is refused with the li
     'perf-9b',
     'perf-18',
   ]);
-  expect(() => selectFigures(FIGURES, ['perf-4'])).toThrow("figure 'perf-4' is not drawn: a drawing");
+  expect(() => selectFigures(FIGURES, ['perf-4'])).toThrow("figure 'perf-4' is not drawn: it is a drawing");
   expect(() => selectFigures(FIGURES, ['perf-2b', 'x'])).toThrow("unknown figure 'x'; choose from: all, ");
 });
 
-test('every figure and table of the papers is drawn, or said not to be, once', () => {
+test('every figure and table of the papers is drawn once, or listed once as not drawn', () => {
   const not = FIGURES_NOT_SHOWN.flatMap(({ ids }) => ids);
   for (const number of ALL_NUMBERS) {
     const by = [
@@ -63,7 +63,7 @@ test('every figure and table of the papers is drawn, or said not to be, once', (
   }
 });
 
-test('a figure shows its number with its parts, and what it shows too; no other number', () => {
+test('a figure shows its number, the parts of it, and the numbers in `also`', () => {
   const figure = { ...FIGURES[0], name: 'perf-1', paper: 'perf', number: '1', also: ['9d'] };
   expect(['perf-1', 'perf-1a', 'perf-9d'].filter((name) => shows(figure, name))).toHaveLength(3);
   expect(
@@ -84,7 +84,7 @@ const FIGURE: NamedFigure = {
   panels: [{ title: 'P', unit: 'Gbps', measure: (run, x) => (x === 2 ? Number.NaN : gbps(run, 'B')) }],
 };
 
-/** Rates by series and seed, at each x. */
+/** Outcomes with these rates by series and seed, the same at each x. */
 function outcomesOf(rates: Record<string, number[]>, seeds: readonly number[]): Outcomes {
   const outcomes = new Outcomes();
   for (const job of figureJobs([FIGURE], seeds)) {
@@ -96,7 +96,7 @@ function outcomesOf(rates: Record<string, number[]>, seeds: readonly number[]): 
   return outcomes;
 }
 
-test('a point is the median of the seeds, with the lowest and the highest', () => {
+test('a point is the median over the seeds, with the lowest and the highest', () => {
   const seeds = [1, 2, 3];
   const { panels, problems } = evaluateFigure(
     FIGURE,
@@ -112,7 +112,7 @@ test('a point is the median of the seeds, with the lowest and the highest', () =
   expect(even.panels[0].series[0].points[0].value).toBe(3.5);
 });
 
-test('what did not run leaves no point, and is told', () => {
+test('a missing run leaves no point and is reported', () => {
   const { panels, problems } = evaluateFigure(FIGURE, [1], outcomesOf({ none: [3], ets: [Number.NaN] }, [1]));
   expect(panels[0].series[1].points).toEqual([]);
   expect(problems).toHaveLength(2);
@@ -120,7 +120,7 @@ test('what did not run leaves no point, and is told', () => {
   expect(problems[0]).toContain('did not run');
 });
 
-test('a run of any seed that did not run, or broke what holds always, is told', () => {
+test('a missing run or a broken invariant of any seed is reported', () => {
   const outcomes = outcomesOf({ none: [3, 4], ets: [1, Number.NaN] }, [1, 2]);
   expect(evaluateFigure(FIGURE, [1, 2], outcomes).problems).toHaveLength(2);
   const [[job, outcome]] = outcomes;
@@ -128,7 +128,7 @@ test('a run of any seed that did not run, or broke what holds always, is told', 
   expect(evaluateFigure(FIGURE, [1, 2], outcomes).problems).toContain(`${job.command}: a leak`);
 });
 
-test('what a panel compares with runs under no policy, and is measured of the same seed', () => {
+test('the base of a panel runs without a policy, and is compared per seed', () => {
   const base = mix('ideal', 'B:name=base');
   const figure: NamedFigure = {
     ...FIGURE,
@@ -163,13 +163,13 @@ test('what a panel compares with runs under no policy, and is measured of the sa
   expect(without.problems).toHaveLength(2);
 });
 
-test('other policies may be chosen; series of the hardware stay, and keep what the mixture sets', () => {
+test('--policy replaces the policies; hardware series remain and keep what the mixture sets', () => {
   const commands = figureJobs([FIGURE], [1], ['perf', 'none']).map(({ command }) => command);
   expect(commands).toHaveLength(6);
   expect(commands[0]).toContain('--policy perf ');
   expect(commands.at(-1)).toContain('--set linkGbps=40 --set scheduler=ets --policy none');
 });
 
-test('the default is bare and every policy that is built in', () => {
+test('the default is the bare device and every built-in policy', () => {
   expect(defaultPolicies()).toEqual(expect.arrayContaining(['none', 'perf', 'perf:paper']));
 });

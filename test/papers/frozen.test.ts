@@ -1,15 +1,15 @@
-// Bare devices are frozen: what changes a parameter runs every claim again.
+// Bare devices are frozen: after a parameter has changed, every claim must run again.
 import { expect, test } from 'vitest';
 import { claimsAbout } from '../../src/papers/engine/claims.ts';
 import { profilesHash, readFrozen } from '../../src/papers/engine/frozen.ts';
 
 const ADVICE = 'npm run reproduce -- --system bare --freeze runs every line again and renews the file';
 
-test('the profiles are those that were frozen', () => {
+test('the profiles match frozen.json', () => {
   expect(readFrozen()?.profiles, `a profile has changed: ${ADVICE}`).toBe(profilesHash());
 });
 
-test('every line of the report was measured when they were, on seeds 1 to 5', () => {
+test('frozen.json has every line of the report, measured on seeds 1 to 5', () => {
   const claims = claimsAbout('bare');
   const lines = claims.flatMap(({ id, checks }) => checks.map(({ what }) => `${id}: ${what}`));
   const frozen = readFrozen();

@@ -1,4 +1,4 @@
-// The report's files: nothing in them is taken for markup, they need nothing else, and a browser opens the page.
+// The report's files: no text becomes markup, the page needs no other resources, and a browser opens it.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -91,7 +91,7 @@ const REPORT: Report = {
   ],
 };
 
-test('what is put into markup is escaped, and markup is not', () => {
+test('html`` escapes text but not markup', () => {
   expect(escapeHtml(EVIL)).toBe('&lt;script&gt;alert(&quot;x&quot;)&lt;/script&gt; &amp; &#39;y&#39; | z');
   const bold = html`<b>${'<'}</b>`;
   expect(html`<p title="${'"'}">${bold}${[bold, bold]}${undefined}${false}${0}</p>`.text).toBe(
@@ -99,7 +99,7 @@ test('what is put into markup is escaped, and markup is not', () => {
   );
 });
 
-test('no text of a claim or a figure becomes markup', () => {
+test('texts of claims and figures never become markup', () => {
   const chart = '<svg width="1"><text>t</text></svg>';
   const page = htmlOf(REPORT, new Map([['perf-0', { wide: chart, narrow: chart }]]));
   expect(page).not.toMatch(/<script|alert\("/i);
@@ -109,28 +109,28 @@ test('no text of a claim or a figure becomes markup', () => {
   expect(escapeMarkdown('a_b\n*c*')).toBe('a\\_b \\*c\\*');
 });
 
-test('a claim of a paper has the line that decides, and who shows it or why nobody does', () => {
+test('a paper claim has the deciding line, and the claims that show it or the reason why none does', () => {
   const text = markdownOf(REPORT, []);
   expect(text).toMatch(/\| perf-1 \| fails \|.*\| 1 to 2 x \| 3 x \| x \|/);
   expect(text).toMatch(/\| perf-9 \| never \| {2}\| {2}\| {2}\| &lt;script/);
   expect(verdictTable(byPaper(REPORT)).rows).toEqual([['PeRF', '2', '0', '1', '0', '0', '1', '0']]);
 });
 
-test('of a paper whose system is not here only claims about bare devices are counted, and it is said', () => {
+test('for a paper without a system here, the report says that only claims about bare devices count', () => {
   const sentence = 'Of PeRF only claims about bare devices are counted.';
   expect(markdownOf(REPORT, [])).toContain(sentence);
   expect(htmlOf(REPORT, null)).toContain(sentence);
   expect(markdownOf({ ...REPORT, systems: ['bare', 'perf'] }, [])).not.toContain('only claims about');
 });
 
-test('without vega the page has its tables, and says what is missing', () => {
+test('without vega, the page has its tables and names the missing packages', () => {
   const page = htmlOf(REPORT, null);
   expect(page).toContain('optional packages vega and vega-lite are not installed');
   expect(page).toContain('<details><summary>Numbers</summary>');
   expect(page).not.toContain('<svg');
 });
 
-test('a picture loses what says nothing, and nothing else', () => {
+test('slim() removes only redundant parts of a picture', () => {
   const empty = '<path class="background" aria-hidden="true" d="M0,0h0v0h0Z" pointer-events="none"/>';
   const line =
     '<line class="a" x2="1.25" stroke-width="1" opacity="0.5"/><g class="mark-text"><text fill="#000">1.25</text></g>';
@@ -148,7 +148,7 @@ function reproduce(...args: string[]) {
 const out = join(folder, 'out');
 const words = ['--figure', 'perf-2b', '--policy', 'none', 'perf', '--seeds', '1', '--out', out];
 
-test('--out writes the three files; the second time nothing runs again', { timeout: 180_000 }, () => {
+test('--out writes the three files, and a second call runs nothing again', { timeout: 180_000 }, () => {
   expect(reproduce(...words)).toMatchObject({ code: 0, err: '' });
   expect(readdirSync(out).sort()).toEqual(['figures', 'report.html', 'report.json', 'report.md', 'runs']);
   const runs = () =>
@@ -169,7 +169,7 @@ test('--out writes the three files; the second time nothing runs again', { timeo
   expect(readFileSync(join(out, 'report.md'), 'utf8')).toContain('](figures/perf-2b.svg)');
 });
 
-test('a folder that cannot be is refused before anything runs', () => {
+test('a folder that cannot be written is rejected before anything runs', () => {
   const file = join(folder, 'file');
   writeFileSync(file, '');
   const { code, out: text, err } = reproduce('--figure', 'perf-2b', '--out', file);
@@ -195,7 +195,7 @@ function browse(file: string, width: number) {
 }
 
 test.skipIf(browser === undefined)(
-  `the page opens in a browser without a word on its console${browser ? '' : ' (skipped: no chromium here)'}`,
+  `the page opens in a browser without console output${browser ? '' : ' (skipped: no chromium here)'}`,
   { timeout: 240_000 },
   () => {
     const noisy = join(folder, 'noisy.html');
@@ -204,13 +204,13 @@ test.skipIf(browser === undefined)(
     const { dom, console } = browse(join(out, 'report.html'), 1280);
     expect(console).toEqual([]);
     expect(dom.match(/<svg role="img"/g)).toHaveLength(2);
-    expect(dom).toContain('perf-2b: D_App beside B_App');
+    expect(dom).toContain('perf-2b: D_App alongside B_App');
   },
 );
 
 const DOCS = resolve(import.meta.dirname, '../../docs');
 
-test('docs/reproduction.md names every claim and every figure, and its pictures are there and small', async () => {
+test('docs/reproduction.md names every claim and figure, and its pictures exist and are small', () => {
   const text = readFileSync(join(DOCS, 'reproduction.md'), 'utf8');
   const claims = SYSTEMS.flatMap(claimsAbout).filter(({ id }) => !id.includes('/'));
   expect(claims.filter(({ id }) => !text.includes(`**${id}**`)).map(({ id }) => id)).toEqual([]);

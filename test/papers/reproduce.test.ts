@@ -1,4 +1,4 @@
-// `isoverbs reproduce`: wrong calls, and the short set of claims about each system. Needs a build.
+// `isoverbs reproduce`: invalid calls, and the short set of claims about each system. Requires a build.
 import { spawnSync } from 'node:child_process';
 import { resolve } from 'node:path';
 import { expect, test } from 'vitest';
@@ -11,7 +11,7 @@ function reproduce(...args: string[]) {
   return { code: child.status, out: child.stdout, err: child.stderr };
 }
 
-test('wrong calls are one sentence and exit code 2', () => {
+test('invalid calls print one sentence and exit with 2', () => {
   const calls: [string[], string][] = [
     [['--system', 'x'], "unknown system 'x'"],
     [['--system', 'bare', '--id', 'x'], "unknown claim 'x'"],
@@ -37,7 +37,7 @@ test('wrong calls are one sentence and exit code 2', () => {
 test.each([
   ['bare', 15],
   ['perf', 7],
-])('the short set of %s holds, each run in a thread of its own', { timeout: 180_000 }, (system, lines) => {
+])('the short set of %s holds, with runs in worker threads', { timeout: 180_000 }, (system, lines) => {
   const { code, out, err } = reproduce(
     '--system',
     system,

@@ -1,4 +1,4 @@
-// docs/compare.svg, which the README shows, and docs/compare.md grow with each policy and each scheduler.
+// docs/compare.md, and docs/compare.svg, which the README shows, cover every policy and every scheduler.
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { expect, test } from 'vitest';
@@ -9,7 +9,7 @@ import { PROFILES } from '../../src/sim/profile/profiles.ts';
 
 const read = (path: string) => readFileSync(resolve(import.meta.dirname, '../..', path), 'utf8');
 
-test('the committed picture and table name everything that is compared; else: npm run docs:compare', () => {
+test('docs/compare.svg and docs/compare.md name every scheme (npm run docs:compare renews them)', () => {
   const mix = { profile: DEFAULTS.profile, duration: '1ms', warmup: '0', apps: ['B', 'M', 'D'].map(mixApp) };
   const [picture, page] = [read('docs/compare.svg'), read('docs/compare.md')];
   for (const { name, says } of schemesOf(mix, PROFILES[DEFAULTS.profile])) {

@@ -19,14 +19,14 @@ const connectionsRaw: Claim = {
   id: 'connections-raw',
   system: 'bare',
   part: 5,
-  title: 'One 32 B message at a time beside 49 and 99 other connections',
+  title: 'One 32 B message at a time alongside 49 and 99 other connections',
   source: 'DRUM V, test case 1, fig. 10',
   shows: ['drum-V-tc1-fig10-raw'],
-  note: 'The factor is of the 80th percentile; load of the others and their sizes are not given.',
+  note: "The paper's factor is that of the 80th percentile. It does not give the load and message sizes of the other connections.",
   mixes: { fifty: beside(50), hundred: beside(100) },
   checks: [
-    { what: 'latency beside 99 to that beside 49', unit: 'x', measure, expect: rises() },
-    { what: 'the same against the factor of the paper', unit: 'x', measure, expect: reported(3.41) },
+    { what: 'latency alongside 99 connections, relative to 49', unit: 'x', measure, expect: rises() },
+    { what: 'the same, compared with the factor in the paper', unit: 'x', measure, expect: reported(3.41) },
   ],
 };
 
@@ -38,7 +38,8 @@ const pollRate: Claim = {
   id: 'poll-rate',
   system: 'bare',
   part: 5,
-  title: 'An application that posts a batch after each polled completion is as fast as it polls',
+  title:
+    'The rate of an application that posts a batch after each completion is bounded by how often it polls',
   source: 'DRUM II-C, fig. 2(b)',
   shows: ['drum-II.C-fig2b'],
   mixes: Object.fromEntries(
@@ -51,14 +52,14 @@ const pollRate: Claim = {
   ),
   checks: [
     ...BATCHES.map((batch) => ({
-      what: 'rate with pauses of 5 us to that with 20 us',
+      what: 'rate with pauses of 5 us, relative to 20 us',
       at: `batches of ${batch}`,
       unit: 'x',
       measure: (runs: Runs) => mmps(runs[`${batch} 5us`], 'M') / mmps(runs[`${batch} 20us`], 'M'),
       expect: rises(),
     })),
     ...BATCHES.slice(1).map((batch) => ({
-      what: `rate with batches of ${batch} to that of single requests`,
+      what: `rate with batches of ${batch}, relative to single requests`,
       unit: 'x',
       measure: (runs: Runs) => mmps(runs[`${batch} 20us`], 'M') / mmps(runs['1 20us'], 'M'),
       expect: ratio(batch),
@@ -76,10 +77,10 @@ const qpCache20: Claim = {
   id: 'qp-cache-20',
   system: 'bare',
   part: 5,
-  title: 'More connections than a cache of 20 contexts holds',
+  title: 'More connections than fit into a cache of 20 contexts',
   source: 'DRUM II-D, fig. 2(c)',
   shows: ['drum-II.D-fig2c'],
-  note: 'Datagrams need no queue pair per connection: 9 of them serve all.',
+  note: 'Datagrams do not need one queue pair per connection: 9 queue pairs serve all.',
   mixes: {
     ...Object.fromEntries(
       TRANSPORTS.flatMap((transport) =>
@@ -94,13 +95,13 @@ const qpCache20: Claim = {
   },
   checks: [
     ...TRANSPORTS.map((transport) => ({
-      what: `rate of 64 queue pairs to that of 16, ${transport}`,
+      what: `rate of 64 queue pairs relative to 16, ${transport}`,
       unit: 'x',
       measure: (runs: Runs) => mmps(runs[`${transport} 64`], 'M') / mmps(runs[`${transport} 16`], 'M'),
       expect: falls(),
     })),
     {
-      what: 'rate of datagrams to their rate with the own cache of the device',
+      what: "rate of datagrams, relative to the device's default cache",
       unit: 'x',
       measure: (runs: Runs) => mmps(runs.ud, 'M') / mmps(runs['ud, own cache'], 'M'),
       expect: equal(0.01),
@@ -114,20 +115,20 @@ const qpCacheOwn: Claim = {
   id: 'qp-cache-own',
   system: 'bare',
   part: 5,
-  title: 'More connections than the own cache of the device holds (450 contexts)',
+  title: "More connections than fit into the device's default cache (450 contexts)",
   source: 'DRUM II-D, fig. 2(c); size of the cache: StaR',
   shows: ['drum-II.D-fig2c'],
-  note: 'DRUM sees the fall at 20 connections, other sources at hundreds.',
+  note: 'DRUM reports the drop at 20 connections, other sources at hundreds.',
   mixes: Object.fromEntries(APPS.map((n) => [`${n}`, mix('cx5-40g', `M:size=16,qps=${n}`)])),
   checks: [
     {
-      what: 'rate of 900 queue pairs to that of 64',
+      what: 'rate of 900 queue pairs relative to 64',
       unit: 'x',
       measure: (runs: Runs) => mmps(runs[900], 'M') / mmps(runs[64], 'M'),
       expect: falls(),
     },
     {
-      what: 'rate of 400 queue pairs to that of 64',
+      what: 'rate of 400 queue pairs relative to 64',
       unit: 'x',
       measure: (runs: Runs) => mmps(runs[400], 'M') / mmps(runs[64], 'M'),
       expect: equal(0.05),
@@ -146,20 +147,20 @@ const wqeBatches: Claim = {
   id: 'wqe-batches',
   system: 'bare',
   part: 5,
-  title: 'Batches of 20 and of 100 requests beside one 1 KB message at a time',
+  title: 'Single 1 KB messages alongside batches of 20 and of 100 requests',
   source: 'DRUM II-A, fig. 2(a)',
   shows: ['drum-II.A-fig2a'],
-  note: 'The factor is of the 80th percentile, with a background that the paper does not describe.',
+  note: "The paper's factor is that of the 80th percentile, with background traffic that it does not describe.",
   mixes: { twenty: besideBatches(20), hundred: besideBatches(100) },
   checks: [
     {
-      what: 'latency beside batches of 100 to that beside 20',
+      what: 'latency alongside batches of 100, relative to 20',
       unit: 'x',
       measure: slowdownOf,
       expect: rises(),
     },
     {
-      what: 'the same against the factor of the paper',
+      what: 'the same, compared with the factor in the paper',
       unit: 'x',
       measure: slowdownOf,
       expect: reported(3.9),

@@ -1,6 +1,6 @@
-/** Kinds of expectation. Each is an interval that the measured value must be in, and words for the report. */
+/** Kinds of expectation. Each is an interval that must contain the measured value, and its text for the report. */
 
-/** How the expected value is known; each kind has its usual tolerance. */
+/** Where the expected value comes from. Each kind has a default tolerance. */
 export type ExpectationKind =
   | 'closed form'
   | 'ratio'
@@ -21,7 +21,7 @@ export interface Expectation {
 }
 
 const percent = (share: number) => `${Number((share * 100).toPrecision(3))} %`;
-/** Four digits, and whole numbers as they are. */
+/** Four significant digits; whole numbers are unchanged. */
 export const short = (value: number) => `${Number.isInteger(value) ? value : Number(value.toPrecision(4))}`;
 
 function near(kind: ExpectationKind, value: number, tolerance: number): Expectation {
@@ -29,39 +29,39 @@ function near(kind: ExpectationKind, value: number, tolerance: number): Expectat
   return { kind, expected: short(value), tolerance: percent(tolerance), min, max };
 }
 
-/** What a formula gives, within 1 %. */
+/** The result of a formula, within 1 %. */
 export function closedForm(value: number, tolerance = 0.01): Expectation {
   return near('closed form', value, tolerance);
 }
 
-/** A factor that somebody measured, within 25 %. */
+/** A factor measured by a paper, within 25 %. */
 export function ratio(value: number, tolerance = 0.25): Expectation {
   return near('ratio', value, tolerance);
 }
 
-/** The two values whose ratio is measured are equal, within a share that has no default. */
+/** A ratio of two equal values. The tolerance has no default. */
 export function equal(tolerance: number): Expectation {
   return near('equal', 1, tolerance);
 }
 
-/** From min to max, and `slack` beyond in the measured value's unit. */
+/** From min to max, extended by `slack` on both sides, in the unit of the measured value. */
 export function range(min: number, max: number, slack = 0): Expectation {
   const tolerance = slack === 0 ? '-' : `+-${short(slack)}`;
   const expected = min === max ? short(min) : `${short(min)} to ${short(max)}`;
   return { kind: 'range', expected, tolerance, min: min - slack, max: max + slack };
 }
 
-/** No less than this. */
+/** This or more. */
 export function atLeast(min: number): Expectation {
   return { kind: 'bound', expected: `>= ${short(min)}`, tolerance: '-', min, max: Number.POSITIVE_INFINITY };
 }
 
-/** No more than this. */
+/** This or less. */
 export function atMost(max: number): Expectation {
   return { kind: 'bound', expected: `<= ${short(max)}`, tolerance: '-', min: Number.NEGATIVE_INFINITY, max };
 }
 
-/** A ratio of after to before: it rises by at least 20 %, or by as much as is said. */
+/** A ratio of after to before that rises to at least `least`. */
 export function rises(least = 1.2): Expectation {
   return {
     kind: 'direction',
@@ -72,12 +72,12 @@ export function rises(least = 1.2): Expectation {
   };
 }
 
-/** A ratio of after to before: it falls at least to 1/1.2, or to one part in `least`. */
+/** A ratio of after to before that falls to at most 1/least. */
 export function falls(least = 1.2): Expectation {
   return { kind: 'direction', expected: `<= ${short(1 / least)}`, tolerance: '-', min: 0, max: 1 / least };
 }
 
-/** Anything below; for what has a direction and no size. */
+/** Any smaller value, for claims that give a direction but no size. */
 export function below(value: number): Expectation {
   return {
     kind: 'direction',
@@ -88,7 +88,7 @@ export function below(value: number): Expectation {
   };
 }
 
-/** No verdict: what a source says, and what is measured, side by side. The claim's note says why. */
+/** No verdict: the report shows what a source says next to what is measured. The claim's note says why. */
 export function reported(expected: number | string): Expectation {
   return {
     kind: 'reported',
@@ -99,7 +99,7 @@ export function reported(expected: number | string): Expectation {
   };
 }
 
-/** How far from the best value: 0 there, 1 at the edge of what is allowed, more beyond; what is no number is infinitely far. */
+/** Distance from the best value: 0 at it, 1 at the edge of the interval, more beyond; infinite for values that are not finite. */
 export function distance({ kind, min, max }: Expectation, measured: number): number {
   if (!Number.isFinite(measured)) return Number.POSITIVE_INFINITY;
   if (kind === 'reported') return 0;

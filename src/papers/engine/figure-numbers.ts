@@ -1,7 +1,7 @@
-/** Every figure and table of the papers, and which of them a figure here shows. */
+/** Every figure and table of the papers, and which of them a figure shows. */
 import type { NamedFigure } from './figure.ts';
 
-/** By paper; with parts where its text or captions tell them apart. */
+/** By paper. Parts are listed where the text or the captions distinguish them. */
 const NUMBERS: Readonly<Record<string, string>> = {
   perf: `1a 1b 1c 2a 2b 3a 3b 3c 4 5a 5b 6a 6b 7a 7b 8a 8b 9a 9b 9c 9d 9e 9f 10a 10b 10c 10d 10e 10f 11 12a 12b 13a 13b
     14a 14b 15a 15b 15c 15d 16a 16b 17a 17b 18a 18b 19a 19b 19c 19d table-1 table-2`,
@@ -17,7 +17,7 @@ export const ALL_NUMBERS: readonly string[] = Object.entries(NUMBERS).flatMap(([
   numbers.split(/\s+/).map((number) => `${paper}-${number}`),
 );
 
-/** Whether a figure shows what has this name: a number with its parts, or one that it shows as well. */
+/** Whether a figure shows `wanted`: its own number, a part of it, or a number in `also`. */
 export function shows({ name, paper, also = [] }: NamedFigure, wanted: string): boolean {
   return [name, ...also.map((number) => `${paper}-${number}`)].some(
     (one) => wanted === one || (wanted.startsWith(one) && /^[a-z]$/.test(wanted.slice(one.length))),

@@ -1,4 +1,4 @@
-/** Figures and tables of the papers that are not drawn here, with the reason. */
+/** Figures and tables of the papers that are not drawn, with the reasons. */
 import type { NotShown } from './paper.ts';
 
 const never = (title: string, reason: string, ...ids: string[]): NotShown => ({
@@ -16,35 +16,36 @@ const waiting = (title: string, reason: string, ...ids: string[]): NotShown => (
 
 const numbered = (paper: string, numbers: string) => numbers.split(' ').map((number) => `${paper}-${number}`);
 
-const DRAWING = 'a drawing: nothing is measured in it';
-const CPU = 'CPU and memory of a C program: a model takes CPU costs as given';
-const SOLVER = 'a policy DRUM is not here yet; this is its solver alone, which needs no device';
+const DRAWING = 'it is a drawing without measurements';
+const CPU = 'it shows CPU and memory of a C program; a model takes CPU costs as given';
+const SOLVER =
+  'a policy DRUM is not implemented yet; the figure shows its solver alone, which needs no device';
 const SIZES =
-  'the rates do not fit into the link with the sizes that are given: 320 Kops of 0.5 MB are 1.3 Tbit/s, on 40 Gbit/s';
-const JUSTITIA = 'a policy Justitia is not here yet; this is one of its parameters';
+  'the rates exceed the link with the given sizes: 320 Kops of 0.5 MB are 1.3 Tbit/s, on a 40 Gbit/s link';
+const JUSTITIA = 'a policy Justitia is not implemented yet; this is one of its parameters';
 
 export const FIGURES_NOT_SHOWN: readonly NotShown[] = [
   never('Architecture and mechanism of PeRF', DRAWING, ...numbered('perf', '4 5a 5b 6a 6b')),
   never(
     'RNICs of the testbed',
-    'parameters of the profiles: docs/simulation.md',
+    'these are parameters of the profiles: see docs/simulation.md',
     'perf-table-1',
     'justitia-table-1',
   ),
   never('CPU and memory of PeRF', CPU, 'perf-table-2'),
   never('Design and architecture of Justitia', DRAWING, ...numbered('justitia', '1 2 7 8 9')),
   never('The racks of the experiment', DRAWING, 'justitia-25a'),
-  never('Justitia against LITE', 'LITE is not one of the systems here', 'justitia-35', 'justitia-36'),
-  waiting('Weights of applications', JUSTITIA, 'justitia-37'),
-  waiting('Sizes of chunks', JUSTITIA, 'justitia-38'),
-  waiting('How long reference latencies count', JUSTITIA, 'justitia-39'),
+  never('Justitia against LITE', 'LITE is not among the implemented systems', 'justitia-35', 'justitia-36'),
+  waiting('Application weights', JUSTITIA, 'justitia-37'),
+  waiting('Chunk sizes', JUSTITIA, 'justitia-38'),
+  waiting('Lifetime of reference latencies', JUSTITIA, 'justitia-39'),
   never('Architecture of RNICs and of Palos', DRAWING, ...numbered('palos', '1 4 5 6')),
   never('RDMA, the resource model and the architecture of DRUM', DRAWING, ...numbered('drum', '1 3 7')),
   waiting('Convergence and faults', SOLVER, ...numbered('drum', '4a 4b 5a 5b 6a 6b')),
   never('Mixtures of a key-value store', SIZES, ...numbered('drum', '15a 15b 15c 15d')),
   never(
     'Redis with values of up to 512 MB',
-    'one value of mean size takes 51 ms at 40 Gbit/s, and the paper has latencies of 7 to 22 us',
+    'a value of mean size takes 51 ms at 40 Gbit/s, but the paper reports latencies of 7 to 22 us',
     ...numbered('drum', '16a 16b 16c 16d'),
   ),
   never('CPU of DRUM', CPU, ...numbered('drum', '17a 17b 17c')),

@@ -1,7 +1,7 @@
 /**
- * The profiles are frozen: frozen.json holds a hash of all their parameters, and what every line of the report
- * measured with them. Who changes one renews the file (`npm run reproduce -- --system bare --freeze`), which
- * runs every line again.
+ * The profiles are frozen: frozen.json contains a hash of all their parameters, and what every line of the report
+ * measured with them. After changing a parameter, renew the file with `npm run reproduce -- --system bare --freeze`,
+ * which runs every line again.
  */
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
@@ -9,26 +9,26 @@ import { PROFILES } from '../../sim/profile/profiles.ts';
 import type { Row } from './evaluate-claim.ts';
 
 export interface Frozen {
-  /** Of all parameters of all profiles. */
+  /** Hash of all parameters of all profiles. */
   profiles: string;
   seeds: readonly number[];
   /** Measured values by claim and line. */
   measured: Readonly<Record<string, number>>;
 }
 
-/** A line that does not measure what it did when the profiles were frozen. */
+/** A line whose measurement has changed since the profiles were frozen. */
 export interface Drift {
   line: string;
   was: number | undefined;
   is: number | undefined;
 }
 
-// The same place from src and from dist.
+// The same path from src and from dist.
 const FILE = new URL('./frozen.json', import.meta.url);
-/** Below this share nothing is said. */
+/** Relative changes below this are ignored. */
 const SAME = 1e-3;
 
-/** Infinity has no JSON; the order of the names does not matter. */
+/** Parameters are hashed as text, because JSON has no infinity; sorted, so that their order does not matter. */
 export function profilesHash(): string {
   const lines = Object.entries(PROFILES).flatMap(([profile, params]) =>
     Object.entries(params).map(([name, value]) => `${profile}.${name}=${String(value)}\n`),
@@ -36,7 +36,7 @@ export function profilesHash(): string {
   return createHash('sha256').update(lines.sort().join('')).digest('hex');
 }
 
-/** Null as long as nothing was frozen. */
+/** Null if the file does not exist yet. */
 export function readFrozen(): Frozen | null {
   return existsSync(FILE) ? JSON.parse(readFileSync(FILE, 'utf8')) : null;
 }
@@ -49,7 +49,7 @@ export function writeFrozen(rows: readonly Row[], seeds: readonly number[]): voi
   writeFileSync(FILE, `${JSON.stringify(frozen, null, 2)}\n`);
 }
 
-/** What has changed since; lines that did not run, or ran with other seeds, are not compared. */
+/** Lines that have changed since. @param all whether `rows` has every line, so that missing lines count as changes */
 export function driftOf(
   frozen: Frozen,
   rows: readonly Row[],

@@ -54,7 +54,7 @@ export function tableOf(claims: readonly Claim[], rows: readonly Row[]): string 
   return table.toString();
 }
 
-/** What nobody needs to look for in the table. */
+/** Paper claims and figures that are not shown, with the reasons. */
 export function notShownText(list: readonly NotShown[]): string {
   const lines = list.map(({ ids, title, why, reason }) => {
     const head = why === 'waiting' ? 'waiting' : 'cannot be shown';
@@ -63,7 +63,7 @@ export function notShownText(list: readonly NotShown[]): string {
   return lines.join('\n');
 }
 
-/** What became of each claim of each paper, a table for each, and below them how many hold. */
+/** A table of verdicts for each paper, followed by how many of its claims hold. */
 export function paperText(claims: readonly PaperClaim[]): string {
   const papers = [...new Set(claims.map(({ paper }) => paper))];
   const of = (paper: string) => claims.filter((claim) => claim.paper === paper);
@@ -74,7 +74,7 @@ export function paperText(claims: readonly PaperClaim[]): string {
 
 function paperTable(paper: string, claims: readonly PaperClaim[]): string {
   const table = new Table({
-    head: [`what ${paper} says`, 'verdict', 'by these claims, or why not'],
+    head: [`what ${paper} says`, 'verdict', 'shown by these claims, or why not'],
     style: { head: [], border: [], compact: true },
     wordWrap: true,
     colWidths: [34, 34, 86],
@@ -83,7 +83,7 @@ function paperTable(paper: string, claims: readonly PaperClaim[]): string {
   return table.toString();
 }
 
-/** With how many lines a verdict is about, and how many beside it have none. */
+/** The verdict with the number of lines behind it, and of lines that are only reported. */
 function verdictText({ verdict, lines }: PaperClaim): string {
   if (verdict === 'never') return 'cannot be shown';
   if (verdict !== 'holds' && verdict !== 'fails') return verdict;
@@ -93,7 +93,7 @@ function verdictText({ verdict, lines }: PaperClaim): string {
   return `${verdict} (${judged === 1 ? '1 line' : counted}${more})`;
 }
 
-/** How many of all claims hold, and what became of the others. */
+/** How many claims hold, and the verdicts of the others. */
 export function paperSentence(paper: string, claims: readonly PaperClaim[]): string {
   const of = (verdict: PaperClaim['verdict']) => claims.filter((claim) => claim.verdict === verdict);
   const count = (verdict: PaperClaim['verdict']) => of(verdict).length;
@@ -110,7 +110,7 @@ export function paperSentence(paper: string, claims: readonly PaperClaim[]): str
   );
 }
 
-/** How many claims hold as a whole; those that only report do not count. */
+/** How many claims hold in every line. Claims that only report do not count. */
 export function heldClaims(claims: readonly Claim[], rows: readonly Row[]): [held: number, of: number] {
   const verdicts = claims
     .map(({ system, id }) =>
@@ -121,7 +121,7 @@ export function heldClaims(claims: readonly Claim[], rows: readonly Row[]): [hel
   return [verdicts.filter((held) => held).length, verdicts.length];
 }
 
-/** What is not as it was when the profiles were frozen. */
+/** Lines that have changed since the profiles were frozen. */
 export function driftText(drift: readonly Drift[]): string {
   const show = (value: number | undefined) => (value === undefined ? 'nothing' : digits(value));
   return drift.map(({ line, was, is }) => `${line}: was ${show(was)}, is ${show(is)}`).join('\n');

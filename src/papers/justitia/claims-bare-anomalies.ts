@@ -4,11 +4,11 @@ import type { Check, Claim, Runs } from '../engine/claim.ts';
 import { closedForm, type Expectation, falls, range, ratio, reported, rises } from '../engine/expect.ts';
 import { type MixOptions, mix } from '../engine/mix.ts';
 
-// Justitia's experiment: a latency application (D) and a message-rate one (M), each alone and beside large messages.
+// Justitia's experiment: a latency application (D) and a message-rate application (M), alone and alongside large messages.
 const D = 'D:size=16,think=1us';
 const M = 'M:size=16,batch=64';
 
-/** The runs `d`, `bd`, `m` and `bm`; `more` is of all of them. */
+/** The runs `d`, `bd`, `m` and `bm`; `more` applies to all of them. */
 function besideB(profile: string, b: string, more: MixOptions = {}): Record<string, Mix> {
   const long = { duration: '20ms', ...more };
   return {
@@ -19,28 +19,28 @@ function besideB(profile: string, b: string, more: MixOptions = {}): Record<stri
   };
 }
 
-/** A latency of D beside B to that alone. */
-function slower(what: string, us: typeof avgUs, expect: Expectation): Check {
+/** A latency of D alongside B, relative to alone. */
+function latencyRatio(what: string, us: typeof avgUs, expect: Expectation): Check {
   return { what, unit: 'x', measure: (runs: Runs) => us(runs.bd, 'D') / us(runs.d, 'D'), expect };
 }
 
-/** The rate of M beside B to that alone. */
-function rarer(what: string, expect: Expectation): Check {
+/** The rate of M alongside B, relative to alone. */
+function rateRatio(what: string, expect: Expectation): Check {
   return { what, unit: 'x', measure: (runs: Runs) => mmps(runs.bm, 'M') / mmps(runs.m, 'M'), expect };
 }
 
-/** Both anomalies are there, whatever their size. */
+/** Checks that both anomalies occur, whatever their size. */
 const ANOMALIES: readonly Check[] = [
-  slower('latency of D beside B to its latency alone', avgUs, rises()),
-  rarer('rate of M beside B to its rate alone', falls()),
+  latencyRatio('latency of D alongside B, relative to alone', avgUs, rises()),
+  rateRatio('rate of M alongside B, relative to alone', falls()),
 ];
 
-/** The factors of Justitia's figures 3 and 4, and what the median is that the first one is a factor of. */
+/** The factors of Justitia's figures 3 and 4, and the median latency that the first factor is relative to. */
 function factorsOfFigures(p50: number, p99: number, alone: string): Check[] {
   return [
-    slower('median of the latency application to its median alone', p50Us, ratio(p50)),
-    slower('its p99 to its p99 alone', p99Us, ratio(p99)),
-    rarer('rate of the throughput application to its rate alone', falls(2.85)),
+    latencyRatio('median of the latency application, relative to alone', p50Us, ratio(p50)),
+    latencyRatio('p99 of the latency application, relative to alone', p99Us, ratio(p99)),
+    rateRatio('rate of the throughput application, relative to alone', falls(2.85)),
     {
       what: 'median of the latency application alone',
       unit: 'us',
@@ -54,7 +54,8 @@ const cx3BesideOneB: Claim = {
   id: 'cx3-beside-one-b',
   system: 'bare',
   part: 2,
-  title: 'A latency and a throughput application beside one with 1 MB messages, InfiniBand ConnectX-3 56G',
+  title:
+    'A latency and a throughput application, each alongside 1 MB messages, on an InfiniBand ConnectX-3 (56 Gbps)',
   source: 'Justitia 3.1.1, figs. 3 and 4',
   shows: ['justitia-3.1.1-fig3-infi', 'justitia-3.1.1-fig4'],
   mixes: besideB('cx3-56g', 'B:size=1MB'),
@@ -65,7 +66,8 @@ const cx4BesideOneB: Claim = {
   id: 'cx4-beside-one-b',
   system: 'bare',
   part: 2,
-  title: 'A latency and a throughput application beside one with 1 MB messages, RoCEv2 ConnectX-4 40G',
+  title:
+    'A latency and a throughput application, each alongside 1 MB messages, on a RoCEv2 ConnectX-4 (40 Gbps)',
   source: 'Justitia 3.1.1, figs. 3 and 4',
   shows: ['justitia-3.1.1-fig3-roce', 'justitia-3.1.1-fig4'],
   mixes: besideB('cx4-40g', 'B:size=1MB'),
@@ -91,10 +93,10 @@ const justitiaDevices: Claim = {
   id: 'justitia-devices',
   system: 'bare',
   part: 2,
-  title: 'The devices of Justitia: all of the link but headers',
+  title: "Justitia's devices use the whole link, except for headers",
   source: 'Justitia appendix A, table 1',
   shows: ['justitia-A-table1'],
-  note: 'ConnectX-5 stands for ConnectX-4 at 100 Gbps. The sixth row is iWARP, which no profile is.',
+  note: 'ConnectX-5 stands in for ConnectX-4 at 100 Gbps. The sixth row is iWARP, for which there is no profile.',
   mixes: Object.fromEntries(
     DEVICES.map((device) => [
       nameOf(device),
@@ -118,10 +120,10 @@ const messageSizeFactors: Claim = {
   id: 'message-size-factors',
   system: 'bare',
   part: 4,
-  title: '1 GB beside 1 MB messages on older devices, one outstanding',
+  title: '1 GB alongside 1 MB messages on older devices, one request outstanding',
   source: 'Justitia 3.1.3, fig. 5',
   shows: ['justitia-3.1.3-fig5'],
-  note: 'These factors would need tens of microseconds per message, which no published constant gives.',
+  note: 'These factors would require tens of microseconds per message, which no published constant explains.',
   mixes: Object.fromEntries(
     FACTORS.map(([profile]) => [
       profile,
@@ -135,8 +137,13 @@ const messageSizeFactors: Claim = {
     const measure = (runs: Runs) => gbps(runs[profile], 'long') / gbps(runs[profile], 'short');
     const unit = 'x';
     return [
-      { what: `bandwidth of 1 GB to that of 1 MB, ${profile}`, unit, measure, expect: reported(factor) },
-      { what: 'the longer messages get more', at: profile, unit, measure, expect: rises(1) },
+      {
+        what: `bandwidth of 1 GB relative to 1 MB messages, ${profile}`,
+        unit,
+        measure,
+        expect: reported(factor),
+      },
+      { what: 'longer messages get more bandwidth', at: profile, unit, measure, expect: rises(1) },
     ];
   }),
 };
@@ -149,10 +156,11 @@ const greedy: Claim = {
   id: 'greedy',
   system: 'bare',
   part: 7,
-  title: 'A latency application beside 16 bandwidth applications on a device that serves in deep bursts',
+  title:
+    'A latency application alongside 16 bandwidth applications, on a device that serves queue pairs in deep bursts',
   source: 'Justitia 3.1.1, appendix B.1, and 2.2',
   shows: ['justitia-3.1.1-139x', 'justitia-2.2-greedy'],
-  note: 'Justitia assumes a greedy device, PeRF and Palos a packet round: they cannot both be had at once.',
+  note: 'Justitia assumes a greedy device, PeRF and Palos a packet round: no single device shows both.',
   smoke: true,
   mixes: {
     alone: mix('cx3-56g', D),
@@ -161,19 +169,19 @@ const greedy: Claim = {
   },
   checks: [
     {
-      what: 'latency to its latency alone, greedy',
+      what: 'latency relative to alone, greedy device',
       unit: 'x',
       measure: (runs: Runs) => avgUs(runs.greedy, 'D') / avgUs(runs.alone, 'D'),
       expect: ratio(139),
     },
     {
-      what: 'the same of the median',
+      what: 'median latency relative to alone, greedy device',
       unit: 'x',
       measure: (runs: Runs) => p50Us(runs.greedy, 'D') / p50Us(runs.alone, 'D'),
       expect: reported(139),
     },
     {
-      what: 'latency to its latency alone, packet round: it cannot',
+      what: 'latency relative to alone, packet round: far less',
       unit: 'x',
       measure: (runs: Runs) => avgUs(runs.round, 'D') / avgUs(runs.alone, 'D'),
       expect: range(1, 30),
@@ -196,7 +204,7 @@ const justitiaDcqcn: Claim = {
   id: 'justitia-dcqcn',
   system: 'bare',
   part: 10,
-  title: 'Congestion control does not help: the conflict is inside the sender (10 Gbps, DCQCN, PFC)',
+  title: 'Congestion control does not help, because the conflict is inside the sender (10 Gbps, DCQCN, PFC)',
   source: 'Justitia 3.3',
   shows: ['justitia-3.3-dcqcn'],
   mixes: besideB('cx4-40g', 'B:size=1MB', {

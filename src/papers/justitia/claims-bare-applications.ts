@@ -9,11 +9,11 @@ const cx3LatencyApps: Claim = {
   id: 'cx3-latency-apps',
   system: 'bare',
   part: 6,
-  title: 'Many latency applications on an InfiniBand ConnectX-3: each waits longer, all alike',
+  title: 'Many latency applications on an InfiniBand ConnectX-3 all wait longer, by the same amount',
   source: 'Justitia appendix B, fig. 26',
   shows: ['justitia-B-fig26'],
   note:
-    'The text does not say how many there are. In the model they meet only near the message rate of the device: ' +
+    'The text does not give their number. In the model, they only compete near the message rate of the device: ' +
     '2 and 8 wait as long as one, 32 wait 3 % longer.',
   mixes: {
     1: mix('cx3-56g', 'D:size=16'),
@@ -21,21 +21,21 @@ const cx3LatencyApps: Claim = {
   },
   checks: COUNTS.flatMap((n) => [
     {
-      what: 'mean latency to that of one',
+      what: 'mean latency, relative to one application',
       at: `${n}`,
       unit: 'x',
       measure: (runs: Runs) => avgUs(runs[n], 'D') / avgUs(runs[1], 'D'),
       expect: rises(1),
     },
     {
-      what: 'largest mean latency to the smallest',
+      what: 'largest mean latency, relative to the smallest',
       at: `${n}`,
       unit: 'x',
       measure: (runs: Runs) => latencySpread(runs[n], 'D'),
       expect: equal(0.05),
     },
     {
-      what: 'largest message rate to the smallest',
+      what: 'largest message rate, relative to the smallest',
       at: `${n}`,
       unit: 'x',
       measure: (runs: Runs) => spread(runs[n], 'D'),
@@ -50,21 +50,23 @@ const cx3MessageRateApps: Claim = {
   id: 'cx3-message-rate-apps',
   system: 'bare',
   part: 6,
-  title: 'Many message-rate applications on an InfiniBand ConnectX-3 get the same',
+  title: 'Many message-rate applications on an InfiniBand ConnectX-3 all get the same rate',
   source: 'Justitia appendix B, fig. 27',
   shows: ['justitia-B-fig27'],
-  note: 'The text does not say how many there are.',
+  note: 'The text does not give their number.',
   mixes: Object.fromEntries(
     M_COUNTS.map((n) => [n, mix('cx3-56g', `M:size=16,batch=64,count=${n}`, { duration: '40ms' })]),
   ),
   checks: M_COUNTS.map((n) => ({
-    what: 'largest message rate to the smallest',
+    what: 'largest message rate, relative to the smallest',
     at: `${n}`,
     unit: 'x',
     measure: (runs: Runs) => spread(runs[n], 'M'),
     expect: equal(0.05),
     deviation:
-      n === 16 ? '5 ms in the first run, too few turns of a greedy device: up to 1.244 x' : undefined,
+      n === 16
+        ? 'the first run took 5 ms, which are too few turns of a greedy device: up to 1.244 x'
+        : undefined,
   })),
 };
 
@@ -78,10 +80,10 @@ const latencyBesideMessageRate: Claim = {
   id: 'latency-beside-message-rate',
   system: 'bare',
   part: 6,
-  title: 'A latency and a message-rate application do not hurt each other, InfiniBand and RoCEv2',
+  title: 'A latency and a message-rate application do not hurt each other on InfiniBand and RoCEv2',
   source: 'Justitia appendix B, fig. 28',
   shows: ['justitia-B-fig28'],
-  note: 'On iWARP, which no profile is, the paper sees that latency suffers.',
+  note: 'The paper also reports that latency suffers on iWARP, for which there is no profile.',
   mixes: Object.fromEntries(
     DEVICES.flatMap((profile) => [
       [`d ${profile}`, mix(profile, D)],
@@ -91,14 +93,14 @@ const latencyBesideMessageRate: Claim = {
   ),
   checks: DEVICES.flatMap((profile) => [
     ...[avgUs, p99Us].map((latency) => ({
-      what: `${latency === avgUs ? 'mean' : 'p99'} latency to that alone`,
+      what: `${latency === avgUs ? 'mean' : 'p99'} latency, relative to alone`,
       at: profile,
       unit: 'x',
       measure: (runs: Runs) => latency(runs[`both ${profile}`], 'D') / latency(runs[`d ${profile}`], 'D'),
       expect: equal(latency === avgUs ? 0.1 : 0.2),
     })),
     {
-      what: 'message rate to that alone',
+      what: 'message rate, relative to alone',
       at: profile,
       unit: 'x',
       measure: (runs: Runs) => mmps(runs[`both ${profile}`], 'M') / mmps(runs[`m ${profile}`], 'M'),
@@ -119,12 +121,12 @@ const rateChange: Claim = {
   id: 'rate-change',
   system: 'bare',
   part: 10,
-  title: 'A rate limiter of the hardware takes 2 ms to take effect',
+  title: 'A hardware rate limiter takes effect after 2 ms',
   source: 'Justitia 6.3 and appendix E.1',
   shows: ['justitia-6.3-hw-limits'],
   note:
-    'The limit is set as the queue pair is made. Of the 2 lossless queues of the paper, and of the milliseconds that it ' +
-    'takes to move a queue pair to another, the model has none: it has 8 classes.',
+    'The limit is set when the queue pair is created. The paper has 2 lossless queues and needs milliseconds to move a ' +
+    'queue pair between them; the model has neither limit, but 8 classes.',
   mixes: {
     'before, no limit': mix('cx6-100g', B, early),
     before: mix('cx6-100g', LIMITED, early),
@@ -132,13 +134,13 @@ const rateChange: Claim = {
   },
   checks: [
     {
-      what: 'bandwidth in the first 1.9 ms to that without a limit',
+      what: 'bandwidth in the first 1.9 ms, relative to no limit',
       unit: 'x',
       measure: (runs: Runs) => gbps(runs.before, 'B') / gbps(runs['before, no limit'], 'B'),
       expect: equal(0.01),
     },
     {
-      what: 'bandwidth from 2.1 ms on to the limit',
+      what: 'bandwidth after 2.1 ms, relative to the limit',
       unit: 'x',
       measure: (runs: Runs) => gbps(runs.after, 'B') / LIMIT_GBPS,
       expect: range(0.88, 1.1, 0.01),
@@ -161,10 +163,10 @@ const rpcBesideStorage: Claim = {
   id: 'rpc-beside-storage',
   system: 'bare',
   part: 10,
-  title: 'Small datagrams in batches of 8 (as of FaSST and eRPC) beside storage traffic',
+  title: 'Small datagrams in batches of 8, like those of FaSST and eRPC, alongside storage traffic',
   source: 'Justitia 3.2, appendix C.2, figs. 32, 33',
   shows: ['justitia-C.2-fig32-bare', 'justitia-C.2-fig33-bare'],
-  note: 'A stand-in, with one bandwidth application; the storage system of the paper had 16 machines.',
+  note: "A stand-in with one bandwidth application; the paper's storage system ran on 16 machines.",
   mixes: {
     'rpc 4': mix('cx3-56g', rpc(4)),
     'rpc 4 beside': mix('cx3-56g', [BULK, rpc(4)], long),
@@ -175,21 +177,21 @@ const rpcBesideStorage: Claim = {
   },
   checks: [
     {
-      what: 'rate of 4 threads to that alone',
+      what: 'rate of 4 threads, relative to alone',
       unit: 'x',
       measure: (runs: Runs) => rate(runs, 4),
       expect: falls(),
     },
     { what: 'the same, FaSST', unit: 'x', measure: (runs: Runs) => rate(runs, 4), expect: reported(0.26) },
     {
-      what: 'rate of 2 threads to that alone',
+      what: 'rate of 2 threads, relative to alone',
       unit: 'x',
       measure: (runs: Runs) => rate(runs, 2),
       expect: falls(),
     },
     { what: 'the same, eRPC', unit: 'x', measure: (runs: Runs) => rate(runs, 2), expect: reported(0.07) },
     {
-      what: 'median latency to that alone',
+      what: 'median latency, relative to alone',
       unit: 'x',
       measure: (runs: Runs) => p50Us(runs.bd, 'D') / p50Us(runs.d, 'D'),
       expect: rises(),
@@ -219,26 +221,26 @@ const storageAndReplication: Claim = {
   id: 'storage-and-replication',
   system: 'bare',
   part: 10,
-  title: 'Small requests (as of DARE) beside 8 parallel 1 MB writes (as of Crail)',
+  title: 'Small requests, like those of DARE, alongside 8 parallel 1 MB writes, like those of Crail',
   source: 'Justitia 3.2, fig. 6',
   shows: ['justitia-3.2-fig6'],
-  note: 'A stand-in. A device that makes 16 competitors cost 139x makes 8 cost more than 4.6x.',
+  note: 'A stand-in. A device on which 16 competitors increase latency 139 times cannot keep the effect of 8 down to 4.6 times.',
   mixes: {
     d: mix('cx3-56g', REPLICATION),
     b: mix('cx3-56g', STORAGE),
     both: mix('cx3-56g', [STORAGE, REPLICATION], { duration: '40ms' }),
   },
   checks: [
-    { what: 'p99 of the small requests to that alone', unit: 'x', measure, expect: rises() },
-    { what: 'the same against the factor of the paper', unit: 'x', measure, expect: reported(4.6) },
+    { what: 'p99 of the small requests, relative to alone', unit: 'x', measure, expect: rises() },
+    { what: 'the same, compared with the factor in the paper', unit: 'x', measure, expect: reported(4.6) },
     {
-      what: 'bandwidth beside the small requests',
+      what: 'bandwidth alongside the small requests',
       unit: 'Gbps',
       measure: (runs: Runs) => gbps(runs.both, 'B'),
       expect: ratio(51.1),
     },
     {
-      what: 'bandwidth beside the small requests to that alone',
+      what: 'bandwidth alongside the small requests, relative to alone',
       unit: 'x',
       measure: (runs: Runs) => gbps(runs.both, 'B') / gbps(runs.b, 'B'),
       expect: equal(0.05),

@@ -1,4 +1,4 @@
-/** Small requests (as of DARE) beside 8 parallel writes (as of Crail): Justitia, figs. 6 and 16. */
+/** Small requests, like those of DARE, alongside 8 parallel writes, like those of Crail. Justitia, figs. 6 and 16. */
 import type { Figure } from '../engine/figure.ts';
 import { bandwidth, median, p99, stated, toAlone } from '../engine/panels.ts';
 import { onInfiniBand } from './kinds.ts';
@@ -9,16 +9,16 @@ const alone = () => onInfiniBand([DARE]);
 const X = 'DARE and Crail';
 
 export const dareAndCrail = {
-  title: 'Small requests (as of DARE) beside 8 parallel 1 MB writes (as of Crail)',
-  note: 'A stand-in. A device on which 16 competitors cost 139 times the latency makes 8 cost more than 4.6 times.',
+  title: 'Small requests, like those of DARE, alongside 8 parallel 1 MB writes, like those of Crail',
+  note: 'A stand-in. A device on which 16 competitors increase latency 139 times cannot keep the effect of 8 down to 4.6 times.',
   x: { title: '', values: [X] },
   mix: () => onInfiniBand([CRAIL, DARE], { duration: '40ms' }),
   series: { 'DARE alone': alone },
   panels: [
     median('dare', { title: 'Median latency of DARE', log: true }),
-    p99('dare', { title: '99 % latency of DARE', log: true }),
+    p99('dare', { title: '99th-percentile latency of DARE', log: true }),
     toAlone(
-      p99('dare', { title: '99 % latency of DARE', log: true }),
+      p99('dare', { title: '99th-percentile latency of DARE', log: true }),
       alone,
       stated('none', '3.2', [[X, 4.6]]),
     ),

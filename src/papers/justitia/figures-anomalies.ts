@@ -15,7 +15,7 @@ const factors = (ib: number, roce: number) =>
 
 const figure3: Figure<Network> = {
   number: '3',
-  title: 'A latency application beside a bandwidth application',
+  title: 'A latency application alongside a bandwidth application',
   source: 'Justitia 3.1.1, fig. 3',
   note: 'iWARP is not modelled.',
   x: NETWORK,
@@ -34,8 +34,8 @@ const aloneT = on(T);
 
 const figure4: Figure<Network> = {
   number: '4',
-  title: 'A throughput application beside a bandwidth application',
-  source: 'Justitia 3.1.1, fig. 4: 2.85 times less or worse',
+  title: 'A throughput application alongside a bandwidth application',
+  source: 'Justitia 3.1.1, fig. 4: the rate falls by a factor of 2.85 or more',
   note: 'iWARP is not modelled.',
   x: NETWORK,
   mix: on(B, T),
@@ -60,7 +60,7 @@ const figure5: Figure<Network> = {
   number: '5',
   title: 'Bandwidth applications with messages of 1 MB and of 1 GB',
   source: 'Justitia 3.1.3, fig. 5',
-  note: "With one request outstanding. The paper's factors would need tens of microseconds between messages, which no published number gives: the model shows the direction only. iWARP is not modelled.",
+  note: "With one request outstanding. The paper's factors would require tens of microseconds between messages, which no published number explains, so the model shows only the direction. iWARP is not modelled.",
   x: NETWORK,
   mix: (x) => mix(x === IB ? 'cx3-56g' : 'cx4-40g', APPS, { duration: '22ms', warmup: '2ms' }),
   policies: ['none'],
@@ -68,7 +68,7 @@ const figure5: Figure<Network> = {
     bandwidth('short', { title: 'Bandwidth with 1 MB' }),
     bandwidth('long', { title: 'Bandwidth with 1 GB' }),
     {
-      title: '1 GB to 1 MB',
+      title: '1 GB relative to 1 MB',
       unit: 'x',
       measure: (run) => gbps(run, 'long') / gbps(run, 'short'),
       paper: stated<Network>('none', '3.1.3', [
@@ -90,10 +90,10 @@ const SIZES = [1e3, 2e3, 5e3, 10e3, 20e3, 50e3, 100e3, 1e6];
 
 const figure10: Figure<number> = {
   number: '10',
-  title: 'Bandwidth that messages of a size reach',
-  source: 'Justitia 5.2, fig. 10: from which 5 KB was chosen as the size of a chunk',
-  note: 'One queue pair with 16 messages outstanding. That of ConnectX-3 dips where messages become longer than what is read ahead (16 KiB): the next one is not there yet when a unit has sent this one.',
-  x: { title: 'size of a message', values: SIZES, log: true, bytes: true },
+  title: 'Bandwidth by message size',
+  source: 'Justitia 5.2, fig. 10, from which 5 KB was chosen as the chunk size',
+  note: 'One queue pair with 16 messages outstanding. The bandwidth of ConnectX-3 dips where messages become longer than the read-ahead (16 KiB): when a unit has sent one message, the next has not arrived yet.',
+  x: { title: 'message size', values: SIZES, log: true, bytes: true },
   mix: (bytes) => onInfiniBand([`B:size=${bytes},depth=16`], { duration: '5ms' }),
   policies: [],
   series: { InfiniBand: () => ({}), RoCEv2: () => ({ profile: 'cx4-40g' }) },

@@ -9,8 +9,8 @@ const X = 'eRPC and storage';
 const figure26: Figure<number> = {
   number: '26',
   title: 'Several latency applications',
-  source: 'Justitia appendix B, fig. 26: latencies grow, equally for all',
-  note: 'Here they do not grow: the round of so few small packets is far from full.',
+  source: 'Justitia appendix B, fig. 26: latencies grow equally for all',
+  note: 'In the model they do not grow, because a round of so few small packets is far from full.',
   x: { title: 'applications', values: [1, 2, 4, 8, 16] },
   mix: (count) => onInfiniBand([`D:size=16,think=1us,count=${count}`], { duration: '5ms' }),
   policies: ['none'],
@@ -23,7 +23,7 @@ const figure26: Figure<number> = {
 const figure27: Figure<number> = {
   number: '27',
   title: 'Several throughput applications',
-  source: 'Justitia appendix B, fig. 27: almost equal',
+  source: 'Justitia appendix B, fig. 27: shares are almost equal',
   x: { title: 'applications', values: [1, 2, 4, 8, 16] },
   mix: (count) => onInfiniBand([`M:size=16,batch=64,count=${count}`], { duration: '5ms' }),
   policies: ['none'],
@@ -32,7 +32,7 @@ const figure27: Figure<number> = {
 
 const figure28: Figure<Network> = {
   number: '28',
-  title: 'A latency application beside a throughput application, bare',
+  title: 'A latency application alongside a throughput application on the bare device',
   source: 'Justitia appendix B, fig. 28: neither is noticeably affected, except on iWARP',
   note: 'iWARP is not modelled.',
   x: NETWORK,
@@ -46,10 +46,10 @@ const aloneL = () => onInfiniBand([L]);
 
 const figure29a: Figure<number> = {
   number: '29a',
-  title: 'A latency application beside a growing number of bandwidth applications',
+  title: 'A latency application alongside a growing number of bandwidth applications',
   source:
-    'Justitia appendix B.1, fig. 29(a): the second costs 2.65 times the median and 3.79 times the tail again',
-  note: 'The text has 139 times beside 16 without saying whether of the median or the tail. Beside two, the model has half of what the paper has: a burst of a unit blocks D only when all three units are taken.',
+    'Justitia appendix B.1, fig. 29(a): a second one raises the median another 2.65 times and the tail 3.79 times',
+  note: "The text states 139 times alongside 16 applications, without saying whether of the median or the tail. Alongside two, the model shows half the paper's effect: a burst blocks D only when all three units are busy.",
   x: { title: 'bandwidth applications', values: [1, 2, 4, 8, 16] },
   mix: (count) => onInfiniBand([`B:size=1MB,count=${count}`, L], { duration: '60ms', warmup: '2ms' }),
   policies: ['none'],
@@ -76,8 +76,8 @@ const figure29a: Figure<number> = {
 
 const figure29b: Figure<number> = {
   number: '29b',
-  title: 'A throughput application beside a growing number of bandwidth applications',
-  source: 'Justitia appendix B.1, fig. 29(b): it loses 90 % beside 16',
+  title: 'A throughput application alongside a growing number of bandwidth applications',
+  source: 'Justitia appendix B.1, fig. 29(b): the rate falls by 90 % alongside 16',
   x: { title: 'bandwidth applications', values: [1, 2, 4, 8, 16] },
   mix: (count) => onInfiniBand([`B:size=1MB,count=${count}`, T], { duration: '40ms', warmup: '2ms' }),
   policies: ['none'],
@@ -86,9 +86,9 @@ const figure29b: Figure<number> = {
 
 const figure30: Figure<string> = {
   number: '30',
-  title: 'At 100 Gbps: a latency application beside 5 MB messages',
+  title: 'At 100 Gbps: a latency application alongside 5 MB messages',
   source: 'Justitia appendix C.1, fig. 30',
-  note: 'ConnectX-5 stands for ConnectX-4.',
+  note: 'ConnectX-5 stands in for ConnectX-4.',
   x: { title: '', values: ['100 Gbps'] },
   mix: () => mix('cx5-100g', ['B:size=5MB', L], LONG),
   series: { alone: () => mix('cx5-100g', L, LONG) },
@@ -97,9 +97,9 @@ const figure30: Figure<string> = {
 
 const figure31: Figure<string> = {
   number: '31',
-  title: 'At 100 Gbps: a throughput application beside 5 MB messages',
+  title: 'At 100 Gbps: a throughput application alongside 5 MB messages',
   source: 'Justitia appendix C.1, fig. 31',
-  note: 'ConnectX-5 stands for ConnectX-4.',
+  note: 'ConnectX-5 stands in for ConnectX-4.',
   x: { title: '', values: ['100 Gbps'] },
   mix: () => mix('cx5-100g', ['B:size=5MB', T], LONG),
   series: { alone: () => mix('cx5-100g', T, LONG) },
@@ -114,10 +114,10 @@ const FASST = 'FaSST and storage';
 
 const figure32: Figure<string> = {
   number: '32',
-  title: 'Datagrams in batches of 8 over 4 threads (as of FaSST) beside storage traffic',
+  title: 'Datagrams in batches of 8 from 4 threads, like those of FaSST, alongside storage traffic',
   source:
-    'Justitia appendix C.2, fig. 32: 9.8 Mrps alone; 74 % less beside it, 2.5 times that under Justitia',
-  note: 'A stand-in with one bandwidth application; the storage system of the paper had 16 machines. perf lets one of the four queue pairs send at a time.',
+    'Justitia appendix C.2, fig. 32: 9.8 Mrps alone; 74 % less alongside storage, 2.5 times that under Justitia',
+  note: "A stand-in with one bandwidth application; the paper's storage system ran on 16 machines. perf lets one of the four queue pairs send at a time.",
   x: { title: '', values: [FASST] },
   mix: () => onInfiniBand([B, RPC]),
   series: { alone },
@@ -137,9 +137,9 @@ const smallRpcAlone = () => onInfiniBand([SMALL_RPC], { duration: '5ms' });
 
 const figure33a: Figure<string> = {
   number: '33a',
-  title: 'Single datagrams (as of eRPC) beside storage traffic: latency',
+  title: 'Latency of single datagrams, like those of eRPC, alongside storage traffic',
   source: 'Justitia appendix C.2, fig. 33(a)',
-  note: 'A stand-in with one bandwidth application; the storage system of the paper had 16 machines: 67 and 40 times would need several of them here, as fig. 29(a) shows.',
+  note: "A stand-in with one bandwidth application; the paper's storage system ran on 16 machines. Factors of 67 and 40 would require several bandwidth applications, as fig. 29(a) shows.",
   x: { title: '', values: [X] },
   mix: () => onInfiniBand([B, SMALL_RPC]),
   series: { alone: smallRpcAlone },
@@ -164,9 +164,9 @@ const batchedRpcAlone = () => onInfiniBand([BATCHED_RPC], { duration: '5ms' });
 
 const figure33b: Figure<string> = {
   number: '33b',
-  title: 'Datagrams in batches of 8 over 2 threads (as of eRPC) beside storage traffic',
-  source: 'Justitia appendix C.2, fig. 33(b): 93 % less beside it, 9.7 times that under Justitia',
-  note: 'A stand-in with one bandwidth application; the storage system of the paper had 16 machines. perf lets one of the two queue pairs send at a time.',
+  title: 'Datagrams in batches of 8 from 2 threads, like those of eRPC, alongside storage traffic',
+  source: 'Justitia appendix C.2, fig. 33(b): 93 % less alongside storage, 9.7 times that under Justitia',
+  note: "A stand-in with one bandwidth application; the paper's storage system ran on 16 machines. perf lets one of the two queue pairs send at a time.",
   x: { title: '', values: [X] },
   mix: () => onInfiniBand([B, BATCHED_RPC]),
   series: { alone: batchedRpcAlone },
@@ -186,7 +186,7 @@ const BULK = 'B:size=1MB';
 
 const REMOTE_READ = 'op=read,host=1,to=0';
 
-/** Both leave host 0: what it WRITEs, and what host 1 READs from it. */
+/** Both kinds of traffic leave host 0: its WRITEs, and responses to the READs of host 1. */
 const WAYS = {
   'D reads, B writes': [`${D},${REMOTE_READ}`, BULK],
   'D writes, B reads': [D, `${BULK},${REMOTE_READ}`],

@@ -8,7 +8,7 @@ import { B, IB, L, NETWORK, type Network, on, T } from './kinds.ts';
 const figure11: Figure<Network> = {
   number: '11',
   title: 'Isolation of a latency application from a bandwidth application',
-  source: 'Justitia 6.1, fig. 11: under Justitia the bandwidth application gets half of the capacity',
+  source: 'Justitia 6.1, fig. 11: under Justitia, the bandwidth application gets half the capacity',
   note: 'iWARP is not modelled.',
   x: NETWORK,
   mix: on(B, L),
@@ -18,8 +18,8 @@ const figure11: Figure<Network> = {
 
 const figure12: Figure<Network> = {
   number: '12',
-  title: 'A latency application beside a bandwidth application of 4 queue pairs',
-  source: 'Justitia 6.1, fig. 12: a target of 10 us is met, and utilisation is as high as it can be',
+  title: 'A latency application alongside a bandwidth application with 4 queue pairs',
+  source: 'Justitia 6.1, fig. 12: a target of 10 us is met at the highest possible utilisation',
   x: NETWORK,
   mix: on('B:size=1MB,qps=4', L),
   series: { alone: on(L) },
@@ -30,7 +30,7 @@ const APPS = ['B:name=short,size=1MB,depth=1', 'B:name=long,size=1GB,depth=1'];
 
 const figure13a: Figure<Network> = {
   number: '13a',
-  title: 'Shares of bandwidth applications: messages of 1 MB and of 1 GB',
+  title: 'Shares of bandwidth applications with messages of 1 MB and of 1 GB',
   source: 'Justitia 6.1, fig. 13(a): equal under Justitia, at a cost below 6 % (InfiniBand) and 2 % (RoCEv2)',
   note: 'With one request outstanding.',
   x: NETWORK,
@@ -44,7 +44,7 @@ const figure13a: Figure<Network> = {
 
 const figure13b: Figure<Network> = {
   number: '13b',
-  title: 'Shares of bandwidth applications: one queue pair and 16',
+  title: 'Shares of bandwidth applications with one and with 16 queue pairs',
   source: 'Justitia 6.1, fig. 13(b): equal under Justitia',
   x: NETWORK,
   mix: on('B:name=one,size=1MB', 'B:name=many,size=1MB,qps=16'),
@@ -57,7 +57,7 @@ const figure13b: Figure<Network> = {
 
 const figure14: Figure<Network> = {
   number: '14',
-  title: 'A latency application beside a throughput application',
+  title: 'A latency application alongside a throughput application',
   source: 'Justitia 6.1, fig. 14: negligible overhead',
   x: NETWORK,
   mix: on(L, T),
@@ -68,7 +68,7 @@ const figure14: Figure<Network> = {
 const figure15: Figure<Network> = {
   number: '15',
   title: 'Isolation of a throughput application from a bandwidth application',
-  source: 'Justitia 6.1, fig. 15: under Justitia each has half of what it has alone',
+  source: 'Justitia 6.1, fig. 15: under Justitia, each gets half of what it gets alone',
   x: NETWORK,
   mix: on(B, T),
   series: { 'M alone': on(T), 'B alone': on(B) },
@@ -78,7 +78,7 @@ const figure15: Figure<Network> = {
 const figure16: Figure<string> = {
   number: '16',
   ...dareAndCrail,
-  source: 'Justitia 6.1, fig. 16: the tail is 3.4 times better under Justitia, Crail keeps 81 %',
+  source: 'Justitia 6.1, fig. 16: under Justitia, the tail is 3.4 times better and Crail keeps 81 %',
 };
 
 export const FIGURES: readonly Figure[] = [

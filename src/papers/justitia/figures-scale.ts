@@ -5,7 +5,7 @@ import { B, L, on, onInfiniBand, ROCE, T, withDcqcn } from './kinds.ts';
 const figure17a: Figure<number> = {
   number: '17a',
   title: 'A growing number of bandwidth applications',
-  source: 'Justitia 6.2, fig. 17(a): equal shares, together close to the line rate',
+  source: 'Justitia 6.2, fig. 17(a): shares are equal, and add up to almost the line rate',
   x: { title: 'applications', values: [2, 4, 8, 16] },
   mix: (count) => onInfiniBand([`B:size=1MB,count=${count}`]),
   panels: overCopies('B', 'Bandwidth of an application', 'Gbps', (app) => app.throughputGbps),
@@ -24,11 +24,11 @@ const d = (bytes: number) => `D:size=${bytes},think=1us`;
 
 const figure18: Figure<number> = {
   number: '18',
-  title: 'Latency applications of various message sizes beside a bandwidth application',
+  title: 'Latency applications of various message sizes alongside a bandwidth application',
   source:
-    'Justitia 6.2, fig. 18: isolated over a wide range; the bandwidth application has half in all cases',
-  note: 'perf takes 1 KiB and more for a bandwidth application: then B has half of the link, and D does not use the other half.',
-  x: { title: 'size of a message', values: [16, 64, 256, 1024, 4096], log: true, bytes: true },
+    'Justitia 6.2, fig. 18: they are isolated over a wide range; the bandwidth application always gets half',
+  note: 'perf classifies D as a bandwidth application from 1 KiB on: then B gets half of the link, and D does not use the other half.',
+  x: { title: 'message size', values: [16, 64, 256, 1024, 4096], log: true, bytes: true },
   mix: (bytes) => onInfiniBand([B, d(bytes)]),
   series: { alone: (bytes) => onInfiniBand([d(bytes)]) },
   panels: [median<number>('D'), p99<number>('D'), bandwidth<number>('B')],
@@ -38,9 +38,9 @@ const alone = () => withDcqcn(L);
 
 const figure19: Figure<string> = {
   number: '19',
-  title: 'With DCQCN: a latency application beside a bandwidth application',
+  title: 'With DCQCN: a latency application alongside a bandwidth application',
   source: 'Justitia 6.3, fig. 19: Justitia improves latencies by up to 8.6 times',
-  note: 'ConnectX-4 at 10 Gbps stands for ConnectX-4 Lx.',
+  note: 'ConnectX-4 at 10 Gbps stands in for ConnectX-4 Lx.',
   x: { title: '', values: ['10 Gbps'] },
   mix: () => withDcqcn(B, L),
   series: { alone },
@@ -49,9 +49,9 @@ const figure19: Figure<string> = {
 
 const figure20: Figure<string> = {
   number: '20',
-  title: 'With DCQCN: a throughput application beside a bandwidth application',
+  title: 'With DCQCN: a throughput application alongside a bandwidth application',
   source: 'Justitia 6.3, fig. 20: Justitia improves throughput by 2.6 times',
-  note: 'ConnectX-4 at 10 Gbps stands for ConnectX-4 Lx.',
+  note: 'ConnectX-4 at 10 Gbps stands in for ConnectX-4 Lx.',
   x: { title: '', values: ['10 Gbps'] },
   mix: () => withDcqcn(B, T),
   series: { 'M alone': () => withDcqcn(T), 'B alone': () => withDcqcn(B) },
@@ -60,16 +60,16 @@ const figure20: Figure<string> = {
 
 const figure21: Figure<string> = {
   number: '21',
-  title: 'With DCQCN: a latency application beside a throughput application',
+  title: 'With DCQCN: a latency application alongside a throughput application',
   source: 'Justitia 6.3, fig. 21',
-  note: 'The text has no caption of this figure: it is the pair that figs. 19 and 20 leave. ConnectX-4 at 10 Gbps stands for ConnectX-4 Lx.',
+  note: 'The figure has no caption in the text; this is the pair that figs. 19 and 20 leave out. ConnectX-4 at 10 Gbps stands in for ConnectX-4 Lx.',
   x: { title: '', values: ['10 Gbps'] },
   mix: () => withDcqcn(L, T),
   series: { 'D alone': () => withDcqcn(L), 'M alone': () => withDcqcn(T) },
   panels: [median('D'), p99('D'), rate('M')],
 };
 
-/** The latency application has one queue of the hardware, the other two share the other. */
+/** The latency application gets one hardware queue; the other two applications share the other. */
 const queues = (...apps: readonly string[]) => ({
   ...on(...apps)(ROCE),
   set: { scheduler: 'sp' },
@@ -77,8 +77,9 @@ const queues = (...apps: readonly string[]) => ({
 
 const figure22: Figure<string> = {
   number: '22',
-  title: 'Three applications on two priority queues of the hardware',
-  source: 'Justitia 6.3, fig. 22: inside a queue the throughput application is not isolated without Justitia',
+  title: 'Three applications on two hardware priority queues',
+  source:
+    'Justitia 6.3, fig. 22: within a queue, the throughput application is not isolated without Justitia',
   x: { title: '', values: ['all three'] },
   mix: () => queues(`${L},class=0`, `${B},class=1`, `${T},class=1`),
   series: { 'D alone': () => queues(`${L},class=0`), 'M alone': () => queues(`${T},class=1`) },
@@ -93,7 +94,7 @@ const X = '8 and 8';
 
 const figure23: Figure<string> = {
   number: '23',
-  title: '8 latency applications and 8 bandwidth applications of 1 MB to 1 GB',
+  title: '8 latency applications and 8 bandwidth applications with messages of 1 MB to 1 GB',
   source:
     'Justitia 6.4, fig. 23: Justitia improves the median 26.5 times and the tail 12.7 times, and guarantees 8/9',
   x: { title: '', values: [X] },
@@ -135,9 +136,9 @@ const incast = (apps: readonly string[]) =>
 
 const figure24: Figure<string> = {
   number: '24',
-  title: 'Incast: 32 senders with a bandwidth application each, one with a latency application',
-  source: 'Justitia 6.5, fig. 24: the tail is better under Justitia, and the bandwidth of all still high',
-  note: 'ConnectX-3 at 10 Gbps with DCQCN, one switch. What D waits for is the queue of the switch, which a policy of the senders does not see.',
+  title: 'Incast of 32 senders with bandwidth applications and one with a latency application',
+  source: 'Justitia 6.5, fig. 24: under Justitia, the tail is better and the total bandwidth still high',
+  note: "ConnectX-3 at 10 Gbps with DCQCN, one switch. D waits in the switch's queue, which a policy on the senders cannot see.",
   x: { title: '', values: ['33 senders'] },
   mix: () => incast([`B:size=1MB,count=${SENDERS},host=0-${SENDERS - 1},to=${SENDERS + 1}`, D]),
   series: { 'D alone': () => incast([D]) },
@@ -163,9 +164,10 @@ const racks = (apps: readonly string[]) =>
 
 const figure25b: Figure<string> = {
   number: '25b',
-  title: 'A congested link between racks: 8 bandwidth applications and a latency application of one pair',
-  source: 'Justitia 6.6, fig. 25(b): latency is better than with congestion control alone',
-  note: 'In the paper 24 more pairs congest uplinks of 160 Gbps; here it is one other pair on a trunk of 10 Gbps, and it is under the policy, too. Under perf the eight have less of the trunk than bare, and the other pair more; D has a better tail and a worse median.',
+  title:
+    '8 bandwidth applications and a latency application between two hosts, on a congested link between racks',
+  source: 'Justitia 6.6, fig. 25(b): latency is lower than with congestion control alone',
+  note: 'In the paper, 24 more pairs of hosts congest uplinks of 160 Gbps. Here, one other pair congests a trunk of 10 Gbps, also under the policy. Under perf, the eight applications get less of the trunk than bare, and the other pair gets more; D has a better tail and a worse median.',
   x: { title: '', values: ['two racks'] },
   mix: () => racks([...PAIR, BACKGROUND]),
   series: { 'D alone': () => racks(PAIR.slice(1)) },

@@ -2,7 +2,7 @@
 import type { Mix } from '../../mix/mixture.ts';
 import { type MixOptions, mix } from '../engine/mix.ts';
 
-/** Latency-, throughput- and bandwidth-sensitive. */
+/** A latency-sensitive, a throughput-sensitive and a bandwidth-sensitive application. */
 export const L = 'D:size=16,think=1us';
 export const T = 'M:size=16,batch=64';
 export const B = 'B:size=1MB';
@@ -15,7 +15,7 @@ export const NETWORK = { title: '', values: [IB, ROCE] as readonly Network[] };
 
 const LONG = { duration: '20ms' };
 
-/** On either network. */
+/** A mixture on either network. */
 export const on =
   (...apps: readonly string[]) =>
   (network: Network): Mix =>
@@ -24,6 +24,6 @@ export const on =
 export const onInfiniBand = (apps: readonly string[], more: MixOptions = {}): Mix =>
   mix(PROFILES[IB], apps, { ...LONG, ...more });
 
-/** RoCEv2 of 10 Gbps with congestion control. */
+/** A mixture on 10 Gbps RoCEv2 with congestion control. */
 export const withDcqcn = (...apps: readonly string[]): Mix =>
   mix(PROFILES[ROCE], apps, { ...LONG, set: { linkGbps: 10, congestionControl: 'dcqcn' } });

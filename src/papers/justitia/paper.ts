@@ -18,9 +18,9 @@ export const JUSTITIA: Paper = {
   notShown: [
     {
       ids: ['justitia-3.1.1-fig3-iwarp'],
-      title: 'iWARP: the median stays, p99 is 95 times as long',
+      title: 'iWARP: the median is unaffected, p99 latency is 95 times as long',
       why: 'never',
-      reason: 'what one vendor does with TCP inside its NIC is not published, and no profile has it',
+      reason: 'the vendor has not published how its NIC implements TCP, so there is no profile',
     },
   ],
   claims: [...claimsBareAnomalies.CLAIMS, ...claimsBareApplications.CLAIMS],

@@ -9,7 +9,7 @@ const totalRates: Claim = {
   id: 'total-rates',
   system: 'bare',
   part: 2,
-  title: 'Operations per second of the whole device',
+  title: 'Operation rate of the whole device',
   source: 'SMART (ASPLOS 2024), Husky (NSDI 2023): 111 M READs, 5 M atomics',
   shows: [],
   mixes: {
@@ -37,8 +37,8 @@ const readAgainstWrite: Claim = {
   id: 'read-against-write',
   system: 'bare',
   part: 6,
-  title: 'READ responses leave through the port of the responder, and share it with its WRITEs',
-  source: 'One queue pair each: half each; PeRF appendix C, Justitia appendix C.3',
+  title: "READ responses leave through the responder's port, which they share with its WRITEs",
+  source: 'With one queue pair each, both get half; PeRF appendix C, Justitia appendix C.3',
   shows: [],
   mixes: {
     read: mix('cx6-100g', READ),
@@ -48,20 +48,20 @@ const readAgainstWrite: Claim = {
   },
   checks: [
     {
-      what: 'READ of all, WRITE in the opposite direction',
+      what: 'share of READ, WRITE in the opposite direction',
       unit: '',
       measure: (runs: Runs) =>
         gbps(runs.towards, 'read') / (gbps(runs.towards, 'read') + gbps(runs.towards, 'write')),
       expect: closedForm(0.5),
     },
     {
-      what: 'READ to READ alone, WRITE of the same requester',
+      what: 'READ relative to alone, WRITE of the same requester',
       unit: 'x',
       measure: (runs: Runs) => gbps(runs.along, 'read') / gbps(runs.read, 'read'),
       expect: rises(0.95),
     },
     {
-      what: 'WRITE to WRITE alone, READ of the same requester',
+      what: 'WRITE relative to alone, READ of the same requester',
       unit: 'x',
       measure: (runs: Runs) => gbps(runs.along, 'write') / gbps(runs.write, 'write'),
       expect: rises(0.95),
@@ -73,8 +73,8 @@ const incastDcqcn: Claim = {
   id: 'incast-dcqcn',
   system: 'bare',
   part: 9,
-  title: 'Many senders, one receiver, DCQCN: fair shares',
-  source: 'DCQCN (SIGCOMM 2015); Jain index of the payload, after 50 ms',
+  title: 'Many senders, one receiver, DCQCN: shares are fair',
+  source: "DCQCN (SIGCOMM 2015); Jain's index of the payload rates, after 50 ms",
   shows: [],
   mixes: Object.fromEntries(
     SENDERS.map((n) => [
@@ -116,8 +116,8 @@ const incastPfc: Claim = {
   id: 'incast-pfc',
   system: 'bare',
   part: 9,
-  title: 'Many senders, one receiver, pauses and no congestion control: nothing is lost',
-  source: 'IEEE 802.1Qbb; bandwidth: all of the link but headers',
+  title: 'Many senders, one receiver, PFC without congestion control: no packet is lost',
+  source: 'IEEE 802.1Qbb; the bandwidth is that of the link, less headers',
   shows: [],
   mixes: Object.fromEntries(
     SENDERS.map((n) => [

@@ -14,10 +14,10 @@ const cx5LatencyBesideLarge: Claim = {
   id: 'cx5-latency-beside-large',
   system: 'bare',
   part: 2,
-  title: 'A small flow beside many large ones on ConnectX-5',
+  title: 'A small flow alongside many large ones on ConnectX-5',
   source: 'Palos II-B, fig. 3, and V-A, fig. 8',
   shows: ['palos-V.A-fig8-cx5', 'palos-II.B-fig3'],
-  note: 'At MTU 4096. The pause keeps the small flow from locking to whole rounds of the large ones.',
+  note: 'At MTU 4096. The pause prevents the small flow from synchronising with the rounds of the large flows.',
   mixes: {
     alone: mix('cx5-100g', D),
     ...Object.fromEntries(
@@ -29,7 +29,7 @@ const cx5LatencyBesideLarge: Claim = {
   },
   checks: [
     ...FACTORS.map(([n, factor]) => ({
-      what: `latency beside ${n} large flows to its latency alone`,
+      what: `latency alongside ${n} large flows, relative to alone`,
       unit: 'x',
       measure: (runs: Runs) => avgUs(runs[n], 'small') / avgUs(runs.alone, 'small'),
       expect: ratio(factor),
@@ -49,7 +49,7 @@ const palosModel: Claim = {
   id: 'palos-model',
   system: 'bare',
   part: 10,
-  title: 'The packet round predicts the shares of a whole device, not only of the ideal one',
+  title: 'The packet round predicts the shares on a complete device model, not only on the ideal one',
   source: 'Palos II-B: L MTU / (L MTU + n s) within a few per cent',
   shows: ['palos-II.B-model'],
   mixes: Object.fromEntries(
@@ -59,7 +59,7 @@ const palosModel: Claim = {
     ]),
   ),
   checks: POINTS.map(([size, large]) => ({
-    what: 'share of the large flows beside 16 small ones',
+    what: 'share of the large flows alongside 16 small flows',
     at: `${large} large, ${size} B`,
     unit: '',
     measure: (runs: Runs) => share(runs[`${size} ${large}`], 'large'),
@@ -75,10 +75,10 @@ const palosSmallAndLarge: Claim = {
   id: 'palos-small-and-large',
   system: 'bare',
   part: 10,
-  title: '16 small flows and a large one on ConnectX-5: both lose',
+  title: '16 small flows and a large flow on ConnectX-5 both lose throughput',
   source: 'Palos II-B, fig. 2, and V-A, fig. 7',
   shows: ['palos-II.B-fig2-64B', 'palos-II.B-fig2-sweep', 'palos-V.A-fig7-cx5'],
-  note: 'At MTU 4096. Fig. 7 ends at 0.058 % in the text, which is 5.8 %: one share of 17.',
+  note: 'At MTU 4096. The text gives 0.058 % as the last value of fig. 7, where 5.8 % is meant: one share of 17.',
   mixes: {
     large: mix('cx5-100g', LARGE),
     small: mix('cx5-100g', small(64)),
@@ -86,31 +86,31 @@ const palosSmallAndLarge: Claim = {
   },
   checks: [
     {
-      what: 'large flow to its peak, small ones of 64 B',
+      what: 'large flow relative to its peak, small flows of 64 B',
       unit: 'x',
       measure: (runs: Runs) => gbps(runs[64], 'large') / gbps(runs.large, 'large'),
       expect: ratio(0.67),
     },
     {
-      what: 'small flows to their peak, 64 B',
+      what: 'small flows of 64 B relative to their peak',
       unit: 'x',
       measure: (runs: Runs) => mmps(runs[64], 'small') / mmps(runs.small, 'small'),
       expect: ratio(0.45),
     },
     {
-      what: 'large flow to its peak, small ones of 256 B',
+      what: 'large flow relative to its peak, small flows of 256 B',
       unit: 'x',
       measure: (runs: Runs) => gbps(runs[256], 'large') / gbps(runs.large, 'large'),
       expect: ratio(0.47),
     },
     {
-      what: 'large flow to its peak, small ones of 4096 B',
+      what: 'large flow relative to its peak, small flows of 4096 B',
       unit: 'x',
       measure: (runs: Runs) => gbps(runs[4096], 'large') / gbps(runs.large, 'large'),
       expect: ratio(0.058),
     },
     {
-      what: 'large flow, small ones of 4096 B to 64 B',
+      what: 'large flow, small flows of 4096 B relative to 64 B',
       unit: 'x',
       measure: (runs: Runs) => gbps(runs[4096], 'large') / gbps(runs[64], 'large'),
       expect: falls(),

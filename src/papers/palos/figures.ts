@@ -4,22 +4,22 @@ import type { Figure, Panel } from '../engine/figure.ts';
 import { type MixOptions, mix } from '../engine/mix.ts';
 import { average, bandwidth, rate, stated, toAlone } from '../engine/panels.ts';
 
-// The flows of Palos: small ones, and large ones of 2 MB, on ConnectX-5.
+// The flows of Palos on ConnectX-5: small flows, and large flows of 2 MB.
 const PROFILE = 'cx5-100g';
 const large = (count = 1) => `B:name=large,size=2MB,count=${count}`;
-/** 16 of them. */
+/** 16 small flows. */
 const small = (bytes: number) => `M:name=small,size=${bytes},qps=16`;
-/** One, which waits for each answer. */
+/** One small flow that waits for each completion. */
 const single = (bytes: number) => `D:name=small,size=${bytes},think=1us`;
 const flows = (apps: readonly string[], more: MixOptions = {}): Mix => mix(PROFILE, apps, more);
 
 const figure2: Figure<number> = {
   number: '2',
-  title: 'One large flow and 16 small ones',
+  title: 'One large flow and 16 small flows',
   source: 'Palos II-B, fig. 2',
-  note: 'At MTU 4096; the paper has 1500.',
+  note: 'At MTU 4096; the paper uses 1500.',
   x: {
-    title: 'size of a small message',
+    title: 'small message size',
     values: [64, 128, 256, 512, 1024, 2048, 4096],
     log: true,
     bytes: true,
@@ -34,9 +34,9 @@ const figure2: Figure<number> = {
 
 const figure3: Figure<number> = {
   number: '3',
-  title: 'One small flow and a growing number of large ones',
+  title: 'One small flow and a growing number of large flows',
   source: 'Palos II-B, fig. 3',
-  note: 'At MTU 4096. The pause of 1 us keeps the small flow from locking to whole rounds of the large ones.',
+  note: 'At MTU 4096. The pause of 1 us prevents the small flow from synchronising with the rounds of the large flows.',
   x: { title: 'large flows', values: [1, 2, 4, 8, 16, 24] },
   mix: (count) => flows([large(count), single(64)], { duration: '20ms' }),
   policies: ['none'],
@@ -54,10 +54,10 @@ const everywhere = (value: number) =>
 
 const figure7: Figure<number> = {
   number: '7',
-  title: 'Isolation of one large flow and 16 small ones in a group',
-  source: 'Palos V-A, fig. 7: the small ones have about 16/17 of their peak, the large one 1/17',
-  note: 'At MTU 4096. The text ends at 0.058 %, which is 5.8 %: one share of 17. perf takes the 16 for one application of 16 queue pairs, of which one sends at a time: they have less than bare.',
-  x: { title: 'size of a small message', values: SIZES, log: true, bytes: true },
+  title: 'Isolation of one large flow from 16 small flows in a group',
+  source: 'Palos V-A, fig. 7: the small flows get about 16/17 of their peak, the large flow 1/17',
+  note: 'At MTU 4096. The text gives 0.058 % as the last value, where 5.8 % is meant: one share of 17. perf treats the 16 flows as one application with 16 queue pairs, of which one sends at a time, so they get less than bare.',
+  x: { title: 'small message size', values: SIZES, log: true, bytes: true },
   mix: (bytes) => flows([`${large()},group=one`, `${small(bytes)},group=one`]),
   panels: [
     toAlone(rate('small'), (bytes) => flows([small(bytes)]), everywhere(16 / 17)),
@@ -73,9 +73,9 @@ const figure7: Figure<number> = {
 
 const figure8: Figure<number> = {
   number: '8',
-  title: 'Isolation of a latency-sensitive flow from a number of large ones in a group',
+  title: 'Isolation of a latency-sensitive flow from several large flows in a group',
   source: 'Palos V-A, fig. 8',
-  note: 'At MTU 4096, with the 64 B of the caption; the text has 16 B.',
+  note: 'At MTU 4096, with 64 B as in the caption; the text says 16 B.',
   x: { title: 'large flows', values: [1, 2, 4, 8, 16] },
   mix: (count) => flows([`${large(count)},group=one`, `${single(64)},group=one`], { duration: '20ms' }),
   panels: [
@@ -89,10 +89,10 @@ const figure8: Figure<number> = {
 
 const figure9: Figure<number> = {
   number: '9',
-  title: '16 small flows in group A, and a number of large ones in group B',
+  title: '16 small flows in group A, and several large flows in group B',
   source:
-    'Palos V-B, fig. 9: beside 8 large flows A falls to 10 % of its rate beside one, and B rises to 155 %',
-  note: 'Virtual lanes are queues of the hardware with equal weights. The paper draws both to what they are beside one large flow: here A falls to 19 % bare, and B rises to 150 %.',
+    'Palos V-B, fig. 9: alongside 8 large flows A falls to 10 % of its rate alongside one large flow, and B rises to 155 %',
+  note: 'Virtual lanes are hardware queues with equal weights. The paper plots both relative to one large flow. In the model, on the bare device, A falls to 19 % and B rises to 150 %.',
   x: { title: 'large flows', values: [1, 2, 4, 8] },
   mix: (count) => flows([`${large(count)},group=b`, `${small(64)},group=a`]),
   series: {
@@ -111,7 +111,7 @@ const WEIGHTS = Array.from({ length: 16 }, (_, i) => 10 + i);
 
 const SUM = WEIGHTS.reduce((sum, weight) => sum + weight, 0);
 
-/** Of the two queue pairs of each group. */
+/** Weights of the two queue pairs of each group. */
 const QPS = [2, 3];
 
 const APPS = WEIGHTS.flatMap((weight) =>
@@ -126,8 +126,8 @@ const share = (weight: number, qp: number) => (100 * (weight / SUM) * qp) / 5;
 const figure10: Figure<number> = {
   number: '10',
   title: 'Bandwidth of two queue pairs in each of 16 groups, by weights',
-  source: 'Palos V-C, fig. 10: precisely as equation (1) says',
-  note: 'token-bucket, and perf with it, has the weights of the groups, as tenants, and none of queue pairs. The paper draws what equation (1) says of 100 Gbps.',
+  source: 'Palos V-C, fig. 10: exactly as equation (1) predicts',
+  note: 'token-bucket, also in combination with perf, supports weights of groups, as tenants, but not of queue pairs. The paper plots the prediction of equation (1) for 100 Gbps.',
   x: { title: 'weight of the group', values: WEIGHTS },
   mix: () => flows(APPS, { duration: '20ms' }),
   series: { 'token-bucket': () => ({ policy: 'token-bucket' }) },
@@ -173,7 +173,7 @@ const figure11: Figure<number> = {
   number: '11',
   title: 'Two groups of three queue pairs; the weight of one of them changes',
   source: 'Palos V-C, fig. 11: both groups stay at 50 Gbps',
-  note: 'token-bucket has groups, as tenants, and no weights of queue pairs.',
+  note: 'token-bucket supports groups, as tenants, but no weights of queue pairs.',
   x: { title: 'weight of QP 6', values: GROUP_WEIGHTS },
   mix: (weight) => flows(apps(weight), { duration: '10ms' }),
   series: { 'token-bucket': () => ({ policy: 'token-bucket' }) },

@@ -10,7 +10,7 @@ const cx6BBesideD: Claim = {
   id: 'cx6-b-beside-d',
   system: 'bare',
   part: 2,
-  title: 'B_App and D_App: the one keeps its bandwidth, the other waits',
+  title: 'Next to B_App, which keeps its bandwidth, D_App waits longer',
   source: 'PeRF 2.3.1, fig. 2(b), and 5.2.2, fig. 8',
   shows: ['perf-2.3.1-fig2b', 'perf-5.2.2-fig8a-rdma'],
   smoke: true,
@@ -29,13 +29,13 @@ const cx6BBesideD: Claim = {
       expect: range(1, 1.25),
     },
     {
-      what: 'latency of D to its latency alone',
+      what: 'latency of D, relative to alone',
       unit: 'x',
       measure: (runs: Runs) => avgUs(runs.both, 'D') / avgUs(runs.alone, 'D'),
       expect: range(3, 5),
     },
     {
-      what: 'p99 of D to its p99 alone',
+      what: 'p99 latency of D, relative to alone',
       unit: 'x',
       measure: (runs: Runs) => p99Us(runs.both, 'D') / p99Us(runs.alone, 'D'),
       expect: rises(),
@@ -49,7 +49,7 @@ const cx6BBesideM: Claim = {
   id: 'cx6-b-beside-m',
   system: 'bare',
   part: 2,
-  title: 'B_App and M_App: the one keeps its bandwidth, the other loses its rate',
+  title: 'Next to B_App, which keeps its bandwidth, M_App loses message rate',
   source: 'PeRF 2.3.1, fig. 2(a), and 5.2.2, fig. 8',
   shows: ['perf-2.3.1-fig2a', 'perf-5.2.2-fig8a-rdma'],
   smoke: true,
@@ -67,7 +67,7 @@ const cx6BBesideM: Claim = {
       expect: range(94.8, 96.9, 1.5),
     },
     {
-      what: `rate of M to its rate alone, ${op}`,
+      what: `rate of M relative to alone, ${op}`,
       unit: 'x',
       measure: (runs: Runs) => mmps(runs[op], 'M') / mmps(runs[`alone ${op}`], 'M'),
       expect: falls(2),
@@ -81,8 +81,8 @@ const cx6MessageRate: Claim = {
   id: 'cx6-message-rate',
   system: 'bare',
   part: 2,
-  title: 'Messages per second of one queue pair, and of the device',
-  source: 'PeRF 2.3.2 and its artefact',
+  title: 'Message rate of one queue pair and of the whole device',
+  source: "PeRF 2.3.2, and the paper's artefact",
   shows: ['perf-2.3.2-capacity'],
   smoke: true,
   mixes: {
@@ -108,22 +108,22 @@ const cx6MessageRate: Claim = {
   ],
 };
 
-/** Link in Gbps, and processing units, as the paper has them. */
+/** Link in Gbps and processing units, according to the paper. */
 const DEVICES = { 'cx5-40g': [40, 8], 'cx6-100g': [100, 16] } as const;
 
-/** Queue pairs that no device has units for. */
+/** More queue pairs than any device has processing units. */
 const MANY_QPS = 24;
 
 const devices: Claim = {
   id: 'devices',
   system: 'bare',
   part: 2,
-  title: 'The devices of the paper: link and processing units',
+  title: "Link bandwidth and processing units of the paper's devices",
   source: 'PeRF 5.1, table 1',
   shows: ['perf-5.1-table1'],
   note:
-    "Units are counted as the message rate of 24 queue pairs to that of one. The paper's 105 of 13 Mmps with 9 queue " +
-    'pairs does not fit its 16 units: the model has 9. The ConnectX-6 of InfiniBand is not modelled.',
+    "The number of units is estimated as the message rate of 24 queue pairs divided by that of one. The paper's 105 Mmps with 9 queue " +
+    'pairs, 13 Mmps each, contradict its 16 units: the model has 9. The InfiniBand ConnectX-6 is not modelled.',
   mixes: Object.fromEntries(
     Object.keys(DEVICES).flatMap((profile) => [
       [`b ${profile}`, mix(profile, 'B:size=1MiB')],
@@ -133,13 +133,13 @@ const devices: Claim = {
   ),
   checks: Object.entries(DEVICES).flatMap(([profile, [link, units]]) => [
     {
-      what: `bandwidth of B alone, headers of 4 KiB packets left out: ${profile}`,
+      what: `payload bandwidth of B alone: ${profile}`,
       unit: 'Gbps',
       measure: (runs: Runs) => gbps(runs[`b ${profile}`], 'B'),
       expect: range(0.97 * link, link),
     },
     {
-      what: `rate of ${MANY_QPS} queue pairs to that of one: ${profile}`,
+      what: `rate of ${MANY_QPS} queue pairs relative to one: ${profile}`,
       unit: 'x',
       measure: (runs: Runs) => mmps(runs[`many ${profile}`], 'M') / mmps(runs[`one ${profile}`], 'M'),
       expect: reported(units),
@@ -157,7 +157,8 @@ const ets: Claim = {
   id: 'ets',
   system: 'bare',
   part: 8,
-  title: 'Weighted bytes, 16 for B_App and 1 for the others: B_App keeps its bandwidth, D_App waits',
+  title:
+    'ETS with weight 16 for B_App and 1 for the others: B_App keeps its bandwidth, but D_App still waits',
   source: 'PeRF 5.2.1, fig. 7(b) and footnote 4',
   shows: ['perf-5.2.1-fig7b-ets', 'perf-5.2.1-ets-d'],
   mixes: {
@@ -169,19 +170,19 @@ const ets: Claim = {
   },
   checks: [
     {
-      what: 'bandwidth of B beside M to its bandwidth alone',
+      what: 'bandwidth of B alongside M, relative to alone',
       unit: 'x',
       measure: (runs: Runs) => gbps(runs.bm, 'B') / gbps(runs.b, 'B'),
       expect: rises(0.9),
     },
     {
-      what: 'rate of M beside B to that with a packet round',
+      what: 'rate of M alongside B, relative to the packet round',
       unit: 'x',
       measure: (runs: Runs) => mmps(runs.bm, 'M') / mmps(runs.round, 'M'),
       expect: rises(),
     },
     {
-      what: 'latency of D beside B to its latency alone: no help',
+      what: 'latency of D alongside B, relative to alone: ETS does not help',
       unit: 'x',
       measure: (runs: Runs) => avgUs(runs.bd, 'D') / avgUs(runs.d, 'D'),
       expect: rises(3),
@@ -198,7 +199,7 @@ const strictPriority: Claim = {
   title: 'Strict priority protects D_App, and lets M_App starve B_App',
   source: 'PeRF 5.2.1, fig. 7',
   shows: ['perf-5.2.1-fig7a', 'perf-5.2.1-fig7b-sp'],
-  note: 'A lower class is not served while a queue pair of a higher one holds a posted request: an assumption.',
+  note: 'Assumption: a lower class is not served while a queue pair of a higher class has a posted request.',
   smoke: true,
   mixes: {
     d: mix('cx6-100g', D),
@@ -208,19 +209,19 @@ const strictPriority: Claim = {
   },
   checks: [
     {
-      what: 'latency of D beside B to its latency alone',
+      what: 'latency of D alongside B, relative to alone',
       unit: 'x',
       measure: (runs: Runs) => avgUs(runs.bd, 'D') / avgUs(runs.d, 'D'),
       expect: ratio(1),
     },
     {
-      what: 'bandwidth of B beside D',
+      what: 'bandwidth of B alongside D',
       unit: 'Gbps',
       measure: (runs: Runs) => gbps(runs.bd, 'B'),
       expect: range(97.9, 97.9, 1.5),
     },
     {
-      what: 'bandwidth of B beside M to its bandwidth alone',
+      what: 'bandwidth of B alongside M, relative to alone',
       unit: 'x',
       measure: (runs: Runs) => gbps(runs.bm, 'B') / gbps(runs.b, 'B'),
       expect: falls(),
@@ -234,22 +235,22 @@ const twoRacks: Claim = {
   id: 'two-racks',
   system: 'bare',
   part: 9,
-  title: 'DCQCN on the trunk of two racks does not help D_App on its own host',
+  title: 'DCQCN between two racks does not help D_App against the B_App on its own host',
   source: 'PeRF 5.2.4',
   shows: ['perf-5.2.4-native'],
   note:
-    'About 10 us more than without B_Apps, or than under the policy: the paper does not say which, nor how long its ' +
-    'switches queue. Its B_Apps start 20 s apart; here they run from the beginning, and DCQCN has 50 ms to settle.',
+    'The paper reports about 10 us more, but not relative to what: no B_Apps, or its policy. It does not give the queueing delay of ' +
+    'its switches either. Its B_Apps start 20 s apart; here they run from the beginning, and DCQCN has 50 ms to settle.',
   mixes: { alone: beside(), one: beside(RACKS_B(1)), three: beside(RACKS_B(3)) },
   checks: [
     {
-      what: 'latency of D beside the B_App of its host to its latency alone',
+      what: 'latency of D alongside the B_App on its host, relative to alone',
       unit: 'x',
       measure: (runs: Runs) => avgUs(runs.one, 'D') / avgUs(runs.alone, 'D'),
       expect: rises(),
     },
     {
-      what: 'latency of D beside three B_Apps, more than alone',
+      what: 'latency that three B_Apps add to D',
       unit: 'us',
       measure: (runs: Runs) => avgUs(runs.three, 'D') - avgUs(runs.alone, 'D'),
       expect: reported(10),
@@ -261,17 +262,17 @@ const twoRacksQueues: Claim = {
   id: 'two-racks-queues',
   system: 'bare',
   part: 9,
-  title: 'More B_Apps on the trunk of two racks: D_App waits in the queues of the switches',
+  title: "More B_Apps between two racks: D_App waits in the switches' queues",
   source: 'PeRF 5.2.4, fig. 11',
   shows: ['perf-5.2.4-queueing'],
-  note: 'The paper sees it under its policy. Bare, in the model, D waits no longer beside three than beside one.',
+  note: 'The paper observes this under its policy. On the bare model, three B_Apps delay D no more than one does.',
   mixes: {
     one: mix('cx6-100g', [RACKS_B(1), RACKS_D], RACKS),
     three: mix('cx6-100g', [RACKS_B(3), RACKS_D], RACKS),
   },
   checks: [
     {
-      what: 'latency of D beside three B_Apps to that beside one',
+      what: 'latency of D alongside three B_Apps, relative to one',
       unit: 'x',
       measure: (runs: Runs) => avgUs(runs.three, 'D') / avgUs(runs.one, 'D'),
       expect: rises(),

@@ -3,7 +3,7 @@ import type { Claim, Runs } from '../engine/claim.ts';
 import { below, closedForm, equal, falls, range, reported, rises } from '../engine/expect.ts';
 import { mix } from '../engine/mix.ts';
 
-/** MTU, bytes of a small message, queue pairs with small ones and with large ones. */
+/** MTU, bytes of a small message, number of queue pairs with small and with large messages. */
 const POINTS: readonly (readonly [number, number, number, number])[] = [1024, 1500, 2048, 4096].flatMap(
   (mtu) => [
     [mtu, 64, 1, 1] as const,
@@ -17,7 +17,7 @@ const POINTS: readonly (readonly [number, number, number, number])[] = [1024, 15
 
 const idOf = (point: readonly number[]) => point.join('-');
 
-/** At least 2 ms and 400 rounds, so that one packet more or less is no matter. */
+/** At least 2 ms and 400 rounds, so that a single packet does not matter. */
 function duration([mtu, small, n, large]: readonly number[]): string {
   const roundNs = ((large * (mtu + 82) + n * (small + 98)) * 8) / 100;
   return `${Math.ceil(200e3 + Math.max(2e6, 400 * roundNs))}ns`;
@@ -27,9 +27,9 @@ const sharesLargeSmall: Claim = {
   id: 'shares-large-small',
   system: 'bare',
   part: 1,
-  title: 'Large and small messages: each queue pair sends one packet in turn, whatever its size',
+  title: "Large and small messages: queue pairs take turns, one packet each, whatever the packet's size",
   source:
-    'Payload share of L large queue pairs beside n of s bytes: L MTU / (L MTU + n s); Palos II-B; PeRF 2.2',
+    'L MTU / (L MTU + n s) is the payload share of L large queue pairs alongside n with messages of s bytes; Palos II-B; PeRF 2.2',
   shows: ['perf-2.2-rules'],
   mixes: Object.fromEntries(
     POINTS.map((point) => {
@@ -42,7 +42,7 @@ const sharesLargeSmall: Claim = {
   checks: POINTS.map((point) => {
     const [mtu, small, n, large] = point;
     return {
-      what: 'share of the large ones',
+      what: 'share of the large messages',
       at: `MTU ${mtu}, ${large} large, ${n} x ${small} B`,
       unit: '',
       measure: (runs: Runs) => share(runs[idOf(point)], 'large'),
@@ -59,7 +59,7 @@ const sharesOneMany: Claim = {
   id: 'shares-one-many',
   system: 'bare',
   part: 1,
-  title: 'One queue pair beside an application with n: shares go by queue pairs',
+  title: 'One queue pair alongside an application with n: each queue pair gets an equal share',
   source: '1 / (1 + n); PeRF 2.3.2, fig. 3(a)',
   shows: ['perf-2.3.2-fig3a'],
   smoke: true,
@@ -73,7 +73,7 @@ const sharesOneMany: Claim = {
   ),
   checks: PROFILES.flatMap((profile) =>
     COUNTS.map((n) => ({
-      what: `share of the one, ${profile}`,
+      what: `share of the single queue pair, ${profile}`,
       at: `n = ${n}`,
       unit: '',
       measure: (runs: Runs) => share(runs[`${profile} ${n}`], 'one'),
@@ -86,12 +86,12 @@ const M = 'M:name=fg,size=16';
 
 const D = 'D:name=fg,size=16,think=1us';
 
-/** In bytes; the first half up to the MTU of 4096. */
+/** In bytes; sizes up to the MTU of 4096. */
 const UP_TO_MTU = [64, 256, 1024, 2048, 4096];
 
 const BEYOND = [8192, 65536, 1 << 20, 1e9];
 
-/** Batches in the background, as far as they are short. */
+/** Short messages are posted in batches. */
 const background = (size: number) => `${size <= 65536 ? 'M' : 'B'}:name=bg,size=${size}B`;
 
 const all = [...UP_TO_MTU, ...BEYOND];
@@ -100,7 +100,7 @@ const backgroundSize: Claim = {
   id: 'background-size',
   system: 'bare',
   part: 3,
-  title: 'A 16 B application gets slower as messages in the background grow, up to the MTU',
+  title: 'A 16 B application slows down as background messages grow, up to the MTU',
   source: 'PeRF 2.2, fig. 1(b), (c)',
   shows: ['perf-2.2-fig1b-below-mtu', 'perf-2.2-fig1b-above-mtu', 'perf-2.2-fig1c'],
   mixes: Object.fromEntries(
@@ -111,13 +111,13 @@ const backgroundSize: Claim = {
   ),
   checks: [
     {
-      what: 'rate beside 4096 B to rate beside 64 B',
+      what: 'rate alongside 4096 B, relative to 64 B',
       unit: 'x',
       measure: (runs: Runs) => mmps(runs['m 4096'], 'fg') / mmps(runs['m 64'], 'fg'),
       expect: falls(),
     },
     {
-      what: 'latency beside 4096 B to latency beside 64 B',
+      what: 'latency alongside 4096 B, relative to 64 B',
       unit: 'x',
       measure: (runs: Runs) => avgUs(runs['d 4096'], 'fg') / avgUs(runs['d 64'], 'fg'),
       expect: rises(),
@@ -126,14 +126,14 @@ const backgroundSize: Claim = {
       const at = `${UP_TO_MTU[i]} to ${size} B`;
       return [
         {
-          what: 'no step up to the MTU gives the rate back',
+          what: 'rate never rises with the size, up to the MTU',
           at,
           unit: 'x',
           measure: (runs: Runs) => mmps(runs[`m ${size}`], 'fg') / mmps(runs[`m ${UP_TO_MTU[i]}`], 'fg'),
           expect: range(0, 1, 0.05),
         },
         {
-          what: 'no step up to the MTU gives latency back',
+          what: 'latency never falls with the size, up to the MTU',
           at,
           unit: 'x',
           measure: (runs: Runs) => avgUs(runs[`d ${size}`], 'fg') / avgUs(runs[`d ${UP_TO_MTU[i]}`], 'fg'),
@@ -143,14 +143,14 @@ const backgroundSize: Claim = {
     }),
     ...BEYOND.flatMap((size) => [
       {
-        what: 'rate beyond the MTU to rate at the MTU',
+        what: 'rate beyond the MTU, relative to the MTU',
         at: `${size} B`,
         unit: 'x',
         measure: (runs: Runs) => mmps(runs[`m ${size}`], 'fg') / mmps(runs['m 4096'], 'fg'),
         expect: equal(0.05),
       },
       {
-        what: 'latency beyond the MTU to latency at the MTU',
+        what: 'latency beyond the MTU, relative to the MTU',
         at: `${size} B`,
         unit: 'x',
         measure: (runs: Runs) => avgUs(runs[`d ${size}`], 'fg') / avgUs(runs['d 4096'], 'fg'),
@@ -168,10 +168,10 @@ const backgroundSizeByMtu: Claim = {
   id: 'background-size-by-mtu',
   system: 'bare',
   part: 3,
-  title: 'The larger the MTU, the less is left to a 16 B application',
+  title: 'The larger the MTU, the lower the message rate of a 16 B application',
   source: 'PeRF 2.2, fig. 1(b), (c)',
   shows: ['perf-2.2-fig1b-above-mtu', 'perf-2.2-fig1c'],
-  note: 'Latency has no expectation: what waits in the egress FIFO is as many bytes with every MTU.',
+  note: 'Latency is only reported: the egress FIFO holds the same number of bytes with every MTU.',
   mixes: Object.fromEntries(
     MTUS.flatMap((mtu) => [
       [`m ${mtu}`, mix('cx6-100g', [B, 'M:size=16'], { set: { mtuBytes: mtu } })],
@@ -180,14 +180,14 @@ const backgroundSizeByMtu: Claim = {
   ),
   checks: [
     ...MTUS.slice(1).map((mtu, i) => ({
-      what: 'rate with an MTU twice as large',
+      what: 'rate after doubling the MTU, relative to before',
       at: `${MTUS[i]} to ${mtu}`,
       unit: 'x',
       measure: (runs: Runs) => mmps(runs[`m ${mtu}`], 'M') / mmps(runs[`m ${MTUS[i]}`], 'M'),
       expect: falls(),
     })),
     ...MTUS.slice(1).map((mtu, i) => ({
-      what: `latency with an MTU of ${mtu} to ${MTUS[i]}`,
+      what: `latency with an MTU of ${mtu}, relative to ${MTUS[i]}`,
       unit: 'x',
       measure: (runs: Runs) => avgUs(runs[`d ${mtu}`], 'D') / avgUs(runs[`d ${MTUS[i]}`], 'D'),
       expect: reported('above 1'),
@@ -203,7 +203,7 @@ const sixApps: Claim = {
   id: 'six-apps',
   system: 'bare',
   part: 3,
-  title: 'Five applications with small messages, and a sixth with larger ones: as many messages each',
+  title: 'Five applications with small messages and a sixth with larger ones all get the same message rate',
   source: 'PeRF 2.2, fig. 1(a)',
   shows: ['perf-2.2-fig1a'],
   mixes: {
@@ -214,14 +214,14 @@ const sixApps: Claim = {
   },
   checks: SIZES.flatMap((size) => [
     {
-      what: 'rate of the five to their rate without the sixth',
+      what: 'rate of the five, relative to without the sixth',
       at: `${size} B`,
       unit: 'x',
       measure: (runs: Runs) => mmps(runs[size], 'small') / mmps(runs.five, 'small'),
       expect: falls(),
     },
     {
-      what: 'rate of the sixth to that of each of the five',
+      what: 'rate of the sixth, relative to each of the five',
       at: `${size} B`,
       unit: 'x',
       measure: (runs: Runs) => mmps(runs[size], 'large') / (mmps(runs[size], 'small') / 5),
@@ -245,27 +245,27 @@ const messageSizeDepth: Claim = {
   id: 'message-size-depth',
   system: 'bare',
   part: 4,
-  title: '1 MB beside 1 GB messages: at depth 1 the send queue runs empty between the shorter ones',
+  title: '1 MB alongside 1 GB messages: at depth 1, the send queue runs empty between the shorter messages',
   source: 'PeRF appendix B, fig. 18(a)',
   shows: ['perf-B-fig18a'],
-  note: 'How much less at depth 1 follows from the gap between completion and next packet; none was tuned for it.',
+  note: 'The loss at depth 1 follows from the gap between a completion and the next packet; no parameter was tuned for it.',
   mixes: {
     ...Object.fromEntries(DEPTHS.map((depth) => [`${depth}`, beside('1MiB', '1GiB', depth)])),
     decimal: beside('1MB', '1GB', 5),
   },
   checks: [
     ...DEPTHS.map((depth) => ({
-      what: `bandwidth of 1 MiB to that of 1 GiB, depth ${depth}`,
+      what: `bandwidth of 1 MiB relative to 1 GiB messages, depth ${depth}`,
       unit: 'x',
       measure: (runs: Runs) => shortToLong(runs, depth),
       expect: depth === 1 ? below(1) : depth === 5 ? equal(0.001) : reported('to 1'),
       deviation:
         depth === 5
-          ? 'the mix had 10^6 and 10^9 B at first; of 10^6 B each 245th packet is short, which costs 0.35 % of a packet round at any depth'
+          ? 'the first run used 10^6 and 10^9 B: with 10^6 B, every 245th packet is short, which costs 0.35 % of a packet round at any depth'
           : undefined,
     })),
     {
-      what: 'bandwidth of 10^6 B to that of 10^9 B, depth 5',
+      what: 'bandwidth of 10^6 B relative to 10^9 B messages, depth 5',
       unit: 'x',
       measure: (runs: Runs) => shortToLong(runs, 'decimal'),
       expect: reported(1e6 / 245 / 4096),

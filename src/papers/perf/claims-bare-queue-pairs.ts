@@ -17,7 +17,7 @@ const bMulti: Claim = {
   id: 'b-multi',
   system: 'bare',
   part: 6,
-  title: 'B_App_multi (8 queue pairs) is worse for M_App and D_App than B_App_single',
+  title: 'B_App_multi (8 queue pairs) hurts M_App and D_App more than B_App_single does',
   source: 'PeRF 2.3.2',
   shows: ['perf-2.3.2-bmulti-vs-md'],
   mixes: {
@@ -28,13 +28,13 @@ const bMulti: Claim = {
   },
   checks: [
     {
-      what: 'rate of M beside many to that beside one',
+      what: 'rate of M alongside many queue pairs, relative to one',
       unit: 'x',
       measure: (runs: Runs) => mmps(runs['m many'], 'M') / mmps(runs.m, 'M'),
       expect: falls(),
     },
     {
-      what: 'latency of D beside many to that beside one',
+      what: 'latency of D alongside many queue pairs, relative to one',
       unit: 'x',
       measure: (runs: Runs) => avgUs(runs['d many'], 'D') / avgUs(runs.d, 'D'),
       expect: rises(),
@@ -48,7 +48,7 @@ const mMultiAgainstD: Claim = {
   id: 'm-multi-against-d',
   system: 'bare',
   part: 6,
-  title: 'M_App_multi hurts D_App only past the message rate of the device (9 queue pairs)',
+  title: 'M_App_multi hurts D_App only beyond the message rate of the device (9 queue pairs)',
   source: 'PeRF 2.3.2, fig. 3(c)',
   shows: ['perf-2.3.2-fig3c'],
   mixes: {
@@ -67,8 +67,8 @@ const mMultiAgainstD: Claim = {
     [avgUs, p99Us].map((latency) => ({
       what:
         n < 9
-          ? `${latency === avgUs ? 'mean' : 'p99'} latency to that alone, below`
-          : `${latency === avgUs ? 'mean' : 'p99'} latency to that alone, past the message rate`,
+          ? `${latency === avgUs ? 'mean' : 'p99'} latency, relative to alone, below the device's message rate`
+          : `${latency === avgUs ? 'mean' : 'p99'} latency, relative to alone, beyond the device's message rate`,
       at: `n = ${n}`,
       unit: 'x',
       measure: (runs: Runs) => latency(runs[n], 'one') / latency(runs.alone, 'one'),
@@ -83,7 +83,7 @@ const mMultiAgainstM: Claim = {
   id: 'm-multi-against-m',
   system: 'bare',
   part: 6,
-  title: 'M_App_multi hurts M_App_single only past the message rate of the device (9 queue pairs)',
+  title: 'M_App_multi hurts M_App_single only beyond the message rate of the device (9 queue pairs)',
   source: 'PeRF 2.3.2, fig. 3(b)',
   shows: ['perf-2.3.2-fig3b'],
   smoke: true,
@@ -101,14 +101,17 @@ const mMultiAgainstM: Claim = {
   },
   checks: [
     ...COUNTS.map((n) => ({
-      what: n < 9 ? 'rate of the one to its rate alone, below' : 'the same, past the message rate',
+      what:
+        n < 9
+          ? 'rate of M_App_single, relative to alone, below the message rate'
+          : 'the same, beyond the message rate',
       at: `n = ${n}`,
       unit: 'x',
       measure: (runs: Runs) => mmps(runs[n], 'one') / mmps(runs.alone, 'one'),
       expect: n < 9 ? equal(0.05) : falls(),
     })),
     {
-      what: 'rate of the many, 6 to 2 queue pairs',
+      what: 'rate of M_App_multi, 6 relative to 2 queue pairs',
       unit: 'x',
       measure: (runs: Runs) => mmps(runs[6], 'many') / mmps(runs[2], 'many'),
       expect: rises(),
@@ -140,28 +143,28 @@ const smallApps: Claim = {
   ),
   checks: DEVICES.flatMap((profile) => [
     {
-      what: 'latency of D beside M to its latency alone',
+      what: 'latency of D alongside M, relative to alone',
       at: profile,
       unit: 'x',
       measure: (runs: Runs) => avgUs(runs[`${profile} both`], 'd') / avgUs(runs[`${profile} d`], 'd'),
       expect: equal(0.1),
     },
     {
-      what: 'rate of M beside D to its rate alone',
+      what: 'rate of M alongside D, relative to alone',
       at: profile,
       unit: 'x',
       measure: (runs: Runs) => mmps(runs[`${profile} both`], 'm') / mmps(runs[`${profile} m`], 'm'),
       expect: equal(0.05),
     },
     {
-      what: 'latency of 8 D to that of one',
+      what: 'latency of 8 D, relative to one',
       at: profile,
       unit: 'x',
       measure: (runs: Runs) => avgUs(runs[`${profile} 8 d`], 'd') / avgUs(runs[`${profile} d`], 'd'),
       expect: equal(0.1),
     },
     {
-      what: 'largest rate of 8 M to the smallest',
+      what: 'largest rate of 8 M, relative to the smallest',
       at: profile,
       unit: 'x',
       measure: (runs: Runs) => spread(runs[`${profile} 8 m`], 'm'),

@@ -9,12 +9,12 @@ const cx540g: Claim = {
   id: 'cx5-40g',
   system: 'perf',
   part: 8,
-  title: 'The same directions on a ConnectX-5 of 40 Gbps',
-  source: 'PeRF 5.2.5: experiments on other devices; the paper gives no numbers',
+  title: 'On a 40 Gbps ConnectX-5, the policy has the same effects',
+  source: 'PeRF 5.2.5, experiments on other devices; the paper gives no numbers',
   shows: [],
   note:
-    "There the paper's 16 waits are half of what its slower wire needs. D does not fall to half " +
-    'because a piece of half its FIFO, 8 KiB, is on that wire for 1.7 us; with subMsgSizeBytes=4096 it is at 0.47.',
+    "Its slower link needs twice as many waits as the paper's 16. The latency of D does not fall to half, " +
+    'because a piece of half the FIFO, 8 KiB, occupies the link for 1.7 us; with subMsgSizeBytes=4096 it falls to 0.47.',
   mixes: {
     ...compared(PERF, 'D', ['B:size=1MiB', 'D:size=16,think=1us'], DEVICE),
     ...compared(PERF, 'M', ['B:size=1MiB', 'M:size=16'], DEVICE),
@@ -23,43 +23,43 @@ const cx540g: Claim = {
   },
   checks: [
     {
-      what: 'average of D to bare',
+      what: 'average latency of D, relative to bare',
       unit: 'x',
       measure: (runs: Runs) => factor(runs, 'D', avgUs, 'D'),
       expect: falls(2),
     },
     {
-      what: 'average of D to bare, the rule of the paper',
+      what: "average latency of D, relative to bare, the paper's rule",
       unit: 'x',
       measure: (runs: Runs) => factor(runs, 'D', avgUs, 'D', ['paper', 'bare']),
       expect: reported(1),
     },
     {
-      what: 'bandwidth of B beside D to bare',
+      what: 'bandwidth of B alongside D, relative to bare',
       unit: 'x',
       measure: (runs: Runs) => factor(runs, 'D', gbps, 'B'),
       expect: atLeast(0.85),
     },
     {
-      what: 'rate of M to bare',
+      what: 'rate of M, relative to bare',
       unit: 'x',
       measure: (runs: Runs) => factor(runs, 'M', mmps, 'M'),
       expect: rises(2),
     },
     {
-      what: 'rate of M beside four B to bare',
+      what: 'rate of M alongside four B, relative to bare',
       unit: 'x',
       measure: (runs: Runs) => factor(runs, 'four', mmps, 'M'),
       expect: rises(2),
     },
     {
-      what: 'bandwidth of one of four B, farthest from the mean',
+      what: 'largest deviation of one of four B from their mean bandwidth',
       unit: '',
       measure: (runs: Runs) => unevenness(runs['four perf'], 'B'),
       expect: atMost(0.1),
     },
     {
-      what: 'bandwidth of 8 queue pairs to that of one, to bare',
+      what: 'bandwidth ratio of 8 queue pairs to one, relative to bare',
       unit: 'x',
       measure: (runs: Runs) => factor(runs, 'multi', gbps, 'many') / factor(runs, 'multi', gbps, 'one'),
       expect: falls(4),
@@ -83,7 +83,7 @@ const HERE = ',op=read';
 
 const THERE = ',host=1,to=0';
 
-/** Whoever is small in each mixture: D waits less, M has more. */
+/** In each mixture, D must wait less and M must send more. */
 const MIXES: Readonly<Record<string, readonly string[]>> = {
   'SEND, D': [`${B},op=send`, `${D},op=send`],
   'SEND, M': [`${B},op=send`, `${M},op=send`],
@@ -111,10 +111,10 @@ const cx540gList: Claim = {
   id: 'cx5-40g-list',
   system: 'perf',
   part: 8,
-  title: 'The other mixtures on a ConnectX-5 of 40 Gbps, in direction',
-  source: 'A bound of our own; the paper has no numbers of that device',
+  title: 'On a 40 Gbps ConnectX-5, the policy helps small messages in every other mixture',
+  source: 'Bounds of our own; the paper has no numbers for this device',
   shows: [],
-  note: 'M_App of 8 queue pairs takes no more from B there than of one, bare: there is nothing to give back.',
+  note: 'On the bare device, M_App with 8 queue pairs takes no more from B than M_App with one, so there is nothing to give back.',
   mixes: {
     ...Object.assign(
       {},
@@ -125,27 +125,27 @@ const cx540gList: Claim = {
   },
   checks: [
     ...having('D').map((name) => ({
-      what: 'average of D to bare',
+      what: 'average latency of D, relative to bare',
       at: name,
       unit: 'x',
       measure: (runs: Runs) => factor(runs, name, avgUs, 'D'),
       expect: falls(),
     })),
     ...having('M').map((name) => ({
-      what: 'rate of M to bare',
+      what: 'rate of M, relative to bare',
       at: name,
       unit: 'x',
       measure: (runs: Runs) => factor(runs, name, mmps, 'M'),
       expect: rises(),
     })),
     {
-      what: 'bandwidth of B beside M of 8 queue pairs to bare',
+      what: 'bandwidth of B alongside M of 8 queue pairs, relative to bare',
       unit: 'x',
       measure: (runs: Runs) => factor(runs, 'M of 8', gbps, 'B'),
       expect: atLeast(1),
     },
     {
-      what: 'bandwidth of one of five sizes at depth 1, farthest from the mean, to bare',
+      what: 'largest deviation of one of five sizes at depth 1 from their mean bandwidth, relative to bare',
       unit: 'x',
       measure: (runs: Runs) => factor(runs, 'sizes', unevenness, 'B'),
       expect: falls(),
@@ -161,10 +161,10 @@ const waitStep: Claim = {
   id: 'wait-step',
   system: 'perf',
   part: 8,
-  title: 'How much depends on what a WAIT costs the device',
-  source: 'Not in the paper; nobody has published the step',
+  title: 'Sensitivity to the time that a WAIT takes on the device',
+  source: 'Not in the paper; this time has not been published',
   shows: [],
-  note: 'Adaptive waits know the step from the device.',
+  note: 'Adaptive waits read this time from the device.',
   mixes: Object.assign(
     {},
     ...STEPS_NS.flatMap((waitStepNs) => {
@@ -178,13 +178,13 @@ const waitStep: Claim = {
   checks: Object.entries(WORDS).flatMap(([word, rule]) =>
     STEPS_NS.flatMap((step) => [
       {
-        what: `average of D to bare, ${step} ns, ${rule}`,
+        what: `average latency of D, relative to bare, ${step} ns, ${rule}`,
         unit: 'x',
         measure: (runs: Runs) => factor(runs, `d ${step}`, avgUs, 'D', [word, 'bare']),
         expect: reported('-'),
       },
       {
-        what: `bandwidth of B beside M, ${step} ns, ${rule}`,
+        what: `bandwidth of B alongside M, ${step} ns, ${rule}`,
         unit: 'Gbps',
         measure: (runs: Runs) => gbps(runs[`m ${step} ${word}`], 'B'),
         expect: reported('-'),

@@ -13,7 +13,7 @@ const bMD: Claim = {
   part: 1,
   title: 'B_App, M_App and D_App together',
   source:
-    'Not in the paper, whose rule leaves D_App as bad as bare: the traffic of M_App alone keeps the egress FIFO full',
+    'Not in the paper, whose rule does not help D_App here: the traffic of M_App alone keeps the egress FIFO full',
   shows: [],
   smoke: true,
   mixes: compared(PERF, 'all', ['B:size=1MiB', 'M:size=16', 'D:size=16,think=1us'], {
@@ -34,13 +34,13 @@ const bMD: Claim = {
       expect: atLeast(12),
     },
     {
-      what: 'average of D to bare',
+      what: 'average latency of D, relative to bare',
       unit: 'x',
       measure: (runs: Runs) => factor(runs, 'all', avgUs, 'D'),
       expect: atMost(0.4),
     },
     {
-      what: 'average of D to bare, the rule of the paper',
+      what: "average latency of D, relative to bare, the paper's rule",
       unit: 'x',
       measure: (runs: Runs) => factor(runs, 'all', avgUs, 'D', ['paper', 'bare']),
       expect: reported(0.86),
@@ -65,12 +65,13 @@ const besideAlone: Claim = {
   id: 'beside-alone',
   system: 'perf',
   part: 1,
-  title: 'B_App beside D_App, and beside M_App, each against what it has alone',
-  source: 'PeRF 5.2.2, fig. 8: B 0.9 of alone, D about 1.5 of alone',
+  title: 'B_App alongside D_App and alongside M_App, relative to each alone',
+  source:
+    'PeRF 5.2.2, fig. 8: B gets 0.9 of its bandwidth alone, the latency of D is about 1.5 times that alone',
   shows: ['perf-5.2.2-fig8-perf'],
   note:
-    'D_App posts one request at a time; the paper has no pauses. B and M together fill the wire: with 0.9 of its ' +
-    'bandwidth for B there would be 11 M/s for M.',
+    'D_App posts one request at a time, without pauses as in the paper. B and M together fill the link: if B had 0.9 of its ' +
+    'bandwidth, 11 M/s would be left for M.',
   mixes: {
     b: mix('cx6-100g', B, LONG),
     m: mix('cx6-100g', M, LONG),
@@ -82,32 +83,32 @@ const besideAlone: Claim = {
   },
   checks: [
     ...['no pause', 'pauses'].map((word) => ({
-      what: 'bandwidth of B beside D to that alone',
+      what: 'bandwidth of B alongside D, relative to alone',
       at: word,
       unit: 'x',
       measure: (runs: Runs) => gbps(runs[`b d ${word}`], 'B') / gbps(runs.b, 'B'),
       expect: atLeast(0.9),
     })),
     {
-      what: 'average of D beside B to that alone',
+      what: 'average latency of D alongside B, relative to alone',
       unit: 'x',
       measure: latency('no pause'),
       expect: atMost(1.5),
     },
     {
-      what: 'average of D beside B to that alone, pauses of 5 us',
+      what: 'average latency of D alongside B, relative to alone, pauses of 5 us',
       unit: 'x',
       measure: latency('pauses'),
       expect: reported('1.5'),
     },
     {
-      what: 'bandwidth of B beside M to that alone',
+      what: 'bandwidth of B alongside M, relative to alone',
       unit: 'x',
       measure: (runs: Runs) => gbps(runs['b m'], 'B') / gbps(runs.b, 'B'),
       expect: reported('0.9'),
     },
     {
-      what: 'rate of M beside B to that alone',
+      what: 'rate of M alongside B, relative to alone',
       unit: 'x',
       measure: (runs: Runs) => mmps(runs['b m'], 'M') / mmps(runs.m, 'M'),
       expect: reported('-'),
@@ -124,7 +125,7 @@ const nameOf = (op: string, think: string) => `${op} think=${think}`;
 const bandwidth = (word: string, least: number) =>
   OPERATIONS.flatMap((op) =>
     THINKS.map((think) => ({
-      what: `bandwidth of B to bare, ${word === 'perf' ? 'adaptive waits' : 'the rule of the paper'}`,
+      what: `bandwidth of B, relative to bare, ${word === 'perf' ? 'adaptive waits' : "the paper's rule"}`,
       at: nameOf(op, think),
       unit: 'x',
       measure: (runs: Runs) => factor(runs, nameOf(op, think), gbps, 'B', [word, 'bare']),
@@ -145,10 +146,10 @@ const dBesideB: Claim = {
   id: 'd-beside-b',
   system: 'perf',
   part: 1,
-  title: 'D_App waits less beside B_App, which keeps its bandwidth',
+  title: 'D_App waits less next to B_App, and B_App keeps its bandwidth',
   source: 'PeRF 5.2.2, fig. 8(a), and 5.2.5, fig. 12(a)',
   shows: ['perf-5.2.2-fig8-perf', 'perf-5.2.5-fig12a'],
-  note: 'The paper has -75 % for SEND and -67 % for READ. Without a pause D locks to the period of B: see d-think-time.',
+  note: 'The paper reports -75 % for SEND and -67 % for READ. Without a pause, D synchronises with the period of B: see d-think-time.',
   mixes: Object.assign(
     {},
     ...OPERATIONS.flatMap((op) =>
@@ -165,12 +166,12 @@ const dBesideB: Claim = {
   checks: [
     ...bandwidth('perf', 0.92),
     ...bandwidth('paper', 0.95),
-    ...slowdown('average of D to bare, no pause', ONE_WAY, '0', avgUs, 0.33),
-    ...slowdown('average of D to bare, pauses of 5 us', ONE_WAY, '5us', avgUs, 0.4),
-    ...slowdown('p99 of D to bare, pauses of 5 us', ONE_WAY, '5us', p99Us, 0.52),
-    ...slowdown('average of D to bare, READ, pauses of 5 us', ['read'], '5us', avgUs, 0.52),
+    ...slowdown('average latency of D to bare, no pause', ONE_WAY, '0', avgUs, 0.33),
+    ...slowdown('average latency of D to bare, pauses of 5 us', ONE_WAY, '5us', avgUs, 0.4),
+    ...slowdown('p99 latency of D to bare, pauses of 5 us', ONE_WAY, '5us', p99Us, 0.52),
+    ...slowdown('average latency of D to bare, READ, pauses of 5 us', ['read'], '5us', avgUs, 0.52),
     {
-      what: 'average of D to bare, READ, no pause',
+      what: 'average latency of D, relative to bare, READ, no pause',
       unit: 'x',
       measure: (runs: Runs) => factor(runs, nameOf('read', '0'), avgUs, 'D'),
       expect: reported(0.33),
@@ -186,10 +187,10 @@ const dThinkTime: Claim = {
   id: 'd-think-time',
   system: 'perf',
   part: 1,
-  title: 'What D_App gains, by its mean pause',
-  source: 'Not in the paper, which does not say how long D_App pauses',
+  title: 'What D_App gains, as a function of its mean pause',
+  source: 'Not in the paper, which does not give the pauses of D_App',
   shows: [],
-  note: 'Two loops without a pause lock to each other, so one point proves nothing.',
+  note: 'Two loops without a pause synchronise with each other, so a single point proves nothing.',
   mixes: Object.assign(
     {},
     ...THINK_TIMES.map((think) =>
@@ -199,13 +200,13 @@ const dThinkTime: Claim = {
   checks: THINK_TIMES.flatMap((think) =>
     Object.entries(WORDS).flatMap(([word, rule]) => [
       {
-        what: `average of D to bare, pauses of ${think}, ${rule}`,
+        what: `average latency of D, relative to bare, pauses of ${think}, ${rule}`,
         unit: 'x',
         measure: (runs: Runs) => factor(runs, think, avgUs, 'D', [word, 'bare']),
         expect: reported('-'),
       },
       {
-        what: `p99 of D to bare, pauses of ${think}, ${rule}`,
+        what: `p99 latency of D, relative to bare, pauses of ${think}, ${rule}`,
         unit: 'x',
         measure: (runs: Runs) => factor(runs, think, p99Us, 'D', [word, 'bare']),
         expect: reported('-'),
@@ -216,20 +217,20 @@ const dThinkTime: Claim = {
 
 const M_OPERATIONS = [...ONE_WAY, 'read'];
 
-/** READs that a queue pair may have outstanding. */
+/** Outstanding READs per queue pair, at most. */
 const RD_ATOMIC = 16;
 
-/** What one queue pair does at most, in millions per second. */
+/** The highest message rate of one queue pair, in millions per second. */
 const QP_MMPS = 12.4;
 
 const mBesideB: Claim = {
   id: 'm-beside-b',
   system: 'perf',
   part: 1,
-  title: 'M_App keeps its rate beside B_App, which keeps its bandwidth',
+  title: 'M_App keeps its rate next to B_App, and B_App keeps its bandwidth',
   source: 'PeRF 5.2.2, fig. 8(b), and 5.2.5, fig. 12(b)',
   shows: ['perf-5.2.2-fig8-perf', 'perf-5.2.5-fig12b'],
-  note: 'READs outstanding bound the rate of READ, so that the 3x of the paper does not follow; the round trip is that of a D_App in the same run.',
+  note: "Outstanding READs bound the READ rate, so the paper's factor of 3 does not follow. The round trip is that of a D_App in the same run.",
   mixes: {
     ...Object.assign(
       {},
@@ -258,21 +259,21 @@ const mBesideB: Claim = {
         expect: atLeast(9),
       },
       {
-        what: 'rate of M to bare',
+        what: 'rate of M, relative to bare',
         at: op,
         unit: 'x',
         measure: (runs: Runs) => factor(runs, op, mmps, 'M'),
         expect: atLeast(2.7),
       },
       {
-        what: 'bandwidth of B, the rule of the paper',
+        what: "bandwidth of B, the paper's rule",
         at: op,
         unit: 'Gbps',
         measure: (runs: Runs) => gbps(runs[`${op} paper`], 'B'),
         expect: atLeast(87),
       },
       {
-        what: 'rate of M, the rule of the paper',
+        what: "rate of M, the paper's rule",
         at: op,
         unit: 'Mmps',
         measure: (runs: Runs) => mmps(runs[`${op} paper`], 'M'),
@@ -280,13 +281,13 @@ const mBesideB: Claim = {
       },
     ]),
     {
-      what: 'rate of READs of M to bare',
+      what: 'READ rate of M, relative to bare',
       unit: 'x',
       measure: (runs: Runs) => factor(runs, 'read', mmps, 'M'),
       expect: atLeast(2),
     },
     {
-      what: 'rate of READs of M to the least of 12.4 Mmps and 16 in a round trip',
+      what: 'READ rate of M, relative to its bound (12.4 Mmps, or 16 per round trip)',
       unit: 'x',
       measure: (runs: Runs) => {
         const bound = Math.min(QP_MMPS, RD_ATOMIC / p50Us(runs['round trip'], 'D'));
@@ -295,7 +296,7 @@ const mBesideB: Claim = {
       expect: atLeast(0.9),
     },
     {
-      what: 'bandwidth of READs of B to bare',
+      what: 'READ bandwidth of B, relative to bare',
       unit: 'x',
       measure: (runs: Runs) => factor(runs, 'read', gbps, 'B'),
       expect: reported('-'),
@@ -303,17 +304,17 @@ const mBesideB: Claim = {
   ],
 };
 
-/** 256 bytes each way. */
+/** 256 bytes in each direction. */
 const RPING = 'D:name=rping,size=256,op=send,think=5us';
 
 const threeApplications: Claim = {
   id: 'three-applications',
   system: 'perf',
   part: 1,
-  title: 'File transfers (as of Crail), a key-value store (as of HERD) and rping',
-  source: 'PeRF 5.3, fig. 16(a): rping loses less than 1 us',
+  title: 'File transfers like those of Crail, a key-value store like HERD, and rping',
+  source: 'PeRF 5.3, fig. 16(a): rping waits less than 1 us longer',
   shows: ['perf-5.3-fig16a-crail'],
-  note: 'Stand-ins. What compares with Justitia waits for it.',
+  note: 'Stand-ins for the programs. Comparisons with Justitia require a policy Justitia.',
   mixes: {
     alone: mix('cx6-100g', RPING, { duration: '20ms', warmup: '2ms' }),
     all: mix(
@@ -324,7 +325,7 @@ const threeApplications: Claim = {
   },
   checks: [
     {
-      what: 'average of rping, more than alone',
+      what: 'latency added to rping, compared with alone',
       unit: 'us',
       measure: (runs: Runs) => avgUs(runs.all, 'rping') - avgUs(runs.alone, 'rping'),
       expect: atMost(1),

@@ -14,10 +14,10 @@ const SINGLE = 'B:name=single,size=1MiB';
 
 const multi = (qps: number) => `B:name=multi,size=1MiB,qps=${qps}`;
 
-/** All three together. */
+/** Checks of B_App_single, B_App_multi and a third application together. */
 const together = (qps: number) => [
   ...['bd', 'bm'].map((mix) => ({
-    what: `bandwidth of B_App_multi to that of B_App_single, beside ${mix === 'bd' ? 'D' : 'M'}`,
+    what: `bandwidth of B_App_multi relative to B_App_single, alongside ${mix === 'bd' ? 'D' : 'M'}`,
     at: at(qps),
     unit: 'x',
     measure: (runs: Runs) =>
@@ -25,14 +25,14 @@ const together = (qps: number) => [
     expect: equal(0.05),
   })),
   {
-    what: 'average of D beside both to that beside B_App_single',
+    what: 'average latency of D alongside both, relative to B_App_single',
     at: at(qps),
     unit: 'x',
     measure: (runs: Runs) => avgUs(runs[`bd ${qps} perf`], 'D') / avgUs(runs['d 1 perf'], 'D'),
     expect: range(0.8, 1.2),
   },
   {
-    what: 'rate of M beside both',
+    what: 'rate of M alongside both',
     at: at(qps),
     unit: 'Mmps',
     measure: (runs: Runs) => mmps(runs[`bm ${qps} perf`], 'M'),
@@ -44,7 +44,7 @@ const bMulti: Claim = {
   id: 'b-multi',
   system: 'perf',
   part: 2,
-  title: 'B_App_multi gets no more than B_App_single, and harms small messages no more',
+  title: 'B_App_multi gets no more bandwidth than B_App_single, and hurts small messages no more',
   source: 'PeRF 5.2.3, fig. 9(a) to (c)',
   shows: ['perf-5.2.3-fig9abc'],
   mixes: {
@@ -62,7 +62,7 @@ const bMulti: Claim = {
   },
   checks: QPS.flatMap((qps) => [
     {
-      what: 'bandwidth of B_App_multi to that of B_App_single',
+      what: 'bandwidth of B_App_multi relative to B_App_single',
       at: at(qps),
       unit: 'x',
       measure: (runs: Runs) => gbps(runs[`b ${qps} perf`], 'multi') / gbps(runs[`b ${qps} perf`], 'single'),
@@ -76,21 +76,21 @@ const bMulti: Claim = {
       expect: atLeast(87),
     },
     {
-      what: 'average of D beside B_App_multi to that beside B_App_single',
+      what: 'average latency of D alongside B_App_multi, relative to B_App_single',
       at: at(qps),
       unit: 'x',
       measure: (runs: Runs) => avgUs(runs[`d ${qps} perf`], 'D') / avgUs(runs['d 1 perf'], 'D'),
       expect: range(0.8, 1.2),
     },
     {
-      what: 'bandwidth of B_App_multi beside D to bare',
+      what: 'bandwidth of B_App_multi alongside D, relative to bare',
       at: at(qps),
       unit: 'x',
       measure: (runs: Runs) => factor(runs, `d ${qps}`, gbps, 'multi'),
       expect: atLeast(0.92),
     },
     {
-      what: 'rate of M beside B_App_multi',
+      what: 'rate of M alongside B_App_multi',
       at: at(qps),
       unit: 'Mmps',
       measure: (runs: Runs) => mmps(runs[`m ${qps} perf`], 'M'),
@@ -104,8 +104,8 @@ const mMultiBesideB: Claim = {
   id: 'm-multi-beside-b',
   system: 'perf',
   part: 2,
-  title: 'M_App_multi leaves B_App its bandwidth, whatever the number of its queue pairs',
-  source: 'PeRF 5.2.3, fig. 10(c): 88 Gbps and 9 Mmps, QNum_allow 1',
+  title: 'B_App keeps its bandwidth however many queue pairs M_App_multi has',
+  source: 'PeRF 5.2.3, fig. 10(c): 88 Gbps and 9 Mmps with QNum_allow 1',
   shows: ['perf-5.2.3-fig10c'],
   mixes: Object.assign(
     {},
@@ -127,21 +127,21 @@ const mMultiBesideB: Claim = {
       expect: atLeast(9),
     },
     {
-      what: 'bandwidth of B, the rule of the paper',
+      what: "bandwidth of B, the paper's rule",
       at: at(qps),
       unit: 'Gbps',
       measure: (runs: Runs) => gbps(runs[`${qps} paper`], 'B'),
       expect: atLeast(87),
     },
     {
-      what: 'rate of M_App_multi, the rule of the paper',
+      what: "rate of M_App_multi, the paper's rule",
       at: at(qps),
       unit: 'Mmps',
       measure: (runs: Runs) => mmps(runs[`${qps} paper`], 'M'),
       expect: atLeast(9),
     },
     {
-      what: `bandwidth of B to bare, ${at(qps)}`,
+      what: `bandwidth of B, relative to bare, ${at(qps)}`,
       unit: 'x',
       measure: (runs: Runs) => factor(runs, `${qps}`, gbps, 'B'),
       expect: reported('-'),
@@ -155,8 +155,9 @@ const mMultiBesideSmall: Claim = {
   id: 'm-multi-beside-small',
   system: 'perf',
   part: 2,
-  title: 'M_App_multi of 16 queue pairs takes less from M_App_single and D_App_single',
-  source: 'PeRF 5.2.3, fig. 10(a) and (b): up to 35 % more rate, 22 % less p99, 5 % less average',
+  title: 'M_App_multi with 16 queue pairs takes less from M_App_single and D_App_single',
+  source:
+    'PeRF 5.2.3, fig. 10(a) and (b): up to 35 % more rate, 22 % less p99 latency, 5 % less average latency',
   shows: [],
   smoke: true,
   mixes: {
@@ -165,31 +166,31 @@ const mMultiBesideSmall: Claim = {
   },
   checks: [
     {
-      what: 'rate of M_App_single to bare',
+      what: 'rate of M_App_single, relative to bare',
       unit: 'x',
       measure: (runs: Runs) => factor(runs, 'm', mmps, 'single'),
       expect: atLeast(1.35),
     },
     {
-      what: 'average of D to bare',
+      what: 'average latency of D, relative to bare',
       unit: 'x',
       measure: (runs: Runs) => factor(runs, 'd', avgUs, 'D'),
       expect: atMost(0.95),
     },
     {
-      what: 'p99 of D to bare',
+      what: 'p99 latency of D, relative to bare',
       unit: 'x',
       measure: (runs: Runs) => factor(runs, 'd', p99Us, 'D'),
       expect: atMost(0.95),
     },
     {
-      what: 'p99 of D to bare, against the figure of the paper',
+      what: 'p99 latency of D, relative to bare, compared with the paper',
       unit: 'x',
       measure: (runs: Runs) => factor(runs, 'd', p99Us, 'D'),
       expect: reported(0.78),
     },
     {
-      what: 'rate of M_App_multi to bare',
+      what: 'rate of M_App_multi, relative to bare',
       unit: 'x',
       measure: (runs: Runs) => factor(runs, 'm', mmps, 'multi'),
       expect: reported('-'),
@@ -207,7 +208,7 @@ const qNumAllow: Claim = {
   id: 'q-num-allow',
   system: 'perf',
   part: 2,
-  title: 'A larger QNum_allow gives M_App_multi its rate back',
+  title: 'A larger QNum_allow returns its rate to M_App_multi',
   source: 'PeRF 5.2.3, fig. 10(d) to (f): comparable to bare',
   shows: ['perf-5.2.3-fig10def'],
   mixes: {
@@ -218,13 +219,13 @@ const qNumAllow: Claim = {
   },
   checks: [
     {
-      what: 'rate of 8 queue pairs with 8 of them allowed, to bare',
+      what: 'rate of 8 queue pairs with 8 allowed, relative to bare',
       unit: 'x',
       measure: (runs: Runs) => rate(runs, 8) / mmps(runs.bare, 'M'),
       expect: atLeast(0.9),
     },
     ...ALLOWED.slice(1).map((n) => ({
-      what: 'rate of 8 queue pairs with twice as many allowed, to that before',
+      what: 'rate of 8 queue pairs after doubling QNum_allow, relative to before',
       at: `${n} allowed`,
       unit: 'x',
       measure: (runs: Runs) => rate(runs, n) / rate(runs, n / 2),

@@ -4,14 +4,14 @@ import { compared, factor, PERF } from '../engine/compared.ts';
 import { atLeast, atMost, equal } from '../engine/expect.ts';
 import { mix } from '../engine/mix.ts';
 
-/** What leaves host 1: answers to the READs of host 0, and WRITEs of its own. */
+/** Two kinds of traffic leave host 1: responses to the READs of host 0, and its own WRITEs. */
 const READ = 'op=read';
 
 const WRITE = 'op=write,host=1,to=0';
 
 const LONG = { duration: '10ms', warmup: '2ms' };
 
-/** B_App_single does the first, the other application the second. */
+/** The operations of B_App_single and of the other application. */
 const WAYS = { 'B reads': [READ, WRITE], 'B writes': [WRITE, READ] };
 
 const [READS, WRITES] = Object.keys(WAYS);
@@ -19,10 +19,10 @@ const [READS, WRITES] = Object.keys(WAYS);
 /** Queue pairs of B_App_multi; the paper has 15. */
 const QPS = [2, 8, 15];
 
-/** Both READ: what they want leaves host 1 in either case. */
+/** Both READ; the responses leave host 1 in either case. */
 const BOTH_READ = 'both read';
 
-/** READs that a queue pair may have outstanding, and what one does at most, in millions per second. */
+/** Outstanding READs per queue pair, at most, and the highest message rate of a queue pair in millions per second. */
 const RD_ATOMIC = 16;
 
 const QP_MMPS = 12.4;
@@ -33,7 +33,7 @@ const beside = (name: string, b: string, other: string, qps: number) =>
   compared(PERF, name, [`B:size=1MiB,${b}`, `B:name=multi,size=1MiB,qps=${qps},${other}`], LONG);
 
 const bandwidth = (way: string, other: string, least: number) => ({
-  what: `bandwidth of B to bare beside ${other}`,
+  what: `bandwidth of B alongside ${other}, relative to bare`,
   at: way,
   unit: 'x',
   measure: (runs: Runs) => factor(runs, `${way} ${other}`, gbps, 'B'),
@@ -44,10 +44,11 @@ const readAgainstWrite: Claim = {
   id: 'read-against-write',
   system: 'perf',
   part: 3,
-  title: 'Inbound READ against outbound WRITE, either of them large',
-  source: 'PeRF appendix C, fig. 19: D_App -65 % at least, M_App 3 to 50 times, B_App_single loses 5 %',
+  title: 'Inbound READ against outbound WRITE, with large messages on either side',
+  source:
+    'PeRF appendix C, fig. 19: the latency of D_App falls by at least 65 %, M_App gets 3 to 50 times its rate, B_App_single loses 5 %',
   shows: [],
-  note: 'Bounds are those of one direction. READs outstanding bound the rate of M where it READs; the round trip is that of a D_App in the same run. With the rule of the paper READs of several queue pairs do not take turns: a turn is over when they are asked for.',
+  note: "Bounds are those of one direction. READs outstanding bound the rate of M where it READs; the round trip is that of a D_App in the same run. With the paper's rule READs of several queue pairs do not take turns: a turn is over when they are asked for.",
   mixes: Object.assign(
     {},
     ...Object.entries(WAYS).flatMap(([way, [b, other]]) => [
@@ -79,7 +80,7 @@ const readAgainstWrite: Claim = {
       })),
     ),
     {
-      what: 'rate of READs of M to the least of 12.4 Mmps and 16 in a round trip, B writes',
+      what: 'READ rate of M, relative to its bound (12.4 Mmps, or 16 per round trip), B writes',
       unit: 'x',
       measure: (runs: Runs) => {
         const run = runs['round trip'];
@@ -88,7 +89,7 @@ const readAgainstWrite: Claim = {
       expect: atLeast(0.9),
     },
     {
-      what: 'p99 of D to bare, B reads',
+      what: 'p99 latency of D, relative to bare, B reads',
       unit: 'x',
       measure: (runs: Runs) => factor(runs, `${READS} D`, p99Us, 'D'),
       expect: atMost(0.52),
@@ -98,13 +99,13 @@ const readAgainstWrite: Claim = {
       { way: WRITES, latency: 0.52, rate: 2 },
     ].flatMap(({ way, latency, rate }) => [
       {
-        what: `average of D to bare, ${way}`,
+        what: `average latency of D, relative to bare, ${way}`,
         unit: 'x',
         measure: (runs: Runs) => factor(runs, `${way} D`, avgUs, 'D'),
         expect: atMost(latency),
       },
       {
-        what: `rate of M to bare, ${way}`,
+        what: `rate of M, relative to bare, ${way}`,
         unit: 'x',
         measure: (runs: Runs) => factor(runs, `${way} M`, mmps, 'M'),
         expect: atLeast(rate),

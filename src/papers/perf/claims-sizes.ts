@@ -13,12 +13,12 @@ const M = 'M:size=16';
 
 const OTHER_D = 'D:name=other,size=16,think=1us';
 
-/** Runs are shorter than the paper's window of a second. */
+/** The paper's window of one second is longer than these runs. */
 const POLICY = 'perf:windowNs=1e6,samplePeriodNs=1e5';
 
 const CLASSIFIED = { duration: '6ms', warmup: '2ms', policy: POLICY };
 
-/** An application and what it is to be taken for. */
+/** Applications with the kind that the classifier must report. */
 const APPS = {
   'mean of 1 KiB': ['B:name=it,size=1024', 'B_single'],
   'mean below 1 KiB, 64 outstanding': ['M:name=it,size=1023,depth=64', 'M_single'],
@@ -32,8 +32,8 @@ const APPS = {
 /** One tenant whose traffic changes after 2 ms. */
 const CHANGING = ['B:name=it,size=1MiB,stop=2ms', 'M:name=then,tenant=it,size=16,start=2ms'];
 
-/** What the tenant is taken for in the end, of how many contexts: 1 when all are as said. */
-function takenFor({ policyStates = [] }: MixResult, kind: string): number {
+/** The share of the tenant's contexts that are classified as `kind` at the end. */
+function classifiedAs({ policyStates = [] }: MixResult, kind: string): number {
   const its = policyStates.filter(({ tenant }) => tenant === 'it');
   return its.length === 0 ? 0 : its.filter((state) => state.kind === kind).length / its.length;
 }
@@ -42,10 +42,11 @@ const classifier: Claim = {
   id: 'classifier',
   system: 'perf',
   part: 7,
-  title: 'What is taken for B, M and D, of one queue pair and of several; it follows when traffic changes',
-  source: 'PeRF 3.3; that a decision is changed is not in its code',
+  title:
+    'Applications with one and with several queue pairs are classified as B, M or D, again when their traffic changes',
+  source: 'PeRF 3.3; the code of the paper never revises a classification',
   shows: ['perf-3.3-params-classifier'],
-  note: '1: the context is taken for what is said.',
+  note: 'The value is the share of contexts with the expected kind.',
   mixes: {
     ...Object.fromEntries(
       Object.entries(APPS).map(([name, [app]]) => [name, mix('cx6-100g', [app, OTHER_D], CLASSIFIED)]),
@@ -56,29 +57,29 @@ const classifier: Claim = {
     ...Object.entries(APPS).map(([name, [, kind]]) => ({
       what: `${name}: ${kind}`,
       unit: '',
-      measure: (runs: Runs) => takenFor(runs[name], kind),
+      measure: (runs: Runs) => classifiedAs(runs[name], kind),
       expect: range(1, 1),
     })),
     {
-      what: 'large messages until 2 ms, small ones then: M_single in the end',
+      what: 'large messages until 2 ms, then small messages: M_single at the end',
       unit: '',
-      measure: (runs: Runs) => takenFor(runs.changing, 'M_single'),
+      measure: (runs: Runs) => classifiedAs(runs.changing, 'M_single'),
       expect: range(1, 1),
     },
   ],
 };
 
-/** UC and UD: their large messages have no pieces. */
+/** Datagrams are not split into pieces. */
 const DATAGRAMS = 'B:name=ud,size=4096,op=send,transport=ud,qps=8';
 
 const limits: Claim = {
   id: 'limits',
   system: 'perf',
   part: 7,
-  title: 'What the paper leaves for later: atomics, and queue pairs of type UD',
+  title: 'What the paper leaves as future work: atomics, and UD queue pairs',
   source: 'PeRF appendix D',
   shows: ['perf-D-limits'],
-  note: 'Completions by event are in the tests of conformance.',
+  note: 'Completion events are covered by the conformance tests.',
   mixes: {
     ...compared(POLICIES, 'atomic M', [B, 'M:op=atomic'], LONG),
     ...compared(POLICIES, 'atomic D', [B, 'D:op=atomic,think=1us'], LONG),
@@ -91,51 +92,50 @@ const limits: Claim = {
   },
   checks: [
     {
-      what: 'rate of atomics of M beside B to bare',
+      what: 'atomic rate of M alongside B, relative to bare',
       unit: 'x',
       measure: (runs: Runs) => factor(runs, 'atomic M', mmps, 'M'),
       expect: rises(),
     },
     {
-      what: 'average of atomics of D beside B to bare',
+      what: 'average atomic latency of D alongside B, relative to bare',
       unit: 'x',
       measure: (runs: Runs) => factor(runs, 'atomic D', avgUs, 'D'),
       expect: falls(),
     },
     {
-      what: 'rate of datagrams of M beside B to bare',
+      what: 'datagram rate of M alongside B, relative to bare',
       unit: 'x',
       measure: (runs: Runs) => factor(runs, 'ud M', mmps, 'M'),
       expect: rises(2),
     },
     {
-      what: 'average of D beside datagrams of 4 KiB of 8 queue pairs to bare',
+      what: 'average latency of D alongside 4 KiB datagrams of 8 queue pairs, relative to bare',
       unit: 'x',
       measure: (runs: Runs) => factor(runs, 'ud D', avgUs, 'D'),
       expect: falls(),
     },
     {
-      what: 'bandwidth of datagrams of 8 queue pairs to that of B_App_single, 64 outstanding',
+      what: 'datagram bandwidth of 8 queue pairs relative to B_App_single, 64 outstanding',
       unit: 'x',
       measure: (runs: Runs) => gbps(runs['ud deep B perf'], 'ud') / gbps(runs['ud deep B perf'], 'single'),
       expect: equal(0.2),
-      deviation:
-        '4 outstanding in the first run: the one queue pair that sends has 16 KiB for each round trip',
+      deviation: 'the first run had 4 outstanding: the only queue pair that sends gets 16 KiB per round trip',
     },
     {
-      what: 'bandwidth of datagrams of 8 queue pairs to that of B_App_single, 4 outstanding',
+      what: 'datagram bandwidth of 8 queue pairs relative to B_App_single, 4 outstanding',
       unit: 'x',
       measure: (runs: Runs) => gbps(runs['ud B perf'], 'ud') / gbps(runs['ud B perf'], 'single'),
       expect: reported(1),
     },
     {
-      what: 'bandwidth of datagrams alone to bare',
+      what: 'datagram bandwidth alone, relative to bare',
       unit: 'x',
       measure: (runs: Runs) => gbps(runs.alone, 'ud') / gbps(runs['alone bare'], 'ud'),
       expect: equal(0.01),
     },
     {
-      what: 'bandwidth of B beside atomics of M to bare',
+      what: 'bandwidth of B alongside atomics of M, relative to bare',
       unit: 'x',
       measure: (runs: Runs) => factor(runs, 'atomic M', gbps, 'B'),
       expect: atLeast(0.9),
@@ -143,7 +143,7 @@ const limits: Claim = {
   ],
 };
 
-/** A message of 1 MiB more or less is not to be 1 %. */
+/** Long enough that one message of 1 MiB is less than 1 % of the result. */
 const LONGER = { duration: '14ms', warmup: '2ms' };
 
 const MIXES: Readonly<Record<string, readonly string[]>> = {
@@ -155,22 +155,22 @@ const MIXES: Readonly<Record<string, readonly string[]>> = {
   'three D and three M': [`${D},count=3`, `${M},count=3`],
 };
 
-/** Nothing of what the policy costs a core. */
+/** The policy takes no core time. */
 const FREE = { set: { interceptorWrNs: 0 } };
 
 const LOOKS = Object.entries({
   bandwidth: gbps,
   'message rate': mmps,
   'average latency': avgUs,
-  'p99 of latency': p99Us,
+  'p99 latency': p99Us,
 });
 
-/** What each application gets, in mixes whose names end so. */
+/** Each application must get the same as bare, in mixtures whose names end with the suffix. */
 const identical = (suffix: string, deviation?: string) =>
   Object.entries(MIXES).flatMap(([name, apps]) =>
     apps.flatMap(([app]) =>
       LOOKS.map(([what, measure]) => ({
-        what: `${what} to bare${suffix}`,
+        what: `${what}, relative to bare${suffix}`,
         at: `${app}, ${name}`,
         unit: 'x',
         measure: (runs: Runs) => factor(runs, `${name}${suffix}`, measure, app),
@@ -184,10 +184,10 @@ const nothingToIsolate: Claim = {
   id: 'nothing-to-isolate',
   system: 'perf',
   part: 7,
-  title: 'Nothing to isolate: identical to bare',
-  source: 'PeRF 3.4 and 4.4: activated only for mixes that conflict',
+  title: 'With nothing to isolate, results are identical to bare',
+  source: 'PeRF 3.4 and 4.4: the policy acts only on mixtures that conflict',
   shows: [],
-  note: 'The device model charges any interceptor 10 ns for each request and as much for each completion: 20 ns of the microsecond that D waits are 2 %, whatever the policy does. In the device nothing is different.',
+  note: 'The model charges every interceptor 10 ns per request and 10 ns per completion. Of the microsecond that D waits, these 20 ns are 2 %, whatever the policy does. On the device nothing changes.',
   mixes: Object.assign(
     {},
     ...Object.entries(MIXES).flatMap(([name, apps]) => [
@@ -200,7 +200,7 @@ const nothingToIsolate: Claim = {
 
 const SIZES = ['256KiB', '1MiB', '4MiB', '16MiB', '64MiB'];
 
-/** A message of 16 KiB takes as long to be answered as a fifth of the link to carry it. */
+/** A 16 KiB message takes as long to complete as a fifth of the link takes to carry it. */
 const SHORT = ['16KiB', '64KiB', '256KiB', '1MiB', '4MiB'];
 
 const DEPTHS = [1, 5];
@@ -214,7 +214,7 @@ const mean = (runs: Runs, word: string, sizes: readonly string[]) =>
 
 const five = (word: string, sizes: readonly string[], what: string) => [
   ...sizes.map((size) => ({
-    what: `bandwidth of one of five to the mean, ${what}`,
+    what: `bandwidth of one of five relative to their mean, ${what}`,
     at: size,
     unit: 'x',
     measure: (runs: Runs) => gbps(runs[word], size) / mean(runs, word, sizes),
@@ -232,10 +232,10 @@ const sizes: Claim = {
   id: 'sizes',
   system: 'perf',
   part: 7,
-  title: 'B_Apps of different message size share evenly at queue depth 1',
-  source: 'PeRF appendix B, fig. 18(b): 1 MB against 1 GB; five of them: a bound of our own',
+  title: 'B_Apps with different message sizes share evenly at queue depth 1',
+  source: 'PeRF appendix B, fig. 18(b), for 1 MB against 1 GB; the bound for five sizes is our own',
   shows: [],
-  note: 'Five sizes of which the least is 4 KiB cannot: alone, each of its messages takes longer than a fifth of the link needs.',
+  note: 'Five sizes down to 4 KiB cannot share evenly: even alone, a 4 KiB message takes longer than it would at a fifth of the link bandwidth.',
   mixes: {
     ...compared(PERF, 'five', apps(SIZES), LONGEST),
     ...compared(PERF, 'short', apps(SHORT), LONGEST),
@@ -255,7 +255,7 @@ const sizes: Claim = {
     ...five('five perf', SIZES, '256 KiB to 64 MiB'),
     ...five('short perf', SHORT, '16 KiB to 4 MiB'),
     ...DEPTHS.map((depth) => ({
-      what: 'bandwidth of 1 MB messages to that of 1 GB messages',
+      what: 'bandwidth of 1 MB relative to 1 GB messages',
       at: `depth ${depth}`,
       unit: 'x',
       measure: (runs: Runs) =>
@@ -263,20 +263,20 @@ const sizes: Claim = {
       expect: equal(0.05),
     })),
     {
-      what: 'bandwidth of 1 MB messages to that of 1 GB messages, bare',
+      what: 'bandwidth of 1 MB relative to 1 GB messages, bare',
       unit: 'x',
       measure: (runs: Runs) => gbps(runs['depth 1 bare'], 'small') / gbps(runs['depth 1 bare'], 'large'),
       expect: reported('-'),
     },
     ...['bare', 'paper'].flatMap((word) => [
       {
-        what: `bandwidth of 256 KiB messages to the mean of five, ${word}`,
+        what: `bandwidth of 256 KiB messages relative to the mean of five, ${word}`,
         unit: 'x',
         measure: (runs: Runs) => gbps(runs[`five ${word}`], '256KiB') / mean(runs, `five ${word}`, SIZES),
         expect: reported('-'),
       },
       {
-        what: `bandwidth of 16 KiB messages to the mean of five, ${word}`,
+        what: `bandwidth of 16 KiB messages relative to the mean of five, ${word}`,
         unit: 'x',
         measure: (runs: Runs) => gbps(runs[`short ${word}`], '16KiB') / mean(runs, `short ${word}`, SHORT),
         expect: reported('-'),
@@ -285,7 +285,7 @@ const sizes: Claim = {
   ],
 };
 
-/** What is said to harm nobody, by itself. */
+/** Applications that the paper considers harmless. */
 const SMALL = { 'D of 8 queue pairs': `${D},qps=8`, 'M of one': M };
 
 const smallImpact: Claim = {
@@ -293,10 +293,10 @@ const smallImpact: Claim = {
   system: 'perf',
   part: 7,
   title:
-    'D_App, of many queue pairs too, and M_App_single take little from others: what they post goes straight on',
-  source: 'PeRF 3.4: minimal impact, so that their requests bypass all isolation',
+    'D_App, even with many queue pairs, and M_App_single take little from others, so their requests bypass the policy',
+  source: 'PeRF 3.4: their impact is minimal, so their requests bypass all isolation',
   shows: ['perf-3.4-small-impact'],
-  note: 'Bare: what is claimed is why nothing of it needs to be held.',
+  note: 'Measured on the bare device: the claim is the reason for the bypass.',
   mixes: {
     b: mix('cx6-100g', B, LONG),
     m: mix('cx6-100g', `${M},name=other`, LONG),
@@ -311,22 +311,22 @@ const smallImpact: Claim = {
   },
   checks: Object.keys(SMALL).flatMap((name) => [
     {
-      what: 'bandwidth of B to that alone',
-      at: `beside ${name}`,
+      what: 'bandwidth of B, relative to alone',
+      at: `alongside ${name}`,
       unit: 'x',
       measure: (runs: Runs) => gbps(runs[`b, ${name}`], 'B') / gbps(runs.b, 'B'),
       expect: atLeast(0.95),
     },
     {
-      what: 'rate of another M to that alone',
-      at: `beside ${name}`,
+      what: 'rate of another M, relative to alone',
+      at: `alongside ${name}`,
       unit: 'x',
       measure: (runs: Runs) => mmps(runs[`m, ${name}`], 'other') / mmps(runs.m, 'other'),
       expect: equal(0.05),
     },
     {
-      what: 'average of another D to that alone',
-      at: `beside ${name}`,
+      what: 'average latency of another D, relative to alone',
+      at: `alongside ${name}`,
       unit: 'x',
       measure: (runs: Runs) => avgUs(runs[`d, ${name}`], 'other') / avgUs(runs.d, 'other'),
       expect: equal(0.1),

@@ -17,10 +17,10 @@ const manyB: Claim = {
   id: 'many-b',
   system: 'perf',
   part: 5,
-  title: 'Two to 16 B_Apps, of 1 and of 8 queue pairs, beside M_App',
-  source: 'Bounds of our own; the paper has 1,000 at 87 Gbps and 9.7 Mmps (thousand-b)',
+  title: 'Two to 16 B_Apps with 1 and with 8 queue pairs alongside M_App',
+  source: 'Bounds of our own; the paper reports 87 Gbps and 9.7 Mmps for 1,000 B_Apps (thousand-b)',
   shows: ['perf-5.2.5-fig13a'],
-  note: 'The window holds five rotations of 16 tenants.',
+  note: 'The measured time covers five rotations of 16 tenants.',
   mixes: Object.assign(
     {},
     ...MANY.flatMap(({ count, qps, name }) => [
@@ -45,14 +45,14 @@ const manyB: Claim = {
         expect: atLeast(85),
       },
       {
-        what: 'bandwidth of one B, farthest from the mean',
+        what: 'largest deviation of one B from the mean bandwidth',
         at: name,
         unit: '',
         measure: (runs: Runs) => unevenness(runs[`${name} M perf`], 'B'),
         expect: atMost(0.05),
       },
       {
-        what: 'with D: average of D to bare',
+        what: 'with D: average latency of D, relative to bare',
         at: name,
         unit: 'x',
         measure: (runs: Runs) => factor(runs, `${name} D`, avgUs, 'D'),
@@ -67,7 +67,7 @@ const manyB: Claim = {
       },
     ]),
     ...MANY.filter(({ count }) => count >= 4).map(({ name }) => ({
-      what: 'rate of M to that under the rule of the paper, which collapses',
+      what: "rate of M relative to the paper's rule, which collapses",
       at: name,
       unit: 'x',
       measure: (runs: Runs) => factor(runs, `${name} M`, mmps, 'M', ['perf', 'paper']),
@@ -82,10 +82,10 @@ const thousandB: Claim = {
   id: 'thousand-b',
   system: 'perf',
   part: 5,
-  title: '1,000 B_Apps, of 1 and of 8 queue pairs, beside M_App',
+  title: '1,000 B_Apps with 1 and with 8 queue pairs alongside M_App',
   source: 'PeRF 5.2.5, fig. 13(a), and 4.4: 87 Gbps and 9.7 Mmps',
   shows: ['perf-5.2.5-fig13a', 'perf-4.4-scal'],
-  note: 'A rotation of all takes 200 ms, so that shares are shown with 16 of them (many-b).',
+  note: 'A rotation of all tenants takes 200 ms, so fairness is shown with 16 tenants (many-b).',
   mixes: Object.assign(
     {},
     ...QPS.map((qps) =>
@@ -108,7 +108,7 @@ const thousandB: Claim = {
       expect: atLeast(85),
     },
     {
-      what: `rate of M, the rule of the paper, ${qps} each`,
+      what: `rate of M, the paper's rule, ${qps} each`,
       unit: 'Mmps',
       measure: (runs: Runs) => mmps(runs[`${qps} paper`], 'M'),
       expect: reported(9.7),

@@ -11,8 +11,8 @@ const DEVICE = { title: '', values: Object.keys(DEVICES) as Device[] };
 const figure15a: Figure<Device> = {
   number: '15a',
   title: 'Other devices: B_App and D_App',
-  source: 'PeRF 5.2.5, fig. 15(a): D_App up to 80 % less on average',
-  note: "ConnectX-6 over InfiniBand is drawn with the model's only ConnectX-6. Here D has 43 % (ConnectX-5) and 63 % less under perf.",
+  source: 'PeRF 5.2.5, fig. 15(a): the average latency of D_App falls by up to 80 %',
+  note: "The model's only ConnectX-6 stands in for ConnectX-6 over InfiniBand. In the model, perf lowers the latency of D by 43 % (ConnectX-5) and 63 % (ConnectX-6).",
   x: DEVICE,
   mix: (x) => mix(DEVICES[x], ['B:size=1MiB', 'D:size=16,think=1us'], { duration: '20ms', warmup: '2ms' }),
   panels: [...latencies<Device>('D'), bandwidth('B')],
@@ -21,8 +21,8 @@ const figure15a: Figure<Device> = {
 const figure15b: Figure<Device> = {
   number: '15b',
   title: 'Other devices: B_App and M_App',
-  source: 'PeRF 5.2.5, fig. 15(b): M_App up to 5 times bare',
-  note: "ConnectX-6 over InfiniBand is drawn with the model's only ConnectX-6. Here M has 7 times (ConnectX-5) and 4 times as much under perf.",
+  source: 'PeRF 5.2.5, fig. 15(b): M_App gets up to 5 times its bare rate',
+  note: "The model's only ConnectX-6 stands in for ConnectX-6 over InfiniBand. In the model, perf raises the rate of M 7 times (ConnectX-5) and 4 times (ConnectX-6).",
   x: DEVICE,
   mix: (x) => mix(DEVICES[x], ['B:size=1MiB', 'M:size=16'], { duration: '20ms', warmup: '2ms' }),
   panels: [rate('M'), bandwidth('B')],
@@ -30,9 +30,9 @@ const figure15b: Figure<Device> = {
 
 const figure15c: Figure<Device> = {
   number: '15c',
-  title: 'Other devices: B_App_single beside B_App_multi of five queue pairs',
+  title: 'Other devices: B_App_single alongside B_App_multi with five queue pairs',
   source: 'PeRF 5.2.5, fig. 15(c) and (d): equal shares under PeRF',
-  note: "ConnectX-6 over InfiniBand is drawn with the model's only ConnectX-6.",
+  note: "The model's only ConnectX-6 stands in for ConnectX-6 over InfiniBand.",
   also: ['15d'],
   x: DEVICE,
   mix: (x) =>
@@ -54,9 +54,10 @@ const APPS = [
 
 const figure16a: Figure<string> = {
   number: '16a',
-  title: 'File transfers (as of Crail), a key-value store (as of HERD) and rping',
-  source: 'PeRF 5.3, fig. 16(a): Crail has 55 % more than under Justitia, rping loses less than 1 us',
-  note: 'Stand-ins of the same sizes, not these programs. Under perf rping loses 0.7 us, under perf:paper 3 us.',
+  title: 'File transfers like those of Crail, a key-value store like HERD, and rping',
+  source:
+    'PeRF 5.3, fig. 16(a): Crail gets 55 % more than under Justitia, and rping waits less than 1 us longer',
+  note: 'Stand-ins with the same message sizes, not the programs themselves. rping waits 0.7 us longer under perf and 3 us longer under perf:paper.',
   x: { title: '', values: ['all three'] },
   mix: () => mix('cx6-100g', APPS, { duration: '20ms', warmup: '2ms' }),
   series: { 'rping alone': () => ({ apps: APPS.slice(2) }) },
@@ -77,9 +78,9 @@ const WITH_BACKGROUND = [
 
 const figure16b: Figure<string> = {
   number: '16b',
-  title: 'The same three, and 16 queue pairs of 1 MB messages to another node',
+  title: 'The same three applications, and 16 queue pairs with 1 MB messages to another node',
   source: 'PeRF 5.3, fig. 16(b); PeRF_S has a 0_WAIT_UNIT of 900',
-  note: 'Stand-ins of the same sizes, not these programs.',
+  note: 'Stand-ins with the same message sizes, not the programs themselves.',
   x: { title: '', values: ['all four'] },
   mix: () => mix('cx6-100g', WITH_BACKGROUND, { hosts: 3, duration: '20ms', warmup: '2ms' }),
   series: { 'perf:paper, 0_WAIT_UNIT 900': () => ({ policy: 'perf:paper,zeroWaitUnitBytes=900' }) },

@@ -3,11 +3,11 @@ import type { Figure } from '../engine/figure.ts';
 import { mix } from '../engine/mix.ts';
 import { average, bandwidth, latencies, p99, rate, stated } from '../engine/panels.ts';
 
-// Applications of one queue pair beside one of several: PeRF, figs. 9 and 10.
+// Applications with one queue pair alongside an application with several: PeRF, figs. 9 and 10.
 const QPS = [2, 4, 8, 16];
 const LONG = { duration: '10ms', warmup: '2ms' };
 
-/** `single` beside B_App_multi, which is called multi. */
+/** `single` alongside B_App_multi, which has the name multi. */
 const besideMultiB = (single: string) => (qps: number) =>
   mix('cx6-100g', [single, `B:name=multi,size=1MiB,qps=${qps}`], LONG);
 const QPS_OF_B = { title: 'queue pairs of B_App_multi', values: QPS };
@@ -16,7 +16,7 @@ const APPS = ['B:size=1MiB', 'D:size=16,think=1us'];
 
 const figure7a: Figure<string> = {
   number: '7a',
-  title: 'B_App and D_App: strict priority of the hardware, and policies',
+  title: 'B_App and D_App under strict priority in hardware and under policies',
   source: 'PeRF 5.2.1, fig. 7(a): PeRF is comparable with strict priority',
   x: { title: '', values: ['B and D'] },
   mix: () => mix('cx6-100g', APPS, { duration: '10ms', warmup: '2ms' }),
@@ -31,9 +31,9 @@ const figure7a: Figure<string> = {
 
 const figure7b: Figure<string> = {
   number: '7b',
-  title: 'B_App and M_App: strict priority and ETS of the hardware, and policies',
+  title: 'B_App and M_App under strict priority and ETS in hardware and under policies',
   source: 'PeRF 5.2.1, fig. 7(b): strict priority starves B_App; PeRF is similar to ETS 16:1',
-  note: 'Here M has more under PeRF than with ETS 16:1, and B less.',
+  note: 'In the model, M gets more under PeRF than with ETS 16:1, and B less.',
   x: { title: '', values: ['B and M'] },
   mix: () => mix('cx6-100g', ['B:size=1MiB', 'M:size=16']),
   series: {
@@ -55,7 +55,7 @@ const figure8a: Figure<string> = {
   number: '8a',
   title: 'Message-level isolation: B_App and D_App',
   source:
-    'PeRF 5.2.2, fig. 8(a): Justitia halves B_App; relaxed to 15 us it has about 86 Gbps and 1.5 us (5.1)',
+    'PeRF 5.2.2, fig. 8(a): Justitia halves B_App; relaxed to 15 us, it gives B_App about 86 Gbps and D_App 1.5 us (5.1)',
   x: { title: '', values: ['B and D'] },
   mix: () => mix('cx6-100g', ['B:size=1MiB', 'D:size=16,think=1us']),
   panels: [
@@ -78,8 +78,8 @@ const figure8b: Figure<string> = {
 
 const figure9a: Figure<number> = {
   number: '9a',
-  title: 'QP-level isolation: B_App_single beside B_App_multi',
-  source: 'PeRF 5.2.3, fig. 9(a): PeRF keeps the shares, whatever the number of queue pairs',
+  title: 'QP-level isolation: B_App_single alongside B_App_multi',
+  source: 'PeRF 5.2.3, fig. 9(a): PeRF keeps the shares whatever the number of queue pairs',
   x: QPS_OF_B,
   mix: besideMultiB('B:name=single,size=1MiB'),
   panels: [
@@ -90,7 +90,7 @@ const figure9a: Figure<number> = {
 
 const figure9b: Figure<number> = {
   number: '9b',
-  title: 'QP-level isolation: M_App_single beside B_App_multi',
+  title: 'QP-level isolation: M_App_single alongside B_App_multi',
   source: 'PeRF 5.2.3, fig. 9(b), and (d) for Justitia, which halves both',
   also: ['9d'],
   x: QPS_OF_B,
@@ -100,7 +100,7 @@ const figure9b: Figure<number> = {
 
 const figure9c: Figure<number> = {
   number: '9c',
-  title: 'QP-level isolation: D_App_single beside B_App_multi',
+  title: 'QP-level isolation: D_App_single alongside B_App_multi',
   source: 'PeRF 5.2.3, fig. 9(c), and (e), (f) for Justitia, where D waits marginally less',
   also: ['9e', '9f'],
   x: QPS_OF_B,
@@ -112,15 +112,15 @@ const SINGLE = 'M:name=single,size=16';
 
 const figure10a: Figure<number> = {
   number: '10a',
-  title: 'QP-level isolation: M_App_single beside M_App_multi',
-  source: 'PeRF 5.2.3, fig. 10(a): up to 35 % more for M_App_single than bare',
-  note: 'Here M_App_single loses half bare, so that it has 90 % more under perf.',
+  title: 'QP-level isolation: M_App_single alongside M_App_multi',
+  source: 'PeRF 5.2.3, fig. 10(a): M_App_single gets up to 35 % more than bare',
+  note: 'In the model, M_App_single loses half its rate bare and gets 90 % more under perf.',
   x: { title: 'queue pairs of M_App_multi', values: QPS },
   mix: (qps) => mix('cx6-100g', [`M:name=multi,size=16,qps=${qps}`, SINGLE], LONG),
   panels: [
     rate('single', { title: 'Message rate of M_App_single' }),
     {
-      title: 'The same to that alone and bare',
+      title: 'Message rate of M_App_single, relative to alone on the bare device',
       unit: 'x',
       base: () => mix('cx6-100g', SINGLE),
       measure: (run, _x, base) => mmps(run, 'single') / mmps(base, 'single'),
@@ -131,9 +131,9 @@ const figure10a: Figure<number> = {
 
 const figure10b: Figure<number> = {
   number: '10b',
-  title: 'QP-level isolation: D_App_single beside M_App_multi',
-  source: 'PeRF 5.2.3, fig. 10(b): up to 22 % less at 99 % than bare, 5 % on average',
-  note: 'Here D waits four times as long bare, from 9 queue pairs on, and not at all under perf.',
+  title: 'QP-level isolation: D_App_single alongside M_App_multi',
+  source: 'PeRF 5.2.3, fig. 10(b): p99 latency falls by up to 22 %, average latency by 5 %, relative to bare',
+  note: 'In the model, D waits four times as long on the bare device from 9 queue pairs on, and no longer than alone under perf.',
   x: { title: 'queue pairs of M_App_multi', values: QPS },
   mix: (qps) => mix('cx6-100g', [`M:name=multi,size=16,qps=${qps}`, 'D:size=16,think=1us'], LONG),
   panels: [...latencies<number>('D'), rate('multi', { title: 'Message rate of M_App_multi' })],
@@ -148,8 +148,8 @@ const everywhere = (value: number) =>
 
 const figure10c: Figure<number> = {
   number: '10c',
-  title: 'QP-level isolation: B_App_single beside M_App_multi',
-  source: 'PeRF 5.2.3, fig. 10(c): 88 Gbps and 9 Mmps, whatever the number of queue pairs',
+  title: 'QP-level isolation: B_App_single alongside M_App_multi',
+  source: 'PeRF 5.2.3, fig. 10(c): 88 Gbps and 9 Mmps whatever the number of queue pairs',
   x: { title: 'queue pairs of M_App_multi', values: QPS },
   mix: (qps) => mix('cx6-100g', ['B:size=1MiB', `M:size=16,qps=${qps}`], { duration: '10ms', warmup: '2ms' }),
   panels: [
@@ -160,9 +160,9 @@ const figure10c: Figure<number> = {
 
 const figure10d: Figure<number> = {
   number: '10d',
-  title: 'B_App_single beside M_App_multi with a larger QNum_allow',
+  title: 'B_App_single alongside M_App_multi with a larger QNum_allow',
   source: 'PeRF 5.2.3, fig. 10(d) to (f): a message rate comparable with bare',
-  note: 'The paper has its values of QNum_allow in the figures only.',
+  note: 'The paper gives its values of QNum_allow only in the figures.',
   also: ['10e', '10f'],
   x: { title: 'queue pairs of M_App_multi', values: QPS },
   mix: (qps) => mix('cx6-100g', ['B:size=1MiB', `M:size=16,qps=${qps}`], { duration: '10ms', warmup: '2ms' }),

@@ -5,7 +5,7 @@ import { average, bandwidth, latencies, rate, stated } from '../engine/panels.ts
 
 const OPERATIONS = ['SEND', 'READ'] as const;
 
-/** Three hosts in each rack; each B_App sends to its counterpart over the one trunk. */
+/** Three hosts in each rack. Each B_App sends to its counterpart over the single trunk. */
 const apps = (count: number) => [
   `B:size=1MiB,count=${count},host=${count === 1 ? 0 : `0-${count - 1}`},to=${count === 1 ? 3 : `3-${count + 2}`}`,
   'D:size=16,think=5us,host=0,to=3',
@@ -14,8 +14,8 @@ const apps = (count: number) => [
 const figure11: Figure<number> = {
   number: '11',
   title: 'One to three B_Apps and D_App between two racks, with DCQCN',
-  source: 'PeRF 5.2.4, fig. 11: bare, D_App waits about 10 us more',
-  note: 'The paper starts the B_Apps 20 s apart and draws time; here each number of them is a run, whose first 50 ms DCQCN has to settle. Beside two, D waits longer under perf than bare, in the queue of the switch. The paper sees it rise, too.',
+  source: 'PeRF 5.2.4, fig. 11: on the bare device, D_App waits about 10 us longer',
+  note: "The paper starts the B_Apps 20 s apart and plots time. Here each number of B_Apps is a separate run, and DCQCN has 50 ms to settle. Alongside two B_Apps, D waits longer under perf than bare, in the switch's queue. The paper also reports an increase.",
   x: { title: 'B_Apps', values: [1, 2, 3] },
   mix: (count) =>
     mix('cx6-100g', apps(count), {
@@ -38,8 +38,8 @@ const figure12a: Figure<(typeof OPERATIONS)[number]> = {
   number: '12a',
   title: 'Other operations: B_App and D_App',
   source:
-    'PeRF 5.2.5, fig. 12(a): D_App -75 % (SEND) and -67 % (READ) on average, B_App loses 5 %; bandwidth as in fig. 2(b)',
-  note: 'Here D has 63 % (SEND) and 65 % (READ) less under perf.',
+    'PeRF 5.2.5, fig. 12(a): the average latency of D_App falls by 75 % (SEND) and 67 % (READ), B_App loses 5 %; bandwidth as in fig. 2(b)',
+  note: 'In the model, perf lowers the latency of D by 63 % (SEND) and 65 % (READ).',
   x: { title: '', values: OPERATIONS },
   mix: (x) =>
     mix('cx6-100g', [`B:size=1MiB,${op(x)}`, `D:size=16,${op(x)},think=5us`], {
@@ -57,14 +57,14 @@ const appsOfM = (operation: string) => {
 const figure12b: Figure<(typeof OPERATIONS)[number]> = {
   number: '12b',
   title: 'Other operations: B_App and M_App',
-  source: 'PeRF 5.2.5, fig. 12(b): M_App 2.7 times bare with SEND, 3 times with READ',
-  note: 'The paper READs by remote control, perf:paper does not: its fixed waits pace requests, not what they want.',
+  source: 'PeRF 5.2.5, fig. 12(b): M_App gets 2.7 times its bare rate with SEND, 3 times with READ',
+  note: 'The paper controls READs at the remote side. perf:paper does not: its fixed waits pace the requests, not the responses.',
   x: { title: '', values: OPERATIONS },
   mix: (x) => mix('cx6-100g', appsOfM(x)),
   panels: [
     rate('M'),
     {
-      title: 'The same to bare',
+      title: 'Message rate of M, relative to bare',
       unit: 'x',
       base: (x) => mix('cx6-100g', appsOfM(x)),
       measure: (run, _x, bare) => mmps(run, 'M') / mmps(bare, 'M'),
@@ -77,7 +77,7 @@ const figure12b: Figure<(typeof OPERATIONS)[number]> = {
   ],
 };
 
-/** More of them need longer until all have begun. */
+/** The more B_Apps, the longer until all of them have started. */
 const TIMES = {
   some: { duration: '18ms', warmup: '2ms' },
   many: { duration: '12ms', warmup: '4ms' },
@@ -85,9 +85,9 @@ const TIMES = {
 
 const figure13a: Figure<number> = {
   number: '13a',
-  title: 'Many B_Apps of 8 queue pairs beside M_App',
+  title: 'Many B_Apps with 8 queue pairs each alongside M_App',
   source: 'PeRF 5.2.5, fig. 13(a): 9.7 Mmps and 87 Gbps with up to 1,000',
-  note: 'With its fixed waits perf:paper fills the FIFO from two B_Apps on, and M collapses: the paper does not say what keeps it from that.',
+  note: 'With its fixed waits, perf:paper fills the FIFO from two B_Apps on, and M collapses. The paper does not say how it avoids that.',
   x: { title: 'B_Apps', values: [2, 8, 16, 1000], log: true },
   mix: (count) =>
     mix('cx6-100g', [`B:size=1MiB,count=${count},qps=8`, 'M:size=16'], count > 16 ? TIMES.many : TIMES.some),
@@ -99,15 +99,15 @@ const figure13a: Figure<number> = {
 
 const figure13b: Figure<number> = {
   number: '13b',
-  title: 'How evenly many B_Apps of 8 queue pairs share',
+  title: 'How evenly many B_Apps with 8 queue pairs each share',
   source: 'PeRF 5.2.5, fig. 13(b): a very low standard deviation',
-  note: 'Not with 1,000: one round of them takes longer than the run.',
+  note: '1,000 B_Apps are left out, because one rotation of them takes longer than the run.',
   x: { title: 'B_Apps', values: [2, 8, 16], log: true },
   mix: (count) =>
     mix('cx6-100g', [`B:size=1MiB,count=${count},qps=8`, 'M:size=16'], { duration: '18ms', warmup: '2ms' }),
   panels: [
     {
-      title: 'Standard deviation of their bandwidth, to its mean',
+      title: 'Standard deviation of their bandwidth, relative to the mean',
       unit: '%',
       measure: ({ apps }) => {
         const rates = apps.filter(({ kind }) => kind === 'B').map((app) => app.throughputGbps);
@@ -119,18 +119,18 @@ const figure13b: Figure<number> = {
   ],
 };
 
-/** Of the first B_App and of the second, in Gbit/s. */
+/** Rates of the first and of the second B_App in Gbit/s. */
 const rates = (policy: string) => (first: number) => ({
   policy: `${policy}ratesGbps=one:${first}/two:${100 - first}`,
 });
 
 const figure14: Figure<number> = {
   number: '14',
-  title: 'Two B_Apps with rates of their own, and D_App',
+  title: 'Two B_Apps with rate limits, and D_App',
   source:
     'PeRF 5.2.5, fig. 14: D_App waits up to 70 % less under PeRF; (a) is RDMA with token buckets, (b) PeRF',
-  note: 'Here D waits at most 18 % less: the rates together fill the link, and so the FIFO, whatever is in it.',
-  x: { title: 'Gbit/s of the first B_App; the second has the rest of 100', values: [10, 20, 30, 40, 50] },
+  note: 'In the model, D waits at most 18 % less: the two rates together fill the link, and therefore the FIFO.',
+  x: { title: 'Gbit/s of the first B_App; the second gets the rest of 100', values: [10, 20, 30, 40, 50] },
   mix: () => mix('cx6-100g', ['B:name=one,size=1MiB', 'B:name=two,size=1MiB', 'D:size=16,think=1us']),
   policies: [],
   series: {

@@ -21,19 +21,19 @@ const waiting = (id: string, title: string): NotShown => ({
   ids: [id],
   title,
   why: 'waiting',
-  reason: 'compares with Justitia, which is not here yet',
+  reason: 'the comparison requires a policy Justitia, which is not implemented yet',
 });
 
 const NOT_SHOWN: readonly NotShown[] = [
   waiting('perf-1-headline', '2.04 times the throughput of Justitia'),
   waiting('perf-5.1-justitia-cfg', 'Justitia with a threshold of 15 us: 86 Gbps, D_App 1.5 us'),
-  waiting('perf-5.2.2-fig8a-justitia', 'Justitia halves B_App beside D_App'),
+  waiting('perf-5.2.2-fig8a-justitia', 'Justitia halves B_App alongside D_App'),
   waiting('perf-5.2.2-fig8b-justitia', 'Justitia halves B_App and M_App'),
   waiting('perf-5.2.2-fig8-justitiaR', 'Justitia with a threshold of 15 us gives B_App more'),
   waiting('perf-5.2.3-fig9d-justitia', 'Justitia halves B_App_multi and M_App'),
   waiting('perf-5.2.3-fig9ef', 'D_App waits a little longer than under Justitia'),
   waiting('perf-5.3-fig16a-others', 'Crail, HERD and rping against Justitia'),
-  waiting('perf-5.3-fig16b', 'The same beside background traffic'),
+  waiting('perf-5.3-fig16b', 'The same alongside background traffic'),
   {
     ids: [
       'perf-5.2.1-table2-d-vs-b',
@@ -45,13 +45,13 @@ const NOT_SHOWN: readonly NotShown[] = [
     title: 'CPU and memory of the C implementation',
     why: 'never',
     reason:
-      'a model has no memory and takes CPU costs as given; npm run bench:shim measures those of this one',
+      'a model has no memory and takes CPU costs as given; npm run bench:shim measures the CPU costs of isoverbs',
   },
   {
     ids: ['perf-4.4-batching'],
     title: 'Batches of 0_WAITs cost less CPU than one after each small piece',
     why: 'never',
-    reason: 'the same; shimCounters() counts the requests of either',
+    reason: 'a model takes CPU costs as given; shimCounters() counts the requests of both variants',
   },
 ];
 
@@ -74,13 +74,13 @@ export const PERF: Paper = {
     ),
     parts: Object.freeze({
       1: 'Small messages beside large ones',
-      2: 'Applications of many queue pairs',
+      2: 'Applications with many queue pairs',
       3: 'READ against WRITE',
       4: 'The knobs',
       5: 'Many bandwidth tenants',
-      6: 'Against priorities of the hardware, and in a congested network',
-      7: 'Large messages of different size; nothing to isolate',
-      8: 'How much depends on the device',
+      6: 'Compared with hardware priorities, and in a congested network',
+      7: 'Large messages of different sizes; nothing to isolate',
+      8: 'Dependence on the device',
     }),
   },
   notShown: NOT_SHOWN,

@@ -1,4 +1,4 @@
-/** PeRF's congested network: three hosts in each rack, one trunk; each B_App to its counterpart. */
+/** PeRF's congested network: three hosts in each rack and one trunk. Each B_App sends to its counterpart. */
 export const RACKS = Object.freeze({
   hosts: 6,
   topology: 'dumbbell',

@@ -11,10 +11,10 @@ const rateLimiters: Claim = {
   id: 'rate-limiters',
   system: 'bare',
   part: 10,
-  title: 'Rate limiters of the hardware miss their rate by up to 10 %',
+  title: 'Hardware rate limiters miss their rate by up to 10 %',
   source: 'Tassel 2.1',
   shows: ['tassel-2.1-commercial'],
-  note: 'Payload is 2 % less than what is on the wire: either may be what is limited.',
+  note: 'The payload is 2 % less than the bytes on the wire, and a limiter may count either.',
   mixes: {
     limited: mix('cx6-100g', `B:size=64KiB,rate=${LIMIT_GBPS}Gbps,count=20`, {
       duration: '22ms',
@@ -23,19 +23,19 @@ const rateLimiters: Claim = {
   },
   checks: [
     {
-      what: 'the slowest of 20 to its limit',
+      what: 'the slowest of 20, relative to its limit',
       unit: 'x',
       measure: (runs: Runs) => Math.min(...rates(runs)),
       expect: range(0.88, 1.1, 0.01),
     },
     {
-      what: 'the fastest of 20 to its limit',
+      what: 'the fastest of 20, relative to its limit',
       unit: 'x',
       measure: (runs: Runs) => Math.max(...rates(runs)),
       expect: range(0.88, 1.1, 0.01),
     },
     {
-      what: 'the fastest to the slowest: they are not exact',
+      what: 'the fastest relative to the slowest: limiters are inexact',
       unit: 'x',
       measure: (runs: Runs) => Math.max(...rates(runs)) / Math.min(...rates(runs)),
       expect: range(1.02, 1.25),
@@ -51,7 +51,7 @@ const HEADERS = 82;
 
 const RETH = 16;
 
-/** Payload of one packet in the bytes of it that are on the wire. */
+/** Bytes on the wire per byte of payload, in a packet with this payload. */
 const ON_WIRE = (bytes: number) => (bytes + HEADERS + RETH) / bytes;
 
 const D = 'D:size=200,think=1us';
@@ -60,13 +60,12 @@ const tasselConstants: Claim = {
   id: 'tassel-constants',
   system: 'bare',
   part: 10,
-  title:
-    'What a limiter has to do with: messages of 64 B to 2 GB, rates of 100 Kbps to 100 Gbps, PCIe latency',
+  title: 'What a limiter must handle: messages of 64 B to 2 GB, rates of 100 Kbps to 100 Gbps, PCIe latency',
   source: 'Tassel 2.1, 2.2.2 and 3.1.2',
   shows: ['tassel-2.2-model'],
   note:
-    'The limiters are those of commercial NICs, so that 10 % off is right. PCIe latency is what a request takes ' +
-    'longer if its message is fetched. The clock of 250 MHz is of an FPGA: the model has none.',
+    'The limiters are those of commercial NICs, so an error of 10 % is expected. PCIe latency is the additional time of a ' +
+    'request whose message is fetched. The 250 MHz clock belongs to an FPGA, which the model does not have.',
   mixes: {
     small: mix('cx6-100g', 'M:size=64'),
     large: mix('cx6-100g', 'B:size=1GiB,depth=1'),
@@ -77,32 +76,32 @@ const tasselConstants: Claim = {
   },
   checks: [
     {
-      what: 'messages of 64 B: one for each gap of the device',
+      what: '64 B messages: one per message gap of the device',
       unit: 'M/s',
       measure: (runs: Runs) => mmps(runs.small, 'M'),
       expect: closedForm(12.4),
     },
     {
-      what: 'the longest messages, 1 GiB: all of the link but headers',
+      what: 'the longest messages, 1 GiB: the whole link except for headers',
       unit: 'Gbps',
       measure: (runs: Runs) => gbps(runs.large, 'B'),
       expect: closedForm((LINK_GBPS * MTU) / (MTU + HEADERS)),
-      deviation: '2 GB in the first run, which neither the model nor a ConnectX takes',
+      deviation: 'the first run used 2 GB, which neither the model nor a ConnectX accepts',
     },
     {
-      what: 'rate with a limit of 100 Kbps to the limit',
+      what: 'rate with a limit of 100 Kbps, relative to the limit',
       unit: 'x',
       measure: (runs: Runs) => (gbps(runs.slow, 'B') * ON_WIRE(64)) / 100e-6,
       expect: range(0.9, 1.1, 0.01),
     },
     {
-      what: 'rate with a limit of 100 Gbps to the limit',
+      what: 'rate with a limit of 100 Gbps, relative to the limit',
       unit: 'x',
       measure: (runs: Runs) => (gbps(runs.fast, 'B') * (MTU + HEADERS)) / MTU / LINK_GBPS,
       expect: range(0.9, 1, 0.01),
     },
     {
-      what: 'latency of a message that is fetched, more than of one inline',
+      what: 'latency that fetching a message adds, compared with inline',
       unit: 'us',
       measure: (runs: Runs) => avgUs(runs.fetched, 'D') - avgUs(runs.inline, 'D'),
       expect: reported('more than 1'),

@@ -8,7 +8,7 @@ import { stated } from '../engine/panels.ts';
 /** Queue pairs by their limit in Mbit/s. */
 type Limited = readonly (readonly [mbps: number, qps: number])[];
 
-/** Slow ones are seen with short messages. */
+/** Low rates are measured with short messages. */
 const bytesOf = (mbps: number) => (mbps < 100 ? 256 : 4096);
 const WIRE = 98;
 
@@ -21,7 +21,7 @@ function accuracy(run: MixResult, mbps: number): number {
   return (throughputGbps * 1e3 * (1 + WIRE / bytes)) / (qps * mbps);
 }
 
-/** @param paper what the rates are to their limits there */
+/** @param paper the rates in the paper, relative to their limits */
 function limitedFlows(limited: Limited, paper: number) {
   const bare: Mix = mix(
     'cx6-100g',
@@ -30,7 +30,7 @@ function limitedFlows(limited: Limited, paper: number) {
   );
   const rates = limited.map(([mbps, qps]) => `r${mbps}:${(mbps * qps) / 1e3}`).join('/');
   return {
-    note: 'Rates are of bytes on the wire. token-bucket limits all queue pairs of a rate together, and does not count 16 bytes of each message. Where the link is too slow for all limits, only the fastest have less than theirs: the packet round gives the slow ones all that they may have.',
+    note: 'Rates count bytes on the wire. token-bucket limits all queue pairs with the same rate together, and does not count 16 bytes of each message. Where the limits exceed the link, only the fastest queue pairs get less than their limit: the packet round gives slow queue pairs all that they may use.',
     x: { title: 'Mbps of the limit', values: limited.map(([mbps]) => mbps), log: true },
     mix: () => bare,
     policies: [],
@@ -40,7 +40,7 @@ function limitedFlows(limited: Limited, paper: number) {
     },
     panels: [
       {
-        title: 'Rate of all queue pairs with a limit, to that limit',
+        title: 'Rate of all queue pairs with the same limit, relative to that limit',
         unit: 'x',
         measure: accuracy,
         paper: limited.map(([mbps]) => ({ series: 'tassel', x: mbps, value: paper, from: '4' })),
@@ -52,7 +52,7 @@ function limitedFlows(limited: Limited, paper: number) {
 /** In Gbit/s. */
 const RATES = [0.0001, 0.001, 0.01, 0.1, 1, 10, 100];
 
-/** Slow ones are seen with short messages, over a long time. */
+/** Low rates are measured with short messages over a long time. */
 const size = (gbps: number) => (gbps < 0.1 ? '64B' : '1MiB');
 
 const time = (gbps: number) =>
@@ -62,7 +62,7 @@ const figure7: Figure<number> = {
   number: '7',
   title: 'One queue pair with a rate limit',
   source: 'Tassel 4, fig. 7: accurate from 100 Kbps to 100 Gbps',
-  note: 'Rates are of bytes on the wire. Limiters of the hardware miss theirs by up to 10 % (2.1). token-bucket does not count the 16 bytes that the first packet of a WRITE has more: a tenth of a 64 B message.',
+  note: 'Rates count bytes on the wire. Hardware limiters miss their rate by up to 10 % (2.1). token-bucket does not count the 16 additional bytes in the first packet of a WRITE, which are a tenth of a 64 B message.',
   x: { title: 'Gbps of the limit', values: RATES, log: true },
   mix: (gbps) => mix('cx6-100g', [`B:size=${size(gbps)}`], time(gbps)),
   policies: [],
@@ -72,7 +72,7 @@ const figure7: Figure<number> = {
   },
   panels: [
     {
-      title: 'Rate to its limit',
+      title: 'Rate, relative to its limit',
       unit: 'x',
       measure: ({ links, durationNs, warmupNs }, gbps) =>
         (links[0].bytes * 8) / (durationNs - warmupNs) / gbps,
@@ -113,8 +113,8 @@ const figure8b: Figure<number> = {
     ],
     0.5,
   ),
-  title: '1,000 queue pairs with rate limits that are twice the link together',
-  source: 'Tassel 4, fig. 8(b): each falls to its limit over 2',
+  title: '1,000 queue pairs with rate limits, twice the link bandwidth together',
+  source: 'Tassel 4, fig. 8(b): each falls to half its limit',
 };
 
 export const FIGURES: readonly Figure[] = [figure7, figure8a, figure8b];
