@@ -3,7 +3,7 @@ import type { PeerVerbs, Provider, WaitSupport } from '../verbs/provider.ts';
 import { VERB_NAMES, type Verbs } from '../verbs/verbs.ts';
 import type { Gate } from './gate.ts';
 
-/** What an interceptor may change beside verbs: what the provider says of itself, time, and how peers meet. */
+/** What an interceptor may override in addition to verbs: the provider's description, time, and connection set-up. */
 const PROPERTIES = [
   'wait',
   'counters',
@@ -19,13 +19,13 @@ const PROPERTIES = [
 ] as const;
 type Property = (typeof PROPERTIES)[number];
 
-/** Wraps a provider: returns the verbs that it overrides, or changes to what the provider says of itself. */
+/** Wraps a provider: overrides some of its verbs and properties. */
 export interface Interceptor {
   /** Used in errors, logs and `provider.interceptors`. */
   readonly name: string;
-  /** The verbs that it changes; others stay the same functions. */
+  /** Returns the verbs that it overrides; all others stay the same functions. */
   wrap(next: Provider): Partial<Verbs> & PeerVerbs & Partial<Pick<Provider, Property>>;
-  /** For drivers that run it elsewhere: what need not go through it. Without one, everything goes. */
+  /** For drivers that run it in another thread: which requests may bypass it. Without a gate, none may. */
   gate?(wait: WaitSupport): Gate;
 }
 
@@ -33,9 +33,9 @@ const NO_FUNCTIONS = new Set<string>(['wait', 'adopt', 'rendezvous', 'cm']);
 const OVERRIDABLE = new Set<string>([...VERB_NAMES, 'describePeer', 'setPeer', ...PROPERTIES]);
 
 /**
- * Puts interceptors around a provider; the first listed is the outermost, so the application meets it
- * first. The result is a frozen plain object: a verb that nobody overrides keeps the same function.
- * @throws InvalidArgumentError when an interceptor overrides something that is no verb
+ * Puts interceptors around a provider. The first listed is the outermost: the application's calls reach it first. The
+ * result is a frozen plain object; a verb that no interceptor overrides is the provider's own function.
+ * @throws InvalidArgumentError when an interceptor overrides something that is not a verb
  */
 export function compose(provider: Provider, interceptors: readonly Interceptor[]): Provider {
   let composed = provider;
@@ -48,7 +48,7 @@ function wrap(next: Provider, interceptor: Interceptor): Provider {
   const overrides = interceptor.wrap(next);
   for (const [verb, value] of Object.entries(overrides)) {
     if (!OVERRIDABLE.has(verb)) {
-      throw new InvalidArgumentError(`interceptor '${name}' overrides '${verb}', which is no verb`);
+      throw new InvalidArgumentError(`interceptor '${name}' overrides '${verb}', which is not a verb`);
     }
     if (!NO_FUNCTIONS.has(verb) && typeof value !== 'function') {
       throw new InvalidArgumentError(`interceptor '${name}' overrides '${verb}' with a ${typeof value}`);

@@ -1,4 +1,4 @@
-/** From real completions back to the application's: what it sees, in place, and what waits for it. */
+/** The ledger of a completion queue, and how the device's completions become the application's. */
 import {
   IBV_WC_DRIVER2,
   IBV_WC_REM_ACCESS_ERR,
@@ -15,7 +15,7 @@ export const ARM_NONE = 0;
 export const ARM_ANY = 1;
 export const ARM_SOLICITED = 2;
 
-/** In ShimQp.split: a 0_WAIT that went out as RDMA_WRITEs of nothing. */
+/** In QpLedger.split: a 0_WAIT that was issued as RDMA_WRITEs without data. */
 export const AS_WRITES = 2;
 
 export class CqLedger {
@@ -24,39 +24,39 @@ export class CqLedger {
   realCqe: number;
   readonly context: number;
   readonly owner: ShimContext;
-  /** The channel whose listener is told of its events: the application's, or the shim's own. */
+  /** The channel that gets the device's events: the application's, or the shim's own. */
   readonly channel: number;
   readonly appChannel: number;
   /** Queue pairs that send or receive on it. */
   readonly users: QpLedger[] = [];
   /**
-   * The only one of them, while its sends that succeeded need nothing but counting; null: that is not so, or nobody has
-   * looked (findLone) since something changed.
+   * The only one of them, while its successful sends need only to be counted. Null: that is not so, or findSoleSender
+   * was not called since something changed.
    */
   soleSender: QpLedger | null = null;
   /** Queue pairs that send on it and hold requests. */
   readonly backlogged: QpLedger[] = [];
   /** Queue pairs whose oldest held request is a WAIT on this CQ. */
   readonly waiters: QpLedger[] = [];
-  /** Internal requests outstanding on it: each may become a completion, so they may not outgrow it. */
+  /** Outstanding internal requests: each may become a completion, and all must fit into the queue. */
   extra = 0;
-  /** Internal requests that complete on it and that the policy wants to hear of. */
+  /** Outstanding internal requests whose tokens the policy awaits. */
   awaitedCount = 0;
-  /** Queue pairs on it that keep rows: its events may be the shim's. */
+  /** Queue pairs that send on it and keep rows: its events may be the shim's. */
   translatedQps = 0;
-  /** What the application asked to be told of: ARM_*. */
+  /** Which completions the application requested an event for: ARM_*. */
   appArmed = ARM_NONE;
-  /** What the device was asked for since its last event. */
+  /** Which completions an event was requested for from the device, since its last event. */
   realArmed = ARM_NONE;
-  /** A completion that the application asked to be told of has arrived: an event is due. */
+  /** A completion has arrived that the application requested an event for. */
   isEventDue = false;
-  /** Events of before the application armed it again, not told yet. */
+  /** Events that were due when the application armed the queue again, and are not delivered yet. */
   pendingEvents = 0;
-  /** Completions that the application has been or will be given: what a WAIT on this CQ counts. */
+  /** Completions that the application was or will be given: what a WAIT on this CQ counts. */
   produced = 0;
   /** The count that the next WAIT on this CQ starts from. */
   waitIndex = 0;
-  /** Completions that the shim polled for itself, waiting for the application. */
+  /** Completions that the shim polled for itself and keeps for the application. */
   private fifo: Uint32Array = new Uint32Array(0);
   private fifoHead = 0;
   fifoCount = 0;
@@ -78,7 +78,6 @@ export class CqLedger {
     this.appChannel = fields.appChannel;
   }
 
-  /** `qp` sends or receives on it from now on. */
   addUser(qp: QpLedger): void {
     this.users.push(qp);
     this.soleSender = null;
@@ -90,17 +89,18 @@ export class CqLedger {
     this.soleSender = null;
   }
 
-  /** Looks for a queue pair whose sends are all that completes here, in order, with nothing held, kept or awaited. */
+  /** Finds a queue pair whose sends alone complete here, in order, with nothing held, kept or awaited. */
   findSoleSender(): void {
     const { users, waiters } = this;
     if (users.length !== 1 || this.fifoCount + waiters.length > 0) return;
     const [qp] = users;
     if (qp.translated || qp.staleErrorsUntil !== null) return;
-    // What a shared receive queue brings is not counted.
+    // Receives from a shared receive queue are not counted.
     if (qp.recvCq === this && (qp.hasSrq || qp.recvPosted !== 0)) return;
     this.soleSender = qp;
   }
 
+  /** Keeps a completion for the application. */
   push(words: Uint32Array, at: number): void {
     this.soleSender = null;
     const capacity = this.fifo.length / L.SLOT_WORDS;
@@ -111,7 +111,7 @@ export class CqLedger {
     this.fifoCount++;
   }
 
-  /** Moves up to `max` waiting completions to `words`; returns how many. */
+  /** Moves up to `max` kept completions to `words`; returns how many. */
   shift(words: Uint32Array, at: number, max: number): number {
     const size = this.fifo.length / L.SLOT_WORDS;
     const n = Math.min(max, this.fifoCount);
@@ -124,7 +124,7 @@ export class CqLedger {
     return n;
   }
 
-  /** Drops what waits of a destroyed queue pair, as a device does. */
+  /** Drops the kept completions of a destroyed queue pair, as a device does. */
   forget(qp: number): void {
     const all = new Uint32Array(this.fifoCount * L.SLOT_WORDS);
     const n = this.shift(all, 0, this.fifoCount);
@@ -144,17 +144,17 @@ export class CqLedger {
 }
 
 /**
- * One completion of a send queue whose rows are kept. Returns whether the application sees it; then its
- * number and byte_len are the application's.
+ * Accounts for one completion of a send queue with rows. Returns whether the application sees it; its number and
+ * byte_len are then the application's.
  */
 export function settleSend(qp: QpLedger, words: Uint32Array, at: number): boolean {
   const seq = words[at + L.WC_SEQ] | 0;
   const status = words[at + L.WC_OP] & 0xff;
-  // Completions come in order: what is below the last one died in a RESET.
+  // Completions come in order: one below the last belongs to requests that a RESET has dropped.
   if (((seq - qp.realFreed) | 0) < 0) return false;
   qp.realFreed = (seq + 1) | 0;
   if (((seq - qp.base) | 0) < 0) return true;
-  // Follows, so that it is never more than a queue's depth behind: running numbers wrap.
+  // Follows the completions, because running numbers wrap: it must not fall behind by more than a queue's depth.
   qp.base = seq;
   qp.sums[1] = qp.issuedBytes[seq & qp.realMask];
   const { mask, last } = qp;
@@ -165,7 +165,7 @@ export function settleSend(qp: QpLedger, words: Uint32Array, at: number): boolea
     if (!ofPartial || status === IBV_WC_SUCCESS) return false;
     abandonPartial(qp);
   } else {
-    // A real number between two rows is one of the shim's own WAITs.
+    // A real number between two rows belongs to a request of the shim's own, such as a WAIT.
     if (((seq - qp.first[row]) | 0) < 0) return false;
     if (status === IBV_WC_SUCCESS && last[row] !== seq) return false;
   }
@@ -181,7 +181,7 @@ export function settleSend(qp: QpLedger, words: Uint32Array, at: number): boolea
   return status !== IBV_WC_SUCCESS || qp.visible[row] !== 0;
 }
 
-/** The request at the cursor failed in an earlier piece: the rest of it is never issued. */
+/** An earlier piece of the request at `issued` failed: the rest of it is never issued. */
 function abandonPartial(qp: QpLedger): void {
   qp.sums[2] = 0;
   qp.partial = false;
@@ -189,9 +189,9 @@ function abandonPartial(qp: QpLedger): void {
   qp.issued = (qp.issued + 1) | 0;
 }
 
-/** A piece of a SEND met a receive whose memory is gone: the peer would have failed at it, not refused it. */
+/** A piece of a SEND found the memory of the peer's receive gone. A whole SEND would have failed at the peer instead. */
 function asOfReceive(qp: QpLedger, row: number, seq: number, words: Uint32Array, at: number): void {
-  // A SEND itself, which comes last, is refused for the key that it is to invalidate.
+  // The SEND itself comes last, and can be refused for the key that it invalidates.
   const isWhole = qp.head !== qp.issued && qp.last[row] === seq;
   if (isWhole || !isSend(qp.held[row * qp.stride + L.WR_OP] & 0xff)) return;
   words[at + L.WC_OP] = (words[at + L.WC_OP] & ~0xff) | IBV_WC_REM_OP_ERR;

@@ -1,6 +1,6 @@
 /**
- * Asynchronous events, of which the shim hears those that fail a queue pair: a responder's errors have no
- * completion, and what is held would wait for ever. All are the application's, told when it listens.
+ * Asynchronous events. The shim listens for those that fail a queue pair: a responder's errors have no completion, and
+ * held requests would wait without end. All events are passed on to the application when it listens.
  */
 import { IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_QP_FATAL, IBV_EVENT_QP_REQ_ERR } from '../verbs/constants.ts';
 import type { Provider } from '../verbs/provider.ts';
@@ -8,9 +8,9 @@ import type { AsyncListener } from '../verbs/types.ts';
 
 interface ContextEvents {
   listener: AsyncListener | null;
-  /** Whether the shim listens: from the first time that it needs to. */
+  /** Whether the shim listens, which begins when it first needs to. */
   watched: boolean;
-  /** Pairs of event and element that nobody has listened for yet. */
+  /** Pairs of event and element that the application has not listened for yet. */
   pending: [event: number, element: number][];
 }
 
@@ -26,7 +26,7 @@ export class DeviceEvents {
     this.failed = failed;
   }
 
-  /** The shim wants to hear of this context's queue pairs, whoever else does. */
+  /** Listens for failures of this context's queue pairs. */
   ensureListening(context: number): void {
     const state = this.stateOf(context);
     if (state.watched) return;

@@ -1,23 +1,23 @@
-/** Completion events: the device's wake the shim, the application's are told or kept. */
+/** Completion events: the device's wake the shim; the application's are delivered, or kept until it listens. */
 import type { Provider } from '../verbs/provider.ts';
 import type { CompletionListener } from '../verbs/types.ts';
 import { ARM_ANY, ARM_NONE, ARM_SOLICITED, type CqLedger } from './cq-ledger.ts';
 import type { Tables } from './tables.ts';
 
-/** A completion channel: the device's events go through the shim, the application's are told or kept. */
+/** A completion channel. */
 interface ChannelState {
   listener: CompletionListener | null;
-  /** Whether the shim listens to the device's channel: from the first time that it needs to. */
+  /** Whether the shim listens to the device's channel, which begins when it first needs to. */
   watched: boolean;
-  /** CQs with events that nobody has listened for yet. */
+  /** CQs with events that the application has not listened for yet. */
   pending: number[];
 }
 
-/** What events need of the rest of the shim. */
+/** What events need of the shim around them. */
 export interface EventsHost {
-  /** Polls a CQ for the shim: feeds what waits, keeps what is the application's. */
+  /** Polls a CQ for the shim: feeds waiting queue pairs, and keeps the application's completions. */
   pollForShim(cq: CqLedger): void;
-  /** Feeds whoever may go on after a completion of this CQ. */
+  /** Feeds the queue pairs that may go on after a completion of this CQ. */
   feedAll(cq: CqLedger): void;
   /** An event of a CQ that the application does not know. */
   internalEvent(cq: number): void;
@@ -41,25 +41,25 @@ export class Events {
       this.next.reqNotifyCq(handle, solicitedOnly);
       return;
     }
-    // Only what arrives from here on is worth an event.
+    // Only completions that arrive from here on may raise an event.
     if (cq.translatedQps > 0) this.host.pollForShim(cq);
     if (cq.isEventDue && cq.appArmed === ARM_ANY) cq.pendingEvents++;
     if (cq.isEventDue) cq.appArmed = ARM_NONE;
     cq.isEventDue = false;
-    // Asking for any completion is not taken back by asking for less.
+    // A request for an event at any completion is not weakened by a later one for solicited completions.
     if (cq.appArmed !== ARM_ANY) cq.appArmed = solicitedOnly ? ARM_SOLICITED : ARM_ANY;
     const level = this.levelOf(cq);
     if (cq.realArmed !== ARM_ANY) cq.realArmed = level;
     this.next.reqNotifyCq(handle, level === ARM_SOLICITED);
   }
 
-  /** What the device is to be asked for: whoever waits for held requests wants to hear of everything. */
+  /** The level to arm the device with. While requests are held or awaited, every completion matters. */
   private levelOf(cq: CqLedger): number {
     if (cq.backlogged.length + cq.waiters.length + cq.awaitedCount > 0) return ARM_ANY;
     return cq.isEventDue ? ARM_NONE : cq.appArmed;
   }
 
-  /** False: it was armed before. */
+  /** Arms a CQ. False: it was armed already. */
   arm(cq: CqLedger, level: number): boolean {
     if (level === ARM_ANY) this.listen(cq.channel);
     if (level === ARM_NONE || cq.realArmed === ARM_ANY || cq.realArmed === level) return false;
@@ -68,7 +68,7 @@ export class Events {
     return true;
   }
 
-  /** Polls a CQ for the shim. */
+  /** Polls a CQ for the shim, unless it was destroyed. */
   poll(cq: CqLedger): void {
     if (this.tables.cq(cq.handle) === cq) this.host.pollForShim(cq);
   }
@@ -86,6 +86,7 @@ export class Events {
     this.channels.delete(channel);
   }
 
+  /** Listens to the device's events of this channel. */
   listen(channel: number): void {
     const state = this.channelState(channel);
     if (state.watched) return;
@@ -93,6 +94,7 @@ export class Events {
     this.next.watchCompChannel(channel, (cq) => this.onEvent(cq));
   }
 
+  /** The application listens, or stops (null). */
   watch(channel: number, listener: CompletionListener | null): void {
     const needed = this.tables.cqs.some(
       (cq) => cq !== undefined && cq.channel === channel && this.levelOf(cq) === ARM_ANY,
@@ -106,7 +108,7 @@ export class Events {
     if (listener !== null && cq !== undefined) this.defer(cq, () => this.deliver(state));
   }
 
-  /** A completion event: the application's, the shim's, or both. */
+  /** A completion event, for the application, the shim or both. */
   private onEvent(handle: number): void {
     const cq = this.tables.cq(handle);
     if (cq === undefined) {
@@ -115,11 +117,11 @@ export class Events {
     }
     cq.realArmed = ARM_NONE;
     if (cq.translatedQps === 0 && cq.waiters.length === 0) {
-      // Nothing of the shim's: each event is the application's own.
+      // The shim has nothing on this CQ: each event is the application's.
       if (cq.pendingEvents === 0) cq.isEventDue = cq.appArmed !== ARM_NONE;
     } else {
       this.host.pollForShim(cq);
-      // What arrives between that poll and the next arming would wake nobody: arm, then look again.
+      // A completion between that poll and the next arming would raise no event: arm, then poll again.
       const level = this.levelOf(cq);
       if (level !== ARM_NONE) {
         this.arm(cq, level);
@@ -129,7 +131,7 @@ export class Events {
     this.raise(cq);
   }
 
-  /** A policy completed a request itself: no event of the device tells of it. */
+  /** A policy completed a request itself: the device raises no event for it. */
   synthesised(cq: CqLedger): void {
     if (cq.appArmed === ARM_ANY) cq.isEventDue = true;
     if (cq.isEventDue || cq.waiters.length > 0) this.defer(cq, () => this.onSynthesised(cq));
@@ -141,12 +143,12 @@ export class Events {
     this.raise(cq);
   }
 
-  /** On a stack of its own, not inside the application's call. */
+  /** Runs on a stack of its own, not inside the application's call. */
   private defer(cq: CqLedger, action: () => void): void {
     void this.next.sleep(cq.context, 0).then(action);
   }
 
-  /** Comes last wherever it is called: the application may do anything in its listener, and throw. */
+  /** Must be called last: the application's listener may do anything, and may throw. */
   private raise(cq: CqLedger): void {
     let events = cq.pendingEvents;
     cq.pendingEvents = 0;

@@ -1,6 +1,6 @@
 /**
- * Lets the policy have its events, one at a time: what arises within one is told after it. Lets it issue what
- * is held: at a post, after completions, after a failure.
+ * Calls the policy: with one event at a time, deferring those that arise within another, and with `feed`, for held
+ * requests, at a post, after completions and after a failure.
  */
 import { IBV_QP_STATE, IBV_QPS_ERR, ISO_WR_WAIT } from '../verbs/constants.ts';
 import type { Provider } from '../verbs/provider.ts';
@@ -17,10 +17,10 @@ import { ResourceKeeper } from './resource-keeper.ts';
 import type { Tables } from './tables.ts';
 import { Timers } from './timers.ts';
 
-/** Tokens of timers from here on: limiters, by index of the context. */
+/** Timer tokens from here on are the limiters', by index of the context. */
 export const LIMITER_TOKENS = 2 ** 50;
 
-/** What the feeder stands on. */
+/** What the feeder works with. */
 export interface FeederParts {
   policy: Policy;
   next: Provider;
@@ -28,11 +28,11 @@ export interface FeederParts {
   events: Events;
   deviceEvents: DeviceEvents;
   coordinator: CoordinatorPort | null;
-  /** The channel of a context that the shim hears. */
+  /** The completion channel of a context that the shim listens to. */
   channel(context: ShimContext): number;
   /** The limiter of a context may have tokens. */
   serve(context: number): void;
-  /** Where requests are counted that belong to no queue pair of the application. */
+  /** Counts of requests that belong to no queue pair of the application. */
   counts: Float64Array;
 }
 
@@ -40,23 +40,23 @@ export class Feeder {
   readonly issuer: Issuer;
   readonly timers: Timers;
   readonly resources: ResourceKeeper;
-  /** Whether the policy wants to hear of completions. */
+  /** Whether the policy has onCompleted. */
   readonly reportsCompletions: boolean;
   private readonly parts: FeederParts;
   private feeding = false;
   /** Passes over a CQ so far: a queue pair is fed once in each. */
   private pass = 0;
-  /** Events of the policy that are going on, one inside the other. */
+  /** Nested events of the policy that are in progress. */
   private depth = 0;
-  /** Queue pairs with completions that the policy was not told of. */
+  /** Queue pairs with completions that were not reported to the policy. */
   private unreported: QpLedger[] = [];
-  /** What arose within an event: tokens with their status, and everything else. */
+  /** Deferred until the current event has ended: tokens with their status, and other events. */
   private finishedTokens: number[] = [];
   private deferred: (() => void)[] = [];
-  /** To be fed, and CQs that were armed: what was there by then raises no event. */
+  /** Deferred as well: queue pairs to feed, and CQs that were armed, which raise no event for earlier completions. */
   private readonly toFeed: QpLedger[] = [];
   private readonly justArmed: CqLedger[] = [];
-  /** CQs whose completions came while those of another, or earlier ones, were being told of. */
+  /** CQs whose completions arrived while `feedAll` was running. */
   private readonly unfed: CqLedger[] = [];
 
   constructor(parts: FeederParts) {
@@ -76,7 +76,7 @@ export class Feeder {
       timers: this.timers,
       resources: this.resources,
       coordinator: parts.coordinator,
-      // It may change while it runs.
+      // `admit` may appear or disappear while the policy runs.
       get limits() {
         return policy.admit !== undefined;
       },
@@ -93,6 +93,7 @@ export class Feeder {
     });
   }
 
+  /** A request of this queue pair is held for the first time. */
   beginTranslating(qp: QpLedger): void {
     qp.translate();
     qp.sendCq.translatedQps++;
@@ -101,7 +102,7 @@ export class Feeder {
     assertLedger(qp, 'begins to hold');
   }
 
-  /** Lets the policy issue what it wants of this queue pair, as one batch. */
+  /** Lets the policy issue held requests of this queue pair, as one batch. */
   feed(qp: QpLedger): void {
     this.depth++;
     try {
@@ -120,7 +121,7 @@ export class Feeder {
     assertLedger(qp, 'flush');
   }
 
-  /** Its turn is over: what was written for it goes down, and whoever holds requests is to be woken. */
+  /** Posts what was written for it, and arms its CQ while it holds requests or awaits tokens. */
   private conclude(qp: QpLedger): void {
     this.issuer.submit(qp);
     this.issuer.account(qp);
@@ -133,12 +134,12 @@ export class Feeder {
     qp.countWaiting();
     if (this.timers.pending > 0) this.timers.sleep(qp.context);
     if ((qp.backlog > 0 || qp.awaitedTokens.length > 0) && this.parts.events.arm(qp.sendCq, ARM_ANY)) {
-      // The application may not come to poll what was there before, and it may be the last.
+      // Completions that were there before raise no event, may be the last, and may never be polled by the application.
       this.justArmed.push(qp.sendCq);
     }
   }
 
-  /** An event is over. Of the outermost, everything that was written goes down; then come those that waited. */
+  /** An event has ended. After the outermost one, posts everything that was written, and handles deferred events. */
   private end(): void {
     if (this.depth === 1) {
       const qp = this.issuer.writing;
@@ -153,7 +154,7 @@ export class Feeder {
     return this.finishedTokens.length + this.deferred.length + this.toFeed.length + this.justArmed.length > 0;
   }
 
-  /** Tells what arose while another event was going on, or in the shim itself. */
+  /** Handles events that were deferred. */
   drain(): void {
     const { policy } = this.parts;
     while (this.depth === 0 && this.hasDeferred) {
@@ -174,6 +175,7 @@ export class Feeder {
     }
   }
 
+  /** Polls a CQ that was armed: its earlier completions raise no event. */
   private pollArmed(cq: CqLedger): void {
     const before = cq.produced;
     this.parts.events.poll(cq);
@@ -212,13 +214,13 @@ export class Feeder {
     this.drain();
   }
 
-  /** To be told with the next `drain`. */
+  /** Reports a change with the next `drain`. */
   deferChange(qp: QpLedger, change: QpChange): void {
     const { policy } = this.parts;
     if (policy.onQp !== undefined) this.deferred.push(() => policy.onQp?.(qp, change, this.issuer));
   }
 
-  /** A send of it failed, or the device says so: nothing more is asked of the policy until it is whole again. */
+  /** A send failed, or the device reports a failure: the policy is not called until the queue pair is usable again. */
   markFailed(qp: QpLedger): void {
     if (qp.broken) return;
     qp.broken = true;
@@ -226,21 +228,21 @@ export class Feeder {
     this.deferChange(qp, 'state');
   }
 
-  /** It leaves SQE: errors of before are old, and what was held there is flushed as what the device had. */
+  /** It leaves SQE: earlier errors are old, and held requests are flushed like those that the device had. */
   leaveSqe(qp: QpLedger): void {
     qp.staleErrorsUntil = qp.realFreed === qp.realPosted ? null : (qp.realPosted - 1) | 0;
     qp.sendCq.soleSender = null;
-    // Something is outstanding then: had its last error been seen, nothing would be held.
+    // If requests are held, others are outstanding: after the last error nothing is held.
     if (qp.backlog > 0) qp.consumeHeld();
   }
 
-  /** A completion of its send queue arrived; told by `feedAll`. */
+  /** A completion of its send queue arrived; `feedAll` reports it. */
   countCompletion(qp: QpLedger): void {
     if (qp.unreported === 0) this.unreported.push(qp);
     qp.unreported++;
   }
 
-  /** Real number `seq` is over: so are the internal requests that the policy wants to hear of, up to there. */
+  /** The request with real number `seq` has ended: so have all up to it whose tokens the policy awaits. */
   reportTokens(qp: QpLedger, seq: number, status: number): void {
     const { awaitedTokens: tells } = qp;
     let n = 0;
@@ -253,8 +255,8 @@ export class Feeder {
   }
 
   /**
-   * The oldest `count` held requests go down whole, whatever the policy thinks, as far as there is room. What the
-   * device below does not know is over without it: nothing is waited for.
+   * Issues the oldest `count` held requests whole, without the policy, as far as there is room. WAITs and ENABLEs that
+   * the device does not support end at once.
    */
   issueWhole(qp: QpLedger, count: number): void {
     const { issuer } = this;
@@ -266,12 +268,13 @@ export class Feeder {
     this.feed(qp);
   }
 
-  /** The policy does not see a message that the peer is still asked about. */
+  /** The policy does not see a message until the peer's table has been read for it. */
   private feedHeld(qp: QpLedger): void {
     if (!this.issuer.needsLookup(qp)) this.parts.policy.feed(qp, this.issuer);
     if (qp.ready > 0 && this.issuer.needsLookup(qp)) this.issuer.issueLookup(qp);
   }
 
+  /** Feeds the queue pairs that may go on after completions of this CQ. */
   feedAll(cq: CqLedger): void {
     if (this.feeding) {
       this.unfed.push(cq);
@@ -302,7 +305,7 @@ export class Feeder {
     this.drain();
   }
 
-  /** Each is fed at once, so that what both events issue for it is one batch. */
+  /** Feeds each right after onCompleted, so that what both events issue for it is one batch. */
   private reportCompleted(): void {
     const { unreported: completed } = this;
     this.unreported = [];
@@ -323,6 +326,7 @@ export class Feeder {
     }
   }
 
+  /** It holds nothing any more. */
   unlist(qp: QpLedger): void {
     qp.inBacklogList = false;
     qp.countWaiting();
@@ -332,7 +336,7 @@ export class Feeder {
     qp.waitOn(null);
   }
 
-  /** The device took less than it had room for, or the memory went away: as a device does, fail the queue pair. */
+  /** The device refused requests that it had room for, or their memory is gone: fails the queue pair, as a device does. */
   fail(qp: QpLedger): void {
     if (qp.broken) return;
     this.markFailed(qp);

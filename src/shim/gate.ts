@@ -1,18 +1,18 @@
 /**
- * The half of a policy that decides, where the application posts, what need not be shaped. A driver that runs the
- * shim in another thread keeps one beside the application (src/drivers/worker). It is asked only of queue pairs of
- * which nothing was ever shaped, so it needs no state of the other half.
+ * The half of a policy that decides, where the application posts, which requests need not be shaped. A driver that runs
+ * the shim in another thread keeps one in the application's thread (src/drivers/worker). It is called only for queue
+ * pairs without shaped requests, so it needs no state of the other half.
  */
 import { ISO_WR_ENABLE, ISO_WR_WAIT } from '../verbs/constants.ts';
 import type { Policy, QpView } from './policy.ts';
 
-/** Asked about every post before anything of an interceptor's has been shaped. */
+/** Decides about every post of a queue pair until one of its requests is shaped. */
 export interface Gate {
   /** How many of the requests start .. start + count - 1 go straight to the device (Policy.onload). */
   straight(qp: QpView, words: Uint32Array, start: number, count: number): number;
   /** Whether a policy executes this opcode itself, so that the device need not know it. */
   executes(opcode: number): boolean;
-  /** Whether the policy refuses posts: the application must hear of that at once. */
+  /** Whether the policy may refuse posts, which the application must learn at once. */
   readonly limits: boolean;
 }
 
@@ -27,7 +27,7 @@ export function gateOf(policy: Policy): Gate {
   };
 }
 
-/** What goes straight through all of a stack, outermost first. */
+/** The gate of a stack of policies, outermost first: passes what all of them pass. */
 export function gateOfAll(gates: readonly Gate[]): Gate {
   return {
     straight(qp, words, start, count) {

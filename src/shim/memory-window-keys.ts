@@ -1,4 +1,4 @@
-/** Keys of memory windows: a bind that is held counts as posted, so its key is the window's already. */
+/** Keys of memory windows. A held bind counts as posted, so the window has its key already. */
 import { IBV_MW_TYPE_2, IBV_WR_BIND_MW } from '../verbs/constants.ts';
 import * as L from '../verbs/layout.ts';
 import type { Provider } from '../verbs/provider.ts';
@@ -7,7 +7,7 @@ import type { Feeder } from './feeder.ts';
 import type { QpLedger } from './qp-ledger.ts';
 import type { Tables } from './tables.ts';
 
-/** ibv_alloc_mw(3): the key that the window has after the binds that were posted. */
+/** The key that the window has after the posted binds, held ones included. */
 export function queryMw(next: Provider, tables: Tables, feeder: Feeder, mw: number): MwInfo {
   const info = next.queryMw(mw);
   for (const qp of tables.qps) {
@@ -17,14 +17,14 @@ export function queryMw(next: Provider, tables: Tables, feeder: Feeder, mw: numb
       const row = (qp.issued + at) & qp.mask;
       return { ...info, rkey: qp.held[row * qp.stride + L.WR_RKEY] };
     }
-    // The device chooses the key of a type 1 window, so it must have the request.
+    // The device chooses the key of a type 1 window, so the bind must be posted first.
     feeder.issueWhole(qp, at + 1);
     return next.queryMw(mw);
   }
   return info;
 }
 
-/** How many held requests are before the newest bind of this window; -1: none is held. */
+/** How many held requests precede the newest bind of this window; -1: no bind is held. */
 function heldBind(qp: QpLedger, mw: number): number {
   for (let i = qp.backlog - 1; i >= 0; i--) {
     const at = ((qp.issued + i) & qp.mask) * qp.stride;

@@ -1,19 +1,19 @@
-/** Requests as nearly all are: one element, no inline bytes, an opcode of the device's. Looked at by runs, cheaply. */
+/** Plain requests, as nearly all are: one element, no inline bytes, an opcode of the device's. Checked cheaply, by runs. */
 import { IBV_SEND_INLINE, ISO_WR_WAIT } from '../verbs/constants.ts';
 import * as L from '../verbs/layout.ts';
 
-// What a module imports or exports is loaded and checked wherever it is used; its own constants cost nothing.
+// Imports and exports of a module are loaded and checked at each use; its own constants cost nothing.
 const { SLOT_WORDS, WR_OP } = L;
 const FIRST = L.slotAt(0);
 const LENGTH = L.WR_SGE0 + L.SGE_LENGTH;
-/** Of WR_OP: the element count, IBV_SEND_INLINE, and what only opcodes from ISO_WR_WAIT on have. */
+/** Bits of WR_OP: the element count, IBV_SEND_INLINE, and the bits that only opcodes from ISO_WR_WAIT on have. */
 const MASK = (0xffff << 16) | (IBV_SEND_INLINE << 8) | (0x100 - ISO_WR_WAIT);
 const PLAIN = 1 << 16;
-/** So many messages below SHORT_BYTES add up to less than 2^31. */
+/** This many messages below SHORT_BYTES add up to less than 2^31. */
 const MOST = 1024;
 const SHORT_BYTES = 2 ** 21;
 
-/** How many of the requests start .. start + count - 1 are plain and shorter than `bytes`, before the first that is not. */
+/** How many of the requests start .. start + count - 1, from the first on, are plain and shorter than `bytes`. */
 export function plainRun(words: Uint32Array, start: number, count: number, bytes: number): number {
   let at = FIRST + start * SLOT_WORDS;
   for (let i = 0; i < count; i++, at += SLOT_WORDS) {
@@ -22,7 +22,7 @@ export function plainRun(words: Uint32Array, start: number, count: number, bytes
   return count;
 }
 
-/** Bytes together of plain requests shorter than `below`, a power of two; -1 if one of them is not that. */
+/** The total bytes of requests, if all are plain and shorter than `below`, a power of two; otherwise -1. */
 export function plainBytes(words: Uint32Array, start: number, count: number, below = SHORT_BYTES): number {
   let odd = 0;
   let long = 0;

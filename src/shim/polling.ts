@@ -1,4 +1,4 @@
-/** pollCq, and the shim's own polls: completions rewritten, dropped, kept for the application. */
+/** pollCq, and the shim's own polls: completions are rewritten, dropped, or kept for the application. */
 import {
   IBV_QPS_ERR,
   IBV_QPT_RC,
@@ -18,11 +18,11 @@ import { type KnownRing, scratchRing, type Tables } from './tables.ts';
 import type { Timers } from './timers.ts';
 import { syntheticCompletion } from './wait/cross-channel.ts';
 
-// Of each poll; a module's own constants cost nothing (plain.ts).
+// Used in each poll; a module's own constants cost nothing (plain-requests.ts).
 const indexOf = handleIndex;
 const { within, SLOT_WORDS, WC_OP, WC_QP, WC_SEQ } = L;
 const FIRST = L.slotAt(0);
-/** 0: a send that succeeded. */
+/** These bits are 0 in WC_OP of a successful send. */
 const RECEIVED_OR_FAILED = L.WC_RECV_SIDE | 0xff;
 
 const SCRATCH_SLOTS = 64;
@@ -65,7 +65,7 @@ export class Polling {
     const raw = this.next.pollCq(handle, ring, start, max);
     const { soleSender: lone } = cq;
     if (raw > 0 && lone !== null) {
-      // The last of them speaks for all: those before a success succeeded.
+      // The last one stands for all: every send before a successful one succeeded.
       const { words } = known;
       const at = FIRST + (start + raw - 1) * SLOT_WORDS;
       if ((words[at + WC_OP] & RECEIVED_OR_FAILED) === 0 && words[at + WC_QP] === lone.handle) {
@@ -77,7 +77,7 @@ export class Polling {
     return this.pollOn(cq, known, start, max, 0, raw);
   }
 
-  /** Somebody asks how long a request takes that is underway: this may be its end. */
+  /** The request whose latency is measured may end in this poll. */
   private pollProbed({ owner }: CqLedger, handle: number, ring: number, start: number, max: number): number {
     const { latencyProbe: sample } = owner;
     sample.beginPoll();
@@ -86,14 +86,14 @@ export class Polling {
     return n;
   }
 
-  /** Those that were kept come first. */
+  /** Kept completions come first. */
   private pollKept(cq: CqLedger, known: KnownRing, start: number, max: number): number {
     const n = this.drain(cq, known.words, start, max);
     const raw = n < max ? this.next.pollCq(cq.handle, known.handle, start + n, max - n) : 0;
     return this.pollOn(cq, known, start, max, n, raw);
   }
 
-  /** Of a poll for `max`, `n` completions are the application's by now, and `raw` behind them are new. */
+  /** Continues a poll for `max`: `n` completions are the application's already, and `raw` new ones follow them. */
   private pollOn(cq: CqLedger, known: KnownRing, start: number, max: number, n: number, raw: number): number {
     let given = n;
     let arrived = raw;
@@ -116,7 +116,7 @@ export class Polling {
     return given;
   }
 
-  /** A program that only polls: what the policy waits for on its own queues would never be seen. */
+  /** A poll found nothing. A program that only polls never runs the events of the policy's own queues. */
   private missed(cq: CqLedger): void {
     this.misses = (this.misses + 1) & (MISSES_PER_POLL - 1);
     if (this.misses !== 0) return;
@@ -124,7 +124,7 @@ export class Polling {
     this.feeder.drain();
   }
 
-  /** Polls for the shim itself; what is the application's waits for its next poll. */
+  /** Polls for the shim itself; the application's completions are kept for its next poll. */
   pollForShim(cq: CqLedger): void {
     this.scratch ??= scratchRing(this.next, SCRATCH_SLOTS);
     const { handle, words } = this.scratch;
@@ -137,8 +137,8 @@ export class Polling {
   }
 
   /**
-   * Rewrites `raw` completions in place; returns how many the application is given with them. Others of its own
-   * are kept: all if they are not `delivered`, and those behind one that the shim makes itself.
+   * Rewrites `raw` completions in place; returns how many of them the application gets. Its other completions are kept:
+   * all if the poll is not `delivered` to it, and those after a completion that the shim makes itself.
    */
   private settle(cq: CqLedger, words: Uint32Array, start: number, raw: number, delivered: boolean): number {
     let kept = 0;
@@ -180,11 +180,11 @@ export class Polling {
         if (qp !== undefined && qp.inbox !== null && qp.handle === words[at + L.WC_QP]) {
           const isSend = ((op >>> 8) & 0xff) === IBV_WC_RECV;
           const bytes = qp.inbox.take(words[at + L.WC_SEQ], isSend);
-          // Of a message in pieces the device itself has seen an empty one.
+          // For the device, a message that came in pieces ends with an empty one.
           if (bytes >= 0 && words[at + L.WC_BYTE_LEN] === 0) words[at + L.WC_BYTE_LEN] = bytes;
         }
       }
-      // Whether a receive was solicited does not show: better one event too many than one too few.
+      // A completion does not show whether it was solicited: one event too many is better than one too few.
       if (watchful) notable ||= cq.appArmed === ARM_ANY || (op & (L.WC_RECV_SIDE | 0xff)) !== 0;
       cq.produced = (cq.produced + 1) | 0;
       if (inPlace) {
@@ -204,8 +204,8 @@ export class Polling {
   }
 
   /**
-   * The first completions of those that need nothing but counting, by runs of one queue pair: sends that
-   * succeeded, of queue pairs that never held. Returns how many; what is behind them settle() looks at.
+   * Counts the leading completions that need nothing else, by runs of one queue pair: successful sends of queue pairs
+   * without rows. Returns how many; settle() handles the rest.
    */
   private settlePlain(cq: CqLedger, words: Uint32Array, start: number, raw: number): number {
     const { qps } = this.tables;
@@ -230,7 +230,7 @@ export class Polling {
     return i;
   }
 
-  /** What is below the last one died in a RESET; what failed before the queue pair left SQE fails it no more. */
+  /** Ignores requests that a RESET has dropped, and failures from before the queue pair left SQE. */
   private sendFailed(qp: QpLedger, seq: number): void {
     if (((seq - qp.realFreed) | 0) < 0) return;
     if (qp.staleErrorsUntil === null) this.feeder.markFailed(qp);
@@ -238,8 +238,8 @@ export class Polling {
   }
 
   /**
-   * A failed receive may take the whole queue pair to ERR, with nothing on the send side to say so; of a
-   * reliable one it does, of others the device knows.
+   * A failed receive may move the whole queue pair to ERR without a send completion. That of a reliable one always
+   * does; for other types the device is queried.
    */
   private receiveFailed(handle: number): void {
     const qp = this.tables.qp(handle);
@@ -249,6 +249,7 @@ export class Polling {
     if (qp.backlog > 0) this.feeder.feed(qp);
   }
 
+  /** Gives the application kept completions, from slot `start` on; returns how many. */
   private drain(cq: CqLedger, words: Uint32Array, start: number, max: number): number {
     const n = cq.shift(words, L.HEADER_WORDS + start * L.SLOT_WORDS, max);
     for (let i = 0; i < n; i++) {
@@ -266,7 +267,7 @@ export class Polling {
     return n;
   }
 
-  /** Until the application has polled it, a receive keeps its place in the queue. */
+  /** Keeps a completion. A receive occupies its slot until the application has polled it. */
   private keep(cq: CqLedger, words: Uint32Array, at: number): void {
     cq.push(words, at);
     const qp = this.tables.qp(words[at + L.WC_QP]);
@@ -277,7 +278,7 @@ export class Polling {
   }
 }
 
-/** Requests that ended without the device when one before them failed: it would flush them in their turn. */
+/** Completes requests that ended without the device, after an earlier one failed: a device would flush them. */
 function flushConsumed(cq: CqLedger, qp: QpLedger): void {
   while (qp.head !== qp.issued && qp.consumed[qp.head & qp.mask] !== 0) {
     if (((qp.last[qp.head & qp.mask] - qp.realFreed) | 0) >= 0) return;
@@ -287,7 +288,7 @@ function flushConsumed(cq: CqLedger, qp: QpLedger): void {
   }
 }
 
-/** All that an untranslated queue pair has posted, up to the completion at `at`, is done. */
+/** Everything that a queue pair without rows has posted, up to the completion at `at`, has ended. */
 function freedUpTo(qp: QpLedger, words: Uint32Array, at: number): void {
   const freed = (words[at + WC_SEQ] + 1) | 0;
   qp.realFreed = freed;

@@ -1,4 +1,4 @@
-/** postSend and postRecv: what goes straight down, and what is held. */
+/** postSend and postRecv: which requests go straight to the device, and which are held. */
 import { EINVAL, ENOMEM, ISO_SEND_INTERNAL, ISO_WR_ENABLE, ISO_WR_WAIT } from '../verbs/constants.ts';
 import { handleIndex } from '../verbs/handles.ts';
 import * as L from '../verbs/layout.ts';
@@ -12,7 +12,7 @@ import type { KnownRing, Tables } from './tables.ts';
 import type { Timers } from './timers.ts';
 import { crossChannelReason, fixTarget, isCrossChannel } from './wait/cross-channel.ts';
 
-// Of each post; a module's own constants cost nothing (plain.ts).
+// Used in each post; a module's own constants cost nothing (plain-requests.ts).
 const indexOf = handleIndex;
 const { within } = L;
 const sum = plainBytes;
@@ -27,7 +27,7 @@ export class Posting {
   private readonly qps: Tables['qps'];
   private readonly rings: Tables['wrRings'];
   private readonly countsBytes: boolean;
-  /** The policy has weighed by then what goes straight. */
+  /** `onload` counts the bytes of the requests that it passes. */
   private readonly policyCountsBytes: boolean;
 
   constructor(policy: Policy, next: Provider, tables: Tables, feeder: Feeder) {
@@ -43,7 +43,7 @@ export class Posting {
     this.limits();
   }
 
-  /** Whether the policy limits posts, as of now. */
+  /** Notes whether the policy limits posts at present. */
   limits(): void {
     this.isLimiting = this.policy.admit !== undefined;
   }
@@ -72,7 +72,7 @@ export class Posting {
     return this.decide(qp, ring, known, start, count, freeSlots);
   }
 
-  /** Somebody asks how long a request takes: this may be one. */
+  /** The latency of one request of this post may be measured. */
   private postProbed(qp: QpLedger, ring: number, { words }: KnownRing, start: number, count: number): number {
     const { handle, latencyProbe: sample } = qp.context;
     sample.beginPost(qp, words, start, count, this.next.nowNs(handle));
@@ -81,7 +81,7 @@ export class Posting {
     return taken;
   }
 
-  /** What the policy wants to be asked about. */
+  /** Lets the limiter and the policy decide about a post. */
   private decide(
     qp: QpLedger,
     ring: number,
@@ -118,7 +118,7 @@ export class Posting {
     return Math.max(0, Math.min(n, count));
   }
 
-  /** Straight down, but while the shim keeps completed receives, theirs are not freeSlots to post to. */
+  /** Straight to the device, but receives whose completions the shim keeps still occupy their slots. */
   postRecv(handle: number, ring: number, start: number, count: number): number {
     const qp = this.tables.qps[handleIndex(handle)];
     const known = this.tables.wrRings[handleIndex(ring)];
@@ -138,7 +138,7 @@ export class Posting {
     return taken;
   }
 
-  /** Requests that need nothing: from the application's own ring. -1 - n when the device took only n. */
+  /** Posts requests from the application's own ring; -1 - n when the device took only n. */
   private straight(
     qp: QpLedger,
     ring: number,
@@ -170,7 +170,7 @@ export class Posting {
     let n = 0;
     while (n < count) {
       if (this.validateSend(qp.handle, known.handle, start + n) !== 0) {
-        // As at a post that names memory which went away: the queue pair fails.
+        // As at a post whose memory is gone: the queue pair fails.
         if (words[L.HDR_REASON] === L.REASON_DETACHED) this.feeder.fail(qp);
         break;
       }
@@ -184,7 +184,7 @@ export class Posting {
     return n;
   }
 
-  /** What a WAIT or ENABLE aims at is fixed when it is posted. */
+  /** The target of a WAIT or ENABLE is fixed when it is posted. */
   private noteWait(qp: QpLedger, at: number): void {
     const op = qp.held[at + L.WR_OP];
     if ((op & 0xff) < ISO_WR_WAIT || this.policy.crossChannel !== true) return;
@@ -192,7 +192,7 @@ export class Posting {
     if (isCrossChannel(qp.held, at)) fixTarget(this.tables, qp, at);
   }
 
-  /** As the device would; requests that the shim executes itself never reach it. */
+  /** Validates as the device would; requests that the shim executes itself never reach the device. */
   validateSend(handle: number, ring: number, index: number): number {
     const known = this.tables.wrRings[handleIndex(ring)];
     const qp = this.tables.qp(handle);

@@ -1,10 +1,9 @@
 /**
- * The books of one queue pair: which application request became which internal ones, and back.
+ * The ledger of one queue pair: which requests of the device an application's request became, and back.
  *
- * Two running numbers (mod 2^32) name requests: the application's, counted at its post, and the real one,
- * counted at the post below. While nothing was ever held they are equal and requests go straight down. From
- * the first held request on, a row per application request (its number modulo the depth) keeps the first
- * and the last real number that it became.
+ * Two running numbers (mod 2^32) identify requests: the application's, counted when it posts, and the real one, counted
+ * when the shim posts to the device. Until a request is held, both are equal and requests go straight to the device. From
+ * then on, a row per application request (its number modulo the depth) has the first and the last of its real numbers.
  */
 import {
   IBV_QPS_RTS,
@@ -27,7 +26,7 @@ import { plainBytes } from './plain-requests.ts';
 import type { QpView } from './policy.ts';
 import type { ResourceView } from './resources.ts';
 
-// Of each post; a module's own constants cost nothing (plain.ts).
+// Used in each post; a module's own constants cost nothing (plain-requests.ts).
 const { SLOT_WORDS } = L;
 const FIRST_OP = L.slotAt(0) + L.WR_OP;
 const SIGNALED = IBV_SEND_SIGNALED;
@@ -42,7 +41,7 @@ function powerOfTwo(n: number): number {
 export class QpLedger implements QpView {
   readonly index: number;
   readonly handle: number;
-  /** What the wire knows it by. */
+  /** Its number on the wire. */
   readonly qpNum: number;
   readonly pd: number;
   readonly context: ShimContext;
@@ -51,9 +50,9 @@ export class QpLedger implements QpView {
   readonly realDepth: number;
   readonly recvDepth: number;
   readonly sqSigAll: boolean;
-  /** Its receives come from a shared queue, whose places are not counted here. */
+  /** Its receives come from a shared queue, whose slots are not counted here. */
   readonly hasSrq: boolean;
-  /** Its requests are held until an ENABLE of another queue pair releases them. */
+  /** Its requests are held until an ENABLE on another queue pair releases them. */
   readonly managed: boolean;
   readonly sendCq: CqLedger;
   readonly recvCq: CqLedger;
@@ -63,76 +62,76 @@ export class QpLedger implements QpView {
   readonly stride: number;
 
   appPosted = 0;
-  /** Application requests whose completion was handed over: their places in its queue are free. */
+  /** Application requests whose completions were delivered: their slots are free. */
   appFreed = 0;
   recvPosted = 0;
-  /** Receives whose completion the shim keeps for the application, and while there are any: the first of them. */
+  /** Receives whose completions the shim keeps for the application; recvFreed is the first of them, if any. */
   recvsKept = 0;
   recvFreed = 0;
   realPosted = 0;
   realFreed = 0;
-  /** IBV_QPS_*, as last set: what the device does by itself (ERR) takes requests as RTS does. */
+  /** IBV_QPS_*, as last set. When the device has moved to ERR by itself, it accepts requests as in RTS. */
   state = 0;
-  /** Whether anything was ever held. */
+  /** Whether a request was ever held, so that rows exist. */
   translated = false;
   /** Real numbers from here on have a row; earlier ones are the application's own. */
   base = 0;
   /** Oldest application request that is not known to be complete. */
   head = 0;
-  /** Oldest application request that is not issued whole; from here to appPosted they are held. */
+  /** Oldest application request that is not issued whole: requests from here to appPosted are held. */
   issued = 0;
-  /** Whether the request at `issued` is partly issued, and how far. */
+  /** Whether the request at `issued` is partly issued, and the element and offset that follow. */
   partial = false;
-  /** The peer was asked about the request at `issued`, by a READ that counts as its first piece. */
+  /** A READ of the peer's table was issued for the request at `issued`, and counts as its first piece. */
   lookupIssued = false;
   sgeIndex = 0;
   sgeOffset = 0;
-  /** An error was seen: what is held goes down whole, for the device to flush. */
+  /** A request failed: held requests are posted whole, for the device to flush. */
   broken = false;
-  /** It left SQE while requests were outstanding there: the last of them, until its error is seen. */
+  /** It left SQE with requests outstanding: errors up to this real number are old. Null once that one has completed. */
   staleErrorsUntil: number | null = null;
-  /** Of a managed one: request up to which ENABLEs that are posted release it, and that are executed. */
+  /** Managed: the request up to which posted ENABLEs release it, and up to which executed ones do. */
   enableIndex = 0;
   enabled = 0;
-  /** In a context with a limiter: request up to which it may issue them; and whether it waits there. */
+  /** In a context with a limiter: the request up to which it may issue, and whether it waits for more tokens. */
   licensed = 0;
   isLimited = false;
-  /** The application has posted WAIT or ENABLE: from then on all is held, so that its end can be told exactly. */
+  /** The application has posted WAIT or ENABLE. From then on all requests are held, to know exactly when each ends. */
   usesWaits = false;
-  /** The oldest held request, a WAIT or ENABLE, has had its effect; its completion waits for those before it. */
+  /** The oldest held request, a WAIT or ENABLE, has taken effect; its completion waits for earlier ones. */
   executed = false;
-  /** The request whose failure is the policy's will, and the status that it is to have; 0: none. */
+  /** The request that the policy or the shim failed, and its status; 0: none. */
   failSeq = 0;
   failStatus = 0;
-  /** The next request issued is to report. */
+  /** The next request that is issued must be signaled. */
   signalNext = false;
-  /** Pairs of a real number and the token that the policy is to be told when it is over. */
+  /** Pairs of a real number and the token that the policy gets when that request has ended. */
   readonly awaitedTokens: number[] = [];
-  /** Completions that arrived since the policy was last told. */
+  /** Completions that arrived since the policy's last onCompleted. */
   unreported = 0;
-  /** When it was last fed, in passes over its CQ. */
+  /** The pass over its CQ in which it was last fed. */
   fedIn = -1;
   /** By kind. */
   readonly twins: ResourceView[] = [];
-  /** Internal requests that this queue pair has outstanding on its send CQ beyond the application's own. */
+  /** Completions that its internal requests may add to the send CQ beyond the application's own. */
   extra = 0;
   /** The real number of the last signaled request. */
   lastSignaled = -1;
   inBacklogList = false;
-  /** Plain requests shorter than this go straight unasked; 0: none. */
+  /** Plain requests shorter than this go straight to the device without `onload`; 0: none. */
   plainBelow = 0;
-  /** The CQ that its oldest held request waited for last, among whose waiters it may be. */
+  /** The CQ that its oldest held request waited for last; that CQ's waiters may include it. */
   private awaited: CqLedger | null = null;
   private isWaiting = false;
-  /** UD: an address handle of the shim's, for what reaches nobody; 0: none yet. */
+  /** UD: an address handle of the shim's, for datagrams that no queue pair receives; 0: not made yet. */
   ownAh = 0;
 
-  /** What two shims agreed on, until RESET. */
+  /** Agreed with the peer's shim, until RESET. */
   inbox: Inbox | null = null;
   outbox: Outbox | null = null;
-  /** Places kept free on the send CQ for what ends a message in pieces. */
+  /** Slots, and entries of the send CQ, kept free for the requests that end a message in pieces. */
   reserved = 0;
-  /** IBV_ACCESS_*, and READs that may be outstanding, as last set. */
+  /** IBV_ACCESS_*, and the most outstanding READs, as last set. */
   accessFlags = 0;
   maxRdAtomic = 1;
   sgid = '';
@@ -146,18 +145,18 @@ export class QpLedger implements QpView {
   last: Int32Array = new Int32Array(0);
   visible: Uint8Array = new Uint8Array(0);
   split: Uint8Array = new Uint8Array(0);
-  /** Ended without the device and without a completion: to be flushed when one before it fails. */
+  /** Ended without the device and without a completion: flushed if an earlier request fails. */
   consumed: Uint8Array = new Uint8Array(0);
   bytes: Float64Array = new Float64Array(0);
   held: Uint32Array = new Uint32Array(0);
-  /** By real number, modulo the real depth: what sums[0] was when it was issued. */
+  /** By real number, modulo the real depth: sums[0] after it was issued. */
   issuedBytes: Float64Array = new Float64Array(0);
   realMask = 0;
   /** [bytes issued, bytes known complete, bytes of `issued` already issued] */
   readonly sums = new Float64Array(3);
-  /** As in `counts`. */
+  /** As counts[HIGH_WATER]. */
   private highWater = 0;
-  /** counters.ts */
+  /** By the columns of counters.ts. */
   readonly counts = new Float64Array(COLUMNS);
 
   constructor(
@@ -196,7 +195,7 @@ export class QpLedger implements QpView {
     return this.translated ? (this.appPosted - this.issued) | 0 : 0;
   }
 
-  /** Held requests that may be issued: of a managed queue pair those that are enabled, and as the limiter lets go. */
+  /** Held requests that may be issued: enabled ones of a managed queue pair, and those that the limiter has licensed. */
   get ready(): number {
     const ready = this.managed ? Math.max(0, (this.enabled - this.issued) | 0) : this.backlog;
     if (this.context.limiter === null) return ready;
@@ -209,7 +208,7 @@ export class QpLedger implements QpView {
     return !this.translated || (!this.usesWaits && this.appPosted === this.issued);
   }
 
-  /** From now on rows are kept. Until here both numbers are equal. */
+  /** Keeps rows from now on. Until here both numbers are equal. */
   translate(): void {
     if (this.translated) return;
     const depth = powerOfTwo(this.appDepth);
@@ -232,7 +231,7 @@ export class QpLedger implements QpView {
     this.issued = this.appPosted;
   }
 
-  /** Copies request `index` of a ring: the application may reuse its slot as soon as post returns. */
+  /** Copies request `index` of a ring, because the application may reuse the slot when the post returns. */
   hold(words: Uint32Array, index: number, capacity: number, extBytes: number): void {
     const row = this.appPosted & this.mask;
     const to = row * this.stride;
@@ -254,7 +253,7 @@ export class QpLedger implements QpView {
     this.appPosted = (this.appPosted + 1) | 0;
   }
 
-  /** `count` requests went straight down and need no rows. */
+  /** `count` requests went straight to the device and need no rows. */
   countStraight(words: Uint32Array, start: number, count: number): void {
     const posted = this.realPosted;
     let i = count - 1;
@@ -266,7 +265,7 @@ export class QpLedger implements QpView {
     this.appPosted = this.realPosted;
   }
 
-  /** `count` plain requests went straight down, of so many bytes together. */
+  /** `count` plain requests of `bytes` in total went straight to the device. */
   countPlain(words: Uint32Array, start: number, count: number, bytes: number): void {
     this.countStraight(words, start, count);
     this.countDepth();
@@ -275,7 +274,7 @@ export class QpLedger implements QpView {
     counts[IN_BYTES] += bytes;
   }
 
-  /** Its oldest held request waits for completions of this CQ; null: for none. */
+  /** Its oldest held request waits for completions of this CQ; null: it does not wait. */
   waitOn(cq: CqLedger | null): void {
     const { awaited } = this;
     if (awaited !== null && awaited !== cq) {
@@ -286,7 +285,7 @@ export class QpLedger implements QpView {
     if (cq !== null && !cq.waiters.includes(this)) cq.waiters.push(this);
   }
 
-  /** Whether something goes on here that a timer of the policy may decide. */
+  /** Counts it among the context's waiting queue pairs, if a timer of the policy may decide how it goes on. */
   countWaiting(): void {
     const holds = this.inBacklogList || this.awaitedTokens.length > 0;
     const isWaiting = holds && !this.broken && this.state === IBV_QPS_RTS;
@@ -294,7 +293,7 @@ export class QpLedger implements QpView {
     this.isWaiting = isWaiting;
   }
 
-  /** Requests went down: how full the device's queue is now. */
+  /** Requests were posted: notes the high-water mark of the device's queue. */
   countDepth(): void {
     const depth = (this.realPosted - this.realFreed) | 0;
     if (depth <= this.highWater) return;
@@ -302,7 +301,7 @@ export class QpLedger implements QpView {
     this.counts[HIGH_WATER] = depth;
   }
 
-  /** Adds up what requests of a ring weigh that need no rows; `sign` -1: that were weighed, and not taken. */
+  /** Counts the bytes of requests that need no rows; `sign` -1: takes back those of requests that were refused. */
   countBytes(
     words: Uint32Array,
     start: number,
@@ -315,7 +314,7 @@ export class QpLedger implements QpView {
     this.counts[BYTES] += sign * (plain >= 0 ? plain : totalBytes(words, start, count, capacity, extBytes));
   }
 
-  /** A row for a request that goes straight down while rows are kept. */
+  /** Makes a row for a request that went straight to the device. */
   passThrough(words: Uint32Array, at: number, ext: number, isToWeigh: boolean): void {
     const row = this.appPosted & this.mask;
     this.first[row] = this.realPosted;
@@ -335,7 +334,7 @@ export class QpLedger implements QpView {
     this.realPosted = (this.realPosted + 1) | 0;
   }
 
-  /** Forgets everything that is posted or held: the queue pair went to RESET. */
+  /** Forgets everything that is posted or held, after RESET. */
   purge(): void {
     this.context.latencyProbe.drop(this);
     this.realFreed = this.realPosted;
@@ -370,10 +369,10 @@ export class QpLedger implements QpView {
     this.sgeOffset = 0;
   }
 
-  /** What is held ends here, without the device: it is flushed behind what is outstanding. */
+  /** Ends held requests without the device: they are flushed after the outstanding ones. */
   consumeHeld(): void {
     const last = (this.realPosted - 1) | 0;
-    // One that is begun has an error of its own to come.
+    // A request that is begun will have an error completion of its own.
     let isConsumed = !this.partial && !this.lookupIssued;
     for (; this.issued !== this.appPosted; this.issued = (this.issued + 1) | 0) {
       const row = this.issued & this.mask;
@@ -385,7 +384,7 @@ export class QpLedger implements QpView {
     this.beginNext();
   }
 
-  /** Words of the extension that a request uses. */
+  /** Words of its slot's extension that a request uses. */
   extWords(op: number, inlineLength: number): number {
     if ((op & (IBV_SEND_INLINE << 8)) !== 0) return (inlineLength + 3) >> 2;
     const sges = op >>> 16;
@@ -399,7 +398,7 @@ export class QpLedger implements QpView {
   }
 }
 
-/** Bytes of requests of a ring, whatever they are. */
+/** Bytes of requests of a ring, of any kind. */
 function totalBytes(
   words: Uint32Array,
   start: number,

@@ -1,7 +1,7 @@
 /**
- * Queue pairs of a policy's own, which the application never sees: each with a completion queue and, if asked
- * for, a buffer. A loopback is connected to itself; a twin goes with a reliable connection of the application
- * and is connected to the peer's twin, once somebody has told its number.
+ * Queue pairs of a policy's own, which the application never sees, each with a completion queue and an optional buffer.
+ * A loopback is connected to itself. A twin accompanies a reliable connection of the application, and is connected to
+ * the peer's twin once its address is known.
  */
 import * as C from '../verbs/constants.ts';
 import * as L from '../verbs/layout.ts';
@@ -25,16 +25,16 @@ const HIGH = 2 ** -32;
 const TWO32 = 2 ** 32;
 const SCRATCH_SLOTS = 64;
 const RING_SLOTS = 64;
-/** Of sinks. */
+/** The Q_Key of sinks. */
 export const SINK_QKEY = 0x150f05;
 const ACCESS = C.IBV_ACCESS_LOCAL_WRITE | C.IBV_ACCESS_REMOTE_WRITE | C.IBV_ACCESS_REMOTE_READ;
-/** In the high half of wr_id: whether onInternal is to be told the low half. */
+/** In the high half of wr_id: the low half is a token for onInternal. */
 const HAS_TOKEN = 1;
 
-/** Whom the resources tell. */
+/** What resources need of the shim around them. */
 export interface ResourcesHost {
   reportToken(token: number, status: number): void;
-  /** The channel of a context whose events the shim hears. */
+  /** The completion channel of a context that the shim listens to. */
   channel(context: ShimContext): number;
 }
 
@@ -44,11 +44,11 @@ export class Resource implements ResourceView {
   readonly cq: number;
   readonly qpNum: number;
   readonly depth: number;
-  /** A loopback's own; 0: a twin lives in that of its queue pair. */
+  /** The protection domain of a loopback or sink; 0: a twin is in that of its queue pair. */
   readonly pd: number;
   readonly mr: MrInfo | null;
   readonly buffer: Uint8Array | null;
-  /** Of a twin. */
+  /** The queue pair that a twin accompanies. */
   readonly ofQp: QpLedger | null;
   connected = false;
   peerAddr = 0;
@@ -74,7 +74,7 @@ export class Resource implements ResourceView {
   }
 }
 
-/** All resources of one shim: makes, posts, polls and destroys them. */
+/** Makes, posts to, polls and destroys all resources of one shim. */
 export class ResourceKeeper {
   private readonly next: Provider;
   private readonly host: ResourcesHost;
@@ -82,10 +82,10 @@ export class ResourceKeeper {
   private ring: RingInfo | null = null;
   private words: Uint32Array = new Uint32Array(0);
   private scratch: KnownRing | null = null;
-  /** Slots written and not yet posted, all of one resource. */
+  /** Slots written and not yet posted, all of one resource: the owner. */
   private pending = 0;
   private owner: Resource | null = null;
-  /** Requests posted for no queue pair of the application, for the counters. */
+  /** Counts of requests that belong to no queue pair of the application. */
   readonly counts: Float64Array;
 
   constructor(next: Provider, host: ResourcesHost, counts: Float64Array) {
@@ -98,7 +98,7 @@ export class ResourceKeeper {
     return this.byCq.size > 0;
   }
 
-  /** What a policy declares for one context with. */
+  /** The interface with which a policy declares resources of one context. */
   declare(context: ShimContext): Resources {
     return {
       context,
@@ -119,7 +119,7 @@ export class ResourceKeeper {
     return made;
   }
 
-  /** Without receives, and in a state that takes datagrams: they are dropped, and nobody is told. */
+  /** In RTR without receives: it drops datagrams silently. */
   private sink(context: ShimContext): Resource {
     return this.own(context, { depth: 1 }, C.IBV_QPT_UD, ({ qp }) => {
       const modify = (attr: QpAttr) => this.next.modifyQp(qp, attr, maskOf(attr));
@@ -213,7 +213,7 @@ export class ResourceKeeper {
     if (at >= 0) all.splice(at, 1);
   }
 
-  /** The context goes: so does what is the policy's there. */
+  /** The context closes: destroys its resources. */
   close(context: ShimContext): void {
     for (const resource of [...context.resources].reverse()) this.destroy(resource as Resource);
     if (this.byCq.size > 0) return;
@@ -222,7 +222,7 @@ export class ResourceKeeper {
     this.scratch = null;
   }
 
-  /** The way from a port to itself. */
+  /** The path from a port to itself. */
   private ownPath(context: ShimContext): QpAttr {
     const { next } = this;
     const { gidTblLen, lid, activeMtu } = next.queryPort(context.handle, 1);
@@ -290,28 +290,28 @@ export class ResourceKeeper {
   }
 
   /**
-   * A piece of an application's request: `held[from..]` is its slot, `sge` where the element is that the piece
-   * begins in, `sgeOffset` how far in.
+   * Writes a piece of an application's request. `held[from..]` is the request's slot, `sge` the word of the element in
+   * which the piece begins, `sgeOffset` the offset within it.
    */
   piece(
     resource: Resource,
     held: Uint32Array,
-    place: { from: number; offsetBytes: number; sge: number; sgeOffset: number },
+    source: { from: number; offsetBytes: number; sge: number; sgeOffset: number },
     bytes: number,
     token: number,
   ): void {
-    const { from, sge } = place;
+    const { from, sge } = source;
     const at = this.slot(resource);
     const w = this.words;
     w[at] = token;
     w[at + 1] = token === NO_TOKEN ? 0 : HAS_TOKEN;
     const hasData = bytes > 0 ? 1 << 16 : 0;
     w[at + L.WR_OP] = (held[from + L.WR_OP] & 0xff) | (C.IBV_SEND_SIGNALED << 8) | hasData;
-    const remote = held[from + L.WR_REMOTE_LO] + place.offsetBytes;
+    const remote = held[from + L.WR_REMOTE_LO] + source.offsetBytes;
     w[at + L.WR_REMOTE_LO] = remote;
     w[at + L.WR_REMOTE_HI] = held[from + L.WR_REMOTE_HI] + (remote >= TWO32 ? 1 : 0);
     w[at + L.WR_RKEY] = held[from + L.WR_RKEY];
-    const local = held[sge] + place.sgeOffset;
+    const local = held[sge] + source.sgeOffset;
     w[at + L.WR_SGE0] = local;
     w[at + L.WR_SGE0 + L.SGE_HI] = held[sge + L.SGE_HI] + (local >= TWO32 ? 1 : 0);
     w[at + L.WR_SGE0 + L.SGE_LENGTH] = bytes;
@@ -356,7 +356,7 @@ export class ResourceKeeper {
     return L.HEADER_WORDS + this.pending * L.SLOT_WORDS;
   }
 
-  /** Hands what was written to the device: at the end of an event, or when another resource's turn comes. */
+  /** Posts what was written: at the end of an event, or before a request of another resource. */
   flush(): void {
     const n = this.pending;
     if (n === 0 || this.owner === null) return;
@@ -378,18 +378,18 @@ export class ResourceKeeper {
     this.next.reqNotifyCq(resource.cq, false);
   }
 
-  /** A completion event of a CQ that is none of the application's. */
+  /** A completion event of a CQ that is not the application's. */
   event(cq: number): void {
     const resource = this.byCq.get(cq);
     if (resource === undefined) return;
     resource.armed = false;
     this.poll(resource);
-    // What arrives between that poll and the next arming would wake nobody: arm, then look again.
+    // A completion between that poll and the next arming would raise no event: arm, then poll again.
     this.arm(resource);
     this.poll(resource);
   }
 
-  /** For programs that only poll, and never give an event its turn. */
+  /** For programs that only poll, in which events never run. */
   pollAll(context: ShimContext): void {
     for (const resource of context.resources) this.poll(resource as Resource);
     for (const resource of this.byCq.values()) if (resource.ofQp?.context === context) this.poll(resource);

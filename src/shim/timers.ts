@@ -1,41 +1,41 @@
 /**
- * Timers of a policy. The provider's sleep wakes the shim, and the application's own calls find what is due
- * before that: a program that only polls never gives a promise its turn.
+ * Timers of a policy. The provider's sleep wakes the shim, and the application's own calls check for expired timers
+ * before that: in a program that only polls, promises never run.
  */
 import { InvalidArgumentError } from '../verbs/errors.ts';
 import type { Provider } from '../verbs/provider.ts';
 import type { ShimContext } from './context.ts';
 
-/** At every so many calls (a power of two) at most timers that may be late are looked for: a look reads the clock. */
+/** Timers that may be late are checked at most once in this many calls (a power of two), because a check reads the clock. */
 const CALLS_PER_CHECK = 64;
 
 /**
- * So many calls that take longer than this in all, as those of a device do that works within them, are too many to be
- * late by: fewer pass between two looks. Calls that take far less have the whole number of them again.
+ * If the calls between two checks take longer than SLOW_NS in all, as on a device that works within calls, fewer calls
+ * pass between checks. If they take less than FAST_NS, more pass again.
  */
 const SLOW_NS = 2e6;
 const FAST_NS = SLOW_NS / 16;
 
-/** Longer ones are slept in parts: a timer of Node.js has 31 bits of milliseconds. */
+/** Longer sleeps are divided: a timer of Node.js has 31 bits of milliseconds. */
 const MAX_SLEEP_NS = 1e15;
 
 export class Timers {
-  /** Timers that are set and may not be late, in all contexts: what the hot path looks at. */
+  /** Timers of all contexts that may not be late; the hot path reads this. */
   pending = 0;
   /** Those that may be late. */
   private relaxed = 0;
-  /** Contexts of which each call of the application is looked at (sample.ts). */
+  /** Contexts in which every call of the application must check (latency-probe.ts). */
   private watched = 0;
-  /** Counts the calls of the application, and stands at 0 in one that is to `look`. */
+  /** Counts the application's calls; it is 0 in a call that must `check`. */
   private calls = 1;
   private step = 0;
-  /** `calls`, as it was when it was last counted. */
+  /** `calls`, when it last counted. */
   private counted = 0;
-  /** What each call counts for where only one in so many looks (a power of two); and the time of the last look. */
+  /** What each call counts, while only some calls check (a power of two), and the time of the last check. */
   private stride = 1;
   private checkedNs = 0;
   private isShort = false;
-  /** Counts the calls that did look although only timers are set that may be late. */
+  /** Counts calls that must check for another reason while all timers may be late. */
   private checksSkipped = 0;
   private readonly next: Provider;
   private readonly fire: (token: number) => void;
@@ -45,13 +45,13 @@ export class Timers {
     this.fire = fire;
   }
 
-  /** Whether a call of the application is to `look`. */
+  /** Whether this call of the application must `check`. */
   get isCheckDue(): boolean {
     this.calls = (this.calls + this.step) & (CALLS_PER_CHECK - 1);
     return this.calls === 0;
   }
 
-  /** Every call is to look while a timer is set that may not be late; one in so many while only others are. */
+  /** Every call must check while a timer may not be late; only some calls while all timers may be late. */
   private changed(): void {
     if (this.step > 0) this.counted = this.calls;
     const isEach = this.pending + this.watched > 0;
@@ -60,12 +60,12 @@ export class Timers {
     else this.calls = isEach ? 0 : 1;
   }
 
-  /** A count that gets to 0 by strides. */
+  /** Rounds a count so that strides lead to 0. */
   private whole(count: number): number {
     return count & -this.stride;
   }
 
-  /** In a call that looks as one of so many: the count stands at 0. */
+  /** Adapts the stride, in a call that checks because the count is 0. */
   private pace(nowNs: number): void {
     const tookNs = nowNs - this.checkedNs;
     this.checkedNs = nowNs;
@@ -73,21 +73,21 @@ export class Timers {
     else if (tookNs < FAST_NS && this.stride > 1) this.stride >>= 1;
     if (this.step === 0) return;
     this.step = this.stride;
-    // Now so many calls, now one less: with two contexts in turn it would always be the same one's call that looks.
+    // Alternates between n and n - 1 calls: otherwise, with two contexts that alternate, only one would ever check.
     this.isShort = !this.isShort;
     if (this.isShort) this.calls = this.stride & (CALLS_PER_CHECK - 1);
   }
 
-  /** Each call is to look, until that is taken back. */
+  /** Every call must check, until this is called with false. */
   watch(isWatched: boolean): void {
     this.watched += isWatched ? 1 : -1;
     this.changed();
   }
 
-  /** In a call of the application that is to: fires what is due. */
+  /** Fires expired timers, in a call of the application that must check. */
   check(context: ShimContext): void {
     if (this.pending === 0 && this.watched > 0) {
-      // Timers that may be late wait for as many calls as they would otherwise.
+      // Timers that may be late are checked as rarely as they would be otherwise.
       this.checksSkipped = (this.whole(this.checksSkipped) + this.stride) & (CALLS_PER_CHECK - 1);
       if (this.checksSkipped !== 0) return;
     }
@@ -116,13 +116,13 @@ export class Timers {
     this.sleep(context);
   }
 
-  /** Fires what is due, the soonest first. */
+  /** Fires expired timers, the soonest first. */
   run(context: ShimContext): void {
     const { timesNs, tokens } = context;
     let last = timesNs.length - 1;
     if (last < 0) return;
     const nowNs = this.next.nowNs(context.handle);
-    // What an event sets for now is for the next time: or two timers could go on for ever.
+    // A timer that an event sets for now fires next time; otherwise two timers could set each other without end.
     for (let budget = timesNs.length; budget > 0 && last >= 0 && timesNs[last] <= nowNs; budget--) {
       const token = tokens[last];
       this.remove(context, last);
@@ -132,12 +132,12 @@ export class Timers {
     this.sleep(context);
   }
 
-  /** The context is closed: nothing of it fires any more. */
+  /** The context was closed: its timers must not fire any more. */
   forget(context: ShimContext): void {
     while (context.timesNs.length > 0) this.remove(context, context.timesNs.length - 1);
   }
 
-  /** Makes sure that something wakes the shim in time: a simulated run waits for it if something hangs on it. */
+  /** Sleeps until the soonest timer. A simulated run waits for the sleep while a queue pair depends on it. */
   sleep(context: ShimContext): void {
     const { timesNs, relaxed } = context;
     const soonest = timesNs.length - 1;

@@ -34,7 +34,7 @@ test('a verb that nobody overrides stays the same function', () => {
 
 test('what is no verb is refused, with the name of the interceptor', () => {
   const wrong = { name: 'wrong', wrap: () => ({ postSendd: () => 0 }) } as unknown as Interceptor;
-  expect(() => compose(provider, [wrong])).toThrowError(/'wrong' overrides 'postSendd', which is no verb/);
+  expect(() => compose(provider, [wrong])).toThrowError(/'wrong' overrides 'postSendd', which is not a verb/);
   const value = { name: 'value', wrap: () => ({ postSend: 7 }) } as unknown as Interceptor;
   expect(() => compose(provider, [value])).toThrowError(/'value' overrides 'postSend' with a number/);
 });
