@@ -244,12 +244,12 @@ export class Feeder {
 
   /** The request with real number `seq` has ended: so have all up to it whose tokens the policy awaits. */
   reportTokens(qp: QpLedger, seq: number, status: number): void {
-    const { awaitedTokens: tells } = qp;
+    const { awaitedTokens } = qp;
     let n = 0;
-    for (; n < tells.length && ((tells[n] - seq) | 0) <= 0; n += 2) {
-      this.finishedTokens.push(tells[n + 1], tells[n] === seq ? status : 0);
+    for (; n < awaitedTokens.length && ((awaitedTokens[n] - seq) | 0) <= 0; n += 2) {
+      this.finishedTokens.push(awaitedTokens[n + 1], awaitedTokens[n] === seq ? status : 0);
     }
-    tells.splice(0, n);
+    awaitedTokens.splice(0, n);
     qp.sendCq.awaitedCount -= n / 2;
     qp.countWaiting();
   }

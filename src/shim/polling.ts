@@ -63,13 +63,13 @@ export class Polling {
     }
     if (cq.fifoCount > 0 || max === 0) return this.pollKept(cq, known, start, max);
     const raw = this.next.pollCq(handle, ring, start, max);
-    const { soleSender: lone } = cq;
-    if (raw > 0 && lone !== null) {
+    const { soleSender } = cq;
+    if (raw > 0 && soleSender !== null) {
       // The last one stands for all: every send before a successful one succeeded.
       const { words } = known;
       const at = FIRST + (start + raw - 1) * SLOT_WORDS;
-      if ((words[at + WC_OP] & RECEIVED_OR_FAILED) === 0 && words[at + WC_QP] === lone.handle) {
-        freedUpTo(lone, words, at);
+      if ((words[at + WC_OP] & RECEIVED_OR_FAILED) === 0 && words[at + WC_QP] === soleSender.handle) {
+        freedUpTo(soleSender, words, at);
         cq.produced = (cq.produced + raw) | 0;
         return raw;
       }
@@ -79,10 +79,10 @@ export class Polling {
 
   /** The request whose latency is measured may end in this poll. */
   private pollProbed({ owner }: CqLedger, handle: number, ring: number, start: number, max: number): number {
-    const { latencyProbe: sample } = owner;
-    sample.beginPoll();
+    const { latencyProbe } = owner;
+    latencyProbe.beginPoll();
     const n = this.pollCq(handle, ring, start, max);
-    sample.endPoll(this.next.nowNs(owner.handle));
+    latencyProbe.endPoll(this.next.nowNs(owner.handle));
     return n;
   }
 
@@ -142,11 +142,11 @@ export class Polling {
    */
   private settle(cq: CqLedger, words: Uint32Array, start: number, raw: number, delivered: boolean): number {
     let kept = 0;
-    let notable = false;
-    const watchful = cq.appArmed !== ARM_NONE && cq.translatedQps > 0;
+    let raisesEvent = false;
+    const mayRaiseEvent = cq.appArmed !== ARM_NONE && cq.translatedQps > 0;
     const { feeder } = this;
-    const hears = feeder.reportsCompletions;
-    if (delivered && !hears && cq.translatedQps === 0 && cq.fifoCount === 0) {
+    const { reportsCompletions } = feeder;
+    if (delivered && !reportsCompletions && cq.translatedQps === 0 && cq.fifoCount === 0) {
       kept = this.settlePlain(cq, words, start, raw);
     }
     for (let i = kept; i < raw; i++) {
@@ -158,7 +158,7 @@ export class Polling {
         const handle = words[at + L.WC_QP];
         const qp = this.tables.qps[handleIndex(handle)];
         if (qp !== undefined && qp.handle === handle) {
-          if (hears) feeder.countCompletion(qp);
+          if (reportsCompletions) feeder.countCompletion(qp);
           if ((op & 0xff) !== IBV_WC_SUCCESS) this.sendFailed(qp, words[at + L.WC_SEQ] | 0);
           if (qp.awaitedTokens.length > 0) feeder.reportTokens(qp, words[at + L.WC_SEQ] | 0, op & 0xff);
           if (qp.translated) {
@@ -185,7 +185,7 @@ export class Polling {
         }
       }
       // A completion does not show whether it was solicited: one event too many is better than one too few.
-      if (watchful) notable ||= cq.appArmed === ARM_ANY || (op & (L.WC_RECV_SIDE | 0xff)) !== 0;
+      if (mayRaiseEvent) raisesEvent ||= cq.appArmed === ARM_ANY || (op & (L.WC_RECV_SIDE | 0xff)) !== 0;
       cq.produced = (cq.produced + 1) | 0;
       if (inPlace) {
         const to = L.HEADER_WORDS + (start + kept) * L.SLOT_WORDS;
@@ -199,7 +199,7 @@ export class Polling {
         assertLedger(failed, 'error completion');
       }
     }
-    if (notable) cq.isEventDue = true;
+    if (raisesEvent) cq.isEventDue = true;
     return kept;
   }
 

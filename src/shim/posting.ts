@@ -74,10 +74,10 @@ export class Posting {
 
   /** The latency of one request of this post may be measured. */
   private postProbed(qp: QpLedger, ring: number, { words }: KnownRing, start: number, count: number): number {
-    const { handle, latencyProbe: sample } = qp.context;
-    sample.beginPost(qp, words, start, count, this.next.nowNs(handle));
+    const { handle, latencyProbe } = qp.context;
+    latencyProbe.beginPost(qp, words, start, count, this.next.nowNs(handle));
     const taken = this.postSend(qp.handle, ring, start, count);
-    sample.endPost();
+    latencyProbe.endPost();
     return taken;
   }
 

@@ -35,12 +35,12 @@ import { Posting } from './posting.ts';
 import { QpLedger } from './qp-ledger.ts';
 import { Tables } from './tables.ts';
 
-/** Queue pairs of one CQ that can be shaped to the full at the same time. */
+/** Queue pairs of one CQ that can all have their maximum of internal requests at the same time. */
 const SHAPED_QPS_PER_CQ = 16;
 
-/** What a shim is told beside its policy. */
+/** Options of a shim. */
 export interface ShimOptions {
-  /** Who knows the other tenants; without one, reports go nowhere and no grants come. */
+  /** The coordinator of the device's tenants; without one, reports have no effect and no grants come. */
   coordinator?: CoordinatorPort;
 }
 
@@ -57,12 +57,12 @@ export function createShim(makePolicy: () => Policy, options: ShimOptions = {}):
       const policy = makePolicy();
       if (policy.needs.wait === 'required' && next.wait === 'none') {
         throw new UnsupportedError(
-          `policy '${name}' needs WAIT, which provider '${next.name}' does not have`,
+          `policy '${name}' requires WAIT, which provider '${next.name}' does not support`,
         );
       }
       if (policy.needs.coordinator === true && options.coordinator === undefined) {
         throw new UnsupportedError(
-          `policy '${name}' needs a coordinator: give one to createShim, in its options`,
+          `policy '${name}' requires a coordinator: pass one in the options of createShim`,
         );
       }
       const shim = new Shim(policy, next, options.coordinator ?? null);
@@ -81,13 +81,13 @@ class Shim {
   readonly feeder: Feeder;
   private readonly posting: Posting;
   private readonly polling: Polling;
-  /** Null: the policy never cuts what takes a receive. */
+  /** Null: the policy never cuts messages that take a receive. */
   private readonly peers: Peers | null;
-  /** Internal requests that a queue pair may have beside the application's own. */
+  /** Internal requests that a queue pair may have in addition to the application's own. */
   private readonly slots: number;
   private readonly contexts: Contexts;
   private readonly coordinator: CoordinatorPort | null;
-  /** What the queue pairs counted that are gone. */
+  /** Counts of the queue pairs that were destroyed, and of requests that belong to none. */
   private readonly destroyedCounts = new Float64Array(COLUMNS);
 
   constructor(policy: Policy, next: Provider, coordinator: CoordinatorPort | null) {
@@ -181,7 +181,7 @@ class Shim {
     };
   }
 
-  /** The innermost first: what it refuses, nobody has taken. */
+  /** Configures the innermost policy first: if it refuses, none has changed anything. */
   private configure(name: string, changes: Readonly<Record<string, unknown>>): void {
     const { policy, next } = this;
     const isBelow = next.interceptors.includes(name);
@@ -192,7 +192,7 @@ class Shim {
     } else if (policy.name === name) {
       throw new ConfigError(`${name}: its options cannot change while it runs`);
     } else if (!isBelow) {
-      if (next.configurePolicy === undefined) throw new ConfigError(`there is no policy '${name}' that runs`);
+      if (next.configurePolicy === undefined) throw new ConfigError(`no policy '${name}' is running`);
       next.configurePolicy(name, changes);
     }
   }
@@ -203,7 +203,7 @@ class Shim {
     return [...own, ...(next.policyStates?.() ?? [])];
   }
 
-  /** Counts of what bypassed it: of queue pairs of which nothing was ever held, and of any CQ. */
+  /** Takes over the counts of requests that bypassed the shim, on queue pairs that never held any, and of completions. */
   adopter(): Adopt {
     const { tables } = this;
     const below = this.next.adopt;
@@ -238,7 +238,7 @@ class Shim {
     return { handle: info.handle, cqe };
   }
 
-  /** What is to be asked for, so that internal completions have room beside the application's. */
+  /** The size to request, so that internal completions fit in addition to the application's. */
   private enlarged(cqe: number, { maxCqe }: ShimContext): number {
     const room = 2 * this.slots * SHAPED_QPS_PER_CQ;
     return Number.isInteger(cqe) && cqe >= 1 && cqe <= maxCqe ? Math.min(maxCqe, cqe + room) : cqe;
@@ -249,10 +249,10 @@ class Shim {
     const state = this.contexts.get(cq?.context ?? 0);
     if (cq === undefined || state === undefined) return this.next.resizeCq(handle, cqe);
     if (cqe >= 1 && cqe < cq.appCqe) {
-      // The device's own check would count the shim's spare room: all that waits is fetched, and counted here.
+      // The device's own check would include the shim's spare entries: fetch all completions, and check here.
       this.polling.pollForShim(cq);
       if (cqe < cq.fifoCount) {
-        const text = `resizeCq: ${cq.fifoCount} completions wait to be polled, more than ${cqe} entries hold`;
+        const text = `resizeCq: ${cq.fifoCount} completions wait to be polled, which do not fit into ${cqe} entries`;
         throw new BusyError(text, { verb: 'resizeCq', errno: EBUSY });
       }
     }
@@ -267,13 +267,13 @@ class Shim {
     if (cq === undefined) return;
     cq.owner.children--;
     this.tables.cqs[handleIndex(handle)] = undefined;
-    // What waits for it will wait no more: it fails.
+    // WAITs on it fail.
     for (const qp of cq.waiters) this.feeder.feed(qp);
   }
 
   private createQp(pd: number, attr: QpInitAttr): QpInfo {
     const context = this.contexts.pds.get(pd);
-    // Where the device executes ENABLE, it counts its requests: there, one must stay one.
+    // A device that executes ENABLE counts the queue pair's requests: the shim must not add or cut any.
     const isBelow = attr?.managed === true && this.policy.crossChannel !== true;
     const isShaped = Number.isInteger(attr?.cap?.maxSendWr) && attr.cap.maxSendWr > 0;
     if (context === undefined || !isShaped || isBelow) return this.next.createQp(pd, attr);
@@ -281,14 +281,14 @@ class Shim {
     const recvCq = this.tables.cq(attr.recvCq);
     if (sendCq === undefined || recvCq === undefined) return this.next.createQp(pd, attr);
     if (this.policy.admitQp?.(context, attr.qpType) === false) {
-      const text = `createQp: policy '${this.policy.name}' refused it: the tenant is over its limit`;
+      const text = `createQp: policy '${this.policy.name}' refused the queue pair: the tenant is over its limit`;
       throw new NoResourcesError(text, { verb: 'createQp', errno: ENOMEM });
     }
     this.contexts.checkQpLimit(context);
     return this.shapedQp(pd, attr, context, sendCq, recvCq);
   }
 
-  /** A queue pair with room for the shim's own requests beside the application's. */
+  /** Creates a queue pair with room for internal requests in addition to the application's. */
   private shapedQp(
     pd: number,
     attr: QpInitAttr,
@@ -326,14 +326,14 @@ class Shim {
     return { ...info, cap: { ...info.cap, maxSendWr: cap.maxSendWr } };
   }
 
-  /** Completions that a RESET or the end of a queue pair would take away are counted by WAITs before. */
+  /** Counts completions, for WAITs, that a RESET or the end of the queue pair would drop. */
   private countCompletions(qp: QpLedger): void {
     if (this.policy.crossChannel !== true) return;
     this.polling.pollForShim(qp.sendCq);
     if (qp.recvCq !== qp.sendCq) this.polling.pollForShim(qp.recvCq);
   }
 
-  /** Where the queue pair is, and where its peer. */
+  /** Notes the GIDs of the queue pair and of its peer. */
   private setPath(qp: QpLedger, ah: AhAttr | undefined): void {
     const { dgid = '', sgidIndex = 0, portNum = 1 } = ah ?? {};
     qp.dgid = dgid === '' ? '' : gidToString(gidToBytes(dgid));
@@ -344,7 +344,7 @@ class Shim {
     const qp = this.tables.qp(handle);
     const resets = (mask & IBV_QP_STATE) !== 0 && attr?.qpState === IBV_QPS_RESET;
     if (qp !== undefined && resets) this.countCompletions(qp);
-    const mends = qp !== undefined && attr?.qpState === IBV_QPS_RTS && this.isInSqe(qp);
+    const leavesSqe = qp !== undefined && attr?.qpState === IBV_QPS_RTS && this.isInSqe(qp);
     this.next.modifyQp(handle, attr, mask);
     if (qp === undefined) return;
     if ((mask & IBV_QP_ACCESS_FLAGS) !== 0) qp.accessFlags = attr.qpAccessFlags ?? 0;
@@ -355,8 +355,8 @@ class Shim {
     qp.countWaiting();
     this.feeder.deferChange(qp, 'state');
     if (attr.qpState === IBV_QPS_RTS) {
-      // Out of SQD what is held goes on; out of SQE the queue pair is whole again.
-      if (mends) this.feeder.leaveSqe(qp);
+      // After SQD held requests continue; after SQE the queue pair is usable again.
+      if (leavesSqe) this.feeder.leaveSqe(qp);
       qp.broken = false;
       this.feeder.feed(qp);
     }
@@ -375,13 +375,13 @@ class Shim {
     if (this.tables.qp(handle) === qp) assertLedger(qp, 'modifyQp');
   }
 
-  /** Whether the device has moved an unreliable queue pair to SQE, known here or not. */
+  /** Whether the device has moved an unreliable queue pair to SQE, even if the shim has not noticed yet. */
   private isInSqe(qp: QpLedger): boolean {
     if (qp.type === IBV_QPT_RC || qp.state < IBV_QPS_RTS) return false;
     return this.next.queryQp(qp.handle).attr.qpState === IBV_QPS_SQE;
   }
 
-  /** The device has moved it to ERR: it flushes what it has, and what is held is to be flushed as well. */
+  /** The device reports a failure. If the queue pair is in ERR, held requests must be flushed, too. */
   private onDeviceFailure(handle: number): void {
     const qp = this.tables.qp(handle);
     if (qp === undefined || qp.broken || this.next.queryQp(handle).attr.qpState !== IBV_QPS_ERR) return;

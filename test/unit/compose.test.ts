@@ -41,7 +41,7 @@ test('what is no verb is refused, with the name of the interceptor', () => {
 
 test('a policy that needs WAIT says so where there is none', () => {
   const bare = createFabric({ wait: false, autoAdvance: false }).provider;
-  expect(() => compose(bare, [createPolicy('perf', { emulation: false })])).toThrowError(/needs WAIT/);
+  expect(() => compose(bare, [createPolicy('perf', { emulation: false })])).toThrowError(/requires WAIT/);
   expect(compose(bare, [createPolicy('perf')]).wait).toBe('emulated');
   expect(compose(provider, [createPolicy('perf')]).wait).toBe('simulated');
   const strict = createShim(() => ({
@@ -51,7 +51,7 @@ test('a policy that needs WAIT says so where there is none', () => {
     onload: () => 0,
     feed: () => {},
   }));
-  expect(() => compose(bare, [strict])).toThrowError(/policy 'strict' needs WAIT/);
+  expect(() => compose(bare, [strict])).toThrowError(/policy 'strict' requires WAIT/);
 });
 
 test('policy options are checked, with the path of the wrong one', () => {

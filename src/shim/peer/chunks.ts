@@ -1,19 +1,19 @@
 /**
- * What shims tell the peer's shims of a queue pair: a chunk of 32-bit words from each that has something to
- * say, bytes that nobody in between understands. Of several shims of one kind the outermost speaks and is heard.
+ * The messages of shims to the peer's shims about a queue pair: one chunk of 32-bit words from each, as bytes that the
+ * layers in between pass on unread. Of several shims of one kind, only the outermost sends and receives a chunk.
  */
 
-/** The first word: of this version, the second of them. */
+/** The first word: version 2. */
 const MAGIC = 0x49534f02;
 
 /** Messages that take a receive may come in pieces. */
 export const CHUNK_SENDS = 1;
-/** READs may be asked for, to be answered by WRITEs. */
+/** READs may be requested from the peer's shim, which answers with WRITEs. */
 export const CHUNK_READS = 2;
 
 export type Chunks = ReadonlyMap<number, readonly number[]>;
 
-/** By kind; empty for what is not of this version: such a peer is treated as one without a shim. */
+/** Payloads by kind. Empty for bytes of another version: such a peer is treated as one without a shim. */
 export function decodeChunks(bytes: Uint8Array | null): Chunks {
   const chunks = new Map<number, readonly number[]>();
   if (bytes === null || bytes.length % 4 !== 0) return chunks;
@@ -21,7 +21,7 @@ export function decodeChunks(bytes: Uint8Array | null): Chunks {
   const words = Array.from({ length: bytes.length / 4 }, (_, i) => view.getUint32(i * 4, true));
   if (words[0] !== MAGIC) return chunks;
   for (let at = 1; at < words.length; ) {
-    // Kind, and words that follow.
+    // Kind, and the number of words that follow.
     const [kind, length] = [words[at] >>> 16, words[at] & 0xffff];
     const end = at + 1 + length;
     if (end > words.length) return new Map();
@@ -31,7 +31,7 @@ export function decodeChunks(bytes: Uint8Array | null): Chunks {
   return chunks;
 }
 
-/** Null when there is nothing to say. */
+/** Null without chunks. */
 export function encodeChunks(chunks: Chunks): Uint8Array | null {
   if (chunks.size === 0) return null;
   const words = [
@@ -46,14 +46,14 @@ export function encodeChunks(chunks: Chunks): Uint8Array | null {
   return bytes;
 }
 
-/** Adds what one shim says to what those below it say. */
+/** Adds the chunk of a shim to those of the shims below it. */
 export function withChunk(below: Uint8Array | null, kind: number, payload: readonly number[]): Uint8Array {
   const chunks = new Map(decodeChunks(below));
   chunks.delete(kind);
   return encodeChunks(new Map([[kind, payload], ...chunks])) as Uint8Array;
 }
 
-/** What is left for the shims below. */
+/** The chunks for the shims below. */
 export function withoutChunk(chunks: Chunks, kind: number): Uint8Array | null {
   return encodeChunks(new Map([...chunks].filter(([other]) => other !== kind)));
 }

@@ -1,23 +1,23 @@
-/** What an end says of messages in pieces: from how many bytes on it sends them, and where it takes them. */
+/** How an end handles messages in pieces: above which length it sends pieces, and where it accepts them. */
 
 const TWO32 = 4294967296;
 const MOST_ENTRIES = 1 << 20;
 const WORDS = 5;
 
-/** Where a queue pair says which receives are posted, and takes the lengths of messages that come in pieces. */
+/** The table of a queue pair's posted receives, followed by notices: the lengths of messages that came in pieces. */
 export interface InboxAddress {
-  /** Address of the table; the notices follow it. */
+  /** Address of the table. */
   addr: number;
   rkey: number;
-  /** Entries of each, a power of two. */
+  /** Entries of the table, and notices: a power of two. */
   depth: number;
 }
 
-/** What one end tells the other. */
+/** The payload of the CHUNK_SENDS that one end sends the other. */
 export interface Description {
   /** Messages longer than this may come in pieces. */
   aboveBytes: number;
-  /** Null: send whole messages to me. */
+  /** Null: this end accepts whole messages only. */
   inbox: InboxAddress | null;
 }
 
@@ -27,7 +27,7 @@ export function encodeDescription({ aboveBytes, inbox }: Description): number[] 
   return [above, inbox.depth, inbox.addr % TWO32, Math.floor(inbox.addr / TWO32), inbox.rkey];
 }
 
-/** Null for what makes no sense: such a peer gets whole messages. */
+/** Null for an invalid description: such a peer gets whole messages. */
 export function decodeDescription(words: readonly number[]): Description | null {
   if (words.length !== WORDS) return null;
   const [aboveBytes, depth, lo, hi, rkey] = words;

@@ -1,6 +1,6 @@
 /**
- * What two shims keep in each other's reach, in 32-bit words. Both kinds end in a check word, because the
- * other side may read or write while this one does.
+ * Records in memory that the peer's shim reads or writes, in 32-bit words. They end in a check word, because both sides
+ * may access them at the same time.
  */
 
 /** One posted receive: number, address (two words), length, key, -, -, check. A key of 0: no pieces into it. */
@@ -18,7 +18,7 @@ export const NOTICE_WORDS = 4;
 export const NOTICE_BYTES = NOTICE_WORDS * 4;
 const NOTICE_CHECK = 3;
 
-/** Not 0, so that memory which nobody wrote says nothing. */
+/** Not 0, so that memory that was never written is no valid record. */
 const START = 0x9e3779b9 | 0;
 
 function mix(hash: number, word: number): number {
@@ -36,7 +36,7 @@ export function sealEntry(words: Uint32Array, at: number): void {
   words[at + ENTRY_CHECK] = entryCheck(words, at);
 }
 
-/** Whether the words at `at` are the whole entry of this receive. */
+/** Whether the words at `at` are the complete entry of this receive. */
 export function isEntry(words: Uint32Array, at: number, number: number): boolean {
   return words[at] === number >>> 0 && words[at + ENTRY_CHECK] === entryCheck(words, at);
 }

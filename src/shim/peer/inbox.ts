@@ -1,7 +1,7 @@
 /**
- * The receiving side of one queue pair: which receives are posted, in memory that the peer may READ, and the
- * lengths of messages that came in pieces, in memory that it WRITEs. Receives are numbered from RESET on, as
- * the messages that take them are: the peer knows which receive its next message will land in.
+ * The receiving side of one queue pair: a table of posted receives, which the peer READs, and notices of the lengths of
+ * messages that came in pieces, which it WRITEs. Receives are numbered from RESET on, like the messages that take them:
+ * so the peer knows the receive that its next message will take.
  */
 import {
   IBV_ACCESS_LOCAL_WRITE,
@@ -16,10 +16,10 @@ import * as E from './entries.ts';
 import type { Region, Regions } from './regions.ts';
 
 const TWO32 = 4294967296;
-/** The longest message that there is. */
+/** The longest message of RDMA. */
 const MOST_BYTES = 2 ** 31;
 const ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
-/** Of a receive before the peer is known: address (two words), length, key; a length of -1: not one element. */
+/** Note of a posted receive: address (two words), length, key; a length of -1: not exactly one element. */
 const NOTE_WORDS = 4;
 const OFFER_WORDS = 2;
 
@@ -30,15 +30,15 @@ export class Inbox {
   private readonly mr: MrInfo;
   private readonly words: Uint32Array;
   private readonly notes: Int32Array;
-  /** Of what the table says, out of the peer's reach: number and length of each receive, 0 if it takes no SEND. */
+  /** A private copy of the table, which the peer cannot write: number and length of each receive, 0 if it takes no pieces. */
   private readonly offers: Int32Array;
   private readonly depth: number;
   /** Running number (WC_SEQ) of the receive that the peer's first message takes. */
   private readonly base: number;
-  /** Receives posted, and those whose completion was seen, since `base`. */
+  /** Receives posted, and receives completed, since `base`. */
   private posted = 0;
   private taken = 0;
-  /** Shorter receives get no key; -1: nothing is known of a peer yet. */
+  /** Receives no longer than this get no key; -1: the peer is not known yet. */
   private aboveBytes = -1;
   private lastRegion: Region | undefined = undefined;
   private lastKey = 0;
@@ -66,12 +66,12 @@ export class Inbox {
     return { addr: this.mr.addr, rkey: this.mr.rkey, depth: this.depth };
   }
 
-  /** Whether the peer is known, and may be at work on the table. */
+  /** Whether the peer is known, and may read the table or write notices. */
   get isOpen(): boolean {
     return this.aboveBytes >= 0;
   }
 
-  /** The peer sends messages longer than this in pieces: it learns of what is posted, from here on at once. */
+  /** The peer sends messages longer than this in pieces: publishes posted receives, and later ones as they are posted. */
   open(aboveBytes: number): void {
     this.aboveBytes = aboveBytes;
     const waiting = Math.min((this.posted - this.taken) | 0, this.depth);
@@ -93,7 +93,7 @@ export class Inbox {
     }
   }
 
-  /** A receive has completed, as a SEND or by an immediate: the bytes of its message if it came in pieces, else -1. */
+  /** A receive has completed, by a SEND or an immediate: returns the message's bytes if it came in pieces, else -1. */
   take(seq: number, isSend: boolean): number {
     const number = (seq - this.base) | 0;
     this.taken = (number + 1) | 0;
@@ -101,11 +101,11 @@ export class Inbox {
     const bytes = E.noticeBytes(this.words, this.depth * E.ENTRY_WORDS + slot * E.NOTICE_WORDS, number);
     const offered = this.offers[slot * OFFER_WORDS];
     const most = isSend ? this.offers[slot * OFFER_WORDS + 1] : MOST_BYTES;
-    // A peer may claim anything: no message is longer than what was there for it.
+    // A peer may write any length, but no message is longer than its receive.
     return offered === number && bytes <= most ? bytes : -1;
   }
 
-  /** A key is about to go: what names it takes no pieces any more. */
+  /** A key is about to become invalid: receives with it take no pieces any more. */
   revoke(rkey: number): void {
     for (let at = 0; at < this.depth * E.ENTRY_WORDS; at += E.ENTRY_WORDS) {
       if (this.words[at + E.ENTRY_RKEY] !== rkey) continue;
@@ -120,7 +120,7 @@ export class Inbox {
   }
 
   private publish(number: number): void {
-    // A notice's place is free once the receive before it in that place was seen to complete.
+    // A notice can be overwritten once the completion of the receive before it in that row was seen.
     if (((number - this.taken) | 0) >= this.depth) return;
     const slot = number & (this.depth - 1);
     const from = slot * NOTE_WORDS;
@@ -139,7 +139,7 @@ export class Inbox {
     E.sealEntry(words, at);
   }
 
-  /** The region that a receive lies in, open to the peer; undefined: none that can be. */
+  /** The region of a receive, opened to the peer; undefined: it cannot be opened. */
   private regionOf(note: number): Region | undefined {
     const { notes } = this;
     const key = notes[note + 3] >>> 0;
@@ -150,7 +150,7 @@ export class Inbox {
     const region = this.lastRegion;
     if (region === undefined) return undefined;
     const { access, info } = region;
-    // What the device must not write, the peer must not either: the receive fails.
+    // The receive will fail, because the device may not write there; so the peer must not write there either.
     if ((access & IBV_ACCESS_LOCAL_WRITE) === 0) return undefined;
     const start = (notes[note] >>> 0) + (notes[note + 1] >>> 0) * TWO32;
     if (start < info.addr || start + notes[note + 2] > info.addr + info.lengthBytes) return undefined;

@@ -1,6 +1,6 @@
 /**
- * The sending side of one queue pair: which receive the next message will take, what the peer's table says of
- * it, and notices of the lengths of messages that go in pieces.
+ * The sending side of one queue pair: the number of the receive that the next message will take, that receive's entry of
+ * the peer's table, and notices of the lengths of messages that go in pieces.
  */
 import {
   IBV_ACCESS_LOCAL_WRITE,
@@ -27,7 +27,7 @@ export function takesReceive(opcode: number): boolean {
   return isSend(opcode) || opcode === IBV_WR_RDMA_WRITE_WITH_IMM;
 }
 
-/** Whether the peer's receive says where the bytes of such a request go. */
+/** Whether the bytes of such a request go to the memory of the peer's receive. */
 export function isSend(opcode: number): boolean {
   return opcode === IBV_WR_SEND || opcode === IBV_WR_SEND_WITH_IMM || opcode === IBV_WR_SEND_WITH_INV;
 }
@@ -42,11 +42,11 @@ export class Outbox {
   private readonly mr: MrInfo;
   private readonly words: Uint32Array;
   private readonly noticeMask: number;
-  /** The last message that the table was asked about. */
+  /** The last message for which the table was read. */
   private lookedUp = -1;
   private from = 0;
   private count = 0;
-  /** Whether the answer is under way, and the real number of the READ. */
+  /** Whether a READ of the table is in flight, and its real number. */
   private lookupInFlight = false;
   private readSeq = 0;
 
@@ -66,23 +66,23 @@ export class Outbox {
     this.words = new Uint32Array(this.mr.memory, this.mr.byteOffset, words);
   }
 
-  /** Whether this request could go in pieces, if the peer's receive allows it; `op` as in WR_OP. */
+  /** Whether this request may go in pieces if the peer's receive allows it; `op` as in WR_OP. */
   mayCut(op: number, bytes: number): boolean {
     return takesReceive(op & 0xff) && (op & (IBV_SEND_INLINE << 8)) === 0 && bytes > this.aboveBytes;
   }
 
-  /** Whether an answer is under way; all before real number `freed` is complete. */
+  /** Whether a READ of the table is in flight; requests before real number `freed` are complete. */
   isLookupInFlight(freed: number): boolean {
     if (this.lookupInFlight && ((freed - this.readSeq) | 0) > 0) this.lookupInFlight = false;
     return this.lookupInFlight;
   }
 
-  /** Whether the table has been asked about the next message, or need not be. */
+  /** Whether the table was read for the next message, or its entry is known already. */
   get isLookupDone(): boolean {
     return this.lookedUp === this.sent || this.entry() >= 0;
   }
 
-  /** Whether the next message, which the table has been asked about, fits in pieces. */
+  /** Whether the next message, for which the table was read, can go in pieces. */
   fits(opcode: number, bytes: number): boolean {
     const at = this.entry();
     if (at < 0) return false;
@@ -98,7 +98,7 @@ export class Outbox {
     }
   }
 
-  /** Writes the READ of what the table says of the next messages; `seq`: its real number. */
+  /** Writes the READ of the table's entries for the next messages; `seq`: its real number. */
   writeLookup(w: Uint32Array, to: number, seq: number): void {
     const { inbox: place, mr } = this;
     const slot = this.sent & (place.depth - 1);
@@ -113,7 +113,7 @@ export class Outbox {
     writeSge(w, to, mr.addr, this.count * E.ENTRY_BYTES, mr.lkey);
   }
 
-  /** Where byte `offset` of the next message goes. */
+  /** Writes the remote address of byte `offset` of the next message. */
   aim(w: Uint32Array, to: number, offset: number): void {
     const at = this.entry();
     const { words } = this;
@@ -121,7 +121,7 @@ export class Outbox {
     writeRemote(w, to, lo, words[at + E.ENTRY_HI] + (lo >= TWO32 ? 1 : 0), words[at + E.ENTRY_RKEY]);
   }
 
-  /** Writes the WRITE that tells the peer how long the next message is; `seq`: its real number. */
+  /** Writes the WRITE of the notice with the next message's length; `seq`: its real number. */
   writeNotice(w: Uint32Array, to: number, seq: number, bytes: number): void {
     const { inbox: place, mr } = this;
     const at = LOOKUP_ENTRIES * E.ENTRY_WORDS + (seq & this.noticeMask) * E.NOTICE_WORDS;
@@ -137,7 +137,7 @@ export class Outbox {
     this.next.deregMr(this.mr.handle);
   }
 
-  /** Word of the entry of the next message's receive; -1: none is known. */
+  /** Word at which the entry of the next message's receive begins; -1: it is not known. */
   private entry(): number {
     const i = (this.sent - this.from) | 0;
     if (this.lookupInFlight || i < 0 || i >= this.count) return -1;

@@ -1,6 +1,6 @@
 /**
- * What two shims agree on, queue pair by queue pair, when a connection is set up: whether messages that take
- * a receive may go in pieces (docs/architecture.md, "Between two shims").
+ * The agreement of two shims, made for each queue pair when its connection is set up: whether messages that take a
+ * receive may go in pieces (docs/architecture.md, "Between two shims").
  */
 import {
   IBV_ACCESS_REMOTE_READ,
@@ -22,13 +22,13 @@ import { Outbox } from './outbox.ts';
 import { Regions } from './regions.ts';
 
 const NEEDED_ACCESS = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
-/** What ends a message in pieces, beside the last of them: its notice, and the message itself, empty. */
+/** Slots that end a message in pieces: its notice, and the message itself, empty. */
 export const TAIL_SLOTS = 2;
 
 export class Peers {
   private readonly next: Provider;
   private readonly tables: Tables;
-  /** Longer messages may be cut by the policy. */
+  /** The policy may cut messages longer than this. */
   private readonly aboveBytes: number;
   private readonly regions: Regions;
 
@@ -48,15 +48,16 @@ export class Peers {
       ...this.regions.verbs(),
     };
   }
-  /** What it takes to agree changes with the queue pair. */
+
+  /** The queue pair was modified, which may end the agreement. */
   modified(qp: QpLedger, attr: QpAttr, mask: number): void {
     if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) === 0) return;
     qp.maxRdAtomic = attr.maxRdAtomic ?? 0;
-    // Once something is posted, a message may be on its way in pieces: it ends so, and the table is asked no more.
+    // Once a request is posted, a message may be on its way in pieces. It ends so, and the table is not read again.
     if (qp.maxRdAtomic === 0 && qp.appPosted === qp.sendBase) this.closeOutbox(qp);
   }
 
-  /** Forgets what was agreed: the queue pair is reset or gone. */
+  /** Forgets the agreement: the queue pair was reset or destroyed. */
   forget(qp: QpLedger): void {
     qp.inbox?.close();
     qp.inbox = null;
@@ -82,7 +83,7 @@ export class Peers {
     if (qp === undefined || qp.type !== IBV_QPT_RC) return;
     const chunks = decodeChunks(bytes);
     this.next.setPeer?.(handle, withoutChunk(chunks, CHUNK_SENDS));
-    // Messages on their way, in either direction, count on what was agreed: until RESET nothing undoes it.
+    // Messages on their way, in either direction, rely on the agreement: only RESET ends it.
     if (qp.state > IBV_QPS_INIT && (qp.outbox !== null || qp.inbox?.isOpen === true)) return;
     const peer = decodeDescription(chunks.get(CHUNK_SENDS) ?? []);
     if (peer === null) {
@@ -94,7 +95,7 @@ export class Peers {
     if (peer.inbox === null) return;
     if (qp.appPosted !== qp.sendBase || qp.maxRdAtomic === 0) return;
     const cq = qp.sendCq;
-    // Where the device has no room for what ends a message in pieces, messages go whole.
+    // If the device has no room for the slots that end a message in pieces, messages go whole.
     const room = Math.min(qp.realDepth - qp.appDepth, cq.realCqe - cq.appCqe - cq.extra);
     if (room <= TAIL_SLOTS) return;
     qp.outbox = orNull(() => new Outbox(this.next, peer.inbox!, qp, this.aboveBytes));
@@ -106,14 +107,14 @@ export class Peers {
   }
 
   private makeInbox(qp: QpLedger): Inbox | null {
-    // The peer reads and writes through this queue pair: it must be one that opens memory to its peer.
+    // The peer reads and writes through this queue pair, which must allow remote access.
     if (qp.hasSrq || qp.recvDepth === 0 || (qp.accessFlags & NEEDED_ACCESS) !== NEEDED_ACCESS) return null;
     const { pd, recvDepth, recvBase: base, recvPosted: posted } = qp;
     return orNull(() => new Inbox(this.next, this.regions, { pd, recvDepth, base, posted }));
   }
 }
 
-/** Without memory to spare nothing is agreed on. */
+/** Null when memory is short: then there is no agreement. */
 function orNull<T>(make: () => T): T | null {
   try {
     return make();

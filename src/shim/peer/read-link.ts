@@ -1,6 +1,6 @@
 /**
- * One reliable connection of the application whose READs may be asked for: the twin beside it that carries
- * requests and answers, and the READ that is asked for now.
+ * One reliable connection of the application whose READs may be requested from the peer's shim: the twin that carries
+ * requests and answers, and the READ that is requested at present.
  */
 import * as C from '../../verbs/constants.ts';
 import type { MrInfo } from '../../verbs/types.ts';
@@ -9,31 +9,31 @@ import type { QpLedger } from '../qp-ledger.ts';
 import type { ResourceAddress, ResourceMemory, ResourceRequest, ResourceView } from '../resources.ts';
 import type { Region } from './regions.ts';
 
-/** Most that can come in at once: a request, an answer, and as many more while those are looked at. */
+/** The most records that can arrive at once: a request, an answer, and as many more while those are processed. */
 export const RECORDS = 4;
 const RECORD_BYTES = 64;
 const RECORD_WORDS = RECORD_BYTES / 4;
-/** Where this end writes what it sends: requests and answers apart. */
+/** Where this end writes the records that it sends: requests and answers apart. */
 const REQUEST_AT = RECORDS * RECORD_BYTES;
 const ANSWER_AT = REQUEST_AT + RECORD_BYTES;
 export const LINK_BUFFER_BYTES = ANSWER_AT + RECORD_BYTES;
-/** Requests in the twin's queues at once: data, request, answer and probe, with room. */
+/** Depth of the twin's queues: data, request, answer and probe, with room to spare. */
 export const LINK_DEPTH = 16;
 const TWO32 = 4294967296;
 
-// Words of a record: kind, id, then of a request key, address and bytes at the peer, key and address here.
+// Words of a record: kind, id; of a request also key, address and bytes at the peer, key and address at this end.
 const KIND_REQUEST = 1;
 const KIND_DONE = 2;
 const KIND_REFUSED = 3;
 
-/** A READ that the peer is asked for. */
+/** A READ that was requested from the peer. */
 export interface PendingRead {
   id: number;
   key: MrInfo;
   region: Region;
 }
 
-/** What the other side asks for. */
+/** A READ that the peer requests. */
 export interface ReadRequest {
   id: number;
   rkey: number;
@@ -46,16 +46,16 @@ export interface ReadRequest {
 export class ReadLink {
   readonly qp: QpLedger;
   readonly twin: ResourceView;
-  /** What the peer said of its twin; null: nothing is agreed. */
+  /** The peer's twin; null: there is no agreement. */
   peer: ResourceAddress | null = null;
-  /** Whether READs are asked for and answered: connected, and nothing has failed. */
+  /** Whether READs are requested and answered: the twin is connected, and has not failed. */
   works = false;
-  /** Whether the twin takes what comes in. */
+  /** Whether the twin accepts records. */
   isListening = false;
   pendingRead: PendingRead | null = null;
-  /** Whether a sleep is under way, after which the peer is probed. */
+  /** Whether a sleep is in progress, after which the peer is probed. */
   isWatched = false;
-  /** The READ at the head of the queue was answered, and how. */
+  /** How the READ at the head of the queue was answered. */
   answer: 'none' | 'done' | 'refused' = 'none';
   private readonly tokens: number;
   private readonly words: Uint32Array;
@@ -72,7 +72,7 @@ export class ReadLink {
     token: NO_TOKEN,
   };
 
-  /** `tokens`: the first of those that are this link's; up to RECORDS are receives, the next is a send. */
+  /** `tokens`: the first of this link's tokens. RECORDS of them are for receives, the next one is for sends. */
   constructor(qp: QpLedger, twin: ResourceView, tokens: number) {
     this.qp = qp;
     this.twin = twin;
@@ -81,7 +81,7 @@ export class ReadLink {
     this.words = new Uint32Array(buffer.buffer, buffer.byteOffset, LINK_BUFFER_BYTES / 4);
   }
 
-  /** The twin is connected: it may hear. */
+  /** The twin is connected: posts its receives. */
   open(out: Actions): void {
     this.works = true;
     this.isListening = true;
@@ -89,11 +89,11 @@ export class ReadLink {
   }
 
   listen(record: number, out: Actions): void {
-    const { isListening: hears, tokens, twin } = this;
-    this.isListening = hears && out.receive(twin, record * RECORD_BYTES, RECORD_BYTES, tokens + record);
+    const { isListening, tokens, twin } = this;
+    this.isListening = isListening && out.receive(twin, record * RECORD_BYTES, RECORD_BYTES, tokens + record);
   }
 
-  /** Asks the peer to WRITE what a READ wants. */
+  /** Requests from the peer a WRITE of the bytes of a READ. */
   requestRead(what: Omit<ReadRequest, 'id'>, key: MrInfo, region: Region, out: Actions): boolean {
     this.ids = (this.ids + 1) >>> 0;
     const { rkey, addr, bytes, targetKey, targetAddr } = what;
@@ -103,7 +103,7 @@ export class ReadLink {
     return sent;
   }
 
-  /** Writes what was asked for, and then says so. */
+  /** Writes the requested bytes, and then the answer. */
   serve(what: ReadRequest, lkey: number, addr: number, out: Actions): boolean {
     const memory: ResourceMemory = { addr, lkey, remoteAddr: what.targetAddr, rkey: what.targetKey };
     if (this.twin.room < 2) return false;
@@ -117,13 +117,13 @@ export class ReadLink {
     this.send(ANSWER_AT, [KIND_REFUSED, what.id], out);
   }
 
-  /** Finds out whether the peer is still there: a WRITE of nothing fails when it is not. */
+  /** Checks whether the peer is still there: otherwise a WRITE without data fails. */
   probe(out: Actions): void {
     const { request, tokens, twin } = this;
     out.post(twin, { ...request, opcode: C.IBV_WR_RDMA_WRITE, bytes: 0, token: tokens + RECORDS });
   }
 
-  /** A record came in: what the peer asks for; null: it was an answer, or nothing that makes sense. */
+  /** A record arrived: returns the peer's request; null: it was an answer, or invalid. */
   read(record: number): ReadRequest | null {
     const at = record * RECORD_WORDS;
     const w = this.words;

@@ -1,4 +1,4 @@
-/** The application's memory regions, by the key that its receives name; and keys by which a peer may write there. */
+/** The application's memory regions, by the local key that its receives use, and keys with which the peer may write there. */
 import {
   IBV_ACCESS_LOCAL_WRITE,
   IBV_ACCESS_MW_BIND,
@@ -22,11 +22,11 @@ export class Region {
   readonly pd: number;
   readonly access: number;
   readonly info: MrInfo;
-  /** The shim's own registration of the same memory; null: none yet, or none needed. */
+  /** The shim's own registration of the same memory; null: not made, or not needed. */
   own: MrInfo | null = null;
-  /** The key that the peer gets; 0: not asked for yet. */
+  /** The key that the peer gets; 0: not opened yet. */
   rkey = 0;
-  /** What to add to the application's addresses under that key. */
+  /** The offset from the application's addresses to those under that key. */
   shift = 0;
   refused = false;
 
@@ -43,20 +43,20 @@ export class Regions {
   private readonly byKey = new Map<number, Map<number, Region>>();
   private readonly revoked: (rkey: number) => void;
 
-  /** `revoked` is told of keys that go. */
+  /** @param revoked called with each key that becomes invalid */
   constructor(next: Provider, revoked: (rkey: number) => void) {
     this.next = next;
     this.revoked = revoked;
   }
 
-  /** The verbs that it must see. */
+  /** The verbs that it overrides. */
   verbs(): Partial<Verbs> {
     const { next } = this;
     return {
       allocMr: (pd, lengthBytes, access) => this.add(pd, access, next.allocMr(pd, lengthBytes, access)),
       regMr: (pd, memory, byteOffset, lengthBytes, access) =>
         this.add(pd, access, next.regMr(pd, memory, byteOffset, lengthBytes, access)),
-      // What the device refuses changes nothing: a message on its way in pieces counts on the key.
+      // If the device refuses, nothing must change: a message on its way in pieces relies on the key.
       reregMr: (mr, change) => {
         const info = next.reregMr(mr, change);
         this.close(mr);
@@ -87,17 +87,17 @@ export class Regions {
     return this.byKey.get(pd)?.get(lkey);
   }
 
-  /** By the key that peers name: there is no order in them, and few are asked for. */
+  /** By the remote key. A linear search, because few are looked up. */
   findRemote(pd: number, rkey: number): Region | undefined {
     for (const region of this.byKey.get(pd)?.values() ?? []) if (region.info.rkey === rkey) return region;
     return undefined;
   }
 
-  /** Gives the peer a key for this region, if it can be had. */
+  /** Makes a key for the peer, if possible; returns whether there is one. */
   open(region: Region): boolean {
     if (region.rkey !== 0 || region.refused) return !region.refused;
     const { pd, access, info } = region;
-    // Relaxed ordering, on-demand paging and the like are for the application's own key.
+    // The application's key is not used if it has relaxed ordering, on-demand paging or the like.
     if ((access & IBV_ACCESS_REMOTE_WRITE) !== 0 && (access & ~PLAIN) === 0) {
       region.rkey = info.rkey;
       return true;
@@ -135,7 +135,7 @@ export class Regions {
     if (keys?.size === 0) this.byKey.delete(region.pd);
   }
 
-  /** ibv_rereg_mr(3): keys, domain and memory may be others now. */
+  /** After ibv_rereg_mr(3): keys, domain and memory may have changed. */
   change(handle: number, change: MrChange, info: MrInfo): void {
     const old = this.byHandle.get(handle);
     if (old === undefined) return;

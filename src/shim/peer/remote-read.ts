@@ -1,7 +1,6 @@
 /**
- * READ by remote control (PeRF, appendix C): what a READ wants is WRITTEN by the peer's shim, so that the
- * peer's policy cuts and paces it where the data leaves. Whatever the peer would rather not, and every error,
- * is left to the READ itself, which then goes as it is.
+ * READ by remote control (PeRF, appendix C): the peer's shim WRITEs the bytes of a READ, so that the peer's policy cuts
+ * and paces them where they leave. If the peer refuses, and after every error, the READ itself is issued unchanged.
  */
 import * as C from '../../verbs/constants.ts';
 import { IsoverbsError } from '../../verbs/errors.ts';
@@ -20,16 +19,16 @@ import { LINK_BUFFER_BYTES, LINK_DEPTH, RECORDS, ReadLink, type ReadRequest } fr
 import { Regions } from './regions.ts';
 
 const TWO32 = 4294967296;
-/** A queue pair's number has 24 bits; what a peer says has 32. */
+/** A queue pair's number has 24 bits; the peer sends 32. */
 const MOST_QP_NUM = 0xffffff;
 /** Tokens of one queue pair: its receives, and its sends. */
 const TOKENS = 8;
-/** While an answer is awaited, the peer is asked this often whether it is still there. */
+/** While an answer is awaited, the peer is probed in this interval. */
 const PROBE_NS = 50e6;
 const TARGET_ACCESS = C.IBV_ACCESS_LOCAL_WRITE | C.IBV_ACCESS_REMOTE_WRITE;
 
 export interface RemoteReadOptions {
-  /** READs of fewer bytes go as they are. Default 16384. */
+  /** READs of fewer bytes are issued unchanged. Default 16384. */
   minBytes?: number;
 }
 
@@ -37,7 +36,7 @@ class RemoteRead implements Policy {
   readonly name = 'remote-read';
   readonly needs = { wait: 'none' } as const;
   readonly slots = 2;
-  /** The device would count none of the completions that are made here. */
+  /** The device would not count the completions that this policy makes. */
   readonly crossChannel = true;
   private readonly next: Provider;
   private readonly minBytes: number;
@@ -78,7 +77,7 @@ class RemoteRead implements Policy {
   onload(qp: QpView, words: Uint32Array, start: number, count: number): number {
     for (let i = 0; i < count; i++) {
       const at = L.slotAt(start + i);
-      // Those before it are to report when they are over: its completion comes after theirs.
+      // Its completion must follow those of earlier requests, which therefore must report.
       if (isCrossChannel(words, at)) return 0;
       if (this.isEligible(qp, words, at)) return i;
     }
@@ -143,24 +142,24 @@ class RemoteRead implements Policy {
     this.watch(link, out);
   }
 
-  /** Whether this request is a READ that the peer is to be asked for. */
+  /** Whether this request is a READ to request from the peer. */
   private isEligible(qp: QpView, words: Uint32Array, at: number): boolean {
     const op = words[at + L.WR_OP];
     if ((op & 0xff) !== C.IBV_WR_RDMA_READ || op >>> 16 !== 1) return false;
     return this.links[qp.index]?.works === true && words[at + L.WR_SGE0 + L.SGE_LENGTH] >= this.minBytes;
   }
 
-  /** The READ at the head of the queue; false: it waits. */
+  /** Handles the READ at the head of the queue; false: it waits. */
   private takeOver(qp: QpLedger, at: number, out: Actions): boolean {
     const link = this.links[qp.index] as ReadLink;
-    // What is posted to a paused queue is not begun.
+    // A paused queue begins no request.
     if (qp.state !== C.IBV_QPS_RTS) return false;
     if (link.answer === 'done') {
       this.revoke(link);
       return out.deliver(qp, C.IBV_WC_SUCCESS, qp.held[at + L.WR_SGE0 + L.SGE_LENGTH]);
     }
     if (link.answer === 'none') {
-      // It travels beside the requests before it: those must be over.
+      // It travels on another queue pair than the requests before it, which must have ended.
       if (link.pendingRead !== null || out.inflight(qp) > 0) return false;
       const over = qp.realPosted === qp.realFreed;
       if (over && this.requestFromPeer(link, qp.held, at, out)) return false;
@@ -197,7 +196,7 @@ class RemoteRead implements Policy {
     return false;
   }
 
-  /** The peer wants to READ: what the device would refuse is refused here, and the device then says why. */
+  /** The peer requests a READ. One that the device would refuse is refused: the device then reports why. */
   private serve(link: ReadLink, what: ReadRequest, out: Actions): void {
     const { qp } = link;
     const region = this.regions.findRemote(qp.pd, what.rkey);
@@ -216,21 +215,21 @@ class RemoteRead implements Policy {
     if (link.isWatched) return;
     link.isWatched = true;
     const { context, index } = link.qp;
-    // A timer would be the next event of a simulated device, and who polls goes there.
+    // With a timer, a program that polls a simulated device would advance to it as the next event.
     void this.next.sleep(context.handle, PROBE_NS, 'nothing').then(() => {
       link.isWatched = false;
       if (link.pendingRead !== null) out.timer(context, 0, index);
     });
   }
 
-  /** The twin failed: this READ and all that follow go as they are. */
+  /** The twin failed: this READ and all later ones are issued unchanged. */
   private twinFailed(link: ReadLink, out: Actions): void {
     link.isListening = false;
     this.stop(link);
     if (out.backlog(link.qp) > 0) this.feed(link.qp, out);
   }
 
-  /** Nothing is asked for any more, and what the peer asks for is refused. */
+  /** Requests no READs any more, and refuses the peer's requests. */
   private stop(link: ReadLink): void {
     link.works = false;
     link.peer = null;
@@ -244,7 +243,7 @@ class RemoteRead implements Policy {
     link.answer = 'none';
   }
 
-  /** A registration of the application has ended: the peer's WRITE to it fails, as the READ then does. */
+  /** A registration of the application has ended: the peer's WRITE to it must fail, as the READ then does. */
   private registrationEnded(mr: number): void {
     for (const link of this.links) {
       if (link?.pendingRead?.region.info.handle === mr) this.revoke(link);
@@ -262,16 +261,16 @@ class RemoteRead implements Policy {
     const chunks = decodeChunks(bytes);
     this.next.setPeer?.(handle, withoutChunk(chunks, CHUNK_READS));
     const link = this.linkOf(handle);
-    const said = chunks.get(CHUNK_READS);
-    if (link === undefined || said?.length !== 1 || said[0] > MOST_QP_NUM) return;
-    link.peer = { qpNum: said[0], bufferAddr: 0, rkey: 0 };
+    const payload = chunks.get(CHUNK_READS);
+    if (link === undefined || payload?.length !== 1 || payload[0] > MOST_QP_NUM) return;
+    link.peer = { qpNum: payload[0], bufferAddr: 0, rkey: 0 };
   }
 
   private linkOf(handle: number): ReadLink | undefined {
     return this.links.find((link) => link?.qp.handle === handle);
   }
 
-  /** The application's own queue pair knows the way to the peer now. */
+  /** Connects the twin, once the application's own queue pair has a path to the peer. */
   private join(link: ReadLink, out: Actions): void {
     const { qp, peer, twin } = link;
     if (link.works || peer === null || twin.connected) return;
@@ -281,8 +280,8 @@ class RemoteRead implements Policy {
 }
 
 /**
- * An interceptor that has READs answered by WRITEs of the peer's shim, through whatever is below it at either
- * end; for connections that carry what two shims tell each other. Put it outside of the policy.
+ * An interceptor that replaces READs by WRITEs of the peer's shim, through the layers below it at either end, on
+ * connections that carry the messages of two shims. Put it outside the policy.
  */
 export function readByRemoteControl(options: RemoteReadOptions = {}): Interceptor {
   return {

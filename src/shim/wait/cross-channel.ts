@@ -1,7 +1,7 @@
 /**
- * WAIT for completions and ENABLE, executed by the shim: where the device has neither, or where its counts would be
- * of completions and requests that the application never sees. The indices are those of mlx5's cross-channel
- * requests: what a request aims at is fixed when it is posted.
+ * WAIT for completions and ENABLE, executed by the shim: on devices without them, and where the device would count
+ * completions and requests that the application never sees. The indices are those of mlx5's cross-channel requests: the
+ * target of a request is fixed when it is posted.
  */
 import {
   IBV_QPS_RTS,
@@ -27,7 +27,7 @@ export function isCrossChannel(words: Uint32Array, at: number): boolean {
   return opcode === ISO_WR_ENABLE || (opcode === ISO_WR_WAIT && words[at + L.WR_COUNT] !== 0);
 }
 
-/** What a WAIT or ENABLE may aim at, and who posts it: the books of a shim, or of what stands for it. */
+/** Target or poster of a WAIT or ENABLE: the ledger of a shim, or one that stands for it. */
 interface Queue {
   readonly state: number;
   readonly managed: boolean;
@@ -40,7 +40,7 @@ interface Targets {
   qp(handle: number): Queue | undefined;
 }
 
-/** Why a WAIT or ENABLE may not be posted, as a device would say it: REASON_*. */
+/** Why a WAIT or ENABLE may not be posted, as a device would report it: REASON_*. */
 export function crossChannelReason(tables: Targets, qp: Queue, words: Uint32Array, at: number): number {
   if (qp.state < IBV_QPS_RTS) return L.REASON_STATE;
   const op = words[at + L.WR_OP];
@@ -51,12 +51,12 @@ export function crossChannelReason(tables: Targets, qp: Queue, words: Uint32Arra
   }
   const managed = tables.qp(words[at + L.WR_TARGET]);
   if (managed?.managed !== true || managed.context.device !== device) return L.REASON_TARGET;
-  // More than is posted can not be enabled.
+  // Only posted requests can be enabled.
   const left = (managed.appPosted - managed.enableIndex) | 0;
   return words[at + L.WR_COUNT] > left ? L.REASON_TARGET : L.REASON_NONE;
 }
 
-/** Fixes what the request that was just held aims at; the index is kept in WR_REPEAT of the copy. */
+/** Fixes the target of the request that was just held; its index is kept in WR_REPEAT of the copy. */
 export function fixTarget(tables: Tables, qp: QpLedger, at: number): void {
   const { held } = qp;
   const target = held[at + L.WR_TARGET];
@@ -72,24 +72,24 @@ export function fixTarget(tables: Tables, qp: QpLedger, at: number): void {
   held[at + L.WR_REPEAT] = managed.enableIndex;
 }
 
-/** Up to which request ENABLEs release a managed queue pair when one more of `count` is posted and counted there. */
+/** The request up to which ENABLEs release a managed queue pair, after one more of `count` was posted. */
 export function enableIndexAfter(
   managed: Pick<Queue, 'appPosted' | 'enableIndex'>,
   isOwn: boolean,
   count: number,
 ): number {
   if (count !== 0) return (managed.enableIndex + count) | 0;
-  // One that names its own queue pair does not count itself.
+  // An ENABLE of its own queue pair does not count itself.
   return isOwn ? (managed.appPosted - 1) | 0 : managed.appPosted;
 }
 
-/** Raises the index up to which a managed queue pair is released; an index of before its RESET does nothing. */
+/** Raises the index up to which a managed queue pair is released; an index from before its RESET has no effect. */
 export function enable(managed: QpLedger, index: number): void {
   if (((index - managed.enabled) | 0) <= 0 || ((managed.appPosted - index) | 0) < 0) return;
   managed.enabled = index | 0;
 }
 
-/** A completion of the shim's own making, for the held request `seq`. */
+/** A completion that the shim makes itself, for the held request `seq`. */
 export function syntheticCompletion(qp: QpLedger, seq: number, status: number, bytes: number): Uint32Array {
   const wc = new Uint32Array(L.SLOT_WORDS);
   const from = (seq & qp.mask) * qp.stride;

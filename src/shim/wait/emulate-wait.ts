@@ -1,8 +1,8 @@
 /**
- * WAIT and ENABLE over a device that has none: what follows an unsatisfied WAIT is held in software, and so is what
- * a managed queue pair is posted until an ENABLE releases it. A 0_WAIT either gives up the turn: the next request
- * goes once few enough bytes of its queue pair are in flight, which is what a device's round robin would have let it
- * have; or it takes one: as an RDMA_WRITE of nothing.
+ * WAIT and ENABLE on a device without them. Requests behind an unsatisfied WAIT are held in software, and so are those
+ * of a managed queue pair until an ENABLE releases them. A 0_WAIT either yields: the next request goes when few enough
+ * bytes of its queue pair are in flight, as many as a device's round robin would have let it send. Or it takes a turn of
+ * the device, as an RDMA_WRITE without data.
  */
 import {
   IBV_QPT_RC,
@@ -17,12 +17,12 @@ import type { Actions, Policy, QpView } from '../policy.ts';
 import { createShim } from '../shim.ts';
 import { fitColumn } from '../tables.ts';
 
-/** What a WAIT is where the device has none (docs/wait-enable.md). */
+/** How WAIT is emulated on a device without it (docs/wait-enable.md). */
 export interface EmulateWaitOptions {
   /**
    * What a 0_WAIT does. 'yield' (default): the next request of its queue pair goes when few bytes are in flight.
-   * 'write': an RDMA_WRITE of nothing goes out, and takes a turn of the device; on RC and UC, whose peer must
-   * allow IBV_ACCESS_REMOTE_WRITE. On other types it yields.
+   * 'write': an RDMA_WRITE without data takes a turn of the device, on RC and UC, whose peer must allow
+   * IBV_ACCESS_REMOTE_WRITE. On other types it yields.
    */
   zeroWait?: 'yield' | 'write';
   /** After a 0_WAIT that yields, bytes of one queue pair that may be in flight when its next request goes. Default 64 KiB. */
@@ -34,13 +34,13 @@ const DEFAULT_YIELD_BYTES = 65536;
 class EmulateWait implements Policy {
   readonly name = 'emulate-wait';
   readonly needs = { wait: 'none' } as const;
-  /** None of its own; but requests that it makes report, to go on, take places in completion queues. */
+  /** It makes no requests of its own, but those that it signals, to go on, need entries of completion queues. */
   readonly slots = 16;
   readonly crossChannel = true;
   readonly zeroWaits = true;
   private readonly yieldBytes: number;
   private readonly writes: boolean;
-  /** By queue pair: whether a 0_WAIT stands between the last request and the next. */
+  /** By queue pair: whether a 0_WAIT is between the last request and the next. */
   private yielded = new Uint8Array(64);
 
   constructor(options: EmulateWaitOptions) {
@@ -48,7 +48,7 @@ class EmulateWait implements Policy {
     this.writes = options.zeroWait === 'write';
   }
 
-  /** What goes straight ends with a signaled request: what a WAIT may follow has to report when it is over. */
+  /** Passes requests up to the last signaled one: a request that a WAIT may follow must report when it has ended. */
   onload(qp: QpView, words: Uint32Array, start: number, count: number): number {
     if (this.yielded[qp.index] === 1) return 0;
     let end = 0;
@@ -67,7 +67,7 @@ class EmulateWait implements Policy {
     if (this.issue(qp, out)) out.signalNow(qp);
   }
 
-  /** Whether anything was. */
+  /** Issues what it may; returns whether there was anything. */
   private issue(qp: QpView, out: Actions): boolean {
     let any = false;
     while (out.backlog(qp) > 0) {
@@ -93,8 +93,8 @@ class EmulateWait implements Policy {
 
   private mayGo(qp: QpView, out: Actions): boolean {
     if (this.yielded[qp.index] === 0) return true;
-    const flying = out.inflightBytes(qp);
-    return flying === 0 || flying + out.nextBytes(qp) <= this.yieldBytes;
+    const inFlightBytes = out.inflightBytes(qp);
+    return inFlightBytes === 0 || inFlightBytes + out.nextBytes(qp) <= this.yieldBytes;
   }
 }
 

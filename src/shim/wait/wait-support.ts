@@ -14,9 +14,9 @@ export interface WaitChoice extends EmulateWaitOptions {
 }
 
 /**
- * Puts the emulation below an interceptor where its policy needs WAIT and the device has none. A device's own is
- * always preferred. The interceptor made throws UnsupportedError at compose time where it is needed, is not there
- * and may not be emulated. `outside`: what else belongs to it, around the policy, in the thread of the verbs only.
+ * Puts the emulation below an interceptor if its policy requires WAIT and the device has none; a device's own WAIT is
+ * always preferred. The interceptor throws UnsupportedError at compose time if WAIT is required, missing, and may not
+ * be emulated. `outside`: interceptors that belong to it, around the policy, in the thread of the verbs only.
  */
 export function withWait(
   shim: Interceptor,
@@ -32,8 +32,8 @@ export function withWait(
     wrap(next) {
       if (next.wait === 'none' && needs !== 'none' && !emulation) {
         throw new UnsupportedError(
-          `${shim.name} needs WAIT, which provider '${next.name}' has not, and emulation is off; allow it, or ` +
-            'choose a device that has it (`isoverbs devices`)',
+          `${shim.name} requires WAIT, which provider '${next.name}' does not support, and emulation is off; allow it, or ` +
+            'choose a device with WAIT (`isoverbs devices`)',
         );
       }
       const composed = compose(next, [...outside, ...chain(next.wait)]);
@@ -58,7 +58,7 @@ const CHANGEABLE = [
   'yieldContext',
 ] as const;
 
-/** What one provider has that another has not: as if a single interceptor had been put around it. */
+/** The differences between two providers, as the overrides of a single interceptor. */
 function changesOf(next: Provider, composed: Provider): ReturnType<Interceptor['wrap']> {
   const changed = CHANGEABLE.filter((name) => composed[name] !== next[name]);
   return Object.fromEntries(changed.map((name) => [name, composed[name]]));
