@@ -4,11 +4,11 @@
  * real devices, else the simulated ones), with the policies of the process, or the one that
  * iso_use_provider() set.
  *
- * What C does by return value is done by exceptions (docs/errors.md), except in ibv_post_send,
- * ibv_post_recv and ibv_poll_cq, which return counts. Requests and completions live in rings: make them
- * with `new SendBatch(iso_provider(), { capacity })` and kin, and pass `batch.ring`. Names with iso_ are
- * ours. Batches stand for ibv_wr_start(3) and kin as well: a queue pair created with `extended` posts them
- * through ibv_wr_*. Verbs that there are not (ibv_create_flow ...) throw and say what to use instead.
+ * Errors are exceptions (docs/errors.md), not return values, except in ibv_post_send, ibv_post_recv and ibv_poll_cq, which
+ * return counts. Requests and completions are in rings: make them with `new SendBatch(iso_provider(), { capacity })`,
+ * RecvBatch or WcBatch, and pass `batch.ring`. Names with iso_ are isoverbs' own. Batches replace ibv_wr_start(3) and the
+ * like, too: a queue pair created with `extended` posts them through ibv_wr_*. Unsupported verbs (ibv_create_flow ...)
+ * throw an error that names an alternative.
  */
 import { defaultProvider } from './open.ts';
 import { type DeviceInfo, type OpenOptions, type Provider, type Verbs, wcStatusName } from './verbs/index.ts';
@@ -24,12 +24,12 @@ export function iso_provider(): Provider {
   return bound;
 }
 
-/** Binds these functions to a provider; null: choose again at the next call. Handles of the old one stay its own. */
+/** Binds these functions to a provider; null: the next call chooses one. Handles stay bound to their provider. */
 export function iso_use_provider(provider: Provider | null): void {
   bound = provider;
 }
 
-/** A verb of whatever provider is bound when it is called. */
+/** A verb of the provider that is bound at the time of the call. */
 function verb<K extends keyof Verbs>(name: K): Verbs[K] {
   const call = (...args: unknown[]) => (iso_provider()[name] as (...args: unknown[]) => unknown)(...args);
   return call as Verbs[K];
@@ -62,7 +62,7 @@ export const ibv_query_port = verb('queryPort');
 export const ibv_query_gid = verb('queryGid');
 /** ibv_query_pkey(3), in host byte order. */
 export const ibv_query_pkey = verb('queryPkey');
-/** In place of ibv_get_async_event(3): calls back for each event, which is acknowledged. */
+/** In place of ibv_get_async_event(3): calls back for each event, and acknowledges it. */
 export const iso_watch_async_events = verb('watchAsyncEvents');
 /** Whether listening for asynchronous events keeps the process alive. */
 export const iso_ref_async_events = verb('refAsyncEvents');
@@ -80,7 +80,7 @@ export const ibv_reg_mr = verb('regMr');
 export const ibv_reg_dmabuf_mr = verb('regDmabufMr');
 /** ibv_rereg_mr(3). */
 export const ibv_rereg_mr = verb('reregMr');
-/** Memory of the provider's own, registered. */
+/** Allocates memory and registers it. */
 export const iso_alloc_mr = verb('allocMr');
 /** ibv_dereg_mr(3). */
 export const ibv_dereg_mr = verb('deregMr');
@@ -98,7 +98,7 @@ export const ibv_destroy_ah = verb('destroyAh');
 export const ibv_create_comp_channel = verb('createCompChannel');
 /** ibv_destroy_comp_channel(3). */
 export const ibv_destroy_comp_channel = verb('destroyCompChannel');
-/** In place of ibv_get_cq_event(3): calls back for each event, which is acknowledged. */
+/** In place of ibv_get_cq_event(3): calls back for each event, and acknowledges it. */
 export const iso_watch_comp_channel = verb('watchCompChannel');
 /** Whether the watched channel keeps the process alive. */
 export const iso_ref_comp_channel = verb('refCompChannel');
@@ -124,7 +124,7 @@ export const ibv_destroy_srq = verb('destroySrq');
 export const ibv_create_qp = verb('createQp');
 /** ibv_modify_qp(3). */
 export const ibv_modify_qp = verb('modifyQp');
-/** ibv_query_qp(3), whole. */
+/** ibv_query_qp(3): all attributes. */
 export const ibv_query_qp = verb('queryQp');
 /** ibv_destroy_qp(3). */
 export const ibv_destroy_qp = verb('destroyQp');
@@ -146,10 +146,10 @@ export const iso_create_wr_ring = verb('createWrRing');
 export const iso_create_wc_ring = verb('createWcRing');
 /** Frees a ring of either kind. */
 export const iso_destroy_ring = verb('destroyRing');
-/** The errno that ibv_post_send would give for one slot, 0 for none; posts nothing. */
+/** The errno with which ibv_post_send would refuse one slot, or 0; posts nothing. */
 export const iso_validate_send = verb('validateSend');
 
-/** ibv_post_send(3): how many of the slots were taken; the ring's header says why not the next. */
+/** ibv_post_send(3): how many of the slots were taken; the ring's header says why the next one was not. */
 export function ibv_post_send(qp: number, ring: number, start: number, count: number): number {
   return iso_provider().postSend(qp, ring, start, count);
 }

@@ -1,6 +1,6 @@
 /**
- * Verbs that isoverbs does not have, under their C names: each throws an UnsupportedError that says what it is
- * and what to use instead.
+ * Verbs that isoverbs does not support, under their C names: each throws an UnsupportedError that describes the verb and
+ * names an alternative.
  */
 import { EOPNOTSUPP, UnsupportedError } from './verbs/index.ts';
 
@@ -30,7 +30,7 @@ export const ibv_alloc_td = refused('ibv_alloc_td', 'thread domains', DOMAINS);
 export const ibv_dealloc_td = refused('ibv_dealloc_td', 'thread domains', DOMAINS);
 /** ibv_alloc_parent_domain(3). Refused. */
 export const ibv_alloc_parent_domain = refused('ibv_alloc_parent_domain', 'parent domains', DOMAINS);
-/** ibv_create_wq(3): receive work queues of their own, for RSS. Refused. */
+/** ibv_create_wq(3): separate receive work queues, for RSS. Refused. */
 export const ibv_create_wq = refused('ibv_create_wq', 'work queues apart from queue pairs', RSS);
 /** ibv_modify_wq(3). Refused. */
 export const ibv_modify_wq = refused('ibv_modify_wq', 'work queues apart from queue pairs', RSS);
@@ -54,7 +54,7 @@ export const ibv_destroy_counters = refused('ibv_destroy_counters', 'counters', 
 export const ibv_read_counters = refused('ibv_read_counters', 'counters', COUNTERS);
 /** ibv_post_srq_ops(3): tag matching. Refused. */
 export const ibv_post_srq_ops = refused('ibv_post_srq_ops', 'tag matching', TAGS);
-/** ibv_import_device(3) and what else shares objects between processes. Refused. */
+/** ibv_import_device(3): objects shared between processes. Refused. */
 export const ibv_import_device = refused(
   'ibv_import_device',
   'objects shared between processes',
@@ -78,7 +78,7 @@ export const ibv_alloc_buf = refused('ibv_alloc_buf', 'buffers of the driver', B
 export const ibv_free_buf = refused('ibv_free_buf', 'buffers of the driver', BUFFERS);
 /** ibv_reg_buf_mr(3). Refused. */
 export const ibv_reg_buf_mr = refused('ibv_reg_buf_mr', 'buffers of the driver', BUFFERS);
-/** ibv_alloc_dmah(3): hints where DMA goes (TPH). Refused. */
+/** ibv_alloc_dmah(3): hints about the destination of DMA (TPH). Refused. */
 export const ibv_alloc_dmah = refused('ibv_alloc_dmah', 'DMA handles', DMA_HANDLES);
 /** ibv_dealloc_dmah(3). Refused. */
 export const ibv_dealloc_dmah = refused('ibv_dealloc_dmah', 'DMA handles', DMA_HANDLES);

@@ -9,13 +9,13 @@ import type { RingInfo } from './types.ts';
 import type { Verbs } from './verbs.ts';
 
 const TWO32 = 4294967296;
-/** Times this, not divided: exact all the same, and cheaper where every nanosecond counts. */
+/** Multiplying by this is exact, and cheaper than a division. */
 const HIGH = 1 / TWO32;
 
 /** What batches need of a provider. */
 export type RingVerbs = Pick<Verbs, 'createWrRing' | 'createWcRing' | 'destroyRing'>;
 
-/** How large a batch is. */
+/** The size of a batch. */
 export interface BatchOptions {
   /** Slots. */
   capacity: number;
@@ -29,7 +29,7 @@ abstract class WrBatch {
   /** Handle of the ring, for postSend and postRecv. */
   readonly ring: number;
   readonly capacity: number;
-  /** The ring's memory as words; layout.ts says what is where. */
+  /** The ring's memory as words (layout.ts). */
   readonly words: Uint32Array;
   readonly sges: number;
   readonly inlineBytes: number;
@@ -237,14 +237,14 @@ export class SendBatch extends WrBatch {
     return this.atomic(C.IBV_WR_ATOMIC_CMP_AND_SWP, wrId, flags, addr, lkey, remoteAddr, rkey, compare, swap);
   }
 
-  /** SEND_WITH_INV: the peer's key `rkey` opens nothing any more when the message has arrived. */
+  /** SEND_WITH_INV: invalidates the peer's key `rkey` when the message has arrived. */
   sendInv(wrId: number, flags: number, addr: number, lengthBytes: number, lkey: number, rkey: number): this {
     const at = this.put(wrId, C.IBV_WR_SEND_WITH_INV | (flags << 8), addr, lengthBytes, lkey);
     this.words[at + L.WR_IMM] = rkey;
     return this;
   }
 
-  /** LOCAL_INV of a key of one's own. */
+  /** LOCAL_INV: invalidates a key of this side. */
   localInv(wrId: number, flags: number, rkey: number): this {
     const at = this.next(wrId, C.IBV_WR_LOCAL_INV | (flags << 8));
     this.words[at + L.WR_IMM] = rkey;
@@ -294,7 +294,7 @@ export class SendBatch extends WrBatch {
     return this;
   }
 
-  /** Where the bytes of request `index` are in the ring's memory, if it is inline: `inlineBytes` of them. */
+  /** Byte offset of request `index`'s inline message in the ring's memory. */
   inlineAt(index: number): number {
     return L.extAt(this.check(index), this.capacity, this.extBytes) * 4;
   }
@@ -322,7 +322,7 @@ export class SendBatch extends WrBatch {
     return this;
   }
 
-  /** Sets where request `index` of a UD queue pair goes: address handle, number and Q_Key of the peer. */
+  /** Sets the destination of request `index` of a UD queue pair: address handle, number and Q_Key of the peer. */
   datagramTo(index: number, ah: number, qpNum: number, qkey: number): this {
     const at = L.slotAt(this.check(index));
     this.words[at + L.WR_AH] = ah;
@@ -343,7 +343,7 @@ export class SendBatch extends WrBatch {
     return this;
   }
 
-  /** What the request before it in this slot was sent to must not be where this one goes. */
+  /** Clears the destination of the previous request in this slot. */
   private unaddressed(at: number): void {
     this.words[at + L.WR_AH] = 0;
     this.words[at + L.WR_SRQN] = 0;

@@ -1,21 +1,21 @@
 /** librdmacm, flat: the second half of the seam. */
 import type { AhAttr, QpAttr } from './types.ts';
 
-/** What the connection manager tells (rdma_cm_event), acknowledged when the listener returns. */
+/** An event of the connection manager (rdma_cm_event), acknowledged when the listener returns. */
 export interface CmEvent {
   /** RDMA_CM_EVENT_* */
   event: number;
-  /** The identifier that it is about; of a CONNECT_REQUEST, a new one. */
+  /** The identifier concerned; a CONNECT_REQUEST has a new one. */
   id: number;
-  /** The listening identifier of a CONNECT_REQUEST; else 0. */
+  /** CONNECT_REQUEST: the listening identifier; otherwise 0. */
   listenId: number;
-  /** Negative errno; of REJECTED the reason, as InfiniBand numbers them (28: by the application). */
+  /** Negative errno; for REJECTED the reason, as InfiniBand numbers it (28: by the application). */
   status: number;
-  /** Whole as it came over the wire, which pads it with zeros: requests 56 bytes, answers 196 ... */
+  /** As received, padded with zeros: 56 bytes for requests, 196 for answers ... */
   privateData: Uint8Array;
-  /** RDMA_PS_TCP, CONNECT_REQUEST and CONNECT_RESPONSE: what the peer offers. */
+  /** RDMA_PS_TCP, CONNECT_REQUEST and CONNECT_RESPONSE: the peer's parameters. */
   conn?: CmConnParam;
-  /** RDMA_PS_UDP, ESTABLISHED of who connects, and MULTICAST_JOIN: how to reach the peer or the group. */
+  /** RDMA_PS_UDP, ESTABLISHED at the connecting side, and MULTICAST_JOIN: how to reach the peer or the group. */
   ud?: { ah: AhAttr; qpNum: number; qkey: number };
 }
 
@@ -23,17 +23,17 @@ export interface CmEvent {
 export interface CmConnParam {
   /** At most: connect 56 bytes (RDMA_PS_UDP: 180), accept 196 (136). */
   privateData?: Uint8Array;
-  /** Default RDMA_MAX_RESP_RES: as many as the device has; accepting, as the peer asks for. */
+  /** Default RDMA_MAX_RESP_RES: as many as the device has; in accept, as many as the peer requests. */
   responderResources?: number;
   /** Default RDMA_MAX_INIT_DEPTH, likewise. */
   initiatorDepth?: number;
   flowControl?: number;
-  /** 0 to 7, default 7. Who connects decides. */
+  /** 0 to 7, default 7. The connecting side decides. */
   retryCount?: number;
   /** 0 to 7, default 7 */
   rnrRetryCount?: number;
   srq?: boolean;
-  /** Needed, but to connect in RDMA_PS_UDP. */
+  /** Required, except to connect in RDMA_PS_UDP. */
   qpNum?: number;
 }
 
@@ -43,27 +43,27 @@ export interface CmAddress {
   port: number;
 }
 
-/** What an identifier is bound to. */
+/** The device and addresses that an identifier is bound to. */
 export interface CmIdInfo {
   /** Name for openDevice, '' before an address was resolved or bound to a device. */
   deviceName: string;
   portNum: number;
-  /** '' and 0: none yet. */
+  /** '' and 0: not bound yet. */
   local: CmAddress;
   remote: CmAddress;
 }
 
 /**
- * librdmacm, flat: identifiers are handles, what it answers comes as events. It moves no queue pair: the
- * caller creates one (createQp), asks `initQpAttr` for each transition, and tells its number in the
- * parameters, as with an rdma_cm_id without a queue pair (rdma_create_qp(3), NOTES of rdma_init_qp_attr).
+ * librdmacm, flat: identifiers are handles, and answers are events. It does not modify queue pairs: the caller creates one
+ * (createQp), calls `initQpAttr` for each transition, and passes its number in the parameters, as with an rdma_cm_id
+ * without a queue pair (rdma_create_qp(3), NOTES of rdma_init_qp_attr).
  */
 export interface ConnectionManager {
   /** rdma_create_event_channel(3). @throws NoDeviceError where the kernel has no rdma_cm, or no device */
   createEventChannel(): number;
-  /** Identifiers of requests that no verb has named go with it. @throws BusyError while there are others */
+  /** Destroys unused identifiers of requests, too. @throws BusyError while there are other identifiers */
   destroyEventChannel(channel: number): void;
-  /** Listens for events on the env's event loop (null: no more). They are acknowledged. */
+  /** Listens for events on the event loop of this thread, and acknowledges them; null: stops. */
   watchEventChannel(channel: number, listener: ((event: CmEvent) => void) | null): void;
   /** Whether listening keeps the process alive (at first it does not). */
   refEventChannel(channel: number, keepAlive: boolean): void;
@@ -71,7 +71,7 @@ export interface ConnectionManager {
   createId(channel: number, portSpace: number): number;
   /** rdma_destroy_id(3) */
   destroyId(id: number): void;
-  /** What an identifier is bound to. */
+  /** The device and addresses that an identifier is bound to. */
   queryId(id: number): CmIdInfo;
   /** rdma_bind_addr(3). @throws ConnectionError (EADDRINUSE), NoDeviceError where no device has the address */
   bindAddr(id: number, local: CmAddress): void;
@@ -79,32 +79,32 @@ export interface ConnectionManager {
   resolveAddr(id: number, local: CmAddress | null, remote: CmAddress, timeoutMs: number): void;
   /** rdma_resolve_route(3): ROUTE_RESOLVED or ROUTE_ERROR. */
   resolveRoute(id: number, timeoutMs: number): void;
-  /** rdma_listen(3): CONNECT_REQUEST for each that comes. */
+  /** rdma_listen(3): raises CONNECT_REQUEST for each request. */
   listen(id: number, backlog: number): void;
   /**
    * rdma_connect(3): CONNECT_RESPONSE or REJECTED, RDMA_PS_UDP: ESTABLISHED or UNREACHABLE (status 2: rejected);
-   * UNREACHABLE also when nobody answers.
+   * UNREACHABLE also without an answer.
    */
   connect(id: number, param: CmConnParam): void;
   /** rdma_establish(3): after CONNECT_RESPONSE, when the queue pair is in RTS. */
   establish(id: number): void;
   /**
-   * rdma_accept(3), when the queue pair is in RTS; ESTABLISHED when the other side is ready too. RDMA_PS_UDP:
-   * privateData, qpNum and qkey answer the request (librdmacm knows RDMA_UDP_QKEY only).
+   * rdma_accept(3), when the queue pair is in RTS; ESTABLISHED when the other side is ready, too. RDMA_PS_UDP:
+   * privateData, qpNum and qkey answer the request (librdmacm supports RDMA_UDP_QKEY only).
    */
   accept(id: number, param: CmConnParam & { qkey?: number }): void;
   /** rdma_reject(3): at most 148 bytes (RDMA_PS_UDP: 136). */
   reject(id: number, privateData: Uint8Array): void;
-  /** rdma_disconnect(3): DISCONNECTED there, and here when the other side has called it too. */
+  /** rdma_disconnect(3): DISCONNECTED at the peer, and at this side when the peer has called it, too. */
   disconnect(id: number): void;
   /** rdma_notify(3): IBV_EVENT_COMM_EST. */
   notify(id: number, event: number): void;
   /**
-   * rdma_init_qp_attr(3): what modifyQp wants for INIT, RTR or RTS. RTR and RTS are known once there is a
-   * request or a response; INIT opens no memory to the peer before that, so it is asked for and set again.
+   * rdma_init_qp_attr(3): the attributes of modifyQp for INIT, RTR or RTS. RTR and RTS are known after a request or a
+   * response. Before that, INIT allows no remote access, so it must be queried and set again afterwards.
    */
   initQpAttr(id: number, qpState: number): { attr: QpAttr; mask: number };
-  /** rdma_join_multicast(3): MULTICAST_JOIN or MULTICAST_ERROR; then attachMcast. The group's port says nothing. */
+  /** rdma_join_multicast(3): MULTICAST_JOIN or MULTICAST_ERROR; attachMcast follows. The group's port is ignored. */
   joinMulticast(id: number, group: CmAddress): void;
   /** rdma_leave_multicast(3) */
   leaveMulticast(id: number, group: CmAddress): void;

@@ -14,7 +14,7 @@ export const IBV_WR_ATOMIC_FETCH_AND_ADD = 6;
 export const IBV_WR_LOCAL_INV = 7;
 export const IBV_WR_BIND_MW = 8;
 export const IBV_WR_SEND_WITH_INV = 9;
-/** Stalls its send queue until a CQ has written `count` more completions; count 0 only gives up the turn. */
+/** Stalls its send queue until a CQ has `count` more completions; with count 0 it only gives up the queue pair's turn. */
 export const ISO_WR_WAIT = 64;
 /** Allows `count` more work requests of a managed QP (0: all that are posted). */
 export const ISO_WR_ENABLE = 65;
@@ -54,7 +54,7 @@ export const IBV_WC_COMP_SWAP = 3;
 export const IBV_WC_FETCH_ADD = 4;
 export const IBV_WC_BIND_MW = 5;
 export const IBV_WC_LOCAL_INV = 6;
-/** Of a WAIT or ENABLE that was signaled (mlx5 reports its own as IBV_WC_DRIVER2). */
+/** Opcode of a signaled WAIT or ENABLE (mlx5 reports its own as IBV_WC_DRIVER2). */
 export const IBV_WC_DRIVER2 = 136;
 export const IBV_WC_RECV = 128;
 export const IBV_WC_RECV_RDMA_WITH_IMM = 129;
@@ -64,8 +64,8 @@ export const IBV_WC_GRH = 1;
 export const IBV_WC_WITH_IMM = 2;
 export const IBV_WC_WITH_INV = 8;
 
-// ibv_create_cq_wc_flags: what an extended completion queue reports beside the plain completion
-/** All that a plain completion says: an extended queue reports these in any case. */
+// ibv_create_cq_wc_flags: what an extended completion queue reports in addition to the plain completion
+/** The fields of a plain completion, which an extended queue always reports. */
 export const IBV_WC_STANDARD_FLAGS = 0x7f;
 export const IBV_WC_EX_WITH_COMPLETION_TIMESTAMP = 1 << 7;
 export const IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK = 1 << 11;
@@ -169,7 +169,7 @@ export const IBV_EVENT_WQ_FATAL = 19;
 // rdma_port_space
 export const RDMA_PS_TCP = 0x0106;
 export const RDMA_PS_UDP = 0x0111;
-/** responderResources and initiatorDepth: as many as the device has; accepting, no more than the peer asks for. */
+/** responderResources and initiatorDepth: as many as the device has; in accept, no more than the peer requests. */
 export const RDMA_MAX_RESP_RES = 0xff;
 export const RDMA_MAX_INIT_DEPTH = 0xff;
 
@@ -208,7 +208,7 @@ export const IBV_DEVICE_XRC = 1 << 20;
 /** SEND_WITH_INV and LOCAL_INV (and, in the kernel, fast registration). */
 export const IBV_DEVICE_MEM_MGT_EXTENSIONS = 1 << 21;
 export const IBV_DEVICE_MEM_WINDOW_TYPE_2A = 1 << 23;
-/** Memory windows of type 2 that belong to the queue pair which bound them. */
+/** Memory windows of type 2 that belong to the queue pair that bound them. */
 export const IBV_DEVICE_MEM_WINDOW_TYPE_2B = 1 << 24;
 
 // ibv_mtu

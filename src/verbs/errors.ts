@@ -1,4 +1,4 @@
-/** Every error that isoverbs throws: one table, one page (docs/errors.md), one test that they match. */
+/** Every error that isoverbs throws: one table, one page (docs/errors.md), and a test that compares the two. */
 
 export interface ErrorKind {
   /** What happened, as a noun phrase for the docs. */
@@ -10,7 +10,7 @@ export interface ErrorKind {
 export const ERRORS = {
   ISO_ERR_NO_DEVICE: {
     meaning: 'No such device, or no RDMA library or kernel support for real ones.',
-    advice: 'Run `isoverbs devices`: it lists what there is and says what to install.',
+    advice: 'Run `isoverbs devices`: it lists the devices and says what to install.',
   },
   ISO_ERR_HANDLE: {
     meaning: 'A handle that is closed, of another type, or of another device.',
@@ -29,58 +29,56 @@ export const ERRORS = {
     advice: 'Close the objects that the message names first, or close the context: it closes all in order.',
   },
   ISO_ERR_NO_RESOURCES: {
-    meaning:
-      'The device or the system has no more of it, or less than was asked for (ENOMEM, EINVAL at creation).',
-    advice: 'Ask for less (queryDevice tells the limits), or raise the limit that the message names.',
+    meaning: 'The device or the system has too little of a resource (ENOMEM, EINVAL at creation).',
+    advice: 'Request less (queryDevice returns the limits), or raise the limit that the message names.',
   },
   ISO_ERR_UNSUPPORTED: {
-    meaning: 'This device, provider or build cannot do it.',
-    advice: 'The message says what it is. `isoverbs devices` shows which devices have WAIT.',
+    meaning: 'This device, provider or build does not support it.',
+    advice: 'The message says what is missing. `isoverbs devices` shows which devices have WAIT.',
   },
   ISO_ERR_QUEUE_FULL: {
     meaning:
-      'A send or receive queue had no room for the request at `index` (ENOMEM); those before it were posted.',
+      'A send or receive queue had no room for the request at `index` (ENOMEM); earlier ones were posted.',
     advice: 'Poll completions and post the rest again from `index`.',
   },
   ISO_ERR_INVALID_WR: {
-    meaning: 'The work request at `index` was refused (EINVAL); those before it were posted.',
-    advice: 'The message says what is wrong with it. Nothing from `index` on was posted.',
+    meaning: 'The work request at `index` was refused (EINVAL); earlier ones were posted.',
+    advice: 'The message says why. Nothing from `index` on was posted.',
   },
   ISO_ERR_MEMORY: {
-    meaning: 'The memory cannot be registered or shared, or was detached or resized after it was.',
+    meaning: 'The memory cannot be registered or shared, or was detached or resized afterwards.',
     advice: 'Use memory of pd.allocate(), or a SharedArrayBuffer; never a pooled Buffer or a resizable one.',
   },
   ISO_ERR_HANDSHAKE: {
-    meaning: 'The peer of a connection sent something else than our handshake.',
-    advice: 'Check that both ends speak isoverbs, and the same version of it.',
+    meaning: 'The peer of a connection sent something other than the handshake of isoverbs.',
+    advice: 'Check that both ends run the same version of isoverbs.',
   },
   ISO_ERR_CONNECTION: {
     meaning: 'A connection could not be made, or its peer has gone.',
-    advice: 'Check the address; on a vanished peer the queue pair has been moved to ERR and flushed.',
+    advice: 'Check the address. If the peer vanished, the queue pair was moved to ERR and flushed.',
   },
   ISO_ERR_COMPLETION: {
     meaning: 'A work request completed with an error status.',
-    advice: '`status` is the ibv_wc_status; the queue pair is in ERR and wants a new connection.',
+    advice: '`status` is the ibv_wc_status. The queue pair is in ERR and needs a new connection.',
   },
   ISO_ERR_CONFIG: {
     meaning: 'A configuration file, environment variable or option is wrong.',
-    advice: 'The message names the key and what it takes.',
+    advice: 'The message names the key and the values that it accepts.',
   },
   ISO_ERR_FILE: {
     meaning:
-      'A trace or recording cannot be written or read: no such file, another format or version, cut off.',
-    advice:
-      'The message names the file and what is wrong with it. Record again with this version of isoverbs.',
+      'A trace or recording cannot be written or read: the file is missing, truncated, or of another format or version.',
+    advice: 'The message names the file and the problem. Record again with this version of isoverbs.',
   },
   ISO_ERR_REPLAY: {
-    meaning: 'A replayed program made a call that its recording does not have at this place.',
+    meaning: 'A replayed program made a call that its recording does not have at this point.',
     advice:
-      'The message shows both calls. A program can be replayed if what it does follows from what verbs answer.',
+      'The message shows both calls. A program can be replayed if its calls depend only on the results of verbs.',
   },
   ISO_ERR_DRIVER: {
     meaning: 'The worker thread that runs the policy has ended (`driver: worker`).',
     advice:
-      'What it had shaped is in ERR. Close the context and open the device again; the message says why.',
+      'Queue pairs that it had shaped are in ERR. Close the context and open the device again; the message says why.',
   },
   ISO_ERR_LEDGER: {
     meaning:
@@ -88,19 +86,19 @@ export const ERRORS = {
     advice: 'Please report it. The message names the queue pair, the call and the rule that was broken.',
   },
   ISO_ERR_SYSTEM: {
-    meaning: 'A verb failed with an errno that none of the others describes.',
-    advice: '`errno` and `verb` tell which; the man page of the verb lists its causes.',
+    meaning: 'A verb failed with an errno that no other code describes.',
+    advice: '`errno` and `verb` name it; the man page of the verb lists its causes.',
   },
 } as const satisfies Record<string, ErrorKind>;
 
 /** What `code` of an error can be. */
 export type ErrorCode = keyof typeof ERRORS;
 
-/** What an error tells beside its message. */
+/** What an error has in addition to its message. */
 export interface ErrorDetails {
   /** The verb that failed, as in the Verbs interface. */
   verb?: string;
-  /** errno, positive, as libibverbs gave it. */
+  /** The positive errno of libibverbs. */
   errno?: number;
   /** Index, inside the batch, of the work request that was refused. */
   index?: number;
@@ -157,17 +155,17 @@ export class InvalidArgumentError extends errorClass('ISO_ERR_ARGUMENT') {}
 export class InvalidStateError extends errorClass('ISO_ERR_STATE') {}
 /** ISO_ERR_BUSY: The object still has children (EBUSY). */
 export class BusyError extends errorClass('ISO_ERR_BUSY') {}
-/** ISO_ERR_NO_RESOURCES: The device or the system has no more of it, or less than was asked for (ENOMEM, EINVAL at creation). */
+/** ISO_ERR_NO_RESOURCES: The device or the system has too little of a resource (ENOMEM, EINVAL at creation). */
 export class NoResourcesError extends errorClass('ISO_ERR_NO_RESOURCES') {}
-/** ISO_ERR_UNSUPPORTED: This device, provider or build cannot do it. */
+/** ISO_ERR_UNSUPPORTED: This device, provider or build does not support it. */
 export class UnsupportedError extends errorClass('ISO_ERR_UNSUPPORTED') {}
-/** ISO_ERR_QUEUE_FULL: A send or receive queue had no room for the request at `index` (ENOMEM). */
+/** ISO_ERR_QUEUE_FULL: A send or receive queue had no room for the request at `index` (ENOMEM); earlier ones were posted. */
 export class QueueFullError extends errorClass('ISO_ERR_QUEUE_FULL') {}
-/** ISO_ERR_INVALID_WR: The work request at `index` was refused (EINVAL). */
+/** ISO_ERR_INVALID_WR: The work request at `index` was refused (EINVAL); earlier ones were posted. */
 export class InvalidWorkRequestError extends errorClass('ISO_ERR_INVALID_WR') {}
-/** ISO_ERR_MEMORY: The memory cannot be registered or shared, or was detached or resized after it was. */
+/** ISO_ERR_MEMORY: The memory cannot be registered or shared, or was detached or resized afterwards. */
 export class MemoryError extends errorClass('ISO_ERR_MEMORY') {}
-/** ISO_ERR_HANDSHAKE: The peer of a connection sent something else than our handshake. */
+/** ISO_ERR_HANDSHAKE: The peer of a connection sent something other than the handshake of isoverbs. */
 export class HandshakeError extends errorClass('ISO_ERR_HANDSHAKE') {}
 /** ISO_ERR_CONNECTION: A connection could not be made, or its peer has gone. */
 export class ConnectionError extends errorClass('ISO_ERR_CONNECTION') {}
@@ -175,15 +173,15 @@ export class ConnectionError extends errorClass('ISO_ERR_CONNECTION') {}
 export class CompletionError extends errorClass('ISO_ERR_COMPLETION') {}
 /** ISO_ERR_CONFIG: A configuration file, environment variable or option is wrong. */
 export class ConfigError extends errorClass('ISO_ERR_CONFIG') {}
-/** ISO_ERR_FILE: A trace or recording cannot be written or read: no such file, another format or version, cut off. */
+/** ISO_ERR_FILE: A trace or recording cannot be written or read: the file is missing, truncated, or of another format or version. */
 export class FileError extends errorClass('ISO_ERR_FILE') {}
-/** ISO_ERR_REPLAY: A replayed program made a call that its recording does not have at this place. */
+/** ISO_ERR_REPLAY: A replayed program made a call that its recording does not have at this point. */
 export class ReplayError extends errorClass('ISO_ERR_REPLAY') {}
 /** ISO_ERR_DRIVER: The worker thread that runs the policy has ended (`driver: worker`). */
 export class DriverError extends errorClass('ISO_ERR_DRIVER') {}
 /** ISO_ERR_LEDGER: With `ISOVERBS_ASSERT=1`: the ledger of a shim contradicts itself, which is a defect of isoverbs. */
 export class LedgerError extends errorClass('ISO_ERR_LEDGER') {}
-/** ISO_ERR_SYSTEM: A verb failed with an errno that none of the others describes. */
+/** ISO_ERR_SYSTEM: A verb failed with an errno that no other code describes. */
 export class SystemError extends errorClass('ISO_ERR_SYSTEM') {}
 
 const CLASSES: Record<ErrorCode, new (message: string, details?: ErrorDetails) => IsoverbsError> = {
@@ -215,8 +213,8 @@ export function makeError(code: ErrorCode, message: string, details?: ErrorDetai
 }
 
 /**
- * Checks the keys of an options object: a misspelt one would otherwise run the program without what it asked for.
- * @throws InvalidArgumentError naming what there is
+ * Checks the keys of an options object, because a misspelt option would otherwise be ignored.
+ * @throws InvalidArgumentError naming the known keys
  */
 export function requireKnown(where: string, options: object, known: readonly string[]): void {
   if (typeof options !== 'object' || options === null) {

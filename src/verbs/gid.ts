@@ -11,7 +11,7 @@ export function gidToString(bytes: Uint8Array): string {
   const text = words.map((w) => w.toString(16)).join(':');
   const runs = text.match(/\b0(:0)+\b/g) ?? [];
   const longest = runs.reduce((best, run) => (run.length > best.length ? run : best), '');
-  // The boundary keeps the last 0 of a word such as fe80 out of the run.
+  // The boundary excludes the last 0 of a word such as fe80 from the run.
   return longest === '' ? text : text.replace(new RegExp(`\\b${longest}\\b`), '::').replace(/:{3,}/, '::');
 }
 

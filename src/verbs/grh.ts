@@ -1,21 +1,21 @@
 /**
- * Global routing headers: the first 40 bytes of what a UD queue pair receives. Over RoCE v2 with IPv4 the
- * IPv4 header is in the last 20 of them (ibv_init_ah_from_wc(3)).
+ * Global routing headers: the first 40 bytes of each receive of a UD queue pair. Over RoCE v2 with IPv4, the IPv4 header
+ * is in the last 20 of them (ibv_init_ah_from_wc(3)).
  */
 import { InvalidArgumentError } from './errors.ts';
 import { gidToString } from './gid.ts';
 
-/** Bytes that a datagram's receive buffer must have room for, before the message itself. */
+/** Bytes of the header, for which each receive of a datagram needs room before the message. */
 export const GRH_BYTES = 40;
 
 const IPPROTO_UDP = 17;
 
-/** What a header says of the datagram: from whom, to whom, how. */
+/** The fields of a header: source, destination and path of the datagram. */
 export interface Grh {
   /** 'RoCE v2' over IPv4 or IPv6, or 'IB' (which is RoCE v1 as well). */
   type: 'RoCE v2' | 'IB';
   sgid: string;
-  /** One's own GID, or the group's. */
+  /** The receiver's GID, or the group's. */
   dgid: string;
   trafficClass: number;
   flowLabel: number;
@@ -41,13 +41,13 @@ export function parseGrh(bytes: Uint8Array): Grh {
   };
 }
 
-/** As libibverbs decides: what is before an IPv4 header is undefined, so its checksum has the last word. */
+/** As in libibverbs: the bytes before an IPv4 header are undefined, so its checksum decides. */
 function isIpv4(bytes: Uint8Array): boolean {
   if (bytes[0] >> 4 !== 6) return bytes[20] >> 4 === 4;
   return bytes[20] === 0x45 && ipv4Sum(bytes) === 0xffff;
 }
 
-/** One's complement sum of the header at 20, its checksum included: 0xffff when that is right. */
+/** One's complement sum of the header at 20, its checksum included: 0xffff when the checksum is right. */
 function ipv4Sum(bytes: Uint8Array): number {
   let sum = 0;
   for (let i = 20; i < GRH_BYTES; i += 2) sum += (bytes[i] << 8) | bytes[i + 1];

@@ -1,7 +1,7 @@
 /**
  * Handles: small positive integers, `kind << 27 | generation << 18 | index`, the same in the addon
- * (native/handles.h) and in providers written in TypeScript. A closed handle's generation no longer
- * matches, a handle of another type has another kind: both are told apart from a good one, always.
+ * (native/handles.h) and in providers written in TypeScript. The generation of a closed handle no longer matches, and a
+ * handle of another type has another kind, so that neither is ever taken for a valid one.
  */
 import { InvalidHandleError, shown } from './errors.ts';
 
@@ -47,14 +47,14 @@ export function handleIndex(handle: number): number {
   return handle & INDEX_MASK;
 }
 
-/** Says what is wrong with a handle, for a person. */
+/** Describes what is wrong with a handle, for people. */
 export function describeHandle(handle: unknown): string {
   if (typeof handle !== 'number' || !Number.isInteger(handle) || handle <= 0) return shown(handle);
   const kind = KIND_NAMES[handle >> 27];
   return kind === undefined ? `${handle}` : `a ${kind}'s handle that is closed or foreign`;
 }
 
-/** Slots by handle. Freed slots are reused last-freed-last, so that a stale handle stays stale for long. */
+/** Items by handle. Freed entries are reused in the order in which they were freed, so that a stale handle stays stale for long. */
 export class HandleTable<T extends object> {
   readonly kind: number;
   readonly items: (T | undefined)[] = [];
@@ -66,12 +66,12 @@ export class HandleTable<T extends object> {
     this.kind = kind;
   }
 
-  /** How many are live. */
+  /** Number of live items. */
   get size(): number {
     return this.live;
   }
 
-  /** Puts an item in and gives its handle. */
+  /** Adds an item; returns its handle. */
   add(item: T): number {
     const reused = this.free.length > 64 || this.items.length > INDEX_MASK ? this.free.shift() : undefined;
     const index = reused ?? this.items.length;
@@ -85,13 +85,13 @@ export class HandleTable<T extends object> {
 
   /** The item, or undefined for anything that is not a live handle of this table. */
   get(handle: number): T | undefined {
-    // What is no number may not even be masked: a bigint throws, an object runs code of its own.
+    // Only a number may be masked: a bigint throws, and an object would run code of its own.
     if (typeof handle !== 'number') return undefined;
     const index = handle & INDEX_MASK;
     return this.handles[index] === handle ? this.items[index] : undefined;
   }
 
-  /** The item; throws InvalidHandleError (naming `verb`) for anything else than a live handle. */
+  /** The item. @throws InvalidHandleError (naming `verb`) for anything but a live handle of this table */
   require(handle: number, verb: string): T {
     const item = this.get(handle);
     if (item !== undefined) return item;
@@ -102,7 +102,7 @@ export class HandleTable<T extends object> {
     throw new InvalidHandleError(`${verb} needs a live ${KIND_NAMES[this.kind]}, got ${got}`, { verb });
   }
 
-  /** Takes an item out; its handle is stale from then on. */
+  /** Removes an item; its handle is stale from then on. */
   delete(handle: number): void {
     const index = handle & INDEX_MASK;
     if (this.handles[index] !== handle || this.items[index] === undefined) return;

@@ -4,8 +4,7 @@
  *
  *     header (16 words) | capacity x slot (16 words = 64 bytes) | capacity x extension (extBytes each)
  *
- * 64-bit values are a low word followed by a high word. `native/layout.h` says the same for C++; a test
- * holds the two together.
+ * 64-bit values are a low word followed by a high word. `native/layout.h` is the same in C++; a test compares the two.
  */
 
 export const SLOT_BYTES = 64;
@@ -19,7 +18,7 @@ export const HDR_ERRNO = 0;
 /** One of the REASON_* numbers, finer than the errno. */
 export const HDR_REASON = 1;
 
-// Work-request slot. A RECV uses wr_id, the SGE count and the SGEs alone.
+// Work-request slot. A RECV uses only wr_id, the SGE count and the SGEs.
 export const WR_ID_LO = 0;
 export const WR_ID_HI = 1;
 /** opcode | flags << 8 | SGE count << 16 */
@@ -31,11 +30,11 @@ export const WR_REMOTE_HI = 5;
 export const WR_RKEY = 6;
 /** XRC: number of the shared receive queue that the message is for. */
 export const WR_SRQN = 7;
-/** UD sends: handle of the address handle, number and Q_Key of the queue pair that it leads to. */
+/** UD sends: handle of the address handle, number and Q_Key of the destination queue pair. */
 export const WR_AH = 4;
 export const WR_REMOTE_QPN = 5;
 export const WR_REMOTE_QKEY = 6;
-/** Two SGEs live in the slot: address lo, address hi, length, lkey. The others, in the extension. */
+/** Two SGEs are in the slot: address lo, address hi, length, lkey. The others are in the extension. */
 export const WR_SGE0 = 8;
 export const WR_SGE1 = 12;
 export const SGE_WORDS = 4;
@@ -48,7 +47,7 @@ export const WR_COMPARE_LO = 12;
 export const WR_COMPARE_HI = 13;
 export const WR_SWAP_LO = 14;
 export const WR_SWAP_HI = 15;
-/** IBV_SEND_INLINE: how many bytes of the extension are the message; such a request has no SGE. */
+/** IBV_SEND_INLINE: bytes of the message, in the extension; such a request has no SGE. */
 export const WR_INLINE_LENGTH = 10;
 /** BIND_MW has no SGE: window, region (0 unbinds), range and IBV_ACCESS_* bits; WR_RKEY is a type 2 window's new key. */
 export const WR_BIND_MW = 8;
@@ -60,15 +59,15 @@ export const WR_BIND_LENGTH_HI = 13;
 export const WR_BIND_ACCESS = 14;
 /** WAIT: a CQ; ENABLE: a managed QP. */
 export const WR_TARGET = 8;
-/** WAIT: completions to wait for (0: give up the turn); ENABLE: requests to release (0: all). */
+/** WAIT: completions to wait for (0: gives up a turn); ENABLE: requests to release (0: all). */
 export const WR_COUNT = 9;
-/** WAIT with count 0: how many of them this slot stands for (0 and 1 are the same). */
+/** WAIT with count 0: how many 0_WAITs this slot stands for (0 and 1 are the same). */
 export const WR_REPEAT = 10;
 
 // Completion slot.
 export const WC_ID_LO = 0;
 export const WC_ID_HI = 1;
-/** status | opcode << 8 | flags << 16 | WC_RECV_SIDE if a receive; the side is right on errors too. */
+/** status | opcode << 8 | flags << 16 | WC_RECV_SIDE if a receive; the side is valid on errors, too. */
 export const WC_OP = 2;
 export const WC_BYTE_LEN = 3;
 /** Immediate data in host byte order, or with IBV_WC_WITH_INV the key that the peer invalidated. */
@@ -82,7 +81,7 @@ export const WC_QP = 5;
 export const WC_SEQ = 6;
 /** UD: source QP number; on an error: the vendor's code. */
 export const WC_SRC_QP = 7;
-/** The number of the QP as the wire knows it. */
+/** The number of the QP on the wire. */
 export const WC_QP_NUM = 8;
 /** UD receives: pkey_index | slid << 16, and sl | dlid_path_bits << 8. */
 export const WC_PKEY_SLID = 9;
@@ -96,7 +95,7 @@ export const WC_WALLCLOCK_HI = 14;
 export const WC_SRQ = 15;
 export const WC_RECV_SIDE = 1 << 24;
 
-// Why a post was refused (HDR_REASON). REASON_TEXT is what the error says to a person.
+// Why a post was refused (HDR_REASON). REASON_TEXT is the text of the error.
 export const REASON_NONE = 0;
 export const REASON_STATE = 1;
 export const REASON_QUEUE_FULL = 2;
@@ -148,7 +147,7 @@ export function ringBytes(capacity: number, extBytes: number): number {
 
 /** Whether `start` and `count` are whole numbers of slots that lie inside a ring. */
 export function within(capacity: number, start: number, count: number): boolean {
-  // What is no number may not even be shifted: a bigint throws, an object runs code of its own.
+  // Only a number may be shifted: a bigint throws, and an object would run code of its own.
   if (typeof start !== 'number' || typeof count !== 'number') return false;
   return start >>> 0 === start && count >>> 0 === count && start + count <= capacity;
 }

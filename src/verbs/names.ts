@@ -1,4 +1,4 @@
-/** Texts for numbers, as ibv_wc_status_str(3) and its kin give them. */
+/** Names of numbers, like those of ibv_wc_status_str(3). */
 import * as C from './constants.ts';
 
 function table(prefix: string): Record<number, string> {
@@ -67,7 +67,7 @@ export function mtuBytes(mtu: number): number {
   return 128 << mtu;
 }
 
-/** The smallest IBV_MTU_* value that holds a packet of so many bytes: the port may have one in between. */
+/** The smallest IBV_MTU_* value of at least this many bytes, because a port may have an MTU in between. */
 export function mtuCode(bytes: number): number {
   return Math.max(C.IBV_MTU_256, Math.ceil(Math.log2(bytes / 128)));
 }

@@ -40,12 +40,12 @@ interface Transition {
 const { IBV_QPS_RESET: RESET, IBV_QPS_INIT: INIT, IBV_QPS_RTR: RTR, IBV_QPS_RTS: RTS } = C;
 const { IBV_QPS_SQD: SQD, IBV_QPS_SQE: SQE } = C;
 
-/** Bits that RC, UC, UD and both halves of XRC want for a transition; any state goes to RESET or ERR with the state alone. */
+/** Bits that RC, UC, UD and both halves of XRC require for a transition. To RESET or ERR, the state alone is enough. */
 function transition(qpType: number, from: number, to: number): Transition | null {
   // Nothing can fail in RESET.
   if (from === RESET && to === C.IBV_QPS_ERR) return null;
   if (to === RESET || to === C.IBV_QPS_ERR) return { required: 0, optional: 0 };
-  // XRC is a reliable connection whose halves are queue pairs of their own.
+  // XRC is a reliable connection whose halves are separate queue pairs.
   const requests = qpType === C.IBV_QPT_RC || qpType === C.IBV_QPT_XRC_SEND;
   const responds = qpType === C.IBV_QPT_RC || qpType === C.IBV_QPT_XRC_RECV;
   const ud = qpType === C.IBV_QPT_UD;
@@ -74,7 +74,7 @@ function transition(qpType: number, from: number, to: number): Transition | null
     return { required: C.IBV_QP_SQ_PSN | timeout | (requests ? retry : 0), optional: live | rate };
   }
   if (to === RTS && (from === RTS || from === SQD)) return { required: 0, optional: live | rate };
-  // Only unreliable queue pairs know SQE: an error of the others takes them to ERR.
+  // Only unreliable queue pairs have SQE: errors move others to ERR.
   if (to === RTS && from === SQE && !requests && !responds) return { required: 0, optional: live };
   const connection =
     C.IBV_QP_AV | (requests ? C.IBV_QP_TIMEOUT | C.IBV_QP_RETRY_CNT | C.IBV_QP_RNR_RETRY : 0);

@@ -1,9 +1,9 @@
 /**
- * What verbs take and return: attributes, and what objects are known by. Times are float64 nanoseconds, sizes are
- * bytes. Addresses are numbers: a provider hands out only addresses below 2^53.
+ * Arguments and results of verbs: attributes, and descriptions of objects. Times are float64 nanoseconds, sizes are bytes.
+ * Addresses are numbers: a provider returns only addresses below 2^53.
  */
 
-/** What `getDeviceList` knows of a device before it is opened. */
+/** An entry of `getDeviceList`: what is known of a device before it is opened. */
 export interface DeviceInfo {
   name: string;
   /** The provider that has it: 'sim' or 'rdma-core'. */
@@ -59,10 +59,10 @@ export interface OdpCaps {
   xrc: number;
 }
 
-/** ibv_query_device_ex(3): what `queryDevice` has no room for. A device without a feature answers zeros. */
+/** ibv_query_device_ex(3): attributes that `queryDevice` lacks. A device without a feature reports zeros. */
 export interface DeviceAttrEx {
   odp: OdpCaps;
-  /** Which bits of a completion timestamp count; 0: this device stamps no completions. */
+  /** Valid bits of a completion timestamp; 0: this device does not stamp completions. */
   completionTimestampMask: bigint;
   /** Rate of the clock behind those timestamps; 0: unknown. */
   hcaCoreClockKhz: number;
@@ -117,12 +117,12 @@ export interface GidEntry {
   ndevIfindex: number;
 }
 
-/** What a registered memory region is known by. `memory` is the ArrayBuffer that it covers. */
+/** A registered memory region. `memory` is the ArrayBuffer that it covers. */
 export interface MrInfo {
   handle: number;
   lkey: number;
   rkey: number;
-  /** Address of the first byte, below 2^53; what peers use as remote address. */
+  /** Address of the first byte, below 2^53; peers use it as the remote address. */
   addr: number;
   lengthBytes: number;
   memory: ArrayBuffer | SharedArrayBuffer;
@@ -130,19 +130,19 @@ export interface MrInfo {
   byteOffset: number;
 }
 
-/** ibv_rereg_mr(3): what changes; what is absent stays. */
+/** ibv_rereg_mr(3): the changes. Absent attributes stay. */
 export interface MrChange {
   pd?: number;
   access?: number;
   translation?: { memory: ArrayBuffer | SharedArrayBuffer; byteOffset: number; lengthBytes: number };
 }
 
-/** What a memory window is known by. */
+/** A memory window. */
 export interface MwInfo {
   handle: number;
   /** IBV_MW_TYPE_* */
   type: number;
-  /** Opens nothing until the window is bound. Each bind changes it: queryMw tells. */
+  /** Valid once the window is bound. Each bind changes it: queryMw returns the current key. */
   rkey: number;
 }
 
@@ -154,10 +154,10 @@ export interface CqOptions {
   wcFlags?: number;
 }
 
-/** What a completion queue is known by. */
+/** A completion queue. */
 export interface CqInfo {
   handle: number;
-  /** Entries granted, at least what was asked for. */
+  /** Entries granted: at least as many as requested. */
   cqe: number;
 }
 
@@ -172,13 +172,13 @@ export interface SrqInitAttr {
   cq?: number;
 }
 
-/** What a shared receive queue is known by. */
+/** A shared receive queue. */
 export interface SrqInfo {
   handle: number;
-  /** What was granted. */
+  /** Sizes granted. */
   maxWr: number;
   maxSge: number;
-  /** IBV_SRQT_XRC: what senders name; else 0. */
+  /** IBV_SRQT_XRC: the number that senders use; otherwise 0. */
   srqNum: number;
 }
 
@@ -218,11 +218,11 @@ export interface QpInitAttr {
   managed?: boolean;
 }
 
-/** What a queue pair is known by. */
+/** A queue pair. */
 export interface QpInfo {
   handle: number;
   qpNum: number;
-  /** What was granted. */
+  /** Capacities granted. */
   cap: QpCap;
 }
 
@@ -264,7 +264,7 @@ export interface QpAttr {
   retryCnt?: number;
   rnrRetry?: number;
   rateLimitKbps?: number;
-  /** queryQp in SQD: whether requests that began before are still going on. */
+  /** queryQp in SQD: whether requests that began earlier are still in progress. */
   sqDraining?: boolean;
 }
 
@@ -295,13 +295,13 @@ export interface RingInfo {
 export type CompletionListener = (cq: number) => void;
 
 /**
- * Called once for each asynchronous event (ibv_get_async_event(3)), which is acknowledged. `element` is the
- * handle of the queue pair, completion queue or shared receive queue that it is about, or the port number.
+ * Called once for each asynchronous event (ibv_get_async_event(3)), which is then acknowledged. `element` is the handle of
+ * the queue pair, completion queue or shared receive queue concerned, or the port number.
  */
 export type AsyncListener = (event: number, element: number) => void;
 
-/** What openDevice takes beside the name. */
+/** Options of openDevice. */
 export interface OpenOptions {
-  /** Who this context works for; by default each context is a tenant of its own. */
+  /** The tenant of this context; by default each context is a tenant of its own. */
   tenant?: string;
 }

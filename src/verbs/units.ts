@@ -1,10 +1,10 @@
 /** Quantities as people write them: 1MiB, 5us, 10Gbps. */
 import { ConfigError } from './errors.ts';
 
-/** A kind of quantity: what its units are worth, and what a number without one stands for. */
+/** A kind of quantity: the values of its units, and whether a number needs one. */
 export interface Quantity {
   readonly units: Readonly<Record<string, number>>;
-  /** Whether a number may stand without a unit; 0 always may. */
+  /** Whether a number may have no unit; 0 never needs one. */
   readonly bare: boolean;
 }
 
@@ -18,7 +18,7 @@ export const NANOSECONDS: Quantity = { units: { ns: 1, us: 1e3, ms: 1e6, s: 1e9 
 /** Gbit/s. */
 export const GBPS: Quantity = { units: { Kbps: 1e-6, Mbps: 1e-3, Gbps: 1 }, bare: false };
 
-/** What a name that ends with a unit stands for: chunkBytes, deadlineNs, linkGbps. */
+/** The quantity of a name that ends with a unit: chunkBytes, deadlineNs, linkGbps. */
 export function quantityOf(name: string): Quantity | undefined {
   if (name.endsWith('Bytes')) return BYTES;
   if (name.endsWith('Ns')) return NANOSECONDS;
@@ -27,7 +27,7 @@ export function quantityOf(name: string): Quantity | undefined {
 
 /**
  * The value of `text`, which is at least 0.
- * @throws ConfigError naming `what`, and the units that there are
+ * @throws ConfigError naming `what`, and the possible units
  */
 export function parseQuantity(what: string, text: string, quantity: Quantity): number {
   const known = Object.keys(quantity.units).join(', ');
@@ -45,7 +45,7 @@ export function parseQuantity(what: string, text: string, quantity: Quantity): n
   throw new ConfigError(`${what}: there is no unit '${unit}'; there is ${known}`);
 }
 
-/** The same of a whole number, without a unit. */
+/** The value of a whole number without a unit. @throws ConfigError */
 export function parseWhole(what: string, text: string): number {
   if (/^\d+$/.test(text)) return Number(text);
   throw new ConfigError(`${what}: '${text}' is no whole number`);

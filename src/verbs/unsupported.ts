@@ -1,4 +1,4 @@
-/** Verbs that a provider does not have: they exist, and say so. */
+/** Verbs that a provider does not support: they exist, and throw. */
 import { EOPNOTSUPP } from './constants.ts';
 import { UnsupportedError } from './errors.ts';
 import type { Verbs } from './verbs.ts';

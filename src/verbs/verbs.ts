@@ -31,7 +31,7 @@ import type {
 
 /** ibv_*: one function each. A function may be called without `this`. */
 export interface Verbs {
-  /** @throws NoDeviceError never: no devices is an empty list. */
+  /** ibv_get_device_list(3). Without devices the list is empty. */
   getDeviceList(): DeviceInfo[];
   /** ibv_open_device(3). @throws NoDeviceError */
   openDevice(name: string, options?: OpenOptions): number;
@@ -49,7 +49,7 @@ export interface Verbs {
   queryGid(context: number, portNum: number, index: number): GidEntry;
   /** ibv_query_pkey(3), in host byte order. @throws InvalidArgumentError beyond the table */
   queryPkey(context: number, portNum: number, index: number): number;
-  /** Listens for asynchronous events on the env's event loop (null: no more). */
+  /** Listens for asynchronous events on the event loop of this thread; null: stops. */
   watchAsyncEvents(context: number, listener: AsyncListener | null): void;
   /** Whether listening keeps the process alive (at first it does not). */
   refAsyncEvents(context: number, keepAlive: boolean): void;
@@ -61,7 +61,7 @@ export interface Verbs {
   allocPd(context: number): number;
   /** ibv_dealloc_pd(3). @throws BusyError while it has children */
   deallocPd(pd: number): void;
-  /** Memory of the provider's own, page-aligned and zeroed, registered. deregMr detaches its ArrayBuffer. */
+  /** Allocates and registers memory, page-aligned and zeroed. deregMr detaches its ArrayBuffer. */
   allocMr(pd: number, lengthBytes: number, access: number): MrInfo;
   /** ibv_reg_mr(3) over the caller's memory. @throws MemoryError for resizable or detached buffers */
   regMr(
@@ -89,7 +89,7 @@ export interface Verbs {
   deregMr(mr: number): void;
   /** ibv_alloc_mw(3). Bound by a posted BIND_MW of either type. @throws UnsupportedError */
   allocMw(pd: number, type: number): MwInfo;
-  /** The key that the window has now: after the bind that changed it has been posted. */
+  /** The current key of the window: a bind changes it when it is posted. */
   queryMw(mw: number): MwInfo;
   /** ibv_dealloc_mw(3) */
   deallocMw(mw: number): void;
@@ -101,13 +101,13 @@ export interface Verbs {
   createCompChannel(context: number): number;
   /** ibv_destroy_comp_channel(3). @throws BusyError while queues use it */
   destroyCompChannel(channel: number): void;
-  /** Listens for completion events on the env's event loop (null: no more). Events are acknowledged. */
+  /** Listens for completion events on the event loop of this thread, and acknowledges them; null: stops. */
   watchCompChannel(channel: number, listener: CompletionListener | null): void;
   /** Whether waiting on this channel keeps the process alive (at first it does not). */
   refCompChannel(channel: number, keepAlive: boolean): void;
   /** ibv_create_cq(3); channel 0 for none. With wcFlags: ibv_create_cq_ex(3). @throws UnsupportedError */
   createCq(context: number, cqe: number, channel: number, options?: CqOptions): CqInfo;
-  /** ibv_resize_cq(3): entries granted. @throws BusyError when more completions wait, UnsupportedError */
+  /** ibv_resize_cq(3); returns the entries granted. @throws BusyError when more completions wait, UnsupportedError */
   resizeCq(cq: number, cqe: number): number;
   /** ibv_modify_cq(3): one event for `maxCount` completions or after `periodUs`. @throws UnsupportedError */
   modifyCq(cq: number, maxCount: number, periodUs: number): void;
@@ -127,7 +127,7 @@ export interface Verbs {
   createQp(pd: number, attr: QpInitAttr): QpInfo;
   /** ibv_modify_qp(3). @throws InvalidStateError naming missing and disallowed bits of the mask */
   modifyQp(qp: number, attr: QpAttr, mask: number): void;
-  /** ibv_query_qp(3), whole: the mask that libibverbs takes is only a hint. */
+  /** ibv_query_qp(3): all attributes, because libibverbs treats its mask as a hint only. */
   queryQp(qp: number): { attr: QpAttr; init: QpInitAttr };
   /** ibv_destroy_qp(3). @throws BusyError while it is attached to a group */
   destroyQp(qp: number): void;
@@ -139,7 +139,7 @@ export interface Verbs {
   queryEce(qp: number): Ece;
   /** ibv_set_ece(3). @throws UnsupportedError */
   setEce(qp: number, ece: Ece): void;
-  /** ibv_attach_mcast(3): a UD queue pair receives what is sent to the group. */
+  /** ibv_attach_mcast(3): a UD queue pair receives the datagrams to this group. */
   attachMcast(qp: number, gid: string, lid: number): void;
   /** ibv_detach_mcast(3). @throws InvalidArgumentError when it is not attached */
   detachMcast(qp: number, gid: string, lid: number): void;
@@ -150,10 +150,10 @@ export interface Verbs {
   /** Frees a ring of either kind and detaches its ArrayBuffer. */
   destroyRing(ring: number): void;
   /**
-   * ibv_post_send(3) for the slots start .. start + count - 1 of a work-request ring.
-   * Returns how many were taken. Their running numbers (WC_SEQ) count from 0 at creation and go on through
-   * a RESET. Short: HDR_ERRNO and HDR_REASON of the ring say why slot
-   * start + returned was not. A bad handle throws.
+   * ibv_post_send(3) for the slots start .. start + count - 1 of a work-request ring. Returns how many were taken. Their
+   * running numbers (WC_SEQ) count from 0 at creation and continue through a RESET. If not all were taken, HDR_ERRNO and
+   * HDR_REASON of the ring say why slot start + returned was refused.
+   * @throws InvalidHandleError
    */
   postSend(qp: number, ring: number, start: number, count: number): number;
   /** ibv_post_recv(3), in the same way. */
@@ -161,15 +161,15 @@ export interface Verbs {
   /** ibv_post_srq_recv(3), in the same way. */
   postSrqRecv(srq: number, ring: number, start: number, count: number): number;
   /**
-   * The errno that postSend would give for this one slot if the queue had room, 0 for none; posts nothing.
-   * Not 0: HDR_ERRNO and HDR_REASON of the ring say why.
+   * The errno with which postSend would refuse this one slot if the queue had room, or 0; posts nothing. If it is not 0,
+   * HDR_ERRNO and HDR_REASON of the ring say why.
    */
   validateSend(qp: number, ring: number, index: number): number;
   /** ibv_poll_cq(3) into the slots start .. start + max - 1; returns how many. */
   pollCq(cq: number, ring: number, start: number, max: number): number;
 }
 
-/** Verbs that take memory or hand it out. */
+/** Verbs that register, allocate or release memory. */
 export const MR_VERBS = [
   'allocMr',
   'regMr',
@@ -178,7 +178,7 @@ export const MR_VERBS = [
   'deregMr',
 ] as const satisfies readonly (keyof Verbs)[];
 
-/** Verbs of rings: the hot ones, and those that make and end rings. */
+/** Verbs of rings: the hot path, and those that make and free rings. */
 export const RING_VERBS = [
   'createWrRing',
   'createWcRing',

@@ -4,7 +4,7 @@ import * as L from './layout.ts';
 
 const TWO32 = 4294967296;
 
-/** Completions (ibv_wc), read in place. `index` counts from 0 up to what the poll returned. */
+/** Completions (ibv_wc), read in place. `index` is below the count that the poll returned. */
 export class WcBatch {
   readonly ring: number;
   readonly capacity: number;
@@ -48,7 +48,7 @@ export class WcBatch {
     return (this.words[L.slotAt(index) + L.WC_OP] >>> 16) & 0xff;
   }
 
-  /** Whether it completes a receive; right on errors too. */
+  /** Whether it completes a receive; valid on errors, too. */
   isRecv(index: number): boolean {
     return (this.words[L.slotAt(index) + L.WC_OP] & L.WC_RECV_SIDE) !== 0;
   }
@@ -68,7 +68,7 @@ export class WcBatch {
     return this.words[L.slotAt(index) + L.WC_QP];
   }
 
-  /** Number of the queue pair as the wire knows it. */
+  /** Number of the queue pair on the wire. */
   qpNum(index: number): number {
     return this.words[L.slotAt(index) + L.WC_QP_NUM];
   }
