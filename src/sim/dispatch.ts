@@ -1,4 +1,4 @@
-/** Gives each event to the part of the simulation that handles it. */
+/** Dispatches each event to the part of the simulation that handles it. */
 import * as C from '../verbs/constants.ts';
 import { onDeparted, setPaused } from './egress/class-round.ts';
 import type { EgressPort } from './egress/fifo-port.ts';
@@ -79,7 +79,7 @@ function stepDone(world: World, host: number, unit: number, generation: number):
   else onResponseStep(world, sender.qp);
 }
 
-/** Events of one queue pair; those of an earlier incarnation or course of it are ignored. */
+/** Dispatches an event of one queue pair. Events from before a reset or rewind are ignored. */
 function dispatchQp(world: World, kind: number, qp: Qp, b: number, c: number): void {
   switch (kind) {
     case K.EV_STEP:
@@ -89,7 +89,7 @@ function dispatchQp(world: World, kind: number, qp: Qp, b: number, c: number): v
       if (c === qp.epoch) onAck(world, qp, b & 0xffffff, b >>> 24);
       return;
     case K.EV_DOORBELL:
-      // Of what was flushed meanwhile there is nothing to fetch.
+      // Flushed requests are not fetched.
       if (c !== qp.epoch || qp.state >= C.IBV_QPS_SQE || ((b - qp.fetchLimit) | 0) <= 0) return;
       allowFetch(world, qp, b);
       tryStart(world, qp);
@@ -132,20 +132,26 @@ function dispatchQp(world: World, kind: number, qp: Qp, b: number, c: number): v
   }
 }
 
-/** Something happens in a switch or on a cable of one. */
-function dispatchSwitch(world: World, kind: number, fabric: SwitchNetwork, a: number, b: number): void {
+/** Dispatches an event of a switch or of a cable leaving one. */
+function dispatchSwitch(
+  world: World,
+  kind: number,
+  switchNetwork: SwitchNetwork,
+  a: number,
+  b: number,
+): void {
   switch (kind) {
     case K.EV_HOP: {
-      const p = fabric.hop(a);
+      const p = switchNetwork.hop(a);
       if (p >= 0) arrive(world, p);
       return;
     }
     case K.EV_SWITCH_OUT:
-      fabric.departed(a);
+      switchNetwork.departed(a);
       return;
     case K.EV_PAUSE: {
-      const { peer, host } = fabric.ports[a];
-      if (peer !== null) fabric.setPaused(peer, b === 1);
+      const { peer, host } = switchNetwork.ports[a];
+      if (peer !== null) switchNetwork.setPaused(peer, b === 1);
       else setPaused(world, host, b === 1);
       return;
     }
@@ -154,7 +160,7 @@ function dispatchSwitch(world: World, kind: number, fabric: SwitchNetwork, a: nu
   }
 }
 
-/** A completion was lost: nobody can trust the queue any more, nor the queue pairs that complete there. */
+/** A lost completion makes the queue unusable, and with it every queue pair that completes there. */
 function overflow(world: World, id: number): void {
   const cq = world.cqs[id];
   if (cq === undefined) return;

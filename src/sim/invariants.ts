@@ -1,11 +1,11 @@
-/** What must hold after every run, whatever the policy and the faults. */
+/** Invariants that hold after every run, whatever the policy and the faults. */
 
 import { StoppablePort } from './egress/stoppable-port.ts';
 import { brokenSwitches } from './network/switch-checks.ts';
 import type { Simulation } from './simulation.ts';
 import type { World } from './world.ts';
 
-/** Sentences about what a NIC did for longer than there was time, and what it lost count of. */
+/** Describes NICs that were busy for longer than time passed, and contexts that were miscounted. */
 function brokenNics(world: World): string[] {
   const broken: string[] = [];
   const contexts = new Int32Array(world.hosts.length);
@@ -22,7 +22,7 @@ function brokenNics(world: World): string[] {
   return broken;
 }
 
-/** Sentences about what does not hold; empty when all is well. */
+/** Describes every violated invariant; empty when all hold. */
 export function brokenInvariants(sim: Simulation): string[] {
   const broken: string[] = [];
   const { world } = sim;

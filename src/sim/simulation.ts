@@ -1,6 +1,6 @@
 /**
- * The simulation as its users drive it: objects, posts, polls, time and faults. One event at a time is
- * taken from the queue and given to the part that it belongs to; ports that got work then run their round.
+ * The simulation as its users drive it: objects, time and faults. Each step takes one event from the queue
+ * and dispatches it; ports that got work are served afterwards.
  */
 import * as C from '../verbs/constants.ts';
 import { NoResourcesError } from '../verbs/errors.ts';
@@ -29,27 +29,30 @@ export interface SimulationOptions {
   hosts?: number;
   params?: Readonly<NicParams>;
   seed?: number;
-  /** Probability of loss of each packet, on every link. */
+  /** Probability that a link loses a packet, for every link. */
   loss?: number;
-  /** Probability that a packet is late by reorderDelayNs (default 2000), and that it arrives twice, on every link. */
+  /**
+   * Probabilities that a packet is late by reorderDelayNs (default 2000), and that it arrives twice, for
+   * every link.
+   */
   reorder?: number;
   reorderDelayNs?: number;
   duplicate?: number;
-  /** Whether payload bytes are moved. Default true; timing is the same. */
+  /** Whether payload bytes are copied. Default true; timing is the same. */
   payload?: boolean;
-  /** What is between the hosts. Default: cables and no switch, 'direct'. */
+  /** How the hosts are wired. Default 'direct': cables without switches. */
   topology?: TopologyName | TopologyOptions;
 }
 
 export interface QpRequest {
   host: number;
-  /** XRC_RECV: 0, as there is none. */
+  /** 0 for XRC_RECV, which has no protection domain. */
   pd: number;
   cap: QpCap;
-  /** XRC_RECV has neither. */
+  /** Absent for XRC_RECV. */
   sendCq?: Cq;
   recvCq?: Cq;
-  /** IBV_QPT_*; default RC. */
+  /** IBV_QPT_*. Default RC. */
   type?: number;
   srq?: Srq | null;
   xrcd?: number;
@@ -70,12 +73,12 @@ const NO_HOOKS: WorldHooks = {
 };
 
 const LAST_QPN = 0xffffff;
-/** How late a late packet is unless said. */
+/** Default delay of a late packet. */
 export const REORDER_DELAY_NS = 2000;
 
 export class Simulation {
   readonly world: World;
-  /** Where queue pairs complete that never do. */
+  /** Completion queue of queue pairs that never complete anything. */
   private readonly noCq = new Cq(0, 0, 1);
 
   constructor(options: SimulationOptions = {}) {
@@ -112,7 +115,7 @@ export class Simulation {
     const { sqSigAll = false, managed = false, type = C.IBV_QPT_RC, srq = null, xrcd = 0 } = request;
     const { sendCq = this.noCq, recvCq = this.noCq } = request;
     const qp = new Qp({ ...request, qpn, sqSigAll, managed, type, srq, xrcd, sendCq, recvCq });
-    // A datagram is one packet, of the port's size.
+    // A datagram is one packet of at most the port's MTU.
     if (type === C.IBV_QPT_UD) qp.mtu = this.world.params.mtuBytes;
     this.world.qps.push(qp);
     qp.sendCq.qps.add(qp);
@@ -144,7 +147,7 @@ export class Simulation {
     }
   }
 
-  /** Applies a modify that was checked against the state table. `peerHost` is where attr.ah leads, -1 nowhere. */
+  /** Applies a modify that passed the state table. `peerHost` is the host that attr.ah leads to, or -1. */
   modifyQp(qp: Qp, attr: QpAttr, mask: number, to: number, peerHost: number): void {
     const from = qp.state;
     if (to === C.IBV_QPS_RESET) {
@@ -169,7 +172,7 @@ export class Simulation {
     if ((mask & C.IBV_QP_MAX_DEST_RD_ATOMIC) !== 0) qp.setResponderResources(attr.maxDestRdAtomic ?? 0);
     if ((mask & C.IBV_QP_TIMEOUT) !== 0) {
       const timeout = attr.timeout ?? 0;
-      // 0 stands for never.
+      // 0 means an infinite timeout.
       qp.times[TIMEOUT] = timeout === 0 ? Number.POSITIVE_INFINITY : 4096 * 2 ** timeout;
     }
     if ((mask & C.IBV_QP_RETRY_CNT) !== 0) qp.retriesLeft = attr.retryCnt ?? 0;
@@ -190,26 +193,32 @@ export class Simulation {
     runKickedPorts(this.world);
   }
 
-  /** Limits what a queue pair sends, in 1000 bits a second, headers included (0: no limit); `burstBytes` may go ahead. @throws NoResourcesError no limiter is free */
+  /**
+   * Limits the sending rate of a queue pair, headers included, in units of 1000 bit/s; 0 removes the limit.
+   * `burstBytes` may exceed the rate. @throws NoResourcesError when no limiter is free
+   */
   setRate(qp: Qp, kbps: number, burstBytes: number): void {
     changeRate(this.world, qp, kbps, burstBytes);
     qp.attr.rateLimitKbps = kbps;
     runKickedPorts(this.world);
   }
 
-  /** The host is no more: nothing leaves it and nothing arrives. Who listens there hears that, and no more. */
+  /**
+   * Switches a host off: it sends and receives nothing from now on. Its listeners get IBV_EVENT_DEVICE_FATAL
+   * and nothing after that.
+   */
   kill(host: number): void {
     const { world } = this;
     if (world.hosts[host].dead) return;
     world.hooks.asyncEvent(host, C.IBV_EVENT_DEVICE_FATAL, 0);
     world.hosts[host].dead = true;
     if (!world.stoppable) return;
-    // What waits in its ports never leaves.
+    // Packets waiting in its ports are discarded.
     for (const port of [world.ports[host * 2], world.ports[host * 2 + 1]]) world.kick(port);
     runKickedPorts(this.world);
   }
 
-  /** Plugs the cable of a host in, or pulls it. */
+  /** Plugs or unplugs the cable of a host. */
   setLink(host: number, up: boolean): void {
     const { world } = this;
     if (world.hosts[host].linkUp === up) return;
@@ -219,7 +228,7 @@ export class Simulation {
     }
   }
 
-  /** Stops a port (stoppable ones only) or one class of it when the packet on its wire is out, or lets it go on. */
+  /** Pauses a stoppable port, or one class of it, after the packet on its wire, or resumes it. */
   setPaused(port: number, paused: boolean, cls: number = ALL_CLASSES): void {
     const it = this.world.ports[port] as StoppablePort;
     if (paused) it.pause(cls);
@@ -228,32 +237,32 @@ export class Simulation {
     runKickedPorts(this.world);
   }
 
-  /** Time of the next event; Infinity when there is none. */
+  /** Time of the next event; Infinity when the queue is empty. */
   nextNs(): number {
     this.dropStale();
     return this.world.events.headTime();
   }
 
-  /** Takes stale timers off the head of the queue. */
+  /** Removes stale timers from the head of the queue. */
   private dropStale(): void {
     const { world } = this;
     const { events } = world;
     while (events.size > 0 && events.headKind() === K.EV_TIMEOUT) {
       const qp = world.qps[events.headA()];
       const at = events.headTime();
-      // A timer that is due is a real event; a stale one goes back, or away.
+      // A timer that is due is a real event. A stale one is queued again or dropped.
       if (qp?.timerQueued && qp.times[DEADLINE] <= at) break;
       events.pop();
       if (qp !== undefined) timerIsDue(world, qp, at);
     }
   }
 
-  /** Runs one event; false when there was none. */
+  /** Runs one event. Returns false when the queue is empty. */
   step(): boolean {
     return this.stepBy(Number.MAX_VALUE);
   }
 
-  /** Runs one event if it is due by this time; false when there was none. */
+  /** Runs one event if it is due at `timeNs` or earlier. Returns false otherwise. */
   stepBy(timeNs: number): boolean {
     this.dropStale();
     const { world } = this;
@@ -264,18 +273,18 @@ export class Simulation {
     world.clock[0] = events.time;
     dispatch(world, events.kind, events.a, events.b, events.c);
     runKickedPorts(this.world);
-    // Without an iterator, which V8 allocates.
+    // An indexed loop: V8 allocates the iterator of for-of.
     if (world.greedy) for (let host = 0; host < world.units.length; host++) world.units[host].settle();
     return true;
   }
 
-  /** Runs all events up to this time, and sets the clock to it. */
+  /** Runs all events up to `timeNs` and sets the clock to it. */
   runUntil(timeNs: number): void {
     while (this.stepBy(timeNs));
     if (timeNs > this.world.clock[0]) this.world.clock[0] = timeNs;
   }
 
-  /** Runs until nothing is left to happen. */
+  /** Runs until the event queue is empty. */
   run(): void {
     while (this.step());
   }

@@ -1,4 +1,7 @@
-/** What the parts of the simulation share: the clock, the event queue, the tables of objects, the wires. */
+/**
+ * The state that all parts of the simulation share: the clock, the event queue, the tables of objects and the
+ * wires.
+ */
 import * as C from '../verbs/constants.ts';
 import * as L from '../verbs/layout.ts';
 import { EgressPort } from './egress/fifo-port.ts';
@@ -29,10 +32,10 @@ import { type Qp, RESPONSE_END, type Sender, sendingLevel } from './transport/qp
 /** A machine with one NIC on one link. */
 export interface Host {
   readonly index: number;
-  /** Nothing leaves it and nothing arrives. */
+  /** The host is switched off: it sends and receives nothing. */
   dead: boolean;
   linkUp: boolean;
-  /** Probability of loss on its link, of each packet and acknowledgement in either direction, times 2^32. */
+  /** Probability that its link loses a packet or an acknowledgement, in either direction, times 2^32. */
   lossThreshold: number;
   readonly random: RandomStream;
   readonly pcie: Pcie;
@@ -41,20 +44,20 @@ export interface Host {
   readonly receiver: Receiver;
 }
 
-/** What the outside may hear of. Called from events: they must not call back into the simulation's posts. */
+/** Callbacks out of the simulation. They run inside events and must not post requests. */
 export interface WorldHooks {
-  /** An armed completion queue has its event. */
+  /** An armed completion queue raised its event. */
   completionEvent(cq: Cq): void;
-  /** Something that was scheduled with `call` is due. */
+  /** The delay of a `call` is over. */
   call(token: number): void;
   /**
-   * An asynchronous event of a host: `element` is the handle of the queue pair, completion queue or shared
-   * receive queue that it is about, a port number, or 0 for the device.
+   * A host raised an asynchronous event. `element` is the handle of the queue pair, completion queue or
+   * shared receive queue concerned, a port number, or 0 for the device.
    */
   asyncEvent(host: number, event: number, element: number): void;
-  /** An application inside the simulation is due. */
+  /** An application inside the simulation is due to run. */
   actor(actor: number, b: number): void;
-  /** Objects by the handles that work requests name. */
+  /** Look up objects by the handles that work requests contain. */
   cqOf(handle: number): Cq | undefined;
   qpOf(handle: number): Qp | undefined;
   ahOf(handle: number): Ah | undefined;
@@ -69,51 +72,54 @@ export class World {
   readonly events = new EventQueue();
   readonly packets = new PacketPool();
   readonly regions = new RegionTable((region, sign) => this.hosts[region.host].caches.count(region, sign));
-  /** [0] now, in nanoseconds. */
+  /** [0] the current time in nanoseconds. */
   readonly clock = new Float64Array(1);
-  /** [0] how far ahead of the clock the CPU is that posts now: an application inside the simulation sets it. */
+  /** [0] how far the posting CPU is ahead of the clock; set by applications inside the simulation. */
   readonly cpuAhead = new Float64Array(1);
   readonly trace = new Trace(this.clock);
   readonly hosts: Host[] = [];
-  /** Two of each host: the link and the loopback. */
+  /** Two ports per host: the link, then the loopback. */
   readonly ports: Port[] = [];
-  /** All ports are StoppablePorts; else all are EgressPorts. */
+  /** Whether all ports are StoppablePorts; otherwise all are EgressPorts. */
   readonly stoppable: boolean;
-  /** By number; numbers are unique in the whole network and never come back. */
+  /** Indexed by number. Numbers are unique across all hosts and never reused. */
   readonly qps: (Qp | undefined)[] = [undefined];
   readonly cqs: (Cq | undefined)[] = [undefined];
   readonly srqs: (Srq | undefined)[] = [undefined];
   readonly groups = new Groups();
   readonly windows: (Window | undefined)[] = [undefined];
   readonly faults: LinkFaults;
-  /** Whether packets ever wait in a receiver. */
+  /** Whether packets can wait in a receiver at all. */
   readonly receives: boolean;
-  /** Whether payload bytes are moved; timing does not depend on it. */
+  /** Whether payload bytes are copied. Timing does not depend on it. */
   readonly payload: boolean;
   hooks: WorldHooks;
-  /** Things that an application could see, so far: completions made visible and calls. */
+  /** Number of things so far that an application could observe: completions made visible, and calls. */
   observable = 0;
-  /** [0] events so far. */
+  /** [0] events processed so far. */
   readonly eventCount = new Float64Array(1);
-  /** Packets admitted and dropped since the beginning. */
+  /** Packets [0] admitted and [1] dropped so far. */
   readonly packetCount = new Float64Array(2);
-  /** Congestion notifications sent since the beginning. */
+  /** [0] congestion notifications sent so far. */
   readonly cnpCount = new Float64Array(1);
-  /** The switches between the hosts; null: there are none. */
+  /** The switches between the hosts; null when there are none. */
   readonly switchNetwork: SwitchNetwork | null;
-  /** An acknowledgement on the wire; 0: it is no packet. Through switches it always is one, or it would overtake data. */
+  /**
+   * Bytes of an acknowledgement on the wire; 0 when it is not a packet. With switches it always is one, or it
+   * would overtake data.
+   */
   private readonly ackBytes: number;
-  /** By host; empty when processing units are without number. */
+  /** Indexed by host; empty when the number of processing units is unlimited. */
   readonly units: Units[] = [];
-  /** Whether units keep their queue pairs while they send. */
+  /** Whether a unit keeps its queue pair while that queue pair sends. */
   readonly greedy: boolean;
-  /** [0] what the step begun last takes. */
+  /** [0] duration of the step that began most recently. */
   readonly stepNs = new Float64Array(1);
-  /** [0] when the packet made last may leave at the earliest: its payload is here then. */
+  /** [0] earliest departure of the most recent packet: its payload has arrived by then. */
   readonly notBefore = new Float64Array(1);
-  /** Ports whose round is to be run when the current event is done. */
+  /** Ports to serve when the current event is done. */
   readonly kicked: Port[] = [];
-  /** Ports whose scheduler holds back what they have. */
+  /** Ports whose scheduler holds back a waiting packet. */
   readonly held: StoppablePort[] = [];
 
   constructor(
@@ -162,7 +168,7 @@ export class World {
     return new StoppablePort(id, params, gbps, clock, schedulerOf(params));
   }
 
-  /** Raises an affiliated asynchronous event (IBV_EVENT_*), unless its host is no more. */
+  /** Raises an affiliated asynchronous event (IBV_EVENT_*) unless the host is dead. */
   raise(event: number, about: { readonly host: number; readonly handle: number }): void {
     if (!this.hosts[about.host].dead) this.hooks.asyncEvent(about.host, event, about.handle);
   }
@@ -175,26 +181,26 @@ export class World {
     host.lossThreshold = probability * TWO32;
   }
 
-  /** The egress port that a connected queue pair sends through. */
+  /** The egress port through which a connected queue pair sends. */
   portOf(qp: Qp): Port {
     return this.ports[qp.host * 2 + (qp.peerHost === qp.host ? 1 : 0)];
   }
 
-  /** A sender has packets: it joins the round of its port. */
+  /** A sender has packets and joins the round of its port. */
   join(sender: Sender): void {
     const port = this.portOf(sender.qp);
     port.join(sender);
     if (!port.waiting) this.kick(port);
   }
 
-  /** A port has something to do when the current event is done. */
+  /** Puts a port on the list to serve when the current event is done. */
   kick(port: Port): void {
     if (port.kicked) return;
     port.kicked = true;
     this.kicked.push(port);
   }
 
-  /** The NIC knows that a sender has something to send: strict schedulers keep the wire for it. */
+  /** Reports that a sender has work, so that strict schedulers keep the wire free for it. */
   began(sender: Sender): void {
     if (!this.stoppable) return;
     const level = sendingLevel(sender);
@@ -203,7 +209,9 @@ export class World {
     port.scheduler.began(sender, port.classOf(level));
   }
 
-  /** Sends a packet of this queue pair that was just put on the wire; its PSN counts from `basePsn`. */
+  /**
+   * Sends the packet of this queue pair that the port just admitted. Its traced PSN counts from `basePsn`.
+   */
   launch(port: Port, p: number, qp: Qp, basePsn: number, toHost: number): void {
     const pool = this.packets;
     this.packetCount[0]++;
@@ -221,13 +229,13 @@ export class World {
     port.send(p, this.events);
   }
 
-  /** Sends an acknowledgement; it never overtakes the responses of its queue pair. */
+  /** Sends an acknowledgement, which never overtakes the responses of its queue pair. */
   acknowledge(qp: Qp, psn: number, syndrome: number, peerEpoch: number): void {
     const from = this.hosts[qp.host];
     const lost = this.isLost(from, qp.peerHost);
     this.trace.add(lost ? TRACE_LOST : TRACE_ACK, qp.qpn, (psn - qp.rqBasePsn) & 0xffffff);
     if (lost) return;
-    // What takes no bandwidth must not overtake responses either.
+    // An acknowledgement without bandwidth must not overtake responses either.
     if (this.ackBytes > 0 || qp.repliesInPort > 0) {
       this.sendAckPacket(qp, psn, syndrome, peerEpoch);
       return;
@@ -241,7 +249,7 @@ export class World {
     else this.events.push(EV_ACK, qp.peer, what, peerEpoch);
   }
 
-  /** Acknowledgements take no turns: they go to the end of the port's FIFO, full or not. */
+  /** Acknowledgements skip the round: they join the end of the port's FIFO even when it is full. */
   private sendAckPacket(qp: Qp, psn: number, syndrome: number, peerEpoch: number): void {
     const pool = this.packets;
     const p = pool.take();
@@ -268,7 +276,7 @@ export class World {
     port.send(p, this.events);
   }
 
-  /** Writes a completion; it becomes visible a little later. */
+  /** Writes a completion, which becomes visible a little later. */
   complete(
     cq: Cq,
     idLo: number,
@@ -305,27 +313,27 @@ export class World {
     this.events.push(EV_COMPLETION, cq.id, 0, 0);
   }
 
-  /** Whether what is sent now to a host is lost on the links of the two hosts. */
+  /** Draws whether the links of the two hosts lose what is sent now. */
   isLost(from: Host, toIndex: number): boolean {
     if (from.dead) return true;
     if (from.index === toIndex) return false;
     const to = this.hosts[toIndex];
-    // A copy for everybody is on its own from the switch on (losesArrival).
+    // Each copy of a multicast packet is drawn separately behind the first switch (losesArrival).
     if (to === undefined) return toIndex !== MULTICAST || !from.linkUp || drops(from);
     if (to.dead || !from.linkUp || !to.linkUp) return true;
     return drops(from) || drops(to);
   }
 
-  /** Whether a packet for everybody, which left `fromIndex`, is lost on the link of this host. */
+  /** Draws whether the link of this host loses its copy of a multicast packet from `fromIndex`. */
   losesArrival(fromIndex: number, toIndex: number): boolean {
     const to = this.hosts[toIndex];
-    // The NIC that sent it hands copies to its own queue pairs.
+    // The sending NIC hands copies to its own queue pairs without using the link.
     if (fromIndex === toIndex) return to.dead;
     return to.dead || !to.linkUp || drops(to);
   }
 }
 
-/** Loopbacks have odd numbers. */
+/** Loopback ports have odd numbers. */
 function isLink(port: Port): boolean {
   return (port.id & 1) === 0;
 }

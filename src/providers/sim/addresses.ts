@@ -1,4 +1,4 @@
-/** Addresses in arguments: where a queue pair or an address handle leads. */
+/** Names and addresses of hosts, queue pairs and multicast groups, and checks of them as arguments. */
 
 import type { CmAddress } from '../../verbs/connection-manager.ts';
 import { ConnectionError, InvalidArgumentError, shown } from '../../verbs/errors.ts';
@@ -15,10 +15,7 @@ const RANGES: [field: keyof AhAttr, min: number, max: number][] = [
   ['sl', 0, 15],
 ];
 
-/**
- * The GID that an address leads to, 16 bytes. `name` is how the argument is called.
- * @throws InvalidArgumentError
- */
+/** The GID of an address, 16 bytes. `name` is the argument's name in errors. @throws InvalidArgumentError */
 export function requireAddress(verb: string, name: string, ah: AhAttr | undefined): Uint8Array {
   requireObject(verb, name, ah);
   const attr = ah as AhAttr;
@@ -28,14 +25,17 @@ export function requireAddress(verb: string, name: string, ah: AhAttr | undefine
   return requireGid(verb, `${name}.dgid`, attr.dgid);
 }
 
-/** Whether a GID names a group: ff00::/8, or an IPv4 address of 224.0.0.0/4 mapped into IPv6. */
+/** Whether a GID is a multicast address: ff00::/8, or 224.0.0.0/4 mapped into IPv6. */
 export function isGroup(gid: Uint8Array): boolean {
   if (gid[0] === 0xff) return true;
   const mapped = gid.subarray(0, 10).every((byte) => byte === 0) && gid[10] === 0xff && gid[11] === 0xff;
   return mapped && gid[12] >> 4 === 14;
 }
 
-/** @throws InvalidArgumentError for what is no multicast address */
+/**
+ * The GID of a multicast group, derived from its IP address as in RoCE v2. @throws InvalidArgumentError when
+ * the address is not a multicast address
+ */
 export function groupGid(verb: string, group: CmAddress): string {
   requireObject(verb, 'group', group);
   const { address } = group;
@@ -57,14 +57,14 @@ function bytesOf(address: unknown): Uint8Array | null {
   }
 }
 
-/** All hosts of a fabric are in this process: any of them may be meant. */
+/** Stands for any host: all hosts of a fabric are in this process. */
 export const ANY_HOST = -1;
 
 const ANY_NAMES = new Set(['localhost', '127.0.0.1', '::1', '0.0.0.0', '::']);
 
 /**
- * Index of a host by name ('sim0'), address or GID; ANY_HOST for 'localhost' and kin.
- * @throws ConnectionError naming the hosts there are
+ * Index of a host by name ('sim0'), address or GID; ANY_HOST for 'localhost' and its synonyms. @throws
+ * ConnectionError naming the existing hosts
  */
 export function hostNamed(verb: string, hosts: number, name: string): number {
   if (ANY_NAMES.has(name)) return ANY_HOST;

@@ -1,6 +1,7 @@
 /** Address handles and multicast groups of simulated devices. */
 
 import { type Ah, MULTICAST } from '../../sim/network/address.ts';
+import type { World } from '../../sim/world.ts';
 import * as C from '../../verbs/constants.ts';
 import { InvalidArgumentError, NoResourcesError } from '../../verbs/errors.ts';
 import { gidToBytes, gidToString, requireGid } from '../../verbs/gid.ts';
@@ -14,7 +15,7 @@ import type { TimePump } from './time-pump.ts';
 
 type AhVerbs = Pick<Provider, 'createAh' | 'destroyAh' | 'attachMcast' | 'detachMcast'>;
 
-/** Of packets whose sender did not say. */
+/** Used when the sender sets no hop limit. */
 const DEFAULT_HOP_LIMIT = 64;
 
 export function ahVerbs(pump: TimePump, objects: Objects): AhVerbs {
@@ -60,6 +61,12 @@ export function ahVerbs(pump: TimePump, objects: Objects): AhVerbs {
       pd.ahs--;
       ahs.delete(handle);
     },
+    ...mcastVerbs(world, qps),
+  };
+}
+
+function mcastVerbs(world: World, qps: Objects['qps']): Pick<Provider, 'attachMcast' | 'detachMcast'> {
+  return {
     attachMcast(handle, gid, lid) {
       const object = qps.require(handle, 'attachMcast');
       const group = requireMembership('attachMcast', object, gid, lid);
@@ -72,7 +79,7 @@ export function ahVerbs(pump: TimePump, objects: Objects): AhVerbs {
           },
         );
       }
-      // As with libibverbs, once more is no error, and one detach undoes it.
+      // As with libibverbs, attaching twice is no error, and one detach undoes it.
       if (world.groups.attach(group, object.qp)) object.groups++;
     },
     detachMcast(handle, gid, lid) {

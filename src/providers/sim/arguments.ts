@@ -1,4 +1,4 @@
-/** Checks of arguments; each message names the verb, the argument and what was expected. */
+/** Checks of arguments. Each message names the verb, the argument and the expected value. */
 
 import type { WrRing } from '../../sim/queues/post.ts';
 import { EINVAL } from '../../verbs/constants.ts';
@@ -18,7 +18,7 @@ export function requireObject(verb: string, name: string, value: unknown): void 
   throw new InvalidArgumentError(`${verb}: ${name} must be an object, got ${shown(value)}`, { verb });
 }
 
-/** A function, or null for none. */
+/** Requires a function, or null for none. */
 export function requireListener(verb: string, listener: unknown): void {
   if (listener === null || typeof listener === 'function') return;
   throw new InvalidArgumentError(`${verb}: listener must be a function or null, got ${shown(listener)}`, {
@@ -31,7 +31,7 @@ export function countOf(n: number, one: string): string {
   return n === 1 ? `a ${one}` : `${n} ${one}s`;
 }
 
-/** Whether the slots lie inside the ring; if not, the ring's header says so. */
+/** Whether the slots lie inside the ring. If not, sets errno and reason in the ring's header. */
 export function inside(ring: WrRing, start: number, count: number): boolean {
   if (within(ring.capacity, start, count)) return true;
   ring.words[HDR_ERRNO] = EINVAL;

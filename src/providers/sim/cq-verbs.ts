@@ -78,14 +78,14 @@ export function cqVerbs(pump: TimePump, objects: Objects): CqVerbs {
     },
     reqNotifyCq(handle, solicitedOnly) {
       const { cq } = cqs.require(handle, 'reqNotifyCq');
-      // Asking for any completion is not taken back by asking for less.
+      // Arming for any completion outlasts a later request for solicited ones.
       if (cq.armed !== ARM_ANY) cq.armed = solicitedOnly ? ARM_SOLICITED : ARM_ANY;
       pump.start();
     },
   };
 }
 
-/** Checks the options; says whether completions are to carry times. */
+/** Checks the options. Returns whether completions carry timestamps. */
 function wantsStamps(options: CqOptions | undefined): boolean {
   if (options === undefined) return false;
   requireObject('createCq', 'options', options);

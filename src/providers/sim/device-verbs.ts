@@ -1,4 +1,4 @@
-/** Devices, ports and GIDs of a simulated host, and its capabilities beyond ibv_query_device(3). */
+/** Devices, ports and GIDs of simulated hosts, and their capabilities beyond ibv_query_device(3). */
 
 import type { NicParams } from '../../sim/profile/params.ts';
 import * as C from '../../verbs/constants.ts';
@@ -21,10 +21,10 @@ type DeviceQueries = Pick<
 const PACED_TYPES =
   (1 << C.IBV_QPT_RC) | (1 << C.IBV_QPT_UC) | (1 << C.IBV_QPT_UD) | (1 << C.IBV_QPT_XRC_SEND);
 
-/** Of the default partition, all members. */
+/** Full membership of the default partition. */
 const DEFAULT_PKEY = 0xffff;
 
-/** IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS: the answer is a set of IBV_QUERY_QP_DATA_IN_ORDER_* bits. */
+/** IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS: return a set of IBV_QUERY_QP_DATA_IN_ORDER_* bits. */
 const RETURN_CAPS = 1;
 
 const WHOLE_MESSAGE = 1;
@@ -52,7 +52,7 @@ export function deviceQueries(pump: TimePump, objects: Objects): DeviceQueries {
       qps.require(qp, 'queryQpDataInOrder');
       requireInteger('queryQpDataInOrder', 'opcode', opcode, 0, C.IBV_WR_SEND_WITH_INV);
       requireInteger('queryQpDataInOrder', 'flags', flags, 0, RETURN_CAPS);
-      // Packets are executed in the order of their numbers, and none twice.
+      // Packets are executed in the order of their numbers, each once.
       return (flags & RETURN_CAPS) !== 0 ? WHOLE_MESSAGE | ALIGNED_128_BYTES : 1;
     },
     ...unsupportedVerbs({
@@ -147,7 +147,7 @@ export function deviceVerbs(pump: TimePump, objects: Objects): DeviceVerbs {
       const { host } = contexts.require(context, 'queryGid');
       onlyPort('queryGid', portNum);
       requireInteger('queryGid', 'index', index, 0, LIMITS.gidTableLength - 1);
-      // As on mlx5, one address twice: for RoCE v1 and for RoCE v2.
+      // As on mlx5, each address appears twice: for RoCE v1 and for RoCE v2.
       const type = index === 0 ? 'RoCE v1' : 'RoCE v2';
       return { index, gid: index < 2 ? gidOf(host) : '::', type, ndevIfindex: 0 };
     },

@@ -1,4 +1,4 @@
-/** Completion channels and asynchronous events of simulated devices: who is notified of what. */
+/** Completion channels and asynchronous events of simulated devices. */
 import type { Provider } from '../../verbs/provider.ts';
 import { requireListener } from './arguments.ts';
 import { type Channel, type Context, type Objects, requireNoChildren } from './objects.ts';
@@ -6,14 +6,14 @@ import type { TimePump } from './time-pump.ts';
 
 type AsyncVerbs = Pick<Provider, 'watchAsyncEvents' | 'refAsyncEvents'>;
 
-/** Numbers up to this are ports (and 0 the device), not handles. */
+/** Elements up to this number are ports (0: the device), not handles. */
 const LAST_PORT = 255;
 
 export function asyncVerbs(pump: TimePump, objects: Objects): AsyncVerbs {
   const { contexts, cqs, qps, srqs } = objects;
   const { world } = pump.sim;
 
-  /** The context of a live object; undefined once it is destroyed: nobody can be told of it any more. */
+  /** The context of a live object; undefined once the object is destroyed, when its events are dropped. */
   function ownerOf(element: number): Context | undefined {
     return qps.get(element)?.context ?? cqs.get(element)?.context ?? srqs.get(element)?.pd.context;
   }
@@ -26,7 +26,7 @@ export function asyncVerbs(pump: TimePump, objects: Objects): AsyncVerbs {
       try {
         context.listener(next.event, next.element);
       } catch (error) {
-        // The others are told all the same.
+        // The remaining events are still delivered.
         if (context.events.length > 0) pump.notify(() => deliver(context));
         throw error;
       }
@@ -56,7 +56,7 @@ export function asyncVerbs(pump: TimePump, objects: Objects): AsyncVerbs {
       context.listener = listener;
       if (context.events.length > 0) pump.notify(() => deliver(context));
     },
-    // As with completion channels: what is to happen keeps the process alive by itself.
+    // As with completion channels, pending events keep the process alive anyway.
     refAsyncEvents(handle) {
       contexts.require(handle, 'refAsyncEvents');
     },
@@ -72,17 +72,17 @@ export function channelVerbs(pump: TimePump, objects: Objects): ChannelVerbs {
   const { contexts, channels, cqs } = objects;
   const { world } = pump.sim;
 
-  /** Tells a channel's listener of its events. */
+  /** Calls the channel's listener for its pending events. */
   function deliver(channel: Channel): void {
     while (channel.listener !== null) {
       const cq = channel.pending.shift();
       if (cq === undefined) return;
-      // Destroyed meanwhile: an event that nobody can read any more.
+      // The queue was destroyed meanwhile, so its event is dropped.
       if (objects.cqs.get(cq.cq.handle) !== cq) continue;
       try {
         channel.listener(cq.cq.handle);
       } catch (error) {
-        // The others are told all the same.
+        // The remaining events are still delivered.
         if (channel.pending.length > 0) pump.notify(() => deliver(channel));
         throw error;
       }
@@ -117,7 +117,7 @@ export function channelVerbs(pump: TimePump, objects: Objects): ChannelVerbs {
       channel.listener = listener;
       if (channel.pending.length > 0) pump.notify(() => deliver(channel));
     },
-    // Pending events keep the process alive by themselves (time-pump.ts); without any, nothing could ever arrive.
+    // Pending events keep the process alive anyway (time-pump.ts), and without any, none could arrive.
     refCompChannel(handle) {
       channels.require(handle, 'refCompChannel');
     },

@@ -15,37 +15,38 @@ import { applyFault, type Fault, requireDelay, requireProbability } from './faul
 import { buildProvider } from './provider.ts';
 import { TimePump } from './time-pump.ts';
 
-/** What createFabric() takes. */
+/** Options of createFabric(). */
 export interface FabricOptions {
-  /** Hosts, each with one device: sim0, sim1 ... Default 2. */
+  /** Number of hosts, each with one device: sim0, sim1 ... Default 2. */
   hosts?: number;
   /** Name of a profile, or changes to the minimal one. Default 'minimal'. */
   profile?: string | Partial<NicParams>;
-  /** Of everything random. Default 1. */
+  /** Seed of all random numbers. Default 1. */
   seed?: number;
   /** Probability, on every link, that a packet is lost. Default 0. */
   loss?: number;
   /** Probability, on every link, that a packet is late by `reorderDelayNs`. Default 0. */
   reorder?: number;
-  /** How late, in nanoseconds. Default 2000. */
+  /** Delay of a late packet in nanoseconds. Default 2000. */
   reorderDelayNs?: number;
   /** Probability, on every link, that a packet arrives twice. Default 0. */
   duplicate?: number;
-  /** Whether time also moves by itself, one event per turn of the event loop. Default true. */
+  /** Whether time also advances on its own, one event per iteration of the event loop. Default true. */
   autoAdvance?: boolean;
   /**
-   * Whether programs are actors of the simulation (`simulation.world.hooks.actor`) and only runInside() moves time:
-   * polls that find nothing take none. Default false.
+   * Whether programs are actors of the simulation (`simulation.world.hooks.actor`). Then only runInside()
+   * advances time, and polls that find nothing take none. Default false.
    */
   inside?: boolean;
   /** Whether the devices execute WAIT and ENABLE. Default true. */
   wait?: boolean;
-  /** Whether bytes are moved; timing is the same without. Default true. */
+  /** Whether payload bytes are copied; timing is the same without. Default true. */
   payload?: boolean;
   /**
-   * What is between the hosts: 'cable' (two hosts), 'direct' (every host reaches every other at the end of its own
-   * cable), or switches: 'star', 'dumbbell', 'leaf-spine', also as `{ kind: 'leaf-spine', hostsPerLeaf, spines }`.
-   * Default 'direct'; 'star' for three and more hosts of any profile but the minimal one.
+   * How the hosts are connected: 'cable' (two hosts), 'direct' (every host reaches every other at the end of
+   * its own cable), or with switches: 'star', 'dumbbell', 'leaf-spine', also as `{ kind: 'leaf-spine',
+   * hostsPerLeaf, spines }`. Default 'direct', or 'star' for three and more hosts with a named profile other
+   * than 'minimal'.
    */
   topology?: TopologyName | TopologyOptions;
 }
@@ -62,26 +63,26 @@ export interface Fabric {
   readonly provider: Provider;
   /** Virtual time in nanoseconds. */
   readonly nowNs: number;
-  /** Lets this much virtual time go by; what programs await meanwhile happens. */
+  /** Advances virtual time by this much and settles what programs await meanwhile. */
   advance(delayNs: number): Promise<void>;
-  /** Lets time go by until nothing is left to happen. */
+  /** Advances virtual time until no events are left. */
   run(): Promise<void>;
   /**
-   * Of a fabric whose programs are `inside`: runs events up to this time. False when a sleep() ended on the way:
-   * let promises settle, and call it again.
+   * For a fabric with `inside`: runs events up to this time. Returns false when a sleep() ended on the way;
+   * let promises settle, then call it again.
    */
   runInside(untilNs: number): boolean;
-  /** Resolves when this much virtual time has gone by. */
+  /** Resolves after this much virtual time. */
   sleep(delayNs: number): Promise<void>;
-  /** Makes something go wrong, from now on. @throws InvalidArgumentError */
+  /** Injects a fault from now on. @throws InvalidArgumentError for an unknown host or an invalid value */
   fault(fault: Fault): void;
   /** Hash of (time, kind, queue pair, PSN) of every packet and completion so far. */
   traceHash(): string;
-  /** What does not hold of what always must; empty when all is well. */
+  /** Describes every violated invariant of the simulation; empty when all hold. */
   brokenInvariants(): string[];
   /** The open contexts. */
   tenants(): OpenTenant[];
-  /** The simulation itself. */
+  /** The underlying simulation. */
   readonly simulation: Simulation;
 }
 
@@ -114,7 +115,10 @@ function defaultTopology(hosts: number, profile: string | Partial<NicParams>): T
   return hosts <= 2 || profile === 'minimal' || typeof profile !== 'string' ? 'direct' : 'star';
 }
 
-/** Makes simulated hosts on one network. The same seed and program give the same run, always. */
+/**
+ * Creates simulated hosts on one network. The same seed and program always give the same run. @throws
+ * InvalidArgumentError, ConfigError for invalid options
+ */
 export function createFabric(options: FabricOptions = {}): Fabric {
   requireKnown('createFabric', options, OPTIONS);
   const {

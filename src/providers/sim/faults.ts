@@ -4,16 +4,16 @@ import { REORDER_DELAY_NS, type Simulation } from '../../sim/simulation.ts';
 import type { Host } from '../../sim/world.ts';
 import { InvalidArgumentError, shown } from '../../verbs/errors.ts';
 
-/** What goes wrong from now on; `host` is a device name ('sim1') or its index. */
+/** A fault from now on. `host` is a device name ('sim1') or an index. */
 export type Fault =
   | { kill: string | number }
   | { linkDown: string | number }
   | { linkUp: string | number }
-  /** Loss on one host's link, or on all. */
+  /** Loss on the link of one host, or on all links. */
   | { loss: number; host?: string | number }
-  /** Packets that are late by `delayNs` (default 2000), on one host's link, or on all. */
+  /** Packets late by `delayNs` (default 2000) on the link of one host, or on all links. */
   | { reorder: number; delayNs?: number; host?: string | number }
-  /** Packets that arrive twice, on one host's link, or on all. */
+  /** Duplicated packets on the link of one host, or on all links. */
   | { duplicate: number; host?: string | number };
 
 export function requireProbability(name: string, value: unknown): number {
@@ -26,7 +26,7 @@ export function requireDelay(verb: string, delayNs: unknown): number {
   throw new InvalidArgumentError(`${verb}: the delay must be a number of nanoseconds, got ${shown(delayNs)}`);
 }
 
-/** `managers`: of connections, whose ends hear of a host that died. */
+/** Applies a fault. `managers` are connection managers, whose peers learn of a host that died. */
 export function applyFault(
   simulation: Simulation,
   managers: { hostDied(host: number): void }[],
@@ -56,7 +56,7 @@ export function applyFault(
 
 type LinkFault = Extract<Fault, { host?: string | number }>;
 
-/** Faults that have a probability, on the links of these hosts. */
+/** Applies a fault with a probability to the links of these hosts. */
 function applyToLinks({ world }: Simulation, fault: LinkFault, hosts: Host[]): void {
   if ('loss' in fault) {
     const loss = requireProbability('fault: loss', fault.loss);

@@ -1,4 +1,4 @@
-/** What simulated devices say of themselves: shaped like soft-RoCE's figures, see docs of each limit. */
+/** Attributes and limits of simulated devices, modelled on those of soft-RoCE. */
 
 import type { NicParams } from '../../sim/profile/params.ts';
 import { MAX_MESSAGE_BYTES } from '../../sim/queues/post.ts';
@@ -23,10 +23,10 @@ export const LIMITS = {
   maxMw: 1 << 20,
   maxSrq: 1 << 17,
   maxAh: 1 << 17,
-  /** As rxe has it. */
+  /** As in rxe. */
   maxMcastGrp: 8192,
   maxMcastQpAttach: 56,
-  /** Completion vectors: they differ in number alone. */
+  /** Completion vectors differ only in their number. */
   compVectors: 8,
   maxModerationCount: 0xffff,
   maxModerationPeriodUs: 0xffff,
@@ -77,7 +77,7 @@ export function deviceAttr(index: number): DeviceAttr {
   };
 }
 
-/** A NIC that executes no WAITs has no step for them. */
+/** Timing facts of the NIC. Without WAIT support, the facts about WAIT are null. */
 export function nicFacts(params: NicParams, waits: boolean): NicFacts {
   const { linkGbps, mtuBytes, headerBytes, wqeGapNs, waitStepNs, processingUnits, egressFifoBytes } = params;
   const { mmioNs, dmaReadNs, enableStepNs } = params;

@@ -5,7 +5,7 @@ import { requireInteger } from './arguments.ts';
 
 const REMOTE_WRITES = C.IBV_ACCESS_REMOTE_WRITE | C.IBV_ACCESS_REMOTE_ATOMIC;
 
-/** IBV_ACCESS_HUGETLB says something of the pages alone, the optional ones may be ignored. */
+/** IBV_ACCESS_HUGETLB only concerns pages, and optional flags may be ignored. */
 const KNOWN_ACCESS =
   C.IBV_ACCESS_LOCAL_WRITE |
   REMOTE_WRITES |
@@ -16,7 +16,7 @@ const KNOWN_ACCESS =
   C.IBV_ACCESS_HUGETLB |
   C.IBV_ACCESS_OPTIONAL_RANGE;
 
-/** @throws InvalidArgumentError, UnsupportedError */
+/** @throws InvalidArgumentError for unknown or inconsistent flags, UnsupportedError for on-demand paging */
 export function requireAccess(verb: string, access: number): void {
   requireInteger(verb, 'access', access, 0, KNOWN_ACCESS);
   if ((access & ~KNOWN_ACCESS) !== 0) {
@@ -43,7 +43,9 @@ export function requireAccess(verb: string, access: number): void {
   }
 }
 
-/** @throws MemoryError for memory that may move or vanish, InvalidArgumentError for a range outside of it */
+/**
+ * @throws MemoryError for memory that may move or disappear, InvalidArgumentError for a range outside of it
+ */
 export function requireMemory(
   verb: string,
   memory: unknown,

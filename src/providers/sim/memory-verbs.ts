@@ -1,4 +1,7 @@
-/** Protection domains and memory regions of simulated devices. */
+/**
+ * Protection domains, memory regions and memory windows of simulated devices. Windows are bound by posted
+ * requests (src/sim/memory/memory-windows.ts).
+ */
 
 import { allocWindow, freeWindow } from '../../sim/memory/memory-windows.ts';
 import * as C from '../../verbs/constants.ts';
@@ -172,7 +175,7 @@ export function mrChanges(pump: TimePump, objects: Objects): Pick<Provider, 'rer
   };
 }
 
-/** @throws InvalidArgumentError for a change of nothing, or to what can not be */
+/** @throws InvalidArgumentError when nothing changes or the change is impossible */
 function checkedChange(objects: Objects, change: MrChange, mr: Mr): Required<MrChange> {
   requireObject('reregMr', 'change', change);
   const { pd, access, translation } = change;

@@ -1,4 +1,4 @@
-/** The provider's objects behind handles: who owns what, and of which context. */
+/** The provider's objects behind handles, with their parents and contexts. */
 
 import type { Region } from '../../sim/memory/memory.ts';
 import type { Window } from '../../sim/memory/memory-windows.ts';
@@ -19,10 +19,10 @@ export interface Context {
   readonly pds: Set<Pd>;
   readonly cqs: Set<CqObject>;
   readonly channels: Set<Channel>;
-  /** How many of these it has; so with the other objects. */
+  /** Number of XRC domains; likewise for counts of other objects below. */
   xrcds: number;
   listener: AsyncListener | null;
-  /** Asynchronous events that nobody has listened to yet. */
+  /** Asynchronous events not delivered yet. */
   events: { event: number; element: number }[];
 }
 
@@ -62,7 +62,7 @@ export interface SrqObject {
 export interface Mr {
   pd: Pd;
   region: Region;
-  /** Memory of ours, to be detached with the region. */
+  /** Memory allocated by the provider, which is detached with the region. */
   readonly owned: ArrayBuffer | null;
 }
 
@@ -75,7 +75,7 @@ export interface Channel {
   readonly context: Context;
   readonly cqs: Set<CqObject>;
   listener: CompletionListener | null;
-  /** Events that nobody has listened to yet. */
+  /** Events not delivered yet. */
   pending: CqObject[];
 }
 
@@ -90,14 +90,14 @@ export interface CqObject {
 export interface QpObject {
   readonly context: Context;
   readonly qp: Qp;
-  /** XRC_RECV has an XRC domain in place of these three. */
+  /** null for XRC_RECV, which has an XRC domain instead. */
   readonly pd: Pd | null;
   readonly sendCq: CqObject | null;
   readonly recvCq: CqObject | null;
   readonly xrcd: Xrcd | null;
   readonly srq: SrqObject | null;
   readonly extended: boolean;
-  /** Multicast groups that it is attached to. */
+  /** Number of multicast groups it is attached to. */
   groups: number;
 }
 
@@ -127,7 +127,7 @@ export function sameContext(verb: string, name: string, a: Context, b: Context):
   throw new InvalidHandleError(`${verb}: ${name} belongs to another context`, { verb });
 }
 
-/** @throws BusyError naming what is still alive */
+/** @throws BusyError naming the children that still exist */
 export function requireNoChildren(
   verb: string,
   what: string,
@@ -141,10 +141,10 @@ export function requireNoChildren(
   });
 }
 
-/** Takes an ArrayBuffer's memory away from everyone. */
+/** Detaches an ArrayBuffer. */
 export function detach(memory: ArrayBuffer): void {
   const buffer = memory as ArrayBuffer & { transfer?: (bytes: number) => ArrayBuffer };
-  // transfer() is of Node 21 and later; before it, only structuredClone can detach.
+  // transfer() exists from Node 21 on; before it, only structuredClone can detach.
   if (typeof buffer.transfer === 'function') buffer.transfer(0);
   else structuredClone(memory, { transfer: [memory] });
 }

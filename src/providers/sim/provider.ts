@@ -1,4 +1,4 @@
-/** The Provider over a simulation: handles, arguments and ownership; the device itself is src/sim. */
+/** The Provider on a simulation: handles, argument checks and ownership. The device itself is src/sim. */
 
 import { postRecv, postSend, validateSend, WrRing } from '../../sim/queues/post.ts';
 import type { ConnectionManager } from '../../verbs/connection-manager.ts';
@@ -25,7 +25,7 @@ export interface BuiltProvider {
   objects: Objects;
 }
 
-/** How programs on the hosts find each other. */
+/** How programs on different hosts find each other. */
 export interface Managers {
   rendezvous: SimRendezvous;
   cm: ConnectionManager;

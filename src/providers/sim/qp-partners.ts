@@ -1,4 +1,4 @@
-/** The objects that a queue pair is made of, by its type. */
+/** The objects that a queue pair of each type requires. */
 import * as C from '../../verbs/constants.ts';
 import { InvalidArgumentError, InvalidHandleError, shown } from '../../verbs/errors.ts';
 import type { QpInitAttr } from '../../verbs/types.ts';
@@ -55,7 +55,7 @@ function sharedQueue(objects: Objects, attr: QpInitAttr, pd: Pd): SrqObject | nu
   return srq;
 }
 
-/** A queue pair of these was created (1) or destroyed (-1). */
+/** Counts a queue pair as created (1) or destroyed (-1) in the objects it uses. */
 export function countChild({ pd, sendCq, recvCq, srq, xrcd }: QpObject, change: 1 | -1): void {
   if (pd !== null) pd.qps += change;
   if (sendCq !== null) sendCq.qps += change;

@@ -83,7 +83,7 @@ export function qpVerbs(pump: TimePump, objects: Objects): QpVerbs {
   };
 }
 
-/** What the queue pair was set to, and where it is. */
+/** Attributes as set, with the current state and PSNs. */
 function attrOf(qp: Qp): QpAttr {
   return {
     ...qp.attr,
@@ -96,7 +96,7 @@ function attrOf(qp: Qp): QpAttr {
   };
 }
 
-/** What the queue pair was created with, and granted. */
+/** Attributes at creation, with the granted capacities. */
 function initOf({ qp, sendCq, recvCq, srq, xrcd, extended }: QpObject): QpInitAttr {
   return {
     qpType: qp.type,
@@ -111,7 +111,10 @@ function initOf({ qp, sendCq, recvCq, srq, xrcd, extended }: QpObject): QpInitAt
   };
 }
 
-/** One object for queue pairs that follow each other and are alike: programs make thousands of them. */
+/**
+ * Shares one object among consecutive queue pairs with equal capacities, since programs create thousands of
+ * them.
+ */
 function sharedCaps(): (cap: QpCap) => QpCap {
   let last: QpCap | null = null;
   return (cap) => {
@@ -123,7 +126,7 @@ function sharedCaps(): (cap: QpCap) => QpCap {
 
 const CAP_FIELDS = ['maxSendWr', 'maxRecvWr', 'maxSendSge', 'maxRecvSge', 'maxInlineData'] as const;
 
-/** Everything that may be asked for is granted exactly; queues that the type has not, with zeros. */
+/** Grants what was requested exactly, and zeros for queues that the type lacks. */
 function grantedCap(cap: QpCap, qpType: number, shares: boolean): QpCap {
   const granted = askedCap(cap);
   if (qpType === C.IBV_QPT_XRC_RECV) granted.maxSendWr = granted.maxSendSge = granted.maxInlineData = 0;
@@ -170,7 +173,7 @@ const RANGES: [field: keyof QpAttr, bit: number, min: number, max: number][] = [
   ['enSqdAsyncNotify', C.IBV_QP_EN_SQD_ASYNC_NOTIFY, 0, 1],
 ];
 
-/** Attributes of a queue pair in SQD change when nothing is going on that they would change under. */
+/** In SQD, attributes may change only when the send queue is drained. */
 function requireDrained(qp: Qp, to: number, mask: number): void {
   const attributes = mask & ~(C.IBV_QP_STATE | C.IBV_QP_CUR_STATE);
   if (qp.state !== C.IBV_QPS_SQD || to !== C.IBV_QPS_SQD || attributes === 0 || isDrained(qp)) return;
@@ -197,7 +200,7 @@ const FIELDS: [field: keyof QpAttr, bit: number][] = [
   ['rateLimitKbps', C.IBV_QP_RATE_LIMIT],
 ];
 
-/** A copy of the fields that the mask names. */
+/** A copy of the fields named by the mask. */
 function maskedAttr(attr: QpAttr, mask: number): QpAttr {
   const named = FIELDS.filter(([, bit]) => (mask & bit) !== 0).map(([field]) => [field, attr[field]]);
   return Object.fromEntries(named);

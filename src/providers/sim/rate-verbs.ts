@@ -12,14 +12,14 @@ import type { TimePump } from './time-pump.ts';
 
 const MAX_BYTES = 2 ** 31 - 1;
 
-/** Checks a rate in 1000 bits a second. @throws InvalidArgumentError above that of the link */
+/** Checks a rate in units of 1000 bit/s. @throws InvalidArgumentError when it exceeds that of the link */
 export function requireRate(verb: string, kbps: unknown, sim: Simulation): number {
   return requireInteger(verb, 'rateLimitKbps', kbps, 0, Math.floor(sim.world.params.linkGbps * 1e6));
 }
 
 /**
- * Whether the queue pair may be limited at all. @throws UnsupportedError the device has no limiters
- * @throws NoResourcesError none is free
+ * Checks that the queue pair can get a limiter. @throws UnsupportedError when the device has none @throws
+ * NoResourcesError when all are in use
  */
 export function requireLimiter(verb: string, qp: Qp, kbps: number, sim: Simulation): void {
   if (kbps === 0 || qp.limiter !== null) return;

@@ -1,20 +1,23 @@
 /**
- * Time for programs that know nothing of virtual time. Posts and waits put events into the simulation;
- * a pump on the event loop delivers them, one thing that a program could see per turn, and keeps the
- * process alive only while events are pending. Polls that find nothing move time themselves (miss).
+ * Advances virtual time for programs that know nothing of it. Posts and waits add events to the simulation. A
+ * pump on the event loop delivers them, one observable event per iteration, and keeps the process alive only
+ * while events are pending. Polls that find nothing advance time themselves (pollMissed).
  */
 
 import { ARM_NONE, type Cq } from '../../sim/queues/cq.ts';
 import type { Simulation } from '../../sim/simulation.ts';
 
-/** Events that a program can not see are delivered together, up to so many per turn. */
+/** Limit on unobservable events delivered in one iteration. */
 const EVENTS_PER_ITERATION = 512;
 
-/** How time moves. */
+/** How time advances. */
 export interface TimePumpOptions {
-  /** By itself, one event per turn of the event loop. */
+  /** On its own, one event per iteration of the event loop. */
   autoAdvance: boolean;
-  /** Programs are actors of the simulation: a poll takes the time that they say, and runInside() tells the news. */
+  /**
+   * Programs are actors of the simulation: they charge polls themselves, and runInside() delivers
+   * notifications.
+   */
   inside: boolean;
 }
 
@@ -22,15 +25,18 @@ export class TimePump {
   readonly sim: Simulation;
   private readonly autoAdvance: boolean;
   private readonly inside: boolean;
-  /** A sleep() ended: who awaits it goes on in a turn of its own. */
+  /** A sleep() ended, so its caller continues in an iteration of its own. */
   private sleepEnded = false;
   private pumping = false;
   private flushing = false;
-  /** What events want to tell the program; always told on a fresh stack. */
+  /** Pending notifications to the program, always delivered on a fresh stack. */
   private notifications: (() => void)[] = [];
   private readonly calls = new Map<number, () => void>();
   private nextToken = 1;
-  /** Sleeps that no run waits for, the soonest last: events only once time goes that far for another reason. */
+  /**
+   * Sleeps that do not keep a run going, the soonest last. They become events only when time passes them for
+   * another reason.
+   */
   private readonly backgroundSleeps: { atNs: number; wake: () => void }[] = [];
 
   constructor(sim: Simulation, { autoAdvance, inside }: TimePumpOptions) {
@@ -61,7 +67,7 @@ export class TimePump {
     return new Promise((resolve) => this.after(delayNs, () => this.endSleep(resolve)));
   }
 
-  /** A sleep that keeps no run from ending. */
+  /** Sleeps without keeping a run from ending. */
   sleepInBackground(delayNs: number): Promise<void> {
     const { backgroundSleeps: dozing } = this;
     const atNs = this.nowNs + delayNs;
@@ -77,7 +83,10 @@ export class TimePump {
     resolve();
   }
 
-  /** Time is about to go on, to the next event or to `untilNs`: who dozes no longer than that is to wake on the way. */
+  /**
+   * Time is about to advance to the next event or to `untilNs`: schedules the background sleeps that end on
+   * the way.
+   */
   private wakeSleepers(untilNs: number): void {
     if (this.backgroundSleeps.length === 0) return;
     const goesToNs = untilNs === Number.MAX_VALUE ? this.sim.nextNs() : untilNs;
@@ -92,7 +101,7 @@ export class TimePump {
     }
   }
 
-  /** The program is to hear of something: from the pump, or as soon as its own call has returned. */
+  /** Notifies the program, from the pump or as soon as its own call has returned. */
   notify(action: () => void): void {
     this.notifications.push(action);
     if (this.flushing || this.inside) return;
@@ -100,18 +109,18 @@ export class TimePump {
     queueMicrotask(() => this.flush());
   }
 
-  /** Something was put into the simulation: the pump runs if it did not. */
+  /** Starts the pump, unless it runs, after events were added. */
   start(): void {
     if (this.pumping || !this.autoAdvance || this.sim.nextNs() === Number.POSITIVE_INFINITY) return;
     this.pumping = true;
     setImmediate(this.runIteration);
   }
 
-  /** A poll found nothing: time goes by. */
+  /** Lets time pass for a poll that found nothing. */
   pollMissed(cq: Cq): void {
     if (this.inside) return;
-    // A program that armed its queue and looks once more has nothing else to do: on to the next event. Unless it
-    // is to hear of something as soon as its call returns: that comes in the time in which it happened.
+    // A program that polls an armed queue has nothing else to do, so time skips to the next event. Not while
+    // notifications are pending: they belong to the current time.
     if (cq.armed !== ARM_NONE && this.notifications.length === 0) {
       this.wakeSleepers(Number.MAX_VALUE);
       this.sim.step();
@@ -123,13 +132,13 @@ export class TimePump {
     this.start();
   }
 
-  /** Runs until nothing is left to happen before `untilNs`, giving the program its turn after all that it could see. */
+  /** Runs until no events are left before `untilNs`. The program runs after each observable event. */
   async run(untilNs = Number.MAX_VALUE): Promise<void> {
-    // What the program's own polls made happen, it hears in that time.
+    // Notifications caused by the program's own polls belong to the current time.
     if (this.notifications.length > 0) await nextIteration();
     do {
       this.runSome(untilNs);
-      // The program may go on now: let it settle before saying that all is quiet.
+      // Let the program settle before deciding that no events are left.
       await nextIteration();
       this.wakeSleepers(untilNs);
     } while (this.sim.nextNs() <= untilNs);
@@ -137,8 +146,8 @@ export class TimePump {
   }
 
   /**
-   * Runs events up to `untilNs`, and after each tells what it had to tell, all in one go: for actors, which
-   * await nothing. False when a sleep ended on the way: the caller lets promises settle, and calls again.
+   * Runs events up to `untilNs` for actors, which await nothing, and delivers the notifications of each at
+   * once. Returns false when a sleep ended on the way: let promises settle, then call it again.
    */
   runInside(untilNs: number): boolean {
     const { sim } = this;
@@ -159,7 +168,7 @@ export class TimePump {
     this.start();
   };
 
-  /** Runs events until one that a program could see, at most one turn's worth. */
+  /** Runs events up to the next observable one, at most one iteration's worth. */
   private runSome(untilNs: number): void {
     const { sim } = this;
     const before = sim.world.observable;
@@ -171,14 +180,15 @@ export class TimePump {
 
   private flush(): void {
     this.flushing = false;
-    const news = this.notifications;
+    const pending = this.notifications;
     this.notifications = [];
-    for (let i = 0; i < news.length; i++) {
+    for (let i = 0; i < pending.length; i++) {
       try {
-        news[i]();
+        pending[i]();
       } catch (error) {
-        // Those behind it are still told; the error is the program's, and uncaught like any other.
-        for (const action of news.slice(i + 1)) this.notify(action);
+        // The notifications behind it are still delivered. The error is the program's, and uncaught like any
+        // other.
+        for (const action of pending.slice(i + 1)) this.notify(action);
         throw error;
       }
     }

@@ -1,4 +1,4 @@
-/** Stoppable ports of hosts: who is admitted, what goes on the wire, and what follows from a packet's leaving. */
+/** Stoppable ports of hosts: admission, departure, and the work that follows a departure. */
 
 import * as P from '../kernel/packets.ts';
 import { startTimer } from '../transport/acknowledgements.ts';
@@ -10,7 +10,7 @@ import type { World } from '../world.ts';
 import { rejoin } from './rejoin.ts';
 import type { StoppablePort } from './stoppable-port.ts';
 
-/** Runs the ports that got work, and those whose scheduler holds something back: it may not any more. */
+/** Serves the ports that got work, and those whose scheduler held a packet back and may release it now. */
 export function runStoppable(world: World): void {
   const { kicked, held } = world;
   for (let port = held.pop(); port !== undefined; port = held.pop()) {
@@ -23,13 +23,13 @@ export function runStoppable(world: World): void {
   }
 }
 
-/** The last bit of a packet is out. */
+/** The last bit of a packet left the port. */
 export function onDeparted(world: World, port: StoppablePort): void {
   port.departed();
   world.kick(port);
 }
 
-/** The switch does not want more of a host when the packet on the wire is out, or wants it again. */
+/** Handles a pause frame of the switch: the host stops after the packet on the wire, or resumes. */
 export function setPaused(world: World, host: number, paused: boolean): void {
   const port = world.ports[host * 2] as StoppablePort;
   if (paused) {
@@ -59,7 +59,7 @@ function serve(world: World, port: StoppablePort): void {
   }
 }
 
-/** The next packet of the sender whose turn it is; false when there is no room for it. */
+/** Admits the next packet of the sender at the head. Returns false when the packet does not fit. */
 function admit(world: World, port: StoppablePort, cls: number, sender: Sender): boolean {
   const { qp } = sender;
   const request = sender.role === ROLE_REQUEST;
@@ -80,7 +80,7 @@ function admit(world: World, port: StoppablePort, cls: number, sender: Sender): 
   return true;
 }
 
-/** A packet is on the wire. */
+/** Sends the packet that just started on the wire. */
 function leave(world: World, port: StoppablePort, p: number): void {
   const pool = world.packets;
   const kind = pool.kind[p];
@@ -89,7 +89,7 @@ function leave(world: World, port: StoppablePort, p: number): void {
     return;
   }
   const qp = world.qps[pool.source[p]];
-  // Of a connection that is no more: it took its place, and vanishes.
+  // A packet of a closed connection used its share of the wire and disappears.
   if (qp === undefined || qp.epoch !== pool.epoch[p]) {
     pool.release(p);
     return;
@@ -108,7 +108,10 @@ function leave(world: World, port: StoppablePort, p: number): void {
   } else if (isOutstanding(qp)) startTimer(world, qp, port);
 }
 
-/** Whether anything is to be acknowledged: while the packet waited, that may have come for an earlier copy of it. */
+/**
+ * Whether anything awaits an acknowledgement. While the packet waited, the acknowledgement of an earlier copy
+ * may have arrived.
+ */
 function isOutstanding(qp: Qp): boolean {
   return qp.unaPsn !== qp.sndPsn;
 }

@@ -1,7 +1,8 @@
 /**
- * Enhanced transmission selection: deficit weighted round robin over the classes, by bytes on the wire (Shreedhar
- * and Varghese, 1995). A class's turn adds weight x MTU to what it may send; what a packet does not fit into is kept
- * for its next turn, and lost when its FIFO runs empty. Work conserving: only classes that have a packet have turns.
+ * Enhanced transmission selection: deficit weighted round robin over the classes, by bytes on the wire
+ * (Shreedhar and Varghese, 1995). Each visit adds weight x MTU bytes to the deficit of a class. A remainder
+ * too small for the next packet is kept for the next visit, and reset when the FIFO runs empty. The scheduler
+ * is work conserving: it visits only classes with a packet.
  */
 import type { Sender } from '../transport/qp.ts';
 import { type ClassScheduler, SERVICE_LEVELS } from './class-scheduler.ts';
@@ -9,10 +10,10 @@ import type { StoppablePort } from './stoppable-port.ts';
 
 export class Ets implements ClassScheduler {
   readonly classes = SERVICE_LEVELS;
-  /** Bytes, by class. */
+  /** In bytes, by class. */
   private readonly quantum = new Float64Array(SERVICE_LEVELS);
   private readonly deficit = new Float64Array(SERVICE_LEVELS);
-  /** Whose turn it is. */
+  /** The class being visited. */
   private current = 0;
 
   constructor(weights: readonly number[], mtuBytes: number) {
@@ -27,7 +28,7 @@ export class Ets implements ClassScheduler {
     for (let steps = 0; ; steps++) {
       const cls = this.current;
       if (((here >>> cls) & 1) !== 0 && port.headBytes(cls) <= deficit[cls]) return cls;
-      // Nobody could send in a whole round: the rounds in which nobody can are taken at once.
+      // No class could send in a whole round: skip all rounds in which none can.
       if (steps === SERVICE_LEVELS) this.skipRounds(port, here);
       this.current = (cls + 1) % SERVICE_LEVELS;
       if (((here >>> this.current) & 1) !== 0) deficit[this.current] += this.quantum[this.current];

@@ -1,7 +1,7 @@
 /**
- * An egress port: one in-order FIFO that all queue pairs of a host share. Packets are admitted one at a
- * time, round robin over the senders that have one ready; the wire drains the FIFO at its rate, so that a
- * packet's departure is known when it is admitted. Room comes back when its last bit has left.
+ * An egress port with one in-order FIFO shared by all queue pairs of a host. Packets are admitted one at a
+ * time, round robin over the senders that have one ready. The wire drains the FIFO at a fixed rate, so a
+ * packet's departure is known at admission. Its bytes are freed when its last bit has left.
  */
 
 import { EV_ROOM } from '../kernel/event-kinds.ts';
@@ -11,7 +11,7 @@ import type { Sender } from '../transport/qp.ts';
 import { BUSY_UNTIL, Port } from './port.ts';
 import { makeRound, type ReadyRound } from './ready-round.ts';
 
-/** Packets that there is room for at first. */
+/** Upper bound on the packets that the arrays hold before they first grow. */
 const MAX_INITIAL_PACKETS = 1 << 16;
 
 export class EgressPort extends Port {
@@ -45,7 +45,7 @@ export class EgressPort extends Port {
     this.round.remove(sender);
   }
 
-  /** Whether a packet of this size fits now; if not, an event says when it does. */
+  /** Whether a packet of this size fits now. If not, schedules an event for when it will. */
   fits(bytes: number, events: EventQueue): boolean {
     this.reclaim();
     const limit = this.fifoBytes - bytes;
@@ -62,7 +62,10 @@ export class EgressPort extends Port {
     return false;
   }
 
-  /** Admits a packet, which may not begin to leave before `notBefore[0]`; afterwards busyUntil is when its last bit leaves. */
+  /**
+   * Admits a packet that may not leave before `notBefore[0]`. Afterwards, busyUntil is the time at which its
+   * last bit leaves.
+   */
   admit(bytes: number, notBefore: Float64Array): void {
     if (((this.last - this.first) | 0) > this.mask) this.grow();
     let start = this.clock[0];
@@ -77,7 +80,7 @@ export class EgressPort extends Port {
     this.used = (this.used + bytes) | 0;
   }
 
-  /** More packets than ever fit are there: acknowledgements do not ask for room. */
+  /** Acknowledgements are admitted without room, so the arrays can overflow. */
   private grow(): void {
     const size = (this.mask + 1) * 2;
     const ends = new Float64Array(size);
@@ -91,7 +94,7 @@ export class EgressPort extends Port {
     this.mask = size - 1;
   }
 
-  /** Forgets the packets that have left. */
+  /** Frees the bytes of packets that have left. */
   reclaim(): void {
     const nowNs = this.clock[0];
     while (this.first !== this.last && this.ends[this.first & this.mask] <= nowNs) {

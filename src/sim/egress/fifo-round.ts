@@ -1,4 +1,4 @@
-/** Plain egress ports of hosts: admits packets round robin while they fit. */
+/** Serves the ports that got work during an event. Plain ports admit packets round robin while they fit. */
 
 import { startTimer } from '../transport/acknowledgements.ts';
 import { ROLE_REQUEST } from '../transport/qp.ts';
@@ -22,7 +22,7 @@ export function runKickedPorts(world: World): void {
   }
 }
 
-/** Admits packets, one of each sender in turn, as long as the head's packet fits. */
+/** Admits one packet of each sender in turn until the head's packet does not fit. */
 export function admitPackets(world: World, port: EgressPort): void {
   const { round } = port;
   for (let sender = round.head; sender !== null; sender = round.head) {

@@ -1,10 +1,9 @@
-/** Makes the class scheduler that a profile names. */
+/** Creates the class scheduler that a profile names. */
 import type { NicParams } from '../profile/params.ts';
 import { type ClassScheduler, SingleClass } from './class-scheduler.ts';
 import { Ets } from './ets.ts';
 import { StrictPriority } from './strict-priority.ts';
 
-/** The scheduler that the parameters name. */
 export function schedulerOf(params: Readonly<NicParams>): ClassScheduler {
   switch (params.scheduler) {
     case 'sp':

@@ -1,4 +1,4 @@
-/** What every egress port has: a round of senders, a wire of one rate, and packets on their way. */
+/** The common part of egress ports: a round of senders, a wire with one rate, and packets in flight. */
 
 import { EV_ARRIVE } from '../kernel/event-kinds.ts';
 import type { EventQueue } from '../kernel/event-queue.ts';
@@ -9,25 +9,28 @@ import type { Sender } from '../transport/qp.ts';
 // Indexes of Port.times.
 export const BUSY_UNTIL = 0;
 const ONE_WAY = 1;
-/** Of stoppable ports: when it looks again at a packet whose payload was not there. */
+/** Stoppable ports: when to check again for a payload that was missing. */
 export const WAKE = 2;
 
 export abstract class Port {
   readonly id: number;
-  /** Room for the packets of all queue pairs (or of a class), with headers, until their last bit has left. */
+  /**
+   * Room for the packets of all queue pairs (or of one class), headers included, until their last bit has
+   * left.
+   */
   readonly fifoBytes: number;
   readonly nsPerByte: number;
   /** Bytes in the port that have not left. */
   used = 0;
-  /** An event is due when there is room for the packet whose turn it is. */
+  /** An event is scheduled for when the packet at the head fits. */
   waiting = false;
-  /** It is on the list of ports that have something to do when the current event is done. */
+  /** The port is on the list to serve when the current event is done. */
   kicked = false;
-  /** [0] bytes that it has sent. */
+  /** [0] bytes sent. */
   readonly bytesOut = new Float64Array(1);
   /** BUSY_UNTIL, ONE_WAY, WAKE. */
   protected readonly times = new Float64Array(3);
-  /** [0] now. */
+  /** [0] the current time. */
   protected readonly clock: Float64Array;
   private readonly flight = new Flight();
 
@@ -39,34 +42,34 @@ export abstract class Port {
     this.nsPerByte = 8 / gbps;
   }
 
-  /** A sender has a packet: it joins the round, if it is not in it. */
+  /** A sender has a packet; it joins the round unless it is already in it. */
   abstract join(sender: Sender): void;
 
-  /** The sender is no more. */
+  /** Removes a destroyed sender. */
   abstract remove(sender: Sender): void;
 
   /** Brings `used` up to date. */
   abstract reclaim(): void;
 
-  /** Size of the packet that was put on the wire last. */
+  /** Size of the packet most recently put on the wire. */
   abstract get lastBytes(): number;
 
-  /** What follows the cable is this far from its beginning. */
+  /** Sets the delay from the last bit on the wire to the next station. */
   setOneWay(delayNs: number): void {
     this.times[ONE_WAY] = delayNs;
   }
 
-  /** When the packet that was put on the wire last has left. */
+  /** When the packet most recently put on the wire has left. */
   get busyUntil(): number {
     return this.times[BUSY_UNTIL];
   }
 
-  /** Whether a packet that may leave at `dueNs[0]` keeps the wire waiting for nothing: it is not free before. */
+  /** Whether the wire is busy at least until `dueNs[0]`, so that a packet due then does not leave it idle. */
   isBusyUntil(dueNs: Float64Array): boolean {
     return this.times[BUSY_UNTIL] >= dueNs[0];
   }
 
-  /** Sends the packet that was put on the wire last on its way: it arrives after those sent before it. */
+  /** Sends the packet most recently put on the wire. It arrives after those sent before it. */
   send(p: number, events: EventQueue): void {
     events.due[0] = this.times[BUSY_UNTIL] + this.times[ONE_WAY];
     events.reserve();
@@ -74,7 +77,7 @@ export abstract class Port {
     if (this.flight.count === 1) events.insert(EV_ARRIVE, this.id, 0, 0);
   }
 
-  /** The packet that is at its destination now. */
+  /** Takes the packet that is at its destination now. */
   arrived(events: EventQueue): number {
     const p = this.flight.take(events.due);
     if (this.flight.count > 0) events.insert(EV_ARRIVE, this.id, 0, 0);

@@ -1,6 +1,6 @@
 /**
- * The rate limiters of a NIC's hardware. A queue pair that is limited has one for itself, there are so many and no
- * more, the rate of each is off by a share of its own that never changes, and a change takes a while to take effect.
+ * Hardware rate limiters of a NIC. Each limited queue pair occupies one of a fixed number. The actual rate of
+ * a limiter deviates by a constant factor, and a change takes effect after a delay.
  */
 import { ENOMEM } from '../../verbs/constants.ts';
 import { NoResourcesError } from '../../verbs/errors.ts';
@@ -11,18 +11,18 @@ import type { Qp } from '../transport/qp.ts';
 import type { World } from '../world.ts';
 import { RatePacer, setPacer } from './rate-pacing.ts';
 
-/** One of them, and what it was told last. */
+/** A limiter and its latest setting. */
 export interface Limiter {
-  /** Its real rate, as a share of what it is told. */
+  /** Actual rate divided by the configured rate. */
   readonly factor: number;
   inUse: boolean;
   kbps: number;
   burstBytes: number;
-  /** How often it was told something: of changes that overtake one another the last one counts. */
+  /** Number of settings so far: when several are pending, only the last takes effect. */
   changes: number;
 }
 
-/** Those of one host. */
+/** The limiters of one host. */
 export class Limiters {
   private readonly count: number;
   private readonly error: number;
@@ -35,12 +35,12 @@ export class Limiters {
     this.random = random;
   }
 
-  /** Whether one is free. */
+  /** Whether a limiter is free. */
   get hasFree(): boolean {
     return this.made.length < this.count || this.made.some(({ inUse }) => !inUse);
   }
 
-  /** Takes the first free one. @throws NoResourcesError all are in use */
+  /** Takes the first free limiter. @throws NoResourcesError when all are in use */
   take(): Limiter {
     if (!this.hasFree) {
       throw new NoResourcesError(`all ${this.count} rate limiters of the device are in use`, {
@@ -59,8 +59,8 @@ export class Limiters {
 }
 
 /**
- * Tells the limiter of a queue pair another rate, in 1000 bits a second (0: none any more). It has the old one for
- * rateChangeNs yet. @throws NoResourcesError it had none so far, and none is free
+ * Changes the rate of a queue pair, in units of 1000 bit/s (0: no limit). The old rate applies for another
+ * rateChangeNs. @throws NoResourcesError when the queue pair has no limiter and none is free
  */
 export function changeRate(world: World, qp: Qp, kbps: number, burstBytes: number): void {
   if (qp.limiter === null) {
@@ -80,7 +80,7 @@ export function changeRate(world: World, qp: Qp, kbps: number, burstBytes: numbe
   world.events.push(EV_RATE, qp.qpn, limiter.changes, qp.epoch);
 }
 
-/** A change takes effect, unless it was overtaken. */
+/** A change takes effect unless a later one superseded it. */
 export function onRate(world: World, qp: Qp, change: number): void {
   if (qp.limiter !== null && qp.limiter.changes === change) apply(world, qp, qp.limiter);
 }
@@ -91,7 +91,7 @@ function apply(world: World, qp: Qp, limiter: Limiter): void {
   setPacer(world, qp, kbps === 0 ? null : new RatePacer(kbps * factor, burstBytes, world.clock[0]));
 }
 
-/** The queue pair needs its limiter no more. */
+/** Returns the limiter of a queue pair. */
 export function freeLimiter(qp: Qp): void {
   if (qp.limiter === null) return;
   qp.limiter.inUse = false;

@@ -1,7 +1,7 @@
 /**
- * Rate limits (ibv_modify_qp_rate_limit(3)): the packets of one queue pair's requests reach its port no faster
- * than its rate. A leaky bucket: each packet, headers included, moves the time of the next one on, and up
- * to `burstNs` of that may be used ahead.
+ * Rate limits (ibv_modify_qp_rate_limit(3)): request packets of a queue pair reach its port no faster than
+ * its rate. A leaky bucket: each packet, headers included, moves the due time of the next one, which may run
+ * ahead by up to `burstNs`.
  */
 import { EV_PACER } from '../kernel/event-kinds.ts';
 import { DEADLINE, type Qp, RESUME, ROLE_REQUEST, SENDING, type Sender } from '../transport/qp.ts';
@@ -20,44 +20,51 @@ export class RatePacer {
   }
 }
 
-/** Limits a queue pair from now on; null: no limit. */
+/** Sets the rate limit of a queue pair; null removes it. */
 export function setPacer(world: World, qp: Qp, pacer: RatePacer | null): void {
   qp.pacer = pacer;
-  // What the old limit holds back is looked at anew.
+  // Packets held back by the old limit are checked again.
   qp.heldRoles = 0;
   goOn(world, qp.requests);
 }
 
-/** A sender has a packet: it joins the round of its port, now or when its pace and congestion control allow. */
+/**
+ * A sender has a packet and joins the round of its port, now or when its rate limit and congestion control
+ * allow.
+ */
 export function joinPort(world: World, sender: Sender): void {
   const { qp } = sender;
   if ((qp.pacer === null && qp.congestion === null) || mayGo(world, sender)) {
     world.join(sender);
     return;
   }
-  // In the middle of a message nothing may be there to acknowledge: the retry timer runs again with the next packet.
+  // In the middle of a message there may be nothing to acknowledge. The next packet starts the retry timer
+  // again.
   if (sender.role === ROLE_REQUEST && qp.pkt > 0) qp.times[DEADLINE] = Number.POSITIVE_INFINITY;
   const bit = 1 << sender.role;
   if ((qp.heldRoles & bit) === 0) {
     qp.heldRoles |= bit;
     world.events.push(EV_PACER, qp.qpn, sender.role, qp.epoch);
   }
-  // Whoever may not send keeps no processing unit from those who may ("greedy"). It comes last: others begin with that.
+  // A held-back sender does not block a processing unit ("greedy"). This comes last because yielding starts
+  // other senders.
   if (sender.unitUser !== null && sender.unitUser.unit >= 0) world.units[qp.host].yield(sender.unitUser);
 }
 
-/** Whether the next packet may go now; else the time of the next event is set to when. The lower rate rules. */
+/**
+ * Whether the next packet may go now. If not, sets the time of the next event to the later of the two limits.
+ */
 function mayGo(world: World, { qp, role }: Sender): boolean {
   const { pacer, congestion } = qp;
   const { due } = world.events;
   due[0] = world.clock[0];
   if (congestion !== null) congestion.allows(world.clock, due);
-  // A rate limit is one of requests.
+  // A rate limit applies to requests only.
   if (pacer !== null && role === ROLE_REQUEST) due[0] = Math.max(due[0], pacer.due[0] - pacer.burstNs);
   return due[0] <= world.clock[0];
 }
 
-/** A packet was admitted to the port. */
+/** Accounts for a packet admitted to the port. */
 export function countPacket(world: World, { qp, role }: Sender, bytes: number): void {
   const { pacer, congestion } = qp;
   if (congestion?.limiting) congestion.count(bytes, world.clock);
@@ -65,13 +72,15 @@ export function countPacket(world: World, { qp, role }: Sender, bytes: number): 
     pacer.due[0] = Math.max(pacer.due[0], world.clock[0]) + bytes * pacer.nsPerByte;
 }
 
-/** The time has come for the packet that is held back. */
+/** The time has come for the packet held back. */
 export function onPacerDue(world: World, qp: Qp, role: number): void {
   qp.heldRoles &= ~(1 << role);
   goOn(world, role === ROLE_REQUEST ? qp.requests : qp.replies);
 }
 
-/** A packet that was held back goes on: to the port, or first to a processing unit if its queue pair must have one. */
+/**
+ * Lets a held-back packet continue: to the port, or first to a processing unit if its queue pair needs one.
+ */
 function goOn(world: World, sender: Sender): void {
   if (sender.phase() !== SENDING || sender.queued) return;
   const { unitUser } = sender;

@@ -1,19 +1,19 @@
 /**
- * The round of the senders that have a packet ready: whose turn it is, and who is next. A port has one, or one for
- * each class. Another order (Palos' weighted rounds, Tassel's finish times) is one more class with these methods;
- * one that lets nobody go before some time has passed keeps `head` null until then, and kicks its port by an event.
+ * The round of senders that have a packet ready. A port has one round, or one per class. Another order
+ * (Palos' weighted rounds, Tassel's finish times) is one more class with these methods. An order that makes
+ * every sender wait keeps `head` null meanwhile, and kicks its port by an event.
  */
 import type { RrOrder } from '../profile/params.ts';
 import type { Sender } from '../transport/qp.ts';
 
 export interface ReadyRound {
-  /** Whose turn it is; null: nobody is ready. */
+  /** The next sender to serve; null when none is ready. */
   head: Sender | null;
-  /** The sender has a packet; nothing changes if it is in the round already. */
+  /** A sender has a packet. No effect when it is already in the round. */
   join(sender: Sender): void;
-  /** Takes the head out of the round: it has had its turn. */
+  /** Removes the head, which was served. */
   leave(): void;
-  /** The sender is no more. */
+  /** Removes a destroyed sender. */
   remove(sender: Sender): void;
 }
 
@@ -21,7 +21,7 @@ export function makeRound(order: RrOrder): ReadyRound {
   return order === 'fixed' ? new FixedRound() : new TailRound();
 }
 
-/** First come, first served: a sender that has a packet again stands behind all others. */
+/** First come, first served: a sender with another packet joins the end. */
 export class TailRound implements ReadyRound {
   head: Sender | null = null;
   private tail: Sender | null = null;
@@ -42,29 +42,32 @@ export class TailRound implements ReadyRound {
     sender.queued = false;
   }
 
-  /** It leaves when its turn comes: it has no packet then. */
+  /** The sender leaves when it reaches the head, because it has no packet then. */
   remove(): void {}
 }
 
 const WORD_BITS = 32;
-/** Places that one word of the summary stands for. */
+/** Positions covered by one word of the summary. */
 const GROUP = WORD_BITS * WORD_BITS;
 
 /**
- * Everybody has a place, in the order of their first packets, and keeps it; the next is the first ready one behind
- * the place that was served last. Ready places are bits, and words that have some are bits of a summary, so that
- * thousands that are idle are passed over in a few steps.
+ * Each sender has a fixed position, in order of first packets. The next sender served is the first ready one
+ * after the position served last. Ready positions are bits, and a summary has one bit per non-zero word, so
+ * thousands of idle senders are skipped in a few steps.
  */
 export class FixedRound implements ReadyRound {
   head: Sender | null = null;
-  /** By place; null where nobody is any more. */
+  /** By position; null where a sender was removed. */
   private readonly senders: (Sender | null)[] = [];
-  /** Of senders whose place here is not the one that they have at hand: a UD queue pair may use several ports. */
+  /**
+   * Positions of all senders. Sender.position caches the one at a single port, but a UD queue pair may use
+   * several ports.
+   */
   private readonly positions = new Map<Sender, number>();
   private readonly freePositions: number[] = [];
   private ready = new Int32Array(WORD_BITS);
   private summary = new Int32Array(1);
-  /** The place that was served last. */
+  /** The position served last. */
   private served = -1;
 
   join(sender: Sender): void {
@@ -96,7 +99,7 @@ export class FixedRound implements ReadyRound {
     if (this.head === sender) this.head = this.next();
   }
 
-  /** Steps from the place behind the one that was served last. */
+  /** Distance from the position after the one served last. */
   private distance(position: number): number {
     const steps = position - this.served - 1;
     return steps < 0 ? steps + this.senders.length : steps;
@@ -108,7 +111,7 @@ export class FixedRound implements ReadyRound {
     return position < 0 ? null : this.senders[position];
   }
 
-  /** The first ready place from this one on; -1: none. */
+  /** The first ready position from `position` on; -1 when there is none. */
   private firstFrom(position: number): number {
     const { ready, summary } = this;
     const word = position >>> 5;
@@ -134,7 +137,7 @@ export class FixedRound implements ReadyRound {
     if (this.ready[word] === 0) this.summary[word >>> 5] &= ~(1 << (word & 31));
   }
 
-  /** The place of a sender that comes for the first time, or that was at another port meanwhile. */
+  /** The position of a sender that is new here or used another port meanwhile. */
   private positionOf(sender: Sender): number {
     const known = this.positions.get(sender);
     if (known !== undefined) return known;

@@ -1,4 +1,4 @@
-/** What follows a turn at an egress port. */
+/** The step after a sender was served at an egress port. */
 
 import { awaitsPayload } from '../nic/wqe-fetch.ts';
 import { RESUME, ROLE_REQUEST, SENDING, type Sender } from '../transport/qp.ts';
@@ -7,7 +7,7 @@ import { nextResponseBytes } from '../transport/responder.ts';
 import type { World } from '../world.ts';
 import { countPacket, joinPort } from './rate-pacing.ts';
 
-/** A sender had its turn at a port: it stands in line again if it has one more packet. */
+/** A sender was served: it joins the round again if it has another packet. */
 export function rejoin(world: World, sender: Sender, bytes: number, holdEnded: boolean): void {
   const { qp } = sender;
   if (holdEnded && qp.phase === SENDING) {
@@ -18,7 +18,7 @@ export function rejoin(world: World, sender: Sender, bytes: number, holdEnded: b
   const limited = qp.pacer !== null || qp.congestion !== null;
   if (limited) countPacket(world, sender, bytes);
   const next = sender.role === ROLE_REQUEST ? nextRequestBytes(world, qp) : nextResponseBytes(world, qp);
-  // What waits for its payload lets others go first.
+  // A sender that waits for its payload lets others go first.
   if (next < 0 || awaitsPayload(world, sender)) return;
   if (limited) joinPort(world, sender);
   else world.portOf(qp).join(sender);

@@ -1,11 +1,12 @@
 /**
- * An egress port that decides at each departure what goes out next: by class, with a FIFO each, and not what is
- * paused. A pause takes effect when the packet on the wire is out, and nothing is lost by it. It costs an event for
- * each departure that the plain port (egress.ts) does not need, as there the order is known at admission.
+ * An egress port that chooses the next packet at each departure: it has one FIFO per class and skips paused
+ * classes. A pause takes effect after the packet on the wire and loses nothing. Each departure costs an
+ * event, which the plain port (fifo-port.ts) saves because its order is known at admission.
  *
- * The port knows no network. Who owns it calls: enqueue() or ring(cls) to fill it; begin() whenever something may
- * go out (after enqueue, resume and departed, and at EV_WIRE of the port); send() with what begin() gave, unless it
- * is lost; departed() at EV_DEPART of the port. Of hosts' ports class-round.ts does all that.
+ * The port is independent of the world. Its owner calls enqueue() or round(cls) to fill it, begin() whenever
+ * a packet may go out (after enqueue, resume and departed, and at EV_WIRE of the port), send() with the
+ * packet from begin() unless that is lost, and departed() at EV_DEPART of the port. For hosts' ports,
+ * class-round.ts does all that.
  */
 
 import { EV_DEPART, EV_WIRE } from '../kernel/event-kinds.ts';
@@ -16,22 +17,25 @@ import type { ClassScheduler } from './class-scheduler.ts';
 import { BUSY_UNTIL, Port, WAKE } from './port.ts';
 import { makeRound, type ReadyRound } from './ready-round.ts';
 
-/** For pause() and resume(): every class. */
+/** For pause() and resume(): all classes. */
 export const ALL_CLASSES = -1;
 
 export class StoppablePort extends Port {
   readonly scheduler: ClassScheduler;
-  /** On the list of ports that have a packet and may not send it: asked again after each event. */
+  /**
+   * The port is on the list of ports that have a packet but may not send it; they are tried again after each
+   * event.
+   */
   held = false;
-  /** [0] bytes that came in, and were not taken out again. */
+  /** [0] bytes enqueued and not discarded. */
   readonly bytesIn = new Float64Array(1);
   private readonly params: Readonly<NicParams>;
-  /** Made when the class is used first. */
+  /** Created when a class is first used. */
   private readonly queues: (ClassQueue | null)[];
   /** Bit c: class c has a packet; class c is paused. */
   private filled = 0;
   private paused = 0;
-  /** What is on the wire: its class, -1 nothing, and its size. */
+  /** The packet on the wire: its class (-1: none) and size. */
   private wireClass = -1;
   private wireBytes = 0;
 
@@ -71,21 +75,21 @@ export class StoppablePort extends Port {
     for (const queue of this.queues) queue?.round.remove(sender);
   }
 
-  /** Whose packet is admitted next; null: nobody of this class has one. */
+  /** The sender whose packet is admitted next; null when this class has none. */
   head(cls: number): Sender | null {
     const queue = this.queues[cls];
     return queue === null ? null : queue.round.head;
   }
 
-  /** Whether the FIFO of a class has room for a packet; an empty one takes any. */
+  /** Whether the FIFO of a class has room for a packet. An empty FIFO accepts any packet. */
   fits(cls: number, bytes: number): boolean {
     const { used } = this.queue(cls);
     return used === 0 || used + bytes <= this.fifoBytes;
   }
 
   /**
-   * Puts a packet at the end of the FIFO of a class, whether or not there is room. It may not leave before
-   * `notBefore[0]`, nor what is behind it in its class.
+   * Appends a packet to the FIFO of a class, regardless of room. It may not leave before `notBefore[0]`, and
+   * packets behind it in its class wait for it.
    */
   enqueue(p: number, bytes: number, cls: number, notBefore: Float64Array): void {
     this.queue(cls).add(p, bytes, notBefore);
@@ -103,14 +107,14 @@ export class StoppablePort extends Port {
     return this.queues[cls]?.used ?? 0;
   }
 
-  /** Size of the first packet of a class that has one. */
+  /** Size of the first packet of a non-empty class. */
   headBytes(cls: number): number {
     return this.queue(cls).headBytes();
   }
 
   /**
-   * Puts the next packet on the wire, if it is free and one may go, and says when it has left: by EV_DEPART, and in
-   * busyUntil. -1: nothing goes out.
+   * Puts the next packet on the wire if the wire is free and a packet may go. EV_DEPART and busyUntil give
+   * its departure. Returns the packet, or -1.
    */
   begin(events: EventQueue): number {
     const ready = this.filled & ~this.paused;
@@ -132,12 +136,15 @@ export class StoppablePort extends Port {
     return p;
   }
 
-  /** The wire is free, and something may go out that the scheduler holds back. */
+  /** The wire is free, but the scheduler holds back a packet that could go. */
   get isHeldBack(): boolean {
     return this.wireClass < 0 && (this.filled & ~this.paused) !== 0;
   }
 
-  /** Bit c: the payload of the first packet of ready class c is here. Of others an event says when theirs is. */
+  /**
+   * Bit c: the payload of the first packet of ready class c has arrived. For the others, schedules an event
+   * for their arrival.
+   */
   private payloadHere(ready: number, events: EventQueue): number {
     const nowNs = this.clock[0];
     if (this.times[WAKE] <= nowNs) this.times[WAKE] = Number.POSITIVE_INFINITY;
@@ -155,7 +162,7 @@ export class StoppablePort extends Port {
     return here;
   }
 
-  /** The last bit of the packet on the wire is out: there is room in its class, which is returned. */
+  /** The last bit of the packet on the wire has left. Returns its class, which has room again. */
   departed(): number {
     const cls = this.wireClass;
     this.queue(cls).used -= this.wireBytes;
@@ -165,7 +172,7 @@ export class StoppablePort extends Port {
     return cls;
   }
 
-  /** Takes a packet out that will never leave; -1: nothing but what is on the wire is there. */
+  /** Removes a packet that will never leave; -1 when only the packet on the wire is left. */
   discard(): number {
     if (this.filled === 0) return -1;
     const cls = 31 - Math.clz32(this.filled & -this.filled);
@@ -179,12 +186,12 @@ export class StoppablePort extends Port {
     return p;
   }
 
-  /** Stops a class (default: all) when the packet on the wire is out. */
+  /** Pauses a class (default: all) after the packet on the wire. */
   pause(cls: number = ALL_CLASSES): void {
     this.paused |= this.bitsOf(cls);
   }
 
-  /** Lets a class (default: all) go on; begin() is to be called then. */
+  /** Resumes a class (default: all). The owner calls begin() next. */
   resume(cls: number = ALL_CLASSES): void {
     this.paused &= ~this.bitsOf(cls);
   }
@@ -208,18 +215,18 @@ export class StoppablePort extends Port {
   }
 }
 
-/** The packets of a class in their order, and the round of its senders. */
+/** The packets of a class in order, and the round of its senders. */
 class ClassQueue {
   readonly round: ReadyRound;
-  /** Packets that are not on the wire yet. */
+  /** Packets not yet on the wire. */
   count = 0;
-  /** Bytes that have not left, the packet on the wire included. */
+  /** Bytes that have not left, including the packet on the wire. */
   used = 0;
   private first = 0;
   private mask = 63;
-  /** Packet and size, in turn. */
+  /** Alternating packet and size. */
   private entries = new Int32Array(128);
-  /** When each may leave. */
+  /** Earliest departure of each. */
   private dues = new Float64Array(64);
 
   constructor(round: ReadyRound) {

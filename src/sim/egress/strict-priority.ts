@@ -1,10 +1,10 @@
 /**
- * Strict priority. A class sends only when no higher one has a packet, and no queue pair of a higher one holds
- * a posted request, or a response, that is not sent: not even one that is in its serial gap. The latter is an
- * assumption: it says that the scheduler sees queue pairs with work, not only packets that are ready, and it is what
- * makes a class of small messages, which never has a packet waiting for long, shut the lower ones out. What cannot
- * be sent yet for another reason (a WAIT, a fence, RNR, a rate limit, a full window) holds nobody up: a request may
- * wait for one of a lower class.
+ * Strict priority. A class sends only while no higher class has a packet and no queue pair of a higher class
+ * has an unsent request or response, not even one in its serial gap. That second rule is an assumption: the
+ * scheduler sees queue pairs with work, not only ready packets. It is what lets a class of small messages,
+ * which rarely has a packet waiting, shut out the lower classes. Work that is blocked for another reason (a
+ * WAIT, a fence, RNR, a rate limit, a full window) blocks no other class, because it may itself wait for a
+ * lower one.
  */
 import { type Sender, sendingLevel } from '../transport/qp.ts';
 import { type ClassScheduler, SERVICE_LEVELS } from './class-scheduler.ts';
@@ -12,7 +12,7 @@ import type { StoppablePort } from './stoppable-port.ts';
 
 export class StrictPriority implements ClassScheduler {
   readonly classes = SERVICE_LEVELS;
-  /** By class: senders that began something and were not found idle since. */
+  /** By class: senders that began something and have not been found idle since. */
   private readonly holders: Sender[][] = Array.from({ length: SERVICE_LEVELS }, () => []);
 
   began(sender: Sender, cls: number): void {
@@ -31,7 +31,7 @@ export class StrictPriority implements ClassScheduler {
 
   sent(): void {}
 
-  /** Whether somebody of a class still has something to send; those that have not are taken off the list. */
+  /** Whether a sender of a class still has something to send. Idle senders are removed from the list. */
   private isHeld(port: StoppablePort, cls: number): boolean {
     const holders = this.holders[cls];
     while (holders.length > 0) {
@@ -40,7 +40,7 @@ export class StrictPriority implements ClassScheduler {
       if (level >= 0 && port.classOf(level) === cls) return true;
       holders.pop();
       sender.listedAsHolder = false;
-      // The next datagram of a queue pair may be of another class.
+      // The next datagram of a queue pair may belong to another class.
       if (level >= 0) this.began(sender, port.classOf(level));
     }
     return false;

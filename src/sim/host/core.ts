@@ -1,21 +1,21 @@
 /**
- * A core of a simulated host: it goes round its completion queues and polls each, for ever, and stops only to
- * post. It is a number, the time until which it is busy: a poll that finds nothing has no event, since when the
- * next poll of a queue comes follows from that number and from the cost of a miss.
+ * A core of a simulated host. It polls its completion queues in turn, endlessly, and is interrupted only by
+ * posts. Its state is the time until which it is busy. A poll that finds nothing needs no event, because the
+ * time of the next poll of a queue follows from that state and the cost of a miss.
  */
 import { EV_ACTOR } from '../kernel/event-kinds.ts';
 import { RandomStream } from '../kernel/random.ts';
 import type { World } from '../world.ts';
 
 // Indexes of Core.times.
-/** What it does ends here; from here on it polls in vain. */
+/** End of the current work; from here on the core polls without finding anything. */
 export const BUSY_UNTIL = 0;
 /** When the last post call began. */
 export const POST_START = 1;
-/** When the next poll begins that finds something; Infinity when none is known. */
+/** When the next successful poll begins; Infinity when none is known. */
 const POLL_AT = 2;
 
-/** In EV_ACTOR, what a core's own events have as b. */
+/** Value of b in EV_ACTOR for the events of a core. */
 export const CORE_POLLS = 1;
 
 export class Core {
@@ -24,17 +24,17 @@ export class Core {
   private readonly id: number;
   private readonly world: World;
   private readonly random: RandomStream;
-  /** What the interceptors of a stack cost for one request or completion. */
+  /** Cost of a stack's interceptors per request or completion. */
   private readonly interceptNs: number;
   /** By queue: completions that became visible since its last poll. */
   private found: Int32Array = new Int32Array(0);
   /** Queues with such completions. */
   private waiting = 0;
-  /** The queue that it polls at BUSY_UNTIL, and the one that it polls at POLL_AT. */
+  /** The queue polled at BUSY_UNTIL, and the one polled at POLL_AT. */
   private position = 0;
   private pollQueue = -1;
 
-  /** @param id the actor of its own events @param seed of its jitter */
+  /** @param id actor of the core's events @param seed seed of its jitter */
   constructor(world: World, id: number, seed: number, interceptors: number) {
     this.world = world;
     this.id = id;
@@ -42,13 +42,13 @@ export class Core {
     this.interceptNs = world.params.interceptorWrNs * interceptors;
   }
 
-  /** One more queue to poll; returns its place in the round. */
+  /** Adds a queue to poll. Returns its index. */
   addQueue(): number {
     this.found = new Int32Array(this.found.length + 1);
     return this.found.length - 1;
   }
 
-  /** A completion of this queue became visible, now. */
+  /** A completion of this queue became visible now. */
   completionVisible(queue: number): void {
     this.found[queue]++;
     if (this.found[queue] > 1) return;
@@ -56,24 +56,24 @@ export class Core {
     this.consider(queue);
   }
 
-  /** Its event: the queue that is polled now; -1 when the event is out of date. */
+  /** Handles the core's event. Returns the queue to poll, or -1 when the event is stale. */
   begin(): number {
     const { times } = this;
     const nowNs = this.world.clock[0];
     if (times[POLL_AT] !== nowNs) return -1;
     times[POLL_AT] = Number.POSITIVE_INFINITY;
     if (times[BUSY_UNTIL] <= nowNs) return this.pollQueue;
-    // It posted meanwhile.
+    // A post happened meanwhile.
     this.plan();
     return -1;
   }
 
-  /** The poll that began now returned `count` completions; `more`: there may be others. */
+  /** The poll that began now returned `count` completions. `more`: the queue may have others. */
   polled(queue: number, count: number, more: boolean): void {
     const { times, world, found } = this;
     const { pollHitNs, pollMissNs } = world.params;
     const hitsNs = count * pollHitNs + found[queue] * this.interceptNs;
-    // A policy may have worked on this core meanwhile.
+    // A policy may have used this core meanwhile.
     const fromNs = Math.max(world.clock[0], times[BUSY_UNTIL]);
     times[BUSY_UNTIL] = fromNs + (count === 0 ? pollMissNs : 0) + hitsNs * this.jitter();
     found[queue] = more ? 1 : 0;
@@ -81,7 +81,7 @@ export class Core {
     this.position = queue + 1 === found.length ? 0 : queue + 1;
   }
 
-  /** A post call of `count` requests, as soon as it is free: from POST_START to BUSY_UNTIL. */
+  /** Charges a post call of `count` requests, once the core is free: from POST_START to BUSY_UNTIL. */
   post(count: number, doorbell: boolean): void {
     const { times, world } = this;
     const { postCallNs, postWrNs, doorbellNs } = world.params;
@@ -91,7 +91,7 @@ export class Core {
     times[BUSY_UNTIL] = startNs + costNs * this.jitter();
   }
 
-  /** Finds the next poll that finds something: to be called when it has done what a completion asks for. */
+  /** Schedules the next successful poll. Called after the application handled a completion. */
   plan(): void {
     if (this.waiting === 0) return;
     for (let queue = 0; queue < this.found.length; queue++) {
@@ -99,7 +99,7 @@ export class Core {
     }
   }
 
-  /** The next poll of this queue may come before the one that is planned. */
+  /** Schedules the poll of this queue if it comes before the one planned. */
   private consider(queue: number): void {
     const { times, world } = this;
     const nowNs = world.clock[0];

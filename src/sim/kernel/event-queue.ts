@@ -1,23 +1,24 @@
 /**
- * The event queue: a 4-ary heap over typed arrays, ordered by (time, order of insertion). An event is a
- * kind and three integers; nothing is allocated per event.
+ * The event queue: a 4-ary heap over typed arrays, ordered by (time, order of insertion). An event is a kind
+ * and three integers. Nothing is allocated per event.
  *
- * Most events put in another one at once. So pop() leaves the root empty: the next insert() begins there and sinks,
- * which saves half of the way; if there is none, the last entry does that before anybody looks at the head.
+ * Most events insert another one at once. So pop() leaves the root empty, and the next insert() starts there
+ * and sinks, which saves half the work. Without such an insert, the last entry fills the root before the head
+ * is read.
  */
 
-/** Of an event in the heap: time and order. */
+/** Words of a heap key: time and order. */
 const KEY_WORDS = 2;
-/** Of a slot: kind, a, b, c. */
+/** Words of an event record: kind, a, b, c. */
 const RECORD_WORDS = 4;
 
 export class EventQueue {
-  /** Of the event that the last pop() took out. */
+  /** The event that the last pop() removed. */
   kind = 0;
   a = 0;
   b = 0;
   c = 0;
-  /** Events in the queue, stale timers included. */
+  /** Events in the queue, including stale timers. */
   size = 0;
   private capacity = 1024;
   /** The root is empty; the other entries follow it. */
@@ -25,38 +26,38 @@ export class EventQueue {
   private keys = new Float64Array(this.capacity * KEY_WORDS);
   private records = new Int32Array(this.capacity);
   private words = new Int32Array(this.capacity * RECORD_WORDS);
-  /** Slots not in use: a stack. */
+  /** A stack of unused records. */
   private free = Int32Array.from({ length: this.capacity }, (_, i) => i);
-  /** [0] time of the popped event, [1] running order; in an array so that both stay doubles. */
+  /** [0] time of the popped event, [1] running order. In an array, so that both stay doubles. */
   private readonly numbers = new Float64Array(2);
-  /** Time and order of the entry that sinks. */
+  /** Time and order of the sinking entry. */
   private readonly item = new Float64Array(2);
 
   /**
-   * Of the next push: [0] when it is due, [1] its place among those due at the same time, which push() sets.
-   * An array, because V8 allocates a double that is handed to a function.
+   * For the next push: [0] its time, [1] its order among events of the same time, which push() sets. An
+   * array, because V8 allocates a double passed to a function.
    */
   readonly due = new Float64Array(2);
 
-  /** Time of the event that the last pop() took out. */
+  /** Time of the event that the last pop() removed. */
   get time(): number {
     return this.numbers[0];
   }
 
-  /** Puts in an event for the time in `due[0]`, behind those that are there for the same time. */
+  /** Adds an event at the time in `due[0]`, after those already queued for that time. */
   push(kind: number, a: number, b: number, c: number): void {
     this.reserve();
     this.insert(kind, a, b, c);
   }
 
-  /** Takes the next place for a later insert(): `due[1]`. */
+  /** Takes the next order number for a later insert(): `due[1]`. */
   reserve(): void {
     const order = this.numbers[1];
     this.numbers[1] = order + 1;
     this.due[1] = order;
   }
 
-  /** Puts in an event for the time in `due[0]` at the place in `due[1]`. */
+  /** Adds an event at the time in `due[0]` with the order in `due[1]`. */
   insert(kind: number, a: number, b: number, c: number): void {
     const at = this.size;
     if (at === this.capacity) this.grow();
@@ -76,7 +77,7 @@ export class EventQueue {
     } else this.rise(at, record);
   }
 
-  /** Time of the first event; Infinity when there is none. */
+  /** Time of the first event; Infinity when the queue is empty. */
   headTime(): number {
     if (this.hole) this.fill();
     return this.size === 0 ? Number.POSITIVE_INFINITY : this.keys[0];
@@ -92,7 +93,7 @@ export class EventQueue {
     return this.words[this.records[0] * RECORD_WORDS + 1];
   }
 
-  /** Takes the first event out, into kind, a, b, c and time. The queue must not be empty. */
+  /** Removes the first event into kind, a, b, c and time. The queue must not be empty. */
   pop(): void {
     if (this.hole) this.fill();
     const { words } = this;
@@ -109,7 +110,7 @@ export class EventQueue {
     this.hole = true;
   }
 
-  /** Puts the last entry into the empty root, and where it belongs from there. */
+  /** Moves the last entry into the empty root and sinks it. */
   private fill(): void {
     this.hole = false;
     const last = this.size;
@@ -119,7 +120,7 @@ export class EventQueue {
     this.sink(this.records[last]);
   }
 
-  /** Puts a new entry, whose key is `due`, where it belongs, beginning behind all others. */
+  /** Inserts the entry whose key is `due`, starting from the end of the heap. */
   private rise(from: number, record: number): void {
     const { keys, records, due } = this;
     const time = due[0];
@@ -139,7 +140,7 @@ export class EventQueue {
     records[hole] = record;
   }
 
-  /** Puts the entry whose key is `item` where it belongs, beginning at the root. */
+  /** Inserts the entry whose key is `item`, starting from the root. */
   private sink(record: number): void {
     const { keys, records, item, size } = this;
     const time = item[0];

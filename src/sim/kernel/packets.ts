@@ -9,11 +9,11 @@ export const PKT_WRITE = 1;
 export const PKT_READ = 2;
 export const PKT_COMPARE_SWAP = 3;
 export const PKT_FETCH_ADD = 4;
-/** One packet of a READ's data, or the old value that an atomic found. */
+/** One packet of a READ's data, or the old value returned by an atomic. */
 export const PKT_RESPONSE = 5;
 /** A whole message of a UD queue pair. */
 export const PKT_DATAGRAM = 6;
-/** An acknowledgement: its syndrome is in `imm`, the incarnation that it is for in `rkey`. */
+/** An acknowledgement: `imm` is its syndrome, `rkey` the epoch of the requester it is for. */
 export const PKT_ACK = 7;
 
 // Flags of packets.
@@ -22,30 +22,30 @@ export const LAST = 2;
 export const HAS_IMM = 4;
 export const SOLICITED = 8;
 export const ACK_REQUEST = 16;
-/** The immediate is a key that is to be invalidated. */
+/** The immediate is a key to invalidate. */
 export const HAS_INV = 32;
-/** It met a queue: ECN's "congestion experienced". */
+/** ECN's "congestion experienced": the packet met a queue. */
 export const CONGESTED = 64;
 
-/** Payload room of one packet: the largest MTU of verbs. */
+/** Payload room of one packet: the largest MTU in verbs. */
 export const SLAB_BYTES = 4096;
 
 export class PacketPool {
   kind = new Uint8Array(0);
   flags = new Uint8Array(0);
   source = new Int32Array(0);
-  /** Incarnation of the source's connection: packets of one that was reset vanish. */
+  /** Epoch of the source's connection. Packets from before a reset disappear. */
   epoch = new Int32Array(0);
   dest = new Int32Array(0);
   psn = new Int32Array(0);
-  /** Bytes of payload. */
+  /** Payload bytes. */
   length = new Int32Array(0);
   imm = new Int32Array(0);
-  /** Remote key; of a datagram, its Q_Key. */
+  /** Remote key, or the Q_Key of a datagram. */
   rkey = new Int32Array(0);
-  /** XRC: number of the shared receive queue that the request is for. */
+  /** XRC: number of the shared receive queue that the request names. */
   srqNum = new Int32Array(0);
-  /** Datagrams: the way that they went. */
+  /** Datagrams: the address handle used. */
   ah: (Ah | null)[] = [];
   /** Remote address of this packet's first byte. */
   addr = new Float64Array(0);
@@ -53,9 +53,11 @@ export class PacketPool {
   rest = new Float64Array(0);
   bytes = new Uint8Array(0);
   words = new Uint32Array(0);
-  /** By packet: a view of its slab, so that full packets are copied out without making one. */
+  /** By packet: a view of its slab, so that copying a full packet allocates nothing. */
   views: Uint8Array[] = [];
-  /** In the receiver: when it may be executed, and the one behind it of the same queue pair (-1: none). */
+  /**
+   * In the receiver: when the packet may be executed, and the next packet of the same queue pair (-1: none).
+   */
   readyNs = new Float64Array(0);
   next = new Int32Array(0);
   /** Packets in use. */
@@ -74,13 +76,13 @@ export class PacketPool {
     return p;
   }
 
-  /** The one released last is taken first: its slab is still in the cache. */
+  /** Packets are reused last in, first out: the slab of the latest is still in the CPU cache. */
   release(p: number): void {
     this.live = (this.live - 1) | 0;
     this.free[this.live] = p;
   }
 
-  /** A packet that is like another, with so many bytes of its slab. */
+  /** Duplicates a packet with this many bytes of its slab. */
   copy(p: number, slabBytes: number): number {
     const to = this.take();
     for (const field of [
@@ -105,12 +107,12 @@ export class PacketPool {
     return to;
   }
 
-  /** Index of the first payload byte of a packet in `bytes`. */
+  /** Offset in `bytes` of the packet's first payload byte. */
   slab(p: number): number {
     return p * SLAB_BYTES;
   }
 
-  /** Copies the payload of a packet to where it belongs. */
+  /** Copies the payload of a packet to its destination. */
   copyOut(p: number, to: Uint8Array, at: number, length: number): void {
     if (length === SLAB_BYTES) to.set(this.views[p], at);
     else copyBytes(to, at, this.bytes, p * SLAB_BYTES, length);

@@ -2,12 +2,12 @@
 export class RandomStream {
   private readonly s = new Int32Array(4);
 
-  /** Streams of one seed differ by name and index; the same three give the same numbers for ever. */
+  /** Streams of one seed differ by name and index. The same three always give the same numbers. */
   constructor(seed: number, name: string, index = 0) {
     let h = Math.imul(seed | 0, 0x9e3779b1) ^ Math.imul(index | 0, 0x85ebca6b);
     for (let i = 0; i < name.length; i++) h = Math.imul(h ^ name.charCodeAt(i), 0x01000193);
     for (let i = 0; i < 4; i++) {
-      // splitmix32: four well-mixed words, never all zero
+      // splitmix32: four well-mixed words, never all zero.
       h = (h + 0x9e3779b9) | 0;
       let z = h;
       z = Math.imul(z ^ (z >>> 16), 0x85ebca6b);
@@ -16,12 +16,12 @@ export class RandomStream {
     }
   }
 
-  /** A whole number in 0 .. 2^32 - 1. */
+  /** An integer from 0 to 2^32 - 1. */
   u32(): number {
     return this.i32() >>> 0;
   }
 
-  /** The same 32 bits, signed: the only one of these numbers that V8 never allocates. */
+  /** The same 32 bits, signed. V8 never allocates for this variant. */
   i32(): number {
     const s = this.s;
     const s1 = s[1];

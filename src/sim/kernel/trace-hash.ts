@@ -1,4 +1,7 @@
-/** A running hash of what happened: (time, kind, qp, psn) of every packet and completion; PSNs count from the connection's first. */
+/**
+ * A running hash over (time, kind, qp, psn) of every packet and completion. PSNs count from the first of the
+ * connection.
+ */
 
 export const TRACE_PACKET = 1;
 export const TRACE_LOST = 2;
@@ -8,9 +11,9 @@ export const TRACE_COMPLETION = 4;
 export const TRACE_CNP = 5;
 
 export class Trace {
-  /** Entries so far; a double from birth. */
+  /** [0] entries so far; a double from the start. */
   private readonly counts = new Float64Array(1);
-  /** The clock, as two words; signed, since V8 allocates an unsigned one that is handed to a function. */
+  /** The clock as two words. Signed, because V8 allocates an unsigned word passed to a function. */
   private readonly timeWords: Int32Array;
   private lo = 0x811c9dc5 | 0;
   private hi = 0x1b873593 | 0;
@@ -31,7 +34,7 @@ export class Trace {
     this.counts[0]++;
   }
 
-  /** Sixteen hexadecimal digits. */
+  /** The hash as sixteen hexadecimal digits. */
   hash(): string {
     const hex = (word: number) => (word >>> 0).toString(16).padStart(8, '0');
     return hex(this.hi) + hex(this.lo);

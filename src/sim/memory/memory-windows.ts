@@ -1,8 +1,8 @@
 /**
- * Memory windows (InfiniBand 10.6.7): keys of a part of a region, opened and closed by the send queue.
- * A bound window is one more entry in the table of keys. One of type 2 belongs to the queue pair that bound
- * it (2B): its entry has that queue pair's own domain, the negative of its number, in place of a protection
- * domain, so that the path of plain regions knows nothing of windows.
+ * Memory windows (InfiniBand 10.6.7): keys to a part of a region, bound and invalidated by the send queue. A
+ * bound window is an entry in the table of keys. A window of type 2 belongs to the queue pair that bound it
+ * (2B): instead of a protection domain, its entry has a domain of that queue pair, its negated number. The
+ * path of plain regions therefore needs no case for windows.
  */
 import * as C from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
@@ -14,7 +14,7 @@ const TWO32 = 4294967296;
 const REMOTE_WRITES = C.IBV_ACCESS_REMOTE_WRITE | C.IBV_ACCESS_REMOTE_ATOMIC;
 const WINDOW_ACCESS = REMOTE_WRITES | C.IBV_ACCESS_REMOTE_READ | C.IBV_ACCESS_ZERO_BASED;
 const NOTHING = new Uint8Array(0);
-/** Of no queue pair and no protection domain. */
+/** The domain of unbound windows, which no queue pair and no protection domain has. */
 const NO_DOMAIN = 0;
 
 export class Window {
@@ -22,11 +22,11 @@ export class Window {
   readonly type: number;
   readonly host: number;
   readonly pd: number;
-  /** The key that it has when all binds posted so far are executed. */
+  /** The key after all binds posted so far. */
   key: number;
-  /** The key that it has now. */
+  /** The current key. */
   keyNow: number;
-  /** The region that it is bound to; null: its key opens nothing. */
+  /** The region it is bound to; null while its key opens nothing. */
   region: Region | null = null;
   /** Type 2: number of the queue pair that bound it. */
   qpn = 0;
@@ -47,20 +47,20 @@ export function allocWindow(world: World, type: number, host: number, pd: number
   return window;
 }
 
-/** A bound window may go: its key opens nothing any more. */
+/** Frees a window, bound or not. Its key opens nothing any more. */
 export function freeWindow(world: World, window: Window): void {
   close(world, window);
   world.regions.releaseKey(window.keyNow);
   world.windows[window.id] = undefined;
 }
 
-/** The region or window that a packet's rkey opens, from the packet's address on, or undefined. */
+/** The region or window that a packet's rkey opens at the packet's address, or undefined. */
 export function reachOf(world: World, qp: Qp, p: number, length: number, access: number): Region | undefined {
   world.regions.from[0] = world.packets.addr[p];
   return reach(world, qp, world.packets.rkey[p], length, access);
 }
 
-/** The region or window that an rkey opens for what arrived at this queue pair, from net.regions.from[0] on. */
+/** The region or window that an rkey opens for this queue pair at world.regions.from[0], or undefined. */
 export function reach(
   world: World,
   qp: Qp,
@@ -70,14 +70,14 @@ export function reach(
   pd = qp.pd,
 ): Region | undefined {
   const { regions } = world;
-  // Windows of type 2 are not their protection domain's, but their queue pair's.
+  // Windows of type 2 belong to their queue pair, not to the protection domain.
   return (
     regions.remote(qp.host, pd, rkey, length, access) ??
     regions.remote(qp.host, -qp.qpn, rkey, length, access)
   );
 }
 
-/** Why this BIND_MW or LOCAL_INV may not be posted: a REASON_* number. */
+/** Why this BIND_MW or LOCAL_INV may not be posted, as a REASON_* number. */
 export function windowReason(world: World, qp: Qp, w: Uint32Array, at: number): number {
   const op = w[at + L.WR_OP];
   if (op >>> 16 !== 0) return L.REASON_SGE_COUNT;
@@ -89,7 +89,7 @@ export function windowReason(world: World, qp: Qp, w: Uint32Array, at: number): 
   if (window === undefined || window.host !== qp.host || window.pd !== qp.pd) return L.REASON_WINDOW;
   const mr = w[at + L.WR_BIND_MR];
   const length = lengthOf(w, at);
-  // Only a window of type 1 is unbound by a bind: one of type 2 is invalidated.
+  // A bind can unbind a window of type 1 only. One of type 2 is invalidated instead.
   if (mr === 0) {
     return length === 0 && window.type === C.IBV_MW_TYPE_1 ? L.REASON_NONE : L.REASON_WINDOW;
   }
@@ -100,7 +100,7 @@ export function windowReason(world: World, qp: Qp, w: Uint32Array, at: number): 
   return inside ? L.REASON_NONE : L.REASON_WINDOW;
 }
 
-/** What a BIND_MW aims at, and the key that it gives, are fixed when it is posted. */
+/** Fixes the window, the region and the new key of a BIND_MW at posting time. */
 export function fixBind(world: World, qp: Qp, at: number): void {
   const w = qp.sq.words;
   const window = world.hooks.windowOf(w[at + L.WR_BIND_MW])!;
@@ -111,13 +111,13 @@ export function fixBind(world: World, qp: Qp, at: number): void {
   qp.sqTarget[qp.sq.posted & qp.sq.mask] = window.id;
 }
 
-/** A BIND_MW failed or was flushed: the window keeps the key that it has. */
+/** A BIND_MW failed or was flushed: the window keeps its current key. */
 export function bindFailed(world: World, qp: Qp, seq: number): void {
   const window = world.windows[qp.sqTarget[seq & qp.sq.mask]];
   if (window !== undefined) window.key = window.keyNow;
 }
 
-/** Executes the BIND_MW or LOCAL_INV at `seq`; IBV_WC_SUCCESS or the status that it fails with. */
+/** Executes the BIND_MW or LOCAL_INV at `seq`. Returns IBV_WC_SUCCESS or the status of the failure. */
 export function executeWindowOp(world: World, qp: Qp, seq: number): number {
   const at = qp.sq.at(seq);
   const w = qp.sq.words;
@@ -139,7 +139,7 @@ export function executeWindowOp(world: World, qp: Qp, seq: number): number {
   return C.IBV_WC_SUCCESS;
 }
 
-/** A window of type 2 is bound once, and freed by an invalidation; one of type 1 is never zero-based. */
+/** A window of type 2 is bound once and freed by an invalidation. One of type 1 is never zero-based. */
 function mayBind(window: Window, length: number, access: number): boolean {
   if (window.type === C.IBV_MW_TYPE_1) return (access & C.IBV_ACCESS_ZERO_BASED) === 0;
   return window.region === null && length > 0;
@@ -152,8 +152,8 @@ function mayBeBound(region: Region, access: number): boolean {
 }
 
 /**
- * Closes the window of type 2 that has this key, for a LOCAL_INV or for the peer's SEND_WITH_INV. False
- * when there is none that this queue pair may close: keys of regions, too, are not for it.
+ * Unbinds the window of type 2 with this key, for a LOCAL_INV or the peer's SEND_WITH_INV. Returns false when
+ * this queue pair may not unbind such a window; keys of regions cannot be invalidated at all.
  */
 export function invalidate(world: World, qp: Qp, key: number): boolean {
   const window = world.regions.at(key)?.window ?? null;
@@ -192,7 +192,7 @@ function open(
   });
 }
 
-/** Its key opens nothing from now on. */
+/** Makes the window's key open nothing. */
 function close(world: World, window: Window): void {
   const { host, keyNow } = window;
   if (window.region !== null) window.region.windows--;

@@ -1,9 +1,9 @@
-/** Registered memory: keys, a fake 48-bit address space, bounds and access checks, copies. */
+/** Registered memory: keys, a synthetic 48-bit address space, bounds and access checks, copies. */
 
 import { IBV_ACCESS_ZERO_BASED } from '../../verbs/constants.ts';
 import type { Window } from './memory-windows.ts';
 
-/** What a memory region, or a bound memory window, is to the NIC. */
+/** A memory region or bound memory window as the NIC sees it. */
 export interface Region {
   readonly lkey: number;
   readonly rkey: number;
@@ -12,46 +12,52 @@ export interface Region {
   /** Number of the protection domain. */
   readonly pd: number;
   readonly access: number;
-  /** What work requests call its first byte. */
+  /** Address of its first byte in work requests. */
   readonly addr: number;
   readonly lengthBytes: number;
-  /** The registered range. A detached ArrayBuffer makes its length 0. */
+  /** The registered range. Its length becomes 0 when the ArrayBuffer is detached. */
   readonly bytes: Uint8Array;
   /** Memory windows bound to it. */
   windows: number;
-  /** The window that this is an entry of; null for regions. */
+  /** The window that this entry belongs to; null for regions. */
   readonly window: Window | null;
 }
 
 const PAGE_BYTES = 4096;
-/** Where fake addresses begin: they look like those of a Linux process, and 0 is never valid. */
+/** Start of the synthetic addresses. They look like those of a Linux process, and 0 is never valid. */
 const FIRST_ADDR = 0x7f00_0000_0000;
-/** Copies up to this size go byte by byte: cheaper than making a view. */
+/** Up to this size, copying byte by byte is cheaper than creating a view. */
 const SMALL_BYTES = 48;
 
 export class RegionTable {
-  /** By key >> 8; a key's low byte has a generation and tells lkey (even) from rkey (odd). */
+  /**
+   * Indexed by key >> 8. The low byte of a key holds a generation and distinguishes lkey (even) from rkey
+   * (odd).
+   */
   private readonly regions: (Region | undefined)[] = [undefined];
   private readonly free: number[] = [];
   private readonly generations: number[] = [0];
   private readonly bases = new WeakMap<ArrayBuffer | SharedArrayBuffer, number>();
   private readonly nextAddr = new Float64Array([FIRST_ADDR]);
   live = 0;
-  /** [0] where the range that local() and remote() look for begins: V8 allocates a double that is handed to a function. */
+  /**
+   * [0] start of the range that local() and remote() check. An array, because V8 allocates a double passed to
+   * a function.
+   */
   readonly from = new Float64Array(1);
   private readonly onCountChange: (region: Region, sign: number) => void;
 
-  /** `counted` hears of each region that is registered (1) or is no more (-1). */
-  constructor(counted: (region: Region, sign: number) => void = () => {}) {
-    this.onCountChange = counted;
+  /** `onCountChange` is called for each region registered (1) or removed (-1). */
+  constructor(onCountChange: (region: Region, sign: number) => void = () => {}) {
+    this.onCountChange = onCountChange;
   }
 
-  /** The same memory has the same address however often it is registered. */
+  /** The address of a buffer, which is the same for every registration of it. */
   addressOf(memory: ArrayBuffer | SharedArrayBuffer): number {
     let base = this.bases.get(memory);
     if (base === undefined) {
       base = this.nextAddr[0];
-      // One unmapped page between any two buffers: an overrun never lands in a neighbour.
+      // One unmapped page follows every buffer, so that an overrun never reaches the next one.
       this.nextAddr[0] = base + Math.ceil(memory.byteLength / PAGE_BYTES + 1) * PAGE_BYTES;
       this.bases.set(memory, base);
     }
@@ -74,7 +80,7 @@ export class RegionTable {
     return region;
   }
 
-  /** The same place in the table, of new contents and new keys: the old ones open nothing any more. */
+  /** Replaces a region in its table entry. New keys are issued; the old ones open nothing any more. */
   replace(
     old: Region,
     pd: number,
@@ -91,9 +97,9 @@ export class RegionTable {
     return region;
   }
 
-  /** An even key that no other has; its index stays taken until giveKey(). */
+  /** Issues a new even key. Its index stays in use until releaseKey(). */
   takeKey(): number {
-    // Keys come back late, so that a stale one stays wrong for long.
+    // Indexes are reused late, so that a stale key stays invalid for long.
     return this.keyAt(
       (this.free.length > 64 ? this.free.shift() : undefined) ?? this.regions.push(undefined) - 1,
     );
@@ -104,7 +110,7 @@ export class RegionTable {
     this.free.push(key >>> 8);
   }
 
-  /** Says what the keys of this index open from now on. */
+  /** Sets what the keys of this index open. */
   set(key: number, region: Region | undefined): void {
     this.regions[key >>> 8] = region;
   }
@@ -115,7 +121,7 @@ export class RegionTable {
     return region?.lkey === lkey ? region : undefined;
   }
 
-  /** What a key's index stands for now, whether or not the key is its own. */
+  /** The entry at a key's index, whether or not the key itself is current. */
   at(key: number): Region | undefined {
     return this.regions[key >>> 8];
   }
@@ -156,20 +162,20 @@ export class RegionTable {
     this.onCountChange(region, -1);
   }
 
-  /** Whether this lkey names live registered memory whose buffer was detached since. */
+  /** Whether this lkey names live registered memory whose buffer has been detached. */
   isDetached(lkey: number): boolean {
     const region = this.regions[lkey >>> 8];
     return region !== undefined && region.lkey === lkey && region.bytes.length !== region.lengthBytes;
   }
 
-  /** The region that an lkey opens for `length` bytes at from[0] and this access, or undefined. */
+  /** The region that an lkey opens for `length` bytes at from[0] with this access, or undefined. */
   local(host: number, pd: number, lkey: number, length: number, access: number): Region | undefined {
     const region = this.regions[lkey >>> 8];
     if (region === undefined || region.lkey !== lkey) return undefined;
     return this.allows(region, host, pd, length, access) ? region : undefined;
   }
 
-  /** The region that an rkey opens for `length` bytes at from[0] and this access, or undefined. */
+  /** The region that an rkey opens for `length` bytes at from[0] with this access, or undefined. */
   remote(host: number, pd: number, rkey: number, length: number, access: number): Region | undefined {
     const region = this.regions[rkey >>> 8];
     if (region === undefined || region.rkey !== rkey) return undefined;

@@ -1,4 +1,4 @@
-/** Moves bytes between a request's scatter-gather elements and a packet. */
+/** Copies bytes between the scatter-gather elements of a request and a packet. */
 import * as C from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import type { WorkQueue } from '../queues/work-queue.ts';
@@ -9,8 +9,9 @@ import { copyBytes } from './memory.ts';
 const TWO32 = 4294967296;
 
 /**
- * Moves `length` bytes between the slab at `slabAt` and the message of request `seq`, from byte `offset`
- * of the message on. False when a key does not open its element for that; then nothing that matters moved.
+ * Copies `length` bytes between the slab at `slabAt` and the message of request `seq`, starting at byte
+ * `offset` of the message. Returns false when a key does not grant the access; elements before that one may
+ * have been copied.
  */
 export function moveSges(
   world: World,

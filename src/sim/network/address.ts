@@ -1,10 +1,13 @@
-/** Where datagrams go: address handles, multicast groups, and the global route header that receivers see. */
+/**
+ * Destinations of datagrams: address handles, multicast groups, and the global route header that receivers
+ * get.
+ */
 import type { Qp } from '../transport/qp.ts';
 
-/** As a host that a queue pair sends to: whoever attached to the group. */
+/** Stands for a destination host: all members of the group. */
 export const MULTICAST = -2;
 
-/** Bytes at the head of each received datagram. */
+/** Size of the header in front of each received datagram. */
 export const GRH_BYTES = 40;
 const IPV4_HEADER_BYTES = 20;
 /** UDP 8, BTH 12, DETH 8, invariant CRC 4. */
@@ -12,12 +15,12 @@ const ROCE_BYTES = 32;
 const IMM_BYTES = 4;
 const PROTOCOL_UDP = 17;
 
-/** Queue pairs that receive what is sent to one group GID, those of a host together. */
+/** Queue pairs attached to one group GID, sorted by host. */
 export interface Group {
   readonly queuePairs: Qp[];
 }
 
-/** Groups by GID. One that was named once stays: address handles hold it. */
+/** Groups by GID. A group is never removed, because address handles refer to it. */
 export class Groups {
   private readonly byGid = new Map<string, Group>();
 
@@ -30,7 +33,7 @@ export class Groups {
     return group;
   }
 
-  /** False when the queue pair was attached already. */
+  /** Returns false when the queue pair was attached already. */
   attach(gid: string, qp: Qp): boolean {
     const { queuePairs: members } = this.at(gid);
     if (members.includes(qp)) return false;
@@ -39,7 +42,7 @@ export class Groups {
     return true;
   }
 
-  /** False when the queue pair was not attached. */
+  /** Returns false when the queue pair was not attached. */
   detach(gid: string, qp: Qp): boolean {
     const { queuePairs: members } = this.at(gid);
     const at = members.indexOf(qp);
@@ -49,11 +52,11 @@ export class Groups {
   }
 }
 
-/** An address handle, resolved. GIDs are 16 bytes. */
+/** A resolved address handle. GIDs have 16 bytes. */
 export interface Ah {
   readonly host: number;
   readonly pd: number;
-  /** Host that it leads to; -1 nowhere, EVERYBODY to a group. */
+  /** Destination host; -1 when unknown, MULTICAST for a group. */
   readonly peerHost: number;
   readonly group: Group | null;
   readonly sgid: Uint8Array;
@@ -70,7 +73,10 @@ function isIpv4(gid: Uint8Array): boolean {
   return gid[10] === 0xff && gid[11] === 0xff;
 }
 
-/** Writes the header of the IP packet that carried a datagram, as RoCE v2 hands it on: IPv4 has the last 20 bytes. */
+/**
+ * Writes the header of the IP packet that carried a datagram, as RoCE v2 reports it: IPv4 uses the last 20
+ * bytes.
+ */
 export function writeGrh(to: Uint8Array, at: number, ah: Ah, payloadBytes: number, withImm: boolean): void {
   const padded = (payloadBytes + 3) & ~3;
   const udpBytes = ROCE_BYTES + padded + (withImm ? IMM_BYTES : 0);

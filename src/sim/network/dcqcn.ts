@@ -1,44 +1,44 @@
 /**
- * DCQCN (Zhu et al., SIGCOMM 2015): the receiver's NIC turns marks into congestion notifications, at most one per
- * queue pair in cnpIntervalNs; the sender's NIC cuts the rate of that queue pair and raises it again with time.
- * What is left out: the byte counter that raises the rate beside the timer, as in HPCC's simulator. Rates of
- * datagrams are not controlled.
+ * DCQCN (Zhu et al., SIGCOMM 2015). The receiver's NIC turns marks into congestion notifications, at most one
+ * per queue pair in cnpIntervalNs. The sender's NIC cuts the rate of that queue pair and raises it over time.
+ * As in HPCC's simulator, the byte counter that also raises the rate is omitted. Datagrams are not
+ * controlled.
  *
- * No timers run: what they would have done since is caught up when the queue pair has a packet to send or hears of
- * congestion. A queue pair that was never told of any, or is back at line rate, has no state that is looked at.
+ * No timers run: their effects are caught up when the queue pair has a packet to send or is notified. A queue
+ * pair without notifications, or back at line rate, costs nothing.
  */
 import type { NicParams } from '../profile/params.ts';
 
-// Indexes of Dcqcn.numbers. Rates are bits per nanosecond, Gbit/s.
+// Indexes of Dcqcn.numbers. Rates are in bits per nanosecond (Gbit/s).
 const RATE = 0;
 const TARGET = 1;
 const ALPHA = 2;
-/** Since when alpha stands. */
+/** Start of the current alpha period. */
 const ALPHA_NS = 3;
-/** The last cut; one that has to wait for its time; the next increase. */
+/** The last cut, a postponed cut, and the next increase. */
 const CUT_NS = 4;
 const NEXT_CUT_NS = 5;
 const INCREASE_NS = 6;
 /** When the next packet is due at the exact rate. */
 const DUE_NS = 7;
 
-/** What the sender's NIC knows of one queue pair. Times are those of the simulation. */
+/** DCQCN state of one queue pair at the sender's NIC. Times are simulation times. */
 export class Dcqcn {
-  /** Below line rate. */
+  /** Whether the rate is below line rate. */
   limiting = false;
   private readonly params: Readonly<NicParams>;
-  /** See above; [DUE_NS] is read on the hot path, so all of them are in one array of doubles. */
+  /** Indexed as above. One array of doubles, because [DUE_NS] is read on the hot path. */
   private readonly numbers = new Float64Array(8);
   /** Increases since the last cut. */
   private stage = 0;
-  /** A notification came since alpha stands. */
-  private establishedRaised = false;
+  /** A notification arrived in the current alpha period. */
+  private notifiedSinceAlpha = false;
 
   constructor(params: Readonly<NicParams>) {
     this.params = params;
   }
 
-  /** Now; Infinity: as fast as the link. */
+  /** The current rate; Infinity at line rate. */
   get rateGbps(): number {
     return this.limiting ? this.numbers[RATE] : Number.POSITIVE_INFINITY;
   }
@@ -47,7 +47,7 @@ export class Dcqcn {
     return this.numbers[ALPHA];
   }
 
-  /** A congestion notification; `clock[0]` is now. */
+  /** Handles a congestion notification at `clock[0]`. */
   notified(clock: Float64Array): void {
     const n = this.numbers;
     this.catchUp(clock);
@@ -55,12 +55,12 @@ export class Dcqcn {
     const earliest = n[CUT_NS] + this.params.dcqcnDecreaseTimerNs;
     if (earliest > clock[0]) n[NEXT_CUT_NS] = earliest;
     else this.cut(clock[0]);
-    // It counts in the period of the alpha timer that it falls into.
+    // The notification counts in the alpha period it falls into.
     this.age(clock[0]);
-    this.establishedRaised = true;
+    this.notifiedSinceAlpha = true;
   }
 
-  /** Whether the next packet may go now; else `due[0]` is when. */
+  /** Whether the next packet may go now. If not, sets `due[0]` to when it may. */
   allows(clock: Float64Array, due: Float64Array): boolean {
     this.catchUp(clock);
     if (!this.limiting || this.numbers[DUE_NS] <= clock[0]) return true;
@@ -68,14 +68,14 @@ export class Dcqcn {
     return false;
   }
 
-  /** A packet went to the port. */
+  /** Accounts for a packet sent to the port. */
   count(bytes: number, clock: Float64Array): void {
     const n = this.numbers;
     const from = n[DUE_NS] > clock[0] ? n[DUE_NS] : clock[0];
     n[DUE_NS] = from + (bytes * 8) / n[RATE];
   }
 
-  /** Does what timers were due for up to now. */
+  /** Applies the effects of timers up to now. */
   catchUp(clock: Float64Array): void {
     const n = this.numbers;
     while (this.limiting) {
@@ -89,7 +89,7 @@ export class Dcqcn {
   private begin(clock: Float64Array): void {
     const n = this.numbers;
     this.limiting = true;
-    this.establishedRaised = false;
+    this.notifiedSinceAlpha = false;
     n[RATE] = n[TARGET] = this.params.linkGbps;
     n[ALPHA] = 1;
     n[ALPHA_NS] = n[DUE_NS] = clock[0];
@@ -107,18 +107,18 @@ export class Dcqcn {
     this.stage = 0;
   }
 
-  /** Alpha: a moving average over periods of the alpha timer of whether a notification came. */
+  /** Updates alpha: a moving average, over alpha periods, of whether a notification arrived. */
   private age(nowNs: number): void {
     const n = this.numbers;
     const { dcqcnG: g, dcqcnAlphaTimerNs: periodNs } = this.params;
     const periods = Math.floor((nowNs - n[ALPHA_NS]) / periodNs);
     if (periods <= 0) return;
-    n[ALPHA] = n[ALPHA] * (1 - g) ** periods + (this.establishedRaised ? g * (1 - g) ** (periods - 1) : 0);
+    n[ALPHA] = n[ALPHA] * (1 - g) ** periods + (this.notifiedSinceAlpha ? g * (1 - g) ** (periods - 1) : 0);
     n[ALPHA_NS] += periods * periodNs;
-    this.establishedRaised = false;
+    this.notifiedSinceAlpha = false;
   }
 
-  /** Half of the way back to the rate before the cut; after some of these the goal itself moves on. */
+  /** Moves halfway back to the target rate, which itself grows after a number of increases. */
   private increase(): void {
     const n = this.numbers;
     const { dcqcnFastRecoveries, dcqcnAiMbps, dcqcnHaiMbps, dcqcnIncreaseTimerNs, linkGbps } = this.params;
@@ -128,7 +128,7 @@ export class Dcqcn {
     n[RATE] = (n[RATE] + n[TARGET]) / 2;
     n[INCREASE_NS] += dcqcnIncreaseTimerNs;
     this.stage++;
-    // Halves never arrive: what is left to line rate is less than the smallest step.
+    // Halving never reaches line rate: stop when the rest is below the smallest step.
     if (n[RATE] + dcqcnAiMbps / 1000 >= linkGbps) this.limiting = false;
   }
 }

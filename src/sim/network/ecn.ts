@@ -1,6 +1,7 @@
 /**
- * ECN marks of a switch (RED on the length that the egress queue has when a packet arrives, as DCQCN's congestion
- * point): none up to Kmin, from there a probability that grows to Pmax at Kmax, and all beyond.
+ * ECN marking in a switch: RED on the egress queue length at arrival, as at DCQCN's congestion point. No
+ * packet is marked up to Kmin. From there the probability grows to Pmax at Kmax, and beyond Kmax all are
+ * marked.
  */
 
 import { RandomStream } from '../kernel/random.ts';
@@ -11,7 +12,7 @@ const TWO32 = 4294967296;
 export class EcnMarker {
   private readonly kminBytes: number;
   private readonly kmaxBytes: number;
-  /** Probability for each byte above Kmin, times 2^32. */
+  /** Probability per byte above Kmin, times 2^32. */
   private readonly slope: number;
   private readonly random: RandomStream;
 

@@ -1,13 +1,13 @@
 /**
- * Packets between a port and their destinations, in order. Only the first has an event in the queue; the
- * others keep the time and place that theirs will have.
+ * Packets in flight from a port, in order. Only the first has an event in the queue. The others store the
+ * time and order that their events will have.
  */
 export class Flight {
   count = 0;
   private first = 0;
   private mask = 63;
   private packets = new Int32Array(64);
-  /** Time and place, by packet. */
+  /** Time and order, by packet. */
   private dues = new Float64Array(128);
 
   add(p: number, due: Float64Array): void {
@@ -19,7 +19,7 @@ export class Flight {
     this.count = (this.count + 1) | 0;
   }
 
-  /** Takes the first packet out; `due` becomes that of the next. */
+  /** Removes the first packet and sets `due` to that of the next. */
   take(due: Float64Array): number {
     const p = this.packets[this.first & this.mask];
     this.first = (this.first + 1) | 0;

@@ -1,7 +1,7 @@
 /**
- * What goes wrong on a link beside loss: packets that are late, so that others overtake them, and packets that
- * arrive twice. Each link has random streams of its own for both, apart from that of losses: switching one on
- * leaves the numbers of the others as they are. Copies are never late themselves.
+ * Link faults other than loss: late packets, which others overtake, and duplicates. Each link has its own
+ * random streams for both, separate from the one for losses, so that enabling one fault leaves the others
+ * unchanged. Duplicates are never late.
  */
 
 import { EV_ACK, EV_LATE } from '../kernel/event-kinds.ts';
@@ -12,21 +12,21 @@ import type { World } from '../world.ts';
 import { MULTICAST } from './address.ts';
 
 const TWO32 = 4294967296;
-/** Operands of atomics, which the length of a packet does not count. */
+/** Operands of atomics, which are not part of a packet's length. */
 const OPERAND_BYTES = 32;
 
 export class LinkFaults {
   /** Whether any link has such faults. */
   enabled = false;
-  /** Packets and acknowledgements that were late, and copies that were made. */
+  /** [0] packets and acknowledgements delayed, [1] duplicates created. */
   readonly counts = new Float64Array(2);
-  /** By host: probabilities times 2^32, and how late a packet is. */
+  /** By host: probabilities times 2^32, and the delay of a late packet. */
   private readonly reorder: Float64Array;
   private readonly delayNs: Float64Array;
   private readonly duplicate: Float64Array;
   private readonly reorders: RandomStream[] = [];
   private readonly duplicates: RandomStream[] = [];
-  /** [0] how late the packet looked at last is. */
+  /** [0] delay of the packet drawn last. */
   private readonly late = new Float64Array(1);
 
   constructor(hosts: number, seed: number) {
@@ -39,20 +39,20 @@ export class LinkFaults {
     }
   }
 
-  /** Each packet that crosses the link of this host comes `delayNs` late with this probability. */
+  /** Makes each packet crossing the link of this host late by `delayNs` with this probability. */
   setReorder(host: number, probability: number, delayNs: number): void {
     this.reorder[host] = probability * TWO32;
     this.delayNs[host] = delayNs;
     this.updateEnabled();
   }
 
-  /** Each packet that crosses the link of this host arrives twice with this probability. */
+  /** Duplicates each packet crossing the link of this host with this probability. */
   setDuplicate(host: number, probability: number): void {
     this.duplicate[host] = probability * TWO32;
     this.updateEnabled();
   }
 
-  /** Whether a packet that goes from one host to another is late, in `late`. The links are those that it crosses. */
+  /** Draws whether a packet between two hosts is late, and sets `late`. Both links count. */
   private isLate(from: number, to: number): boolean {
     this.late[0] = 0;
     if (from === to) return false;
@@ -70,7 +70,7 @@ export class LinkFaults {
 
   private isDuplicated(from: number, to: number): boolean {
     if (from === to) return false;
-    // Both links draw, whatever the first says: its luck does not move the other's numbers.
+    // Both links always draw, so that the outcome of one does not shift the other's stream.
     const first = this.drawDuplicate(from);
     const second = to !== MULTICAST && this.drawDuplicate(to);
     if (!first && !second) return false;
@@ -82,7 +82,7 @@ export class LinkFaults {
     return this.duplicate[host] > 0 && this.duplicates[host].u32() < this.duplicate[host];
   }
 
-  /** A packet that is about to arrive: a copy of it, or -1. */
+  /** A duplicate of a packet about to arrive, or -1. */
   copyOf(world: World, p: number): number {
     const pool = world.packets;
     const from = world.qps[pool.source[p]]?.host ?? -1;
@@ -90,7 +90,7 @@ export class LinkFaults {
     return pool.copy(p, pool.length[p] + OPERAND_BYTES);
   }
 
-  /** Whether a packet that is about to arrive is late: then an event has it arrive again. */
+  /** Whether a packet about to arrive is late. If so, schedules its arrival. */
   delays(world: World, p: number): boolean {
     const from = world.qps[world.packets.source[p]]?.host ?? -1;
     if (from < 0 || !this.isLate(from, destination(world, p))) return false;
@@ -99,7 +99,7 @@ export class LinkFaults {
     return true;
   }
 
-  /** Puts in the event of an acknowledgement that is due at events.due[0]: late, or twice. */
+  /** Schedules an acknowledgement due at events.due[0]: possibly late, possibly twice. */
   acknowledge(events: EventQueue, from: number, to: number, a: number, b: number, c: number) {
     const { due } = events;
     const again = this.isDuplicated(from, to);
@@ -116,7 +116,7 @@ export class LinkFaults {
   }
 }
 
-/** Host that a packet is for; EVERYBODY: of a group, and of no link in particular. */
+/** The destination host of a packet; MULTICAST for a group, which has no single link. */
 function destination(world: World, p: number): number {
   const pool = world.packets;
   if (pool.kind[p] === P.PKT_DATAGRAM) return pool.ah[p]?.peerHost ?? MULTICAST;

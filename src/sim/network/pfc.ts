@@ -1,7 +1,7 @@
 /**
- * Priority flow control (IEEE 802.1Qbb) of a switch, with one lossless class: all traffic of a cable. Each ingress
- * port has a fixed part of the buffer: it pauses whoever sends to it above xoff and lets go below xon, and the
- * headroom above xoff takes what still comes until the sender has stopped. So nothing is ever lost.
+ * Priority flow control (IEEE 802.1Qbb) of a switch, with one lossless class for all traffic. Each ingress
+ * port owns a fixed part of the buffer. It pauses its sender above xoff and resumes it below xon. The
+ * headroom above xoff absorbs what arrives until the sender has stopped, so nothing is lost.
  */
 import { ConfigError } from '../../verbs/errors.ts';
 import type { NicParams } from '../profile/params.ts';
@@ -9,13 +9,12 @@ import type { NicParams } from '../profile/params.ts';
 export class PauseThresholds {
   readonly xoffBytes: number;
   readonly xonBytes: number;
-  /** What can come in after the pause frame was sent. */
+  /** Bytes that can arrive after the pause frame was sent. */
   readonly headroomBytes: number;
 
   /**
-   * For a switch with so many ports; where its buffer is too small for the thresholds of the profile on all of
-   * them, they are lower.
-   * @throws ConfigError the buffer does not even hold the headroom, or xon is above xoff
+   * Thresholds for a switch with this many ports. They are lowered when the buffer is too small for those of
+   * the profile. @throws ConfigError when the buffer is smaller than the headroom, or xon is above xoff
    */
   constructor(params: Readonly<NicParams>, ports: number) {
     const { pfcXoffBytes, pfcXonBytes, switchBufferBytes } = params;
@@ -32,15 +31,15 @@ export class PauseThresholds {
   }
 }
 
-/** The largest packet on the wire. */
+/** Largest packet on the wire. */
 export function maxPacketBytes(params: Readonly<NicParams>): number {
   return params.mtuBytes + params.headerBytes + params.rethBytes;
 }
 
 /**
- * The pause travels one cable, and what left before it arrives fills cable and pipeline: two propagations and one
- * passage of the switch at the rate of the cable. The packet that crossed the threshold, the one that the sender
- * is in, and the one that was half in the cable are whole packets.
+ * While the pause frame crosses one cable, the bytes sent meanwhile fill the cable and the pipeline: two
+ * propagation delays and one switch delay at line rate. Three packets are counted in full: the one that
+ * crossed the threshold, the one being sent, and the one halfway into the cable.
  */
 export function headroomBytes(params: Readonly<NicParams>): number {
   const flightNs = 2 * params.propagationNs + params.switchNs;

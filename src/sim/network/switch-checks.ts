@@ -1,13 +1,13 @@
-/** What must hold of switches after every run, and what their cables report. */
+/** Invariants of switches after every run, and statistics of their cables. */
 
 import { DROPPED_BYTES, DROPS, IN_BYTES, MARKS, OUT_BYTES, OUT_PACKETS, PAUSES } from './switch-port.ts';
 import type { SwitchNetwork } from './switches.ts';
 
-/** Sentences about what does not hold; `idle`: nothing is left to happen. */
-export function brokenSwitches(fabric: SwitchNetwork, idle: boolean): string[] {
+/** Describes every violated invariant. `idle`: no events are left. */
+export function brokenSwitches(switchNetwork: SwitchNetwork, idle: boolean): string[] {
   const broken: string[] = [];
-  for (const sw of fabric.switches) {
-    const ports = fabric.ports.filter((port) => port.sw === sw);
+  for (const sw of switchNetwork.switches) {
+    const ports = switchNetwork.ports.filter((port) => port.sw === sw);
     const sum = (of: (port: (typeof ports)[number]) => number) =>
       ports.reduce((total, port) => total + of(port), 0);
     const name = `switch ${sw.index}`;
@@ -33,25 +33,25 @@ export function brokenSwitches(fabric: SwitchNetwork, idle: boolean): string[] {
   return broken;
 }
 
-/** One direction of a cable that leaves a switch. */
+/** Statistics of one direction of a cable that leaves a switch. */
 export interface CableStats {
-  /** 'switch0.3', 'host1'. */
+  /** 'switch0.3' or 'host1'. */
   from: string;
   to: string;
   bytes: number;
   packets: number;
-  /** Packets that found no room in the queue. */
+  /** Packets dropped for lack of room. */
   drops: number;
-  /** Packets that were marked in it. */
+  /** Packets marked in the queue. */
   marks: number;
-  /** Times that the other end asked for a pause. */
+  /** Pauses requested by the other end. */
   pauses: number;
   maxQueueBytes: number;
 }
 
-/** Figures of every port of every switch. */
-export function cableStats(fabric: SwitchNetwork): CableStats[] {
-  return fabric.ports.map((port) => {
+/** Statistics of every port of every switch. */
+export function cableStats(switchNetwork: SwitchNetwork): CableStats[] {
+  return switchNetwork.ports.map((port) => {
     const { peer, counts } = port;
     return {
       from: `switch${port.sw.index}.${port.id - port.sw.base}`,
@@ -66,7 +66,7 @@ export function cableStats(fabric: SwitchNetwork): CableStats[] {
   });
 }
 
-/** Times that the switch asked this host for a pause. */
-export function pausesOf(fabric: SwitchNetwork, host: number): number {
-  return fabric.portOfHost(host).counts[PAUSES];
+/** Pauses that the switch requested from this host. */
+export function pausesOf(switchNetwork: SwitchNetwork, host: number): number {
+  return switchNetwork.portOfHost(host).counts[PAUSES];
 }

@@ -1,6 +1,6 @@
 /**
- * A port of a switch, both ways: the egress queue and the cable that it feeds, and what of the switch's buffer
- * holds packets that came in here.
+ * A port of a switch in both directions: the egress queue with its cable, and the share of the switch's
+ * buffer used by packets that came in here.
  */
 
 import { EV_HOP, EV_SWITCH_OUT } from '../kernel/event-kinds.ts';
@@ -10,25 +10,25 @@ import { Flight } from './flight.ts';
 import type { PauseThresholds } from './pfc.ts';
 
 // Indexes of SwitchPort.counts.
-/** Bytes and packets that left. */
+/** Bytes and packets sent. */
 export const OUT_BYTES = 0;
 export const OUT_PACKETS = 1;
-/** Packets and bytes for this port that found no room. */
+/** Packets and bytes dropped for lack of room. */
 export const DROPS = 2;
 export const DROPPED_BYTES = 3;
 export const MARKS = 4;
-/** Pause frames that this port sent to whoever feeds it. */
+/** Pause frames sent to the other end. */
 export const PAUSES = 5;
-/** Bytes that came in, dropped ones too. */
+/** Bytes received, including dropped ones. */
 export const IN_BYTES = 6;
 
-/** A switch: its buffer is one, whatever port a packet came from or goes to. */
+/** A switch. All its ports share one buffer. */
 export class Switch {
   readonly index: number;
   /** Number of its first port. */
   readonly base: number;
   readonly bufferBytes: number;
-  /** null: no PFC. */
+  /** null without PFC. */
   readonly pause: PauseThresholds | null;
   used = 0;
   maxUsed = 0;
@@ -42,32 +42,32 @@ export class Switch {
 }
 
 export class SwitchPort {
-  /** In the whole fabric. */
+  /** Unique across all switches. */
   readonly id: number;
   readonly sw: Switch;
-  /** Host at the other end of the cable; -1: a switch. */
+  /** Host at the other end of the cable; -1 for a switch. */
   readonly host: number;
-  /** Port at the other end of the cable; null: a host. */
+  /** Port at the other end of the cable; null for a host. */
   peer: SwitchPort | null = null;
-  /** Bytes in the egress queue, with the packet that is leaving. */
+  /** Bytes in the egress queue, including the packet being sent. */
   queuedBytes = 0;
   maxQueuedBytes = 0;
-  /** A packet is leaving. */
+  /** A packet is being sent. */
   busy = false;
-  /** The other end of the cable does not want more. */
+  /** The other end of the cable requested a pause. */
   paused = false;
-  /** Bytes in the switch that came in here. */
+  /** Bytes in the switch that came in through this port. */
   heldBytes = 0;
   maxHeldBytes = 0;
-  /** Whoever feeds this port was told to stop. */
+  /** This port requested a pause from the other end. */
   pausing = false;
-  /** null: no marks. */
+  /** null without ECN marks. */
   readonly ecn: EcnMarker | null;
   readonly counts = new Float64Array(7);
-  /** Time on the cable for each byte; last bit out to what follows at the other end. */
+  /** Wire time per byte, and delay from the last bit sent to the next station. */
   private readonly nsPerByte: number;
   private readonly delayNs: number;
-  /** Packets in the queue: a ring. */
+  /** The egress queue: a ring of packets. */
   private packets = new Int32Array(64);
   private first = 0;
   private length = 0;
@@ -103,14 +103,14 @@ export class SwitchPort {
     return p;
   }
 
-  /** The packet at the head begins to leave. */
+  /** Starts sending the packet at the head. */
   begin(bytes: number, events: EventQueue, clock: Float64Array): void {
     this.busy = true;
     events.due[0] = clock[0] + bytes * this.nsPerByte;
     events.push(EV_SWITCH_OUT, this.id, 0, 0);
   }
 
-  /** Puts a packet whose last bit just left on the cable. */
+  /** Puts a packet on the cable when its last bit has left. */
   send(p: number, events: EventQueue, clock: Float64Array): void {
     events.due[0] = clock[0] + this.delayNs;
     events.reserve();
@@ -118,7 +118,7 @@ export class SwitchPort {
     if (this.flight.count === 1) events.insert(EV_HOP, this.id, 0, 0);
   }
 
-  /** The packet that is at the other end of the cable now. */
+  /** Takes the packet that reached the other end of the cable. */
   arrived(events: EventQueue): number {
     const p = this.flight.take(events.due);
     if (this.flight.count > 0) events.insert(EV_HOP, this.id, 0, 0);

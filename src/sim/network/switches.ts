@@ -1,8 +1,8 @@
 /**
- * Switches: store and forward, one FIFO at each egress port, one buffer that all ports of a switch share. Without
- * PFC a queue may be as long as what is free of the buffer (dynamic thresholds of Choudhury and Hahne, alpha 1), and
- * what goes beyond is dropped; with PFC nothing is. A packet costs three events on each switch and its cable
- * instead of one: it comes out of the pipeline, it has left, it is there.
+ * Store-and-forward switches with one FIFO per egress port and one buffer shared by all ports. Without PFC, a
+ * queue may grow to the size of the free buffer (dynamic thresholds of Choudhury and Hahne, alpha 1), and
+ * packets beyond that are dropped. With PFC, none are dropped. A packet costs three events per switch and
+ * cable: it leaves the pipeline, it leaves the port, it arrives.
  */
 
 import { EV_PAUSE } from '../kernel/event-kinds.ts';
@@ -24,7 +24,7 @@ import {
 } from './switch-port.ts';
 import type { Layout } from './topology.ts';
 
-/** What the fabric has of the network around it. */
+/** The part of the world that switches need. */
 export interface SwitchEnvironment {
   readonly params: Readonly<NicParams>;
   readonly events: EventQueue;
@@ -38,19 +38,19 @@ export class SwitchNetwork {
   readonly switches: Switch[] = [];
   /** Of all switches. */
   readonly ports: SwitchPort[] = [];
-  /** By packet: its size on the wire, who sent it to whom, the port that it came into its switch by. */
+  /** By packet: size on the wire, sending host, receiving host, ingress port of its current switch. */
   private bytes = new Int32Array(0);
   private senders = new Int32Array(0);
   private receivers = new Int32Array(0);
   private ingress = new Int32Array(0);
   private readonly environment: SwitchEnvironment;
 
-  /** @throws ConfigError the buffer of a switch is too small for PFC on its ports */
+  /** @throws ConfigError when the buffer of a switch is too small for PFC on its ports */
   constructor(world: SwitchEnvironment, layout: Layout, seed: number) {
     this.environment = world;
     this.layout = layout;
     const { params } = world;
-    // Who has no congestion control says so in its packets (RFC 3168), and they are not marked.
+    // Without congestion control, packets are not ECN-capable (RFC 3168) and never marked.
     const marked = params.congestionControl !== 'none' && params.ecnKminBytes > 0;
     for (let s = 0; s < layout.switches; s++) {
       const count = layout.portsOf(s);
@@ -72,7 +72,7 @@ export class SwitchNetwork {
     }
   }
 
-  /** What a host's cable adds to the way of its packets beside their time on the wire: they end in a switch. */
+  /** Delay of a host's cable beyond wire time: its packets end in a switch. */
   get entryNs(): number {
     return this.environment.params.propagationNs + this.environment.params.switchNs;
   }
@@ -81,20 +81,20 @@ export class SwitchNetwork {
     return this.ports[this.switches[sw].base + port];
   }
 
-  /** The port that a host is on. */
+  /** The switch port that a host is connected to. */
   portOfHost(host: number): SwitchPort {
     const leaf = this.layout.leafOf(host);
     return this.portAt(leaf, this.layout.route(leaf, host, host));
   }
 
-  /** Time from one host to another for a packet of this size where no other is. */
+  /** Time between two hosts for a packet of this size on an idle path. */
   emptyPathNs(from: number, to: number, bytes: number): number {
     const { propagationNs, switchNs, rxNs, linkGbps } = this.environment.params;
     const switches = this.layout.switchesBetween(from, to);
     return (switches + 1) * (propagationNs + (bytes * 8) / linkGbps) + switches * switchNs + rxNs;
   }
 
-  /** Says of a packet that a host sends what switches ask. */
+  /** Records what switches need to know of a packet that a host sends. */
   tag(p: number, bytes: number, from: number, to: number): void {
     if (p >= this.bytes.length) this.grow(p);
     this.bytes[p] = bytes;
@@ -102,7 +102,7 @@ export class SwitchNetwork {
     this.receivers[p] = to;
   }
 
-  /** A packet that has become two. */
+  /** Records the same for a duplicate. */
   tagCopy(copy: number, p: number): void {
     this.tag(copy, this.bytes[p], this.senders[p], this.receivers[p]);
   }
@@ -119,7 +119,7 @@ export class SwitchNetwork {
     return this.receivers[p];
   }
 
-  /** A packet is through the pipeline of the switch, behind the port that it came in by. */
+  /** A packet passed the pipeline of the switch behind its ingress port. */
   receive(port: SwitchPort, p: number): void {
     const { events, clock, packets, packetCount } = this.environment;
     const { sw } = port;
@@ -168,7 +168,7 @@ export class SwitchNetwork {
     this.proceed(out);
   }
 
-  /** The packet that is at the end of a port's cable now; -1 when that is a switch, which has it. */
+  /** Takes the packet at the end of a port's cable. Returns -1 when a switch received it. */
   hop(id: number): number {
     const out = this.ports[id];
     const p = out.arrived(this.environment.events);
@@ -177,7 +177,7 @@ export class SwitchNetwork {
     return -1;
   }
 
-  /** A port of a switch stops at the end of the packet that it is in, or goes on. */
+  /** Pauses a port of a switch after the packet being sent, or resumes it. */
   setPaused(port: SwitchPort, paused: boolean): void {
     port.paused = paused;
     this.proceed(port);
@@ -188,7 +188,7 @@ export class SwitchNetwork {
     out.begin(this.bytes[out.head], this.environment.events, this.environment.clock);
   }
 
-  /** A pause frame takes its time on the cable; it waits for no packet that is leaving. */
+  /** Sends a pause frame. It takes the propagation delay and never waits for a packet. */
   private pause(port: SwitchPort, paused: boolean): void {
     const { events, clock, params } = this.environment;
     port.pausing = paused;

@@ -1,14 +1,15 @@
-/** Which hosts are on which switches, and which way packets go between them. */
+/** Topologies: the switch of each host, and the route between two hosts. */
 import { ConfigError, requireKnown, shown } from '../../verbs/errors.ts';
 
 /**
- * `cable`: two hosts on one cable. `direct`: every host reaches every other at the end of its own cable; nothing
- * contends on the way. `star`: all hosts on one switch. `dumbbell`: two switches, half of the hosts on each, and
- * one trunk between them. `leaf-spine`: hosts on leaves, each leaf on every spine; all cables have one rate.
+ * `cable`: two hosts on one cable. `direct`: every host reaches every other at the end of its own cable,
+ * without contention on the way. `star`: all hosts on one switch. `dumbbell`: two switches with half of the
+ * hosts each, and one trunk between them. `leaf-spine`: hosts on leaves, each leaf connected to every spine;
+ * all cables have the same rate.
  */
 export type TopologyName = 'cable' | 'direct' | 'star' | 'dumbbell' | 'leaf-spine';
 
-/** A topology with numbers other than its own. */
+/** A topology with its own sizes. */
 export interface TopologyOptions {
   kind: TopologyName;
   /** `leaf-spine`. Default 4. */
@@ -19,9 +20,9 @@ export interface TopologyOptions {
 
 export const TOPOLOGIES: readonly TopologyName[] = ['cable', 'direct', 'star', 'dumbbell', 'leaf-spine'];
 
-/** What a port of a switch is wired to: a host, or a port of another switch. */
+/** The other end of a switch port's cable: a host or another switch. */
 export interface End {
-  /** -1: a switch. */
+  /** -1 for a switch. */
   host: number;
   switch: number;
   port: number;
@@ -29,14 +30,14 @@ export interface End {
 
 /**
  * Leaves are switches 0 .. leaves-1, spines follow. A leaf's ports lead to its hosts first, then up: to each
- * spine, or to the other leaf where there is a trunk. A spine has one port for each leaf.
+ * spine, or over the trunk to the other leaf. A spine has one port per leaf.
  */
 export class Layout {
   readonly hosts: number;
   readonly leaves: number;
   readonly hostsPerLeaf: number;
   readonly spines: number;
-  /** Ports of each leaf that lead up. */
+  /** Upward ports of each leaf. */
   readonly uplinks: number;
 
   constructor(hosts: number, hostsPerLeaf: number, spines: number) {
@@ -55,7 +56,7 @@ export class Layout {
     return (host / this.hostsPerLeaf) | 0;
   }
 
-  /** Hosts on a leaf: the last one may have fewer. */
+  /** Hosts on a leaf; the last one may have fewer. */
   private hostsOn(leaf: number): number {
     return Math.min(this.hostsPerLeaf, this.hosts - leaf * this.hostsPerLeaf);
   }
@@ -64,7 +65,7 @@ export class Layout {
     return sw < this.leaves ? this.hostsOn(sw) + this.uplinks : this.leaves;
   }
 
-  /** Where a cable from this port ends. */
+  /** The other end of this port's cable. */
   endOf(sw: number, port: number): End {
     if (sw >= this.leaves) return { host: -1, switch: port, port: this.hostsOn(port) + sw - this.leaves };
     const up = port - this.hostsOn(sw);
@@ -73,7 +74,7 @@ export class Layout {
     return { host: -1, switch: 1 - sw, port: this.hostsOn(1 - sw) };
   }
 
-  /** The port of a switch that leads to a host. Packets between the same two hosts always go the same way. */
+  /** The port of a switch that leads to a host. All packets between two hosts take the same route. */
   route(sw: number, from: number, to: number): number {
     const leaf = this.leafOf(to);
     if (sw >= this.leaves) return leaf;
@@ -82,14 +83,14 @@ export class Layout {
     return this.spines > 1 ? hosts + (scramble(from, to) % this.spines) : hosts;
   }
 
-  /** Switches between two hosts. */
+  /** Number of switches between two hosts. */
   switchesBetween(from: number, to: number): number {
     if (this.leafOf(from) === this.leafOf(to)) return 1;
     return this.spines > 0 ? 3 : 2;
   }
 }
 
-/** Two numbers in, one out that depends on all their bits: which of several equal ways a pair of hosts takes. */
+/** Hashes a pair of hosts to choose among equal routes. */
 function scramble(from: number, to: number): number {
   let h = Math.imul(from, 0x9e3779b1) ^ Math.imul(to + 1, 0x85ebca6b);
   h = Math.imul(h ^ (h >>> 15), 0x2c1b3c6d);
@@ -102,8 +103,8 @@ function requireCount(name: string, value: number): number {
 }
 
 /**
- * The switches of a topology; null where there are none.
- * @throws ConfigError a topology that does not exist, or not with so many hosts
+ * The switches of a topology; null for one without switches. @throws ConfigError for an unknown topology, or
+ * one that does not support this many hosts
  */
 export function layoutOf(topology: TopologyName | TopologyOptions, hosts: number): Layout | null {
   const options = typeof topology === 'string' ? { kind: topology } : topology;

@@ -1,4 +1,6 @@
-/** The end of a packet's way: from the cable or the last switch into the receiver, and from there to its queue pair. */
+/**
+ * The last leg of a packet: from the cable or the last switch into the receiver, and on to its queue pair.
+ */
 import * as C from '../../verbs/constants.ts';
 import { CONGESTED, PKT_ACK, PKT_DATAGRAM, PKT_RESPONSE } from '../kernel/packets.ts';
 import { MULTICAST } from '../network/address.ts';
@@ -11,14 +13,14 @@ import { onDatagram } from '../transport/unreliable.ts';
 import type { World } from '../world.ts';
 import { mustWait, takeReady } from './receive-pipeline.ts';
 
-/** A packet is at the other end of the cable of a host's port, or back from its loopback. */
+/** A packet reached the far end of the cable of a host's port, or came back from its loopback. */
 export function offCable(world: World, port: number, p: number): void {
-  const { switchNetwork: fabric } = world;
-  if (fabric !== null && (port & 1) === 0) enter(world, fabric, p);
+  const { switchNetwork } = world;
+  if (switchNetwork !== null && (port & 1) === 0) enter(world, switchNetwork, p);
   else arrive(world, p);
 }
 
-/** A packet is at the end of its way. */
+/** A packet reached its destination NIC; link faults apply here. */
 export function arrive(world: World, p: number): void {
   const { faults } = world;
   if (faults.enabled) {
@@ -31,7 +33,7 @@ export function arrive(world: World, p: number): void {
   deliver(world, p);
 }
 
-/** A packet is in the NIC: it is executed as soon as the receiver has time for it. */
+/** Passes a packet to the receiver, which executes it now or queues it. */
 export function deliver(world: World, p: number): void {
   if (world.receives) {
     const qp = world.packets.kind[p] === PKT_DATAGRAM ? datagramFor(world, p) : connectedTo(world, p);
@@ -40,7 +42,7 @@ export function deliver(world: World, p: number): void {
   execute(world, p);
 }
 
-/** Packets of a queue pair have waited long enough. */
+/** Executes the packets of a queue pair whose wait in the receiver is over. */
 export function receive(world: World, qp: Qp | undefined): void {
   if (qp === undefined) return;
   for (let p = takeReady(world, qp); p >= 0; p = takeReady(world, qp)) execute(world, p);
@@ -53,7 +55,7 @@ function execute(world: World, p: number): void {
   world.packets.release(p);
 }
 
-/** The one queue pair that a datagram is for; a multicast is for many. */
+/** The queue pair that a unicast datagram is for; undefined for multicast and unknown destinations. */
 function datagramFor(world: World, p: number): Qp | undefined {
   const ah = world.packets.ah[p]!;
   const qp = ah.group === null ? world.qps[world.packets.dest[p]] : undefined;
@@ -65,7 +67,7 @@ function connectedTo(world: World, p: number): Qp | undefined {
   const pool = world.packets;
   const qp = world.qps[pool.dest[p]];
   const source = world.qps[pool.source[p]];
-  // Of a connection that is no more, or to a host that is no more, or led astray: it vanishes.
+  // A packet of a closed connection, to a dead host or to the wrong peer disappears.
   if (qp === undefined || source === undefined || source.epoch !== pool.epoch[p]) return undefined;
   const meant = qp.peerType === source.type && qp.host === source.peerHost;
   return meant && !world.hosts[qp.host].dead ? qp : undefined;

@@ -1,9 +1,9 @@
 /**
- * What a NIC keeps of its host's memory: contexts of queue pairs, entries of regions (MPT) and of their pages
- * (MTT). What is not there is read by DMA, and who asked waits for it.
+ * NIC caches of host memory: contexts of queue pairs, entries of regions (MPT) and of their pages (MTT). A
+ * miss costs a DMA read, for which the access waits.
  *
- * The caches start warm: as long as all that is alive on the host fits, everything is there, and nobody looks.
- * From then on the one used longest ago makes room.
+ * The caches start warm: while everything on the host fits, there are no look-ups. From then on, the least
+ * recently used entry is evicted.
  */
 import * as C from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
@@ -15,25 +15,25 @@ import type { World } from '../world.ts';
 import { LruCache } from './lru-cache.ts';
 import type { Pcie } from './pcie.ts';
 
-/** What is read of host memory for an entry of a region, and for one of a page: whole lines. */
+/** Bytes read from host memory per entry of a region or page: whole cache lines. */
 const MPT_BYTES = 64;
 const MTT_BYTES = 64;
 const TWO32 = 4294967296;
 
 /** One of the caches of a NIC. */
 class NicCache {
-  /** What there is on the host that may be in it. */
+  /** Objects on the host that compete for the cache. */
   live = 0;
-  /** Accesses that were looked up since not everything fits, and those that missed. */
+  /** [0] look-ups since not everything fits, [1] misses. */
   readonly counts = new Float64Array(2);
-  /** [0] how long after now the entry of the last access is here. */
+  /** [0] time until the entry of the last access is here. */
   readonly waitNs = new Float64Array(1);
   private readonly entries: number;
   private readonly entryBytes: number;
   private readonly pcie: Pcie;
   private readonly clock: Float64Array;
   private readonly lru: LruCache;
-  /** By slot: when its entry is here. */
+  /** By index: when its entry arrives. */
   private arrivals = new Float64Array(0);
 
   constructor(entries: number, entryBytes: number, pcie: Pcie, clock: Float64Array) {
@@ -48,7 +48,7 @@ class NicCache {
     return this.live <= this.entries;
   }
 
-  /** Uses an entry; `waitNs` says for how long it is not here yet. */
+  /** Accesses an entry and sets `waitNs` to the time until it is here. */
   use(first: number, second: number): void {
     const { lru, counts } = this;
     counts[0]++;
@@ -79,7 +79,7 @@ export class NicCaches {
   readonly contexts: NicCache;
   readonly regions: NicCache;
   readonly pages: NicCache;
-  /** [0] how long after now the memory asked for last can be found. */
+  /** [0] time until the memory accessed last can be translated. */
   readonly waitNs = new Float64Array(1);
   private readonly pageBytes: number;
 
@@ -90,18 +90,18 @@ export class NicCaches {
     this.pages = new NicCache(params.mttEntries, MTT_BYTES, pcie, clock);
   }
 
-  /** A region was registered (1) or is no more (-1). */
+  /** A region was registered (1) or removed (-1). */
   count(region: Region, sign: number): void {
     this.regions.live += sign;
     this.pages.live += sign * Math.max(1, Math.ceil(region.lengthBytes / this.pageBytes));
   }
 
-  /** Whether all of the host's memory is known here. */
+  /** Whether all of the host's memory fits into the caches. */
   get findsAll(): boolean {
     return this.regions.fits && this.pages.fits;
   }
 
-  /** Finds bytes of a region, or of a window onto one; adds to `waitNs` how long that takes. */
+  /** Translates bytes of a region, or of a window onto one, and raises `waitNs` to the time it takes. */
   find(region: Region, offset: number, length: number): void {
     const owner = region.window?.region ?? region;
     const name = owner.lkey >>> 1;
@@ -117,7 +117,7 @@ export class NicCaches {
         this.pages.use(name, page);
         if (this.pages.waitNs[0] > longest) longest = this.pages.waitNs[0];
       }
-      // Where its pages are is known when the region is.
+      // The location of the page entries is known only from the region's entry.
       waitNs += longest;
     }
     if (waitNs > this.waitNs[0]) this.waitNs[0] = waitNs;
@@ -132,7 +132,7 @@ export class NicCaches {
   }
 }
 
-/** A queue pair changed its state: those that are connected have a context that the NIC works with. */
+/** Counts the queue pair's context after a change of state: connected queue pairs have one. */
 export function noteState(world: World, qp: Qp): void {
   const connected = qp.state >= C.IBV_QPS_RTR && qp.state <= C.IBV_QPS_SQE;
   if (connected === qp.hasContext) return;
@@ -140,7 +140,7 @@ export function noteState(world: World, qp: Qp): void {
   world.hosts[qp.host].caches.contexts.live += connected ? 1 : -1;
 }
 
-/** Uses the context of a queue pair: true when it must be waited for, as long as contexts.waitNs says. */
+/** Accesses the context of a queue pair. Returns true when it misses; contexts.waitNs is the delay. */
 export function missesContext(world: World, qp: Qp): boolean {
   const { contexts } = world.hosts[qp.host].caches;
   if (contexts.fits) return false;
@@ -148,15 +148,15 @@ export function missesContext(world: World, qp: Qp): boolean {
   return contexts.waitNs[0] > 0;
 }
 
-/** A processing unit is through with a queue pair: until now it used its context, and now it has written it. */
+/** A processing unit finished with a queue pair, whose context was in use until now. */
 export function leaveContext(world: World, qp: Qp): void {
   const { contexts } = world.hosts[qp.host].caches;
   if (!contexts.fits) contexts.leave(qp.qpn, 0);
 }
 
 /**
- * Finds the memory that `length` bytes of request `seq` are in, from byte `offset` of the message on: true when
- * that must be waited for, as long as caches.waitNs says. What its keys do not open is found out elsewhere.
+ * Translates the memory of `length` bytes of request `seq`, from byte `offset` of the message on. Returns
+ * true when that takes time; caches.waitNs is the delay. Invalid keys are detected elsewhere.
  */
 export function missesLocal(
   world: World,
@@ -191,7 +191,7 @@ export function missesLocal(
   return caches.waitNs[0] > 0;
 }
 
-/** The same of bytes that a remote key opens. */
+/** Does the same for bytes that a remote key opens. */
 export function missesRemote(
   world: World,
   host: number,

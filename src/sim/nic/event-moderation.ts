@@ -4,27 +4,30 @@ import { EV_MODERATION } from '../kernel/event-kinds.ts';
 import { ARM_NONE, type Cq } from '../queues/cq.ts';
 import type { World } from '../world.ts';
 
-/** One event for `maxCount` completions (0: any number), or `periodNs` after the first of them (0: never). */
+/**
+ * Raises an event after `maxCount` completions (0: unlimited), or `periodNs` after the first of them (0:
+ * never).
+ */
 export interface Moderation {
   readonly maxCount: number;
   readonly periodNs: number;
-  /** Completions that an event is wanted for, since the last event. */
+  /** Completions since the last event that requested one. */
   count: number;
-  /** Which period is running: earlier ones are ignored. */
+  /** The current period; the ends of earlier ones are ignored. */
   token: number;
 }
 
-/** From now on; completions that were waiting for an event under the old rule have it at once. */
+/** Sets the moderation. Completions that waited for an event under the old setting raise one at once. */
 export function moderate(world: World, cq: Cq, maxCount: number, periodNs: number): void {
   const before = cq.moderation;
-  // One completion is enough, or nothing to wait for: every completion has its event.
+  // With a count of one, or neither limit, every completion raises an event.
   const plain = maxCount === 1 || (maxCount === 0 && periodNs === 0);
   const token = before === null ? 0 : (before.token + 1) | 0;
   cq.moderation = plain ? null : { maxCount, periodNs, count: 0, token };
   if (before !== null && before.count > 0) raiseEvent(world, cq);
 }
 
-/** A completion that an event is wanted for became visible; says whether there is one now. */
+/** Counts a visible completion that requests an event. Returns whether to raise one now. */
 export function countCompletion(world: World, cq: Cq, moderation: Moderation): boolean {
   moderation.count++;
   if (moderation.maxCount !== 0 && moderation.count >= moderation.maxCount) {
@@ -40,7 +43,7 @@ export function countCompletion(world: World, cq: Cq, moderation: Moderation): b
   return false;
 }
 
-/** A period is over. */
+/** Handles the end of a period. */
 export function onPeriodEnd(world: World, cq: Cq, token: number): void {
   const { moderation } = cq;
   if (moderation === null || moderation.token !== token || moderation.count === 0) return;

@@ -1,24 +1,26 @@
 /**
- * A cache of a fixed number of entries that forgets the one used longest ago. Entries have names of two
- * integers; an access is one step in a hash table and two in a list, all in typed arrays.
+ * A cache of a fixed size that evicts the least recently used entry. Keys are pairs of integers. An access
+ * takes one hash look-up and two list operations, all in typed arrays.
  */
 
 const NONE = -1;
 
 export class LruCache {
   readonly entries: number;
-  /** Entries in it. */
+  /** Entries in the cache. */
   count = 0;
-  /** Where the entry of the last touch() is: below `slots`, and its own until it is forgotten. */
+  /**
+   * Index of the entry that touch() accessed last: below `allocated`, and stable until the entry is evicted.
+   */
   index = NONE;
-  /** Slots that there is room for so far; grows up to `entries`. */
+  /** Indexes allocated so far; grows up to `entries`. */
   allocated = 0;
   private firsts = new Int32Array(0);
   private seconds = new Int32Array(0);
-  /** By hash: the first slot of a chain; by slot: the next one in it. */
+  /** By hash: the first index of a chain; by index: the next one in it. */
   private heads = new Int32Array(0);
   private chain = new Int32Array(0);
-  /** By slot: used just after, and just before. */
+  /** By index: the next more and the next less recently used entry. */
   private newer = new Int32Array(0);
   private older = new Int32Array(0);
   private newest = NONE;
@@ -28,7 +30,10 @@ export class LruCache {
     this.entries = entries;
   }
 
-  /** Uses an entry: whether it was there. If not it is now, in the place of the one used longest ago when all are taken. */
+  /**
+   * Accesses an entry and returns whether it was cached. If not, adds it, evicting the least recently used
+   * one when full.
+   */
   touch(first: number, second: number): boolean {
     const found = this.find(first, second);
     if (found !== NONE) {
@@ -50,7 +55,7 @@ export class LruCache {
     return false;
   }
 
-  /** The entry was in use until now, if it is still there. */
+  /** Marks an entry as used now, if it is still cached. */
   refresh(first: number, second: number): void {
     const found = this.find(first, second);
     if (found === NONE || found === this.newest) return;
@@ -73,7 +78,7 @@ export class LruCache {
     return Math.imul(h, 0x2c1b3c6d) >>> (Math.clz32(this.heads.length) + 1);
   }
 
-  /** A slot without an entry: a new one, or that of the entry used longest ago. */
+  /** The index for a new entry: a fresh one, or that of the evicted entry. */
   private claim(): number {
     if (this.count < this.entries) {
       if (this.count === this.allocated) this.grow();

@@ -1,8 +1,8 @@
 /**
- * The PCIe link of a host, as its NIC sees it: two directions, each a server that is busy until a known time,
- * so that a transfer needs no event of its own. Reads take the round trip. Payload comes back in order, at the rate
- * of the link. Short reads (work requests, contexts, small messages) are of other engines of the NIC: they do not
- * queue behind payload, but only so many of them are on their way at once.
+ * The PCIe link of a host as its NIC sees it. Each direction is a server that is busy until a known time, so
+ * a transfer needs no event of its own. Reads take a round trip. Payload arrives in order at the rate of the
+ * link. Short reads (work requests, contexts, small messages) belong to other engines of the NIC: they do not
+ * queue behind payload, but only a limited number is in flight.
  */
 
 import type { RandomStream } from '../kernel/random.ts';
@@ -14,13 +14,13 @@ const WRITE_DONE = 1;
 const READ_BUSY = 2;
 const WRITE_BUSY = 3;
 
-/** A read of at most so much is short: one PCIe read request. */
+/** Reads up to this size are short: a single PCIe read request. */
 const SHORT_BYTES = 512;
 
 export class Pcie {
-  /** Takes no time at all. */
+  /** Whether transfers take no time at all. */
   readonly free: boolean;
-  /** [0] when the transfer asked for last is through. */
+  /** [0] when the most recent transfer is done. */
   readonly done = new Float64Array(1);
   private readonly nsPerByte: number;
   private readonly readNs: number;
@@ -29,9 +29,9 @@ export class Pcie {
   private readonly random: RandomStream;
   private readonly factor = new Float64Array([1]);
   private readonly clock: Float64Array;
-  /** READ_DONE, WRITE_DONE: last byte of the last transfer; READ_BUSY, WRITE_BUSY: time spent on bytes so far. */
+  /** READ_DONE, WRITE_DONE: end of the last transfer. READ_BUSY, WRITE_BUSY: time spent on bytes so far. */
   private readonly times = new Float64Array(4);
-  /** When the short reads asked for last are through, for the limit on those in flight. */
+  /** Completion times of the most recent short reads, to limit those in flight. */
   private readonly ends: Float64Array;
   private next = 0;
 
@@ -47,7 +47,7 @@ export class Pcie {
     this.ends = new Float64Array(Number.isFinite(params.dmaReads) ? params.dmaReads : 0);
   }
 
-  /** Reads host memory from now on: `done` is when the last byte is in the NIC. */
+  /** Reads host memory now; `done` is when the last byte is in the NIC. */
   read(bytes: number): void {
     const { times } = this;
     const busy = bytes * this.nsPerByte;
@@ -63,7 +63,7 @@ export class Pcie {
     this.done[0] = times[READ_DONE];
   }
 
-  /** Short reads overtake payload that is on its way, and take their share of the rate from it. */
+  /** Short reads overtake payload in flight and take their share of its rate. */
   private readShort(busy: number): void {
     const { times, ends } = this;
     let start = this.clock[0];
@@ -79,7 +79,7 @@ export class Pcie {
     this.next = this.next + 1 === ends.length ? 0 : (this.next + 1) | 0;
   }
 
-  /** Writes host memory from now on: `done` is when the CPU can see the last byte. */
+  /** Writes host memory now; `done` is when the CPU sees the last byte. */
   write(bytes: number): void {
     const { times } = this;
     const busy = bytes * this.nsPerByte;
@@ -91,17 +91,17 @@ export class Pcie {
     this.done[0] = start + busy + this.writeNs * this.factor[0];
   }
 
-  /** The busier direction's time spent on bytes. */
+  /** Time spent on bytes in the busier direction. */
   get busyNs(): number {
     return Math.max(this.times[READ_BUSY], this.times[WRITE_BUSY]);
   }
 
-  /** When all transfers asked for so far are through. */
+  /** When all transfers so far are done. */
   get idleFromNs(): number {
     return Math.max(this.times[READ_DONE], this.times[WRITE_DONE]);
   }
 
-  /** Sets `factor` to what the next latency is multiplied with. */
+  /** Draws the factor for the next latency. */
   private draw(): void {
     if (this.jitter !== 0) this.factor[0] = 1 + this.jitter * (2 * this.random.next() - 1);
   }

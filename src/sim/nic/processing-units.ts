@@ -1,9 +1,9 @@
 /**
- * The processing units of a NIC. A free unit takes the next queue pair that is ready, one unit per queue pair
- * at a time; a queue pair that becomes ready joins the tail. A run of 0_WAITs is one event as long as nobody
- * waits for a unit, and ends at its next step when somebody does.
+ * The processing units of a NIC. A free unit takes the next ready queue pair; a queue pair occupies one unit
+ * at a time and joins the tail when it becomes ready again. A run of 0_WAITs is one event while no other
+ * queue pair waits for a unit; otherwise the run ends at its next step.
  *
- * With puHoldBytes ("greedy") a unit keeps its queue pair while it sends, until so many bytes are out.
+ * With puHoldBytes ("greedy"), a unit keeps its queue pair while it sends, up to that many bytes.
  */
 
 import { joinPort } from '../egress/rate-pacing.ts';
@@ -25,21 +25,23 @@ export class Units {
   private readonly world: World;
   private readonly host: number;
   private readonly count: number;
-  /** Units that nobody has: a stack. */
+  /** A stack of free units. */
   private readonly free: Int32Array;
   private freeCount: number;
-  /** By unit: who has it, and which of its steps: events of earlier ones are stale. */
+  /**
+   * By unit: its user, and the token and generation of the current step. Events of earlier steps are stale.
+   */
   private readonly holders: (UnitUser | null)[];
   private readonly tokens: Int32Array;
   private readonly generations: Int32Array;
-  /** By unit: single steps of the run that it is at, and when that began. */
+  /** By unit: single steps in the current run, and its start. */
   private readonly runSteps: Int32Array;
   private readonly runStarts: Float64Array;
   private head: UnitUser | null = null;
   private tail: UnitUser | null = null;
-  /** Time that units were taken, so far. */
+  /** [0] total time that units were occupied. */
   readonly busyNs = new Float64Array(1);
-  /** When the last step that ever began ends. */
+  /** [0] end of the latest step. */
   private readonly untilNs = new Float64Array(1);
 
   constructor(world: World, host: number) {
@@ -56,7 +58,7 @@ export class Units {
     this.runStarts = new Float64Array(processingUnits);
   }
 
-  /** A sender whose phase is READY (for a step) or RESUME (to go on sending) wants a unit. */
+  /** Requests a unit for a sender in phase READY (for a step) or RESUME (to continue sending). */
   request(unitUser: UnitUser): void {
     if (unitUser.waiting) return;
     if (this.freeCount === 0) {
@@ -71,7 +73,9 @@ export class Units {
     this.give(this.free[this.freeCount], unitUser);
   }
 
-  /** A step is over: its sender, when it is still at it, or null. The unit is free again unless it is kept. */
+  /**
+   * Ends a step. Returns its sender, or null when that sender was halted. The unit is free again unless kept.
+   */
   stepDone(unit: number, generation: number): Sender | null {
     if (this.generations[unit] !== generation) return null;
     const unitUser = this.holders[unit];
@@ -81,13 +85,13 @@ export class Units {
     return current === null ? null : current.sender;
   }
 
-  /** A sender that keeps its unit sends a packet. True when its turn is over with that. */
+  /** A sender with a unit sends a packet. Returns true when that exhausts its puHoldBytes. */
   sent(unitUser: UnitUser, bytes: number): boolean {
     unitUser.bytes = (unitUser.bytes + bytes) | 0;
     return unitUser.bytes >= this.world.params.puHoldBytes;
   }
 
-  /** A sender that kept its unit gives it back. */
+  /** Releases the unit that a sender kept. */
   yield(unitUser: UnitUser): void {
     const { unit } = unitUser;
     if (unit < 0) return;
@@ -95,18 +99,18 @@ export class Units {
     this.release(unit);
   }
 
-  /** The next step of a sender that kept its unit. */
+  /** Starts the next step of a sender that kept its unit. */
   nextStep(unitUser: UnitUser): void {
     this.step(unitUser.unit, unitUser);
   }
 
-  /** Whether units were taken for no longer than there was time. */
+  /** Whether units were occupied for no longer than time passed. */
   get withinTime(): boolean {
     const { world, untilNs, count } = this;
     return this.busyNs[0] <= count * Math.max(untilNs[0], world.clock[0]) * (1 + 1e-9);
   }
 
-  /** Takes back units whose queue pairs are not at work any more. */
+  /** Releases units whose queue pairs are no longer active. */
   settle(): void {
     for (let unit = 0; unit < this.count; unit++) {
       const unitUser = this.holders[unit];
@@ -118,7 +122,7 @@ export class Units {
 
   private release(unit: number): void {
     this.holders[unit] = null;
-    // A step that was given up is over now: its event is stale.
+    // An abandoned step ends now, which makes its event stale.
     this.generations[unit] = (this.generations[unit] + 1) | 0;
     for (let unitUser = this.head; unitUser !== null; unitUser = this.head) {
       this.head = unitUser.next;
@@ -126,7 +130,7 @@ export class Units {
       unitUser.next = null;
       unitUser.waiting = false;
       const phase = unitUser.sender.phase();
-      // What was reset or failed meanwhile wants nothing any more.
+      // A sender that was reset or failed meanwhile needs no unit any more.
       if (phase !== READY && phase !== RESUME) continue;
       this.give(unit, unitUser);
       return;
@@ -159,7 +163,7 @@ export class Units {
     this.tokens[unit] = tokenOf(sender);
     this.runSteps[unit] = steps;
     this.runStarts[unit] = world.clock[0];
-    // What is beyond the steps is the wait for a context, which comes first.
+    // Time beyond the steps is the wait for a context, which comes first.
     const waitNs = world.stepNs[0] - steps * world.params.waitStepNs;
     if (steps > 1 && waitNs > 0) this.runStarts[unit] += waitNs;
     sender.setPhase(STEP);
@@ -169,7 +173,7 @@ export class Units {
     world.events.push(EV_UNIT, this.host, unit, generation);
   }
 
-  /** Somebody waits: every run of 0_WAITs ends at its next single step. */
+  /** A queue pair waits for a unit: every run of 0_WAITs ends at its next single step. */
   private endRuns(): void {
     const { world } = this;
     const stepNs = world.params.waitStepNs;

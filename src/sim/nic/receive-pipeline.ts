@@ -1,11 +1,10 @@
 /**
- * The receiving side of a NIC, before a packet is executed: a pipeline that takes each request so long, a unit
- * for atomics, and what is not in the caches. Packets of one queue pair are executed in the order of their
- * arrival; one that waits keeps back those behind it of the same queue pair, and of no other. A packet that need
- * not wait takes no event.
+ * The receiver of a NIC, before a packet is executed: a pipeline with a fixed time per request, a unit for
+ * atomics, and the waits for cache misses. Packets of one queue pair are executed in order of arrival; a
+ * waiting packet delays later ones of its own queue pair only. A packet that does not wait costs no event.
  *
- * The buffer in which packets wait has no end. Acknowledgements and responses take no time in the pipeline;
- * multicasts pass it by.
+ * The receive buffer is unlimited. Acknowledgements and responses take no pipeline time, and multicast
+ * packets bypass the pipeline.
  */
 
 import { EV_RECEIVE } from '../kernel/event-kinds.ts';
@@ -21,12 +20,12 @@ const ATOMIC_UNTIL = 1;
 const BUSY_NS = 2;
 const ATOMIC_NS = 3;
 
-/** The receiving side of one NIC. */
+/** The receiver of one NIC. */
 export class Receiver {
   private readonly rxGapNs: number;
   private readonly readGapNs: number;
   private readonly atomicGapNs: number;
-  /** BUSY_UNTIL, ATOMIC_UNTIL; BUSY_NS, ATOMIC_NS: time that the two were busy so far. */
+  /** BUSY_UNTIL, ATOMIC_UNTIL; BUSY_NS, ATOMIC_NS: busy time of both so far. */
   private readonly times = new Float64Array(4);
   private readonly clock: Float64Array;
 
@@ -37,7 +36,7 @@ export class Receiver {
     this.clock = clock;
   }
 
-  /** A request takes its time in the pipeline: `at[i]` becomes when it gets there. */
+  /** Passes a request through the pipeline; `at[i]` becomes the time at which it starts there. */
   pass(kind: number, at: Float64Array, i: number): void {
     const { times } = this;
     const gapNs = kind === P.PKT_READ ? this.readGapNs : this.rxGapNs;
@@ -48,7 +47,10 @@ export class Receiver {
     at[i] = start;
   }
 
-  /** An atomic that may be executed at `at[i]`: `at[i]` becomes when the unit for atomics takes it. */
+  /**
+   * Passes an atomic that is ready at `at[i]` to the atomics unit; `at[i]` becomes the time at which it
+   * starts there.
+   */
   passAtomic(at: Float64Array, i: number): void {
     const { times } = this;
     if (times[ATOMIC_UNTIL] > at[i]) at[i] = times[ATOMIC_UNTIL];
@@ -56,7 +58,7 @@ export class Receiver {
     times[ATOMIC_NS] += this.atomicGapNs;
   }
 
-  /** Whether pipeline and unit were busy for no longer than they could be. */
+  /** Whether pipeline and atomics unit were busy for no longer than time passed. */
   get withinRate(): boolean {
     const { times } = this;
     return [BUSY_UNTIL, ATOMIC_UNTIL].every(
@@ -65,13 +67,13 @@ export class Receiver {
   }
 }
 
-/** Whether packets of this NIC ever wait. */
+/** Whether packets at this NIC can wait at all. */
 export function receiverWaits(params: Readonly<NicParams>): boolean {
   const { rxGapNs, readGapNs, atomicGapNs, dmaReadNs, pcieGbps } = params;
   return rxGapNs + readGapNs + atomicGapNs + dmaReadNs > 0 || pcieGbps !== Number.POSITIVE_INFINITY;
 }
 
-/** A packet has arrived at this queue pair's NIC. True when it must wait: an event will have it executed. */
+/** Handles a packet's arrival at its NIC. Returns true when it must wait; an event executes it later. */
 export function mustWait(world: World, qp: Qp, p: number): boolean {
   schedule(world, qp, p);
   const { packets, clock, events } = world;
@@ -88,7 +90,10 @@ export function mustWait(world: World, qp: Qp, p: number): boolean {
   return true;
 }
 
-/** The next packet of a queue pair that waits no more, or -1: then an event is due for the one that still waits. */
+/**
+ * Takes the next packet of a queue pair whose wait is over, or returns -1 and schedules an event for one that
+ * still waits.
+ */
 export function takeReady(world: World, qp: Qp): number {
   const { packets, clock, events } = world;
   const p = qp.rxHead;
@@ -102,14 +107,14 @@ export function takeReady(world: World, qp: Qp): number {
   return p;
 }
 
-/** The queue pair is no more: nor is what waits for it. */
+/** Drops the waiting packets of a destroyed queue pair. */
 export function dropWaiting(world: World, qp: Qp): void {
   const { packets } = world;
   for (let p = qp.rxHead; p >= 0; p = packets.next[p]) packets.release(p);
   qp.rxHead = -1;
 }
 
-/** Sets when a packet may be executed, those before it of its queue pair aside. */
+/** Sets when a packet may be executed, considering earlier packets of its queue pair. */
 function schedule(world: World, qp: Qp, p: number): void {
   const { packets, clock } = world;
   const { readyNs } = packets;
@@ -129,7 +134,7 @@ function schedule(world: World, qp: Qp, p: number): void {
   if (kind === P.PKT_COMPARE_SWAP || kind === P.PKT_FETCH_ADD) receiver.passAtomic(readyNs, p);
 }
 
-/** Whether the memory that a packet is for must be looked for. */
+/** Whether translating the memory of a packet takes time. */
 function missesMemory(world: World, qp: Qp, p: number, kind: number): boolean {
   const { packets } = world;
   const length = packets.length[p];
@@ -137,7 +142,7 @@ function missesMemory(world: World, qp: Qp, p: number, kind: number): boolean {
     case P.PKT_WRITE:
       return missesRemote(world, qp.host, packets.rkey[p], packets.addr[p], length);
     case P.PKT_READ:
-      // Where it begins; its other pages are found as they are read.
+      // Only the first page; the others are translated as they are read.
       return missesRemote(world, qp.host, packets.rkey[p], packets.addr[p], 1);
     case P.PKT_COMPARE_SWAP:
     case P.PKT_FETCH_ADD:
@@ -154,7 +159,7 @@ function missesMemory(world: World, qp: Qp, p: number, kind: number): boolean {
   }
 }
 
-/** Of the receive that is at hand as the packet arrives: one that waits behind others may get another. */
+/** Checks the receive available at arrival. A packet that waits behind others may use a different one. */
 function missesReceive(world: World, qp: Qp, p: number): boolean {
   const { packets } = world;
   const first = packets.kind[p] === P.PKT_DATAGRAM || (packets.flags[p] & P.FIRST) !== 0;
@@ -171,22 +176,23 @@ function takesReceive(kind: number, flags: number): boolean {
 }
 
 /**
- * Receives are fetched a batch ahead of their use, so that fetching them takes no time of anybody's: but for the
- * first after there was none in the NIC.
+ * Receives are fetched a batch ahead of their use, so that fetching delays only the first packet after the
+ * NIC ran out of them.
  */
 function fetchReceives(world: World, qp: Qp, p: number): void {
   const queue = qp.srq === null ? qp.rq : qp.srq.queue;
   const seq = qp.srq === null ? qp.rqTaken : queue.freed;
   const { wqeFetchBatch, wqeBytes } = world.params;
   const ahead = Math.min((queue.posted - seq) | 0, wqeFetchBatch);
-  // None to take: the sender hears of that at once.
+  // No receive to fetch: the sender gets an RNR NAK at once.
   if (ahead === 0) return;
   const missing = ((queue.fetched - seq) | 0) <= 0;
   queue.fetched = (seq + ahead) | 0;
   const { pcie } = world.hosts[qp.host];
   if (pcie.free) return;
   if (missing) pcie.read(ahead * wqeBytes);
-  // Behind the first of its own queue pair a packet waits anyway; of a shared queue, others come in between.
+  // Packets wait behind the first of their own queue pair anyway; with a shared queue, packets of other queue
+  // pairs come between.
   const { srq } = qp;
   if (srq !== null && missing) srq.fetchedNs[0] = pcie.done[0];
   if (srq === null && !missing) return;

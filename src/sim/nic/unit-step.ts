@@ -1,4 +1,4 @@
-/** Steps: what a queue pair does in a processing unit, and how long that takes. */
+/** The steps of a queue pair in a processing unit, and their duration. */
 import * as C from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import { EV_RESPONSE_STEP, EV_STEP } from '../kernel/event-kinds.ts';
@@ -6,7 +6,7 @@ import { type Qp, READY, ROLE_REQUEST, type Sender, STEP, UnitUser } from '../tr
 import type { World } from '../world.ts';
 import { missesContext } from './context-caches.ts';
 
-/** The sender's next step: as soon as a unit has time for it. */
+/** Starts the sender's next step as soon as a unit is free. */
 export function takeUnit(world: World, sender: Sender): void {
   const { qp } = sender;
   const units = world.units[qp.host];
@@ -32,8 +32,8 @@ export function takeUnit(world: World, sender: Sender): void {
 }
 
 /**
- * Sets net.stepNs to what the next step takes; returns how many single steps that is. Only one, if `single`. The
- * unit has the queue pair while its context is fetched.
+ * Sets world.stepNs to the duration of the next step. Returns the number of single steps it covers, one if
+ * `single`. The unit stays occupied while the context is fetched.
  */
 export function beginStep(world: World, sender: Sender, single: boolean): number {
   const steps = ownStep(world, sender, single);
@@ -60,7 +60,7 @@ function ownStep(world: World, sender: Sender, single: boolean): number {
   return steps;
 }
 
-/** One slot may stand for many 0_WAITs; each is a step, and the end of a turn. */
+/** One slot may stand for many 0_WAITs. Each is a step of its own and lets other queue pairs in. */
 function zeroWaits(qp: Qp, repeat: number, single: boolean): number {
   const left = qp.waitsLeft > 0 ? qp.waitsLeft : Math.max(1, repeat);
   const steps = single ? 1 : left;

@@ -1,7 +1,7 @@
 /**
- * From the doorbell to WQEs in the NIC. A doorbell for a single request may carry it (BlueFlame); others are
- * fetched in batches by DMA, up to two batches ahead of the one that is worked on. With WQEs in the NIC, the first
- * payload of the messages to come is read as well.
+ * From the doorbell to WQEs in the NIC. The doorbell of a single request may carry it (BlueFlame). Others are
+ * fetched by DMA in batches, up to two batches ahead of the current one. Once WQEs have arrived, the first
+ * payload of their messages is read as well.
  */
 import * as C from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
@@ -10,7 +10,7 @@ import { PAYLOAD, type Qp, ROLE_REQUEST, type Sender, UnitUser } from '../transp
 import type { World } from '../world.ts';
 import { missesLocal, missesRemote } from './context-caches.ts';
 
-/** The NIC may fetch requests up to `index`. */
+/** Allows the NIC to fetch requests up to `index`. */
 export function allowFetch(world: World, qp: Qp, index: number): void {
   qp.fetchLimit = index;
   world.began(qp.requests);
@@ -28,7 +28,7 @@ export function allowFetch(world: World, qp: Qp, index: number): void {
   fetchMore(world, qp);
 }
 
-/** Asks for the next batches, as long as no more than two are in the NIC or on the way there. */
+/** Fetches the next batches, at most two of them in the NIC or in flight. */
 export function fetchMore(world: World, qp: Qp): void {
   const { wqeFetchBatch, wqeBytes } = world.params;
   const { pcie } = world.hosts[qp.host];
@@ -41,15 +41,15 @@ export function fetchMore(world: World, qp: Qp): void {
   }
 }
 
-/** WQEs up to `index` are in the NIC. */
+/** WQEs up to `index` arrived in the NIC. */
 export function wqesArrived(world: World, qp: Qp, index: number): void {
   qp.available = index;
   requestPayloads(world, qp);
 }
 
 /**
- * Asks for the first payload of the requests to come, as long as less than readAheadBytes of what was asked for
- * waits for its turn: with deep queues of large messages, a queue pair would fill PCIe otherwise.
+ * Reads the first payload of upcoming requests while less than readAheadBytes of it is unused. Without this
+ * limit, a queue pair with many large messages would fill PCIe.
  */
 function requestPayloads(world: World, qp: Qp): void {
   const { pcie, caches } = world.hosts[qp.host];
@@ -68,7 +68,7 @@ function requestPayloads(world: World, qp: Qp): void {
   }
 }
 
-/** A request takes its turn for the first time: what was asked for it waits no more, and that of others may be asked for. */
+/** A request starts, which uses up its first payload and makes room for reading that of others. */
 export function payloadUsed(world: World, qp: Qp, seq: number): void {
   qp.payloadRequestedBytes =
     (qp.payloadRequestedBytes - Math.min(gatheredBytes(qp, seq), world.params.readAheadBytes)) | 0;
@@ -85,9 +85,8 @@ function gatheredBytes(qp: Qp, seq: number): number {
 }
 
 /**
- * A packet of a message takes its turn: the port may not send it before net.notBefore, when its payload is
- * here, and the payload of the packet that comes readAheadBytes later is read now. `headNs` is when the
- * message's first payload is here.
+ * Prepares a packet of a message: sets world.notBefore to the arrival of its payload, and reads the payload
+ * of the packet readAheadBytes later. `head[at]` is the arrival of the message's first payload.
  */
 export function readAhead(
   world: World,
@@ -118,12 +117,12 @@ export function readAhead(
   unitUser.ahead[packet % window] = pcie.done[0] + (waits ? caches.waitNs[0] : 0);
 }
 
-/** Packets whose payload is read ahead. */
+/** Number of packets whose payload is read ahead. */
 function windowOf(world: World, mtu: number): number {
   return Math.max(1, Math.ceil(world.params.readAheadBytes / mtu));
 }
 
-/** Sets net.notBefore to when the payload of a packet is here. */
+/** Sets world.notBefore to the arrival of a packet's payload. */
 function payloadTime(
   world: World,
   unitUser: UnitUser,
@@ -138,8 +137,8 @@ function payloadTime(
 }
 
 /**
- * Whether a sender that is in the middle of a message has to wait for payload, and the wire would with it; an event
- * ends that.
+ * Whether a sender in the middle of a message must wait for payload while the wire would be idle. If so,
+ * schedules an event.
  */
 export function awaitsPayload(world: World, sender: Sender): boolean {
   const { qp, unitUser } = sender;
@@ -158,7 +157,7 @@ export function awaitsPayload(world: World, sender: Sender): boolean {
   return true;
 }
 
-/** Finds the memory of a part of the READ's data that goes out: true when that must be waited for. */
+/** Translates the memory of a part of a READ's response data. Returns true when that takes time. */
 export function missesResponse(world: World, qp: Qp, slot: number, from: number, bytes: number): boolean {
   const r = qp.responses;
   return missesRemote(world, qp.host, r.rkey[slot], r.addr[slot] + from, bytes);

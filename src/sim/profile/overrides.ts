@@ -1,8 +1,8 @@
-/** Changes to a profile: names and values as people write them, checked. */
+/** Validates changes to a profile as written by people. */
 import { ConfigError, shown } from '../../verbs/errors.ts';
 import { type NicParams, WORDS } from './params.ts';
 
-/** What may be 0: costs, jitter, limits that 0 switches off. Sizes, rates and counts of what must be there may not. */
+/** Sizes, rates and counts that must be above 0. Costs, jitter and optional limits may be 0. */
 const POSITIVE = new Set([
   'pcieGbps',
   'dmaReads',
@@ -27,7 +27,7 @@ const POSITIVE = new Set([
   'pollMissNs',
   'rendezvousNs',
 ]);
-/** Of what there is a row in an array, or a step of a loop: whole, and no more than there is room for. */
+/** Array sizes and loop counts: integers with an upper bound. */
 const COUNTS = new Set([
   'dmaReads',
   'wqeFetchBatch',
@@ -40,7 +40,7 @@ const COUNTS = new Set([
   'dcqcnFastRecoveries',
 ]);
 const MOST = 1 << 20;
-/** Sizes of packets and of FIFOs are whole numbers of 32 bits. */
+/** Sizes of packets and FIFOs are 32-bit integers. */
 const MAX_BYTES: Readonly<Record<string, number>> = {
   headerBytes: 1 << 16,
   rethBytes: 1 << 16,
@@ -48,10 +48,10 @@ const MAX_BYTES: Readonly<Record<string, number>> = {
   egressFifoBytes: 1 << 30,
 };
 const SHARES = new Set(['hostJitter', 'pcieJitter', 'rateError', 'ecnPmax', 'dcqcnG']);
-/** Path MTUs of verbs, and Ethernet's. */
+/** Path MTUs of verbs and of Ethernet. */
 const MTUS = [256, 512, 1024, 1500, 2048, 4096];
 
-/** A copy of `base` with these changes. @throws ConfigError a name that no profile has, a value that makes no sense */
+/** A copy of `base` with these changes. @throws ConfigError for an unknown name or an invalid value */
 export function override(base: Readonly<NicParams>, changes: Readonly<Record<string, unknown>>): NicParams {
   const params: Record<string, unknown> = { ...base };
   for (const [name, value] of Object.entries(changes)) {
@@ -97,7 +97,7 @@ function requireValue(name: string, value: unknown): void {
   requireSize(name, value);
 }
 
-/** What a run would hang of, or have no memory for. */
+/** Rejects values with which a run would hang or exhaust memory. */
 function requireSize(name: string, value: number): void {
   if (COUNTS.has(name) && value !== Number.POSITIVE_INFINITY && !(Number.isInteger(value) && value <= MOST))
     throw new ConfigError(`${name} must be a whole number up to ${MOST}, or Infinity, got ${shown(value)}`);

@@ -1,73 +1,76 @@
 /**
- * The numbers of a simulated host, its NIC and its network. A profile (profiles.ts) is one such object; nothing
- * else in src/sim is tuned. Names, units and sources are listed in docs/simulation.md.
+ * The parameters of a simulated host, its NIC and its network. A profile (profiles.ts) is one such object,
+ * and src/sim has no other tunables. docs/simulation.md lists names, units and sources.
  */
 
-/** In which order an egress port serves what is ready: see docs/simulation.md. */
+/** How an egress port orders ready packets; see docs/simulation.md. */
 export type SchedulerName = 'rr' | 'sp' | 'ets' | 'greedy';
-/** Where a queue pair that has a packet again stands in the round: behind all others, or where it always stood. */
+/** Position in the round of a queue pair that has another packet: at the end, or fixed. */
 export type RrOrder = 'tail' | 'fixed';
-/** What asks the responder for an acknowledgement: every message, or only signaled ones and the last of a run. */
+/**
+ * Which packets request an acknowledgement: the last of every message, or only of signaled ones and at the
+ * end of a run.
+ */
 export type AckRequests = 'message' | 'signaled';
 /** Congestion control of the NIC. */
 export type CongestionControl = 'none' | 'dcqcn';
 
-/** The numbers of a simulated host, its NIC and its network; docs/simulation.md has the sources. */
+/** The parameters of a simulated host, its NIC and its network; docs/simulation.md has the sources. */
 export interface NicParams {
-  // Host CPU; charged to applications inside the simulation, never to a program that runs outside of it.
-  /** A call of ibv_post_send, and each request in it. */
+  // Host CPU. Charged to applications inside the simulation, never to a program outside of it.
+  /** Cost of a call to ibv_post_send, and of each request in it. */
   postCallNs: number;
   postWrNs: number;
-  /** The store that rings the doorbell. */
+  /** Cost of the doorbell store. */
   doorbellNs: number;
-  /** A polled completion, and a poll that finds nothing. */
+  /** Cost of a polled completion, and of a poll that finds nothing. */
   pollHitNs: number;
   pollMissNs: number;
-  /** What each interceptor costs for each request and each completion. */
+  /** Cost of each interceptor per request and per completion. */
   interceptorWrNs: number;
-  /** All of the above vary by this share, up and down. */
+  /** Relative jitter of all costs above, in both directions. */
   hostJitter: number;
 
   // PCIe.
-  /** Doorbell store to NIC. */
+  /** Time from the doorbell store to the NIC. */
   mmioNs: number;
-  /** Whether a doorbell for one request carries it, so that it need not be fetched: 1 or 0. */
+  /** Whether the doorbell of a single request carries it, which saves the fetch: 1 or 0. */
   blueFlame: number;
-  /** Latency of a DMA read and of a posted write; reads vary by the share pcieJitter. */
+  /** Latency of a DMA read and of a posted write, and their relative jitter. */
   dmaReadNs: number;
   dmaWriteNs: number;
   pcieJitter: number;
-  /** Usable rate, in each direction. */
+  /** Usable rate in each direction. */
   pcieGbps: number;
-  /** Short DMA reads in flight: a batch of WQEs, a small message or a context each. */
+  /** Maximum of short DMA reads in flight; each fetches a batch of WQEs, a small message or a context. */
   dmaReads: number;
-  /** WQEs that are fetched at once; the next two are fetched while one is worked on. */
+  /** WQEs per fetch. Two further batches are fetched while one is processed. */
   wqeFetchBatch: number;
   wqeBytes: number;
   cqeBytes: number;
-  /** Payload that each queue pair has read ahead of its turn. */
+  /** Payload that each queue pair reads ahead. */
   readAheadBytes: number;
   /** Largest message that travels inside its WQE. */
   inlineMaxBytes: number;
-  /** Beside dmaWriteNs: request finished to completion visible. */
+  /** From the finished request to the visible completion, in addition to dmaWriteNs. */
   cqeWriteNs: number;
 
-  // Caches of the NIC: entries, and the memory behind one. A miss costs a DMA read.
+  // NIC caches: entries, and bytes of host memory per entry. A miss costs a DMA read.
   qpcEntries: number;
   qpcBytes: number;
   mptEntries: number;
   mttEntries: number;
-  /** What one MTT entry translates. */
+  /** Bytes that one MTT entry translates. */
   pageBytes: number;
 
   // Processing units.
   processingUnits: number;
-  /** Time that one WQE keeps a unit, and with it its queue pair. */
+  /** Time for which one WQE occupies a unit, and with it its queue pair. */
   wqeGapNs: number;
-  /** The same for each single 0_WAIT and for a WAIT, and for an ENABLE. */
+  /** The same for a WAIT or each single 0_WAIT, and for an ENABLE. */
   waitStepNs: number;
   enableStepNs: number;
-  /** The receiver, per packet: its total rates for requests, READs and atomics. */
+  /** Receiver time per packet: for requests, READs and atomics, over all queue pairs. */
   rxGapNs: number;
   readGapNs: number;
   atomicGapNs: number;
@@ -75,44 +78,53 @@ export interface NicParams {
   // Egress.
   scheduler: SchedulerName;
   rrOrder: RrOrder;
-  /** `greedy`: a unit keeps its queue pair until so many bytes are sent. */
+  /** `greedy`: a unit keeps its queue pair until this many bytes are sent. */
   puHoldBytes: number;
-  /** What all QPs of a port (`sp`, `ets`: of a class) share; bytes count with headers, until the last bit has left. */
+  /**
+   * FIFO shared by all QPs of a port (`sp`, `ets`: of a class). Bytes count with headers until the last bit
+   * has left.
+   */
   egressFifoBytes: number;
-  /** `ets`: weight of each class; a turn is weight x MTU bytes. */
+  /** `ets`: weight of each class; its quantum is weight x MTU bytes. */
   etsWeights: readonly number[];
   linkGbps: number;
-  /** Rate of the path back into the same NIC; it has a FIFO of its own. */
+  /** Rate of the loopback path, which has its own FIFO. */
   loopbackGbps: number;
   /** Largest path MTU of the port. */
   mtuBytes: number;
-  /** Headers and gaps of every packet on the wire, and of the first of a WRITE, READ or atomic beside. */
+  /**
+   * Headers and gaps of every packet on the wire, and extra headers of the first packet of a WRITE, READ or
+   * atomic.
+   */
   headerBytes: number;
   rethBytes: number;
-  /** An acknowledgement on the wire; 0: acknowledgements take ackReturnNs and no bandwidth. */
+  /** An acknowledgement on the wire. 0: acknowledgements take ackReturnNs and no bandwidth. */
   ackBytes: number;
   ackReturnNs: number;
   ackRequests: AckRequests;
-  /** A packet inside a message asks for an acknowledgement after so many without. */
+  /** Packets inside a message after which one requests an acknowledgement. */
   ackEveryPackets: number;
-  /** Hardware rate limiters, how far their rates are off at most (a share), and how long a change takes. */
+  /** Number of hardware rate limiters, maximum relative error of their rates, and delay of a change. */
   rateLimiters: number;
   rateError: number;
   rateChangeNs: number;
 
   // Wire and switches.
-  /** Last bit out of a port to the other end of its cable. */
+  /** Time from the last bit out of a port to the other end of its cable. */
   propagationNs: number;
-  /** Packet in the receiver to executed. */
+  /** Time from arrival in the receiver to execution. */
   rxNs: number;
-  /** Packet in a switch to its output queue. */
+  /** Time from arrival in a switch to its output queue. */
   switchNs: number;
   /** Buffer of a switch, shared by its ports. */
   switchBufferBytes: number;
-  /** An ingress port of a switch pauses its sender above xoff, and lets it go on below xon. 0: no PFC. */
+  /** An ingress port of a switch pauses its sender above xoff and resumes it below xon. 0 disables PFC. */
   pfcXoffBytes: number;
   pfcXonBytes: number;
-  /** ECN: marks begin at Kmin, are sure from Kmax on, and have probability Pmax just below that. 0: none. */
+  /**
+   * ECN marks from Kmin on, with a probability that reaches Pmax at Kmax; above Kmax every packet is marked.
+   * 0 disables ECN.
+   */
   ecnKminBytes: number;
   ecnKmaxBytes: number;
   ecnPmax: number;
@@ -126,29 +138,29 @@ export interface NicParams {
   dcqcnAiMbps: number;
   dcqcnHaiMbps: number;
   dcqcnMinMbps: number;
-  /** Timer periods after a cut in which the rate goes back to where it was, before it grows beyond. */
+  /** Timer periods after a cut in which the rate returns to its old value, before it grows further. */
   dcqcnFastRecoveries: number;
 
-  /** One message of the in-memory rendezvous. */
+  /** Delay of one message of the in-memory rendezvous. */
   rendezvousNs: number;
 }
 
 /**
- * What a policy's own steps cost the core that runs it, beside what the application pays for its posts and polls.
- * No part of a profile: without a policy nothing of it is charged.
+ * CPU costs of a policy's own steps, in addition to the application's posts and polls. They are not part of a
+ * profile, and nothing is charged without a policy.
  */
 export interface ShimCosts {
-  /** A batch that a policy issues, and each request in it. */
+  /** Cost of a batch that a policy issues, and of each request in it. */
   shimPostNs: number;
   shimWrNs: number;
-  /** `worker`: from the application's post to the worker's core that finds it. */
+  /** `worker`: time from the application's post until the worker's core finds it. */
   handoverNs: number;
 }
 
 /**
- * A held request costs 70 ns more than one that goes straight (165 and 96 ns at batch 1, on the prototype over a C++
- * provider), 12 ns more each in a batch; half of the shortest round trip over a worker is 600 ns
- * (`npm run bench:driver`, less what the shim itself takes).
+ * At batch 1, a held request costs 70 ns more than one passed straight through (165 and 96 ns, measured on
+ * the prototype over a C++ provider). In a batch, each request costs 12 ns more. Half of the shortest round
+ * trip over a worker is 600 ns (`npm run bench:driver`, without the shim's own share).
  */
 export const SHIM_COSTS: Readonly<ShimCosts> = Object.freeze({
   shimPostNs: 70,
@@ -156,7 +168,7 @@ export const SHIM_COSTS: Readonly<ShimCosts> = Object.freeze({
   handoverNs: 600,
 });
 
-/** Choices of the parameters that are words. */
+/** Allowed values of the parameters that are words. */
 export const WORDS: Readonly<Record<string, readonly string[]>> = Object.freeze({
   scheduler: ['rr', 'sp', 'ets', 'greedy'],
   rrOrder: ['tail', 'fixed'],

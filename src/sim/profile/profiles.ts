@@ -1,6 +1,6 @@
 /**
- * Profiles. Sources of the figures are in docs/simulation.md; "set" there means chosen here and calibrated to
- * published measurements of the bare device. A profile is never changed to flatter a policy.
+ * The profiles. docs/simulation.md has the sources; "set" there means chosen here and calibrated to published
+ * measurements of the bare device. A profile is never changed to favour a policy.
  */
 import type { NicParams } from './params.ts';
 
@@ -61,7 +61,8 @@ const IDEAL: Readonly<NicParams> = Object.freeze({
   rxNs: 0,
   switchNs: 270,
   switchBufferBytes: 32e6,
-  // Above what ECN marks for certain, so that congestion control acts first (DCQCN, section 4).
+  // Above the threshold at which ECN marks every packet, so that congestion control acts first (DCQCN,
+  // section 4).
   pfcXoffBytes: 1e6,
   pfcXonBytes: 990e3,
   ecnKminBytes: 400e3,
@@ -82,14 +83,14 @@ const IDEAL: Readonly<NicParams> = Object.freeze({
 
 /**
  * The minimal NIC: steps, a shared FIFO, a round and four latencies. It was fixed before any policy was
- * written, from PeRF's published rates; the other profiles are held against it. Base latency of a small
- * message, post to completion, is 0.9 us, plus one step and its time on the wire.
+ * written, from PeRF's published rates, and the other profiles are compared with it. The base latency of a
+ * small message, from post to completion, is 0.9 us plus one step and its time on the wire.
  */
 export const MINIMAL_NIC: Readonly<NicParams> = Object.freeze({
   ...IDEAL,
-  // One QP of small messages: 12.4 M/s (PeRF, and its artefact's configuration).
+  // One QP with small messages: 12.4 M/s (PeRF, and the configuration of its artefact).
   wqeGapNs: 80.6,
-  // 0.9 us in all (derived from PeRF's latencies); the split in four is a choice of this model.
+  // 0.9 us in total, derived from PeRF's latencies. The split into four is a choice of this model.
   mmioNs: 350,
   propagationNs: 200,
   ackReturnNs: 200,
@@ -141,7 +142,7 @@ const CX5_100G: Readonly<NicParams> = Object.freeze({
   readGapNs: 1000 / 60,
   egressFifoBytes: 16 * 1024,
   rrOrder: 'fixed',
-  // Calibrated: a small write takes 1.03 us, post to polled completion.
+  // Calibrated: a small WRITE takes 1.03 us from post to polled completion.
   rxNs: 50,
 });
 
@@ -173,7 +174,8 @@ const CX3_56G: Readonly<NicParams> = Object.freeze({
   atomicGapNs: 1000 / 2.2,
   scheduler: 'greedy',
   puHoldBytes: 80 * 1024,
-  // Calibrated: one packet and a part. With 9 KB, two, a small message beside one large takes 2.3 times as long, not 1.85.
+  // Calibrated: a little more than one packet. With 9 KB (two packets), a small message next to a large one
+  // takes 2.3 times as long instead of 1.85.
   egressFifoBytes: 8 * 1024,
   ecnKminBytes: 224e3,
   ecnKmaxBytes: 896e3,
@@ -184,7 +186,7 @@ const CX3_56G: Readonly<NicParams> = Object.freeze({
   dcqcnHaiMbps: 112,
 });
 
-/** The shape of soft-RoCE in an emulated machine: one CPU does it all. No claim of fidelity. */
+/** Resembles soft-RoCE in an emulated machine, where one CPU does everything. No fidelity is claimed. */
 const RXE: Readonly<NicParams> = Object.freeze({
   ...IDEAL,
   inlineMaxBytes: 400,

@@ -7,15 +7,15 @@ export const ARM_NONE = 0;
 export const ARM_ANY = 1;
 export const ARM_SOLICITED = 2;
 
-/** In the WC_OP word: this completion counts as solicited (never shown to the application). */
+/** In the WC_OP word: this completion counts as solicited. The application never sees it. */
 const SOLICITED_BIT = 1 << 30;
-/** WC_OP of a completion whose queue pair was reset or destroyed: it is never visible. */
+/** WC_OP of a completion whose queue pair was reset or destroyed. It never becomes visible. */
 const PURGED = -1;
 
 const TWO32 = 4294967296;
 const NO_WORDS = new Int32Array(0);
 
-/** Twice as many: forgotten completions that are not visible yet have a slot, but take no room. */
+/** Twice the capacity: purged completions that are not visible yet occupy a slot, but do not count. */
 function slotsFor(cqe: number): number {
   let slots = 2;
   while (slots < 2 * cqe) slots *= 2;
@@ -25,35 +25,35 @@ function slotsFor(cqe: number): number {
 export class Cq {
   readonly id: number;
   readonly host: number;
-  /** Completions that it has room for. */
+  /** Capacity in completions. */
   cqe: number;
-  /** The provider's name for it. */
+  /** The provider's handle. */
   handle = 0;
-  /** Completions written, those not visible yet included. */
+  /** Completions written, including those not visible yet. */
   written = 0;
-  /** Completions visible to the application; WAIT compares with this one (the producer index). */
+  /** Completions visible to the application: the producer index that WAIT compares with. */
   visible = 0;
   /** Completions polled. */
   polled = 0;
-  /** What the next WAIT on this queue counts from. */
+  /** The producer index that the next WAIT on this queue counts from. */
   waitIndex = 0;
   armed = ARM_NONE;
-  /** Set for ever once a completion found no room. */
+  /** Set permanently when a completion finds no room. */
   overflowed = false;
   dropped = 0;
-  /** Completions written, not visible yet, and forgotten. */
+  /** Completions written and purged, but not visible yet. */
   hiddenPurged = 0;
   /** Queue pairs that complete here. */
   readonly qps = new Set<Qp>();
-  /** Queue pairs whose WAIT is not satisfied yet. */
+  /** Queue pairs parked at a WAIT on this queue. */
   readonly waiters: Qp[] = [];
-  /** Told of each visible completion: an application inside the simulation. */
+  /** The application inside the simulation to notify of each visible completion; -1: none. */
   actor = -1;
   /** Whether completions carry the time at which they were written. */
   readonly stamped: boolean;
-  /** How many completions, and how long after the first of them, make one event; null: each makes one. */
+  /** Event moderation; null when every completion raises an event. */
   moderation: Moderation | null = null;
-  /** Room is made when the first completion is written: many queues never have one. */
+  /** Allocated with the first completion, because many queues never have one. */
   private words = NO_WORDS;
   private mask: number;
 
@@ -65,12 +65,12 @@ export class Cq {
     this.mask = slotsFor(cqe) - 1;
   }
 
-  /** Completions that take room: written, not polled, not forgotten. */
+  /** Completions that count against the capacity: written, not polled, not purged. */
   get waiting(): number {
     return ((this.written - this.polled) | 0) - this.hiddenPurged;
   }
 
-  /** Makes room for `cqe` completions, at least `waiting`, and keeps those that are there. */
+  /** Changes the capacity to `cqe`, at least `waiting`, and keeps all completions. */
   resize(cqe: number): void {
     const old = this.words;
     const oldMask = this.mask;
@@ -85,7 +85,7 @@ export class Cq {
     }
   }
 
-  /** Notes when the completion written last was written. */
+  /** Stamps the most recent completion with the current time. */
   stamp(nowNs: number): void {
     const w = this.words;
     const at = ((this.written - 1) & this.mask) * L.SLOT_WORDS;
@@ -94,7 +94,7 @@ export class Cq {
     w[at + L.WC_TICKS_HI] = w[at + L.WC_WALLCLOCK_HI] = ns / TWO32;
   }
 
-  /** Writes one completion, to be made visible later; false when there is no room. */
+  /** Writes a completion that becomes visible later. Returns false when the queue is full. */
   write(
     idLo: number,
     idHi: number,
@@ -129,7 +129,7 @@ export class Cq {
     return true;
   }
 
-  /** Makes the oldest written completion visible; says whether an event is wanted for it. */
+  /** Makes the oldest hidden completion visible. Returns whether it requests an event. */
   reveal(): boolean {
     const op = this.words[(this.visible & this.mask) * L.SLOT_WORDS + L.WC_OP];
     this.visible = (this.visible + 1) | 0;
@@ -145,7 +145,7 @@ export class Cq {
     return true;
   }
 
-  /** Copies up to `max` visible completions into slots of `out` from `start` on; returns how many. */
+  /** Copies up to `max` visible completions into the slots of `out` from `start` on. Returns their number. */
   poll(out: Uint32Array, start: number, max: number, qps: readonly (Qp | undefined)[]): number {
     const w = this.words;
     let n = 0;
@@ -173,7 +173,7 @@ export class Cq {
     return n;
   }
 
-  /** Forgets the completions of a queue pair that is reset or destroyed, as libibverbs does. */
+  /** Discards the completions of a queue pair that is reset or destroyed, as libibverbs does. */
   purge(qpn: number): void {
     for (let i = this.polled; i !== this.written; i = (i + 1) | 0) {
       const at = (i & this.mask) * L.SLOT_WORDS;
@@ -184,7 +184,7 @@ export class Cq {
     this.compact();
   }
 
-  /** Moves what is visible together, so that forgotten completions take no room. */
+  /** Moves visible completions together, so that purged ones occupy no slots. */
   private compact(): void {
     const w = this.words;
     let to = this.visible;

@@ -15,7 +15,7 @@ export const MAX_MESSAGE_BYTES = 1 << 30;
 const KNOWN_FLAGS =
   C.IBV_SEND_FENCE | C.IBV_SEND_SIGNALED | C.IBV_SEND_SOLICITED | C.IBV_SEND_INLINE | C.ISO_SEND_INTERNAL;
 
-/** Work-request memory: what createWrRing gives out. */
+/** Work-request memory as returned by createWrRing. */
 export class WrRing {
   readonly capacity: number;
   readonly extBytes: number;
@@ -35,7 +35,7 @@ export class WrRing {
   }
 }
 
-/** What is wrong with a request: a REASON_* number. */
+/** Why a request is rejected, as a REASON_* number. */
 type Reason = number;
 
 const ERRNO_OF: readonly number[] = [
@@ -65,7 +65,7 @@ const CONNECTED = bits(
   C.IBV_WR_SEND_WITH_IMM,
 );
 const WINDOWS = bits(C.IBV_WR_LOCAL_INV, C.IBV_WR_BIND_MW);
-/** By type other than RC: the opcodes that it may post. */
+/** Opcodes that types other than RC may post. */
 const OPCODES: Record<number, number> = {
   [C.IBV_QPT_UC]: CONNECTED | WINDOWS,
   [C.IBV_QPT_UD]: bits(C.IBV_WR_SEND, C.IBV_WR_SEND_WITH_IMM),
@@ -84,7 +84,7 @@ function bits(...opcodes: number[]): number {
   return opcodes.reduce((mask, opcode) => mask | (1 << opcode), 0);
 }
 
-/** What another type than RC forbids. */
+/** Why a type other than RC may not post this opcode. */
 function typeReason(world: World, qp: Qp, ring: WrRing, at: number, opcode: number): Reason {
   if (opcode >= C.ISO_WR_WAIT) return L.REASON_NONE;
   if (opcode > 31 || ((OPCODES[qp.type] >>> opcode) & 1) === 0) return L.REASON_OPCODE;
@@ -94,18 +94,18 @@ function typeReason(world: World, qp: Qp, ring: WrRing, at: number, opcode: numb
 }
 
 export function errnoOf(reason: Reason, opcode: number): number {
-  // A device without WAIT says that it has no such operation.
+  // A device without WAIT reports the operation as unsupported.
   if (reason === L.REASON_OPCODE && opcode >= C.ISO_WR_WAIT) return C.EOPNOTSUPP;
   return ERRNO_OF[reason];
 }
 
 function sendStateReason(qp: Qp): Reason {
-  // It has no send queue at all.
+  // XRC_RECV has no send queue.
   if (qp.type === C.IBV_QPT_XRC_RECV) return L.REASON_OPCODE;
   return qp.state >= C.IBV_QPS_RTS ? L.REASON_NONE : L.REASON_STATE;
 }
 
-/** Sum of the SGE lengths of a slot; -1 when one names detached memory. */
+/** Sum of the SGE lengths of a slot; -1 when an SGE names detached memory. */
 function sgeBytes(world: World, ring: WrRing, index: number, count: number): number {
   const w = ring.words;
   const at = L.slotAt(index) + L.WR_SGE0;
@@ -119,10 +119,10 @@ function sgeBytes(world: World, ring: WrRing, index: number, count: number): num
   return total;
 }
 
-/** Bytes of the message that the last call of sendReason looked at. */
+/** [0] message bytes of the request that sendReason checked last. */
 const message = new Float64Array(1);
 
-/** Why this send request may not be posted, the room in the queue aside. */
+/** Why this send request may not be posted, not counting a full queue. */
 function sendReason(world: World, qp: Qp, ring: WrRing, index: number, waits: boolean): Reason {
   const w = ring.words;
   const at = L.slotAt(index);
@@ -170,12 +170,12 @@ function targetReason(world: World, qp: Qp, ring: WrRing, at: number, opcode: nu
   const managed = world.hooks.qpOf(handle);
   if (managed === undefined || !managed.managed || managed.host !== qp.host) return L.REASON_TARGET;
   const count = ring.words[at + L.WR_COUNT];
-  // More than is posted can not be enabled.
+  // ENABLE cannot exceed what is posted.
   if (count > ((managed.sq.posted - managed.enableIndex) | 0)) return L.REASON_TARGET;
   return L.REASON_NONE;
 }
 
-/** The errno that postSend would give for one slot if the queue had room. */
+/** The errno that postSend would report for one slot if the queue had room. */
 export function validateSend(world: World, qp: Qp, ring: WrRing, index: number, waits: boolean): number {
   if (index >>> 0 >= ring.capacity) return C.EINVAL;
   const reason = sendStateReason(qp) || sendReason(world, qp, ring, index, waits);
@@ -187,7 +187,7 @@ export function validateSend(world: World, qp: Qp, ring: WrRing, index: number, 
   return errno;
 }
 
-/** Copies a slot, and what it uses of its extension, into the queue. */
+/** Copies a slot and the used part of its extension into the queue. */
 function copySlot(queue: WorkQueue, ring: WrRing, index: number, extBytes: number): number {
   const from = L.slotAt(index);
   const to = queue.at(queue.posted);
@@ -204,7 +204,7 @@ function copySlot(queue: WorkQueue, ring: WrRing, index: number, extBytes: numbe
   return to;
 }
 
-/** What a WAIT, ENABLE or BIND_MW aims at is fixed when it is posted. */
+/** Fixes the target of a WAIT, ENABLE or BIND_MW at posting time. */
 function fixTarget(world: World, qp: Qp, at: number, opcode: number): void {
   if (opcode < C.ISO_WR_WAIT) {
     if (opcode === C.IBV_WR_BIND_MW) fixBind(world, qp, at);
@@ -226,7 +226,10 @@ function fixTarget(world: World, qp: Qp, at: number, opcode: number): void {
   qp.sqPsn[slot] = managed.enableIndex;
 }
 
-/** Posts slots of a ring; returns how many were taken. The ring's header says why not all. */
+/**
+ * Posts slots of a ring and returns how many were accepted. The ring's header has the reason for a short
+ * count.
+ */
 export function postSend(
   world: World,
   qp: Qp,
@@ -251,7 +254,7 @@ export function postSend(
       const inline = ((op >>> 8) & C.IBV_SEND_INLINE) !== 0;
       const at = copySlot(sq, ring, index, inline ? message[0] : sges > 2 ? (sges - 2) * 16 : 0);
       if (isLocalOp(op & 0xff)) fixTarget(world, qp, at, op & 0xff);
-      // Where it leads is fixed as well: the handle may be destroyed while the request waits.
+      // The address is fixed as well, because the handle may be destroyed while the request waits.
       else if (qp.type === C.IBV_QPT_UD)
         qp.sqAh[sq.posted & sq.mask] = world.hooks.ahOf(w[L.slotAt(index) + L.WR_AH])!;
       sq.posted = (sq.posted + 1) | 0;
@@ -261,7 +264,7 @@ export function postSend(
   w[L.HDR_ERRNO] = reason === 0 ? 0 : errnoOf(reason, w[L.slotAt(start + n) + L.WR_OP] & 0xff);
   w[L.HDR_REASON] = reason;
   if (n > 0) ringDoorbell(world, qp);
-  // Memory that moved away under a queue pair: nothing that it would still do can be trusted.
+  // Memory moved away under the queue pair, so nothing it would still do can be trusted.
   if (reason === L.REASON_DETACHED) failQp(world, qp);
   return n;
 }
@@ -276,7 +279,7 @@ function ringDoorbell(world: World, qp: Qp): void {
   }
 }
 
-/** Posts receives in the same way. */
+/** Posts receives; return value and header as in postSend. */
 export function postRecv(world: World, qp: Qp, ring: WrRing, start: number, count: number): number {
   const { rq } = qp;
   const w = ring.words;
@@ -297,7 +300,7 @@ export function postRecv(world: World, qp: Qp, ring: WrRing, start: number, coun
   return n;
 }
 
-/** Posts receives to a shared receive queue in the same way. */
+/** Posts receives to a shared receive queue; return value and header as in postSend. */
 export function postSrqRecv(world: World, srq: Srq, ring: WrRing, start: number, count: number): number {
   return queueReceives(world, srq.queue, srq.maxSge, ring, start, count);
 }
@@ -307,14 +310,16 @@ function refuse(ring: WrRing, reason: Reason): void {
   ring.words[L.HDR_REASON] = reason;
 }
 
-/** Why a queue pair takes no receives at all. */
+/** Why a queue pair accepts no receives at all. */
 function recvQueueReason(qp: Qp): Reason {
   if (qp.type === C.IBV_QPT_XRC_SEND) return L.REASON_OPCODE;
   if (qp.srq !== null || qp.type === C.IBV_QPT_XRC_RECV) return L.REASON_SRQ;
   return qp.state >= C.IBV_QPS_INIT ? L.REASON_NONE : L.REASON_STATE;
 }
 
-/** Copies receives into a queue; returns how many, and says in the ring's header why not all. */
+/**
+ * Copies receives into a queue. Returns how many, and sets the reason for a short count in the ring's header.
+ */
 function queueReceives(
   world: World,
   queue: WorkQueue,

@@ -1,4 +1,4 @@
-/** Shared receive queues: receives that several queue pairs take from, in the order of their posting. */
+/** Shared receive queues: several queue pairs take receives from them in posting order. */
 import * as C from '../../verbs/constants.ts';
 import type { Qp } from '../transport/qp.ts';
 import type { World } from '../world.ts';
@@ -16,24 +16,25 @@ export interface SrqOptions {
 }
 
 export class Srq {
-  /** What senders of an extended reliable connection name. */
+  /** The number that senders of an extended reliable connection name. */
   readonly number: number;
-  /** XRC: its domain; else 0. */
+  /** The XRC domain; 0 without one. */
   readonly xrcd: number;
   readonly host: number;
   readonly pd: number;
   readonly maxSge: number;
-  /** XRC: where its receives complete. */
+  /** XRC: the queue where its receives complete. */
   readonly cq: Cq | null;
-  /** The provider's name for it. */
+  /** The provider's handle. */
   handle = 0;
-  /** `freed` counts those that were taken. */
+  /** `freed` counts the receives taken. */
   queue: WorkQueue;
-  /** An event is due when fewer receives than this are left; 0: not armed. */
+  /** An event is raised when fewer receives than this are left; 0: not armed. */
   limit = 0;
-  /** [0] when the receives that the NIC asked for are there. */
+  /** [0] when the receives requested by the NIC arrive. */
   readonly fetchedNs = new Float64Array(1);
-  // Counters for the invariants: receives completed, and forgotten by a reset or destroyed queue pair.
+  // Counters for the invariants: receives completed, and receives discarded by a reset or destroyed queue
+  // pair.
   completed = 0;
   discarded = 0;
 
@@ -47,12 +48,12 @@ export class Srq {
     this.queue = new WorkQueue(o.maxWr, o.maxSge, 0, o.pd);
   }
 
-  /** Receives that nobody took yet. */
+  /** Receives not taken yet. */
   get waiting(): number {
     return (this.queue.posted - this.queue.freed) | 0;
   }
 
-  /** Gives the queue another size; false when more receives wait than that. */
+  /** Resizes the queue. Returns false when more receives wait than the new size allows. */
   resize(maxWr: number): boolean {
     const old = this.queue;
     if (this.waiting > maxWr) return false;
@@ -70,8 +71,8 @@ export class Srq {
 }
 
 /**
- * A queue pair that has no receive at hand takes one from its shared queue. False when there is none, or
- * when it has none to share.
+ * Takes a receive from the shared queue for a queue pair without one. Returns false when there is none, or no
+ * shared queue.
  */
 export function takeShared(world: World, qp: Qp): boolean {
   const { srq, rq } = qp;

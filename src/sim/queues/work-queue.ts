@@ -14,19 +14,19 @@ function powerOfTwo(atLeast: number): number {
 export class WorkQueue {
   readonly size: number;
   readonly mask: number;
-  /** Whose memory its requests may name. */
+  /** The protection domain whose memory its requests may name. */
   pd: number;
-  /** Empty until the first request comes: most of many queues are never used at once. */
+  /** Empty until the first request: of many queues, most are never used at once. */
   words = NO_WORDS;
   ext = NO_WORDS;
   extBytes = NO_BYTES;
   extWords: number;
-  /** Bytes of the message. */
+  /** Message bytes, by slot. */
   length = NO_NUMBERS;
   /** Requests since creation, mod 2^32: posted so far, and freed by a polled completion. */
   posted = 0;
   freed = 0;
-  /** Receives: one past the last that the NIC has asked for. */
+  /** Receives: one past the last that the NIC has requested. */
   fetched = 0;
 
   constructor(size: number, sges: number, inlineBytes: number, pd: number) {
@@ -40,7 +40,7 @@ export class WorkQueue {
     return ((this.posted - this.freed) | 0) >= this.size;
   }
 
-  /** Makes room for the slots, once. */
+  /** Allocates the slots, once. */
   open(): void {
     if (this.words !== NO_WORDS) return;
     const slots = this.mask + 1;
@@ -49,7 +49,7 @@ export class WorkQueue {
     if (this.extWords > 0) this.widen(this.extWords);
   }
 
-  /** Room of another width for the extensions of an empty queue. */
+  /** Changes the width of the extensions of an empty queue. */
   widen(extWords: number): void {
     this.extWords = extWords;
     this.ext = new Uint32Array((this.mask + 1) * extWords);
@@ -67,7 +67,7 @@ export class WorkQueue {
   }
 }
 
-/** Copies request `seq` of one queue to where the next of another goes, whose extensions are no narrower. */
+/** Copies request `seq` of one queue to the next slot of another, whose extensions are at least as wide. */
 export function copySlotBetween(from: WorkQueue, seq: number, to: WorkQueue): void {
   const source = from.at(seq);
   const target = to.at(to.posted);

@@ -20,7 +20,7 @@ const RNR_TIMER_US = [
   10240, 15360, 20480, 30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520,
 ];
 
-/** The WAIT or ENABLE at `cur` is through. */
+/** The WAIT, ENABLE or window operation at `cur` is done. */
 export function localDone(world: World, qp: Qp): void {
   qp.sqDone[qp.cur & qp.sq.mask] = 1;
   qp.phase = IDLE;
@@ -29,14 +29,14 @@ export function localDone(world: World, qp: Qp): void {
   tryStart(world, qp);
 }
 
-/** The queue pair goes to SQD: if what it sent last asked for no acknowledgement, it is sent again, and asks. */
+/** In SQD, sends the last packet again with an acknowledgement request if it had none. */
 export function resendForAck(world: World, qp: Qp): void {
   if (qp.packetsSinceAckRequest === 0 || qp.phase !== IDLE || qp.una === qp.started || qp.unreliable) return;
   goBack(world, qp, psnAdd(qp.sndPsn, -1));
   tryStart(world, qp);
 }
 
-/** A packet is out: the retry timer runs from here if it did not run. */
+/** Starts the retry timer, unless it runs, when the packet just sent has left. */
 export function startTimer(world: World, qp: Qp, port: Port): void {
   if (qp.times[DEADLINE] !== Number.POSITIVE_INFINITY) return;
   qp.times[DEADLINE] = port.busyUntil + qp.times[TIMEOUT];
@@ -50,7 +50,7 @@ function queueTimer(world: World, qp: Qp): void {
   world.events.push(EV_TIMEOUT, qp.qpn, 0, 0);
 }
 
-/** The event of a retry timer came up: whether the timer is due; else it is queued again if it still runs. */
+/** Whether the retry timer is due at this event. If not, and the timer still runs, queues another event. */
 export function timerIsDue(world: World, qp: Qp, eventNs: number): boolean {
   if (qp.times[DEADLINE] <= eventNs) return true;
   qp.timerQueued = false;
@@ -58,7 +58,7 @@ export function timerIsDue(world: World, qp: Qp, eventNs: number): boolean {
   return false;
 }
 
-/** Nothing was heard for the whole timeout. */
+/** The retry timer fired: nothing arrived for the whole timeout. */
 export function onTimeout(world: World, qp: Qp): void {
   qp.timerQueued = false;
   qp.times[DEADLINE] = Number.POSITIVE_INFINITY;
@@ -67,7 +67,7 @@ export function onTimeout(world: World, qp: Qp): void {
   retry(world, qp);
 }
 
-/** Goes back to the oldest packet that is not acknowledged, unless that was done too often. */
+/** Goes back to the oldest unacknowledged packet, or fails when all retries are used. */
 function retry(world: World, qp: Qp): void {
   if (qp.retriesLeft === 0) {
     failOldest(world, qp, C.IBV_WC_RETRY_EXC_ERR);
@@ -80,7 +80,7 @@ function retry(world: World, qp: Qp): void {
 
 /** Moves the cursor back to the packet with this PSN. */
 function goBack(world: World, qp: Qp, psn: number): void {
-  // Whatever is sent again asks.
+  // The first packet sent again requests an acknowledgement.
   qp.packetsSinceAckRequest = world.params.ackEveryPackets;
   let seq = qp.una;
   qp.pkt = 0;
@@ -102,7 +102,7 @@ function goBack(world: World, qp: Qp, psn: number): void {
   qp.times[DEADLINE] = Number.POSITIVE_INFINITY;
 }
 
-/** An acknowledgement: everything up to its PSN arrived; a NAK says what about the one at its PSN. */
+/** Handles an ACK, which covers everything up to its PSN, or a NAK for the packet at its PSN. */
 export function onAck(world: World, qp: Qp, psn: number, syndrome: number): void {
   if (!isLive(qp)) return;
   const acked = syndrome === ACK ? psn : psnAdd(psn, -1);
@@ -124,7 +124,7 @@ export function onAck(world: World, qp: Qp, psn: number, syndrome: number): void
   }
 }
 
-/** Completes what is finished up to this PSN. True when a READ's data was found missing on the way. */
+/** Completes what is finished up to this PSN. Returns true when a READ response proves to be lost. */
 function acknowledgeUpTo(world: World, qp: Qp, acked: number): boolean {
   const before = qp.unaPsn;
   retire(world, qp, acked);
@@ -135,7 +135,7 @@ function acknowledgeUpTo(world: World, qp: Qp, acked: number): boolean {
   if (qp.una !== qp.started && isReadOrAtomic(opcodeOf(qp, qp.una))) {
     const expected = psnAdd(qp.sqPsn[slot], qp.rdGot);
     if (psnDiff(una, expected) > 0) {
-      // Later requests are acknowledged, so this response was sent, and lost.
+      // Later requests are acknowledged, so this response was sent and lost.
       lost = true;
       una = expected;
     }
@@ -153,7 +153,7 @@ function acknowledgeUpTo(world: World, qp: Qp, acked: number): boolean {
   return lost;
 }
 
-/** After going back, the cursor may stand on what an earlier transmission has delivered meanwhile. */
+/** Moves the cursor past packets that an earlier transmission delivered meanwhile. */
 function skipAcknowledged(qp: Qp): void {
   if (((qp.cur - qp.una) | 0) < 0) {
     qp.cur = qp.una;
@@ -166,7 +166,7 @@ function skipAcknowledged(qp: Qp): void {
   if (into > qp.pkt && into < qp.sqPackets[qp.cur & qp.sq.mask]) qp.pkt = into;
 }
 
-/** Something new was acknowledged: counters and timer begin again. */
+/** Restarts retry counters and timer after progress. */
 function progress(world: World, qp: Qp): void {
   qp.retriesLeft = qp.attr.retryCnt ?? 0;
   qp.rnrRetriesLeft = qp.attr.rnrRetry ?? 0;
@@ -177,14 +177,14 @@ function progress(world: World, qp: Qp): void {
   }
 }
 
-/** The receiver had no receive posted: wait as long as it asks, then send again from there. */
+/** The receiver had no receive posted: wait for the time in the NAK, then send again from there. */
 function onRnrNak(world: World, qp: Qp, delayNs: number): void {
   if (qp.rnrWait) return;
   if (qp.rnrRetriesLeft === 0) {
     failOldest(world, qp, C.IBV_WC_RNR_RETRY_EXC_ERR);
     return;
   }
-  // 7 stands for ever.
+  // 7 means unlimited retries.
   if (qp.attr.rnrRetry !== 7) qp.rnrRetriesLeft--;
   goBack(world, qp, qp.unaPsn);
   qp.rnrWait = true;
@@ -192,13 +192,13 @@ function onRnrNak(world: World, qp: Qp, delayNs: number): void {
   world.events.push(EV_RNR, qp.qpn, 0, qp.epoch);
 }
 
-/** A packet of a READ's data, or an atomic's old value. */
+/** Handles a packet of a READ's data, or an atomic's old value. */
 export function onResponse(world: World, qp: Qp, p: number): void {
   if (!isLive(qp)) return;
   const pool = world.packets;
   const psn = pool.psn[p];
   if (psnDiff(psn, qp.unaPsn) < 0 || psnDiff(psn, qp.sndPsn) >= 0) return;
-  // It acknowledges all that came before it.
+  // A response acknowledges all packets before it.
   if (psnDiff(psn, qp.unaPsn) > 0 && acknowledgeUpTo(world, qp, psnAdd(psn, -1))) return;
   if (!isLive(qp)) return;
   const slot = qp.una & qp.sq.mask;
@@ -223,7 +223,7 @@ export function onResponse(world: World, qp: Qp, p: number): void {
   tryStart(world, qp);
 }
 
-/** Completes, in order, the requests that are finished when all up to PSN `acked` has arrived. */
+/** Completes, in order, the requests that are finished when everything up to PSN `acked` has arrived. */
 export function retire(world: World, qp: Qp, acked: number): void {
   while (qp.una !== qp.started) {
     const slot = qp.una & qp.sq.mask;
@@ -246,21 +246,23 @@ export function retire(world: World, qp: Qp, acked: number): void {
   }
 }
 
-/** Fails a request that is not the oldest: it waits for those before it, and nothing follows it. */
+/**
+ * Fails a request that may not be the oldest: earlier requests complete first, and later ones do not start.
+ */
 export function failRequest(world: World, qp: Qp, seq: number, status: number): void {
   qp.sqStatus[seq & qp.sq.mask] = status;
   qp.phase = IDLE;
   retire(world, qp, psnAdd(qp.unaPsn, -1));
 }
 
-/** The oldest request fails; the queue pair with it, or the send queue alone of an unreliable one. */
+/** Fails the oldest request, and with it the queue pair, or only the send queue of an unreliable one. */
 export function failOldest(world: World, qp: Qp, status: number): void {
   completeOldest(world, qp, status);
   if (qp.unreliable) failSends(world, qp);
   else failQp(world, qp);
 }
 
-/** The queue pair was moved to SQD; `notify`: an event is to say when it is drained. */
+/** The queue pair moved to SQD. `notify`: raise an event when it is drained. */
 export function beginDrain(world: World, qp: Qp, notify: boolean): void {
   qp.drainNotify = notify;
   notifyDrained(world, qp);

@@ -1,4 +1,4 @@
-/** Takes finished requests off a queue pair's queues, in order, and writes their completions. */
+/** Takes finished requests off the queues of a queue pair, in order, and writes their completions. */
 import * as C from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import { wcOpcode } from '../../verbs/wc-opcode.ts';
@@ -7,7 +7,7 @@ import type { World } from '../world.ts';
 import type { Qp } from './qp.ts';
 import { isLocalOp, isSignaled } from './request-info.ts';
 
-/** Takes the oldest request off the queue; writes its completion if it is signaled or failed. */
+/** Takes the oldest request off the send queue. Writes a completion if it is signaled or failed. */
 export function completeOldest(world: World, qp: Qp, status: number): void {
   const seq = qp.una;
   const at = qp.sq.at(seq);
@@ -29,7 +29,7 @@ export function completeOldest(world: World, qp: Qp, status: number): void {
   world.complete(qp.sendCq, w[at], w[at + 1], status | (wc << 8), length, 0, qp, seq, false);
 }
 
-/** Takes the oldest receive off the queue and completes it. */
+/** Takes the oldest receive off the queue and writes its completion. */
 export function completeRecv(
   world: World,
   qp: Qp,

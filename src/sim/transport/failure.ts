@@ -1,4 +1,4 @@
-/** The error state: everything in both queues is flushed, in order. */
+/** The error states: requests in the queues are flushed in order. */
 import * as C from '../../verbs/constants.ts';
 import { noteState } from '../nic/context-caches.ts';
 import type { World } from '../world.ts';
@@ -13,11 +13,13 @@ export function failQp(world: World, qp: Qp): void {
   noteState(world, qp);
   qp.halt();
   flush(world, qp);
-  // It takes no receive of the shared queue any more: what it took is complete.
+  // All receives taken from the shared queue are complete, and the queue pair takes no more.
   if (first && qp.srq !== null) world.raise(C.IBV_EVENT_QP_LAST_WQE_REACHED, qp);
 }
 
-/** Moves an unreliable queue pair to SQE (InfiniBand 10.3.1.7): its sends are flushed, its receives go on. */
+/**
+ * Moves an unreliable queue pair to SQE (InfiniBand 10.3.1.7): its sends are flushed, its receives continue.
+ */
 export function failSends(world: World, qp: Qp): void {
   qp.state = C.IBV_QPS_SQE;
   qp.haltRequester();
@@ -25,14 +27,14 @@ export function failSends(world: World, qp: Qp): void {
   qp.unaPsn = qp.sndPsn;
 }
 
-/** Completes everything that is in the send queue: also what was unsignaled or managed. */
+/** Flushes the send queue, including unsignaled and managed requests. */
 export function flushSends(world: World, qp: Qp): void {
   while (qp.una !== qp.sq.posted) completeOldest(world, qp, C.IBV_WC_WR_FLUSH_ERR);
   qp.cur = qp.started = qp.fetchLimit = qp.fetched = qp.available = qp.payloadRequested = qp.una;
   qp.pkt = 0;
 }
 
-/** Completes everything that is in the queues of a queue pair in ERR: also what was unsignaled or managed. */
+/** Flushes both queues of a queue pair in ERR, including unsignaled and managed requests. */
 export function flush(world: World, qp: Qp): void {
   flushSends(world, qp);
   while (qp.rqDone !== qp.rq.posted) {

@@ -10,51 +10,54 @@ import type { Srq } from '../queues/srq.ts';
 import { WorkQueue } from '../queues/work-queue.ts';
 import { ResponseQueue } from './response-queue.ts';
 
-// What the requester is doing (phase).
-/** Nothing, or stalled by a fence, a READ limit, the window, RNR or SQD: tryStart looks again. */
+// Phases of the requester.
+/** Idle, or blocked by a fence, the READ limit, the window, RNR or SQD; tryStart checks again. */
 export const IDLE = 0;
-/** In the processing unit. */
+/** In a processing unit. */
 export const STEP = 1;
 /** Its packets wait for the egress FIFO. */
 export const SENDING = 2;
 /** At a WAIT that is not satisfied. */
 export const PARKED = 3;
-/** Through with its step, but its first payload is still on the way from host memory. */
+/** The step is done, but the first payload has not arrived from host memory. */
 export const PAYLOAD = 4;
-/** Wants a processing unit for its next step. */
+/** Waits for a processing unit for its next step. */
 export const READY = 5;
-/** Wants a processing unit to go on with its message ("greedy"). */
+/** Waits for a processing unit to continue its message ("greedy"). */
 export const RESUME = 6;
 
 export const ROLE_REQUEST = 0;
 export const ROLE_RESPONSE = 1;
 
 // Indexes of Qp.times.
-/** When the retry timer fires; Infinity when it is off. */
+/** When the retry timer fires; Infinity while it is off. */
 export const DEADLINE = 0;
 /** When the last READ response has left. */
 export const RESPONSE_END = 1;
 export const TIMEOUT = 2;
-/** No time, but a double too, and an array of its own would be as large again: bytes of the message so far. */
+/** Bytes of the current message so far. Not a time, but a double that needs no array of its own here. */
 export const RECV_OFFSET = 3;
-/** Nor this: payload bytes that arrived for it since creation, of requests at its responder, of READs at the requester. */
+/**
+ * Payload bytes delivered since creation: of requests at the responder, of READs at the requester. Not a time
+ * either.
+ */
 export const DELIVERED = 4;
-/** Before this its NIC sends no further congestion notification to its peer's. */
+/** Earliest time of the next congestion notification to the peer's NIC. */
 export const CNP_NS = 5;
 
 const NO_DOUBLES = new Float64Array(0);
 
-/** One of the two things of a queue pair that take turns at an egress port. */
+/** The requesting or responding half of a queue pair, as a member of a port's round. */
 export class Sender {
   readonly qp: Qp;
   readonly role: number;
   next: Sender | null = null;
   queued = false;
-  /** Where it stands in a fixed round. */
+  /** Position in a fixed round. */
   position = -1;
-  /** A strict scheduler has it on its list of those that hold lower classes up. */
+  /** On the list of senders for which a strict scheduler blocks lower classes. */
   listedAsHolder = false;
-  /** Its turns at the processing units; made when it first takes one. */
+  /** Its use of the processing units; created on first use. */
   unitUser: UnitUser | null = null;
 
   constructor(qp: Qp, role: number) {
@@ -72,16 +75,16 @@ export class Sender {
   }
 }
 
-/** A sender at the processing units of its NIC, and what it reads ahead there. */
+/** A sender as a user of its NIC's processing units, and the payload it reads ahead. */
 export class UnitUser {
   readonly sender: Sender;
   /** In the queue for units. */
   next: UnitUser | null = null;
   waiting = false;
-  /** The unit that it keeps ("greedy"), or -1; and bytes sent since it has it. */
+  /** The unit it keeps ("greedy") or -1, and the bytes sent since it got that unit. */
   unit = -1;
   bytes = 0;
-  /** When the payload of the packets to come is here: a ring by packet, made when it is first needed. */
+  /** Arrival times of payload read ahead: a ring by packet, allocated on first use. */
   ahead = NO_DOUBLES;
 
   constructor(sender: Sender) {
@@ -95,7 +98,7 @@ const NO_INTS = new Int32Array(0);
 const NO_BYTES = new Uint8Array(0);
 const NO_AHS: Ah[] = [];
 
-/** Types of queue pairs that talk to this type. */
+/** Types of queue pairs that communicate with this type. */
 const PEER_TYPES: Record<number, number> = {
   [C.IBV_QPT_RC]: C.IBV_QPT_RC,
   [C.IBV_QPT_UC]: C.IBV_QPT_UC,
@@ -107,7 +110,7 @@ export interface QpOptions {
   qpn: number;
   type: number;
   srq: Srq | null;
-  /** XRC_RECV: its domain; else 0. */
+  /** XRC_RECV: its domain; otherwise 0. */
   xrcd: number;
   host: number;
   pd: number;
@@ -122,12 +125,12 @@ export class Qp {
   readonly qpn: number;
   readonly host: number;
   readonly type: number;
-  /** Type of the queue pairs that it hears; 0: of datagrams. */
+  /** Type of the queue pairs it receives from; 0 for datagrams. */
   readonly peerType: number;
-  /** Nobody acknowledges what it sends. */
+  /** Its packets are not acknowledged. */
   readonly unreliable: boolean;
   readonly xrcd: number;
-  /** XRC_RECV: those of the shared receive queue that the current message names. */
+  /** XRC_RECV: taken from the shared receive queue that the current message names. */
   pd: number;
   recvCq: Cq;
   srq: Srq | null;
@@ -135,77 +138,88 @@ export class Qp {
   readonly sendCq: Cq;
   readonly sqSigAll: boolean;
   readonly managed: boolean;
-  /** The provider's name for it. */
+  /** The provider's handle. */
   handle = 0;
   state = C.IBV_QPS_RESET;
   /** As set by modifyQp. */
   attr: QpAttr = {};
-  /** Connection: host of the peer (-1: none such), its number, bytes per packet, whether it is this host. */
+  /** Connection: host of the peer (-1: none), and number of its queue pair. */
   peerHost = -1;
   peer = 0;
-  /** Service level: its class at ports that have some. */
+  /** Service level: its class at ports with classes. */
   sl = 0;
+  /** Bytes per packet. */
   mtu = 4096;
-  /** Incarnation: grows with each RESET, so that what was in flight before it is ignored. */
+  /** Grows with each RESET, so that whatever was in flight before is ignored. */
   epoch = 0;
 
   readonly sq: WorkQueue;
-  /** With a shared receive queue: room for the one receive that was taken from there. */
+  /** With a shared receive queue: room for the one receive taken from it. */
   readonly rq: WorkQueue;
-  /** By send slot: first PSN (WAIT, ENABLE: the target index), PSNs used, WAIT or ENABLE executed, status to fail with. */
+  /**
+   * By send slot: first PSN (WAIT, ENABLE: target index), number of PSNs, whether a local operation is done,
+   * status to fail with.
+   */
   sqPsn = NO_INTS;
   sqPackets = NO_INTS;
   sqDone = NO_BYTES;
   sqStatus = NO_BYTES;
   /** By send slot: the object that a WAIT or ENABLE names. */
   sqTarget = NO_INTS;
-  /** By send slot, UD: where it goes. */
+  /** By send slot, UD: the destination. */
   sqAh = NO_AHS;
-  /** By send slot, where host memory is not free: when the first payload is in the NIC. */
+  /** By send slot, when host memory takes time: when the first payload arrives in the NIC. */
   sqPayloadNs = NO_DOUBLES;
 
   // Requester. All sequence numbers count requests since creation, mod 2^32.
   phase = IDLE;
-  /** Invalidates step and RNR events of before a rewind or an error. */
+  /** Changes with each rewind or error, which invalidates earlier step and payload events. */
   token = 0;
-  /** Requests that the NIC may fetch: doorbells, or ENABLE on a managed queue pair; asked for; and fetched. */
+  /**
+   * Requests that the NIC may fetch (by doorbell, or ENABLE on a managed queue pair), has requested, and has.
+   */
   fetchLimit = 0;
   fetched = 0;
   available = 0;
-  /** One past the last whose first payload was asked for, and bytes of such that wait for their turn. */
+  /**
+   * One past the last request whose first payload was requested, and the bytes of that payload not yet used.
+   */
   payloadRequested = 0;
   payloadRequestedBytes = 0;
-  /** Of a managed queue pair: what ENABLE requests posted so far allow. */
+  /** Managed queue pairs: the index that the ENABLE requests posted so far reach. */
   enableIndex = 0;
-  /** The oldest request that is not complete. */
+  /** The oldest incomplete request. */
   una = 0;
-  /** The request being worked on, and its next packet. */
+  /** The request being processed, and its next packet. */
   cur = 0;
   pkt = 0;
-  /** One past the newest request that ever began. */
+  /** One past the newest request that was ever started. */
   started = 0;
   sndPsn = 0;
   unaPsn = 0;
-  /** Packets sent since the last that asked for an acknowledgement. */
+  /** Packets sent since the last acknowledgement request. */
   packetsSinceAckRequest = 0;
-  /** Of the 0_WAITs at `cur`: how many are still to do. */
+  /** Remaining 0_WAITs of the request at `cur`. */
   waitsLeft = 0;
-  /** Where the two directions began: traces count from there, since programs may begin anywhere. */
+  /** Initial PSNs of both directions. Traces count from there, because programs choose them freely. */
   sqBasePsn = 0;
   rqBasePsn = 0;
-  /** READs and atomics begun and not complete; response packets received for the oldest of them. */
+  /** Unfinished READs and atomics; response packets received for the oldest of them. */
   rdOutstanding = 0;
   rdGot = 0;
-  /** An event is to tell that the send queue, in SQD, is drained. */
+  /** An event is to be raised when the send queue is drained in SQD. */
   drainNotify = false;
-  /** Its rate limit, and the limiter that has it. */
+  /** Its rate limiter and the pacing that results. */
   limiter: Limiter | null = null;
   pacer: RatePacer | null = null;
-  /** Congestion control, since it was first told of congestion. */
+  /** State of congestion control since the first notification. */
   congestion: Dcqcn | null = null;
-  /** Bit ROLE_*: a packet of this role is held back by the one or the other, and an event is due that lets it go. */
+  /**
+   * Bit ROLE_*: a packet of this role is held back by a rate limit or congestion control, and an event is
+   * scheduled to release it.
+   */
   heldRoles = 0;
-  /** Gone back for a lost response: those still in flight are no news. */
+  /** The requester went back for a lost response. Responses still in flight do not trigger that again. */
   rdLost = false;
   rnrWait = false;
   retriesLeft = 0;
@@ -215,48 +229,48 @@ export class Qp {
   readonly times = new Float64Array([Number.POSITIVE_INFINITY, 0, Number.POSITIVE_INFINITY, 0, 0, 0]);
 
   // Receiver.
-  /** Packets that wait there: the first and, if there is one, the last; -1 none. */
+  /** Packets waiting in the receiver: first and last; -1 when none. */
   rxHead = -1;
   rxTail = -1;
-  /** Its context is one of those that the NIC's cache is for. */
+  /** Whether its context counts against the NIC's context cache. */
   hasContext = false;
 
   // Responder.
   ePsn = 0;
   nakSent = false;
-  /** Something arrived before this end was in RTS. */
+  /** IBV_EVENT_COMM_EST was raised for this connection. */
   establishedRaised = false;
-  /** The receive that a SEND is arriving into. */
+  /** One past the receive taken by the current SEND. */
   rqTaken = 0;
   rqDone = 0;
   receiving = false;
   /** UC: the rest of the current message is ignored. */
   dropping = false;
-  /** Of the shared receive that was taken last: its number there. */
+  /** Number, in the shared queue, of the receive taken last. */
   sharedSeq = 0;
-  /** UD, while a receive completes: who sent it. */
+  /** UD, while a receive completes: the sender. */
   srcQp = 0;
-  /** READs and atomics that may be in hand; room for them is made when the first comes. */
+  /** Limit on READs and atomics being answered; room is allocated with the first. */
   responderResources = 0;
   responses = NO_RESPONSES;
   respPhase = IDLE;
   respToken = 0;
   respPkt = 0;
-  /** Response packets that wait in a port for the wire. */
+  /** Response packets waiting in a port for the wire. */
   repliesInPort = 0;
-  /** An acknowledgement that must not overtake responses: syndrome (-1 none) and PSN. */
+  /** An acknowledgement held back until the responses before it are out: syndrome (-1: none) and PSN. */
   ackHeld = -1;
   ackHeldPsn = 0;
-  /** Syndrome of the fatal NAK that ends this responder once its responses are out; -1 none. */
+  /** Syndrome of the fatal NAK to send once the responses are out; -1 when none. */
   fatalSyndrome = -1;
-  /** Status for the receive that the doom hits; 0 none. */
+  /** Status of the receive that fails with it; 0 when none. */
   fatalRecvStatus = 0;
 
   readonly requests = new Sender(this, ROLE_REQUEST);
-  /** Made with the first response: most queue pairs never have one. */
+  /** Created with the first response: most queue pairs never have one. */
   private responseSender: Sender | null = null;
 
-  // Counters for the invariants: requests posted, completed and failed since creation, both queues.
+  // Counters for the invariants: requests of both queues since creation.
   posted = 0;
   completed = 0;
   errored = 0;
@@ -286,7 +300,7 @@ export class Qp {
     return this.responseSender;
   }
 
-  /** Makes room for send requests, once. */
+  /** Allocates room for send requests, once. */
   openSends(payloadTakesTime: boolean): void {
     if (this.sqPsn !== NO_INTS) return;
     const slots = this.sq.mask + 1;
@@ -300,15 +314,15 @@ export class Qp {
     if (payloadTakesTime) this.sqPayloadNs = new Float64Array(slots);
   }
 
-  /** A completion was polled: its slot, and those before it, are free again. */
+  /** A completion was polled, which frees its slot and those before it. */
   polled(seq: number, recvSide: boolean): void {
-    // A shared receive made room in its queue when it was taken.
+    // A shared receive freed its slot when it was taken.
     if (recvSide && this.srq !== null) return;
     const queue = recvSide ? this.rq : this.sq;
     queue.freed = (seq + 1) | 0;
   }
 
-  /** Everything as at creation, but for what counts incarnations. */
+  /** Resets everything to the state at creation, except for the counters of requests and epochs. */
   reset(): void {
     if (this.srq !== null) this.srq.discarded += (this.rq.posted - this.rqDone) | 0;
     this.discarded += ((this.sq.posted - this.una) | 0) + ((this.rq.posted - this.rqDone) | 0);
@@ -322,7 +336,7 @@ export class Qp {
     this.peerHost = -1;
     this.sl = 0;
     this.repliesInPort = 0;
-    // Requests keep counting: a number never names two of them.
+    // Requests keep counting, so that a number never names two of them.
     const { sq, rq } = this;
     sq.freed =
       this.fetchLimit =
@@ -341,7 +355,7 @@ export class Qp {
     this.halt();
   }
 
-  /** Stops requester and responder; nothing of theirs that is on its way takes effect any more. */
+  /** Stops requester and responder. Their pending events take no effect any more. */
   halt(): void {
     this.haltRequester();
     this.receiving = false;
@@ -354,7 +368,7 @@ export class Qp {
     this.fatalSyndrome = -1;
   }
 
-  /** Stops the requester alone. */
+  /** Stops the requester only. */
   haltRequester(): void {
     this.phase = IDLE;
     this.token = (this.token + 1) | 0;
@@ -369,13 +383,13 @@ export class Qp {
     this.drainNotify = false;
   }
 
-  /** A responder may have this many READs and atomics in hand. */
+  /** Sets the limit on READs and atomics being answered. */
   setResponderResources(count: number): void {
     this.responderResources = count;
     if (this.responses !== NO_RESPONSES) this.responses = this.responses.resized(count);
   }
 
-  /** Whether there is room for one more READ or atomic. */
+  /** Whether one more READ or atomic fits. */
   canRespond(): boolean {
     const { responses } = this;
     if (responses.count < responses.size) return true;
@@ -395,8 +409,8 @@ export function psnAdd(psn: number, n: number): number {
 }
 
 /**
- * The service level of what a sender is about to send: a request that the NIC knows of, a response that it owes.
- * -1: nothing, or nothing that could go before something else happens (a WAIT, a fence, RNR, a rate limit).
+ * The service level of what a sender is about to send, or -1. A request known to the NIC or a pending
+ * response counts; work blocked by something else (a WAIT, a fence, RNR, a rate limit) does not.
  */
 export function sendingLevel(sender: Sender): number {
   const { qp } = sender;

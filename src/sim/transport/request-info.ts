@@ -1,14 +1,14 @@
-/** Questions about one request in a send queue that its work-queue entry alone answers. */
+/** Properties of a single request in a send queue. */
 import * as C from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import type { Qp } from './qp.ts';
 
-/** LOCAL_INV, BIND_MW, WAIT, ENABLE: done in the processing unit, without a packet. */
+/** LOCAL_INV, BIND_MW, WAIT, ENABLE: executed in the processing unit, without a packet. */
 export function isLocalOp(opcode: number): boolean {
   return opcode > C.IBV_WR_ATOMIC_FETCH_AND_ADD && opcode !== C.IBV_WR_SEND_WITH_INV;
 }
 
-/** Requests that wait for data: READ and atomics. */
+/** READs and atomics, which wait for response data. */
 export function isReadOrAtomic(opcode: number): boolean {
   return opcode >= C.IBV_WR_RDMA_READ && opcode <= C.IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
@@ -21,7 +21,7 @@ export function flagsOf(qp: Qp, seq: number): number {
   return (qp.sq.words[qp.sq.at(seq) + L.WR_OP] >>> 8) & 0xff;
 }
 
-/** Whether the sending half works. */
+/** Whether the requester is active. */
 export function isLive(qp: Qp): boolean {
   return qp.state === C.IBV_QPS_RTS || qp.state === C.IBV_QPS_SQD;
 }
@@ -31,7 +31,7 @@ export function packetsOf(qp: Qp, seq: number): number {
   return length <= qp.mtu ? 1 : Math.ceil(length / qp.mtu);
 }
 
-/** Whether a request makes a completion when all goes well. */
+/** Whether a request generates a completion on success. */
 export function isSignaled(qp: Qp, seq: number): boolean {
   const flags = flagsOf(qp, seq);
   return (flags & C.IBV_SEND_SIGNALED) !== 0 || (qp.sqSigAll && (flags & C.ISO_SEND_INTERNAL) === 0);

@@ -1,4 +1,4 @@
-/** Builds the packets of requests as the egress port asks for them. */
+/** Builds request packets when the egress port asks for them. */
 import * as C from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import * as P from '../kernel/packets.ts';
@@ -25,7 +25,7 @@ export function nextRequestBytes(world: World, qp: Qp): number {
   return (Math.min(left, qp.mtu) + headers) | 0;
 }
 
-/** Makes the next packet, reading memory now; -1 when its memory may not be read. */
+/** Builds the next packet and reads its memory now; -1 when the memory may not be read. */
 export function nextRequest(world: World, qp: Qp): number {
   const seq = qp.cur;
   const slot = seq & qp.sq.mask;
@@ -72,7 +72,7 @@ export function nextRequest(world: World, qp: Qp): number {
   return p;
 }
 
-/** What packets of other types than RC say beside: where in particular they are for. */
+/** Fills in the destination fields of types other than RC. */
 function address(world: World, qp: Qp, p: number, at: number): void {
   const pool = world.packets;
   const w = qp.sq.words;
@@ -83,7 +83,7 @@ function address(world: World, qp: Qp, p: number, at: number): void {
   pool.kind[p] = P.PKT_DATAGRAM;
   pool.ah[p] = qp.sqAh[qp.cur & qp.sq.mask];
   pool.dest[p] = w[at + L.WR_REMOTE_QPN];
-  // A Q_Key with the highest bit set is privileged: it stands for the queue pair's own.
+  // A Q_Key with the highest bit set is privileged and replaced by the queue pair's own.
   const qkey = w[at + L.WR_REMOTE_QKEY];
   pool.rkey[p] = qkey >>> 31 === 0 ? qkey : (qp.attr.qkey ?? 0);
 }
@@ -99,26 +99,28 @@ function requestFlags(world: World, qp: Qp, seq: number, opcode: number, last: b
   return requestsAck(world, qp, seq, last) ? flags | P.ACK_REQUEST : flags;
 }
 
-/** Whether a packet asks for an acknowledgement. */
+/** Whether a packet requests an acknowledgement. */
 function requestsAck(world: World, qp: Qp, seq: number, last: boolean): boolean {
   const { params } = world;
   if (params.ackRequests === 'message') return last || (qp.pkt + 1) % params.ackEveryPackets === 0;
   qp.packetsSinceAckRequest = (qp.packetsSinceAckRequest + 1) | 0;
-  // Unsignaled requests of a run are acknowledged with those behind them.
+  // Unsignaled requests of a run are acknowledged together with later ones.
   const due = last && (isSignaled(qp, seq) || endsRun(qp, (seq + 1) | 0));
   if (!due && qp.packetsSinceAckRequest < params.ackEveryPackets) return false;
   qp.packetsSinceAckRequest = 0;
   return true;
 }
 
-/** Whether nothing is sure to follow soon that would ask: the request `next` is not here, or may have to wait. */
+/**
+ * Whether no acknowledgement request is sure to follow soon: the next request is missing or may have to wait.
+ */
 function endsRun(qp: Qp, next: number): boolean {
   if (next === qp.available || qp.state === C.IBV_QPS_SQD) return true;
   const opcode = opcodeOf(qp, next);
   return isLocalOp(opcode) || isReadOrAtomic(opcode) || (flagsOf(qp, next) & C.IBV_SEND_FENCE) !== 0;
 }
 
-/** READ requests and atomics: no payload, but operands. */
+/** READs and atomics carry operands instead of payload. */
 function fillResponseRequest(world: World, qp: Qp, p: number, opcode: number, at: number): void {
   const pool = world.packets;
   if (opcode === C.IBV_WR_RDMA_READ) {

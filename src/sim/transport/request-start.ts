@@ -7,18 +7,18 @@ import { IDLE, psnDiff, type Qp } from './qp.ts';
 import { flagsOf, isLocalOp, isReadOrAtomic, opcodeOf, packetsOf } from './request-info.ts';
 import { notifyDrained } from './sqd.ts';
 
-/** Half the PSN space: more in flight could not be told from old packets. */
+/** Half the PSN space: beyond it, new packets are indistinguishable from old ones. */
 const WINDOW_PACKETS = 1 << 23;
 
-/** Gives the processing unit to the next request, if there is one and nothing forbids it. */
+/** Requests a processing unit for the next request, if there is one and nothing blocks it. */
 export function tryStart(world: World, qp: Qp): void {
   if (qp.phase !== IDLE || qp.rnrWait) return;
   if (qp.fetched !== qp.fetchLimit) fetchMore(world, qp);
   const draining = qp.state === C.IBV_QPS_SQD;
   if (qp.state !== C.IBV_QPS_RTS && !draining) return;
-  // SQD finishes what began and begins no more.
+  // In SQD, started requests finish and no new ones start.
   const limit = draining ? qp.started : qp.available;
-  // Going back over a WAIT or ENABLE does not execute it again.
+  // Local operations are not executed again after going back.
   while (qp.cur !== limit && qp.sqDone[qp.cur & qp.sq.mask] !== 0) qp.cur = (qp.cur + 1) | 0;
   if (qp.cur === limit) {
     if (draining) notifyDrained(world, qp);
@@ -29,7 +29,7 @@ export function tryStart(world: World, qp: Qp): void {
   takeUnit(world, qp.requests);
 }
 
-/** Whether a fence, the READ limit or the PSN window keeps a new request from beginning. */
+/** Whether a fence, the READ limit or the PSN window blocks a new request. */
 function mustWait(qp: Qp): boolean {
   const opcode = opcodeOf(qp, qp.cur);
   if ((flagsOf(qp, qp.cur) & C.IBV_SEND_FENCE) !== 0 && qp.rdOutstanding > 0) return true;

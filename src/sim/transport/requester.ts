@@ -1,8 +1,9 @@
 /**
- * The sending half of a queue pair: processing unit, packets, acknowledgements, retries, completions.
+ * The sending half of a queue pair: what happens when a processing unit finishes a step of a request.
  *
- * A request goes IDLE -> STEP (it has the processing unit) -> SENDING (its packets take turns at the port),
- * then the next one begins. It completes when it is the oldest and its acknowledgement or data is here.
+ * A request goes from IDLE to STEP (it has the processing unit) to SENDING (the port takes its packets round
+ * robin with others), and the next request starts. It completes when it is the oldest and its acknowledgement
+ * or data has arrived.
  */
 import * as C from '../../verbs/constants.ts';
 import { joinPort } from '../egress/rate-pacing.ts';
@@ -18,7 +19,7 @@ import { tryStart } from './request-start.ts';
 import { setDestination } from './unreliable.ts';
 import { executeLocal } from './wait.ts';
 
-/** The processing unit is through with request `cur`. */
+/** A processing unit finished the step of request `cur`. */
 export function onStep(world: World, qp: Qp): void {
   leaveContext(world, qp);
   const seq = qp.cur;
@@ -38,7 +39,7 @@ export function onStep(world: World, qp: Qp): void {
       qp.sndPsn = psnAdd(qp.sndPsn, qp.sqPackets[slot]);
       if (isReadOrAtomic(opcode)) {
         qp.rdOutstanding++;
-        // A queue pair connected with max_rd_atomic 0 may not issue any.
+        // A queue pair connected with max_rd_atomic 0 may issue no READs or atomics.
         if ((qp.attr.maxRdAtomic ?? 0) === 0) {
           failRequest(world, qp, seq, C.IBV_WC_LOC_QP_OP_ERR);
           return;
@@ -64,7 +65,7 @@ export function onStep(world: World, qp: Qp): void {
   joinPort(world, qp.requests);
 }
 
-/** The first payload of the request at `cur` is here. */
+/** The first payload of the request at `cur` has arrived. */
 export function onPayload(world: World, qp: Qp): void {
   qp.phase = SENDING;
   joinPort(world, qp.requests);

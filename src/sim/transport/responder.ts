@@ -1,6 +1,6 @@
 /**
- * The receiving half of a queue pair: checks, memory, receives, acknowledgements; and the responses to
- * READs and atomics, which have a processing unit of their own and take turns at the egress port.
+ * The receiving half of a queue pair: checks, memory accesses, receives and acknowledgements. Responses to
+ * READs and atomics use processing units and the egress port like requests do.
  */
 import * as C from '../../verbs/constants.ts';
 import type { Port } from '../egress/port.ts';
@@ -69,14 +69,14 @@ export function onRequest(world: World, qp: Qp, p: number): void {
   else onAtomic(world, qp, p);
 }
 
-/** The peer sends, and nobody said yet that this end may: once for each connection. */
+/** The peer sends although this end is not in RTS: raises IBV_EVENT_COMM_EST once per connection. */
 function established(world: World, qp: Qp): void {
   if (qp.establishedRaised) return;
   qp.establishedRaised = true;
   world.raise(C.IBV_EVENT_COMM_EST, qp);
 }
 
-/** The packet was executed; the next one is expected, and perhaps an acknowledgement. */
+/** The packet was executed: advances the expected PSN and acknowledges if requested. */
 function accept(world: World, qp: Qp, p: number): void {
   const psn = qp.ePsn;
   qp.ePsn = psnAdd(psn, 1);
@@ -84,14 +84,14 @@ function accept(world: World, qp: Qp, p: number): void {
   if ((world.packets.flags[p] & P.ACK_REQUEST) !== 0) sendAck(world, qp, psn, ACK);
 }
 
-/** Whether no receive is at hand, nor one to take. */
+/** Whether neither an own nor a shared receive is available. */
 function isEmpty(world: World, qp: Qp): boolean {
   return qp.rqTaken === qp.rq.posted && !takeShared(world, qp);
 }
 
-/** No receive is posted: ask the requester to come back later. */
+/** No receive is posted: asks the requester to retry later. */
 function notReady(world: World, qp: Qp): void {
-  // What follows is ahead of the expected PSN: dropped without a second NAK.
+  // Following packets are ahead of the expected PSN and dropped without a second NAK.
   qp.nakSent = true;
   sendAck(world, qp, qp.ePsn, NAK_RNR + (qp.attr.minRnrTimer ?? 0));
 }
@@ -147,7 +147,7 @@ function onWrite(world: World, qp: Qp, p: number): void {
   }
   const length = pool.length[p];
   if (length > 0) {
-    // The first packet is refused unless the whole message fits.
+    // The first packet is rejected unless the whole message fits.
     const extent = (flags & P.FIRST) !== 0 ? pool.rest[p] : length;
     const region = reachOf(world, qp, p, extent, C.IBV_ACCESS_REMOTE_WRITE);
     if (region === undefined) {
@@ -173,8 +173,8 @@ function onWrite(world: World, qp: Qp, p: number): void {
 }
 
 /**
- * Whether there is room for one more READ or atomic. A requester that keeps to its limit does not wait for the
- * oldest any more when that is a repetition: a request that arrived twice, or was repeated too early.
+ * Whether one more READ or atomic fits. When the oldest is a repetition, it is dropped to make room: a
+ * requester within its limit no longer waits for it. Its request arrived twice or was repeated too early.
  */
 function hasRoom(world: World, qp: Qp): boolean {
   if (qp.canRespond()) return true;
@@ -243,7 +243,7 @@ function onAtomic(world: World, qp: Qp, p: number): void {
   queueResponse(world, qp, p, 1, lo, hi, false);
 }
 
-/** Operands: compare (or add), then swap, little-endian words in the packet's slab. */
+/** Operands are compare (or add), then swap: little-endian words in the packet's slab. */
 function applyAtomic(
   pool: P.PacketPool,
   p: number,
@@ -268,7 +268,7 @@ function applyAtomic(
   }
 }
 
-/** Something that was executed before comes again: its acknowledgement or response was lost. */
+/** Handles a packet executed before, whose acknowledgement or response was lost. */
 function onDuplicate(world: World, qp: Qp, p: number): void {
   const pool = world.packets;
   const kind = pool.kind[p];
@@ -289,12 +289,12 @@ function onDuplicate(world: World, qp: Qp, p: number): void {
     queueResponse(world, qp, p, rest <= qp.mtu ? 1 : Math.ceil(rest / qp.mtu), 0, 0, true);
     return;
   }
-  // Atomics are executed once: the saved result is sent again.
+  // Atomics are executed once; a repetition gets the saved result.
   const slot = r.donePsn.indexOf(psn);
   if (slot >= 0) queueResponse(world, qp, p, 1, r.doneValue[slot * 2], r.doneValue[slot * 2 + 1], true);
 }
 
-/** The requester has gone back: responses from here on will be asked for again. */
+/** The requester went back and will request the responses from here on again. */
 function dropResponsesFrom(qp: Qp, psn: number): void {
   const r = qp.responses;
   while (r.count > 0) {
@@ -331,7 +331,7 @@ function queueResponse(
   r.repeated[slot] = again ? 1 : 0;
   r.value[slot * 2] = lo;
   r.value[slot * 2 + 1] = hi;
-  // Memory is read at once, whatever is to be sent before.
+  // Memory is read at once, even while earlier responses are pending.
   const { pcie, caches } = world.hosts[qp.host];
   r.payloadNs[slot] = 0;
   if (!pcie.free) {
@@ -361,7 +361,7 @@ export function onResponseStep(world: World, qp: Qp): void {
   onResponsePayload(world, qp);
 }
 
-/** The first payload of a response is here. */
+/** The first payload of a response has arrived. */
 export function onResponsePayload(world: World, qp: Qp): void {
   qp.respPhase = SENDING;
   joinPort(world, qp.replies);
@@ -375,7 +375,7 @@ export function nextResponseBytes(world: World, qp: Qp): number {
   return (Math.min(left, qp.mtu) + world.params.headerBytes) | 0;
 }
 
-/** Makes the next response packet, reading memory now; -1 when the memory went away meanwhile. */
+/** Builds the next response packet and reads its memory now; -1 when the memory is no longer accessible. */
 export function nextResponse(world: World, qp: Qp): number {
   const pool = world.packets;
   const r = qp.responses;
@@ -415,7 +415,7 @@ export function nextResponse(world: World, qp: Qp): number {
   return p;
 }
 
-/** A response packet is out; the port was busy with it last. */
+/** The port accepted a response packet; port.busyUntil is its departure. */
 export function responseSent(world: World, qp: Qp, port: Port): void {
   qp.times[RESPONSE_END] = port.busyUntil;
   const r = qp.responses;
@@ -436,7 +436,7 @@ export function responseSent(world: World, qp: Qp, port: Port): void {
   }
 }
 
-/** Acknowledges, or holds the acknowledgement back until the responses before it are out. */
+/** Sends an acknowledgement, or holds it back until the responses before it are out. */
 function sendAck(world: World, qp: Qp, psn: number, syndrome: number): void {
   if (qp.responses.count > 0) {
     if (syndrome === ACK && qp.ackHeld > ACK) return;
@@ -448,7 +448,7 @@ function sendAck(world: World, qp: Qp, psn: number, syndrome: number): void {
   if (peer !== undefined) world.acknowledge(qp, psn, syndrome, peer.epoch);
 }
 
-/** A request that ends the connection: once the responses before it are out. */
+/** Ends the connection with a NAK, once the responses before it are out. */
 function fatal(world: World, qp: Qp, syndrome: number, recvStatus: number): void {
   if (qp.responses.count > 0) {
     qp.fatalSyndrome = syndrome;
@@ -460,7 +460,7 @@ function fatal(world: World, qp: Qp, syndrome: number, recvStatus: number): void
 
 function endResponder(world: World, qp: Qp, psn: number, syndrome: number, recvStatus: number): void {
   sendAck(world, qp, psn, syndrome);
-  // What no completion can tell, an event does (InfiniBand 11.6.3.3).
+  // An event reports what no completion can (InfiniBand 11.6.3.3).
   if (recvStatus !== 0) completeRecv(world, qp, recvStatus, C.IBV_WC_RECV, 0, 0, 0, false);
   else world.raise(syndrome === NAK_REMOTE_ACCESS ? C.IBV_EVENT_QP_ACCESS_ERR : C.IBV_EVENT_QP_REQ_ERR, qp);
   failQp(world, qp);

@@ -1,6 +1,6 @@
-/** What a responder has in hand. */
+/** The responses that a responder has pending. */
 
-/** READs and atomics that a responder has accepted, and the results of atomics for retransmissions. */
+/** READs and atomics that a responder accepted, and results of atomics for repetitions. */
 export class ResponseQueue {
   readonly size: number;
   readonly kind: Uint8Array;
@@ -9,11 +9,11 @@ export class ResponseQueue {
   readonly rkey: Int32Array;
   readonly addr: Float64Array;
   readonly length: Float64Array;
-  /** When the first payload is in the NIC; 0: at once. */
+  /** When the first payload arrives in the NIC; 0 for at once. */
   readonly payloadNs: Float64Array;
-  /** Protection domain that the memory is of. */
+  /** Protection domain of the memory. */
   readonly pd: Int32Array;
-  /** Whether it is a repetition: it was executed before, and asked for again. */
+  /** Whether it is a repetition of a request executed before. */
   readonly repeated: Uint8Array;
   /** Old values of atomics, two words each. */
   readonly value: Uint32Array;
@@ -39,7 +39,7 @@ export class ResponseQueue {
     this.doneValue = new Uint32Array(size * 2);
   }
 
-  /** The same contents in a queue of another size, which what is in hand fits into. */
+  /** Copies the queue into one of another size; pending responses always fit. */
   resized(size: number): ResponseQueue {
     const to = new ResponseQueue(Math.max(size, this.count));
     for (; to.count < this.count; to.count++) {

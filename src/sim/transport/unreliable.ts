@@ -1,7 +1,8 @@
 /**
- * Unreliable queue pairs. Nobody acknowledges: a request is complete when its last packet is out, and what
- * does not arrive, or arrives where nothing is ready for it, is gone. UC messages have many packets, and a
- * receive whose message lost one is used for the next; a UD message is one packet, for any queue pair.
+ * Unreliable queue pairs. Without acknowledgements, a request completes when its last packet is out. A packet
+ * that is lost, or finds nothing ready at its destination, is gone. UC messages have many packets, and a
+ * receive whose message lost one is reused for the next message. A UD message is a single packet to any queue
+ * pair.
  */
 import * as C from '../../verbs/constants.ts';
 import type { Port } from '../egress/port.ts';
@@ -17,20 +18,20 @@ import { failQp } from './failure.ts';
 import { DELIVERED, psnAdd, type Qp, RECV_OFFSET } from './qp.ts';
 import { isLocalOp, opcodeOf } from './request-info.ts';
 
-/** A request packet is out. When it was the last of its message, the request completes as it leaves. */
+/** A request packet is out. The last packet of a message completes the request as it leaves. */
 export function requestSent(world: World, qp: Qp, port: Port): void {
   if (qp.pkt === 0) completeAt(world, qp, lastPsn(qp, (qp.cur - 1) | 0), port.busyUntil);
 }
 
-/** The port says that the request with this last PSN is out: the acknowledgement that no peer sends. */
+/** Schedules the completion of the request with this last PSN: it stands in for the acknowledgement. */
 export function completeAt(world: World, qp: Qp, psn: number, atNs: number): void {
   world.events.due[0] = atNs;
   world.events.push(EV_ACK, qp.qpn, psn, qp.epoch);
 }
 
 /**
- * A datagram goes out by a port (null: never), perhaps before an earlier one of another class: completions keep
- * their order, so those behind one that is not out wait for it.
+ * A datagram leaves a port (null: it is never sent), perhaps before an earlier one of another class.
+ * Completions keep their order, so they wait for earlier datagrams.
  */
 export function datagramOut(world: World, qp: Qp, psn: number, port: Port | null): void {
   const { mask } = qp.sq;
@@ -57,8 +58,8 @@ function lastPsn(qp: Qp, seq: number): number {
 }
 
 /**
- * Points a UD queue pair where its next request goes. False when the message is longer than a packet: it
- * is not sent, and that is no error (InfiniBand C10-93.1.1).
+ * Sets the destination of a UD queue pair's next request. Returns false when the message exceeds a packet: it
+ * is not sent, which is not an error (InfiniBand C10-93.1.1).
  */
 export function setDestination(world: World, qp: Qp, seq: number): boolean {
   const slot = seq & qp.sq.mask;
@@ -71,12 +72,12 @@ export function setDestination(world: World, qp: Qp, seq: number): boolean {
   return false;
 }
 
-/** A request packet of a UC queue pair has arrived. */
+/** A request packet of a UC queue pair arrived. */
 export function onUnreliable(world: World, qp: Qp, p: number): void {
   const pool = world.packets;
   const psn = pool.psn[p];
   if ((pool.flags[p] & P.FIRST) !== 0) {
-    // Whatever the message before it lacks will not come any more.
+    // Missing packets of the previous message will not come any more.
     abandon(qp);
     qp.dropping = false;
   } else if (qp.dropping || psn !== qp.ePsn) {
@@ -88,19 +89,19 @@ export function onUnreliable(world: World, qp: Qp, p: number): void {
   else onWrite(world, qp, p);
 }
 
-/** Takes back what the current message has of a receive: the next one may have it. */
+/** Returns the receive of the current message, so that the next message can use it. */
 function abandon(qp: Qp): void {
   qp.rqTaken = qp.rqDone;
   qp.receiving = false;
 }
 
-/** The rest of the current message is ignored. */
+/** Ignores the rest of the current message. */
 function drop(qp: Qp): void {
   abandon(qp);
   qp.dropping = true;
 }
 
-/** Whether a receive is at hand, or could be taken. */
+/** Whether an own or shared receive is available. */
 function isReady(world: World, qp: Qp): boolean {
   return qp.rqTaken !== qp.rq.posted || takeShared(world, qp);
 }
@@ -160,13 +161,13 @@ function onWrite(world: World, qp: Qp, p: number): void {
   if (withImm) received(world, qp, p, C.IBV_WC_RECV_RDMA_WITH_IMM, qp.times[RECV_OFFSET], 0);
 }
 
-/** A message that its receive has no room for: dropped. A shared receive was taken for good, and fails. */
+/** Drops a message that is longer than its receive. A shared receive cannot be returned and fails. */
 function tooLong(world: World, qp: Qp): void {
   if (qp.srq !== null) completeRecv(world, qp, C.IBV_WC_LOC_LEN_ERR, C.IBV_WC_RECV, 0, 0, 0, false);
   drop(qp);
 }
 
-/** A receive into memory that its key does not open: the fault of this end alone. */
+/** A receive names memory that its key does not open, which is an error of this end only. */
 function badReceive(world: World, qp: Qp): void {
   completeRecv(world, qp, C.IBV_WC_LOC_PROT_ERR, C.IBV_WC_RECV, 0, 0, 0, false);
   failQp(world, qp);
@@ -190,8 +191,8 @@ function received(world: World, qp: Qp, p: number, opcode: number, byteLen: numb
 }
 
 /**
- * A datagram has arrived where its address handle leads: at one queue pair, or at all of a group. Copies that went
- * different ways through switches are for the members on one host, `only`; else that is EVERYBODY.
+ * A datagram arrived at the queue pair of its address handle, or at the members of its group. Switches send
+ * one copy to each host of a group: `only` is that host, or MULTICAST when the packet is for all.
  */
 export function onDatagram(world: World, p: number, only: number): void {
   const ah = world.packets.ah[p]!;
@@ -200,7 +201,7 @@ export function onDatagram(world: World, p: number, only: number): void {
     if (qp !== undefined && qp.host === ah.peerHost && !world.hosts[qp.host].dead) deliver(world, qp, p);
     return;
   }
-  // What one copy on the way to a host loses, all of the group there lose.
+  // When a copy to a host is lost, it is lost for all group members there.
   let host = MULTICAST;
   let lost = false;
   for (const qp of [...ah.group.queuePairs]) {

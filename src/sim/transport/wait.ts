@@ -1,6 +1,6 @@
 /**
- * WAIT and ENABLE (facts of mlx5's cross-channel requests): WAIT compares a CQ's producer index with a
- * target fixed when it was posted; ENABLE raises the index up to which a managed queue pair is fetched.
+ * WAIT and ENABLE as in mlx5's cross-channel requests. WAIT compares a CQ's producer index with a target
+ * fixed at posting time. ENABLE raises the index up to which a managed queue pair is fetched.
  */
 import * as C from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
@@ -12,7 +12,10 @@ import { failRequest, localDone } from './acknowledgements.ts';
 import { PARKED, type Qp } from './qp.ts';
 import { tryStart } from './request-start.ts';
 
-/** Executes the request at `cur`. True when it is through; else the queue pair is parked or failed. */
+/**
+ * Executes the local operation at `cur`. Returns true when it is done; otherwise the queue pair is parked or
+ * failed.
+ */
 export function executeLocal(world: World, qp: Qp, seq: number): boolean {
   const slot = seq & qp.sq.mask;
   const at = qp.sq.at(seq);
@@ -50,7 +53,9 @@ function enable(world: World, managed: Qp, index: number): void {
   tryStart(world, managed);
 }
 
-/** A completion became visible: the queue pair whose WAIT it satisfies goes on. Each WAIT has a target of its own. */
+/**
+ * A completion became visible: resumes the queue pairs whose WAIT it satisfies. Each WAIT has its own target.
+ */
 export function wakeWaiters(world: World, cq: Cq): void {
   for (const qp of cq.waiters.splice(0)) {
     if (qp.phase !== PARKED || qp.sqTarget[qp.cur & qp.sq.mask] !== cq.id) continue;
@@ -59,7 +64,7 @@ export function wakeWaiters(world: World, cq: Cq): void {
   }
 }
 
-/** The completion queue is gone: a WAIT on it can never be satisfied. */
+/** The completion queue is destroyed, so a WAIT on it can never be satisfied. */
 export function failWaiters(world: World, cq: Cq): void {
   for (const qp of cq.waiters.splice(0)) {
     if (qp.phase === PARKED && qp.sqTarget[qp.cur & qp.sq.mask] === cq.id) {

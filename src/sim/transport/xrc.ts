@@ -1,6 +1,6 @@
 /**
- * Extended reliable connections: a receiving half has neither protection domain nor receives; each request
- * names a shared receive queue of its domain, whose memory it may reach and whose receives it takes.
+ * Extended reliable connections. A receiving half has neither a protection domain nor receives. Each request
+ * names a shared receive queue of its XRC domain, which provides both.
  */
 import * as C from '../../verbs/constants.ts';
 import * as P from '../kernel/packets.ts';
@@ -13,7 +13,9 @@ function srqOf(world: World, qp: Qp, p: number): Srq | undefined {
   return srq !== undefined && srq.host === qp.host && srq.xrcd === qp.xrcd ? srq : undefined;
 }
 
-/** Takes on the shared receive queue that a new message names; false when there is none of its domain. */
+/**
+ * Adopts the shared receive queue that a new message names. Returns false when its domain has no such queue.
+ */
 export function adoptSrq(world: World, qp: Qp, p: number): boolean {
   if ((world.packets.flags[p] & P.FIRST) === 0) return true;
   const srq = srqOf(world, qp, p);
@@ -24,7 +26,7 @@ export function adoptSrq(world: World, qp: Qp, p: number): boolean {
   return true;
 }
 
-/** Handles a packet of an earlier message with the protection domain that was that one's. */
+/** Handles a repeated packet with the protection domain that its own message had. */
 export function withSrqDomain(
   world: World,
   qp: Qp,

@@ -1,6 +1,7 @@
 /**
- * rdma_cm among the hosts of a fabric: arguments, ports and the order of calls; protocol.ts is what the two
- * ends tell each other. All happens in virtual time, so the same program gets the same events.
+ * rdma_cm between the hosts of a fabric: arguments, ports and the order of calls. protocol.ts has the
+ * messages between the two ends. Everything happens in virtual time, so the same program gets the same
+ * events.
  */
 
 import type {
@@ -46,7 +47,7 @@ export class SimCm {
     this.verbs = Object.freeze({ ...this.channelVerbs(), ...this.addressVerbs(), ...this.connectionVerbs() });
   }
 
-  /** Those who were talking to a host that is no more learn of it. */
+  /** Notifies the peers of a host that died. */
   hostDied(host: number): void {
     this.protocol.hostDied(host);
   }
@@ -80,7 +81,7 @@ export class SimCm {
         channel.listener = listener;
         if (channel.pending.length > 0) this.pump.notify(() => objects.deliver(channel));
       },
-      // Pending events keep the process alive by themselves (time-pump.ts); without any, nothing could ever arrive.
+      // Pending events keep the process alive anyway (time-pump.ts), and without any, none could arrive.
       refEventChannel: (handle) => void channels.require(handle, 'refEventChannel'),
       createId: (handle, portSpace) => {
         const channel = channels.require(handle, 'createId');
@@ -171,7 +172,7 @@ export class SimCm {
         const { qkey = C.RDMA_UDP_QKEY } = param;
         requireInteger('accept', 'qkey', qkey, 0, 0xffffffff);
         if (qkey !== C.RDMA_UDP_QKEY) {
-          // As with librdmacm, whose parameters have no room for another.
+          // As with librdmacm, whose parameters have no field for another one.
           throw new UnsupportedError('accept: there is no other qkey than RDMA_UDP_QKEY (0x01234567)', {
             verb: 'accept',
           });
@@ -241,7 +242,10 @@ export class SimCm {
     });
   }
 
-  /** The host called; of 'localhost', whoever listens, the own host first. null: nobody has the address. */
+  /**
+   * The host to connect to. 'localhost' is any listening host, preferably the own one. null: the address is
+   * unknown.
+   */
   private targetOf(id: CmId, remote: CmAddress, port: number): number | null {
     const address = addressText('resolveAddr', 'remote', remote);
     let host: number;
@@ -256,7 +260,10 @@ export class SimCm {
     return (open.find((other) => other.host === id.host) ?? open[0])?.host ?? ANY_HOST;
   }
 
-  /** Where a call to `target` comes from when it names no source: another host, so that it crosses the network. */
+  /**
+   * The source host when a program names none: preferably another host, so that the connection crosses the
+   * network.
+   */
   private sourceFor(target: number | null): number | null {
     const alive = this.pump.sim.world.hosts.filter((host) => !host.dead).map((host) => host.index);
     return alive.find((host) => host !== target) ?? alive[0] ?? null;
@@ -297,7 +304,7 @@ export class SimCm {
     return others.some((other) => other.host === host || other.host === ANY_HOST || host === ANY_HOST);
   }
 
-  /** The next ephemeral port that is free; null when all are taken. */
+  /** The next free ephemeral port; null when all are in use. */
   private freePort(id: CmId, host: number): number | null {
     for (let tries = FIRST_EPHEMERAL_PORT; tries <= LAST_PORT; tries++) {
       const port = this.nextPort;

@@ -1,11 +1,11 @@
-/** What the simulated rdma_cm keeps: event channels, and identifiers with the state of what they ask for. */
+/** State of the simulated rdma_cm: event channels and identifiers. */
 
 import type { CmConnParam, CmEvent } from '../../../verbs/connection-manager.ts';
 import * as H from '../../../verbs/handles.ts';
 import { ANY_HOST } from '../addresses.ts';
 import type { TimePump } from '../time-pump.ts';
 
-/** An identifier's own progress, as the kernel's rdma_cm counts it. */
+/** State of an identifier, as in the kernel's rdma_cm. */
 export type CmIdState =
   | 'idle'
   | 'bound'
@@ -17,7 +17,7 @@ export type CmIdState =
   | 'connecting or connected'
   | 'disconnected';
 
-/** Where the exchange with the peer is, as the IB CM counts it. */
+/** State of the exchange with the peer, as in the IB CM. */
 export type CmLinkState =
   | 'none'
   | 'REQ_SENT'
@@ -33,11 +33,11 @@ export type CmLinkState =
 export interface CmChannel {
   readonly ids: Set<CmId>;
   listener: ((event: CmEvent) => void) | null;
-  /** Events that nobody has been told. */
+  /** Events not delivered yet. */
   pending: CmEvent[];
 }
 
-/** rdma_conn_param with everything in it. */
+/** rdma_conn_param with all fields. */
 export type FullConnParam = Required<CmConnParam>;
 
 export interface CmId {
@@ -47,24 +47,24 @@ export interface CmId {
   state: CmIdState;
   link: CmLinkState;
   alive: boolean;
-  /** It came with a CONNECT_REQUEST. */
+  /** Created by a CONNECT_REQUEST. */
   incoming: boolean;
-  /** It came with a CONNECT_REQUEST, and no verb has named it. */
+  /** Created by a CONNECT_REQUEST, and not used by any verb yet. */
   unclaimed: boolean;
-  /** Of the own end; ANY_HOST when it is not bound to a device. */
+  /** The local end; ANY_HOST when not bound to a device. */
   host: number;
   port: number;
-  /** Of the other end; ANY_HOST before an address was resolved. */
+  /** The remote end; ANY_HOST before an address is resolved. */
   remoteHost: number;
   remotePort: number;
-  /** Where a group is resolved rather than a host: the text of its address. */
+  /** The text of the group's address, when a multicast group is resolved. */
   remoteGroup: string | null;
   backlog: number;
   peer: CmId | null;
-  /** What this end said of itself, and what the peer did. */
+  /** Parameters from this end and from the peer. */
   localParam: FullConnParam | null;
   remoteParam: FullConnParam | null;
-  /** First packet number that this end's queue pair expects. */
+  /** First PSN that this end's queue pair expects. */
   readonly psn: number;
   readonly groups: string[];
 }
@@ -72,7 +72,9 @@ export interface CmId {
 export class CmObjects {
   readonly channels = new H.HandleTable<CmChannel>(H.KIND_CM_CHANNEL);
   readonly ids = new H.HandleTable<CmId>(H.KIND_CM_ID);
-  /** Who is bound to a port, by portKey(); what came in shares the port of its listener and is not here. */
+  /**
+   * Identifiers bound to a port, by portKey(). Incoming ones share their listener's port and are not listed.
+   */
   private readonly bound = new Map<number, Set<CmId>>();
   private readonly pump: TimePump;
   private serial = 0;
@@ -101,7 +103,7 @@ export class CmObjects {
       peer: null,
       localParam: null,
       remoteParam: null,
-      // Any numbers do that differ from one identifier to the next.
+      // Any numbers will do that differ between identifiers.
       psn: (this.serial * 0x9e3779) & 0xffffff,
       groups: [],
     };
@@ -110,7 +112,7 @@ export class CmObjects {
     return id;
   }
 
-  /** The identifier that a verb names. @throws InvalidHandleError */
+  /** The identifier of a handle passed to a verb. @throws InvalidHandleError */
   requireId(handle: number, verb: string): CmId {
     const id = this.ids.require(handle, verb);
     id.unclaimed = false;
@@ -126,12 +128,15 @@ export class CmObjects {
     else others.add(id);
   }
 
-  /** Who is bound to this port of a host or of all, in the order of binding. */
+  /** Identifiers bound to this port of any host, in order of binding. */
   boundTo(portSpace: number, port: number): CmId[] {
     return [...(this.bound.get(portKey(portSpace, port)) ?? [])];
   }
 
-  /** Puts an event into the identifier's channel. Only from the driver's own calls: listeners run here. */
+  /**
+   * Emits an event into the identifier's channel. Only for calls from the time pump, because listeners run
+   * here.
+   */
   emit(id: CmId, event: number, rest: Partial<CmEvent> = {}): void {
     if (!id.alive) return;
     const empty = { listenId: 0, status: 0, privateData: new Uint8Array(0) };
@@ -139,7 +144,7 @@ export class CmObjects {
     this.deliver(id.channel);
   }
 
-  /** Tells the channel's listener of its events. */
+  /** Calls the channel's listener for its pending events. */
   deliver(channel: CmChannel): void {
     while (channel.listener !== null) {
       const event = channel.pending.shift();
@@ -153,7 +158,10 @@ export class CmObjects {
     }
   }
 
-  /** Forgets an identifier and the events that nobody was told of it; returns requests that came for it. */
+  /**
+   * Removes an identifier and its undelivered events. Returns the connection requests that were pending for
+   * it.
+   */
   removeId(id: CmId): CmId[] {
     id.alive = false;
     this.ids.delete(id.handle);

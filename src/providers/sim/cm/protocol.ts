@@ -1,6 +1,6 @@
 /**
- * The exchange between two identifiers: REQ, REP, RTU; REJ; DREQ, DREP; SIDR for datagrams. Each message is an
- * event of virtual time. What comes of each in each state is what the IB CM of the Linux kernel does.
+ * The exchange between two identifiers: REQ, REP, RTU; REJ; DREQ, DREP; SIDR for datagrams. Each message is
+ * an event of virtual time. The reaction in each state is that of the IB CM in the Linux kernel.
  */
 import * as C from '../../../verbs/constants.ts';
 import type { AhAttr } from '../../../verbs/types.ts';
@@ -12,19 +12,19 @@ import type { CmId, CmObjects, FullConnParam } from './objects.ts';
 const REJ_TIMEOUT = 4;
 const REJ_INVALID_SERVICE_ID = 8;
 const REJ_CONSUMER_DEFINED = 28;
-/** Outcomes of a SIDR request (ib_cm_sidr_status). */
+/** Status of a SIDR reply (ib_cm_sidr_status). */
 const SIDR_UNSUPPORTED = 1;
 const SIDR_REJECT = 2;
 
-/** Room for private data in each message: all of it arrives, padded with zeros. */
+/** Private data of each message in bytes. The peer gets all of it, padded with zeros. */
 export const PRIVATE_DATA = {
   tcp: { request: 56, reply: 196, reject: 148 },
   udp: { request: 180, reply: 136, reject: 136 },
 } as const;
 
-/** A REQ that a full backlog dropped is sent again so often. */
+/** Retries of a REQ that a full backlog dropped. */
 const RETRIES = 15;
-/** In messages' times: how long before a REQ is sent again, and how long an end lingers in TIMEWAIT. */
+/** In message delays: time before a REQ is sent again, and time spent in TIMEWAIT. */
 const RETRY_MESSAGES = 8;
 const TIMEWAIT_MESSAGES = 4;
 
@@ -42,7 +42,7 @@ function padded(data: Uint8Array, length: number): Uint8Array {
   return bytes;
 }
 
-/** What a peer reads out of one's parameters: its responder serves what the other initiates. */
+/** The parameters as the peer sees them: its responder serves what this end initiates. */
 function mirrored(param: FullConnParam, dataBytes: number): FullConnParam {
   const { responderResources, initiatorDepth, privateData } = param;
   return {
@@ -64,7 +64,7 @@ export class CmProtocol {
     this.delayNs = pump.sim.world.params.rendezvousNs;
   }
 
-  /** Calls after so many messages' times, if the identifier is still there. */
+  /** Calls `action` after this many message delays, if the identifier still exists. */
   later(id: CmId, messages: number, action: () => void): void {
     this.pump.after(messages * this.delayNs, () => {
       if (id.alive) action();
@@ -107,13 +107,13 @@ export class CmProtocol {
     });
   }
 
-  /** RTU: both sides are ready. */
+  /** Sends an RTU: both sides are ready. */
   establish(id: CmId): void {
     id.link = 'ESTABLISHED';
     this.sendToPeer(id, (peer) => this.established(peer));
   }
 
-  /** By an RTU, or since data came first (rdma_notify). */
+  /** The connection is established by an RTU, or by data that arrived first (rdma_notify). */
   established(id: CmId): void {
     if (id.link !== 'REP_SENT') return;
     id.link = 'ESTABLISHED';
@@ -125,7 +125,7 @@ export class CmProtocol {
     this.sendReject(id, REJ_CONSUMER_DEFINED, SIDR_REJECT, data);
   }
 
-  /** DREQ, or the answer to the peer's. In any other state nothing happens, as with librdmacm. */
+  /** Sends a DREQ, or the reply to the peer's. In any other state nothing happens, as with librdmacm. */
   disconnect(id: CmId): void {
     if (id.link === 'ESTABLISHED') {
       id.link = 'DREQ_SENT';
@@ -140,7 +140,7 @@ export class CmProtocol {
     }
   }
 
-  /** What the peer hears of an identifier that is destroyed. */
+  /** Notifies the peer of an identifier that is destroyed. */
   abandon(id: CmId): void {
     const { link } = id;
     id.link = 'over';
@@ -155,7 +155,7 @@ export class CmProtocol {
     }
   }
 
-  /** The host is no more: those who were talking to it learn of it. */
+  /** Notifies the peers of a host that died. */
   hostDied(host: number): void {
     for (const id of [...this.objects.ids.values()]) {
       if (id.remoteHost !== host || id.host === host) continue;
@@ -190,7 +190,7 @@ export class CmProtocol {
     });
   }
 
-  /** Nobody listens there. */
+  /** No identifier listens on that port. */
   private refuse(id: CmId): void {
     this.later(id, 1, () => this.onReject(id, REJ_INVALID_SERVICE_ID, SIDR_UNSUPPORTED, new Uint8Array(0)));
   }
@@ -225,7 +225,7 @@ export class CmProtocol {
     if (!['REQ_SENT', 'REQ_RCVD', 'REP_SENT', 'REP_RCVD'].includes(id.link)) return;
     id.link = 'over';
     const udp = id.portSpace === C.RDMA_PS_UDP;
-    // A SIDR reply that refuses is told as an unreachable peer.
+    // A SIDR rejection is reported as an unreachable peer.
     this.objects.emit(id, udp ? C.RDMA_CM_EVENT_UNREACHABLE : C.RDMA_CM_EVENT_REJECTED, {
       status: udp ? sidr : reason,
       privateData: padded(data, limitsOf(id).reject),
@@ -261,13 +261,13 @@ export class CmProtocol {
     });
   }
 
-  /** One message to the other end; `gone` is what comes back when its identifier was destroyed. */
+  /** Sends a message to the peer. `gone` runs when the peer's identifier was destroyed. */
   private sendToPeer(id: CmId, action: (peer: CmId) => void, gone: () => void = () => {}): void {
     this.pump.after(this.delayNs, () => {
       const { peer } = id;
       if (peer === null) return;
       if (!this.reachable(id.host) || !this.reachable(peer.host)) {
-        // What wants an answer gets none; the rest is lost.
+        // Messages that expect a reply time out; others are lost silently.
         if (id.link === 'REP_SENT' || id.link === 'DREQ_SENT')
           this.later(id, 1, () => this.peerUnreachable(id));
       } else if (peer.alive) action(peer);

@@ -1,4 +1,4 @@
-/** rdma_init_qp_attr(3): what modifyQp wants of a queue pair that belongs to an identifier. */
+/** rdma_init_qp_attr(3): the attributes for modifyQp of a queue pair that belongs to an identifier. */
 import * as C from '../../../verbs/constants.ts';
 import { InvalidStateError } from '../../../verbs/errors.ts';
 import { mtuCode } from '../../../verbs/names.ts';
@@ -10,7 +10,7 @@ import { ahTo } from './protocol.ts';
 /** Acknowledgement timeout: 4.096 us * 2^14 = 67 ms. */
 const ACK_TIMEOUT = 14;
 
-/** @throws InvalidStateError before the device or the peer is known that the state needs */
+/** @throws InvalidStateError when the state needs a peer that is not known yet */
 export function qpAttrOf(id: CmId, qpState: number, mtuBytes: number): QpAttr {
   const datagram = id.portSpace === C.RDMA_PS_UDP;
   if (qpState === C.IBV_QPS_INIT) {
@@ -25,7 +25,7 @@ export function qpAttrOf(id: CmId, qpState: number, mtuBytes: number): QpAttr {
       { verb: 'initQpAttr', errno: C.EINVAL },
     );
   }
-  // The side that was called settles how many READs each may have under way.
+  // The passive side decides how many READs each side may have outstanding.
   const agreed = id.link === 'REQ_RCVD' || id.localParam === null ? remoteParam : lesser(id, remoteParam);
   if (qpState === C.IBV_QPS_RTR) {
     return {

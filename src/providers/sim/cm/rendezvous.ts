@@ -1,4 +1,4 @@
-/** The exchange of connection data, in memory: messages are events of virtual time. */
+/** In-memory exchange of connection data. Messages are events of virtual time. */
 
 import { ConnectionError } from '../../../verbs/errors.ts';
 import type { Wire, WireServer } from '../../../verbs/provider.ts';
@@ -14,12 +14,12 @@ interface Listener {
 
 const FIRST_EPHEMERAL_PORT = 49152;
 
-/** One end of a wire. Handlers set late still get what came early. */
+/** One end of a wire. Early messages wait for a handler. */
 class SimWire implements Wire {
   readonly remoteAddress: string;
   readonly host: number;
   peer: SimWire | null = null;
-  /** Called when this end is closed, by whomever. */
+  /** Called when this end is closed, by either side. */
   onOver: () => void = () => {};
   private readonly pump: TimePump;
   private readonly delayNs: number;
@@ -74,7 +74,7 @@ class SimWire implements Wire {
     if (peer !== null) this.pump.after(this.delayNs, () => peer.receiveClose());
   }
 
-  /** The other end is no more. */
+  /** The other end was closed. */
   receiveClose(error?: Error): void {
     if (this.closeReceived) return;
     this.closeReceived = true;
@@ -128,7 +128,7 @@ export class SimRendezvous {
     const { world } = this.pump.sim;
     const target = hostNamed('connect', world.hosts.length, name);
     return new Promise((resolve, reject) => {
-      // One way to ask, one way to hear.
+      // One delay for the request, one for the reply.
       this.pump.after(this.delayNs, () => {
         const listener = this.find(host, target, port);
         if (listener === undefined || world.hosts[host].dead) {
@@ -143,7 +143,7 @@ export class SimRendezvous {
     });
   }
 
-  /** The host is no more: those who were talking to it learn of it. */
+  /** Notifies the peers of a host that died. */
   hostDied(host: number): void {
     for (const wire of this.wires) {
       const { peer } = wire;
@@ -168,7 +168,7 @@ export class SimRendezvous {
     const { hosts } = this.pump.sim.world;
     const open = this.listeners.filter((l) => l.port === port && !hosts[l.host].dead);
     if (target >= 0) return open.find((l) => l.host === target);
-    // All hosts of a fabric are in this process: localhost is whoever listens, one's own host first.
+    // All hosts of a fabric are in this process: localhost is any listening host, preferably the own one.
     return open.find((l) => l.host === from) ?? open[0];
   }
 }
