@@ -1,6 +1,6 @@
 /** Which device, of which provider, under which policies. */
 
-import { type Driver, type DriverChoice, drivenBy, driverOf } from './drivers/index.ts';
+import { type Driver, type DriverChoice, driverOf, policyInterceptors } from './drivers/index.ts';
 import { Context } from './objects/index.ts';
 import { composeOnce, processInterceptors, reportOnce } from './process-interceptors.ts';
 import { createRdmaCoreProvider, isAddonAvailable } from './providers/rdma-core/index.ts';
@@ -210,7 +210,7 @@ function drivenOnce(
   policies: readonly { name: string; options: Record<string, unknown> }[],
 ): Interceptor[] {
   const key = JSON.stringify([driver, policies]);
-  const interceptors = named.get(key) ?? drivenBy(driver, policies);
+  const interceptors = named.get(key) ?? policyInterceptors(driver, policies);
   named.set(key, interceptors);
   return interceptors;
 }

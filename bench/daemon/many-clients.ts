@@ -89,9 +89,9 @@ class BenchClient {
 }
 
 async function child({ socket, first, clients, contexts }: ClientGroup): Promise<void> {
-  const members: BenchClient[] = [];
+  const running: BenchClient[] = [];
   setInterval(() => {
-    for (const member of members) member.beat();
+    for (const client of running) client.beat();
   }, BEAT_MS);
   for (let i = 0; i < clients; i += JOINS_AT_ONCE) {
     const some = Array.from(
@@ -99,11 +99,11 @@ async function child({ socket, first, clients, contexts }: ClientGroup): Promise
       (_, k) => new BenchClient(`t${first + i + k}`),
     );
     const contextsOf = (k: number) => (i + k < contexts - clients ? MAX_CONTEXTS_PER_CLIENT : 1);
-    await Promise.all(some.map((member, k) => member.join(socket, contextsOf(k))));
-    members.push(...some);
+    await Promise.all(some.map((client, k) => client.join(socket, contextsOf(k))));
+    running.push(...some);
   }
   process.on('message', async (active: number) => {
-    for (const [i, member] of members.entries()) member.setActive(i < active);
+    for (const [i, client] of running.entries()) client.setActive(i < active);
     process.send?.('done');
   });
   process.send?.('joined');

@@ -60,7 +60,7 @@ export function driverName(text: unknown, source: string): DriverName {
  * file path, relative to the working directory, whose default export creates a policy from its options.
  * @throws ConfigError for an unknown policy or option
  */
-export function drivenBy(
+export function policyInterceptors(
   driver: Driver,
   policies: readonly { name: string; options: Record<string, unknown> }[],
 ): Interceptor[] {

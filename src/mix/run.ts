@@ -1,6 +1,6 @@
 /** Runs a mixture of applications in virtual time. */
 import { z } from 'zod';
-import { drivenBy } from '../drivers/index.ts';
+import { policyInterceptors } from '../drivers/index.ts';
 import { policies } from '../policies/index.ts';
 import { createFabric, type Fabric } from '../providers/sim/index.ts';
 import { compose, type Interceptor } from '../shim/compose.ts';
@@ -75,7 +75,7 @@ export async function runMix(spec: MixSpec): Promise<MixResult> {
  */
 export function interceptorsOf(spec: MixSpec, apps: readonly App[]): Interceptor[] {
   if (spec.policy === 'none') return [];
-  return drivenBy('inline', [{ name: spec.policy, options: policyOptionsOf(spec, apps) }]);
+  return policyInterceptors('inline', [{ name: spec.policy, options: policyOptionsOf(spec, apps) }]);
 }
 
 /** The options of the mix's policy. A policy with `weights` gets those of the applications' tenants by default. */

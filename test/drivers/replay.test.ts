@@ -7,7 +7,7 @@
  */
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { type DriverName, drivenBy, type PolicySpec } from '../../src/drivers/index.ts';
+import { type DriverName, type PolicySpec, policyInterceptors } from '../../src/drivers/index.ts';
 import { ShimCpu } from '../../src/mix/shim-cpu.ts';
 import { createFabric, type Fabric } from '../../src/providers/sim/index.ts';
 import { compose, type Interceptor } from '../../src/shim/compose.ts';
@@ -221,7 +221,9 @@ async function compareLog(spec: PolicySpec, seed: number): Promise<Run[]> {
   for (const [costs, drivers] of Object.entries(legs)) {
     let first: Run | undefined;
     for (const [leg, [driver, below]] of Object.entries(drivers)) {
-      const run = await new Run((fabric) => [...drivenBy(driver, [spec]), ...below(fabric)]).play(log);
+      const run = await new Run((fabric) => [...policyInterceptors(driver, [spec]), ...below(fabric)]).play(
+        log,
+      );
       run.close();
       first ??= run;
       const at = `log ${seed}, ${costs}, ${leg}`;

@@ -1,6 +1,6 @@
 /** A thread of run.ts: runs one application, from opening its contexts to its result. */
 import { parentPort, workerData } from 'node:worker_threads';
-import { drivenBy } from '../../drivers/index.ts';
+import { policyInterceptors } from '../../drivers/index.ts';
 import { shareCoordinator } from '../../policies/index.ts';
 import { createRdmaCoreProvider } from '../../providers/rdma-core/index.ts';
 import { setAssertions } from '../../shim/assertions.ts';
@@ -15,7 +15,7 @@ const send = (message: WorkerMessage) => parentPort?.postMessage(message);
 
 for (const [device, memory] of coordinators) shareCoordinator(device, memory);
 const policies = spec.policy === 'none' ? [] : [{ name: spec.policy, options: { ...policyOptions } }];
-const provider = compose(createRdmaCoreProvider(), drivenBy('inline', policies));
+const provider = compose(createRdmaCoreProvider(), policyInterceptors('inline', policies));
 const clock = new Clock();
 const live = new LiveApp(app, provider, spec, clock);
 send({ kind: 'ready' });
