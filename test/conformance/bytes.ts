@@ -1,10 +1,10 @@
-/** What memory holds at first, and what it holds at the end, cheaply: thousands of programs ask. */
+/** Initial contents of memory, and short digests of the final contents, made cheaply for thousands of programs. */
 import { createHash } from 'node:crypto';
 import type { MrInfo } from '../../src/verbs/index.ts';
 
 const patterns = new Map<number, Uint8Array>();
 
-/** Bytes that differ from place to place and from salt to salt. */
+/** Bytes that differ by offset and by salt. */
 export function pattern(lengthBytes: number, salt: number): Uint8Array {
   let whole = patterns.get(salt);
   if (whole === undefined || whole.length < lengthBytes) {

@@ -20,7 +20,7 @@ import { rotation } from './policies/rotation.ts';
 import split from './policies/split.mjs';
 import { Turns, type TurnsOptions } from './policies/turns.ts';
 
-/** Policies that are modules, for worker threads load them by name. */
+/** Policies that are modules, because worker threads load them by name. */
 const shimOf = (policy: unknown) => createShim(policy as () => Policy);
 const oneByOne = () => shimOf(hold);
 const cutting = (seed: number) => shimOf(() => arbitrary({ seed, splitsAboveBytes: 0 }));
@@ -29,13 +29,13 @@ const SHORT_TURNS = { turnBytes: 3000, turnRequests: 3, watchdogNs: 20_000 };
 const perf = (sub: number, unit: number, more = {}) =>
   createPolicy('perf', { isolation: 'always', subMsgSizeBytes: sub, zeroWaitUnitBytes: unit, ...more });
 
-/** Turns of a few requests, whose watchdog is short enough to be seen at work. */
+/** Turns of a few requests, with a watchdog that is short enough to expire in tests. */
 const inTurns = (options: TurnsOptions) => {
   const turns = { turnBytes: 3000, turnRequests: 3, aheadBytes: 500, aheadRequests: 1, watchdogNs: 20_000 };
   return createShim(() => new Turns({ ...turns, pieceBytes: 700, waits: 1, ...options }));
 };
 
-/** Each third post finds other options. */
+/** Changes options at every third post. */
 function changing(name: string, changes: readonly Record<string, unknown>[]): Interceptor {
   return {
     name: 'changing',
@@ -52,7 +52,7 @@ function changing(name: string, changes: readonly Record<string, unknown>[]): In
   };
 }
 
-/** A daemon far away that limits requests a second; enough that random programs end soon. */
+/** A remote daemon that limits requests per second, at a rate that lets random programs end soon. */
 class Limiting extends CoordinatorRegistry {
   override maxRequestsPerSOf() {
     return 2e6;
@@ -75,7 +75,7 @@ export interface Chain {
   chain: () => Interceptor[];
   /** Whether the devices below execute WAIT. Default true. */
   wait?: boolean;
-  /** Of the random programs that the other chains have: what lives by its timers takes its time. */
+  /** The share of the other chains' random programs that it runs: a chain that depends on timers is slow. */
   share?: number;
 }
 
@@ -95,7 +95,7 @@ export const chains: Record<string, Chain> = {
   'two at a time, sometimes': { chain: () => [inTurns({ allow: 2, changeNs: 5000 })], share: 0.3 },
   'in turns, WAIT emulated': { chain: () => [inTurns({ allow: 1 }), emulateWait()], wait: false },
   'token pacer': { chain: () => [tokenPacer({ rateBytesPerS: 1e10, burstBytes: 8000 })], share: 0.15 },
-  // Faster than the link: who posts again by the clock, before its requests are over, would see that they are late.
+  // Faster than the link: a program that posts by the clock, before its requests have ended, would see that they are late.
   'token bucket': {
     chain: () => [createPolicy('token-bucket', { linkGbps: 400, burstBytes: 16_000, pieceBytes: 1024 })],
     share: 0.15,
@@ -175,7 +175,7 @@ export const chains: Record<string, Chain> = {
   },
 };
 
-/** What the whole conformance suite runs under, in the application's thread. */
+/** The chains of the whole conformance suite, in the application's thread. */
 export const suiteChains: Record<string, () => Interceptor[]> = {
   'pass-through': () => [shimOf(passThrough)],
   split: () => [shimOf(split)],
@@ -184,8 +184,8 @@ export const suiteChains: Record<string, () => Interceptor[]> = {
 };
 
 /**
- * What the whole suite runs under too: each engine of perf at work. 'split and 0_WAIT' is its LMSE. On soft-RoCE they
- * have a run of their own, `npm run test:rxe:perf`.
+ * More chains of the whole suite, one for each engine of perf. 'split and 0_WAIT' is its LMSE. On soft-RoCE they have a
+ * separate run, `npm run test:rxe:perf`.
  */
 export const engineChains: Record<string, Chain> = {
   'perf, 0_WAITs that write': { chain: () => [perf(256, 64, { zeroWait: 'write' })], wait: false },

@@ -10,12 +10,12 @@ export interface CmTransfer {
   provider: Provider;
   caller: Interceptor[];
   server: Interceptor[];
-  /** Where the server listens. */
+  /** The address at which the server listens. */
   host?: string;
-  /** What the programs themselves have to say. */
+  /** Private data of the programs themselves. */
   request?: Uint8Array;
   reply?: Uint8Array;
-  /** Of the caller. */
+  /** Results at the caller. */
   options?: Partial<CmConnectOptions>;
 }
 

@@ -1,4 +1,4 @@
-/** What shims count, against what one can count by hand. */
+/** Counters of shims, compared with counts made by hand. */
 import { expect, test } from 'vitest';
 import { createPolicy } from '../../src/policies/index.ts';
 import { createFabric } from '../../src/providers/sim/index.ts';
@@ -43,12 +43,12 @@ test('perf: small requests go straight, a large one becomes pieces and waits', a
   const counters = shimCounters(w.a.v);
   expect(counters).toMatchObject({ seen: 3, split: 1, held: 1, emulated: 0, bytes: 128 + 4 * SUB });
   expect(counters.internal).toEqual({ pieces: 4, waits: 4 * (SUB / UNIT), enables: 0, posts: 0 });
-  // All pieces report; the last one's completion is the application's.
+  // All pieces report; the completion of the last one is the application's.
   expect(counters.hiddenCompletions).toBe(3);
   expect(counters.sqHighWater).toBe(2 + 4 * 2);
 });
 
-test('what goes straight fills the queue, too', async () => {
+test('requests that go straight fill the queue, too', async () => {
   const w = world([createPolicy('perf')]);
   for (let i = 0; i < 12; i++) write(w.a, w.b, i, 64);
   expect(post(w.a)).toBe(12);
@@ -56,7 +56,7 @@ test('what goes straight fills the queue, too', async () => {
   await finish(w, 12);
 });
 
-test('a stack: the outermost has seen the requests, the inner one executed the waits', async () => {
+test('in a stack the outermost shim counts the requests, and the inner one the WAITs that it executed', async () => {
   const w = world([createPolicy('perf', { isolation: 'always' })], false);
   write(w.a, w.b, 1, 2 * SUB);
   post(w.a);
@@ -68,7 +68,7 @@ test('a stack: the outermost has seen the requests, the inner one executed the w
   expect(shimCounters(w.a.v)).toMatchObject({ seen: 1, bytes: 2 * SUB, split: 1, emulated: 2 });
 });
 
-test('what was counted stays when the queue pair is gone; providers add up', async () => {
+test('counts of a destroyed queue pair stay, and sumCounters adds providers', async () => {
   const w = world([createPolicy('perf', { isolation: 'always' })]);
   write(w.a, w.b, 1, 2 * SUB);
   post(w.a);
@@ -85,7 +85,7 @@ test('no shim, no counts', () => {
   expect(shimCounters(fabric.provider)).toMatchObject({ seen: 0, bytes: 0, sqHighWater: 0 });
 });
 
-test('bytes that go straight are weighed: plain, of two elements, and more than 32 bits of them', () => {
+test('bytes of requests that go straight are counted: plain, of two elements, and beyond 32 bits', () => {
   const weigh: Interceptor = createShim(() => ({
     name: 'weigh',
     needs: { wait: 'none' },

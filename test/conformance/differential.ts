@@ -1,6 +1,6 @@
 /**
- * Differential properties: a random program sees under a chain of interceptors what it sees bare. `check` runs as many
- * as it is told of one kind under one chain; the seed is of the chain as well, so that no two chains see the same.
+ * Differential properties: a random program sees the same under a chain of interceptors as without one. `check` runs a
+ * number of programs of one kind under one chain. The seed depends on the chain, so that no two chains run the same programs.
  */
 import fc from 'fast-check';
 import { expect } from 'vitest';
@@ -12,7 +12,7 @@ import { simGround } from './sim-ground.ts';
 
 type Property = (chain: string) => fc.IAsyncPropertyWithHooks<[unknown]>;
 
-/** Kinds of programs, by what they are about. */
+/** Kinds of programs. */
 export const kinds: Record<'reliable' | 'mixed' | 'events', Property> = {
   reliable: (name) =>
     fc.asyncProperty(program as fc.Arbitrary<unknown>, async (one) => {
@@ -41,7 +41,7 @@ export const kinds: Record<'reliable' | 'mixed' | 'events', Property> = {
 export type Kind = keyof typeof kinds;
 export const chainNames = Object.keys(chains);
 
-/** Runs random programs; a failure is shrunk, and told with its seed. */
+/** Runs random programs; a failure is shrunk and reported with its seed. */
 export async function check(kind: Kind, chain: string, runs: number, seed: number): Promise<void> {
   const own = (seed + chainNames.indexOf(chain) * 1_000_003) | 0;
   const numRuns = Math.ceil(runs * (chains[chain].share ?? 1));

@@ -1,12 +1,12 @@
-/** Places where a program could tell a shim from a bare device: each runs on both. */
+/** Edge cases in which a program might notice a shim: each runs with one and without. */
 import { describe, expect, test } from 'vitest';
 import { workerDriver } from '../../src/drivers/worker/front.ts';
 import { createPolicy } from '../../src/policies/index.ts';
 import { createFabric } from '../../src/providers/sim/index.ts';
 import { compose, type Interceptor } from '../../src/shim/compose.ts';
-import type { ShimCq } from '../../src/shim/cq-ledger.ts';
+import type { CqLedger } from '../../src/shim/cq-ledger.ts';
 import { settleSend } from '../../src/shim/cq-ledger.ts';
-import { ShimQp } from '../../src/shim/qp-ledger.ts';
+import { QpLedger } from '../../src/shim/qp-ledger.ts';
 import { emulateWait } from '../../src/shim/wait/emulate-wait.ts';
 import * as V from '../../src/verbs/index.ts';
 import { connect, type End, type EndOptions, makeEnd, modify, post, SIGNALED, take } from '../sim/helpers.ts';
@@ -20,7 +20,7 @@ function world(chain: Interceptor[], options: EndOptions = {}, wait = true) {
   const a = makeEnd({ ...fabric, provider: compose(fabric.provider, chain) }, 0, { ...options, bytes });
   const b = makeEnd(fabric, 1, { bytes });
   connect(a, b);
-  /** Lets happen what happens without the program. */
+  /** Lets time pass without the program. */
   const settle = async () => {
     for (let i = 0; i < 5; i++) await fabric.run();
   };
@@ -107,7 +107,7 @@ describe.each(sides)('%s', (_, chain) => {
     expect(Buffer.compare(a.bytes, b.bytes)).toBe(0);
   });
 
-  test('receives that completed and were not polled keep their places', async () => {
+  test('receives that completed and were not polled keep their slots', async () => {
     const { a, b, settle } = world(chain(), { event: true, cap: { maxRecvWr: 4 } });
     const cap = { maxSendWr: 16, maxRecvWr: 4, maxSendSge: 2, maxRecvSge: 2, maxInlineData: 0 };
     const attr = { qpType: V.IBV_QPT_RC, sendCq: a.sendCq, recvCq: a.sendCq, cap, sqSigAll: false };
@@ -183,7 +183,7 @@ describe.each(waits)('WAIT, %s', (_, wait, chain) => {
     expect(take(a).map((wc) => wc.wrId)).toEqual([5]);
   });
 
-  test('before RTS, or on what is no completion queue, it is refused', () => {
+  test('before RTS, or on a handle that is not a completion queue, a WAIT is refused', () => {
     const { a } = world(chain(), {}, wait);
     a.send.wait(5, SIGNALED, 12345, 1);
     expect([post(a), a.send.errno, a.send.reason]).toEqual([0, V.EINVAL, V.REASON_TARGET]);
@@ -192,7 +192,7 @@ describe.each(waits)('WAIT, %s', (_, wait, chain) => {
     expect([post(a), a.send.errno, a.send.reason]).toEqual([0, V.EINVAL, V.REASON_STATE]);
   });
 
-  test('what waits reports in places of its own, not in those of the application', async () => {
+  test('requests behind a WAIT report in CQ entries of their own, not in those of the application', async () => {
     const { a, b, settle } = world(chain(), { cqe: 2 }, wait);
     const other: End = { ...a, ...openPlain(a, b) };
     for (const id of [1, 2]) a.send.write(id, SIGNALED, a.mr.addr, 8, a.mr.lkey, b.mr.addr, b.mr.rkey);
@@ -211,7 +211,7 @@ describe.each(waits)('WAIT, %s', (_, wait, chain) => {
     expect(a.v.queryQp(other.qp).attr.qpState).toBe(V.IBV_QPS_RTS);
   });
 
-  test('a failed receive flushes what waits', async () => {
+  test('a failed receive flushes requests behind a WAIT', async () => {
     const { a, b, settle } = world(chain(), {}, wait);
     a.recv.recv(9, a.mr.addr, 4, a.mr.lkey);
     a.v.postRecv(a.qp, a.recv.ring, 0, 1);
@@ -237,7 +237,7 @@ const ringSides: typeof sides = [
 describe.each(ringSides)('numbers that are none of a ring: %s', (_, chain) => {
   const WRONG = [0.5, 1.5, -1, Number.NaN, 257, 2 ** 31, '1', null, true, 1n, [1]] as number[];
 
-  test('are refused by posts and polls, and lose nothing', async () => {
+  test('are refused by posts and polls without any loss', async () => {
     const { a, b, settle } = world(chain());
     const { v, send, recv, wc } = a;
     for (let id = 0; id < 6; id++) writeBig(a, b, id);
@@ -263,7 +263,7 @@ describe.each(ringSides)('numbers that are none of a ring: %s', (_, chain) => {
 });
 
 describe.each(ringSides)('memory and opcodes: %s', (_, chain) => {
-  test('memory that is detached under what was posted fails it, and flushes the rest', async () => {
+  test('a posted request whose memory is detached fails, and later ones are flushed', async () => {
     const { fabric, a, b, settle } = world(chain());
     const memory = new ArrayBuffer(BIG);
     const mr = a.v.regMr(a.pd, memory, 0, BIG, V.IBV_ACCESS_LOCAL_WRITE);
@@ -280,7 +280,7 @@ describe.each(ringSides)('memory and opcodes: %s', (_, chain) => {
     ]);
   });
 
-  test('an opcode that nobody has is refused', () => {
+  test('an unknown opcode is refused', () => {
     const { a, b } = world(chain());
     writeBig(a, b, 1);
     a.send.words[V.slotAt(0) + V.WR_OP] |= 0xff;
@@ -320,7 +320,7 @@ test.each(Object.entries(splitting))(
       end.send.write(id, SIGNALED, a.mr.addr, 1 << 15, a.mr.lkey, b.mr.addr, b.mr.rkey);
       expect(post(end)).toBe(1);
     });
-    // Time goes by, and nobody polls: neither the program nor, from an event, the shim.
+    // Time passes without a poll, by the program or by the shim in an event.
     fabric.simulation.run();
     const seen: string[] = [];
     for (let idle = 0; idle < 3; ) {
@@ -337,8 +337,8 @@ test.each(Object.entries(splitting))(
 test('running numbers wrap', () => {
   const cap = { maxSendWr: 8, maxRecvWr: 8, maxSendSge: 2, maxRecvSge: 2, maxInlineData: 0 };
   const attr = { qpType: V.IBV_QPT_RC, sendCq: 1, recvCq: 1, cap, sqSigAll: true };
-  const cq = {} as ShimCq;
-  const qp = new ShimQp(
+  const cq = {} as CqLedger;
+  const qp = new QpLedger(
     1,
     { handle: 1, qpNum: 1, cap },
     1,

@@ -4,7 +4,7 @@ import { chainNames, check, plan } from './differential.ts';
 const { runs, seed } = plan('events');
 
 test.each(chainNames)(
-  'an event-driven program cannot tell: %s',
+  'an event-driven program sees no difference: %s',
   (name) => check('events', name, runs, seed),
   600_000,
 );

@@ -1,7 +1,7 @@
 /**
- * Random programs that live on completion events: several queues on one channel, polled a few completions at
- * a time, next requests posted from inside the listener, queue pairs destroyed with work under way. What each
- * queue pair sees does not depend on time, so a shim must not change it; and whoever misses a wake-up stops.
+ * Random programs driven by completion events: several queues on one channel, polled a few completions at a time, new
+ * requests posted inside the listener, queue pairs destroyed with requests in flight. What each queue pair sees does not
+ * depend on time, so a shim must not change it; a program that misses an event stops.
  */
 import fc from 'fast-check';
 import { createFabric, type Fabric } from '../../src/providers/sim/index.ts';
@@ -10,10 +10,10 @@ import * as V from '../../src/verbs/index.ts';
 import { connect, type End, makeEnd } from '../sim/helpers.ts';
 
 export interface Flow {
-  /** Which of the completion queues. */
+  /** Index of the completion queue. */
   cq: number;
   depth: number;
-  /** Requests at once; the last of each batch is signaled, of the others those that say so. */
+  /** Requests per batch. The last one is signaled, and any other one that has the flag. */
   window: number;
   sizes: { bytes: number; read: boolean; signaled: boolean }[];
   /** Destroy the queue pair at this many completions (0: never). */
@@ -21,7 +21,7 @@ export interface Flow {
   /** Move it to ERR at this many completions (0: never). */
   errorAt: number;
   sigAll: boolean;
-  /** Of sends, whether the peer's receiver is to be woken: it listens for solicited ones only. */
+  /** SENDs: whether they are solicited. The peer's receiver listens for solicited completions only. */
   sends: boolean;
 }
 
@@ -30,7 +30,7 @@ export interface EventProgram {
   cqs: number;
   /** Completions taken by each poll. */
   pollMax: number;
-  /** Queues have as many entries as the program needs, or 256. */
+  /** Whether queues have exactly as many entries as the program needs, or 256. */
   tightCq: boolean;
   /** The listener is attached only after everything is posted. */
   lateListener: boolean;
@@ -171,7 +171,7 @@ class Run {
     const handle = this.wc.qp(i);
     const index = this.lanes.findIndex((lane) => lane.end.qp === handle);
     const lane = this.lanes[index];
-    // Polled before it was destroyed, in the same batch: still the program's.
+    // It was polled before the queue pair was destroyed, in the same batch, so it is still the program's.
     if (lane === undefined || lane.buriedIn < this.polls) {
       this.strays++;
       return;
@@ -193,7 +193,7 @@ class Run {
     }
   }
 
-  /** As every event-driven program does: arm, then poll until there is nothing left. */
+  /** As every event-driven program does: arms the queue, then polls until it is empty. */
   private readonly onEvent = (cq: number): void => {
     this.v.reqNotifyCq(cq, false);
     for (;;) {
@@ -206,7 +206,7 @@ class Run {
 
   async go() {
     const { v, a, b, lanes } = this;
-    // The peer is woken by the solicited ones, as it would be by requests.
+    // Solicited completions raise the peer's event, as in a server that receives requests.
     let woken = 0;
     b.v.reqNotifyCq(b.recvCq, true);
     if (!this.program.lateListener) v.watchCompChannel(a.channel, this.onEvent);
@@ -232,7 +232,7 @@ class Run {
     const left = this.cqs.map((cq) => v.pollCq(cq, this.wc.ring, 0, this.program.pollMax));
     for (const cq of this.cqs) v.destroyCq(cq);
     return {
-      // After an error it depends on time which requests were flushed.
+      // Which requests are flushed after an error depends on time.
       traces: lanes.map((lane) => (lane.flow.errorAt === 0 ? lane.trace : lane.trace.length > 0)),
       unfinished: lanes.map((lane) => lane.alive && !lane.failed && lane.waiting > 0),
       left,

@@ -1,4 +1,4 @@
-/** A queue pair fails while requests of it are held: they come back as a device's own would, in their order. */
+/** A queue pair fails while it holds requests: they are flushed in order, as those of a device are. */
 import { describe, expect, test } from 'vitest';
 import { createFabric } from '../../src/providers/sim/index.ts';
 import { compose, type Interceptor } from '../../src/shim/compose.ts';

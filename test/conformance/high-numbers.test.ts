@@ -1,4 +1,4 @@
-/** Running numbers that go round in the middle of a program show nowhere, bare or under a chain. */
+/** A program does not notice that running numbers wrap, without a shim or under a chain. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { chains } from './chains.ts';

@@ -1,17 +1,18 @@
 /**
- * Running numbers count mod 2^32: here they begin wherever a test says, so that programs see them go round. Those of
- * sends and of the device's completion queues; of receives on a bare device only, since nothing tells a shim of them.
+ * Running numbers count mod 2^32. Here they begin at a number that the test chooses, so that they wrap within a program:
+ * those of sends and of the device's completion queues, and those of receives on a bare device only, because a shim
+ * cannot be given them.
  */
 import type { Fabric } from '../../src/providers/sim/index.ts';
 import type { Interceptor } from '../../src/shim/compose.ts';
 
-/** Where 31 bits end, and where 32 do. */
+/** The ends of 31 bits and of 32 bits. */
 export const ENDS = [0x7ffffffa, -6] as const;
 
-/** The chain, told that numbers begin at `first`, over a device where they do. */
+/** The chain, over a device, both with numbers that begin at `first`. */
 export function highNumbers(fabric: Fabric, first: number, chain: readonly Interceptor[]): Interceptor[] {
   const { qps, cqs } = fabric.simulation.world;
-  // A shim above makes queue pairs of its own, which count from 0: the application's comes first.
+  // A shim above makes queue pairs of its own, which count from 0; the application's queue pair is the first.
   let isNext = false;
   const outer: Interceptor = {
     name: 'high-numbers',
@@ -20,7 +21,7 @@ export function highNumbers(fabric: Fabric, first: number, chain: readonly Inter
         const isTheirs = attr.managed !== true;
         isNext = isTheirs;
         const info = next.createQp(pd, attr);
-        // A shim believes no step back: it is told of numbers that it can take for later ones.
+        // A shim ignores a step back, so the numbers go up in steps that it takes for later ones.
         const steps = [0x40000000, 0x7fffffff, 0xbfffffff | 0].filter((at) => at >>> 0 < first >>> 0);
         for (const at of isTheirs ? [...steps, first] : []) next.adopt?.qp(info.handle, at, at, (at - 1) | 0);
         return info;

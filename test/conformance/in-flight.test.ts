@@ -1,6 +1,6 @@
 /**
- * ERR, RESET and destroy at any moment, with work held, cut and under way. What exactly was done by then
- * depends on time, so runs are not compared: each must keep what verbs promise.
+ * ERR, RESET and destroy at any moment, with requests held, cut and in flight. How far they got depends on time, so runs
+ * are not compared: each must keep the guarantees of verbs.
  */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
@@ -107,7 +107,7 @@ class InFlight {
     expect(this.outstanding.length).toBeLessThanOrEqual(DEPTH);
   }
 
-  /** In order, each at most once, none of a time before, flushed once one has failed. */
+  /** Completions are in order, at most once, not from before a RESET, and flushed after a failure. */
   private poll(max: number): number {
     const { a } = this;
     const n = a.v.pollCq(a.sendCq, a.wc.ring, 0, max);
@@ -119,7 +119,7 @@ class InFlight {
       const ok = a.wc.status(i) === V.IBV_WC_SUCCESS;
       if (ok) expect([this.failed, this.outstanding[at].signaled]).toEqual([false, true]);
       if (this.failed) expect(a.wc.status(i)).toBe(V.IBV_WC_WR_FLUSH_ERR);
-      // What is passed over has completed in silence: unsignaled, and before anything failed.
+      // Skipped requests have completed without a completion: unsignaled, and before any failure.
       for (const silent of this.outstanding.splice(0, at + 1).slice(0, -1)) {
         expect([id, silent.id, silent.signaled, this.failed]).toEqual([id, silent.id, false, false]);
       }
@@ -161,7 +161,7 @@ class InFlight {
     }
   }
 
-  /** Nothing that reports is outstanding; and a well queue pair moves bytes to where they belong. */
+  /** No signaled request is outstanding, and a queue pair in RTS moves bytes correctly. */
   async finish(): Promise<void> {
     await this.settle();
     const late = this.outstanding.filter((posted) => posted.signaled || this.failed);

@@ -1,4 +1,4 @@
-/** Interceptors that only watch: a program cannot tell, and what they write agrees with what it saw. */
+/** Interceptors that only observe: a program does not notice them, and what they write agrees with what it saw. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -51,7 +51,7 @@ test('traced outside and inside a policy that splits', async () => {
   );
 }, 120_000);
 
-/** Time is in the recording. */
+/** The recording includes time. */
 function replayGround(file: string): Ground {
   const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
   return { ...simGround(), provider: createReplay(file).provider, run: turn, advance: turn };

@@ -1,4 +1,7 @@
-/** Every event and action of a policy, on simulated devices, by small policies that each use a few. */
+/**
+ * Every event and action of a policy, on simulated devices, by small policies that each use a few. Above 500 lines, because
+ * the policies share one world and its helpers.
+ */
 import { afterEach, expect, test } from 'vitest';
 import { createPolicy } from '../../src/policies/index.ts';
 import { createFabric, type Fabric } from '../../src/providers/sim/index.ts';
@@ -18,7 +21,7 @@ import { createShim, type ShimOptions } from '../../src/shim/shim.ts';
 import * as V from '../../src/verbs/index.ts';
 import { connect, type End, type EndOptions, makeEnd, modify, post, take } from '../sim/helpers.ts';
 
-/** Forwards everything; the tests' policies change what they are about. */
+/** Forwards everything; the policies of the tests override what they need. */
 class Base implements Policy {
   readonly name: string = 'test';
   readonly needs: Policy['needs'] = { wait: 'none' };
@@ -96,7 +99,7 @@ function write(w: World, wrId: number, bytes: number, flags = V.IBV_SEND_SIGNALE
   a.send.write(wrId, flags, a.mr.addr + at, bytes, a.mr.lkey, b.mr.addr + at, b.mr.rkey);
 }
 
-/** Lets time go by until nothing happens; what the application polled, as `wr_id status`. */
+/** Runs until nothing happens; returns what the application polled, as `wr_id status`. */
 async function settle(w: World): Promise<string[]> {
   const seen: string[] = [];
   for (let quiet = 0; quiet < 2; ) {
@@ -108,7 +111,7 @@ async function settle(w: World): Promise<string[]> {
   return seen;
 }
 
-test('onQp and onCompleted: what happened to whom, and how many completions at once', async () => {
+test('onQp reports changes of queue pairs, and onCompleted the completions of one poll', async () => {
   const log: string[] = [];
   class Listener extends Base {
     onQp(qp: QpView, change: QpChange): void {
@@ -147,7 +150,7 @@ test('onQp and onCompleted: what happened to whom, and how many completions at o
   }).handle;
 });
 
-/** Lets one held request go every microsecond. */
+/** Issues one held request every microsecond. */
 class Clocked extends Base {
   readonly fired: number[] = [];
   readonly qps: QpView[] = [];
@@ -179,7 +182,7 @@ class Clocked extends Base {
   }
 }
 
-test('a timer lets held requests go, and a run waits for it', async () => {
+test('a timer releases held requests, and a run waits for it', async () => {
   const policy = new Clocked();
   const w = world(policy);
   const startNs = w.fabric.nowNs;
@@ -190,7 +193,7 @@ test('a timer lets held requests go, and a run waits for it', async () => {
   expect(policy.fired).toHaveLength(3);
 });
 
-test('a timer that is set again and again keeps no run from ending, and fires while others run', async () => {
+test('a timer that is set again and again lets a run end, and fires while others run', async () => {
   const policy = new Clocked(true);
   const w = world(policy);
   write(w, 1, 64);
@@ -205,7 +208,7 @@ test('a timer that is set again and again keeps no run from ending, and fires wh
   expect(policy.fired.length - before).toBeGreaterThanOrEqual(9);
 });
 
-test('a program that only polls, and awaits nothing, sees its timers fire', () => {
+test('timers fire in a program that only polls and awaits nothing', () => {
   const w = world(new Clocked());
   write(w, 1, 64);
   post(w.a);
@@ -214,7 +217,7 @@ test('a program that only polls, and awaits nothing, sees its timers fire', () =
   expect(polled).toBe(1);
 });
 
-test('a token has one time: setting it again moves it, Infinity takes it away', async () => {
+test('a token has one time: setting it again moves it, Infinity removes it', async () => {
   const fired: string[] = [];
   class Alarms extends Base {
     setup({ context }: Resources, out: Actions): void {
@@ -274,7 +277,7 @@ class Pausing extends Base {
   }
 }
 
-test('WAIT on a resource pauses a queue pair, ENABLE of another one resumes it; both are told', async () => {
+test('a WAIT on a resource pauses a queue pair, an ENABLE resumes it, and both are reported', async () => {
   const policy = new Pausing();
   const w = world(policy);
   write(w, 1, 64);
@@ -288,7 +291,7 @@ test('WAIT on a resource pauses a queue pair, ENABLE of another one resumes it; 
   expect(shimCounters(w.v)).toMatchObject({ seen: 2, internal: { waits: 1, posts: 9 } });
 });
 
-test('a paused queue pair that goes to ERR: the WAIT is told as flushed, the requests once', async () => {
+test('when a paused queue pair goes to ERR, the WAIT is reported as flushed, and each request once', async () => {
   const policy = new Pausing();
   const w = world(policy);
   write(w, 1, 64);
@@ -299,7 +302,7 @@ test('a paused queue pair that goes to ERR: the WAIT is told as flushed, the req
   expect(policy.told).toContain('7 WR_FLUSH_ERR');
 });
 
-test('a queue pair enables another: ENABLE behind its own requests', async () => {
+test('a queue pair enables another with an ENABLE behind its own requests', async () => {
   class Relay extends Base {
     override readonly needs = { wait: 'required' } as const;
     private pcq: ResourceView | null = null;
@@ -330,7 +333,7 @@ test('a queue pair enables another: ENABLE behind its own requests', async () =>
   expect(shimCounters(w.v).internal.enables).toBe(1);
 });
 
-/** Ends every READ itself: as it was asked to, or with an error. */
+/** Ends every READ itself, with success or with an error. */
 class Delivering extends Base {
   readonly status: number;
   readonly answers: boolean[] = [];
@@ -359,7 +362,7 @@ function read(w: World, wrId: number, flags = V.IBV_SEND_SIGNALED): void {
   a.send.read(wrId, flags, a.mr.addr, 4096, a.mr.lkey, b.mr.addr, b.mr.rkey);
 }
 
-test('deliver: a completion of the shim’s making, in order, with the request’s opcode and length', async () => {
+test('deliver makes a completion in order, with the request’s opcode and length', async () => {
   const policy = new Delivering(V.IBV_WC_SUCCESS);
   const w = world(policy);
   write(w, 1, 64);
@@ -376,12 +379,12 @@ test('deliver: a completion of the shim’s making, in order, with the request�
     [2, 'RDMA_READ', 4096],
     [4, 'RDMA_WRITE', 64],
   ]);
-  // While the WRITE before it was under way, not; the second READ shows to nobody.
+  // Not while the earlier WRITE was in flight. The second READ has no completion.
   expect(policy.answers[0]).toBe(false);
   expect(policy.answers.slice(-2)).toEqual([true, true]);
 });
 
-test('deliver with an error: the request fails with it, what is behind it is flushed', async () => {
+test('deliver with an error fails the request, and flushes later ones', async () => {
   const w = world(new Delivering(V.IBV_WC_REM_ACCESS_ERR));
   write(w, 1, 64);
   read(w, 2, 0);
@@ -391,7 +394,7 @@ test('deliver with an error: the request fails with it, what is behind it is flu
   expect(w.v.queryQp(w.a.qp).attr.qpState).toBe(V.IBV_QPS_ERR);
 });
 
-test('refuse: IBV_WC_GENERAL_ERR, even where nothing before it would ever report', async () => {
+test('refuse fails with IBV_WC_GENERAL_ERR, even if no earlier request would report', async () => {
   class Refusing extends Delivering {
     override feed(qp: QpView, out: Actions): void {
       if (out.nextOpcode(qp) === V.IBV_WR_RDMA_READ) out.refuse(qp);
@@ -407,7 +410,7 @@ test('refuse: IBV_WC_GENERAL_ERR, even where nothing before it would ever report
   expect(await settle(w)).toEqual(['2 GENERAL_ERR']);
 });
 
-test('admit: the rest of a batch is refused with ENOMEM and the policy’s reason; admitQp: NoResourcesError', async () => {
+test('admit refuses the rest of a batch with ENOMEM and REASON_LIMIT; admitQp makes createQp throw NoResourcesError', async () => {
   class Limiting extends Base {
     admit(qp: QpView, _words: Uint32Array, _start: number, count: number, out: Actions): number {
       return Math.min(count, 5 - out.outstanding(qp));
@@ -429,7 +432,7 @@ test('admit: the rest of a batch is refused with ENOMEM and the policy’s reaso
   w.v.destroyQp(w.v.createQp(w.a.pd, { ...attr, qpType: V.IBV_QPT_UD }).handle);
 });
 
-/** Knows who is there, and answers a report at once: how many requests each may have under way. */
+/** A coordinator that knows its contexts, and answers each report at once with the requests that each may have in flight. */
 class TinyCoordinator implements CoordinatorPort {
   readonly reports: string[] = [];
   readonly listeners = new Map<ContextView, (grant: Grant) => void>();
@@ -443,7 +446,7 @@ class TinyCoordinator implements CoordinatorPort {
   }
 }
 
-test('reports go to the coordinator, grants come back, after the event in which they were made', async () => {
+test('grants that answer a report arrive after the event in which it was made', async () => {
   const log: string[] = [];
   class Governed extends Base {
     override readonly needs = { wait: 'none', coordinator: true } as const;
@@ -480,7 +483,7 @@ test('reports go to the coordinator, grants come back, after the event in which 
   expect(coordinator.listeners.size).toBe(2);
 });
 
-test('nothing reports to the shim alone where the application’s own reports are enough', async () => {
+test('the shim signals nothing if the application’s own signals are enough', async () => {
   class Late extends Base {
     holds = false;
     override onload(_qp: QpView, _words: Uint32Array, _start: number, count: number): number {
@@ -501,7 +504,7 @@ test('nothing reports to the shim alone where the application’s own reports ar
   expect(shimCounters(w.v)).toMatchObject({ held: 4, hiddenCompletions: 0 });
 });
 
-test('signalNow: the next request reports to the policy, and to nobody else', async () => {
+test('signalNow makes the next request report to the policy only', async () => {
   const completed: number[] = [];
   class Curious extends Base {
     override onload(): number {
@@ -522,7 +525,7 @@ test('signalNow: the next request reports to the policy, and to nobody else', as
   expect(completed).toEqual([1]);
 });
 
-test('signalNow behind a request of the same step: that one reports', async () => {
+test('signalNow after a request of the same event makes that one report', async () => {
   const completed: number[] = [];
   class Late extends Base {
     override onload(): number {
@@ -544,7 +547,7 @@ test('signalNow behind a request of the same step: that one reports', async () =
   expect(shimCounters(w.v).hiddenCompletions).toBe(1);
 });
 
-/** Justitia's split queue pair: messages go over the twin, cut, and their last bytes over the application's own. */
+/** Justitia's split queue pair: messages go in pieces over the twin, and their last bytes over the application's own. */
 class Splitting extends Base {
   override readonly slots = 8;
   readonly told: string[] = [];
@@ -601,7 +604,7 @@ class Splitting extends Base {
   }
 }
 
-test('a message over a twin: whole, once, in order, across elements', async () => {
+test('a message over a twin arrives whole, once and in order, across elements', async () => {
   const policy = new Splitting(1000);
   const w = world(policy, { event: true });
   const { a, b } = w;
@@ -617,7 +620,7 @@ test('a message over a twin: whole, once, in order, across elements', async () =
   expect(shimCounters(w.v)).toMatchObject({ seen: 2, split: 1, internal: { pieces: 5, posts: 0 } });
 });
 
-test('a piece that fails on a twin: the message fails with its status, once', async () => {
+test('a piece that fails on a twin fails the message once, with its status', async () => {
   const w = world(new Splitting(1000));
   const { a, b } = w;
   a.send.write(1, V.IBV_SEND_SIGNALED, a.mr.addr, 4000, a.mr.lkey, b.mr.addr, 0xdead);
@@ -626,7 +629,7 @@ test('a piece that fails on a twin: the message fails with its status, once', as
   expect(await settle(w)).toEqual(['1 REM_ACCESS_ERR', '2 WR_FLUSH_ERR']);
 });
 
-test('twins talk: SEND into a receive of the other’s buffer', async () => {
+test('a twin SENDs into a receive of the other twin’s buffer', async () => {
   const policy = new Splitting(1000);
   const w = world(policy);
   const talk = (out: Actions) => {
@@ -651,7 +654,7 @@ test('twins talk: SEND into a receive of the other’s buffer', async () => {
   expect([...policy.twins[1]!.buffer!.subarray(32, 36)]).toEqual([1, 2, 3, 4]);
 });
 
-test('a policy that fails in setup: openDevice throws it, and leaves nothing', () => {
+test('openDevice throws the error of a policy’s setup, and leaves nothing open', () => {
   class Greedy extends Base {
     setup(resources: Resources): void {
       resources.loopback({ depth: 4, bufferBytes: 100 });
@@ -665,7 +668,7 @@ test('a policy that fails in setup: openDevice throws it, and leaves nothing', (
   expect(fabric.simulation.world.qps.filter((qp) => qp !== undefined)).toEqual([]);
 });
 
-test('closeDevice with children is refused as ever, and the resources stay until it succeeds', async () => {
+test('closeDevice with children is refused, and the resources stay until it succeeds', async () => {
   const policy = new Pausing();
   const w = world(policy);
   expect(() => w.v.closeDevice(w.a.context)).toThrow(V.BusyError);
@@ -674,7 +677,7 @@ test('closeDevice with children is refused as ever, and the resources stay until
   expect(await settle(w)).toEqual(['1 SUCCESS']);
 });
 
-test('a queue pair as deep as the device allows: fed piecewise, with its own depth to the application', async () => {
+test('a queue pair as deep as the device allows is fed piece by piece, and keeps its depth for the application', async () => {
   const interceptor = createPolicy('perf', {
     isolation: 'always',
     subMsgSizeBytes: 256,
@@ -698,7 +701,7 @@ test('a queue pair as deep as the device allows: fed piecewise, with its own dep
   expect(shimCounters(w.v).sqHighWater).toBeLessThanOrEqual(maxQpWr);
 }, 60_000);
 
-test('events act on any queue pair: a timer of one context feeds the other, each as one batch', async () => {
+test('a timer of one context feeds the queue pairs of another, each as one batch', async () => {
   let posts = 0;
   const counting: Interceptor = {
     name: 'posts',
@@ -737,7 +740,7 @@ test('events act on any queue pair: a timer of one context feeds the other, each
   expect(posts).toBe(2);
 });
 
-test('RESET with internal requests under way: nothing is told of them, the queue pair is as new', async () => {
+test('after RESET with internal requests in flight, none is reported, and the queue pair is as new', async () => {
   const policy = new Pausing();
   const w = world(policy);
   write(w, 1, 64);

@@ -4,7 +4,7 @@ import { chainNames, check, plan } from './differential.ts';
 const { runs, seed } = plan('mixed');
 
 test.each(chainNames)(
-  'a program over all of verbs cannot tell: %s',
+  'a program over all verbs sees no difference: %s',
   (name) => check('mixed', name, runs, seed),
   600_000,
 );

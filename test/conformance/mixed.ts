@@ -1,7 +1,9 @@
 /**
- * Random programs over the rest of verbs: RC, UC and UD queue pairs, shared receive queues, memory windows
- * and invalidation, SQD, resized completion queues, errors. As in program.ts, what an application can see of
- * a run is its trace: a shim must not change it, and two providers must agree on it.
+ * Random programs over all verbs: RC, UC and UD queue pairs, shared receive queues, memory windows and invalidation, SQD,
+ * resized completion queues, errors. As in program.ts, the trace of a run is what the application sees of it: a shim must
+ * not change it, and two providers must agree on it.
+ *
+ * Above 500 lines, because the steps of a program share its state and read best in one class.
  */
 import fc from 'fast-check';
 import { compose, type Interceptor } from '../../src/shim/compose.ts';
@@ -44,16 +46,16 @@ export interface MixedProgram {
   types: MixedType[];
   srq: boolean;
   sigAll: boolean;
-  /** SEND_WITH_INV names only keys that a window has. */
+  /** SEND_WITH_INV invalidates only keys of windows. */
   goodKeys: boolean;
   steps: MixedStep[];
 }
 
-/** What a run leaves out: things that one of two providers is known to do otherwise. */
+/** What a run leaves out, because one of two providers is known to differ. */
 export interface Omit {
-  /** Errors that a queue pair finds on its own side or at the peer. */
+  /** Errors that occur locally or at the peer. */
   faults?: boolean;
-  /** Of those, what the sender finds in its own memory. */
+  /** Of these, errors in the sender's own memory. */
   localFaults?: boolean;
   windows?: boolean;
   /** Requests beyond the range of a window. */
@@ -192,14 +194,14 @@ interface Side {
   cq: number;
   srq: number;
   qps: V.QpInfo[];
-  /** UD: leads to the other side. */
+  /** UD: address handle of the other side. */
   ah: number;
 }
 
 interface Window {
   mw: number;
   rkey: number;
-  /** Bound to a queue pair that works, as far as the program knows. */
+  /** Bound, as far as the program knows, to a queue pair in RTS. */
   bound: boolean;
 }
 
@@ -213,7 +215,7 @@ class Run {
   readonly names = new Map<number, string>();
   readonly trace: Record<string, string[]> = { posts: [] };
   readonly posted: number[];
-  /** Queue pairs that went wrong: what their peer's memory holds is not defined. */
+  /** Queue pairs that failed: the contents of their peer's memory are undefined. */
   failed = false;
   private nextId = 1;
 
@@ -245,7 +247,7 @@ class Run {
     const context = p.openDevice(ground.devices[which]);
     p.watchAsyncEvents(context, (event, element) => {
       const name = this.names.get(element) ?? (element > 255 ? 'srq' : 'port');
-      // Those of different objects have no order between them.
+      // Nothing orders the events of different objects.
       const list = `events of ${name}`;
       this.trace[list] ??= [];
       this.trace[list].push(V.asyncEventName(event));
@@ -309,7 +311,7 @@ class Run {
     batch.close();
   }
 
-  /** Where this operation reads or writes at the peer: through the window when there is one. */
+  /** Adds an operation to a batch, through the window of the peer if there is one. */
   private addOp(batch: V.SendBatch, o: MixedOp, i: number): void {
     const type = this.program.types[i];
     const id = this.nextId++;
@@ -321,11 +323,11 @@ class Run {
     const half = SHARE_BYTES >> 1;
     const into = kind === 'read' || kind === 'fetchAdd' ? half : 0;
     const local = this.a.mr.addr + SHARE_BYTES * i + into + Math.floor(o.at * (half - bytes - 8));
-    // What wants a response finds out late, when what is behind it may have been executed or not.
+    // A request with a response fails late, when later requests may or may not have been executed.
     const late = kind === 'read' || kind === 'fetchAdd';
     const lkey = o.fault === 'address' && !late ? 0xdead : this.a.mr.lkey;
     const rkey = window?.bound ? window.rkey : this.b.mr.rkey;
-    // READs have half of the peer's share, what writes there the other: they may overtake each other.
+    // READs and writing requests use separate halves of the peer's share, because they may overtake each other.
     const from = kind === 'read' ? half : 0;
     const remote = this.b.mr.addr + SHARE_BYTES * i + from + (Math.floor(o.at * (half - bytes - 8)) & ~7);
     const key = o.fault === 'key' ? 0xdead : rkey;
@@ -334,7 +336,7 @@ class Run {
     else if (kind === 'inline') {
       batch.inline(id, V.IBV_WR_SEND, flags, new Uint8Array(Math.min(bytes, INLINE_BYTES)).fill(id));
     } else if (kind === 'sendInv') {
-      // A READ before it may still be at the memory that it closes.
+      // An earlier READ may still access the memory that it closes.
       batch.sendInv(id, flags | V.IBV_SEND_FENCE, local, bytes, lkey, rkey);
     } else {
       const opcode = OPCODES[kind];
@@ -360,7 +362,7 @@ class Run {
     const n = this.p.postSend(this.a.qps[i].handle, batch.ring, 0, batch.length);
     const why = n < batch.length ? ` ${batch.errno} ${batch.reason}` : '';
     this.trace.posts.push(`a${i}: ${n}/${batch.length}${why}`);
-    // The application may reuse its request memory at once.
+    // The application may reuse the memory of its requests at once.
     batch.words.fill(0xffffffff, V.HEADER_WORDS);
     batch.close();
   }
@@ -395,7 +397,7 @@ class Run {
     window.bound = false;
   }
 
-  /** SQD and back: what is posted in between waits. */
+  /** SQD and back: requests that are posted in between wait. */
   async pause(i: number, ops: readonly MixedOp[]): Promise<void> {
     await this.settle();
     const qp = this.a.qps[i].handle;
@@ -450,7 +452,7 @@ class Run {
     return total;
   }
 
-  /** Polls until nothing more comes; `empties`: whether the send queues are empty then. */
+  /** Polls until no more completions come; `empties`: whether the send queues are empty then. */
   async settle(empties = true): Promise<void> {
     const wcs = new V.WcBatch(this.p, { capacity: 64 });
     for (let idle = 0; idle < this.ground.idlePolls; ) {
@@ -497,7 +499,7 @@ const OPCODES = {
   sendImm: V.IBV_WR_SEND_WITH_IMM,
 } as const;
 
-/** Mostly what the type takes; now and then something that it must refuse. */
+/** Mostly a kind that the type supports, sometimes one that it must refuse. */
 function allowedKind(o: MixedOp, type: MixedType): MixedOp['kind'] {
   if (type === 'RC' || o.at > 0.97) return o.kind;
   if (type === 'UC') {
@@ -509,7 +511,7 @@ function allowedKind(o: MixedOp, type: MixedType): MixedOp['kind'] {
 
 function describe(wcs: V.WcBatch, i: number, type: MixedType): string {
   const recv = wcs.isRecv(i);
-  // Which receive of a shared queue a message takes is a matter of time.
+  // Which receive of a shared queue a message takes depends on time.
   const id = wcs.srq(i) !== 0 ? 'srq' : wcs.wrId(i);
   const parts = [recv ? 'recv' : 'send', id, V.wcStatusName(wcs.status(i))];
   if (wcs.status(i) === V.IBV_WC_SUCCESS) {
@@ -517,7 +519,7 @@ function describe(wcs: V.WcBatch, i: number, type: MixedType): string {
     const flags = wcs.flags(i);
     parts.push(V.wcOpcodeName(opcode));
     if (recv || opcode === V.IBV_WC_RDMA_READ || opcode === V.IBV_WC_FETCH_ADD) parts.push(wcs.byteLen(i));
-    // Of a send they are not defined, and soft-RoCE sets them.
+    // They are undefined for sends, where soft-RoCE sets them.
     if (recv && (flags & V.IBV_WC_WITH_IMM) !== 0) parts.push(`imm ${wcs.imm(i)}`);
     if ((flags & V.IBV_WC_WITH_INV) !== 0) parts.push('invalidated');
     // ibv_poll_cq(3) defines it for UD.
@@ -547,7 +549,7 @@ async function runStep(run: Run, step: MixedStep): Promise<void> {
   }
 }
 
-/** Runs a program; the answer is everything that the application may rely on. */
+/** Runs a program; returns everything that the application may rely on. */
 export async function runMixed(program: MixedProgram, interceptors: Interceptor[], ground: Ground) {
   const run = new Run(program, interceptors, ground);
   for (const step of program.steps) await runStep(run, step);

@@ -1,8 +1,8 @@
-/** For programs that exchange queue pair numbers by themselves: tells both ends' shims of each other. */
+/** Lets the shims of both ends agree, in programs that exchange queue pair numbers by themselves. */
 import type { Interceptor } from '../../src/shim/compose.ts';
 import * as V from '../../src/verbs/index.ts';
 
-/** Outermost in a chain. */
+/** The outermost interceptor of a chain. */
 export function negotiate(): Interceptor {
   return {
     name: 'negotiate',

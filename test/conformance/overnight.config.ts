@@ -1,4 +1,4 @@
-/** `npm run test:overnight`: not part of `npm test`, for it has no end. */
+/** `npm run test:overnight`: not part of `npm test`, because it does not end. */
 import { defineConfig } from 'vitest/config';
 
 export default defineConfig({

@@ -1,4 +1,4 @@
-/** Connections carry what two shims tell each other; a program asks for nothing. */
+/** Connections carry the messages of two shims without any help from the program. */
 import { once } from 'node:events';
 import { expect, test } from 'vitest';
 import {
@@ -44,7 +44,7 @@ type Side = { context: Context; pd: ReturnType<Context['allocPd']>; cq: ReturnTy
 
 async function byConnection(a: Side, b: Side & { mr: MemoryRegion }) {
   const accepted: Connection[] = [];
-  // Posted before the listener has said anything.
+  // Posted before the listener has sent anything.
   const prepare = (qp: QueuePair) => qp.receive({ sgList: [{ mr: b.mr }] });
   const options = { port: 0, pd: b.pd, sendCq: b.cq, prepare };
   const listener = await listen(b.context, options, (c) => accepted.push(c));
@@ -57,7 +57,7 @@ function byEndpoints(a: Side, b: Side) {
   const [qpA, qpB] = [a, b].map(({ pd, cq }) => pd.createQp({ sendCq: cq }));
   for (const qp of [qpA, qpB]) qp.toInit();
   const [ofA, ofB] = [qpA.endpoint(), qpB.endpoint()];
-  // As over any wire.
+  // The same as over any wire.
   qpA.connectTo(JSON.parse(JSON.stringify(ofB)));
   qpB.connectTo(JSON.parse(JSON.stringify(ofA)));
   return { a: qpA, b: qpB };
@@ -65,7 +65,7 @@ function byEndpoints(a: Side, b: Side) {
 
 const whole = { pieces: 0, got: { status: 0, byteLen: BYTES, imm: 5 }, same: true };
 
-test('between two shims a long SEND goes in pieces; with one, or none, it goes whole', async () => {
+test('between two shims a long SEND goes in pieces; with one shim or none it goes whole', async () => {
   const cut = { ...whole, pieces: Math.ceil(BYTES / 16384) };
   expect(await transfer(perf(), perf())).toEqual(cut);
   expect(await transfer(perf(), perf(), true)).toEqual(cut);
@@ -81,7 +81,7 @@ const overCm = (transfer: Omit<CmTransfer, 'provider'>) =>
 const CUT = Math.ceil(BYTES / 16384);
 const { got } = whole;
 
-test('rdma_cm carries it behind the private data of the programs, which do not see it', async () => {
+test('rdma_cm carries the messages behind the private data of the programs, which do not see them', async () => {
   const both = { caller: perf(), server: perf() };
   const heard = (request = none, reply = none) => [padded(request, 56), padded(reply, 196)];
   expect(await overCm(both)).toEqual({ pieces: CUT, got, same: true, heard: heard() });
@@ -91,7 +91,7 @@ test('rdma_cm carries it behind the private data of the programs, which do not s
   expect(await overCm({ ...both, ...said })).toEqual({ ...uncut, pieces: CUT });
   expect(await overCm({ ...both, ...said, server: [] })).toEqual(uncut);
   expect(await overCm({ ...both, ...said, caller: [] })).toEqual(uncut);
-  // Where it has no room, SENDs go whole.
+  // Without room in the private data, SENDs go whole.
   const full = long.subarray(0, 56);
   expect(await overCm({ ...both, request: full })).toEqual({ ...uncut, heard: heard(full) });
   expect(await overCm({ ...both, reply: long })).toEqual({ ...uncut, heard: heard(none, long) });
@@ -104,6 +104,6 @@ test('READs by remote control are agreed on over rdma_cm, too', async () => {
   ];
   const request = Buffer.from('0123456789abcdef');
   const run = await overCm({ caller: byPeer(), server: byPeer(), request });
-  // Those of the SEND, and those of the READ, which the side that is read from writes.
+  // Pieces of the SEND, and pieces of the READ, which the other side writes.
   expect(run).toMatchObject({ pieces: 2 * CUT, got, same: true });
 });

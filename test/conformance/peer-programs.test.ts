@@ -1,4 +1,4 @@
-/** Random programs between two ends whose shims know of each other: SENDs and immediates go in pieces. */
+/** Random programs between two ends whose shims have agreed: SENDs and immediates go in pieces. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { chains } from './chains.ts';
@@ -10,12 +10,12 @@ import { simGround } from './sim-ground.ts';
 const RUNS = Number(process.env.ISOVERBS_RUNS ?? 20);
 const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_122);
 
-/** Those that cut. */
+/** Chains that cut requests. */
 const names = ['arbitrary', 'arbitrary over arbitrary', 'perf 256', 'perf 1024, WAIT emulated'];
 
 for (const name of names) {
   const { chain, wait } = chains[name];
-  test(`a program between shimmed ends cannot tell: ${name}`, async () => {
+  test(`a program between shimmed ends sees no difference: ${name}`, async () => {
     await fc.assert(
       fc.asyncProperty(program, async (p) => {
         const bare = await runProgram(p, [], simGround(wait));
@@ -26,7 +26,7 @@ for (const name of names) {
     );
   }, 600_000);
 
-  test(`a program over all of verbs between shimmed ends cannot tell: ${name}`, async () => {
+  test(`a program over all verbs between shimmed ends sees no difference: ${name}`, async () => {
     await fc.assert(
       fc.asyncProperty(mixedProgram(), async (p) => {
         const bare = await runMixed(p, [], simGround(wait));

@@ -1,4 +1,4 @@
-/** READ by remote control between two shims: what programs see, and that the peer WRITEs at all. */
+/** READ by remote control between two shims: programs see no difference, and the peer does WRITE. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { createPolicy } from '../../src/policies/index.ts';
@@ -24,7 +24,7 @@ import { simGround } from './sim-ground.ts';
 
 const RUNS = Number(process.env.ISOVERBS_RUNS ?? 20);
 const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_124);
-/** After so long the shim asks whether the peer is still there. */
+/** The interval in which the shim probes the peer. */
 const PROBE_NS = 60e6;
 const chain = () => [
   createPolicy('perf', {
@@ -36,7 +36,7 @@ const chain = () => [
 ];
 
 for (const name of ['arbitrary', 'perf 1024, WAIT emulated']) {
-  test(`READs are answered by the peer, and a program cannot tell: ${name}`, async () => {
+  test(`READs are answered by the peer, and a program sees no difference: ${name}`, async () => {
     const { chain: inner, wait } = chains[name];
     await fc.assert(
       fc.asyncProperty(program, async (p) => {
@@ -49,7 +49,7 @@ for (const name of ['arbitrary', 'perf 1024, WAIT emulated']) {
   }, 600_000);
 }
 
-/** Pieces that the policy below the outermost shim has made of an end's requests, its answers among them. */
+/** Pieces that the policy below the outermost shim made of an end's requests, its answers included. */
 function pieces(end: End): number {
   return end.v.counters?.()[1]?.internal.pieces ?? 0;
 }
@@ -76,7 +76,7 @@ function read(
   a.send.read(id, SIGNALED, a.mr.addr + id * 40_000, bytes, lkey, b.mr.addr + at, rkey);
 }
 
-test('a long READ is written by the peer, in pieces; it completes as a READ', async () => {
+test('the peer writes a long READ in pieces, and it completes as a READ', async () => {
   const { seen, served } = await both(async (w) => {
     fill(w.b.bytes, 0, 40_000, 9);
     read(w, 1, 40_000);
@@ -98,7 +98,7 @@ test('a long READ is written by the peer, in pieces; it completes as a READ', as
   expect(served).toBe(Math.ceil(40_000 / 256) + Math.ceil(5000 / 256));
 });
 
-test('the peer makes the pieces, by its own policy', async () => {
+test('the policy of the peer makes the pieces', async () => {
   const w = peerWorld(chain(), chain());
   read(w, 1, 40_000);
   post(w.a);
@@ -107,7 +107,7 @@ test('the peer makes the pieces, by its own policy', async () => {
   expect(pieces(w.a)).toBe(0);
 });
 
-test('to a peer without it, or without an agreement, READs go as they are', async () => {
+test('without an agreement, or support at the peer, READs are issued unchanged', async () => {
   const run = async (w: PeerWorld) => {
     read(w, 1, 20_000);
     post(w.a);
@@ -118,7 +118,7 @@ test('to a peer without it, or without an agreement, READs go as they are', asyn
   expect((await both(run, {}, () => [])).served).toBe(0);
 });
 
-test('a READ sees what the requests before it did, and those behind it wait', async () => {
+test('a READ sees the effect of earlier requests, and later requests wait', async () => {
   for (const flags of [SIGNALED, 0]) {
     await both(async (w) => {
       const { a, b } = w;
@@ -135,7 +135,7 @@ test('a READ sees what the requests before it did, and those behind it wait', as
   }
 });
 
-test('what the device would refuse, the device refuses', async () => {
+test('a READ that the device would refuse fails as on the device', async () => {
   const cases: [string, (w: PeerWorld) => void, PeerOptions?][] = [
     ['REM_ACCESS_ERR', (w) => read(w, 1, 5000, { rkey: 0xdead })],
     ['REM_ACCESS_ERR', (w) => read(w, 1, 5000, { at: (1 << 20) - 4000 })],
@@ -158,7 +158,7 @@ test('what the device would refuse, the device refuses', async () => {
   }
 });
 
-test('a key of another protection domain opens nothing', async () => {
+test('a key of another protection domain is refused', async () => {
   const { seen } = await both(async (w) => {
     const { b } = w;
     const pd = b.v.allocPd(b.context);
@@ -189,7 +189,7 @@ test('ERR, RESET and destruction in mid-transfer leave no key behind', async () 
   }
 });
 
-test('after a RESET READs go as they are', async () => {
+test('after a RESET READs are issued unchanged', async () => {
   const { served } = await both(async (w) => {
     for (const end of [w.a, w.b]) toState(end, V.IBV_QPS_RESET);
     connectPeers(w.a, w.b);
@@ -200,7 +200,7 @@ test('after a RESET READs go as they are', async () => {
   expect(served).toBe(0);
 });
 
-test('a region that ends while the peer writes to it, or from it: as of a READ', async () => {
+test('a region that is deregistered while the peer writes to it, or from it, fails as with a READ', async () => {
   for (const which of ['a', 'b'] as const) {
     const status = which === 'a' ? 'LOC_PROT_ERR' : 'REM_ACCESS_ERR';
     const w = peerWorld(chain(), chain());
@@ -217,7 +217,7 @@ test('a region that ends while the peer writes to it, or from it: as of a READ',
   }
 });
 
-test('a peer that is gone is found out, as by a READ', async () => {
+test('a vanished peer is detected, as by a READ', async () => {
   const o = { a: { timeout: 4, retryCnt: 1 } };
   const { seen } = await both(async (w) => {
     toState(w.b, V.IBV_QPS_ERR);
@@ -235,7 +235,7 @@ test('a peer that is gone is found out, as by a READ', async () => {
   expect((await settle(w)).a).toEqual(['send 1 RETRY_EXC_ERR']);
 });
 
-test('a peer that names a queue pair which cannot be is one without it', async () => {
+test('a peer that sends an impossible queue pair number counts as one without support', async () => {
   const w = peerWorld(chain(), [], { agree: false });
   for (const end of [w.a, w.b]) toState(end, V.IBV_QPS_RESET);
   for (const end of [w.a, w.b]) toInit(end);

@@ -1,4 +1,4 @@
-/** Two ends, each with a shim of its own or none, that are told of each other as connections do it. */
+/** Two ends, each with a shim of its own or none, which agree as over a connection. */
 import { createFabric, type Fabric } from '../../src/providers/sim/index.ts';
 import { compose, type Interceptor } from '../../src/shim/compose.ts';
 import * as V from '../../src/verbs/index.ts';
@@ -13,7 +13,7 @@ export interface PeerWorld {
 export interface PeerOptions {
   a?: EndOptions;
   b?: EndOptions;
-  /** Before the queue pairs move on to RTR; false: the ends are never told. */
+  /** Whether the ends agree before the queue pairs move to RTR. */
   agree?: boolean;
   wait?: boolean;
 }
@@ -42,8 +42,8 @@ export function agree(a: End, b: End): void {
   b.v.setPeer?.(b.qp, ofA);
 }
 
-/** Everything that an end's queues tell, one line each. */
-export function told(end: End): string[] {
+/** All completions of an end's queues, one line each. */
+export function completionsOf(end: End): string[] {
   const lines: string[] = [];
   for (const cq of [end.sendCq, end.recvCq]) {
     for (let n = -1; n !== 0; ) {
@@ -59,12 +59,12 @@ export function told(end: End): string[] {
   return lines;
 }
 
-/** Runs until nothing happens any more, and returns what both ends are told. */
+/** Runs until nothing happens any more, and returns the completions of both ends. */
 export async function settle({ a, b, fabric }: PeerWorld): Promise<{ a: string[]; b: string[] }> {
   const seen = { a: [] as string[], b: [] as string[] };
   for (let idle = 0; idle < 3; ) {
     await fabric.run();
-    const [ofA, ofB] = [told(a), told(b)];
+    const [ofA, ofB] = [completionsOf(a), completionsOf(b)];
     seen.a.push(...ofA);
     seen.b.push(...ofB);
     idle = ofA.length + ofB.length === 0 ? idle + 1 : 0;
@@ -77,7 +77,7 @@ export function piecesOf(end: End): number {
   return end.v.counters?.()[0]?.internal.pieces ?? 0;
 }
 
-/** Closes all of an end: a shim that kept something would make it fail. */
+/** Closes all objects of an end, which fails if a shim has kept one. */
 export function closeEnd(end: End): void {
   const { v } = end;
   v.destroyQp(end.qp);

@@ -1,4 +1,4 @@
-/** SENDs and immediates in pieces between two shims: what programs see, and that there are pieces at all. */
+/** SENDs and immediates in pieces between two shims: programs see no difference, and there are pieces. */
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
@@ -30,7 +30,7 @@ const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_123);
 const perf = () => [
   createPolicy('perf', { isolation: 'always', subMsgSizeBytes: 256, zeroWaitUnitBytes: 64 }),
 ];
-/** Receives lie apart from each other, and from what is written to directly. */
+/** Receives do not overlap each other, or memory that is written directly. */
 const SLOT = 32_768;
 const DIRECT = 24 * SLOT;
 
@@ -87,7 +87,7 @@ class Run {
   recv(lengths: number[], sges: number): void {
     const { b } = this.w;
     for (const length of lengths) {
-      // The queue holds no more than the places apart.
+      // The queue has no more receives than there are separate buffers.
       if (this.recvs - this.taking >= 24 || this.recvs >= 60) return;
       const at = b.mr.addr + (this.recvs % 24) * SLOT;
       const first = sges === 1 ? length : length >> 1;
@@ -101,7 +101,7 @@ class Run {
   send({ kind, sges, flags }: Message): void {
     const { a, b } = this.w;
     const id = ++this.id;
-    // READs touch nothing that others do: they may be overtaken.
+    // READs use memory of their own, because later requests may overtake them.
     const target = b.mr.addr + DIRECT + (kind === 'read' ? 2 * SLOT : 0);
     const from = (n: number) =>
       a.mr.addr +
@@ -136,7 +136,7 @@ class Run {
     }
   }
 
-  /** Receives for whatever has none yet: what waits for one would be retried for ever. */
+  /** Posts receives for messages without one, which would otherwise be retried without end. */
   async finish() {
     while (this.recvs < this.taking) this.recv([28_000], 1);
     const seen = await settle(this.w);
@@ -175,7 +175,7 @@ for (const name of ['arbitrary', 'perf 256', 'arbitrary over arbitrary', 'perf 1
   }, 600_000);
 }
 
-/** The same on bare ends and between shims; returns what the ends were told and the pieces that were made. */
+/** Runs the same on bare ends and between shims; returns the completions of the ends, and the pieces. */
 async function both(
   run: (w: PeerWorld) => Promise<unknown>,
   o: PeerOptions = {},
@@ -219,7 +219,7 @@ test('a long SEND goes in pieces, into the receive that it takes, and completes 
   expect(pieces).toBe(Math.ceil(5000 / 256) + Math.ceil(3000 / 256));
 });
 
-test('without an agreement SENDs go whole, to a shimmed peer as to another', async () => {
+test('without an agreement SENDs go whole, also to a peer with a shim', async () => {
   const run = async (w: PeerWorld) => {
     postRecvs(w, 2);
     postSends(w, [5000, 3000]);
@@ -229,7 +229,7 @@ test('without an agreement SENDs go whole, to a shimmed peer as to another', asy
   expect((await both(run, {}, () => [])).pieces).toBe(0);
 });
 
-test('what is no description of this version is none', async () => {
+test('a description of another version is ignored', async () => {
   const run = async (change: (bytes: Uint8Array) => Uint8Array) => {
     const w = peerWorld(perf(), perf(), { agree: false });
     const described = w.b.v.describePeer?.(w.b.qp) as Uint8Array;
@@ -250,7 +250,7 @@ test('what is no description of this version is none', async () => {
   expect(await run(() => new Uint8Array(0))).toBe(0);
 });
 
-test('a SEND that nobody has posted a receive for waits, and is told when it waited too long', async () => {
+test('a SEND without a receive waits, and fails when it has waited too long', async () => {
   const late = async (w: PeerWorld) => {
     postSends(w, [5000]);
     await w.fabric.advance(20_000);
@@ -268,7 +268,7 @@ test('a SEND that nobody has posted a receive for waits, and is told when it wai
   expect(seen).toMatchObject({ a: ['send 1 RNR_RETRY_EXC_ERR', 'send 2 WR_FLUSH_ERR'] });
 });
 
-test('a SEND that is longer than its receive fails at both ends', async () => {
+test('a SEND longer than its receive fails at both ends', async () => {
   const { seen } = await both(async (w) => {
     postRecvs(w, 2, 4000);
     postSends(w, [3000, 5000]);
@@ -280,7 +280,7 @@ test('a SEND that is longer than its receive fails at both ends', async () => {
   });
 });
 
-test('a receive that names no memory of its own fails at both ends', async () => {
+test('a receive with an invalid key fails at both ends', async () => {
   const { seen } = await both(async (w) => {
     postRecvs(w, 2, SLOT, 0xdead);
     postSends(w, [5000]);
@@ -292,7 +292,7 @@ test('a receive that names no memory of its own fails at both ends', async () =>
   });
 });
 
-test('memory that is open to no peer takes pieces under a key of its own, that goes with it', async () => {
+test('memory without remote access takes pieces under a key of the shim, which is deregistered with it', async () => {
   const access = V.IBV_ACCESS_LOCAL_WRITE;
   const { pieces } = await both(
     async (w) => {
@@ -301,7 +301,7 @@ test('memory that is open to no peer takes pieces under a key of its own, that g
       postSends(w, [5000, 400]);
       const told = await settle(w);
       expect(w.b.bytes.subarray(0, 5000)).toEqual(w.a.bytes.subarray(0, 5000));
-      // Nothing of the shim keeps the protection domain.
+      // No object of the shim keeps the protection domain open.
       for (const end of [w.a, w.b]) closeEnd(end);
       return told;
     },
@@ -328,7 +328,7 @@ test('receives in any region of a protection domain take pieces', async () => {
   expect(pieces).toBe(3 * Math.ceil(5000 / 256));
 });
 
-test('who is told of its peer twice agrees with it once', async () => {
+test('an end that gets the description of its peer twice agrees once', async () => {
   const w = peerWorld(perf(), perf(), { agree: false });
   for (const end of [w.a, w.b]) toState(end, V.IBV_QPS_RESET);
   for (const end of [w.a, w.b]) toInit(end);
@@ -345,7 +345,7 @@ test('who is told of its peer twice agrees with it once', async () => {
   postSends(w, [5000]);
   expect((await settle(w)).a).toEqual(['send 1 SUCCESS SEND']);
   expect(piecesOf(w.a)).toBe(Math.ceil(5000 / 256));
-  // Nothing of the shim keeps the protection domain.
+  // No object of the shim keeps the protection domain open.
   for (const end of [w.a, w.b]) closeEnd(end);
 });
 
@@ -367,11 +367,11 @@ test.each([
     return { before, after };
   });
   expect(seen).toEqual({ before: first.map(() => 'send 1 SUCCESS SEND'), after: ['send 9 REM_OP_ERR'] });
-  // Into memory that is gone nothing is sent in pieces.
+  // Nothing is sent in pieces into deregistered memory.
   if (first.length === 0) expect(pieces).toBe(0);
 });
 
-test('a region that is not let go for a window that is bound to it takes what is on its way', async () => {
+test('a region that cannot be deregistered because of a bound window takes the messages on their way', async () => {
   const { seen, pieces } = await both(async (w) => {
     const { b } = w;
     const mr = b.v.allocMr(b.pd, SLOT, V.IBV_ACCESS_LOCAL_WRITE | V.IBV_ACCESS_MW_BIND);
@@ -400,7 +400,7 @@ test('a region that is not let go for a window that is bound to it takes what is
   expect(pieces).toBeGreaterThan(100);
 });
 
-test('ERR of the receiver in mid-transfer: the sender is told once', async () => {
+test('ERR of the receiver in mid-transfer fails the sender once', async () => {
   await both(
     async (w) => {
       postRecvs(w, 4);
@@ -408,14 +408,14 @@ test('ERR of the receiver in mid-transfer: the sender is told once', async () =>
       await w.fabric.advance(1200);
       toState(w.b, V.IBV_QPS_ERR);
       const { a } = await settle(w);
-      // How far the first had come is a matter of time; that both end, and how, is not.
+      // How far the first got depends on time; that both end, and how, does not.
       return a.length;
     },
     { a: { timeout: 4, retryCnt: 2 } },
   );
 });
 
-test('after a RESET of both ends they agree anew, or not', async () => {
+test('after a RESET both ends may agree again, or not', async () => {
   for (const [again, ns] of [
     [true, 700],
     [false, 3000],
@@ -441,13 +441,13 @@ test('after a RESET of both ends they agree anew, or not', async () => {
   }
 });
 
-test('receives posted while the ends speak with each other are known; a receiver in RTR takes pieces', async () => {
+test('the peer knows receives that are posted during the agreement; a receiver in RTR takes pieces', async () => {
   const { pieces, seen } = await both(
     async (w) => {
       const { a, b } = w;
       for (const end of [a, b]) toState(end, V.IBV_QPS_RESET);
       for (const end of [a, b]) toInit(end);
-      // Of these nothing is known; of those after the ends have spoken, all.
+      // The peer does not know these receives; it knows all that are posted after the agreement.
       postRecvs(w, 1);
       b.v.describePeer?.(b.qp);
       postRecvs(w, 2);
@@ -464,7 +464,7 @@ test('receives posted while the ends speak with each other are known; a receiver
   expect(pieces).toBe(Math.ceil(2000 / 256) + Math.ceil(1000 / 256));
 });
 
-test('who sends before the ends are told of each other sends whole messages', async () => {
+test('an end that sends before the agreement sends whole messages', async () => {
   const { pieces } = await both(
     async (w) => {
       postRecvs(w, 3);
@@ -479,7 +479,7 @@ test('who sends before the ends are told of each other sends whole messages', as
   expect(pieces).toBe(0);
 });
 
-test('a shared receive queue and a closed queue pair have no table, UC has nothing to say', () => {
+test('a shared receive queue and a queue pair without remote access have no table; UC has no description', () => {
   const { a } = peerWorld(perf(), perf());
   const { v, pd, sendCq, recvCq } = a;
   const cap = { maxSendWr: 8, maxRecvWr: 8, maxSendSge: 1, maxRecvSge: 1, maxInlineData: 0 };
@@ -500,7 +500,7 @@ test('a shared receive queue and a closed queue pair have no table, UC has nothi
   expect(describe(V.IBV_QPT_UC, V.IBV_ACCESS_REMOTE_WRITE)).toBe(null);
 });
 
-test('running numbers of receives and messages go round and round the table', async () => {
+test('running numbers of receives and messages wrap around the table many times', async () => {
   const { pieces } = await both(
     async (w) => {
       const seen: unknown[] = [];
@@ -538,7 +538,7 @@ test.each(['nothing', 'garbage', 'itself'])(
   },
 );
 
-test('without READs from SQD on, what was begun ends in pieces, and the rest goes whole', async () => {
+test('without READs from SQD on, a message that was begun ends in pieces, and later ones go whole', async () => {
   const { seen, pieces } = await both(async (w) => {
     postRecvs(w, 2);
     postSends(w, [28_000, 28_000]);
@@ -555,7 +555,7 @@ test('without READs from SQD on, what was begun ends in pieces, and the rest goe
   expect(pieces).toBeGreaterThanOrEqual(Math.ceil(28_000 / 256));
 });
 
-test('a receive in memory that the device may not write fails, and the memory stays as it is', async () => {
+test('a receive in read-only memory fails and leaves the memory unchanged', async () => {
   const { seen } = await both(async (w) => {
     const { b } = w;
     const mr = b.v.allocMr(b.pd, SLOT, V.IBV_ACCESS_REMOTE_READ);

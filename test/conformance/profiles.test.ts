@@ -1,4 +1,4 @@
-/** On every NIC of the model: caches, units, PCIe and schedulers change when things happen, never what happens. */
+/** On every NIC of the model: caches, units, PCIe and schedulers change the times of events, never the results. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { PROFILES } from '../../src/providers/sim/index.ts';
@@ -12,7 +12,7 @@ const NAMES = ['arbitrary', 'perf 256', 'perf 16384'];
 
 for (const profile of Object.keys(PROFILES).filter((name) => name !== 'minimal')) {
   test.each(NAMES)(
-    `a program over all of verbs cannot tell on ${profile}: %s`,
+    `a program over all verbs sees no difference on ${profile}: %s`,
     async (name) => {
       const { chain, wait } = chains[name];
       await fc.assert(

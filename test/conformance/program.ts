@@ -1,6 +1,6 @@
 /**
- * Random programs of verbs, run on a provider with or without interceptors. What an application can see of a
- * run (return codes, completions in order, data) is its trace; a shim must not change it.
+ * Random programs of verbs, run on a provider with or without interceptors. The trace of a run is what the application
+ * sees of it (return codes, completions in order, data); a shim must not change it.
  */
 import fc from 'fast-check';
 import { compose, type Interceptor } from '../../src/shim/compose.ts';
@@ -13,7 +13,7 @@ export const SGES = 4;
 const INLINE_BYTES = 64;
 const MAX_QPS = 8;
 const RECV_BYTES = 1 << 15;
-/** Of each queue pair: what it reads and writes. */
+/** Memory that each queue pair reads and writes. */
 const SHARE_BYTES = 1 << 16;
 const regionBytes = (qps: number) => qps * (SHARE_BYTES + RECV_BYTES);
 const RECVS = 64;
@@ -22,7 +22,7 @@ export interface Op {
   kind: 'write' | 'read' | 'send' | 'sendImm' | 'writeImm' | 'fetchAdd' | 'compareSwap' | 'inline';
   /** Length of each SGE. */
   sges: number[];
-  /** Where in the regions, as fractions. */
+  /** Offsets in the regions, as fractions. */
   local: number;
   remote: number;
   flags: number;
@@ -108,20 +108,20 @@ interface End {
   qps: number[];
 }
 
-/** Where programs run: two devices that reach each other, and how time goes by there. */
+/** Where programs run: two devices that reach each other, and their time. */
 export interface Ground {
   provider: V.Provider;
   devices: readonly [string, string];
   gidIndex: number;
-  /** Whether a full send queue refuses exactly what exceeds it; if not, programs never fill it. */
+  /** Whether a full send queue refuses exactly the requests beyond its depth; if not, programs never fill it. */
   strictQueues: boolean;
   /** Polls in a row that find nothing before a program counts as settled. */
   idlePolls: number;
   /** Running numbers of the first send and of the first receive; default 0. */
   first?: { send: number; recv: number };
-  /** How many polls it waits at most for sends that will report; 0 where `run` leaves none under way. */
+  /** The most polls to wait for signaled sends; 0 if `run` leaves none in flight. */
   patientPolls: number;
-  /** Lets happen what is to happen. */
+  /** Lets all pending events happen. */
   run(): Promise<void>;
   advance(ns: number): Promise<void>;
 }
@@ -131,7 +131,7 @@ interface World {
   provider: V.Provider;
   /** By QP: requests posted since it was last settled. */
   posted: number[];
-  /** Ids of sends that will report, by QP. */
+  /** Ids of signaled sends, by QP. */
   reporting: Set<string>[];
   a: End;
   b: End;
@@ -240,7 +240,7 @@ function closeEnd(p: V.Provider, end: End): void {
 function addSges(batch: V.SendBatch, index: number, o: Op, mr: V.MrInfo, share: number): number {
   const total = o.sges.reduce((sum, n) => sum + n, 0);
   let addr = mr.addr + Math.floor(o.local * (share - total - 64));
-  // A READ finds out late, when what is behind it may have been executed or not.
+  // A READ fails late, when later requests may or may not have been executed.
   const lkey = o.fault === 'lkey' && o.kind !== 'read' ? 0xdead : mr.lkey;
   for (const bytes of o.sges) {
     batch.sge(index, addr, bytes, lkey);
@@ -251,8 +251,8 @@ function addSges(batch: V.SendBatch, index: number, o: Op, mr: V.MrInfo, share: 
 }
 
 /**
- * Each QP has its own share of both regions; in both, READs have one half and what goes the other way the other.
- * A WRITE behind a READ without a fence may overtake it: such a race is not defined, and not compared.
+ * Each QP has its own share of both regions, with one half for READs and the other for requests in the other direction. A
+ * WRITE behind a READ without a fence may overtake it: such races are undefined, and not compared.
  */
 function addOp(w: World, batch: V.SendBatch, o: Op, qp: number, qps: number): void {
   const share = SHARE_BYTES;
@@ -306,7 +306,7 @@ function post(w: World, step: Extract<Step, { do: 'post' }>, { qps, sigAll }: Pr
     if (isSignaled) w.reporting[step.qp].add(`${w.nextId - batch.length + i}`);
   }
   w.trace.posts.push(`${n}/${batch.length} ${n < batch.length ? `${batch.errno} ${batch.reason}` : ''}`);
-  // The application may reuse its request memory at once.
+  // The application may reuse the memory of its requests at once.
   batch.words.fill(0xffffffff, V.HEADER_WORDS);
   batch.close();
 }
@@ -373,7 +373,7 @@ export async function runProgram(program: Program, interceptors: Interceptor[], 
   }
   await settle(w, wcs);
   const data = w.failed ? 'not compared' : [w.a, w.b].map(({ mr }) => digest(mr, mr.lengthBytes)).join(' ');
-  // A device may grant more than was asked; a shim need not know that it would have.
+  // A device may grant more than was requested; a shim need not report that.
   const caps = w.a.qps.map((qp) => {
     const { cap } = w.provider.queryQp(qp).init;
     return ground.strictQueues ? cap : cap.maxSendWr >= DEPTH;

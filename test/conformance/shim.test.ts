@@ -7,7 +7,11 @@ import { simGround } from './sim-ground.ts';
 
 const { runs, seed } = plan('reliable');
 
-test.each(chainNames)('a program cannot tell: %s', (name) => check('reliable', name, runs, seed), 600_000);
+test.each(chainNames)(
+  'a program sees no difference: %s',
+  (name) => check('reliable', name, runs, seed),
+  600_000,
+);
 
 const request = (kind: Op['kind'], sges: number[] = [], flags = IBV_SEND_SIGNALED): Op => ({
   kind,
@@ -18,8 +22,8 @@ const request = (kind: Op['kind'], sges: number[] = [], flags = IBV_SEND_SIGNALE
   fault: 'none',
 });
 
-// Seed 37261171: what it READs makes the peer's device the one whose slots it takes; after a WRITE it is its own.
-test('what waits for a slot of the device from which it READ is sent when it only WRITEs from then on', async () => {
+// Seed 37261171: a READ takes slots of the peer's device; a WRITE takes slots of its own.
+test('a request that waits for a slot of the device from which it READ is sent when only WRITEs follow', async () => {
   const { chain, wait } = chains['perf, in turns, tenants in slots'];
   const program: Program = {
     qps: 1,

@@ -5,7 +5,7 @@ export interface SimGround extends Ground {
   readonly fabric: Fabric;
 }
 
-/** A fabric of its own: two hosts, time moves only when a program says so. */
+/** A new fabric of two hosts, where only the program advances time. */
 export function simGround(wait = true, profile: FabricOptions['profile'] = 'minimal'): SimGround {
   const fabric = createFabric({ hosts: 2, seed: 1, wait, profile, autoAdvance: false });
   return {

@@ -1,6 +1,6 @@
 /**
- * A UC queue pair goes from SQE back to RTS before what failed is polled, so that one poll brings the failure and what
- * went well after it; then it fails again, with requests held. It must be the same with a shim and without one.
+ * A UC queue pair goes from SQE back to RTS before the failure is polled, so that one poll brings the failure and a later
+ * success. Then it fails again, with requests held. The results must be the same with a shim and without one.
  */
 import { expect, test } from 'vitest';
 import { createFabric, type Fabric } from '../../src/providers/sim/index.ts';
@@ -13,7 +13,7 @@ import { pathTo, toRts } from '../support/to-rts.ts';
 
 const CAP = { maxSendWr: 16, maxRecvWr: 16, maxSendSge: 2, maxRecvSge: 2, maxInlineData: 0 };
 
-/** Lets everything pass until it is told to hold. */
+/** Lets everything pass until `holds` is set. */
 class Late implements Policy {
   readonly name = 'late';
   readonly needs = { wait: 'none' } as const;
@@ -59,7 +59,7 @@ async function failTwice(chain: Interceptor[], policy: Late, pollsBetween: boole
   const write = async (wrId: number, lkey = a.mr.lkey) => {
     a.send.write(wrId, SIGNALED, a.mr.addr, 64, lkey, b.mr.addr, b.mr.rkey);
     expect(post(a)).toBe(1);
-    // The last word of a post that was taken whole, held or not.
+    // A post that is taken whole, held or not, leaves no errno.
     expect(a.send.errno).toBe(0);
     await fabric.run();
   };

@@ -1,7 +1,7 @@
 /**
- * Storms: many queue pairs on one completion queue, all with long work under way, that fail at nearly the same time,
- * while a program reacts inside the listener for asynchronous events. What each queue pair is told does not depend
- * on time, but for how far it had got when its peer's host died.
+ * Storms: many queue pairs on one completion queue, all with long requests in flight, fail at nearly the same time, while
+ * the program reacts inside the listener for asynchronous events. The completions of each queue pair do not depend on
+ * time, except for how far it had got when its peer's host died.
  */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
@@ -20,9 +20,9 @@ const BYTES = 1 << 16;
 interface Lane {
   bytes: number[];
   read: boolean;
-  /** The request with a key that opens nothing; at the length of `bytes` or beyond: none. */
+  /** Index of the request with an invalid key; none if it is beyond `bytes`. */
   bad: number;
-  /** What the program at the peer does when it is told. */
+  /** What the program at the peer does at the event. */
   reaction: 'none' | 'error' | 'reset' | 'destroy';
 }
 
@@ -58,7 +58,7 @@ function more(end: End): End {
 
 function postLane({ bytes, read, bad }: Lane, end: End, peer: End): void {
   for (const [i, length] of bytes.entries()) {
-    // Some are told of, and the last.
+    // Some requests are signaled, and the last one.
     const flags = i % 3 === 0 || i === bytes.length - 1 ? SIGNALED : 0;
     const rkey = i === bad ? 0xdead : peer.mr.rkey;
     const call = read ? 'read' : 'write';
@@ -89,7 +89,7 @@ async function run({ lanes, killAtNs }: Storm, chain: () => Interceptor[], wait 
   b.v.watchAsyncEvents(b.context, (event, element) => {
     const i = pairs.findIndex(([, peer]) => peer.qp === element);
     tell(`b${i}`, V.asyncEventName(event));
-    // The port of a host that dies is none of theirs.
+    // The event of the dead host's port belongs to no queue pair.
     const reaction = i < 0 ? 'none' : lanes[i].reaction;
     if (reaction === 'destroy') b.v.destroyQp(element);
     else if (reaction !== 'none')
@@ -111,15 +111,15 @@ async function run({ lanes, killAtNs }: Storm, chain: () => Interceptor[], wait 
   return { told, broken: fabric.brokenInvariants() };
 }
 
-/** Completions, with the name of their queue pair in place of `recv`: none is of a receive. */
+/** Completions, with the name of their queue pair instead of `recv`, because none is of a receive. */
 function takeFrom(a: End, pairs: readonly (readonly [End, End])[]) {
   const { wc } = a;
   return take(a).map((one, k) => ({ ...one, recv: `a${pairs.findIndex(([{ qp }]) => qp === wc.qp(k))}` }));
 }
 
 /**
- * Where the peer's host dies, or its queue pair before its last answers are out, how much had got there is a matter of
- * time: the rest fails, in order, and is told once.
+ * If the peer's host dies, or its queue pair before its last answers were sent, how many requests arrived depends on time:
+ * the others fail in order, once.
  */
 function endsWell(lines: readonly string[], { bytes }: Lane): boolean {
   const ids = lines.map((line) => Number(line.split(' ')[0]));

@@ -1,4 +1,4 @@
-/** The conformance suite: every case bare, and under every chain as it was bare. */
+/** The conformance suite: every case without interceptors, and under every chain with the same results. */
 import { isDeepStrictEqual } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import type { Interceptor } from '../../src/shim/compose.ts';
@@ -24,23 +24,23 @@ function isAsExpected(trace: Trace, one: Case, name: GroundName): boolean {
   return isDeepStrictEqual(got, wanted);
 }
 
-test('no two cases have a name in common', () => {
+test('names of cases are unique', () => {
   const names = cases.map(({ name }) => name);
   expect(names.filter((name, i) => names.indexOf(name) !== i)).toEqual([]);
 });
 
 const inWorkers = Object.entries(suiteWorkerChains);
 
-/** A worker is asked at every step: without ISOVERBS_WHOLE=1 each case runs there under one chain of the four. */
+/** Every step asks the worker, which is slow: without ISOVERBS_WHOLE=1 each case runs there under one of four chains. */
 const isWhole = process.env.ISOVERBS_WHOLE === '1';
 const driver = process.env.ISOVERBS_DRIVERS;
 
-/** On an emulated machine, one in so many is what a change has to pass. */
+/** On an emulated machine, a change must pass one case in this many. */
 const SAMPLE = 12;
 const tagsOf = (name: GroundName, i: number) =>
   name === 'rxe' && i % SAMPLE !== 0 ? { tags: ['long'] } : {};
 
-/** soft-RoCE now and then loses the completions of a send that fails at home, and of those around it. */
+/** soft-RoCE sometimes loses the completions of a send that fails locally, and of requests around it. */
 const retryOf = (name: GroundName, one: Case) =>
   name === 'rxe' && JSON.stringify(expectedOn(one, name)).includes('LOC_QP_OP_ERR') ? { retry: 3 } : {};
 
@@ -50,7 +50,7 @@ function suiteOn(name: GroundName): void {
     const run = bare.get(one) ?? play(one, groundOf(name), [], null);
     bare.set(one, run);
     const outcome = await run;
-    // A bare run that is not as it should be is nothing to compare with: the next test makes another.
+    // A wrong bare run is no reference: the next test makes another.
     if (!isAsExpected(outcome.trace, one, name)) bare.delete(one);
     return outcome;
   };
@@ -61,7 +61,7 @@ function suiteOn(name: GroundName): void {
         const { trace } = await bareRun(one);
         const { events, ...rest } = compact(expectedOn(one, name) as Trace);
         expect({ ...trace, events: [] }).toEqual({ ...rest, events: [] });
-        // Which events soft-RoCE raises is its own affair.
+        // Events of soft-RoCE are not compared.
         if (name === 'sim') expect(trace.events).toEqual(events);
       });
     }
@@ -76,12 +76,12 @@ function suiteOn(name: GroundName): void {
       for (const [i, one] of here.entries()) compared(i, one, chain);
     });
   }
-  // A device without WAIT makes no difference between some of them.
+  // On a device without WAIT some chains are the same.
   const engines = Object.entries(engineChains).filter(([what]) => name === 'sim' || !/WAIT emul/.test(what));
   for (const [nth, [what, { chain, wait }]] of engines.entries()) {
     describe(what, () => {
       for (const [i, one] of here.entries()) {
-        // They share the sample.
+        // The chains share the sample.
         const isMine = Math.floor(i / SAMPLE) % engines.length === nth;
         compared(isMine ? i : i * SAMPLE + 1, one, chain, wait);
       }

@@ -1,7 +1,7 @@
 /**
- * Random programs of many tenants on one device: contexts open and close, queue pairs come, fail, rest and go, while
- * others send what a policy takes for B, M and D. Whatever it does about that, each request completes once, in its
- * order, with its data in place, and nobody waits for ever.
+ * Random programs of many tenants on one device: contexts open and close, queue pairs are created, fail, pause and are
+ * destroyed, while others send traffic that a policy classifies as B, M and D. Each request must complete once, in
+ * order, with its data in place, and none may wait without end.
  */
 import fc from 'fast-check';
 import { createFabric, type Fabric } from '../../src/providers/sim/index.ts';
@@ -24,9 +24,9 @@ const DEPTH = 16;
 const AREA = 1 << 17;
 const LANES = 12;
 const CAP = { maxSendWr: DEPTH, maxRecvWr: 1, maxSendSge: 1, maxRecvSge: 1, maxInlineData: 0 };
-/** Where classes, pieces, packets and turns begin and end. */
+/** Lengths at the limits of classes, pieces, packets and turns. */
 const SIZES = [0, 1, 64, 1023, 1024, 1025, 4096, 16_384, 16_385, 65_537, AREA];
-/** Nothing takes longer than this once nobody posts any more. */
+/** After the last post, nothing takes longer than this. */
 const PATIENCE_NS = 4e7;
 
 interface Request {
@@ -50,7 +50,7 @@ const request: fc.Arbitrary<Request> = fc.record({
   kind: fc.constantFrom('write' as const, 'write' as const, 'write' as const, 'read' as const),
   signaled: fc.integer({ min: 0, max: 3 }).map((n) => n > 0),
 });
-/** A tenant posts requests of one kind, or of all. */
+/** A tenant, which posts requests of one kind or of all. */
 const requests = fc.oneof(
   fc.array(request, { minLength: 1, maxLength: DEPTH }),
   fc
@@ -96,18 +96,18 @@ export const tenantSteps: fc.Arbitrary<TenantStep[]> = fc
     ...steps,
   ]);
 
-/** A queue pair, its peer, and what it is to be told. */
+/** A queue pair, its peer, and the completions that it must get. */
 interface Lane {
   end: End;
   peer: End;
   at: number;
-  /** Posted and not known to be over, the oldest first. */
+  /** Requests posted and not known to have ended, the oldest first. */
   waiting: (Request & { id: number })[];
   next: number;
   failed: boolean;
-  /** A request of it was flushed: so are all that follow. */
+  /** A request was flushed: all later ones must be, too. */
   flushed: boolean;
-  /** Its peer's memory, as it must be. */
+  /** Expected contents of its peer's memory. */
   shadow: Uint8Array;
 }
 
@@ -116,7 +116,7 @@ interface Tenant {
   lanes: Lane[];
 }
 
-/** Where a message of this length lies, so that each length brings other bytes. */
+/** Offset of a message of this length, so that each length has different bytes. */
 function sourceOf(bytes: number): number {
   return Math.floor((AREA - bytes) / 2);
 }
@@ -196,7 +196,7 @@ class Ground {
     const { end, peer, waiting } = lane;
     for (const [i, { bytes, kind, signaled }] of list.entries()) {
       const flags = signaled ? SIGNALED : 0;
-      // What is READ goes where nothing is sent from.
+      // A READ goes to memory that no request sends from.
       const from = end.mr.addr + (kind === 'read' ? AREA : sourceOf(bytes));
       end.send[kind](lane.next + i, flags, from, bytes, end.mr.lkey, peer.mr.addr + lane.at, peer.mr.rkey);
     }
@@ -262,7 +262,7 @@ class Ground {
     this.tenants.splice(this.tenants.indexOf(tenant), 1);
   }
 
-  /** Takes all completions, and checks each. */
+  /** Polls all completions, and checks each. */
   poll(): void {
     for (const lane of this.paused.splice(0)) {
       if (lane.failed || !this.lanes.includes(lane)) continue;
@@ -296,17 +296,17 @@ class Ground {
         lane.flushed ||= !isGood;
         return;
       }
-      // One that is not signaled may have been over before the failure.
+      // An unsignaled request may have ended before the failure.
       if (one.signaled || lane.flushed) throw new Error(`${id} completed, and ${one.id} before it did not`);
     }
   }
 
-  /** Lanes that were promised a completion that is still to come. */
+  /** Lanes that still await a completion. */
   private get unfinished(): Lane[] {
     return this.lanes.filter(({ waiting, flushed }) => waiting.some(({ signaled }) => signaled || flushed));
   }
 
-  /** Until everybody has what he was promised. */
+  /** Runs until all awaited completions have arrived. */
   async finish(): Promise<void> {
     const endNs = this.fabric.nowNs + PATIENCE_NS;
     this.poll();
@@ -329,7 +329,7 @@ class Ground {
   }
 }
 
-/** Runs a program; returns what happened when. @throws at the first thing that is not as promised */
+/** Runs a program; returns what happened and when. @throws Error at the first violation */
 export async function runTenants(
   steps: readonly TenantStep[],
   chain: Interceptor[],

@@ -1,4 +1,4 @@
-/** WAIT means the same whether the device executes it or the shim does. */
+/** WAIT has the same meaning whether the device or the shim executes it. */
 import { describe, expect, test } from 'vitest';
 import { createPolicy } from '../../src/policies/index.ts';
 import { createFabric } from '../../src/providers/sim/index.ts';
@@ -59,7 +59,7 @@ function post(end: End): number {
 }
 
 describe.each(Object.keys(kinds))('WAIT, %s', (kind) => {
-  test('the provider says how', async () => {
+  test('the provider reports how WAIT is supported', async () => {
     const { provider } = await open(kind, 1);
     expect(provider.wait).toBe(kind.split(',')[0]);
   });
@@ -74,7 +74,7 @@ describe.each(Object.keys(kinds))('WAIT, %s', (kind) => {
     expect(await completed(a)).toEqual([1, 2, 4]);
   });
 
-  test('a WAIT holds what is behind it until the CQ has seen that many more', async () => {
+  test('a WAIT holds later requests until the CQ has that many more completions', async () => {
     const { ends, completed } = await open(kind, 2);
     const [a, b] = ends;
     a.send.wait(1, 0, b.sendCq, 2);
@@ -89,7 +89,7 @@ describe.each(Object.keys(kinds))('WAIT, %s', (kind) => {
     expect(await completed(a)).toEqual([2]);
   });
 
-  test('WAITs on one CQ count on from each other', async () => {
+  test('each WAIT on a CQ counts from where the previous one ended', async () => {
     const { ends, completed } = await open(kind, 3);
     const [a, b, c] = ends;
     for (const [i, end] of [a, b].entries()) {
@@ -122,7 +122,7 @@ describe.each(Object.keys(kinds))('WAIT, %s', (kind) => {
     expect(await completed(a)).toEqual([2]);
   });
 
-  test('what waits is flushed when the queue pair fails', async () => {
+  test('waiting requests are flushed when the queue pair fails', async () => {
     const { ends, completed } = await open(kind, 2);
     const [a, b] = ends;
     a.send.wait(1, 0, b.sendCq, 1);
@@ -134,7 +134,7 @@ describe.each(Object.keys(kinds))('WAIT, %s', (kind) => {
   });
 });
 
-test('without emulation, a device that has no WAIT refuses it', async () => {
+test('without emulation, a device without WAIT refuses it', async () => {
   const fabric = createFabric({ autoAdvance: false, wait: false });
   const end = makeEnd(fabric, 0);
   connect(end, makeEnd(fabric, 1));
@@ -143,7 +143,7 @@ test('without emulation, a device that has no WAIT refuses it', async () => {
   expect(end.send.errno).toBe(V.EOPNOTSUPP);
 });
 
-describe('what a policy needs', () => {
+describe('a policy that needs WAIT', () => {
   const idle: Policy = {
     name: 'idle',
     needs: { wait: 'required' },
@@ -157,12 +157,12 @@ describe('what a policy needs', () => {
     return compose(provider, [withWait(shim, needs, choice)]);
   };
 
-  test('the device has it: that is used', () => {
+  test('uses that of the device', () => {
     expect(make(true).wait).toBe('simulated');
     expect(make(true, { emulation: false }).wait).toBe('simulated');
   });
 
-  test('it has not: emulated, unless that is forbidden', () => {
+  test('gets an emulation if the device has none, unless emulation is off', () => {
     expect(make(false).wait).toBe('emulated');
     expect(() => make(false, { emulation: false })).toThrow(
       expect.objectContaining({ code: 'ISO_ERR_UNSUPPORTED', message: expect.stringContaining('idle') }),
@@ -173,7 +173,7 @@ describe('what a policy needs', () => {
     );
   });
 
-  test('not needed: nothing is emulated, and a WAIT is refused', () => {
+  test('without that need nothing is emulated, and a WAIT is refused', () => {
     expect(make(false, {}, 'none').wait).toBe('none');
   });
 });
@@ -196,7 +196,7 @@ test.each([
   expect(shimCounters(provider).internal.posts).toBe(posts);
 });
 
-test('a perf whose 0_WAITs are RDMA_WRITEs of nothing delivers the same bytes', async () => {
+test('perf with 0_WAITs that are RDMA_WRITEs without data delivers the same bytes', async () => {
   const fabric = createFabric({ autoAdvance: false, wait: false });
   const provider = compose(fabric.provider, [createPolicy('perf', { ...PERF, zeroWait: 'write' })]);
   const a = makeEnd({ ...fabric, provider }, 0);

@@ -1,7 +1,7 @@
 /**
- * Random programs of WAIT, ENABLE and managed queue pairs. Where they stop is fixed, whatever the times: what a
- * request aims at is fixed when it is posted, and programs look only when nothing moves any more. So the trace of
- * a device that executes them is the trace of every emulation.
+ * Random programs of WAIT, ENABLE and managed queue pairs. Times do not change where they stop: the target of a request is
+ * fixed when it is posted, and programs poll only when nothing moves any more. So a device that executes WAIT and every
+ * emulation must have the same trace.
  */
 import fc from 'fast-check';
 import { createFabric } from '../../src/providers/sim/index.ts';
@@ -14,7 +14,7 @@ const DEPTH = 12;
 
 export type WaitOp =
   | { op: 'write'; bytes: number; signaled: boolean; bad: boolean }
-  /** `cq`: of queue pair 0, 1 ...; -1: one that only WAITs know. */
+  /** `cq`: that of queue pair 0, 1 ...; -1: a CQ that only WAITs use. */
   | { op: 'wait'; cq: number; count: number; signaled: boolean }
   | { op: 'enable'; qp: number; count: number; signaled: boolean };
 
@@ -90,7 +90,7 @@ function build(program: WaitProgram, wait: boolean, chain: Interceptor[], first:
   });
   const extraCq = ends[0].v.createCq(ends[0].context, 4, 0).handle;
   const w = { fabric, ends, peers, gone: ends.map(() => false), extraCq, nextId: 1, trace: [] };
-  // Exact from the first WAIT on: what went unsignaled before it is not known to be over.
+  // Exact from the first WAIT on: earlier unsignaled requests are not known to have ended.
   for (const end of ends) end.send.write(0, SIGNALED, 0, 0, 0, 0, 0).wait(0, 0, end.sendCq, 1);
   ends.forEach((_, i) => {
     flushPost(w, i);
@@ -136,7 +136,7 @@ async function settle(w: World): Promise<void> {
       if (n > 0) idle = 0;
     }
   }
-  // Between queue pairs there is no order.
+  // Nothing orders different queue pairs.
   const from = w.trace.lastIndexOf('settled') + 1;
   const recent = w.trace.splice(from);
   const of = (prefix: string) => recent.filter((line) => line.startsWith(prefix));
@@ -166,7 +166,7 @@ async function play(w: World, step: WaitStep): Promise<void> {
   }
 }
 
-/** What the application saw: of each post what was taken, and by each stop what had completed, in order. */
+/** What the application saw: how much of each post was taken, and what had completed at each stop, in order. */
 export async function runWaits(
   program: WaitProgram,
   wait: boolean,

@@ -1,4 +1,4 @@
-/** Chains of which each runs in a worker thread. */
+/** Chains that run in worker threads. */
 import { join } from 'node:path';
 import { workerDriver } from '../../src/drivers/worker/front.ts';
 import type { PolicySpec } from '../../src/drivers/worker/protocol.ts';
@@ -24,7 +24,7 @@ const specs: Record<string, { policies: PolicySpec[]; wait?: boolean }> = {
   'perf 1024, WAIT emulated': { policies: [perfSpec(1024, 256)], wait: false },
 };
 
-/** One driver for each: its worker serves all fabrics one after the other. */
+/** One driver for each chain, whose worker serves all fabrics one after another. */
 export const workerChains: Record<string, { chain: () => Interceptor[]; wait?: boolean }> =
   Object.fromEntries(
     Object.entries(specs).map(([name, { policies, wait }]) => [
@@ -33,7 +33,7 @@ export const workerChains: Record<string, { chain: () => Interceptor[]; wait?: b
     ]),
   );
 
-/** What the whole conformance suite runs under, in a worker: the same as in the application's thread. */
+/** The chains of the whole conformance suite, in a worker: the same as in the application's thread. */
 export const suiteWorkerChains: Record<string, () => Interceptor[]> = {
   'pass-through': () => [workerDriver([module('pass-through')])],
   split: () => [workerDriver([module('split')])],

@@ -14,7 +14,7 @@ const RUNS = Number(process.env.ISOVERBS_RUNS ?? 8);
 const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_123);
 
 for (const [name, { chain, wait }] of Object.entries(workerChains)) {
-  test(`a program cannot tell: ${name} in a worker`, async () => {
+  test(`a program sees no difference: ${name} in a worker`, async () => {
     await fc.assert(
       fc.asyncProperty(program, async (p) => {
         const bare = await runProgram(p, [], simGround(wait));
@@ -38,7 +38,7 @@ function oneWrite(bytes: number): Program {
   return { qps: 1, sigAll: false, sharedCq: false, steps: [{ do: 'post', qp: 0, ops: [op] }] };
 }
 
-test('what the worker decides reaches the device: one large WRITE becomes many, one small one stays', async () => {
+test('decisions of the worker reach the device: a large WRITE becomes many, a small one stays', async () => {
   for (const [bytes, least, most] of [
     [100, 1, 1],
     [12_000, 12_000 / 256, 1000],
@@ -52,7 +52,7 @@ test('what the worker decides reaches the device: one large WRITE becomes many, 
   }
 });
 
-test('a worker whose contexts are closed keeps no ring', async () => {
+test('a worker keeps no ring when its contexts are closed', async () => {
   const ground = simGround();
   const open = new Set<number>();
   let made = 0;
@@ -74,7 +74,7 @@ test('a worker whose contexts are closed keeps no ring', async () => {
   };
   const provider = compose(ground.provider, [rings]);
   await runProgram(oneWrite(12_000), [workerDriver([perfSpec(256, 64)])], { ...ground, provider });
-  // Three of the program's own: receives, sends, completions.
+  // The program has three rings: receives, sends, completions.
   expect(made).toBeGreaterThan(3);
   expect([...open]).toEqual([]);
 });
@@ -132,14 +132,14 @@ test.each([
   },
 );
 
-test('memory that goes away before the worker takes what names it: all of it is flushed, in its order', async () => {
+test('requests whose memory is detached before the worker takes them are all flushed in order', async () => {
   const { fabric } = simGround();
   const on = { ...fabric, provider: compose(fabric.provider, perfInWorker()) };
   const [a, b] = [makeEnd(on, 0, { cap: { maxSendWr: 256 } }), makeEnd(fabric, 1, { bytes: 12_000 })];
   connect(a, b);
   const memory = new ArrayBuffer(12_000);
   const mr = a.v.regMr(a.pd, memory, 0, 12_000, V.IBV_ACCESS_LOCAL_WRITE);
-  // More than the worker takes at once, and the last ones name other memory.
+  // More requests than the worker takes at once; the last ones use other memory.
   const ids = Array.from({ length: 150 }, (_, id) => id);
   for (const id of ids) {
     const { addr, lkey } = id < 140 ? mr : a.mr;

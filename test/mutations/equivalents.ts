@@ -1,7 +1,7 @@
-/** Mutants that were looked at and do what the original does, or cost time only. */
+/** Mutants that were inspected and behave like the original, or only cost time. */
 export interface Equivalent {
   readonly file: string;
-  /** The line as it is. */
+  /** The original line. */
   readonly source: string;
   readonly from: string;
   readonly to: string;
@@ -15,14 +15,14 @@ export const equivalents: readonly Equivalent[] = [
     from: '+',
     to: '-',
     reason:
-      'where a request that is flushed would have gone shows in nothing, and what it reads or writes is unused',
+      'the destination of a flushed request has no effect, and the word that it reads or writes is unused',
   },
   {
     file: 'src/shim/polling.ts',
     source: 'if (qp.backlog > 0) this.feeder.feed(qp);',
     from: '>',
     to: '>=',
-    reason: 'feed() itself looks whether anything is held',
+    reason: 'feed() itself checks whether requests are held',
   },
   {
     file: 'src/shim/polling.ts',
@@ -30,13 +30,13 @@ export const equivalents: readonly Equivalent[] = [
     from: 'this.misses !== 0',
     to: 'false',
     reason:
-      'the policy’s own queues are looked at after each poll that finds nothing, not one in eight: time only',
+      'the policy’s own queues are polled after every poll that finds nothing instead of one in eight: only costs time',
   },
   {
     file: 'src/shim/resource-keeper.ts',
     source: 'if (resource.armed) return;',
     from: 'resource.armed',
     to: 'false',
-    reason: 'a queue that is armed already is armed again: one event comes of it, and the call costs time',
+    reason: 'a queue that is armed is armed again: there is still one event, and the call only costs time',
   },
 ];

@@ -1,6 +1,6 @@
 /**
- * Faults put into the shim, one at a time, each of which the tests must find: the traps, by the case that is named for
- * each, and random mutants, of which nine in ten. ISOVERBS_MUTANTS (default 50), ISOVERBS_SEED, ISOVERBS_JOBS,
+ * Puts faults into the shim, one at a time, which the tests must find: each trap, by the case that it names, and nine of
+ * ten random mutants. ISOVERBS_MUTANTS (default 50), ISOVERBS_SEED, ISOVERBS_JOBS,
  * ISOVERBS_TIMEOUT_S.
  */
 import { readdirSync, readFileSync } from 'node:fs';
@@ -38,11 +38,11 @@ afterAll(() => {
 });
 
 /**
- * A mutant under which a test does not end counts as killed: an application would hang. So that it is no matter of a
- * slow machine, all tests pass without a fault, and a third of the limit is enough for each.
+ * A mutant under which a test does not end counts as killed, because an application would hang. To rule out a slow
+ * machine, all tests must pass without a fault, each within a third of the limit.
  */
 async function passes(stage: Stage): Promise<void> {
-  // A file that is written as it was: what is compiled of it is as good as the original.
+  // Files that are rewritten unchanged: the compiled result must behave like the original.
   const changes = new Map(
     ['src/shim/issue/issuer.ts', 'src/shim/posting.ts'].map((file) => [file, source(file)]),
   );
@@ -71,7 +71,7 @@ describe('traps', () => {
     test.concurrent(`${trap}: ${what}`, async ({ expect: expectHere }) => {
       const changes = new Map<string, string>();
       for (const edit of edits) changes.set(edit[0], edited(changes.get(edit[0]) ?? source(edit[0]), edit));
-      // Of the suite, the cases that are named for it.
+      // Only the cases of the suite that the trap names.
       const only = caughtBy === undefined ? '--bail=1' : `-t=${caughtBy.replace(/[^\w ]/g, '.')}`;
       const { failed, killed } = await inTree((tree) =>
         tree.withChanges(changes, () => runStage(tree, suite, [only])),

@@ -10,13 +10,13 @@ export interface Mutant {
   readonly end: number;
   readonly from: string;
   readonly to: string;
-  /** The line as it is. */
+  /** The original line. */
   readonly source: string;
 }
 
 type Add = (node: ts.Node, to: string) => void;
 
-/** What each operator becomes. */
+/** The replacement of each operator. */
 const OPERATORS = new Map<ts.SyntaxKind, string>([
   [K.LessThanToken, '<='],
   [K.LessThanEqualsToken, '<'],

@@ -1,4 +1,4 @@
-/** One program that fails is enough to know. */
+/** One failing program is enough, so it is not shrunk. */
 import fc from 'fast-check';
 
 fc.configureGlobal({ endOnFailure: true });

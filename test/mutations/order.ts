@@ -1,6 +1,6 @@
-/** The tests that look at the shim, in stages, and in each the quickest to find a fault first. */
+/** The tests of the shim, in stages, each ordered by how quickly it finds faults. */
 
-/** A test that takes longer does not end. */
+/** A test that takes longer counts as one that does not end. */
 export const LIMIT_MS = Number(process.env.ISOVERBS_TIMEOUT_S ?? 60) * 1000;
 
 /** Every verb, flag and state once. */
@@ -24,7 +24,7 @@ const quick = [
   'test/conformance/shim.test.ts',
 ];
 
-/** Which run the shim under something else: drivers, policies, mixtures, programs. */
+/** Tests that run the shim as a part of drivers, policies, mixtures and programs. */
 const wider = [
   'test/unit/objects-on-sim.test.ts',
   'test/sim/perf.test.ts',
@@ -51,7 +51,7 @@ export interface Stage {
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** A fault in the shim needs neither many random programs to be found nor the addon, as a rule. */
+/** As a rule, finding a fault in the shim needs neither many random programs nor the addon. */
 const FEW = { ISOVERBS_RUNS: '10', ISOVERBS_DRIVERS: 'inline' };
 
 export const suite: Stage = { name: 'suite', files: SUITE, env: FEW };

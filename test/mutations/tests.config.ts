@@ -1,4 +1,4 @@
-/** How the tests run in a tree with a fault: one file at a time in the order of `order.ts`, ended by what fails first. */
+/** Runs the tests in a tree with a fault: one file at a time, in the order of `order.ts`, until the first failure. */
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 import { LIMIT_MS, order } from './order.ts';
@@ -17,11 +17,11 @@ export default defineConfig({
     root,
     include: order,
     maxWorkers: 1,
-    // What a test leaves behind is no matter where nothing fails, and ten seconds of imports are saved.
+    // Saves ten seconds of imports. What a test leaves behind does not matter, since no test fails without a fault.
     isolate: false,
     testTimeout: LIMIT_MS,
     setupFiles: ['test/mutations/no-shrinking.ts', 'test/support/assertions.ts'],
-    // Only what a fault changes is transformed again.
+    // Only files that a fault changes are transformed again.
     experimental: { fsModuleCache: true, fsModuleCachePath: `${root}/out/module-cache` },
     sequence: { sequencer: Quickest },
   },

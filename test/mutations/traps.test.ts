@@ -1,4 +1,4 @@
-/** The traps of `npm run test:mutations` still name what is there, and cases that there are. */
+/** The traps of `npm run test:mutations` match the source, and name existing cases. */
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { expect, test } from 'vitest';
@@ -9,7 +9,7 @@ import { edited, traps } from './traps.ts';
 const root = resolve(import.meta.dirname, '../..');
 const source = (file: string) => readFileSync(resolve(root, file), 'utf8');
 
-test('there are fourteen', () => {
+test('there are fourteen traps', () => {
   expect(traps.map(({ trap }) => trap)).toEqual(Array.from({ length: 14 }, (_, i) => i + 1));
 });
 

@@ -2,21 +2,21 @@
  * Faults that public interposition layers have, each put back into the shim: `edits` are source substitutions (each
  * must match exactly once), `caughtBy` is part of the name of a case of the conformance suite that must fail then.
  */
-/** File, what to find there, and what to put in its place. */
+/** A file, a text in it, and its replacement. */
 export type Edit = readonly [file: string, find: string, replace: string];
 
 export interface Trap {
   readonly trap: number;
   readonly what: string;
   readonly edits: readonly Edit[];
-  /** Absent: the tests do not come to an end. */
+  /** Absent: the tests do not end. */
   readonly caughtBy?: string;
 }
 
 const issuer = 'src/shim/issue/issuer.ts';
 const writer = 'src/shim/issue/piece-writer.ts';
 
-/** Pieces of SENDs and immediates go to peers that do not expect them. */
+/** Sends pieces of SENDs and immediates to peers that do not expect them. */
 const CUT_UNASKED: readonly Edit[] = [
   [writer, 'const isMessage = takesReceive(opcode);', 'const isMessage = false;'],
   [writer, 'if (isSend(opcode)) qp.outbox!.aim(', 'if (isSend(opcode) && qp.outbox !== null) qp.outbox.aim('],
@@ -52,7 +52,7 @@ export const traps: readonly Trap[] = [
   },
   {
     trap: 4,
-    what: 'of a list of requests only the first is looked at',
+    what: 'only the first of a list of requests is considered',
     edits: [
       [
         'src/shim/posting.ts',
@@ -100,7 +100,7 @@ export const traps: readonly Trap[] = [
   },
   {
     trap: 8,
-    what: 'the application may fill the places that are for pieces',
+    what: 'the application may fill the slots that are reserved for pieces',
     edits: [
       [
         'src/shim/posting.ts',
@@ -127,7 +127,7 @@ export const traps: readonly Trap[] = [
   },
   {
     trap: 11,
-    what: 'after an event nobody arms the queue again for what is held',
+    what: 'after an event the queue is not armed again for held requests',
     edits: [
       [
         'src/shim/events.ts',
@@ -155,7 +155,7 @@ export const traps: readonly Trap[] = [
   },
   {
     trap: 13,
-    what: 'a queue pair that is destroyed leaves behind what the shim made for it',
+    what: 'a destroyed queue pair leaves behind the objects that the shim made for it',
     edits: [['src/shim/shim.ts', 'if (qp.ownAh !== 0) this.next.destroyAh(qp.ownAh);', '']],
     caughtBy: 'UD ERR flushes what is posted',
   },
@@ -177,6 +177,6 @@ export const traps: readonly Trap[] = [
 /** The source with one substitution. @throws Error when it does not match exactly once */
 export function edited(text: string, [file, find, replace]: Edit): string {
   const count = text.split(find).length - 1;
-  if (count !== 1) throw new Error(`${file} has ${count} of what this trap replaces, not one: ${find}`);
+  if (count !== 1) throw new Error(`${file} matches the text of this trap ${count} times, not once: ${find}`);
   return text.replace(find, () => replace);
 }

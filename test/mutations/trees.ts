@@ -1,4 +1,4 @@
-/** Copies of the tree in which a fault may be put, and the tests that run there. */
+/** Copies of the working tree for faults, and the tests that run there. */
 import { spawn } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -22,19 +22,19 @@ const CONFIG = 'test/mutations/tests.config.ts';
 /** How a run of tests ended. */
 export interface Ending {
   readonly killed: boolean;
-  /** The first test that failed, or what happened instead. */
+  /** The first test that failed, or another reason for the end. */
   readonly how: string;
   readonly failed: readonly string[];
-  /** The longest time without a test that ends. */
+  /** The longest time in which no test ended. */
   readonly silenceMs: number;
 }
 
 const { compilerOptions } = ts.readConfigFile(join(root, 'tsconfig.json'), ts.sys.readFile).config;
 const { options } = ts.convertCompilerOptionsFromJson(compilerOptions, root);
-/** Of one file alone, the compiler cannot know that its package is made of ES modules. */
+/** For a single file, the compiler cannot know that its package consists of ES modules. */
 const compiling = { ...options, module: ts.ModuleKind.ESNext };
 
-/** A source file and what it is in `dist`, which worker threads and programs load. */
+/** A source file and its compiled file in `dist`, which worker threads and programs load. */
 function built(file: string, text: string): [string, string][] {
   const { outputText } = ts.transpileModule(text, { compilerOptions: compiling, fileName: file });
   return [
@@ -48,7 +48,7 @@ export class Tree {
 
   private readonly origin: string;
 
-  /** A copy of the working tree, or of one that stays as it was when the working tree is worked on. */
+  /** Copies the working tree, or another copy, which does not change when the working tree does. */
   constructor(origin = root) {
     this.origin = origin;
     for (const part of PARTS) cpSync(join(origin, part), join(this.path, part), { recursive: true });
@@ -70,14 +70,14 @@ export class Tree {
     }
   }
 
-  /** They are ended when none of them has come to its end for LIMIT_MS. */
+  /** Ends the tests when none of them has ended for LIMIT_MS. */
   runTests(stage: Stage, options: readonly string[] = []): Promise<Ending> {
     const report = join(this.path, 'report.json');
     rmSync(report, { force: true });
     const vitest = join(root, 'node_modules/vitest/vitest.mjs');
     const reporters = ['--reporter=verbose', '--reporter=json', `--outputFile.json=${report}`];
     const args = [vitest, 'run', '--config', CONFIG, ...reporters, ...options, ...stage.files];
-    // The seed is the mutants'; the tests' own are those of `npm test`.
+    // ISOVERBS_SEED is that of the mutants; the tests use the seeds of `npm test`.
     const { ISOVERBS_SEED: _, ...inherited } = process.env;
     const env = Object.entries({ ...inherited, ISOVERBS_NO_ADDON: '1', ...stage.env });
     const child = spawn(process.execPath, args, {

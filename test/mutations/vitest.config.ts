@@ -1,4 +1,4 @@
-/** `npm run test:mutations`: not part of `npm test`, for it runs the suite some eighty times. */
+/** `npm run test:mutations`: not part of `npm test`, because it runs the suite about eighty times. */
 import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
 

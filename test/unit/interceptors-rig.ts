@@ -9,7 +9,7 @@ import type { Provider } from '../../src/verbs/provider.ts';
 
 const ALL = { remoteRead: true, remoteWrite: true, remoteAtomic: true };
 
-/** A folder of the test's own. */
+/** A temporary folder for one test. */
 export function scratch(): string {
   return mkdtempSync(join(tmpdir(), 'isoverbs-interceptors-'));
 }

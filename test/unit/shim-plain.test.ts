@@ -1,4 +1,4 @@
-/** Runs of plain requests: what is found out by bits agrees with a look at each field. */
+/** Runs of plain requests: the test of bits agrees with a check of each field. */
 import { expect, test } from 'vitest';
 import { plainBytes, plainRun } from '../../src/shim/plain-requests.ts';
 import { RandomStream } from '../../src/sim/kernel/random.ts';
@@ -8,7 +8,7 @@ import * as L from '../../src/verbs/layout.ts';
 const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_122);
 const ROUNDS = 3000;
 const CAPACITY = 1100;
-/** As the shim has it: more messages, or longer ones, are not added up here. */
+/** Limits of the shim, beyond which it does not add up messages here. */
 const MOST = 1024;
 const SHORT_BYTES = 2 ** 21;
 
@@ -27,7 +27,7 @@ interface Request {
 
 const pick = (random: RandomStream, from: readonly number[]) => from[Math.floor(random.next() * from.length)];
 
-/** Plain, but for one in `rarity` of each oddity. */
+/** Plain requests, except one in `rarity` for each kind of exception. */
 function requestOf(random: RandomStream, rarity: number): Request {
   const odd = () => random.next() * rarity < 1;
   const flags = random.u32() & ALL_FLAGS;
@@ -39,7 +39,7 @@ function requestOf(random: RandomStream, rarity: number): Request {
   };
 }
 
-/** Random words everywhere else, in the slots around them too. */
+/** Random words everywhere else, including the slots around them. */
 function ringOf(random: RandomStream, start: number, requests: readonly Request[]): Uint32Array {
   const words = new Uint32Array(L.slotAt(start + requests.length + 1));
   for (let i = 0; i < words.length; i++) words[i] = random.u32();

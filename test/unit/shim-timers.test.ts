@@ -1,4 +1,4 @@
-// How late a timer that may be late is found by the application's own calls, where no sleep ever ends.
+// How late the application's own calls find a timer that may be late, when no sleep ever ends.
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { ShimContext } from '../../src/shim/context.ts';
@@ -8,7 +8,7 @@ import type { Provider } from '../../src/verbs/provider.ts';
 const CALLS_PER_LOOK = 64;
 const PERIOD_NS = 5e6;
 
-/** A shim whose event loop stands: only calls look. */
+/** A shim without an event loop: only calls check timers. */
 class Rig {
   nowNs = 0;
   reads = 0;
@@ -48,11 +48,11 @@ class Rig {
   calls(count: number, eachNs: number): void {
     for (let i = 0; i < count; i++) {
       this.nowNs += eachNs;
-      if (this.timers.isTime) this.timers.look(this.context);
+      if (this.timers.isCheckDue) this.timers.check(this.context);
     }
   }
 
-  /** The longest between two firings of all of them after the first so many. */
+  /** The longest time between two firings, after the first few. */
   longestNs(after: number): number {
     const times = this.firedNs.slice(after);
     return Math.max(...times.slice(1).map((ns, i) => ns - times[i]));
@@ -64,7 +64,7 @@ test('fast calls read the clock once in 64', () => {
   rig.calls(64_000, 100);
   rig.reads = 0;
   rig.calls(64_000, 100);
-  // A look reads it, and what it fires reads it again.
+  // A check reads the clock, and a timer that fires reads it again.
   expect(rig.reads).toBeLessThan(4 * (64_000 / CALLS_PER_LOOK));
 });
 
@@ -114,7 +114,7 @@ test('of two contexts that are polled in turn both are found', () => {
     rig.timers.set(other, PERIOD_NS, 1, true);
     for (let i = 0; i < 2e5; i++) {
       rig.nowNs += eachNs;
-      if (rig.timers.isTime) rig.timers.look(i % 2 === 0 ? rig.context : other);
+      if (rig.timers.isCheckDue) rig.timers.check(i % 2 === 0 ? rig.context : other);
     }
     expect([rig.firedNs.length > 0, other.tokens.length]).toEqual([true, 0]);
   }

@@ -1,5 +1,5 @@
 // @ts-nocheck
-/** Cuts, holds and waits by a generator of its own: whatever a policy may do, it does at some time. */
+/** Cuts, holds and waits at random, from a generator of its own: does everything that a policy may do at some time. */
 class Arbitrary {
   name = 'arbitrary';
   needs = { wait: 'none' };

@@ -1,5 +1,5 @@
 // @ts-nocheck
-/** Holds everything and lets one request go at a time. */
+/** Holds all requests and issues one at a time. */
 export default () => ({
   name: 'one-by-one',
   needs: { wait: 'none' },

@@ -10,8 +10,8 @@ const PULSE = 2;
 const ENABLED = 3;
 
 /**
- * Everything that a policy can do beside cutting: pauses by WAITs on a managed loopback's queue, resumes by
- * ENABLEs from another one, at times of its own; waits for timers with what it holds.
+ * Does everything that a policy can do except cutting: pauses by WAITs on the queue of a managed loopback, resumes by
+ * ENABLEs from another one, at random times, and holds requests until timers expire.
  */
 export class Interrupting implements Policy {
   readonly name = 'interrupting';
@@ -20,7 +20,7 @@ export class Interrupting implements Policy {
   private state: number;
   private readonly machines: { resources: Resources; pcq: ResourceView; ordinary: ResourceView }[] = [];
   private readonly qps: (QpView | undefined)[] = [];
-  /** By context: WAITs that nothing has released yet, and pulses that may be released. */
+  /** By context: WAITs that are not released yet, and pulses that may be released. */
   private readonly paused: number[] = [];
   private readonly pulses: number[] = [];
   private readonly zeroWrite: ResourceRequest = {

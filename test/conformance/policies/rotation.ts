@@ -1,4 +1,4 @@
-/** PeRF whose tenants take slots, beside one that always wants the next and never says that it is done. */
+/** PeRF with tenant slots, next to a tenant that always requests the next slot and never gives it up. */
 import { Coordinator } from '../../../src/coordinator/coordinator.ts';
 import * as M from '../../../src/coordinator/member-table.ts';
 import { CoordinatorRegistry } from '../../../src/coordinator/registry.ts';

@@ -1,5 +1,5 @@
 // @ts-nocheck
-/** Cuts whatever may be cut, and lets everything else go whole. */
+/** Cuts every request that may be cut, and issues all others whole. */
 export default () => ({
   name: 'split',
   needs: { wait: 'none' },

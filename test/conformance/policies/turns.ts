@@ -1,4 +1,4 @@
-/** MQSE without anything that decides: every context's queue pairs take turns, and large messages go in pieces. */
+/** MQSE without a classifier: the queue pairs of every context take turns, and large messages go in pieces. */
 import { type MessageEngine, Mqse, type MqseOptions, type Quota } from '../../../src/policies/perf/mqse.ts';
 import type { Actions, Policy, QpChange, QpView } from '../../../src/shim/policy.ts';
 import type { Resources } from '../../../src/shim/resources.ts';
@@ -6,17 +6,17 @@ import { IBV_QPT_RC } from '../../../src/verbs/constants.ts';
 import * as L from '../../../src/verbs/layout.ts';
 
 export interface TurnsOptions extends Partial<MqseOptions> {
-  /** QNum_allow of every context; and how it changes each `changeNs`, if that is not 0. */
+  /** QNum_allow of every context, and its change every `changeNs`, if that is not 0. */
   allow?: number;
   changeNs?: number;
   pieceBytes?: number;
   /** 0_WAITs behind each piece. */
   waits?: number;
-  /** Only contexts of tenants whose name begins like this; '' all. */
+  /** Only contexts of tenants whose name begins with this; '': all. */
   tenant?: string;
 }
 
-/** The timer of the changes; its token is none of the engine's. */
+/** Token of the timer for changes, which the engine does not use. */
 const CHANGE = 8;
 
 export class Turns implements Policy, MessageEngine {
@@ -105,7 +105,7 @@ export class Turns implements Policy, MessageEngine {
         quota.bytes -= Math.min(bytes, n * pieceBytes);
         quota.slots -= n * each;
       } else {
-        // Also where there is no room for a piece with its 0_WAITs, and nothing under way that would make some.
+        // Also if there is no room for a piece with its 0_WAITs, and nothing in flight that would make room.
         out.pass(qp);
         quota.bytes -= bytes;
         quota.slots--;

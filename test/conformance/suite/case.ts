@@ -1,22 +1,22 @@
-/** A case of the conformance suite: a small program, and what the standard says that it sees. */
+/** A case of the conformance suite: a small program, and the results that the standard specifies. */
 import type { Op } from './op.ts';
 import type { Scene, Trace } from './scene.ts';
 import type { Setup } from './setup.ts';
 
 /**
  * By queue pair the completions of its sends ('a' is 'a0') and of its receives ('a recv'), each in order; `calls`: return codes other than success; `events`;
- * `data`: what memory holds wrongly. What is absent is empty.
+ * `data`: wrong contents of memory. Absent lists are empty.
  */
 export type Expectation = Partial<Trace>;
 
-/** Where soft-RoCE does otherwise (docs/testing.md): why, and what it shows; nothing to show: it has no such thing. */
+/** How soft-RoCE differs (docs/testing.md): the reason, and its results; no results: it has no such feature. */
 export interface Departure {
   readonly why: string;
   readonly expect?: Expectation;
 }
 
 export interface Case {
-  /** The verb, flag, state and fault that it is about: no two are the same. */
+  /** The verb, flag, state and fault of the case, which is unique. */
   readonly name: string;
   readonly setup: Setup;
   run(scene: Scene): void | Promise<void>;
@@ -26,7 +26,7 @@ export interface Case {
 
 export type Run = (scene: Scene) => void | Promise<void>;
 
-/** Posts these at a0, and waits for what comes of it. */
+/** Posts these at a0, and waits for the results. */
 export function posts(...ops: Op[]): Run {
   return async (scene) => {
     scene.post('a', ...ops);

@@ -1,7 +1,7 @@
-/** A completion as a trace has it. */
+/** A completion as text, for traces. */
 import * as V from '../../../src/verbs/index.ts';
 
-/** What ibv_poll_cq(3) defines of a completion. */
+/** The fields of a completion that ibv_poll_cq(3) defines. */
 export function describe(wcs: V.WcBatch, i: number, type: number): string {
   const isRecv = wcs.isRecv(i);
   const parts = [wcs.srq(i) !== 0 ? 'srq' : `${wcs.wrIdBigInt(i)}`, V.wcStatusName(wcs.status(i))];

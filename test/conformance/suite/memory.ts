@@ -1,6 +1,6 @@
 /**
- * What the memory of one end must hold: every byte is told by the requests that succeeded, but for those that a
- * failed request may have touched.
+ * Expected contents of the memory of one end: the successful requests determine every byte, except those that a failed
+ * request may have changed.
  */
 
 import { pattern } from '../bytes.ts';
@@ -11,7 +11,7 @@ export type Range = readonly [at: number, bytes: number];
 export class Memory {
   readonly bytes: Uint8Array;
   private readonly want: Uint8Array;
-  /** What a request that succeeds later writes to is certain again. */
+  /** Bytes that a later successful request writes are known again. */
   private unsure: Range[] = [];
   private next = 0;
 
@@ -21,7 +21,7 @@ export class Memory {
     this.want = bytes.slice();
   }
 
-  /** A place that nothing else uses, aligned to 8, with some bytes behind it that must stay as they are. */
+  /** Allocates a range that nothing else uses, aligned to 8, followed by some bytes that must not change. */
   take(bytes: number): number {
     const at = this.next;
     this.next = (at + bytes + 23) & ~7;
@@ -39,7 +39,7 @@ export class Memory {
     return whole;
   }
 
-  /** `data` has been put into these ranges, as far as it goes. */
+  /** `data` was written to these ranges, as far as it reaches. */
   write(ranges: readonly Range[], data: Uint8Array): void {
     let from = 0;
     for (const [at, bytes] of ranges) {
@@ -50,7 +50,7 @@ export class Memory {
     }
   }
 
-  /** Whether these ranges are as they must be, as far as that is known. */
+  /** Whether the known bytes of these ranges are as expected. */
   holds(ranges: readonly Range[]): boolean {
     return ranges.every(([at, bytes]) => {
       const isUnsure = this.unsure.some(([begin, length]) => begin < at + bytes && at < begin + length);
@@ -79,7 +79,7 @@ export class Memory {
     new DataView(this.want.buffer).setBigUint64(at, value, true);
   }
 
-  /** The first byte that is not as it must be; '' when there is none. */
+  /** The first wrong byte; '' when there is none. */
   fault(): string {
     const { bytes, want } = this;
     for (const [at, length] of this.unsure) want.set(bytes.subarray(at, at + length), at);

@@ -1,4 +1,4 @@
-/** The requests of a case, as records; a scene gives them ids, places and keys. */
+/** The requests of a case, as records; a scene assigns ids, addresses and keys. */
 import * as V from '../../../src/verbs/index.ts';
 
 export type Kind =
@@ -17,23 +17,23 @@ export type Kind =
 
 export interface Op {
   kind: Kind;
-  /** Lengths of the elements; they lie apart from each other. None: a request without elements. */
+  /** Lengths of the elements, which are not adjacent. None: a request without elements. */
   sges: readonly number[];
   /** IBV_SEND_* */
   flags: number;
   inline: boolean;
   /** wr_id; by default 1, 2, 3 ... in the order of posting. */
   id?: bigint;
-  /** Where at the peer, by default a place of its own. */
+  /** Address at the peer, by default in a range of its own. */
   at?: number;
-  /** Where it comes from in memory of the poster's own, by default a place of its own. */
+  /** Local address, by default in a range of its own. */
   from?: number;
-  /** What opens the peer's memory, by default its region. SEND_WITH_INV, LOCAL_INV: what to invalidate. */
+  /** Remote key, by default that of the peer's region. SEND_WITH_INV, LOCAL_INV: the key to invalidate. */
   rkey?: number;
   lkey?: number;
-  /** Nothing of it arrives, and nobody says so. */
+  /** It is lost silently. */
   isLost: boolean;
-  /** Fails somewhere behind the first byte: what it writes to is not compared. */
+  /** It fails after its first byte: the memory that it writes is not compared. */
   isFaulty: boolean;
   bind?: { mw: V.MwInfo; at: number; bytes: number; access: number; rkey: number; mr?: number };
   /** WAIT: a CQ; ENABLE: a queue pair. */
@@ -47,7 +47,7 @@ export interface Op {
   opcode?: number;
 }
 
-/** Longer than a packet, and cut by every policy that cuts. */
+/** Longer than a packet, so that every policy that cuts requests cuts it. */
 export const LONG = 3000;
 export const { IBV_SEND_SIGNALED: SIGNALED, IBV_SEND_FENCE: FENCE, IBV_SEND_SOLICITED: SOLICITED } = V;
 
@@ -89,7 +89,7 @@ export const OPCODES: Record<Kind, number> = {
   enable: V.ISO_WR_ENABLE,
 };
 
-/** What ibv_poll_cq(3) calls their completions. */
+/** Opcodes of their completions, as in ibv_poll_cq(3). */
 export const WC_NAMES: Record<Kind, string> = {
   write: 'RDMA_WRITE',
   writeImm: 'RDMA_WRITE',
@@ -111,6 +111,6 @@ export const SWAP = 9n;
 
 export const isAtomic = (kind: Kind) => kind === 'fetchAdd' || kind === 'compareSwap';
 export const isMessage = (kind: Kind) => kind === 'send' || kind === 'sendImm' || kind === 'sendInv';
-/** Lands in memory of the poster's own. */
+/** Whether it writes to local memory. */
 export const comesBack = (kind: Kind) => kind === 'read' || isAtomic(kind);
 export const hasRemote = (kind: Kind) => kind === 'write' || kind === 'writeImm' || comesBack(kind);

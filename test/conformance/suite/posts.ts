@@ -1,27 +1,27 @@
-/** From the records of a case to work requests, and to what they must do to memory. */
+/** Makes work requests from the records of a case, and their expected effect on memory. */
 import * as V from '../../../src/verbs/index.ts';
 import type { End } from '../../verbs/rig.ts';
 import type { Memory, Range } from './memory.ts';
 import { ADD, COMPARE, comesBack, hasRemote, isAtomic, OPCODES, type Op, SWAP } from './op.ts';
 
-/** One side of a scene: an end and what its memory must hold. */
+/** One side of a scene: an end, and the expected contents of its memory. */
 export interface Side {
   readonly end: End;
   readonly memory: Memory;
 }
 
-/** A request that was posted, and what it does when it succeeds. */
+/** A request that was posted, and its effect when it succeeds. */
 export interface Posted {
   readonly op: Op;
   readonly id: bigint;
   readonly imm: number;
-  /** What it carries. */
+  /** Its message. */
   readonly data: Uint8Array;
   readonly local: readonly Range[];
   readonly remote: readonly Range[];
 }
 
-/** Where requests of a queue pair come from and go to. */
+/** Source and destination of a queue pair's requests. */
 export interface Route {
   readonly from: Side;
   readonly to: Side;
@@ -90,7 +90,7 @@ function address(
   if (route.ah !== 0) batch.datagramTo(index, op.ah ?? route.ah, route.peerQpNum, op.qkey ?? route.qkey);
 }
 
-/** The request succeeded: its bytes are where they belong. What a SEND brings is seen at the receiver. */
+/** The request succeeded: its bytes are at their destination. Those of a SEND are checked at the receiver. */
 export function apply({ op, data, local, remote }: Posted, { from, to }: Route): void {
   if (op.isLost || op.isFaulty) return;
   if (op.kind === 'write' || op.kind === 'writeImm') {
@@ -108,7 +108,7 @@ export function apply({ op, data, local, remote }: Posted, { from, to }: Route):
   }
 }
 
-/** The request failed, or may have: where it writes, anything may be. */
+/** The request has failed, or may have: the memory that it writes is unknown. */
 export function doubt({ op, local, remote }: Posted, { from, to }: Route): void {
   if (comesBack(op.kind)) from.memory.forget(local);
   if (op.kind !== 'read') to.memory.forget(remote);

@@ -1,4 +1,4 @@
-/** Runs a case bare once, and under each chain against that. */
+/** Runs a case once without interceptors, and compares each chain with that. */
 import { compose, type Interceptor } from '../../../src/shim/compose.ts';
 import type { Ground } from '../../verbs/ground.ts';
 import { type Case, compact } from './case.ts';
@@ -6,7 +6,7 @@ import { Scene, type Trace } from './scene.ts';
 
 export interface Outcome {
   readonly trace: Trace;
-  /** Completions that each settle() brought. */
+  /** Completions of each settle(). */
   readonly counts: readonly number[];
 }
 

@@ -1,7 +1,7 @@
 /**
- * Where a case plays: two ends with connected queue pairs a0-b0, a1-b1 ..., on any provider with or without
- * interceptors. A scene writes down what the application sees (return codes, completions by queue pair, events,
- * states) and holds memory to what the successful requests must have done.
+ * The environment of a case: two ends with connected queue pairs a0-b0, a1-b1 ..., on any provider with or without
+ * interceptors. A scene records what the application sees (return codes, completions by queue pair, events, states), and
+ * checks that memory has the effect of the successful requests.
  */
 import * as V from '../../../src/verbs/index.ts';
 import type { Ground } from '../../verbs/ground.ts';
@@ -17,8 +17,8 @@ import {
   replaceCq,
 } from '../../verbs/rig.ts';
 import { xrcSrq } from '../../verbs/xrc-rig.ts';
-import { Books, type Queue } from './books.ts';
 import { describe } from './completion-text.ts';
+import { Ledger, type Queue } from './ledger.ts';
 import { Memory, type Range } from './memory.ts';
 import type { Op } from './op.ts';
 import { add, plan, type Route, type Side } from './posts.ts';
@@ -30,10 +30,10 @@ export const MEMORY_BYTES = 1 << 17;
 export const RECV_BYTES = 4096;
 const FIRST_RECV = 101;
 const PATIENCE_MS = 10_000;
-/** A real device is given this many milliseconds to show what should not come. */
+/** Milliseconds in which a real device could deliver a completion that must not come. */
 const QUIET_TURNS = 3;
 const PLANNED_QUIET_TURNS = 1;
-/** A shim takes longer to get through without being polled. */
+/** A shim needs longer without polls. */
 const PASS_TURNS = 10;
 const SHIMMED_PASS_TURNS = 150;
 
@@ -45,16 +45,16 @@ export class Scene {
   readonly setup: Setup;
   readonly srq: number = 0;
   readonly channels: Partial<Record<SideName, number>> = {};
-  /** Completions that each settle() brought: a run that is to be the same need not wait longer than that. */
+  /** Completions of each settle(): a later run waits for as many. */
   readonly counts: number[] = [];
   private readonly planned: readonly number[] | null;
   private readonly queues = new Map<string, Queue>();
   private readonly byHandle = new Map<number, Queue>();
-  private readonly books: Books;
+  private readonly ledger: Ledger;
   private readonly wcs: V.WcBatch;
   private readonly extraCqs: { cq: number; side: SideName }[] = [];
   readonly xrcd: number = 0;
-  /** XRC: what senders name. */
+  /** XRC: the number that senders use. */
   private readonly srqNum: number = 0;
   private nextId = 1n;
   private nextRecv = FIRST_RECV;
@@ -67,7 +67,7 @@ export class Scene {
     this.setup = setup;
     this.planned = planned;
     this.sides = { a: this.openSide('a', 0, ACCESS), b: this.openSide('b', 1, setup.mrAccess ?? ACCESS) };
-    this.books = new Books(this.sides, this.queues, (text) => this.note(text));
+    this.ledger = new Ledger(this.sides, this.queues, (text) => this.note(text));
     this.wcs = new V.WcBatch(this.p, { capacity: 64 });
     if (setup.srq !== undefined && setup.transport !== 'XRC') {
       this.srq = this.p.createSrq(this.b.pd, { maxWr: setup.srq, maxSge: 2 }).handle;
@@ -155,10 +155,10 @@ export class Scene {
 
   /** RESET -> RTS of both queue pairs of a pair. */
   connect(i = 0): void {
-    // An emulated machine may be away for longer than a device waits.
+    // An emulated machine may stall for longer than a device's timeout.
     const isSimulated = this.ground.fabric !== null;
     const { qpAccess = ACCESS, retryCnt = isSimulated ? 3 : 6, mtu } = this.setup;
-    // For ever would be for ever in virtual time.
+    // In virtual time, retries without end would never end.
     const rnrRetry = Math.min(this.setup.rnrRetry ?? 2, isSimulated ? 6 : 7);
     const { timeout = isSimulated ? 12 : 16 } = this.setup;
     const [a, b] = [this.queue(`a${i}`), this.queue(`b${i}`)];
@@ -178,7 +178,7 @@ export class Scene {
     return this.queue(name).info.handle;
   }
 
-  /** Posts; written down only when not all of it is taken. Returns how many were. */
+  /** Posts, and records the result if not all requests are taken. Returns how many were. */
   post(name: string, ...ops: Op[]): number {
     const queue = this.queue(name);
     const sges = Math.max(2, ...ops.map((op) => op.sges.length));
@@ -196,11 +196,11 @@ export class Scene {
       const why = `${batch.errno} ${V.REASON_TEXT[batch.reason].split(/[;,(]/)[0].trim()}`;
       this.trace.calls.push(`${queue.name} takes ${n} of ${ops.length}: ${why}`);
     }
-    // The application may use its request memory again at once.
+    // The application may reuse the memory of its requests at once.
     batch.words.fill(0xffffffff, V.HEADER_WORDS);
     batch.close();
     for (const posted of all.slice(0, n)) {
-      this.books.posted(queue, posted);
+      this.ledger.posted(queue, posted);
     }
     return n;
   }
@@ -217,7 +217,7 @@ export class Scene {
       const id = this.nextRecv++;
       batch.recv(id, 0, 0, 0);
       for (const [at, length] of ranges) batch.sge(i, end.mr.addr + at, length, lkey);
-      this.books.willReceive(side, id, ranges);
+      this.ledger.willReceive(side, id, ranges);
     }
     const n =
       name === 'srq'
@@ -231,7 +231,7 @@ export class Scene {
     return n;
   }
 
-  /** Any verb, by a name; its error's code is written down, or its success. */
+  /** Calls a verb, and records its error's code or its success under a name. */
   attempt<T>(what: string, call: () => T): T | undefined {
     try {
       const answer = call();
@@ -254,13 +254,13 @@ export class Scene {
     const queue = this.queue(name);
     if (attr.qpState === V.IBV_QPS_ERR || attr.qpState === V.IBV_QPS_RESET) queue.failed = true;
     if (attr.qpState !== V.IBV_QPS_RESET) return;
-    this.books.lost(queue);
+    this.ledger.lost(queue);
     queue.mail = [];
   }
 
-  /** What became of requests whose queue pair is gone or began anew is not known. */
+  /** The outcome of requests is unknown when their queue pair was destroyed or reset. */
   forget(): void {
-    this.books.doubtReceives();
+    this.ledger.doubtReceives();
   }
 
   state(name: string): string {
@@ -271,7 +271,7 @@ export class Scene {
     const queue = this.queue(name);
     this.p.destroyQp(queue.info.handle);
     queue.isOpen = false;
-    this.books.lost(queue);
+    this.ledger.lost(queue);
   }
 
   /** Logs completion events of this side. */
@@ -292,17 +292,17 @@ export class Scene {
     return handle;
   }
 
-  /** To be done at the end, when the queue pairs are gone; the last comes first. */
+  /** Runs at the end, after the queue pairs were destroyed, in reverse order. */
   later(action: () => void): void {
     this.undo.push(action);
   }
 
-  /** Windows go before the queue pairs that they are bound to. */
+  /** Windows are freed before the queue pairs that they are bound to. */
   windowsFirst(action: () => void): void {
     this.windows.push(action);
   }
 
-  /** Completions at both ends have no order between them, nor have their events. */
+  /** Nothing orders completions or events of different ends. */
   sortEvents(): void {
     this.trace.events.sort();
   }
@@ -331,7 +331,7 @@ export class Scene {
     return n;
   }
 
-  /** Lets happen what is to happen, without polling. */
+  /** Lets all pending events happen, without polling. */
   async pass(): Promise<void> {
     if (this.ground.fabric !== null) {
       for (let i = 0; i < 3; i++) await this.ground.fabric.run();
@@ -341,13 +341,13 @@ export class Scene {
     for (let i = 0; i < turns; i++) await this.ground.turn();
   }
 
-  /** Lets some time go by: much of what was posted is still on its way. */
+  /** Lets some time pass, so that many requests are still in flight. */
   async nap(): Promise<void> {
     if (this.ground.fabric !== null) await this.ground.fabric.advance(20_000);
     else await this.ground.turn();
   }
 
-  /** Polls one side all the time, in steps of time that are shorter than a packet's way, until so many have come. */
+  /** Polls one side continuously, in steps shorter than a packet's transit, until this many completions have come. */
   async watch(side: SideName, count: number): Promise<void> {
     for (let n = 0, tries = 0; n < count && tries < 2000; tries++) {
       n += this.poll(side, 1);
@@ -356,7 +356,7 @@ export class Scene {
     }
   }
 
-  /** Polls everything until nothing more comes. */
+  /** Polls all queues until no more completions come. */
   async settle(): Promise<void> {
     const { fabric } = this.ground;
     const wanted = this.planned?.[this.counts.length];
@@ -386,20 +386,20 @@ export class Scene {
       this.trace.calls.push(`a completion of an unknown queue pair ${wcs.qp(i)}`);
       return;
     }
-    // Between the two queues of a pair there is no order.
+    // Nothing orders the two queues of a queue pair.
     const list = wcs.isRecv(i) ? `${queue.name} recv` : queue.name;
     this.trace[list] ??= [];
     this.trace[list].push(describe(wcs, i, queue.type));
-    if (wcs.isRecv(i)) this.books.received(queue, wcs, i);
-    else this.books.sent(queue, wcs, i);
+    if (wcs.isRecv(i)) this.ledger.received(queue, wcs, i);
+    else this.ledger.sent(queue, wcs, i);
   }
 
-  /** Ends the case: what memory holds, and that everything can be closed. */
+  /** Ends the case: checks memory, and closes all objects. */
   async finish(): Promise<Trace> {
-    this.books.close();
+    this.ledger.close();
     const giveUp = performance.now() + PATIENCE_MS;
     let faults = this.faults();
-    // Nothing tells when an unsignaled request has arrived.
+    // An unsignaled request arrives without any notice.
     while (this.ground.fabric === null && faults.length > 0 && performance.now() < giveUp) {
       await this.ground.turn();
       faults = this.faults();

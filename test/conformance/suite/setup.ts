@@ -1,4 +1,4 @@
-/** What a case asks for, and the queue pairs that this makes. */
+/** The setup of a case, and the attributes of its queue pairs. */
 import * as V from '../../../src/verbs/index.ts';
 import type { ConnectOptions } from '../../verbs/rig.ts';
 
@@ -11,11 +11,11 @@ export interface Setup extends Pick<ConnectOptions, 'retryCnt' | 'rnrRetry' | 't
   sigAll?: boolean;
   cap?: Partial<V.QpCap>;
   extended?: boolean;
-  /** b receives from a shared queue of this many. */
+  /** b receives from a shared queue of this depth. */
   srq?: number;
-  /** Receives posted at b: at each queue pair, or in the shared queue. Default 8. */
+  /** Receives posted at b, at each queue pair or in the shared queue. Default 8. */
   recvs?: number;
-  /** At b: of the region, and of the queue pairs. */
+  /** Access flags at b, of the region and of the queue pairs. */
   mrAccess?: number;
   qpAccess?: number;
   /** Queue pairs are created and left in RESET. */
@@ -36,7 +36,7 @@ export interface Shared {
   xrcd: number;
 }
 
-/** How the queue pairs of one side are made. */
+/** Attributes of the queue pairs of one side. */
 export function initOf(
   setup: Setup,
   side: SideName,

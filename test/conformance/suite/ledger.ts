@@ -1,6 +1,6 @@
 /**
- * What was posted and is not known to be over, and what memory must therefore hold: a request that succeeded has done
- * all that it was to do; of one that failed, or was lost, nothing is known.
+ * Requests that were posted and are not known to have ended, and the contents of memory that follow from them: a request
+ * that succeeded has taken full effect; the effect of one that failed or was lost is unknown.
  */
 import * as V from '../../../src/verbs/index.ts';
 import type { Range } from './memory.ts';
@@ -16,7 +16,7 @@ export interface Queue {
   readonly info: V.QpInfo;
   readonly type: number;
   route: Route;
-  /** Posted, and not known to be over. */
+  /** Requests posted and not known to have ended. */
   sends: Posted[];
   /** Messages that the peer has not received yet. */
   mail: Posted[];
@@ -24,13 +24,13 @@ export interface Queue {
   isOpen: boolean;
 }
 
-export class Books {
+export class Ledger {
   private readonly sides: Record<SideName, Side>;
   private readonly queues: ReadonlyMap<string, Queue>;
   private readonly note: (text: string) => void;
   private readonly receives = new Map<string, Range[]>();
 
-  /** `note` writes down what must not be. */
+  /** @param note records a violation */
   constructor(
     sides: Record<SideName, Side>,
     queues: ReadonlyMap<string, Queue>,
@@ -52,7 +52,7 @@ export class Books {
     this.receives.set(`${side}${id}`, ranges);
   }
 
-  /** A send completed, and those before it. */
+  /** A send completed, and so have earlier ones. */
   sent(queue: Queue, wcs: V.WcBatch, i: number): void {
     const id = wcs.wrIdBigInt(i);
     const at = queue.sends.findIndex((posted) => posted.id === id);
@@ -74,7 +74,7 @@ export class Books {
     if (isMessage(last.op.kind)) this.doubtReceives();
   }
 
-  /** A receive completed: what it holds is what its peer sent. */
+  /** A receive completed: its contents must be those that the peer sent. */
   received(queue: Queue, wcs: V.WcBatch, i: number): void {
     const ranges = this.receives.get(`${queue.side}${wcs.wrId(i)}`) ?? [];
     this.receives.delete(`${queue.side}${wcs.wrId(i)}`);
@@ -102,18 +102,18 @@ export class Books {
     }
   }
 
-  /** Of what a queue pair that is gone, or begins anew, had posted nothing more is heard. */
+  /** Requests of a queue pair that was destroyed or reset will not complete. */
   lost(queue: Queue): void {
     for (const posted of queue.sends.splice(0)) doubt(posted, queue.route);
     this.doubtReceives();
   }
 
-  /** What is behind a receive that did not complete is not defined once a message for it went wrong. */
+  /** Once a message failed, the receives behind the one that it took are undefined. */
   doubtReceives(): void {
     for (const [key, ranges] of this.receives) this.sides[key[0] as SideName].memory.forget(ranges);
   }
 
-  /** At the end: what nobody was told of has happened, but for what failed. */
+  /** At the end, requests without a completion have taken effect, except failed ones. */
   close(): void {
     for (const queue of this.queues.values()) {
       for (const posted of queue.sends) {
