@@ -1,4 +1,4 @@
-// Draws docs/compare.svg and writes the table of docs/compare.md: what `isoverbs compare` says. Needs a build.
+// Draws docs/compare.svg and renews the table of docs/compare.md with `isoverbs compare`. Requires a build.
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 
@@ -7,7 +7,7 @@ const TABLE = /(<!-- table -->\n)[\s\S]*?(<!-- end of the table -->)/;
 
 process.chdir(new URL('..', import.meta.url).pathname);
 const page = readFileSync(PAGE, 'utf8');
-if (!TABLE.test(page)) throw new Error(`${PAGE} has no place for the table`);
+if (!TABLE.test(page)) throw new Error(`${PAGE} lacks the comments that mark the table`);
 const command = ['dist/cli/main.js', 'compare', '--md', '--svg', 'docs/compare.svg'];
 const table = execFileSync(process.execPath, command, {
   encoding: 'utf8',

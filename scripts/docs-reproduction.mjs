@@ -1,6 +1,6 @@
 // Runs `isoverbs reproduce` and writes docs/reproduction.md and its pictures from its report.
-//   node scripts/docs-reproduction.mjs [OPTION...]      options of reproduce; runs are kept in out/reproduce
-//   node scripts/docs-reproduction.mjs --from FOLDER    from a report that is there
+//   node scripts/docs-reproduction.mjs [OPTION...]      options of reproduce; results of runs stay in out/reproduce
+//   node scripts/docs-reproduction.mjs --from FOLDER    uses an existing report
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 const ROOT = fileURLToPath(new URL('../', import.meta.url));
 const PICTURES = join(ROOT, 'docs/reproduction');
 
-/** Lines that do not hold belong into the document: exit code 1 with a report is none of a failure. */
+/** Ignores the exit code: failing lines belong into the document. */
 function run(/** @type {string[]} */ options) {
   const out = join(ROOT, 'out/reproduce');
   rmSync(join(out, 'report.md'), { force: true });
@@ -26,7 +26,7 @@ let text;
 try {
   text = readFileSync(join(folder, 'report.md'), 'utf8');
 } catch {
-  console.error(`docs-reproduction: there is no report in ${folder}`);
+  console.error(`docs-reproduction: ${folder} has no report.md`);
   process.exit(1);
 }
 rmSync(PICTURES, { recursive: true, force: true });

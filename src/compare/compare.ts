@@ -97,7 +97,7 @@ export async function compare(options: CompareOptions): Promise<Comparison> {
 
 function plansOf(mix: NamedMix, choice: Choice): Plan[] {
   const alone: Plan = {
-    row: { name: 'alone', group: 'alone', says: 'each application by itself on the bare device' },
+    row: { name: 'alone', group: 'alone', says: 'each application alone on the bare device' },
     parts: mix.apps.map((app) => ({ ...mix, apps: [app] })),
   };
   const schemes = schemesOf(mix, paramsOf(specOf(mix, 1)), choice);

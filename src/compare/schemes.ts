@@ -38,12 +38,12 @@ const HARDWARE: Readonly<Record<SchedulerName, Hardware>> = Object.freeze({
     classes: { D: 0, M: 1, B: 2 },
   },
   ets: {
-    says: 'bytes by weight (etsWeights): B has the first class, M and D share the second',
+    says: 'bytes by weight (etsWeights): B gets the first class, M and D share the second',
     set: { etsWeights: '16,1' },
     classes: { B: 0, M: 1, D: 1 },
   },
   greedy: {
-    says: 'deep bursts (puHoldBytes): unlike rr only once more queue pairs send than the NIC has units',
+    says: 'deep bursts (puHoldBytes): differs from rr only when more queue pairs send than the NIC has units',
     set: { puHoldBytes: 81920 },
     classes: null,
   },

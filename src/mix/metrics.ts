@@ -1,4 +1,4 @@
-/** What checks measure, each a small function of a run. `name` stands for an app, or for all copies name.0, name.1 ... */
+/** Metrics of a run. `name` selects one application, or all its copies name.0, name.1 ... Each throws for an unknown name. */
 import type { AppResult, MixResult } from './result.ts';
 
 function appsOf(run: MixResult, name: string): AppResult[] {
@@ -9,12 +9,12 @@ function appsOf(run: MixResult, name: string): AppResult[] {
 
 const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
 
-/** Payload of all copies. */
+/** Payload rate of all copies together. */
 export function gbps(run: MixResult, name: string): number {
   return sum(appsOf(run, name).map((app) => app.throughputGbps));
 }
 
-/** Messages of all copies, in millions per second. */
+/** Message rate of all copies together, in millions per second. */
 export function mmps(run: MixResult, name: string): number {
   return sum(appsOf(run, name).map((app) => app.messageRateMmps));
 }
@@ -24,36 +24,36 @@ function latencyUs(run: MixResult, name: string, which: 'avg' | 'p50' | 'p99'): 
   return sum(apps.map(({ latencyUs }) => latencyUs?.[which] ?? Number.NaN)) / apps.length;
 }
 
-/** Mean latency; of copies, the mean of theirs. */
+/** Mean latency; for copies, the mean of their means. */
 export const avgUs = (run: MixResult, name: string) => latencyUs(run, name, 'avg');
 export const p50Us = (run: MixResult, name: string) => latencyUs(run, name, 'p50');
 export const p99Us = (run: MixResult, name: string) => latencyUs(run, name, 'p99');
 
-/** Payload of `name` of the payload of all. */
+/** The share of `name` in the payload of all applications. */
 export function share(run: MixResult, name: string): number {
   return gbps(run, name) / sum(run.apps.map((app) => app.throughputGbps));
 }
 
-/** Jain's index of the copies' payload rates: 1 when all are equal. */
+/** Jain's index of the copies' payload rates: 1 if all are equal. */
 export function fairness(run: MixResult, name: string): number {
   const rates = appsOf(run, name).map((app) => app.throughputGbps);
   return sum(rates) ** 2 / (rates.length * sum(rates.map((rate) => rate * rate)));
 }
 
-/** How far the payload rate of a copy is from the mean of all, at most, as a share of the mean. */
+/** The largest deviation of a copy's payload rate from the mean, as a share of the mean. */
 export function unevenness(run: MixResult, name: string): number {
   const rates = appsOf(run, name).map((app) => app.throughputGbps);
   const mean = sum(rates) / rates.length;
   return Math.max(...rates.map((rate) => Math.abs(rate / mean - 1)));
 }
 
-/** The largest message rate of a copy to the smallest. */
+/** The largest message rate of a copy, relative to the smallest. */
 export function spread(run: MixResult, name: string): number {
   const rates = appsOf(run, name).map((app) => app.messageRateMmps);
   return Math.max(...rates) / Math.min(...rates);
 }
 
-/** The largest mean latency of a copy to the smallest. */
+/** The largest mean latency of a copy, relative to the smallest. */
 export function latencySpread(run: MixResult, name: string): number {
   const means = appsOf(run, name).map(({ latencyUs }) => latencyUs?.avg ?? Number.NaN);
   return Math.max(...means) / Math.min(...means);

@@ -117,7 +117,7 @@ test('a paper claim has the deciding line, and the claims that show it or the re
 });
 
 test('for a paper without a system here, the report says that only claims about bare devices count', () => {
-  const sentence = 'Of PeRF only claims about bare devices are counted.';
+  const sentence = 'For PeRF, only claims about bare devices are counted.';
   expect(markdownOf(REPORT, [])).toContain(sentence);
   expect(htmlOf(REPORT, null)).toContain(sentence);
   expect(markdownOf({ ...REPORT, systems: ['bare', 'perf'] }, [])).not.toContain('only claims about');
@@ -180,7 +180,7 @@ test('a folder that cannot be written is rejected before anything runs', () => {
 const BROWSERS = ['chromium', 'chromium-browser', 'google-chrome'];
 const browser = BROWSERS.find((name) => spawnSync(name, ['--version']).status === 0);
 
-/** What a browser makes of a file, and what its console says. */
+/** Opens a file in a browser and returns the DOM and the console output. */
 function browse(file: string, width: number) {
   const quiet = ['--headless', '--no-sandbox', '--disable-gpu', `--user-data-dir=${join(folder, 'browser')}`];
   const more = [

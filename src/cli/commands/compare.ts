@@ -1,4 +1,4 @@
-/** `isoverbs compare`: one mixture alone, bare, under every policy and under every scheduler of the hardware. */
+/** `isoverbs compare`: runs one mixture alone, bare, under every policy and under every hardware scheduler. */
 import { performance } from 'node:perf_hooks';
 import type { Command } from 'commander';
 import { type Comparison, compare, METRICS, type Metric, ofAlone } from '../../compare/compare.ts';
@@ -22,7 +22,7 @@ interface Options extends MixWords {
   svg?: string;
 }
 
-/** The three kinds of PeRF, section 5.1, one of each. */
+/** One application of each of the three kinds of PeRF, section 5.1. */
 const COMPARED: MixDefaults = {
   apps: ['B:size=1MiB', 'M:size=16', 'D:size=16,think=1us'],
   duration: '10ms',
@@ -34,7 +34,7 @@ export function addCompare(command: Command): void {
   const compareCommand = command
     .command('compare')
     .description(
-      'run one mixture alone, bare, under every policy and under every scheduler of the hardware, side by side',
+      'run one mixture alone, bare, under every policy and under every hardware scheduler, side by side',
     );
   addMixOptions(compareCommand, COMPARED)
     .option(
@@ -44,26 +44,26 @@ export function addCompare(command: Command): void {
     )
     .option(
       '--scheduler <scheduler>',
-      `a scheduler of the hardware, or none; may be repeated (default: each of ${WORDS.scheduler.join(', ')} that the profile has not)`,
+      `a hardware scheduler to compare, or none; may be repeated (default: each of ${WORDS.scheduler.join(', ')} except the profile's own)`,
       collect,
     )
-    .option('--seeds <list>', 'seeds, over which means are taken: 1-5, 7 or 1,3', '1-3')
-    .option('--jobs <n>', 'runs at a time; one for each core if nothing is said')
+    .option('--seeds <list>', 'seeds to average over: 1-5, 7 or 1,3', '1-3')
+    .option('--jobs <n>', 'parallel runs (default: one per core)')
     .option('--json', 'print one JSON object')
     .option('--md', 'print the table as Markdown')
     .option('--svg <file>', 'draw the picture into this file')
     .action(run);
   describe(compareCommand, {
     about:
-      'Runs each application alone and all of them together: bare, under every policy, and under every scheduler ' +
-      `of the NIC; what each gets is one table and one picture. Without --app it is ${COMPARED.apps.join(', ')}.`,
+      'Runs each application alone, and all applications together: bare, under every policy, and under every ' +
+      `scheduler of the NIC. One table and one picture show what each application gets. Default applications: ${COMPARED.apps.join(', ')}.`,
     examples: [
-      ['isoverbs compare --seeds 1 --duration 3ms', 'everything, shorter'],
+      ['isoverbs compare --seeds 1 --duration 3ms', 'all schemes, on one seed and in less time'],
       [
         'isoverbs compare --app B --app D --policy perf --scheduler none --seeds 1 --md',
         'one policy, as Markdown',
       ],
-      ['isoverbs compare --svg out/compare.svg', 'the picture, too'],
+      ['isoverbs compare --svg out/compare.svg', 'also draw the picture'],
     ],
     failed: 'a run broke an invariant, or a file cannot be written',
     seeAlso: ['docs/compare.md', 'isoverbs mix', 'isoverbs policies'],
@@ -91,12 +91,10 @@ async function run(options: Options): Promise<void> {
   if (json) process.stdout.write(`${JSON.stringify(jsonOf(result, wallMs), null, 2)}\n`);
   else process.stdout.write(md ? compareMarkdown(result) : compareText(result, wallMs));
   if (result.broken.length === 0) return;
-  throw new Error(
-    `${result.broken.length} of ${result.runs} runs went wrong; the first: ${result.broken[0]}`,
-  );
+  throw new Error(`${result.broken.length} of ${result.runs} runs failed; the first: ${result.broken[0]}`);
 }
 
-/** For programs; a time that nothing took is null. */
+/** For programs. A metric without a value is null. */
 function jsonOf(result: Comparison, wallMs: number) {
   const metrics = Object.keys(METRICS) as Metric[];
   const { mix, seeds, runs, broken, apps, rows } = result;

@@ -6,7 +6,7 @@ import type { Kind } from '../../mix/spec.ts';
 import { brief } from './compare-table.ts';
 import { drawSvg } from './svg.ts';
 
-/** The one thing that each kind wants. */
+/** The metric that matters most for each kind. */
 const WANTED: Readonly<Record<Kind, { metric: Metric; title: string; better: string }>> = {
   B: { metric: 'throughputGbps', title: 'bandwidth, Gbit/s', better: 'more is better' },
   M: { metric: 'messageRateMmps', title: 'messages, M/s', better: 'more is better' },
@@ -25,21 +25,21 @@ const LEGEND: Readonly<Record<SchemeGroup, string>> = {
   hardware: "the NIC's scheduler",
 };
 
-/** Letters large enough for a phone that shows 800 points on 400. */
+/** Legible on a phone that scales 800 points down to 400. */
 const FONT = 18;
 const PANEL_WIDTH = 175;
 const STEP = 30;
 const PANELS_A_LINE = 3;
-/** Of the panel's width, what the longest bar leaves for its number. */
+/** The share of the panel's width that the longest bar leaves for its number. */
 const FOR_NUMBERS = 0.28;
 
-/** What a panel shows of one scheme. What nobody got is a bar of no length. */
+/** What a panel shows for one scheme. An application that got nothing has a bar without length. */
 interface Bar {
   scheme: string;
   group: string;
   value: number;
   p99: number;
-  /** Where its number stands. */
+  /** Position of the number. */
   end: number;
   label: string;
 }
@@ -98,17 +98,17 @@ function panel(result: Comparison, app: ComparedApp, at: number): object {
         encoding: { x: over('value') },
       },
       ...(app.kind === 'D' ? toP99 : []),
-      // The line does not go through the numbers.
+      // A white outline keeps the dashed line from crossing the numbers.
       { mark: { type: 'text', align: 'left', dx: 6, stroke: 'white', strokeWidth: 6 }, encoding: text },
       { mark: { type: 'text', align: 'left', dx: 6 }, encoding: text },
     ],
   };
 }
 
-/** An application by name, kind and what is said of it. */
+/** An application by name, kind and keys. */
 function described({ name, words }: ComparedApp): string {
-  const [kind, said = ''] = words.split(/:(.*)/s);
-  const keys = said.split(',').filter((key) => key !== '' && !key.startsWith('name='));
+  const [kind, rest = ''] = words.split(/:(.*)/s);
+  const keys = rest.split(',').filter((key) => key !== '' && !key.startsWith('name='));
   return [name === kind ? `${name}:` : `${name}: ${kind}`, keys.join(', ')].join(' ').replace(/[: ]+$/, '');
 }
 

@@ -18,7 +18,7 @@ const HEADS: Readonly<Record<Metric, string>> = {
 
 const NOTHING = '-';
 
-/** Of sizes that do not change, the other rate says nothing new. */
+/** Messages have a fixed size, so one rate is enough. */
 const metricsOf = ({ kind }: ComparedApp): readonly Metric[] => [
   kind === 'B' ? 'throughputGbps' : 'messageRateMmps',
   'avgUs',
@@ -29,7 +29,7 @@ function columnsOf(apps: readonly ComparedApp[]): Column[] {
   return apps.flatMap((app, i) => metricsOf(app).map((metric) => ({ app: i, metric, head: HEADS[metric] })));
 }
 
-/** So many digits at most, three of them behind the point. */
+/** At most this many digits, of which at most three after the decimal point. */
 export function brief(value: number, digits = 4): string {
   if (!Number.isFinite(value)) return NOTHING;
   if (value === 0) return '0';
@@ -44,7 +44,7 @@ function times(value: number): string {
 
 interface Cell {
   readonly value: string;
-  /** Of what the application gets alone. */
+  /** Relative to what the application gets alone. */
   readonly factor: string;
   readonly isBest: boolean;
 }
@@ -64,11 +64,11 @@ function cellsOf(result: Comparison, columns: readonly Column[]): Cell[][] {
 }
 
 const READING = [
-  'Below each value: how many times what the application gets alone',
-  '(of rates 1.00x is all of it; of latencies 1.00x is no delay)',
+  'Below each value: the same relative to what the application gets alone',
+  '(for rates, 1.00x is all of it; for latencies, 1.00x is no delay)',
 ] as const;
 
-/** What the rows are, and what ran. */
+/** Explains the rows, and describes the runs. */
 function notes({ mix, seeds, rows, apps }: Comparison): string[] {
   const width = Math.max(...rows.map(({ name }) => name.length));
   const set = Object.entries(mix.set ?? {}).map(([name, value]) => `, ${name}=${value}`);
@@ -81,7 +81,7 @@ function notes({ mix, seeds, rows, apps }: Comparison): string[] {
   ];
 }
 
-/** For a terminal: 80 columns for three applications. */
+/** For a terminal: three applications fit into 80 columns. */
 export function compareText(result: Comparison, wallMs: number): string {
   const columns = columnsOf(result.apps);
   const out = new Table({
@@ -114,7 +114,7 @@ export function compareText(result: Comparison, wallMs: number): string {
   return `${lines.join('\n')}\n`;
 }
 
-/** For a page: GitHub's Markdown. */
+/** For a page, as GitHub-flavoured Markdown. */
 export function compareMarkdown(result: Comparison): string {
   const columns = columnsOf(result.apps);
   const row = (cells: readonly string[]) => `| ${cells.join(' | ')} |`;

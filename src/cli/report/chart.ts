@@ -1,25 +1,25 @@
-/** A figure as a vega-lite specification: what was measured as lines or bars, what the paper states as diamonds. */
+/** A figure as a vega-lite specification: lines or bars for measured values, diamonds for values that the paper states. */
 import type { TopLevelSpec } from 'vega-lite';
 import type { FigureResult, PanelResult } from '../../papers/engine/evaluate-figure.ts';
 import { label } from './figure-table.ts';
 
-/** Panels beside each other, or one below the other for a telephone. */
+/** Panels side by side, or one below the other for a phone. */
 export type Layout = 'wide' | 'narrow';
 
 export const FONT = 'system-ui, sans-serif';
 const STATED = 'stated in the paper';
 const BARE = '#6b6b6b';
-/** Okabe and Ito's, which the colour-blind can tell apart too. */
+/** Okabe and Ito's palette, which colour-blind readers can distinguish. */
 const PALETTE = ['#0072b2', '#56b4e9', '#d55e00', '#e69f00', '#009e73', '#cc79a7', '#8c6d1f', '#5b3a8e'];
 const BAR_PX = 15;
-/** Differences of seeds below this share would be dots. */
+/** Smaller differences between seeds are not drawn: they would be dots. */
 const SPREAD = 0.02;
 
 interface Shape {
   columns: number;
   width: number;
   height: number;
-  /** Of the legend. */
+  /** Columns of the legend. */
   entries: number;
 }
 
@@ -29,7 +29,7 @@ function shapeOf(panels: number, layout: Layout): Shape {
   return { columns, width: [560, 400, 250][columns - 1], height: 220, entries: 6 };
 }
 
-/** All series, those of the paper alone too. */
+/** All series, including those that only the paper has. */
 function seriesOf({ panels }: FigureResult): string[] {
   const measured = panels.flatMap(({ series }) => series.map(({ name }) => name));
   const stated = panels.flatMap(({ paper }) => paper.map(({ series }) => series));
@@ -41,7 +41,7 @@ function colorsOf(names: readonly string[]): string[] {
   return names.map((name) => (name === 'none' ? BARE : PALETTE[others.indexOf(name) % PALETTE.length]));
 }
 
-/** Rows for vega; a logarithm needs more than 0. */
+/** Rows for vega. A logarithmic axis only shows values above 0. */
 function valuesOf({ series, log }: PanelResult) {
   return series.flatMap(({ name, points }) =>
     points.filter(({ value }) => !log || value > 0).map((point) => ({ ...point, series: label(name) })),
@@ -55,12 +55,12 @@ function statedOf({ paper }: PanelResult) {
   });
 }
 
-/** 65536 as 64Ki; whole numbers as they are, large ones with a prefix. */
+/** 65536 as 64Ki; other numbers with a decimal prefix. */
 const SIZES =
   "datum.value >= 1048576 && datum.value % 1048576 == 0 ? datum.value / 1048576 + 'Mi' : " +
   "datum.value >= 1024 && datum.value % 1024 == 0 ? datum.value / 1024 + 'Ki' : format(datum.value, '~s')";
 
-/** The axes: x and value of a line, or groups of bars and their length. */
+/** The axes: x and value for lines, or groups and lengths for bars. */
 function axesOf(figure: FigureResult, panel: PanelResult, names: readonly string[]) {
   const { x } = figure;
   const scale = panel.log ? { type: 'log' as const } : {};
@@ -98,12 +98,12 @@ function axesOf(figure: FigureResult, panel: PanelResult, names: readonly string
   };
 }
 
-/** Lines that lie on each other: who comes first is seen behind the others. */
+/** Earlier lines are thicker, so that they remain visible behind later ones. */
 const thickness = (i: number) => Math.max(5 - 1.25 * i, 1.25);
 
 const isLine = ({ x }: FigureResult) => x.values.every((one) => typeof one === 'number');
 
-/** Lines of one series each; all bars together; dots where bars would begin nowhere, on a logarithmic axis. */
+/** One layer per line; one layer for all bars; dots instead of bars on a logarithmic axis, which has no zero. */
 function measuredLayers(figure: FigureResult, panel: PanelResult, axes: Axes, color: Color) {
   const values = valuesOf(panel);
   if (!isLine(figure)) {
@@ -119,7 +119,7 @@ function measuredLayers(figure: FigureResult, panel: PanelResult, axes: Axes, co
   }));
 }
 
-/** From the lowest to the highest of the seeds. */
+/** From the lowest to the highest seed. */
 function spreadLayer(figure: FigureResult, panel: PanelResult, axes: Axes, color: Color) {
   const values = valuesOf(panel).filter(({ lowest, highest }) => highest - lowest > SPREAD * highest);
   const bars = !isLine(figure) && !panel.log;
@@ -186,7 +186,7 @@ function panelSpec(figure: FigureResult, panel: PanelResult, names: readonly str
   };
 }
 
-/** To be drawn by drawSvg(). */
+/** The specification for drawSvg(). */
 export function chartOf(figure: FigureResult, layout: Layout): TopLevelSpec {
   const names = seriesOf(figure);
   const shape = shapeOf(figure.panels.length, layout);

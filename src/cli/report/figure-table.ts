@@ -1,10 +1,10 @@
-/** The numbers of a figure: a row for each panel and x, a column for each series, and what the paper states. */
+/** The numbers of a figure: a row for each panel and x, a column for each series, and the paper's values. */
 
 import type { FigureResult, PanelResult, Point } from '../../papers/engine/evaluate-figure.ts';
 import { short } from '../../papers/engine/expect.ts';
 import type { PaperPoint, X } from '../../papers/engine/figure.ts';
 
-/** Policies as their readers call them. */
+/** Series names for readers. */
 export const label = (series: string) => (series === 'none' ? 'bare' : series);
 
 export interface FigureTable {
@@ -14,7 +14,7 @@ export interface FigureTable {
 
 const rounded = (value: number) => short(Number(value.toPrecision(3)));
 
-/** The median; with several seeds, and different values, from and to as well. */
+/** The median, followed by the range if the seeds differ. */
 export function valueText(point: Point | undefined): string {
   if (point === undefined) return '-';
   const { value, lowest, highest } = point;
@@ -39,7 +39,7 @@ function rowOf(panel: PanelResult, x: X): string[] {
   ];
 }
 
-/** Rows in which nothing was measured and nothing is stated are left out. */
+/** Leaves out rows without any measured or stated value. */
 export function figureTable({ x, panels }: FigureResult): FigureTable {
   const names = panels[0].series.map(({ name }) => label(name));
   const rows = panels.flatMap((panel) => x.values.map((one) => rowOf(panel, one)));

@@ -1,4 +1,4 @@
-/** The report as one HTML page that needs nothing else: no script, no font, no network. */
+/** The report as one self-contained HTML page, without scripts, fonts or network access. */
 
 import type { Claim } from '../../papers/engine/claim.ts';
 import type { FigureResult } from '../../papers/engine/evaluate-figure.ts';
@@ -22,7 +22,7 @@ import {
 } from './sections.ts';
 import { STYLE } from './style.ts';
 
-/** SVG of each figure by name; none when nothing could be drawn. */
+/** SVGs of each figure, by name. */
 export type Charts = ReadonlyMap<string, Readonly<Record<Layout, string>>>;
 
 const NO_CHARTS =
@@ -37,7 +37,7 @@ function table({ head, rows }: TextTable): Markup {
 <tbody>${body}</tbody>`);
 }
 
-/** A wide table scrolls inside its own box, which the keyboard reaches. */
+/** A box in which a wide table scrolls. It can be focused with the keyboard. */
 function boxed(content: Markup): Markup {
   return html`<div class="box" tabindex="0" role="region" aria-label="table"><table>${content}</table></div>`;
 }
@@ -46,7 +46,7 @@ function cellOf(cell: string): Markup {
   return ['holds', 'fails', 'reported'].includes(cell) ? verdictCell(cell) : html`<td>${cell}</td>`;
 }
 
-/** An SVG with a name and a description, which a screen reader says instead of all its texts. */
+/** Adds a name and a description to an SVG. A screen reader reads these instead of all texts. */
 function named(svg: string, id: string, title: string, description: string): Markup {
   const head = `<svg role="img" aria-labelledby="${id}-t ${id}-d" `;
   const texts = `<title id="${id}-t">${escapeHtml(title)}</title><desc id="${id}-d">${escapeHtml(description)}</desc>`;
@@ -148,9 +148,9 @@ export function htmlOf(report: Report, charts: Charts | null): string {
 <body>
 <header>
 <h1>${TITLE}</h1>
-<p>Simulated devices in virtual time; ${runs} runs, seeds ${seeds.join(', ')}: points of figures are medians, with the
-lowest and the highest where they differ; lines of claims show the worst seed. Diamonds are numbers that the paper's
-text states, or, on a bar, the middle of a range that it states; nothing was read off a picture.</p>
+<p>Simulated devices in virtual time: ${runs} runs, seeds ${seeds.join(', ')}. Points of figures are medians, with the
+lowest and the highest value where they differ. Lines of claims show the worst seed. Diamonds are numbers that the paper's
+text states; on a bar, a diamond is the middle of a stated range. No number was read off a picture.</p>
 <p><code>${report.command}</code></p>
 <p class="note">isoverbs ${versions.isoverbs}, Node.js ${versions.node}, profiles ${profiles.slice(0, 12)}, code ${versions.code.slice(0, 12)}</p>
 ${charts === null && html`<p class="fails">${NO_CHARTS}</p>`}

@@ -19,7 +19,7 @@ import {
   verdictTable,
 } from './sections.ts';
 
-/** Text that no renderer takes for markup. */
+/** Escapes text so that no renderer treats it as markup. */
 export function escapeMarkdown(text: string): string {
   return text
     .replace(/[\\`*_[\]|~]/g, '\\$&')
@@ -45,7 +45,7 @@ function systemText(report: Report, system: string): string {
   return [`## Claims about ${system}`, ...chapters].join('\n\n');
 }
 
-/** @param picture the address of a figure's picture, if there is one */
+/** The address of a figure's picture, if it has one. */
 export type Picture = (figure: FigureResult) => string | undefined;
 
 function figureText(figure: FigureResult, picture: Picture): string {
@@ -74,7 +74,7 @@ function paperText(report: Report, { name, claims, figures }: PaperPart, picture
   ].join('\n\n');
 }
 
-/** What went wrong, and what nobody needs to look for. */
+/** What is not shown, and broken runs. */
 function remarks(report: Report): string[] {
   const { broken, notShown } = report;
   const out: string[] = [];
@@ -83,7 +83,7 @@ function remarks(report: Report): string[] {
   return out;
 }
 
-/** The whole; `intro` stands under the first heading. */
+/** The whole report. `intro` follows the first heading. */
 export function markdownOf(
   report: Report,
   intro: readonly string[],

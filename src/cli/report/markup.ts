@@ -1,6 +1,6 @@
-/** HTML as text. */
+/** Builds HTML text. */
 
-/** Text that is HTML already. */
+/** Text that is already HTML. */
 export class Markup {
   readonly text: string;
 
@@ -21,7 +21,7 @@ const ENTITIES: Readonly<Record<string, string>> = {
   "'": '&#39;',
 };
 
-/** For elements and for quoted attributes. */
+/** Escapes text for elements and quoted attributes. */
 export function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (character) => ENTITIES[character]);
 }
@@ -35,7 +35,7 @@ function textOf(value: Value): string {
   return escapeHtml(String(value));
 }
 
-/** A template in which all that is put in is escaped, but for markup. */
+/** A template that escapes every value except markup. */
 export function html(parts: TemplateStringsArray, ...values: readonly Value[]): Markup {
   return new Markup(parts.map((part, i) => (i === 0 ? part : textOf(values[i - 1]) + part)).join(''));
 }

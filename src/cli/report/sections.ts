@@ -1,4 +1,4 @@
-/** What the Markdown and the HTML page both show: plain text in tables and lines. */
+/** Tables and lines that the Markdown and the HTML page share, as plain text. */
 import type { Claim } from '../../papers/engine/claim.ts';
 import type { Row, Verdict } from '../../papers/engine/evaluate-claim.ts';
 import type { FigureResult } from '../../papers/engine/evaluate-figure.ts';
@@ -13,19 +13,19 @@ export interface TextTable {
   rows: readonly (readonly string[])[];
 }
 
-export const TITLE = 'What papers report, and what isoverbs shows';
+export const TITLE = 'What the papers report, and what isoverbs measures';
 
-/** Of the table of a paper's claims (`paperLine`). */
+/** Header of the table of a paper's claims (see paperLine()). */
 export const CLAIM_HEAD: readonly string[] = [
   'claim',
   'verdict',
   'line',
   'expected',
   'measured',
-  'shown by, or why not',
+  'shown by, or why not shown',
 ];
 
-/** What nobody needs to look for, and why. */
+/** Claims and figures that are not shown, with the reasons. */
 export function notShownTable({ notShown }: Report): TextTable {
   const rows = notShown.map(({ ids, title, why, reason }) => [
     ids.join(', '),
@@ -39,7 +39,7 @@ const digits = (value: number) => (Number.isFinite(value) ? short(value) : '-');
 const withUnit = (text: string, unit: string) => (unit === '' || text === '-' ? text : `${text} ${unit}`);
 const whatOf = ({ what, at }: Row) => (at === undefined ? what : `${what} (${at})`);
 
-/** The lines of a claim. */
+/** The lines of a claim, and remarks about them. */
 export function linesOf({ rows }: Report, claim: Claim): TextTable & { remarks: readonly string[] } {
   const own = rows.filter((row) => row.system === claim.system && row.claim === claim.id);
   const remarks = own.flatMap(({ deviation, problem }) => [
@@ -60,7 +60,7 @@ export function linesOf({ rows }: Report, claim: Claim): TextTable & { remarks: 
   };
 }
 
-/** Claims of a system by chapter. */
+/** Claims about a system, by chapter. */
 export function chaptersOf(
   { claims }: Report,
   system: string,
@@ -73,7 +73,7 @@ export function chaptersOf(
   }));
 }
 
-/** What a paper claims, and its figures. */
+/** The claims and figures of a paper. */
 export interface PaperPart {
   key: string;
   name: string;
@@ -81,7 +81,7 @@ export interface PaperPart {
   figures: readonly FigureResult[];
 }
 
-/** Papers of which something is there. */
+/** Papers with claims or figures in the report. */
 export function byPaper(report: Report): PaperPart[] {
   return PAPERS.map(({ key, name }) => ({
     key,
@@ -91,7 +91,7 @@ export function byPaper(report: Report): PaperPart[] {
   })).filter(({ claims, figures }) => claims.length + figures.length > 0);
 }
 
-/** In the order in which a reader wants to know of them. */
+/** In the order of the report's columns. */
 const VERDICTS = ['holds', 'fails', 'reported', 'waiting', 'never', 'missing'] as const;
 const WORDS: Readonly<Record<string, string>> = {
   holds: 'hold',
@@ -102,7 +102,7 @@ const WORDS: Readonly<Record<string, string>> = {
   missing: 'missing',
 };
 
-/** How many claims of each paper hold. */
+/** Numbers of claims by paper and verdict. */
 export function verdictTable(papers: readonly PaperPart[]): TextTable {
   const of = (claims: readonly PaperClaim[], verdict: string) =>
     claims.filter((claim) => claim.verdict === verdict).length;
@@ -118,7 +118,7 @@ export function verdictTable(papers: readonly PaperPart[]): TextTable {
   return { head: ['paper', 'claims', ...VERDICTS.map((verdict) => WORDS[verdict])], rows };
 }
 
-/** The same in words, paper by paper. */
+/** The same in sentences, paper by paper. */
 export function sentences({ systems }: Report, papers: readonly PaperPart[]): string[] {
   const counted = papers.filter(({ claims }) => claims.length > 0);
   const lines = counted.map(({ name, claims }) => paperSentence(name, claims));
@@ -132,27 +132,27 @@ export function sentences({ systems }: Report, papers: readonly PaperPart[]): st
   return [...lines, ...onlyBare(systems, counted)];
 }
 
-/** That all of a paper's claims hold says little where its own system is not here. */
+/** Names the papers whose own policy is not in the report: only their claims about bare devices count. */
 export function onlyBare(systems: readonly string[], papers: readonly PaperPart[]): string[] {
   const names = papers.filter(({ key, claims }) => claims.length > 0 && !systems.includes(key));
   if (names.length === 0) return [];
-  return [`Of ${names.map(({ name }) => name).join(', ')} only claims about bare devices are counted.`];
+  return [`For ${names.map(({ name }) => name).join(', ')}, only claims about bare devices are counted.`];
 }
 
-/** A claim of a paper, the line of ours that says most about it, and which claims show it. */
+/** A paper claim, the line that decides about it, and the claims that show it. */
 export interface PaperLine {
   id: string;
   verdict: PaperClaim['verdict'];
   what: string;
   expected: string;
   measured: string;
-  /** Ours that show it. */
+  /** The claims that show it. */
   shownBy: readonly Claim[];
-  /** Why none does. */
+  /** Why no claim shows it. */
   reason: string;
 }
 
-/** The first line that fails, or else the first with the verdict of the whole; and how many more there are. */
+/** Picks the first line that has the verdict of the paper claim, and counts the other lines. */
 export function paperLine(report: Report, { id, verdict, by }: PaperClaim): PaperLine {
   const shownBy = report.claims.filter((claim) => claim.shows.includes(id));
   const rows = shownBy.flatMap((claim) =>

@@ -1,4 +1,4 @@
-/** The style sheet of the HTML page. Charts are dark on white, whatever the reader's colours are. */
+/** The style sheet of the HTML page. Charts are dark on white in any colour scheme. */
 export const STYLE = `
 :root { color-scheme: light dark; --text: #1c1c1c; --page: #fff; --soft: #595959; --line: #d0d0d0; --head: #f3f3f3;
   --link: #0b57a4; --good: #1b6e35; --bad: #b3261e; }

@@ -6,7 +6,7 @@ import { figureTable } from './figure-table.ts';
 import type { Report } from './report.ts';
 import { byPaper, onlyBare } from './sections.ts';
 
-/** Tables of claims, a summary, tables of figures. */
+/** Tables of claims and figures, and a summary. */
 export function reportText(report: Report): string {
   const { systems, claims, rows } = report;
   const tables = systems.map((system) =>
@@ -24,17 +24,17 @@ function withoutClaims({ broken, notShown }: Report): string[] {
   return notShown.length === 0 ? lines : [...lines, `Not drawn:\n${notShownText(notShown)}`];
 }
 
-/** What stands under the tables. */
+/** The summary below the tables. */
 function summaryOf(report: Report): string {
   const { claims, rows, runs, broken, drift, notShown, paper } = report;
   const failed = rows.filter((row) => row.verdict === 'fails').length;
   const [held, counted] = heldClaims(claims, rows);
   const lines = [
-    `${rows.length} lines, ${failed} of them fail; ${runs} runs, ${broken.length} of them broken.`,
+    `${rows.length} lines, of which ${failed} fail; ${runs} runs, of which ${broken.length} are broken.`,
     `${held} of ${counted} claims hold in every line.`,
     ...broken.map((line) => `broken: ${line}`),
   ];
-  if (drift.length > 0) lines.push(`Not as it was when the profiles were frozen:\n${driftText(drift)}`);
+  if (drift.length > 0) lines.push(`Changed since the profiles were frozen:\n${driftText(drift)}`);
   if (notShown.length > 0) lines.push(`Not counted:\n${notShownText(notShown)}`);
   if (paper.length > 0) lines.push(paperText(paper), ...onlyBare(report.systems, byPaper(report)));
   return lines.join('\n');

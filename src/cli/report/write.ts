@@ -1,4 +1,4 @@
-/** The files of a report. */
+/** Writes the files of a report. */
 import { closeSync, mkdirSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import type { FigureResult } from '../../papers/engine/evaluate-figure.ts';
@@ -9,10 +9,10 @@ import { type Charts, htmlOf } from './html.ts';
 import { markdownOf } from './markdown.ts';
 import { jsonOf, type Report } from './report.ts';
 
-/** Where the pictures of report.md are, beside it. */
+/** The folder of report.md's pictures, next to it. */
 const PICTURES = 'figures';
 
-/** Half of what vega writes says nothing; a tenth of a pixel is enough. */
+/** Removes the redundant half of vega's output, and rounds coordinates to a tenth of a pixel. */
 export function slim(svg: string): string {
   return svg
     .replace(/<path class="(?:back|fore)ground"[^>]* d="(?:M0,0h0v0h0Z)?"[^>]*\/>/g, '')
@@ -32,7 +32,7 @@ async function drawn(figure: FigureResult, layout: Layout): Promise<string | nul
   return svg === null ? null : slim(svg);
 }
 
-/** Each figure for wide and for narrow pages; null when vega is not installed. */
+/** Draws each figure for wide and for narrow pages. Null if vega is not installed. */
 async function draw(figures: readonly FigureResult[]): Promise<Charts | null> {
   const charts = new Map<string, { wide: string; narrow: string }>();
   for (const figure of figures) {
@@ -44,7 +44,7 @@ async function draw(figures: readonly FigureResult[]): Promise<Charts | null> {
   return charts;
 }
 
-/** Before the runs: they would be lost. A report that is there stays until there is another. @throws ConfigError */
+/** Checks the folder before the runs, whose results would be lost otherwise. Keeps an existing report. @throws ConfigError */
 export function requireFolder(folder: string): void {
   try {
     mkdirSync(join(folder, 'runs'), { recursive: true });
