@@ -169,7 +169,7 @@ function addReproduce(command: Command): void {
       ['isoverbs reproduce --system perf --keep out/reproduce', 'all claims about perf'],
     ],
     failed: 'a line does not hold, or a run is broken',
-    seeAlso: ['docs/simulation.md', 'docs/contributing.md', 'isoverbs mix'],
+    seeAlso: ['docs/simulation.md', 'docs/reproduction.md', 'isoverbs mix'],
   });
 }
 

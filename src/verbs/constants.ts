@@ -3,7 +3,7 @@
  * in TypeScript, in the packed rings and in the addon.
  */
 
-// ibv_wr_opcode
+/** ibv_wr_opcode */
 export const IBV_WR_RDMA_WRITE = 0;
 export const IBV_WR_RDMA_WRITE_WITH_IMM = 1;
 export const IBV_WR_SEND = 2;
@@ -19,7 +19,7 @@ export const ISO_WR_WAIT = 64;
 /** Allows `count` more work requests of a managed QP (0: all that are posted). */
 export const ISO_WR_ENABLE = 65;
 
-// ibv_send_flags
+/** ibv_send_flags */
 export const IBV_SEND_FENCE = 1;
 export const IBV_SEND_SIGNALED = 2;
 export const IBV_SEND_SOLICITED = 4;
@@ -27,7 +27,7 @@ export const IBV_SEND_INLINE = 8;
 /** Internal work request of a shim: `sqSigAll` does not signal it; only IBV_SEND_SIGNALED does. */
 export const ISO_SEND_INTERNAL = 128;
 
-// ibv_wc_status
+/** ibv_wc_status */
 export const IBV_WC_SUCCESS = 0;
 export const IBV_WC_LOC_LEN_ERR = 1;
 export const IBV_WC_LOC_QP_OP_ERR = 2;
@@ -46,7 +46,7 @@ export const IBV_WC_FATAL_ERR = 20;
 export const IBV_WC_RESP_TIMEOUT_ERR = 21;
 export const IBV_WC_GENERAL_ERR = 22;
 
-// ibv_wc_opcode
+/** ibv_wc_opcode */
 export const IBV_WC_SEND = 0;
 export const IBV_WC_RDMA_WRITE = 1;
 export const IBV_WC_RDMA_READ = 2;
@@ -59,7 +59,7 @@ export const IBV_WC_DRIVER2 = 136;
 export const IBV_WC_RECV = 128;
 export const IBV_WC_RECV_RDMA_WITH_IMM = 129;
 
-// ibv_wc_flags
+/** ibv_wc_flags */
 export const IBV_WC_GRH = 1;
 export const IBV_WC_WITH_IMM = 2;
 export const IBV_WC_WITH_INV = 8;
@@ -70,7 +70,7 @@ export const IBV_WC_STANDARD_FLAGS = 0x7f;
 export const IBV_WC_EX_WITH_COMPLETION_TIMESTAMP = 1 << 7;
 export const IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK = 1 << 11;
 
-// ibv_access_flags
+/** ibv_access_flags */
 export const IBV_ACCESS_LOCAL_WRITE = 1;
 export const IBV_ACCESS_REMOTE_WRITE = 2;
 export const IBV_ACCESS_REMOTE_READ = 4;
@@ -86,16 +86,16 @@ export const IBV_ACCESS_RELAXED_ORDERING = 1 << 20;
 /** Flags that a device may ignore: bits 20 to 29. */
 export const IBV_ACCESS_OPTIONAL_RANGE = 0x3ff00000;
 
-// ibv_rereg_mr_flags
+/** ibv_rereg_mr_flags */
 export const IBV_REREG_MR_CHANGE_TRANSLATION = 1;
 export const IBV_REREG_MR_CHANGE_PD = 2;
 export const IBV_REREG_MR_CHANGE_ACCESS = 4;
 
-// ibv_mw_type
+/** ibv_mw_type */
 export const IBV_MW_TYPE_1 = 1;
 export const IBV_MW_TYPE_2 = 2;
 
-// ibv_qp_type
+/** ibv_qp_type */
 export const IBV_QPT_RC = 2;
 export const IBV_QPT_UC = 3;
 export const IBV_QPT_UD = 4;
@@ -104,14 +104,14 @@ export const IBV_QPT_XRC_SEND = 9;
 /** Receiving half: its messages land in the shared receive queues that they name. */
 export const IBV_QPT_XRC_RECV = 10;
 
-// ibv_srq_type, ibv_srq_attr_mask
+/** ibv_srq_type, ibv_srq_attr_mask */
 export const IBV_SRQT_BASIC = 0;
 export const IBV_SRQT_XRC = 1;
 export const IBV_SRQT_TM = 2;
 export const IBV_SRQ_MAX_WR = 1;
 export const IBV_SRQ_LIMIT = 2;
 
-// ibv_qp_state
+/** ibv_qp_state */
 export const IBV_QPS_RESET = 0;
 export const IBV_QPS_INIT = 1;
 export const IBV_QPS_RTR = 2;
@@ -120,7 +120,7 @@ export const IBV_QPS_SQD = 4;
 export const IBV_QPS_SQE = 5;
 export const IBV_QPS_ERR = 6;
 
-// ibv_qp_attr_mask
+/** ibv_qp_attr_mask */
 export const IBV_QP_STATE = 1 << 0;
 export const IBV_QP_CUR_STATE = 1 << 1;
 export const IBV_QP_EN_SQD_ASYNC_NOTIFY = 1 << 2;
@@ -144,7 +144,7 @@ export const IBV_QP_CAP = 1 << 19;
 export const IBV_QP_DEST_QPN = 1 << 20;
 export const IBV_QP_RATE_LIMIT = 1 << 25;
 
-// ibv_event_type
+/** ibv_event_type */
 export const IBV_EVENT_CQ_ERR = 0;
 export const IBV_EVENT_QP_FATAL = 1;
 export const IBV_EVENT_QP_REQ_ERR = 2;
@@ -166,7 +166,7 @@ export const IBV_EVENT_CLIENT_REREGISTER = 17;
 export const IBV_EVENT_GID_CHANGE = 18;
 export const IBV_EVENT_WQ_FATAL = 19;
 
-// rdma_port_space
+/** rdma_port_space */
 export const RDMA_PS_TCP = 0x0106;
 export const RDMA_PS_UDP = 0x0111;
 /** responderResources and initiatorDepth: as many as the device has; in accept, no more than the peer requests. */
@@ -176,7 +176,7 @@ export const RDMA_MAX_INIT_DEPTH = 0xff;
 /** Q_Key of all datagrams of RDMA_PS_UDP. */
 export const RDMA_UDP_QKEY = 0x01234567;
 
-// rdma_cm_event_type
+/** rdma_cm_event_type */
 export const RDMA_CM_EVENT_ADDR_RESOLVED = 0;
 export const RDMA_CM_EVENT_ADDR_ERROR = 1;
 export const RDMA_CM_EVENT_ROUTE_RESOLVED = 2;
@@ -194,7 +194,7 @@ export const RDMA_CM_EVENT_MULTICAST_ERROR = 13;
 export const RDMA_CM_EVENT_ADDR_CHANGE = 14;
 export const RDMA_CM_EVENT_TIMEWAIT_EXIT = 15;
 
-// ibv_device_cap_flags
+/** ibv_device_cap_flags */
 export const IBV_DEVICE_RESIZE_MAX_WR = 1 << 0;
 export const IBV_DEVICE_UD_AV_PORT_ENFORCE = 1 << 6;
 export const IBV_DEVICE_CURR_QP_STATE_MOD = 1 << 7;
@@ -211,21 +211,21 @@ export const IBV_DEVICE_MEM_WINDOW_TYPE_2A = 1 << 23;
 /** Memory windows of type 2 that belong to the queue pair that bound them. */
 export const IBV_DEVICE_MEM_WINDOW_TYPE_2B = 1 << 24;
 
-// ibv_mtu
+/** ibv_mtu */
 export const IBV_MTU_256 = 1;
 export const IBV_MTU_512 = 2;
 export const IBV_MTU_1024 = 3;
 export const IBV_MTU_2048 = 4;
 export const IBV_MTU_4096 = 5;
 
-// ibv_port_state
+/** ibv_port_state */
 export const IBV_PORT_NOP = 0;
 export const IBV_PORT_DOWN = 1;
 export const IBV_PORT_INIT = 2;
 export const IBV_PORT_ARMED = 3;
 export const IBV_PORT_ACTIVE = 4;
 
-// errno values that verbs return (Linux)
+/** errno values that verbs return (Linux) */
 export const EPERM = 1;
 export const ENOENT = 2;
 export const EIO = 5;

@@ -18,7 +18,7 @@ export const HDR_ERRNO = 0;
 /** One of the REASON_* numbers, finer than the errno. */
 export const HDR_REASON = 1;
 
-// Work-request slot. A RECV uses only wr_id, the SGE count and the SGEs.
+/** Work-request slot. A RECV uses only wr_id, the SGE count and the SGEs. */
 export const WR_ID_LO = 0;
 export const WR_ID_HI = 1;
 /** opcode | flags << 8 | SGE count << 16 */
@@ -64,7 +64,7 @@ export const WR_COUNT = 9;
 /** WAIT with count 0: how many 0_WAITs this slot stands for (0 and 1 are the same). */
 export const WR_REPEAT = 10;
 
-// Completion slot.
+/** Completion slot. */
 export const WC_ID_LO = 0;
 export const WC_ID_HI = 1;
 /** status | opcode << 8 | flags << 16 | WC_RECV_SIDE if a receive; the side is valid on errors, too. */
@@ -95,7 +95,7 @@ export const WC_WALLCLOCK_HI = 14;
 export const WC_SRQ = 15;
 export const WC_RECV_SIDE = 1 << 24;
 
-// Why a post was refused (HDR_REASON). REASON_TEXT is the text of the error.
+/** Why a post was refused (HDR_REASON). REASON_TEXT is the text of the error. */
 export const REASON_NONE = 0;
 export const REASON_STATE = 1;
 export const REASON_QUEUE_FULL = 2;
