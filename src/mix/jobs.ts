@@ -1,4 +1,4 @@
-/** Runs of mixtures as objects, told apart by what they run. */
+/** Runs of mixtures, identified by their content. */
 import { NANOSECONDS, parseQuantity } from '../verbs/units.ts';
 import { commandOf, type Mix } from './mixture.ts';
 import { parsePolicy, parseSet } from './parse.ts';

@@ -1,3 +1,5 @@
+/** What DRUM says about bare devices. */
+
 import { avgUs, mmps } from '../../mix/metrics.ts';
 import type { Claim, Runs } from '../engine/claim.ts';
 import { equal, falls, ratio, reported, rises } from '../engine/expect.ts';

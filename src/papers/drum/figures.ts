@@ -1,3 +1,5 @@
+/** DRUM's figures. */
+
 import { gbps, mmps } from '../../mix/metrics.ts';
 import type { Mix } from '../../mix/mixture.ts';
 import type { Figure } from '../engine/figure.ts';

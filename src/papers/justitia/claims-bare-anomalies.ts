@@ -1,3 +1,5 @@
+/** What Justitia says about bare devices: the isolation anomalies. */
+
 import { avgUs, gbps, mmps, p50Us, p99Us } from '../../mix/metrics.ts';
 import type { Mix } from '../../mix/mixture.ts';
 import type { Check, Claim, Runs } from '../engine/claim.ts';

@@ -1,3 +1,5 @@
+/** What Justitia says about bare devices: applications of one kind, rate limiters, systems like FaSST and DARE. */
+
 import { avgUs, gbps, latencySpread, mmps, p50Us, p99Us, spread } from '../../mix/metrics.ts';
 import type { Claim, Runs } from '../engine/claim.ts';
 import { equal, falls, range, ratio, reported, rises } from '../engine/expect.ts';

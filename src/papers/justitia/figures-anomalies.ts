@@ -1,3 +1,5 @@
+/** Justitia's figures of sections 3 and 5: anomalies on bare devices. */
+
 import { gbps } from '../../mix/metrics.ts';
 import type { Figure } from '../engine/figure.ts';
 import { mix } from '../engine/mix.ts';

@@ -1,3 +1,5 @@
+/** Justitia's figures of the appendices. */
+
 import type { Figure } from '../engine/figure.ts';
 import { mix } from '../engine/mix.ts';
 import { bandwidth, median, overCopies, p99, rate, stated, toAlone } from '../engine/panels.ts';

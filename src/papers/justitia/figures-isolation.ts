@@ -1,3 +1,5 @@
+/** Justitia's figures of section 6.1: isolation. */
+
 import { gbps } from '../../mix/metrics.ts';
 import type { Figure } from '../engine/figure.ts';
 import { mix } from '../engine/mix.ts';

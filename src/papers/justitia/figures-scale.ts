@@ -1,3 +1,5 @@
+/** Justitia's figures of sections 6.2 to 6.6: more applications, hosts and congestion. */
+
 import type { Figure } from '../engine/figure.ts';
 import { average, bandwidth, median, overCopies, p99, rate, stated, toAlone } from '../engine/panels.ts';
 import { B, L, on, onInfiniBand, ROCE, T, withDcqcn } from './kinds.ts';

@@ -1,3 +1,5 @@
+/** Claims about bare devices from closed forms, standards and papers without a folder here. */
+
 import { drops, fairness, gbps, mmps } from '../../mix/metrics.ts';
 import type { Claim, Runs } from '../engine/claim.ts';
 import { closedForm, range, reported, rises } from '../engine/expect.ts';

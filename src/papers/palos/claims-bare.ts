@@ -1,3 +1,5 @@
+/** What Palos says about bare devices. */
+
 import { avgUs, gbps, mmps, share } from '../../mix/metrics.ts';
 import type { Claim, Runs } from '../engine/claim.ts';
 import { closedForm, falls, ratio, reported } from '../engine/expect.ts';

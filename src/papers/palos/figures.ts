@@ -1,3 +1,5 @@
+/** Palos's figures. */
+
 import { gbps } from '../../mix/metrics.ts';
 import type { Mix } from '../../mix/mixture.ts';
 import type { Figure, Panel } from '../engine/figure.ts';

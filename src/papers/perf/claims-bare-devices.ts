@@ -1,3 +1,5 @@
+/** What PeRF says about bare devices: rates, latencies, hardware schedulers, two racks. */
+
 import { avgUs, gbps, mmps, p99Us } from '../../mix/metrics.ts';
 import type { Claim, Runs } from '../engine/claim.ts';
 import { closedForm, falls, range, ratio, reported, rises } from '../engine/expect.ts';

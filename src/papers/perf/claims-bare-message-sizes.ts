@@ -1,3 +1,5 @@
+/** What PeRF says about bare devices: how message sizes share a device. */
+
 import { avgUs, gbps, mmps, share } from '../../mix/metrics.ts';
 import type { Claim, Runs } from '../engine/claim.ts';
 import { below, closedForm, equal, falls, range, reported, rises } from '../engine/expect.ts';

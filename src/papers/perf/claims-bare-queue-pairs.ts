@@ -1,3 +1,5 @@
+/** What PeRF says about bare devices: applications with one and with several queue pairs. */
+
 import { avgUs, mmps, p99Us, spread } from '../../mix/metrics.ts';
 import type { Claim, Runs } from '../engine/claim.ts';
 import { equal, falls, rises } from '../engine/expect.ts';

@@ -1,3 +1,5 @@
+/** PeRF on other devices. */
+
 import { avgUs, gbps, mmps, unevenness } from '../../mix/metrics.ts';
 import type { Claim, Runs } from '../engine/claim.ts';
 import { compared, factor, PERF, type Policies } from '../engine/compared.ts';
@@ -9,7 +11,7 @@ const cx540g: Claim = {
   id: 'cx5-40g',
   system: 'perf',
   part: 8,
-  title: 'On a 40 Gbps ConnectX-5, the policy has the same effects',
+  title: 'The policy has the same effects on a 40 Gbps ConnectX-5',
   source: 'PeRF 5.2.5, experiments on other devices; the paper gives no numbers',
   shows: [],
   note:
@@ -111,7 +113,7 @@ const cx540gList: Claim = {
   id: 'cx5-40g-list',
   system: 'perf',
   part: 8,
-  title: 'On a 40 Gbps ConnectX-5, the policy helps small messages in every other mixture',
+  title: 'The policy helps small messages in the other mixtures on a 40 Gbps ConnectX-5, too',
   source: 'Bounds of our own; the paper has no numbers for this device',
   shows: [],
   note: 'On the bare device, M_App with 8 queue pairs takes no more from B than M_App with one, so there is nothing to give back.',

@@ -1,3 +1,5 @@
+/** PeRF's parameters: their defaults and their effects. */
+
 import { avgUs, gbps, mmps } from '../../mix/metrics.ts';
 import { mixApp } from '../../mix/mixture.ts';
 import { LARGE_BYTES } from '../../policies/perf/classifier.ts';

@@ -1,3 +1,5 @@
+/** PeRF isolates messages: small messages alongside large ones. */
+
 import { avgUs, gbps, mmps, p50Us, p99Us } from '../../mix/metrics.ts';
 import type { Claim, Runs } from '../engine/claim.ts';
 import { compared, factor, PERF } from '../engine/compared.ts';

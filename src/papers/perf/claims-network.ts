@@ -1,3 +1,5 @@
+/** PeRF compared with hardware schedulers, and in a congested network. */
+
 import { avgUs, fairness, gbps, mmps, p99Us } from '../../mix/metrics.ts';
 import type { Claim, Runs } from '../engine/claim.ts';
 import { compared, factor, PERF } from '../engine/compared.ts';

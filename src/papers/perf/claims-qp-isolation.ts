@@ -1,3 +1,5 @@
+/** PeRF isolates queue pairs: applications with one and with many. */
+
 import { avgUs, gbps, mmps, p99Us } from '../../mix/metrics.ts';
 import type { Claim, Runs } from '../engine/claim.ts';
 import { compared, factor, PERF } from '../engine/compared.ts';

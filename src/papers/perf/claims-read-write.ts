@@ -1,3 +1,5 @@
+/** PeRF isolates READs from WRITEs that leave through the same port. */
+
 import { avgUs, gbps, mmps, p50Us, p99Us } from '../../mix/metrics.ts';
 import type { Claim, Runs } from '../engine/claim.ts';
 import { compared, factor, PERF } from '../engine/compared.ts';
@@ -48,7 +50,7 @@ const readAgainstWrite: Claim = {
   source:
     'PeRF appendix C, fig. 19: the latency of D_App falls by at least 65 %, M_App gets 3 to 50 times its rate, B_App_single loses 5 %',
   shows: [],
-  note: "Bounds are those of one direction. READs outstanding bound the rate of M where it READs; the round trip is that of a D_App in the same run. With the paper's rule READs of several queue pairs do not take turns: a turn is over when they are asked for.",
+  note: "Bounds are those of one direction. Where M reads, outstanding READs bound its rate; the round trip is that of a D_App in the same run. With the paper's rule, READs of several queue pairs do not take turns, because a turn ends when the READs are requested.",
   mixes: Object.assign(
     {},
     ...Object.entries(WAYS).flatMap(([way, [b, other]]) => [

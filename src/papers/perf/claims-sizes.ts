@@ -1,3 +1,5 @@
+/** PeRF with messages of different sizes, and with nothing to isolate. */
+
 import { avgUs, gbps, mmps, p99Us } from '../../mix/metrics.ts';
 import type { MixResult } from '../../mix/result.ts';
 import type { Claim, Runs } from '../engine/claim.ts';

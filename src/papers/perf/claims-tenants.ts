@@ -1,3 +1,5 @@
+/** PeRF with many bandwidth tenants. */
+
 import { avgUs, gbps, mmps, unevenness } from '../../mix/metrics.ts';
 import type { Claim, Runs } from '../engine/claim.ts';
 import { compared, factor, PERF } from '../engine/compared.ts';

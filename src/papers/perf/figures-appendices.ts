@@ -1,3 +1,5 @@
+/** PeRF's figures of the appendices. */
+
 import { gbps } from '../../mix/metrics.ts';
 import type { Figure } from '../engine/figure.ts';
 import { mix } from '../engine/mix.ts';

@@ -1,3 +1,5 @@
+/** PeRF's figures of other devices and of applications (5.2.5, 5.3). */
+
 import { gbps } from '../../mix/metrics.ts';
 import type { Figure } from '../engine/figure.ts';
 import { mix } from '../engine/mix.ts';

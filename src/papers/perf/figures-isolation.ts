@@ -1,3 +1,5 @@
+/** PeRF's figures of sections 5.2.1 to 5.2.3: isolation of messages and of queue pairs. */
+
 import { mmps } from '../../mix/metrics.ts';
 import type { Figure } from '../engine/figure.ts';
 import { mix } from '../engine/mix.ts';

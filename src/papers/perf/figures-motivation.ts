@@ -1,3 +1,5 @@
+/** PeRF's figures of section 2: the problem on bare devices. */
+
 import { avgUs, gbps, mmps, p99Us } from '../../mix/metrics.ts';
 import type { Figure, Panel } from '../engine/figure.ts';
 import { mix } from '../engine/mix.ts';

@@ -1,3 +1,5 @@
+/** PeRF's figures of sections 5.2.4 and 5.2.5: two racks, other operations, many tenants. */
+
 import { fairness, mmps } from '../../mix/metrics.ts';
 import type { Figure } from '../engine/figure.ts';
 import { mix } from '../engine/mix.ts';

@@ -73,7 +73,7 @@ export const PERF: Paper = {
       5.2.5-fig13a 5.3-fig16a-crail 5.3-fig16a-others 5.3-fig16b A-fig17a A-fig17b D-limits`,
     ),
     parts: Object.freeze({
-      1: 'Small messages beside large ones',
+      1: 'Small messages alongside large ones',
       2: 'Applications with many queue pairs',
       3: 'READ against WRITE',
       4: 'The knobs',

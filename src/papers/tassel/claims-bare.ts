@@ -1,3 +1,5 @@
+/** What Tassel says about bare devices. */
+
 import { avgUs, gbps, mmps } from '../../mix/metrics.ts';
 import type { Claim, Runs } from '../engine/claim.ts';
 import { closedForm, range, reported } from '../engine/expect.ts';

@@ -1,3 +1,5 @@
+/** Tassel's figures. */
+
 import type { Mix } from '../../mix/mixture.ts';
 import type { MixResult } from '../../mix/result.ts';
 import type { Figure } from '../engine/figure.ts';
