@@ -192,7 +192,7 @@ class Shim {
     } else if (policy.name === name) {
       throw new ConfigError(`${name}: its options cannot change while it runs`);
     } else if (!isBelow) {
-      if (next.configurePolicy === undefined) throw new ConfigError(`no policy '${name}' is running`);
+      if (next.configurePolicy === undefined) throw new ConfigError(`policy '${name}' is not active`);
       next.configurePolicy(name, changes);
     }
   }

@@ -17,6 +17,7 @@ const quick = [
   'test/conformance/peer-connections.test.ts',
   'test/conformance/peer-reads.test.ts',
   'test/conformance/peer-sends.test.ts',
+  'test/conformance/peer-receives.test.ts',
   'test/conformance/edges.test.ts',
   'test/conformance/in-flight.test.ts',
   'test/conformance/events.test.ts',

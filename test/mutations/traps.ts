@@ -96,7 +96,7 @@ export const traps: readonly Trap[] = [
         'w[to] = 0;\n    w[to + 1] = 0;\n    const lo',
       ],
     ],
-    caughtBy: 'RC RDMA_WRITE with a remote key that opens nothing',
+    caughtBy: 'RC RDMA_WRITE with an invalid remote key',
   },
   {
     trap: 8,
@@ -108,7 +108,7 @@ export const traps: readonly Trap[] = [
         'const freeSlots = (qp.realDepth - (qp.appPosted - qp.appFreed)) | 0;',
       ],
     ],
-    caughtBy: 'RC one request more than the send queue has places',
+    caughtBy: 'RC one request more than the send queue has slots',
   },
   {
     trap: 9,
@@ -140,7 +140,7 @@ export const traps: readonly Trap[] = [
         'if (!this.feeding && qp.backlog > 0 &&',
       ],
     ],
-    caughtBy: 'event: long messages go on while nobody polls or listens',
+    caughtBy: 'event: long messages go on without a poll or a listener',
   },
   {
     trap: 12,
@@ -157,7 +157,7 @@ export const traps: readonly Trap[] = [
     trap: 13,
     what: 'a destroyed queue pair leaves behind the objects that the shim made for it',
     edits: [['src/shim/shim.ts', 'if (qp.ownAh !== 0) this.next.destroyAh(qp.ownAh);', '']],
-    caughtBy: 'UD ERR flushes what is posted',
+    caughtBy: 'UD ERR flushes posted',
   },
   {
     trap: 14,

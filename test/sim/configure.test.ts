@@ -80,7 +80,7 @@ describe.each([
       expect(() => configure(changes)).toThrow(V.ConfigError);
       expect(() => configure(changes)).toThrow(message);
     }
-    expect(() => r.provider.configurePolicy!('drum', {})).toThrow(/no policy 'drum' is running/);
+    expect(() => r.provider.configurePolicy!('drum', {})).toThrow(/policy 'drum' is not active/);
     expect(await piecesOfOne()).toBe(8);
     configure({ isolation: 'never' });
     expect(await piecesOfOne()).toBe(0);

@@ -26,20 +26,20 @@ test('the first listed is the outermost', () => {
   expect(composed.interceptors).toEqual(['a', 'b']);
 });
 
-test('a verb that nobody overrides stays the same function', () => {
+test('a verb that no interceptor overrides stays the same function', () => {
   const composed = compose(provider, [spy('a', [])]);
   expect(composed.postSend).toBe(provider.postSend);
   expect(Object.isFrozen(composed)).toBe(true);
 });
 
-test('what is no verb is refused, with the name of the interceptor', () => {
+test('compose() refuses an override that is not a verb, and names the interceptor', () => {
   const wrong = { name: 'wrong', wrap: () => ({ postSendd: () => 0 }) } as unknown as Interceptor;
   expect(() => compose(provider, [wrong])).toThrowError(/'wrong' overrides 'postSendd', which is not a verb/);
   const value = { name: 'value', wrap: () => ({ postSend: 7 }) } as unknown as Interceptor;
   expect(() => compose(provider, [value])).toThrowError(/'value' overrides 'postSend' with a number/);
 });
 
-test('a policy that needs WAIT says so where there is none', () => {
+test('a policy that requires WAIT throws on a device without it', () => {
   const bare = createFabric({ wait: false, autoAdvance: false }).provider;
   expect(() => compose(bare, [createPolicy('perf', { emulation: false })])).toThrowError(/requires WAIT/);
   expect(compose(bare, [createPolicy('perf')]).wait).toBe('emulated');

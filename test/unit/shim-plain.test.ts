@@ -86,7 +86,7 @@ test(`runs and sums of random requests (seed ${SEED})`, () => {
   expect(Math.min(...Object.values(seen))).toBeGreaterThan(ROUNDS / 10);
 });
 
-test('as many of the longest as are added up stay below 2^31; one more is not added up', () => {
+test('the most and longest messages that are added up stay below 2^31, and one more is refused', () => {
   const longest = { opcode: V.IBV_WR_SEND, flags: 0, sges: 1, length: SHORT_BYTES - 1 };
   const words = ringOf(
     new RandomStream(SEED, 'longest'),

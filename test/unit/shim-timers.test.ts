@@ -68,7 +68,7 @@ test('fast calls read the clock once in 64', () => {
   expect(rig.reads).toBeLessThan(4 * (64_000 / CALLS_PER_LOOK));
 });
 
-test('calls that take a millisecond each are late by few of them, not by 64; fast ones after that look seldom again', () => {
+test('calls of a millisecond each check often, and fast calls after them check seldom again', () => {
   const rig = new Rig();
   rig.calls(1000, 1e6);
   expect(rig.longestNs(3)).toBeLessThanOrEqual(PERIOD_NS + 4e6);
@@ -78,7 +78,7 @@ test('calls that take a millisecond each are late by few of them, not by 64; fas
   expect(rig.reads).toBeLessThan(4 * (64_000 / CALLS_PER_LOOK));
 });
 
-test('whatever else is set and looked at meanwhile, it is found again', () => {
+test('a timer that may be late fires whatever other timers are set and checked meanwhile', () => {
   const step = fc.record({
     calls: fc.integer({ min: 1, max: 200 }),
     eachNs: fc.constantFrom(50, 5000, 1e5, 3e6),
@@ -101,7 +101,7 @@ test('whatever else is set and looked at meanwhile, it is found again', () => {
   );
 });
 
-test('of two contexts that are polled in turn both are found', () => {
+test('timers of two contexts that are polled alternately both fire', () => {
   for (const eachNs of [100, 1e5, 3e6]) {
     const rig = new Rig();
     const other = {

@@ -33,7 +33,7 @@ export const cases: Case[] = [
     },
   },
   {
-    name: 'rdma_cm: disconnected, and what is posted then flushed',
+    name: 'rdma_cm: disconnected, and requests posted afterwards are flushed',
     setup,
     async run(scene) {
       const { disconnect } = await connectByCm(scene);

@@ -1,4 +1,4 @@
-/** Completion events: who is woken, and how often. */
+/** Completion events: which listeners are called, and how often. */
 import * as V from '../../../src/verbs/index.ts';
 import { type Case, posts } from '../suite/case.ts';
 import * as O from '../suite/op.ts';
@@ -26,7 +26,7 @@ const woken = OPS.map(
 
 const asleep = OPS.map(
   ([opcode, make]): Case => ({
-    name: `event: none for the sender of an RC ${opcode} armed for solicited ones`,
+    name: `event: none for the sender of an RC ${opcode} armed for solicited completions`,
     setup: SETUP,
     async run(scene) {
       scene.listen('a');
@@ -42,7 +42,7 @@ const asleep = OPS.map(
 const RECEIVED = OPS.filter(([opcode]) => opcode.startsWith('SEND') || opcode.endsWith('IMM'));
 const solicited = RECEIVED.flatMap(([opcode, make]): Case[] =>
   [true, false].map((isSolicited) => ({
-    name: `event: the receiver of ${isSolicited ? 'a solicited' : 'an unsolicited'} RC ${opcode}, armed for solicited ones`,
+    name: `event: the receiver of ${isSolicited ? 'a solicited' : 'an unsolicited'} RC ${opcode}, armed for solicited completions`,
     setup: SETUP,
     async run(scene) {
       scene.listen('b');
@@ -118,7 +118,7 @@ const rest: Case[] = [
     },
   },
   {
-    name: 'event: armed for solicited ones, then for any',
+    name: 'event: armed for solicited completions, then for any',
     setup: SETUP,
     async run(scene) {
       scene.listen('a');
@@ -131,7 +131,7 @@ const rest: Case[] = [
     expect: { a: ['1 SUCCESS RDMA_WRITE'], events: AT_A },
   },
   {
-    name: 'event: armed for any, then for solicited ones: still any',
+    name: 'event: armed for any completion, then for solicited ones: still any',
     setup: SETUP,
     async run(scene) {
       scene.listen('a');
@@ -144,7 +144,7 @@ const rest: Case[] = [
     expect: { a: ['1 SUCCESS RDMA_WRITE'], events: AT_A },
   },
   {
-    name: 'event: a failed request wakes who armed for solicited ones',
+    name: 'event: a failed request raises an event on a queue armed for solicited completions',
     setup: { ...SETUP, recvs: 0 },
     async run(scene) {
       scene.listen('a');
@@ -160,7 +160,7 @@ const rest: Case[] = [
     rxe: { why: 'an error wakes nobody who armed for solicited completions' },
   },
   {
-    name: 'event: a flushed receive wakes who armed for solicited ones',
+    name: 'event: a flushed receive raises an event on a queue armed for solicited completions',
     setup: { ...SETUP, recvs: 1 },
     async run(scene) {
       scene.listen('b');
@@ -172,7 +172,7 @@ const rest: Case[] = [
     expect: { 'b recv': ['101 WR_FLUSH_ERR'], events: AT_B },
   },
   {
-    name: 'event: told to a listener that comes late',
+    name: 'event: delivered to a listener that is attached later',
     setup: SETUP,
     async run(scene) {
       scene.arm('a');
@@ -200,7 +200,7 @@ const rest: Case[] = [
     expect: { a: ['1 SUCCESS SEND'], 'b recv': ['101 SUCCESS RECV 3000'], events: [...AT_A, ...AT_B] },
   },
   {
-    name: 'event: long messages go on while nobody polls or listens',
+    name: 'event: long messages go on without a poll or a listener',
     setup: SETUP,
     async run(scene) {
       for (let i = 0; i < 6; i++) scene.post('a', O.write({ flags: i === 5 ? O.SIGNALED : 0 }));

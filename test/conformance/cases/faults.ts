@@ -1,4 +1,4 @@
-/** RC, each completion status, by each opcode that can have it; what is behind a failed request is flushed. */
+/** RC: each completion status, for each opcode that can have it; requests behind a failed one are flushed. */
 import * as V from '../../../src/verbs/index.ts';
 import { type Case, posts, type Run } from '../suite/case.ts';
 import * as O from '../suite/op.ts';
@@ -12,7 +12,7 @@ const ALL =
   V.IBV_ACCESS_REMOTE_WRITE |
   V.IBV_ACCESS_REMOTE_READ |
   V.IBV_ACCESS_REMOTE_ATOMIC;
-/** Beyond the region from the middle of the message on. */
+/** The message extends beyond the region from its middle on. */
 const ACROSS_THE_END = MEMORY_BYTES - (O.LONG >> 1);
 
 const REMOTE = OPS.filter(([opcode]) => !opcode.startsWith('SEND'));
@@ -20,7 +20,7 @@ const RDMA = REMOTE.slice(0, 3);
 const TAKES_RECEIVE = OPS.filter(([opcode]) => opcode.startsWith('SEND') || opcode.endsWith('IMM'));
 const SENDS = OPS.filter(([opcode]) => opcode.startsWith('SEND'));
 
-/** The request in question is the second of three. */
+/** The tested request is the second of three. */
 function second(make: (extra?: O.Extra) => O.Op, extra: O.Extra): Run {
   return posts(O.write({ bytes: 8 }), make({ isFaulty: true, ...extra }), O.write());
 }
@@ -32,7 +32,7 @@ const LOCAL_KEY = 'a local key that does not fit is LOC_QP_OP_ERR, but of what c
 
 const localKey = OPS.map(
   ([opcode, make]): Case => ({
-    name: `RC ${opcode} with a local key that opens nothing`,
+    name: `RC ${opcode} with an invalid local key`,
     setup: ONE,
     run: second(make, { lkey: NO_KEY }),
     expect: { a: failed('LOC_PROT_ERR') },
@@ -42,7 +42,7 @@ const localKey = OPS.map(
 
 const remoteKey = REMOTE.map(
   ([opcode, make]): Case => ({
-    name: `RC ${opcode} with a remote key that opens nothing`,
+    name: `RC ${opcode} with an invalid remote key`,
     setup: ONE,
     run: second(make, { rkey: NO_KEY }),
     expect: { a: failed('REM_ACCESS_ERR'), 'b recv': FLUSHED, events: ['b0 QP_ACCESS_ERR'] },
@@ -107,7 +107,7 @@ const tooShort = SENDS.map(
 
 const receiveKey = SENDS.map(
   ([opcode, make]): Case => ({
-    name: `RC ${opcode} into a receive whose local key opens nothing`,
+    name: `RC ${opcode} into a receive with an invalid local key`,
     setup: { recvs: 0 },
     async run(scene) {
       scene.recv('b', 1, { lkey: NO_KEY });
@@ -152,7 +152,7 @@ const ready = TAKES_RECEIVE.map(
 
 const gone = OPS.map(
   ([opcode, make]): Case => ({
-    name: `RC ${opcode} to a queue pair that is gone`,
+    name: `RC ${opcode} to a destroyed queue pair`,
     setup: { ...ONE, retryCnt: 1, timeout: 8 },
     async run(scene) {
       scene.destroy('b');
@@ -227,13 +227,13 @@ const rest: Case[] = [
     },
   },
   {
-    name: 'RC two requests that would fail: the first does, the other is flushed',
+    name: 'RC two requests that would fail: the first one fails, the other is flushed',
     setup: ONE,
     run: posts(O.write({ rkey: NO_KEY, isFaulty: true }), O.write({ lkey: NO_KEY, isFaulty: true })),
     expect: { a: ['1 REM_ACCESS_ERR', '2 WR_FLUSH_ERR'], 'b recv': FLUSHED, events: ['b0 QP_ACCESS_ERR'] },
   },
   {
-    name: 'RC posted after the error was seen: flushed',
+    name: 'RC a request posted after the error was polled is flushed',
     setup: ONE,
     async run(scene) {
       await posts(O.write({ rkey: NO_KEY, isFaulty: true }))(scene);
@@ -246,7 +246,7 @@ const rest: Case[] = [
     },
   },
   {
-    name: 'RC one queue pair fails, another on the same completion queue goes on',
+    name: 'RC one queue pair fails, another on the same completion queue continues',
     setup: { pairs: 2, recvs: 1 },
     async run(scene) {
       scene.post('a1', O.write());
@@ -278,7 +278,7 @@ const rest: Case[] = [
     },
   },
   {
-    name: 'RC inline data to a remote key that opens nothing',
+    name: 'RC inline data to an invalid remote key',
     setup: ONE,
     run: posts(
       O.write({

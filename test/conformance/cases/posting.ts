@@ -1,4 +1,4 @@
-/** What ibv_post_send(3) and ibv_post_recv(3) refuse, and how much of the list they took. */
+/** Requests that ibv_post_send(3) and ibv_post_recv(3) refuse, and how much of the list they take. */
 import * as V from '../../../src/verbs/index.ts';
 import { type Case, posts } from '../suite/case.ts';
 import * as O from '../suite/op.ts';
@@ -51,7 +51,7 @@ const REFUSED: [Transport, string[]][] = [
 const opcodes = REFUSED.flatMap(([transport, names]) =>
   OPS.filter(([opcode]) => names.includes(opcode)).map(
     ([opcode, make]): Case => ({
-      name: `${transport} ${opcode} is refused, what is before it taken`,
+      name: `${transport} ${opcode} is refused, earlier requests are taken`,
       setup: { transport },
       run: posts(O.send({ bytes: 8 }), make(), O.send({ bytes: 8 })),
       expect: {
@@ -71,7 +71,7 @@ const writes = (from: number, to: number) => ids(from, to).map((id) => `${id} SU
 const LAX = { why: 'queues hold more than was granted, and unsignaled sends are no burden' };
 const strict: Case[] = [
   {
-    name: 'RC one request more than the send queue has places',
+    name: 'RC one request more than the send queue has slots',
     setup: {},
     run: posts(...many(DEPTH + 1, () => O.write())),
     expect: { calls: [`a0 takes 16 of 17: ${ENOMEM} ${FULL}`], a: writes(1, 16) },
@@ -98,7 +98,7 @@ const strict: Case[] = [
     },
   },
   {
-    name: 'RC unsignaled requests keep their places until a later completion is polled',
+    name: 'RC unsignaled requests keep their slots until a later completion is polled',
     setup: {},
     async run(scene) {
       scene.post('a', ...many(DEPTH - 1, () => O.write({ flags: 0 })));
@@ -114,7 +114,7 @@ const strict: Case[] = [
     },
   },
   {
-    name: 'RC a send queue of one place',
+    name: 'RC a send queue of one slot',
     setup: { cap: { maxSendWr: 1 } },
     async run(scene) {
       await posts(O.write(), O.write())(scene);
@@ -126,13 +126,13 @@ const strict: Case[] = [
     },
   },
   {
-    name: 'UC one request more than the send queue has places',
+    name: 'UC one request more than the send queue has slots',
     setup: { transport: 'UC' },
     run: posts(...many(DEPTH + 1, () => O.write({ bytes: 64 }))),
     expect: { calls: [`a0 takes 16 of 17: ${ENOMEM} ${FULL}`], a: writes(1, 16) },
   },
   {
-    name: 'UD one request more than the send queue has places',
+    name: 'UD one request more than the send queue has slots',
     setup: { transport: 'UD', recvs: 16 },
     run: posts(...many(DEPTH + 1, () => O.send({ bytes: 64 }))),
     expect: {
@@ -142,7 +142,7 @@ const strict: Case[] = [
     },
   },
   {
-    name: 'RC one receive more than the receive queue has places',
+    name: 'RC one receive more than the receive queue has slots',
     setup: { recvs: 16 },
     async run(scene) {
       scene.recv('b');
@@ -202,7 +202,7 @@ const atomics = OPS.slice(5).map(
 const NO_AH = 'a send of an unreliable datagram needs a live address handle of the same protection domain';
 const rest: Case[] = [
   {
-    name: 'RC what was refused does not count: the list goes on behind it',
+    name: 'RC a refused request does not count: the rest of the list can be posted',
     setup: {},
     async run(scene) {
       scene.post('a', O.write(), O.write({ opcode: 60 }));
@@ -244,7 +244,7 @@ const rest: Case[] = [
     expect: { calls: ['post: ISO_ERR_HANDLE'] },
   },
   {
-    name: 'RC a receive on a queue pair that takes them from a shared queue',
+    name: 'RC a receive on a queue pair with a shared receive queue',
     setup: { srq: 4, recvs: 1 },
     run: (scene) => void scene.recv('b'),
     expect: {
@@ -252,7 +252,7 @@ const rest: Case[] = [
     },
   },
   {
-    name: 'shared receive queue: one receive more than it has places',
+    name: 'shared receive queue: one receive more than it has slots',
     setup: { srq: 4, recvs: 4 },
     run: (scene) => void scene.recv('srq'),
     expect: { calls: [`srq takes 0 of 1 receives: ${ENOMEM} ${FULL}`] },

@@ -10,7 +10,7 @@ const IDS: [string, bigint][] = [
   ['2^64 - 1', 2n ** 64n - 1n],
 ];
 
-/** What has no bit in common. */
+/** Values without common bits. */
 const other = (id: bigint) => id ^ (2n ** 64n - 1n);
 
 const ids = IDS.flatMap(([what, id]): Case[] => [
@@ -50,7 +50,7 @@ const rest: Case[] = [
     setup: {},
     async run(scene) {
       scene.post('a', O.write(), O.read(), O.write());
-      // How long each takes is the device's affair.
+      // How long each takes depends on the device.
       for (let left = 3, tries = 0; left > 0 && tries < 1000; tries++) {
         const got = scene.poll('a', 1);
         if (got === 0) await scene.pass();
@@ -65,7 +65,7 @@ const rest: Case[] = [
     },
   },
   {
-    name: 'completion queue: a poll of none',
+    name: 'completion queue: a poll for 0 completions',
     setup: {},
     async run(scene) {
       scene.note(`${scene.poll('a')}`);
@@ -106,7 +106,7 @@ const rest: Case[] = [
     },
   },
   {
-    name: 'completion queue: not made smaller than what waits',
+    name: 'completion queue: not made smaller than the completions that wait',
     setup: { cqe: 64 },
     async run(scene) {
       scene.post('a', ...Array.from({ length: 12 }, () => O.write()));
@@ -151,7 +151,7 @@ const rest: Case[] = [
     },
   },
   {
-    name: 'completion queue: a poll of one that was destroyed',
+    name: 'completion queue: a poll after it was destroyed',
     setup: {},
     async run(scene) {
       const { handle } = scene.p.createCq(scene.a.context, 4, 0);

@@ -1,4 +1,4 @@
-/** RC, each opcode with each flag, and what of it the peer sees. */
+/** RC: each opcode with each flag, and the effect at the peer. */
 import * as V from '../../../src/verbs/index.ts';
 import { type Case, type Expectation, posts } from '../suite/case.ts';
 import * as O from '../suite/op.ts';
@@ -22,7 +22,7 @@ export function done(id: number, op: O.Op): string {
   return `${id} SUCCESS ${O.WC_NAMES[op.kind]}${length}`;
 }
 
-/** What the peer receives of request `id`, as its `nth` receive. */
+/** Completion of the peer's `nth` receive, by request `id`. */
 export function arrives(id: number, op: O.Op, nth = 1, more = ''): string[] {
   const imm = op.kind === 'writeImm' || op.kind === 'sendImm' ? ` imm ${id + 1000}` : '';
   if (op.kind === 'writeImm') return [`${100 + nth} SUCCESS RECV_RDMA_WITH_IMM ${total(op)}${imm}`];
@@ -63,10 +63,10 @@ const gathered = OPS.slice(0, 5).flatMap(([opcode, make]) => [
   plain(`RC ${opcode}, one element of length 0`, make({ sges: [0] })),
 ]);
 
-/** Looked at all the time: when a completion can be polled, its message must have arrived. */
+/** Polled continuously: when a completion can be polled, its message must have arrived. */
 const watched = OPS.slice(0, 3).map(
   ([opcode, make]): Case => ({
-    name: `RC ${opcode} completes when all of it has arrived`,
+    name: `RC ${opcode} completes when the whole message has arrived`,
     setup: {},
     async run(scene) {
       scene.post('a', make(), make());
@@ -120,7 +120,7 @@ const extendedInline = INLINE.map(([opcode, make]) =>
 
 const rest: Case[] = [
   {
-    name: 'RC unsignaled requests alone complete nothing',
+    name: 'RC unsignaled requests alone make no completions',
     setup: {},
     run: posts(O.write({ flags: 0 }), O.read({ flags: 0 }), O.write({ flags: 0 })),
     expect: {},
@@ -166,7 +166,7 @@ const rest: Case[] = [
     expect: { a: ['1 SUCCESS SEND'], 'b recv': ['101 SUCCESS RECV 0 imm 1001'] },
   },
   {
-    name: 'RC compare-and-swap that finds what it compares with',
+    name: 'RC compare-and-swap that finds the compared value',
     setup: {},
     async run(scene) {
       const at = scene.sides.b.memory.take(8);
@@ -185,7 +185,7 @@ const rest: Case[] = [
     expect: { a: ['1 SUCCESS RDMA_READ 3000', '2 SUCCESS RDMA_WRITE'] },
   },
   {
-    name: 'RC what was just written is read back behind a fence',
+    name: 'RC an RDMA_READ behind a fence reads what was just written',
     setup: {},
     async run(scene) {
       const at = scene.sides.b.memory.take(O.LONG);

@@ -18,7 +18,7 @@ function arrivesShared(op: O.Op, id = 1): string[] {
 
 const shared = OPS.map(
   ([opcode, make]): Case => ({
-    name: `shared receive queue: RC ${opcode} before and behind a SEND`,
+    name: `shared receive queue: RC ${opcode} before and after a SEND`,
     setup: SRQ,
     run: posts(make(), O.send(), make()),
     expect: {
@@ -80,7 +80,7 @@ const rest: Case[] = [
     },
   },
   {
-    name: 'shared receive queue: empty, RNR until it gives up',
+    name: 'shared receive queue: empty: the sender retries until it gives up',
     setup: { srq: 8, recvs: 0, rnrRetry: 1 },
     run: posts(O.write(), O.send({ isFaulty: true })),
     expect: { a: ['1 SUCCESS RDMA_WRITE', '2 RNR_RETRY_EXC_ERR'] },
@@ -128,7 +128,7 @@ const rest: Case[] = [
     },
   },
   {
-    name: 'shared receive queue: its receiver sends too',
+    name: 'shared receive queue: its receiver sends, too',
     setup: SRQ,
     async run(scene) {
       scene.recv('a');
@@ -144,7 +144,7 @@ const rest: Case[] = [
     },
   },
   {
-    name: 'XRC a request that fails, the rest flushed',
+    name: 'XRC a request fails, later ones are flushed',
     setup: XRC,
     run: posts(O.write(), O.write({ rkey: 0xdead01, isFaulty: true }), O.read()),
     expect: {

@@ -1,4 +1,4 @@
-/** Queue pairs between states: SQD, ERR, RESET, destroyed, with work posted, under way and done. */
+/** Queue pairs between states: SQD, ERR, RESET, destroyed, with requests posted, in flight and complete. */
 import * as V from '../../../src/verbs/index.ts';
 import { type Case, posts } from '../suite/case.ts';
 import * as O from '../suite/op.ts';
@@ -9,7 +9,7 @@ const { IBV_QPS_ERR: ERR, IBV_QPS_RESET: RESET, IBV_QPS_RTS: RTS, IBV_QPS_SQD: S
 
 const drained = OPS.map(
   ([opcode, make]): Case => ({
-    name: `SQD: RC ${opcode} posted then waits for RTS`,
+    name: `SQD: RC ${opcode} posted in SQD waits for RTS`,
     setup: {},
     async run(scene) {
       scene.modify('a', { qpState: SQD });
@@ -24,10 +24,10 @@ const drained = OPS.map(
   }),
 );
 
-/** What was done by then depends on time, what comes afterwards does not. */
+/** How much was done by then depends on time; the completions afterwards do not. */
 const restarted = OPS.map(
   ([opcode, make]): Case => ({
-    name: `RESET with RC ${opcode} under way, then connected again`,
+    name: `RESET with RC ${opcode} in flight, then connected again`,
     setup: { recvs: 0 },
     async run(scene) {
       scene.recv('b', 4);
@@ -45,7 +45,7 @@ const restarted = OPS.map(
 
 const destroyed = OPS.map(
   ([opcode, make]): Case => ({
-    name: `destroyed with RC ${opcode} under way, another on its completion queue goes on`,
+    name: `destroyed with RC ${opcode} in flight, another on its completion queue continues`,
     setup: { pairs: 2, recvs: 4 },
     async run(scene) {
       scene.post('a', ...Array.from({ length: 4 }, () => make({ isFaulty: true })));
@@ -100,7 +100,7 @@ const flushed: Case[] = [
     expect: { a: OPS.map((_, i) => `${i + 1} WR_FLUSH_ERR`) },
   },
   {
-    name: 'ERR with unsignaled work done before: only what was not done is flushed',
+    name: 'ERR after unsignaled requests completed: only the others are flushed',
     setup: {},
     async run(scene) {
       await posts(O.write({ flags: 0 }), O.read({ flags: 0 }))(scene);
@@ -135,7 +135,7 @@ const edges: [string, number, number][] = [
 
 const forbidden = edges.map(
   ([what, from, to]): Case => ({
-    name: `${what} is no transition; work goes on as before`,
+    name: `${what} is no transition, and has no effect`,
     setup: from === RESET ? { unconnected: true } : {},
     async run(scene) {
       if (from === SQD || from === ERR) scene.modify('a', { qpState: from });
@@ -159,7 +159,7 @@ const asked = (scene: Scene) => {
 
 const rest: Case[] = [
   {
-    name: 'SQD: SQ_DRAINED when what was under way is over',
+    name: 'SQD: SQ_DRAINED when the requests in flight have ended',
     setup: {},
     async run(scene) {
       scene.post('a', O.write(), O.write());
@@ -171,7 +171,7 @@ const rest: Case[] = [
     expect: { a: ['1 SUCCESS RDMA_WRITE', '2 SUCCESS RDMA_WRITE'], events: ['a0 SQ_DRAINED'] },
   },
   {
-    name: 'SQD: receives and the peer go on',
+    name: 'SQD: receives and the peer continue',
     setup: {},
     async run(scene) {
       scene.recv('a');
@@ -189,7 +189,7 @@ const rest: Case[] = [
     },
   },
   {
-    name: 'SQD to RESET drops what waits',
+    name: 'SQD to RESET drops waiting requests',
     setup: { recvs: 0 },
     async run(scene) {
       scene.modify('a', { qpState: SQD });
@@ -202,7 +202,7 @@ const rest: Case[] = [
     expect: { a: ['3 SUCCESS RDMA_WRITE'] },
   },
   {
-    name: 'RTS to RTS changes the timer of RNR and leaves work alone',
+    name: 'RTS to RTS changes the RNR timer without an effect on requests',
     setup: {},
     async run(scene) {
       scene.post('a', O.write(), O.write());
@@ -216,7 +216,7 @@ const rest: Case[] = [
     },
   },
   {
-    name: 'curQpState that is wrong is refused',
+    name: 'a wrong curQpState is refused',
     setup: {},
     async run(scene) {
       scene.attempt('SQD', () => scene.modify('a', { qpState: SQD, curQpState: V.IBV_QPS_SQE }));
@@ -225,7 +225,7 @@ const rest: Case[] = [
     expect: { calls: ['SQD: ISO_ERR_STATE'], a: ['1 SUCCESS RDMA_WRITE'] },
   },
   {
-    name: 'queryQp tells what was asked for, before and after work',
+    name: 'queryQp returns the requested attributes, before and after requests',
     setup: {},
     async run(scene) {
       asked(scene);
@@ -238,7 +238,7 @@ const rest: Case[] = [
     },
   },
   {
-    name: 'RESET takes completions that nobody polled with it',
+    name: 'RESET drops completions that were not polled',
     setup: { recvs: 0 },
     async run(scene) {
       scene.post('a', O.write(), O.write());
@@ -250,7 +250,7 @@ const rest: Case[] = [
     expect: { a: ['3 SUCCESS RDMA_WRITE'] },
   },
   {
-    name: 'destroyed with completions that nobody polled',
+    name: 'destroyed with completions that were not polled',
     setup: { pairs: 2, recvs: 0 },
     async run(scene) {
       scene.post('a', O.write(), O.write());
@@ -262,7 +262,7 @@ const rest: Case[] = [
     expect: { a1: ['3 SUCCESS RDMA_WRITE'] },
   },
   {
-    name: 'a completion queue is kept by its queue pairs',
+    name: 'a completion queue cannot be destroyed before its queue pairs',
     setup: {},
     async run(scene) {
       scene.attempt('destroyCq', () => scene.p.destroyCq(scene.a.cq));

@@ -1,4 +1,4 @@
-/** UC and UD: each opcode with each flag, what is lost, and SQE. */
+/** UC and UD: each opcode with each flag, losses, and SQE. */
 import * as V from '../../../src/verbs/index.ts';
 import { type Case, posts } from '../suite/case.ts';
 import * as O from '../suite/op.ts';
@@ -70,7 +70,7 @@ const short = (transport: Setup, extra?: O.Extra) =>
 const received = (transport: Setup, id: number) =>
   `${id} SUCCESS RECV ${transport === UD ? `${DATAGRAM + GRH} grh` : O.LONG}`;
 
-/** A local key that opens nothing: SQE, the sends behind it flushed, receives go on; RTS again by hand. */
+/** An invalid local key: SQE, later sends are flushed, receives continue, and the test moves to RTS again. */
 async function intoSqe(scene: Scene, transport: Setup): Promise<void> {
   scene.recv('a');
   scene.post(
@@ -97,7 +97,7 @@ const both = (
   ] as const
 ).flatMap(([name, transport]): Case[] => [
   {
-    name: `${name} a send that fails: SQE, receives go on, RTS again`,
+    name: `${name} a send that fails: SQE, receives continue, RTS again`,
     setup: transport,
     run: (scene) => intoSqe(scene, transport),
     expect: {
@@ -110,14 +110,14 @@ const both = (
     rxe: { why: 'a failed send takes it to ERR' },
   },
   {
-    name: `${name} a send that fails while unsignaled completes`,
+    name: `${name} an unsignaled send that fails completes`,
     setup: transport,
     run: posts(short(transport, { flags: 0 }), short(transport, { flags: 0, lkey: NO_KEY, isLost: true })),
     expect: { a: ['2 LOC_PROT_ERR'], 'b recv': [received(transport, 101)] },
     rxe: { why: LOCAL_KEY, expect: { a: ['2 LOC_QP_OP_ERR'], 'b recv': [received(transport, 101)] } },
   },
   {
-    name: `${name} a message without a receive is lost, its sender does not know`,
+    name: `${name} a message without a receive is lost without notice to its sender`,
     setup: { ...transport, recvs: 0 },
     async run(scene) {
       await posts(short(transport, { isLost: true }))(scene);
@@ -143,7 +143,7 @@ const both = (
     },
   },
   {
-    name: `${name} a message to a queue pair that is gone`,
+    name: `${name} a message to a destroyed queue pair`,
     setup: transport,
     async run(scene) {
       scene.destroy('b');
@@ -152,7 +152,7 @@ const both = (
     expect: { a: ['1 SUCCESS SEND', '2 SUCCESS SEND'] },
   },
   {
-    name: `${name} a receive whose local key opens nothing`,
+    name: `${name} a receive with an invalid local key`,
     setup: { ...transport, recvs: 0 },
     async run(scene) {
       scene.recv('b', 1, { lkey: NO_KEY });
@@ -163,7 +163,7 @@ const both = (
     expect: { a: ['1 SUCCESS SEND'], 'b recv': ['101 LOC_PROT_ERR', '102 WR_FLUSH_ERR'], calls: ['ERR'] },
   },
   {
-    name: `${name} ERR flushes what is posted, sends and receives`,
+    name: `${name} ERR flushes posted sends and receives`,
     setup: { ...transport, recvs: 2 },
     async run(scene) {
       scene.recv('a');
@@ -197,13 +197,13 @@ const both = (
 
 const rest: Case[] = [
   {
-    name: 'UC RDMA_WRITE with a remote key that opens nothing is lost',
+    name: 'UC RDMA_WRITE with an invalid remote key is lost',
     setup: UC,
     run: posts(O.write({ rkey: NO_KEY, isLost: true, isFaulty: true }), O.write()),
     expect: { a: ['1 SUCCESS RDMA_WRITE', '2 SUCCESS RDMA_WRITE'] },
   },
   {
-    name: 'UC RDMA_WRITE_WITH_IMM with a remote key that opens nothing is lost, its receive stays',
+    name: 'UC RDMA_WRITE_WITH_IMM with an invalid remote key is lost, its receive stays',
     setup: { ...UC, recvs: 1 },
     run: posts(O.writeImm({ rkey: NO_KEY, isLost: true, isFaulty: true }), O.writeImm()),
     expect: {
@@ -212,7 +212,7 @@ const rest: Case[] = [
     },
   },
   {
-    name: 'UC RDMA_WRITE with a local key that opens nothing',
+    name: 'UC RDMA_WRITE with an invalid local key',
     setup: UC,
     run: posts(
       O.write({ lkey: NO_KEY, isLost: true, isFaulty: true }),

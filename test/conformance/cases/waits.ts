@@ -1,4 +1,4 @@
-/** WAIT and ENABLE, where the device has them. */
+/** WAIT and ENABLE, on devices that support them. */
 import * as V from '../../../src/verbs/index.ts';
 import { type Case, posts } from '../suite/case.ts';
 import * as O from '../suite/op.ts';
@@ -70,7 +70,7 @@ const rest = [
     },
   }),
   case_({
-    name: 'WAIT, flushed with what is behind it',
+    name: 'WAIT, flushed with the requests behind it',
     setup: {},
     async run(scene) {
       scene.post('a', O.wait(scene.a.cq, 9), O.write({ isFaulty: true }));
@@ -93,7 +93,7 @@ const rest = [
     expect: { a: ['3 SUCCESS RDMA_WRITE'] },
   }),
   case_({
-    name: 'WAIT on what is no completion queue is refused',
+    name: 'WAIT on an invalid completion queue is refused',
     setup: {},
     run: posts(O.write(), O.wait(12345, 1), O.write()),
     expect: {

@@ -33,7 +33,7 @@ function makeWindow(scene: Scene, type: number): Window {
   return { mw, at: scene.sides.b.memory.take(BYTES), rkey: mw.rkey };
 }
 
-/** Posts the bind by b0; the key that it gives is in `rkey` then. */
+/** Posts the bind at b0; its key is in `rkey` afterwards. */
 function bind(
   scene: Scene,
   window: Window,
@@ -104,7 +104,7 @@ const NEEDED = [
 ];
 const rights = REACHES.slice(0, 4).map(
   ([opcode, make], i): Case => ({
-    name: `window: RC ${opcode} through one that was bound without that right`,
+    name: `window: RC ${opcode} through one that was bound without that access`,
     setup: SETUP,
     async run(scene) {
       const window = makeWindow(scene, V.IBV_MW_TYPE_2);
@@ -217,7 +217,7 @@ const rest: Case[] = [
   },
   ...TYPES.map(
     (type): Case => ({
-      name: `window of type ${type}: a SEND behind the bind tells the peer the key`,
+      name: `window of type ${type}: a SEND behind the bind carries the key to the peer`,
       setup: SETUP,
       async run(scene) {
         scene.recv('a');
@@ -248,7 +248,7 @@ const rest: Case[] = [
     expect: { a: ['4 SUCCESS RDMA_WRITE'], b: [BOUND, '3 SUCCESS BIND_MW'] },
   },
   {
-    name: 'LOCAL_INV of a key that is no window, LOC_QP_OP_ERR',
+    name: 'LOCAL_INV of a key of no window, LOC_QP_OP_ERR',
     setup: SETUP,
     async run(scene) {
       scene.post('b', O.write(), O.localInv(0xbeef01), O.write({ isFaulty: true }));
@@ -261,7 +261,7 @@ const rest: Case[] = [
     rxe: INVALIDATION,
   },
   {
-    name: 'SEND_WITH_INV of a key that is no window, REM_ACCESS_ERR',
+    name: 'SEND_WITH_INV of a key of no window, REM_ACCESS_ERR',
     setup: SETUP,
     run: posts(O.write(), O.sendInv(0xbeef01, { isFaulty: true }), O.write({ isFaulty: true })),
     expect: {
@@ -295,7 +295,7 @@ const rest: Case[] = [
     expect: { b: [BOUND], calls: ['deregMr: ISO_ERR_BUSY'] },
   },
   {
-    name: 'window that is deallocated while bound opens nothing',
+    name: 'a window that is deallocated while bound gives no access',
     setup: SETUP,
     async run(scene) {
       const mw = scene.p.allocMw(scene.b.pd, V.IBV_MW_TYPE_2);
