@@ -12,10 +12,10 @@ function brokenNics(world: World): string[] {
   for (const qp of world.qps) if (qp?.hasContext) contexts[qp.host]++;
   for (const [host, { pcie, receiver, caches }] of world.hosts.entries()) {
     if (pcie.busyNs > Math.max(pcie.idleFromNs, world.clock[0]) * (1 + 1e-9))
-      broken.push(`host ${host}: its PCIe link was used beyond its rate`);
+      broken.push(`host ${host}: its PCIe link exceeded its rate`);
     if (world.units[host]?.withinTime === false)
-      broken.push(`host ${host}: its processing units were used beyond their time`);
-    if (!receiver.withinRate) broken.push(`host ${host}: its receiver took requests beyond its rate`);
+      broken.push(`host ${host}: its processing units were busy for longer than time passed`);
+    if (!receiver.withinRate) broken.push(`host ${host}: its receiver exceeded its rate`);
     if (caches.contexts.live !== contexts[host])
       broken.push(`host ${host}: ${contexts[host]} queue pairs connected, ${caches.contexts.live} counted`);
   }
@@ -57,11 +57,11 @@ export function brokenInvariants(sim: Simulation): string[] {
   for (const port of world.ports) {
     const busyNs = port.bytesOut[0] * port.nsPerByte;
     if (busyNs > Math.max(port.busyUntil, world.clock[0]) * (1 + 1e-9))
-      broken.push(`port ${port.id}: used beyond its rate`);
+      broken.push(`port ${port.id}: exceeded its rate`);
     port.reclaim();
     if (port instanceof StoppablePort && port.bytesIn[0] !== port.bytesOut[0] + port.used)
       broken.push(
-        `port ${port.id}: ${port.bytesIn[0]} bytes came in, ${port.bytesOut[0] + port.used} are known`,
+        `port ${port.id}: ${port.bytesIn[0]} bytes came in, ${port.bytesOut[0] + port.used} accounted for`,
       );
     if (idle && port.used !== 0 && port.busyUntil <= world.clock[0])
       broken.push(`port ${port.id}: bytes left in its FIFO`);

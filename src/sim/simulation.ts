@@ -111,7 +111,7 @@ export class Simulation {
   createQp(request: QpRequest): Qp {
     const qpn = this.world.qps.length;
     if (qpn > LAST_QPN)
-      throw new NoResourcesError('createQp: all 2^24 queue pair numbers of this network were used');
+      throw new NoResourcesError('createQp: all 2^24 queue pair numbers of this fabric have been used');
     const { sqSigAll = false, managed = false, type = C.IBV_QPT_RC, srq = null, xrcd = 0 } = request;
     const { sendCq = this.noCq, recvCq = this.noCq } = request;
     const qp = new Qp({ ...request, qpn, sqSigAll, managed, type, srq, xrcd, sendCq, recvCq });

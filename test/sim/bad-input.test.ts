@@ -56,11 +56,11 @@ describe('arguments', () => {
     ['cqe beyond the device', (v, c) => v.createCq(c, 1 << 23, 0), /at most/],
     ['MR of no bytes', (v, _, pd) => v.allocMr(pd, 0, 0), /allocMr: lengthBytes must be an integer from 1/],
     ['MR of NaN bytes', (v, _, pd) => v.allocMr(pd, Number.NaN, 0), /got NaN/],
-    ['access bits', (v, _, pd) => v.allocMr(pd, 1, 4096), /allocMr: access must be/],
+    ['access bits', (v, _, pd) => v.allocMr(pd, 1, 4096), /allocMr: access must consist of/],
     [
       'remote without local write',
       (v, _, pd) => v.allocMr(pd, 1, V.IBV_ACCESS_REMOTE_WRITE),
-      /needs IBV_ACCESS_LOCAL_WRITE/,
+      /requires IBV_ACCESS_LOCAL_WRITE/,
     ],
     [
       'beyond the buffer',
@@ -107,7 +107,7 @@ describe('arguments', () => {
       });
     expect(() => create(77)).toThrow(V.InvalidArgumentError);
     expect(() => create(V.IBV_QPT_RC, { maxSendWr: 1e6 })).toThrow(
-      /cap.maxSendWr is 1000000, the device has/,
+      /cap.maxSendWr is 1000000, but the device supports/,
     );
     expect(() => create(V.IBV_QPT_RC, { maxInlineData: -1 })).toThrow(/cap.maxInlineData must be/);
   });
@@ -141,7 +141,7 @@ describe('arguments', () => {
     expect(() => createFabric({ profile: { colour: 1 } as object })).toThrow(/a profile has no 'colour'/);
     expect(() => createFabric().fault({ kill: 'sim9' })).toThrow(/no host 'sim9'/);
     expect(() => createFabric().fault({} as Fault)).toThrow(/one of kill/);
-    expect(() => createFabric().provider.openDevice('mlx5_0')).toThrow(/there is sim0, sim1/);
+    expect(() => createFabric().provider.openDevice('mlx5_0')).toThrow(/available: sim0, sim1/);
   });
 });
 

@@ -186,7 +186,7 @@ describe('with PFC', () => {
     expect(() =>
       createFabric({ hosts: 5, topology: 'star', profile: { switchBufferBytes: 5 * 20_000 } }),
     ).toThrow(
-      /switchBufferBytes \(100000\) is too small for PFC on 5 ports: each needs \d+ bytes of headroom/,
+      /switchBufferBytes \(100000\) is too small for PFC on 5 ports: each requires \d+ bytes of headroom/,
     );
     expect(() => createFabric({ topology: 'star', profile: { pfcXonBytes: 1.5e6 } })).toThrow(
       'pfcXonBytes (1500000) must not be above pfcXoffBytes (1000000)',
@@ -284,7 +284,7 @@ describe('faults', () => {
 test('topologies that cannot be are refused', () => {
   const make = (options: object) => () => createFabric(options as FabricOptions);
   expect(make({ hosts: 3, topology: 'cable' })).toThrow('topology cable joins two hosts, not 3');
-  expect(make({ hosts: 1, topology: 'star' })).toThrow('topology star needs two hosts at least, got 1');
+  expect(make({ hosts: 1, topology: 'star' })).toThrow('topology star needs at least two hosts, got 1');
   expect(make({ topology: 'ring' })).toThrow(
     "topology must be one of cable, direct, star, dumbbell, leaf-spine, got 'ring'",
   );

@@ -48,7 +48,7 @@ export function ahVerbs(pump: TimePump, objects: Objects): AhVerbs {
       const pd = pds.require(handle, 'createAh');
       const ah = resolve(pd, attr);
       if (ahs.size >= LIMITS.maxAh) {
-        throw new NoResourcesError(`createAh: the device has ${LIMITS.maxAh} at most`, {
+        throw new NoResourcesError(`createAh: the device supports at most ${LIMITS.maxAh} address handles`, {
           verb: 'createAh',
           errno: C.ENOMEM,
         });
@@ -72,7 +72,7 @@ function mcastVerbs(world: World, qps: Objects['qps']): Pick<Provider, 'attachMc
       const group = requireMembership('attachMcast', object, gid, lid);
       if (world.groups.at(group).queuePairs.length >= LIMITS.maxMcastQpAttach) {
         throw new NoResourcesError(
-          `attachMcast: a group has ${LIMITS.maxMcastQpAttach} queue pairs at most`,
+          `attachMcast: a group accepts at most ${LIMITS.maxMcastQpAttach} queue pairs`,
           {
             verb: 'attachMcast',
             errno: C.ENOMEM,
@@ -108,7 +108,7 @@ function requireMembership(verb: string, object: QpObject, gid: string, lid: num
   }
   if (isGroup(bytes)) return gidToString(bytes);
   throw new InvalidArgumentError(
-    `${verb}: gid must be of a group (ff00::/8 or ::ffff:224.0.0.0/4), got ${gid}`,
+    `${verb}: gid must be a multicast address (ff00::/8 or ::ffff:224.0.0.0/4), got ${gid}`,
     { verb, errno: C.EINVAL },
   );
 }

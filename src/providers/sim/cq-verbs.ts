@@ -29,7 +29,7 @@ export function cqVerbs(pump: TimePump, objects: Objects): CqVerbs {
       const stamped = wantsStamps(options);
       if (cqe > LIMITS.maxCqe || cqs.size >= LIMITS.maxCq) {
         throw new NoResourcesError(
-          `createCq: the device has ${LIMITS.maxCq} queues of at most ${LIMITS.maxCqe} completions`,
+          `createCq: the device supports at most ${LIMITS.maxCq} queues of at most ${LIMITS.maxCqe} completions`,
         );
       }
       const cq = sim.createCq(context.host, cqe, stamped);
@@ -43,16 +43,22 @@ export function cqVerbs(pump: TimePump, objects: Objects): CqVerbs {
       const { cq } = cqs.require(handle, 'resizeCq');
       requireInteger('resizeCq', 'cqe', cqe, 1, MAX_COUNT);
       if (cqe > LIMITS.maxCqe) {
-        throw new NoResourcesError(`resizeCq: a queue has at most ${LIMITS.maxCqe} completions, not ${cqe}`, {
-          verb: 'resizeCq',
-          errno: C.EINVAL,
-        });
+        throw new NoResourcesError(
+          `resizeCq: a queue holds at most ${LIMITS.maxCqe} completions, got ${cqe}`,
+          {
+            verb: 'resizeCq',
+            errno: C.EINVAL,
+          },
+        );
       }
       if (cq.waiting > cqe) {
-        throw new BusyError(`resizeCq: ${cq.waiting} completions wait, more than ${cqe}; poll them first`, {
-          verb: 'resizeCq',
-          errno: C.EBUSY,
-        });
+        throw new BusyError(
+          `resizeCq: ${cq.waiting} completions are waiting, more than ${cqe}; poll them first`,
+          {
+            verb: 'resizeCq',
+            errno: C.EBUSY,
+          },
+        );
       }
       cq.resize(cqe);
       return cqe;

@@ -56,8 +56,8 @@ export function deviceQueries(pump: TimePump, objects: Objects): DeviceQueries {
       return (flags & RETURN_CAPS) !== 0 ? WHOLE_MESSAGE | ALIGNED_128_BYTES : 1;
     },
     ...unsupportedVerbs({
-      queryEce: 'simulated devices have no options for two ends to agree on',
-      setEce: 'simulated devices have no options for two ends to agree on',
+      queryEce: 'simulated devices do not support enhanced connection establishment',
+      setEce: 'simulated devices do not support enhanced connection establishment',
     }),
   };
 }
@@ -108,7 +108,7 @@ export function deviceVerbs(pump: TimePump, objects: Objects): DeviceVerbs {
       if (host === undefined) {
         const names = alive().map(({ index }) => `sim${index}`);
         throw new NoDeviceError(
-          `openDevice: no device '${name}'; there is ${names.slice(0, 8).join(', ') || 'none'}`,
+          `openDevice: no device '${name}'; available: ${names.slice(0, 8).join(', ') || 'none'}`,
         );
       }
       opened++;

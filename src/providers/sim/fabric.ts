@@ -107,7 +107,7 @@ function paramsOf(profile: string | Partial<NicParams>): Readonly<NicParams> {
   const params = Object.hasOwn(PROFILES, profile) ? PROFILES[profile] : undefined;
   if (params !== undefined) return params;
   throw new InvalidArgumentError(
-    `createFabric: no profile '${profile}'; there is ${Object.keys(PROFILES).join(', ')}`,
+    `createFabric: no profile '${profile}'; available: ${Object.keys(PROFILES).join(', ')}`,
   );
 }
 

@@ -22,7 +22,7 @@ export function requireAccess(verb: string, access: number): void {
   if ((access & ~KNOWN_ACCESS) !== 0) {
     const bits = (access & ~KNOWN_ACCESS).toString(16);
     throw new InvalidArgumentError(
-      `${verb}: access must be made of IBV_ACCESS_*, got unknown bits 0x${bits}`,
+      `${verb}: access must consist of IBV_ACCESS_* flags, got unknown bits 0x${bits}`,
       {
         verb,
         errno: C.EINVAL,
@@ -31,13 +31,13 @@ export function requireAccess(verb: string, access: number): void {
   }
   if ((access & C.IBV_ACCESS_ON_DEMAND) !== 0) {
     throw new UnsupportedError(
-      `${verb}: IBV_ACCESS_ON_DEMAND needs on-demand paging, which this device lacks`,
+      `${verb}: IBV_ACCESS_ON_DEMAND requires on-demand paging, which this device does not support`,
       { verb, errno: C.EOPNOTSUPP },
     );
   }
   if ((access & REMOTE_WRITES) !== 0 && (access & C.IBV_ACCESS_LOCAL_WRITE) === 0) {
     throw new InvalidArgumentError(
-      `${verb}: access with IBV_ACCESS_REMOTE_WRITE or IBV_ACCESS_REMOTE_ATOMIC needs IBV_ACCESS_LOCAL_WRITE as well`,
+      `${verb}: access with IBV_ACCESS_REMOTE_WRITE or IBV_ACCESS_REMOTE_ATOMIC also requires IBV_ACCESS_LOCAL_WRITE`,
       { verb, errno: C.EINVAL },
     );
   }
@@ -64,9 +64,12 @@ function requireStableMemory(
 ): asserts memory is ArrayBuffer | SharedArrayBuffer {
   if (memory instanceof ArrayBuffer) {
     if ((memory as { resizable?: boolean }).resizable === true) {
-      throw new MemoryError(`${verb}: a resizable ArrayBuffer cannot be registered: its memory may move`, {
-        verb,
-      });
+      throw new MemoryError(
+        `${verb}: a resizable ArrayBuffer cannot be registered because its memory may move`,
+        {
+          verb,
+        },
+      );
     }
     return;
   }

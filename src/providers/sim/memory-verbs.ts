@@ -34,7 +34,7 @@ export function pdVerbs(objects: Objects): PdVerbs {
     allocPd(handle) {
       const context = contexts.require(handle, 'allocPd');
       if (pds.size >= LIMITS.maxPd)
-        throw new NoResourcesError(`allocPd: the device has ${LIMITS.maxPd} at most`);
+        throw new NoResourcesError(`allocPd: the device supports at most ${LIMITS.maxPd} protection domains`);
       pdCount++;
       const pd: Pd = { context, id: pdCount, mrs: new Set(), mws: 0, qps: 0, srqs: 0, ahs: 0 };
       context.pds.add(pd);
@@ -82,7 +82,7 @@ export function mrVerbs(pump: TimePump, objects: Objects): MrVerbs {
       try {
         memory = new ArrayBuffer(Math.ceil(lengthBytes / PAGE_BYTES) * PAGE_BYTES);
       } catch (cause) {
-        throw new NoResourcesError(`allocMr: no memory for ${lengthBytes} bytes`, {
+        throw new NoResourcesError(`allocMr: cannot allocate ${lengthBytes} bytes`, {
           verb: 'allocMr',
           errno: 12,
           cause,
@@ -117,10 +117,13 @@ export function infoOf(handle: number, mr: Mr): MrInfo {
 export function requireUnbound(verb: string, mr: Mr): void {
   const { windows } = mr.region;
   if (windows === 0) return;
-  throw new BusyError(`${verb}: ${countOf(windows, 'memory window')} bound to the region; unbind first`, {
-    verb,
-    errno: C.EBUSY,
-  });
+  throw new BusyError(
+    `${verb}: ${countOf(windows, 'memory window')} still bound to the region; unbind first`,
+    {
+      verb,
+      errno: C.EBUSY,
+    },
+  );
 }
 
 type MwVerbs = Pick<Provider, 'allocMw' | 'queryMw' | 'deallocMw'>;
@@ -133,7 +136,7 @@ export function mwVerbs(pump: TimePump, objects: Objects): MwVerbs {
       const pd = pds.require(handle, 'allocMw');
       requireInteger('allocMw', 'type', type, C.IBV_MW_TYPE_1, C.IBV_MW_TYPE_2);
       if (mws.size >= LIMITS.maxMw) {
-        throw new NoResourcesError(`allocMw: the device has ${LIMITS.maxMw} at most`, {
+        throw new NoResourcesError(`allocMw: the device supports at most ${LIMITS.maxMw} memory windows`, {
           verb: 'allocMw',
           errno: C.ENOMEM,
         });
@@ -171,7 +174,7 @@ export function mrChanges(pump: TimePump, objects: Objects): Pick<Provider, 'rer
       to.mrs.add(mr);
       return infoOf(handle, mr);
     },
-    ...unsupportedVerbs({ regDmabufMr: 'simulated devices reach no memory of other devices' }),
+    ...unsupportedVerbs({ regDmabufMr: 'simulated devices cannot access the memory of other devices' }),
   };
 }
 

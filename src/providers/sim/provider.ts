@@ -47,7 +47,7 @@ export function buildProvider(pump: TimePump, managers: Managers, waits: boolean
     describeWait: () =>
       waits
         ? 'WAIT and ENABLE are executed by the simulated device'
-        : 'WAIT and ENABLE are emulated under the policies that need them; this fabric was made without them',
+        : 'WAIT and ENABLE are emulated under the policies that need them; this fabric was created without them',
     describeNic: (context) => {
       hostOf(context, 'describeNic');
       return nicFacts(pump.sim.world.params, waits);
@@ -115,7 +115,7 @@ function allocate(verb: string, bytes: number): ArrayBuffer {
   try {
     return new ArrayBuffer(bytes);
   } catch (cause) {
-    throw new NoResourcesError(`${verb}: no memory for ${bytes} bytes`, { verb, errno: C.ENOMEM, cause });
+    throw new NoResourcesError(`${verb}: cannot allocate ${bytes} bytes`, { verb, errno: C.ENOMEM, cause });
   }
 }
 

@@ -48,7 +48,7 @@ function sharedQueue(objects: Objects, attr: QpInitAttr, pd: Pd): SrqObject | nu
   sameContext(VERB, 'srq', srq.pd.context, pd.context);
   if (srq.xrcd !== null || attr.qpType === C.IBV_QPT_XRC_SEND) {
     throw new InvalidHandleError(
-      'createQp: srq must be an IBV_SRQT_BASIC queue of a queue pair that receives; senders name one of IBV_SRQT_XRC',
+      'createQp: srq must be an IBV_SRQT_BASIC queue, and the queue pair must not be IBV_QPT_XRC_SEND; an XRC sender names an IBV_SRQT_XRC queue in its requests',
       { verb: VERB, errno: C.EINVAL },
     );
   }

@@ -33,7 +33,7 @@ export function qpVerbs(pump: TimePump, objects: Objects): QpVerbs {
       const partners = qpPartners(objects, pdHandle, attr);
       const cap = alike(grantedCap(attr.cap, attr.qpType, partners.srq !== null));
       if (qps.size >= LIMITS.maxQp)
-        throw new NoResourcesError(`createQp: the device has ${LIMITS.maxQp} at most`);
+        throw new NoResourcesError(`createQp: the device supports at most ${LIMITS.maxQp} queue pairs`);
       const { sqSigAll = false, managed = false, extended = false } = attr;
       const { context, pd, sendCq, recvCq, srq, xrcd } = partners;
       const qp = sim.createQp({
@@ -147,10 +147,13 @@ function askedCap(cap: QpCap): QpCap {
   for (const [name, limit] of limits) {
     requireInteger('createQp', `cap.${name}`, cap[name], 0, MAX_COUNT);
     if (cap[name] <= limit) continue;
-    throw new NoResourcesError(`createQp: cap.${name} is ${cap[name]}, the device has ${limit} at most`, {
-      verb: 'createQp',
-      errno: C.EINVAL,
-    });
+    throw new NoResourcesError(
+      `createQp: cap.${name} is ${cap[name]}, but the device supports at most ${limit}`,
+      {
+        verb: 'createQp',
+        errno: C.EINVAL,
+      },
+    );
   }
   const { maxSendWr, maxRecvWr, maxSendSge, maxRecvSge, maxInlineData } = cap;
   return { maxSendWr, maxRecvWr, maxSendSge, maxRecvSge, maxInlineData };

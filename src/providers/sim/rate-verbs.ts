@@ -47,7 +47,7 @@ export function rateVerbs(pump: TimePump, objects: Objects): Pick<Provider, 'mod
       requireInteger(verb, 'typicalPktBytes', typicalPktBytes, 0, 0xffff);
       if (qp.state !== C.IBV_QPS_RTS) {
         throw new InvalidStateError(
-          `${verb} needs a queue pair in RTS, this one is in ${stateName(qp.state)}`,
+          `${verb}: the queue pair must be in RTS, but is in ${stateName(qp.state)}`,
           {
             verb,
             errno: C.EINVAL,

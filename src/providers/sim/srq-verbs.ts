@@ -55,10 +55,13 @@ export function srqVerbs(pump: TimePump, objects: Objects): SrqVerbs {
       const { maxWr, maxSge } = requireSize(attr);
       const { xrcd, cq } = partners(objects, pd, attr);
       if (srqs.size >= LIMITS.maxSrq) {
-        throw new NoResourcesError(`createSrq: the device has ${LIMITS.maxSrq} at most`, {
-          verb: 'createSrq',
-          errno: C.ENOMEM,
-        });
+        throw new NoResourcesError(
+          `createSrq: the device supports at most ${LIMITS.maxSrq} shared receive queues`,
+          {
+            verb: 'createSrq',
+            errno: C.ENOMEM,
+          },
+        );
       }
       const { host } = pd.context;
       const srq = sim.createSrq({ host, pd: pd.id, maxWr, maxSge, cq: cq?.cq ?? null, xrcd: xrcd?.id ?? 0 });
@@ -77,7 +80,7 @@ export function srqVerbs(pump: TimePump, objects: Objects): SrqVerbs {
       requireInteger('modifySrq', 'srqLimit (against maxWr)', limit, 0, maxWr);
       if (maxWr !== srq.queue.size && !srq.resize(maxWr)) {
         throw new InvalidArgumentError(
-          `modifySrq: maxWr is ${maxWr}, but ${srq.waiting} receives wait; let them be used first`,
+          `modifySrq: maxWr is ${maxWr}, but ${srq.waiting} receives are posted; wait until they are used`,
           { verb: 'modifySrq', errno: C.EINVAL },
         );
       }
@@ -116,10 +119,13 @@ function requireSize(attr: SrqInitAttr): SrqInitAttr {
     ['maxSge', attr.maxSge, LIMITS.maxSge],
   ] as const) {
     if (value <= limit) continue;
-    throw new NoResourcesError(`createSrq: attr.${name} is ${value}, the device has ${limit} at most`, {
-      verb: 'createSrq',
-      errno: C.EINVAL,
-    });
+    throw new NoResourcesError(
+      `createSrq: attr.${name} is ${value}, but the device supports at most ${limit}`,
+      {
+        verb: 'createSrq',
+        errno: C.EINVAL,
+      },
+    );
   }
   return attr;
 }
@@ -129,7 +135,7 @@ function partners(objects: Objects, pd: Pd, attr: SrqInitAttr): Pick<SrqObject, 
   const { srqType = C.IBV_SRQT_BASIC } = attr;
   if (srqType === C.IBV_SRQT_BASIC) return { xrcd: null, cq: null };
   if (srqType === C.IBV_SRQT_TM) {
-    throw new UnsupportedError('createSrq: simulated devices match no tags (IBV_SRQT_TM)', {
+    throw new UnsupportedError('createSrq: simulated devices do not support tag matching (IBV_SRQT_TM)', {
       verb: 'createSrq',
       errno: C.EOPNOTSUPP,
     });

@@ -24,7 +24,7 @@ export class PauseThresholds {
     this.xoffBytes = Math.min(pfcXoffBytes, Math.floor(switchBufferBytes / ports) - this.headroomBytes);
     if (this.xoffBytes <= 0) {
       throw new ConfigError(
-        `switchBufferBytes (${switchBufferBytes}) is too small for PFC on ${ports} ports: each needs ${this.headroomBytes} bytes of headroom`,
+        `switchBufferBytes (${switchBufferBytes}) is too small for PFC on ${ports} ports: each requires ${this.headroomBytes} bytes of headroom`,
       );
     }
     this.xonBytes = Math.max(0, this.xoffBytes - (pfcXoffBytes - pfcXonBytes));

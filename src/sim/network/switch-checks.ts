@@ -15,19 +15,18 @@ export function brokenSwitches(switchNetwork: SwitchNetwork, idle: boolean): str
     const came = sum((port) => port.counts[IN_BYTES]);
     if (came !== known) broken.push(`${name}: ${came} bytes came in, ${known} are accounted for`);
     if (sw.used !== sum((port) => port.queuedBytes) || sw.used !== sum((port) => port.heldBytes))
-      broken.push(`${name}: its buffer holds ${sw.used} bytes, its ports others`);
+      broken.push(`${name}: its buffer holds ${sw.used} bytes, but its ports disagree`);
     if (sw.maxUsed > sw.bufferBytes)
       broken.push(`${name}: ${sw.maxUsed} bytes were in a buffer of ${sw.bufferBytes}`);
     if (idle && sw.used !== 0) broken.push(`${name}: bytes left in its buffer`);
     for (const port of ports) {
       if (idle && (port.paused || port.pausing))
-        broken.push(`${name} port ${port.id - sw.base}: paused for ever`);
+        broken.push(`${name} port ${port.id - sw.base}: still paused`);
       if (sw.pause === null) continue;
       const { xoffBytes, headroomBytes } = sw.pause;
-      if (port.counts[DROPS] > 0)
-        broken.push(`${name} port ${port.id - sw.base}: lost packets in spite of PFC`);
+      if (port.counts[DROPS] > 0) broken.push(`${name} port ${port.id - sw.base}: lost packets despite PFC`);
       if (port.maxHeldBytes > xoffBytes + headroomBytes)
-        broken.push(`${name} port ${port.id - sw.base}: held more than its headroom is for`);
+        broken.push(`${name} port ${port.id - sw.base}: held more bytes than its headroom allows`);
     }
   }
   return broken;

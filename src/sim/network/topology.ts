@@ -115,9 +115,9 @@ export function layoutOf(topology: TopologyName | TopologyOptions, hosts: number
   if (kind === 'direct') return null;
   if (kind === 'cable') {
     if (hosts <= 2) return null;
-    throw new ConfigError(`topology cable joins two hosts, not ${hosts}; star has a switch between them`);
+    throw new ConfigError(`topology cable joins two hosts, not ${hosts}; use star, which has a switch`);
   }
-  if (hosts < 2) throw new ConfigError(`topology ${kind} needs two hosts at least, got ${hosts}`);
+  if (hosts < 2) throw new ConfigError(`topology ${kind} needs at least two hosts, got ${hosts}`);
   if (kind === 'star') return new Layout(hosts, hosts, 0);
   if (kind === 'dumbbell') return new Layout(hosts, Math.ceil(hosts / 2), 0);
   return new Layout(hosts, requireCount('hostsPerLeaf', hostsPerLeaf), requireCount('spines', spines));

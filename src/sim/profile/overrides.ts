@@ -56,14 +56,16 @@ export function override(base: Readonly<NicParams>, changes: Readonly<Record<str
   const params: Record<string, unknown> = { ...base };
   for (const [name, value] of Object.entries(changes)) {
     if (!Object.hasOwn(params, name)) {
-      throw new ConfigError(`a profile has no '${name}'; there is ${Object.keys(base).join(', ')}`);
+      throw new ConfigError(`a profile has no '${name}'; its parameters are ${Object.keys(base).join(', ')}`);
     }
     requireValue(name, value);
     params[name] = value;
   }
   const result = params as unknown as NicParams;
   if (result.scheduler === 'greedy' && result.puHoldBytes === 0) {
-    throw new ConfigError('scheduler greedy needs puHoldBytes above 0: how long a unit keeps its queue pair');
+    throw new ConfigError(
+      'scheduler greedy requires puHoldBytes above 0, the bytes for which a unit keeps its queue pair',
+    );
   }
   return result;
 }
@@ -81,7 +83,7 @@ function requireValue(name: string, value: unknown): void {
       value.every((weight) => Number.isFinite(weight) && weight > 0)
     )
       return;
-    throw new ConfigError(`etsWeights must be numbers above 0, one for each class, as in 16,1`);
+    throw new ConfigError(`etsWeights must be numbers above 0, one per class, such as 16,1`);
   }
   if (typeof value !== 'number' || Number.isNaN(value) || value < 0 || (value === 0 && POSITIVE.has(name))) {
     throw new ConfigError(

@@ -139,7 +139,7 @@ export class SimCm {
         const at = id.groups.indexOf(groupGid('leaveMulticast', group));
         if (at < 0) {
           throw new InvalidArgumentError(
-            `leaveMulticast: ${group.address} was not joined by this identifier`,
+            `leaveMulticast: ${group.address} is not a group that this identifier joined`,
             {
               verb: 'leaveMulticast',
               errno: C.EADDRNOTAVAIL,
@@ -173,7 +173,7 @@ export class SimCm {
         requireInteger('accept', 'qkey', qkey, 0, 0xffffffff);
         if (qkey !== C.RDMA_UDP_QKEY) {
           // As with librdmacm, whose parameters have no field for another one.
-          throw new UnsupportedError('accept: there is no other qkey than RDMA_UDP_QKEY (0x01234567)', {
+          throw new UnsupportedError('accept: qkey must be RDMA_UDP_QKEY (0x01234567)', {
             verb: 'accept',
           });
         }
@@ -281,7 +281,7 @@ export class SimCm {
       throw new NoDeviceError(cause.message, { verb, errno: C.ENODEV, cause });
     }
     if (host === ANY_HOST || !hosts[host].dead) return host;
-    throw new NoDeviceError(`${verb}: sim${host} has gone`, { verb, errno: C.ENODEV });
+    throw new NoDeviceError(`${verb}: sim${host} is dead`, { verb, errno: C.ENODEV });
   }
 
   private bind(verb: string, id: CmId, host: number, wanted: number): void {
@@ -292,7 +292,7 @@ export class SimCm {
     }
     const port = wanted === 0 ? this.freePort(id, host) : wanted;
     if (port === null) {
-      const text = `${verb}: ${where} has no free port left; destroy identifiers that are done`;
+      const text = `${verb}: ${where} has no free port left; destroy unused identifiers`;
       throw new ConnectionError(text, { verb, errno: C.EADDRNOTAVAIL });
     }
     this.objects.bind(id, host, port);
@@ -367,7 +367,7 @@ function groupOrNull(remote: CmAddress): string | null {
 
 function wrongOrder(verb: string, id: CmId, when: string): InvalidStateError {
   const link = id.link === 'none' ? '' : ` (${id.link})`;
-  return new InvalidStateError(`${verb}: goes ${when}; this identifier is ${id.state}${link}`, {
+  return new InvalidStateError(`${verb}: only valid ${when}; this identifier is ${id.state}${link}`, {
     verb,
     errno: C.EINVAL,
   });
@@ -390,7 +390,7 @@ function privateDataOf(verb: string, data: unknown, limit: number): Uint8Array {
   }
   if (data.length <= limit) return data.slice();
   throw new InvalidArgumentError(
-    `${verb}: privateData has ${data.length} bytes; at most ${limit} fit into this message`,
+    `${verb}: privateData has ${data.length} bytes, but this message holds at most ${limit}`,
     { verb },
   );
 }
@@ -398,7 +398,7 @@ function privateDataOf(verb: string, data: unknown, limit: number): Uint8Array {
 function fullParam(verb: string, param: CmConnParam, dataBytes: number): FullConnParam {
   requireObject(verb, 'param', param);
   if (param.qpNum === undefined) {
-    throw new InvalidArgumentError(`${verb}: qpNum must be the number of the queue pair`, { verb });
+    throw new InvalidArgumentError(`${verb}: qpNum is missing; pass the number of the queue pair`, { verb });
   }
   const { privateData = new Uint8Array(0), srq = false } = param;
   const { responderResources = LIMITS.maxQpRdAtom, initiatorDepth = LIMITS.maxQpRdAtom } = param;

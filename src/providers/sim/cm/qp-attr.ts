@@ -21,7 +21,7 @@ export function qpAttrOf(id: CmId, qpState: number, mtuBytes: number): QpAttr {
   const { peer, remoteParam } = id;
   if (peer === null || remoteParam === null) {
     throw new InvalidStateError(
-      `initQpAttr: for ${stateName(qpState)} the peer must be known: after CONNECT_REQUEST or CONNECT_RESPONSE`,
+      `initQpAttr: ${stateName(qpState)} requires a known peer; call it after CONNECT_REQUEST or CONNECT_RESPONSE`,
       { verb: 'initQpAttr', errno: C.EINVAL },
     );
   }

@@ -132,7 +132,7 @@ export class SimRendezvous {
       this.pump.after(this.delayNs, () => {
         const listener = this.find(host, target, port);
         if (listener === undefined || world.hosts[host].dead) {
-          const text = `nothing listens on port ${port} of '${name}' in this fabric (simulated devices connect inside one process only)`;
+          const text = `nothing listens on port ${port} of '${name}' in this fabric (simulated devices only connect within one process)`;
           this.pump.after(this.delayNs, () => reject(new ConnectionError(`connect: ${text}`)));
           return;
         }
