@@ -285,7 +285,7 @@ export class QpLedger implements QpView {
     if (cq !== null && !cq.waiters.includes(this)) cq.waiters.push(this);
   }
 
-  /** Counts it among the context's waiting queue pairs, if a timer of the policy may decide how it goes on. */
+  /** Counts it among the context's waiting queue pairs, if a timer of the policy may let it continue. */
   countWaiting(): void {
     const holds = this.inBacklogList || this.awaitedTokens.length > 0;
     const isWaiting = holds && !this.broken && this.state === IBV_QPS_RTS;

@@ -7,6 +7,7 @@ export interface ErrorKind {
   readonly advice: string;
 }
 
+/** Every error code with its meaning and the advice that docs/errors.md shows. */
 export const ERRORS = {
   ISO_ERR_NO_DEVICE: {
     meaning: 'No such device, or no RDMA library or kernel support for real ones.',

@@ -5,6 +5,7 @@
  */
 import { InvalidHandleError, shown } from './errors.ts';
 
+/** Kinds of objects, in the upper bits of their handles. */
 export const KIND_CONTEXT = 1;
 export const KIND_PD = 2;
 export const KIND_MR = 3;
@@ -20,6 +21,7 @@ export const KIND_XRCD = 12;
 export const KIND_CM_CHANNEL = 13;
 export const KIND_CM_ID = 14;
 
+/** Names of the kinds, for messages. */
 export const KIND_NAMES: readonly string[] = [
   'nothing',
   'context',

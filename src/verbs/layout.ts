@@ -114,6 +114,7 @@ export const REASON_AH = 14;
 export const REASON_WINDOW = 15;
 export const REASON_SRQ = 16;
 
+/** Explanations of the REASON_* codes, for messages. */
 export const REASON_TEXT: readonly string[] = [
   'accepted',
   'the queue pair is in a state that takes no such request; move it on with modifyQp first',

@@ -113,6 +113,7 @@ export interface Adopt {
   cq(cq: number, produced: number): void;
 }
 
+/** The verbs of one kind of device, with its clock, connection manager and rendezvous. */
 export interface Provider extends Verbs, PeerVerbs {
   readonly name: string;
   /** 'one': all calls must come from the isolate that made the provider. */

@@ -270,7 +270,7 @@ export class PieceWriter {
     qp.realPosted = (qp.realPosted + 1) | 0;
   }
 
-  /** The request at `issued` is written whole: goes on to the next. */
+  /** The request at `issued` is written whole: continues with the next one. */
   protected finish(qp: QpLedger, row: number): void {
     qp.last[row] = (qp.realPosted - 1) | 0;
     if (qp.outbox !== null && takesReceive(qp.held[row * qp.stride + L.WR_OP] & 0xff)) {

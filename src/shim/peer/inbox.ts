@@ -97,10 +97,10 @@ export class Inbox {
   take(seq: number, isSend: boolean): number {
     const number = (seq - this.base) | 0;
     this.taken = (number + 1) | 0;
-    const slot = number & (this.depth - 1);
-    const bytes = E.noticeBytes(this.words, this.depth * E.ENTRY_WORDS + slot * E.NOTICE_WORDS, number);
-    const offered = this.offers[slot * OFFER_WORDS];
-    const most = isSend ? this.offers[slot * OFFER_WORDS + 1] : MOST_BYTES;
+    const row = number & (this.depth - 1);
+    const bytes = E.noticeBytes(this.words, this.depth * E.ENTRY_WORDS + row * E.NOTICE_WORDS, number);
+    const offered = this.offers[row * OFFER_WORDS];
+    const most = isSend ? this.offers[row * OFFER_WORDS + 1] : MOST_BYTES;
     // A peer may write any length, but no message is longer than its receive.
     return offered === number && bytes <= most ? bytes : -1;
   }
@@ -122,14 +122,14 @@ export class Inbox {
   private publish(number: number): void {
     // A notice can be overwritten once the completion of the receive before it in that row was seen.
     if (((number - this.taken) | 0) >= this.depth) return;
-    const slot = number & (this.depth - 1);
-    const from = slot * NOTE_WORDS;
+    const row = number & (this.depth - 1);
+    const from = row * NOTE_WORDS;
     const { words, notes } = this;
-    const at = slot * E.ENTRY_WORDS;
+    const at = row * E.ENTRY_WORDS;
     const length = notes[from + 2];
     const region = length > 0 && length > this.aboveBytes ? this.regionOf(from) : undefined;
-    this.offers[slot * OFFER_WORDS] = number;
-    this.offers[slot * OFFER_WORDS + 1] = region === undefined ? 0 : length;
+    this.offers[row * OFFER_WORDS] = number;
+    this.offers[row * OFFER_WORDS + 1] = region === undefined ? 0 : length;
     const addr = (notes[from] >>> 0) + (notes[from + 1] >>> 0) * TWO32 + (region?.shift ?? 0);
     words[at + E.ENTRY_NUMBER] = number;
     words[at + E.ENTRY_LO] = addr % TWO32;

@@ -52,12 +52,12 @@ export class Outbox {
 
   constructor(
     next: Provider,
-    place: InboxAddress,
+    inbox: InboxAddress,
     qp: { pd: number; realDepth: number },
     aboveBytes: number,
   ) {
     this.next = next;
-    this.inbox = place;
+    this.inbox = inbox;
     this.aboveBytes = aboveBytes;
     const notices = 2 ** Math.ceil(Math.log2(qp.realDepth));
     this.noticeMask = notices - 1;
@@ -100,16 +100,16 @@ export class Outbox {
 
   /** Writes the READ of the table's entries for the next messages; `seq`: its real number. */
   writeLookup(w: Uint32Array, to: number, seq: number): void {
-    const { inbox: place, mr } = this;
-    const slot = this.sent & (place.depth - 1);
+    const { inbox, mr } = this;
+    const row = this.sent & (inbox.depth - 1);
     this.lookedUp = this.sent;
     this.from = this.sent;
-    this.count = Math.min(LOOKUP_ENTRIES, place.depth - slot);
+    this.count = Math.min(LOOKUP_ENTRIES, inbox.depth - row);
     this.lookupInFlight = true;
     this.readSeq = seq;
     w[to + L.WR_OP] = IBV_WR_RDMA_READ | (1 << 16);
-    const remote = place.addr + slot * E.ENTRY_BYTES;
-    writeRemote(w, to, remote % TWO32, remote / TWO32, place.rkey);
+    const remote = inbox.addr + row * E.ENTRY_BYTES;
+    writeRemote(w, to, remote % TWO32, remote / TWO32, inbox.rkey);
     writeSge(w, to, mr.addr, this.count * E.ENTRY_BYTES, mr.lkey);
   }
 
@@ -123,13 +123,13 @@ export class Outbox {
 
   /** Writes the WRITE of the notice with the next message's length; `seq`: its real number. */
   writeNotice(w: Uint32Array, to: number, seq: number, bytes: number): void {
-    const { inbox: place, mr } = this;
+    const { inbox, mr } = this;
     const at = LOOKUP_ENTRIES * E.ENTRY_WORDS + (seq & this.noticeMask) * E.NOTICE_WORDS;
     E.writeNotice(this.words, at, this.sent, bytes);
     w[to + L.WR_OP] = IBV_WR_RDMA_WRITE | (1 << 16);
-    const slot = this.sent & (place.depth - 1);
-    const remote = place.addr + place.depth * E.ENTRY_BYTES + slot * E.NOTICE_BYTES;
-    writeRemote(w, to, remote % TWO32, remote / TWO32, place.rkey);
+    const row = this.sent & (inbox.depth - 1);
+    const remote = inbox.addr + inbox.depth * E.ENTRY_BYTES + row * E.NOTICE_BYTES;
+    writeRemote(w, to, remote % TWO32, remote / TWO32, inbox.rkey);
     writeSge(w, to, mr.addr + at * 4, E.NOTICE_BYTES, mr.lkey);
   }
 
