@@ -47,7 +47,7 @@ describe.each([
   ['inline', () => [createPolicy('perf', splits)]],
   ['in a worker', () => [workerDriver([{ name: 'perf', options: splits }], NEVER_SPIN)]],
 ])('perf, %s', (_, chain) => {
-  test('contexts of several devices, and some that are closed', () => {
+  test('new options apply to contexts of several devices and skip closed ones', () => {
     const { provider } = rig(chain());
     const [one, ...others] = ['sim1', 'sim0', 'sim1'].map((device) => provider.openDevice(device));
     provider.closeDevice(one);
@@ -56,7 +56,7 @@ describe.each([
     expect(() => provider.configurePolicy!('perf', { qNumAllow: 1 })).not.toThrow();
   });
 
-  test('the next message is cut by the new size; what was wrong has changed nothing', async () => {
+  test('the next message is split by the new size; rejected options change nothing', async () => {
     const r = rig(chain());
     const piecesOfOne = async () => {
       const before = shimCounters(r.provider).internal.pieces;
@@ -87,7 +87,7 @@ describe.each([
   });
 });
 
-test('a message that is half sent arrives, whatever changes', async () => {
+test('a half-sent message arrives whatever options change', async () => {
   const r = rig([createPolicy('perf', { ...splits, feedPieces: 1, subMsgSizeBytes: 1024 })]);
   expect(write(r.a, r.b, BYTES, 4)).toBe(4);
   for (const changes of [
@@ -105,7 +105,7 @@ test('a message that is half sent arrives, whatever changes', async () => {
   await complete(r, 4);
 });
 
-test('limits of a tenant come and go', () => {
+test('limits of a tenant can be set and removed', () => {
   const r = rig([createPolicy('perf', {})]);
   expect(write(r.a, r.b, 16, 20)).toBe(20);
   r.provider.configurePolicy!('perf', { maxRequestsPerS: 1, maxQps: 1 });
@@ -117,12 +117,12 @@ test('limits of a tenant come and go', () => {
   expect(write(r.a, r.b, 16, 20)).toBe(20);
 });
 
-test('in a worker, no limit is taken that only the application itself could be told of', () => {
+test('a worker rejects limits that only the application could enforce', () => {
   const r = rig([workerDriver([{ name: 'perf', options: {} }], NEVER_SPIN)]);
   expect(() => r.provider.configurePolicy!('perf', { maxRequestsPerS: 5 })).toThrow(V.UnsupportedError);
 });
 
-test('what an application is taken for stays, and changes by the new window', async () => {
+test('the class of an application stays, and changes according to the new window', async () => {
   const r = rig([createPolicy('perf', { samplePeriodNs: 10_000, windowNs: 8e6 })]);
   const kind = () => r.provider.policyStates!()[0]?.kind;
   const goOn = async (bytes: number, ns: number) => {
@@ -144,7 +144,7 @@ test('what an application is taken for stays, and changes by the new window', as
   expect(kind()).toBe('B_single');
 });
 
-test('token-bucket: rates, weights and pieces; a link that nobody knows is refused', async () => {
+test('token-bucket: rates, weights and pieces change; an unknown link rate is rejected', async () => {
   const r = rig([createPolicy('token-bucket', { ratesGbps: { a: 1 }, burstBytes: 1024 })], 'a');
   const takesNs = async () => {
     const startNs = r.fabric.nowNs;
@@ -166,7 +166,9 @@ test('token-bucket: rates, weights and pieces; a link that nobody knows is refus
   expect(shimCounters(r.provider).internal.pieces - before).toBe(12);
 });
 
-test("a policy of one's own that takes no changes says so", () => {
+test('configurePolicy() of a policy that is not active throws', () => {
   const r = rig([createPolicy('perf', {})]);
-  expect(() => r.provider.configurePolicy!('emulate-wait', {})).toThrow(/no policy 'emulate-wait'/);
+  expect(() => r.provider.configurePolicy!('emulate-wait', {})).toThrow(
+    /policy 'emulate-wait' is not active/,
+  );
 });
