@@ -9,7 +9,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises';
 import { IBV_SEND_SIGNALED, openDevice } from 'isoverbs';
 import { RATE_GBPS } from '../../../dist/coordinator/member-table.js';
-import { coordinatorsOf } from '../../../dist/coordinator/registry.js';
+import { registryFor } from '../../../dist/coordinator/registry.js';
 import { defaultSimProvider } from '../../../dist/providers/sim/index.js';
 
 const PAUSE_MS = Number(process.env.PAUSE_MS ?? 2);
@@ -86,20 +86,20 @@ const pd = context.allocPd();
 const cq = context.createCq({ cqe: 256 });
 const wc = context.wcBatch({ capacity: 32 });
 const flows = [new Flow(context, pd, cq), new Flow(context, pd, cq)];
-const seats = coordinatorsOf(defaultSimProvider()).of(context.name ?? 'sim0');
+const coordinator = registryFor(defaultSimProvider()).coordinatorFor(context.name ?? 'sim0');
 
 let rate = 0;
-function look() {
-  const seat = seats.seats?.[0];
-  if (seat === undefined) return;
-  const gbps = seat.grants[RATE_GBPS];
-  const joined = seat.slot >= 0 && seat.grants.length !== seat.grants.buffer.byteLength / 8;
-  if (gbps === rate && joined === look.joined) return;
+function reportRate() {
+  const member = coordinator.members?.[0];
+  if (member === undefined) return;
+  const gbps = member.grants[RATE_GBPS];
+  const joined = member.seatNumber >= 0 && member.grants.length !== member.grants.buffer.byteLength / 8;
+  if (gbps === rate && joined === reportRate.joined) return;
   rate = gbps;
-  look.joined = joined;
+  reportRate.joined = joined;
   print({ rate, joined, ns: nowNs(), waitedNs: waitedNs() });
 }
-seats.listen?.(look);
+coordinator.listen?.(reportRate);
 
 let completions = 0;
 let lastNs = nowNs();
@@ -157,7 +157,7 @@ function sync(ms) {
     postAll();
     while (!isDone()) poll();
     verifyAll();
-    look();
+    reportRate();
   }
 }
 
@@ -176,7 +176,7 @@ for (;;) {
     if (poll() === 0 && polls % POLLS_PER_TURN === 0) await turn();
   }
   verifyAll();
-  look();
+  reportRate();
   if (PAUSE_MS > 0) await delay(PAUSE_MS);
   else await turn();
 }
