@@ -54,8 +54,15 @@ function layers(lines) {
     if (kind === 'link') {
       const [down, up] = rest.split(' | ');
       const middle = WIDTH / 2;
-      parts.push(arrow(middle - 14, y, middle - 14, y + 30), label(middle - 26, y + 20, down, 'small', 'end'));
-      if (up) parts.push(arrow(middle + 14, y + 30, middle + 14, y, true), label(middle + 26, y + 20, up, 'small', 'start'));
+      parts.push(
+        arrow(middle - 14, y, middle - 14, y + 30),
+        label(middle - 26, y + 20, down, 'small', 'end'),
+      );
+      if (up)
+        parts.push(
+          arrow(middle + 14, y + 30, middle + 14, y, true),
+          label(middle + 26, y + 20, up, 'small', 'start'),
+        );
       y += 34;
       continue;
     }
@@ -68,7 +75,8 @@ function layers(lines) {
       const middle = x + width / 2;
       parts.push(box(x, y, width, height), label(middle, y + 19, name, 'name'));
       if (note === '') continue;
-      for (const [n, words] of note.split(' / ').entries()) parts.push(label(middle, y + 35 + 15 * n, words, 'small'));
+      for (const [n, words] of note.split(' / ').entries())
+        parts.push(label(middle, y + 35 + 15 * n, words, 'small'));
     }
     y += height + 4;
   }
@@ -118,7 +126,9 @@ function sequence(lines) {
       fail(line);
     }
   }
-  const lives = names.map((name) => `<line x1="${at(name)}" y1="68" x2="${at(name)}" y2="${y - 8}" class="life"/>`);
+  const lives = names.map(
+    (name) => `<line x1="${at(name)}" y1="68" x2="${at(name)}" y2="${y - 8}" class="life"/>`,
+  );
   return { parts: [...lives, ...parts], height: y + 4 };
 }
 

@@ -10,6 +10,7 @@ export { type WorkerDriverOptions, workerDriver } from './worker/front.ts';
 export { preloadWorkers } from './worker/link.ts';
 export type { PolicySpec } from './worker/protocol.ts';
 
+/** Where a policy runs: in the application's own calls, or in a worker thread. */
 export type DriverName = 'inline' | 'worker';
 
 export const DRIVERS: readonly DriverName[] = ['inline', 'worker'];

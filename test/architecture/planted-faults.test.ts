@@ -96,6 +96,11 @@ describe('pure rooms', () => {
     ).toEqual(['src/coordinator/member-table.ts:1 uses the clock']);
   });
 
+  test('a warning is allowed, the rest of the process is not', () => {
+    expect(impurities(treeOf({ 'src/sim/a.ts': "process.emitWarning('old name');" }))).toEqual([]);
+    expect(impurities(treeOf({ 'src/sim/a.ts': 'process.env.A;' }))).toHaveLength(1);
+  });
+
   test('comments and strings may name the clock', () => {
     expect(
       impurities(treeOf({ 'src/sim/a.ts': "/** {@link Date} */ const a = 'Date'; // Date.now()" })),

@@ -74,57 +74,28 @@ export function wirePair(): [Wire, Wire] {
   return [ends[0], ends[1]];
 }
 
-export function createFake(name = 'fake0'): Fake {
-  const contexts = new HandleTable<{ name: string }>(KIND_CONTEXT);
-  const pds = new HandleTable<object>(KIND_PD);
-  const mrs = new HandleTable<MrInfo>(KIND_MR);
-  const cqs = new HandleTable<FakeCq>(KIND_CQ);
-  const qps = new HandleTable<{ attr: QpAttr; init: QpInitAttr }>(KIND_QP);
-  const channels = new HandleTable<{ listener: CompletionListener | null }>(KIND_CHANNEL);
-  const rings = [new HandleTable<Uint32Array>(KIND_WR_RING), new HandleTable<Uint32Array>(KIND_WC_RING)];
-  const listeners = new Map<number, (wire: Wire) => void>();
-  let keys = 1;
+/** Everything that the verbs of a fake share. */
+class FakeDevice {
+  readonly contexts = new HandleTable<{ name: string }>(KIND_CONTEXT);
+  readonly pds = new HandleTable<object>(KIND_PD);
+  readonly mrs = new HandleTable<MrInfo>(KIND_MR);
+  readonly cqs = new HandleTable<FakeCq>(KIND_CQ);
+  readonly qps = new HandleTable<{ attr: QpAttr; init: QpInitAttr }>(KIND_QP);
+  readonly channels = new HandleTable<{ listener: CompletionListener | null }>(KIND_CHANNEL);
+  readonly rings = [new HandleTable<Uint32Array>(KIND_WR_RING), new HandleTable<Uint32Array>(KIND_WC_RING)];
+  readonly listeners = new Map<number, (wire: Wire) => void>();
+  readonly name: string;
+  keys = 1;
+  fake!: Fake;
 
-  const ring = (table: HandleTable<Uint32Array>, capacity: number): RingInfo => {
-    const memory = new ArrayBuffer(ringBytes(capacity, 0));
-    return { handle: table.add(new Uint32Array(memory)), memory, capacity, extBytes: 0 };
-  };
-  const post = (verb: string) => (qp: number, handle: number, _start: number, count: number) => {
-    qps.require(qp, verb);
-    const words = rings[0].require(handle, verb);
-    const taken = Math.min(count, fake.room);
-    words[0] = taken < count ? fake.errno : 0;
-    words[1] = taken < count ? fake.reason : 0;
-    fake.room -= taken;
-    return taken;
-  };
-  const region = (
-    memory: ArrayBuffer | SharedArrayBuffer,
-    byteOffset: number,
-    lengthBytes: number,
-  ): MrInfo => {
-    const info = {
-      handle: 0,
-      lkey: keys++,
-      rkey: keys++,
-      addr: 0x10000 * keys,
-      lengthBytes,
-      memory,
-      byteOffset,
-    };
-    info.handle = mrs.add(info);
-    return info;
-  };
+  constructor(name: string) {
+    this.name = name;
+  }
+}
 
-  const verbs: Partial<Provider> = {
-    name: 'fake',
-    cm: null,
-    cmError: 'the fake has none',
-    threads: 'one',
-    wait: 'none',
-    interceptors: [],
-    nowNs: () => 0,
-    sleep: async () => {},
+function deviceVerbs(device: FakeDevice): Partial<Provider> {
+  const { contexts, listeners, name } = device;
+  return {
     rendezvous: {
       async listen(_context, { port }, onWire) {
         const number = port || 5000 + listeners.size;
@@ -133,7 +104,7 @@ export function createFake(name = 'fake0'): Fake {
       },
       async connect(_context, { port }) {
         const [mine, theirs] = wirePair();
-        fake.peers.push(theirs);
+        device.fake.peers.push(theirs);
         const listener = listeners.get(port);
         if (listener === undefined) throw new Error('connection refused');
         listener(theirs);
@@ -152,6 +123,29 @@ export function createFake(name = 'fake0'): Fake {
       type: 'RoCE v2',
       ndevIfindex: 0,
     }),
+  };
+}
+
+function memoryVerbs(device: FakeDevice): Partial<Provider> {
+  const { pds, mrs } = device;
+  const region = (
+    memory: ArrayBuffer | SharedArrayBuffer,
+    byteOffset: number,
+    lengthBytes: number,
+  ): MrInfo => {
+    const info = {
+      handle: 0,
+      lkey: device.keys++,
+      rkey: device.keys++,
+      addr: 0x10000 * device.keys,
+      lengthBytes,
+      memory,
+      byteOffset,
+    };
+    info.handle = mrs.add(info);
+    return info;
+  };
+  return {
     allocPd: () => pds.add({}),
     deallocPd: (pd) => pds.delete(pd),
     allocMr: (_pd, lengthBytes) => region(new ArrayBuffer(lengthBytes), 0, lengthBytes),
@@ -160,20 +154,46 @@ export function createFake(name = 'fake0'): Fake {
       return region(memory, byteOffset, lengthBytes);
     },
     deregMr: (mr) => mrs.delete(mr),
+  };
+}
+
+function completionVerbs(device: FakeDevice): Partial<Provider> {
+  const { channels, cqs } = device;
+  return {
     createCompChannel: () => channels.add({ listener: null }),
     destroyCompChannel: (channel) => channels.delete(channel),
     watchCompChannel(channel, listener) {
       channels.require(channel, 'watchCompChannel').listener = listener;
     },
-    refCompChannel: (channel, keepAlive) => void fake.keepAlive.set(channel, keepAlive),
+    refCompChannel: (channel, keepAlive) => void device.fake.keepAlive.set(channel, keepAlive),
     createCq: (_context, cqe, channel) => ({ handle: cqs.add({ channel, armed: false, entries: [] }), cqe }),
     destroyCq: (cq) => cqs.delete(cq),
     reqNotifyCq(cq) {
-      const hook = fake.beforeArm;
-      fake.beforeArm = null;
+      const hook = device.fake.beforeArm;
+      device.fake.beforeArm = null;
       hook?.();
       cqs.require(cq, 'reqNotifyCq').armed = true;
     },
+  };
+}
+
+function queueVerbs(device: FakeDevice): Partial<Provider> {
+  const { cqs, qps, rings } = device;
+  const ring = (table: HandleTable<Uint32Array>, capacity: number): RingInfo => {
+    const memory = new ArrayBuffer(ringBytes(capacity, 0));
+    return { handle: table.add(new Uint32Array(memory)), memory, capacity, extBytes: 0 };
+  };
+  const post = (verb: string) => (qp: number, handle: number, _start: number, count: number) => {
+    const { fake } = device;
+    qps.require(qp, verb);
+    const words = rings[0].require(handle, verb);
+    const taken = Math.min(count, fake.room);
+    words[0] = taken < count ? fake.errno : 0;
+    words[1] = taken < count ? fake.reason : 0;
+    fake.room -= taken;
+    return taken;
+  };
+  return {
     createQp(_pd, init) {
       const handle = qps.add({ attr: { qpState: IBV_QPS_RESET }, init });
       return { handle, qpNum: 0x100 + qps.size, cap: init.cap };
@@ -200,9 +220,11 @@ export function createFake(name = 'fake0'): Fake {
       return taken.length;
     },
   };
+}
 
-  const calls: string[] = [];
-  const traced = Object.fromEntries(
+/** The provider, with the name of each call appended to `calls`. */
+function traced(verbs: Partial<Provider>, calls: string[]): Provider {
+  return Object.fromEntries(
     Object.entries(verbs).map(([key, value]) => {
       if (typeof value !== 'function') return [key, value];
       const call = value as (...args: unknown[]) => unknown;
@@ -215,9 +237,28 @@ export function createFake(name = 'fake0'): Fake {
       ];
     }),
   ) as unknown as Provider;
+}
 
+export function createFake(name = 'fake0'): Fake {
+  const device = new FakeDevice(name);
+  const { channels, cqs } = device;
+  const verbs: Partial<Provider> = {
+    name: 'fake',
+    cm: null,
+    cmError: 'the fake has none',
+    threads: 'one',
+    wait: 'none',
+    interceptors: [],
+    nowNs: () => 0,
+    sleep: async () => {},
+    ...deviceVerbs(device),
+    ...memoryVerbs(device),
+    ...completionVerbs(device),
+    ...queueVerbs(device),
+  };
+  const calls: string[] = [];
   const fake: Fake = {
-    provider: traced,
+    provider: traced(verbs, calls),
     calls,
     beforeArm: null,
     room: Number.POSITIVE_INFINITY,
@@ -233,5 +274,6 @@ export function createFake(name = 'fake0'): Fake {
       setImmediate(() => channels.get(queue.channel)?.listener?.(cq));
     },
   };
+  device.fake = fake;
   return fake;
 }

@@ -1,4 +1,5 @@
-// Queue pairs that post through ibv_wr_*(3) behave as others do (counterpart of rdma-core's test_qpex.py).
+// Queue pairs that post through ibv_wr_*(3) behave like others (counterpart of rdma-core's test_qpex.py).
+// Longer than 500 lines: one case for each opcode and transport, next to each other as in rdma-core.
 import { expect } from 'vitest';
 import * as V from '../../src/verbs/index.ts';
 import { feature, type Ground } from './ground.ts';
