@@ -5,17 +5,17 @@ const ALL = ['test/**/*.test.ts', 'examples/**/*.test.ts'];
 const VERBS = 'test/verbs/**/*.test.ts';
 
 export default defineConfig({
-  // `#src/...` of bench/ are the sources here, as they are for the compiler (package.json, imports).
+  // `#src/...` in bench/ resolves to the sources here, as for the compiler (package.json, imports).
   ssr: { resolve: { conditions: ['source', 'node', 'import', 'module', 'default'] } },
   test: {
-    // What projects inherit is added to what they name.
+    // Projects add the inherited patterns to their own.
     include: isEmulated ? [] : ALL,
     testTimeout: 30_000,
     // The ledgers of shims are checked in all tests.
     setupFiles: ['test/support/assertions.ts'],
-    // A real device counts its objects and loses its packets for one file at a time.
+    // Tests of a real device check its object counts and drop its packets, so only one file may run at a time.
     maxWorkers: isEmulated ? 1 : '100%',
-    // There, each process and each load of the sources takes seconds: the files of the verbs have one of both together.
+    // In the emulated machine each process and each load of the sources takes seconds: the files of the verbs share both.
     projects: isEmulated
       ? [
           { extends: true, test: { name: 'verbs', include: [VERBS], isolate: false } },
@@ -25,7 +25,7 @@ export default defineConfig({
     tags: [
       {
         name: 'long',
-        description: 'CI runs this suite without it: it says more of the same, and takes long',
+        description: 'slow variations of other tests; CI skips them',
       },
     ],
   },

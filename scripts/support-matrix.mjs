@@ -1,4 +1,4 @@
-// Writes docs/support.md from the results of the verbs suite: which feature works on which provider.
+// Writes docs/support.md, the table of features by provider, from the results of the verbs suite.
 //   node scripts/support-matrix.mjs [--check] REPORT.json...     (vitest's JSON reports, of any number of runs)
 import { readFileSync, writeFileSync } from 'node:fs';
 
@@ -8,7 +8,9 @@ const GROUNDS = ['sim', 'rxe'];
 const files = process.argv.slice(2).filter((arg) => arg !== '--check');
 const check = process.argv.includes('--check');
 if (files.length === 0) {
-  console.error('support-matrix: name the JSON reports of the verbs suite (npm run docs:support makes them)');
+  console.error(
+    'support-matrix: give the JSON reports of the verbs suite as arguments; npm run docs:support creates them',
+  );
   process.exit(2);
 }
 
@@ -34,7 +36,7 @@ for (const file of files) {
 }
 
 /**
- * What a cell says; throws when a case failed: a table of support must be true.
+ * The text of a cell. Throws when a case failed, because the table must not claim support that is broken.
  * @param {string} key
  * @param {Result | undefined} result
  */
@@ -46,7 +48,7 @@ function cell(key, result) {
 
 /**
  * Cases (test methods) in rdma-core's tests/test_*.py, as of August 2026 (commit 691953d), of the groups that
- * soft-RoCE can run at least in part. Ours must be as many, on either provider.
+ * soft-RoCE can run at least in part. Our suite must have as many, on each provider.
  * @type {Record<string, number>}
  */
 const RDMA_CORE_CASES = {
@@ -67,7 +69,7 @@ const RDMA_CORE_CASES = {
 };
 
 /**
- * Our cases of a group that pass on a provider, those that end in a refusal left out.
+ * The number of our cases of a group that pass on a provider, without refusals.
  * @param {string} group
  * @param {string} ground
  */
@@ -90,10 +92,10 @@ const rows = Object.entries(features)
 
 const text = `# What works where
 
-Made by \`npm run docs:support\` from the results of the verbs suite (\`test/verbs\`), which runs every case on
-simulated devices and on soft-RoCE of Linux 6.1. *yes (n)*: n cases pass. *refused*: the device does not have it,
-and each case ends in an \`UnsupportedError\` (\`ISO_ERR_UNSUPPORTED\`) that says so. The first column is the group
-of rdma-core's own tests that covers the same ground.
+\`npm run docs:support\` generates this page from the results of the verbs suite (\`test/verbs\`), which runs every case
+on simulated devices and on soft-RoCE of Linux 6.1. *yes (n)*: n cases pass. *refused*: the device does not support the
+feature, and each case ends in an \`UnsupportedError\` (\`ISO_ERR_UNSUPPORTED\`). The first column is the group of
+rdma-core's own tests that covers the same feature.
 
 | group | feature | simulated | soft-RoCE (6.1) | other devices need |
 |---|---|---|---|---|
@@ -101,23 +103,24 @@ ${rows.map((row) => `| ${row} |`).join('\n')}
 
 ## Counterparts of rdma-core's tests
 
-Cases of rdma-core's own Python tests (\`tests/test_*.py\`: all of a group, device memory and GPUs among them), and
-of ours that pass, refusals not counted. Without a counterpart are those of one vendor (\`efa*\`, \`mlx5*\`), of GPUs
-(\`cuda_dmabuf\`) and of a NIC's hardware clock (\`phc_timestamp\`; cqex and device have the clock itself).
+The number of cases in rdma-core's own Python tests (\`tests/test_*.py\`: the whole group, including device memory and
+GPUs), and of our cases that pass, without refusals. Tests of a single vendor (\`efa*\`, \`mlx5*\`), of GPUs
+(\`cuda_dmabuf\`) and of a NIC's hardware clock (\`phc_timestamp\`; cqex and device cover the clock itself) have no
+counterpart.
 
 | group | rdma-core | simulated | soft-RoCE (6.1) |
 |---|---|---|---|
 ${counterparts.map((row) => `| ${row} |`).join('\n')}
 
-No provider runs on a ConnectX in these tests: what the last column says of other devices follows from the
-interfaces of rdma-core, not from a run.
+These tests do not run on a ConnectX. The last column, about other devices, follows from the interfaces of rdma-core,
+not from a run.
 `;
 
 if (check) {
-  // One case more or less changes nothing of what is said to work.
+  // The number of cases may change without changing the table's statements.
   const said = (/** @type {string} */ page) => page.replace(/\d+/g, 'n');
   if (said(readFileSync(FILE, 'utf8')) !== said(text)) {
-    console.error('docs/support.md does not say what the tests show: run npm run docs:support');
+    console.error('docs/support.md does not match the tests: run npm run docs:support');
     process.exit(1);
   }
 } else {
