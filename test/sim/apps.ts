@@ -1,4 +1,4 @@
-/** Closed-loop applications inside the simulation: what the papers call B, M and D apps. */
+/** Closed-loop applications inside the simulation: the papers' B, M and D applications. */
 
 import { RandomStream } from '../../src/sim/kernel/random.ts';
 import { postSend, WrRing } from '../../src/sim/queues/post.ts';
@@ -9,7 +9,7 @@ import * as V from '../../src/verbs/index.ts';
 export interface AppOptions {
   /** Bytes of each WRITE. */
   size: number;
-  /** Requests posted at once; the last one is signaled. */
+  /** Requests per post; the last one is signaled. */
   batch: number;
   depth: number;
   /** Service level. */
@@ -22,7 +22,7 @@ export interface AppOptions {
 export const B: AppOptions = { size: 1 << 20, batch: 1, depth: 4 };
 /** M: 16 B WRITEs, in batches. */
 export const M: AppOptions = { size: 16, batch: 32, depth: 128 };
-/** D: one 16 B WRITE at a time. The think time keeps it from locking to whole rounds of the others. */
+/** D: one 16 B WRITE at a time. The think time keeps it from synchronizing with the rounds of others. */
 export const D: AppOptions = { size: 16, batch: 1, depth: 1, thinkNs: 200 };
 
 const CAP = { maxSendSge: 1, maxRecvWr: 1, maxRecvSge: 1, maxInlineData: 0 };
@@ -30,7 +30,7 @@ const ACCESS = V.IBV_ACCESS_LOCAL_WRITE | V.IBV_ACCESS_REMOTE_WRITE;
 
 /** One application on one queue pair from host 0 to host 1. */
 export class App {
-  /** Requests completed, and when the first and last of those counted were. */
+  /** Requests completed, and the times of the first and last one counted. */
   completed = 0;
   firstNs = Number.NaN;
   lastNs = 0.5;
@@ -96,7 +96,7 @@ export class App {
     for (let i = 0; i < this.o.depth; i += this.o.batch) this.think();
   }
 
-  /** Payload rate between the first and the last completion that counted. */
+  /** Payload rate between the first and last counted completion. */
   get gbps(): number {
     return (this.completed * this.o.size * 8) / (this.lastNs - this.firstNs);
   }
@@ -139,7 +139,7 @@ function setAddr(w: Uint32Array, at: number, addr: number): void {
   w[at + 1] = addr / 4294967296;
 }
 
-/** A simulation with applications in it. */
+/** A simulation with applications. */
 export class Lab {
   readonly sim: Simulation;
   readonly seed: number;

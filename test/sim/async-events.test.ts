@@ -1,4 +1,7 @@
-/** Asynchronous events of simulated devices: which error raises which (InfiniBand 11.6.3), and who hears of it. */
+/**
+ * Asynchronous events of simulated devices: which error raises which event (InfiniBand 11.6.3), and which
+ * contexts get it.
+ */
 import { describe, expect, test } from 'vitest';
 import { createFabric } from '../../src/providers/sim/index.ts';
 import * as V from '../../src/verbs/index.ts';
@@ -25,7 +28,7 @@ function listen(end: End): Heard {
   return heard;
 }
 
-/** What was raised is told on a fresh stack. */
+/** Events are delivered on a fresh stack. */
 async function told(): Promise<void> {
   await new Promise((resolve) => setImmediate(resolve));
 }
@@ -52,7 +55,7 @@ describe('queue pairs', () => {
     expect(heard).toEqual([[V.IBV_EVENT_QP_REQ_ERR, b.qp]]);
   });
 
-  test('an error that a completion tells raises no event', async () => {
+  test('an error reported by a completion raises no event', async () => {
     const [a, b, fabric] = pair();
     const [ofA, ofB] = [listen(a), listen(b)];
     b.recv.recv(1, b.mr.addr, 8, b.mr.lkey);
@@ -64,7 +67,7 @@ describe('queue pairs', () => {
     expect([ofA, ofB]).toEqual([[], []]);
   });
 
-  test('COMM_EST comes once, when the peer sends before this end is in RTS; a RESET begins anew', async () => {
+  test('COMM_EST is raised once when the peer sends before this end is in RTS, and again after RESET', async () => {
     const fabric = createFabric({ autoAdvance: false });
     const [a, b] = [makeEnd(fabric, 0), makeEnd(fabric, 1)];
     const heard = listen(b);
@@ -88,7 +91,7 @@ describe('queue pairs', () => {
     }
   });
 
-  test('LAST_WQE_REACHED when a queue pair with a shared receive queue is in ERR, once', async () => {
+  test('LAST_WQE_REACHED is raised once when a queue pair with a shared receive queue enters ERR', async () => {
     const [a, b, fabric] = pair();
     const heard = listen(b);
     const { handle: srq } = b.v.createSrq(b.pd, { maxWr: 4, maxSge: 1 });
@@ -132,7 +135,7 @@ test('a completion queue that overflows raises CQ_ERR, and QP_FATAL for each of 
 });
 
 describe('the port and the device', () => {
-  test('a link that goes and comes: each context of the host hears of it once, others never', async () => {
+  test('a link that goes down and up notifies each context of its host once, and no other', async () => {
     const [a, b, fabric] = pair();
     const second = { ...a, context: a.v.openDevice('sim0') };
     const [ofA, ofB, ofSecond] = [listen(a), listen(b), listen(second)];
@@ -145,7 +148,7 @@ describe('the port and the device', () => {
     expect([ofA, ofSecond, ofB]).toEqual([both, both, []]);
   });
 
-  test('a killed host tells DEVICE_FATAL as its last word', async () => {
+  test('the last event of a killed host is DEVICE_FATAL', async () => {
     const [a, b, fabric] = pair();
     const [ofA, ofB] = [listen(a), listen(b)];
     fabric.fault({ kill: 'sim0' });
@@ -159,7 +162,7 @@ describe('the port and the device', () => {
 });
 
 describe('listening', () => {
-  test('events wait for a listener, in order; those of objects that are gone by then are not told', async () => {
+  test('events wait for a listener in order; those of destroyed objects are dropped', async () => {
     const [a, b, fabric] = pair();
     fabric.fault({ linkDown: 1 });
     fabric.fault({ linkUp: 1 });
@@ -176,7 +179,7 @@ describe('listening', () => {
     ]);
   });
 
-  test('null stops it; what comes then waits again', async () => {
+  test('null stops delivery, and later events wait again', async () => {
     const [, b, fabric] = pair();
     const first = listen(b);
     b.v.watchAsyncEvents(b.context, null);
@@ -188,7 +191,7 @@ describe('listening', () => {
     expect(second).toEqual([[V.IBV_EVENT_PORT_ERR, 1]]);
   });
 
-  test('bad listeners and contexts are typed errors', () => {
+  test('bad listeners and contexts throw typed errors', () => {
     const [a] = pair();
     const watch = (context: unknown, listener: unknown) => () =>
       a.v.watchAsyncEvents(context as number, listener as null);
@@ -201,7 +204,7 @@ describe('listening', () => {
     }
   });
 
-  test('the same seed tells the same events at the same times', async () => {
+  test('the same seed gives the same events at the same times', async () => {
     const run = async () => {
       const [a, b, fabric] = pair({ seed: 5, loss: 0.05 }, { access: ALL_ACCESS, timeout: 4 });
       const times: number[] = [];

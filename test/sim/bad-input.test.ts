@@ -1,11 +1,14 @@
-/** Bad input: a typed error that names verb, argument and what was expected; nothing half done. */
+/**
+ * Bad input throws a typed error that names the verb, the argument and the expected value, and leaves nothing
+ * half done.
+ */
 import { describe, expect, test } from 'vitest';
 import { createFabric, type Fault } from '../../src/providers/sim/index.ts';
 import * as V from '../../src/verbs/index.ts';
 import { drain, makeEnd, modify, pair, post, postRecv, SIGNALED, take, toInit, toRtr } from './helpers.ts';
 
 describe('handles', () => {
-  test('closed, wrong type, foreign and nonsense', () => {
+  test('closed handles, wrong types, foreign objects and invalid numbers are rejected', () => {
     const [a, b] = pair();
     const { v } = a;
     const closed = v.allocPd(a.context);
@@ -25,7 +28,7 @@ describe('handles', () => {
     expect(a.send.words.length).toBe(0);
   });
 
-  test('parents with children are busy, and say with what', () => {
+  test('destroying a parent throws BusyError with the list of its children', () => {
     const [a] = pair();
     const { v } = a;
     const channel = v.createCompChannel(a.context);
@@ -82,7 +85,7 @@ describe('arguments', () => {
     expect(() => call(a.v, a.context, a.pd)).toThrow(V.IsoverbsError);
   });
 
-  test('memory that may move', () => {
+  test('memory that may move is rejected', () => {
     const [a] = pair();
     const make = (Type: typeof ArrayBuffer, options: object) =>
       new (Type as new (n: number, o: object) => ArrayBuffer)(8, options);
@@ -145,7 +148,7 @@ describe('arguments', () => {
   });
 });
 
-describe('work requests: errno, reason, index, nothing half posted', () => {
+describe('bad work requests: errno, reason and index are reported, and nothing is half posted', () => {
   const bad: [
     name: string,
     errno: number,

@@ -1,4 +1,4 @@
-/** Queue pairs that always have work: how fast a NIC does it, with nothing of a host's CPU in the way. */
+/** Always busy queue pairs: the speed of a NIC when no host CPU is in the way. */
 import { ACCESS, QKEY, setAddr, takeToRts } from '../../bench/against-cpp/sim-load.ts';
 import { brokenInvariants } from '../../src/sim/invariants.ts';
 import type { Ah } from '../../src/sim/network/address.ts';
@@ -24,11 +24,11 @@ export interface Flow {
   /** Requests outstanding, posted `batch` at a time. */
   depth: number;
   batch: number;
-  /** Datagrams: further hosts that they go to in turn. */
+  /** Datagrams: further destination hosts, used in turn. */
   alsoTo?: number[];
 }
 
-/** A simulation of always busy queue pairs on the NIC cx6-100g with some changes. */
+/** A simulation of always busy queue pairs on a changed cx6-100g. */
 export class Bulk {
   readonly sim: Simulation;
   private readonly feeds: (() => void)[] = [];
@@ -50,7 +50,7 @@ export class Bulk {
     };
   }
 
-  /** Requests begun per microsecond, between `warmNs` and `untilNs`. */
+  /** Requests started per microsecond between `warmNs` and `untilNs`. */
   ratePerUs(warmNs: number, untilNs: number): number {
     for (let i = 0; i < this.feeds.length; i++) this.sim.wake(0, i, 0);
     this.sim.runUntil(warmNs);

@@ -1,6 +1,6 @@
 /**
- * Caches of the NIC beyond their size, against closed forms. The NIC is cx6-100g without PCIe jitter, on a link
- * that is not in the way. Expected values and tolerances were written down before the first run.
+ * NIC caches beyond their size, against closed forms. The NIC is cx6-100g without PCIe jitter, on a link that
+ * is no bottleneck. Expected values and tolerances were written down before the first run.
  */
 import { describe, expect, test } from 'vitest';
 import { PROFILES } from '../../src/sim/profile/profiles.ts';
@@ -22,23 +22,26 @@ function within(value: number, expected: number, tolerance: number): void {
 const missesOf = (bulk: Bulk) => bulk.sim.world.hosts.map(({ caches }) => caches.contexts.counts[1]);
 
 describe('contexts of N queue pairs in 20 entries', () => {
-  test.each([9, 16, 20])('N = %i: none misses, 9 units are the limit', (n) => {
+  test.each([9, 16, 20])('N = %i: no misses, and 9 units are the limit', (n) => {
     const bulk = new Bulk({ qpcEntries: ENTRIES });
     for (let i = 0; i < n; i++) bulk.add({ from: 0, to: 1, ...SMALL });
     within(bulk.ratePerUs(50e3, 250e3), 9000 / CX6.wqeGapNs, 0.01);
     expect(missesOf(bulk)).toEqual([0, 0]);
   });
 
-  // Not 21: as short reads overtake payload, one queue pair that waits for its requests is enough for the others to fit.
-  test.each([25, 64])('N = %i: all miss, and a unit has each request for a DMA read longer', (n) => {
-    const bulk = new Bulk({ qpcEntries: ENTRIES });
-    for (let i = 0; i < n; i++) bulk.add({ from: 0, to: 1, ...SMALL });
-    within(bulk.ratePerUs(50e3, 250e3), 9000 / (CX6.wqeGapNs + readNs(CX6.qpcBytes)), 0.02);
-    // At the receiver every packet looks up once.
-    const { counts } = bulk.sim.world.hosts[1].caches.contexts;
-    expect(counts[1]).toBeGreaterThan(0.99 * counts[0]);
-    expect(counts[0]).toBeGreaterThan(1000);
-  });
+  // Not 21: short reads overtake payload, so one queue pair waiting for its requests lets the others fit.
+  test.each([25, 64])(
+    'N = %i: all miss, and each request occupies a unit for an additional DMA read',
+    (n) => {
+      const bulk = new Bulk({ qpcEntries: ENTRIES });
+      for (let i = 0; i < n; i++) bulk.add({ from: 0, to: 1, ...SMALL });
+      within(bulk.ratePerUs(50e3, 250e3), 9000 / (CX6.wqeGapNs + readNs(CX6.qpcBytes)), 0.02);
+      // At the receiver, every packet causes one look-up.
+      const { counts } = bulk.sim.world.hosts[1].caches.contexts;
+      expect(counts[1]).toBeGreaterThan(0.99 * counts[0]);
+      expect(counts[0]).toBeGreaterThan(1000);
+    },
+  );
 
   test('fewer queue pairs than units: each has one unit', () => {
     const bulk = new Bulk({ qpcEntries: 3 });
@@ -46,7 +49,7 @@ describe('contexts of N queue pairs in 20 entries', () => {
     within(bulk.ratePerUs(50e3, 250e3), 4000 / (CX6.wqeGapNs + readNs(CX6.qpcBytes)), 0.02);
   });
 
-  test('datagrams: 9 queue pairs that talk to 36 others are 9 contexts, and as fast as ever', () => {
+  test('9 datagram queue pairs with 36 destinations use 9 contexts and keep their rate', () => {
     const bulk = new Bulk({ qpcEntries: ENTRIES }, 5);
     for (let i = 0; i < 9; i++) {
       bulk.add({ from: 0, to: 1, alsoTo: [2, 3, 4], ...SMALL, op: 'datagram' });
@@ -61,7 +64,7 @@ describe('contexts of N queue pairs in 20 entries', () => {
     within(bulk.ratePerUs(50e3, 250e3), 9000 / (CX6.wqeGapNs + readNs(CX6.qpcBytes)), 0.02);
   });
 
-  test('queue pairs that are no more leave room', () => {
+  test('destroyed queue pairs free their contexts', () => {
     const [a, b, fabric] = pair({ profile: { ...CX6, qpcEntries: 2 } });
     const others = [0, 1].map(() => [makeEnd(fabric, 0), makeEnd(fabric, 1)]);
     for (const [near, far] of others) connect(near, far);
@@ -82,7 +85,7 @@ describe('regions and pages: what a miss adds to one WRITE', () => {
   const PAGES = 9;
   const PROFILE = { ...CX6, pcieJitter: 0 };
 
-  /** Latencies of single WRITEs, each `bytes` long, of which `target(i)` gives memory and offset. */
+  /** Latencies of single WRITEs of `bytes` each; `target(i)` gives memory and offset. */
   function latencies(
     changes: Partial<typeof CX6>,
     count: number,

@@ -1,4 +1,4 @@
-/** The NIC's caches forget what was used longest ago: against a model that is a list, and where it thrashes. */
+/** The NIC caches evict the least recently used entry: compared with a list-based model, and thrashing. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { LruCache } from '../../src/sim/nic/lru-cache.ts';
@@ -21,7 +21,7 @@ class Model {
   }
 }
 
-test('random accesses hit and miss as in a list', () => {
+test('random accesses hit and miss as in a list-based model', () => {
   const access = fc.tuple(fc.integer({ min: -3, max: 40 }), fc.integer({ min: 0, max: 2 }));
   fc.assert(
     fc.property(
@@ -41,23 +41,26 @@ test('random accesses hit and miss as in a list', () => {
   );
 });
 
-test.each([1, 3, 20, 512])('a round of N names in %i entries: all hit up to N, none beyond', (entries) => {
-  for (const [names, misses] of [
-    [entries, 0],
-    [entries + 1, entries + 1],
-    [2 * entries, 2 * entries],
-  ]) {
-    const cache = new LruCache(entries);
-    for (let i = 0; i < names; i++) cache.touch(i * 256, 7);
-    let missed = 0;
-    for (let round = 0; round < 3; round++) {
-      for (let i = 0; i < names; i++) if (!cache.touch(i * 256, 7)) missed++;
+test.each([1, 3, 20, 512])(
+  'cyclic access to N keys with %i entries: all hit up to N, none beyond',
+  (entries) => {
+    for (const [names, misses] of [
+      [entries, 0],
+      [entries + 1, entries + 1],
+      [2 * entries, 2 * entries],
+    ]) {
+      const cache = new LruCache(entries);
+      for (let i = 0; i < names; i++) cache.touch(i * 256, 7);
+      let missed = 0;
+      for (let round = 0; round < 3; round++) {
+        for (let i = 0; i < names; i++) if (!cache.touch(i * 256, 7)) missed++;
+      }
+      expect(missed).toBe(3 * misses);
     }
-    expect(missed).toBe(3 * misses);
-  }
-});
+  },
+);
 
-test('an entry keeps its slot for as long as it is there', () => {
+test('an entry keeps its index until it is evicted', () => {
   const cache = new LruCache(100);
   const slots = Array.from({ length: 100 }, (_, i) => {
     cache.touch(i, i);

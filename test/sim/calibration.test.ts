@@ -1,6 +1,6 @@
 /**
- * The bare minimal NIC against the figures that it was derived from. Expected values and tolerances were
- * written down before the first run and stay; the NIC is never tuned to a policy.
+ * The bare minimal NIC against the figures it was derived from. Expected values and tolerances were written
+ * down before the first run and stay. The NIC is never tuned to a policy.
  */
 import { describe, expect, test } from 'vitest';
 import { B, D, Lab, M } from './apps.ts';
@@ -27,7 +27,7 @@ describe.each([1, 2, 3, 4, 5])('bare minimal NIC, seed %i', (seed) => {
     within(m.mmps, 12.4, 0.01);
   });
 
-  test('one QP of 1 MiB messages: 98.1 Gbps, the wire less its headers', () => {
+  test('one QP of 1 MiB messages: 98.1 Gbps, the wire rate without headers', () => {
     const lab = new Lab({ seed });
     const b = lab.add(B);
     lab.run(DURATION_NS);
@@ -59,7 +59,7 @@ describe.each([1, 2, 3, 4, 5])('bare minimal NIC, seed %i', (seed) => {
   });
 });
 
-test('the trace does not depend on whether bytes are moved', () => {
+test('the trace does not depend on whether bytes are copied', () => {
   const hashes = [true, false].map((payload) => {
     const lab = new Lab({ payload });
     for (const app of [B, M, D]) lab.add(app);

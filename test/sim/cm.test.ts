@@ -1,4 +1,5 @@
-// What only a fabric can do to rdma_cm: hosts die, links fail, nobody has an address, backlogs fill, runs repeat.
+// Cases of rdma_cm that only a fabric can produce: dead hosts, failing links, unknown addresses, full
+// backlogs, repeated runs.
 import { expect, test } from 'vitest';
 import { createFabric, type Fabric } from '../../src/providers/sim/index.ts';
 import * as V from '../../src/verbs/index.ts';
@@ -19,7 +20,7 @@ function rig(fabric: Fabric) {
   return { cm, channel, log, events, createId };
 }
 
-/** What came last, without its time. */
+/** The last entry, without its time. */
 function last(log: string[]): string {
   return (log.at(-1) ?? '').replace(/^\S+ /, '');
 }
@@ -54,7 +55,7 @@ async function established(fabric: Fabric, at: ReturnType<typeof rig>) {
   return { listener, client, server };
 }
 
-test('an address that nobody has is no error of the call: the event tells', async () => {
+test('an unknown address is reported by an event, not by the call', async () => {
   const fabric = createFabric({ autoAdvance: false });
   const at = rig(fabric);
   const id = at.createId();
@@ -68,24 +69,27 @@ test('an address that nobody has is no error of the call: the event tells', asyn
   expect(at.cm.queryId(id).deviceName).toBe('sim1');
 });
 
-test('a name that the fabric does not have is refused', () => {
+test('an unknown host name is rejected', () => {
   const at = rig(createFabric());
   const call = () => at.cm.resolveAddr(at.createId(), null, { address: 'nowhere', port: PORT }, 100);
   expect(call).toThrow(/no host 'nowhere'.*sim0 \.\. sim1/);
 });
 
-test.each(['kill', 'linkDown'] as const)('%s between the route and the call: unreachable', async (fault) => {
-  const fabric = createFabric({ autoAdvance: false });
-  const at = rig(fabric);
-  listenAt(at, 'sim0');
-  const client = await routed(fabric, at, 'sim0');
-  fabric.fault({ [fault]: 'sim0' } as { kill: string });
-  at.cm.connect(client, PARAM);
-  await fabric.run();
-  expect(last(at.log)).toBe(`UNREACHABLE ${-V.ETIMEDOUT}`);
-});
+test.each(['kill', 'linkDown'] as const)(
+  '%s between route resolution and connect: unreachable',
+  async (fault) => {
+    const fabric = createFabric({ autoAdvance: false });
+    const at = rig(fabric);
+    listenAt(at, 'sim0');
+    const client = await routed(fabric, at, 'sim0');
+    fabric.fault({ [fault]: 'sim0' } as { kill: string });
+    at.cm.connect(client, PARAM);
+    await fabric.run();
+    expect(last(at.log)).toBe(`UNREACHABLE ${-V.ETIMEDOUT}`);
+  },
+);
 
-test('when a host is killed, those connected with it are told', async () => {
+test('killing a host notifies its peers', async () => {
   const fabric = createFabric({ autoAdvance: false });
   const at = rig(fabric);
   const { client, server } = await established(fabric, at);
@@ -100,7 +104,7 @@ test('when a host is killed, those connected with it are told', async () => {
   at.cm.destroyId(server);
 });
 
-test('a disconnect over a dead link ends all the same', async () => {
+test('a disconnect over a dead link still ends', async () => {
   const fabric = createFabric({ autoAdvance: false });
   const at = rig(fabric);
   const { client } = await established(fabric, at);
@@ -110,7 +114,7 @@ test('a disconnect over a dead link ends all the same', async () => {
   expect(last(at.log)).toBe(`DISCONNECTED ${-V.ETIMEDOUT}`);
 });
 
-test('a full backlog drops requests, which come again, and give up in the end', async () => {
+test('a full backlog drops requests, which are retried and finally fail', async () => {
   const fabric = createFabric({ autoAdvance: false });
   const at = rig(fabric);
   const deaf = rig(fabric);
@@ -123,7 +127,7 @@ test('a full backlog drops requests, which come again, and give up in the end', 
   expect(last(at.log)).toBe('ROUTE_RESOLVED 0');
   await fabric.run();
   expect(at.events.at(-1)).toMatchObject({ id: clients[2], event: V.RDMA_CM_EVENT_UNREACHABLE });
-  // The two that were kept are told to whoever listens at last.
+  // The two queued events are delivered to the late listener.
   deaf.cm.watchEventChannel(deaf.channel, (event) => deaf.events.push(event));
   await fabric.run();
   expect(deaf.events.map((event) => V.cmEventName(event.event))).toEqual([
@@ -132,7 +136,7 @@ test('a full backlog drops requests, which come again, and give up in the end', 
   ]);
 });
 
-test('a dropped request that finds room in time comes through', async () => {
+test('a dropped request succeeds when a retry finds room', async () => {
   const fabric = createFabric({ autoAdvance: false });
   const at = rig(fabric);
   const slow = rig(fabric);
@@ -186,7 +190,7 @@ test('the same program gets the same events at the same times', async () => {
   expect(await run()).toEqual(log);
 });
 
-test('free ports are found as long as there are any, and none beyond the last', () => {
+test('free ports are found while any are left, and none after that', () => {
   const fabric = createFabric();
   const { cm, createId } = rig(fabric);
   const bound = () => {
@@ -203,7 +207,7 @@ test('free ports are found as long as there are any, and none beyond the last', 
   expect(bound().port).toBe(port);
 });
 
-test('a request that no verb has named goes with its channel, and the caller is told', async () => {
+test('an unclaimed request is destroyed with its channel, and the caller is notified', async () => {
   const fabric = createFabric();
   const at = rig(fabric);
   const other = rig(fabric);

@@ -1,4 +1,4 @@
-/** Options of policies that change while they run: all of them or none, and what they do from then on. */
+/** Policy options that change at run time: all or none take effect, from then on. */
 import { describe, expect, test } from 'vitest';
 import { type WorkerDriverOptions, workerDriver } from '../../src/drivers/index.ts';
 import { createPolicy, shimCounters } from '../../src/policies/index.ts';
@@ -109,7 +109,7 @@ test('limits of a tenant can be set and removed', () => {
   const r = rig([createPolicy('perf', {})]);
   expect(write(r.a, r.b, 16, 20)).toBe(20);
   r.provider.configurePolicy!('perf', { maxRequestsPerS: 1, maxQps: 1 });
-  // Its burst is what it was allowed when it came.
+  // Its initial burst is the one allowed when it joined.
   r.provider.configurePolicy!('perf', { burstRequests: 5 });
   expect(write(r.a, r.b, 16, 20)).toBe(5);
   expect(r.a.send.words[V.HDR_REASON]).toBe(V.REASON_LIMIT);
@@ -117,7 +117,7 @@ test('limits of a tenant can be set and removed', () => {
   expect(write(r.a, r.b, 16, 20)).toBe(20);
 });
 
-test('a worker rejects limits that only the application could enforce', () => {
+test('a worker rejects limits that only the application’s own posts can report', () => {
   const r = rig([workerDriver([{ name: 'perf', options: {} }], NEVER_SPIN)]);
   expect(() => r.provider.configurePolicy!('perf', { maxRequestsPerS: 5 })).toThrow(V.UnsupportedError);
 });
@@ -155,7 +155,7 @@ test('token-bucket: rates, weights and pieces change; an unknown link rate is re
     }
     return r.fabric.nowNs - startNs;
   };
-  // Two of 16 KiB are waited for at 1 Gbit/s: about 131 us each; what is owed from before is, too.
+  // At 1 Gbit/s, two messages of 16 KiB take about 131 us each, and the earlier debt is paid as well.
   expect(await takesNs()).toBeGreaterThan(250_000);
   r.provider.configurePolicy!('token-bucket', { ratesGbps: { a: 10 } });
   expect(await takesNs()).toBeLessThan(50_000);

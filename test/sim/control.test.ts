@@ -1,4 +1,6 @@
-/** What only a simulator can show of windows, rates, moderation, draining and re-registration: exact times. */
+/**
+ * Exact times of windows, rates, moderation, draining and re-registration, which only a simulator can show.
+ */
 import { describe, expect, test } from 'vitest';
 import * as V from '../../src/verbs/index.ts';
 import {
@@ -18,7 +20,7 @@ const write = (a: End, b: End, id: number, bytes: number) =>
   a.send.write(id, SIGNALED, a.mr.addr, bytes, a.mr.lkey, b.mr.addr, b.mr.rkey);
 
 describe('rate limits', () => {
-  test('a queue pair sends at its rate, headers included; a burst goes ahead; others are not slowed', () => {
+  test('a queue pair sends at its rate, headers included; bursts may exceed it; others are not slowed', () => {
     for (const [kbps, maxBurstBytes] of [
       [1_000_000, 0],
       [10_000_000, 0],
@@ -38,7 +40,7 @@ describe('rate limits', () => {
     }
   });
 
-  test('a rate so low that a packet takes longer than the timeout only costs time, with loss too', () => {
+  test('a rate at which a packet takes longer than the timeout only costs time, even with loss', () => {
     const [a, b, fabric] = pair({ loss: 0.05, seed: 3 }, { timeout: 4 });
     a.v.modifyQpRateLimit(a.qp, { rateLimitKbps: 10_000 });
     fill(a.bytes, 0, 30_000);
@@ -48,7 +50,7 @@ describe('rate limits', () => {
     expect(b.bytes.subarray(0, 30_000)).toEqual(a.bytes.subarray(0, 30_000));
   });
 
-  test('taken back in the middle of a message, the rest goes at once; by modifyQp as well', () => {
+  test('removing the limit in the middle of a message sends the rest at once, also by modifyQp', () => {
     const [a, b, fabric] = pair();
     modify(a, { qpState: V.IBV_QPS_RTS, rateLimitKbps: 1000 });
     expect(a.v.queryQp(a.qp).attr.rateLimitKbps).toBe(1000);
@@ -84,7 +86,7 @@ describe('event moderation', () => {
     });
   });
 
-  test('what waited for an event has it when the rule changes', async () => {
+  test('completions waiting for an event raise it when moderation changes', async () => {
     const [a, b, fabric] = pair({}, { event: true });
     let events = 0;
     a.v.modifyCq(a.sendCq, 100, 0);
@@ -101,7 +103,7 @@ describe('event moderation', () => {
 });
 
 describe('SQD', () => {
-  test('draining: told by queryQp, attributes stay, new requests wait; the event comes once', async () => {
+  test('draining: queryQp reports it, attributes stay, new requests wait, and the event is raised once', async () => {
     const [a, b, fabric] = pair();
     const events: number[] = [];
     a.v.watchAsyncEvents(a.context, (event) => events.push(event));
@@ -125,7 +127,7 @@ describe('SQD', () => {
     expect(fabric.brokenInvariants()).toEqual([]);
   });
 
-  test('fewer responder resources while responses are under way lose none', () => {
+  test('reducing responder resources loses no pending responses', () => {
     const [a, b, fabric] = pair();
     fill(b.bytes, 0, 60_000);
     for (let i = 0; i < 8; i++)
@@ -162,7 +164,7 @@ describe('memory windows', () => {
     return key;
   }
 
-  test('a window closed in the middle of a WRITE stops it there', () => {
+  test('closing a window in the middle of a WRITE stops the WRITE', () => {
     const [a, b, fabric] = pair({}, { access });
     const mw = b.v.allocMw(b.pd, V.IBV_MW_TYPE_2);
     const key = bindTo(b, mw, 65_536);
@@ -181,7 +183,7 @@ describe('memory windows', () => {
     expect(fabric.brokenInvariants()).toEqual([]);
   });
 
-  test('a bind that is flushed leaves the window its key; a window that went meanwhile fails its bind', () => {
+  test('a flushed bind keeps the key of its window; a bind of a deallocated window fails', () => {
     const [a, b, fabric] = pair({}, { access });
     const mw = b.v.allocMw(b.pd, V.IBV_MW_TYPE_1);
     bindTo(b, mw, 64);
@@ -197,7 +199,7 @@ describe('memory windows', () => {
     expect(drain(fabric, a)).toMatchObject([{ wrId: 90, status: 'MW_BIND_ERR' }]);
   });
 
-  test('binds, invalidations and their SENDs are executed once, however often packets are lost', () => {
+  test('binds, invalidations and their SENDs are executed once despite losses', () => {
     for (let seed = 1; seed <= 40; seed++) {
       const [a, b, fabric] = pair({ loss: 0.1, seed }, { access, timeout: 4 });
       const mw = b.v.allocMw(b.pd, V.IBV_MW_TYPE_2);
@@ -235,7 +237,7 @@ describe('memory windows', () => {
   });
 });
 
-test('a region re-registered under a request in flight: the old keys open nothing', () => {
+test('re-registering a region invalidates the old keys for requests in flight', () => {
   const [a, b, fabric] = pair();
   a.send.write(1, SIGNALED, a.mr.addr, 60_000, a.mr.lkey, b.mr.addr, b.mr.rkey);
   post(a);
@@ -245,7 +247,7 @@ test('a region re-registered under a request in flight: the old keys open nothin
   expect(drain(fabric, a)).toMatchObject([{ wrId: 1, status: 'REM_ACCESS_ERR' }]);
 });
 
-test('the clock of timestamps is virtual time; other extended flags are refused', () => {
+test('timestamps are virtual time; other extended flags are rejected', () => {
   const [a, b, fabric] = pair();
   const flags = V.IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | V.IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
   const cq = a.v.createCq(a.context, 16, 0, { wcFlags: flags }).handle;

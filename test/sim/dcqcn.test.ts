@@ -34,7 +34,7 @@ function flow(changes: Partial<typeof PARAMS> = {}) {
 }
 
 describe('the rate of one queue pair', () => {
-  test('the first notification halves it; alpha then falls with time, and cuts with it', () => {
+  test('the first notification halves it; alpha then decays, and so do the cuts', () => {
     const { dcqcn, notifyAt, rateAt } = flow();
     expect(dcqcn.rateGbps).toBe(Number.POSITIVE_INFINITY);
     notifyAt(1000);
@@ -46,7 +46,7 @@ describe('the rate of one queue pair', () => {
     expect(rateAt(51_000)).toBeCloseTo(50 * (1 - alpha / 2), 9);
   });
 
-  test('it comes back half of the way in each period, then goes beyond in small steps, then in larger ones', () => {
+  test('it recovers half of the distance per period, then grows in small steps, then in larger ones', () => {
     const { notifyAt, rateAt } = flow();
     notifyAt(0);
     notifyAt(50_000);
@@ -58,7 +58,7 @@ describe('the rate of one queue pair', () => {
     expect(rateAt(2_150_000)).toBeCloseTo(((recovered + 50.02) / 2 + 50.22) / 2, 9);
   });
 
-  test('what is caught up late is what timers would have done, and line rate is the end', () => {
+  test('catching up late equals running timers, and line rate is the upper bound', () => {
     const [late, early] = [flow(), flow()];
     for (const { notifyAt } of [late, early]) {
       notifyAt(0);
@@ -83,7 +83,7 @@ describe('the rate of one queue pair', () => {
     expect(rateAt(4000)).toBeCloseTo(50 * (1 - (atTwo * (1 - g) ** 2) / 2), 9);
   });
 
-  test('it never falls below the least rate', () => {
+  test('it never falls below the minimum rate', () => {
     const { notifyAt, rateAt } = flow({ dcqcnMinMbps: 700 });
     for (let i = 0; i < 1000; i++) notifyAt(i * 4000);
     expect(rateAt(4e6)).toBeCloseTo(0.7, 12);
@@ -133,7 +133,7 @@ describe('many senders, one receiver', () => {
     const rates = run.apps.map((app) => app.throughputGbps);
     expect(run.invariants).toEqual([]);
     expect(jain(rates)).toBeGreaterThanOrEqual(0.95);
-    // A direction: the link is not left idle for most of the time, nor used beyond its rate.
+    // Per direction, the link is neither idle most of the time nor used beyond its rate.
     expect(sum(rates)).toBeGreaterThan(50);
     expect(sum(rates)).toBeLessThanOrEqual(LINE_GBPS * 1.001);
     // Marks fall early: links count them in the window, so here it begins with the run.
@@ -143,7 +143,7 @@ describe('many senders, one receiver', () => {
   });
 
   test.each([2, 32])(
-    '%i with PFC alone: nothing is lost, the link is full, shares are equal',
+    '%i with PFC only: nothing is lost, the link is saturated, shares are equal',
     async (senders) => {
       const run = await runMix(incast(senders, {}, { durationNs: 8e6, warmupNs: 2e6 }));
       const rates = run.apps.map((app) => app.throughputGbps);
@@ -157,13 +157,13 @@ describe('many senders, one receiver', () => {
   );
 
   test.each(['write' as const, 'read' as const])(
-    '%s: whoever sends the data is slowed down before the switch has to pause it',
+    '%s: senders slow down before the switch has to pause them',
     async (op) => {
       const apps = [1, 2].map(
         (host): AppSpec => (op === 'read' ? { kind: 'B', op, to: host } : { kind: 'B', op, host, to: 0 }),
       );
       const pauses = async (set: Record<string, unknown>) => {
-        // Room for 3 MB before anybody is paused.
+        // Room for 3 MB before a pause.
         const changes = { pfcXoffBytes: 1.5e6, pfcXonBytes: 1.4e6, ...set };
         const run = await runMix(incast(2, changes, { apps, durationNs: 8e6, warmupNs: 2e6 }));
         expect(run.invariants).toEqual([]);
@@ -174,7 +174,7 @@ describe('many senders, one receiver', () => {
     },
   );
 
-  test('with a rate limit beside, the lower rate rules', async () => {
+  test('with a rate limit as well, the lower rate applies', async () => {
     const apps: AppSpec[] = [
       { kind: 'B', host: 0, to: 2, rateGbps: 10 },
       { kind: 'B', host: 1, to: 2 },
@@ -185,7 +185,7 @@ describe('many senders, one receiver', () => {
     expect(free.throughputGbps).toBeGreaterThan(limited.throughputGbps);
   });
 
-  test('the same seed gives the same trace, with payload and without; another seed another', async () => {
+  test('the same seed gives the same trace with and without payload; another seed gives another', async () => {
     const trace = async (more: Partial<MixSpec>) =>
       (await runMix(incast(4, DCQCN, { durationNs: 1e6, warmupNs: 0.2e6, ...more }))).traceHash;
     const first = await trace({});

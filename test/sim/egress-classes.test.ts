@@ -16,13 +16,13 @@ import { type App, type AppOptions, B, D, Lab, M } from './apps.ts';
 const STEP_NS = 80.6;
 const PACKET_NS = (4096 + 78) * 0.08;
 const WIRE_GBPS = (100 * 4096) / (4096 + 78);
-/** Long enough that the phases of all senders are forgotten between two messages. */
+/** Sparse enough that the phases of all senders are random at each message. */
 const SPARSE_D: AppOptions = { ...D, thinkNs: 10_000 };
 
 interface Ran {
   lab: Lab;
   apps: App[];
-  /** Payload rate of app i, of unfinished messages too. */
+  /** Payload rate of application i, including unfinished messages. */
   gbps(i: number): number;
 }
 
@@ -31,7 +31,7 @@ function run(changes: Record<string, unknown>, options: AppOptions[], durationNs
   const lab = new Lab({ params, seed });
   const apps = options.map((o) => lab.add(o));
   const { world } = lab.sim;
-  // Each app has made two queue pairs: the second is where its data arrives.
+  // Each application created two queue pairs; data arrives at the second.
   const delivered = () => options.map((_, i) => world.qps[2 * i + 2]!.times[DELIVERED]);
   lab.run(0);
   const before = delivered();
@@ -52,20 +52,21 @@ describe.each([1, 2, 3])('strict priority, seed %i', (seed) => {
   test('D waits for the rest of one packet, less its own step: 20 % more than alone at most', () => {
     const both = run({ scheduler: 'sp' }, [SPARSE_D, { ...B, sl: 1 }], 100e6, seed);
     const extraNs = both.apps[0].meanLatencyNs - aloneNs();
-    // From its doorbell on nothing else begins: of a packet that has R left, R uniform in 0 .. g, max(0, R - step) is waited for.
+    // No other packet starts after its doorbell. It waits max(0, R - step) for a packet with remainder R,
+    // uniform in 0 .. g.
     within(extraNs, (PACKET_NS - STEP_NS) ** 2 / (2 * PACKET_NS), 0.05);
     expect(both.apps[0].meanLatencyNs / aloneNs()).toBeLessThan(1.2);
-    // B loses D's packet, and what the wire idles in D's step: below 1 % in 11 us.
+    // B loses D's packet and the idle time during D's step: below 1 % in 11 us.
     within(both.gbps(1), WIRE_GBPS, 0.01);
   });
 
-  test('M holds a posted request at all times: B gets nothing', () => {
+  test('M always has a posted request: B gets nothing', () => {
     const both = run({ scheduler: 'sp' }, [M, { ...B, sl: 1 }], 5e6, seed);
     within(both.apps[0].mmps, 1000 / STEP_NS, 0.01);
     expect(both.gbps(1)).toBeLessThan(0.1);
   });
 
-  test('the other way round, M in the lower class gets nothing beside B', () => {
+  test('conversely, M in the lower class gets nothing next to B', () => {
     const both = run({ scheduler: 'sp' }, [{ ...M, sl: 1 }, B], 5e6, seed);
     expect(both.gbps(0)).toBeLessThan(0.01);
     within(both.gbps(1), WIRE_GBPS, 0.01);
@@ -79,7 +80,7 @@ describe('ETS', () => {
     within(both.gbps(1), WIRE_GBPS / 17, 0.01);
   });
 
-  test('any ratio, classes beyond the last weight too', () => {
+  test('any ratio works, also for classes beyond the last weight', () => {
     const three = run(
       { scheduler: 'ets', etsWeights: [3, 0.5] },
       [B, { ...B, sl: 1 }, { ...B, sl: 7 }],
@@ -103,18 +104,18 @@ describe('ETS', () => {
     const d: AppOptions = { ...D, thinkNs: 100_000, sl: 1 };
     const both = run({ scheduler: 'ets' }, [d, B], 200e6);
     const alone = run({ scheduler: 'ets' }, [d], 50e6);
-    // A turn of B is 65,536 bytes, 15.70 packets of 4,174; D comes anywhere in it.
+    // A quantum of B is 65,536 bytes, 15.70 packets of 4,174; D arrives at a uniform point within it.
     const turnNs = (65_536 / 4174) * PACKET_NS;
     within(both.apps[0].meanLatencyNs - alone.apps[0].meanLatencyNs, turnNs / 2, 0.05);
   });
 });
 
 describe('the order of the round', () => {
-  // Two bandwidth senders and one that is seldom ready, and a FIFO of one packet: the round alone decides.
+  // Two bandwidth senders, a rarely ready one and a FIFO of one packet: only the round decides.
   const APPS = [B, B, SPARSE_D];
 
   test.each(['rr', 'ets'])(
-    'tail (%s): who comes stands behind all others, and the packet on the wire',
+    'tail (%s): a newcomer waits for all others and the packet on the wire',
     (scheduler) => {
       const changes = { scheduler, rrOrder: 'tail', egressFifoBytes: 1 };
       const alone = run(changes, [SPARSE_D], 50e6).apps[0].meanLatencyNs;
@@ -123,15 +124,18 @@ describe('the order of the round', () => {
     },
   );
 
-  test.each(['rr', 'ets'])('fixed (%s): a place between the others, at any distance', (scheduler) => {
-    const changes = { scheduler, rrOrder: 'fixed', egressFifoBytes: 1 };
-    const alone = run(changes, [SPARSE_D], 50e6).apps[0].meanLatencyNs;
-    const extraNs = run(changes, APPS, 200e6).apps[2].meanLatencyNs - alone;
-    // Half a packet, and none or one of the two others.
-    within(extraNs, PACKET_NS, 0.03);
-  });
+  test.each(['rr', 'ets'])(
+    'fixed (%s): a newcomer has its position among the others, at any distance',
+    (scheduler) => {
+      const changes = { scheduler, rrOrder: 'fixed', egressFifoBytes: 1 };
+      const alone = run(changes, [SPARSE_D], 50e6).apps[0].meanLatencyNs;
+      const extraNs = run(changes, APPS, 200e6).apps[2].meanLatencyNs - alone;
+      // Half a packet, plus none or one of the two others.
+      within(extraNs, PACKET_NS, 0.03);
+    },
+  );
 
-  test('who is always ready gets the same in both', () => {
+  test('always-ready senders get the same share in both', () => {
     for (const rrOrder of ['tail', 'fixed']) {
       const three = run({ rrOrder }, [B, B, B], 20e6);
       for (const i of [0, 1, 2]) within(three.gbps(i), WIRE_GBPS / 3, 0.001);
@@ -158,7 +162,7 @@ test.each([1, 2])(
 );
 
 test.each(['sp', 'ets', 'rr'])(
-  'the trace does not depend on whether bytes are moved (%s, fixed round, cx6-100g)',
+  'the trace does not depend on whether bytes are copied (%s, fixed round, cx6-100g)',
   (scheduler) => {
     const hashes = [true, false].map((payload) => {
       const params: NicParams = override(PROFILES['cx6-100g'], { scheduler, rrOrder: 'fixed' });

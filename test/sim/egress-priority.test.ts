@@ -1,4 +1,4 @@
-/** What holds lower classes back under strict priority, and what must not; and classes of datagrams. */
+/** What blocks lower classes under strict priority, and what must not; classes of datagrams. */
 import { describe, expect, test } from 'vitest';
 import { createFabric, type FabricOptions } from '../../src/providers/sim/index.ts';
 import { RandomStream } from '../../src/sim/kernel/random.ts';
@@ -28,54 +28,57 @@ function write([from, to]: [End, End], id: number, bytes: number): void {
   from.send.write(id, SIGNALED, from.mr.addr, bytes, from.mr.lkey, to.mr.addr, to.mr.rkey);
 }
 
-describe.each(['minimal', 'cx6-100g'])('strict priority on %s: a higher class holds nobody back', (name) => {
-  test('at a WAIT for a lower one', () => {
-    const { fabric, high, low } = classes(name);
-    high[0].send.wait(1, 0, low[0].sendCq, 1);
-    write(high, 2, 40_000);
-    post(high[0]);
-    fabric.simulation.runUntil(5_000);
-    write(low, 3, 40_000);
-    post(low[0]);
-    expect(drain(fabric, low[0])).toMatchObject([{ wrId: 3, status: 'SUCCESS' }]);
-    expect(take(high[0])).toMatchObject([{ wrId: 2, status: 'SUCCESS' }]);
-    expect(fabric.brokenInvariants()).toEqual([]);
-  });
+describe.each(['minimal', 'cx6-100g'])(
+  'strict priority on %s: a higher class does not block a lower one',
+  (name) => {
+    test('at a WAIT for a lower one', () => {
+      const { fabric, high, low } = classes(name);
+      high[0].send.wait(1, 0, low[0].sendCq, 1);
+      write(high, 2, 40_000);
+      post(high[0]);
+      fabric.simulation.runUntil(5_000);
+      write(low, 3, 40_000);
+      post(low[0]);
+      expect(drain(fabric, low[0])).toMatchObject([{ wrId: 3, status: 'SUCCESS' }]);
+      expect(take(high[0])).toMatchObject([{ wrId: 2, status: 'SUCCESS' }]);
+      expect(fabric.brokenInvariants()).toEqual([]);
+    });
 
-  test('while it waits for a receive that is not posted', () => {
-    const { fabric, high, low } = classes(name);
-    high[0].send.send(1, SIGNALED, high[0].mr.addr, 100, high[0].mr.lkey);
-    post(high[0]);
-    fabric.simulation.runUntil(3_000);
-    write(low, 2, 40_000);
-    post(low[0]);
-    // RNR timer 1 is 10 us: the lower class is through before it is over.
-    fabric.simulation.runUntil(10_000);
-    expect(take(low[0])).toMatchObject([{ wrId: 2, status: 'SUCCESS' }]);
-    expect(take(high[0])).toEqual([]);
-  });
+    test('while it waits for a receive that is not posted', () => {
+      const { fabric, high, low } = classes(name);
+      high[0].send.send(1, SIGNALED, high[0].mr.addr, 100, high[0].mr.lkey);
+      post(high[0]);
+      fabric.simulation.runUntil(3_000);
+      write(low, 2, 40_000);
+      post(low[0]);
+      // RNR timer 1 is 10 us: the lower class finishes before that.
+      fabric.simulation.runUntil(10_000);
+      expect(take(low[0])).toMatchObject([{ wrId: 2, status: 'SUCCESS' }]);
+      expect(take(high[0])).toEqual([]);
+    });
 
-  test('while its READ is on the way, and what is behind it stands at a fence', () => {
-    const { fabric, high, low } = classes(name);
-    const [a, b] = high;
-    a.send.read(1, SIGNALED, a.mr.addr, 60_000, a.mr.lkey, b.mr.addr, b.mr.rkey);
-    a.send.write(2, SIGNALED | V.IBV_SEND_FENCE, a.mr.addr, 100, a.mr.lkey, b.mr.addr, b.mr.rkey);
-    post(a);
-    fill(low[0].bytes, 0, 4_000);
-    write(low, 3, 4_000);
-    post(low[0]);
-    // 60,000 bytes take 4.9 us on the wire back; the lower class is out in the meantime. Its acknowledgement, where
-    // that is a packet, is of the lower class at the other host, and waits for the READ's data there.
-    fabric.simulation.runUntil(4_000);
-    expect(low[1].bytes.subarray(0, 4_000)).toEqual(low[0].bytes.subarray(0, 4_000));
-    expect(take(a)).toEqual([]);
-    expect(drain(fabric, a).map((wc) => wc.wrId)).toEqual([1, 2]);
-    expect(take(low[0])).toMatchObject([{ wrId: 3, status: 'SUCCESS' }]);
-    expect(fabric.brokenInvariants()).toEqual([]);
-  });
-});
+    test('while its READ is in flight and the next request waits at a fence', () => {
+      const { fabric, high, low } = classes(name);
+      const [a, b] = high;
+      a.send.read(1, SIGNALED, a.mr.addr, 60_000, a.mr.lkey, b.mr.addr, b.mr.rkey);
+      a.send.write(2, SIGNALED | V.IBV_SEND_FENCE, a.mr.addr, 100, a.mr.lkey, b.mr.addr, b.mr.rkey);
+      post(a);
+      fill(low[0].bytes, 0, 4_000);
+      write(low, 3, 4_000);
+      post(low[0]);
+      // 60,000 bytes take 4.9 us on the wire back; the lower class is out in the meantime. Its acknowledgement, where
+      // that is a packet, is of the lower class at the other host, and waits for the READ's data there.
+      fabric.simulation.runUntil(4_000);
+      expect(low[1].bytes.subarray(0, 4_000)).toEqual(low[0].bytes.subarray(0, 4_000));
+      expect(take(a)).toEqual([]);
+      expect(drain(fabric, a).map((wc) => wc.wrId)).toEqual([1, 2]);
+      expect(take(low[0])).toMatchObject([{ wrId: 3, status: 'SUCCESS' }]);
+      expect(fabric.brokenInvariants()).toEqual([]);
+    });
+  },
+);
 
-test('a limited sender of the higher class leaves the rest of the wire to the lower one', () => {
+test('a rate-limited higher class leaves the rest of the wire to the lower one', () => {
   const lab = new Lab({ params: override(PROFILES.minimal, { scheduler: 'sp' }) });
   lab.add(B);
   lab.add({ ...B, sl: 1 });
@@ -127,7 +130,7 @@ describe('datagrams', () => {
     return { fabric, from, to, send, recv, polled };
   }
 
-  test('go by the service level of their address handle', () => {
+  test('are classified by the service level of their address handle', () => {
     const { fabric, from, to, send, recv, polled } = datagrams('minimal', 'ets');
     const { simulation } = fabric;
     recv(6);
@@ -135,7 +138,7 @@ describe('datagrams', () => {
     send([0, 1, 2, 1, 0, 2]);
     simulation.run();
     expect(polled(to)).toBe(4);
-    // Completions come in order: the first datagram is not out.
+    // Completions keep their order, and the first datagram is not out yet.
     expect(polled(from)).toBe(0);
     simulation.setPaused(0, false, 0);
     simulation.run();
@@ -144,7 +147,7 @@ describe('datagrams', () => {
   });
 
   test.each(['minimal', 'cx6-100g'])(
-    'of one queue pair in all classes never hold each other up for good (%s)',
+    'of one queue pair in all classes never block each other forever (%s)',
     (name) => {
       const seed = 5;
       const random = new RandomStream(seed, 'datagram classes');

@@ -1,4 +1,4 @@
-/** The rounds themselves, against a model that looks at every place. */
+/** The rounds themselves, compared with a model that scans every position. */
 import { expect, test } from 'vitest';
 import { FixedRound, TailRound } from '../../src/sim/egress/ready-round.ts';
 import { RandomStream } from '../../src/sim/kernel/random.ts';
@@ -16,7 +16,7 @@ function senders(count: number): Sender[] {
   });
 }
 
-test('three senders: the tail lets whoever came first go first, fixed places the next one behind', () => {
+test('three senders: the tail round serves in order of arrival, the fixed round by position', () => {
   const orders = [new TailRound(), new FixedRound()].map((round) => {
     const [a, b, c] = senders(3);
     const names = new Map([a, b, c].map((sender, i) => [sender, 'abc'[i]]));
@@ -28,7 +28,7 @@ test('three senders: the tail lets whoever came first go first, fixed places the
       if (again) round.join(sender);
     };
     for (const sender of [a, b, c]) round.join(sender);
-    // c has one packet, then one more a little later; a and b always have some.
+    // c has one packet, then another a little later; a and b always have some.
     serve(true);
     serve(true);
     serve(false);
@@ -39,15 +39,15 @@ test('three senders: the tail lets whoever came first go first, fixed places the
     serve(true);
     return served.join('');
   });
-  // After "abca": b, a, then c, who came last; or b, and c, whose place is next.
+  // After "abca": b, a, then c, which joined last; or b, then c, whose position is next.
   expect(orders).toEqual(['abcabac', 'abcabca']);
 });
 
-test.each([1, 2, 3])('a fixed round is what one finds by looking at every place, seed %i', (seed) => {
+test.each([1, 2, 3])('a fixed round matches a linear scan over all positions, seed %i', (seed) => {
   const random = new RandomStream(seed, 'rings');
   const round = new FixedRound();
   const all = senders(3000);
-  // By place; places of those who are gone are given out again, the last one first.
+  // By position. Positions of removed senders are reused, the last one first.
   const positions: (Sender | null)[] = [];
   const freePositions: number[] = [];
   const ready = new Set<Sender>();
@@ -78,7 +78,7 @@ test.each([1, 2, 3])('a fixed round is what one finds by looking at every place,
       const sender = pick();
       const position = positions.indexOf(sender);
       round.remove(sender);
-      // A sender that is forgotten never comes back: another one has its slot in the list of all.
+      // A removed sender never returns: another one replaces it in the list.
       all[all.indexOf(sender)] = new Sender(sender.qp, ROLE_REQUEST);
       ready.delete(sender);
       if (position < 0) continue;
@@ -90,7 +90,7 @@ test.each([1, 2, 3])('a fixed round is what one finds by looking at every place,
   expect(positions.length).toBeGreaterThan(2000);
 });
 
-test('a sender that goes back and forth between two rounds has one place in each', () => {
+test('a sender that alternates between two rounds has one position in each', () => {
   const [link, loopback] = [new FixedRound(), new FixedRound()];
   const [a, b, c] = senders(3);
   for (const sender of [a, b, c]) link.join(sender);
@@ -103,7 +103,7 @@ test('a sender that goes back and forth between two rounds has one place in each
     }
   }
   for (const sender of [c, a]) link.join(sender);
-  // b was served last: c's place is next, then a's.
+  // b was served last, so c's position is next, then a's.
   expect(link.head).toBe(c);
   link.leave();
   expect(link.head).toBe(a);

@@ -1,4 +1,4 @@
-/** What stoppable ports must not break: data, order, pauses without loss, and everything that passes through a port. */
+/** What stoppable ports must preserve: data, order, lossless pauses, and every kind of packet. */
 import { describe, expect, test } from 'vitest';
 import type { Fabric, FabricOptions } from '../../src/providers/sim/index.ts';
 import { RandomStream } from '../../src/sim/kernel/random.ts';
@@ -32,12 +32,12 @@ describe('a pause', () => {
     return { a, b, fabric, sim: fabric.simulation, port: fabric.simulation.world.ports[0] };
   };
 
-  test('lets the packet on the wire out, nothing else, and loses nothing', () => {
+  test('lets only the packet on the wire out and loses nothing', () => {
     const { a, b, fabric, sim, port } = start('ets');
     sim.runUntil(20_000);
     const before = port.bytesOut[0];
     const wireNs = port.busyUntil;
-    // In the middle of a packet: it ends when it would have ended.
+    // A packet in progress ends on time.
     expect(wireNs).toBeGreaterThan(20_000);
     sim.setPaused(0, true);
     sim.runUntil(120_000);
@@ -53,7 +53,7 @@ describe('a pause', () => {
     expect(fabric.brokenInvariants()).toEqual([]);
   });
 
-  test('costs exactly its length, less what was left of the packet on the wire', () => {
+  test('costs exactly its length minus the rest of the packet on the wire', () => {
     const plain = start('ets');
     drain(plain.fabric, plain.a);
     const paused = start('ets');
@@ -66,7 +66,7 @@ describe('a pause', () => {
     expect(paused.fabric.nowNs - plain.fabric.nowNs).toBeCloseTo(100_000 - leftNs, 6);
   });
 
-  test('resumed at once it changes nothing', () => {
+  test('changes nothing when resumed at once', () => {
     const plain = start('ets');
     drain(plain.fabric, plain.a);
     const paused = start('ets');
@@ -79,7 +79,7 @@ describe('a pause', () => {
   });
 
   test.each(['sp', 'ets'])(
-    'of a class lets the others go on (%s), strict priority below a paused class too',
+    'of a class lets the others continue (%s), even below a paused class under strict priority',
     (scheduler) => {
       const { a, b, fabric, sim, port } = start(scheduler);
       const [c, d] = another(a, b, fabric, 1);
@@ -111,7 +111,7 @@ describe('a pause', () => {
     a.send.read(1, SIGNALED, a.mr.addr, bytes, a.mr.lkey, b.mr.addr, b.mr.rkey);
     post(a);
     sim.runUntil(5_000);
-    // Two ports of each host: its link, and the way back into itself.
+    // Each host has two ports: its link and its loopback.
     sim.setPaused(2, true);
     a.send.write(2, SIGNALED, a.mr.addr, 16, a.mr.lkey, b.mr.addr, b.mr.rkey);
     sim.runUntil(50_000);
@@ -120,7 +120,7 @@ describe('a pause', () => {
     expect(drain(fabric, a)).toMatchObject([{ wrId: 1, status: 'SUCCESS' }]);
     expect(a.bytes).toEqual(b.bytes);
     post(a);
-    // The write is there after 108 ns: its acknowledgement has not left yet.
+    // The WRITE has arrived after 108 ns, but its acknowledgement has not left yet.
     sim.runUntil(fabric.nowNs + 50);
     sim.setPaused(2, true);
     sim.runUntil(fabric.nowNs + 20_000);
@@ -180,7 +180,7 @@ describe.each(GROUNDS)('$name, $scheduler, $rrOrder', ({ name, ...changes }) => 
 });
 
 describe.each(['sp', 'ets'])('%s', (scheduler) => {
-  test('what a queue pair had in the port when it was reset or destroyed vanishes', () => {
+  test('packets of a reset or destroyed queue pair disappear from the port', () => {
     const [a, b, fabric] = pair(
       { profile: profileOf('cx6-100g', { scheduler, rrOrder: 'fixed' }) },
       { bytes: 65536 },
@@ -222,7 +222,7 @@ describe.each(['sp', 'ets'])('%s', (scheduler) => {
     }
     fabric.simulation.runUntil(fabric.nowNs + 8_000);
     fabric.fault({ kill: 0 });
-    // Whether the first one was acknowledged in time is no matter here: the rest was not.
+    // The first one may have been acknowledged in time; the others were not.
     const statuses = drain(fabric, d).map((wc) => wc.status);
     expect(statuses).toHaveLength(8);
     expect(statuses.filter((status) => status === 'RETRY_EXC_ERR')).toHaveLength(1);

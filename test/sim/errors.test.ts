@@ -1,4 +1,4 @@
-/** Errors as the InfiniBand specification wants them, and what is flushed after them. */
+/** Errors as the InfiniBand specification defines them, and the flushes that follow. */
 import { describe, expect, test } from 'vitest';
 import * as V from '../../src/verbs/index.ts';
 import { pathTo, toRts } from '../support/to-rts.ts';
@@ -156,7 +156,7 @@ describe('local protection', () => {
 });
 
 describe('receiver not ready', () => {
-  test('the sender comes back until a receive is there', () => {
+  test('the sender retries until a receive is posted', () => {
     const [a, b, fabric] = pair({}, { minRnrTimer: 1 });
     a.send
       .send(1, SIGNALED, a.mr.addr, 9000, a.mr.lkey)
@@ -205,7 +205,7 @@ describe('silence', () => {
     expect(fabric.brokenInvariants()).toEqual([]);
   });
 
-  test('a link that comes back in time: nobody notices', () => {
+  test('a link that recovers in time causes no error', () => {
     const [a, b, fabric] = pair({}, { timeout: 8 });
     fabric.fault({ linkDown: 'sim1' });
     a.send.write(1, SIGNALED, a.mr.addr, 20000, a.mr.lkey, b.mr.addr, b.mr.rkey);
@@ -224,7 +224,7 @@ describe('silence', () => {
     expect(fabric.simulation.world.events.size).toBe(0);
   });
 
-  test('an address that leads nowhere', () => {
+  test('an unknown address ends in RETRY_EXC_ERR', () => {
     const [a, , fabric] = pair();
     modify(a, { qpState: V.IBV_QPS_RESET });
     toRts(a.v, a.qp, { destQpNum: 1, ah: pathTo('::ffff:10.9.9.9'), timeout: 1, retryCnt: 1 });
@@ -235,7 +235,7 @@ describe('silence', () => {
 });
 
 describe('ERR and RESET', () => {
-  test('moving to ERR flushes both queues in order, what was unsignaled too', () => {
+  test('moving to ERR flushes both queues in order, including unsignaled requests', () => {
     const [a, , fabric] = pair();
     for (let i = 0; i < 4; i++) a.send.send(i, 0, a.mr.addr, 8, a.mr.lkey);
     for (let i = 0; i < 3; i++) a.recv.recv(10 + i, a.mr.addr, 8, a.mr.lkey);
@@ -255,7 +255,7 @@ describe('ERR and RESET', () => {
     expect(fabric.brokenInvariants()).toEqual([]);
   });
 
-  test('RESET forgets what is queued, in flight, and completed but not polled; then it connects again, and counts on', () => {
+  test('RESET discards queued, in-flight and unpolled requests; the queue pair can reconnect, and request numbers continue', () => {
     const [a, b, fabric] = pair();
     const write = (id: number) =>
       a.send.write(id, SIGNALED, a.mr.addr, 60000, a.mr.lkey, b.mr.addr, b.mr.rkey);
@@ -274,7 +274,7 @@ describe('ERR and RESET', () => {
     expect(fabric.brokenInvariants()).toEqual([]);
   });
 
-  test('SQD finishes what began and begins no more', () => {
+  test('SQD finishes started requests and starts no others', () => {
     const [a, b, fabric] = pair();
     for (let i = 0; i < 3; i++) a.send.write(i, SIGNALED, a.mr.addr, 60000, a.mr.lkey, b.mr.addr, b.mr.rkey);
     post(a);
@@ -297,7 +297,7 @@ describe('ERR and RESET', () => {
   });
 });
 
-test('a CQ that overflows: what is there stays, what comes is lost, its queue pairs fail', () => {
+test('a CQ that overflows keeps its completions, loses new ones, and fails its queue pairs', () => {
   const [a, b, fabric] = pair({}, { cqe: 4 });
   for (let i = 0; i < 10; i++) a.send.write(i, SIGNALED, a.mr.addr, 8, a.mr.lkey, b.mr.addr, b.mr.rkey);
   post(a);

@@ -1,4 +1,4 @@
-/** The event queue gives out what is due first, and of what is due at the same time what came first. */
+/** The event queue returns events by time, and events of the same time in order of insertion. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { EventQueue } from '../../src/sim/kernel/event-queue.ts';
@@ -10,7 +10,7 @@ interface Entry {
 
 const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_122);
 
-/** A number: put in an event for that time; 'pop': take one out; 'look': ask for the head. */
+/** A number: push an event for that time; 'pop': remove one; 'look': read the head. */
 const steps = fc.array(
   fc.oneof(
     { weight: 5, arbitrary: fc.integer({ min: 0, max: 20 }) },
@@ -28,7 +28,7 @@ function run(queue: EventQueue, program: (number | 'pop' | 'look')[], before: nu
     queue.due[0] = time;
     queue.push(7, next, -next, next * 2);
     waiting.push({ time, id: next++ });
-    // Sorting keeps the order of those with one time.
+    // Sorting is stable for equal times.
     waiting.sort((a, b) => a.time - b.time);
   };
   for (let i = 0; i < before; i++) put((i * 7919) % 1009);
@@ -53,7 +53,7 @@ test(`random pushes and pops against a sorted list (seed ${SEED})`, () => {
   );
 });
 
-test('it grows in the middle of that', () => {
+test('the queue grows in between', () => {
   const program = Array.from({ length: 6000 }, (_, i) => (i % 3 === 0 ? ('pop' as const) : (i * 31) % 997));
   run(new EventQueue(), program, 1020);
 });

@@ -1,6 +1,6 @@
 /**
- * Switches: what a packet takes through them, and that nothing is lost in them, or everything is recovered. Expected
- * values were written down before the first run.
+ * Switches: the latency through them, and that nothing is lost, or everything is recovered. Expected values
+ * were written down before the first run.
  */
 import { describe, expect, test } from 'vitest';
 import { runMix } from '../../src/mix/run.ts';
@@ -32,7 +32,7 @@ function write(a: End, b: End, bytes: number, count = 1): void {
   expect(post(a)).toBe(count);
 }
 
-/** Everybody writes `bytes` to the same host; what arrives is compared. */
+/** All hosts write `bytes` to the same host; the received data is compared. */
 function burst(
   options: FabricOptions,
   senders: number[],
@@ -91,7 +91,7 @@ describe('latency', () => {
   });
 });
 
-describe('ways', () => {
+describe('routes', () => {
   test.each([
     [1, 1, 0],
     [7, 3, 2],
@@ -99,7 +99,7 @@ describe('ways', () => {
     [4, 2, 0],
     [5, 3, 0],
   ])(
-    '%i hosts, %i on a leaf, %i spines: every cable has two ends, every way leads there',
+    '%i hosts, %i on a leaf, %i spines: every cable has two ends, and every route reaches its host',
     (hosts, perLeaf, spines) => {
       const layout = new Layout(hosts, perLeaf, spines);
       for (let sw = 0; sw < layout.switches; sw++) {
@@ -135,7 +135,7 @@ describe('ways', () => {
 });
 
 describe('without PFC', () => {
-  /** 4.096 us x 2^14: perftest's. A shorter one than the incast lasts costs a retry each time. */
+  /** 4.096 us x 2^14, as in perftest. A timeout shorter than the incast costs a retry each time. */
   const TIMEOUT_67_MS = 14;
   const NONE = { pfcXoffBytes: 0, pfcXonBytes: 0 };
 
@@ -150,7 +150,7 @@ describe('without PFC', () => {
     const hot = cableStats(switches(fabric))[senders];
     expect(hot.drops).toBeGreaterThan(0);
     expect(hot.packets).toBeGreaterThanOrEqual((senders * bytes) / 4096);
-    // A queue may be as long as what is free: half of the buffer, when it is the only one.
+    // A queue may grow to the free buffer: half of the buffer when it is the only queue.
     expect(hot.maxQueueBytes).toBeLessThanOrEqual(buffer / 2);
     expect(hot.maxQueueBytes).toBeGreaterThan(buffer / 2 - 2 * 4174);
   });
@@ -159,7 +159,7 @@ describe('without PFC', () => {
 describe('with PFC', () => {
   const profile = { pfcXoffBytes: 20_000, pfcXonBytes: 16_000 };
 
-  test('nothing is lost, and queues are no longer than what thresholds and headroom allow', () => {
+  test('nothing is lost, and queues stay within thresholds and headroom', () => {
     const fabric = burst({ hosts: 5, topology: 'star', profile }, [0, 1, 2, 3], 4, LONG);
     const { ports } = switches(fabric);
     expect(fabric.simulation.world.packetCount[1]).toBe(0);
@@ -167,7 +167,7 @@ describe('with PFC', () => {
     expect(ports[4].maxQueuedBytes).toBeGreaterThan(4 * 16_000);
   });
 
-  test('pauses go from switch to switch, to the host that sends', () => {
+  test('pauses propagate from switch to switch and to the sending host', () => {
     // Hosts 0 and 1 on the left, 2 and 3 on the right: 0 and 3 write to 2.
     const fabric = burst({ hosts: 4, topology: 'dumbbell', profile }, [0, 3], 2, LONG);
     const { ports } = switches(fabric);
@@ -179,7 +179,7 @@ describe('with PFC', () => {
     expect([host1.counts[PAUSES], host2.counts[PAUSES]]).toEqual([0, 0]);
   });
 
-  test('a buffer too small for the thresholds has lower ones, one too small for the headroom is refused', () => {
+  test('a small buffer lowers the thresholds; one smaller than the headroom is rejected', () => {
     const small = { ...profile, switchBufferBytes: 5 * 24_000 };
     const fabric = burst({ hosts: 5, topology: 'star', profile: small }, [0, 1, 2, 3], 4, LONG);
     expect(switches(fabric).switches[0].pause?.xoffBytes).toBeLessThan(20_000);
@@ -193,7 +193,7 @@ describe('with PFC', () => {
     );
   });
 
-  test('a pause that comes and goes loses no packet of any class', async () => {
+  test('repeated pauses lose no packet of any class', async () => {
     const run = await runMix({
       profile: 'cx6-100g',
       set: { scheduler: 'sp', ...profile },
@@ -231,7 +231,7 @@ test('two pairs of hosts share a trunk', async () => {
     ],
   });
   expect(run.invariants).toEqual([]);
-  // 4096 of 4178 bytes, by two.
+  // 4096 of 4178 bytes, shared by two.
   for (const app of run.apps) expect(Math.abs(app.throughputGbps / 49.02 - 1)).toBeLessThan(0.01);
   const trunk = run.links.find(({ from, to }) => from === 'switch0.2' && to === 'switch1.2');
   expect(trunk?.utilisation).toBeGreaterThan(0.99);
@@ -251,7 +251,7 @@ describe('faults', () => {
     burst({ hosts: 3, topology: 'star', reorder: 0.02, duplicate: 0.02, profile }, [0, 1], 2, 1 << 18);
   });
 
-  test('a host that dies leaves nothing in the switch, and its peers hear of it', () => {
+  test('a dead host leaves nothing in the switch, and its peers are notified', () => {
     const fabric = createFabric({ hosts: 4, topology: 'star', autoAdvance: false });
     const all = pairs(fabric, [0, 1], 3, { bytes: LONG });
     for (const [a, b] of all) write(a, b, LONG);
@@ -266,7 +266,7 @@ describe('faults', () => {
     expect(fabric.brokenInvariants()).toEqual([]);
   });
 
-  test('a pulled cable that comes back', () => {
+  test('transfers continue when an unplugged cable is plugged in again', () => {
     const fabric = createFabric({ hosts: 3, topology: 'star', autoAdvance: false });
     const [[a, b]] = pairs(fabric, [0], 2, { bytes: LONG });
     fill(a.bytes, 0, LONG);
@@ -281,7 +281,7 @@ describe('faults', () => {
   });
 });
 
-test('topologies that cannot be are refused', () => {
+test('impossible topologies are rejected', () => {
   const make = (options: object) => () => createFabric(options as FabricOptions);
   expect(make({ hosts: 3, topology: 'cable' })).toThrow('topology cable joins two hosts, not 3');
   expect(make({ hosts: 1, topology: 'star' })).toThrow('topology star needs at least two hosts, got 1');

@@ -1,4 +1,4 @@
-/** Links that lose packets, let them overtake each other and bring them twice. A failing run prints its seed. */
+/** Links that lose, reorder and duplicate packets. A failing run prints its seed. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { createFabric, type Fabric, type FabricOptions } from '../../src/providers/sim/index.ts';
@@ -26,7 +26,7 @@ describe('random programs', () => {
     );
   });
 
-  test('with every packet and acknowledgement twice', () => {
+  test('with every packet and acknowledgement duplicated', () => {
     fc.assert(
       fc.property(steps, fc.constantFrom(1, 16), (program, maxRdAtomic) =>
         runProgram(program, { seed: 1, duplicate: 1 }, V.IBV_MTU_1024, maxRdAtomic),
@@ -39,7 +39,7 @@ describe('random programs', () => {
 describe('datagrams show what a link did', () => {
   const DATAGRAMS = 400;
 
-  /** Numbers of the datagrams, in the order of their arrival. */
+  /** Numbers of the datagrams in order of arrival. */
   function arrivals(options: FabricOptions, prepare: (fabric: Fabric) => void = () => {}): number[] {
     const fabric = createFabric({ autoAdvance: false, ...options });
     prepare(fabric);
@@ -81,30 +81,30 @@ describe('datagrams show what a link did', () => {
   const inOrder = (numbers: number[]) => [...numbers].sort((a, b) => a - b);
   const all = Array.from({ length: DATAGRAMS }, (_, i) => i);
 
-  test('late ones are overtaken, and all arrive', () => {
+  test('late datagrams are overtaken, and all arrive', () => {
     const numbers = arrivals({ seed: 5, reorder: 0.05, reorderDelayNs: 1000 });
     expect(numbers).not.toEqual(all);
     expect(inOrder(numbers)).toEqual(all);
-    // One step is 80.6 ns: 1000 ns late is 12 places late, and two links make it 24.
+    // One step is 80.6 ns: a delay of 1000 ns is 12 positions, and two links make it 24.
     const places = numbers.map((number, place) => place - number);
     expect(Math.max(...places)).toBeGreaterThanOrEqual(12);
     expect(Math.max(...places)).toBeLessThanOrEqual(25);
   });
 
-  test('copies arrive beside the packet; each packet has one at most', () => {
+  test('each packet has at most one duplicate, which arrives with it', () => {
     const numbers = arrivals({ seed: 5, duplicate: 0.05 });
     expect([...new Set(numbers)]).toEqual(all);
-    // Of 400, 9.75 % have a copy; this is within five standard deviations.
+    // Of 400, 9.75 % are duplicated; the bound is five standard deviations.
     expect(numbers.length - DATAGRAMS).toBeGreaterThan(39 - 30);
     expect(numbers.length - DATAGRAMS).toBeLessThan(39 + 30);
   });
 
-  test('a fault does not move the random numbers of another', () => {
+  test('a fault does not change the random numbers of another', () => {
     const lost = (numbers: number[]) => all.filter((i) => !numbers.includes(i));
     const lossAlone = lost(arrivals({ seed: 9, loss: 0.1 }));
     expect(lossAlone.length).toBeGreaterThan(20);
     expect(lost(arrivals({ seed: 9, loss: 0.1, reorder: 0.2, duplicate: 0.2 }))).toEqual(lossAlone);
-    // Late is what comes after a later one; copies are on time.
+    // A packet is late when it arrives after a later one; duplicates are on time.
     const late = (numbers: number[]) => {
       let last = -1;
       return numbers.filter((number) => {
@@ -117,13 +117,13 @@ describe('datagrams show what a link did', () => {
     expect(late(arrivals({ seed: 9, reorder: 0.1, duplicate: 0.2 }))).toEqual(lateAlone);
   });
 
-  test('another seed has other faults, the same seed the same', () => {
+  test('the same seed gives the same faults, another seed others', () => {
     const run = (seed: number) => arrivals({ seed, reorder: 0.1, duplicate: 0.1 });
     expect(run(1)).toEqual(run(1));
     expect(run(1)).not.toEqual(run(2));
   });
 
-  test('fault() switches them on and off, on one link or all', () => {
+  test('fault() enables and disables them on one link or on all', () => {
     expect(arrivals({ duplicate: 1 }, (fabric) => fabric.fault({ duplicate: 0 }))).toEqual(all);
     const twice = arrivals({}, (fabric) => fabric.fault({ duplicate: 1, host: 'sim1' }));
     expect(twice).toEqual(all.flatMap((i) => [i, i]));
@@ -133,7 +133,7 @@ describe('datagrams show what a link did', () => {
   });
 });
 
-test('an atomic that arrives twice is executed once, and its old value is right', () => {
+test('a duplicated atomic is executed once and returns the right value', () => {
   const [a, b, fabric] = pair({ duplicate: 1 });
   for (let i = 0; i < 20; i++)
     a.send.fetchAdd(i, SIGNALED, a.mr.addr + 8 * i, a.mr.lkey, b.mr.addr, b.mr.rkey, 1n);
@@ -145,7 +145,7 @@ test('an atomic that arrives twice is executed once, and its old value is right'
   expect(take(a)).toEqual([]);
 });
 
-test('what is within one host has no link to go wrong', () => {
+test('traffic within one host has no link faults', () => {
   const fabric = createFabric({ autoAdvance: false, hosts: 1, reorder: 1, duplicate: 1 });
   const [a, b] = [makeEnd(fabric, 0), makeEnd(fabric, 0)];
   connect(a, b);
@@ -155,7 +155,7 @@ test('what is within one host has no link to go wrong', () => {
   expect([...fabric.simulation.world.faults.counts]).toEqual([0, 0]);
 });
 
-test('faults that make no sense are refused', () => {
+test('invalid faults are rejected', () => {
   for (const options of [{ reorder: 1.1 }, { duplicate: -1 }, { reorder: 0.1, reorderDelayNs: Number.NaN }]) {
     expect(() => createFabric(options)).toThrow(/must be/);
   }

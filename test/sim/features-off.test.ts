@@ -1,6 +1,6 @@
 /**
- * A rich profile with its features switched off, one after the other, is the minimal NIC: rates and latencies within
- * 1 %, fixed before the first run. (The minimal profile itself keeps its exact traces: golden.test.ts.)
+ * A rich profile with its features disabled one by one equals the minimal NIC: rates and latencies within 1
+ * %, fixed before the first run. (The minimal profile itself keeps its exact traces: golden.test.ts.)
  */
 import { describe, expect, test } from 'vitest';
 import { override } from '../../src/sim/profile/overrides.ts';
@@ -11,10 +11,10 @@ const TOLERANCE = 0.01;
 const DURATION_NS = 5e6;
 const NEVER = Number.POSITIVE_INFINITY;
 
-/** On the wire, an acknowledgement takes 86 B and the cable; the minimal NIC's takes ackReturnNs. */
+/** On the wire, an acknowledgement takes 86 B plus the cable; in the minimal NIC it takes ackReturnNs. */
 const ACK_NS = (86 * 8) / 100;
 
-/** What is left is units, acknowledgements as packets and their coalescing. */
+/** What remains is units, acknowledgement packets and their coalescing. */
 const OFF = {
   mmioNs: 350,
   cqeWriteNs: 150 - ACK_NS,
@@ -32,7 +32,7 @@ const OFF = {
   rethBytes: 0,
 };
 
-/** PCIe is there, with its batches, its limits and payload that is read ahead, and so fast that it does not matter. */
+/** PCIe is enabled, with batches, limits and read-ahead, but too fast to matter. */
 const FAST_PCIE = { ...OFF, dmaReadNs: 0.5, dmaWriteNs: 0.5, pcieGbps: 1e6 };
 
 const times = (count: number, app: AppOptions) => Array<AppOptions>(count).fill(app);

@@ -1,11 +1,13 @@
-/** Nothing is allocated per packet: a million of them, each in a process of its own, on a rich profile. */
+/**
+ * Nothing is allocated per packet: a million packets per run on a rich profile, each run in its own process.
+ */
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { expect, test } from 'vitest';
 
 const SCRIPT = new URL('./garbage-run.mjs', import.meta.url).pathname;
 const BUILT = existsSync(new URL('../../out/bench/against-cpp/sim-load.js', import.meta.url));
-/** A double on the heap takes 16. What the compiler and the growth of pools take is no more than this. */
+/** A heap double takes 16 bytes. The compiler and growing pools stay below this limit. */
 const MOST_BYTES_PER_PACKET = 1;
 
 test.skipIf(!BUILT).each([

@@ -1,6 +1,6 @@
 /**
- * A spread of runs on the profile `minimal`, each with the hash of its trace. golden.json holds what they gave
- * before the model of the NIC grew: what a feature adds is byte for byte invisible while it is off.
+ * Various runs on the profile `minimal`, each with the hash of its trace. golden.json holds the results from
+ * before the NIC model grew: a disabled feature changes no byte.
  */
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
@@ -14,7 +14,7 @@ import { type AppOptions, B, D, Lab, M } from './apps.ts';
 import { connect, makeEnd, pair, post, postRecv, SIGNALED } from './helpers.ts';
 import { lossyRun } from './lossy-run.mjs';
 
-/** What a run is given, as a hash (random programs come from fast-check, which may change), and what it did. */
+/** Hash of a run's input (random programs come from fast-check, which may change), and its result. */
 export interface Golden {
   input: string;
   trace: string;
@@ -63,7 +63,7 @@ function waits(): string {
   return finish(fabric);
 }
 
-/** Queue pairs of one host that talk to each other, beside others that use the wire. */
+/** Queue pairs of one host that communicate with each other, next to others that use the wire. */
 function loopback(): string {
   const fabric = createFabric({ autoAdvance: false, seed: 3 });
   const pairs = [
@@ -82,7 +82,7 @@ function loopback(): string {
   return finish(fabric);
 }
 
-/** Four hosts that reach each other directly: three write to one, which reads from two. */
+/** Four directly connected hosts: three write to one, which reads from two. */
 function fourHosts(): string {
   const fabric = createFabric({ hosts: 4, autoAdvance: false, seed: 4, loss: 0.01 });
   for (const host of [1, 2, 3]) {
@@ -105,7 +105,7 @@ function finish(fabric: Fabric): string {
   return fabric.traceHash();
 }
 
-/** Every run by name, in the order of their names here. */
+/** All runs by name, in the order of this file. */
 export async function goldenRuns(): Promise<Record<string, Golden>> {
   const runs: Record<string, Golden> = {};
   const add = (name: string, input: unknown, trace: string) => {

@@ -1,4 +1,4 @@
-/** What a queue pair that is connected and not used yet takes: JavaScript heap, and memory outside it. */
+/** Memory of a connected, unused queue pair: JavaScript heap and memory outside of it. */
 import v8 from 'node:v8';
 import vm from 'node:vm';
 import { expect, test } from 'vitest';
@@ -52,7 +52,7 @@ test('10,000 connected queue pairs take less than 2 KB of heap each', () => {
   });
   const after = used();
   expect((after.heap - before.heap) / QPS).toBeLessThan(MOST_HEAP_BYTES);
-  // Queues take none before the first request comes.
+  // Queues allocate nothing before the first request.
   expect((after.outside - before.outside) / QPS).toBeLessThan(64);
   expect(v.queryQp(handles[0][0]).attr.qpState).toBe(V.IBV_QPS_RTS);
 });

@@ -102,7 +102,7 @@ export function pair(fabric: FabricOptions = {}, a: EndOptions = {}, b: EndOptio
   return [...ends, f];
 }
 
-/** Posts the whole send batch and empties it; returns how many were taken. */
+/** Posts the whole send batch and empties it. Returns how many requests were accepted. */
 export function post(end: End): number {
   const n = end.v.postSend(end.qp, end.send.ring, 0, end.send.length);
   end.send.clear();
@@ -125,13 +125,13 @@ export interface Wc {
   seq: number;
 }
 
-/** Runs the simulation to its end and returns what is in a CQ. */
+/** Runs the simulation to its end and returns the contents of a CQ. */
 export function drain(fabric: Fabric, end: End, cq: number = end.sendCq): Wc[] {
   fabric.simulation.run();
   return take(end, cq);
 }
 
-/** What is in a CQ now (a poll that finds nothing moves time by 25 ns). */
+/** The current contents of a CQ. (A poll that finds nothing advances time by 25 ns.) */
 export function take(end: End, cq: number = end.sendCq): Wc[] {
   const { wc } = end;
   const n = end.v.pollCq(cq, wc.ring, 0, wc.capacity);
@@ -146,7 +146,7 @@ export function take(end: End, cq: number = end.sendCq): Wc[] {
   }));
 }
 
-/** Fills with a pattern that differs everywhere. */
+/** Fills with a pattern without repetitions. */
 export function fill(bytes: Uint8Array, from: number, length: number, salt = 1): void {
   for (let i = 0; i < length; i++) bytes[from + i] = (i * 31 + (i >> 8) * 7 + salt) & 255;
 }

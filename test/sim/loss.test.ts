@@ -1,4 +1,4 @@
-/** Random programs over lossy links: everything arrives, once, in order. A failing run prints its seed. */
+/** Random programs over lossy links: everything arrives once and in order. A failing run prints its seed. */
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import fc from 'fast-check';
@@ -38,7 +38,7 @@ test('1 MiB messages at 1 % loss arrive whole', () => {
   expect(lost).toBeGreaterThan(0.005 * sent);
 });
 
-test('going back is cheap: a loss is noticed at once, and costs what was in flight', () => {
+test('a loss is detected at once and only costs the packets in flight', () => {
   for (const op of ['write', 'read'] as const) {
     const [a, b, fabric] = pair({ seed: 3, loss: 0.002 }, { bytes: 1 << 20, timeout: 14 });
     for (let i = 0; i < 8; i++) a.send[op](i, SIGNALED, a.mr.addr, 1 << 20, a.mr.lkey, b.mr.addr, b.mr.rkey);
@@ -46,9 +46,9 @@ test('going back is cheap: a loss is noticed at once, and costs what was in flig
     expect(drain(fabric, a).map((wc) => wc.status)).toEqual(Array(8).fill('SUCCESS'));
     const [sent, lost] = fabric.simulation.world.packetCount;
     expect(lost).toBeGreaterThan(3);
-    // 12 packets of 4 KiB in the FIFO and on the wire, and as many responses to a READ that is repeated.
+    // 12 packets of 4 KiB in the FIFO and on the wire, and as many responses to a repeated READ.
     expect(sent).toBeLessThan(8 * 257 + lost * 25);
-    // One timeout is 67 ms: at most the loss of a last packet costs one.
+    // A timeout is 67 ms; at most the loss of a last packet costs one.
     expect(fabric.nowNs).toBeLessThan(op === 'write' ? 2e6 : 150e6);
   }
 });

@@ -1,4 +1,4 @@
-/** PeRF's MQSE in the simulated device: whose turn it is, and that nobody waits for ever. */
+/** PeRF's MQSE in the simulated device: the order of turns, and that no queue pair waits forever. */
 import { expect, test } from 'vitest';
 import { createFabric, type Fabric } from '../../src/providers/sim/index.ts';
 import { compose } from '../../src/shim/compose.ts';
@@ -10,7 +10,7 @@ import { connect, type End, makeEnd, post } from './helpers.ts';
 const KB = 1024;
 const MESSAGE = 16 * KB;
 const LONG = 60 * KB;
-/** For tests in which it must not help. */
+/** For tests in which the watchdog must not help. */
 const NO_WATCHDOG = 1e12;
 
 interface Rig {
@@ -19,7 +19,7 @@ interface Rig {
   peers: End[];
 }
 
-/** So many queue pairs of one context, with one completion queue, under MQSE. */
+/** This many queue pairs of one context, with one completion queue, under MQSE. */
 function rig(count: number, options: TurnsOptions): Rig {
   const fabric = createFabric({ hosts: 2, seed: 1, autoAdvance: false });
   const policy = createShim(() => new Turns({ aheadBytes: 0, aheadRequests: 0, ...options }));
@@ -47,14 +47,14 @@ function write({ ends, peers }: Rig, qp: number, messages: number, bytes = MESSA
   expect(post(end)).toBe(messages);
 }
 
-/** A long message that nobody has a receive for: its queue pair sends it again and again, and what follows waits. */
+/** A long message without a receive: its queue pair sends it repeatedly, and later ones wait. */
 function sendInVain({ ends }: Rig, qp: number): void {
   const end = ends[qp];
   end.send.send(99, V.IBV_SEND_SIGNALED, end.mr.addr, LONG, end.mr.lkey);
   expect(post(end)).toBe(1);
 }
 
-/** Whose requests completed, in their order; a failure is a letter. */
+/** The queue pairs whose requests completed, in order; a failure is a letter. */
 async function completions({ fabric, ends }: Rig, ns: number): Promise<string> {
   const { v, sendCq, wc } = ends[0];
   const order: string[] = [];
@@ -73,7 +73,7 @@ function of(qp: number, order: string): number {
   return [...order].filter((one) => one === String(qp)).length;
 }
 
-test('one at a time sends a turn, in the order in which they came', async () => {
+test('one queue pair at a time sends for a turn, in order of arrival', async () => {
   const r = rig(3, { allow: 1 });
   for (const qp of [0, 1, 2]) write(r, qp, 12);
   expect(await completions(r, 1e6)).toBe('000011112222'.repeat(3));
@@ -85,7 +85,7 @@ test('turns of requests', async () => {
   expect(await completions(r, 1e6)).toBe('0000000011111111'.repeat(4));
 });
 
-test('a queue pair that has nothing to send is no turn', async () => {
+test('a queue pair with nothing to send takes no turn', async () => {
   const r = rig(3, { allow: 1, watchdogNs: NO_WATCHDOG });
   write(r, 0, 4);
   expect(await completions(r, 1e6)).toBe('0000');
@@ -98,11 +98,11 @@ test('two at a time', async () => {
   for (const qp of [0, 1, 2, 3]) write(r, qp, 8);
   const order = await completions(r, 1e6);
   expect(order).toHaveLength(32);
-  // The first two share the wire; nobody else is among them.
+  // The first two share the wire without the others.
   expect([...order.slice(0, 8)].sort().join('')).toBe('00001111');
 });
 
-test('a turn that does not end is not waited for, and others are done meanwhile', async () => {
+test('a stuck turn is not waited for, and others proceed', async () => {
   const r = rig(3, { allow: 1, watchdogNs: 50_000 });
   sendInVain(r, 0);
   for (const qp of [1, 2]) write(r, qp, 12);
@@ -113,7 +113,8 @@ test('a turn that does not end is not waited for, and others are done meanwhile'
   expect(peer.v.postRecv(peer.qp, peer.recv.ring, 0, 1)).toBe(1);
   for (const qp of [2, 1]) write(r, qp, 8);
   expect([...(await completions(r, 2e6))].sort().join('')).toBe(`0${'1'.repeat(8)}${'2'.repeat(8)}`);
-  // The turn that was let go in its stead is made good with the next one that ends; then it is one at a time again.
+  // The next turn that ends compensates for the additional one, and then one queue pair at a time sends
+  // again.
   for (const qp of [2, 1]) write(r, qp, 8);
   expect(await completions(r, 2e6)).toHaveLength(16);
   for (const qp of [2, 1]) write(r, qp, 8);
@@ -126,7 +127,7 @@ test.each(['destroyed', 'reset', 'failed'])('a turn ends with its queue pair: %s
   for (const qp of [1, 2]) write(r, qp, 12);
   expect(await completions(r, 1e6)).toBe('');
   const { v } = r.ends[0];
-  // One that waits for its turn, then the one that has it.
+  // First the one that waits for its turn, then the one that has it.
   for (const { qp } of [r.ends[1], r.ends[0]]) {
     if (how === 'destroyed') v.destroyQp(qp);
     else v.modifyQp(qp, { qpState: how === 'reset' ? V.IBV_QPS_RESET : V.IBV_QPS_ERR }, V.IBV_QP_STATE);
@@ -136,7 +137,7 @@ test.each(['destroyed', 'reset', 'failed'])('a turn ends with its queue pair: %s
   expect([...order].filter((one) => one === 'b')).toHaveLength(how === 'failed' ? 12 : 0);
 });
 
-test('how many go at a time may change while some wait', async () => {
+test('the number of concurrent turns may change while queue pairs wait', async () => {
   const r = rig(3, { allow: 1, watchdogNs: NO_WATCHDOG, changeNs: 1e6 });
   sendInVain(r, 0);
   for (const qp of [1, 2]) write(r, qp, 12);

@@ -33,7 +33,7 @@ test('FETCH_AND_ADD and COMPARE_AND_SWAP return the old value and carry past 32 
   expect(theirs[2]).toBe(77n);
 });
 
-test('immediates arrive in host order; WRITE_WITH_IMM takes a receive and says the message’s length', () => {
+test('immediates arrive in host order; WRITE_WITH_IMM takes a receive and reports the message’s length', () => {
   const [a, b, fabric] = pair();
   b.recv.recv(1, b.mr.addr + 30000, 64, b.mr.lkey).recv(2, b.mr.addr + 31000, 64, b.mr.lkey);
   postRecv(b);
@@ -94,7 +94,7 @@ test('INLINE copies at post', () => {
   expect(b.bytes[108]).toBe(0);
 });
 
-test('FENCE waits for earlier READs: the WRITE behind it sends what the READ brought', () => {
+test('FENCE waits for earlier READs: the WRITE behind it sends the data they returned', () => {
   for (const fence of [0, V.IBV_SEND_FENCE]) {
     const [a, b, fabric] = pair();
     fill(b.bytes, 0, 8);
@@ -115,7 +115,7 @@ test('a READ returns what was there before a later WRITE of the same queue pair'
   a.send.write(2, SIGNALED, a.mr.addr + 50000, 1, a.mr.lkey, b.mr.addr, b.mr.rkey);
   post(a);
   expect(drain(fabric, a)).toMatchObject([ok(2, 'RDMA_WRITE')]);
-  // The first byte is sent at once; the WRITE arrives while the rest of the READ is on its way.
+  // The first byte is sent at once; the WRITE arrives while the rest of the READ is in flight.
   expect(a.bytes.slice(0, 40000)).toEqual(before);
 });
 
@@ -164,7 +164,7 @@ test('a queue pair connected to its own host, and to itself', () => {
   expect(a.bytes.slice(10000, 15000)).toEqual(a.bytes.slice(0, 5000));
 });
 
-test('memory shared with a worker is moved like any other', () => {
+test('memory shared with a worker is copied like any other', () => {
   const [a, b, fabric] = pair();
   const shared = new SharedArrayBuffer(8192);
   const mr = a.v.regMr(a.pd, shared, 4096, 4096, V.IBV_ACCESS_LOCAL_WRITE);
@@ -184,7 +184,7 @@ describe('queue accounting', () => {
     expect(post(a)).toBe(5);
     expect([a.send.errno, a.send.reason]).toEqual([V.ENOMEM, V.REASON_QUEUE_FULL]);
     fabric.simulation.run();
-    // Done, but nothing was polled: not one slot is free.
+    // Everything is done, but nothing was polled, so no slot is free.
     write(9, 0);
     expect(post(a)).toBe(0);
     expect(take(a).map((wc) => [wc.wrId, wc.seq])).toEqual([[2, 2]]);

@@ -110,7 +110,7 @@ test(`random mixes (seed ${SEED})`, () => {
   );
 }, 180_000);
 
-describe('closed forms: without a step, a turn is one packet', () => {
+describe('closed forms: without a step, each visit sends one packet', () => {
   const small = (size: number): AppOptions => ({ size, batch: 32, depth: 128 });
   const large: AppOptions = { size: 1 << 18, batch: 1, depth: 4 };
   test.each([
@@ -132,7 +132,7 @@ describe('closed forms: without a step, a turn is one packet', () => {
     }
   });
 
-  test.each([1, 3, 15])('one queue pair beside %i alike', (others) => {
+  test.each([1, 3, 15])('one queue pair next to %i identical ones', (others) => {
     const apps = times(1 + others, large);
     const nic = { ...ORACLE_NIC, stepNs: 0 };
     for (const figures of [simulate(apps, 1, 4e6, nic), predict(apps, 1, 4e6, nic)]) {

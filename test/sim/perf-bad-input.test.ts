@@ -1,4 +1,4 @@
-/** What programs do to perf that they should not, and what their neighbours notice of it: nothing. */
+/** Misbehaving programs under perf do not affect their neighbours. */
 import v8 from 'node:v8';
 import vm from 'node:vm';
 import { expect, test } from 'vitest';
@@ -14,7 +14,7 @@ const CAP = { maxSendWr: 64, maxRecvWr: 64, maxSendSge: 4, maxRecvSge: 4, maxInl
 v8.setFlagsFromString('--expose-gc');
 const collect: () => void = vm.runInNewContext('gc');
 
-/** Heap and memory outside it. What registries let go, and what is outside, is freed some turns of the loop later. */
+/** Heap and memory outside of it. Finalizers and external memory need a few iterations of the event loop. */
 async function usedBytes(): Promise<number> {
   let least = Number.POSITIVE_INFINITY;
   for (let i = 0; i < 5; i++) {
@@ -54,7 +54,7 @@ function write(a: End, b: End, bytes: number, count: number): number {
   return post(a);
 }
 
-/** What completes well within a time, by queue pair; a failure fails the test. */
+/** Completions within the given time, by queue pair; a failure fails the test. */
 async function completed({ fabric }: Rig, end: End, ns: number): Promise<Map<number, number>> {
   const counts = new Map<number, number>();
   for (let i = 0; i < 10; i++) {
@@ -103,27 +103,27 @@ test.each([
       expect(write(end, peer, BIG, MESSAGES)).toBe(MESSAGES);
     }
     expect(write(a, b, BIG, MESSAGES)).toBe(MESSAGES);
-    // At another moment each time: some wait for their turn, one is within a message.
+    // At a different moment each time: some wait for their turn, one is in the middle of a message.
     await r.fabric.advance(700 * (time % 20));
     for (const [end, peer] of doomed) {
       end.v.destroyQp(end.qp);
       peer.v.destroyQp(peer.qp);
     }
     const counts = await completed(r, a, 200_000);
-    // The same queue pair goes on; of the others nothing is told that was not before.
+    // The same queue pair continues, and the others report nothing new.
     expect(counts.get(a.qp)).toBe(MESSAGES);
   }
   expect(
     shimCounters(r.provider).internal.pieces + shimCounters(r.provider).internal.enables,
   ).toBeGreaterThan(0);
-  // 120 queue pairs came and went; one that stays takes more than that.
+  // 120 queue pairs were created and destroyed; a single leaked one takes more than this.
   expect((await usedBytes()) - beforeBytes).toBeLessThan(120 * 8192);
   expect(r.fabric.brokenInvariants()).toEqual([]);
-  // Nothing holds what it was made of.
+  // Nothing refers to its parts.
   close(a);
 });
 
-/** Tenant 0 floods; what is taken, what the first refusal says, and what others get meanwhile. */
+/** Tenant 0 floods: accepted requests, the first rejection, and the rate of the others meanwhile. */
 async function flood(options: Record<string, unknown> | null) {
   const r = rig(options);
   const [flooder, other] = [0, 0].map((host) => makeEnd(r.under, host));
@@ -163,24 +163,24 @@ async function flood(options: Record<string, unknown> | null) {
   return { first, refusal, taken, served, flooded };
 }
 
-test('a flood of 10^6 requests: what does not fit is refused as bare, and others are served', async () => {
+test('a flood of 10^6 requests is rejected as on the bare device, and others are served', async () => {
   const bare = await flood(null);
   expect(bare).toMatchObject({ first: 64, taken: 0, served: 20 });
   expect(bare.refusal[0]).toBe(V.ENOMEM);
   for (const options of [{}, { isolation: 'always' }, { qpIsolation: 'always' }]) {
     const { flooded, ...rest } = await flood(options);
     expect(rest).toEqual({ first: bare.first, refusal: bare.refusal, taken: 0, served: 20 });
-    // What it floods with goes at the rate that isolation leaves it.
+    // The flood proceeds at the rate that isolation leaves.
     expect(flooded / bare.flooded).toBeGreaterThanOrEqual(0.9);
   }
 });
 
-test('a limit of requests that is set after short posts holds for the next of them', async () => {
+test('a request limit set after short posts applies to the next one', async () => {
   const r = rig({});
   const a = makeEnd(r.under, 0);
   const b = makeEnd(r.fabric, 1);
   connect(a, b);
-  // Known by now: they go straight to the device for their size.
+  // Classified by now: they go straight to the device because of their size.
   for (let i = 0; i < 3; i++) {
     expect(write(a, b, 16, 8)).toBe(8);
     expect((await completed(r, a, 10_000)).get(a.qp)).toBe(8);
@@ -188,7 +188,7 @@ test('a limit of requests that is set after short posts holds for the next of th
   r.provider.configurePolicy!('perf', { maxRequestsPerS: 1e5, burstRequests: 4 });
   let taken = 0;
   for (let i = 0; i < 10; i++) taken += write(a, b, 16, 2);
-  // Four at once, and one in 10 us; what is polled takes no time to speak of.
+  // Four at once, then one per 10 us; polling takes negligible time.
   expect(taken).toBeGreaterThan(0);
   expect(taken).toBeLessThanOrEqual(4);
   expect([a.send.words[V.HDR_ERRNO], a.send.words[V.HDR_REASON]]).toEqual([V.ENOMEM, V.REASON_LIMIT]);
@@ -217,7 +217,7 @@ test('long SENDs to a peer without a shim go whole, 0_WAITs charged for their by
   expect([pieces, waits]).toEqual([0, Math.floor((4 * 20_000 + 6 * 512) / 1024)]);
 });
 
-test('who comes to what is held until it is known who suffers does not leave it there', async () => {
+test('requests held while victims are unknown are released when another queue pair joins', async () => {
   const r = rig({ rotation: 'on' });
   const [d, a] = [0, 0].map((host) => makeEnd(r.under, host));
   const [e, b] = [0, 1].map(() => makeEnd(r.fabric, 1));
@@ -233,7 +233,7 @@ test('who comes to what is held until it is known who suffers does not leave it 
   expect(write(a, b, BIG, 1)).toBe(1);
   await r.fabric.advance(5000);
   expect(write(small, peer, 16, 1)).toBe(1);
-  // Goes on as long as anything is waited for.
+  // Runs while anything is awaited.
   await r.fabric.run();
   expect(take(a).map(({ status }) => status)).toEqual(['SUCCESS']);
 });

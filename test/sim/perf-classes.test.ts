@@ -1,4 +1,4 @@
-/** What perf takes applications for, when it changes its mind, whom it shares that with, and its limits. */
+/** How perf classifies applications, reclassifies them and shares the result, and its limits. */
 import { expect, test } from 'vitest';
 import { coordinatorMemory, createPolicy, shareCoordinator } from '../../src/policies/index.ts';
 import { createFabric, type Fabric } from '../../src/providers/sim/index.ts';
@@ -60,7 +60,7 @@ test.each([
   expect(kindOf(one)).toBeUndefined();
   expect(post(one, bytes, count)).toBe(count);
   expect(kindOf(one)).toBe(kind);
-  // Many at once are seen again while they are outstanding.
+  // Many at once are classified again while outstanding.
   for (let i = 0; i < 4; i++) {
     await one.fabric.advance(9000);
     poll(one);
@@ -70,10 +70,10 @@ test.each([
   expect(kindOf(one)).toBe(kind);
 });
 
-test('what is held from its post on is seen, too: behind a WAIT, and on a managed queue pair', async () => {
+test('requests held from their post on are classified too: behind a WAIT, and on a managed queue pair', async () => {
   const one = app();
   const { a, b } = one;
-  // From its first WAIT on, all that is posted on a queue pair is held.
+  // From its first WAIT on, all requests of a queue pair are held.
   a.send.write(1, V.IBV_SEND_SIGNALED, a.mr.addr, 16, a.mr.lkey, b.mr.addr, b.mr.rkey);
   a.send.wait(2, V.IBV_SEND_SIGNALED, a.sendCq, 1);
   expect(a.v.postSend(a.qp, a.send.ring, 0, 2)).toBe(2);
@@ -96,7 +96,7 @@ test('what is held from its post on is seen, too: behind a WAIT, and on a manage
   expect(other.a.v.policyStates!().map(({ kind }) => kind)).toContain('B_single');
 });
 
-test('what comes later changes a class when two windows agree, and it recovers', async () => {
+test('later traffic changes a class when two windows agree, and the class recovers', async () => {
   const one = app();
   await until(one, 'never', 16, 1, 2 * WINDOW_NS);
   expect(kindOf(one)).toBe('D_single');
@@ -108,7 +108,7 @@ test('what comes later changes a class when two windows agree, and it recovers',
   expect(toD).toBeLessThanOrEqual(2 * WINDOW_NS);
 });
 
-test('who sends nothing for a window is nobody, until its next request', async () => {
+test('a context that sends nothing for a window is ignored until its next request', async () => {
   const one = app();
   post(one, 16);
   await one.fabric.advance(2 * WINDOW_NS);
@@ -122,7 +122,7 @@ test('who sends nothing for a window is nobody, until its next request', async (
 test('policies in different threads share a coordinator through memory', async () => {
   const memory = coordinatorMemory();
   shareCoordinator('sim4', memory);
-  // Each provider stands for a thread: nothing else of them is one.
+  // Each provider stands for a thread, although none runs in one.
   const [large, small] = [1, 2].map(() => {
     const inner = createFabric({ hosts: 5, seed: 1, autoAdvance: false });
     const fabric = { ...inner, provider: compose(inner.provider, [createPolicy('perf', OPTIONS)]) } as Fabric;
@@ -137,7 +137,7 @@ test('policies in different threads share a coordinator through memory', async (
   post(small, 16);
   expect(doesOf(large)).toBe('its messages are split');
   expect(doesOf(small)).toBe('left alone');
-  // The time of the small one's thread stands still: it is dead.
+  // The clock of the small tenant's thread stands still, as if it were dead.
   await until(large, 'never', LARGE, 1, WINDOW_NS / 2);
   expect(doesOf(large)).toBe('its messages are split');
   await until(large, 'never', LARGE, 1, WINDOW_NS);
@@ -165,7 +165,7 @@ function read({ a, b }: App, bytes: number): void {
   expect(a.v.postSend(a.qp, a.send.ring, 0, 1)).toBe(1);
 }
 
-test('what is READ counts where it leaves: large READs hurt small tenants of the peer', () => {
+test('READ data counts at the responder: large READs hurt small tenants of the peer', () => {
   const { pair, stateOn } = hosts3();
   read(pair(1, 0), LARGE);
   post(pair(0, 1), 16);
@@ -177,7 +177,7 @@ test('what is READ counts where it leaves: large READs hurt small tenants of the
   });
 });
 
-test('what is READ counts where it leaves: large WRITEs hurt those who READ small messages there', async () => {
+test('READ data counts at the responder: large WRITEs hurt tenants that READ small messages there', async () => {
   const { pair, stateOn, inner } = hosts3();
   const large = pair(0, 1);
   post(large, LARGE);
@@ -191,7 +191,7 @@ test('what is READ counts where it leaves: large WRITEs hurt those who READ smal
 });
 
 test.each(['a small tenant of the reader', 'a small tenant of a third host'])(
-  'large READs from elsewhere do nothing to %s',
+  'large READs from another host do not affect %s',
   async (who) => {
     const { pair, stateOn, inner } = hosts3();
     const reader = pair(1, 0);
@@ -207,7 +207,7 @@ test.each([
   [1, 2, 'large messages beside small ones'],
   [2, 1, 'nothing to isolate'],
 ])(
-  'large READs and WRITEs from one queue pair of host 1 beside a small tenant of host %i',
+  'large READs and WRITEs from one queue pair of host 1 next to a small tenant of host %i',
   async (host, to, why) => {
     const { pair, stateOn, inner } = hosts3();
     const both = pair(1, 0);
@@ -221,7 +221,7 @@ test.each([
   },
 );
 
-test('a tenant posts so many requests per second, and then as many as time has brought', async () => {
+test('a tenant posts its burst of requests, then at its rate', async () => {
   const one = app({ ...OPTIONS, maxRequestsPerS: 1e6, burstRequests: 10 });
   expect(post(one, 16, 32)).toBe(10);
   const words = one.a.send.words;
@@ -229,7 +229,7 @@ test('a tenant posts so many requests per second, and then as many as time has b
   await one.fabric.advance(4000);
   expect(post(one, 16, 32)).toBe(4);
   let taken = 0;
-  // A flood of a million: what is refused costs no memory and no failure.
+  // A flood of a million requests: rejected ones cost no memory and no failure.
   for (let i = 0; i < 1e6 / 32; i++) taken += post(one, 16, 32);
   expect(taken).toBe(0);
   await one.fabric.advance(1e6);
@@ -237,7 +237,7 @@ test('a tenant posts so many requests per second, and then as many as time has b
   expect(post(one, 16, 32)).toBe(10);
 });
 
-test('a tenant has so many queue pairs', () => {
+test('a tenant is limited in its queue pairs', () => {
   const inner = createFabric({ seed: 1, autoAdvance: false });
   const provider = compose(inner.provider, [createPolicy('perf', { maxQps: 2 })]);
   const fabric = { ...inner, provider } as Fabric;
@@ -248,6 +248,6 @@ test('a tenant has so many queue pairs', () => {
   expect(() => v.createQp(pd, attr)).toThrowError(/over its limit/);
   v.destroyQp(qp);
   v.createQp(pd, attr);
-  // Without a name every context is a tenant of its own.
+  // Without a name, every context is its own tenant.
   makeEnd(fabric, 0);
 });

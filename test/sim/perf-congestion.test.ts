@@ -1,6 +1,6 @@
 /**
- * 0_WAITs and congestion control in the NIC: where that holds a queue pair back, 0_WAITs would come on top. The
- * tolerance of 5 % was chosen before the first run.
+ * 0_WAITs and congestion control in the NIC: when congestion control holds a queue pair back, 0_WAITs must
+ * not add to it. The tolerance of 5 % was chosen before the first run.
  */
 import { describe, expect, test } from 'vitest';
 import { runMix } from '../../src/mix/run.ts';
@@ -21,7 +21,10 @@ const mean = (values: readonly (number | null)[]) =>
 
 describe('DCQCN: B of host 0, beside D, and B of another host meet at a switch', () => {
   const apps: AppSpec[] = [{ kind: 'B', host: 0, to: 2 }, D, { kind: 'B', host: 1, to: 2 }];
-  /** Rate of B, that of the other one, which has nobody beside it and no 0_WAITs, and what D waits; of all seeds. */
+  /**
+   * Rate of B, rate of the other B (alone on its host, without 0_WAITs), and latency of D; means over all
+   * seeds.
+   */
   const means = async (more: Partial<MixSpec>) => {
     const runs = await Promise.all(SEEDS.map((seed) => run(apps, { set: DCQCN, ...more, seed })));
     for (const { invariants } of runs) expect(invariants).toEqual([]);
@@ -29,21 +32,21 @@ describe('DCQCN: B of host 0, beside D, and B of another host meet at a switch',
     return { gbps: of(0), other: of(2), dUs: mean(runs.map((one) => one.apps[1].latencyUs!.avg)) };
   };
 
-  test('B has what it has bare, and what the other one has; with the fixed rule it has not', async () => {
+  test('B keeps its bare rate and equals the other B; with the fixed rule it does not', async () => {
     const bare = await means({ policy: 'none' });
     const perf = await means({});
     const fixed = await means({ policyOptions: { waits: 'fixed' } });
     expect(perf.gbps / bare.gbps).toBeGreaterThanOrEqual(KEPT);
     expect(perf.gbps / perf.other).toBeGreaterThanOrEqual(KEPT);
-    // The notifications are shared: only 0_WAITs make the difference.
+    // Notifications are shared, so only 0_WAITs make the difference.
     expect(fixed.gbps / fixed.other).toBeLessThan(KEPT);
-    // What the NIC holds back does not stand in the FIFO.
+    // Packets held back by the NIC do not occupy the FIFO.
     expect(perf.dUs).toBeLessThanOrEqual(bare.dUs / KEPT);
   });
 });
 
-test('DCQCN: when the other one has ended, B has its rate again, and D the 0_WAITs of B', async () => {
-  // Faster than real ones: the way back to line rate is to be over in a few milliseconds.
+test('DCQCN: after the other B ends, B regains its rate, and 0_WAITs protect D again', async () => {
+  // Faster than in reality, so that the return to line rate takes a few milliseconds.
   const set = { ...DCQCN, dcqcnIncreaseTimerNs: 55e3, dcqcnHaiMbps: 5000 };
   const last = async (policy: string, others: readonly AppSpec[]) => {
     const times = { durationNs: 14e6, warmupNs: 1e6, timelinePoints: 14 };
@@ -65,7 +68,7 @@ test('DCQCN: when the other one has ended, B has its rate again, and D the 0_WAI
 });
 
 test.each([20, 40, 60, 80, 85, 90, 95])(
-  'a rate limit of %i Gbit/s in the NIC: B has it, with 0_WAITs as without',
+  'a rate limit of %i Gbit/s in the NIC: B reaches it with and without 0_WAITs',
   async (rateGbps) => {
     const apps: AppSpec[] = [{ kind: 'B', host: 0, to: 2, rateGbps }, D];
     const rate = async (policy: string) =>

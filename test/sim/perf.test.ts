@@ -122,7 +122,7 @@ test('B + M: B keeps 87 Gbps, M has 9 M messages/s instead of 2.9', async () => 
   expect(perf.M.mmps).toBeGreaterThan(9);
 });
 
-test('D alone is as under no policy', async () => {
+test('D alone behaves as without a policy', async () => {
   const bare = await run(null, { D });
   const perf = await run('perf', { D });
   expect(perf.D).toEqual(bare.D);

@@ -1,6 +1,6 @@
 /**
- * docs/simulation.md has every parameter once, with the values of all profiles and where they are from.
- * ISOVERBS_RECORD=1 writes the values anew.
+ * docs/simulation.md lists every parameter once, with the values of all profiles and their sources.
+ * ISOVERBS_RECORD=1 rewrites the values.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
@@ -27,7 +27,7 @@ const cellsOf = (line: string) =>
     .split('|')
     .map((cell) => cell.trim());
 
-/** The page's lines, with the values of parameters that the profiles have. */
+/** The lines of the page with the current values of the profiles. */
 function recorded(lines: string[]): string[] {
   let columns: string[] = [];
   return lines.map((line) => {
@@ -68,7 +68,7 @@ test('docs/simulation.md has every parameter once, with a unit, a meaning and a 
   }
 });
 
-test('every profile is one that could be written by hand', () => {
+test('every profile passes the checks for user-defined profiles', () => {
   for (const [name, params] of Object.entries(PROFILES)) {
     expect(override(MINIMAL_NIC, { ...params }), name).toEqual(params);
     expect(Object.isFrozen(params), name).toBe(true);
@@ -76,7 +76,7 @@ test('every profile is one that could be written by hand', () => {
   expect(() => override(MINIMAL_NIC, { linkGbps: 0 })).toThrow(ConfigError);
 });
 
-test('counts are whole and sizes of packets have 32 bits: what is neither would hang a run', () => {
+test('counts must be integers and packet sizes 32-bit, because other values would hang a run', () => {
   const bad = {
     processingUnits: [0.5, 1e300, 2 ** 31],
     dmaReads: [1.5, 1e300],

@@ -1,4 +1,4 @@
-/** Random programs on one queue pair, and what must be true of each afterwards, whatever the links did. */
+/** Random programs on one queue pair, and what must hold afterwards, whatever the links did. */
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import type { FabricOptions } from '../../src/providers/sim/index.ts';
@@ -22,7 +22,7 @@ export const steps = fc.array(
   { minLength: 1, maxLength: 12 },
 );
 
-/** Where step i reads and writes: nobody else does. */
+/** The area that only step i reads and writes. */
 const place = (i: number) => i * 20480;
 const COUNTER = BYTES - 8;
 
@@ -56,14 +56,17 @@ function check(a: End, b: End, program: Step[], initial: Uint8Array): void {
   expect(new DataView(b.mr.memory as ArrayBuffer).getBigUint64(COUNTER, true)).toBe(BigInt(added));
 }
 
-/** Packets of a program that loses none: each request's, and the responses. */
+/** Packets of a program without losses: those of each request, and the responses. */
 function packetsOf(program: Step[], pathMtu: number): number {
   const packets = (bytes: number) => Math.max(1, Math.ceil(bytes / V.mtuBytes(pathMtu)));
   const cost = { wait: () => 0, fetchAdd: () => 2, read: (bytes: number) => 1 + packets(bytes) } as const;
   return program.reduce((sum, { op, bytes }) => sum + (op in cost ? cost[op as 'read'] : packets)(bytes), 0);
 }
 
-/** Runs a program on links with these faults; what it posts arrives once and in order, or it says that it gave up. */
+/**
+ * Runs a program on faulty links: requests arrive once and in order, or the queue pair reports that it gave
+ * up.
+ */
 export function runProgram(
   program: Step[],
   faults: FabricOptions & { seed: number },
@@ -95,7 +98,7 @@ export function runProgram(
   expect(fabric.brokenInvariants()).toEqual([]);
   const gaveUp = done.findIndex((wc) => wc.status !== 'SUCCESS');
   if (gaveUp >= 0) {
-    // Eight losses in a row do happen at 10 %: then, and only then, it may give up.
+    // Eight losses in a row do happen at 10 %. Only then may it give up.
     expect([done[gaveUp].status, loss > 0]).toEqual(['RETRY_EXC_ERR', true]);
     return;
   }

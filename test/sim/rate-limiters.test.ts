@@ -1,4 +1,7 @@
-/** Rate limiters of hardware: so many, so accurate, so slow to change. Expected values are of before the first run. */
+/**
+ * Hardware rate limiters: their number, accuracy and delay. Expected values were written down before the
+ * first run.
+ */
 import { describe, expect, test } from 'vitest';
 import { Limiters } from '../../src/sim/egress/rate-limiters.ts';
 import { RandomStream } from '../../src/sim/kernel/random.ts';
@@ -11,7 +14,7 @@ import { B, Lab } from './apps.ts';
 import { drain, type End, makeEnd, modify, pair, post, SIGNALED } from './helpers.ts';
 
 const code = (name: string, errno: number) => expect.objectContaining({ code: `ISO_ERR_${name}`, errno });
-/** Payload of what a limiter counts with headers. */
+/** Payload share of a rate, which counts headers. */
 const PAYLOAD = 4096 / (4096 + 78);
 
 describe('accuracy', () => {
@@ -21,11 +24,11 @@ describe('accuracy', () => {
     return Array.from({ length: count }, () => limiters.take());
   };
 
-  test('the errors of 1,000 limiters are spread evenly over 10 % up and down; a seed gives the same ones again', () => {
+  test('the errors of 1,000 limiters are uniform within 10 % and reproducible from the seed', () => {
     const factors = take(1000, 1).map(({ factor }) => factor);
     const sorted = [...factors].sort((x, y) => x - y);
     for (const [i, factor] of sorted.entries()) {
-      // Kolmogorov-Smirnov: 1.95 / sqrt(1000) would be passed by one seed in a thousand.
+      // Kolmogorov-Smirnov: one seed in a thousand would exceed 1.95 / sqrt(1000).
       expect(Math.abs((factor - 0.9) / 0.2 - i / 1000)).toBeLessThan(0.0617);
     }
     expect(sorted[0]).toBeGreaterThanOrEqual(0.9);
@@ -35,7 +38,7 @@ describe('accuracy', () => {
     expect(take(10, 1, 0).every(({ factor }) => factor === 1)).toBe(true);
   });
 
-  test('a queue pair sends at the rate of its limiter, which stays what it is', () => {
+  test('a queue pair sends at the constant rate of its limiter', () => {
     const params = override(PROFILES.minimal, { rateLimiters: 4, rateError: 0.1 });
     const lab = new Lab({ params });
     for (let i = 0; i < 4; i++) lab.add(B);
@@ -51,7 +54,7 @@ describe('accuracy', () => {
     };
     lab.run(0);
     for (const [i, gbps] of rates(20e6).entries()) expect(gbps / (PAYLOAD * factors[i])).toBeCloseTo(1, 2);
-    // Another rate, the same error; and the first free one is taken again.
+    // Another rate has the same error, and the first free limiter is reused.
     for (const { from } of qps) sim.setRate(from, 4_000_000, 0);
     for (const [i, gbps] of rates(20e6).entries())
       expect(gbps / (4 * PAYLOAD * factors[i])).toBeCloseTo(1, 2);
@@ -62,7 +65,7 @@ describe('accuracy', () => {
   });
 });
 
-describe('a change takes its time', () => {
+describe('a change takes effect after a delay', () => {
   const rateChangeNs = 2e6;
   const start = () => {
     const lab = new Lab({ params: override(PROFILES.minimal, { rateLimiters: 4, rateChangeNs }) });
@@ -70,7 +73,7 @@ describe('a change takes its time', () => {
     lab.run(0);
     const { sim } = lab;
     const [qp, peer] = [sim.world.qps[1]!, sim.world.qps[2]!];
-    /** Payload rate from a time to another. */
+    /** Payload rate between two times. */
     const gbps = (fromNs: number, toNs: number) => {
       sim.runUntil(fromNs);
       const before = peer.times[DELIVERED];
@@ -80,7 +83,7 @@ describe('a change takes its time', () => {
     return { sim, qp, gbps };
   };
 
-  test('until then the queue pair sends as before, then at the new rate; taken back, the same', () => {
+  test('the queue pair sends at the old rate until then; the same holds for removing the limit', () => {
     const { sim, qp, gbps } = start();
     const t = sim.nowNs;
     sim.setRate(qp, 10_000_000, 0);
@@ -93,7 +96,7 @@ describe('a change takes its time', () => {
     expect(qp.limiter).toBeNull();
   });
 
-  test('of changes that overtake one another the last one counts', () => {
+  test('of several pending changes, the last one counts', () => {
     const { sim, qp, gbps } = start();
     const t = sim.nowNs;
     sim.setRate(qp, 10_000_000, 0);
@@ -101,7 +104,7 @@ describe('a change takes its time', () => {
     sim.setRate(qp, 20_000_000, 0);
     expect(gbps(t + 1e6, t + 2.99e6)).toBeGreaterThan(97);
     expect(gbps(t + 3.01e6, t + 5e6) / (20 * PAYLOAD)).toBeCloseTo(1, 2);
-    // Taken back and set again before that took effect: the limiter was never given up.
+    // Removed and set again before the removal took effect: the limiter was never released.
     sim.setRate(qp, 0, 0);
     sim.setRate(qp, 5_000_000, 0);
     expect(gbps(t + 5e6, t + 6.99e6) / (20 * PAYLOAD)).toBeCloseTo(1, 2);
@@ -110,7 +113,7 @@ describe('a change takes its time', () => {
   });
 });
 
-describe('there are so many', () => {
+describe('the number of limiters is fixed', () => {
   const limit = (end: End, rateLimitKbps: number) => end.v.modifyQpRateLimit(end.qp, { rateLimitKbps });
 
   const grounds = (rateLimiters: number) => {
@@ -119,14 +122,14 @@ describe('there are so many', () => {
     return { a, b, fabric };
   };
 
-  test('each NIC has its own, and one that is limited already may be told other rates', () => {
+  test('each NIC has its own, and a limited queue pair may change its rate', () => {
     const { a, b } = grounds(1);
     limit(b, 1000);
     for (const kbps of [1000, 2000, 0, 3000]) limit(a, kbps);
     expect(a.v.queryQp(a.qp).attr.rateLimitKbps).toBe(3000);
   });
 
-  test('one more is refused by both verbs and changes nothing; reset and destroyed queue pairs give theirs back', () => {
+  test('both verbs reject one more without any change; reset and destroyed queue pairs return theirs', () => {
     const { a, b, fabric } = grounds(1);
     const other = makeEnd(fabric, 0);
     toRts(other.v, other.qp, { destQpNum: b.qpNum, ah: pathTo(b.v.queryGid(b.context, 1, 0).gid) });
@@ -143,7 +146,7 @@ describe('there are so many', () => {
     expect(fabric.simulation.world.hosts[0].limiters.hasFree).toBe(true);
   });
 
-  test('a device without any says so', () => {
+  test('a device without limiters rejects limits', () => {
     const { a, b, fabric } = grounds(0);
     expect(a.v.queryDeviceEx(a.context).packetPacing).toEqual({
       minKbps: 0,

@@ -1,6 +1,6 @@
 /**
- * The receiving side of the NIC: its rates, its order, receives. The NIC is cx6-100g without PCIe jitter.
- * Expected values and tolerances were written down before the first run.
+ * The receiver of the NIC: rates, order and receives. The NIC is cx6-100g without PCIe jitter. Expected
+ * values and tolerances were written down before the first run.
  */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
@@ -34,14 +34,14 @@ describe('rates of one receiver', () => {
     within(bulk.ratePerUs(50e3, 250e3), 111, 0.01);
   });
 
-  test('atomics: 5 M/s, whoever asks', () => {
+  test('atomics: 5 M/s over all senders', () => {
     const bulk = new Bulk({}, 3);
     for (let i = 0; i < 8; i++)
       bulk.add({ from: 1 + (i % 2), to: 0, op: 'fetchAdd', size: 8, depth: 16, batch: 1 });
     within(bulk.ratePerUs(100e3, 1100e3), 5, 0.01);
   });
 
-  test('atomics do not hold up WRITEs of other queue pairs', () => {
+  test('atomics do not delay WRITEs of other queue pairs', () => {
     const rate = (atomics: number) => {
       const bulk = new Bulk({}, 3);
       for (let i = 0; i < atomics; i++)
@@ -55,7 +55,7 @@ describe('rates of one receiver', () => {
   });
 });
 
-test('an idle receiver takes no event: as many as without one', () => {
+test('an idle receiver costs no events', () => {
   const events = (rxGapNs: number) => {
     const [a, b, fabric] = pair({ profile: { ...PROFILE, rxGapNs } }, { bytes: 1 << 20 });
     const { mr } = a;
@@ -82,7 +82,7 @@ test('a packet waits behind those of its own queue pair only', () => {
   fabric.simulation.runUntil(5000);
   expect(take(a).map((wc) => wc.wrId)).toEqual([0]);
   expect(take(c).map((wc) => wc.wrId)).toEqual([4]);
-  // The third atomic begins 20 us after the first, and the WRITE with it.
+  // The third atomic starts 20 us after the first, and the WRITE with it.
   fabric.simulation.runUntil(19_000);
   expect(take(a).map((wc) => wc.wrId)).toEqual([1]);
   fabric.simulation.run();
@@ -92,7 +92,7 @@ test('a packet waits behind those of its own queue pair only', () => {
 describe('receives are fetched ahead', () => {
   const READ_NS = CX6.dmaReadNs + (64 * 8) / CX6.pcieGbps;
 
-  /** When each of ten SENDs completed at the receiver, since it was posted. */
+  /** Time from post to completion at the receiver, for each of ten SENDs. */
   function latencies(stock: number, shared: boolean): number[] {
     const [a, b, fabric] = pair({ profile: PROFILE });
     const { v } = b;
@@ -133,17 +133,20 @@ describe('receives are fetched ahead', () => {
     });
   }
 
-  test.each([false, true])('shared: %s. Only the first of a stock waits for its receive', (shared) => {
-    const [first, ...others] = latencies(10, shared);
-    const rest = others.reduce((sum, x) => sum + x, 0) / 9;
-    // Polls of 25 ns each blur a single one.
-    expect(Math.max(...others) - Math.min(...others)).toBeLessThan(60);
-    expect(Math.abs(first - rest - READ_NS)).toBeLessThan(80);
-    for (const each of latencies(0, shared)) expect(Math.abs(each - rest - READ_NS)).toBeLessThan(80);
-  });
+  test.each([false, true])(
+    'shared: %s. Only the first message waits for its receive to be fetched',
+    (shared) => {
+      const [first, ...others] = latencies(10, shared);
+      const rest = others.reduce((sum, x) => sum + x, 0) / 9;
+      // Polls of 25 ns each blur a single one.
+      expect(Math.max(...others) - Math.min(...others)).toBeLessThan(60);
+      expect(Math.abs(first - rest - READ_NS)).toBeLessThan(80);
+      for (const each of latencies(0, shared)) expect(Math.abs(each - rest - READ_NS)).toBeLessThan(80);
+    },
+  );
 });
 
-test('random programs, everything missing and links that lose, reorder and duplicate: once and in order', () => {
+test('random programs with cache misses and faulty links: everything arrives once and in order', () => {
   const profile = {
     ...CX6,
     qpcEntries: 1,
@@ -167,7 +170,7 @@ test('random programs, everything missing and links that lose, reorder and dupli
   );
 });
 
-test('a queue pair that is destroyed takes with it what waits for it', () => {
+test('destroying a queue pair drops the packets waiting for it', () => {
   const fabric = createFabric({ autoAdvance: false, profile: { ...PROFILE, atomicGapNs: 1e6 } });
   const [a, b] = [makeEnd(fabric, 0, { timeout: 4, retryCnt: 1 }), makeEnd(fabric, 1)];
   connect(a, b);

@@ -1,4 +1,4 @@
-/** docs/testing.md shows the files that are run. */
+/** docs/testing.md shows the files that the tests run. */
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 

@@ -11,7 +11,7 @@ function write(a: ReturnType<typeof makeEnd>, b: ReturnType<typeof makeEnd>, byt
   post(a);
 }
 
-test('a loop that polls gets there: each empty poll is 25 ns', () => {
+test('a polling loop makes progress: each empty poll takes 25 ns', () => {
   const [a, b, fabric] = pair();
   write(a, b);
   let polls = 1;
@@ -21,7 +21,7 @@ test('a loop that polls gets there: each empty poll is 25 ns', () => {
   expect(fabric.nowNs).toBe(polls * 25);
 });
 
-test('a poll of an armed, idle queue goes on to the next event', () => {
+test('a poll of an armed, idle queue skips to the next event', () => {
   const [a, b, fabric] = pair();
   write(a, b, 60000);
   a.v.reqNotifyCq(a.sendCq, false);
@@ -31,7 +31,7 @@ test('a poll of an armed, idle queue goes on to the next event', () => {
   expect(fabric.nowNs).toBeGreaterThan(5000);
 });
 
-test('polls of an armed queue do not go on to the next event while the program has news to hear', async () => {
+test('polls of an armed queue do not skip to the next event while notifications are pending', async () => {
   const [a, , fabric] = pair();
   const woken = [100, 1e6].map((ns) => fabric.sleep(ns).then(() => fabric.nowNs));
   a.v.reqNotifyCq(a.sendCq, false);
@@ -41,7 +41,7 @@ test('polls of an armed queue do not go on to the next event while the program h
   expect(await Promise.all(woken)).toEqual([175, 1e6]);
 });
 
-test('events come on a fresh stack, once for each arming, and again after arming again', async () => {
+test('events are delivered on a fresh stack, once per arming', async () => {
   const fabric = createFabric();
   const [a, b] = [makeEnd(fabric, 0), makeEnd(fabric, 1)];
   const channel = a.v.createCompChannel(a.context);
@@ -77,7 +77,7 @@ test('events come on a fresh stack, once for each arming, and again after arming
   a.v.watchCompChannel(channel, null);
 });
 
-test('time passes by itself only while something is pending', async () => {
+test('time advances on its own only while events are pending', async () => {
   const fabric = createFabric();
   const before = fabric.nowNs;
   await new Promise((resolve) => setTimeout(resolve, 5));
@@ -86,7 +86,7 @@ test('time passes by itself only while something is pending', async () => {
   expect(fabric.nowNs).toBe(before + 1e9);
 });
 
-test('without autoAdvance, time is the test’s', async () => {
+test('without autoAdvance, only the test advances time', async () => {
   const fabric = createFabric({ autoAdvance: false });
   let done = false;
   fabric.sleep(1000).then(() => {
@@ -100,7 +100,7 @@ test('without autoAdvance, time is the test’s', async () => {
   expect([fabric.nowNs, done]).toEqual([1000, true]);
 });
 
-test('run() lets programs go on and runs what they start', async () => {
+test('run() lets programs continue and runs what they start', async () => {
   const [a, b, fabric] = pair();
   const program = async () => {
     for (let i = 0; i < 3; i++) {
@@ -150,7 +150,7 @@ describe('rendezvous', () => {
     expect(fabric.nowNs).toBe(5 * 5000);
   });
 
-  test('nobody listens, no such host, a port in use, any port', async () => {
+  test('no listener, unknown host, port in use, any port', async () => {
     const fabric = createFabric();
     const v = fabric.provider;
     const context = v.openDevice('sim0');
@@ -163,7 +163,7 @@ describe('rendezvous', () => {
     await v.rendezvous.listen(context, { port: server.port }, () => {});
   });
 
-  test('a killed host closes its peers’ wires with an error, and is no device any more', async () => {
+  test('a killed host closes its peers’ wires with an error and disappears from the device list', async () => {
     const fabric = createFabric();
     const v = fabric.provider;
     const [c0, c1] = [v.openDevice('sim0'), v.openDevice('sim1')];

@@ -1,4 +1,5 @@
-// The policy `token-bucket` on simulated devices: what tenants get is a closed form of rates, weights and headers.
+// The policy `token-bucket` on simulated devices: tenants' rates follow from limits, weights and headers in
+// closed form.
 import { expect, test } from 'vitest';
 import { avgUs, gbps, mmps, unevenness } from '../../src/mix/metrics.ts';
 import { parseApp, parsePolicy } from '../../src/mix/parse.ts';
@@ -13,7 +14,7 @@ import { connect, makeEnd, post, take } from './helpers.ts';
 
 const LINK_GBPS = 100;
 const HEADER_BYTES = 82;
-/** Payload of a rate on the wire, in packets of the MTU. */
+/** Payload share of a wire rate, in packets of one MTU. */
 const payload = (wireGbps: number) => (wireGbps * 4096) / (4096 + HEADER_BYTES);
 
 const run = (policy: string, ...apps: string[]) =>
@@ -54,7 +55,7 @@ test('under perf: shares by weight, and small messages do not wait for large one
   expect(avgUs(result, 'D')).toBeLessThan(avgUs(bare, 'D') * 0.5);
 });
 
-test('a rate of its own, and what is left for the others', async () => {
+test('a tenant gets its own rate, and the others share the rest', async () => {
   const result = await run(
     'token-bucket:ratesGbps=a:10',
     'B:name=a,size=1MiB,qps=2',
@@ -76,18 +77,18 @@ test('small messages take tokens too', async () => {
   near(mmps(result, 'm'), 0.5e3 / 8 / (16 + HEADER_BYTES));
 });
 
-test('what is below its rate is as bare, and a hog with half of the link does not delay it', async () => {
+test('a tenant below its rate behaves as bare, and is not delayed by a hog with half of the link', async () => {
   const latency = async (policy: string, ...apps: string[]) =>
     (await run(policy, 'D:size=16,think=2us', ...apps)).apps[0].latencyUs?.avg ?? Number.NaN;
   const alone = await latency('none');
-  // An interceptor costs some 10 ns each way.
+  // An interceptor costs about 10 ns in each direction.
   expect(await latency('token-bucket')).toBeLessThan(alone * 1.02);
   const B = 'B:size=1MiB';
   expect(await latency('none', B)).toBeGreaterThan(alone * 3);
   expect(await latency('token-bucket', B)).toBeLessThan(alone * 1.5);
 });
 
-test('who goes leaves its share to the others', async () => {
+test('a tenant that leaves returns its share to the others', async () => {
   const fabric = createFabric({ hosts: 2, autoAdvance: false, profile: 'cx6-100g' });
   const v = compose(fabric.provider, [createPolicy('token-bucket', { linkGbps: 8, burstBytes: 1 })]);
   const bytes = 1 << 20;
@@ -108,7 +109,7 @@ test('who goes leaves its share to the others', async () => {
   near(await timeNs(), bytes / payload(1), 0.05);
 });
 
-test.each(['a', ''])('what tenant %j owes, it owes when its queue pairs are others', async (tenant) => {
+test.each(['a', ''])('the debt of tenant %j survives a change of its queue pairs', async (tenant) => {
   const fabric = createFabric({ hosts: 2, seed: 1, autoAdvance: false });
   const v = compose(fabric.provider, [createPolicy('token-bucket', { linkGbps: 1 })]);
   const openDevice: typeof v.openDevice = (name) => v.openDevice(name, { tenant });
@@ -135,7 +136,7 @@ test.each(['a', ''])('what tenant %j owes, it owes when its queue pairs are othe
     peer.recv.recv(0, peer.mr.addr, BYTES, peer.mr.lkey);
     expect(peer.v.postRecv(peer.qp, peer.recv.ring, 0, 1)).toBe(1);
     peer.recv.clear();
-    // Nobody cuts it: it takes more than there is.
+    // Without a limit, it takes more than is available.
     own.send.send(1, V.IBV_SEND_SIGNALED, own.mr.addr, BYTES, own.mr.lkey);
     expect(post(own)).toBe(1);
     while (fabric.nowNs < UNTIL_NS && take(own).length === 0) await fabric.advance(20_000);
@@ -144,11 +145,11 @@ test.each(['a', ''])('what tenant %j owes, it owes when its queue pairs are othe
     own.v.destroyQp(own.qp);
     peer.v.destroyQp(peer.qp);
   }
-  // The last one is begun at the end; the burst came on top.
+  // The last message starts at the end, and the burst came on top.
   expect((sent * 8) / UNTIL_NS).toBeLessThan(1 + (16 * BYTES) / UNTIL_NS);
 });
 
-test('wrong options and devices of an unknown rate are refused', () => {
+test('invalid options and devices with an unknown rate are rejected', () => {
   for (const [options, sentence] of [
     [{ weights: 'a' }, /token-bucket\.weights.*TENANT:NUMBER/],
     [{ weights: 'a:0' }, /token-bucket\.weights\.a/],

@@ -1,11 +1,11 @@
-// Fabrics of one process do not know of each other.
+// Fabrics in one process are independent.
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { createFabric } from '../../src/providers/sim/index.ts';
 import { mixedProgram, runMixed } from '../conformance/mixed.ts';
 import { simGround } from '../conformance/sim-ground.ts';
 
-test('two programs at the same time, each on its own fabric, see what they see alone', async () => {
+test('two concurrent programs on separate fabrics behave as when run alone', async () => {
   const programs = fc.sample(mixedProgram(), { numRuns: 20, seed: 20_261_121 });
   const run = (i: number) => runMixed(programs[i], [], simGround());
   for (let i = 0; i < programs.length; i += 2) {
@@ -15,7 +15,7 @@ test('two programs at the same time, each on its own fabric, see what they see a
   }
 });
 
-test('time of one fabric goes by while another was made after it', async () => {
+test('the time of a fabric advances after another one is created', async () => {
   const first = createFabric({ autoAdvance: false });
   createFabric({ autoAdvance: false });
   const slept = first.sleep(500).then(() => first.nowNs);

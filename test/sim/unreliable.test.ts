@@ -1,4 +1,4 @@
-/** UC, UD, multicast, shared receive queues and XRC on links that lose packets, and what only a simulator shows. */
+/** UC, UD, multicast, shared receive queues and XRC on lossy links, and what only a simulator shows. */
 import { describe, expect, test } from 'vitest';
 import { createFabric, type Fabric } from '../../src/providers/sim/index.ts';
 import { RandomStream } from '../../src/sim/kernel/random.ts';
@@ -108,10 +108,10 @@ describe('UC on lossy links', () => {
     });
     expect(postAll(a, qpA.handle)).toBe(24);
     fabric.simulation.run();
-    // Nobody tells the sender: all of them complete, in order.
+    // The sender is not notified of losses: all sends complete in order.
     expect(taken(a).map((wc) => [wc.wrId, wc.status])).toEqual(lengths.map((_, i) => [i, 0]));
     const received = taken(b);
-    // Receives are used in order, one for each message that came whole, and the messages are in order too.
+    // Receives are used in order, one per complete message, and messages arrive in order.
     expect(received.map((wc) => wc.wrId)).toEqual(received.map((_, i) => i));
     const numbers = received.map((wc) => wc.imm);
     expect(numbers).toEqual([...numbers].sort((x, y) => x - y));
@@ -132,7 +132,7 @@ describe('UC on lossy links', () => {
     expect(arrived).toBeLessThan(500 * 7);
   });
 
-  test('WRITEs: what arrives is in place, and an immediate comes only with the last packet', () => {
+  test('WRITEs: data that arrives is in its location, and the immediate comes only with the last packet', () => {
     for (let seed = 0; seed < 100; seed++) {
       const fabric = createFabric({ autoAdvance: false, seed, loss: 0.1 });
       const [a, b] = [node(fabric, 0), node(fabric, 1)];
@@ -201,7 +201,7 @@ describe('datagrams', () => {
     expect(taken(b)).toMatchObject([{ wrId: 3, status: 0, byteLen: 44 }]);
   });
 
-  test('a completion comes as the packet leaves, long before it could be answered', () => {
+  test('a send completes as the packet leaves, before any reply could arrive', () => {
     const fabric = createFabric({ autoAdvance: false });
     const [a, b] = [node(fabric, 0), node(fabric, 1)];
     const qpA = create(a, V.IBV_QPT_UD);
@@ -236,7 +236,7 @@ describe('datagrams', () => {
   });
 
   test.each(['direct' as const, 'star' as const, { kind: 'leaf-spine' as const, hostsPerLeaf: 2 }])(
-    'what one link loses of a group, all of that host lose, and the others have: %o',
+    'a multicast loss on a link affects all group members of that host and no others: %o',
     (topology) => {
       let [none, some] = [0, 0];
       for (let seed = 0; seed < 200; seed++) {
@@ -271,7 +271,7 @@ describe('datagrams', () => {
 });
 
 describe('reliable receivers that share, on lossy links', () => {
-  test('XRC: every message arrives once, in the queue that it named, in order', () => {
+  test('XRC: every message arrives once and in order in the queue it names', () => {
     for (let seed = 0; seed < 200; seed++) {
       const fabric = createFabric({ autoAdvance: false, seed, loss: 0.03 });
       const [a, b] = [node(fabric, 0), node(fabric, 1)];
@@ -307,7 +307,7 @@ describe('reliable receivers that share, on lossy links', () => {
       fabric.simulation.run();
       expect(fabric.brokenInvariants()).toEqual([]);
       const done = taken(a);
-      // Eight losses in a row would end the connection: with 3 % it does not happen here.
+      // Eight losses in a row would end the connection; at 3 % that does not happen with these seeds.
       expect(done.map((wc) => [wc.wrId, wc.status])).toEqual(targets.map((_, i) => [i, 0]));
       const next = [0, 0, 0];
       expect(taken(b).map((wc) => [wc.imm, wc.wrId])).toEqual(

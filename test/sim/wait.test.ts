@@ -1,4 +1,4 @@
-/** WAIT and ENABLE: facts of mlx5's cross-channel requests, in virtual time. */
+/** WAIT and ENABLE: mlx5's cross-channel requests, in virtual time. */
 import { describe, expect, test } from 'vitest';
 import { createFabric } from '../../src/providers/sim/index.ts';
 import * as V from '../../src/verbs/index.ts';
@@ -23,7 +23,7 @@ function write(end: End, id: number, flags = SIGNALED): void {
 }
 
 describe('WAIT', () => {
-  test('0_WAIT gives up the turn: one step each, repeat of them in one slot', () => {
+  test('0_WAIT lets others in: one step each, repeated within one slot', () => {
     const times = [0, 1, 16].map((repeat) => {
       const [a, , fabric] = pair();
       if (repeat > 0) a.send.wait(7, 0, a.sendCq, 0, repeat);
@@ -36,7 +36,7 @@ describe('WAIT', () => {
     expect(times[2] - times[0]).toBeCloseTo(16 * STEP_NS, 6);
   });
 
-  test('holds its send queue until a CQ has that many more completions', () => {
+  test('blocks its send queue until a CQ has that many more completions', () => {
     const { fabric, ends } = several(2);
     const [a, b] = ends;
     a.send.wait(1, 0, b.sendCq, 2);
@@ -51,7 +51,7 @@ describe('WAIT', () => {
     expect(drain(fabric, a).map((wc) => wc.wrId)).toEqual([2]);
   });
 
-  test('counts on from the last WAIT of that CQ, whoever posted it; polling does not matter', () => {
+  test('counts from the last WAIT on that CQ, on any queue pair; polling does not matter', () => {
     const { fabric, ends } = several(3);
     const [a, b, c] = ends;
     for (const [i, end] of [a, b].entries()) {
@@ -109,7 +109,7 @@ describe('WAIT', () => {
     expect(fabric.nowNs).toBeLessThan(4096 * 256 + 30_000);
   });
 
-  test('leaves nothing behind when it ran and the queue pair was reset', () => {
+  test('leaves no state behind after a reset', () => {
     const [a, b, fabric] = pair({}, { cap: { maxSendWr: 4 } });
     fabric.fault({ linkDown: 0 });
     write(a, 1);
@@ -170,7 +170,7 @@ describe('ENABLE', () => {
     expect(take(a)).toEqual([]);
   });
 
-  test('past what is posted: EINVAL', () => {
+  test('beyond the posted requests: EINVAL', () => {
     const { a, m } = managedPair();
     write(m, 1);
     post(m);
@@ -188,7 +188,7 @@ describe('ENABLE', () => {
     }
   });
 
-  test('PAUSE and RESUME: each ENABLE of the loopback queue releases the queue pair that waited longest', () => {
+  test('PAUSE and RESUME: each ENABLE of the loopback queue releases the longest-waiting queue pair', () => {
     const { fabric, a, m } = managedPair();
     const paused = [0, 1, 2].map(() => {
       const end = makeEnd(fabric, 0);
@@ -224,7 +224,7 @@ describe('ENABLE', () => {
   });
 });
 
-test('a fabric without WAIT refuses both opcodes', () => {
+test('a fabric without WAIT rejects both opcodes', () => {
   const [a] = pair({ wait: false });
   expect(a.v.wait).toBe('none');
   a.send.wait(1, 0, a.sendCq, 0);
