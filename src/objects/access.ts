@@ -1,24 +1,24 @@
 import * as C from '../verbs/constants.ts';
 import { InvalidArgumentError } from '../verbs/errors.ts';
 
-/** Who may do what with memory: IBV_ACCESS_* bits, or their names. */
+/** Access rights of a memory region or window: IBV_ACCESS_* bits, or their names. */
 export type Access =
   | number
   | {
-      /** The device may write (receives, READ results). Default true. */
+      /** The device may write receives and READ results into it. Default true. */
       localWrite?: boolean;
       remoteWrite?: boolean;
       remoteRead?: boolean;
       remoteAtomic?: boolean;
-      /** Memory windows may be bound to it. */
+      /** Memory windows may be bound to the region. */
       mwBind?: boolean;
-      /** Remote addresses count from 0 at the first byte. */
+      /** Remote addresses are offsets: 0 is the first byte. */
       zeroBased?: boolean;
-      /** Pages are not pinned but fetched as needed, where the device can (queryDeviceEx().odp). */
+      /** Pages are fetched on demand instead of pinned, on devices that support it (queryDeviceEx().odp). */
       onDemand?: boolean;
-      /** The memory is of huge pages throughout. */
+      /** All of the memory is on huge pages. */
       hugetlb?: boolean;
-      /** Writes may pass each other on PCIe; a device without it ignores it. */
+      /** Writes may overtake each other on PCIe. Devices without relaxed ordering ignore it. */
       relaxedOrdering?: boolean;
     };
 
@@ -34,14 +34,14 @@ const BITS: Record<string, number> = {
   relaxedOrdering: C.IBV_ACCESS_RELAXED_ORDERING,
 };
 
-/** The bits of an Access. @throws InvalidArgumentError naming an unknown key */
+/** Converts access rights to IBV_ACCESS_* bits. @throws InvalidArgumentError naming an unknown key */
 export function accessBits(access: Access = {}, localWrite = true): number {
   if (typeof access === 'number') return access;
   const wanted: Record<string, boolean | undefined> = { localWrite, ...access };
   let bits = 0;
   for (const [name, on] of Object.entries(wanted)) {
     if (BITS[name] === undefined) {
-      throw new InvalidArgumentError(`access has no '${name}'; it takes ${Object.keys(BITS).join(', ')}`);
+      throw new InvalidArgumentError(`unknown access right '${name}'; use ${Object.keys(BITS).join(', ')}`);
     }
     if (on) bits |= BITS[name];
   }

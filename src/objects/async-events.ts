@@ -7,13 +7,13 @@ import type { QueuePair } from './queue-pair.ts';
 import type { SharedReceiveQueue } from './shared-receive-queue.ts';
 
 interface Base<T extends string> {
-  /** The name of IBV_EVENT_*: 'QP_FATAL'. */
+  /** Name of the IBV_EVENT_* constant without the prefix, such as 'QP_FATAL'. */
   type: T;
   /** IBV_EVENT_* */
   event: number;
 }
 
-/** Of a queue pair. */
+/** An event of a queue pair. */
 export interface QpEvent
   extends Base<
     | 'QP_FATAL'
@@ -28,17 +28,17 @@ export interface QpEvent
   qp: QueuePair;
 }
 
-/** Of a completion queue: it overflowed. */
+/** A completion queue overflowed. */
 export interface CqEvent extends Base<'CQ_ERR'> {
   cq: CompletionQueue;
 }
 
-/** Of a shared receive queue. */
+/** An event of a shared receive queue. */
 export interface SrqEvent extends Base<'SRQ_ERR' | 'SRQ_LIMIT_REACHED'> {
   srq: SharedReceiveQueue;
 }
 
-/** Of a port. */
+/** An event of a port. */
 export interface PortEvent
   extends Base<
     | 'PORT_ACTIVE'
@@ -52,34 +52,34 @@ export interface PortEvent
   portNum: number;
 }
 
-/** Of the whole device: close the context, nothing on it works any more. */
+/** The whole device failed: nothing on it works any more. Close the context. */
 export interface DeviceEvent extends Base<'DEVICE_FATAL'> {}
 
-/** What context.events() gives, and every listener gets. */
+/** Any asynchronous event, as context.events() and listeners receive it. */
 export type AsyncEvent = QpEvent | CqEvent | SrqEvent | PortEvent | DeviceEvent;
 
-/** 'qpLastWqeReached' for 'QP_LAST_WQE_REACHED': what listeners listen to. */
+/** Name of an event for listeners: 'qpLastWqeReached' for 'QP_LAST_WQE_REACHED'. */
 export type EventName<T extends string> = T extends `${infer Head}_${infer Tail}`
   ? `${Lowercase<Head>}${Capitalize<EventName<Tail>>}`
   : Lowercase<T>;
 
-/** The names that an object emits, with what its listeners get. */
+/** Maps the event names of an object to the arguments of its listeners. */
 export type EventsOf<E extends AsyncEvent> = { [T in E['type'] as EventName<T>]: [event: E & { type: T }] };
 
-/** What a context emits: 'event' for all there is, and those of its ports and of the device by name. */
+/** Events of a context: 'event' for every event, and events of its ports and of the device by name. */
 export type ContextEvents = { event: [event: AsyncEvent] } & EventsOf<PortEvent | DeviceEvent>;
 
 function eventName(type: string): string {
   return type.toLowerCase().replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
 }
 
-/** What an event can be about. */
+/** An object that asynchronous events refer to. */
 export type EventSubject = QueuePair | CompletionQueue | SharedReceiveQueue;
 
-/** Contexts whose events somebody awaits: this keeps them from being collected. */
+/** Contexts with pending waits for events. The reference keeps them from being garbage-collected. */
 const awaitedContexts = new Set<Context>();
 
-/** The events of one context: watched from when somebody first wants them. */
+/** The events of one context. The provider is watched from the first listener or stream on. */
 export class AsyncEvents implements EventSource {
   private readonly context: Context;
   private readonly subjects = new Map<number, EventSubject>();
@@ -108,13 +108,13 @@ export class AsyncEvents implements EventSource {
   watch(): void {
     const { handle, provider } = this.context;
     if (this.watched) return;
-    // A context that nobody holds any more must not be held by its events.
+    // The provider's reference must not keep an abandoned context alive.
     const weak = new WeakRef(this);
     provider.watchAsyncEvents(handle, (event, element) => weak.deref()?.deliver(event, element));
     this.watched = true;
   }
 
-  /** All events from now on, until `signal` or the end of the loop or of the context. */
+  /** All events from now on, until `signal` aborts, the loop ends or the context closes. */
   stream(signal?: AbortSignal): EventStream {
     this.watch();
     const stream = new EventStream(this, signal);
@@ -126,7 +126,7 @@ export class AsyncEvents implements EventSource {
     this.streams.delete(stream);
   }
 
-  /** One more awaits an event: the first one keeps the process alive. */
+  /** Registers a waiter. The first one keeps the process alive. */
   addWaiter(): void {
     this.watch();
     if (this.waiters++ > 0) return;
@@ -140,32 +140,32 @@ export class AsyncEvents implements EventSource {
     if (!this.context.closed) this.context.provider.refAsyncEvents(this.context.handle, false);
   }
 
-  /** The context is being closed. */
+  /** Called while the context closes. */
   stop(handle: number): void {
     if (this.watched) this.context.provider.watchAsyncEvents(handle, null);
     this.watched = false;
   }
 
-  /** The context was closed. */
+  /** Called after the context was closed. */
   stopped(): void {
     for (const stream of [...this.streams]) void stream.return();
   }
 
   private deliver(event: number, element: number): void {
     const object = this.subjects.get(element);
-    const about = eventOf(event, element, object);
-    if (about === null) return;
-    for (const stream of this.streams) stream.push(about);
-    const name = eventName(about.type);
+    const asyncEvent = eventOf(event, element, object);
+    if (asyncEvent === null) return;
+    for (const stream of this.streams) stream.push(asyncEvent);
+    const name = eventName(asyncEvent.type);
     try {
-      (object ?? this.context).emit(name, about);
+      (object ?? this.context).emit(name, asyncEvent);
     } finally {
-      this.context.emit('event', about);
+      this.context.emit('event', asyncEvent);
     }
   }
 }
 
-/** Null when it is about an object that was closed meanwhile. */
+/** Builds the event; null when its object was closed in the meantime. */
 function eventOf(event: number, element: number, object: EventSubject | undefined): AsyncEvent | null {
   const type = asyncEventName(event);
   if (/^(QP_|COMM_|SQ_|PATH_)/.test(type)) return object ? ({ type, event, qp: object } as QpEvent) : null;
@@ -175,12 +175,12 @@ function eventOf(event: number, element: number, object: EventSubject | undefine
   return { type, event, portNum: element } as PortEvent;
 }
 
-/** `for await (const event of context.events())`: what came since it was made waits in it. */
+/** `for await (const event of context.events())`: buffers every event since its creation. */
 export class EventStream implements AsyncIterableIterator<AsyncEvent, undefined> {
   private readonly source: AsyncEvents;
   private readonly signal: AbortSignal | undefined;
   private readonly onAbort = () => {
-    // Whoever awaits it in a loop does not come back to say that it is over.
+    // A rejected `for await` loop does not call return(), so the stream unregisters itself.
     this.source.end(this);
     this.settle((waiter) => waiter.reject(this.signal?.reason));
   };
@@ -228,10 +228,10 @@ export class EventStream implements AsyncIterableIterator<AsyncEvent, undefined>
     waiter.resolve({ value: event, done: false });
   }
 
-  private settle(how: (waiter: EventStream['waiters'][number]) => void): void {
+  private settle(settleWaiter: (waiter: EventStream['waiters'][number]) => void): void {
     for (const waiter of this.waiters.splice(0)) {
       this.source.removeWaiter();
-      how(waiter);
+      settleWaiter(waiter);
     }
   }
 }

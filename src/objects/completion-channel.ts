@@ -2,12 +2,12 @@ import type { CompletionQueue } from './completion-queue.ts';
 import type { Context } from './context.ts';
 import { Resource } from './resource.ts';
 
-/** Channels that somebody waits on: this keeps them from being collected. */
+/** Channels with waiters. The reference keeps them from being garbage-collected. */
 const awaitedChannels = new Set<CompletionChannel>();
 
 /**
- * A completion channel (ibv_create_comp_channel(3)): wakes those who await completions of its queues.
- * A context has one that all its queues share; make others to keep queues apart.
+ * A completion channel (ibv_create_comp_channel(3)) wakes the waiters of its completion queues. By default all
+ * queues of a context share one; create others to separate them.
  */
 export class CompletionChannel extends Resource {
   /** @internal */
@@ -38,7 +38,7 @@ export class CompletionChannel extends Resource {
     this.queues.delete(handle);
   }
 
-  /** @internal One more waits: the first one keeps the process alive. */
+  /** @internal Registers a waiter. The first one keeps the process alive. */
   addWaiter(): void {
     if (!this.watched) {
       this.watched = true;

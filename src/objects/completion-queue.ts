@@ -18,42 +18,42 @@ import { EmittingResource, type EventSource } from './emitting-resource.ts';
 import { type Claim, Inbox } from './inbox.ts';
 import { requireOwned } from './resource.ts';
 
-/** What context.createCq() takes. */
+/** Options of context.createCq(). */
 export interface CompletionQueueOptions {
-  /** Entries wanted; at least the requests that may be outstanding on its queue pairs. Default 256. */
+  /** Entries to request: at least as many as requests can be outstanding on its queue pairs. Default 256. */
   cqe?: number;
-  /** What wakes those who await; by default the context's own channel. null: polling only. */
+  /** Channel that wakes waiters. Default: the shared channel of the context. null: the queue can only be polled. */
   channel?: CompletionChannel | null;
-  /** Which of the device's completion vectors (interrupts) raises its events. Default 0. */
+  /** Completion vector (interrupt) of the device that raises its events. Default 0. */
   compVector?: number;
-  /** Completions carry `ticks`, the device's clock (ibv_create_cq_ex(3)). Default false. */
+  /** Completions carry `ticks`, a timestamp of the device's clock (ibv_create_cq_ex(3)). Default false. */
   timestamps?: boolean;
   /** Completions carry `wallclockNs`, the time of day. Default false. */
   wallclock?: boolean;
 }
 
-/** When a queue that is armed raises its event. */
+/** Event moderation: when an armed queue raises its event. */
 export interface ModerationOptions {
-  /** One event stands for so many completions, */
+  /** Raise the event after this many completions, */
   count: number;
-  /** or for those of so many microseconds, whichever comes first. */
+  /** or after this many microseconds, whichever comes first. */
   periodUs: number;
 }
 
-/** How to wait for a completion. */
+/** Options of cq.next() and cq.completions(). */
 export interface NextOptions {
-  /** Gives the wait up; the promise rejects with the signal's reason. */
+  /** Aborts the wait; the promise rejects with the signal's reason. */
   signal?: AbortSignal;
   /**
-   * Sleep on until a completion comes that its sender marked as solicited, or a failed one; what has come
-   * before it is then given first. Completions that are there already are given at once. Default false.
+   * Sleep until a solicited or failed completion arrives. Completions that arrived before it are then delivered
+   * first. Completions that are already queued are delivered at once. Default false.
    */
   solicitedOnly?: boolean;
 }
 
-/** What cq.drain() takes. */
+/** Options of cq.drain(). */
 export interface DrainOptions {
-  /** Give up after this many milliseconds of real time. Default: never. */
+  /** Return what has arrived after this many milliseconds of real time. Default: wait without a limit. */
   deadlineMs?: number;
 }
 
@@ -65,17 +65,17 @@ interface Waiter {
 }
 
 const INBOX_CAPACITY = 64;
-/** After so many completions in a row without a turn of the event loop, awaiting takes one. */
+/** After this many completions in a row, next() lets the event loop run once. */
 const STREAK_LIMIT = 256;
 
-/** What the next event was asked for. */
+/** States of the event request (ibv_req_notify_cq), in the order of how much each of them covers. */
 const ARMED_NOT = 0;
 const ARMED_SOLICITED = 1;
 const ARMED_ANY = 2;
 
 /**
- * A completion queue (ibv_create_cq(3)): poll it into a batch, or await completions one by one.
- * It emits 'cqErr' when it overflowed: make it as large as all that may be outstanding.
+ * A completion queue (ibv_create_cq(3)): poll it into a batch, or await completions one by one. It emits 'cqErr'
+ * when it overflows, so give it as many entries as requests can be outstanding.
  */
 export class CompletionQueue
   extends EmittingResource<EventsOf<CqEvent>>
@@ -118,14 +118,14 @@ export class CompletionQueue
     context.addEventSubject(this.cq, this);
   }
 
-  /** Entries granted. */
+  /** Number of entries that the device granted. */
   get cqe(): number {
     return this.granted;
   }
 
   /**
-   * ibv_resize_cq(3): returns the entries granted.
-   * @throws BusyError when more completions wait in it
+   * ibv_resize_cq(3). Returns the number of entries that the device granted.
+   * @throws BusyError when the queue contains more completions than `cqe`
    * @throws UnsupportedError
    */
   resize(cqe: number): number {
@@ -133,13 +133,13 @@ export class CompletionQueue
     return this.granted;
   }
 
-  /** ibv_modify_cq(3): fewer events for those who sleep, each for more completions. @throws UnsupportedError */
+  /** ibv_modify_cq(3): moderates events, so that each stands for more completions. @throws UnsupportedError */
   moderate(options: ModerationOptions): void {
     this.provider.modifyCq(this.handle, options.count, options.periodUs);
   }
 
   /**
-   * ibv_poll_cq(3) into `wc`: returns how many, 0 when there are none. Never waits, allocates nothing.
+   * ibv_poll_cq(3) into `wc`. Returns the number of completions, 0 when there are none. Never waits or allocates.
    * @throws InvalidHandleError
    */
   poll(wc: WcBatch, max = wc?.capacity): number {
@@ -156,9 +156,9 @@ export class CompletionQueue
   }
 
   /**
-   * The next completion, failed ones included: look at `status`. Waiting keeps the process alive. Several
-   * may wait at once; they are served in order.
-   * @throws InvalidHandleError when the queue is closed meanwhile
+   * The next completion, successful or failed: check its `status`. Waiting keeps the process alive. Concurrent
+   * calls are served in order.
+   * @throws InvalidHandleError when the queue is closed during the wait
    */
   next(options: NextOptions = {}): Promise<Completion> {
     if (this.closed) return Promise.reject(this.closedError());
@@ -173,12 +173,12 @@ export class CompletionQueue
     return this.waitForNext(options);
   }
 
-  /** `for await (const wc of cq)`: ends when the queue is closed. */
+  /** `for await (const wc of cq)`. The loop ends when the queue is closed. */
   [Symbol.asyncIterator](): AsyncIterator<Completion, undefined> {
     return this.completions()[Symbol.asyncIterator]();
   }
 
-  /** `for await (const wc of cq.completions({ solicitedOnly: true }))`: the same, with next()'s options. */
+  /** `for await (const wc of cq.completions({ solicitedOnly: true }))`: iterates with the options of next(). */
   completions(options: NextOptions = {}): AsyncIterableIterator<Completion, undefined> {
     return {
       [Symbol.asyncIterator]() {
@@ -196,7 +196,7 @@ export class CompletionQueue
     };
   }
 
-  /** The next `count` completions; fewer when the deadline comes first. */
+  /** Resolves with the next `count` completions, or with fewer at the deadline. */
   async drain(count: number, options: DrainOptions = {}): Promise<Completion[]> {
     const { deadlineMs } = options;
     const done: Completion[] = [];
@@ -212,21 +212,21 @@ export class CompletionQueue
     return done;
   }
 
-  /** @internal This claim comes first, for all completions of a queue pair, until `done` is called. */
+  /** @internal Gives all completions of a queue pair to this claim until the returned function is called. */
   claimQp(qp: number, claim: Claim): () => void {
     const inbox = this.openInbox();
     inbox.claimQp(qp, claim);
     return this.startClaim(() => inbox.unclaimQp(qp));
   }
 
-  /** @internal The same, for the one completion that will come back with `tag` (newTag()) of a queue pair. */
+  /** @internal The same for the one completion of a queue pair whose wr_id is `tag` (newTag()). */
   claimTag(tag: bigint, qp: number, claim: Claim): () => void {
     const inbox = this.openInbox();
     inbox.claimTag(tag, qp, claim);
     return this.startClaim(() => inbox.unclaimTag(tag));
   }
 
-  /** @internal Gives claims what is there. */
+  /** @internal Hands the available completions to their claims. */
   distribute(): void {
     if (!this.closed && this.claims > 0) this.openInbox().distribute();
   }
@@ -236,12 +236,12 @@ export class CompletionQueue
     return readCompletion(words, at, this.context, this.stamps);
   }
 
-  /** @internal A queue pair of this queue was closed or reset: those who await completions of it get `error`. */
+  /** @internal Rejects the claims on a queue pair that was closed or reset. */
   abandon(qp: number, error: () => Error): void {
     if (this.claims > 0) this.inbox?.abandon(qp, error);
   }
 
-  /** @internal The channel saw an event of this queue. */
+  /** @internal Called by the channel for an event of this queue. */
   onEvent(): void {
     this.armed = ARMED_NOT;
     this.streak = 0;
@@ -251,7 +251,7 @@ export class CompletionQueue
   private startClaim(unclaim: () => void): () => void {
     this.claims++;
     this.channel?.addWaiter();
-    // Whoever claims has yet to post: look when it has.
+    // The caller posts its request after claiming, so poll later.
     if (this.channel === null) setImmediate(this.pollClaims);
     else queueMicrotask(() => !this.closed && this.pump());
     let done = false;
@@ -264,7 +264,7 @@ export class CompletionQueue
     };
   }
 
-  /** Without a channel, nothing wakes those who claimed: they look once per turn. */
+  /** Without a channel nothing wakes claims, so they poll once per iteration of the event loop. */
   private readonly pollClaims = (): void => {
     if (this.closed || this.claims === 0) return;
     try {
@@ -276,7 +276,7 @@ export class CompletionQueue
     if (this.claims > 0) setImmediate(this.pollClaims);
   };
 
-  /** It could not be polled or armed: everyone who waits is told. */
+  /** Rejects all waiters and claims after a failed poll or arm. */
   private fail(error: unknown): void {
     for (const waiter of [...this.waiters]) {
       waiter.release();
@@ -288,7 +288,7 @@ export class CompletionQueue
   private waitForNext({ signal, solicitedOnly = false }: NextOptions): Promise<Completion> {
     const { channel } = this;
     if (channel === null) {
-      const text = `${this.label} was created with channel: null, so it can only be polled`;
+      const text = `${this.label} was created with channel: null, so it can only be polled; use poll()`;
       return Promise.reject(new InvalidArgumentError(text));
     }
     return new Promise((resolve, reject) => {
@@ -315,8 +315,8 @@ export class CompletionQueue
   }
 
   /**
-   * Serves the waiters. When the queue is empty it is armed and looked at once more, since a completion
-   * that came between the two raises no event.
+   * Serves the waiters. An empty queue is armed and then polled once more, because a completion that arrived
+   * between the poll and the arming raises no event.
    */
   private pump(): void {
     if (this.pumping) return;
@@ -337,7 +337,7 @@ export class CompletionQueue
     }
   }
 
-  /** The least of events that wakes all who wait. */
+  /** The smallest event request that wakes every waiter. */
   private wantedEvent(): number {
     if (this.claims > 0) return ARMED_ANY;
     for (const waiter of this.waiters) if (!waiter.solicitedOnly) return ARMED_ANY;
@@ -369,14 +369,14 @@ export class CompletionQueue
     return inbox.take() ? this.read(inbox.words, inbox.at) : null;
   }
 
-  /** Completions that awaiting had fetched and nobody took: a poll gets them first. */
+  /** Returns completions first that next() fetched and no waiter took. */
   private takeStored(wc: WcBatch, max: number): number {
     const inbox = this.inbox as Inbox;
     if (!inbox.hasStored && this.claims === 0) return 0;
     if (!(Number.isInteger(max) && max >= 0 && max <= wc.capacity)) {
       throw new InvalidArgumentError(`max ${max} does not fit into a batch of ${wc.capacity} completions`);
     }
-    // Takes nothing, but refuses a batch that is closed: what is kept must not get lost in it.
+    // Polls nothing, but throws for a closed batch: stored completions must not get lost in it.
     this.provider.pollCq(this.handle, wc.ring, 0, 0);
     let count = 0;
     while (count < max && (inbox.hasStored || this.claims > 0) && inbox.take()) {

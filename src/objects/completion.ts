@@ -29,49 +29,49 @@ import type { SharedReceiveQueue } from './shared-receive-queue.ts';
 /** One completion (ibv_wc, ibv_poll_cq(3)) as a plain object. */
 export interface Completion {
   wrId: bigint;
-  /** IBV_WC_* status; 0 is success. */
+  /** Status (IBV_WC_*); 0 is success. */
   status: number;
   /** 'SUCCESS', 'WR_FLUSH_ERR', ... */
   statusText: string;
   /** 'SEND', 'RECV', 'RDMA_WRITE', ...; null on errors, where it is undefined. */
   opcode: string | null;
-  /** Length of the message in bytes: receives (of datagrams: with the 40 bytes of GRH), READs and atomics. */
+  /** Message length in bytes of receives (datagrams: including the 40 bytes of GRH), READs and atomics. */
   byteLen: number;
   /** Immediate data in host byte order, or null when there is none. */
   imm: number | null;
-  /** The key of ours that the peer's SEND_WITH_INV has invalidated, or null. */
+  /** The local key that the peer's SEND_WITH_INV invalidated, or null. */
   invalidatedRkey: number | null;
-  /** The queue pair, or null when it was closed. */
+  /** The queue pair, or null when it is closed. */
   qp: QueuePair | null;
   qpNum: number;
-  /** The shared receive queue that the receive came from, or null. */
+  /** The shared receive queue that supplied the receive, or null. */
   srq: SharedReceiveQueue | null;
-  /** Receives of datagrams: number of the queue pair that sent it; 0 on others. */
+  /** Datagram receives: number of the sending queue pair. Otherwise 0. */
   srcQp: number;
-  /** Receives of datagrams: local identifier of the sender's port (0 on RoCE), service level, path bits. */
+  /** Datagram receives: local identifier (LID) of the sender's port (0 on RoCE), service level, path bits. */
   slid: number;
   sl: number;
   dlidPathBits: number;
   pkeyIndex: number;
-  /** Whether it completes a receive; right on errors too. */
+  /** Whether it completes a receive. Valid on errors too. */
   isRecv: boolean;
   /** IBV_WC_GRH, IBV_WC_WITH_IMM, IBV_WC_WITH_INV. */
   flags: number;
   /** The vendor's error code; 0 on success. */
   vendorErr: number;
-  /** Queues made with `timestamps`: the device's clock when it completed (queryDeviceEx has its rate), else null. */
+  /** Queues with `timestamps`: device clock at completion (queryDeviceEx reports its rate). Otherwise null. */
   ticks: bigint | null;
-  /** Queues made with `wallclock`: the time of day in nanoseconds, else null. */
+  /** Queues with `wallclock`: time of day in nanoseconds. Otherwise null. */
   wallclockNs: bigint | null;
 }
 
-/** What of a completion only an extended queue reports: IBV_WC_EX_WITH_* bits of its creation. */
+/** Fields that only extended completion queues report (IBV_WC_EX_WITH_* at creation). */
 export interface Stamps {
   ticks: boolean;
   wallclock: boolean;
 }
 
-/** @internal Reads the completion whose slot begins at `w[at]`. */
+/** @internal Reads the completion in the slot that begins at `w[at]`. */
 export function readCompletion(w: Uint32Array, at: number, context: Context, stamps: Stamps): Completion {
   const op = w[at + WC_OP];
   const status = op & 0xff;
@@ -108,7 +108,7 @@ function wide(w: Uint32Array, lo: number, hi: number): bigint {
   return (BigInt(w[hi]) << 32n) | BigInt(w[lo]);
 }
 
-/** Returns a successful completion as it is. @throws CompletionError with the status of a failed one */
+/** Returns a successful completion unchanged. @throws CompletionError with the status of a failed one */
 export function expectSuccess(completion: Completion): Completion {
   if (completion.status === IBV_WC_SUCCESS) return completion;
   const { statusText, status, wrId, qpNum, isRecv } = completion;

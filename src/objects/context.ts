@@ -23,13 +23,13 @@ import { type LeakRecord, unwatchLeak, watchForLeak } from './leaks.ts';
 import { ProtectionDomain } from './protection-domain.ts';
 import { XrcDomain } from './xrc-domain.ts';
 
-/** What a context is opened with. */
+/** Options of a context. */
 export interface ContextOptions {
-  /** Who the context works for; by default each context is a tenant of its own. */
+  /** Tenant that the context works for. Default: each context is a tenant of its own. */
   tenant?: string;
 }
 
-/** What a context closes before all else: connections and listeners. */
+/** Connections and listeners, which a context closes before everything else. */
 export interface Service {
   close(): void;
 }
@@ -39,10 +39,10 @@ const BATCH_OPTIONS = ['capacity', 'sges', 'inlineBytes'];
 type Batch = SendBatch | RecvBatch | WcBatch;
 
 /**
- * An open device (ibv_open_device(3)). Everything else is made from it, and closed with it.
+ * An open device (ibv_open_device(3)). All other objects are created from it and closed with it.
  *
- * It emits each asynchronous event as 'event', and those of ports and of the device also by name: 'portErr',
- * 'portActive', 'gidChange', 'deviceFatal' ... (AsyncEvent). An event that nobody listens to is no error.
+ * It emits every asynchronous event as 'event', and events of ports and of the device also by name: 'portErr',
+ * 'portActive', 'gidChange', 'deviceFatal' ... (AsyncEvent). Events without a listener are ignored.
  */
 export class Context extends EmittingResource<ContextEvents> {
   /** @internal */
@@ -56,7 +56,7 @@ export class Context extends EmittingResource<ContextEvents> {
   private readonly batches = new WeakSet<Batch>();
   private readonly ringVerbs: RingVerbs;
   private readonly counts = new Map<string, number>();
-  /** By port: the entry that chooseGid found best. */
+  /** The GID that chooseGid() preferred, by port. */
   private readonly chosenGids = new Map<number, GidEntry>();
   /** @internal */
   readonly asyncEvents: AsyncEvents;
@@ -82,18 +82,18 @@ export class Context extends EmittingResource<ContextEvents> {
 
   /** ibv_query_device(3). */
   queryDevice(): DeviceAttr {
-    // Asked once: what it tells never changes while the device is open.
+    // Queried once: the attributes do not change while the device is open.
     const handle = this.handle;
     this.attr ??= this.provider.queryDevice(handle);
     return { ...this.attr };
   }
 
-  /** ibv_query_device_ex(3): what the device can do beyond; zeros for what it cannot. */
+  /** ibv_query_device_ex(3): extended capabilities; 0 where the device lacks one. */
   queryDeviceEx(): DeviceAttrEx {
     return this.provider.queryDeviceEx(this.handle);
   }
 
-  /** ibv_query_rt_values_ex(3): the clock that completion timestamps are of. @throws UnsupportedError */
+  /** ibv_query_rt_values_ex(3): the clock that completion timestamps count. @throws UnsupportedError */
   queryRtValues(): RtValues {
     return this.provider.queryRtValues(this.handle);
   }
@@ -103,17 +103,17 @@ export class Context extends EmittingResource<ContextEvents> {
     return this.provider.queryPort(this.handle, portNum);
   }
 
-  /** ibv_query_gid(3), with the type. @throws InvalidArgumentError beyond the table */
+  /** ibv_query_gid(3), with the GID type. @throws InvalidArgumentError when `index` is beyond the table */
   queryGid(portNum: number, index: number): GidEntry {
     return this.provider.queryGid(this.handle, portNum, index);
   }
 
-  /** ibv_query_pkey(3), in host byte order. @throws InvalidArgumentError beyond the table */
+  /** ibv_query_pkey(3), in host byte order. @throws InvalidArgumentError when `index` is beyond the table */
   queryPkey(portNum: number, index: number): number {
     return this.provider.queryPkey(this.handle, portNum, index);
   }
 
-  /** The partition keys of a port that are in use, by their index. */
+  /** The partition keys of a port that are in use, with their indexes. */
   pkeys(portNum = 1): { index: number; pkey: number }[] {
     const { pkeyTblLen } = this.queryPort(portNum);
     const all = Array.from({ length: pkeyTblLen }, (_, index) => ({
@@ -130,11 +130,11 @@ export class Context extends EmittingResource<ContextEvents> {
   }
 
   /**
-   * The GID at `index`; without one, the preferred: on RoCE a RoCE v2 GID of an IPv4 address.
+   * The GID at `index`, or the preferred GID of the port: on RoCE a RoCE v2 GID of an IPv4 address.
    * @throws InvalidArgumentError, NoDeviceError
    */
   chooseGid(portNum = 1, index?: number): GidEntry {
-    // Whole tables are long to read: the entry that was named, or was best last time, is asked for alone.
+    // Reading a whole table takes long, so only the named or last preferred entry is queried first.
     const known = index === undefined ? this.chosenGids.get(portNum) : undefined;
     const now = this.gidInUse(portNum, index ?? known?.index);
     if (now !== null && (known === undefined || (now.gid === known.gid && now.type === known.type)))
@@ -152,7 +152,7 @@ export class Context extends EmittingResource<ContextEvents> {
       const entry = this.queryGid(portNum, index);
       return entry.gid === '::' ? null : entry;
     } catch (error) {
-      // Beyond the table: whoever asked is told what there is.
+      // Beyond the table: gidAt() then names the indexes in use.
       if (error instanceof InvalidArgumentError) return null;
       throw error;
     }
@@ -169,8 +169,9 @@ export class Context extends EmittingResource<ContextEvents> {
   }
 
   /**
-   * The asynchronous events from now on (ibv_get_async_event(3)): `for await (const event of context.events())`.
-   * Waiting keeps the process alive; the loop ends when the context is closed.
+   * Iterates over the asynchronous events from now on (ibv_get_async_event(3)):
+   * `for await (const event of context.events())`. Waiting keeps the process alive. The loop ends when the context
+   * is closed.
    */
   events(options: EventsOptions = {}): AsyncIterableIterator<AsyncEvent, undefined> {
     return this.asyncEvents.stream(options.signal);
@@ -186,19 +187,19 @@ export class Context extends EmittingResource<ContextEvents> {
     return new CompletionChannel(this);
   }
 
-  /** Memory for send requests, for qp.postSend(). Closed with the context, or before by its close(). */
+  /** Creates a batch of send requests for qp.postSend(). It is closed with the context, or earlier by its close(). */
   sendBatch(options: BatchOptions): SendBatch {
     requireKnown('sendBatch', options, BATCH_OPTIONS);
     return this.own(new SendBatch(this.ringVerbs, options));
   }
 
-  /** Memory for receive requests, for qp.postRecv(). */
+  /** Creates a batch of receive requests for qp.postRecv(). */
   recvBatch(options: BatchOptions): RecvBatch {
     requireKnown('recvBatch', options, BATCH_OPTIONS);
     return this.own(new RecvBatch(this.ringVerbs, options));
   }
 
-  /** Memory for completions, for cq.poll(). */
+  /** Creates a batch of completions for cq.poll(). */
   wcBatch(options: { capacity: number }): WcBatch {
     requireKnown('wcBatch', options, ['capacity']);
     return this.own(new WcBatch(this.ringVerbs, options));
@@ -209,12 +210,12 @@ export class Context extends EmittingResource<ContextEvents> {
     return this.provider.nowNs(this.handle);
   }
 
-  /** Resolves when `delayNs` nanoseconds of the device's time have gone by. */
+  /** Resolves after `delayNs` nanoseconds of the device's time. */
   sleep(delayNs: number): Promise<void> {
     return this.provider.sleep(this.handle, delayNs);
   }
 
-  /** Closes all that was made from this context, in the right order, and the device. */
+  /** Closes all objects of this context in the right order, then the device. */
   override close(): void {
     if (this.closed) return;
     const closables: Service[] = [...this.services, ...this.descendants()];
@@ -231,7 +232,7 @@ export class Context extends EmittingResource<ContextEvents> {
     super.close();
   }
 
-  /** @internal Whether a path goes by GID: always on RoCE, else when there is no LID or a GID is named. */
+  /** @internal Whether a path uses GIDs: always on RoCE, otherwise without a LID or with a given GID index. */
   isRouted(portNum: number, lid: number, gidIndex: number | undefined): boolean {
     return lid === 0 || gidIndex !== undefined || this.queryPort(portNum).linkLayer === 'Ethernet';
   }
@@ -251,7 +252,7 @@ export class Context extends EmittingResource<ContextEvents> {
     return this.asyncEvents.find(handle);
   }
 
-  /** @internal The channel of queues that name none. */
+  /** @internal The channel of completion queues that name none. */
   sharedChannel(): CompletionChannel {
     if (this.channel === null || this.channel.closed) this.channel = this.createChannel();
     return this.channel;
@@ -269,7 +270,7 @@ export class Context extends EmittingResource<ContextEvents> {
     if (this.batches.has(batch)) return;
     const what = batch?.constructor?.name ?? String(batch);
     throw new InvalidHandleError(
-      `${what} was not made by ${this.label}; make it with its sendBatch() and kin`,
+      `${what} does not belong to ${this.label}; create it with its sendBatch(), recvBatch() or wcBatch()`,
     );
   }
 
@@ -303,7 +304,7 @@ export class Context extends EmittingResource<ContextEvents> {
   }
 }
 
-/** Ring verbs that remember what is open, so that closing twice, or with the context, does nothing. */
+/** Ring verbs that track open rings, so that closing one twice, or after the context, does nothing. */
 function trackedRings(provider: Provider, rings: Set<number>): RingVerbs {
   const track = <T extends { handle: number }>(ring: T): T => {
     rings.add(ring.handle);

@@ -1,25 +1,25 @@
 import { EventEmitter } from 'node:events';
 import { Resource } from './resource.ts';
 
-/** How to wait for events. */
+/** Options of nextEvent() and context.events(). */
 export interface EventsOptions {
-  /** Gives the wait up, with the signal's reason. */
+  /** Aborts the wait with the signal's reason. */
   signal?: AbortSignal;
 }
 
 /** The events of a context. */
 export interface EventSource {
-  /** From now on they are heard. @throws InvalidHandleError once the context is closed */
+  /** Starts delivering events. @throws InvalidHandleError once the context is closed */
   watch(): void;
-  /** One more awaits an event: the first one keeps the process alive. */
+  /** Registers a waiter. The first one keeps the process alive. */
   addWaiter(): void;
-  /** One less. */
+  /** Removes a waiter. */
   removeWaiter(): void;
 }
 
 /**
- * A resource that asynchronous events may be about. It has `on`, `once` and `off` of an EventEmitter, which
- * it makes when somebody first listens: most queue pairs never need one. Listening does not keep the
+ * A resource that asynchronous events can refer to. It has `on`, `once` and `off` of an EventEmitter. The emitter
+ * itself is created by the first listener, because most queue pairs never need one. Listening does not keep the
  * process alive.
  */
 export abstract class EmittingResource<E extends Record<string, unknown[]>> extends Resource {
@@ -37,21 +37,21 @@ export abstract class EmittingResource<E extends Record<string, unknown[]>> exte
     return this;
   }
 
-  /** Takes a listener away. */
+  /** Removes a listener. */
   off<N extends keyof E & string>(name: N, listener: (...args: E[N]) => void): this {
     this.emitter?.off(name, listener as (...args: unknown[]) => void);
     return this;
   }
 
-  /** `off`, as EventEmitter has it: node:events' `once(object, name)` wants it. */
+  /** Same as `off`. `once(object, name)` of node:events requires it. */
   removeListener<N extends keyof E & string>(name: N, listener: (...args: E[N]) => void): this {
     return this.off(name, listener);
   }
 
   /**
-   * The next event of this name: `const { srq } = await srq.nextEvent('srqLimitReached')`. Waiting keeps the
-   * process alive.
-   * @throws InvalidHandleError when it is closed meanwhile
+   * Resolves with the next event of this name: `const { srq } = await srq.nextEvent('srqLimitReached')`. Waiting
+   * keeps the process alive.
+   * @throws InvalidHandleError when the object is closed during the wait
    */
   nextEvent<N extends keyof E & string>(name: N, options: EventsOptions = {}): Promise<E[N][0]> {
     const { signal } = options;
@@ -83,7 +83,7 @@ export abstract class EmittingResource<E extends Record<string, unknown[]>> exte
     });
   }
 
-  /** How many listen to events of this name. */
+  /** Number of listeners for events of this name. */
   listenerCount(name: keyof E & string): number {
     return this.emitter?.listenerCount(name) ?? 0;
   }
@@ -93,7 +93,7 @@ export abstract class EmittingResource<E extends Record<string, unknown[]>> exte
     return this.emitter?.emit(name, ...args) ?? false;
   }
 
-  /** Where its events come from. */
+  /** The source of its events. */
   protected abstract eventSource(): EventSource;
 
   private ensureEmitter(): EventEmitter {

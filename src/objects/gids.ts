@@ -1,10 +1,10 @@
-/** Which of a port's GIDs to speak from. */
+/** Selection of a port's GID. */
 import { type GidEntry, InvalidArgumentError, NoDeviceError } from '../verbs/index.ts';
 
-/** Tables have up to 1024 entries, nearly all unused; after so many unused in a row we stop looking. */
+/** GID tables have up to 1024 entries, nearly all unused: the search stops after this many unused ones in a row. */
 const UNUSED_IN_A_ROW = 16;
 
-/** Entries of the table that are in use, in order. `query` is provider.queryGid of a port. */
+/** The used entries of a GID table, in order. `query` is provider.queryGid of a port. */
 export function usedGids(length: number, query: (index: number) => GidEntry): GidEntry[] {
   const used: GidEntry[] = [];
   let unused = 0;
@@ -28,19 +28,19 @@ function preference(entry: GidEntry): number {
 }
 
 /**
- * The entry to use when the program names none: on RoCE the first RoCE v2 GID of an IPv4 address.
+ * The default entry: on RoCE the first RoCE v2 GID of an IPv4 address.
  * @throws NoDeviceError when the port has no GID
  */
 export function preferredGid(entries: readonly GidEntry[], where: string): GidEntry {
   if (entries.length === 0)
-    throw new NoDeviceError(`${where} has no GID; has its network interface an address?`);
+    throw new NoDeviceError(`${where} has no GID; give its network interface an address`);
   return entries.reduce((best, entry) => (preference(entry) > preference(best) ? entry : best));
 }
 
-/** The entry with this index. @throws InvalidArgumentError naming those in use */
+/** The entry at this index. @throws InvalidArgumentError naming the indexes in use */
 export function gidAt(entries: readonly GidEntry[], index: number, where: string): GidEntry {
   const entry = entries.find((candidate) => candidate.index === index);
   if (entry !== undefined) return entry;
   const known = entries.map((candidate) => candidate.index).join(', ') || 'none';
-  throw new InvalidArgumentError(`${where} has no GID at index ${index}; in use: ${known}`);
+  throw new InvalidArgumentError(`${where} has no GID at index ${index}; indexes in use: ${known}`);
 }

@@ -1,7 +1,7 @@
 /**
- * Completions between the device and whoever takes them. Most are fetched and taken at once; some are
- * claimed (a queue pair that is drained, a request whose own completion somebody awaits), and then the
- * others, fetched on the way to those, are kept here in their order.
+ * Completions between the device and their consumers. Most are fetched and taken at once. Some are claimed, by the
+ * drain of a queue pair or by execute() for its own request. Unclaimed completions that were fetched on the way to a
+ * claimed one are stored here in order.
  */
 import {
   type Provider,
@@ -12,14 +12,14 @@ import {
   WC_QP,
   type WcBatch,
 } from '../verbs/index.ts';
-import { randomBelow } from './random.ts';
+import { randomBelow } from './connection/random.ts';
 
-/** By provider: the last wr_id that we gave to a request of our own, low word, and the high word of all. */
+/** By provider: the high word of all wr_ids of internal requests, and the low word of the last one. */
 const tags = new WeakMap<Provider, { hi: number; last: number }>();
 
 /**
- * A wr_id that nothing else has; its low word is what Inbox knows it by. The high one is random, since the
- * wr_ids of programs are all their own.
+ * A unique wr_id for an internal request. Inbox identifies it by the low word. The high word is random, because a
+ * program may use any wr_id.
  */
 export function newTag(provider: Provider): bigint {
   const tag = tags.get(provider) ?? { hi: randomBelow(provider, 2 ** 32), last: 0 };
@@ -28,13 +28,13 @@ export function newTag(provider: Provider): bigint {
   return (BigInt(tag.hi) << 32n) | BigInt(tag.last);
 }
 
-/** Who wants completions before anyone else. */
+/** A consumer that receives completions before all others. */
 export interface Claim {
-  /** Takes the completion whose slot begins at `words[at]`, or leaves it to others. */
+  /** Takes the completion in the slot at `words[at]` and returns true, or leaves it to others. */
   take(words: Uint32Array, at: number): boolean;
-  /** The queue pair was closed or reset: nothing will come any more. */
+  /** The queue pair was closed or reset: no further completions arrive. */
   abandon(error: Error): void;
-  /** The queue could not be polled or armed. What was claimed may still come: the claim stays until then. */
+  /** The queue could not be polled or armed. The claim stays, because its completions may still arrive. */
   fail(error: unknown): void;
 }
 
@@ -44,11 +44,12 @@ interface Tagged extends Claim {
   hi: number;
 }
 
-/** Fills a batch from its first slot on; returns how many. */
+/** Fills a batch from its first slot on; returns the number of completions. */
 export type Fetch = (batch: WcBatch) => number;
 
+/** The fetched completions of one completion queue, and the claims on them. */
 export class Inbox {
-  /** Where the completion is that take() moved to. */
+  /** Position of the current completion, set by take(). */
   words: Uint32Array;
   at = 0;
   private readonly batch: WcBatch;
@@ -58,7 +59,7 @@ export class Inbox {
   private storedNext = 0;
   /** Claims on all completions of a queue pair, by its handle. */
   private readonly byQp = new Map<number, Claim>();
-  /** Claims on one completion, by the low word of the wr_id that was given to its request. */
+  /** Claims on one completion, by the low word of its wr_id. */
   private readonly byTag = new Map<number, Tagged>();
 
   constructor(batch: WcBatch, fetch: Fetch) {
@@ -71,7 +72,7 @@ export class Inbox {
     return this.byQp.size > 0 || this.byTag.size > 0;
   }
 
-  /** Whether completions that were fetched wait here. */
+  /** Whether fetched completions are stored here. */
   get hasStored(): boolean {
     return this.storedNext < this.stored.length || this.next < this.batch.length;
   }
@@ -94,18 +95,18 @@ export class Inbox {
     this.byTag.delete(Number(tag & 0xffffffffn));
   }
 
-  /** The queue pair was closed or reset: nothing of what it had posted will come. */
+  /** Rejects the claims on a queue pair that was closed or reset. */
   abandon(qp: number, error: () => Error): void {
     this.byQp.get(qp)?.abandon(error());
     for (const tagged of [...this.byTag.values()]) if (tagged.qp === qp) tagged.abandon(error());
   }
 
-  /** The queue could not be polled or armed: all who wait are told. */
+  /** Notifies all claims of a failed poll or arm. */
   fail(error: unknown): void {
     for (const claim of [...this.byQp.values(), ...this.byTag.values()]) claim.fail(error);
   }
 
-  /** Moves to the next completion that nobody claims; false when there is none. */
+  /** Moves to the next unclaimed completion; false when there is none. */
   take(): boolean {
     if (this.claimed) this.distribute();
     if (this.storedNext < this.stored.length) {
@@ -123,7 +124,7 @@ export class Inbox {
     return true;
   }
 
-  /** Gives claims what is theirs, of all that is there; keeps the rest. */
+  /** Hands all available completions to their claims and stores the rest. */
   distribute(): void {
     const { batch, stored: kept } = this;
     do {

@@ -1,6 +1,6 @@
-/** Reports contexts that were collected without close(). It only reports: closing is the program's. */
+/** Reports contexts that were garbage-collected without close(). It never closes them. */
 
-/** What is left to say of a context when it is gone. */
+/** Identifies a collected context in the report. */
 export interface LeakRecord {
   label: string;
 }
@@ -12,7 +12,7 @@ const registry = new FinalizationRegistry<LeakRecord>((record) => {
   reported = true;
   process.emitWarning(`the ${record.label} was never closed`, {
     code: 'ISO_LEAK',
-    detail: 'Call context.close() (it closes all in order). Further leaks are not reported.',
+    detail: 'Call context.close(): it closes all objects in order. Further leaks are not reported.',
   });
 });
 

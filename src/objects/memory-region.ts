@@ -5,15 +5,15 @@ import type { ProtectionDomain } from './protection-domain.ts';
 import { type RangeOptions, type Registrable, rangeOf } from './registrable.ts';
 import { Resource, requireOwned } from './resource.ts';
 
-/** What of a region changes; what is absent stays. */
+/** Changes to a memory region. Absent properties stay unchanged. */
 export interface ReregisterOptions extends RangeOptions {
   pd?: ProtectionDomain;
   access?: Access;
-  /** Other memory, in the same way as pd.register() takes it. */
+  /** New memory, as pd.register() takes it. */
   memory?: Registrable;
 }
 
-/** Memory that the device may use (ibv_reg_mr(3)). Made by pd.allocate(), pd.register() and pd.registerDmabuf(). */
+/** Registered memory (ibv_reg_mr(3)). Created by pd.allocate(), pd.register() and pd.registerDmabuf(). */
 export class MemoryRegion extends Resource {
   /** @internal */
   readonly kind = 'MemoryRegion';
@@ -40,31 +40,31 @@ export class MemoryRegion extends Resource {
     return this.owner;
   }
 
-  /** Key for the scatter-gather elements of this host. */
+  /** Local key, for scatter-gather elements. */
   get lkey(): number {
     return this.info.lkey;
   }
 
-  /** Key for peers. */
+  /** Remote key, for peers. */
   get rkey(): number {
     return this.info.rkey;
   }
 
-  /** Address of the first byte: what peers use as remote address (0 in a zero-based region). */
+  /** Address of the first byte, which peers use as remote address (0 in a zero-based region). */
   get addr(): number {
     return this.info.addr;
   }
 
-  /** How long it is, in bytes. */
+  /** Length in bytes. */
   get lengthBytes(): number {
     return this.info.lengthBytes;
   }
 
   /**
-   * ibv_rereg_mr(3): other memory, access or domain for the same region. Keys and address may change.
-   * Nothing may be under way in it.
+   * ibv_rereg_mr(3): changes memory, access rights or protection domain. Keys and address may change. No request
+   * that names the region may be outstanding.
    * @throws UnsupportedError
-   * @throws MemoryError for memory that cannot be registered
+   * @throws MemoryError when the memory cannot be registered
    */
   rereg(options: ReregisterOptions): void {
     const { pd, access, memory } = options;
@@ -79,7 +79,7 @@ export class MemoryRegion extends Resource {
     this.owner = pd;
   }
 
-  /** The memory behind it. @throws InvalidHandleError once closed */
+  /** The buffer that contains the region. @throws InvalidHandleError once closed */
   get buffer(): ArrayBuffer | SharedArrayBuffer {
     if (this.closed) throw this.closedError();
     return this.info.memory;
@@ -96,7 +96,7 @@ export class MemoryRegion extends Resource {
     if (this.view === null || this.view.byteLength !== lengthBytes) {
       if (memory.byteLength < byteOffset + lengthBytes) {
         throw new MemoryError(
-          `${this.label} has no memory to look at: its ArrayBuffer was detached or resized, or it is a dma-buf`,
+          `${this.label} has no readable bytes: its ArrayBuffer was detached or resized, or it is a dma-buf`,
         );
       }
       this.view = new Uint8Array(memory, byteOffset, lengthBytes);

@@ -7,36 +7,36 @@ import type { QueuePair } from './queue-pair.ts';
 import type { SendFlags } from './request.ts';
 import { Resource, requireOwned } from './resource.ts';
 
-/** What pd.allocMw() takes. */
+/** Options of pd.allocMw(). */
 export interface MemoryWindowOptions {
   /**
-   * 1: the device chooses the keys, and the window is open to all queue pairs of the domain. 2: you choose
-   * them, it is open to the queue pair that bound it, and peers may invalidate it. Default 2.
+   * Type 1: the device chooses the keys, and all queue pairs of the domain can use the window. Type 2: the program
+   * chooses the keys, only the queue pair that bound the window can use it, and peers may invalidate it. Default 2.
    */
   type?: 1 | 2;
 }
 
-/** What a window opens. */
+/** The range and the rights that a bind gives to peers. */
 export interface BindOptions {
-  /** Of the window's own domain, registered with `access: { mwBind: true }`. */
+  /** A region of the window's protection domain, registered with `access: { mwBind: true }`. */
   mr: MemoryRegion;
   /** Bytes from the start of the region. Default 0. */
   offset?: number;
-  /** Bytes; default: up to the end of the region. */
+  /** Length in bytes. Default: up to the end of the region. */
   length?: number;
-  /** What peers may do: names of the remote rights, and zeroBased. */
+  /** Rights of peers: the remote rights, and zeroBased. */
   access: Access;
-  /** Type 2: the key to take; default: the next after the present one (ibv_inc_rkey(3)). */
+  /** Type 2: the new key. Default: the successor of the present one (ibv_inc_rkey(3)). */
   rkey?: number;
 }
 
-/** What postBind() takes. */
+/** Options of postBind(). */
 export interface PostBindOptions extends BindOptions {
   wrId?: number | bigint;
   flags?: SendFlags;
 }
 
-/** A memory window (ibv_alloc_mw(3)): opens a part of a region to peers, and closes it, cheaply. */
+/** A memory window (ibv_alloc_mw(3)): a cheap way to grant peers access to part of a region and to revoke it. */
 export class MemoryWindow extends Resource {
   /** @internal */
   readonly kind = 'MemoryWindow';
@@ -60,30 +60,30 @@ export class MemoryWindow extends Resource {
     this.type = type;
   }
 
-  /** The key that peers use: that of the last bind that was posted. */
+  /** Remote key of the last bind that was posted. */
   get rkey(): number {
     return this.provider.queryMw(this.handle).rkey;
   }
 
   /**
-   * Opens a part of a region to peers, and resolves with the key when the device has done it (IBV_WR_BIND_MW
-   * on this queue pair's send queue).
-   * @throws CompletionError with MW_BIND_ERR when the device refused it
+   * Grants peers access to part of a region. Posts IBV_WR_BIND_MW to the send queue of `qp` and resolves with the key
+   * when it completes.
+   * @throws CompletionError with MW_BIND_ERR when the device rejects the bind
    */
   async bind(qp: QueuePair, options: BindOptions): Promise<number> {
     requireOwned(qp, 'QueuePair', this.context, 'qp');
     void this.handle;
     const { rkey = this.nextRkey() } = options;
     const done = qp.execute({ opcode: 'BIND_MW', bind: { ...options, window: this, rkey } });
-    // It is posted now: the key of this bind, whatever is bound behind it.
+    // Read the key now: a later bind would change it.
     const key = this.rkey;
     await done;
     return key;
   }
 
   /**
-   * Posts the bind and returns the key. What is posted behind it on the same queue pair comes after it: a SEND
-   * may tell the key at once. Its completion is the program's to take, or not asked for (flags).
+   * Posts the bind and returns the key. Later requests on the same queue pair execute after it, so the next SEND can
+   * already carry the key. The program polls the completion, or suppresses it with `flags`.
    */
   postBind(qp: QueuePair, options: PostBindOptions): number {
     requireOwned(qp, 'QueuePair', this.context, 'qp');
@@ -92,7 +92,7 @@ export class MemoryWindow extends Resource {
     return this.rkey;
   }
 
-  /** Closes it to peers, and resolves when the device has: type 1 by a bind of no bytes, type 2 by LOCAL_INV. */
+  /** Revokes the access and resolves on completion: type 1 by a bind of 0 bytes, type 2 by LOCAL_INV. */
   async unbind(qp: QueuePair): Promise<void> {
     requireOwned(qp, 'QueuePair', this.context, 'qp');
     if (this.type === 2) {

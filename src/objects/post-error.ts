@@ -10,34 +10,35 @@ import {
   REASON_TEXT,
 } from '../verbs/index.ts';
 
-export interface RefusedPost {
+/** A post that took fewer requests than it was given. */
+export interface RejectedPost {
   verb: 'postSend' | 'postRecv' | 'postSrqRecv';
   /** Label of the queue. */
   label: string;
-  /** Why, from the ring's header. */
+  /** Cause of the rejection, from the ring's header. */
   errno: number;
   reason: number;
-  /** First slot that was to be posted. */
+  /** First slot of the post. */
   start: number;
   posted: number;
 }
 
-/** The error for a post that came back short: QueueFullError for ENOMEM, else InvalidWorkRequestError. */
-export function postError(refused: RefusedPost): IsoverbsError {
-  const { verb, label, errno, reason, posted } = refused;
-  const index = refused.start + posted;
+/** The error of a short post: QueueFullError for ENOMEM, otherwise InvalidWorkRequestError. */
+export function postError(rejected: RejectedPost): IsoverbsError {
+  const { verb, label, errno, reason, posted } = rejected;
+  const index = rejected.start + posted;
   const why = reason === REASON_NONE ? 'no reason given' : (REASON_TEXT[reason] ?? `reason ${reason}`);
-  const message = `${verb} on ${label}: request ${index} was refused (${errnoName(errno)}): ${why}; ${posted} before it were posted`;
+  const message = `${verb} on ${label}: request ${index} was rejected (${errnoName(errno)}): ${why}; the ${posted} requests before it were posted`;
   const details: ErrorDetails = { verb, errno, index, posted };
   return errno === ENOMEM
     ? new QueueFullError(message, details)
     : new InvalidWorkRequestError(message, details);
 }
 
-/** The error for requests that are not in the batch. */
+/** The error for a range outside the batch. */
 export function rangeError(batch: { length: number }, start: number, count: number): InvalidArgumentError {
   return new InvalidArgumentError(
-    `start ${start} and count ${count} do not lie inside the ${batch.length} requests`,
+    `start ${start} and count ${count} exceed the ${batch.length} requests of the batch`,
   );
 }
 

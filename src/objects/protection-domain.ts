@@ -11,25 +11,25 @@ import { type RangeOptions, type Registrable, rangeOf } from './registrable.ts';
 import { Resource } from './resource.ts';
 import { SharedReceiveQueue, type SharedReceiveQueueOptions } from './shared-receive-queue.ts';
 
-/** What pd.allocate() takes. */
+/** Options of pd.allocate(). */
 export interface AllocateOptions {
-  /** Default: local write. */
+  /** Access rights. Default: local write. */
   access?: Access;
 }
 
-/** What pd.register() takes. */
+/** Options of pd.register(). */
 export interface RegisterOptions extends AllocateOptions, RangeOptions {}
 
-/** What pd.registerDmabuf() takes. */
+/** Options of pd.registerDmabuf(). */
 export interface DmabufOptions extends AllocateOptions {
-  /** Where in the dma-buf the region begins. Default 0. */
+  /** Offset of the region in the dma-buf. Default 0. */
   offsetBytes?: number;
   lengthBytes: number;
-  /** The address that requests and peers use for its first byte. Default: offsetBytes. */
+  /** Address of the first byte, for requests and peers. Default: offsetBytes. */
   iova?: number;
 }
 
-/** A protection domain (ibv_alloc_pd(3)): queue pairs reach only the memory of their own. */
+/** A protection domain (ibv_alloc_pd(3)): its queue pairs can access only its memory regions. */
 export class ProtectionDomain extends Resource {
   /** @internal */
   readonly kind = 'ProtectionDomain';
@@ -47,13 +47,13 @@ export class ProtectionDomain extends Resource {
   }
 
   /**
-   * Page-aligned, zeroed memory of the device's own choice, registered. This is the recommended way:
-   * its ArrayBuffer cannot be moved under the device.
-   * @throws NoResourcesError
+   * Allocates and registers page-aligned, zeroed memory. Prefer it to register(): this ArrayBuffer cannot move while
+   * the device uses it.
+   * @throws InvalidArgumentError, NoResourcesError
    */
   allocate(lengthBytes: number, options: AllocateOptions = {}): MemoryRegion {
     if (!Number.isSafeInteger(lengthBytes) || lengthBytes <= 0) {
-      throw new InvalidArgumentError(`allocate: bytes must be a positive integer, got ${lengthBytes}`);
+      throw new InvalidArgumentError(`allocate: lengthBytes must be a positive integer, got ${lengthBytes}`);
     }
     return new MemoryRegion(
       this,
@@ -62,8 +62,8 @@ export class ProtectionDomain extends Resource {
   }
 
   /**
-   * Registers memory that you have (ibv_reg_mr(3)). Recommended: a SharedArrayBuffer, which cannot be
-   * detached. An ArrayBuffer that is detached later fails the requests that name it.
+   * Registers existing memory (ibv_reg_mr(3)). Prefer a SharedArrayBuffer, which cannot be detached. Requests that name
+   * a detached ArrayBuffer fail.
    * @throws MemoryError for pooled Buffers, and for resizable, growable, empty or detached buffers
    */
   register(source: Registrable, options: RegisterOptions = {}): MemoryRegion {
@@ -74,7 +74,8 @@ export class ProtectionDomain extends Resource {
   }
 
   /**
-   * Memory of another device (ibv_reg_dmabuf_mr(3)), by the file descriptor of its dma-buf. It has no bytes here.
+   * Registers memory of another device by the file descriptor of its dma-buf (ibv_reg_dmabuf_mr(3)). The region's
+   * `bytes` are not available.
    * @throws UnsupportedError
    */
   registerDmabuf(fd: number, options: DmabufOptions): MemoryRegion {
@@ -96,12 +97,12 @@ export class ProtectionDomain extends Resource {
     return new SharedReceiveQueue(this, options);
   }
 
-  /** ibv_create_ah(3). Default: port 1, the preferred GID of it (Context.chooseGid), 64 hops. */
+  /** ibv_create_ah(3). Default: port 1, its preferred GID (Context.chooseGid) and a hop limit of 64. */
   createAh(attr: AhAttr): AddressHandle {
     return new AddressHandle(this, attr);
   }
 
-  /** An address handle towards the port of `remote` (qp.endpoint() over there). */
+  /** Creates an address handle for the port of `remote`, the peer's qp.endpoint(). */
   createAhTo(remote: Pick<Endpoint, 'gid' | 'lid'>, options: PathOptions = {}): AddressHandle {
     const { portNum = 1, gidIndex } = options;
     const attr: AhAttr = { portNum, dlid: remote.lid };
@@ -113,9 +114,9 @@ export class ProtectionDomain extends Resource {
   }
 
   /**
-   * An address handle back to who sent a datagram (ibv_create_ah_from_wc(3)): its completion, and the 40
-   * bytes of GRH at the start of its receive buffer. Its queue pair is `completion.srcQp`.
-   * @throws InvalidArgumentError when those bytes are no GRH
+   * Creates an address handle for the sender of a datagram (ibv_create_ah_from_wc(3)), from its completion and the 40
+   * bytes of GRH at the start of the receive buffer. The sender's queue pair is `completion.srcQp`.
+   * @throws InvalidArgumentError when those bytes are not a GRH
    */
   createAhFrom(completion: Sender, grh: Uint8Array, portNum = 1): AddressHandle {
     return this.createAh(replyAttr(this.context, completion, grh, portNum));

@@ -1,6 +1,12 @@
-/** Creation of a queue pair: the options are checked here and become ibv_qp_init_attr_ex. */
+/** Creation of queue pairs: checks the options and converts them to ibv_qp_init_attr_ex. */
 import * as C from '../verbs/constants.ts';
-import { InvalidArgumentError, type QpCap, type QpInfo, type QpInitAttr, requireKnown } from '../verbs/index.ts';
+import {
+  InvalidArgumentError,
+  type QpCap,
+  type QpInfo,
+  type QpInitAttr,
+  requireKnown,
+} from '../verbs/index.ts';
 import type { CompletionQueue } from './completion-queue.ts';
 import type { Context } from './context.ts';
 import type { ProtectionDomain } from './protection-domain.ts';
@@ -26,7 +32,10 @@ export type AnyOptions = QueuePairOptions | { type: 'XRC_RECV' };
 export type Queues = { send: CompletionQueue; recv: CompletionQueue } | null;
 
 /** Checks the options and returns the objects that they name. @throws InvalidHandleError, InvalidArgumentError */
-export function namedObjects(context: Context, options: AnyOptions): { queues: Queues; srq: SharedReceiveQueue | null } {
+export function namedObjects(
+  context: Context,
+  options: AnyOptions,
+): { queues: Queues; srq: SharedReceiveQueue | null } {
   requireKnown('createQp', options, QP_OPTIONS);
   const { type = 'RC' } = options;
   if (TYPES[type] === undefined) {
@@ -40,6 +49,7 @@ export function namedObjects(context: Context, options: AnyOptions): { queues: Q
   return { queues: { send: sendCq, recv: recvCq }, srq: srq ?? null };
 }
 
+/** Calls the verb. @throws InvalidArgumentError when a protection domain is asked for XRC_RECV */
 export function createQp(
   owner: ProtectionDomain | XrcDomain,
   options: AnyOptions,
@@ -53,7 +63,9 @@ export function createQp(
     return provider.createQp(0, { qpType, sendCq: 0, recvCq: 0, cap: NO_CAP, xrcd, sqSigAll: false });
   }
   if (queues === null || options.type === 'XRC_RECV') {
-    throw new InvalidArgumentError("createQp: a queue pair of type 'XRC_RECV' is created by createQp() of an XRC domain");
+    throw new InvalidArgumentError(
+      "createQp: a queue pair of type 'XRC_RECV' is created by createQp() of an XRC domain",
+    );
   }
   const { type = 'RC', sqSigAll = false, managed, extended } = options;
   requireKnown('cap', options.cap ?? {}, Object.keys(DEFAULT_CAP));
@@ -71,6 +83,7 @@ export function createQp(
   return provider.createQp(owner.handle, init);
 }
 
+/** The objects that must stay open while the queue pair is open. */
 export function parentsOf(owner: Resource, queues: Queues, srq: SharedReceiveQueue | null): Resource[] {
   const parents = [owner];
   if (queues !== null) parents.push(queues.send, queues.recv);

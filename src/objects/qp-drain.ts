@@ -1,4 +1,4 @@
-/** Waiting until a queue pair has nothing under way: its send queue (SQD), or all of it (ERR). */
+/** Drains the send queue of a queue pair (SQD), or all of the queue pair (ERR). */
 import {
   IBV_QPS_SQD,
   InvalidHandleError,
@@ -12,13 +12,13 @@ import { newTag } from './inbox.ts';
 import type { QpDrainOptions } from './qp-options.ts';
 import type { QueuePair } from './queue-pair.ts';
 
-/** How often to look at a send queue that should drain: one that failed tells nobody. */
+/** Polling interval of a draining send queue: a queue pair that fails meanwhile raises no event. */
 const POLL_EVERY_MS = 50;
 
-/** A queue in ERR that is full, and that gives nothing back for so long, stays full: no request of ours will fit. */
+/** A full queue in ERR that completes nothing for this long stays full and cannot take the marker request. */
 const FULL_FOR_MS = 2000;
 
-/** RTS -> SQD, until what had begun is done. */
+/** RTS -> SQD. Resolves when the requests that had begun are done. */
 export async function sendQueueDrained(qp: QueuePair): Promise<void> {
   const drained = awaitEvent(qp, 'sqDrained');
   try {
@@ -26,17 +26,17 @@ export async function sendQueueDrained(qp: QueuePair): Promise<void> {
     for (;;) {
       const { qpState, sqDraining } = qp.query().attr;
       if (qpState !== IBV_QPS_SQD) {
-        throw new InvalidStateError(`${qp.label} went to ${qp.state} while its send queue was drained`);
+        throw new InvalidStateError(`${qp.label} went to ${qp.state} during the drain of its send queue`);
       }
-      // Not every device tells whether it is still draining: then the event does.
-      if (sqDraining === false || (await drained.within(POLL_EVERY_MS))) return;
+      // Some devices do not report sqDraining: wait for the event instead.
+      if (sqDraining === false || (await drained.arrivedWithin(POLL_EVERY_MS))) return;
     }
   } finally {
     drained.end();
   }
 }
 
-/** One queue of a queue pair: empty when the request that is put last into it has come back. */
+/** One queue of a queue pair. It is empty when its last request, the marker, has completed. */
 interface Side {
   isRecv: boolean;
   marker: bigint;
@@ -44,7 +44,7 @@ interface Side {
   done: boolean;
 }
 
-/** Any state -> ERR, until everything posted has come back. */
+/** Any state -> ERR. Resolves when all posted requests have completed. */
 export async function drainQp(qp: QueuePair, options: QpDrainOptions): Promise<Completion[]> {
   const { lastWqeMs = 1000 } = options;
   if (qp.state === 'RESET') return [];
@@ -58,8 +58,8 @@ export async function drainQp(qp: QueuePair, options: QpDrainOptions): Promise<C
     try {
       qp.toErr();
       await collected.emptied();
-      // Receives that it has taken from the shared queue are its own; when it has no more is for the device to say.
-      if (lastWqe !== null && !(await lastWqe.within(0))) await lastWqe.within(lastWqeMs);
+      // The queue pair may still own receives from the shared queue; LAST_WQE_REACHED reports that it has none left.
+      if (lastWqe !== null && !(await lastWqe.arrivedWithin(0))) await lastWqe.arrivedWithin(lastWqeMs);
       collected.takeRemaining();
     } finally {
       collected.end();
@@ -79,15 +79,15 @@ function createSides(qp: QueuePair): Side[] {
   return sides;
 }
 
-/** Takes all completions of a queue pair; tells when those of the markers have come. */
+/** Claims all completions of a queue pair and waits for those of the markers. */
 function collectCompletions(qp: QueuePair) {
   const found: Completion[] = [];
   const sides = createSides(qp);
   const { sendCq, recvCq } = qp;
   let wake = () => {};
-  let broken: { error: unknown } | null = null;
+  let failure: { error: unknown } | null = null;
   const fail = (error: unknown) => {
-    broken = { error };
+    failure = { error };
     wake();
   };
   const claimOn = (cq: typeof sendCq) =>
@@ -103,8 +103,8 @@ function collectCompletions(qp: QueuePair) {
       abandon: fail,
       fail,
     });
-  /** Whether something came before so much real time had gone by. */
-  const moved = (withinMs?: number) =>
+  /** Resolves with true at the next completion, or with false after this much real time. */
+  const nextCompletion = (withinMs?: number) =>
     new Promise<boolean>((resolve) => {
       const timer = withinMs === undefined ? undefined : setTimeout(resolve, withinMs, false);
       wake = () => {
@@ -120,10 +120,10 @@ function collectCompletions(qp: QueuePair) {
       for (;;) {
         const refused = sides.filter((side) => !post(side));
         if (sides.every(({ done }) => done)) return;
-        const came = await moved(refused.length > 0 ? FULL_FOR_MS : undefined);
-        if (broken !== null) throw broken.error;
-        // Full, and nothing comes back to make room: it would stay so.
-        if (!came) for (const side of refused) post(side, true);
+        const progressed = await nextCompletion(refused.length > 0 ? FULL_FOR_MS : undefined);
+        if (failure !== null) throw failure.error;
+        // The queue is full and nothing completes to make room: post regardless, and fail.
+        if (!progressed) for (const side of refused) post(side, true);
       }
     },
     takeRemaining() {
@@ -136,9 +136,9 @@ function collectCompletions(qp: QueuePair) {
   };
 }
 
-/** Posts markers, each once: false when the queue is full, so that something else must come back first. */
+/** Posts each marker once. Returns false while the queue is full and must first complete another request. */
 function markerPoster(qp: QueuePair) {
-  // The one datagram that goes nowhere needs an address all the same.
+  // A marker datagram needs an address although it is never sent.
   const ah = qp.type === 'UD' ? qp.pd.createAhTo(qp.endpoint()) : undefined;
   const post = (side: Side, mustFit = false): boolean => {
     if (side.posted) return true;
@@ -146,7 +146,7 @@ function markerPoster(qp: QueuePair) {
     try {
       if (isRecv) {
         qp.receive({ wrId: marker });
-        // Some devices look at a receive queue in ERR only when they are told again (soft-RoCE).
+        // Soft-RoCE flushes new receives only after another transition to ERR.
         qp.toErr();
       } else {
         const to = ah && { ah, qpNum: qp.qpNum };
@@ -162,22 +162,22 @@ function markerPoster(qp: QueuePair) {
   return post;
 }
 
-/** Listens for an event of a queue pair, and keeps the process alive, until end(). */
+/** Listens for an event of a queue pair and keeps the process alive until end(). */
 function awaitEvent(qp: QueuePair, name: 'sqDrained' | 'qpLastWqeReached') {
-  let came = false;
+  let arrived = false;
   let wake = () => {};
   const { asyncEvents } = qp.context;
   asyncEvents.addWaiter();
   const listener = () => {
-    came = true;
+    arrived = true;
     wake();
   };
   qp.on(name, listener);
   const offClose = qp.onClose(() => wake());
   return {
-    /** Whether it came within so many milliseconds of real time. */
-    async within(ms: number): Promise<boolean> {
-      if (!came && ms > 0) {
+    /** Whether the event arrives within this many milliseconds of real time. */
+    async arrivedWithin(ms: number): Promise<boolean> {
+      if (!arrived && ms > 0) {
         await new Promise<void>((resolve) => {
           const timer = setTimeout(resolve, ms);
           wake = () => {
@@ -186,8 +186,8 @@ function awaitEvent(qp: QueuePair, name: 'sqDrained' | 'qpLastWqeReached') {
           };
         });
       }
-      if (qp.closed) throw new InvalidHandleError(`${qp.label} was closed while it was drained`);
-      return came;
+      if (qp.closed) throw new InvalidHandleError(`${qp.label} was closed during its drain`);
+      return arrived;
     },
     end(): void {
       qp.off(name, listener);

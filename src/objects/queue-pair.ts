@@ -22,6 +22,7 @@ import { accessBits } from './access.ts';
 import type { EventsOf, QpEvent } from './async-events.ts';
 import { type Completion, expectSuccess } from './completion.ts';
 import type { CompletionQueue } from './completion-queue.ts';
+import { randomBelow } from './connection/random.ts';
 import type { Context } from './context.ts';
 import { EmittingResource, type EventSource } from './emitting-resource.ts';
 import { newTag } from './inbox.ts';
@@ -41,7 +42,6 @@ import type {
   RtsOptions,
   SqdOptions,
 } from './qp-options.ts';
-import { randomBelow } from './random.ts';
 import { packRecv, packSend, type RecvRequest, type SendRequest, wrOpcode } from './request.ts';
 import type { SharedReceiveQueue } from './shared-receive-queue.ts';
 import type { XrcDomain } from './xrc-domain.ts';
@@ -53,8 +53,8 @@ const DEFAULT_QKEY = 0x11111111;
 const ALL_REMOTE = { remoteRead: true, remoteWrite: true, remoteAtomic: true };
 
 /**
- * A queue pair (ibv_create_qp(3)). Made by pd.createQp(). It emits its asynchronous events by name:
- * 'qpFatal', 'qpReqErr', 'qpAccessErr', 'commEst', 'sqDrained', 'qpLastWqeReached' ... (QpEvent).
+ * A queue pair (ibv_create_qp(3)), created by pd.createQp(). It emits its asynchronous events by name: 'qpFatal',
+ * 'qpReqErr', 'qpAccessErr', 'commEst', 'sqDrained', 'qpLastWqeReached' ... (QpEvent).
  */
 export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
   /** @internal */
@@ -62,9 +62,9 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
   readonly context: Context;
   readonly type: QpType;
   readonly qpNum: number;
-  /** Where its receives come from when it has none of its own, or null. */
+  /** The shared queue that supplies its receives, or null. */
   readonly srq: SharedReceiveQueue | null;
-  /** What was granted. */
+  /** Capacities that the device granted. */
   readonly cap: QpCap;
   /** First packet sequence number of the send queue, chosen at random. */
   readonly psn: number;
@@ -76,9 +76,9 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
   private lastRecv: RecvBatch | null = null;
   private single: SendBatch | null = null;
   private singleRecv: RecvBatch | null = null;
-  /** As last set: errors move a queue pair by themselves. */
+  /** State of the last modify(); an error changes the real state without notice. */
   private lastState: number = C.IBV_QPS_RESET;
-  /** What the local port and GID were when this queue pair first asked, by 'port/index'. */
+  /** Local port and GID at the first query, by 'port/index'. */
   private readonly paths = new Map<string, { port: PortAttr; gid: GidEntry }>();
   private draining: Promise<Completion[]> | null = null;
   private groups: { gid: string; lid: number }[] | null = null;
@@ -106,35 +106,35 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
     context.addEventSubject(this.qp, this);
   }
 
-  /** @throws InvalidArgumentError for XRC_RECV, which has an XRC domain instead */
+  /** Its protection domain. @throws InvalidArgumentError for XRC_RECV, which has an XRC domain instead */
   get pd(): ProtectionDomain {
     if (this.owner.kind === 'ProtectionDomain') return this.owner;
     throw new InvalidArgumentError(`${this.label} is of type XRC_RECV: it has an XRC domain, not a pd`);
   }
 
-  /** @throws InvalidArgumentError for XRC_RECV: what it receives completes in the queues of XRC SRQs */
+  /** Completion queue of its sends. @throws InvalidArgumentError for XRC_RECV, which has none */
   get sendCq(): CompletionQueue {
     return this.queuePair().send;
   }
 
-  /** @throws InvalidArgumentError for XRC_RECV: what it receives completes in the queues of XRC SRQs */
+  /** Completion queue of its receives. @throws InvalidArgumentError for XRC_RECV: XRC SRQs name the queue */
   get recvCq(): CompletionQueue {
     return this.queuePair().recv;
   }
 
-  /** Datagrams: what senders must name (set by toInit()). */
+  /** Datagrams: the Q_Key that senders must name (set by toInit()). */
   get qkey(): number {
     return this.ownQkey;
   }
 
-  /** ibv_modify_qp(3); the mask follows from the fields. @throws InvalidStateError naming wrong attributes */
+  /** ibv_modify_qp(3) with a mask of the given fields. @throws InvalidStateError naming the wrong attributes */
   modify(attr: QpAttr): void {
     requireKnown('modify', attr, QP_ATTR_FIELDS);
     this.provider.modifyQp(this.handle, attr, maskOf(attr));
     this.lastState = attr.qpState ?? this.lastState;
     if (attr.qpState !== C.IBV_QPS_RESET) return;
     this.paths.clear();
-    this.abandon(() => new InvalidStateError(`${this.label} was reset while a completion of it was awaited`));
+    this.abandon(() => new InvalidStateError(`${this.label} was reset during a wait for its completion`));
   }
 
   /** ibv_query_qp(3). */
@@ -142,12 +142,12 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
     return this.provider.queryQp(this.handle);
   }
 
-  /** Asks the device: errors move a queue pair to 'ERR' by themselves. */
+  /** Its state, queried from the device, because an error moves a queue pair to 'ERR' without notice. */
   get state(): QpState {
     return stateName(this.query().attr.qpState ?? 0) as QpState;
   }
 
-  /** What the peer must know of this end. */
+  /** What the peer must know to connect to this queue pair. */
   endpoint(options: PathOptions = {}): Endpoint {
     const { portNum = 1, gidIndex } = options;
     const { port, gid } = this.localPath(portNum, gidIndex);
@@ -157,7 +157,7 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
     return described === null ? endpoint : { ...endpoint, shim: Buffer.from(described).toString('base64') };
   }
 
-  /** RESET -> INIT: receives may be posted from here on. */
+  /** RESET -> INIT: receives can be posted from here on. */
   toInit(options: InitOptions = {}): void {
     const { portNum = 1, pkeyIndex = 0, access = ALL_REMOTE, qkey = DEFAULT_QKEY } = options;
     const common: QpAttr = { qpState: C.IBV_QPS_INIT, portNum, pkeyIndex };
@@ -166,13 +166,14 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
     this.ownQkey = qkey;
   }
 
-  /** INIT -> RTR, towards `remote` (datagrams: towards nobody in particular): the queue pair receives. */
+  /** INIT -> RTR: connects to `remote` (omitted for datagrams), and the queue pair receives. */
   toRtr(remote?: Endpoint, options: RtrOptions = {}): void {
     if (this.type === 'UD') {
       this.modify({ qpState: C.IBV_QPS_RTR });
       return;
     }
-    if (remote === undefined) throw new InvalidArgumentError(`toRtr: ${this.label} needs a remote endpoint`);
+    if (remote === undefined)
+      throw new InvalidArgumentError(`toRtr: ${this.label} requires a remote endpoint`);
     const { shim } = remote;
     this.provider.setPeer?.(this.handle, shim === undefined ? null : Buffer.from(shim, 'base64'));
     const { portNum = 1, minRnrTimer = 12 } = options;
@@ -205,11 +206,11 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
     this.modify(attr);
   }
 
-  /** RESET or INIT -> RTS, towards `remote`. Post the receives first (after toInit()) if the peer is fast. */
+  /** RESET or INIT -> RTS, connected to `remote`. If the peer sends early, post the receives after toInit(). */
   connectTo(remote: Endpoint, options: ConnectToOptions = {}): void {
     if (this.type === 'UD') {
       throw new InvalidArgumentError(
-        `connectTo: ${this.label} is UD: start() it; each request says whom it is for`,
+        `connectTo: ${this.label} is UD and has no peer; use start(), and name the receiver in each request`,
       );
     }
     if (this.lastState === C.IBV_QPS_RESET) this.toInit(options);
@@ -217,7 +218,7 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
     this.toRts(options);
   }
 
-  /** Datagrams: RESET or INIT -> RTS. It may send to whomever, and whoever knows its Q_Key to it. */
+  /** Datagrams: RESET or INIT -> RTS. The queue pair sends to any receiver, and receives from senders that know its Q_Key. */
   start(options: InitOptions = {}): void {
     if (this.type !== 'UD') throw new InvalidArgumentError(`start: ${this.label} is ${this.type}, not UD`);
     if (this.lastState === C.IBV_QPS_RESET) this.toInit(options);
@@ -226,9 +227,9 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
   }
 
   /**
-   * RTS -> SQD: requests are taken, and not begun. Resolves when those that had begun are done (SQ_DRAINED);
-   * attributes may then be changed, and resume() goes on.
-   * @throws InvalidStateError when it failed meanwhile
+   * RTS -> SQD: new requests are queued but not started. Resolves when the started ones are done (SQ_DRAINED).
+   * Attributes can then be changed, and resume() continues.
+   * @throws InvalidStateError when the queue pair fails during the drain
    */
   async toSqd(options: SqdOptions = {}): Promise<void> {
     const { notify = true } = options;
@@ -236,25 +237,25 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
     else this.modify({ qpState: C.IBV_QPS_SQD });
   }
 
-  /** SQD -> RTS; datagrams and UC also SQE -> RTS: sends go on. */
+  /** SQD -> RTS, for datagrams and UC also SQE -> RTS: sending continues. */
   resume(): void {
     this.modify({ qpState: C.IBV_QPS_RTS });
   }
 
-  /** Any state but RESET -> ERR: all that is posted comes back as WR_FLUSH_ERR. @throws InvalidStateError */
+  /** Any state except RESET -> ERR: posted requests complete with WR_FLUSH_ERR. @throws InvalidStateError */
   toErr(): void {
     this.modify({ qpState: C.IBV_QPS_ERR });
   }
 
-  /** Any state -> RESET: what is posted is forgotten. */
+  /** Any state -> RESET: posted requests are discarded without completions. */
   reset(): void {
     this.modify({ qpState: C.IBV_QPS_RESET });
   }
 
   /**
-   * Moves it to ERR, and resolves when everything posted has come back: with the completions, most of them
-   * flushed, that nobody had taken. Completions of other queue pairs stay in the queue for others, in order.
-   * @throws InvalidHandleError, InvalidStateError when it is closed or reset meanwhile
+   * Moves the queue pair to ERR and resolves when all posted requests have completed. The result has the completions
+   * that were not yet polled, most of them flushed. Completions of other queue pairs stay queued in order.
+   * @throws InvalidHandleError, InvalidStateError when the queue pair is closed or reset during the drain
    */
   drain(options: QpDrainOptions = {}): Promise<Completion[]> {
     this.draining ??= drainQp(this, options).finally(() => {
@@ -263,7 +264,7 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
     return this.draining;
   }
 
-  /** ibv_attach_mcast(3): a UD queue pair receives what is sent to the group. Closing it detaches it. */
+  /** ibv_attach_mcast(3): receives datagrams of a multicast group (UD). close() detaches it. */
   attachMcast(gid: string, lid = 0): void {
     this.provider.attachMcast(this.handle, gid, lid);
     this.groups ??= [];
@@ -282,7 +283,7 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
     this.provider.modifyQpRateLimit(this.handle, limit);
   }
 
-  /** ibv_query_qp_data_in_order(3): whether the bytes of such a message land in the order of their addresses. */
+  /** ibv_query_qp_data_in_order(3): whether a message of this opcode is written in the order of its addresses. */
   queryDataInOrder(opcode: SendRequest['opcode'], flags = 0): boolean {
     return this.provider.queryQpDataInOrder(this.handle, wrOpcode(opcode), flags) !== 0;
   }
@@ -298,9 +299,9 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
   }
 
   /**
-   * ibv_post_send(3) for the requests start .. start + count - 1 of the batch, in one call. Returns count.
-   * @throws QueueFullError (ENOMEM), InvalidWorkRequestError: `index` was refused, `posted` before it were
-   *   posted, nothing from `index` on was
+   * ibv_post_send(3): posts the requests start .. start + count - 1 of the batch in one call. Returns count.
+   * @throws QueueFullError (ENOMEM), InvalidWorkRequestError: request `index` was rejected. The `posted` requests
+   *   before it were posted, later ones were not.
    */
   postSend(batch: SendBatch, start = 0, count = batch.length - start): number {
     if (batch !== this.lastSend) {
@@ -314,7 +315,7 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
     throw postError({ verb: 'postSend', label: this.label, errno, reason, start, posted });
   }
 
-  /** ibv_post_recv(3), in the same way. */
+  /** ibv_post_recv(3), with the arguments and errors of postSend(). */
   postRecv(batch: RecvBatch, start = 0, count = batch.length - start): number {
     if (batch !== this.lastRecv) {
       this.context.requireBatch(batch);
@@ -327,7 +328,7 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
     throw postError({ verb: 'postRecv', label: this.label, errno, reason, start, posted });
   }
 
-  /** Posts one send request given as an object. Convenient, not fast: use batches where it counts. */
+  /** Posts one send request given as an object. Convenient but slow: use batches on hot paths. */
   post(request: SendRequest): void {
     const { maxSendSge, maxInlineData } = this.cap;
     this.single ??= this.context.sendBatch({
@@ -340,10 +341,10 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
   }
 
   /**
-   * Posts one request and resolves with its completion, which nobody else will see.
-   * @throws CompletionError when it failed
-   * @throws InvalidHandleError, InvalidStateError when the queue pair is closed or reset meanwhile
-   * @throws QueueFullError, InvalidWorkRequestError when it was not taken
+   * Posts one request and resolves with its completion, which no poll() or next() returns.
+   * @throws CompletionError when the request fails
+   * @throws InvalidHandleError, InvalidStateError when the queue pair is closed or reset during the wait
+   * @throws QueueFullError, InvalidWorkRequestError when the request is rejected
    */
   async execute(request: SendRequest): Promise<Completion> {
     const { sendCq, qp } = this;
@@ -382,7 +383,7 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
     this.postRecv(this.singleRecv);
   }
 
-  /** Nothing of what was posted will come back. */
+  /** Rejects waits for completions that will not arrive. */
   private abandon(error: () => Error): void {
     if (this.queues === null) return;
     const { send, recv } = this.queues;
@@ -394,7 +395,7 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
     throw new InvalidArgumentError(`${this.label} is of type XRC_RECV: it has no queues of its own`);
   }
 
-  /** Asked for once in a connection: both ends are told the same. */
+  /** Queried once per connection, so that both ends use the same values. */
   private localPath(portNum: number, gidIndex: number | undefined) {
     const key = `${portNum}/${gidIndex}`;
     let path = this.paths.get(key);
@@ -420,7 +421,7 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
   }
 
   protected override release(handle: number): void {
-    // One after the other: a group that cannot be left is still there when close() is called again.
+    // One by one: if detaching a group fails, it is still listed when close() is called again.
     for (const groups = this.groups ?? []; groups.length > 0; groups.shift()) {
       this.provider.detachMcast(handle, groups[0].gid, groups[0].lid);
     }
@@ -429,9 +430,7 @@ export class QueuePair extends EmittingResource<EventsOf<QpEvent>> {
 
   protected override released(): void {
     this.context.removeEventSubject(this.qp);
-    this.abandon(
-      () => new InvalidHandleError(`${this.label} was closed while a completion of it was awaited`),
-    );
+    this.abandon(() => new InvalidHandleError(`${this.label} was closed during a wait for its completion`));
     this.single?.close();
     this.singleRecv?.close();
   }

@@ -1,14 +1,14 @@
-/** Memory that a program brings: which of it can be registered. */
+/** Checks whether a program's memory can be registered. */
 import { InvalidArgumentError, MemoryError } from '../verbs/errors.ts';
 
-/** What pd.register() takes. */
+/** Memory that pd.register() accepts. */
 export type Registrable = ArrayBuffer | SharedArrayBuffer | ArrayBufferView;
 
-/** Which part of a buffer. */
+/** Part of a buffer. */
 export interface RangeOptions {
-  /** Where the region begins, counted from the start of the buffer or view. Default 0. */
+  /** Start of the region, relative to the buffer or view. Default 0. */
   byteOffset?: number;
-  /** Default: up to the end. */
+  /** Length of the region. Default: up to the end. */
   lengthBytes?: number;
 }
 
@@ -18,7 +18,7 @@ interface Range {
   lengthBytes: number;
 }
 
-/** Which bytes of which buffer. @throws MemoryError, InvalidArgumentError */
+/** Resolves and checks the range of bytes. @throws MemoryError, InvalidArgumentError */
 export function rangeOf(verb: string, source: Registrable, options: RangeOptions): Range {
   const view = ArrayBuffer.isView(source);
   const memory = view ? source.buffer : source;
@@ -31,8 +31,8 @@ export function rangeOf(verb: string, source: Registrable, options: RangeOptions
   const good = Number.isSafeInteger(byteOffset) && Number.isSafeInteger(lengthBytes);
   if (!good || byteOffset < 0 || lengthBytes <= 0 || byteOffset + lengthBytes > source.byteLength) {
     throw new InvalidArgumentError(
-      `${verb}: byteOffset ${byteOffset} and lengthBytes ${lengthBytes} do not lie inside the ` +
-        `${source.byteLength} bytes given`,
+      `${verb}: byteOffset ${byteOffset} and lengthBytes ${lengthBytes} exceed the ` +
+        `${source.byteLength} bytes of the buffer`,
     );
   }
   return { memory, byteOffset: start + byteOffset, lengthBytes };
@@ -41,17 +41,17 @@ export function rangeOf(verb: string, source: Registrable, options: RangeOptions
 function refuseUnstable(source: Registrable, memory: ArrayBuffer | SharedArrayBuffer): void {
   if (Buffer.isBuffer(source) && source.byteLength !== memory.byteLength) {
     throw new MemoryError(
-      'this Buffer is a slice of a larger buffer (Node keeps small ones in a pool that others use); ' +
-        'use pd.allocate(), Buffer.alloc() with a size of its own, or a SharedArrayBuffer',
+      'this Buffer is a slice of a larger buffer (Node.js allocates small ones from a shared pool); ' +
+        'use pd.allocate(), Buffer.alloc() or a SharedArrayBuffer',
     );
   }
   const flexible = memory as { resizable?: boolean; growable?: boolean };
   if (flexible.resizable || flexible.growable) {
     throw new MemoryError(
-      'a resizable or growable buffer cannot be registered: it may move; make it without maxByteLength',
+      'a resizable or growable buffer cannot be registered because it may move; create it without maxByteLength',
     );
   }
   if (memory.byteLength === 0) {
-    throw new MemoryError('the buffer is empty or detached; register memory that is there');
+    throw new MemoryError('the buffer is empty or detached; register a buffer with at least one byte');
   }
 }

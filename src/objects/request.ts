@@ -1,4 +1,4 @@
-/** The façade: work requests as plain objects, packed into a batch of one. For the hot path use batches. */
+/** Work requests as plain objects, packed into a batch of one. Hot paths use batches. */
 import * as C from '../verbs/constants.ts';
 import {
   InvalidArgumentError,
@@ -17,50 +17,50 @@ import type { BindOptions, MemoryWindow } from './memory-window.ts';
 import type { QpType } from './qp-options.ts';
 import { requireOwned } from './resource.ts';
 
-/** A piece of registered memory. */
+/** A scatter-gather element: a range of registered memory. */
 export interface Sge {
   mr: MemoryRegion;
   /** Bytes from the start of the region. Default 0. */
   offset?: number;
-  /** Bytes; default: up to the end of the region. */
+  /** Length in bytes. Default: up to the end of the region. */
   length?: number;
 }
 
-/** Memory of the peer, as the peer told it. */
+/** Memory of the peer: the address and key that the peer announced. */
 export interface RemoteMemory {
   addr: number | bigint;
   rkey: number;
 }
 
-/** Whom a datagram is for. */
+/** Destination of a datagram. */
 export interface Destination {
-  /** Of the queue pair's own protection domain; or of a group. */
+  /** Address handle of the receiver's port or of a multicast group, in the protection domain of the queue pair. */
   ah: AddressHandle;
-  /** 0xffffff for a group. */
+  /** Number of the receiving queue pair; 0xffffff for a multicast group. */
   qpNum: number;
-  /** Q_Key of the receiver. Default: that of the sending queue pair. */
+  /** Q_Key of the receiver. Default: the Q_Key of the sending queue pair. */
   qkey?: number;
 }
 
-/** What IBV_WR_BIND_MW opens; without `mr` it closes the window. MemoryWindow.bind() makes them. */
+/** Operands of IBV_WR_BIND_MW; `mr: null` revokes the window. MemoryWindow.bind() and unbind() build them. */
 export interface Bind extends Omit<BindOptions, 'mr'> {
   window: MemoryWindow;
   mr: MemoryRegion | null;
 }
 
-/** IBV_SEND_*. */
+/** Flags of a send request (IBV_SEND_*). */
 export interface SendFlags {
-  /** Ask for a completion. Default true here (batches ask only when told). */
+  /** Generate a completion. Default true (batches: only with IBV_SEND_SIGNALED). */
   signaled?: boolean;
-  /** Wait for earlier READs and atomics first. */
+  /** Wait for earlier READs and atomics before starting. */
   fence?: boolean;
   /** Wake a peer that waits for solicited events only. */
   solicited?: boolean;
-  /** Copy the data of sgList now; the memory may be reused at once. */
+  /** Copy the data of sgList during the post, so that its memory can be reused at once. */
   inline?: boolean;
 }
 
-/** IBV_WR_* by name. */
+/** Opcode of a send request: the name of IBV_WR_*. */
 export type SendOpcode =
   | 'SEND'
   | 'SEND_WITH_IMM'
@@ -73,35 +73,35 @@ export type SendOpcode =
   | 'LOCAL_INV'
   | 'BIND_MW';
 
-/** A request of a send queue (ibv_send_wr, ibv_post_send(3)). */
+/** A send request (ibv_send_wr, ibv_post_send(3)). */
 export interface SendRequest {
   opcode: SendOpcode;
-  /** Comes back in the completion, all 64 bits. Default 0. */
+  /** Returned in the completion, all 64 bits. Default 0. */
   wrId?: number | bigint;
   sgList?: readonly Sge[];
-  /** For RDMA and atomic opcodes. */
+  /** Target of RDMA and atomic opcodes. */
   remote?: RemoteMemory;
   /** For *_WITH_IMM: 32 bits, in host byte order. */
   imm?: number;
   flags?: SendFlags;
-  /** Bytes to copy now instead of sgList; implies flags.inline. */
+  /** Bytes to send inline instead of sgList; implies flags.inline. */
   inlineData?: Uint8Array;
-  /** ATOMIC_FETCH_AND_ADD. */
+  /** Summand of ATOMIC_FETCH_AND_ADD. */
   add?: bigint;
-  /** ATOMIC_CMP_AND_SWP. */
+  /** Operands of ATOMIC_CMP_AND_SWP. */
   compare?: bigint;
   swap?: bigint;
-  /** UD queue pairs: whom it is for. */
+  /** Destination, on UD queue pairs. */
   to?: Destination;
-  /** SEND_WITH_INV: the key of the peer's window that it closes; LOCAL_INV: the key of one's own. */
+  /** Key to invalidate: a peer's window for SEND_WITH_INV, an own one for LOCAL_INV. */
   invalidate?: number;
-  /** XRC_SEND queue pairs: number of the shared receive queue that it is for. */
+  /** Number of the receiver's shared receive queue, on XRC_SEND queue pairs. */
   srqNum?: number;
-  /** BIND_MW. */
+  /** Operands of BIND_MW. */
   bind?: Bind;
 }
 
-/** A receive (ibv_recv_wr, ibv_post_recv(3)). */
+/** A receive request (ibv_recv_wr, ibv_post_recv(3)). */
 export interface RecvRequest {
   wrId?: number | bigint;
   sgList?: readonly Sge[];
@@ -120,11 +120,11 @@ const OPCODES: Record<SendOpcode, number> = {
   BIND_MW: C.IBV_WR_BIND_MW,
 };
 
-/** IBV_WR_* by its name. @throws InvalidArgumentError */
+/** The IBV_WR_* constant of an opcode name. @throws InvalidArgumentError */
 export function wrOpcode(name: SendOpcode): number {
   const opcode = OPCODES[name];
   if (opcode !== undefined) return opcode;
-  throw new InvalidArgumentError(`opcode '${name}' is none of ${Object.keys(OPCODES).join(', ')}`);
+  throw new InvalidArgumentError(`unknown opcode '${name}'; use ${Object.keys(OPCODES).join(', ')}`);
 }
 
 const SEND_KEYS = [
@@ -135,7 +135,7 @@ const RECV_KEYS = ['wrId', 'sgList'];
 const SGE_KEYS = ['mr', 'offset', 'length'];
 const FLAG_KEYS = ['signaled', 'fence', 'solicited', 'inline'];
 
-/** What a request must say beside its data, by opcode. */
+/** Properties that an opcode requires in addition to its data. */
 const NEEDS: Partial<Record<SendOpcode, readonly ('remote' | 'imm' | 'invalidate')[]>> = {
   SEND_WITH_IMM: ['imm'],
   RDMA_WRITE: ['remote'],
@@ -154,7 +154,7 @@ const FORMS = {
   srqNum: 'srqNum',
 };
 
-/** What of a queue pair its requests are packed by. */
+/** Properties of the posting queue pair that packing requires. */
 export interface PostingQp {
   context: Context;
   type: QpType;
@@ -191,21 +191,21 @@ export function packSend(batch: SendBatch, request: SendRequest, sender: Posting
   setWrId(batch, request.wrId);
 }
 
-/** What a request leaves out is what the one before it left in the slot: nothing may be left out. */
+/** Checks for missing properties: the slot would keep those of the previous request. */
 function requireWhole(request: SendRequest, type: QpType): void {
   const { opcode } = request;
   for (const name of NEEDS[opcode] ?? []) {
-    if (request[name] == null) throw new InvalidArgumentError(`${opcode} needs ${FORMS[name]}`);
+    if (request[name] == null) throw new InvalidArgumentError(`${opcode} requires ${FORMS[name]}`);
   }
   if (opcode === 'LOCAL_INV' || opcode === 'BIND_MW') return;
   const received = opcode.startsWith('SEND') || opcode === 'RDMA_WRITE_WITH_IMM';
-  const whom = type === 'UD' ? 'to' : type === 'XRC_SEND' && received ? 'srqNum' : null;
-  if (whom === null || request[whom] != null) return;
-  throw new InvalidArgumentError(`${opcode} of a queue pair of type ${type} needs ${FORMS[whom]}`);
+  const target = type === 'UD' ? 'to' : type === 'XRC_SEND' && received ? 'srqNum' : null;
+  if (target === null || request[target] != null) return;
+  throw new InvalidArgumentError(`${opcode} on a queue pair of type ${type} requires ${FORMS[target]}`);
 }
 
 function appendBind(batch: SendBatch, bind: Bind | undefined, bits: number, context: Context): void {
-  if (bind === undefined) throw new InvalidArgumentError('BIND_MW needs bind: { window, mr, ... }');
+  if (bind === undefined) throw new InvalidArgumentError('BIND_MW requires bind: { window, mr, ... }');
   const window = requireOwned(bind.window, 'MemoryWindow', context, 'bind.window');
   const { mr, access, rkey = 0 } = bind;
   const rights = accessBits(access, false);
@@ -242,7 +242,7 @@ function appendPlain(
 ): void {
   if (opcode === C.IBV_WR_ATOMIC_FETCH_AND_ADD || opcode === C.IBV_WR_ATOMIC_CMP_AND_SWP) {
     if (pieces.length !== 1)
-      throw new InvalidArgumentError('an atomic takes one element of 8 bytes in sgList');
+      throw new InvalidArgumentError('an atomic requires one element of 8 bytes in sgList');
     const { addr, mr } = pieces[0];
     if (opcode === C.IBV_WR_ATOMIC_FETCH_AND_ADD) {
       batch.fetchAdd(0, bits, addr, mr.lkey, 0, 0, operand(request, 'add'));
@@ -251,7 +251,7 @@ function appendPlain(
     }
     return;
   }
-  // These opcodes share one layout: append a SEND of no elements, then say what it is.
+  // These opcodes share one layout: append a SEND without elements, then replace its opcode.
   batch.send(0, bits, 0, 0, 0);
   batch.words[slotAt(0) + WR_OP] = opcode | (bits << 8);
   for (const piece of pieces) batch.sge(0, piece.addr, piece.length, piece.mr.lkey);
@@ -259,7 +259,8 @@ function appendPlain(
 
 function operand(request: SendRequest, name: 'add' | 'compare' | 'swap'): bigint {
   const value = request[name];
-  if (typeof value !== 'bigint') throw new InvalidArgumentError(`${request.opcode} needs ${name}, a bigint`);
+  if (typeof value !== 'bigint')
+    throw new InvalidArgumentError(`${request.opcode} requires ${name}, a bigint`);
   return value;
 }
 
@@ -270,7 +271,7 @@ function resolve(sge: Sge, index: number, context: Context, where = `sgList[${in
   const { length = mr.lengthBytes - offset } = sge;
   if (!(offset >= 0 && length >= 0 && offset + length <= mr.lengthBytes)) {
     throw new InvalidArgumentError(
-      `${where}: offset ${offset}, length ${length} do not lie inside the ${mr.lengthBytes} bytes of ${mr.label}`,
+      `${where}: offset ${offset} and length ${length} exceed the ${mr.lengthBytes} bytes of ${mr.label}`,
     );
   }
   return { mr, offset, length, addr: mr.addr + offset };

@@ -1,4 +1,4 @@
-/** What all objects have in common: a handle, parents that they keep alive, children that keep them open. */
+/** Base of all objects: a handle, parents that the object keeps alive, and children that keep it open. */
 import { BusyError, InvalidHandleError, KIND_NAMES, type Provider } from '../verbs/index.ts';
 
 /** Kinds of objects, named like their classes, in the order in which context.close() closes them: users first. */
@@ -19,20 +19,21 @@ const CLOSE_ORDER = [
 /** Name of an object's class, compared instead of the class so that the classes need not import each other. */
 export type ResourceKind = (typeof CLOSE_ORDER)[number];
 
+/** Constructor arguments of Resource. */
 export interface ResourceInit {
   provider: Provider;
   handle: number;
-  /** Of whom messages speak: 'queue pair 17 of sim0'. */
+  /** Name of the object in messages: 'queue pair 17 of sim0'. */
   label: string;
   parents: readonly Resource[];
 }
 
-/** Something that the device gave and takes back: it has a handle, keeps its parents open, and is closed once. */
+/** An object of the device: it has a handle, keeps its parents open, and is closed once. */
 export abstract class Resource {
   /** @internal */
   abstract readonly kind: ResourceKind;
   readonly provider: Provider;
-  /** How messages name it: 'queue pair 17 of sim0'. */
+  /** Name of the object in messages: 'queue pair 17 of sim0'. */
   readonly label: string;
   private readonly rawHandle: number;
   private parents: readonly Resource[];
@@ -48,7 +49,7 @@ export abstract class Resource {
     for (const parent of init.parents) parent.children.add(this);
   }
 
-  /** The handle that the flat verbs take. @throws InvalidHandleError once closed */
+  /** The handle for the flat verbs. @throws InvalidHandleError once closed */
   get handle(): number {
     if (!this.open) throw this.closedError();
     return this.rawHandle;
@@ -60,8 +61,8 @@ export abstract class Resource {
   }
 
   /**
-   * Gives it back to the device. Closing twice does nothing.
-   * @throws BusyError naming what still uses it
+   * Releases the object. Closing twice does nothing.
+   * @throws BusyError naming the objects that still use it
    */
   close(): void {
     if (!this.open) return;
@@ -78,7 +79,7 @@ export abstract class Resource {
     for (const { callback } of called) callback();
   }
 
-  /** @internal Closes what depends on it, in the order in which that goes, and then it. */
+  /** @internal Closes the dependent objects in a valid order, then this object. */
   closeAll(): void {
     for (const resource of this.descendants()) resource.close();
     this.close();
@@ -89,17 +90,17 @@ export abstract class Resource {
     this.close();
   }
 
-  /** How console.log() shows it. */
+  /** Text for console.log(). */
   [Symbol.for('nodejs.util.inspect.custom')](): string {
     return `${this.constructor.name} { ${this.label}${this.open ? '' : ', closed'} }`;
   }
 
-  /** The verb that gives it back. */
+  /** Calls the verb that destroys the object. */
   protected abstract release(handle: number): void;
 
   /**
-   * Calls back once, right after it was closed: the place to close what was made for it. Returns what takes
-   * the callback away again.
+   * Registers a callback that runs once, right after close(), for example to close helper objects. Returns a function
+   * that removes the callback.
    */
   onClose(callback: () => void): () => void {
     const entry = { callback };
@@ -108,10 +109,10 @@ export abstract class Resource {
     return () => void this.closeCallbacks?.delete(entry);
   }
 
-  /** Called once, after it was closed. */
+  /** Called once, after the object was closed. */
   protected released(): void {}
 
-  /** Now depends on `parent` instead of on `former`. */
+  /** Makes the object depend on `parent` instead of `former`. */
   protected replaceParent(parent: Resource, former: Resource): void {
     former.children.delete(this);
     parent.children.add(this);
@@ -122,7 +123,7 @@ export abstract class Resource {
     return new InvalidHandleError(`${this.label} is closed`);
   }
 
-  /** All that depends on it, in the order in which it can be closed. */
+  /** All dependent objects, in an order in which they can be closed. */
   protected descendants(): Resource[] {
     const found = new Set<Resource>();
     const visit = (resource: Resource) => {
@@ -137,14 +138,14 @@ export abstract class Resource {
   }
 }
 
-/** A resource that belongs to a context: all but the context itself. */
+/** A resource that belongs to a context: every resource except the context itself. */
 export interface Owned {
   readonly context: Resource;
 }
 
 /**
  * Checks that an argument is an open object of the right class and context.
- * @throws InvalidHandleError naming the argument and what it is
+ * @throws InvalidHandleError naming the argument and the value passed
  */
 export function requireOwned<T extends Resource & Owned>(
   value: T,
@@ -158,7 +159,7 @@ export function requireOwned<T extends Resource & Owned>(
   }
   if (value.context !== context) {
     throw new InvalidHandleError(
-      `${argument}: ${value.label} belongs to another context than ${context.label}`,
+      `${argument}: ${value.label} belongs to a different context than ${context.label}`,
     );
   }
   void value.handle;

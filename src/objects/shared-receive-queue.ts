@@ -18,30 +18,30 @@ import { packRecv, type RecvRequest } from './request.ts';
 import { requireOwned } from './resource.ts';
 import type { XrcDomain } from './xrc-domain.ts';
 
-/** What pd.createSrq() takes. */
+/** Options of pd.createSrq(). */
 export interface SharedReceiveQueueOptions {
-  /** Receives that may be posted. Default 128. */
+  /** Receives that may be outstanding. Default 128. */
   maxWr?: number;
-  /** Elements of each. Default 2. */
+  /** Elements per receive. Default 2. */
   maxSge?: number;
-  /** Makes it a queue for XRC (IBV_SRQT_XRC), which senders name by `srqNum`: its domain, */
+  /** XRC domain of an XRC queue (IBV_SRQT_XRC), which senders name by `srqNum`. Requires `cq`. */
   xrcd?: XrcDomain;
-  /** and where its receives complete. */
+  /** Completion queue of the receives of an XRC queue. Requires `xrcd`. */
   cq?: CompletionQueue;
 }
 
 /**
- * Receives that several queue pairs share (ibv_create_srq_ex(3)). Made by pd.createSrq(). It emits
- * 'srqLimitReached', once, when fewer receives are left than arm() said, and 'srqErr'.
+ * A receive queue that several queue pairs share (ibv_create_srq_ex(3)), created by pd.createSrq(). It emits
+ * 'srqErr', and 'srqLimitReached' once when fewer receives are left than the limit of arm().
  */
 export class SharedReceiveQueue extends EmittingResource<EventsOf<SrqEvent>> {
   /** @internal */
   readonly kind = 'SharedReceiveQueue';
   readonly context: Context;
   readonly pd: ProtectionDomain;
-  /** What XRC senders name; 0 on others. */
+  /** Number that XRC senders name; 0 on other queues. */
   readonly srqNum: number;
-  /** Elements of a receive, as granted. */
+  /** Elements per receive that the device granted. */
   readonly maxSge: number;
   private readonly srq: number;
   private lastBatch: RecvBatch | null = null;
@@ -68,8 +68,8 @@ export class SharedReceiveQueue extends EmittingResource<EventsOf<SrqEvent>> {
   }
 
   /**
-   * ibv_post_srq_recv(3) for the requests start .. start + count - 1 of the batch. Returns count.
-   * @throws QueueFullError, InvalidWorkRequestError as queue pairs do
+   * ibv_post_srq_recv(3): posts the requests start .. start + count - 1 of the batch. Returns count.
+   * @throws QueueFullError, InvalidWorkRequestError, as in QueuePair.postSend()
    */
   postRecv(batch: RecvBatch, start = 0, count = batch.length - start): number {
     if (batch !== this.lastBatch) {
@@ -83,24 +83,24 @@ export class SharedReceiveQueue extends EmittingResource<EventsOf<SrqEvent>> {
     throw postError({ verb: 'postSrqRecv', label: this.label, errno, reason, start, posted });
   }
 
-  /** Posts one receive given as an object. */
+  /** Posts one receive request given as an object. */
   receive(request: RecvRequest): void {
     this.single ??= this.context.recvBatch({ capacity: 1, sges: Math.max(2, this.maxSge) });
     packRecv(this.single, request, this.context);
     this.postRecv(this.single);
   }
 
-  /** ibv_query_srq(3): what was granted, and the limit that is armed (0: none). */
+  /** ibv_query_srq(3): granted capacities and the armed limit (0: none). */
   query(): SrqAttr {
     return this.provider.querySrq(this.handle);
   }
 
-  /** Asks for one 'srqLimitReached' when fewer than `limit` receives are left (IBV_SRQ_LIMIT); 0: for none. */
+  /** Arms one 'srqLimitReached' event for fewer than `limit` remaining receives (IBV_SRQ_LIMIT); 0 disarms it. */
   arm(limit: number): void {
     this.provider.modifySrq(this.handle, { srqLimit: limit }, IBV_SRQ_LIMIT);
   }
 
-  /** Makes room for `maxWr` receives (IBV_SRQ_MAX_WR). @throws UnsupportedError, NoResourcesError */
+  /** Resizes the queue to `maxWr` receives (IBV_SRQ_MAX_WR). @throws UnsupportedError, NoResourcesError */
   resize(maxWr: number): void {
     this.provider.modifySrq(this.handle, { maxWr }, IBV_SRQ_MAX_WR);
   }
@@ -123,7 +123,9 @@ function initAttr(context: Context, options: SharedReceiveQueueOptions): SrqInit
   const { maxWr = 128, maxSge = 2, xrcd, cq } = options;
   if (xrcd === undefined && cq === undefined) return { maxWr, maxSge };
   if (xrcd === undefined || cq === undefined) {
-    throw new InvalidArgumentError('createSrq: a queue for XRC takes both xrcd and cq, another neither');
+    throw new InvalidArgumentError(
+      'createSrq: pass both xrcd and cq for an XRC queue, or neither for a basic one',
+    );
   }
   requireOwned(xrcd, 'XrcDomain', context, 'xrcd');
   requireOwned(cq, 'CompletionQueue', context, 'cq');

@@ -3,7 +3,7 @@ import { QueuePair } from './queue-pair.ts';
 import { Resource } from './resource.ts';
 
 /**
- * An XRC domain (ibv_open_xrcd(3)): its receiving queue pairs reach its shared receive queues. Made by
+ * An XRC domain (ibv_open_xrcd(3)): its receiving queue pairs can use its shared receive queues. Created by
  * context.openXrcd().
  */
 export class XrcDomain extends Resource {
@@ -22,7 +22,7 @@ export class XrcDomain extends Resource {
     this.context = context;
   }
 
-  /** The receiving half of an extended reliable connection (IBV_QPT_XRC_RECV): it has no queues of its own. */
+  /** Creates the receiving half of an extended reliable connection (IBV_QPT_XRC_RECV). It has no queues of its own. */
   createQp(): QueuePair {
     return new QueuePair(this, { type: 'XRC_RECV' });
   }

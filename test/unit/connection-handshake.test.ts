@@ -132,7 +132,7 @@ test('a peer that vanishes gives a ConnectionError, and ERR', async () => {
   a.fake.peers[0].close();
   const [error] = await gone;
   expect(error).toBeInstanceOf(ConnectionError);
-  expect(error.message).toContain('went away');
+  expect(error.message).toContain('closed the connection');
   expect(connection.qp.state).toBe('ERR');
 });
 
@@ -151,7 +151,7 @@ test.each([
   ['other JSON', { hello: 1 }, 'does not speak isoverbs'],
   ['null', 'null', 'does not speak isoverbs'],
   ['binary', '\xff\xfe\x00', 'does not speak isoverbs'],
-  ['another version', { ...hello, isoverbs: 2 }, 'speaks version 2'],
+  ['another version', { ...hello, isoverbs: 2 }, 'uses version 2'],
   ['an unknown type', { ...hello, type: 'hi' }, 'type'],
   ['a huge queue-pair number', { ...hello, qpNum: 2 ** 24 }, "'qpNum'"],
   ['no GID', { ...hello, gid: 'nonsense' }, "'gid'"],
@@ -160,7 +160,7 @@ test.each([
   ['too much private data', { ...hello, privateData: { json: 'x'.repeat(5000) } }, '5002 bytes'],
   ['a frame that is too long', `"${'x'.repeat(20_000)}"`, 'frame of 20002 bytes'],
   ['ready instead of hello', { isoverbs: 1, type: 'ready' }, "'ready' instead of 'hello'"],
-  ['another type of queue pair', { ...hello, qpType: 'UC' }, 'UC, this one RC'],
+  ['another type of queue pair', { ...hello, qpType: 'UC' }, 'UC, this one is RC'],
 ])('a handshake with %s: clientError, and the listener goes on', async (_name, message, expected) => {
   const a = end();
   const listener = await listen(a.context, { port: 0, ...a.options });
@@ -214,7 +214,9 @@ test('nobody there, a peer that leaves, a peer that refuses: ConnectionError', a
   const server = await a.fake.provider.rendezvous.listen(a.context.handle, { port: 0 }, (wire) =>
     wire.close(),
   );
-  await expect(connect(a.context, { port: server.port, ...a.options })).rejects.toThrow('went away');
+  await expect(connect(a.context, { port: server.port, ...a.options })).rejects.toThrow(
+    'closed the connection',
+  );
   const strict = await listen(a.context, {
     port: 0,
     createQp: () => {
@@ -224,7 +226,7 @@ test('nobody there, a peer that leaves, a peer that refuses: ConnectionError', a
   const failed = once(strict, 'clientError');
   const refused = connect(a.context, { port: strict.port, ...a.options });
   await expect(refused).rejects.toThrow(ConnectionError);
-  await expect(refused).rejects.toThrow('refused: not today');
+  await expect(refused).rejects.toThrow('rejected the connection: not today');
   expect((await failed)[0]).toBeInstanceOf(RangeError);
 });
 
@@ -272,7 +274,7 @@ test('a failing move to RTS closes the queue pair and tells the peer', async () 
   const b = end(fake);
   const listener = await listen(a.context, { port: 0, ...a.options });
   await expect(connect(b.context, { port: listener.port, ...b.options })).rejects.toThrow(
-    'the peer refused: no',
+    'the peer rejected the connection: no',
   );
   expect(fake.calls.filter((call) => call === 'destroyQp')).toHaveLength(2);
 });

@@ -81,7 +81,7 @@ test('objects of another context or class are refused by name', () => {
   const a = setup();
   const b = setup();
   expect(() => a.pd.createQp({ sendCq: b.cq })).toThrow(
-    'sendCq: completion queue 1 of fake0 belongs to another context',
+    'sendCq: completion queue 1 of fake0 belongs to a different context',
   );
   expect(() => a.pd.createQp({ sendCq: a.mr as never })).toThrow(
     'sendCq must be a CompletionQueue, got memory region',
@@ -90,7 +90,7 @@ test('objects of another context or class are refused by name', () => {
   expect(() => a.pd.createQp({} as never)).toThrow('got undefined');
   expect(() => a.qp.post({ opcode: 'SEND', sgList: [{ mr: b.mr }] })).toThrow('sgList[0].mr');
   const batch = b.context.sendBatch({ capacity: 1 }).send(0, 0, 0, 0, 0);
-  expect(() => a.qp.postSend(batch)).toThrow('SendBatch was not made by context of fake0');
+  expect(() => a.qp.postSend(batch)).toThrow('SendBatch does not belong to context of fake0');
   expect(() => a.cq.poll(b.context.wcBatch({ capacity: 1 }))).toThrow(InvalidHandleError);
   expect(() => a.context.createCq({ channel: b.context.createChannel() })).toThrow(InvalidHandleError);
   const closedCq = a.context.createCq();
@@ -130,10 +130,12 @@ test('register refuses memory that may move, and says what to do', () => {
   expect(() => pd.register(detached)).toThrow('detached');
   expect(() => pd.register({} as never)).toThrow('ArrayBuffer');
   expect(() => pd.register(new ArrayBuffer(8), { byteOffset: 4, lengthBytes: 8 })).toThrow(
-    'do not lie inside',
+    'exceed the 8 bytes',
   );
   expect(() => pd.allocate(0)).toThrow('positive integer');
-  expect(() => pd.allocate(8, { access: { remoteRaed: true } as never })).toThrow("no 'remoteRaed'");
+  expect(() => pd.allocate(8, { access: { remoteRaed: true } as never })).toThrow(
+    "unknown access right 'remoteRaed'",
+  );
 });
 
 test('a region over own memory shows its bytes, until the memory is detached', () => {

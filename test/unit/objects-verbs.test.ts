@@ -80,7 +80,7 @@ test('access by name', () => {
   expect(accessBits({ onDemand: true, hugetlb: true, relaxedOrdering: true, localWrite: false })).toBe(
     V.IBV_ACCESS_ON_DEMAND | V.IBV_ACCESS_HUGETLB | V.IBV_ACCESS_RELAXED_ORDERING,
   );
-  expect(() => accessBits({ remote: true } as never)).toThrow(refusal('ISO_ERR_ARGUMENT', "no 'remote'"));
+  expect(() => accessBits({ remote: true } as never)).toThrow(refusal('ISO_ERR_ARGUMENT', "unknown access right 'remote'"));
 });
 
 test('a region registered again: other memory, another domain, other access', () => {
@@ -132,10 +132,10 @@ test('what a request wants of its objects', () => {
   closed.close();
   const window = here.pd.allocMw();
   const wrong: [SendRequest, V.ErrorCode, string][] = [
-    [{ opcode: 'SEND', to: { ah, qpNum: 1 } }, 'ISO_ERR_HANDLE', 'another context'],
+    [{ opcode: 'SEND', to: { ah, qpNum: 1 } }, 'ISO_ERR_HANDLE', 'a different context'],
     [{ opcode: 'SEND', to: { ah: closed, qpNum: 1 } }, 'ISO_ERR_HANDLE', 'is closed'],
     [{ opcode: 'SEND', to: { ah: 5 as never, qpNum: 1 } }, 'ISO_ERR_HANDLE', 'to.ah must be'],
-    [{ opcode: 'SEND' }, 'ISO_ERR_ARGUMENT', 'needs to: { ah, qpNum }'],
+    [{ opcode: 'SEND' }, 'ISO_ERR_ARGUMENT', 'requires to: { ah, qpNum }'],
     [{ opcode: 'LOCAL_INV' }, 'ISO_ERR_ARGUMENT', 'invalidate'],
     [{ opcode: 'BIND_MW' }, 'ISO_ERR_ARGUMENT', 'bind'],
     [{ opcode: 'BIND_MW', bind: { window, mr: there.mr, access: 0 } }, 'ISO_ERR_HANDLE', 'bind.mr'],
@@ -162,15 +162,15 @@ test('what a request leaves out is refused, and never taken from the one before 
   ud.start();
   ud.post({ opcode: 'SEND', sgList, to: { ah: pd.createAhTo(ud.endpoint()), qpNum: ud.qpNum } });
   const wrong: [QueuePair, object, string][] = [
-    [rc, { opcode: 'RDMA_WRITE', sgList }, 'needs remote: { addr, rkey }'],
-    [rc, { opcode: 'ATOMIC_FETCH_AND_ADD', sgList, add: 1n }, 'needs remote'],
-    [rc, { opcode: 'SEND_WITH_IMM', sgList }, 'needs imm'],
-    [rc, { opcode: 'RDMA_WRITE_WITH_IMM', sgList, remote: { addr, rkey } }, 'needs imm'],
+    [rc, { opcode: 'RDMA_WRITE', sgList }, 'requires remote: { addr, rkey }'],
+    [rc, { opcode: 'ATOMIC_FETCH_AND_ADD', sgList, add: 1n }, 'requires remote'],
+    [rc, { opcode: 'SEND_WITH_IMM', sgList }, 'requires imm'],
+    [rc, { opcode: 'RDMA_WRITE_WITH_IMM', sgList, remote: { addr, rkey } }, 'requires imm'],
     [rc, { opcode: 'SEND', sgList, wrId: 'a' }, "got 'a'"],
     [rc, { opcode: 'SEND', sg_list: sgList }, "'sg_list'"],
     [rc, { opcode: 'SEND', sgList: [{ mr, addr }] }, "sgList[0]: no option 'addr'"],
     [rc, { opcode: 'SEND', sgList, flags: { signalled: false } }, "'signalled'"],
-    [ud, { opcode: 'SEND', sgList }, 'needs to: { ah, qpNum }'],
+    [ud, { opcode: 'SEND', sgList }, 'requires to: { ah, qpNum }'],
   ];
   for (const [qp, request, message] of wrong)
     expect(() => qp.post(request as SendRequest)).toThrow(refusal('ISO_ERR_ARGUMENT', message));
@@ -189,7 +189,7 @@ test('an option that there is not is refused', () => {
     [() => pd.createSrq({ maxwr: 1 } as never), "'maxwr'"],
     [() => qp.modify({ state: 'RTS' } as never), "'state'"],
     [() => createFabric({ host: 3 } as never), "'host'"],
-    [() => pd.createQp({ sendCq: cq, type: 'UD' }).connectTo(qp.endpoint()), 'start() it'],
+    [() => pd.createQp({ sendCq: cq, type: 'UD' }).connectTo(qp.endpoint()), 'use start()'],
   ];
   for (const [call, message] of wrong) expect(call).toThrow(refusal('ISO_ERR_ARGUMENT', message));
   expect(() => cq.poll(undefined as never)).toThrow(refusal('ISO_ERR_HANDLE'));

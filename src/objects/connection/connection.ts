@@ -4,24 +4,24 @@ import type { Endpoint, QueuePair } from '../queue-pair.ts';
 import type { FrameChannel } from './frame-channel.ts';
 import type { Frame, PrivateData } from './frames.ts';
 
-/** The other end of a connection. */
+/** The peer of a connection. */
 export interface Remote extends Endpoint {
   mtu: number;
-  /** What it sent along; undefined when nothing. */
+  /** Private data from the peer; undefined without any. */
   privateData: PrivateData | undefined;
-  /** Where it called from or was called at. */
+  /** Network address of the peer. */
   address: string;
 }
 
-/** What a connection emits. */
+/** Events of a connection. */
 export interface ConnectionEvents {
-  /** It is over; with an error when the peer vanished without goodbye. */
+  /** The connection has ended; with an error when the peer disappeared without closing it. */
   close: [error?: ConnectionError];
-  /** Something went wrong at this end; only emitted when somebody listens. */
+  /** A local failure. Not emitted without a listener. */
   error: [error: Error];
 }
 
-/** A connected queue pair, and the wire that tells when the peer has gone. */
+/** A connected queue pair, and the wire that reports when the peer has gone. */
 export class Connection extends EventEmitter<ConnectionEvents> {
   readonly qp: QueuePair;
   readonly remote: Remote;
@@ -39,12 +39,12 @@ export class Connection extends EventEmitter<ConnectionEvents> {
     channel.listen({ onFrame: (frame) => this.onFrame(frame), onEnd: (error) => this.peerGone(error) });
   }
 
-  /** Whether it is over, by whichever end. */
+  /** Whether either end has closed the connection. */
   get closed(): boolean {
     return this.ended;
   }
 
-  /** Says goodbye to the peer and closes the queue pair. Await what you have posted before. */
+  /** Notifies the peer and closes the queue pair. Await outstanding requests first. */
   close(): void {
     const first = !this.ended;
     if (first) {
@@ -64,15 +64,17 @@ export class Connection extends EventEmitter<ConnectionEvents> {
 
   private onFrame(frame: Frame): void {
     if (frame.type === 'bye') this.end();
-    else this.peerGone(new ConnectionError(`the peer sent '${frame.type}' where only goodbye is expected`));
+    else this.peerGone(new ConnectionError(`the peer sent '${frame.type}' where only 'bye' is expected`));
   }
 
   private peerGone(error: Error): void {
     const { address } = this.remote;
-    this.end(new ConnectionError(`the connection with ${address} broke: ${error.message}`, { cause: error }));
+    this.end(
+      new ConnectionError(`the connection with ${address} was lost: ${error.message}`, { cause: error }),
+    );
   }
 
-  /** The peer has gone: the queue pair goes to ERR, so that everything posted is flushed. */
+  /** The peer has gone: the queue pair moves to ERR, so that all posted requests are flushed. */
   private end(error?: ConnectionError): void {
     if (this.ended) return;
     this.ended = true;
@@ -82,7 +84,7 @@ export class Connection extends EventEmitter<ConnectionEvents> {
     } catch (failure) {
       process.nextTick(() => this.listenerCount('error') > 0 && this.emit('error', failure as Error));
     }
-    // Not before whoever is about to be given this connection has had the chance to listen.
+    // Deferred, so that a program that just received this connection can add its listeners first.
     setImmediate(() => this.emit('close', error));
   }
 }

@@ -1,15 +1,16 @@
 import { ConnectionError, HandshakeError, type Wire } from '../../verbs/index.ts';
 import { decodeFrame, encodeFrame, type Frame } from './frames.ts';
 
-/** A handshake has two frames each way, and then a goodbye. */
+/** A handshake has two frames in each direction, followed by 'bye'. */
 const MAX_BACKLOG = 4;
 
+/** Receiver of frames and of the end of the wire. */
 export interface FrameListener {
   onFrame(frame: Frame): void;
   onEnd(error: Error): void;
 }
 
-/** Frames over a wire: awaited one by one during the handshake, then handed to a listener. */
+/** Frames over a wire: received one by one during the handshake, then passed to a listener. */
 export class FrameChannel {
   readonly remoteAddress: string;
   private readonly wire: Wire;
@@ -42,7 +43,7 @@ export class FrameChannel {
     });
   }
 
-  /** Hands over what has come and what will come. */
+  /** Passes queued and future frames to the listener. */
   listen(listener: FrameListener): void {
     this.listener = listener;
     while (this.listener !== null && this.backlog.length > 0)
@@ -50,7 +51,7 @@ export class FrameChannel {
     if (this.listener !== null && this.ended !== null) this.listener.onEnd(this.ended);
   }
 
-  /** Stops the handshake: whoever receives gets the error. */
+  /** Aborts the handshake: receive() rejects with the error. */
   abort(error: Error): void {
     this.end(error);
   }
@@ -75,7 +76,9 @@ export class FrameChannel {
       this.backlog.push(frame);
     } else {
       this.backlog.length = 0;
-      this.end(new HandshakeError(`the peer sent more than ${MAX_BACKLOG} frames without waiting`));
+      this.end(
+        new HandshakeError(`the peer sent more than ${MAX_BACKLOG} frames without waiting for an answer`),
+      );
     }
   }
 
@@ -90,5 +93,5 @@ export class FrameChannel {
 function peerClosedError(error: Error | undefined): Error {
   if (error instanceof HandshakeError) return error;
   const why = error === undefined ? '' : `: ${error.message}`;
-  return new ConnectionError(`the peer went away${why}`, { cause: error });
+  return new ConnectionError(`the peer closed the connection${why}`, { cause: error });
 }

@@ -1,18 +1,18 @@
-/** What two ends of a connection tell each other: JSON frames of one version, checked on arrival. */
+/** Frames of the handshake between the ends of a connection: versioned JSON, validated on arrival. */
 import { z } from 'zod';
 import { gidToBytes, HandshakeError, InvalidArgumentError } from '../../verbs/index.ts';
 
 export const PROTOCOL_VERSION = 1;
-/** Most bytes of private data: as they are, or as JSON text. */
+/** Largest private data: raw bytes, or bytes of JSON text. */
 export const PRIVATE_DATA_LIMIT = 4096;
-/** Most characters of what two shims tell each other. */
+/** Longest message between two shims, in characters. */
 const SHIM_LIMIT = 1024;
-/** Most bytes of one frame; private data grows by a third in base64. */
+/** Largest frame in bytes; base64 makes private data a third longer. */
 export const FRAME_LIMIT = 16384;
 
-/** Application data that travels with the handshake: bytes, or anything that JSON can say. */
+/** Application data in the handshake: bytes, or a JSON value. */
 export type PrivateData = Uint8Array | JsonValue;
-/** What private data may be besides bytes. */
+/** A JSON value. */
 export type JsonValue =
   | string
   | number
@@ -37,13 +37,13 @@ const hello = z.object({
   psn: uint24,
   gid: z.string().max(45).refine(isGid, 'is not a GID'),
   lid: z.int().min(0).max(0xffff),
-  /** IBV_MTU_*: the largest that the sender takes. */
+  /** Largest MTU of the sender (IBV_MTU_*). */
   mtu: z.int().min(1).max(5),
-  /** For the receiver's shim, if it has one. */
+  /** Message to the receiver's shim. */
   shim: z.base64().max(SHIM_LIMIT).optional(),
-  /** READs and atomics that the sender would like to have outstanding. */
+  /** READs and atomics that the sender may have outstanding. */
   initiatorDepth: z.int().min(0).max(255),
-  /** READs and atomics of the peer that the sender can serve at once. */
+  /** READs and atomics of the peer that the sender serves concurrently. */
   responderResources: z.int().min(0).max(255),
   privateData: z
     .union([z.strictObject({ bytes: z.base64() }), z.strictObject({ json: z.json() })])
@@ -61,12 +61,10 @@ export function encodeFrame(value: Frame): Uint8Array {
   return new TextEncoder().encode(JSON.stringify({ isoverbs: PROTOCOL_VERSION, ...value }));
 }
 
-/** @throws HandshakeError saying what is wrong with the bytes */
+/** Decodes and validates a frame. @throws HandshakeError naming the problem */
 export function decodeFrame(bytes: Uint8Array): Frame {
   if (bytes.length > FRAME_LIMIT) {
-    throw new HandshakeError(
-      `the peer sent a frame of ${bytes.length} bytes; ours have at most ${FRAME_LIMIT}`,
-    );
+    throw new HandshakeError(`the peer sent a frame of ${bytes.length} bytes; the limit is ${FRAME_LIMIT}`);
   }
   const value = parseJson(bytes);
   const version = (value as { isoverbs?: unknown } | null)?.isoverbs;
@@ -75,7 +73,7 @@ export function decodeFrame(bytes: Uint8Array): Frame {
   }
   if (version !== PROTOCOL_VERSION) {
     throw new HandshakeError(
-      `the peer speaks version ${version} of the handshake, this is ${PROTOCOL_VERSION}`,
+      `the peer uses version ${version} of the handshake, this end version ${PROTOCOL_VERSION}; install the same isoverbs on both hosts`,
     );
   }
   const parsed = frame.safeParse(value);
@@ -85,7 +83,7 @@ export function decodeFrame(bytes: Uint8Array): Frame {
   throw new HandshakeError(`the peer's handshake is malformed: ${where}${issue.message}`);
 }
 
-/** @throws InvalidArgumentError for data that is too long or no JSON */
+/** Encodes private data. @throws InvalidArgumentError when it is too long or not a JSON value */
 export function encodePrivateData(data: PrivateData | undefined): HelloFrame['privateData'] {
   if (data === undefined) return undefined;
   if (data instanceof Uint8Array) {
@@ -96,9 +94,9 @@ export function encodePrivateData(data: PrivateData | undefined): HelloFrame['pr
   try {
     text = JSON.stringify(data);
   } catch (cause) {
-    throw new InvalidArgumentError('privateData must be bytes or what JSON can say', { cause });
+    throw new InvalidArgumentError('privateData must be bytes or a JSON value', { cause });
   }
-  if (text === undefined) throw new InvalidArgumentError('privateData must be bytes or what JSON can say');
+  if (text === undefined) throw new InvalidArgumentError('privateData must be bytes or a JSON value');
   checkLimit(Buffer.byteLength(text));
   return { json: JSON.parse(text) };
 }
@@ -111,7 +109,7 @@ export function decodePrivateData(data: HelloFrame['privateData']): PrivateData 
 function checkLimit(length: number): void {
   if (length <= PRIVATE_DATA_LIMIT) return;
   throw new InvalidArgumentError(
-    `privateData has ${length} bytes; at most ${PRIVATE_DATA_LIMIT} travel with the handshake`,
+    `privateData has ${length} bytes; the handshake carries at most ${PRIVATE_DATA_LIMIT}`,
   );
 }
 

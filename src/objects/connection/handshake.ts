@@ -1,4 +1,4 @@
-/** The handshake: caller's hello, listener's hello (it is ready to receive by then), caller's ready. */
+/** The handshake: hello of the caller, hello of the listener, which can receive by then, and ready of the caller. */
 import {
   ConnectionError,
   HandshakeError,
@@ -15,13 +15,13 @@ import { decodePrivateData, encodePrivateData, type Frame, type HelloFrame } fro
 import type { ConnectionOptions, ConnectOptions } from './options.ts';
 
 const DEFAULT_TIMEOUT_MS = 10_000;
-/** What we ask for and offer at most, of READs and atomics outstanding. */
+/** Largest number of outstanding READs and atomics to request and to offer by default. */
 const DEFAULT_RD_ATOMIC = 16;
 
 /**
- * Calls a listener and connects a queue pair with it.
- * @throws ConnectionError when nobody answers or the listener refuses
- * @throws HandshakeError when the other side speaks something else
+ * Connects a queue pair to a listener.
+ * @throws ConnectionError when the listener does not answer or rejects the connection
+ * @throws HandshakeError when the peer uses another protocol
  */
 export async function connect(context: Context, options: ConnectOptions): Promise<Connection> {
   const { port, host, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
@@ -36,7 +36,7 @@ export async function connect(context: Context, options: ConnectOptions): Promis
   return withDeadline(wire, timeoutMs, (channel) => call(context, options, channel));
 }
 
-/** The listener's side of one call. */
+/** The listener's side of one connection. */
 export function accept(
   context: Context,
   options: ConnectionOptions,
@@ -48,7 +48,7 @@ export function accept(
     const qp = makeQp(context, options, remote);
     cleanup(qp);
     qp.toInit(options);
-    // Before receives are posted: two shims speak of those that come after it.
+    // Before receives are posted: the shims negotiate the receives that follow.
     const endpoint = qp.endpoint(options);
     await options.prepare?.(qp, remote);
     const mine = helloOf(qp, endpoint, options, remote);
@@ -56,13 +56,13 @@ export function accept(
     channel.send(mine);
     const frame = await channel.receive();
     if (frame.type !== 'ready') throw new HandshakeError(`the peer sent '${frame.type}' instead of 'ready'`);
-    // By whoever saw a request fail that came before this: the peer is to hear of it.
-    if (qp.closed) throw new ConnectionError(`${qp.label} was closed before the connection was made`);
+    // A failed receive can close the queue pair before the last frame arrives; the peer must learn of it.
+    if (qp.closed) throw new ConnectionError(`${qp.label} was closed before the connection was established`);
     return new Connection(qp, remote, channel);
   });
 }
 
-/** Runs a handshake on a wire, within a time limit. */
+/** Runs a handshake on a wire within a time limit. */
 export async function withDeadline(
   wire: Wire,
   timeoutMs: number | undefined,
@@ -70,9 +70,9 @@ export async function withDeadline(
 ): Promise<Connection> {
   const channel = new FrameChannel(wire);
   const limit = timeoutMs ?? DEFAULT_TIMEOUT_MS;
-  const late = () =>
+  const onTimeout = () =>
     channel.abort(new HandshakeError(`the peer did not finish the handshake within ${limit} ms`));
-  const timer = setTimeout(late, limit);
+  const timer = setTimeout(onTimeout, limit);
   try {
     return await run(channel);
   } finally {
@@ -96,7 +96,7 @@ function call(context: Context, options: ConnectOptions, channel: FrameChannel):
   });
 }
 
-/** On failure: tells the peer, closes the wire and the queue pair, and passes the error on. */
+/** On failure: notifies the peer, closes the wire and the queue pair, and rethrows the error. */
 async function withCleanup(
   channel: FrameChannel,
   run: (cleanup: (qp: QueuePair) => void) => Promise<Connection>,
@@ -120,7 +120,7 @@ function makeQp(context: Context, options: ConnectionOptions, remote: Remote | n
   if (createQp !== undefined)
     return requireOwned(createQp(remote), 'QueuePair', context, "createQp's result");
   if (pd === undefined || sendCq === undefined) {
-    throw new InvalidArgumentError('a connection needs pd and sendCq, or createQp');
+    throw new InvalidArgumentError('a connection requires pd and sendCq, or createQp');
   }
   requireOwned(pd, 'ProtectionDomain', context, 'pd');
   return pd.createQp({ sendCq, recvCq, cap, sqSigAll, type, srq, extended });
@@ -134,7 +134,7 @@ function helloOf(
 ): HelloFrame {
   const { privateData } = options;
   if (qp.type !== 'RC' && qp.type !== 'UC') {
-    throw new InvalidArgumentError(`${qp.type} queue pairs cannot be connected in this way; use RC or UC`);
+    throw new InvalidArgumentError(`the handshake cannot connect ${qp.type} queue pairs; use RC or UC`);
   }
   const port = qp.context.queryPort(options.portNum ?? 1);
   const device = qp.context.queryDevice();
@@ -156,7 +156,7 @@ function remoteOf(hello: HelloFrame, channel: FrameChannel): Remote {
   return { qpNum, psn, gid, lid, mtu, ...(shim !== undefined && { shim }), privateData, address };
 }
 
-/** INIT -> RTS, with what both ends can do. */
+/** INIT -> RTS, with the limits of both ends. */
 function moveToRts(
   qp: QueuePair,
   options: ConnectionOptions,
@@ -165,7 +165,9 @@ function moveToRts(
   theirs: HelloFrame,
 ): void {
   if (theirs.qpType !== mine.qpType) {
-    throw new HandshakeError(`the peer's queue pair is ${theirs.qpType}, this one ${mine.qpType}`);
+    throw new HandshakeError(
+      `the peer's queue pair is ${theirs.qpType}, this one is ${mine.qpType}; use the same type on both ends`,
+    );
   }
   qp.toRtr(remote, {
     ...options,
@@ -176,7 +178,8 @@ function moveToRts(
 }
 
 function expectHello(frame: Frame): HelloFrame {
-  if (frame.type === 'refuse') throw new ConnectionError(`the peer refused: ${frame.message}`);
+  if (frame.type === 'refuse')
+    throw new ConnectionError(`the peer rejected the connection: ${frame.message}`);
   if (frame.type !== 'hello') throw new HandshakeError(`the peer sent '${frame.type}' instead of 'hello'`);
   return frame;
 }

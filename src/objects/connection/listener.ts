@@ -8,16 +8,16 @@ import type { ListenOptions } from './options.ts';
 
 const DEFAULT_MAX_PENDING = 128;
 
-/** What a listener emits. */
+/** Events of a listener. */
 export interface ListenerEvents {
   connection: [connection: Connection];
-  /** A caller failed its handshake; the listener goes on. */
+  /** The handshake with a caller failed; the listener continues. */
   clientError: [error: Error, from: { remoteAddress: string }];
   error: [error: Error];
   close: [];
 }
 
-/** Takes calls; made by listen(). */
+/** Accepts connections; created by listen(). */
 export class Listener extends EventEmitter<ListenerEvents> {
   private readonly context: Context;
   private readonly options: ListenOptions;
@@ -32,12 +32,12 @@ export class Listener extends EventEmitter<ListenerEvents> {
     this.options = options;
   }
 
-  /** The port it listens on. */
+  /** The port that it listens on. */
   get port(): number {
     return this.server?.port ?? this.options.port;
   }
 
-  /** Takes no more calls and breaks off handshakes under way; connections stay. */
+  /** Stops listening and aborts pending handshakes. Established connections stay open. */
   close(): void {
     if (this.over) return;
     this.over = true;
@@ -91,9 +91,9 @@ export class Listener extends EventEmitter<ListenerEvents> {
 }
 
 /**
- * Listens for calls on this device: TCP on real devices, in memory on simulated ones. Each call gets a
- * queue pair made from the options; `onConnection` sees it connected.
- * @throws ConnectionError when the port is taken
+ * Listens for connections on this device: TCP on real devices, in memory on simulated ones. Each caller gets a queue
+ * pair created from the options. `onConnection` receives the established connection.
+ * @throws ConnectionError when the port is in use
  */
 export function listen(
   context: Context,

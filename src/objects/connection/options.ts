@@ -4,7 +4,7 @@ import type { ConnectToOptions, QueuePair, QueuePairOptions } from '../queue-pai
 import type { Remote } from './connection.ts';
 import type { PrivateData } from './frames.ts';
 
-/** How an end of a connection makes its queue pair: from `pd` and `sendCq`, or by `createQp`. */
+/** Options of both ends of a connection. The queue pair is created from `pd` and `sendCq`, or by `createQp`. */
 export interface ConnectionOptions
   extends ConnectToOptions,
     Omit<QueuePairOptions, 'sendCq' | 'managed' | 'type'> {
@@ -12,25 +12,27 @@ export interface ConnectionOptions
   type?: 'RC' | 'UC';
   pd?: ProtectionDomain;
   sendCq?: CompletionQueue;
-  /** Makes the queue pair instead; `remote` is null on the connecting side, which calls before it knows. */
+  /** Creates the queue pair instead. `remote` is null on the connecting side, which does not know its peer yet. */
   createQp?: (remote: Remote | null) => QueuePair;
   /** Runs in INIT, before the peer can send: post the receives here. */
   prepare?: (qp: QueuePair, remote: Remote) => void | Promise<void>;
-  /** Sent along: bytes or JSON, at most 4 KiB. A listener may decide by the peer. */
+  /** Private data for the peer: bytes or JSON, at most 4 KiB. A function can choose it by peer. */
   privateData?: PrivateData | ((remote: Remote | null, qp: QueuePair) => PrivateData | undefined);
-  /** For the whole handshake, in milliseconds of real time. Default 10 000. */
+  /** Time limit of the handshake, in milliseconds of real time. Default 10 000. */
   timeoutMs?: number;
 }
 
+/** Options of connect(). */
 export interface ConnectOptions extends ConnectionOptions {
   port: number;
   host?: string;
 }
 
+/** Options of listen(). */
 export interface ListenOptions extends ConnectionOptions {
-  /** 0 takes a free one: see Listener.port. */
+  /** 0 chooses a free port: see Listener.port. */
   port: number;
   host?: string;
-  /** Handshakes under way at once; further callers are turned away. Default 128. */
+  /** Concurrent handshakes; further callers are rejected. Default 128. */
   maxPending?: number;
 }
