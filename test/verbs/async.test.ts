@@ -35,7 +35,7 @@ function overflowing(ground: Ground) {
 }
 
 feature('asynchronous events', { group: 'async', others: 'every device' }, (it) => {
-  it('a completion queue that overflows is told of, by its handle', async (ground) => {
+  it('an overflow of a completion queue is reported with its handle', async (ground) => {
     const { end, cq, overflow, close } = overflowing(ground);
     const told = listen(end);
     overflow();
@@ -44,7 +44,7 @@ feature('asynchronous events', { group: 'async', others: 'every device' }, (it) 
     close();
   });
 
-  it('what nobody listens to waits until somebody does', async (ground) => {
+  it('an event without a listener waits for one', async (ground) => {
     const { end, cq, overflow, close } = overflowing(ground);
     overflow();
     for (let i = 0; i < 20; i++) await ground.turn();
@@ -54,7 +54,7 @@ feature('asynchronous events', { group: 'async', others: 'every device' }, (it) 
     close();
   });
 
-  it('an event about an object that was closed meanwhile is not told', async (ground) => {
+  it('an event about an object that was closed meanwhile is dropped', async (ground) => {
     const { end, cq, qp, overflow } = overflowing(ground);
     overflow();
     for (let i = 0; i < 20; i++) await ground.turn();
@@ -66,7 +66,7 @@ feature('asynchronous events', { group: 'async', others: 'every device' }, (it) 
     closeEnd(end);
   });
 
-  it('a listener may close what the event is about, and its context, in its own call', async (ground) => {
+  it('a listener may close the object of the event, and its context', async (ground) => {
     const { end, overflow, close } = overflowing(ground);
     let calls = 0;
     end.p.watchAsyncEvents(end.context, () => {

@@ -92,7 +92,7 @@ feature('atomic operations', NOTES, (it) => {
     closePair(pair);
   });
 
-  it('CMP_AND_SWP of another value changes nothing, and tells what is there', async (ground) => {
+  it('CMP_AND_SWP of another value changes nothing and returns the current value', async (ground) => {
     const pair = connectedPair(ground);
     const { a, b } = pair;
     // Only the upper half differs: all 64 bits are compared.
@@ -144,7 +144,7 @@ feature('atomic operations', NOTES, (it) => {
 });
 
 feature('atomic operations that fail at the peer', NOTES, (it) => {
-  it('a wrong rkey: REM_ACCESS_ERR, and what is behind it is flushed', async (ground) => {
+  it('a wrong rkey: REM_ACCESS_ERR, and later requests are flushed', async (ground) => {
     const pair = connectedPair(ground);
     expect(await failedAdd(pair, { rkey: pair.b.mr.rkey + 1 })).toBe('REM_ACCESS_ERR');
     expect((await add(pair, 1n)).status).toBe('WR_FLUSH_ERR');

@@ -19,7 +19,7 @@ const { IBV_SEND_SIGNALED: SIGNALED } = V;
 const code = (name: string) => expect.objectContaining({ code: `ISO_ERR_${name}` });
 
 feature('completion queues', { group: 'cq', others: 'every device' }, (it) => {
-  it('have at least what was asked for, on any completion vector that there is', (ground) => {
+  it('have at least the requested entries, on every completion vector', (ground) => {
     const end = openEnd(ground, 0);
     for (const cqe of [1, 7, 100]) {
       const cq = end.p.createCq(end.context, cqe, 0, { compVector: 0 });
@@ -173,7 +173,7 @@ feature('completion queues and their handles', { group: 'cq', others: 'every dev
     closeEnd(end);
   });
 
-  it('destroyed twice, or what is no completion queue: a typed error', (ground) => {
+  it('destroyed twice, or another object: a typed error', (ground) => {
     const end = openEnd(ground, 0);
     const { handle } = end.p.createCq(end.context, 4, 0);
     end.p.destroyCq(handle);

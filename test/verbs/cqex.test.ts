@@ -177,7 +177,7 @@ feature('traffic on extended completion queues', { group: 'cqex', others: 'mlx4,
     closeEnd(end);
   });
 
-  it('each standard flag by itself', (ground) => {
+  it('each standard flag alone', (ground) => {
     const end = openEnd(ground, 0);
     for (let bit = 0; bit < 7; bit++) {
       const cq = end.p.createCq(end.context, 16, 0, { wcFlags: 1 << bit });
@@ -267,7 +267,7 @@ feature('completion timestamps', { group: 'cqex', refusedBy: ['rxe'], others }, 
     close();
   });
 
-  it('flags of completions that nobody has', (ground) => {
+  it('flags of completions that do not exist', (ground) => {
     const end = openEnd(ground, 0);
     expect(() => end.p.createCq(end.context, 16, 0, { wcFlags: 1 << 30 })).toThrow(
       expect.objectContaining({ code: 'ISO_ERR_UNSUPPORTED' }),

@@ -37,7 +37,7 @@ feature('device queries', { group: 'device', others: 'every device' }, (it) => {
     closeEnd(end);
   });
 
-  it('queryDeviceEx: what a device lacks is zero', (ground) => {
+  it('queryDeviceEx: unsupported features are zero', (ground) => {
     const end = openEnd(ground, 0);
     const attr = end.p.queryDeviceEx(end.context);
     expect(attr.odp).toEqual({ general: 0, rc: 0, uc: 0, ud: 0, xrc: 0 });
@@ -49,7 +49,7 @@ feature('device queries', { group: 'device', others: 'every device' }, (it) => {
     closeEnd(end);
   });
 
-  it('describeNic: the link as queryPort has it; what is not known is null', (ground) => {
+  it('describeNic: the link matches queryPort; unknown values are null', (ground) => {
     const end = openEnd(ground, 0);
     const nic = end.p.describeNic?.(end.context);
     const { activeMtu } = end.p.queryPort(end.context, 1);
@@ -64,7 +64,7 @@ feature('device queries', { group: 'device', others: 'every device' }, (it) => {
     closeEnd(end);
   });
 
-  it('queryPort: active; other ports there are none', (ground) => {
+  it('queryPort: port 1 is active, and other ports do not exist', (ground) => {
     const end = openEnd(ground, 0);
     expect(end.p.queryPort(end.context, 1)).toMatchObject({
       state: V.IBV_PORT_ACTIVE,
@@ -138,7 +138,7 @@ feature('devices', { group: 'device', others: 'every device' }, (it) => {
     }
   });
 
-  it('an open one keeps what was made in it: closing names it', (ground) => {
+  it('closing a context with children fails and names them', (ground) => {
     const { provider: p, devices } = ground;
     const context = p.openDevice(devices[0]);
     const channel = p.createCompChannel(context);
@@ -234,7 +234,7 @@ feature('limits of devices', { group: 'device', others: 'every device' }, (it) =
     closeEnd(end);
   });
 
-  it('the capability flags say what there is: XRC, memory windows, invalidation', (ground) => {
+  it('the capability flags match XRC, memory windows and invalidation', (ground) => {
     const end = openEnd(ground, 0);
     const { p } = end;
     const { deviceCapFlags: flags, maxMw } = p.queryDevice(end.context);
@@ -290,7 +290,7 @@ feature('ports and their tables', { group: 'device', others: 'every device' }, (
     closeEnd(end);
   });
 
-  it('queryGid: other ports and indices there are none', (ground) => {
+  it('queryGid: other ports and indices do not exist', (ground) => {
     const end = openEnd(ground, 0);
     const { gidTblLen } = end.p.queryPort(end.context, 1);
     for (const index of [gidTblLen, -1, 0.5, Number.NaN, 2 ** 32]) {

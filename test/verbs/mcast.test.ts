@@ -132,7 +132,7 @@ feature('Multicast messages', NOTES, (it) => {
     closePair(pair);
   });
 
-  it('reach nobody who is detached, or of another group', async (ground) => {
+  it('do not reach a detached queue pair or one of another group', async (ground) => {
     const pair = datagrams(ground);
     const { a, b, qpA, qpB } = pair;
     const other = '::ffff:239.1.2.4';

@@ -41,7 +41,7 @@ feature('memory regions', { group: 'mr', others: 'every device' }, (it) => {
     closeEnd(end);
   });
 
-  it('one memory may be registered several times, each with keys of its own', async (ground) => {
+  it('one memory may be registered several times, each time with its own keys', async (ground) => {
     const pair = connectedPair(ground);
     const { b } = pair;
     const memory = new ArrayBuffer(8192);
@@ -137,7 +137,7 @@ feature('registration', NOTES, (it) => {
     closeEnd(end);
   });
 
-  it('what is no memory, or may move, is refused', (ground) => {
+  it('invalid memory, and memory that may move, is rejected', (ground) => {
     const end = openEnd(ground, 0);
     const detached = new ArrayBuffer(64);
     structuredClone(detached, { transfer: [detached] });
@@ -261,7 +261,7 @@ feature('what a region allows', NOTES, (it) => {
     }
   });
 
-  it('sending from memory that nobody may write, but not receiving there', async (ground) => {
+  it('read-only memory can be sent from, but not received into', async (ground) => {
     const pair = connectedPair(ground);
     const { a, b, qpA, qpB } = pair;
     const [source, sink] = [a.p.allocMr(a.pd, 4096, 0), b.p.allocMr(b.pd, 4096, 0)];
@@ -335,7 +335,7 @@ feature('dma-buf import', dmabuf, (it) => {
 
 const rereg = { group: 'mr', refusedBy: ['rxe'] as const, others: 'devices with ibv_rereg_mr' };
 feature('re-registration', rereg, (it) => {
-  it('access: what was allowed no longer is, under the new key', async (ground) => {
+  it('access: revoked rights no longer apply under the new key', async (ground) => {
     const pair = connectedPair(ground);
     const { b } = pair;
     const mr = b.p.allocMr(b.pd, 4096, ACCESS);
@@ -379,7 +379,7 @@ feature('re-registration', rereg, (it) => {
     closePair(pair);
   });
 
-  it('a change of nothing, or to what can not be, is refused and changes nothing', async (ground) => {
+  it('an empty or invalid change is rejected and changes nothing', async (ground) => {
     const pair = connectedPair(ground);
     const { b } = pair;
     const first = b.p.allocMr(b.pd, 4096, 0);

@@ -100,7 +100,7 @@ for (const type of [V.IBV_MW_TYPE_1, V.IBV_MW_TYPE_2]) {
       p.closeDevice(end.context);
     });
 
-    it('open what they are bound to, under a key of their own', async (ground) => {
+    it('give access to the bound range under their own key', async (ground) => {
       const pair = windowPair(ground, type);
       const { a, b, qpA, mw } = pair;
       const key = await bound(pair);
@@ -304,7 +304,7 @@ feature(
     });
 
     // Not the key of a window that was never bound: on soft-RoCE of Linux 6.1 the kernel dies of it.
-    it("the peer's SEND_WITH_INV of what is no window fails both ends (soft-RoCE: the receiver)", async (ground) => {
+    it("the peer's SEND_WITH_INV of an unknown key fails both ends (soft-RoCE: the receiver)", async (ground) => {
       for (const keyOf of [(end: End) => end.mr.rkey, (end: End) => (end.mr.rkey ^ 0x7f00_0000) >>> 0]) {
         const pair = windowPair(ground, V.IBV_MW_TYPE_2);
         const { a, b, qpA, qpB } = pair;

@@ -43,7 +43,7 @@ feature('protection domains', { group: 'pd', others: 'every device' }, (it) => {
     closeEnd(end);
   });
 
-  it('many at once, each with a handle of its own, closed in another order', (ground) => {
+  it('many at once have different handles and may be closed in any order', (ground) => {
     const end = openEnd(ground, 0);
     const pds = Array.from({ length: 64 }, () => end.p.allocPd(end.context));
     expect(new Set(pds).size).toBe(64);
@@ -87,7 +87,7 @@ feature('protection domains', { group: 'pd', others: 'every device' }, (it) => {
     expect(() => p.allocPd(context)).toThrow(code('HANDLE'));
   });
 
-  it('handles of something else, and what is no handle, are refused', (ground) => {
+  it('handles of other kinds and invalid handles are rejected', (ground) => {
     const end = openEnd(ground, 0);
     for (const wrong of [
       0,

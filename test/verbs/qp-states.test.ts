@@ -41,7 +41,7 @@ function stateOf({ a, qpA }: Pair): number | undefined {
 }
 
 feature('ERR and RESET', { group: 'qp', others: 'every device' }, (it) => {
-  it('ERR flushes both queues and what is posted later (soft-RoCE: but receives); RESET empties them', async (ground) => {
+  it('ERR flushes both queues and later posts (soft-RoCE: except receives); RESET empties them', async (ground) => {
     const pair = connectedPair(ground);
     const { a, b, qpA, qpB } = pair;
     postRecv(a, qpA.handle, 1, 0, 64);
@@ -154,7 +154,7 @@ for (const [name, qpType] of [
       });
     }
 
-    it('each attribute that a transition wants is asked for by name', (ground) => {
+    it('a missing attribute of a transition is named', (ground) => {
       const end = openEnd(ground, 0);
       for (const [from, to] of [
         [RESET, INIT],
@@ -207,7 +207,7 @@ for (const [name, qpType] of [
       closeEnd(end);
     });
 
-    it('states that there are not are refused', (ground) => {
+    it('unknown states are rejected', (ground) => {
       const end = openEnd(ground, 0);
       const qp = inState(end, qpType, RTS);
       for (const qpState of [7, -1, 1.5, Number.NaN]) {
@@ -221,7 +221,7 @@ for (const [name, qpType] of [
 }
 
 feature('SQD', { group: 'qp', others: 'every device' }, (it) => {
-  it('what is posted in SQD waits for RTS (soft-RoCE: for the next post after it)', async (ground) => {
+  it('requests posted in SQD wait for RTS (soft-RoCE: for the next post after it)', async (ground) => {
     const pair = connectedPair(ground);
     const { a, b, qpA } = pair;
     write(pair, 1);
@@ -255,7 +255,7 @@ feature('SQD', { group: 'qp', others: 'every device' }, (it) => {
     closePair(pair);
   });
 
-  it('ERR in SQD flushes what waits', async (ground) => {
+  it('ERR in SQD flushes waiting requests', async (ground) => {
     const pair = connectedPair(ground);
     const { a, qpA } = pair;
     modify(a, qpA.handle, { qpState: SQD });
@@ -272,7 +272,7 @@ feature('SQD', { group: 'qp', others: 'every device' }, (it) => {
 });
 
 feature('SQD with an event', { group: 'qp', others: 'devices that raise SQ_DRAINED' }, (it) => {
-  it('SQ_DRAINED comes once, when what began is finished; nothing is lost', async (ground) => {
+  it('SQ_DRAINED is raised once, when started requests have finished; nothing is lost', async (ground) => {
     const pair = connectedPair(ground);
     const { a, b, qpA } = pair;
     const events = eventsOf(a);
@@ -301,7 +301,7 @@ feature('SQD with an event', { group: 'qp', others: 'devices that raise SQ_DRAIN
     closePair(pair);
   });
 
-  it('without enSqdAsyncNotify there is none (soft-RoCE raises it unasked)', async (ground) => {
+  it('without enSqdAsyncNotify it is not raised (soft-RoCE raises it anyway)', async (ground) => {
     const pair = connectedPair(ground);
     const { a, qpA } = pair;
     const events = eventsOf(a);

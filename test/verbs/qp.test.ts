@@ -51,7 +51,7 @@ for (const [name, qpType] of TYPES) {
   for (const extended of [false, true]) {
     const by = extended ? 'ibv_create_qp_ex' : 'ibv_create_qp';
     feature(`${name} queue pairs by ${by}`, NOTES, (it) => {
-      it('are created in RESET, with at least what was asked for, and say so', (ground) => {
+      it('are created in RESET with at least the requested capabilities, and report them', (ground) => {
         const end = openEnd(ground, 0);
         const qp = createQp(end, { qpType, extended });
         expect(qp.qpNum).toBeGreaterThan(0);
@@ -146,7 +146,7 @@ feature('queue pair numbers and handles', NOTES, (it) => {
     closeEnd(end);
   });
 
-  it('what is no queue pair is not modified, queried or destroyed', (ground) => {
+  it('modify, query and destroy reject anything but a queue pair', (ground) => {
     const end = openEnd(ground, 0);
     for (const wrong of [0, -1, 1.5, Number.NaN, end.cq, end.pd, end.mr.handle, '1', null]) {
       const qp = wrong as number;

@@ -118,7 +118,7 @@ feature('extended posting', { group: 'qpex', others: 'mlx5, efa; else typed refu
     closePair(pair);
   });
 
-  it('a queue without room takes what fits, says ENOMEM, and goes on when it has room again', async (ground) => {
+  it('a full queue takes as many requests as fit, reports ENOMEM, and continues when it has room', async (ground) => {
     const pair = connectedPair(ground, {
       init: { ...INIT, cap: { ...INIT.cap, maxSendWr: 8 } },
       rnrRetry: 7,
@@ -140,7 +140,7 @@ feature('extended posting', { group: 'qpex', others: 'mlx5, efa; else typed refu
     closePair(pair);
   });
 
-  it('says so in what it was created with', (ground) => {
+  it('is reported in the attributes of creation', (ground) => {
     const pair = connectedPair(ground, { init: INIT });
     expect(pair.a.p.queryQp(pair.qpA.handle).init).toMatchObject({ extended: true, qpType: V.IBV_QPT_RC });
     closePair(pair);
@@ -398,7 +398,7 @@ feature('extended posting on UD queue pairs', NOTES, (it) => {
 });
 
 feature('extended posting that is refused', NOTES, (it) => {
-  it('opcodes that there are not: FLUSH, ATOMIC_WRITE, TSO, and numbers without a name', async (ground) => {
+  it('unsupported opcodes: FLUSH, ATOMIC_WRITE, TSO, and unknown numbers', async (ground) => {
     const pair = extendedPair(ground);
     const { a, b, qpA } = pair;
     for (const opcode of [10, 11, 12, 13, 14, 15, 63, 66, 127, 255]) {
@@ -484,7 +484,7 @@ feature('extended posting that is refused', NOTES, (it) => {
     closePair(pair);
   });
 
-  it('inline data in READs and atomics, and flags that there are not', (ground) => {
+  it('inline data in READs and atomics, and unknown flags', (ground) => {
     const pair = extendedPair(ground);
     const { a, b, qpA } = pair;
     for (const opcode of [V.IBV_WR_RDMA_READ, V.IBV_WR_ATOMIC_FETCH_AND_ADD, V.IBV_WR_ATOMIC_CMP_AND_SWP]) {

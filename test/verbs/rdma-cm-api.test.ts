@@ -87,7 +87,7 @@ async function closed(server: Server, ...connections: CmConnection[]): Promise<v
 }
 
 feature('isoverbs/rdma-cm: connections', NOTES, (it) => {
-  it('an echo: what was sent comes back', async (ground) => {
+  it('an echo server returns the data', async (ground) => {
     const town = townOf(ground);
     const mine = receiver();
     const theirs = receiver();
@@ -102,7 +102,7 @@ feature('isoverbs/rdma-cm: connections', NOTES, (it) => {
     await closed(server, client, await echoed);
   });
 
-  it('both ends know each other, their devices and what was sent along', async (ground) => {
+  it('both ends know each other, their devices and the private data', async (ground) => {
     const town = townOf(ground);
     const { server, port } = await serverIn(town, { privateData: 'welcome' });
     const accepted = once(server, 'connection') as Promise<[CmConnection]>;
@@ -137,7 +137,7 @@ feature('isoverbs/rdma-cm: connections', NOTES, (it) => {
     await closed(server, client, ...(await Promise.all(connections)));
   });
 
-  it('where nobody listens connecting fails with the reason', async (ground) => {
+  it('connecting without a listener fails with the reason', async (ground) => {
     const town = townOf(ground);
     const { server, port } = await serverIn(town);
     await closed(server);
@@ -148,7 +148,7 @@ feature('isoverbs/rdma-cm: connections', NOTES, (it) => {
     });
   });
 
-  it('disconnect() resolves, tells the peer and flushes what was posted', async (ground) => {
+  it('disconnect() resolves, notifies the peer and flushes posted requests', async (ground) => {
     const { prepare } = receiver();
     const { server, client, peer } = await pairIn(townOf(ground), {}, { prepare });
     const told = once(peer, 'disconnect');
@@ -215,7 +215,7 @@ feature('isoverbs/rdma-cm: connections', NOTES, (it) => {
     expect(seen).toEqual(['a', 'b', 'c']);
   });
 
-  it('a port in use is told as an error', async (ground) => {
+  it('a port in use is an error', async (ground) => {
     const town = townOf(ground);
     const { server, port } = await serverIn(town);
     const second = createServer({ provider: town.provider }).listen({ host: town.host, port });
@@ -290,7 +290,7 @@ feature('isoverbs/rdma-cm: datagrams', NOTES, (it) => {
     await server[Symbol.asyncDispose]();
   });
 
-  it('where nobody listens no peer is found', async (ground) => {
+  it('without a listener no peer is found', async (ground) => {
     const town = townOf(ground);
     const { server, port } = await serverIn(town);
     const lost = resolveDatagram({ ...town, port });
@@ -298,7 +298,7 @@ feature('isoverbs/rdma-cm: datagrams', NOTES, (it) => {
     await closed(server);
   });
 
-  it('who joined a group gets what is sent to it', async (ground) => {
+  it('members of a group receive its datagrams', async (ground) => {
     const town = townOf(ground);
     const { provider } = town;
     let inbox: Uint8Array | undefined;

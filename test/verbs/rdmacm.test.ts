@@ -176,7 +176,7 @@ feature('rdma_cm: RC connections', NOTES, (it) => {
     hush(at, client, request.id, id);
   });
 
-  it('where nobody listens the call is rejected', async (ground) => {
+  it('a call without a listener is rejected', async (ground) => {
     const at = ears(ground);
     const { id, port } = listener(at);
     at.cm.destroyId(id);
@@ -197,7 +197,7 @@ feature('rdma_cm: RC connections', NOTES, (it) => {
     hush(at, client, id);
   });
 
-  it('destroying the listener rejects requests that nobody has seen', async (ground) => {
+  it('destroying the listener rejects pending requests', async (ground) => {
     const at = ears(ground);
     const other = ears(ground);
     const { id, port } = listener(other);
@@ -242,7 +242,7 @@ feature('rdma_cm: RC connections', NOTES, (it) => {
     hush(at, ...requests.map((request) => request.id), ...clients, id);
   });
 
-  it('whoever disconnects is told when the other side has answered', async (ground) => {
+  it('the disconnecting side is notified when the other side has answered', async (ground) => {
     const all = await connected(ground);
     const { at } = all.server;
     at.cm.disconnect(all.client.id);
@@ -254,7 +254,7 @@ feature('rdma_cm: RC connections', NOTES, (it) => {
     closeConnected(all);
   });
 
-  it('both disconnect at once: each is told once', async (ground) => {
+  it('if both disconnect at once, each is notified once', async (ground) => {
     const all = await connected(ground);
     const { at } = all.server;
     at.cm.disconnect(all.client.id);
@@ -275,7 +275,7 @@ feature('rdma_cm: RC connections', NOTES, (it) => {
     closeConnected(all);
   });
 
-  it('initQpAttr says what each state wants', async (ground) => {
+  it('initQpAttr returns the attributes of each state', async (ground) => {
     const all = await connected(ground);
     const { cm } = all.server.at;
     const init = cm.initQpAttr(all.client.id, INIT);
@@ -290,7 +290,7 @@ feature('rdma_cm: RC connections', NOTES, (it) => {
 });
 
 feature('rdma_cm: wrong order', NOTES, (it) => {
-  it('what does not fit the state is refused', async (ground) => {
+  it('a call that does not fit the state is rejected', async (ground) => {
     const at = ears(ground);
     const { cm } = at;
     const id = cm.createId(at.channel, V.RDMA_PS_TCP);
@@ -363,7 +363,7 @@ feature('rdma_cm: datagrams', NOTES, (it) => {
     hush(at, id);
   });
 
-  it('a refusal and silence are both told as unreachable', async (ground) => {
+  it('a rejection and silence are both reported as unreachable', async (ground) => {
     const at = ears(ground);
     const { id, port } = listener(at, UDP);
     const client = await routed(at, port, UDP);
@@ -431,7 +431,7 @@ feature('rdma_cm: listeners of events', NOTES, (it) => {
     hush(at);
   });
 
-  it('data that comes before the confirmation may be told: notify establishes', async (ground) => {
+  it('notify() establishes a connection whose data arrive before the confirmation', async (ground) => {
     const at = ears(ground);
     const { id, port } = listener(at);
     const client = await routed(at, port);

@@ -18,7 +18,7 @@ feature(
 );
 
 feature('several contexts of one device', { group: 'shared_pd', others: 'every device' }, (it) => {
-  it('write into each other’s memory by its key: what an import is for', async (ground) => {
+  it('write into each other’s memory by its key, as with an import', async (ground) => {
     const [a, b] = [openEnd(ground, 0), openEnd(ground, 0)];
     const [qpA, qpB] = [createQp(a, { extended: true }), createQp(b, { extended: true })];
     connect(a, qpA.handle, b, qpB.qpNum);
@@ -37,7 +37,7 @@ feature('several contexts of one device', { group: 'shared_pd', others: 'every d
     closeEnd(b);
   });
 
-  it('register the same memory, each under keys of its own', async (ground) => {
+  it('register the same memory under different keys', async (ground) => {
     const [a, b] = [openEnd(ground, 0), openEnd(ground, 0)];
     const memory = new SharedArrayBuffer(8192);
     const shared = [a, b].map((end) => end.p.regMr(end.pd, memory, 0, 8192, ACCESS));

@@ -59,7 +59,7 @@ function send({ a, senders }: Shared, from: number, wrId: number, bytes = 8): vo
 }
 
 feature('SRQ creation and attributes', NOTES, (it) => {
-  it('what was granted is at least what was asked for, and is told again', (ground) => {
+  it('the granted sizes are at least the requested ones, and querySrq returns them', (ground) => {
     const end = openEnd(ground, 0);
     const srq = end.p.createSrq(end.pd, { maxWr: 10, maxSge: 3 });
     expect(srq.maxWr).toBeGreaterThanOrEqual(10);

@@ -45,7 +45,7 @@ feature('UC messages', NOTES, (it) => {
     closePair(pair);
   });
 
-  it('RDMA_WRITE lands, and nobody there hears of it', async (ground) => {
+  it('RDMA_WRITE arrives without a completion at the receiver', async (ground) => {
     const pair = ucPair(ground);
     const { a, b, qpA, qpB } = pair;
     a.bytes.fill(3, 0, 6000);
@@ -161,7 +161,7 @@ feature('UC without acknowledgements', NOTES, (it) => {
     closePair(pair);
   });
 
-  it('what is queued is flushed by ERR, and a RESET starts again', async (ground) => {
+  it('ERR flushes queued requests, and RESET starts again', async (ground) => {
     const pair = ucPair(ground);
     const { b, qpB } = pair;
     for (let i = 0; i < 3; i++) postRecv(b, qpB.handle, i, 0, 64);

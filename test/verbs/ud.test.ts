@@ -58,7 +58,7 @@ function checksum(header: Uint8Array): number {
 }
 
 feature('UD messages', NOTES, (it) => {
-  it('SEND lands behind 40 bytes of header; the completion tells who sent it', async (ground) => {
+  it('SEND arrives behind 40 bytes of header; the completion names the sender', async (ground) => {
     const pair = udPair(ground);
     const { a, b, qpA, qpB } = pair;
     a.bytes.fill(7, 0, 500);
