@@ -1,7 +1,7 @@
 /** Completion queues of simulated devices. */
 
 import { moderate } from '../../sim/nic/event-moderation.ts';
-import { ARM_ANY, ARM_SOLICITED } from '../../sim/queues/cq.ts';
+import { ARM_ANY, ARM_SOLICITED, type Cq } from '../../sim/queues/cq.ts';
 import * as C from '../../verbs/constants.ts';
 import { BusyError, NoResourcesError, UnsupportedError } from '../../verbs/errors.ts';
 import type { Provider } from '../../verbs/provider.ts';
@@ -41,25 +41,7 @@ export function cqVerbs(pump: TimePump, objects: Objects): CqVerbs {
     },
     resizeCq(handle, cqe) {
       const { cq } = cqs.require(handle, 'resizeCq');
-      requireInteger('resizeCq', 'cqe', cqe, 1, MAX_COUNT);
-      if (cqe > LIMITS.maxCqe) {
-        throw new NoResourcesError(
-          `resizeCq: a queue holds at most ${LIMITS.maxCqe} completions, got ${cqe}`,
-          {
-            verb: 'resizeCq',
-            errno: C.EINVAL,
-          },
-        );
-      }
-      if (cq.waiting > cqe) {
-        throw new BusyError(
-          `resizeCq: ${cq.waiting} completions are waiting, more than ${cqe}; poll them first`,
-          {
-            verb: 'resizeCq',
-            errno: C.EBUSY,
-          },
-        );
-      }
+      requireResizable(cq, cqe);
       cq.resize(cqe);
       return cqe;
     },
@@ -89,6 +71,26 @@ export function cqVerbs(pump: TimePump, objects: Objects): CqVerbs {
       pump.start();
     },
   };
+}
+
+/** @throws InvalidArgumentError, NoResourcesError, BusyError when the queue cannot have this size */
+function requireResizable(cq: Cq, cqe: number): void {
+  requireInteger('resizeCq', 'cqe', cqe, 1, MAX_COUNT);
+  if (cqe > LIMITS.maxCqe) {
+    throw new NoResourcesError(`resizeCq: a queue holds at most ${LIMITS.maxCqe} completions, got ${cqe}`, {
+      verb: 'resizeCq',
+      errno: C.EINVAL,
+    });
+  }
+  if (cq.waiting > cqe) {
+    throw new BusyError(
+      `resizeCq: ${cq.waiting} completions are waiting, more than ${cqe}; poll them first`,
+      {
+        verb: 'resizeCq',
+        errno: C.EBUSY,
+      },
+    );
+  }
 }
 
 /** Checks the options. Returns whether completions carry timestamps. */
