@@ -1,10 +1,10 @@
 /**
- * `isoverbs/rdma-cm`: connections by address, as an API like that of node:net, over librdmacm on real devices
- * and in memory on simulated ones. The device that an address leads to is opened for you, queue pairs are
- * made for you or by you.
+ * `isoverbs/rdma-cm`: connections by address with an API like node:net, over librdmacm on real devices and in memory
+ * on simulated ones. It opens the device that an address resolves to. Queue pairs are created automatically or by the
+ * program.
  *
- * Which provider: option `provider`; else that of ISOVERBS_DEVICE, else real devices where there are any,
- * else the simulated fabric (its hosts are sim0, sim1 ...).
+ * The provider is that of option `provider`, else of ISOVERBS_DEVICE, else the real devices if there are any, else the
+ * simulated fabric (its hosts are sim0, sim1 ...).
  */
 import {
   type CmAcceptOptions,
@@ -54,12 +54,12 @@ export {
   type ServerEvents,
 } from './objects/rdma-cm/index.ts';
 
-/** Options of openDevice(), for the devices that addresses lead to. */
+/** Options of openDevice() for the devices that addresses resolve to. */
 export type CmDeviceOptions = OpenDeviceOptions;
 
 /**
- * A server of reliable connections (rdma_listen(3)); listen() starts it. Options are those of every queue
- * pair that it makes.
+ * Creates a server for reliable connections (rdma_listen(3)); listen() starts it. The options apply to every queue pair
+ * of the server.
  */
 export function createServer(
   options?: CmAcceptOptions & CmDeviceOptions,
@@ -77,16 +77,16 @@ export function createServer(
 }
 
 /**
- * Connects to a server: resolves address and route, makes the queue pair, connects (rdma_connect(3)).
- * @throws CmError when the connection manager says no: `event`, `status` and `reason` tell
- * @throws ConnectionError when time runs out or the name is unknown
- * @throws UnsupportedError where there is no rdma_cm
+ * Connects to a server: resolves address and route, creates the queue pair and connects (rdma_connect(3)).
+ * @throws CmError when the connection manager reports a failure, with `event`, `status` and `reason`
+ * @throws ConnectionError after the time limit, or for an unknown name
+ * @throws UnsupportedError without rdma_cm
  */
 export async function connect(options: CmConnectOptions & CmDeviceOptions): Promise<CmConnection> {
   return connectIn(environment('connect', options), options);
 }
 
-/** A server that tells who asks where to send datagrams: the queue pair, its Q_Key and how to get there. */
+/** Creates a server that tells clients where to send datagrams: the queue pair, its Q_Key and its address. */
 export function createDatagramServer(
   options: CmDatagramServerOptions & CmDeviceOptions = {},
   onRequest?: (request: DatagramRequest) => void,
@@ -97,7 +97,7 @@ export function createDatagramServer(
 }
 
 /**
- * Asks a datagram server where to send, and makes the queue pair to do it with.
+ * Asks a datagram server for its address, and creates a queue pair to reach it.
  * @throws CmError, ConnectionError, UnsupportedError, as connect()
  */
 export async function resolveDatagram(options: CmResolveOptions & CmDeviceOptions): Promise<DatagramPeer> {
@@ -105,8 +105,8 @@ export async function resolveDatagram(options: CmResolveOptions & CmDeviceOption
 }
 
 /**
- * Joins a multicast group ('239.1.2.3'; rdma_join_multicast(3)) with a queue pair that receives what is sent
- * to it. @throws CmError, ConnectionError, UnsupportedError, as connect()
+ * Joins a multicast group ('239.1.2.3'; rdma_join_multicast(3)) with a queue pair that receives its datagrams.
+ * @throws CmError, ConnectionError, UnsupportedError, as connect()
  */
 export async function joinMulticast(
   group: string,
@@ -115,7 +115,7 @@ export async function joinMulticast(
   return joinIn(environment('joinMulticast', options), group, options);
 }
 
-/** @throws InvalidArgumentError for options that are none */
+/** @throws InvalidArgumentError when `options` is not an object */
 function environment(verb: string, options: CmDeviceOptions): CmEnvironment {
   requireOptions(verb, options);
   requireFunctions(verb, options);

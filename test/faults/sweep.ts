@@ -90,7 +90,7 @@ function isOfFault(error: Told, options: FaultOptions): boolean {
   if (verb === undefined)
     return error.status !== undefined || /RETRY_EXC_ERR|WR_FLUSH_ERR|ERR ->/.test(error.message);
   // What the other end was refused, rdma_cm does not tell.
-  if (/REJECTED: the peer said no/.test(error.message)) return true;
+  if (/REJECTED: the server rejected the request/.test(error.message)) return true;
   if (error.verb === verb) return /made to fail|was rejected/.test(error.message);
   return error.message.includes(`${verb}: call`) || error.message.includes(`${verb} on`);
 }

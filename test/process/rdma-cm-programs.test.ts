@@ -55,7 +55,7 @@ test('a call without a provider goes to the devices of the process', () => {
     await connect({ host: 'sim0', port: 9 }).catch(({ code, reason }) => console.log(code, reason));`;
   expect(program(code)).toEqual({
     code: 0,
-    out: 'ISO_ERR_CONNECTION nobody listens on that port\n',
+    out: 'ISO_ERR_CONNECTION no server listens on that port\n',
     err: '',
   });
 });

@@ -124,7 +124,7 @@ test('wrong arguments are told by type, and leave nothing behind', async () => {
   const none = { ...fabric.provider, cm: null, cmError: 'not today' } as Provider;
   await expect(connect({ ...call, provider: none })).rejects.toEqual(code('UNSUPPORTED'));
   await expect(joinMulticast('10.0.0.1', { provider: fabric.provider })).rejects.toEqual(code('ARGUMENT'));
-  expect(() => server.listen()).toThrow(/told to listen before/);
+  expect(() => server.listen()).toThrow(/already started/);
   const [error] = await once(createServer({ provider: fabric.provider }).listen(-1), 'error');
   expect(error).toEqual(code('ARGUMENT'));
   const [noHost] = await once(createServer({ provider: none }).listen(), 'error');
@@ -138,7 +138,7 @@ test('objects of another device than the address leads to are refused', async ()
   const { server, client } = await connected(fabric);
   const call = { provider: fabric.provider, host: 'sim0', port: client.remotePort };
   await expect(connect({ ...call, localAddress: 'sim2', pd: client.pd })).rejects.toThrow(
-    /of sim1, but the address leads to sim2/,
+    /belong to sim1, but the address resolves to sim2/,
   );
   const ud = {
     createQp: ({ pd, sendCq }: { pd: typeof client.pd; sendCq: typeof client.cq }) =>
@@ -225,7 +225,10 @@ test('a connection that is closed while it is made ends the attempt at once, on 
 
   const silent = await listening(fabric);
   silent.server.on('connectRequest', () => {});
-  const what = { code: 'ISO_ERR_CONNECTION', message: expect.stringMatching(/closed before it was made/) };
+  const what = {
+    code: 'ISO_ERR_CONNECTION',
+    message: expect.stringMatching(/closed before the connection was established/),
+  };
   await expect(connect({ ...silent.call, prepare: later })).rejects.toMatchObject(what);
   const leaves = (connection: CmConnection) => connection.disconnect();
   await expect(connect({ ...silent.call, prepare: leaves })).rejects.toMatchObject(what);

@@ -126,7 +126,7 @@ feature('isoverbs/rdma-cm: connections', NOTES, (it) => {
     server.on('connectRequest', (request: ConnectRequest) => {
       if (request.privateText === 'open sesame') connections.push(request.accept({ privateData: 'come in' }));
       else request.reject(`not '${request.privateText}'`);
-      expect(() => request.reject()).toThrow(/answered before/);
+      expect(() => request.reject()).toThrow(/already answered/);
     });
     const refused = await connect({ ...town, port, privateData: 'hello' }).catch((error) => error);
     expect(refused).toBeInstanceOf(CmError);
@@ -144,7 +144,7 @@ feature('isoverbs/rdma-cm: connections', NOTES, (it) => {
     await expect(connect({ ...town, port })).rejects.toMatchObject({
       code: 'ISO_ERR_CONNECTION',
       status: 8,
-      reason: 'nobody listens on that port',
+      reason: 'no server listens on that port',
     });
   });
 
@@ -294,7 +294,10 @@ feature('isoverbs/rdma-cm: datagrams', NOTES, (it) => {
     const town = townOf(ground);
     const { server, port } = await serverIn(town);
     const lost = resolveDatagram({ ...town, port });
-    await expect(lost).rejects.toMatchObject({ event: 'UNREACHABLE', reason: 'nobody listens on that port' });
+    await expect(lost).rejects.toMatchObject({
+      event: 'UNREACHABLE',
+      reason: 'no server listens on that port',
+    });
     await closed(server);
   });
 

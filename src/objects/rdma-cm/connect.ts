@@ -11,7 +11,7 @@ import { bytesOf, type CmAcceptOptions, type CmConnectOptions, connParam, requir
 import { QpResources } from './qp-resources.ts';
 import { attempt, resolve } from './resolve.ts';
 
-/** The caller's side: address, route, queue pair, REQ, REP, RTU. */
+/** The client's side: address, route, queue pair, REQ, REP, RTU. */
 export function connect(env: CmEnvironment, options: CmConnectOptions): Promise<CmConnection> {
   requireCall('connect', options);
   const { host = 'localhost', port } = options;
@@ -28,7 +28,7 @@ export function connect(env: CmEnvironment, options: CmConnectOptions): Promise<
   });
 }
 
-/** The side that was called: queue pair, REP, and the wait for the RTU. */
+/** The server's side: queue pair, REP, and the wait for the RTU. */
 export function accept(
   id: Identifier,
   request: CmEvent,
@@ -43,14 +43,14 @@ export function accept(
       const data = connection.reply(bytesOf(options.privateData));
       connection.toRts(options);
       id.cm.accept(id.handle, connParam(connection.qp, options, data));
-      const what = `the connection with ${connection.remoteAddress}:${connection.remotePort} was not made`;
+      const what = `the connection with ${connection.remoteAddress}:${connection.remotePort} was not established`;
       await id.expect(what, RDMA_CM_EVENT_ESTABLISHED);
     },
     request,
   );
 }
 
-/** Makes the queue pair and runs the exchange; closes it all when that fails. */
+/** Creates the queue pair and runs the exchange; closes everything when that fails. */
 async function makeConnection(
   id: Identifier,
   pool: DevicePool,

@@ -13,13 +13,13 @@ import type { QpResources } from './qp-resources.ts';
 
 const ALL_REMOTE = { remoteRead: true, remoteWrite: true, remoteAtomic: true };
 
-/** What a connection emits. */
+/** Events of a connection. */
 export interface CmConnectionEvents {
-  /** The connection has ended, by either side; with an error when the peer vanished. The queue pair is in ERR. */
+  /** Either side ended the connection; with an error when the peer disappeared. The queue pair is in ERR. */
   disconnect: [error?: ConnectionError];
-  /** It was closed. */
+  /** The connection was closed. */
   close: [];
-  /** The queue pair could not be moved to ERR; as with node:net, thrown when nobody listens. */
+  /** The queue pair could not be moved to ERR. As in node:net, thrown without a listener. */
   error: [error: Error];
 }
 
@@ -29,7 +29,7 @@ interface PrepareOptions {
   prepare?: (connection: CmConnection) => void | Promise<void>;
 }
 
-/** A connection of rdma_cm and its queue pair. Made by connect() or a server. */
+/** An rdma_cm connection and its queue pair. Created by connect() or a server. */
 export class CmConnection extends EventEmitter<CmConnectionEvents> {
   readonly qp: QueuePair;
   readonly pd: ProtectionDomain;
@@ -42,7 +42,7 @@ export class CmConnection extends EventEmitter<CmConnectionEvents> {
   private readonly resources: QpResources;
   private data: Uint8Array = new Uint8Array(0);
   private peerParam: CmConnParam | null = null;
-  /** What the shim below says of the queue pair, and what the peer's said of its own. */
+  /** Descriptions of the queue pairs, by the local shim and by the peer's shim. */
   private described: Uint8Array | null = null;
   private peerDescribed: Uint8Array | null = null;
   private state: 'connecting' | 'connected' | 'disconnecting' | 'disconnected' = 'connecting';
@@ -66,12 +66,12 @@ export class CmConnection extends EventEmitter<CmConnectionEvents> {
     this.qp.onClose(() => this.close());
   }
 
-  /** Completions of the queue pair: all of them, unless you gave a recvCq. */
+  /** Completion queue of the queue pair; of its sends only if a recvCq was given. */
   get cq(): CompletionQueue {
     return this.qp.sendCq;
   }
 
-  /** What the peer sent along, padded with zeros to the room of its message. */
+  /** Private data of the peer, padded with zeros to the size of its message. */
   get privateData(): Uint8Array {
     return this.data;
   }
@@ -81,12 +81,12 @@ export class CmConnection extends EventEmitter<CmConnectionEvents> {
     return textOf(this.data);
   }
 
-  /** What the peer offered: its queue pair's number, READs and atomics, retries. */
+  /** Parameters of the peer: its queue pair number, READs and atomics, retries. */
   get remoteParam(): Readonly<CmConnParam> | null {
     return this.peerParam;
   }
 
-  /** Whether it is established and not yet disconnected. */
+  /** Whether the connection is established and not yet disconnected. */
   get connected(): boolean {
     return this.state === 'connected';
   }
@@ -97,11 +97,11 @@ export class CmConnection extends EventEmitter<CmConnectionEvents> {
   }
 
   /**
-   * Ends the connection (rdma_disconnect(3)): the queue pair goes to ERR, and what is posted is flushed, so
-   * await what you have posted before. Resolves when the peer has answered, or is known to be gone.
+   * Ends the connection (rdma_disconnect(3)). The queue pair moves to ERR and its posted requests are flushed, so await
+   * them first. Resolves when the peer has answered or is known to be gone.
    */
   disconnect(): Promise<void> {
-    // What is not made yet has no peer to say goodbye to.
+    // Before the connection is established there is no peer to notify.
     if (this.state === 'connecting') this.close();
     if (this.ended || this.state === 'disconnected') return Promise.resolve();
     const done = new Promise<void>((resolve) => this.onDisconnected.push(resolve));
@@ -113,25 +113,25 @@ export class CmConnection extends EventEmitter<CmConnectionEvents> {
     return done;
   }
 
-  /** Ends the connection, without waiting, and closes all that was made for it. */
+  /** Ends the connection without waiting, and closes all objects that were created for it. */
   close(): void {
     if (this.ended) return;
     this.ended = true;
     this.state = 'disconnected';
     this.context.detach(this);
     this.id.destroy();
-    for (const goodbye of this.onDisconnected.splice(0)) goodbye();
+    for (const callback of this.onDisconnected.splice(0)) callback();
     process.nextTick(() => this.emit('close'));
     this.resources.close();
   }
 
-  /** The connection no longer keeps the process alive by itself. */
+  /** Lets the process exit while the connection is open. */
   unref(): this {
     this.id.keepAlive(false);
     return this;
   }
 
-  /** Whether it keeps the process alive while it is open. */
+  /** Makes the open connection keep the process alive, as it does by default. */
   ref(): this {
     this.id.keepAlive(true);
     return this;
@@ -148,26 +148,26 @@ export class CmConnection extends EventEmitter<CmConnectionEvents> {
     this.close();
   }
 
-  /** @internal RESET -> INIT, and what the program does then. */
+  /** @internal RESET -> INIT, then the program's `prepare`. */
   async prepare(options: PrepareOptions): Promise<void> {
-    const what = `the connection with ${this.remoteAddress}:${this.remotePort} was not made`;
+    const what = `the connection with ${this.remoteAddress}:${this.remotePort} was not established`;
     this.id.check(what);
     this.move(C.IBV_QPS_INIT, { qpAccessFlags: accessBits(options.access ?? ALL_REMOTE) });
-    // Before receives are posted: two shims speak of those that come after it.
+    // Before receives are posted: the shims negotiate the receives that follow.
     this.described = this.qp.provider.describePeer?.(this.qp.handle) ?? null;
     await options.prepare?.(this);
     this.id.check(what);
-    if (this.ended) throw new ConnectionError('the connection was closed before it was made');
+    if (this.ended) throw new ConnectionError('the connection was closed before it was established');
   }
 
-  /** @internal INIT -> RTS: the peer is known. */
+  /** @internal INIT -> RTS, once the peer is known. */
   toRts({ minRnrTimer = 12 }: { minRnrTimer?: number }): void {
     this.qp.provider.setPeer?.(this.qp.handle, this.peerDescribed);
     this.move(C.IBV_QPS_RTR, { minRnrTimer });
     this.move(C.IBV_QPS_RTS, {});
   }
 
-  /** @internal */
+  /** @internal Takes the peer's parameters and private data from its message. */
   setPeer(event: CmEvent): void {
     const { data, description } = splitPrivateData(event.privateData);
     this.data = data;
@@ -175,12 +175,12 @@ export class CmConnection extends EventEmitter<CmConnectionEvents> {
     this.peerParam = event.conn ?? null;
   }
 
-  /** @internal What the first message takes along: the program's data, and what the shim below says. */
+  /** @internal Private data of the connection request: the program's, and the description by the local shim. */
   request(data: Uint8Array): Uint8Array {
     return this.withShimDescription(data, REQUEST_BYTES);
   }
 
-  /** @internal The same of the answer; without a shim at the other end it says nothing. Before toRts(). */
+  /** @internal Private data of the reply, with a description if the peer has a shim. Called before toRts(). */
   reply(data: Uint8Array): Uint8Array {
     if (this.peerDescribed === null) return data;
     const bytes = this.withShimDescription(data, REPLY_BYTES);
@@ -189,12 +189,12 @@ export class CmConnection extends EventEmitter<CmConnectionEvents> {
   }
 
   private withShimDescription(data: Uint8Array, roomBytes: number): Uint8Array {
-    // What is no bytes at all, the connection manager refuses.
+    // The connection manager rejects anything other than bytes.
     if (this.described === null || !(data instanceof Uint8Array)) return data;
     return withDescription(data, this.described, roomBytes) ?? data;
   }
 
-  /** @internal It is made. */
+  /** @internal Called when the connection is established. */
   begin(): void {
     this.state = 'connected';
     this.id.keepAlive(true);
@@ -208,27 +208,27 @@ export class CmConnection extends EventEmitter<CmConnectionEvents> {
 
   private onEvent(event: CmEvent): void {
     if (event.event === C.RDMA_CM_EVENT_DISCONNECTED && event.status === 0) {
-      // The peer waits for the answer.
+      // The peer waits for this answer.
       this.id.cm.disconnect(this.id.handle);
       this.markDisconnected();
     } else if (
       event.event === C.RDMA_CM_EVENT_DISCONNECTED ||
       event.event === C.RDMA_CM_EVENT_DEVICE_REMOVAL
     ) {
-      const what = `the connection with ${this.remoteAddress}:${this.remotePort} broke`;
+      const what = `the connection with ${this.remoteAddress}:${this.remotePort} was lost`;
       this.markDisconnected(new CmError(what, event, this.id.portSpace));
     }
   }
 
-  /** It has ended: everything posted is flushed. */
+  /** Called at the end of the connection: posted requests are flushed. */
   private markDisconnected(error?: ConnectionError): void {
     if (this.state === 'disconnected') return;
     this.state = 'disconnected';
     this.id.keepAlive(false);
     this.toErr();
-    // Not before whoever is about to be given this connection has had the chance to listen.
+    // Deferred, so that a program that just received this connection can add its listeners first.
     setImmediate(() => {
-      for (const goodbye of this.onDisconnected.splice(0)) goodbye();
+      for (const callback of this.onDisconnected.splice(0)) callback();
       this.emit('disconnect', error);
     });
   }
@@ -237,7 +237,7 @@ export class CmConnection extends EventEmitter<CmConnectionEvents> {
     try {
       if (!this.qp.closed) this.qp.modify({ qpState: IBV_QPS_ERR });
     } catch (failure) {
-      // Nothing will be flushed: whoever waits for that must not be left waiting.
+      // Nothing will be flushed: without this event, waits for completions would hang.
       process.nextTick(() => this.emit('error', failure as Error));
     }
   }

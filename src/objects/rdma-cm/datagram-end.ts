@@ -9,9 +9,9 @@ import { textOf } from './errors.ts';
 import type { Identifier } from './identifier.ts';
 import type { QpResources } from './qp-resources.ts';
 
-/** How to reach a peer or a group with a datagram. */
+/** Address of a peer or a multicast group for datagrams. */
 export interface DatagramTarget {
-  /** What an address handle is made from. */
+  /** Attributes for pd.createAh(). */
   ah: AhAttr;
   qpNum: number;
   qkey: number;
@@ -36,7 +36,7 @@ export class DatagramEnd extends EventEmitter<{ close: [] }> {
     this.qp.onClose(() => this.close());
   }
 
-  /** Completions of the queue pair: all of them, unless you gave a recvCq. */
+  /** Completion queue of the queue pair; of its sends only if a recvCq was given. */
   get cq(): CompletionQueue {
     return this.qp.sendCq;
   }
@@ -46,7 +46,7 @@ export class DatagramEnd extends EventEmitter<{ close: [] }> {
     return this.ended;
   }
 
-  /** Closes all that was made for it. */
+  /** Closes all objects that were created for it. */
   close(): void {
     if (this.ended) return;
     this.ended = true;
@@ -73,14 +73,14 @@ export class DatagramEnd extends EventEmitter<{ close: [] }> {
       provider.modifyQp(handle, next, maskOf(next));
     }
     await options.prepare?.(this);
-    id.check('the queue pair was not made');
+    id.check('the queue pair was not created');
   }
 
-  /** What goes before the queue pair does. */
+  /** Releases what must go before the queue pair. */
   protected leave(): void {}
 }
 
-/** A peer that answers datagrams, and the queue pair to talk to it with. Made by resolveDatagram(). */
+/** A datagram peer, and a queue pair to reach it. Created by resolveDatagram(). */
 export class DatagramPeer extends DatagramEnd {
   readonly remoteAddress: string;
   readonly remotePort: number;
@@ -97,12 +97,12 @@ export class DatagramPeer extends DatagramEnd {
     this.id = id;
   }
 
-  /** Where to send: make an address handle from `ah`, name `qpNum` and `qkey` in the request. */
+  /** Address of the peer: create an address handle from `ah`, and name `qpNum` and `qkey` in requests. */
   get remote(): DatagramTarget {
     return this.target as DatagramTarget;
   }
 
-  /** What the peer sent along, padded with zeros to 136 bytes. */
+  /** Private data of the peer, padded with zeros to 136 bytes. */
   get privateData(): Uint8Array {
     return this.data;
   }
@@ -123,9 +123,9 @@ export class DatagramPeer extends DatagramEnd {
   }
 }
 
-/** A multicast group that was joined: the queue pair receives what is sent to it. Made by joinMulticast(). */
+/** A multicast group member: its queue pair receives datagrams of the group. Created by joinMulticast(). */
 export class MulticastMember extends DatagramEnd {
-  /** The group's address, as it was given. */
+  /** The group's address, as given to joinMulticast(). */
   readonly group: string;
   private readonly id: Identifier;
   private target: DatagramTarget | null = null;
@@ -137,7 +137,7 @@ export class MulticastMember extends DatagramEnd {
     this.group = group;
   }
 
-  /** Where to send to reach the group: make an address handle from `ah`, name `qpNum` and `qkey`. */
+  /** Address of the group: create an address handle from `ah`, and name `qpNum` and `qkey` in requests. */
   get remote(): DatagramTarget {
     return this.target as DatagramTarget;
   }

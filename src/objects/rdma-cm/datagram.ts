@@ -19,29 +19,29 @@ import {
 import { QpResources } from './qp-resources.ts';
 import { attempt, resolve } from './resolve.ts';
 
-/** Somebody who asked a datagram server where to send. */
+/** A client that asked a datagram server for its address. */
 export interface DatagramRequest {
   remoteAddress: string;
   remotePort: number;
-  /** What it sent along, padded with zeros to 180 bytes. */
+  /** Private data of the client, padded with zeros to 180 bytes. */
   privateData: Uint8Array;
   privateText: string;
-  /** The queue pair that it is told of. */
+  /** The queue pair that the server reported to the client. */
   end: DatagramEnd;
 }
 
-/** What a datagram server emits. */
+/** Events of a datagram server. */
 export interface DatagramServerEvents {
   listening: [];
-  /** Somebody was told where to send. */
+  /** The server answered a client. */
   request: [request: DatagramRequest];
-  /** Somebody could not be answered; the server goes on. */
+  /** A client could not be answered; the server continues. */
   clientError: [error: Error, from: { remoteAddress: string; remotePort: number }];
   error: [error: Error];
   close: [];
 }
 
-/** Answers who asks with the number of a UD queue pair, one on each device. Made by createDatagramServer(). */
+/** Answers clients with the number of a UD queue pair, one per device. Created by createDatagramServer(). */
 export class DatagramServer extends CmListener<DatagramServerEvents> {
   private readonly options: CmDatagramServerOptions;
   private readonly byDevice = new Map<string, Promise<DatagramEnd>>();
@@ -53,12 +53,12 @@ export class DatagramServer extends CmListener<DatagramServerEvents> {
     this.options = options;
   }
 
-  /** Its queue pairs, one for each device that was asked on so far. */
+  /** Its queue pairs, one for each device that has received a request. */
   get ends(): readonly DatagramEnd[] {
     return [...this.made];
   }
 
-  /** Ends the server; resolves when all is closed. */
+  /** Closes the server; resolves when everything is closed. */
   async [Symbol.asyncDispose](): Promise<void> {
     await new Promise<void>((resolve) => this.close(resolve));
   }
@@ -96,7 +96,7 @@ export class DatagramServer extends CmListener<DatagramServerEvents> {
       id.cm.accept(id.handle, { privateData, qpNum: end.qp.qpNum });
       const data = event.privateData;
       const request = { ...from, privateData: data, privateText: textOf(data), end };
-      // What a listener throws is the program's own, not the caller's.
+      // Deferred: an exception of a listener belongs to the program, not to this request.
       process.nextTick(() => this.emit('request', request));
     } finally {
       this.unanswered.delete(id);
@@ -130,7 +130,7 @@ export class DatagramServer extends CmListener<DatagramServerEvents> {
   }
 }
 
-/** Asks a datagram server where to send, and makes a queue pair to do it with. */
+/** Asks a datagram server for its address, and creates a queue pair to reach it. */
 export function resolveDatagram(env: CmEnvironment, options: CmResolveOptions): Promise<DatagramPeer> {
   requireCall('resolveDatagram', options);
   const { host = 'localhost', port } = options;
@@ -153,7 +153,7 @@ export function resolveDatagram(env: CmEnvironment, options: CmResolveOptions): 
   });
 }
 
-/** Joins a group (rdma_join_multicast(3)) with a queue pair of its own. */
+/** Joins a multicast group (rdma_join_multicast(3)) with a new queue pair. */
 export function joinMulticast(
   env: CmEnvironment,
   group: string,

@@ -2,21 +2,21 @@
 import type { Provider } from '../../verbs/index.ts';
 import type { Context } from '../context.ts';
 
-/** Where devices come from; the entry point fills it in. */
+/** Source of devices, provided by the entry point. */
 export interface CmEnvironment {
-  /** Whose rdma_cm is used. */
+  /** Provider whose rdma_cm is used. */
   provider: Provider;
-  /** Opens the device that an address led to. */
+  /** Opens the device that an address resolved to. */
   openDevice: (name: string) => Context;
 }
 
-/** Devices opened for a server or for one connection, each once, closed when the last that uses it is. */
+/** Opens each device once for a server or one connection, and closes it with its last user. */
 export class DevicePool {
   private readonly env: CmEnvironment;
   private readonly open = new Map<string, { context: Context; users: number }>();
   private keep: boolean;
 
-  /** `keep`: devices stay open without users until close(). */
+  /** @param keep devices without users stay open until close() */
   constructor(env: CmEnvironment, keep: boolean) {
     this.env = env;
     this.keep = keep;

@@ -1,4 +1,4 @@
-/** What the events that end an attempt mean, for people. */
+/** Texts for the events that end a connection attempt. */
 import { getSystemErrorMap } from 'node:util';
 import {
   type CmEvent,
@@ -13,35 +13,35 @@ const REJECTIONS: Record<number, string> = {
   1: 'no queue pair',
   2: 'no end-to-end context',
   3: 'no resources',
-  4: 'the caller gave up',
+  4: 'the client timed out',
   6: 'invalid communication identifier',
-  8: 'nobody listens on that port',
+  8: 'no server listens on that port',
   9: 'invalid service type',
   10: 'stale connection',
   11: 'no such route',
   12: 'the port was redirected',
   24: 'the port was redirected',
-  28: 'the peer said no',
-  33: 'the peer is not of this version',
+  28: 'the server rejected the request',
+  33: 'the server has another protocol version',
 };
 
-/** Outcomes of looking for a datagram service (ib_cm_sidr_status). */
+/** Outcomes of a datagram service lookup (ib_cm_sidr_status). */
 const LOOKUPS: Record<number, string> = {
-  1: 'nobody listens on that port',
-  2: 'the peer said no',
+  1: 'no server listens on that port',
+  2: 'the server rejected the request',
   3: 'no queue pair',
   4: 'the port was redirected',
-  5: 'the peer is not of this version',
+  5: 'the server has another protocol version',
 };
 
 /**
- * The connection manager said no. `event` is the name of the rdma_cm event ('REJECTED', 'UNREACHABLE' ...),
- * `status` its status: the reason of a rejection, or a negative errno; `reason` the same in words.
+ * The connection manager reported a failure. `event` is the name of the rdma_cm event ('REJECTED', 'UNREACHABLE' ...).
+ * `status` is its status, the reason of a rejection or a negative errno. `reason` is the same in words.
  */
 export class CmError extends ConnectionError {
   readonly event: string;
   readonly reason: string;
-  /** What a peer that said no sent along, padded with zeros. */
+  /** Private data of a rejection, padded with zeros. */
   readonly privateData: Uint8Array;
 
   constructor(what: string, event: CmEvent, portSpace: number) {
@@ -59,7 +59,7 @@ export class CmError extends ConnectionError {
   }
 }
 
-/** Private data as text: it is padded with zeros to the room of its message. */
+/** Private data as text, without the zeros that pad it to the size of its message. */
 export function textOf(privateData: Uint8Array): string {
   const end = privateData.findLastIndex((byte) => byte !== 0) + 1;
   return new TextDecoder().decode(privateData.subarray(0, end));

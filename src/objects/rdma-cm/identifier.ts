@@ -1,4 +1,4 @@
-/** Identifiers over one event channel: each hears its own events, awaited one by one or by a listener. */
+/** Identifiers on one event channel. Each receives its own events, one by one or by a listener. */
 import {
   type CmEvent,
   type CmIdInfo,
@@ -10,7 +10,7 @@ import {
 } from '../../verbs/index.ts';
 import { CmError } from './errors.ts';
 
-/** The event channel of a connection manager, open while there are identifiers. */
+/** The event channel of a connection manager, open while it has identifiers. */
 class EventChannel {
   readonly cm: ConnectionManager;
   readonly handle: number;
@@ -29,7 +29,7 @@ class EventChannel {
 
   remove(id: Identifier): void {
     this.ids.delete(id.handle);
-    // Not now: this may be inside the listener's call.
+    // Deferred: this may run inside the listener.
     if (this.ids.size === 0) setImmediate(() => this.closeIfIdle());
   }
 
@@ -60,13 +60,13 @@ const channels = new Map<ConnectionManager, EventChannel>();
 
 function channelOf(provider: Provider): EventChannel {
   const { cm, cmError } = provider;
-  if (cm === null) throw new UnsupportedError(`there is no rdma_cm on ${provider.name}: ${cmError}`);
+  if (cm === null) throw new UnsupportedError(`provider ${provider.name} has no rdma_cm: ${cmError}`);
   const channel = channels.get(cm) ?? new EventChannel(cm);
   channels.set(cm, channel);
   return channel;
 }
 
-/** An rdma_cm_id. What comes before somebody listens is kept. */
+/** An rdma_cm_id. Events without a consumer are queued. */
 export class Identifier {
   readonly cm: ConnectionManager;
   readonly handle: number;
@@ -87,13 +87,13 @@ export class Identifier {
     channel.add(this);
   }
 
-  /** @throws UnsupportedError where there is no rdma_cm */
+  /** Creates an identifier. @throws UnsupportedError when the provider has no rdma_cm */
   static create(provider: Provider, portSpace: number): Identifier {
     const channel = channelOf(provider);
     return new Identifier(channel, channel.cm.createId(channel.handle, portSpace), portSpace);
   }
 
-  /** The identifier that came with a CONNECT_REQUEST. */
+  /** The new identifier of a CONNECT_REQUEST. */
   incoming(event: CmEvent): Identifier {
     return new Identifier(this.channel, event.id, this.portSpace);
   }
@@ -106,20 +106,20 @@ export class Identifier {
     return this.cm.queryId(this.handle);
   }
 
-  /** The next event, which must be this one. @throws CmError for any other, whatever fail() was given */
+  /** Waits for the event `wanted`. @throws CmError for any other event, or the error given to fail() */
   async expect(what: string, wanted: number): Promise<CmEvent> {
     const event = await this.next();
     if (event.event !== wanted) throw new CmError(what, event, this.portSpace);
     return event;
   }
 
-  /** From now on events go to this listener. */
+  /** Passes queued and future events to this listener. */
   listen(listener: (event: CmEvent) => void): void {
     this.listener = listener;
     for (const event of this.early.splice(0)) listener(event);
   }
 
-  /** Whoever waits for an event gets this error, and whoever will. */
+  /** Rejects present and future waits with this error. */
   fail(error: unknown): void {
     this.failure ??= { error };
     const { waiter } = this;
@@ -127,7 +127,7 @@ export class Identifier {
     waiter?.reject(error);
   }
 
-  /** Nothing may have come yet. @throws CmError for what has, whatever fail() was given */
+  /** Checks that no event is queued. @throws CmError for a queued event, or the error given to fail() */
   check(what: string): void {
     if (this.failure !== null) throw this.failure.error;
     const early = this.early.shift();
@@ -142,17 +142,17 @@ export class Identifier {
     else this.channel.release();
   }
 
-  /** rdma_destroy_id(3): the peer of a connection is told, whoever awaits an event gets an error. Twice does nothing. */
+  /** rdma_destroy_id(3): notifies the peer and rejects waits for events. Calling it twice does nothing. */
   destroy(): void {
     if (!this.open) return;
     this.keepAlive(false);
     this.open = false;
     this.cm.destroyId(this.handle);
     this.channel.remove(this);
-    this.fail(new ConnectionError('this end was closed before it was made'));
+    this.fail(new ConnectionError('this end was closed before the connection was established'));
   }
 
-  /** @internal */
+  /** @internal Called by the event channel. */
   onEvent(event: CmEvent): void {
     const { waiter } = this;
     this.waiter = null;

@@ -13,14 +13,14 @@ import { addressOf } from './resolve.ts';
 
 const DEFAULT_BACKLOG = 128;
 
-/** What servers of connections and of datagrams have in common: an identifier that listens, and its end. */
+/** Base of the servers for connections and datagrams: a listening identifier and its lifetime. */
 export abstract class CmListener<
   Events extends Record<keyof Events, unknown[]>,
 > extends EventEmitter<Events> {
   protected readonly env: CmEnvironment;
   protected readonly pool: DevicePool;
   private readonly portSpace: number;
-  /** Requests that nobody has answered. */
+  /** Requests without an answer. */
   protected readonly unanswered = new Set<Identifier>();
   protected id: Identifier | null = null;
   private state: 'new' | 'starting' | 'listening' | 'closing' | 'closed' = 'new';
@@ -33,18 +33,18 @@ export abstract class CmListener<
     this.pool = new DevicePool(env, true);
   }
 
-  /** Whether it takes callers. */
+  /** Whether the server accepts requests. */
   get listening(): boolean {
     return this.state === 'listening';
   }
 
   /**
-   * Listens (rdma_bind_addr(3), rdma_listen(3)): 'listening' is emitted, or 'error'. A number is the port.
-   * @throws InvalidStateError when it has listened before, InvalidArgumentError for options that are no object
+   * Starts listening (rdma_bind_addr(3), rdma_listen(3)), then emits 'listening' or 'error'. A number is the port.
+   * @throws InvalidStateError on the second call, InvalidArgumentError when `options` is not an object
    */
   listen(options: CmListenOptions | number = {}, onListening?: () => void): this {
     if (this.state !== 'new') {
-      throw new InvalidStateError('listen: this server has been told to listen before; make another');
+      throw new InvalidStateError('listen: this server was already started; create another one');
     }
     const where = typeof options === 'number' ? { port: options } : requireOptions('listen', options);
     this.state = 'starting';
@@ -53,14 +53,14 @@ export abstract class CmListener<
     return this;
   }
 
-  /** Where it listens; null when it does not. */
+  /** Address and port that the server listens on; null when it does not listen. */
   address(): { address: string; port: number } | null {
     return this.id === null || this.id.closed ? null : this.id.info().local;
   }
 
   /**
-   * Takes no more calls; requests that nobody has answered are rejected. 'close' is emitted, and `onClose`
-   * called, when the last connection has been closed. Twice does nothing.
+   * Stops listening and rejects unanswered requests. After the last connection has closed, 'close' is emitted and
+   * `onClose` called. Calling it twice does nothing.
    */
   close(onClose?: () => void): this {
     if (onClose !== undefined) {
@@ -76,33 +76,33 @@ export abstract class CmListener<
     return this;
   }
 
-  /** Listening no longer keeps the process alive. */
+  /** Lets the process exit while the server listens. */
   unref(): this {
     this.keepsAlive = false;
     this.id?.keepAlive(false);
     return this;
   }
 
-  /** Keeps the process alive while it listens, as it does at first. */
+  /** Makes the listening server keep the process alive, as it does by default. */
   ref(): this {
     this.keepsAlive = true;
     this.id?.keepAlive(true);
     return this;
   }
 
-  /** Who called. */
+  /** Handles a request. */
   protected abstract onRequest(id: Identifier, event: CmEvent): void;
 
-  /** Whether anything of it is still open. */
+  /** Whether the server still has open connections. */
   protected abstract busy(): boolean;
 
-  /** Runs when it listens, before 'listening' is emitted. */
+  /** Runs after the address is bound, before the server listens. */
   protected async started(_id: Identifier): Promise<void> {}
 
-  /** Runs once, when it has been closed. */
+  /** Runs once, after the server has closed. */
   protected ended(): void {}
 
-  /** Ends it once nothing is open any more. */
+  /** Finishes close() when nothing is open any more. */
   protected settle(): void {
     if (this.state !== 'closing' || this.busy()) return;
     this.state = 'closed';
@@ -150,6 +150,7 @@ function requirePort(port: unknown): void {
   throw new InvalidArgumentError(`listen: port must be an integer from 0 to 65535, got ${String(port)}`);
 }
 
+/** The error of a request that the server's close() interrupted. */
 export function closedError(before: string): ConnectionError {
   return new ConnectionError(`the server was closed ${before}`);
 }

@@ -6,81 +6,86 @@ import type { CmConnection } from './connection.ts';
 import type { DatagramEnd } from './datagram-end.ts';
 import type { CmPlaceOptions } from './qp-resources.ts';
 
-/** The longest that a timer of Node can wait. */
+/** Longest delay of a Node.js timer. */
 const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
 /** Bytes, or text that is sent as UTF-8. */
 export type CmPrivateData = Uint8Array | string;
 
+/** Options of both ends of a connection. */
 export interface CmConnectionOptions extends CmPlaceOptions {
-  /** What the peer may do through the queue pair. Default: read, write and atomics, as far as keys allow. */
+  /** Rights of the peer on the queue pair. Default: read, write and atomics, within the rights of each key. */
   access?: Access;
-  /** Runs when the queue pair is in INIT, before the peer can send: post the receives here. */
+  /** Runs in INIT, before the peer can send: post the receives here. */
   prepare?: (connection: CmConnection) => void | Promise<void>;
-  /** READs and atomics of the peer served at once. Default: what the device takes, at most 16. */
+  /** READs and atomics of the peer served concurrently. Default: the limit of the device, at most 16. */
   responderResources?: number;
-  /** Own READs and atomics under way at once. Default: what the device takes, at most 16. */
+  /** Own READs and atomics outstanding. Default: the limit of the device, at most 16. */
   initiatorDepth?: number;
-  /** Default 7. */
+  /** Transport retries. Default 7. */
   retryCount?: number;
-  /** Default 7: for ever. */
+  /** Retries after RNR NAKs. Default 7: no limit. */
   rnrRetryCount?: number;
-  /** Code of the delay that is asked of senders while no receive is posted. Default 12 (0.64 ms). */
+  /** Code of the delay that senders wait while no receive is posted. Default 12 (0.64 ms). */
   minRnrTimer?: number;
 }
 
-/** A server's answer to one request. */
+/** Options of a server's answer to one request. */
 export interface CmAcceptOptions extends CmConnectionOptions {
-  /** At most 196 bytes. */
+  /** Private data for the client, at most 196 bytes. */
   privateData?: CmPrivateData;
 }
 
-/** Whom to call, and for how long to try. */
+/** Address of the server, and time limit of the attempt. */
 export interface CmCallOptions {
-  /** Address or name. Default 'localhost'. */
+  /** Address or name of the server. Default 'localhost'. */
   host?: string;
   port: number;
-  /** Own address or name: chooses the device. Default: as the route says. */
+  /** Local address or name, which selects the device. Default: as the route determines. */
   localAddress?: string;
-  /** Default: any free one. */
+  /** Local port. Default: a free one. */
   localPort?: number;
-  /** In milliseconds of real time, for all of it. Default 10 000. */
+  /** Time limit of the whole attempt, in milliseconds of real time. Default 10 000. */
   timeoutMs?: number;
-  /** Gives up: the promise rejects with the signal's reason. */
+  /** Aborts the attempt: the promise rejects with the signal's reason. */
   signal?: AbortSignal;
 }
 
+/** Options of connect(). */
 export interface CmConnectOptions extends CmCallOptions, CmConnectionOptions {
-  /** At most 56 bytes. */
+  /** Private data for the server, at most 56 bytes. */
   privateData?: CmPrivateData;
 }
 
-/** Where a server listens. */
+/** Options of listen(). */
 export interface CmListenOptions {
-  /** 0, the default, takes a free one: see address(). */
+  /** Default 0, a free port: see address(). */
   port?: number;
-  /** Address or name of the device to listen on. Default: all of them. */
+  /** Address or name of the device to listen on. Default: all devices. */
   host?: string;
-  /** Requests that wait for the event loop at once; further ones are dropped and come again. Default 128. */
+  /** Requests queued for the event loop. Further ones are dropped, and their clients retry. Default 128. */
   backlog?: number;
 }
 
-/** How a datagram's end is made. */
+/** Options of a queue pair for datagrams. */
 export interface CmDatagramOptions extends CmPlaceOptions {
-  /** Runs when the queue pair can receive: post the receives here. The first 40 bytes of each take the GRH. */
+  /** Runs when the queue pair can receive: post the receives here. The GRH takes their first 40 bytes. */
   prepare?: (end: DatagramEnd) => void | Promise<void>;
 }
 
+/** Options of createDatagramServer(). */
 export interface CmDatagramServerOptions extends CmDatagramOptions {
-  /** The answer to whoever asks; at most 136 bytes. */
+  /** Private data of the answer to clients, at most 136 bytes. */
   privateData?: CmPrivateData;
 }
 
+/** Options of resolveDatagram(). */
 export interface CmResolveOptions extends CmCallOptions, CmDatagramOptions {
-  /** At most 180 bytes. */
+  /** Private data for the server, at most 180 bytes. */
   privateData?: CmPrivateData;
 }
 
+/** Options of joinMulticast(). */
 export interface CmMulticastOptions
   extends CmDatagramOptions,
     Omit<CmCallOptions, 'host' | 'port' | 'localPort'> {}
@@ -91,7 +96,7 @@ export function requireOptions<T extends object>(verb: string, options: T): T {
   throw new InvalidArgumentError(`${verb}: options must be an object, got ${shown(options)}`);
 }
 
-/** What is checked here, because nothing below looks at it. @throws InvalidArgumentError */
+/** Checks options that no layer below checks. @throws InvalidArgumentError */
 export function requireCall(verb: string, options: Partial<CmCallOptions>): void {
   const { timeoutMs = 0, localPort = 0, signal } = options;
   if (typeof timeoutMs !== 'number' || !(timeoutMs >= 0 && timeoutMs <= MAX_TIMEOUT_MS)) {
@@ -108,7 +113,7 @@ export function requireCall(verb: string, options: Partial<CmCallOptions>): void
   requireFunctions(verb, options);
 }
 
-/** What will be called later. @throws InvalidArgumentError */
+/** Checks callbacks before they are needed. @throws InvalidArgumentError */
 export function requireFunctions(verb: string, options: object): void {
   for (const name of ['prepare', 'createQp'] as const) {
     const value = (options as Record<string, unknown>)[name];
@@ -117,6 +122,7 @@ export function requireFunctions(verb: string, options: object): void {
   }
 }
 
+/** Private data as bytes. */
 export function bytesOf(data: CmPrivateData | undefined): Uint8Array {
   if (data === undefined) return new Uint8Array(0);
   return typeof data === 'string' ? new TextEncoder().encode(data) : data;
@@ -124,7 +130,7 @@ export function bytesOf(data: CmPrivateData | undefined): Uint8Array {
 
 const DEFAULT_RD_ATOMIC = 16;
 
-/** What rdma_connect and rdma_accept are told. */
+/** Parameters of rdma_connect and rdma_accept. */
 export function connParam(qp: QueuePair, options: CmConnectionOptions, privateData: Uint8Array): CmConnParam {
   const { maxQpRdAtom, maxQpInitRdAtom } = qp.context.queryDevice();
   return {

@@ -1,25 +1,25 @@
 /**
- * Private data of a connection's messages: the program's, from the start; what two shims tell each other, at the
- * end, where neither program sees it. rdma_cm carries no length, and fills its room up with zeros.
+ * Private data of a connection's messages. The program's data is at the start, and the description that one shim
+ * sends to the other at the end, hidden from both programs. rdma_cm transmits no length and pads with zeros.
  */
 
-/** Room in a connection request, and in the answer to one. */
+/** Size of the private data in a connection request, and in a reply. */
 export const REQUEST_BYTES = 56;
 export const REPLY_BYTES = 196;
 
-/** Of the last word: bytes of the description in front of it, and a check of them. */
+/** The last word has the length of the preceding description and a checksum of it. */
 const LENGTH_BITS = 8;
 const TAIL_BYTES = 4;
 
-/** What came with a message. */
+/** The parts of received private data. */
 export interface Received {
-  /** As if there were no description. */
+  /** The program's data, with zeros in place of the description. */
   data: Uint8Array;
-  /** Of the peer's shim; null: it has none, or there was no room. */
+  /** Description from the peer's shim; null without a shim, or without room for it. */
   description: Uint8Array | null;
 }
 
-/** Null where the program's own data leaves no room for a description. */
+/** Appends a description; null when the program's data leaves no room for it. */
 export function withDescription(
   data: Uint8Array,
   description: Uint8Array,
@@ -34,6 +34,7 @@ export function withDescription(
   return bytes;
 }
 
+/** Separates received private data into its parts. */
 export function splitPrivateData(bytes: Uint8Array): Received {
   if (bytes.length < TAIL_BYTES) return { data: bytes, description: null };
   const end = bytes.length - TAIL_BYTES;
@@ -45,7 +46,7 @@ export function splitPrivateData(bytes: Uint8Array): Received {
   return { data: bytes.slice().fill(0, at), description };
 }
 
-/** FNV-1a, cut to what the length leaves. */
+/** FNV-1a, truncated to the bits that the length leaves. */
 function tailOf(description: Uint8Array): number {
   let hash = 0x811c9dc5;
   for (const byte of description) hash = Math.imul(hash ^ byte, 0x01000193);

@@ -1,4 +1,4 @@
-/** Where a queue pair lives: device, protection domain and completion queue, given or made for it. */
+/** The device, protection domain and completion queue of a queue pair, given by the program or created. */
 import { InvalidArgumentError } from '../../verbs/index.ts';
 import type { CompletionQueue } from '../completion-queue.ts';
 import type { Context } from '../context.ts';
@@ -9,19 +9,19 @@ import type { DevicePool } from './device-pool.ts';
 
 const DEFAULT_WR = 128;
 
-/** Where queue pairs are made; all of it is made for you where you give nothing. */
+/** Objects and options for the queue pair. Objects that are absent are created. */
 export interface CmPlaceOptions extends Omit<QueuePairOptions, 'sendCq' | 'recvCq' | 'type' | 'managed'> {
-  /** Default: a protection domain of its own, closed with all that was made from it. */
+  /** Default: a new protection domain, closed together with all its objects. */
   pd?: ProtectionDomain;
-  /** Default: a completion queue of its own, large enough for both queues. */
+  /** Default: a new completion queue, large enough for sends and receives. */
   sendCq?: CompletionQueue;
   /** Default: sendCq. */
   recvCq?: CompletionQueue;
-  /** Makes the queue pair instead, on the device that the address led to. It is closed with its owner. */
+  /** Creates the queue pair instead, on the device that the address resolved to. It is closed with its owner. */
   createQp?: (resources: { context: Context; pd: ProtectionDomain; sendCq: CompletionQueue }) => QueuePair;
 }
 
-/** A queue pair and what was made for it. */
+/** A queue pair and the objects that were created for it. */
 export class QpResources {
   readonly context: Context;
   readonly pd: ProtectionDomain;
@@ -41,7 +41,7 @@ export class QpResources {
     }
   }
 
-  /** Closes what was made for it, last first. Twice does nothing. */
+  /** Closes the created objects in reverse order. Calling it twice does nothing. */
   close(): void {
     const errors: unknown[] = [];
     for (const cleanup of this.cleanups.splice(0).reverse()) {
@@ -63,7 +63,7 @@ export class QpResources {
     }
     if (given.name === deviceName) return given;
     throw new InvalidArgumentError(
-      `the objects given are of ${given.name}, but the address leads to ${deviceName}`,
+      `the given objects belong to ${given.name}, but the address resolves to ${deviceName}`,
     );
   }
 
@@ -91,7 +91,7 @@ export class QpResources {
         ? pd.createQp(init)
         : requireOwned(createQp({ context, pd, sendCq }), 'QueuePair', context, "createQp's result");
     this.cleanups.push(() => qp.close());
-    // It closes the queue pair, and before it the windows that are bound to it.
+    // Closes the windows that are bound to the queue pair first.
     if (options.pd === undefined) this.cleanups.push(() => pd.closeAll());
     if (qp.type === type) return qp;
     throw new InvalidArgumentError(`the queue pair must be ${type}, ${qp.label} is ${qp.type}`);

@@ -1,4 +1,4 @@
-/** From a name to an identifier that knows its device and its way, within a time limit. */
+/** Resolves a name to an identifier with device and route, within a time limit. */
 import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
 import {
@@ -14,12 +14,12 @@ import type { CmCallOptions } from './options.ts';
 
 const MAPPED = '::ffff:';
 const DEFAULT_TIMEOUT_MS = 10_000;
-/** For one answer of the neighbours; the time limit of the whole is kept here. */
+/** Time limit of one resolution step; attempt() limits the whole. */
 const RESOLVE_MS = 5000;
 
 const LOOPBACK = new Set(['localhost', '127.0.0.1', '::1']);
 
-/** An address for rdma_cm. Simulated hosts know their own names. */
+/** Converts a host to an address for rdma_cm. The simulator resolves names itself. */
 export async function addressOf(provider: Provider, host: string): Promise<string> {
   if (provider.name === 'sim') return host;
   if (LOOPBACK.has(host)) return ownAddress(provider) ?? host;
@@ -31,7 +31,7 @@ export async function addressOf(provider: Provider, host: string): Promise<strin
   }
 }
 
-/** No RDMA device is on the loopback interface, but each is on this machine: the first with an IPv4 address. */
+/** A local address to use for loopback, which has no RDMA device: that of the first device with IPv4. */
 function ownAddress(provider: Provider): string | null {
   for (const { name } of provider.getDeviceList()) {
     const context = new Context(provider, name);
@@ -42,7 +42,7 @@ function ownAddress(provider: Provider): string | null {
   return null;
 }
 
-/** Resolves the address and, for what is no group, the route. @throws CmError, ConnectionError */
+/** Resolves the address and, except for multicast groups, the route. @throws CmError, ConnectionError */
 export async function resolve(
   id: Identifier,
   provider: Provider,
@@ -68,8 +68,7 @@ function anyAddress(port: number): CmAddress {
 }
 
 /**
- * Runs an attempt on a new identifier, with its time limit and signal; the identifier is destroyed when it
- * fails.
+ * Runs an attempt on a new identifier, with its time limit and signal. A failure destroys the identifier.
  */
 export async function attempt<T>(
   what: string,

@@ -9,30 +9,30 @@ import { CmListener, closedError } from './listener.ts';
 import { bytesOf, type CmAcceptOptions, type CmPrivateData } from './options.ts';
 import { splitPrivateData } from './private-data.ts';
 
-/** What a server emits. */
+/** Events of a server. */
 export interface ServerEvents {
   listening: [];
-  /** A connection is made. */
+  /** A connection was established. */
   connection: [connection: CmConnection];
-  /** Somebody calls. Who listens to this must accept() or reject(); else all are accepted. */
+  /** A client requests a connection. A listener must accept() or reject() it; without one all are accepted. */
   connectRequest: [request: ConnectRequest];
-  /** A connection that was accepted was not made after all; the server goes on. */
+  /** An accepted connection was not established; the server continues. */
   clientError: [error: Error, from: { remoteAddress: string; remotePort: number }];
-  /** It cannot listen. */
+  /** The server cannot listen. */
   error: [error: Error];
-  /** It has ended, and so have its connections. */
+  /** The server and its connections have closed. */
   close: [];
 }
 
-/** Somebody who calls. */
+/** A request for a connection. */
 export class ConnectRequest {
   readonly remoteAddress: string;
   readonly remotePort: number;
-  /** Where it called. */
+  /** The local address that the client named. */
   readonly localAddress: string;
-  /** The device that it came in by. */
+  /** The device that received the request. */
   readonly deviceName: string;
-  /** What it sent along, padded with zeros to 56 bytes. */
+  /** Private data of the client, padded with zeros to 56 bytes. */
   readonly privateData: Uint8Array;
   private readonly id: Identifier;
   private readonly respond: (accepted: CmAcceptOptions | null) => Promise<CmConnection> | null;
@@ -60,15 +60,16 @@ export class ConnectRequest {
   }
 
   /**
-   * Makes the queue pair and the connection; the server's options hold where these say nothing. The server
-   * emits 'connection' as well. @throws CmError when the caller has gone, InvalidStateError the second time
+   * Creates the queue pair and the connection. Options override those of the server. The server also emits
+   * 'connection'.
+   * @throws CmError when the client has gone, InvalidStateError on the second answer
    */
   async accept(options: CmAcceptOptions = {}): Promise<CmConnection> {
     this.markAnswered('accept');
     return this.respond(options) as Promise<CmConnection>;
   }
 
-  /** Says no (rdma_reject(3)), with at most 148 bytes. */
+  /** Rejects the request (rdma_reject(3)), with at most 148 bytes of private data. */
   reject(privateData?: CmPrivateData): void {
     const data = bytesOf(privateData);
     this.markAnswered('reject');
@@ -81,13 +82,13 @@ export class ConnectRequest {
   }
 
   private markAnswered(what: string): void {
-    if (this.answered) throw new InvalidStateError(`${what}: this request has been answered before`);
+    if (this.answered) throw new InvalidStateError(`${what}: this request was already answered`);
     this.answered = true;
     if (this.id.closed) throw closedError('before the request was answered');
   }
 }
 
-/** Takes connections; made by createServer(). Also an async iterable of its connections, until it is closed. */
+/** Accepts connections; created by createServer(). Async iteration yields the connections until it is closed. */
 export class Server extends CmListener<ServerEvents> implements AsyncIterable<CmConnection> {
   private readonly options: CmAcceptOptions;
   private readonly connections = new Set<CmConnection>();
@@ -99,20 +100,20 @@ export class Server extends CmListener<ServerEvents> implements AsyncIterable<Cm
     this.options = options;
   }
 
-  /** Closes the connections that it has taken, and breaks off those that are being made. */
+  /** Closes established connections and aborts pending ones. */
   closeAllConnections(): void {
-    for (const id of this.accepting) id.fail(closedError('before the connection was made'));
+    for (const id of this.accepting) id.fail(closedError('before the connection was established'));
     for (const connection of [...this.connections]) connection.close();
   }
 
-  /** Ends the server and its connections; resolves when all are closed. */
+  /** Closes the server and its connections; resolves when all are closed. */
   async [Symbol.asyncDispose](): Promise<void> {
     const closed = new Promise<void>((resolve) => this.close(resolve));
     this.closeAllConnections();
     await closed;
   }
 
-  /** `for await (const connection of server)`: ends when the server is closed. */
+  /** `for await (const connection of server)`. The loop ends when the server is closed. */
   async *[Symbol.asyncIterator](): AsyncGenerator<CmConnection, undefined> {
     const emitter = this as unknown as NodeJS.EventEmitter;
     for await (const [connection] of on(emitter, 'connection', { close: ['close'] })) yield connection;
