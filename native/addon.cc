@@ -29,7 +29,7 @@ napi_value detachBuffer(napi_env napi, napi_callback_info info) {
   return undefined(napi);
 }
 
-/** init(makeError, allocShared, detach): what the addon needs of TypeScript. */
+/** init(makeError, allocShared, detach): functions that the addon needs from TypeScript. */
 napi_value init(napi_env napi, napi_callback_info info) {
   Args args(napi, info, "init");
   Env& env = args.env();
@@ -47,7 +47,7 @@ napi_value init(napi_env napi, napi_callback_info info) {
   return undefined(napi);
 }
 
-/** Which libraries can be opened here: null for those that can, else the reason why not. */
+/** Which libraries can be opened here: null for those that can, otherwise the reason. */
 napi_value status(napi_env napi, napi_callback_info) {
   const Napi::Env env(napi);
   Napi::Object result = Napi::Object::New(env);
@@ -72,7 +72,7 @@ napi_value status(napi_env napi, napi_callback_info) {
 /** No kernel counts CPUs so far. */
 constexpr uint32_t kMaxCpus = 65536;
 
-/** pinThread(cpu): the calling thread runs on this CPU alone. Wants no rdma-core. */
+/** pinThread(cpu): binds the calling thread to this CPU. Does not require rdma-core. */
 napi_value pinThread(napi_env napi, napi_callback_info info) {
   Args args(napi, info, "pinThread");
   const uint32_t cpu = args.uint32(0);
@@ -88,7 +88,7 @@ napi_value pinThread(napi_env napi, napi_callback_info info) {
   CPU_FREE(set);
   if (errnum == 0) return undefined(napi);
   if (errnum != EINVAL) return failErrno(env, args.verb(), errnum);
-  // The kernel does not tell a CPU that is not there from one that this process may not use.
+  // The kernel reports the same error for a CPU that does not exist and one this process may not use.
   const std::string path = "/sys/devices/system/cpu/cpu" + std::to_string(cpu);
   if (access(path.c_str(), F_OK) != 0) return fail(env, Err::Argument, args.verb(), errnum, "there is no CPU %u", cpu);
   return fail(env, Err::Argument, args.verb(), errnum, "CPU %u is offline, or not in this process's cpuset", cpu);

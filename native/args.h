@@ -1,4 +1,4 @@
-// The arguments of verbs, handles among them.
+// The arguments of verbs, including handles.
 #pragma once
 
 #include "base-args.h"
@@ -26,7 +26,7 @@ class Args : public BaseArgs {
     return objectOf<T>(handle(i));
   }
 
-  /** The live object of a handle that came in words. */
+  /** The live object of a handle that was passed in words. */
   template <class T>
   T* objectOf(uint32_t handle) {
     if (!ok_) return nullptr;

@@ -8,7 +8,7 @@ namespace isoverbs {
 BaseArgs::BaseArgs(napi_env napi, napi_callback_info info, const char* verb) : verb_(verb) {
   size_t argc = kMax;
   void* data = nullptr;
-  // Arguments that the caller left out are filled with undefined, which every reader refuses.
+  // Arguments that the caller omitted are filled with undefined, which every reader rejects.
   napi_get_cb_info(napi, info, &argc, argv_, nullptr, &data);
   env_ = static_cast<BaseEnv*>(data);
 }

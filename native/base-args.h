@@ -31,7 +31,7 @@ class BaseArgs {
   uint32_t uint32(size_t i);
   /** A whole number from 0 to 2^53. */
   uint64_t size(size_t i);
-  /** A whole number in this range, and nothing that has to be rounded or wrapped to become one. */
+  /** A whole number in this range, without any rounding or wrapping. */
   uint64_t whole(size_t i, const char* name, uint64_t least, uint64_t most);
   bool boolean(size_t i);
   std::string string(size_t i);

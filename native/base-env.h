@@ -1,4 +1,4 @@
-// What every addon of this package knows of an env (the main thread or a worker).
+// What every addon of this package stores for an env (the main thread or a worker).
 #pragma once
 
 #include <node_api.h>

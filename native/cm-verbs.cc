@@ -1,4 +1,4 @@
-// The connection manager: what an identifier does. Each call is short: its answer comes as an event.
+// The connection manager: operations of identifiers. Calls return quickly; their results arrive as events.
 #include <arpa/inet.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -103,7 +103,7 @@ napi_value describeAddress(napi_env napi, const sockaddr* address) {
   return Result(napi).string("address", text).number("port", port);
 }
 
-/** librdmacm follows the device's pointer without looking: only a bound identifier has one. */
+/** librdmacm dereferences the device pointer unchecked, and only a bound identifier has one. */
 bool isBound(Args& args, const CmId* id) {
   if (id->id->verbs != nullptr) return true;
   fail(args.env(), Err::State, args.verb(), EINVAL,
@@ -123,7 +123,7 @@ const void* privateDataOf(Args& args, size_t i, const CmId* id, const PrivateLim
 }
 
 constexpr size_t kConnWords = 7;
-/** qpNum of a caller who gave none. */
+/** The qpNum of a caller that gave none. */
 constexpr uint32_t kNoQp = 0xffffffff;
 
 /** (id, words of rdma_conn_param, privateData); false with an exception pending. */
@@ -151,7 +151,10 @@ napi_value failNoQp(Args& args) {
   return fail(args.env(), Err::Argument, args.verb(), EINVAL, "qpNum must be the number of the queue pair");
 }
 
-/** What librdmacm refuses before it asks the kernel: a device that can do less than the parameters say. */
+/**
+ * Cases that librdmacm rejects before asking the kernel: a device that supports less than the parameters ask
+ * for.
+ */
 napi_value failParam(Args& args, const char* call, int errnum, const CmId* id, const rdma_conn_param& param) {
   ibv_device_attr attr = {};
   if (errnum != EINVAL || verbs()->queryDevice(id->id->verbs, &attr) != 0) return failCm(args, call, errnum);
@@ -316,7 +319,7 @@ int datagramAttr(ibv_qp_attr* attr) {
   return IBV_QP_STATE | IBV_QP_SQ_PSN;
 }
 
-/** No more READs and atomics than this device has: the peer may have more. */
+/** No more READs and atomics than this device supports, although the peer may support more. */
 void clampDepths(const CmId* id, ibv_qp_attr* attr) {
   ibv_device_attr device = {};
   if (verbs()->queryDevice(id->id->verbs, &device) != 0) return;
@@ -355,7 +358,7 @@ namespace {
 /** The group of arguments 1 and 2; its port says nothing, and must not tell two addresses of one group apart. */
 bool groupOf(Args& args, sockaddr_storage* group) {
   if (!addressOf(args, 1, group)) return false;
-  // The port is at the same place in both families.
+  // The port is at the same offset in both families.
   reinterpret_cast<sockaddr_in*>(group)->sin_port = 0;
   return true;
 }

@@ -1,4 +1,4 @@
-// The connection manager: event channels, identifiers, and what they tell.
+// The connection manager: event channels, identifiers and their events.
 #include "cm.h"
 
 #include <cerrno>
@@ -15,7 +15,7 @@ namespace {
 /** Words of rdma_conn_param, in its order: responder_resources .. qp_num (CONN_FIELDS in cm.ts). */
 constexpr size_t kConnWords = 7;
 
-/** What of an event JavaScript is told, copied: the event itself is acknowledged before. */
+/** The part of an event passed to JavaScript, copied because the event itself is acknowledged first. */
 struct Copied {
   uint32_t event;
   uint32_t id;
@@ -35,7 +35,7 @@ uint32_t handleOf(const rdma_cm_id* id) {
   return id == nullptr ? 0 : static_cast<uint32_t>(reinterpret_cast<uintptr_t>(id->context));
 }
 
-/** The identifier's context is its handle. Null when there are no more handles. */
+/** The identifier's context is its handle. Null if no handles are left. */
 CmId* adopt(Env& env, CmChannel* channel, rdma_cm_id* id) {
   auto object = std::make_unique<CmId>();
   object->owner = &env;
@@ -60,7 +60,7 @@ void copyEvent(const rdma_cm_event& from, Copied* to) {
   to->status = from.status;
   const bool datagram = from.id->ps != RDMA_PS_TCP;
   const bool multicast = from.event == RDMA_CM_EVENT_MULTICAST_JOIN || from.event == RDMA_CM_EVENT_MULTICAST_ERROR;
-  // Of multicast events librdmacm puts a context where the private data is.
+  // For multicast events, librdmacm stores a context where the private data is otherwise.
   if (!multicast && from.param.conn.private_data != nullptr) {
     to->privateBytes = from.param.conn.private_data_len;
     std::memcpy(to->privateData, from.param.conn.private_data, to->privateBytes);
@@ -90,7 +90,8 @@ bool fetchEvent(Watchable* object, Env& env, void* event) {
   } else {
     copied->id = handleOf(got->id);
   }
-  // rdma_destroy_id(3) waits until the events of an identifier are acknowledged: before any JavaScript.
+  // rdma_destroy_id(3) blocks until the events of an identifier are acknowledged, so this comes before any
+  // JavaScript.
   cm()->ackEvent(got);
   if (requested != nullptr) {
     CmId* id = adopt(env, channel, requested);
@@ -138,7 +139,7 @@ size_t describeEvent(Env& env, const void* event, napi_value* argv) {
 
 constexpr WatchKind kEvents = {"isoverbs.EventChannel", fetchEvent, sizeof(Copied), describeEvent};
 
-/** Whether somebody knows an identifier of the channel. */
+/** Whether JavaScript knows any identifier of the channel. */
 bool hasTaken(CmChannel* channel) {
   std::pair<CmChannel*, bool> search = {channel, false};
   forEach(
@@ -152,7 +153,7 @@ bool hasTaken(CmChannel* channel) {
   return search.second;
 }
 
-/** Closes the requests that nobody took. */
+/** Closes connection requests that no verb has named. */
 void closeUntaken(CmChannel* channel) {
   forEach(
       Kind::CmId,

@@ -1,11 +1,11 @@
-// What the connection manager's handles stand for, and librdmacm, opened at run time as libibverbs is.
+// The objects behind the connection manager's handles, and librdmacm, opened at run time like libibverbs.
 #pragma once
 
 #include <string>
 
 namespace isoverbs {
 
-/** Why cm() is null; empty when the library is there. */
+/** Why cm() is null; empty if the library is available. */
 std::string cmError();
 
 }  // namespace isoverbs
@@ -46,7 +46,7 @@ struct Cm {
   decltype(&::rdma_ack_cm_event) ackEvent;
 };
 
-/** The library, opened at the first call; null when it cannot be had. */
+/** The library, opened at the first call; null if it is not available. */
 const Cm* cm();
 
 struct CmChannel : Watchable {
@@ -58,9 +58,12 @@ struct CmId : Object {
   static constexpr Kind kKind = Kind::CmId;
   CmChannel* channel = nullptr;
   rdma_cm_id* id = nullptr;
-  /** A connection request's, until a verb names it: closed with its channel, for nobody may know it. */
+  /**
+   * A connection request's identifier until a verb names it. It is closed with its channel, since JavaScript
+   * may not know it.
+   */
   bool untaken = false;
-  /** Groups joined: librdmacm forgets, but does not free, those that nobody left. */
+  /** Joined groups: librdmacm forgets, but does not free, those that were never left. */
   std::vector<sockaddr_storage> groups;
 };
 
@@ -68,7 +71,7 @@ struct CmId : Object {
 int closeCmId(CmId* id);
 int closeCmChannel(CmChannel* channel);
 
-/** The live identifier of a handle argument, which is taken from now on; null with an exception pending. */
+/** The live identifier of a handle argument, marked as taken; null with an exception pending. */
 CmId* cmIdOf(Args& args, size_t i);
 
 /** Throws what fits an errno of `call`, a function of librdmacm. */

@@ -54,7 +54,7 @@ napi_value failCreate(Args& args, const Wanted& want, int errnum) {
   return failErrno(args.env(), args.verb(), errnum);
 }
 
-/** What can be said before the device is asked; false with an exception pending. */
+/** Checks that need no device; false with an exception pending. */
 bool check(Args& args, const Context* context, const Wanted& want) {
   if (want.cqe < 1) {
     fail(args.env(), Err::Argument, args.verb(), EINVAL, "cqe must be at least 1, got %d", want.cqe);
@@ -118,7 +118,7 @@ napi_value resizeCq(napi_env napi, napi_callback_info info) {
   const std::lock_guard lock(controlMutex());
   auto* cq = args.object<Cq>(0);
   if (cq == nullptr || !check(args, cq->context, {cqe, 0, 0})) return nullptr;
-  // The driver moves the ring: nobody may poll meanwhile.
+  // The driver moves the ring, so nothing may poll meanwhile.
   cq->lock.lock();
   const int rc = verbs()->resizeCq(cq->cq, cqe);
   cq->lock.unlock();

@@ -1,4 +1,4 @@
-// What a device tells beyond ibv_query_device(3): extended attributes, its clock, the P_Key table.
+// What a device reports beyond ibv_query_device(3): extended attributes, its clock, the P_Key table.
 #include <arpa/inet.h>
 
 #include <cerrno>

@@ -129,7 +129,7 @@ napi_value openDevice(napi_env napi, napi_callback_info info) {
   return number(napi, context.release()->handle);
 }
 
-/** probeWait(context): '' where the device executes WAIT, else why not. */
+/** probeWait(context): '' if the device executes WAIT, otherwise the reason. */
 napi_value probeWait(napi_env napi, napi_callback_info info) {
   Args args(napi, info, "describeWait");
   std::string reason;
@@ -263,7 +263,7 @@ const char* gidTypeName(uint32_t type) {
   return type == IBV_GID_TYPE_ROCE_V1 ? "RoCE v1" : "IB";
 }
 
-/** The GID and what is known of it; an unused entry is all zeros. Returns an errno. */
+/** The GID and its attributes; an unused entry is all zeros. Returns an errno. */
 int queryGidOf(const Context* context, uint32_t port, uint32_t index, GidFound* found) {
   *found = {};
   if (verbs()->queryGidEx != nullptr) {

@@ -13,7 +13,7 @@
 
 namespace isoverbs {
 
-/** A registered ArrayBuffer of the application's, which its owner can detach under us. */
+/** A registered ArrayBuffer of the application, which its owner can detach at any time. */
 struct ForeignBuffer {
   napi_ref buffer = nullptr;
   uint64_t key = 0;
@@ -85,10 +85,10 @@ Env* createEnv(napi_env env);
 /** Drops references that other envs left to this one. Control verbs call it. */
 void dropLeftovers(Env& env);
 
-/** Lets `env` drop a reference: now if it is the caller, else at its next control verb. */
+/** Lets `env` drop a reference: at once if it is the caller, otherwise at its next control verb. */
 void dropReference(Env& owner, Env* caller, Dropped dropped);
 
-/** Closes every object that the env made, children first. Defined by the verbs part. */
+/** Closes every object created by the env, children first. Defined by the verbs part. */
 void closeAllOf(Env& env);
 
 }  // namespace isoverbs

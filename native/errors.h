@@ -1,4 +1,4 @@
-// Errors: native code throws the classes of src/verbs/errors.ts, through the function that TypeScript gave.
+// Errors: native code throws the classes of src/verbs/errors.ts, through a function passed from TypeScript.
 #pragma once
 
 #include <node_api.h>
@@ -27,7 +27,7 @@ enum class Err {
  */
 [[gnu::format(printf, 5, 6)]] napi_value fail(BaseEnv& env, Err code, const char* verb, int errnum, const char* format, ...);
 
-/** Throws the error that fits an errno of a verb that has no better reading of it. */
+/** Throws the error that matches an errno, for verbs without a more specific interpretation. */
 napi_value failErrno(BaseEnv& env, const char* verb, int errnum);
 
 }  // namespace isoverbs

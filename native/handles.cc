@@ -135,7 +135,7 @@ napi_value failBusy(Env& env, const char* verb, const Object& object) {
     if (!list.empty()) list += ", ";
     list += std::to_string(n) + " " + kindName(kind) + (n > 1 ? "s" : "");
   }
-  // Who closes stops listening first, where it may: what is left then is another thread's.
+  // Stop listening first, where this thread may; what is left then belongs to another thread.
   if (list.empty()) list = "a listener in another thread";
   return fail(env, Err::Busy, verb, EBUSY, "the %s still has %s", kindName(object.handle >> kKindShift), list.c_str());
 }

@@ -34,7 +34,7 @@ enum class Kind : uint32_t {
 };
 
 constexpr uint32_t kKinds = 15;
-/** Kind 0 is no kind: in Object::children it counts who listens to a completion channel. */
+/** Kind 0 is unused: in Object::children it counts the listeners of a completion channel. */
 constexpr uint32_t kWatches = 0;
 constexpr uint32_t kIndexBits = 18;
 constexpr uint32_t kIndexMask = (1u << kIndexBits) - 1;
@@ -46,11 +46,11 @@ constexpr uint32_t kLocalMask = (1u << kKindShift) - 1;
 /** What every object behind a handle has. */
 struct Object {
   uint32_t handle = 0;
-  /** The env that made it, and whose end closes it. */
+  /** The env that created it; the object is closed when that env ends. */
   Env* owner = nullptr;
   /** Live children by kind, and watches; an object with children cannot be closed. */
   uint32_t children[kKinds] = {};
-  /** Its env has ended while children of other envs lived: the last child's end closes it. */
+  /** Its env has ended while children of other envs were alive; the end of the last child closes it. */
   bool orphan = false;
 
   bool childless() const { return children[kWatches] == 0 && onlyWatched(); }
@@ -110,7 +110,7 @@ void forEach(Kind kind, void (*fn)(Object*, void*), void* arg);
 /** 'protection domain' for Kind::Pd; for messages. */
 const char* kindName(uint32_t kind);
 
-/** Throws for a handle that is not a live one of this kind, saying what it is instead. */
+/** Throws for a handle that is not a live one of this kind, naming what it is instead. */
 napi_value failHandle(Env& env, const char* verb, Kind wanted, uint32_t handle);
 
 /** Throws BusyError naming what is still alive below the object. */

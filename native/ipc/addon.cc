@@ -83,7 +83,7 @@ napi_value detachBuffer(napi_env napi, napi_callback_info info) {
   return undefined(napi);
 }
 
-/** init(makeError): what this addon needs of TypeScript. */
+/** init(makeError): functions that this addon needs from TypeScript. */
 napi_value init(napi_env napi, napi_callback_info info) {
   const IpcArgs args(napi, info, "init");
   napi_valuetype type = napi_undefined;
