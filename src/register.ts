@@ -5,9 +5,10 @@
 import { isMainThread, threadId } from 'node:worker_threads';
 import { type Config, type DaemonChoice, loadConfig, type PolicyConfig } from './config.ts';
 import joinDaemon, { type JoinOptions, writeStderr } from './daemon/client/join.ts';
-import { cpuOf, drivenBy, preloadWorkers } from './drivers/index.ts';
+import { cpuOf, policyInterceptors, preloadWorkers } from './drivers/index.ts';
 import { count, createInterceptor, createReplay, interceptors, type Replay } from './interceptors/index.ts';
 import { policies } from './policies/index.ts';
+import { muteRenamedOptions } from './policies/parse-options.ts';
 import { passThrough } from './policies/pass-through.ts';
 import { countersOfProcess, processInterceptors } from './process-interceptors.ts';
 import { inheritByChildren } from './register-children.ts';
@@ -22,7 +23,9 @@ const counting = count();
 function register(config: Config): void {
   requireKinds(config);
   const slot = processInterceptors();
-  const driven = withSource(`${config.source}: policy`, () => drivenBy(config.driver, config.policies));
+  const driven = withSource(`${config.source}: policy`, () =>
+    policyInterceptors(config.driver, config.policies),
+  );
   const make = (list: PolicyConfig[]) =>
     createAll(list, createInterceptor, `${config.interceptorSource}: interceptors`);
   const outside = make(config.interceptors.filter((entry) => !entry.inside));
@@ -142,6 +145,8 @@ function registerOnce(): void {
   const slot = processInterceptors();
   if (slot.registeredBy !== undefined) return;
   slot.registeredBy = import.meta.url;
+  // The main thread has registered the same configuration, and has warned.
+  if (!isMainThread) muteRenamedOptions();
   const config = loadConfig();
   register(config);
   if (isMainThread) inheritByChildren(import.meta.url, config);

@@ -1,6 +1,6 @@
 import { parsePolicies } from '../config.ts';
-import { checkedOptions } from '../policies/check.ts';
 import { createPolicy } from '../policies/index.ts';
+import { parseOptions } from '../policies/parse-options.ts';
 import { perfOptions } from '../policies/perf/options.ts';
 
 /** What the master of a policy depends on: that of `perf`, by its options if the daemon runs it. @throws ConfigError */
@@ -8,6 +8,6 @@ export function masterRules(policy: string) {
   const list = policy === '' ? [] : parsePolicies(policy, 'policy');
   for (const { name, options } of list) createPolicy(name, options);
   const found = list.find(({ name }) => name === 'perf')?.options ?? {};
-  const { qNumAllow, qNumCapa, paper } = checkedOptions('perf', perfOptions, found);
+  const { qNumAllow, qNumCapa, paper } = parseOptions('perf', perfOptions, found);
   return { qNumAllow, qNumCapa, selective: paper };
 }

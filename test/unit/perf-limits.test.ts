@@ -19,7 +19,7 @@ function ground() {
       while (taken.has(index)) index++;
       const context = { index, handle: index, device: 'sim0', tenant, nic: null };
       open.add(context);
-      limits.open(context, nowNs, (one) => open.has(one));
+      limits.addContext(context, nowNs, (one) => open.has(one));
       return { context, qp: { index, context } as QpView };
     },
     leave: (context: ContextView) => open.delete(context),
@@ -35,13 +35,13 @@ const sizeOf = (limits: Limits) => (limits as unknown as { tenants: Map<string, 
 test('who closes and opens again has what is left of its budget, however many come and go between', () => {
   const g = ground();
   const first = g.enter('a');
-  g.limits.add(first.qp);
+  g.limits.addQp(first.qp);
   expect(g.take(first.qp, 50)).toBe(10);
-  g.limits.remove(first.qp);
+  g.limits.removeQp(first.qp);
   g.leave(first.context);
   for (let i = 0; i < 500; i++) g.leave(g.enter(`t${i}`).context);
   const again = g.enter('a');
-  g.limits.add(again.qp);
+  g.limits.addQp(again.qp);
   expect(g.take(again.qp, 50)).toBe(0);
   g.later(3000);
   expect(g.take(again.qp, 50)).toBe(3);
@@ -50,11 +50,11 @@ test('who closes and opens again has what is left of its budget, however many co
 test('tenants that are gone are forgotten; those with an open context are not', () => {
   const g = ground();
   const stays = g.enter('stays');
-  g.limits.add(stays.qp);
+  g.limits.addQp(stays.qp);
   for (let i = 0; i < 10_000; i++) g.leave(g.enter(`t${i}`).context);
   expect(sizeOf(g.limits)).toBeLessThan(200);
   // Its second context shares with the first.
   const more = g.enter('stays');
-  g.limits.add({ ...more.qp, index: 1000 });
-  expect(g.limits.mayAdd(more.context)).toBe(false);
+  g.limits.addQp({ ...more.qp, index: 1000 });
+  expect(g.limits.mayAddQp(more.context)).toBe(false);
 });

@@ -94,7 +94,7 @@ test.each([
   ],
   ['{"driver":"thread"}', 'driver: '],
   ['{"driver":{"name":"worker","cpu":-1}}', 'driver: cpu: must be a whole number'],
-  ['{"driver":null}', 'driver: null is none of'],
+  ['{"driver":null}', 'driver: unknown driver null; use'],
   ['{"policy":5}', 'policy: must be a policy or a list of them'],
   ['{"policy":{"nam":"perf"}}', 'policy: must be the name of a policy'],
   ['{"policy":["perf",{"name":5}]}', 'policy.1: must be the name of a policy'],
