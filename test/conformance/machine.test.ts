@@ -1,6 +1,6 @@
 /**
- * Every event and action of a policy, on simulated devices, by small policies that each use a few. Above 500 lines, because
- * the policies share one world and its helpers.
+ * Every event and action of a policy, on simulated devices, by small policies that each use a few.
+ * Longer than 500 lines: the policies share one world and its helpers.
  */
 import { afterEach, expect, test } from 'vitest';
 import { createPolicy } from '../../src/policies/index.ts';

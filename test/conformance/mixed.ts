@@ -3,7 +3,7 @@
  * resized completion queues, errors. As in program.ts, the trace of a run is what the application sees of it: a shim must
  * not change it, and two providers must agree on it.
  *
- * Above 500 lines, because the steps of a program share its state and read best in one class.
+ * Longer than 500 lines: the steps of a program share its state and read best in one class.
  */
 import fc from 'fast-check';
 import { compose, type Interceptor } from '../../src/shim/compose.ts';
@@ -96,93 +96,48 @@ function opOf(omit: Omit): fc.Arbitrary<MixedOp> {
   });
 }
 
+type Steps = fc.MaybeWeightedArbitrary<MixedStep>[];
+
+/** Steps that a program may leave out: nothing where `omitted`. */
+function unless(omitted: boolean | undefined, ...steps: Steps): Steps {
+  return omitted ? [] : steps;
+}
+
+/** One step of a program of so many queue pairs. */
+function stepOf(omit: Omit, qps: number): fc.Arbitrary<MixedStep> {
+  const qp = fc.integer({ min: 0, max: qps - 1 });
+  const ops = fc.array(opOf(omit), { minLength: 1, maxLength: 8 });
+  const step = <Do extends MixedStep['do']>(
+    weight: number,
+    what: Do,
+    fields: { [K in Exclude<keyof Extract<MixedStep, { do: Do }>, 'do'>]: fc.Arbitrary<unknown> },
+  ) => ({
+    weight,
+    arbitrary: fc.record({ do: fc.constant(what), ...fields }) as unknown as fc.Arbitrary<MixedStep>,
+  });
+  const windowBytes = fc.integer({ min: omit.windowRanges ? SHARE_BYTES : 1, max: SHARE_BYTES });
+  return fc.oneof(
+    step(12, 'post', { qp, ops }),
+    step(5, 'settle', {}),
+    ...unless(omit.windows, step(2, 'bind', { qp, bytes: windowBytes }), step(1, 'invalidate', { qp })),
+    ...unless(omit.pause, step(2, 'pause', { qp, ops })),
+    ...unless(omit.resize, step(1, 'resize', { cqe: fc.integer({ min: DEPTH * MAX_QPS, max: 600 }) })),
+    ...unless(omit.srqLimit, step(1, 'limit', { limit: fc.integer({ min: 0, max: RECVS }) })),
+    ...unless(omit.faults, step(1, 'error', { qp })),
+  );
+}
+
 export function mixedProgram(omit: Omit = {}): fc.Arbitrary<MixedProgram> {
-  const op = opOf(omit);
-  return fc
-    .array(fc.constantFrom('RC' as const, 'UC' as const, 'UD' as const), { minLength: 1, maxLength: MAX_QPS })
-    .chain((types) => {
-      const qp = fc.integer({ min: 0, max: types.length - 1 });
-      const ops = fc.array(op, { minLength: 1, maxLength: 8 });
-      const record = <T>(arbitraries: { [K in keyof T]: fc.Arbitrary<T[K]> }) => fc.record(arbitraries);
-      const step = fc.oneof(
-        {
-          weight: 12,
-          arbitrary: record<MixedStep & { do: 'post' }>({ do: fc.constant('post' as const), qp, ops }),
-        },
-        {
-          weight: 5,
-          arbitrary: record<MixedStep & { do: 'settle' }>({ do: fc.constant('settle' as const) }),
-        },
-        ...(omit.windows
-          ? []
-          : [
-              {
-                weight: 2,
-                arbitrary: record<MixedStep & { do: 'bind' }>({
-                  do: fc.constant('bind' as const),
-                  qp,
-                  bytes: fc.integer({ min: omit.windowRanges ? SHARE_BYTES : 1, max: SHARE_BYTES }),
-                }),
-              },
-              {
-                weight: 1,
-                arbitrary: record<MixedStep & { do: 'invalidate' }>({
-                  do: fc.constant('invalidate' as const),
-                  qp,
-                }),
-              },
-            ]),
-        ...(omit.pause
-          ? []
-          : [
-              {
-                weight: 2,
-                arbitrary: record<MixedStep & { do: 'pause' }>({
-                  do: fc.constant('pause' as const),
-                  qp,
-                  ops,
-                }),
-              },
-            ]),
-        ...(omit.resize
-          ? []
-          : [
-              {
-                weight: 1,
-                arbitrary: record<MixedStep & { do: 'resize' }>({
-                  do: fc.constant('resize' as const),
-                  cqe: fc.integer({ min: DEPTH * MAX_QPS, max: 600 }),
-                }),
-              },
-            ]),
-        ...(omit.srqLimit
-          ? []
-          : [
-              {
-                weight: 1,
-                arbitrary: record<MixedStep & { do: 'limit' }>({
-                  do: fc.constant('limit' as const),
-                  limit: fc.integer({ min: 0, max: RECVS }),
-                }),
-              },
-            ]),
-        ...(omit.faults
-          ? []
-          : [
-              {
-                weight: 1,
-                arbitrary: record<MixedStep & { do: 'error' }>({ do: fc.constant('error' as const), qp }),
-              },
-            ]),
-      ) as fc.Arbitrary<MixedStep>;
-      return fc.record({
-        types: fc.constant(types),
-        srq: fc.boolean(),
-        sigAll: fc.boolean(),
-        goodKeys: fc.constant(omit.badKeys === true),
-        steps: fc.array(step, { minLength: 1, maxLength: 12 }),
-      });
-    });
+  const type = fc.constantFrom('RC' as const, 'UC' as const, 'UD' as const);
+  return fc.array(type, { minLength: 1, maxLength: MAX_QPS }).chain((types) =>
+    fc.record({
+      types: fc.constant(types),
+      srq: fc.boolean(),
+      sigAll: fc.boolean(),
+      goodKeys: fc.constant(omit.badKeys === true),
+      steps: fc.array(stepOf(omit, types.length), { minLength: 1, maxLength: 12 }),
+    }),
+  );
 }
 
 const TYPES: Record<MixedType, number> = { RC: V.IBV_QPT_RC, UC: V.IBV_QPT_UC, UD: V.IBV_QPT_UD };

@@ -72,7 +72,7 @@ feature('memory regions', { group: 'mr', others: 'every device' }, (it) => {
 
   it('unknown access bits are rejected', (ground) => {
     const end = openEnd(ground, 0);
-    expect(() => end.p.allocMr(end.pd, 4096, 1 << 12)).toThrow(/access must (be|consist)/);
+    expect(() => end.p.allocMr(end.pd, 4096, 1 << 12)).toThrow(/access must consist/);
     closeEnd(end);
   });
 });

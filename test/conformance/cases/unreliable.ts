@@ -90,12 +90,12 @@ async function intoSqe(scene: Scene, transport: Setup): Promise<void> {
   await scene.settle();
 }
 
-const both = (
-  [
-    ['UC', UC],
-    ['UD', UD],
-  ] as const
-).flatMap(([name, transport]): Case[] => [
+const TRANSPORTS = [
+  ['UC', UC],
+  ['UD', UD],
+] as const;
+
+const lossesOf = (name: string, transport: typeof UC | typeof UD): Case[] => [
   {
     name: `${name} a send that fails: SQE, receives continue, RTS again`,
     setup: transport,
@@ -142,6 +142,9 @@ const both = (
       expect: { a: ['1 SUCCESS SEND', '2 SUCCESS SEND'], 'b recv': ['101 LOC_QP_OP_ERR'] },
     },
   },
+];
+
+const endsOf = (name: string, transport: typeof UC | typeof UD): Case[] => [
   {
     name: `${name} a message to a destroyed queue pair`,
     setup: transport,
@@ -193,6 +196,11 @@ const both = (
       'b recv': [received(transport, 101), received(transport, 102)],
     },
   },
+];
+
+const both = TRANSPORTS.flatMap(([name, transport]) => [
+  ...lossesOf(name, transport),
+  ...endsOf(name, transport),
 ]);
 
 const rest: Case[] = [
