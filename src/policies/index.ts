@@ -3,7 +3,7 @@ import type { ZodType } from 'zod';
 import type { Interceptor } from '../shim/compose.ts';
 import type { PolicyNeeds } from '../shim/policy.ts';
 import { ConfigError } from '../verbs/errors.ts';
-import { convertQuantities, parseOptions } from './parse-options.ts';
+import { convertQuantities, currentOptions, parseOptions } from './parse-options.ts';
 import { perf } from './perf/index.ts';
 import { perfOptions } from './perf/options.ts';
 import { tokenBucket } from './token-bucket/index.ts';
@@ -95,7 +95,7 @@ export function createNamed(
   if (entry === undefined) {
     throw new ConfigError(`there is no ${kind} '${name}'; there are: ${Object.keys(table).join(', ')}`);
   }
-  const given = convertQuantities(name, options);
+  const given = convertQuantities(name, currentOptions(name, entry.options, options));
   parseOptions(name, entry.options, given);
   return entry.create(given);
 }

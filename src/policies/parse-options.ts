@@ -1,14 +1,67 @@
-/** Options of policies against what they may be, in words for whoever wrote them. */
+/** Checks the options of policies and interceptors against their schemas, and words what is wrong for people. */
 import { type ZodType, z } from 'zod';
 import { ConfigError, shown } from '../verbs/errors.ts';
 import { parseQuantity, quantityOf } from '../verbs/units.ts';
 
+/** Former names of options, by schema: old name to new name. An old name keeps working for one release. */
+export const renamedOptions = z.registry<Readonly<Record<string, string>>>();
+
+/** Code of the process warning about a renamed option. */
+const RENAMED_OPTION = 'ISO_RENAMED_OPTION';
+/** Options that this thread has warned about, as `policy.oldName`. */
+const warned = new Set<string>();
+let isMuted = false;
+
+/** Turns off warnings about renamed options in a thread whose options the main thread has already checked. */
+export function muteRenamedOptions(): void {
+  isMuted = true;
+}
+
 /**
- * The options as `schema` has them.
- * @throws ConfigError naming each option that is wrong, and what it takes
+ * The options under their current names. Emits a process warning, once per option, for each former name.
+ * @param name the policy, for messages
+ * @throws ConfigError when an option is given under both names
+ */
+export function currentOptions(
+  name: string,
+  schema: ZodType,
+  options: Readonly<Record<string, unknown>>,
+): Record<string, unknown> {
+  const renamed = renamedOptions.get(schema) ?? {};
+  return Object.fromEntries(
+    Object.entries(options).map(([key, value]) => {
+      const current = Object.hasOwn(renamed, key) ? renamed[key] : key;
+      if (current === key) return [key, value];
+      if (Object.hasOwn(options, current)) {
+        throw new ConfigError(
+          `${name}.${key}: this is the former name of ${name}.${current}, which is given too; leave out ${key}`,
+        );
+      }
+      warnRenamed(name, key, current);
+      return [current, value];
+    }),
+  );
+}
+
+function warnRenamed(name: string, key: string, current: string): void {
+  const option = `${name}.${key}`;
+  if (isMuted || warned.has(option)) return;
+  warned.add(option);
+  process.emitWarning(`${option} is now called ${current}; the next release will not accept the old name`, {
+    code: RENAMED_OPTION,
+  });
+}
+
+/**
+ * The options as `schema` outputs them: former names replaced, quantities converted, defaults filled in.
+ * @param name the policy, for messages
+ * @throws ConfigError naming each wrong option and what it accepts
  */
 export function parseOptions<T>(name: string, schema: ZodType<T>, options: unknown): T {
-  const given = typeof options === 'object' && options !== null ? convertQuantities(name, options) : options;
+  const isObject = typeof options === 'object' && options !== null;
+  const given = isObject
+    ? convertQuantities(name, currentOptions(name, schema, options as Record<string, unknown>))
+    : options;
   const checked = schema.safeParse(given);
   if (checked.success) return checked.data;
   throw new ConfigError(
@@ -17,8 +70,9 @@ export function parseOptions<T>(name: string, schema: ZodType<T>, options: unkno
 }
 
 /**
- * Options with numbers where there were quantities with a unit, in the unit that the option's name ends with.
- * @throws ConfigError for an option without a value, and for a unit that there is not
+ * The options with quantities such as '8KiB' as numbers, in the unit that the option's name ends with.
+ * @param name the policy, for messages
+ * @throws ConfigError for an option without a value, and for an unknown unit
  */
 export function convertQuantities(name: string, options: object): Record<string, unknown> {
   return Object.fromEntries(
@@ -27,7 +81,7 @@ export function convertQuantities(name: string, options: object): Record<string,
 }
 
 function convertQuantity(where: string, key: string, value: unknown): unknown {
-  // Number() would take them for 0, and true for 1.
+  // Number() would turn null and blank text into 0, and true into 1.
   if (value === null || (typeof value === 'string' && value.trim() === '')) {
     throw new ConfigError(`${where}: a value is missing`);
   }
@@ -39,9 +93,9 @@ function convertQuantity(where: string, key: string, value: unknown): unknown {
 }
 
 /**
- * The options that a policy that runs has from now on: all changes, or an error and none.
- * @param fixed options that cannot change while it runs
- * @throws ConfigError
+ * The options of a running policy with `changes` applied: all of them, or none if it throws.
+ * @param fixed options that cannot change while the policy runs
+ * @throws ConfigError naming each wrong or fixed option
  */
 export function mergeOptions<T extends object>(
   name: string,
@@ -50,19 +104,20 @@ export function mergeOptions<T extends object>(
   changes: Readonly<Record<string, unknown>>,
   fixed: readonly string[],
 ): T {
-  const stuck = Object.keys(changes).filter((key) => fixed.includes(key));
+  const current = currentOptions(name, schema, changes);
+  const stuck = Object.keys(current).filter((key) => fixed.includes(key));
   if (stuck.length > 0) {
     throw new ConfigError(
       stuck.map((key) => `${name}.${key}: cannot change while the policy runs`).join('; '),
     );
   }
-  return parseOptions(name, schema, { ...options, ...changes });
+  return parseOptions(name, schema, { ...options, ...current });
 }
 
 function describeIssue(name: string, options: ZodType, issue: z.core.$ZodIssue, given: unknown): string {
   if (issue.code === 'unrecognized_keys' && options instanceof z.ZodObject) {
-    const there = Object.keys(options.shape).join(', ') || 'none';
-    return `${name}: there is no option '${issue.keys.join("', '")}'; there are: ${there}`;
+    const known = Object.keys(options.shape).join(', ') || 'none';
+    return `${name}: there is no option '${issue.keys.join("', '")}'; there are: ${known}`;
   }
   const where = [name, ...issue.path].join('.');
   if (issue.code === 'invalid_type' && issue.message.endsWith('NaN')) {

@@ -4,9 +4,9 @@
  * later changes need two windows that agree. What it finds is in the context's page of counters.
  */
 import * as M from '../../coordinator/member-table.ts';
-import { fitColumn } from '../../shim/tables.ts';
 import { BYTES, SEEN } from '../../shim/counters.ts';
 import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
+import { fitColumn } from '../../shim/tables.ts';
 import { type ActiveTenants, GrantedTenants } from './wait-pacer.ts';
 
 /** Messages of a bandwidth application are this long on average. */
@@ -21,11 +21,12 @@ export const FIRST_SAMPLE_NS = 10_000;
 const HEADER_BYTES = 82;
 const RETH_BYTES = 16;
 
-// What is known of a queue pair.
+/** What is known of a queue pair. */
 export const UNKNOWN = 0;
 export const SMALL = 1;
 export const LARGE = 2;
 
+/** The options of perf that the classifier reads. */
 export interface ClassifierOptions {
   readonly thMApp: number;
   readonly samplePeriodNs: number;
@@ -147,6 +148,7 @@ export class Member {
   }
 }
 
+/** Finds the kind of application behind each context and queue pair of a device. */
 export class Classifier {
   private readonly options: ClassifierOptions;
   private partNs = 0;

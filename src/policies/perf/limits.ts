@@ -1,6 +1,7 @@
 /** Limits of a tenant (PeRF, section 3.4): requests per second, and queue pairs. Its contexts share them. */
 import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
 
+/** Limits of one tenant. */
 export interface LimitOptions {
   /** 0: no limit. */
   readonly maxRequestsPerS: number;
@@ -22,6 +23,7 @@ const AT_NS = 1;
 /** Fewer contexts than that are kept, whether they are closed or not. */
 const MIN_SWEEP = 64;
 
+/** Enforces the limits of the tenants of this process. */
 export class Limits {
   private readonly options: LimitOptions;
   private readonly tenants = new Map<string, Tenant>();

@@ -3,15 +3,16 @@
  * so that the device's round robin gives other tenants a turn more often (PeRF, USENIX ATC 2024, section 3.2).
  */
 
-import { fitColumn } from '../../shim/tables.ts';
 import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
 import type { ResourceView } from '../../shim/resources.ts';
+import { fitColumn } from '../../shim/tables.ts';
 import { IBV_QPT_UD, IBV_WR_RDMA_READ } from '../../verbs/constants.ts';
 import { LARGE_BYTES } from './classifier.ts';
 import type { Quota } from './mqse.ts';
 import { isLimited, type PerfOptions } from './options.ts';
 import { type ActiveTenants, ALONE, WaitPacer, type WaitPacerOptions } from './wait-pacer.ts';
 
+/** The long-message split engine: issues held requests in pieces with 0_WAITs behind them. */
 export class Lmse {
   /** Two a piece: 32 sub-messages with their waits. */
   readonly slots = 64;

@@ -139,6 +139,7 @@ interface Group {
   readonly turnNs: Float64Array;
 }
 
+/** The multi-QP scheduling engine: lets the queue pairs of a context send in turns. */
 export class Mqse {
   private readonly engine: MessageEngine;
   private options: Readonly<MqseOptions>;

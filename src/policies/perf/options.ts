@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { renamedOptions } from '../parse-options.ts';
 import { tenantRates } from '../token-bucket/options.ts';
 
 /** What the device says of its NIC, unless this is given. */
@@ -167,8 +168,10 @@ export const perfOptions = z
   .refine((o) => !o.paper || o.rotation !== 'on', {
     path: ['rotation'],
     message: 'on and paper exclude each other: leave out one of them',
-  });
+  })
+  .register(renamedOptions, { turnNs: 'slotNs' });
 
+/** The options of perf after parsing, with defaults filled in. */
 export type PerfOptions = z.infer<typeof perfOptions>;
 
 /** What cannot change while the policy runs: what stands around it or below it, or counts at the beginning only. */

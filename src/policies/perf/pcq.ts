@@ -22,6 +22,7 @@ export interface PcqTokens {
   software: number;
 }
 
+/** The tickets of one context: WAITs on its PCC, released one by one through its PCQ. */
 export class Pcq {
   private readonly pcq: ResourceView;
   /** Takes the ENABLEs that no queue pair of the application can. */

@@ -56,6 +56,7 @@ const MIN_PIECE_BYTES = 4096;
 /** Kind of a timer (mqse.ts: TOKEN_BITS). */
 const SAMPLE = MQSE_KINDS;
 
+/** The policy perf: routes each request to an engine, and reports what it observes to the coordinator. */
 export class Perf implements Policy {
   readonly name = 'perf';
   readonly needs = { wait: 'preferred' } as const;

@@ -9,6 +9,7 @@ import type { Resources, ResourceView } from '../../shim/resources.ts';
 import { IBV_QPS_RESET, IBV_QPS_RTS, IBV_QPT_UD } from '../../verbs/constants.ts';
 import { type Quota, TOKEN_BITS } from './mqse.ts';
 
+/** Lengths of turns, and the size of pieces. */
 export interface SoftwareTurnOptions {
   /** Of a turn that the device ends. */
   readonly turnBytes: number;
@@ -73,6 +74,7 @@ interface Group {
   readonly qps: DatagramQp[];
 }
 
+/** Turns of queue pairs that the shim schedules itself, for queue pairs that MQSE cannot shape. */
 export class SoftwareTurns {
   private readonly engine: SoftwareTurnEngine;
   private readonly options: SoftwareTurnOptions;

@@ -17,8 +17,8 @@ import {
   SLOT_STATE,
 } from '../../coordinator/member-table.ts';
 import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
-import { fitColumn } from '../../shim/tables.ts';
 import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
+import { fitColumn } from '../../shim/tables.ts';
 import { type EgressDevice, LARGE_BYTES, type Member, SMALL } from './classifier.ts';
 import { TOKEN_BITS } from './mqse.ts';
 
@@ -45,6 +45,7 @@ interface SlotEngine {
   handoverDelayNs(member: Member, bytes: number, out: Actions): number;
 }
 
+/** Holds queue pairs outside the time slot of their tenant, and passes the slot on. */
 export class TenantSlots {
   private readonly registry: CoordinatorRegistry;
   /** How long a slot is. */

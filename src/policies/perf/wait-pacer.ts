@@ -11,8 +11,8 @@ import {
   SLOT_STATE,
   SMALL_GBPS,
 } from '../../coordinator/member-table.ts';
-import { fitColumn } from '../../shim/tables.ts';
 import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
+import { fitColumn } from '../../shim/tables.ts';
 import { IBV_QPT_UD } from '../../verbs/constants.ts';
 import { type Nic, type NicOptions, nicOf, pieceBytes, wireBytes } from './nic.ts';
 
@@ -58,6 +58,7 @@ export class GrantedTenants implements ActiveTenants {
 /** One bandwidth queue pair beside tenants that send next to nothing. */
 export const ALONE: ActiveTenants = { busyLargeQps: 1, smallGbps: 0, queueTenants: 1 };
 
+/** The options of perf that decide the number of 0_WAITs. */
 export interface WaitPacerOptions {
   readonly waits: 'fixed' | 'adaptive';
   readonly subMsgSizeBytes: number;
@@ -107,6 +108,7 @@ const READS_MIN_GAIN = 0.25;
 const READS_RETRY_DELAY = 32;
 const READS_DECAY = 0.99;
 
+/** Computes the number of 0_WAITs behind each piece. */
 export class WaitPacer {
   private options: WaitPacerOptions;
   /** By context: an index is given again. */

@@ -5,6 +5,7 @@
 import { HEARTBEAT, type MemberPage, RATE_GBPS } from '../../coordinator/member-table.ts';
 import type { ContextView } from '../../shim/policy.ts';
 
+/** The tokens of one tenant on one device, in bytes on the wire. */
 export class Bucket {
   /** Dense. */
   readonly index: number;

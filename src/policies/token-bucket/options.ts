@@ -42,4 +42,5 @@ export const tokenBucketOptions = z.strictObject({
     .describe('what a tenant that was idle may send at once'),
 });
 
+/** The options of token-bucket after parsing, with defaults filled in. */
 export type TokenBucketOptions = z.infer<typeof tokenBucketOptions>;

@@ -7,12 +7,12 @@ import { tenantId } from '../../coordinator/coordinator.ts';
 import { RATE_GBPS, RATED_QPS } from '../../coordinator/member-table.ts';
 import type { CoordinatorRegistry } from '../../coordinator/registry.ts';
 import type { ShareRules } from '../../coordinator/shares.ts';
-import { fitColumn } from '../../shim/tables.ts';
 import type { Grant } from '../../shim/coordinator-port.ts';
 import { BYTES } from '../../shim/counters.ts';
 import type { Actions, ContextView, Policy, QpChange, QpView } from '../../shim/policy.ts';
 import { messageBytes } from '../../shim/qp-ledger.ts';
 import type { Resources } from '../../shim/resources.ts';
+import { fitColumn } from '../../shim/tables.ts';
 import { isCrossChannel } from '../../shim/wait/cross-channel.ts';
 import { ConfigError } from '../../verbs/errors.ts';
 import * as L from '../../verbs/layout.ts';
@@ -28,6 +28,7 @@ const NONE = -1;
 const SHARE_RETRY_TOKEN = 2 ** 30;
 const SHARE_RETRY_NS = 2000;
 
+/** The policy token-bucket: holds requests until the bucket of their tenant has tokens for them. */
 export class TokenBucket implements Policy {
   readonly name = 'token-bucket';
   readonly needs = { wait: 'none' } as const;
