@@ -1,23 +1,23 @@
-/** Counts what passes, in all. */
+/** count: counts requests and completions. */
 import type { Interceptor } from '../shim/compose.ts';
 import type { Verbs } from '../verbs/verbs.ts';
 
-/** What has passed since the interceptor was made, on all providers that it is around. */
+/** Totals since the interceptor was created, over all providers that it wraps. */
 export interface Counts {
-  /** Send requests that were taken. */
+  /** Send requests that the provider accepted. */
   sends: number;
-  /** Receive requests that were taken, those of shared receive queues included. */
+  /** Receive requests that the provider accepted, including those of shared receive queues. */
   receives: number;
   /** Completions that were polled. */
   completions: number;
 }
 
-/** An interceptor that counts; `counts` is read at any time. */
+/** A counting interceptor; `counts` can be read at any time. */
 export interface CountInterceptor extends Interceptor {
   readonly counts: Readonly<Counts>;
 }
 
-/** Makes a counting interceptor. */
+/** Creates a counting interceptor. */
 export function count(): CountInterceptor {
   const counts: Counts = { sends: 0, receives: 0, completions: 0 };
   const counted =

@@ -1,4 +1,4 @@
-/** The interceptors for people, by name, with their validated options. None of them is a policy. */
+/** The built-in interceptors by name, with their options. */
 import { z } from 'zod';
 import { createNamed, type NamedEntry } from '../policies/index.ts';
 import type { Interceptor } from '../shim/compose.ts';
@@ -33,41 +33,42 @@ export { type TraceInterceptor, type TraceOptions, trace } from './trace/index.t
 export { type OpenTrace, readTrace } from './trace/read.ts';
 export type { TraceRecord } from './trace/records.ts';
 
-/** An interceptor that is built in. */
+/** A built-in interceptor. */
 export type InterceptorEntry = NamedEntry;
 
-/** The interceptors that are built in, by name. */
+/** The built-in interceptors, by name. */
 export const interceptors: Readonly<Record<string, InterceptorEntry>> = {
   count: {
-    summary: 'counts the requests and completions that pass',
+    summary: 'counts requests and completions',
     options: z.strictObject({}),
     create: () => count(),
   },
   check: {
-    summary: 'holds the program to the verbs contract, and says in words what it did wrong',
+    summary: 'checks the program against the verbs contract, and reports each mistake in words',
     options: checkOptions,
     create: (options) => check(checkOptions.parse(options)),
   },
   fault: {
-    summary: 'makes things go wrong: a verb fails, completions are lost, late or failed, a queue pair dies',
+    summary: 'injects faults: failing verbs, lost, late or failed completions, a queue pair that goes to ERR',
     options: faultOptions,
     create: (options) => fault(faultOptions.parse(options)),
   },
   record: {
-    summary: 'every call with its results in a file; ISOVERBS_REPLAY=FILE answers the same program from it',
+    summary:
+      'writes every call and its results to a file; ISOVERBS_REPLAY=FILE runs the program from that file',
     options: recordOptions,
     create: (options) => record(options as RecordOptions),
   },
   trace: {
-    summary: 'a log of requests, completions and control verbs in a file; `isoverbs trace FILE` prints it',
+    summary: 'logs requests, completions and control verbs to a file; `isoverbs trace FILE` prints it',
     options: traceOptions,
     create: (options) => trace(options as TraceOptions),
   },
 };
 
 /**
- * Makes an interceptor by name.
- * @throws ConfigError naming the interceptors there are, or the option that is wrong and what it takes
+ * Creates an interceptor by name.
+ * @throws ConfigError that lists the known interceptors, or names the wrong option and what it accepts
  */
 export function createInterceptor(name: string, options: Record<string, unknown> = {}): Interceptor {
   return createNamed('interceptor', interceptors, name, options);

@@ -1,4 +1,4 @@
-// The interceptor `check`: each mistake, made on a simulated device, is found and said; what is right is not.
+// The interceptor `check` on simulated devices: it reports each mistake, and nothing in a correct program.
 import { readFileSync } from 'node:fs';
 import { afterEach, describe, expect, test } from 'vitest';
 import { CHECKS, type CheckCode, check, createInterceptor } from '../../src/interceptors/index.ts';
@@ -16,10 +16,10 @@ afterEach(() => {
 const ALL = { remoteRead: true, remoteWrite: true, remoteAtomic: true };
 const CAP = { maxSendWr: 8, maxRecvWr: 8, maxInlineData: 16 };
 
-/** Two ends on one checked provider, each with a queue pair that nobody has connected yet. */
+/** Two ends on one checked provider, each with a queue pair that is not connected yet. */
 function world(around: (checking: Interceptor) => Interceptor[] = (checking) => [checking], wait = true) {
-  const told: string[] = [];
-  const checking = check({ severity: 'hint' }, ({ message }) => told.push(message));
+  const reported: string[] = [];
+  const checking = check({ severity: 'hint' }, ({ message }) => reported.push(message));
   const provider = compose(createFabric({ hosts: 2, wait }).provider, around(checking));
   const ends = ['sim0', 'sim1'].map((name) => {
     const context = new Context(provider, name);
@@ -41,24 +41,24 @@ function world(around: (checking: Interceptor) => Interceptor[] = (checking) => 
     b.qp.connectTo(a.qp.endpoint());
   };
   const remote = () => ({ addr: b.mr.addr, rkey: b.mr.rkey });
-  const slot = (length = 8) => [{ mr: a.mr, length }];
-  return { provider, a, b, findings: checking.findings, found, told, join, remote, slot };
+  const sges = (length = 8) => [{ mr: a.mr, length }];
+  return { provider, a, b, findings: checking.findings, found, reported, join, remote, sges };
 }
 
 type World = ReturnType<typeof world>;
 
-/** Does what is wrong, whatever comes of it. */
+/** Makes a mistake and ignores how it ends. */
 async function wrong(action: () => unknown): Promise<void> {
   try {
     await action();
   } catch {
-    // That it fails is what the test of the verb says.
+    // The tests of the verb cover the error.
   }
 }
 
 const MISTAKES: Record<CheckCode, (w: World) => unknown> = {
-  ISO_CHECK_QP_STATE: ({ a, slot, remote }) =>
-    wrong(() => a.qp.post({ opcode: 'RDMA_WRITE', sgList: slot(), remote: remote() })),
+  ISO_CHECK_QP_STATE: ({ a, sges, remote }) =>
+    wrong(() => a.qp.post({ opcode: 'RDMA_WRITE', sgList: sges(), remote: remote() })),
   ISO_CHECK_TRANSITION: ({ a }) => wrong(() => a.qp.modify({ qpState: V.IBV_QPS_RTS, sqPsn: 1 })),
   ISO_CHECK_LKEY: ({ a, join, remote }) => {
     join();
@@ -95,10 +95,10 @@ const MISTAKES: Record<CheckCode, (w: World) => unknown> = {
     const batch = a.context.recvBatch({ capacity: 1 }).recv(1, a.mr.addr, 8, a.mr.lkey);
     return wrong(() => a.context.provider.postRecv(qp.handle, batch.ring, 0, 1));
   },
-  ISO_CHECK_RD_ATOMIC: ({ a, b, slot, remote }) => {
+  ISO_CHECK_RD_ATOMIC: ({ a, b, sges, remote }) => {
     a.qp.connectTo(b.qp.endpoint(), { maxRdAtomic: 0 });
     b.qp.connectTo(a.qp.endpoint());
-    return wrong(() => a.qp.post({ opcode: 'RDMA_READ', sgList: slot(), remote: remote() }));
+    return wrong(() => a.qp.post({ opcode: 'RDMA_READ', sgList: sges(), remote: remote() }));
   },
   ISO_CHECK_MEMORY_BUSY: ({ a, join }) => {
     join();
@@ -113,11 +113,11 @@ const MISTAKES: Record<CheckCode, (w: World) => unknown> = {
     qp.post({ opcode: 'SEND', sgList: [{ mr: a.mr, length: 8 }], to: { ah, qpNum: 1 } });
     ah.close();
   },
-  ISO_CHECK_NEVER_SIGNALED: ({ a, join, slot, remote }) => {
+  ISO_CHECK_NEVER_SIGNALED: ({ a, join, sges, remote }) => {
     join();
     const request = {
       opcode: 'RDMA_WRITE',
-      sgList: slot(),
+      sgList: sges(),
       remote: remote(),
       flags: { signaled: false },
     } as const;
@@ -138,21 +138,21 @@ const MISTAKES: Record<CheckCode, (w: World) => unknown> = {
     qp.toInit();
     for (let i = 0; i < cq.cqe + 1; i++) qp.receive({ wrId: i, sgList: [{ mr: a.mr, length: 8 }] });
   },
-  ISO_CHECK_RECV_MISSING: ({ a, b, slot }) => {
+  ISO_CHECK_RECV_MISSING: ({ a, b, sges }) => {
     a.qp.connectTo(b.qp.endpoint(), { rnrRetry: 1 });
     b.qp.connectTo(a.qp.endpoint());
-    return wrong(() => a.qp.execute({ opcode: 'SEND', sgList: slot() }));
+    return wrong(() => a.qp.execute({ opcode: 'SEND', sgList: sges() }));
   },
-  ISO_CHECK_RECV_TOO_SMALL: async ({ a, b, join, slot }) => {
+  ISO_CHECK_RECV_TOO_SMALL: async ({ a, b, join, sges }) => {
     join();
     b.qp.receive({ sgList: [{ mr: b.mr, length: 4 }] });
-    await wrong(() => a.qp.execute({ opcode: 'SEND', sgList: slot(100) }));
+    await wrong(() => a.qp.execute({ opcode: 'SEND', sgList: sges(100) }));
     await b.cq.next();
   },
-  ISO_CHECK_REMOTE_ACCESS: ({ a, join, slot, remote }) => {
+  ISO_CHECK_REMOTE_ACCESS: ({ a, join, sges, remote }) => {
     join();
     const bad = { ...remote(), rkey: remote().rkey ^ 1 };
-    return wrong(() => a.qp.execute({ opcode: 'RDMA_READ', sgList: slot(), remote: bad }));
+    return wrong(() => a.qp.execute({ opcode: 'RDMA_READ', sgList: sges(), remote: bad }));
   },
   ISO_CHECK_QP_BUSY: ({ a, join }) => {
     join();
@@ -165,31 +165,31 @@ const MISTAKES: Record<CheckCode, (w: World) => unknown> = {
   },
 };
 
-describe('it finds', () => {
+describe('check reports', () => {
   test.each(Object.keys(CHECKS) as CheckCode[])('%s', async (code) => {
     const w = world();
     await MISTAKES[code](w);
     expect(w.found()).toContain(code);
-    // What follows from a mistake may be found as well, another error may not.
+    // A mistake may have follow-up findings, but no other error.
     const errors = w.found().filter((one) => CHECKS[one][0] === 'error' && one !== code);
     expect(errors).toEqual([]);
-    expect(w.told.find((message) => message.includes(CHECKS[code][1]))).toBeDefined();
+    expect(w.reported.find((message) => message.includes(CHECKS[code][1]))).toBeDefined();
   });
 });
 
-/** Everything done as it should be: all opcodes, unsignaled ones between, receives, a shared queue, datagrams. */
-async function correct({ a, b, join, remote, slot }: World) {
+/** A correct program: all opcodes, with unsignaled requests between, and receives. */
+async function correct({ a, b, join, remote, sges }: World) {
   join();
   const big = [{ mr: a.mr, length: 4096 }];
   for (let round = 0; round < 5; round++) {
     for (let i = 0; i < 4; i++) b.qp.receive({ wrId: i, sgList: [{ mr: b.mr, offset: 64 * i, length: 64 }] });
     for (const imm of [undefined, 7]) {
       const opcode = imm === undefined ? 'SEND' : 'SEND_WITH_IMM';
-      a.qp.post({ opcode, wrId: 1, sgList: slot(64), imm, flags: { signaled: false } });
+      a.qp.post({ opcode, wrId: 1, sgList: sges(64), imm, flags: { signaled: false } });
       a.qp.post({ opcode: 'RDMA_WRITE', wrId: 2, sgList: big, remote: remote(), flags: { signaled: false } });
       await a.qp.execute({ opcode: 'RDMA_READ', sgList: big, remote: remote() });
-      await a.qp.execute({ opcode: 'ATOMIC_FETCH_AND_ADD', sgList: slot(), remote: remote(), add: 1n });
-      await a.qp.execute({ opcode, sgList: slot(64), imm });
+      await a.qp.execute({ opcode: 'ATOMIC_FETCH_AND_ADD', sgList: sges(), remote: remote(), add: 1n });
+      await a.qp.execute({ opcode, sgList: sges(64), imm });
     }
     for (const { status } of await b.cq.drain(4)) expect(status).toBe(0);
   }
@@ -200,24 +200,24 @@ async function correct({ a, b, join, remote, slot }: World) {
   }
 }
 
-test('it finds nothing in a program that is right', async () => {
+test('check reports nothing in a correct program', async () => {
   const w = world();
   await correct(w);
-  expect(w.told).toEqual([]);
+  expect(w.reported).toEqual([]);
 });
 
-describe('inside a policy it finds nothing wrong in what the policy does', () => {
+describe('inside a policy, check reports only hints', () => {
   test.each(Object.entries(chains))('%s', async (_name, { chain, wait }) => {
     const w = world((checking) => [...chain(), checking], wait);
     await correct(w);
-    // Hints say what may be meant so: internal requests share a wr_id, internal queue pairs go with what they have.
+    // Policies do these on purpose: internal requests share a wr_id, and internal queue pairs close while busy.
     expect(w.findings.filter(({ severity }) => severity !== 'hint')).toEqual([]);
   });
 });
 
-test('each mistake is told once per object, and only what is bad enough', async () => {
-  const told: string[] = [];
-  const checking = check({}, ({ code, verb, severity }) => told.push(`${severity} ${code} in ${verb}`));
+test('check reports a mistake once per object, and none below the severity', async () => {
+  const reported: string[] = [];
+  const checking = check({}, ({ code, verb, severity }) => reported.push(`${severity} ${code} in ${verb}`));
   const checked = compose(createFabric({ hosts: 1 }).provider, [checking]);
   const context = new Context(checked, 'sim0');
   open.push(context);
@@ -229,7 +229,7 @@ test('each mistake is told once per object, and only what is bad enough', async 
     qp.receive({ wrId: 1, sgList: [{ mr, length: 8 }] });
     await wrong(() => checked.deallocPd(pd.handle));
   }
-  expect(told).toEqual(['error ISO_CHECK_DESTROY_ORDER in deallocPd']);
+  expect(reported).toEqual(['error ISO_CHECK_DESTROY_ORDER in deallocPd']);
   expect(createInterceptor('check', { severity: 'error' }).name).toBe('check');
   expect(() => createInterceptor('check', { severity: 'loud' })).toThrow(/check\.severity/);
 });

@@ -1,6 +1,6 @@
 /**
- * Holds a program to the verbs contract, and says in words what it did wrong. It changes nothing, and throws nothing of
- * its own. Around a policy it checks the program; inside it, the policy.
+ * Checks a program against the verbs contract and reports each mistake in words. The interceptor changes nothing and
+ * throws no errors of its own. Outside a policy it checks the program; inside a policy, it checks that policy.
  */
 import { z } from 'zod';
 import type { Interceptor } from '../../shim/compose.ts';
@@ -16,23 +16,24 @@ import { PostChecker } from './posting.ts';
 
 export { CHECKS, type CheckCode, type Finding, type FindingListener, type Severity } from './findings.ts';
 
-/** What `check` takes. */
+/** Options of `check`. */
 export const checkOptions = z.strictObject({
   severity: z
     .enum(['hint', 'warning', 'error'])
     .default('warning')
-    .describe('least severe findings that are told'),
-  limit: z.coerce.number().int().min(1).default(1000).describe('findings after which no more are told'),
+    .describe('lowest severity that is reported'),
+  limit: z.coerce.number().int().min(1).default(1000).describe('maximum number of findings'),
 });
 
+/** What `check` takes; an absent option has its default. */
 export type CheckOptions = z.input<typeof checkOptions>;
 
-/** An interceptor that checks; `findings` is what it found so far, over all providers that it is around. */
+/** A checking interceptor; `findings` holds what it has found so far on all providers that it wraps. */
 export interface CheckInterceptor extends Interceptor {
   readonly findings: readonly Finding[];
 }
 
-/** Each finding as a warning of the process, with its code. */
+/** Emits each finding as a process warning with its code. */
 const warn: FindingListener = ({ code, message }) => process.emitWarning(message, { code });
 
 /** Makes a checking interceptor. Findings go to `onFinding`; without one, to process.emitWarning(). */

@@ -1,16 +1,16 @@
-/** What `check` knows of the program's objects and of what is outstanding. */
+/** The program's objects and outstanding requests, as `check` knows them. */
 import * as C from '../../verbs/constants.ts';
 import type { DeviceAttr, MrInfo, QpInitAttr } from '../../verbs/types.ts';
 
-/** A request that was posted and not retired. */
+/** A posted request that has not been retired. */
 export interface Outstanding {
   readonly idLo: number;
   readonly idHi: number;
   readonly seq: number;
-  /** It completes visibly. */
+  /** Whether a success produces a completion. */
   readonly signaled: boolean;
   readonly regions: readonly Region[];
-  /** Handle of its address handle; 0: none. */
+  /** The address handle that the request names; 0: none. */
   readonly ah: number;
 }
 
@@ -21,13 +21,13 @@ export interface Region {
   access: number;
 }
 
-/** A completion queue: how many it holds, how many it owes. */
+/** A completion queue: its size, and the number of outstanding requests that will complete into it. */
 export interface CheckedCq {
   cqe: number;
   pending: number;
 }
 
-/** A work queue. Running numbers count as the provider's (WC_SEQ): from 0, through a RESET. */
+/** A work queue. Requests are numbered as the provider does (WC_SEQ): from 0, and on across a RESET. */
 export class WorkQueue {
   readonly outstanding: Outstanding[] = [];
   readonly cq: CheckedCq | undefined;
@@ -43,12 +43,12 @@ export class WorkQueue {
     if (wr.signaled && this.cq !== undefined) this.cq.pending++;
   }
 
-  /** The request with this number has completed, and those before it. */
+  /** Retires the request with this number and all requests before it. */
   retireTo(seq: number): void {
     while (this.outstanding.length > 0 && ((this.outstanding[0].seq - seq) | 0) <= 0) this.drop(0);
   }
 
-  /** Of a shared queue, whose receives come back in any order. */
+  /** Retires a receive of a shared queue, whose receives complete in any order. */
   retireId(idLo: number, idHi: number): void {
     const at = this.outstanding.findIndex((wr) => wr.idLo === idLo && wr.idHi === idHi);
     if (at >= 0) this.drop(at);
@@ -76,7 +76,7 @@ export class CheckedQp {
   readonly sends: WorkQueue;
   readonly recvs: WorkQueue;
   state: number = C.IBV_QPS_RESET;
-  /** READs and atomics that it may have under way; -1: nobody said. */
+  /** READs and atomics that may be in flight; -1: not set yet. */
   maxRdAtomic = -1;
 
   constructor(handle: number, pd: number, init: QpInitAttr, sendCq?: CheckedCq, recvCq?: CheckedCq) {
@@ -87,7 +87,7 @@ export class CheckedQp {
     this.recvs = new WorkQueue(recvCq);
   }
 
-  /** Whether the device may still touch memory for it. */
+  /** Whether the device may still access memory for this queue pair. */
   get live(): boolean {
     return this.state !== C.IBV_QPS_RESET && this.state !== C.IBV_QPS_ERR;
   }
@@ -99,7 +99,7 @@ export interface CheckedSrq {
   queue: WorkQueue;
 }
 
-/** Everything by handle; regions by lkey as well. */
+/** All objects by handle, and memory regions also by lkey. */
 export class Ledger {
   readonly devices = new Map<number, DeviceAttr>();
   readonly pds = new Map<number, number>();
@@ -108,7 +108,7 @@ export class Ledger {
   readonly cqs = new Map<number, CheckedCq>();
   readonly qps = new Map<number, CheckedQp>();
   readonly srqs = new Map<number, CheckedSrq>();
-  /** Handles that were live once. */
+  /** Handles of destroyed objects. */
   readonly closed = new Set<number>();
 
   device(pd: number): DeviceAttr | undefined {
@@ -128,7 +128,7 @@ export class Ledger {
     this.byLkey.delete(region.info.lkey);
   }
 
-  /** All that is outstanding: of queue pairs that are live, and of shared queues. */
+  /** Outstanding requests of live queue pairs and of shared receive queues. */
   *outstanding(): IterableIterator<Outstanding> {
     for (const qp of this.qps.values()) {
       if (!qp.live) continue;

@@ -1,4 +1,4 @@
-/** The control verbs under `check`: who is of whom, and whether things are moved and destroyed in order. */
+/** The control verbs under `check`: they track objects, and report wrong transitions and wrong destroy orders. */
 import * as C from '../../verbs/constants.ts';
 import { IsoverbsError } from '../../verbs/errors.ts';
 import type { Provider } from '../../verbs/provider.ts';
@@ -7,8 +7,8 @@ import type { Verbs } from '../../verbs/verbs.ts';
 import type { Findings } from './findings.ts';
 import { CheckedQp, type Ledger, WorkQueue } from './ledger.ts';
 
-/** What has to wait for its children. */
-const PARENTS = [
+/** Verbs that fail while children of the object exist. */
+const PARENT_DESTROYERS = [
   'closeDevice',
   'deallocPd',
   'closeXrcd',
@@ -17,8 +17,8 @@ const PARENTS = [
   'destroyCompChannel',
 ] as const;
 
-/** Verbs that name one object first. */
-const NAMING = [
+/** Other verbs that take an object's handle as their first argument. */
+const HANDLE_VERBS = [
   'pollCq',
   'reqNotifyCq',
   'postSend',
@@ -28,8 +28,14 @@ const NAMING = [
   'queryQp',
 ] as const;
 
-/** Calls a verb; the mistake that its error tells of is found, and the error goes on. */
-function watched<T>(findings: Findings, ledger: Ledger, verb: string, subject: number, call: () => T): T {
+/** Calls a verb, reports the mistake behind an error, and rethrows the error. */
+function reportMistake<T>(
+  findings: Findings,
+  ledger: Ledger,
+  verb: string,
+  subject: number,
+  call: () => T,
+): T {
   try {
     return call();
   } catch (error) {
@@ -43,14 +49,14 @@ function watched<T>(findings: Findings, ledger: Ledger, verb: string, subject: n
   }
 }
 
-/** Puts `watched` around the verbs whose errors tell of mistakes. */
+/** Wraps the verbs whose errors reveal mistakes. */
 export function watchedVerbs(next: Provider, ledger: Ledger, findings: Findings): Partial<Verbs> {
   const verbs: Record<string, unknown> = {};
-  for (const verb of [...PARENTS, ...NAMING]) {
+  for (const verb of [...PARENT_DESTROYERS, ...HANDLE_VERBS]) {
     const call = next[verb] as (subject: number, ...rest: unknown[]) => unknown;
-    const closes = (PARENTS as readonly string[]).includes(verb);
+    const closes = (PARENT_DESTROYERS as readonly string[]).includes(verb);
     verbs[verb] = (subject: number, ...rest: unknown[]) => {
-      const answer = watched(findings, ledger, verb, subject, () => call(subject, ...rest));
+      const answer = reportMistake(findings, ledger, verb, subject, () => call(subject, ...rest));
       if (closes) ledger.closed.add(subject);
       return answer;
     };
@@ -58,7 +64,7 @@ export function watchedVerbs(next: Provider, ledger: Ledger, findings: Findings)
   return verbs as Partial<Verbs>;
 }
 
-/** The verbs that make and destroy what the ledger are about. */
+/** The verbs that create, modify and destroy the objects in the ledger. */
 export function ledgerVerbs(next: Provider, ledger: Ledger, findings: Findings): Partial<Verbs> {
   return { ...memoryVerbs(next, ledger, findings), ...queueVerbs(next, ledger, findings) };
 }
@@ -101,9 +107,9 @@ function memoryVerbs(next: Provider, ledger: Ledger, findings: Findings): Partia
       const region = ledger.regions.get(mr);
       const named = [...ledger.outstanding()].filter(({ regions }) => regions.some((one) => one === region));
       if (region !== undefined && named.length > 0) {
-        // Of unsignaled ones nobody knows; they may well be done.
+        // Unsignaled requests may have completed without a trace.
         const severity = named.some(({ signaled }) => signaled) ? 'error' : 'warning';
-        const text = `${named.length} name the region with lkey 0x${region.info.lkey.toString(16)}`;
+        const text = `${named.length} requests name lkey 0x${region.info.lkey.toString(16)}`;
         findings.add('ISO_CHECK_MEMORY_BUSY', 'deregMr', mr, text, severity);
       }
       next.deregMr(mr);
@@ -164,7 +170,7 @@ function queueVerbs(next: Provider, ledger: Ledger, findings: Findings): Partial
       const qp = ledger.qps.get(handle);
       const left = qp?.live ? qp.sends.outstanding.length + qp.recvs.outstanding.length : 0;
       if (left > 0)
-        findings.add('ISO_CHECK_QP_BUSY', 'destroyQp', handle, `${left} of them; drain() it first`);
+        findings.add('ISO_CHECK_QP_BUSY', 'destroyQp', handle, `${left} outstanding; call drain() first`);
       next.destroyQp(handle);
       qp?.sends.clear();
       qp?.recvs.clear();
@@ -190,6 +196,11 @@ function modified(ledger: Ledger, findings: Findings, qp: CheckedQp, attr: QpAtt
     if ((mask & bit) === 0 || value === undefined) continue;
     if (name === 'maxRdAtomic') qp.maxRdAtomic = value;
     if (value > most)
-      findings.add('ISO_CHECK_RD_ATOMIC', 'modifyQp', qp.handle, `${name} ${value}, at most ${most}`);
+      findings.add(
+        'ISO_CHECK_RD_ATOMIC',
+        'modifyQp',
+        qp.handle,
+        `${name} is ${value}; the device allows at most ${most}`,
+      );
   }
 }

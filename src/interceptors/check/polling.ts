@@ -1,10 +1,10 @@
-/** Completions under `check`: they retire what was posted, and a failed one may tell of a mistake. */
+/** Completions under `check`: each retires posted requests, and a failed one may reveal a mistake. */
 import * as C from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import type { CheckCode, Findings } from './findings.ts';
 import type { Ledger } from './ledger.ts';
 
-/** What a failed completion says of the program. */
+/** The mistake that a failed completion reveals. */
 function codeOf(status: number, isRecv: boolean): CheckCode | null {
   if (status === C.IBV_WC_LOC_LEN_ERR && isRecv) return 'ISO_CHECK_RECV_TOO_SMALL';
   if (status === C.IBV_WC_RNR_RETRY_EXC_ERR) return 'ISO_CHECK_RECV_MISSING';
@@ -12,7 +12,7 @@ function codeOf(status: number, isRecv: boolean): CheckCode | null {
   return null;
 }
 
-/** Takes the completion whose slot begins at `words[at]` into the ledger. */
+/** Records in the ledger the completion whose slot begins at `words[at]`. */
 export function checkCompletion(ledger: Ledger, findings: Findings, words: Uint32Array, at: number): void {
   const status = words[at + L.WC_OP] & 0xff;
   const isRecv = (words[at + L.WC_OP] & L.WC_RECV_SIDE) !== 0;
@@ -23,7 +23,7 @@ export function checkCompletion(ledger: Ledger, findings: Findings, words: Uint3
   else if (isRecv) qp?.recvs.retireTo(seq);
   else qp?.sends.retireTo(seq);
   if (status === C.IBV_WC_SUCCESS || qp === undefined) return;
-  // An unreliable queue pair goes to SQE or goes on; whichever: memory that it names may still be used.
+  // After an error, an unreliable queue pair can still access the memory that its requests name.
   if (qp.init.qpType !== C.IBV_QPT_UD && qp.init.qpType !== C.IBV_QPT_UC) qp.state = C.IBV_QPS_ERR;
   const code = codeOf(status, isRecv);
   if (code === null) return;

@@ -1,4 +1,4 @@
-/** The posting verbs under `check`: what is posted is checked and kept in the ledger until it has completed. */
+/** The posting verbs under `check`: they check each request and keep it in the ledger until it completes. */
 import * as C from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import type { Provider } from '../../verbs/provider.ts';
@@ -8,7 +8,7 @@ import type { CheckCode, Findings } from './findings.ts';
 import type { CheckedQp, Ledger, Region, WorkQueue } from './ledger.ts';
 import { checkMemory, checkSend } from './requests.ts';
 
-/** What a refused post says of the program; a full queue is no mistake. */
+/** The mistake that a refused post reveals. A full queue is not a mistake. */
 const REASON_CODES: Readonly<Record<number, CheckCode>> = {
   [L.REASON_STATE]: 'ISO_CHECK_QP_STATE',
   [L.REASON_INLINE]: 'ISO_CHECK_INLINE',
@@ -121,12 +121,7 @@ export class PostChecker {
     const idHi = ring.words[at + L.WR_ID_HI];
     if (queue.has(idLo, idHi)) {
       const id = (BigInt(idHi) << 32n) | BigInt(idLo);
-      this.findings.add(
-        'ISO_CHECK_WR_ID',
-        verb,
-        subject,
-        `wr_id ${id}; completions cannot be told apart by it`,
-      );
+      this.findings.add('ISO_CHECK_WR_ID', verb, subject, `wr_id ${id}; their completions look the same`);
     }
     queue.add({ idLo, idHi, signaled, regions, ah });
   }
@@ -143,7 +138,7 @@ export class PostChecker {
     const { outstanding } = qp.sends;
     const depth = qp.init.cap.maxSendWr;
     if (depth > 0 && outstanding.length >= depth && !outstanding.some(({ signaled }) => signaled)) {
-      const text = `${outstanding.length} of ${depth}; signal one in every ${Math.max(1, depth >> 1)}`;
+      const text = `${outstanding.length} requests in a queue of ${depth}; signal at least one in every ${Math.max(1, depth >> 1)}`;
       this.findings.add('ISO_CHECK_NEVER_SIGNALED', post.verb, qp.handle, text);
     }
     this.checkCq(qp.sends, post);
@@ -151,7 +146,7 @@ export class PostChecker {
 
   private checkCq({ cq }: WorkQueue, { verb, subject }: Posted): void {
     if (cq === undefined || cq.pending <= cq.cqe) return;
-    const text = `${cq.pending} are outstanding, it has ${cq.cqe} entries; create it larger, or poll before posting more`;
+    const text = `${cq.pending} requests, ${cq.cqe} entries; create a larger one, or poll before posting more`;
     this.findings.add('ISO_CHECK_CQ_SIZE', verb, subject, text);
   }
 }

@@ -1,4 +1,4 @@
-/** What can be said of a request before the device sees it. */
+/** Checks that need only the request itself and the ledger. */
 import * as C from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import type { KnownRing } from '../rings.ts';
@@ -6,7 +6,7 @@ import type { Findings } from './findings.ts';
 import type { CheckedQp, Ledger, Region } from './ledger.ts';
 
 const INTO_MEMORY = new Set([C.IBV_WR_RDMA_READ, C.IBV_WR_ATOMIC_CMP_AND_SWP, C.IBV_WR_ATOMIC_FETCH_AND_ADD]);
-/** What has no scatter-gather elements. */
+/** Opcodes without scatter-gather elements. */
 const WITHOUT_MEMORY = new Set([C.IBV_WR_LOCAL_INV, C.IBV_WR_BIND_MW, C.ISO_WR_WAIT, C.ISO_WR_ENABLE]);
 
 interface Sge {
@@ -26,7 +26,7 @@ function sgesOf({ info, words }: KnownRing, index: number): Sge[] {
   });
 }
 
-/** The regions that a request names, checked: of this protection domain, inside, and writable where data lands. */
+/** Checks protection domain, range and access of each element of a request; returns the regions that it names. */
 export function checkMemory(
   ledger: Ledger,
   findings: Findings,
@@ -42,14 +42,14 @@ export function checkMemory(
     const what = `element ${i} of request ${index} (lkey 0x${lkey.toString(16)})`;
     if (region === undefined || region.pd !== pd) {
       const why =
-        region === undefined ? 'no region has that key' : 'its region is of another protection domain';
+        region === undefined ? 'no region has this key' : 'its region belongs to another protection domain';
       findings.add('ISO_CHECK_LKEY', verb, subject, `${what}: ${why}`);
       continue;
     }
     found.push(region);
     const { info, access } = region;
     if (addr < info.addr || addr + length > info.addr + info.lengthBytes) {
-      const text = `${what}: ${length} bytes at ${addr}; the region is ${info.lengthBytes} bytes at ${info.addr}`;
+      const text = `${what}: ${length} bytes at ${addr}; the region has ${info.lengthBytes} bytes at ${info.addr}`;
       findings.add('ISO_CHECK_RANGE', verb, subject, text);
     }
     if (writes && (access & C.IBV_ACCESS_LOCAL_WRITE) === 0)
@@ -70,7 +70,7 @@ export function checkSend(
   const opcode = op & 0xff;
   const writes = INTO_MEMORY.has(opcode);
   if (writes && qp.maxRdAtomic === 0) {
-    const text = `request ${index} is a READ or an atomic, and the queue pair was connected with maxRdAtomic 0`;
+    const text = `request ${index} is a READ or atomic, but the queue pair was connected with maxRdAtomic 0`;
     findings.add('ISO_CHECK_RD_ATOMIC', 'postSend', qp.handle, text);
   }
   if (WITHOUT_MEMORY.has(opcode) || ((op >>> 8) & C.IBV_SEND_INLINE) !== 0) return [];
