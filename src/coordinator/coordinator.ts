@@ -1,37 +1,43 @@
-/** The coordinator of one device: members join, their counters become grants. No clock: times are arguments. */
+/** The coordinator of one device turns its members' counters into grants. It has no clock: times are arguments. */
 import { decide, type MasterRules, Tenants } from './master.ts';
 import { DEFAULT_CAPACITY, type MemberPage, MemberTable, memberTableBytes } from './member-table.ts';
 import { Entitlements, type ShareRules, share } from './shares.ts';
 import { SlotRotation } from './slot-rotation.ts';
 
-/** A pass looks at all members, and each member calls for one: they are so far apart, or thousands would cost a core. */
+/**
+ * Each member requests passes, and a pass reads all members: without this minimum interval, thousands would cost a
+ * core.
+ */
 const MIN_PASS_NS_PER_MEMBER = 1000;
 
-/** Who decides about one device: in this process, or a client of one elsewhere. */
+/** The coordinator of one device as its members use it: in this process, or a client of a coordinator elsewhere. */
 export interface DeviceCoordinator {
-  /** Members that it has places for. */
+  /** The maximum number of members. */
   readonly capacity: number;
-  /** A context of a tenant opens the device; '': a tenant of its own. Null: all places are taken. */
+  /** Adds a context of a tenant ('': a tenant of its own). Returns null if the table is full. */
   join(tenant: string): MemberPage | null;
   leave(page: MemberPage): void;
   /**
-   * Counters become grants: at once if a member has become something else (`isNews`), else when the last pass is some
-   * time ago. What another thread that decides just now has not seen, the next pass sees.
+   * Turns counters into grants: at once if a member's class changed (`isNews`), otherwise only some time after the last
+   * pass. Counters that a concurrent pass of another thread misses are read by the next pass.
    */
   runPass(rules: MasterRules, nowNs: number, isNews?: boolean): void;
-  /** Static rates, after a member had its first queue pair or lost its last. False: another thread decides just now. */
+  /**
+   * Recomputes static rates, after a member got its first queue pair or lost its last. False: another thread holds
+   * the lock.
+   */
   share(rules: ShareRules, nowNs: number): boolean;
-  /** The next tenant's slot begins, if it is time. */
+  /** Begins the next tenant's slot if it is due. */
   rotate(nowNs: number, slotNs: number): void;
-  /** One elsewhere is to look at once at what a member has written. */
+  /** Asks a coordinator elsewhere to read the members' counters at once. */
   notify?(): void;
-  /** Whether somebody of this view is to be told. */
+  /** Whether members of this view are to be notified. */
   readonly hasChanges: boolean;
-  /** Places of members whose isolation changed, each once. */
+  /** Returns, and clears, the rows of members whose isolation changed, each once. */
   takeChanges(): number[];
   /**
-   * One elsewhere calls `news` when it has changes that nobody here has caused, and `beat` when somebody is to see what
-   * its members have done.
+   * A coordinator elsewhere calls `news` when it has changes that did not originate here, and `beat` when the members'
+   * usage counters are due.
    */
   listen?(news: () => void, beat: () => void): void;
 }
@@ -41,11 +47,11 @@ export class Coordinator implements DeviceCoordinator {
   private readonly tenants = new Tenants();
   private readonly entitlements = new Entitlements();
   private readonly rotation = new SlotRotation();
-  /** Members of this view whose isolation changed since they were last told. */
+  /** Rows of this view whose isolation changed since they were last notified. */
   private changes: number[] = [];
-  /** By place, 1: this view tells it. The others have a view of their own. */
+  /** By row, 1: this view notifies the member. Members of other views are notified there. */
   private readonly ownRows: Uint8Array;
-  /** By place, 1: it is among the changes. */
+  /** By row, 1: the row is among the changes. */
   private readonly isChanged: Uint8Array;
   private lastPassNs = Number.NEGATIVE_INFINITY;
 
@@ -86,7 +92,7 @@ export class Coordinator implements DeviceCoordinator {
     return this.members.capacity;
   }
 
-  /** @param silentNs who has not written for so long has no share; absent: nobody dies */
+  /** @param silentNs a member that has not written for this long has no share; by default, silence has no effect */
   share(rules: ShareRules, nowNs: number, silentNs = Number.POSITIVE_INFINITY): boolean {
     if (!this.members.tryLock(nowNs)) return false;
     try {
@@ -100,7 +106,7 @@ export class Coordinator implements DeviceCoordinator {
   rotate(nowNs: number, slotNs: number): void {
     if (!this.members.tryLock(nowNs)) return;
     try {
-      this.rotation.rotate(this.members, this.tenants, { nowNs, slotNs: slotNs }, this.markChanged);
+      this.rotation.rotate(this.members, this.tenants, { nowNs, slotNs }, this.markChanged);
     } finally {
       this.members.unlock();
     }
@@ -124,7 +130,7 @@ export class Coordinator implements DeviceCoordinator {
   }
 }
 
-/** Tenants are told apart by number in memory that threads share: 53 bits of FNV-1a, of two halves. */
+/** The number that identifies a tenant in memory shared between threads: 53 bits, from two FNV-1a hashes. */
 export function tenantId(tenant: string): number {
   let low = 0x811c9dc5;
   let high = 0x01000193;

@@ -1,24 +1,24 @@
 /**
- * PeRF's master: which isolation is active for which mixture of tenants (section 3.3 of the paper; what it leaves
- * open or has wrong is decided here). Counters in, grants out; called whenever a class changes, and at each sample.
+ * PeRF's master decides which isolation is active for which mixture of tenants (section 3.3 of the paper, with its gaps
+ * and errors resolved here). It turns counters into grants whenever a class changes and at each sample.
  */
 import * as M from './member-table.ts';
 
-/** What the rules depend on. */
+/** Parameters of the master. */
 export interface MasterRules {
-  /** Queue pairs of a tenant that may send at a time while bandwidth applications are there. */
+  /** Queue pairs of a tenant that may send at the same time while bandwidth applications are active. */
   readonly qNumAllow: number;
-  /** Queue pairs that reach the device's full message rate. */
+  /** Queue pairs that suffice for the device's full message rate. */
   readonly qNumCapa: number;
-  /** The paper's own choice of mixtures: it says nothing of bandwidth applications alone. */
+  /** Isolate only the mixtures that the paper names, which exclude bandwidth applications among themselves. */
   readonly selective: boolean;
-  /** Queue pairs of large messages that send at a time, from which on bandwidth tenants do so one after the other. */
+  /** Bandwidth tenants take tenant slots when at least this many queue pairs of large messages would send at once. */
   readonly rotateFrom: number;
-  /** Who has not written for so long sends nothing, or its thread is dead: it counts no more. Absent: nobody dies. */
+  /** A member that has not written for this long no longer counts. Absent: silence has no effect. */
   readonly silentNs?: number;
 }
 
-/** Why a member has the grants it has: the number is WHY. */
+/** The reasons for grants; a member's REASON column is an index here. */
 export const REASONS = [
   'nothing to isolate',
   'large messages beside small ones',
@@ -32,10 +32,10 @@ const UNEQUAL_SIZES = 2;
 const MULTI_BESIDE_SINGLE = 3;
 const SEVERAL_MULTI = 4;
 
-/** Messages whose mean sizes differ by less share evenly. */
+/** Message sizes whose means differ by less than this factor share evenly. */
 const SAME_SIZE = 1.1;
 
-/** What a member may say of itself at most: memory that others write is not believed. */
+/** Maxima of the counters: members write them, so they are not trusted. */
 const MAX_QPS = 2 ** 20;
 const MAX_BYTES = 2 ** 32;
 const MAX_GBPS = 1e5;
@@ -50,16 +50,16 @@ function classOf(value: number): number {
 
 /** The tenants of one device, summed over their members. */
 export class Tenants {
-  /** By place of a member: its tenant's row. */
+  /** By row of a member: its tenant's index, or -1. */
   private tenantByRow = new Int32Array(0);
-  /** Places of members, tenant by tenant; and where in it those of a row begin, and one more. */
+  /** Rows of members, grouped by tenant, and where the rows of each tenant begin, plus the end of the last. */
   private rowsByTenant = new Int32Array(0);
   private starts = new Int32Array(1);
-  /** Another number whenever it is grouped anew. */
+  /** Changes whenever members are regrouped. */
   version = -1;
   private tenantCount = 0;
   private size = 0;
-  // By row.
+  // By tenant.
   classes = new Uint8Array(0);
   qps = new Float64Array(0);
   largeQps = new Float64Array(0);
@@ -68,7 +68,7 @@ export class Tenants {
   wireGbps = new Float64Array(0);
   awaitsAnswers = new Uint8Array(0);
 
-  /** Reads all counters. */
+  /** Reads the counters of all members and sums them by tenant. */
   readCounters(members: M.MemberTable, nowNs: number, silentNs = Number.POSITIVE_INFINITY): void {
     this.group(members);
     for (const column of [this.classes, this.qps, this.largeQps, this.wireGbps]) column.fill(0);
@@ -77,41 +77,44 @@ export class Tenants {
     this.awaitsAnswers.fill(0);
     const { counters } = members;
     for (let i = 0; i < this.size; i++) {
-      const row = this.tenantByRow[i];
-      if (row < 0) continue;
+      const tenant = this.tenantByRow[i];
+      if (tenant < 0) continue;
       const at = i * M.COUNTERS;
-      // No number, or a time to come, is no sign of life.
+      // NaN or a time in the future is no sign of life.
       if (!(Math.abs(nowNs - counters[at + M.WRITTEN_NS]) <= silentNs)) continue;
       const qps = clamp(counters[at + M.ACTIVE_QPS], MAX_QPS);
-      this.classes[row] = Math.max(this.classes[row], classOf(counters[at + M.CLASS]));
-      this.qps[row] += qps;
-      this.largeQps[row] += clamp(counters[at + M.LARGE_QPS], qps);
-      this.meanBytes[row] = Math.max(this.meanBytes[row], clamp(counters[at + M.MEAN_BYTES], MAX_BYTES));
-      this.queueLength[row] = Math.max(
-        this.queueLength[row],
+      this.classes[tenant] = Math.max(this.classes[tenant], classOf(counters[at + M.CLASS]));
+      this.qps[tenant] += qps;
+      this.largeQps[tenant] += clamp(counters[at + M.LARGE_QPS], qps);
+      this.meanBytes[tenant] = Math.max(
+        this.meanBytes[tenant],
+        clamp(counters[at + M.MEAN_BYTES], MAX_BYTES),
+      );
+      this.queueLength[tenant] = Math.max(
+        this.queueLength[tenant],
         clamp(counters[at + M.QUEUE_LENGTH], MAX_BYTES),
       );
-      this.wireGbps[row] += clamp(counters[at + M.WIRE_GBPS], MAX_GBPS);
-      this.awaitsAnswers[row] |= counters[at + M.AWAITS_ANSWERS] === 1 ? 1 : 0;
+      this.wireGbps[tenant] += clamp(counters[at + M.WIRE_GBPS], MAX_GBPS);
+      this.awaitsAnswers[tenant] |= counters[at + M.AWAITS_ANSWERS] === 1 ? 1 : 0;
     }
   }
 
-  /** Finds who belongs together, if somebody came or left. */
+  /** Groups members by tenant again if a member joined or left. */
   group(members: M.MemberTable): void {
     if (this.version === members.version) return;
     this.version = members.version;
     this.size = members.rowLimit;
     if (this.tenantByRow.length < this.size) this.grow(2 * this.size);
-    const rows = new Map<number, number>();
+    const indices = new Map<number, number>();
     for (let i = 0; i < this.size; i++) {
       this.tenantByRow[i] = -1;
       if (!members.isMember(i)) continue;
-      const tenant = members.tenantIds[i];
-      const row = rows.get(tenant) ?? rows.size;
-      rows.set(tenant, row);
-      this.tenantByRow[i] = row;
+      const id = members.tenantIds[i];
+      const tenant = indices.get(id) ?? indices.size;
+      indices.set(id, tenant);
+      this.tenantByRow[i] = tenant;
     }
-    this.tenantCount = rows.size;
+    this.tenantCount = indices.size;
     this.listRows();
   }
 
@@ -122,15 +125,18 @@ export class Tenants {
     if (this.starts.length < tenantCount + 2) this.starts = new Int32Array(2 * tenantCount + 2);
     const { rowsByTenant, starts } = this;
     starts.fill(0);
-    // Counted two places further on, so that filling in leaves each row's beginning behind.
+    // Counted two elements ahead, so that filling in leaves each tenant's beginning behind.
     for (let i = 0; i < size; i++) if (tenantByRow[i] >= 0) starts[tenantByRow[i] + 2]++;
-    for (let row = 2; row < tenantCount + 2; row++) starts[row] += starts[row - 1];
+    for (let tenant = 2; tenant < tenantCount + 2; tenant++) starts[tenant] += starts[tenant - 1];
     for (let i = 0; i < size; i++) if (tenantByRow[i] >= 0) rowsByTenant[starts[tenantByRow[i] + 1]++] = i;
   }
 
-  /** The members of a row's tenant are `memberAt` of `from(row)` up to and without `from(row + 1)`. */
-  firstOf(row: number): number {
-    return this.starts[row];
+  /**
+   * The rows of a tenant's members are `rowAt(k)` for k from `firstOf(tenant)` up to, but not including,
+   * `firstOf(tenant + 1)`.
+   */
+  firstOf(tenant: number): number {
+    return this.starts[tenant];
   }
 
   rowAt(at: number): number {
@@ -148,7 +154,7 @@ export class Tenants {
     this.awaitsAnswers = new Uint8Array(size);
   }
 
-  /** The row of a member's tenant; -1: nobody's place. */
+  /** The index of a member's tenant; -1: the row is free. */
   tenantOf(member: number): number {
     return member < this.size ? this.tenantByRow[member] : -1;
   }
@@ -157,26 +163,26 @@ export class Tenants {
     return this.tenantCount;
   }
 
-  isMulti(row: number): boolean {
-    return this.qps[row] > 1;
+  isMulti(tenant: number): boolean {
+    return this.qps[tenant] > 1;
   }
 }
 
-/** How many there are of each kind that the rules speak of. */
+/** The tenants counted by the kinds that the rules distinguish. */
 interface Mix {
   delay: number;
   messages: number;
-  /** Small ones that suffer from what stands in the FIFO. */
+  /** Small tenants that suffer from queueing in the FIFO. */
   queueSensitive: number;
   bandwidth: number;
   singles: number;
-  /** Tenants of several queue pairs that send large or many messages. */
+  /** Tenants with several queue pairs that send large messages, or many. */
   multiB: number;
   multiM: number;
-  /** Small ones that have one queue pair only, or wait for each answer. */
+  /** Small tenants that have one queue pair, or wait for each answer. */
   smallSingles: number;
   smallGbps: number;
-  /** Of bandwidth tenants: mean sizes, and the shortest queue. */
+  /** Of bandwidth tenants: the extremes of the mean message size, and the shortest queue. */
   leastBytes: number;
   mostBytes: number;
   leastQueue: number;
@@ -197,33 +203,33 @@ function countMix(tenants: Tenants): Mix {
     mostBytes: 0,
     leastQueue: Number.POSITIVE_INFINITY,
   };
-  for (let row = 0; row < tenants.length; row++) countTenant(mix, tenants, row);
+  for (let tenant = 0; tenant < tenants.length; tenant++) countTenant(mix, tenants, tenant);
   return mix;
 }
 
-function countTenant(mix: Mix, tenants: Tenants, row: number): void {
-  const of = tenants.classes[row];
+function countTenant(mix: Mix, tenants: Tenants, tenant: number): void {
+  const of = tenants.classes[tenant];
   if (of === M.IDLE) return;
-  const isMulti = tenants.isMulti(row);
-  // Several queue pairs that wait for each answer are no rival of anybody's.
+  const isMulti = tenants.isMulti(tenant);
+  // Several queue pairs that each wait for answers compete with no other tenant.
   if (!isMulti || of === M.DELAY) mix.singles++;
   if (of === M.BANDWIDTH) {
     mix.bandwidth++;
     if (isMulti) mix.multiB++;
-    mix.leastBytes = Math.min(mix.leastBytes, tenants.meanBytes[row]);
-    mix.mostBytes = Math.max(mix.mostBytes, tenants.meanBytes[row]);
-    mix.leastQueue = Math.min(mix.leastQueue, tenants.queueLength[row]);
+    mix.leastBytes = Math.min(mix.leastBytes, tenants.meanBytes[tenant]);
+    mix.mostBytes = Math.max(mix.mostBytes, tenants.meanBytes[tenant]);
+    mix.leastQueue = Math.min(mix.leastQueue, tenants.queueLength[tenant]);
     return;
   }
   if (of === M.DELAY) mix.delay++;
   else mix.messages++;
-  if (of === M.DELAY || tenants.awaitsAnswers[row] === 1) mix.queueSensitive++;
+  if (of === M.DELAY || tenants.awaitsAnswers[tenant] === 1) mix.queueSensitive++;
   if (of === M.MESSAGES && isMulti) mix.multiM++;
   else mix.smallSingles++;
-  mix.smallGbps += tenants.wireGbps[row];
+  mix.smallGbps += tenants.wireGbps[tenant];
 }
 
-/** Queue pairs that each tenant of several may use at a time; 0: all. */
+/** Queue pairs that a tenant with several may use at the same time; 0: all. */
 function allowance(mix: Mix, rules: MasterRules): number {
   const multi = mix.multiB + mix.multiM;
   if (multi === 0 || mix.singles + multi < 2) return 0;
@@ -239,27 +245,27 @@ function splitReason(mix: Mix, rules: MasterRules): number {
   return unequal && !rules.selective ? UNEQUAL_SIZES : NOTHING_TO_ISOLATE;
 }
 
-/** Queue pairs of large messages of a tenant that may send at a time. */
-function busyQpsOf(tenants: Tenants, row: number, allow: number): number {
-  if (tenants.classes[row] !== M.BANDWIDTH) return 0;
-  const limit = allow > 0 && tenants.isMulti(row) ? allow : Number.POSITIVE_INFINITY;
-  return Math.min(Math.max(1, tenants.largeQps[row]), limit);
+/** A tenant's queue pairs of large messages that may send at the same time. */
+function busyQpsOf(tenants: Tenants, tenant: number, allow: number): number {
+  if (tenants.classes[tenant] !== M.BANDWIDTH) return 0;
+  const limit = allow > 0 && tenants.isMulti(tenant) ? allow : Number.POSITIVE_INFINITY;
+  return Math.min(Math.max(1, tenants.largeQps[tenant]), limit);
 }
 
-/** Whether tenants of large messages send one after the other. */
+/** Whether tenants of large messages take tenant slots. */
 function isRotation(mix: Mix, split: number, busyLarge: number, { rotateFrom }: MasterRules): boolean {
   if (mix.bandwidth < 2 || busyLarge < rotateFrom) return false;
   return split === LARGE_BESIDE_SMALL || rotateFrom === 0;
 }
 
-/** 1 if it was another. */
+/** Writes a grant. Returns 1 if the value changed. */
 function setGrant(grants: Float64Array, at: number, value: number): number {
   if (grants[at] === value) return 0;
   grants[at] = value;
   return 1;
 }
 
-/** Writes the grants of all members. `changed` is called with each whose isolation is another now. */
+/** Writes the grants of all members, and calls `changed` with each member whose isolation changed. */
 export function decide(
   members: M.MemberTable,
   tenants: Tenants,
@@ -272,35 +278,35 @@ export function decide(
   const split = splitReason(mix, rules);
   const allow = allowance(mix, rules);
   let busyLarge = 0;
-  for (let row = 0; row < tenants.length; row++) busyLarge += busyQpsOf(tenants, row, allow);
+  for (let tenant = 0; tenant < tenants.length; tenant++) busyLarge += busyQpsOf(tenants, tenant, allow);
   const rotates = isRotation(mix, split, busyLarge, rules);
   const why = mix.singles > 0 ? MULTI_BESIDE_SINGLE : SEVERAL_MULTI;
   const { grants } = members;
   const { smallGbps, delay, queueSensitive, messages, bandwidth } = mix;
-  for (let row = 0; row < tenants.length; row++) {
-    const of = tenants.classes[row];
+  for (let tenant = 0; tenant < tenants.length; tenant++) {
+    const of = tenants.classes[tenant];
     const isB = of === M.BANDWIDTH;
-    const paused = allow > 0 && tenants.isMulti(row) && of >= M.MESSAGES && tenants.qps[row] > allow;
+    const paused = allow > 0 && tenants.isMulti(tenant) && of >= M.MESSAGES && tenants.qps[tenant] > allow;
     const splitNow = isB && split !== NOTHING_TO_ISOLATE ? 1 : 0;
     const allowNow = paused ? allow : 0;
     const whyNow = splitNow === 1 ? split : paused ? why : NOTHING_TO_ISOLATE;
     const takesSlots = isB && rotates;
-    // In its slot a tenant is alone.
-    const busyNow = takesSlots ? busyQpsOf(tenants, row, allow) : busyLarge;
-    const end = tenants.firstOf(row + 1);
-    for (let k = tenants.firstOf(row); k < end; k++) {
+    // A tenant is alone in its slot.
+    const busyNow = takesSlots ? busyQpsOf(tenants, tenant, allow) : busyLarge;
+    const end = tenants.firstOf(tenant + 1);
+    for (let k = tenants.firstOf(tenant); k < end; k++) {
       const i = tenants.rowAt(k);
       const at = i * M.GRANTS;
-      const turn = takesSlots ? grants[at + M.SLOT_STATE] || M.OTHERS_SLOT : M.NO_ROTATION;
-      const isOther =
+      const slotState = takesSlots ? grants[at + M.SLOT_STATE] || M.OTHERS_SLOT : M.NO_ROTATION;
+      const isolationChanged =
         grants[at + M.SPLIT] !== splitNow ||
         grants[at + M.QNUM_ALLOW] !== allowNow ||
-        grants[at + M.SLOT_STATE] !== turn;
-      grants[at + M.SLOT_STATE] = turn;
+        grants[at + M.SLOT_STATE] !== slotState;
+      grants[at + M.SLOT_STATE] = slotState;
       grants[at + M.SPLIT] = splitNow;
       grants[at + M.QNUM_ALLOW] = allowNow;
       const isMarked =
-        (isOther ? 1 : 0) |
+        (isolationChanged ? 1 : 0) |
         setGrant(grants, at + M.BUSY_LARGE_QPS, busyNow) |
         setGrant(grants, at + M.SMALL_GBPS, smallGbps) |
         setGrant(grants, at + M.D_TENANTS, delay) |
@@ -309,7 +315,7 @@ export function decide(
         setGrant(grants, at + M.B_TENANTS, bandwidth) |
         setGrant(grants, at + M.REASON, whyNow);
       if (isMarked !== 0) members.marks[i] |= M.ISOLATION_CHANGED;
-      if (isOther) changed(i);
+      if (isolationChanged) changed(i);
     }
   }
 }

@@ -1,4 +1,4 @@
-/** The coordinators of one process: one for each device of a provider. What reports and grants are: members.ts. */
+/** The coordinators of one process, one for each device of a provider. member-table.ts has the columns. */
 import type { ContextWatch, CoordinatorPort, Grant, Usage } from '../shim/coordinator-port.ts';
 import type { ContextView } from '../shim/policy.ts';
 import { NoResourcesError } from '../verbs/errors.ts';
@@ -27,34 +27,34 @@ import {
 } from './member-table.ts';
 import type { ShareRules } from './shares.ts';
 
-/** The kind of one that has sent nothing. */
+/** The kind of a member that has sent nothing. */
 const IDLE_KIND = 2 * IDLE;
 
-/** A page at the coordinator of a device. */
+/** A member's page at the coordinator of one device. */
 interface Membership {
   readonly device: string;
   readonly coordinator: DeviceCoordinator;
   readonly page: MemberPage;
-  /** Class and arity at the last step: when they change, others are concerned at once. */
+  /** Class and arity at the last pass. A change affects other members at once. */
   lastKind: number;
 }
 
 interface Member {
   listener: ((grant: Grant) => void) | null;
   watch: ContextWatch | null;
-  /** At its own device, which is the first, and at those by which what it READs leaves. */
+  /** At its own device, which is the first, and at the devices from which it READs. */
   readonly memberships: Membership[];
-  /** Its limits, as it was last told. */
+  /** Its limits as of the last notification. */
   maxQps: number;
   maxRequestsPerS: number;
 }
 
-/** Where policies meet the coordinators of its devices. */
+/** Connects policies with the coordinators of a provider's devices. */
 export class CoordinatorRegistry implements CoordinatorPort {
   private readonly devices = new Map<string, DeviceCoordinator>();
-  /** By context: an index means another context to each shim. */
+  /** By context, because a context's index differs between shims. */
   private readonly members = new Map<ContextView, Member>();
-  /** By a coordinator's places. */
+  /** By coordinator and row. */
   private readonly byRow = new Map<DeviceCoordinator, (Member | undefined)[]>();
   private readonly createCoordinator: CoordinatorFactory;
   /** By GID of a port. */
@@ -64,7 +64,7 @@ export class CoordinatorRegistry implements CoordinatorPort {
     this.createCoordinator = make;
   }
 
-  /** The coordinator of a device. */
+  /** Returns the coordinator of a device, and creates it at the first call. */
   coordinatorFor(device: string): DeviceCoordinator {
     let coordinator = this.devices.get(device);
     if (coordinator === undefined) {
@@ -82,8 +82,8 @@ export class CoordinatorRegistry implements CoordinatorPort {
   }
 
   /**
-   * The page of a context, which is its device's member from now on.
-   * @throws NoResourcesError when the device has no place for one more
+   * The page of a context. The first call makes the context a member at its device.
+   * @throws NoResourcesError when the device's member table is full
    */
   page(context: ContextView): MemberPage {
     return this.member(context).memberships[0].page;
@@ -96,13 +96,15 @@ export class CoordinatorRegistry implements CoordinatorPort {
     const member: Member = { listener: null, watch: null, memberships: [], maxQps: 0, maxRequestsPerS: 0 };
     if (this.join(context, device, member) === null) {
       const { capacity } = this.coordinatorFor(device);
-      throw new NoResourcesError(`${device} has ${capacity} contexts under a policy, and no place for more`);
+      throw new NoResourcesError(
+        `${device} already has ${capacity} contexts under a policy, its maximum; close one first`,
+      );
     }
     this.members.set(context, member);
     return member;
   }
 
-  /** Null: the device has no place for one more. */
+  /** Returns null if the device's member table is full. */
   private join({ tenant }: ContextView, device: string, member: Member): Membership | null {
     const coordinator = this.coordinatorFor(device);
     const page = coordinator.join(tenant);
@@ -115,12 +117,12 @@ export class CoordinatorRegistry implements CoordinatorPort {
     return membership;
   }
 
-  /** Whether a context is a member: it is, until it closes. */
+  /** Whether a context is a member. It remains one until it closes. */
   has(context: ContextView): boolean {
     return this.members.has(context);
   }
 
-  /** `kind` is a column of counters. */
+  /** Writes a counter; `kind` is its column. */
   report(context: ContextView, kind: number, value: number): void {
     this.page(context).counters[kind] = value;
   }
@@ -130,7 +132,7 @@ export class CoordinatorRegistry implements CoordinatorPort {
     member.listener = listener;
     member.watch = watch ?? null;
     return () => {
-      // The last of what it has done, behind the last beat.
+      // What happened since the last collection would otherwise be lost.
       const used = watch?.usage();
       if (used) writeUsage(member.memberships[0].page, used);
       this.members.delete(context);
@@ -148,7 +150,7 @@ export class CoordinatorRegistry implements CoordinatorPort {
     if (page.grants[MAX_QPS] !== 0) coordinator.notify?.();
   }
 
-  /** What the members of a device have done stands in their pages. */
+  /** Copies the usage of a device's members into their pages. */
   private collectUsage(device: string): void {
     for (const { watch, memberships } of this.members.values()) {
       const used = memberships[0].device === device ? watch?.usage() : null;
@@ -156,19 +158,19 @@ export class CoordinatorRegistry implements CoordinatorPort {
     }
   }
 
-  /** Infinity for a member without a limit, or whose coordinator has none. */
+  /** The maximum number of queue pairs; infinity without a limit. */
   maxQpsOf(context: ContextView): number {
     const { grants } = this.page(context);
     return grants[MAX_QPS] === 0 ? Number.POSITIVE_INFINITY : Math.max(0, grants[MAX_QPS]);
   }
 
-  /** As maxQpsOf. */
+  /** The maximum number of requests per second; infinity without a limit. */
   maxRequestsPerSOf(context: ContextView): number {
     const { grants } = this.page(context);
     return grants[MAX_REQUESTS_PER_S] > 0 ? grants[MAX_REQUESTS_PER_S] : Number.POSITIVE_INFINITY;
   }
 
-  /** Those whose limits are others hear of it; the grants that switch something are told by `tell`. */
+  /** Notifies the members whose limits changed. `notify` announces the other grants. */
   private notifyLimits(device: string): void {
     for (const member of this.members.values()) {
       const { grants } = member.memberships[0].page;
@@ -181,7 +183,7 @@ export class CoordinatorRegistry implements CoordinatorPort {
     }
   }
 
-  /** Counters become grants, for all members of the devices by which something of the context leaves. */
+  /** Runs a pass at each device where the context is a member. */
   runPass(context: ContextView, rules: MasterRules, nowNs: number): void {
     for (const membership of this.member(context).memberships) {
       const kind = kindOf(membership.page);
@@ -190,7 +192,10 @@ export class CoordinatorRegistry implements CoordinatorPort {
     }
   }
 
-  /** Static rates, after a context had its first queue pair or lost its last; who is concerned is told. */
+  /**
+   * Recomputes static rates after a context got its first queue pair or lost its last, and notifies the members
+   * concerned.
+   */
   share(context: ContextView, rules: ShareRules, nowNs: number): boolean {
     const { device } = context;
     const isDone = this.coordinatorFor(device).share(rules, nowNs);
@@ -198,20 +203,20 @@ export class CoordinatorRegistry implements CoordinatorPort {
     return isDone;
   }
 
-  /** The next tenant's slot begins on a device, if it is time; who is concerned is told. */
+  /** Begins the next tenant's slot on a device if it is due, and notifies the members concerned. */
   rotate(device: string, nowNs: number, slotNs: number): void {
     this.coordinatorFor(device).rotate(nowNs, slotNs);
     this.notify(device);
   }
 
-  /** A port of a device has this GID. */
+  /** Records that a port of a device has this GID. */
   registerGid(device: string, gid: string): void {
     this.byGid.set(gid, device);
   }
 
   /**
-   * The context READs from the port of this GID: what it asks for leaves by that device, whose member it is from now
-   * on. Its page there; null where nobody here knows the device, or it has no place for one more.
+   * Makes the context a member at the device of this GID, from which it READs. Returns its page there, or null if no
+   * device with this GID is known here or its member table is full.
    */
   joinReadSource(
     context: ContextView,
@@ -224,17 +229,17 @@ export class CoordinatorRegistry implements CoordinatorPort {
     return known ?? this.join(context, device, member);
   }
 
-  /** Whether somebody is to be told on one of the devices by which something of the context leaves. */
+  /** Whether members are to be notified at any device where the context is a member. */
   hasChanges(context: ContextView): boolean {
     return this.member(context).memberships.some(({ coordinator }) => coordinator.hasChanges);
   }
 
-  /** Tells everybody whose isolation changed there. */
+  /** Notifies the members whose isolation changed at any device where the context is a member. */
   notifyMembers(context: ContextView): void {
     for (const { device } of this.member(context).memberships) this.notify(device);
   }
 
-  /** Tells everybody in this process whose isolation changed: the grants SPLIT, QNUM_ALLOW, TURN and RATE_GBPS. */
+  /** Sends SPLIT, QNUM_ALLOW, SLOT_STATE and RATE_GBPS to the members of this process whose isolation changed. */
   private notify(device: string): void {
     const coordinator = this.coordinatorFor(device);
     if (!coordinator.hasChanges) return;
@@ -261,7 +266,7 @@ function writeUsage({ counters }: MemberPage, { requests, bytes, held, qps, late
   counters[QPS] = qps;
 }
 
-/** Its class, and whether it has several queue pairs. */
+/** A member's class, combined with whether it has several queue pairs. */
 function kindOf({ counters }: MemberPage): number {
   return 2 * counters[CLASS] + (counters[ACTIVE_QPS] > 1 ? 1 : 0);
 }
@@ -272,21 +277,21 @@ const memories = new Map<string, SharedArrayBuffer>();
 let remoteFactory: CoordinatorFactory | null = null;
 
 /**
- * From now on, whoever in this thread puts a policy around a device for the first time meets others at what `make`
- * gives for it: a client of a coordinator elsewhere. Null: no longer.
+ * Sets the factory of coordinators for devices that this thread puts under a policy from now on: `make` returns a client
+ * of a coordinator elsewhere. Null restores coordinators in this process.
  */
 export function setRemoteCoordinators(make: CoordinatorFactory | null): void {
   remoteFactory = make;
 }
 
-/** Memory for the coordinator of one device, for all threads that call `shareCoordinator` with it. */
+/** Allocates memory for the coordinator of one device, to be passed to `shareCoordinator` in each thread. */
 export function coordinatorMemory(): SharedArrayBuffer {
   return new SharedArrayBuffer(memberTableBytes(DEFAULT_CAPACITY));
 }
 
 /**
- * From now on, whoever in this thread puts a policy around a device of this name for the first time is a member of
- * one coordinator with all other threads of the process that did the same with this memory.
+ * Makes this thread use one coordinator for a device together with all threads of the process that pass the same memory.
+ * It takes effect when this thread first puts a policy around a device of this name.
  */
 export function shareCoordinator(device: string, memory: SharedArrayBuffer): void {
   memories.set(device, memory);
@@ -300,7 +305,7 @@ function createCoordinator(device: string): DeviceCoordinator {
 
 const byProvider = new WeakMap<Provider, CoordinatorRegistry>();
 
-/** The coordinators of a provider's devices: all policies around it share them. */
+/** Returns the coordinators of a provider's devices, which all policies around the provider share. */
 export function registryFor(provider: Provider): CoordinatorRegistry {
   let found = byProvider.get(provider);
   if (found === undefined) {

@@ -1,28 +1,28 @@
 /**
- * Static rates: a tenant has one of its own, or a share of the link by its weight among those that have queue pairs
- * there. Its members (contexts, in whichever threads and processes) have equal parts of it.
+ * Static rates: a tenant has a rate of its own, or a share of the link by its weight among the tenants that have queue
+ * pairs there. Its members (contexts in any thread or process) have equal parts of it.
  */
 import type { Tenants } from './master.ts';
 import * as M from './member-table.ts';
 
-/** Who gets what. Tenants are numbers here (members.ts). */
+/** The rates that tenants are entitled to. Tenants are numbers here (tenantId in coordinator.ts). */
 export interface ShareRules {
   readonly linkGbps: number;
-  /** By tenant; who is not there has 1. */
+  /** By tenant; default 1. */
   readonly weights: ReadonlyMap<number, number>;
-  /** Rates of their own, instead of a share. */
+  /** By tenant: a fixed rate instead of a share. */
   readonly ratesGbps: ReadonlyMap<number, number>;
-  /** Another number whenever these say something else: until then nothing is looked up again. Absent: each time. */
+  /** Changes whenever the rules do. Until then, nothing is looked up again. Absent: look up every time. */
   readonly revision?: number;
 }
 
-/** Of the link: when rates of their own leave less to all others. */
+/** The minimum part of the link that fixed rates leave to the other tenants. */
 const MIN_SHARE = 0.01;
 const DEFAULT_WEIGHT = 1;
 
-/** What tenants get by the rules, by row: looking them up takes longer than all else here. */
+/** The tenants' entitlements, cached because the look-ups take longer than everything else here. */
 export class Entitlements {
-  /** A weight; below zero: a rate of its own, and no share. */
+  /** By tenant: its weight, or its fixed rate in Gbit/s as a negative number. */
   values = new Float64Array(0);
   private rules: ShareRules | null = null;
   private revision: number | undefined;
@@ -34,17 +34,17 @@ export class Entitlements {
     if (isKnown && this.version === tenants.version) return;
     [this.rules, this.revision, this.version] = [rules, revision, tenants.version];
     if (this.values.length < tenants.length) this.values = new Float64Array(2 * tenants.length);
-    for (let row = 0; row < tenants.length; row++) {
-      const tenant = members.tenantIds[tenants.rowAt(tenants.firstOf(row))];
-      const ownGbps = ratesGbps.size > 0 ? ratesGbps.get(tenant) : undefined;
-      this.values[row] = ownGbps !== undefined ? -ownGbps : (weights.get(tenant) ?? DEFAULT_WEIGHT);
+    for (let tenant = 0; tenant < tenants.length; tenant++) {
+      const id = members.tenantIds[tenants.rowAt(tenants.firstOf(tenant))];
+      const ownGbps = ratesGbps.size > 0 ? ratesGbps.get(id) : undefined;
+      this.values[tenant] = ownGbps !== undefined ? -ownGbps : (weights.get(id) ?? DEFAULT_WEIGHT);
     }
   }
 }
 
-/** Tenants with a queue pair, as far as the rules concern them. */
+/** The tenants that have queue pairs, and the rate of each. */
 class PresentTenants {
-  /** By row: its members that are there; and what it gets, or would if one were. */
+  /** By tenant: the number of its members that are present, and its rate, or the rate it would have if one were. */
   readonly members: Int32Array;
   readonly gbps: Float64Array;
 
@@ -53,29 +53,29 @@ class PresentTenants {
     this.gbps = new Float64Array(tenants.length);
     let ownedGbps = 0;
     let total = 0;
-    for (let row = 0; row < tenants.length; row++) {
+    for (let tenant = 0; tenant < tenants.length; tenant++) {
       let there = 0;
-      for (let at = tenants.firstOf(row); at < tenants.firstOf(row + 1); at++)
+      for (let at = tenants.firstOf(tenant); at < tenants.firstOf(tenant + 1); at++)
         there += isThere[tenants.rowAt(at)];
-      this.members[row] = there;
+      this.members[tenant] = there;
       if (there === 0) continue;
-      if (entitled[row] < 0) ownedGbps -= entitled[row];
-      else total += entitled[row];
+      if (entitled[tenant] < 0) ownedGbps -= entitled[tenant];
+      else total += entitled[tenant];
     }
     const leftGbps = Math.max(linkGbps - ownedGbps, linkGbps * MIN_SHARE);
-    for (let row = 0; row < tenants.length; row++) {
-      const weight = entitled[row];
-      const all = this.members[row] > 0 ? total : total + weight;
-      this.gbps[row] = weight < 0 ? -weight : (leftGbps * weight) / all;
+    for (let tenant = 0; tenant < tenants.length; tenant++) {
+      const weight = entitled[tenant];
+      const all = this.members[tenant] > 0 ? total : total + weight;
+      this.gbps[tenant] = weight < 0 ? -weight : (leftGbps * weight) / all;
     }
   }
 }
 
 /**
- * Writes the rates of all members; `changed` is called with each that has queue pairs and another rate now. One that has
- * none, or is silent, has what it would get if it opened one or went on now, though it takes nothing from the others
- * until then: a coordinator that stops answering must leave everybody with a share.
- * @param aliveSinceNs whoever has not written since then is gone, or its thread is dead
+ * Writes the rates of all members, and calls `changed` with each that has queue pairs and a new rate. A member that is
+ * silent or has no queue pairs is granted the rate that it would have if it became active, but takes nothing from the
+ * others until then: if the coordinator stops answering, every member must be left with a share.
+ * @param aliveSinceNs members that have not written since then count as absent
  */
 export function share(
   members: M.MemberTable,
@@ -94,10 +94,10 @@ export function share(
     isThere[i] = counters[at + M.RATED_QPS] >= 1 && !(counters[at + M.WRITTEN_NS] < aliveSinceNs) ? 1 : 0;
   }
   const present = new PresentTenants(tenants, entitlements.values, rules.linkGbps, isThere);
-  for (let row = 0; row < tenants.length; row++) {
-    for (let k = tenants.firstOf(row); k < tenants.firstOf(row + 1); k++) {
+  for (let tenant = 0; tenant < tenants.length; tenant++) {
+    for (let k = tenants.firstOf(tenant); k < tenants.firstOf(tenant + 1); k++) {
       const i = tenants.rowAt(k);
-      const gbps = present.gbps[row] / (present.members[row] + 1 - isThere[i]);
+      const gbps = present.gbps[tenant] / (present.members[tenant] + 1 - isThere[i]);
       const at = i * M.GRANTS + M.RATE_GBPS;
       if (grants[at] === gbps) continue;
       grants[at] = gbps;

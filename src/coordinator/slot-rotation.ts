@@ -1,52 +1,64 @@
 /**
- * Tenants of large messages send one after the other, each in a slot of its own. A slot is over when its time is and
- * all that was sent in it has completed, or when there is nothing to send in it: then the next tenant in the round
- * that holds requests has one. While there is none, it goes on. A tenant that does not come to an end loses its slot.
+ * The rotation of tenants that send large messages: each sends in a tenant slot of its own. A slot ends when its time is
+ * over and everything sent in it has completed, or when its tenant has nothing to send. The next slot belongs to the
+ * next tenant in the round that holds requests; if there is none, the current slot is extended. A tenant that does not
+ * finish in time loses its slot.
  */
 import type { Tenants } from './master.ts';
 import * as M from './member-table.ts';
 
 export interface SlotTime {
   readonly nowNs: number;
-  /** How long a slot is, and how long after its end its last requests are waited for. */
+  /** The length of a slot, and also the time after its end that its last requests have to complete. */
   readonly slotNs: number;
 }
 
-/** A slot that began so much of its length too early or too late ends in time: all are equally long on average. */
+/**
+ * A slot that begins early or late by at most this part of its length still ends on schedule, so that all are equally
+ * long on average.
+ */
 const PUNCTUAL = 0.1;
-/** Nobody stops before so much of his slot is over (policies/perf/tenant-slots.ts): until then nothing need be looked at. */
+/**
+ * No tenant stops before this part of its slot is over (policies/perf/tenant-slots.ts), so nothing is checked until
+ * then.
+ */
 const UNINTERRUPTED = 0.5;
 
 export class SlotRotation {
-  /** `changed` is called with each member whose turn it is, or is no more. */
+  /** Calls `changed` with each member whose tenant gains or loses the slot. */
   rotate(members: M.MemberTable, tenants: Tenants, time: SlotTime, changed: (member: number) => void): void {
     tenants.group(members);
     const { nowNs, slotNs } = time;
     const last = members.lastSlotMember;
-    const row = last < 0 ? -1 : tenants.tenantOf(last);
-    const isHeld = row >= 0 && members.grants[last * M.GRANTS + M.SLOT_STATE] === M.OWN_SLOT;
+    const tenant = last < 0 ? -1 : tenants.tenantOf(last);
+    const isHeld = tenant >= 0 && members.grants[last * M.GRANTS + M.SLOT_STATE] === M.OWN_SLOT;
     const endNs = isHeld ? members.grants[last * M.GRANTS + M.SLOT_END_NS] : Number.NEGATIVE_INFINITY;
-    const isBusy = isHeld && isBusyWith(members, tenants, row);
+    const isBusy = isHeld && isBusyWith(members, tenants, tenant);
     if (isBusy && nowNs < endNs - slotNs * UNINTERRUPTED) return;
-    const next = nextAfter(members, tenants, row < 0 ? tenantBefore(members, tenants, last) : row, row);
+    const next = nextAfter(
+      members,
+      tenants,
+      tenant < 0 ? tenantBefore(members, tenants, last) : tenant,
+      tenant,
+    );
     if (isBusy) {
-      if (next < 0) extend(members, tenants, row, nowNs + slotNs);
+      if (next < 0) extend(members, tenants, tenant, nowNs + slotNs);
       if (next < 0 || nowNs < endNs + slotNs) return;
     }
-    const own = row >= 0 && demandOf(members, tenants, row) === M.HELD_DEMAND ? row : -1;
+    const own = tenant >= 0 && demandOf(members, tenants, tenant) === M.HELD_DEMAND ? tenant : -1;
     const to = next >= 0 ? next : own;
     if (to < 0) return;
     const isPunctual = Math.abs(nowNs - endNs) <= slotNs * PUNCTUAL;
-    if (isHeld) end(members, tenants, row, changed);
+    if (isHeld) end(members, tenants, tenant, changed);
     else endAll(members, changed);
     give(members, tenants, to, (isPunctual ? endNs : nowNs) + slotNs, changed);
   }
 }
 
-/** The most that one of a tenant's members has to send; of those who do not rotate nothing counts. */
-function demandOf({ counters, grants }: M.MemberTable, tenants: Tenants, row: number): number {
+/** The highest demand among a tenant's members. Members that do not rotate do not count. */
+function demandOf({ counters, grants }: M.MemberTable, tenants: Tenants, tenant: number): number {
   let most = M.NO_DEMAND;
-  for (let at = tenants.firstOf(row); at < tenants.firstOf(row + 1); at++) {
+  for (let at = tenants.firstOf(tenant); at < tenants.firstOf(tenant + 1); at++) {
     const i = tenants.rowAt(at);
     const wants = counters[i * M.COUNTERS + M.SLOT_DEMAND];
     if (grants[i * M.GRANTS + M.SLOT_STATE] === M.NO_ROTATION) continue;
@@ -56,9 +68,13 @@ function demandOf({ counters, grants }: M.MemberTable, tenants: Tenants, row: nu
   return most;
 }
 
-/** Whether one of a tenant's members is not done with the slot. */
-function isBusyWith({ counters, grants, slotNumber }: M.MemberTable, tenants: Tenants, row: number): boolean {
-  for (let at = tenants.firstOf(row); at < tenants.firstOf(row + 1); at++) {
+/** Whether any of a tenant's members has not finished the slot. */
+function isBusyWith(
+  { counters, grants, slotNumber }: M.MemberTable,
+  tenants: Tenants,
+  tenant: number,
+): boolean {
+  for (let at = tenants.firstOf(tenant); at < tenants.firstOf(tenant + 1); at++) {
     const i = tenants.rowAt(at);
     if (grants[i * M.GRANTS + M.SLOT_STATE] === M.NO_ROTATION) continue;
     const wants = counters[i * M.COUNTERS + M.SLOT_DEMAND];
@@ -68,28 +84,28 @@ function isBusyWith({ counters, grants, slotNumber }: M.MemberTable, tenants: Te
   return false;
 }
 
-/** The next in the round after `row` that holds requests, `own` excepted; -1: nobody else does. */
-function nextAfter(members: M.MemberTable, tenants: Tenants, row: number, own: number): number {
+/** The next tenant in the round after `tenant` that holds requests, other than `own`; -1: none. */
+function nextAfter(members: M.MemberTable, tenants: Tenants, tenant: number, own: number): number {
   for (let n = 1; n <= tenants.length; n++) {
-    const next = (row + n) % tenants.length;
+    const next = (tenant + n) % tenants.length;
     if (next !== own && demandOf(members, tenants, next) === M.HELD_DEMAND) return next;
   }
   return -1;
 }
 
 /**
- * Who had the last slot is gone: the row after which the round goes on from its place, and not from the beginning, or
- * one that comes and goes would keep those behind it waiting.
+ * The tenant before the one that had the last slot and has left. Starting the round at the beginning instead would let
+ * a tenant that comes and goes starve those behind it.
  */
-function tenantBefore({ rowLimit }: M.MemberTable, tenants: Tenants, place: number): number {
-  for (let i = Math.max(0, place); i < rowLimit; i++) {
+function tenantBefore({ rowLimit }: M.MemberTable, tenants: Tenants, memberRow: number): number {
+  for (let i = Math.max(0, memberRow); i < rowLimit; i++) {
     if (tenants.tenantOf(i) >= 0) return tenants.tenantOf(i) - 1;
   }
   return -1;
 }
 
-function extend({ grants }: M.MemberTable, tenants: Tenants, row: number, endNs: number): void {
-  for (let at = tenants.firstOf(row); at < tenants.firstOf(row + 1); at++) {
+function extend({ grants }: M.MemberTable, tenants: Tenants, tenant: number, endNs: number): void {
+  for (let at = tenants.firstOf(tenant); at < tenants.firstOf(tenant + 1); at++) {
     grants[tenants.rowAt(at) * M.GRANTS + M.SLOT_END_NS] = endNs;
   }
 }
@@ -100,13 +116,18 @@ function take({ grants }: M.MemberTable, i: number, changed: (member: number) =>
   changed(i);
 }
 
-function end(members: M.MemberTable, tenants: Tenants, row: number, changed: (member: number) => void): void {
-  for (let at = tenants.firstOf(row); at < tenants.firstOf(row + 1); at++) {
+function end(
+  members: M.MemberTable,
+  tenants: Tenants,
+  tenant: number,
+  changed: (member: number) => void,
+): void {
+  for (let at = tenants.firstOf(tenant); at < tenants.firstOf(tenant + 1); at++) {
     take(members, tenants.rowAt(at), changed);
   }
 }
 
-/** Nobody knows who has the slot: others of the tenant whose member left, or two of whom one died as they changed. */
+/** Ends every slot when its owner is unknown: a member left, or a thread died during a change. */
 function endAll(members: M.MemberTable, changed: (member: number) => void): void {
   for (let i = 0; i < members.rowLimit; i++) if (members.isMember(i)) take(members, i, changed);
 }
@@ -114,13 +135,13 @@ function endAll(members: M.MemberTable, changed: (member: number) => void): void
 function give(
   members: M.MemberTable,
   tenants: Tenants,
-  row: number,
+  tenant: number,
   endNs: number,
   changed: (member: number) => void,
 ): void {
   const { grants } = members;
   let slot = 0;
-  for (let k = tenants.firstOf(row); k < tenants.firstOf(row + 1); k++) {
+  for (let k = tenants.firstOf(tenant); k < tenants.firstOf(tenant + 1); k++) {
     const i = tenants.rowAt(k);
     const at = i * M.GRANTS;
     if (grants[at + M.SLOT_STATE] === M.NO_ROTATION) continue;
