@@ -25,7 +25,7 @@ function isoverbs(args: string[], env: Record<string, string> = {}) {
   return { code: child.status, out: child.stdout, err: child.stderr };
 }
 
-test('devices --json lists the simulated ones, and says what real ones want', () => {
+test('devices --json lists the simulated devices, and what real devices require', () => {
   const { code, out, err } = isoverbs(['devices', '--json'], { ISOVERBS_NO_ADDON: '1' });
   expect({ code, err }).toEqual({ code: 0, err: '' });
   const { devices, notes } = JSON.parse(out);
@@ -45,7 +45,7 @@ test('devices --json lists the simulated ones, and says what real ones want', ()
   expect(notes.join(' ')).toContain('ISOVERBS_NO_ADDON');
 });
 
-test('devices prints a table; without RDMA it says what to do', () => {
+test('devices prints a table, and advice on machines without RDMA', () => {
   const { code, out } = isoverbs(['devices']);
   expect(code).toBe(0);
   expect(out).toMatch(/^device +provider +port/);
@@ -79,7 +79,7 @@ test('policies lists needs, options, defaults and units, in 80 columns', () => {
   });
 });
 
-test('what policies are said to need is what they need', () => {
+test('policies lists exactly the requirements that each policy declares', () => {
   const built = {
     perf: new Perf(perfOptions.parse({}), new CoordinatorRegistry()),
     'token-bucket': new TokenBucket(tokenBucketOptions.parse({}), new CoordinatorRegistry()),
@@ -92,7 +92,7 @@ test('what policies are said to need is what they need', () => {
   }
 });
 
-test('whoever stops reading what is printed has read enough', () => {
+test('a closed stdout pipe ends a command without an error', () => {
   const folder = mkdtempSync(join(tmpdir(), 'isoverbs-trace-'));
   try {
     const file = join(folder, 'long.trace');
@@ -134,7 +134,7 @@ test('a trace names queues, and queue pairs by their number on the wire', async 
   }
 });
 
-test('demo makes the folders of the files it writes', () => {
+test('demo creates the folders of its output files', () => {
   const folder = mkdtempSync(join(tmpdir(), 'isoverbs-demo-'));
   try {
     const json = join(folder, 'a/demo.json');
@@ -150,7 +150,7 @@ test('demo makes the folders of the files it writes', () => {
   }
 });
 
-test('help and version succeed; wrong calls are 2, failures 1', () => {
+test('help and version exit with 0, usage errors with 2, failures with 1', () => {
   expect(isoverbs(['--version'])).toMatchObject({ code: 0, out: expect.stringMatching(/^\d+\.\d+\.\d+\n$/) });
   expect(isoverbs(['--help']).out).toContain('devices');
   expect(isoverbs(['bogus'])).toMatchObject({ code: 2, out: '' });

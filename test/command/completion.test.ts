@@ -1,4 +1,4 @@
-// What TAB gives, asked of the shells themselves where they are installed. Needs a build.
+// Completions as offered by the shells themselves, where they are installed. Needs a build.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -84,7 +84,7 @@ test('bash', () => {
     t 'isoverbs po'; t 'isoverbs mix --policy perf:isolation=al'; t 'isoverbs mix --profile cx3'`;
   const words = shell('bash', script);
   expect(words.slice(0, 4)).toEqual(['complete', '-F', '_isoverbs', 'isoverbs']);
-  // Behind = and : bash wants only the rest of the word.
+  // After = and :, bash expects only the rest of the word.
   expect(words.slice(4, 6)).toEqual(['policies', 'always']);
   expect(words[6]).toMatch(/^cx3/);
 });

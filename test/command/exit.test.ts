@@ -1,4 +1,4 @@
-// How commands end: exit status of each, Ctrl-C, and whoever listens no more. Needs a build.
+// How commands end: the exit status of each, Ctrl-C, and closed pipes. Needs a build.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { resolve } from 'node:path';
@@ -8,7 +8,7 @@ import { USAGE } from '../../src/cli/program.ts';
 const MAIN = resolve(import.meta.dirname, '../../dist/cli/main.js');
 const ENV = { ...process.env, ISOVERBS_LOG: '', ISOVERBS_NO_ADDON: '1', ISOVERBS_POLICY: '' };
 
-/** Which simulated devices bench took. */
+/** The line in which bench names the simulated devices that it chose. */
 const TOLD = /^isoverbs: both ends run in this process.*\n/;
 
 function isoverbs(line: string, env: Record<string, string> = {}) {
@@ -31,7 +31,7 @@ test.each([
   'trace',
   'completion tcsh',
   'bogus',
-])('isoverbs %s was called wrongly: 2, and a sentence', (line) => {
+])('a usage error exits with 2 and a one-line message: isoverbs %s', (line) => {
   const { code, out, err } = isoverbs(line);
   expect({ code, out }).toEqual({ code: USAGE, out: '' });
   expect(err).toMatch(/^isoverbs: \S/);
@@ -43,25 +43,25 @@ test.each([
   'bench write_bw --provider sim -n 100 -w 100000000',
   'bench write_bw -d none0',
   'trace /no/such.trace',
-])('isoverbs %s fails: 1, and a sentence', (line) => {
+])('a failure exits with 1 and a one-line message: isoverbs %s', (line) => {
   const { code, err } = isoverbs(line);
   expect({ code, err }).toEqual({ code: 1, err: expect.stringMatching(/^isoverbs: .*\n$/) });
 });
 
-test('without a command: its page on stderr, and 2', () => {
+test('without a command, isoverbs prints its help on stderr and exits with 2', () => {
   const { code, out, err } = isoverbs('');
   expect({ code, out }).toEqual({ code: 2, out: '' });
   expect(err).toMatch(/^NAME\n {2}isoverbs - /);
 });
 
-test('what is nearly right is named, and where to read on', () => {
+test('a misspelt name gets a suggestion and a pointer to the help', () => {
   expect(isoverbs('benhc').err).toBe(
     "isoverbs: unknown command 'benhc'\n(Did you mean bench?)\nSee: isoverbs --help\n",
   );
   expect(isoverbs('mix --polcy perf').err).toContain('(Did you mean --policy?)\nSee: isoverbs mix --help\n');
 });
 
-test('variables are minded, and wrong ones are named', () => {
+test('environment variables are applied, and invalid ones are named', () => {
   expect(isoverbs('devices', { ISOVERBS_LOG: 'loud' })).toMatchObject({
     code: 2,
     err: expect.stringContaining('ISOVERBS_LOG'),
@@ -72,7 +72,7 @@ test('variables are minded, and wrong ones are named', () => {
   });
 });
 
-test('a full disk is a sentence', () => {
+test('a full disk is reported in one line', () => {
   const shell = `"${process.execPath}" "${MAIN}" policies > /dev/full; echo $?`;
   const { stdout, stderr } = spawnSync('bash', ['-c', shell], {
     env: ENV,
@@ -83,7 +83,7 @@ test('a full disk is a sentence', () => {
   expect(stderr).toMatch(/^isoverbs: the output cannot be written: ENOSPC.*\n$/);
 });
 
-test('Ctrl-C ends it as shells expect, and says nothing', async () => {
+test('Ctrl-C ends a command silently, with the status that shells expect', async () => {
   const child = spawn(
     process.execPath,
     [MAIN, 'bench', 'write_bw', '--provider', 'sim', '--run_infinitely'],

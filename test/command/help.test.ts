@@ -1,4 +1,4 @@
-// --help prints man pages with examples that work, and docs/cli.md is made of them. Needs a build.
+// --help prints man pages with working examples, from which docs/cli.md is generated. Needs a build.
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -27,7 +27,7 @@ function help(command: Command): string {
 }
 
 test.each(commands.map((command) => [pathOf(command), command] as const))(
-  '%s --help has every section, and its lines fit into 80 columns',
+  '%s --help has every section, in at most 80 columns',
   (path, command) => {
     const text = help(command);
     const titles = [...text.matchAll(/^([A-Z].*)$/gm)].map((match) => match[1]);
@@ -61,7 +61,7 @@ test('every page describes its command in full sentences and refers to pages tha
   }
 });
 
-/** Examples that take a real device, minutes, or a program that does not exist: they are parsed, not run. */
+/** Examples that need a real device, minutes, or a program that does not exist: they are only parsed. */
 const NOT_RUN =
   /-d rxe0|^isoverbs (top|tenants|set|daemon --policy)|^isoverbs compare (--seeds|--svg)|--device rxe0|^isoverbs reproduce|app\.js|completion|app\.trace/;
 const examples = commands.flatMap((command) => pageOf(command)?.examples.map(([line]) => line) ?? []);

@@ -1,5 +1,5 @@
-// What must not bring a process down: each case is a process of its own that prints exactly `pass`, writes
-// nothing to stderr, and ends with 0. They run on a simulated device, and on a real one where there is one.
+// Misuse must not crash a process. Each case is a child process that must print exactly `pass`, write nothing to
+// stderr, and exit with 0. The cases run on a simulated device, and on a real one if there is one.
 import { spawnSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { resolve } from 'node:path';

@@ -1,4 +1,4 @@
-/** How processes end while they transfer: with the right code, with nothing on stderr that is not their own. */
+/** How processes end in the middle of transfers: with the right exit code and no foreign output on stderr. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { resolve } from 'node:path';
@@ -7,7 +7,7 @@ import { expect, test } from 'vitest';
 const PROGRAM = resolve(import.meta.dirname, 'endings/process.mjs');
 const TIME_MS = 110_000;
 
-/** What Node.js itself prints of an error that nobody catches; nothing before it, nothing after it. */
+/** What Node.js itself prints for an uncaught error, with nothing before or after it. */
 const UNCAUGHT = /^\S+:\d+\n.*\n\s*\^\n\n?Error: meant\n( {4}at .*\n)+\nNode\.js v[\d.]+\n$/;
 const SILENT = /^$/;
 
@@ -15,9 +15,9 @@ interface Ending {
   code: number | null;
   signal?: string;
   stderr?: RegExp;
-  /** After `under way`. */
+  /** Expected output after `under way`. */
   stdout?: string;
-  /** SIGTERM as soon as it is under way. */
+  /** Whether the test sends SIGTERM as soon as the transfers are under way. */
   killed?: boolean;
 }
 
@@ -56,7 +56,7 @@ async function run(device: string, name: string, killed: boolean) {
   return { code, signal, stdout, stderr };
 }
 
-/** ISOVERBS_RUNS: so many times each. */
+/** How often each test runs. */
 const RUNS = Number(process.env.ISOVERBS_RUNS ?? 1);
 
 /** Declares a test for each ending on this device; those not named have the tag `long`. */

@@ -22,11 +22,14 @@ function constants(header: string): [string, number][] {
 describe('mirrors', () => {
   const names: Record<string, unknown> = { ...V, ...W };
 
-  test.each(['native/layout.h', 'native/qp.h'])('%s says what TypeScript says', (header) => {
-    const list = constants(header);
-    expect(list.length).toBeGreaterThan(30);
-    for (const [name, value] of list) expect(value, name).toBe(names[name]);
-  });
+  test.each(['native/layout.h', 'native/qp.h'])(
+    'the constants in %s equal their TypeScript mirrors',
+    (header) => {
+      const list = constants(header);
+      expect(list.length).toBeGreaterThan(30);
+      for (const [name, value] of list) expect(value, name).toBe(names[name]);
+    },
+  );
 
   test('native/handles.h has the kinds and shifts of handles.ts', () => {
     const text = read('native/handles.h');
@@ -60,7 +63,7 @@ describe.skipIf(!existsSync(ADDON))('the built addon', () => {
     expect(linked).not.toMatch(/ibverbs|rdmacm|mlx5/);
   });
 
-  test('wants no symbol of one', () => {
+  test('imports no symbol of an RDMA library', () => {
     const wanted = execFileSync('nm', ['-D', '--undefined-only', ADDON], { encoding: 'utf8' });
     expect(wanted).toContain('napi_create_function');
     expect(wanted).not.toMatch(/\b_?(ibv|rdma|mlx5dv)_/);

@@ -1,4 +1,4 @@
-/** Completion channels: events on the loop, several CQs, and listeners that do odd things. */
+/** Completion channels: delivery on the event loop, several CQs, and listeners that misbehave. */
 import { afterEach, describe, expect, test } from 'vitest';
 import * as V from '../../src/verbs/index.ts';
 import { connect, errorOf, Rig, skipReason, toInit } from './rig.ts';
@@ -20,7 +20,7 @@ describe.skipIf(skipReason !== '')('completion channels', () => {
     expect(rig.postSend()).toBe(1);
   }
 
-  /** The next event, or undefined when none comes in time. */
+  /** The next event, or undefined if none arrives in time. */
   function nextEvent(ms = 5000): Promise<number | undefined> {
     return new Promise((resolve) => {
       const timer = setTimeout(() => resolve(undefined), ms);
@@ -31,7 +31,7 @@ describe.skipIf(skipReason !== '')('completion channels', () => {
     });
   }
 
-  test('one event for one armed completion, none without arming', async () => {
+  test('an armed CQ raises one event, an unarmed CQ raises none', async () => {
     const { p, cq } = open();
     p.reqNotifyCq(cq, false);
     write(1);
@@ -42,7 +42,7 @@ describe.skipIf(skipReason !== '')('completion channels', () => {
     expect(await rig.drain(1)).toMatchObject([{ wrId: 2 }]);
   });
 
-  test('two CQs on one channel are told apart', async () => {
+  test('events of two CQs on one channel name the right CQ', async () => {
     const { p, context, pd, cq, channel, send, addr, mr } = open();
     const other = p.createCq(context, 16, channel).handle;
     const cap = { maxSendWr: 8, maxRecvWr: 8, maxSendSge: 1, maxRecvSge: 1, maxInlineData: 0 };
@@ -90,7 +90,7 @@ describe.skipIf(skipReason !== '')('completion channels', () => {
     p.destroyCq(other);
   });
 
-  test('solicited only', async () => {
+  test('a CQ armed for solicited completions ignores the others', async () => {
     const { p, cq, recv, send, addr, mr } = open();
     recv.clear().recv(1, addr, 64, mr.lkey).recv(2, addr, 64, mr.lkey);
     rig.postRecv();
@@ -104,7 +104,7 @@ describe.skipIf(skipReason !== '')('completion channels', () => {
     await rig.drain(2);
   });
 
-  test('a listener may be replaced, taken away, and called from many turns', async () => {
+  test('a listener may be replaced or removed, and is called across many turns of the loop', async () => {
     const { p, cq, channel } = open();
     let first = 0;
     p.watchCompChannel(channel, () => first++);
@@ -125,7 +125,7 @@ describe.skipIf(skipReason !== '')('completion channels', () => {
     }
   });
 
-  test('a listener may close what it is called for', async () => {
+  test('a listener may close the object that it is called for', async () => {
     const { p, context } = open();
     const channel = p.createCompChannel(context);
     const cq = p.createCq(context, 16, channel).handle;

@@ -1,4 +1,4 @@
-/** Crash and lifetime tests: each a process of its own, that prints `pass` and nothing else. */
+/** Crash and lifetime tests: each is a child process that must print `pass` and nothing else. */
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';

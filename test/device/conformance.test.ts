@@ -1,4 +1,4 @@
-// Random programs on a real device: bare and under a policy they must look the same. WAIT is emulated here.
+// Random programs on a real device must look the same with and without a policy. WAIT is emulated here.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { chains } from '../conformance/chains.ts';
@@ -8,7 +8,7 @@ import { device, realGround } from './ground.ts';
 const RUNS = Number(process.env.ISOVERBS_RUNS ?? 8);
 const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_120);
 
-describe.skipIf(device === '')('a program cannot tell, on a real device', () => {
+describe.skipIf(device === '')('random programs see no difference on a real device', () => {
   const names = ['pass-through', 'arbitrary', 'perf 1024, WAIT emulated', 'one by one'];
   test.each([...names, 'perf, in turns', 'perf, as it finds', 'token bucket'])(
     '%s',

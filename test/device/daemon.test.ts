@@ -1,7 +1,7 @@
-// Three separate programs and one daemon on a real device: nobody of them knows of the others. Needs a build.
-// Rates of an emulated machine are low, and five programs that poll share its two CPUs: the link of which the daemon
-// gives shares is a quarter of what transfers reached there without it, 0.16 Gbit/s, and what tenants may send at once
-// outlasts the time for which they wait for a CPU.
+// Three independent programs and one daemon on a real device. Needs a build.
+// Emulated machines are slow, and five polling programs share two CPUs. The link rate given to the daemon is therefore
+// a quarter of what transfers reached there without it, 0.16 Gbit/s, and the burst that tenants may send outlasts
+// their waits for a CPU.
 import { performance } from 'node:perf_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from 'vitest';
@@ -14,16 +14,16 @@ const LINK_GBPS = 0.04;
 const TOKEN_BUCKET = `token-bucket:burstBytes=${1 << 18}`;
 const SENT = /^sent \d+ bytes, [\d.]+ Gbit\/s, sha256 ok$/m;
 const GETS = /^\d+ GETs: p50 [\d.]+ us, p99 [\d.]+ us, \d+ per second$/m;
-/** RoCEv2's, of each packet of a path MTU of 4096 bytes. */
+/** RoCEv2 header bytes of each packet with a path MTU of 4096 bytes. */
 const WIRE = (4096 + 82) / 4096;
-/** Until something has happened that happens soon on a machine with nothing else to do. */
+/** Time limit for what happens soon on an idle machine. */
 const LONG_MS = 240_000;
 /** A store that has begun to GET has done some. */
 const GETS_MS = 5000;
-/** Longer than anything here takes. */
+/** Longer than any test here takes. */
 const LONG_S = 3600;
 
-/** Opens the device, and has a queue pair when the daemon knows of it: a program that does both at once is not held. */
+/** Opens the device, and creates a queue pair once the daemon knows of it; the policy cannot hold it before that. */
 const ONE_MORE = `
   import { openDevice } from 'isoverbs';
   const context = openDevice('${device}');
@@ -52,7 +52,7 @@ function shares(policy: string, rules = '[]') {
   return ground.programs.daemon('--config', config, '--device', device);
 }
 
-/** The tenants, once they are so. */
+/** The tenants, once they match. */
 function rows(are: (rows: readonly TenantRow[]) => boolean): Promise<TenantRow[]> {
   let last: TenantRow[] = [];
   return pollUntil(
@@ -72,7 +72,7 @@ const sending = (all: readonly TenantRow[], ...tenants: string[]) =>
 const has = (all: readonly TenantRow[], tenant: string, gbps: number) =>
   Math.abs((rowOf(all, tenant)?.rateGbps ?? 0) - gbps) < gbps / 100;
 
-/** Payload of both, and what part of it the first one had. */
+/** Payload of both transfers, and the share of the first one. */
 function parts([a, b]: readonly Program[], span: Span) {
   const rates = [a, b].map((one) => gbpsOf(one, span));
   const total = rates[0] + rates[1];
@@ -85,7 +85,7 @@ const told = (what: string, { rates, part }: ReturnType<typeof parts>) =>
   );
 
 async function during(what: string, transfers: readonly Program[], ms: number) {
-  // What was earned and posted before it is over.
+  // Wait until credit earned and requests posted before are used up.
   await delay(2000);
   const fromMs = performance.now();
   await delay(ms);
@@ -94,7 +94,7 @@ async function during(what: string, transfers: readonly Program[], ms: number) {
   return got;
 }
 
-/** They end as if their time were over: what has arrived is compared. */
+/** Ends both as if their time were up; they compare the data that has arrived. */
 async function finish(transfers: readonly Program[], store: Program): Promise<void> {
   for (const one of [...transfers, store]) one.kill('SIGINT');
   await allWell(transfers, store);
@@ -106,7 +106,7 @@ async function allWell(transfers: readonly Program[], store: Program): Promise<v
   expect(store.output).toMatch(GETS);
 }
 
-/** The transfer goes on, whatever has happened. */
+/** Asserts that the transfer still progresses. */
 async function goesOn(transfer: Program, after: string) {
   const had = transfer.lines.length;
   await pollUntil(
@@ -117,8 +117,8 @@ async function goesOn(transfer: Program, after: string) {
 }
 
 /**
- * One transfer is killed, another stopped for a while, the daemon killed; the next daemon, which is returned, gives the
- * other one its part of the link again, beside the store.
+ * Kills one transfer, stops another for a while, and kills the daemon. The next daemon, which is returned, gives the
+ * surviving transfer its share of the link again, alongside the store.
  */
 async function fails(
   { victim, transfer, daemon }: Record<'victim' | 'transfer' | 'daemon', Program>,
@@ -140,14 +140,14 @@ async function fails(
   await daemon.ended;
   await goesOn(transfer, 'the daemon was killed');
   const next = await shares(TOKEN_BUCKET);
-  // Whoever waits for a CPU for long lends its share meanwhile.
+  // A tenant that waits long for a CPU lends its share meanwhile.
   await rows((some) => sending(some, tenant, 'store') && has(some, tenant, part * LINK_GBPS));
   await goesOn(transfer, 'the next daemon came');
   return next;
 }
 
 describe.skipIf(device === '')('three programs and a daemon', { timeout: 600_000 }, () => {
-  test('two transfers of weights 1 and 3 beside a store, until one of them and the daemon are killed', async () => {
+  test('two transfers of weights 1 and 3 share with a store, until one of them and the daemon are killed', async () => {
     const { programs } = newGround();
     const [{ transfers: receiver }, daemon] = await Promise.all([ground.serve(), shares(TOKEN_BUCKET)]);
     const transfers = [1, 3].map((weight) => ground.transfer({ tenant: `w${weight}`, weight }, LONG_S));
@@ -167,7 +167,7 @@ describe.skipIf(device === '')('three programs and a daemon', { timeout: 600_000
     expect(JSON.parse(await programs.command('tenants', '--socket', programs.socket, '--json'))).toBeTruthy();
   });
 
-  test('under perf: classified by what they send, isolated, released when the other leaves', async () => {
+  test('perf classifies programs by traffic, isolates them, and releases one when the other leaves', async () => {
     newGround();
     await Promise.all([ground.serve(), shares('perf')]);
     const bulk = ground.transfer({ tenant: 'bulk' }, LONG_S);
@@ -180,7 +180,7 @@ describe.skipIf(device === '')('three programs and a daemon', { timeout: 600_000
       why: 'large messages beside small ones',
     });
     expect(rowOf(both, 'store')).toMatchObject({ class: 'delay', split: false });
-    // Keys are put first.
+    // The store PUTs its keys first.
     await delay(GETS_MS);
     store.kill('SIGINT');
     await store.done();
@@ -196,7 +196,7 @@ describe.skipIf(device === '')(
   'three programs and a daemon, at length',
   { tags: ['long'], timeout: 900_000 },
   () => {
-    test('weights and rates that are set while they run', async () => {
+    test('weights and rates take effect while programs run', async () => {
       newGround();
       await Promise.all([ground.serve(), shares(TOKEN_BUCKET)]);
       const transfers = ['a', 'b'].map((tenant) => ground.transfer({ tenant }, LONG_S));
@@ -214,11 +214,11 @@ describe.skipIf(device === '')(
       expect(Math.abs((limited.rates[1] * WIRE) / 0.01 - 1)).toBeLessThan(0.05);
     });
 
-    test('without a daemon they run as without isoverbs run', async () => {
+    test('without a daemon, programs run as they do without `isoverbs run`', async () => {
       newGround();
       await ground.serve();
       const said: string[] = [];
-      // Without a policy the command itself says that there will be none, and the program that nobody answers.
+      // Without a policy, the command warns that there is none, and the program that no daemon answers.
       for (const [run, lines] of [
         [null, 0],
         [{ tenant: 'a', policy: 'token-bucket' }, 1],
@@ -238,7 +238,7 @@ describe.skipIf(device === '')(
     });
 
     test.each(['', TOKEN_BUCKET])(
-      'limits of queue pairs and of requests a second, under %j',
+      'limits on queue pairs and requests per second hold under %j',
       async (policy) => {
         newGround();
         const rules = '[{ match: { declared: slow }, maxQps: 1, maxRequestsPerS: 40 }]';
@@ -255,7 +255,7 @@ describe.skipIf(device === '')(
       },
     );
 
-    test('tenants and daemons that are killed, stopped and started again', async () => {
+    test('tenants and daemons survive being killed, stopped and restarted', async () => {
       newGround();
       const [{ transfers: receiver }, first] = await Promise.all([ground.serve(), shares(TOKEN_BUCKET)]);
       let daemon = first;

@@ -1,5 +1,5 @@
-// The same random programs on a simulated device and on a real one: what an application can see must agree, but for
-// what is known of soft-RoCE (each departure is left out by name).
+// The same random programs on a simulated and on a real device: what an application can see must agree, except for
+// the known departures of soft-RoCE, each of which is excluded by name.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { mixedProgram, runMixed } from '../conformance/mixed.ts';
@@ -14,7 +14,7 @@ const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_121);
 const laxSim = (): Ground => ({ ...simGround(), strictQueues: false });
 
 /**
- * soft-RoCE of Linux 6.1 departs here, so programs leave it out (docs/testing.md lists all that is known):
+ * What programs leave out because soft-RoCE of Linux 6.1 departs from the standard (docs/testing.md has the full list):
  * a bad local key completes with LOC_QP_OP_ERR instead of LOC_PROT_ERR, a SEND_WITH_INV of a key that the peer does
  * not have succeeds at the sender, a window opens the whole region that it is bound to, and what was posted in SQD waits
  * for the next post after RTS.
@@ -27,7 +27,7 @@ describe.skipIf(device === '')('a simulated device and a real one look the same'
       fc.asyncProperty(mixedProgram(DEPARTURES), async (p) => {
         const simulated = await runMixed(p, [], laxSim());
         const real = await runMixed(p, [], realGround());
-        // It raises SQ_DRAINED unasked, and no event of an error.
+        // soft-RoCE raises SQ_DRAINED unasked, and no error events.
         for (const { trace } of [simulated, real]) {
           for (const list of Object.keys(trace)) if (list.startsWith('events of')) delete trace[list];
         }

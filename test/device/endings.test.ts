@@ -6,15 +6,15 @@ import { findDevice } from './rig.ts';
 
 const found = findDevice();
 
-/** Those that differ most in what becomes of the device; a virtual machine takes ten seconds and more for each. */
+/** The endings that differ most for the device; in a virtual machine each takes ten seconds or more. */
 const ENDINGS = ['wait', 'worker terminated', 'exit beside workers'];
 
-describe.skipIf(typeof found === 'string')('processes that end while they transfer', () => {
+describe.skipIf(typeof found === 'string')('processes that end in the middle of transfers', () => {
   endings(typeof found === 'string' ? '' : found.name, ENDINGS);
 });
 
 describe.skipIf(typeof found === 'string')('a bound window goes before its queue pair', () => {
-  // Soft-RoCE waits 50 s for one that does not.
+  // Soft-RoCE blocks for 50 s if the queue pair goes first.
   test('when the context is closed', async () => {
     const context = openDevice(typeof found === 'string' ? '' : found.name);
     const pd = context.allocPd();

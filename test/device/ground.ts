@@ -9,13 +9,13 @@ const found = findDevice();
 /** Name of the device; empty: there is none. */
 export const device = typeof found === 'string' ? '' : found.name;
 
-/** Eight polls, five milliseconds apart, that find nothing: then all has happened that does not report. */
+/** Eight empty polls, five milliseconds apart: by then unreported work has finished, too. */
 export function realGround(): Ground {
   return {
     provider: createRdmaCoreProvider(),
     devices: [device, process.env.RXE_DEV2 ?? device],
     gidIndex: 1,
-    // soft-RoCE frees what is unsignaled by itself, and takes more than it granted.
+    // soft-RoCE frees unsignaled requests by itself, and accepts more requests than it granted.
     strictQueues: false,
     idlePolls: 8,
     patientPolls: 4000,

@@ -1,4 +1,4 @@
-// One of two processes is killed in the middle of a transfer: the other is told, and goes on with the next one.
+// One of two processes is killed in the middle of a transfer: the other is notified and continues with another peer.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
@@ -11,7 +11,7 @@ const found = findDevice();
 const device = typeof found === 'string' ? '' : found.name;
 
 const CHILD = new URL('children/killed.mjs', import.meta.url).pathname;
-/** 7 tries of 4.096 us * 2^13, 34 ms, each: soft-RoCE in an emulated machine answers late, but not as late. */
+/** 7 tries of 4.096 us * 2^13, 34 ms, each: longer than soft-RoCE takes to answer in an emulated machine. */
 const PATH = { timeout: 13, retryCnt: 6 };
 const WRITE_BYTES = 4096;
 const OUTSTANDING = 8;
@@ -41,7 +41,7 @@ function open() {
 
 type Here = ReturnType<typeof open>;
 
-/** A queue pair, by hand, to a new process, whose memory it may write: nothing but the device tells of its end. */
+/** A queue pair connected by hand to the memory of a new process, so that only the device reports its end. */
 async function towards({ pd, cq, mr }: Here) {
   const child = start('target');
   const lines = createInterface(child.stdout)[Symbol.asyncIterator]();
@@ -57,7 +57,7 @@ async function towards({ pd, cq, mr }: Here) {
 }
 
 describe.skipIf(device === '')('kill -9 of the other process', { timeout: 240_000 }, () => {
-  test('a sender gets RETRY_EXC_ERR within a second, and goes on with another', async () => {
+  test('a sender gets RETRY_EXC_ERR within a second, and continues with another peer', async () => {
     const here = open();
     const { child, qp, write } = await towards(here);
     let posted = 0;
@@ -93,7 +93,7 @@ describe.skipIf(device === '')('kill -9 of the other process', { timeout: 240_00
     expect((await here.cq.next()).status).toBe(0);
   });
 
-  test('a waiting receiver is told by the connection, and goes on with another', async () => {
+  test('a waiting receiver is notified by the connection, and continues with another peer', async () => {
     const { context, pd, cq, mr } = open();
     const calls: Connection[] = [];
     let called = () => {};
@@ -128,7 +128,7 @@ describe.skipIf(device === '')('kill -9 of the other process', { timeout: 240_00
     console.log(`told ${Math.round(tookMs)} ms after the end of the other process`);
     expect(error).toMatchObject({ code: 'ISO_ERR_CONNECTION' });
     expect(tookMs).toBeLessThan(1000);
-    // What had come before is there, which may be as much as there was room for; then its receives come back.
+    // Messages that arrived before are there, up to all posted receives; then the remaining receives are flushed.
     const rest = (await cq.drain(16)).map(({ status }) => status);
     const delivered = rest.filter((status) => status === 0).length;
     expect(rest.slice(delivered)).toEqual(rest.slice(delivered).map(() => IBV_WC_WR_FLUSH_ERR));

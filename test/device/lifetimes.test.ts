@@ -1,4 +1,4 @@
-/** Devices, handles and memory: what may be closed when, and what happens to those who come too late. */
+/** Devices, handles and memory: what may be closed when, and what happens to calls that come too late. */
 import { afterEach, describe, expect, test } from 'vitest';
 import { createRdmaCoreProvider } from '../../src/providers/rdma-core/index.ts';
 import * as V from '../../src/verbs/index.ts';
@@ -36,13 +36,13 @@ describe.skipIf(skipReason !== '')('devices', () => {
     p.closeDevice(context);
   });
 
-  test('a device that is not there', () => {
+  test('opening a missing device throws a typed error', () => {
     const { provider: p } = defined();
     expect(errorOf(() => p.openDevice('none0')).code).toBe('ISO_ERR_NO_DEVICE');
     expect(errorOf(() => p.openDevice(7 as unknown as string)).code).toBe('ISO_ERR_ARGUMENT');
   });
 
-  test('what is more than the device has', () => {
+  test('requests beyond the device's limits are rejected', () => {
     const rig = new Rig();
     const { p, context, pd, cq } = rig;
     const dev = p.queryDevice(context);
@@ -139,7 +139,7 @@ function callsByHandle({
 }
 
 describe.skipIf(skipReason !== '')('handles', () => {
-  test('parents with children are busy, and say with what', () => {
+  test('closing a parent throws BusyError and names its children', () => {
     const rig = new Rig({ channel: true });
     const { p, context, pd, cq, channel } = rig;
     expect(errorOf(() => p.deallocPd(pd))).toMatchObject({ code: 'ISO_ERR_BUSY', errno: V.EBUSY });
@@ -150,7 +150,7 @@ describe.skipIf(skipReason !== '')('handles', () => {
     rig.close();
   });
 
-  test('every verb rejects a closed handle, one of another kind, and anything that is no handle', () => {
+  test('every verb rejects closed handles, handles of another kind, and anything else', () => {
     const rig = new Rig({ channel: true });
     const { p, context, pd, cq, qp, channel, mr, send, wcs } = rig;
     const verbs = callsByHandle(rig);
@@ -190,7 +190,7 @@ describe.skipIf(skipReason !== '')('handles', () => {
           'ISO_ERR_HANDLE',
         );
       }
-      // Of all live handles, those of one kind are taken: which one is known by the error's text.
+      // Of all live handles, the verb accepts those of one kind, which the error's text names.
       const needs = errorOf(() => call(0)).message;
       for (const handle of wrongKind) {
         const name = V.KIND_NAMES[kindOf(handle)];
@@ -216,14 +216,14 @@ describe.skipIf(skipReason !== '')('handles', () => {
     b.close();
   });
 
-  test('a provider can be made twice and shares handles', () => {
+  test('two providers share handles', () => {
     const rig = new Rig();
     const again = createRdmaCoreProvider();
     expect(again.queryDevice(rig.context).maxQp).toBe(rig.p.queryDevice(rig.context).maxQp);
     rig.close();
   });
 
-  test('thousands of objects come and go', () => {
+  test('thousands of objects are created and destroyed', () => {
     const rig = new Rig();
     const { p, context } = rig;
     const seen = new Set<number>();
@@ -255,7 +255,7 @@ describe.skipIf(skipReason !== '')('memory', () => {
     expect([...rig.bytes.subarray(4096, 4099)]).toEqual([9, 8, 7]);
   }
 
-  test('memory of our own is page-aligned, zeroed, and detached by deregMr', async () => {
+  test('memory allocated by the library is page-aligned, zeroed, and detached by deregMr', async () => {
     const { p, pd } = open();
     const info = p.allocMr(pd, 10_000, ACCESS);
     expect(info.addr % 4096).toBe(0);
@@ -267,7 +267,7 @@ describe.skipIf(skipReason !== '')('memory', () => {
     expect(errorOf(() => p.deregMr(info.handle)).code).toBe('ISO_ERR_HANDLE');
   });
 
-  test('an ArrayBuffer and a SharedArrayBuffer of the application, and parts of them', async () => {
+  test('regMr registers an ArrayBuffer or a SharedArrayBuffer of the application, or a part', async () => {
     const { p, pd } = open();
     for (const memory of [new ArrayBuffer(8192), new SharedArrayBuffer(8192)]) {
       const info = p.regMr(pd, memory, 100, 5000, ACCESS);
@@ -278,7 +278,7 @@ describe.skipIf(skipReason !== '')('memory', () => {
     }
   });
 
-  test('what cannot stay in place is refused', () => {
+  test('memory that may move is rejected', () => {
     const { p, pd } = open();
     const Resizable = ArrayBuffer as unknown as new (n: number, o: { maxByteLength: number }) => ArrayBuffer;
     const Growable = SharedArrayBuffer as unknown as new (n: number, o: object) => SharedArrayBuffer;
@@ -344,7 +344,7 @@ describe.skipIf(skipReason !== '')('memory', () => {
     },
   );
 
-  test.each(detachers)('our own buffers stay where they are: %s', async (_name, detach) => {
+  test.each(detachers)('buffers allocated by the library cannot be detached: %s', async (_name, detach) => {
     const { p, pd } = open();
     const info = p.allocMr(pd, 4096, ACCESS);
     let moved: unknown;
@@ -353,7 +353,7 @@ describe.skipIf(skipReason !== '')('memory', () => {
     } catch {
       // Node refuses to transfer memory that is not its own.
     }
-    // transfer() is the language's own and cannot be refused: the device goes on with memory that is still there.
+    // transfer() cannot be refused: the device keeps using memory that still exists.
     rig.send.clear().write(1, SIGNALED, info.addr, 3, info.lkey, rig.addr + 4096, rig.mr.rkey);
     expect(rig.postSend()).toBe(1);
     expect(await rig.drain(1)).toMatchObject([{ status: 0 }]);
@@ -361,7 +361,7 @@ describe.skipIf(skipReason !== '')('memory', () => {
     if (moved instanceof ArrayBuffer && moved.byteLength > 0) new Uint8Array(moved).fill(1);
   });
 
-  test('a deregistered lkey fails in the device, and its number may be used again', async () => {
+  test('a deregistered lkey fails in the device, and its number may be reused', async () => {
     const { p, pd, send, addr, mr } = open();
     const memory = new ArrayBuffer(4096);
     const info = p.regMr(pd, memory, 0, 4096, ACCESS);

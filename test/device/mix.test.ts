@@ -1,5 +1,5 @@
-// Mixtures on a real device: each application in a thread of its own, what arrives looked at, one coordinator for all
-// threads. Times are those of the machine and no matter here. Needs a build.
+// Mixes on a real device: each application has its own thread, received data is verified, and one coordinator serves
+// all threads. Timing depends on the machine and is not tested. Needs a build.
 import { spawnSync } from 'node:child_process';
 import { resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -36,21 +36,21 @@ describe.skipIf(device === '')('a mix on a real device', () => {
   for (const apps of [WRITES_SENDS_READS, ATOMICS_BATCHES_DATAGRAMS]) {
     // Half a minute each, most of which is the start of the threads: the other operations have tests of their own.
     const options = { tags: apps === WRITES_SENDS_READS ? [] : ['long'], timeout: 250_000 };
-    test(`${apps.join(', ')}: all of it arrives, as it was sent`, options, () => {
+    test(`${apps.join(', ')}: all data arrives intact`, options, () => {
       const result = mix(...apps.flatMap((app) => ['--app', app]));
       expect(result.invariants).toEqual([]);
       expect(result.apps.map(({ name, errors }) => [name, errors])).toEqual(
         ['a', 'b', 'c'].map((name) => [name, 0]),
       );
       expect(result.apps.filter(({ completed }) => completed === 0)).toEqual([]);
-      // Of datagrams nobody knows which of them arrive.
+      // Datagrams may get lost.
       const reliable = result.apps.filter((_, i) => !apps[i].includes('transport=ud'));
       const least = reliable.reduce((sum, { completed }) => sum + completed, 0);
       expect(result.verified).toBeGreaterThanOrEqual(least);
     });
   }
 
-  test('under perf: tenants in two threads know of each other', () => {
+  test('under perf, tenants in two threads know of each other', () => {
     const result = mix('--policy', 'perf', '--app', 'B:size=64KiB', '--app', 'D');
     expect(result.invariants).toEqual([]);
     const said = Object.fromEntries((result.policyStates ?? []).map((state) => [state.tenant, state]));
@@ -59,12 +59,12 @@ describe.skipIf(device === '')('a mix on a real device', () => {
     for (const { completed, errors } of result.apps) expect([completed > 0, errors]).toEqual([true, 0]);
   }, 250_000);
 
-  test('under perf, alone: nothing is split', { tags: ['long'], timeout: 250_000 }, () => {
+  test('under perf, a tenant on its own has nothing split', { tags: ['long'], timeout: 250_000 }, () => {
     const result = mix('--policy', 'perf', '--app', 'B:size=64KiB');
     expect(result.policyStates).toMatchObject([{ tenant: 'B', does: 'left alone' }]);
   });
 
-  test('queue pairs of a tenant take turns beside another', () => {
+  test('queue pairs of a tenant take turns alongside another tenant', () => {
     const apps = ['--app', 'B:size=64KiB,qps=4', '--app', 'D'];
     const result = mix('--policy', 'perf', ...apps);
     const said = (result.policyStates ?? []).find(({ tenant }) => tenant === 'B');

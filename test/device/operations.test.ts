@@ -4,7 +4,7 @@ import { Rig, type RigOptions, skipReason } from './rig.ts';
 
 const SIGNALED = V.IBV_SEND_SIGNALED;
 
-describe.skipIf(skipReason !== '')('operations on a queue pair that talks to itself', () => {
+describe.skipIf(skipReason !== '')('operations on a queue pair connected to itself', () => {
   let rig: Rig;
   const open = (options: RigOptions = {}) => {
     rig = Rig.connected(options);
@@ -96,7 +96,7 @@ describe.skipIf(skipReason !== '')('operations on a queue pair that talks to its
     expect([words[0], words[1], words[8]]).toEqual([0xffff_ffff_0000_0001n, 2n, 0x1234_5678_9abc_def0n]);
   });
 
-  test('inline data is taken at post time, from the ring', async () => {
+  test('inline data is copied from the ring at post time', async () => {
     const { send, bytes, mr, addr } = open();
     const data = new Uint8Array(100).map((_, i) => i + 1);
     send
@@ -143,7 +143,7 @@ describe.skipIf(skipReason !== '')('operations on a queue pair that talks to its
     }
   });
 
-  test('unsignaled requests complete in silence; sqSigAll signals all but a shim internal ones', async () => {
+  test('unsignaled requests complete silently; sqSigAll signals all but a shim's internal requests', async () => {
     const { send, mr, addr } = open({ sqSigAll: true });
     send.clear();
     for (let i = 0; i < 3; i++) {
@@ -158,7 +158,7 @@ describe.skipIf(skipReason !== '')('operations on a queue pair that talks to its
     expect(rig.p.queryQp(rig.qp).init.sqSigAll).toBe(true);
   });
 
-  test('FENCE and SOLICITED are taken', async () => {
+  test('FENCE and SOLICITED are accepted', async () => {
     const { send, recv, mr, addr } = open();
     recv.clear().recv(1, addr, 64, mr.lkey);
     rig.postRecv();
@@ -191,7 +191,7 @@ describe.skipIf(skipReason !== '')('operations on a queue pair that talks to its
     send.clear();
   });
 
-  test('running numbers and ids survive many rounds', async () => {
+  test('sequence numbers and ids survive many rounds', async () => {
     const { send, mr, addr } = open({ cap: { maxSendWr: 16 } });
     for (let round = 0; round < 50; round++) {
       send.clear();

@@ -1,4 +1,4 @@
-// Two ends with shims that know of each other, on a real device: SENDs in pieces, READs written by the peer.
+// Two ends whose shims cooperate, on a real device: SENDs in pieces, READs answered with WRITEs by the peer.
 import { once } from 'node:events';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
@@ -22,7 +22,7 @@ async function transfer(chain: () => Interceptor[]) {
     const context = new Context(compose(ground.provider, chain()), name);
     const pd = context.allocPd();
     const cq = context.createCq({ cqe: 64 });
-    // Receives lie in memory that no peer may write to by itself.
+    // Receives lie in memory without remote write access.
     const options = { access: { remoteWrite: false, remoteRead: true, remoteAtomic: false } };
     return { context, pd, cq, from: pd.allocate(BYTES), to: pd.allocate(BYTES * ROUNDS, options) };
   };
@@ -60,8 +60,8 @@ async function transfer(chain: () => Interceptor[]) {
   return { seen: got.map(({ byteLen, imm }) => [byteLen, imm]), same, read, lengths, counted };
 }
 
-describe.skipIf(device === '')('shims that know of each other, on a real device', () => {
-  test('connections carry what they say; data, lengths and immediates are those of bare ends', async () => {
+describe.skipIf(device === '')('cooperating shims on a real device', () => {
+  test('connections carry their protocol; data, lengths and immediates equal those of bare ends', async () => {
     const bare = await transfer(() => []);
     const shimmed = await transfer(() => [
       createPolicy('perf', { isolation: 'always', readByRemoteControl: true }),
@@ -75,7 +75,7 @@ describe.skipIf(device === '')('shims that know of each other, on a real device'
     expect(shimmed.counted.map((layers) => layers[1])).toEqual([pieces, Math.ceil(BYTES / 16384)]);
   }, 120_000);
 
-  test('so do those of rdma_cm', async () => {
+  test('rdma_cm connections carry it, too', async () => {
     const ground = realGround();
     const chain = () => [createPolicy('perf', { isolation: 'always', readByRemoteControl: true })];
     const ends = { provider: ground.provider, host: 'localhost', caller: chain(), server: chain() };
@@ -88,7 +88,7 @@ describe.skipIf(device === '')('shims that know of each other, on a real device'
   }, 120_000);
 
   test.each(['arbitrary', 'perf 1024, WAIT emulated'])(
-    'a program cannot tell: %s',
+    'a program sees no difference: %s',
     async (name) => {
       await fc.assert(
         fc.asyncProperty(program, async (p) => {

@@ -30,7 +30,7 @@ const CASES = [
   ['send_lat', '-n 300 --use-srq'],
   ['write_bw', '-n 300 --perform_warm_up -s 4096'],
 ] as const;
-/** Of them, what CI runs: each test and each end once. */
+/** The subset that CI runs: each test and each end once. */
 const SOME = ['client write_bw -n 300', 'server send_lat -n 300', 'client write_lat -n 300'];
 const BANDWIDTH_AVERAGE = 3;
 const MESSAGE_RATE = 4;
@@ -51,7 +51,7 @@ describe.skipIf(!here || !isInstalled('ib_write_bw'))('perftest', () => {
   });
 });
 
-/** One end measures, and tells the other one; of SENDs each end measures its own. */
+/** One end measures and reports to the other, except for SENDs, where each end measures. */
 function bandwidthsAgree(name: string, flags: string, ours: number[], theirs: number[]): void {
   expect(ours[BANDWIDTH_AVERAGE]).toBeGreaterThan(0);
   expect(theirs[BANDWIDTH_AVERAGE]).toBeGreaterThan(0);

@@ -47,7 +47,7 @@ function options(shape: Shape): Omit<PingpongOptions, 'port'> {
   return { ...shape, device, gidIndex, iters: ITERS };
 }
 
-/** The C program, with -c: it looks at what it gets. */
+/** Starts the C program with -c, so that it checks what it receives. */
 function theirs({ kind, sizeBytes, qps, events }: Shape, port: number, ...host: string[]): Program {
   const { device, gidIndex } = options({ kind, sizeBytes, qps, events });
   const numbers = { '-g': gidIndex, '-n': ITERS, '-s': sizeBytes, '-p': port };
@@ -85,14 +85,14 @@ function withClient(shape: Shape): Promise<string> {
   });
 }
 
-/** Never, unless the program fails: with what it said. */
+/** Rejects with the program's output if it fails; never resolves. */
 async function endedEarly({ done }: Program): Promise<never> {
   const { code, output } = await done;
   if (code !== 0) throw new Error(`the C program ended with ${code}: ${output}`);
   return new Promise(() => {});
 }
 
-/** Both play to the end; what the C program printed. */
+/** Runs both to the end; returns the output of the C program. */
 async function play(program: Program, ours: Promise<void>): Promise<string> {
   await Promise.race([ours, endedEarly(program)]);
   const { code, output } = await program.done;
@@ -115,12 +115,12 @@ for (const shape of shapes) {
   });
 }
 
-describe.skipIf(!here)('the C programs do look', () => {
+describe.skipIf(!here)('the C programs do check the data', () => {
   const spoilt = (['rc', 'uc', 'ud', 'srq'] as const).flatMap((kind) => {
     return shapes.find((shape) => shape.kind === kind && shape.sizeBytes > 1) ?? [];
   });
   test.each(spoilt)(
-    '$kind: a complaint about each page of $sizeBytes bytes',
+    '$kind: each page of $sizeBytes bytes gets a complaint',
     async (shape) => {
       const pages = Math.ceil(shape.sizeBytes / PAGE_BYTES);
       const complaints = (await withServer(shape, true)).match(/^invalid data in page \d+$/gm);

@@ -1,4 +1,4 @@
-// Our programs on a real device: against the C pingpong of rdma-core, and two of ours against each other.
+// Our programs on a real device: against the C pingpong of rdma-core, and against each other.
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { resolve } from 'node:path';
@@ -95,7 +95,7 @@ describe.skipIf(device === '').each([0, 1])('examples between two processes, %i 
   beforeAll(() => {
     if (other !== undefined) lose(percent);
   });
-  // Other tests come after it, and datagrams are not sent again.
+  // Stop losing packets: later tests use datagrams, which are not retransmitted.
   afterAll(() => {
     if (other !== undefined) lose(0);
   });
@@ -109,7 +109,7 @@ describe.skipIf(device === '').each([0, 1])('examples between two processes, %i 
     },
   ]);
   for (const { name, args, expected, policy } of runs) {
-    // READs and SENDs whole without loss, WRITEs in pieces with it: the others say little more.
+    // Whole READs and SENDs without loss, WRITEs in pieces with loss: the other combinations add little.
     const isShort = percent === 0 ? name === 'kv-store' : name === 'file-transfer';
     const tags = isShort && (policy === undefined) === (percent === 0) ? [] : ['long'];
     const options = { tags, timeout: 120_000 };
@@ -137,9 +137,9 @@ test.skipIf(device === '')('isoverbs devices lists it', async () => {
   expect(devices.map(({ name }: { name: string }) => name)).toContain('sim0');
 });
 
-// What becomes of both after it: kill.test.ts.
+// kill.test.ts tests how the survivors continue.
 describe.skipIf(device === '')('a peer that vanishes', { tags: ['long'] }, () => {
-  test('the waiting receiver is flushed, and told', async () => {
+  test('the waiting receiver is flushed and notified', async () => {
     const port = nextPort++;
     const open = `import { connect, listen, openDevice } from 'isoverbs';
       const context = openDevice('${device}'), pd = context.allocPd(), cq = context.createCq(), mr = pd.allocate(64);

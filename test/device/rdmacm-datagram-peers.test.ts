@@ -88,7 +88,7 @@ describe.skipIf(!here)('mckey', () => {
       '-S',
       `${MESSAGE_BYTES}`,
     );
-    // When it has joined nobody knows: what comes too early is lost, as datagrams are.
+    // The moment at which mckey has joined is unknown, and datagrams sent before are lost.
     while (!receiver.ended()) {
       await sendDatagrams(side, to);
       await pause(100);

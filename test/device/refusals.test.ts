@@ -1,4 +1,4 @@
-/** Bad input: each a typed error or a verbs status, with the index, nothing posted twice, nothing lost. */
+/** Bad input yields a typed error or a verbs status with the index; nothing is posted twice or lost. */
 import { afterEach, describe, expect, test } from 'vitest';
 import * as V from '../../src/verbs/index.ts';
 import { connect, errorOf, Rig, type RigOptions, skipReason, toInit } from './rig.ts';
@@ -13,7 +13,7 @@ describe.skipIf(skipReason !== '')('refused work requests', () => {
   };
   afterEach(() => rig.close());
 
-  /** Posts good, bad, good; expects the first to be taken and to complete, and why the second is not. */
+  /** Posts good, bad, good; expects that the first is posted and completes, and that the second fails with `reason`. */
   async function refusedInTheMiddle(bad: (send: V.SendBatch) => void, errno: number, reason: number) {
     const { p, send, mr, addr, qp } = rig;
     send.clear().write(1, SIGNALED, addr, 8, mr.lkey, addr + 4096, mr.rkey);
@@ -24,7 +24,7 @@ describe.skipIf(skipReason !== '')('refused work requests', () => {
     expect(rig.postSend()).toBe(1);
     expect([send.errno, send.reason]).toEqual([errno, reason]);
     expect(await rig.drain(1)).toMatchObject([{ wrId: 1, status: 0, seq: 0 }]);
-    // The rest is still good, and goes on with the next number.
+    // The rest of the batch can still be posted, with the next sequence number.
     expect(p.postSend(qp, send.ring, 2, 1)).toBe(1);
     expect([send.errno, send.reason]).toEqual([0, 0]);
     expect(await rig.drain(1)).toMatchObject([{ wrId: 3, status: 0, seq: 1 }]);
@@ -105,7 +105,7 @@ describe.skipIf(skipReason !== '')('refused work requests', () => {
     await refusedInTheMiddle(bad, V.EINVAL, V.REASON_ATOMIC);
   });
 
-  test('WAIT and ENABLE, which rdma-core does not do', async () => {
+  test('WAIT and ENABLE, which rdma-core does not support', async () => {
     const { cq } = open();
     await refusedInTheMiddle((send) => send.wait(2, 0, cq, 1), V.EOPNOTSUPP, V.REASON_OPCODE);
     await refusedInTheMiddleAgain((send) => send.enable(2, 0, rig.qp, 1));
@@ -150,7 +150,7 @@ describe.skipIf(skipReason !== '')('refused work requests', () => {
     expect(p.validateSend(qp, send.ring, 256)).toBe(V.EINVAL);
   });
 
-  test('a full send queue: ENOMEM at the right index, all others complete once', async () => {
+  test('a full send queue fails with ENOMEM at the right index; all others complete once', async () => {
     const { p, qp, send, addr, mr } = open({ cap: { maxSendWr: 16 }, cqe: 1024 });
     send.clear();
     for (let i = 0; i < 256; i++) send.read(i, SIGNALED, addr, 4096, mr.lkey, addr + 8192, mr.rkey);
@@ -181,7 +181,7 @@ describe.skipIf(skipReason !== '')('refused work requests', () => {
     expect([recv.errno, recv.reason]).toEqual([V.ENOMEM, V.REASON_QUEUE_FULL]);
   });
 
-  test('a program that never signals is not stopped by our books', async () => {
+  test('a program that never signals is not blocked by the library's accounting', async () => {
     const { send, addr, mr } = open({ cap: { maxSendWr: 16 } });
     const deadline = performance.now() + 20_000;
     let taken = 0;
@@ -223,7 +223,7 @@ describe.skipIf(skipReason !== '')('refused work requests', () => {
 });
 
 describe.skipIf(skipReason !== '')('other types of queue pair', () => {
-  test('UC takes SEND and WRITE, not READ and atomics', async () => {
+  test('UC accepts SEND and WRITE, but not READ and atomics', async () => {
     const rig = Rig.connected({ qpType: V.IBV_QPT_UC });
     const { send, addr, mr } = rig;
     send.clear().write(1, SIGNALED, addr, 8, mr.lkey, addr + 64, mr.rkey);
@@ -234,7 +234,7 @@ describe.skipIf(skipReason !== '')('other types of queue pair', () => {
     rig.close();
   });
 
-  test('UD can be made and takes receives; sends want address handles', () => {
+  test('UD accepts receives; its sends require address handles', () => {
     const rig = new Rig({ qpType: V.IBV_QPT_UD });
     const { p, qp, send, recv, addr, mr } = rig;
     const init = { qpState: V.IBV_QPS_INIT, pkeyIndex: 0, portNum: 1, qkey: 0x11111111 };
@@ -277,7 +277,7 @@ describe.skipIf(skipReason !== '')('error completions', () => {
     send.clear().write(1, 0, addr, 8, mr.lkey, addr + offset, mr.rkey + key * 0x100);
     send.write(2, 0, addr, 8, mr.lkey, addr, mr.rkey);
     expect(rig.postSend()).toBe(2);
-    // Unsignaled ones are reported too when they fail.
+    // Unsignaled requests are reported, too, when they fail.
     const wcs = await rig.drain(2);
     expect(wcs).toMatchObject([
       { wrId: 1, status: V.IBV_WC_REM_ACCESS_ERR },
@@ -295,7 +295,7 @@ describe.skipIf(skipReason !== '')('error completions', () => {
     p.deregMr(readOnly.handle);
   });
 
-  test('nobody at the other end', async () => {
+  test('a peer that does not exist', async () => {
     const rig2 = new Rig();
     rig = rig2;
     toInit(rig.p, rig.qp);
@@ -312,7 +312,7 @@ describe.skipIf(skipReason !== '')('error completions', () => {
     expect(await rig.drain(1)).toMatchObject([{ wrId: 1, status: V.IBV_WC_RNR_RETRY_EXC_ERR }]);
   });
 
-  test('a flush names both sides rightly, though the opcode is undefined', async () => {
+  test('a flush reports both queues correctly, though the opcode is undefined', async () => {
     const { p, qp, send, recv, addr, mr } = open();
     recv.clear().recv(100, addr, 8, mr.lkey).recv(101, addr, 8, mr.lkey);
     rig.postRecv();
@@ -325,7 +325,7 @@ describe.skipIf(skipReason !== '')('error completions', () => {
     expect(wcs.filter((wc) => !wc.recv).map((wc) => wc.wrId)).toEqual([200]);
   });
 
-  test('RESET forgets what was posted, and the queue pair can be used again', async () => {
+  test('RESET drops posted requests, and the queue pair can be used again', async () => {
     const { p, context, qp, qpInfo, send, recv, addr, mr } = open();
     recv.clear().recv(1, addr, 8, mr.lkey);
     rig.postRecv();

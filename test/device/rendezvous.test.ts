@@ -101,7 +101,7 @@ describe('TCP rendezvous', () => {
     expect(await closed).toBeInstanceOf(ConnectionError);
   });
 
-  test('nobody listens, wrong ports, a port in use', async () => {
+  test('a closed port, an invalid port and a port in use are typed errors', async () => {
     await accepted();
     const { port } = server;
     await expect(tcpRendezvous.listen(0, { port, host: '127.0.0.1' }, () => {})).rejects.toThrow(

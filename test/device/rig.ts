@@ -1,4 +1,4 @@
-/** What the device tests share: a device if there is one, and queue pairs connected to themselves. */
+/** Shared by the device tests: a device if there is one, and queue pairs connected to themselves. */
 import { addonStatus, createRdmaCoreProvider } from '../../src/providers/rdma-core/index.ts';
 import * as V from '../../src/verbs/index.ts';
 import { initAttr, pathTo, rtrAttr, rtsAttr } from '../support/to-rts.ts';
@@ -8,7 +8,7 @@ export interface Found {
   name: string;
 }
 
-/** The device to test on, or why there is none. */
+/** The device to test on, or the reason why there is none. */
 export function findDevice(): Found | string {
   const status = addonStatus();
   if (!status.available) return status.notes[0];
@@ -22,7 +22,7 @@ export function findDevice(): Found | string {
 }
 
 const found = findDevice();
-/** Empty: there is a device. */
+/** Why the tests are skipped; empty if there is a device. */
 export const skipReason = typeof found === 'string' ? found : '';
 if (skipReason !== '') console.warn(`device tests are skipped: ${skipReason}`);
 
@@ -37,7 +37,7 @@ export interface RigOptions {
   cqe?: number;
   sqSigAll?: boolean;
   qpType?: number;
-  /** 0 to 6: the device gives up after so many tries. */
+  /** 0 to 6: the number of tries after which the device gives up. */
   retryCnt?: number;
   rnrRetry?: number;
   access?: number;
@@ -83,7 +83,7 @@ export function connect(
   for (const attr of [rtrAttr(rts), rtsAttr(rts)]) p.modifyQp(qp, attr, V.maskOf(attr));
 }
 
-/** A context with one queue pair that talks to itself, its CQ, and memory that it may do anything to. */
+/** A context with one queue pair connected to itself, its CQ, and memory with all access rights. */
 export class Rig {
   readonly p: V.Provider;
   readonly context: number;
@@ -153,7 +153,7 @@ export class Rig {
     return this.p.postRecv(this.qp, this.recv.ring, 0, this.recv.length);
   }
 
-  /** Polls until `count` completions have come, with a deadline; their slots are copied out. */
+  /** Polls until `count` completions have arrived, with a deadline; returns copies of their slots. */
   async drain(count: number, deadlineMs = 10_000): Promise<Completion[]> {
     const until = performance.now() + deadlineMs;
     const out: Completion[] = [];
@@ -213,7 +213,7 @@ function completion(wcs: V.WcBatch, i: number): Completion {
   };
 }
 
-/** The error that a call throws; fails when it throws none. */
+/** The error that a call throws; fails if it throws none. */
 export function errorOf(call: () => unknown): V.IsoverbsError {
   try {
     call();

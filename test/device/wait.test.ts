@@ -1,4 +1,4 @@
-// WAIT, ENABLE and managed queue pairs on a real device, which has none of them: emulated, alone and under perf.
+// WAIT, ENABLE and managed queue pairs, emulated on a real device that lacks them: alone and under perf.
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { type CompletionQueue, type Context, openDevice, type QueuePair } from '../../src/index.ts';
@@ -18,7 +18,7 @@ const chains: Record<string, () => Interceptor> = {
   'under perf, 0_WAIT writes': () => createPolicy('perf', { ...PERF, zeroWait: 'write' }),
 };
 
-/** A queue pair that talks to itself, with a CQ of its own. */
+/** A queue pair connected to itself, with its own CQ. */
 function loopback(context: Context, pd: ReturnType<Context['allocPd']>, managed = false) {
   const cq = context.createCq({ cqe: 64 });
   const qp = pd.createQp({ sendCq: cq, managed, cap: { maxSendWr: 16 } });
@@ -26,7 +26,7 @@ function loopback(context: Context, pd: ReturnType<Context['allocPd']>, managed 
   return { qp, cq };
 }
 
-/** Completions as [id, status] until there are `count`; then a little longer, for those that should not come. */
+/** Polls [id, status] until there are `count`, then a little longer to catch unexpected completions. */
 async function completions(
   context: Context,
   cq: CompletionQueue,
@@ -80,7 +80,7 @@ describe.skipIf(device === '')('WAIT and ENABLE on a real device', () => {
     batch.close();
   });
 
-  test('what is held is flushed, and a queue pair that holds may be destroyed', async () => {
+  test('held requests are flushed, and a queue pair with held requests may be destroyed', async () => {
     using context = openDevice(device, { policy: emulateWait() });
     const pd = context.allocPd();
     const [m, gone] = [loopback(context, pd, true), loopback(context, pd, true)];

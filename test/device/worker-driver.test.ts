@@ -1,4 +1,4 @@
-// Policies in a worker thread on a real device: there the worker calls the addon itself, and polls by itself.
+// Policies in a worker thread on a real device: the worker calls the addon and polls by itself.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type Op, program, runProgram } from '../conformance/program.ts';
@@ -9,8 +9,8 @@ const RUNS = Number(process.env.ISOVERBS_RUNS ?? 2);
 const SEED = Number(process.env.ISOVERBS_SEED ?? 20_261_124);
 
 /**
- * Nothing tells when an unsignaled request is done, and a worker on a busy machine may take long. And soft-RoCE
- * sometimes never completes what is in front of a send that fails locally, with or without a worker.
+ * Nothing reports when an unsignaled request is done, and a worker on a busy machine may take long. Also, soft-RoCE
+ * sometimes never completes the requests before a send that fails locally, with or without a worker.
  */
 const reporting = program.map((p) => ({
   ...p,
@@ -24,7 +24,7 @@ function withoutLocalFault(op: Op): Op {
   return op.fault === 'lkey' ? { ...op, fault: 'none' } : op;
 }
 
-describe.skipIf(device === '')('a program cannot tell, on a real device', () => {
+describe.skipIf(device === '')('a program sees no difference on a real device', () => {
   for (const name of ['pass-through', 'arbitrary', 'perf 256']) {
     test(`${name} in a worker`, { timeout: 120_000 }, async () => {
       await fc.assert(

@@ -1,5 +1,5 @@
 // @ts-nocheck
-// Random programs of opening and closing: BusyError or success, and everything is closed in the end.
+// Random sequences of opening and closing: each close succeeds or throws BusyError, and in the end all is closed.
 import { openDevice } from 'isoverbs';
 import { pass } from './setup.mjs';
 

@@ -1,5 +1,5 @@
 // @ts-nocheck
-// Everything is closed while completions are awaited and requests are on their way.
+// Everything is closed while the program awaits completions and requests are in flight.
 import { loop, pass } from './setup.mjs';
 
 const { write, cq, context } = loop();

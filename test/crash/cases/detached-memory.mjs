@@ -1,5 +1,5 @@
 // @ts-nocheck
-// Registered memory is detached under us: the request is refused or fails, and the process lives.
+// The program detaches registered memory: the request is refused or fails, and the process survives.
 import { loop, pass } from './setup.mjs';
 
 const { pd, cq, mr, qp, context } = loop();

@@ -1,5 +1,5 @@
 // @ts-nocheck
-// The program simply ends: nothing that nobody waits for may keep the process alive.
+// The program ends without closing anything: open objects must not keep the process alive.
 import { loop, pass } from './setup.mjs';
 
 const { write, cq, context } = loop();

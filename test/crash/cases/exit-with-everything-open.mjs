@@ -1,5 +1,5 @@
 // @ts-nocheck
-// process.exit() with requests on their way and somebody waiting.
+// process.exit() with requests in flight and promises pending.
 import { loop, pass } from './setup.mjs';
 
 const { write, cq } = loop();

@@ -1,5 +1,5 @@
 // @ts-nocheck
-// Objects that nobody closes, collected in any order, with requests on their way.
+// Unclosed objects are garbage-collected in any order, with requests in flight.
 import { collect, loop, pass } from './setup.mjs';
 
 process.on('warning', (warning) => {

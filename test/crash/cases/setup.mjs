@@ -1,5 +1,5 @@
 // @ts-nocheck
-// A queue pair that is connected with itself, and the little that cases share.
+// A queue pair connected to itself, and other helpers that cases share.
 import { openDevice } from 'isoverbs';
 
 export function loop(options = {}) {
@@ -27,7 +27,7 @@ export async function collect() {
 
 export const pass = () => console.log('pass');
 
-/** Runs something that must throw an error with this code. */
+/** Asserts that `run` throws an error with this code. */
 export function throws(code, run) {
   try {
     run();

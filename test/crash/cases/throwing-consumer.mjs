@@ -1,5 +1,5 @@
 // @ts-nocheck
-// Code of the program throws where we call it: the error is the program's, and we stay usable.
+// Callbacks of the program throw: the error reaches the program, and the library stays usable.
 import { connect, listen, openDevice } from 'isoverbs';
 import { pass } from './setup.mjs';
 

@@ -1,5 +1,5 @@
 // @ts-nocheck
-// A listener of completion events that throws is told of the other queues' events all the same.
+// A listener of completion events that throws still receives the events of the other queues.
 import { openDevice } from 'isoverbs';
 import { pass } from './setup.mjs';
 

@@ -1,5 +1,5 @@
 // @ts-nocheck
-// Everything, used when closed: typed errors, also with stale handles on the flat verbs.
+// Using any object after close() throws a typed error; so does a stale handle passed to a flat verb.
 import { loop, pass, throws } from './setup.mjs';
 
 const { context, pd, cq, mr, qp, write } = loop();

@@ -1,5 +1,5 @@
 // @ts-nocheck
-// A worker is terminated in the middle of its work, again and again; the process goes on.
+// Workers are repeatedly terminated in the middle of their work; the process survives.
 import { Worker } from 'node:worker_threads';
 import { loop, pass } from './setup.mjs';
 

@@ -1,5 +1,5 @@
 // @ts-nocheck
-// Nonsense of every type, to every verb: typed errors, never a crash.
+// Every verb answers invalid arguments of every type with a typed error, never a crash.
 import { IsoverbsError, VERB_NAMES } from 'isoverbs';
 import { loop, pass } from './setup.mjs';
 

@@ -1,6 +1,7 @@
 // @ts-nocheck
-// A process that ends in the way of its argument while all sorts of transfers are under way, its own and those of
-// its workers: `under way` is what it prints before. Its transfers go on where only workers end: then `pass`.
+// A process that ends in the way that its argument names, in the middle of transfers of all kinds in the main thread
+// and in workers. It prints `under way` first. Where only workers end, its own transfers must continue; it then
+// prints `pass`.
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { transfer } from './transfers.mjs';
 
@@ -12,7 +13,7 @@ const ends = {
       throw new Error('meant');
     }),
   rejection: () => void Promise.reject(new Error('meant')),
-  /** Somebody else ends it. */
+  /** Another process or thread ends it. */
   wait: () => {},
 };
 
@@ -26,10 +27,10 @@ async function busyWorker(how) {
   return { worker, exit };
 }
 
-/** Two workers, both in the middle of it. */
+/** Starts two workers and waits until the transfers of both are under way. */
 const busyWorkers = () => Promise.all(['wait', 'wait'].map(busyWorker));
 
-/** A worker ends, with this exit code and error; the main thread goes on. */
+/** Asserts that a worker ends with this exit code and error, and that the main thread continues. */
 async function workerEnds(how, expected, { moving, close }) {
   const { worker, exit } = await busyWorker(how);
   if (how === 'wait') await worker.terminate();
@@ -42,7 +43,7 @@ async function workerEnds(how, expected, { moving, close }) {
 
 const endings = {
   ...ends,
-  /** It listens to the signal. */
+  /** The process handles the signal. */
   handled: ends.wait,
   closed: ({ close }) => close(),
   'worker terminated': (own) => workerEnds('wait', '1', own),

@@ -1,7 +1,7 @@
 // @ts-nocheck
-// Transfers of every sort that never end by themselves, on ISOVERBS_DEVICE: WRITEs, a shared receive queue that
-// raises its limit event, datagrams, a memory window that is opened and closed, a connection of rdma_cm. Each goes
-// one round per turn of the event loop, so that none starves the others where everything is slow.
+// Endless transfers of every kind on ISOVERBS_DEVICE: WRITEs, a shared receive queue that raises its limit event,
+// datagrams, a memory window that is bound and unbound, an rdma_cm connection. Each makes one round per turn of the
+// event loop, so that none starves the others on a slow machine.
 import { once } from 'node:events';
 import { expectSuccess, GRH_BYTES, openDevice } from 'isoverbs';
 import { connect, createServer } from 'isoverbs/rdma-cm';
@@ -12,7 +12,7 @@ const device = process.env.ISOVERBS_DEVICE;
 
 const turn = () => new Promise(setImmediate);
 
-/** A queue pair that is connected with itself. */
+/** A queue pair connected to itself. */
 function loop(context, options = {}) {
   const pd = context.allocPd();
   const cq = context.createCq();
@@ -122,7 +122,7 @@ const kinds = {
   },
 };
 
-/** Begins all of them. `moving()` resolves when each has gone a few rounds from now on; `close()` ends them. */
+/** Starts all transfers. `moving()` resolves when each has completed a few more rounds; `close()` ends them. */
 export function transfer() {
   const context = openDevice();
   const closers = [() => context.close()];

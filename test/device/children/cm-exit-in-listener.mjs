@@ -1,5 +1,5 @@
 // @ts-nocheck: runs against dist, which a type check must not need.
-// process.exit() inside a listener of a connection manager, with a request that nobody has answered.
+// process.exit() inside a listener of a connection manager, with an unanswered connection request.
 import { called, cm, ears, listener } from './cm-rig.mjs';
 import { V } from './rig.mjs';
 

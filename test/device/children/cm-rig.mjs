@@ -15,7 +15,7 @@ function addressOfDevice() {
 
 export const address = addressOfDevice();
 
-/** A channel with a listener that calls what waits for an event; `unheard` are those that nobody waited for. */
+/** A channel whose listener resolves the promise waiting for an event; `unheard` holds the unexpected events. */
 export function ears() {
   const channel = cm.createEventChannel();
   const waiting = [];
@@ -44,10 +44,10 @@ export function listener(channel, port = 0) {
   return { id, port: cm.queryId(id).local.port };
 }
 
-/** The kernel rejects a second connection with the number of a queue pair that has one (status 10, stale). */
+/** The kernel rejects a second connection for the same queue pair number (status 10, stale). */
 let qpNum = 0x7000;
 
-/** An identifier that has called `port`; the queue pair's number is nobody's. */
+/** An identifier connecting to `port` with a queue pair number that is not in use. */
 export async function called({ channel, heard }, port) {
   const id = cm.createId(channel, V.RDMA_PS_TCP);
   cm.resolveAddr(id, null, { address, port }, 2000);

@@ -27,7 +27,7 @@ async function round() {
 await round();
 const before = descriptors();
 for (let i = 0; i < ROUNDS; i++) await round();
-// What libuv closes it closes in a later turn.
+// libuv closes its handles in a later turn of the loop.
 await new Promise((resolve) => setTimeout(resolve, 50));
 check(descriptors() === before, `${descriptors()} descriptors, ${before} before`);
 console.log('pass');

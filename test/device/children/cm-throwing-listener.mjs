@@ -1,5 +1,6 @@
 // @ts-nocheck: runs against dist, which a type check must not need.
-// What a listener throws is an uncaughtException; the channel goes on, and a request that was lost so goes with it.
+// An error thrown by a listener is an uncaughtException; the channel stays open, and the connection request lost that
+// way is closed with it.
 import { called, cm, ears, listener } from './cm-rig.mjs';
 import { check, pause, V } from './rig.mjs';
 

@@ -1,12 +1,12 @@
 // @ts-nocheck: runs against dist, which a type check must not need.
-// Identifiers mean the same in every thread; those of a worker are closed when it ends, however it ends.
+// Identifiers are valid in every thread; those that a worker created are closed however the worker ends.
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { called, cm, ears, listener } from './cm-rig.mjs';
 import { check, pause } from './rig.mjs';
 
 const FILE = new URL(import.meta.url);
 
-/** Listens, calls itself, and leaves all of it open. */
+/** Listens, connects to itself, and leaves everything open. */
 async function openAll() {
   const at = ears();
   const passive = cm.createEventChannel();

@@ -1,5 +1,6 @@
 // @ts-nocheck: runs against dist, which a type check must not need.
-// Buffers may be collected while their memory is registered, and the other way round. Run with --expose-gc.
+// Buffers may be collected while their memory is registered, and memory deregistered while its buffers live. Run with
+// --expose-gc.
 import { check, open, p, pause, V, writes } from './rig.mjs';
 
 const gc = globalThis.gc;

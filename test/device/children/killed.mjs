@@ -1,7 +1,7 @@
 // @ts-nocheck
-// One of two processes, which the other one kills in the middle of a transfer.
-//   killed.mjs target        says where it is, is told where the other is, and takes WRITEs
-//   killed.mjs sender PORT   connects to a listener and sends without end
+// The process that kill.test.ts kills in the middle of a transfer.
+//   killed.mjs target        exchanges addresses with the test and is the target of its WRITEs
+//   killed.mjs sender PORT   connects to a listener and sends endlessly
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { connect, expectSuccess, openDevice } from 'isoverbs';

@@ -1,5 +1,5 @@
 // @ts-nocheck: runs against dist, which a type check must not need.
-// What a listener throws is an uncaughtException; the channel goes on.
+// An error thrown by a listener is an uncaughtException; the channel stays usable.
 import { open, p, pause, V, writes } from './rig.mjs';
 
 const { channel, cq, qp, mr } = open(true);

@@ -1,5 +1,5 @@
 // @ts-nocheck: runs against dist, which a type check must not need.
-// Handles mean the same in every thread; what a worker opened is closed when it ends, however it ends.
+// Handles are valid in every thread; those that a worker opened are closed however the worker ends.
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { check, open, p, pause, V, writes } from './rig.mjs';
 
@@ -64,7 +64,7 @@ const jobs = {
     p.reqNotifyCq(all.cq, false);
     return all;
   },
-  /** The same, then runs for ever. */
+  /** The same, then loops forever. */
   openAndRun() {
     const all = jobs.openAll(null);
     parentPort?.postMessage(all);
@@ -83,13 +83,13 @@ const jobs = {
     const own = p.allocMr(pd, 4096, 1);
     parentPort?.postMessage([mr.handle, own.handle]);
     await new Promise((resolve) => parentPort?.once('message', resolve));
-    // The next control verb drops what was left for this thread.
+    // The next control verb releases what was left to this thread.
     const wcs = new V.WcBatch(p, { capacity: 1 });
     check(own.memory.byteLength === 0, 'detached after the other thread closed it');
     wcs.close();
     return undefined;
   },
-  /** Posts and polls as fast as it can until the queue pair is closed under it. */
+  /** Posts and polls as fast as possible until another thread closes the queue pair. */
   hammer({ qp, cq, mr }) {
     const batch = new V.SendBatch(p, { capacity: 8 });
     const wcs = new V.WcBatch(p, { capacity: 64 });

@@ -1,4 +1,4 @@
-/** What ucmatose(1), udaddy(1) and mckey(1) exchange: so many messages of so many bytes, whatever is in them. */
+/** The exchange of ucmatose(1), udaddy(1) and mckey(1): `count` messages of a fixed size and arbitrary content. */
 import { expect } from 'vitest';
 import * as V from '../../../src/verbs/index.ts';
 import type { Side } from '../../verbs/cm-rig.ts';
@@ -11,7 +11,7 @@ export const GRH_BYTES = 40;
 const SLOT_BYTES = 256;
 const RECV_AT = 8192;
 
-/** So many completions that are well. */
+/** Waits for `count` successful completions. */
 export function succeeded(count: number, byteLen: number): unknown[] {
   return Array(count).fill(expect.objectContaining({ status: 'SUCCESS', byteLen }));
 }
@@ -32,14 +32,14 @@ export async function sendMessages({ end, qp }: Side): Promise<Wc[]> {
   return polled(end, COUNT);
 }
 
-/** Where datagrams go. */
+/** The destination of datagrams. */
 export interface Destination {
   ah: V.AhAttr;
   qpNum: number;
   qkey: number;
 }
 
-/** Datagrams with the own number as immediate, which udaddy answers to. */
+/** Sends datagrams with the sender's queue pair number as immediate, to which udaddy answers. */
 export async function sendDatagrams({ end, qp }: Side, to: Destination): Promise<Wc[]> {
   const ah = end.p.createAh(end.pd, to.ah);
   postSend(end, qp.handle, (batch) => {
@@ -53,7 +53,7 @@ export async function sendDatagrams({ end, qp }: Side, to: Destination): Promise
   return wcs;
 }
 
-/** How to answer the datagram in the first receive: the IPv4 header is the second half of the GRH's room. */
+/** How to answer the datagram in the first receive: the IPv4 header is in the second half of the 40 GRH bytes. */
 export function senderOf({ end }: Side, wc: Wc): Destination {
   const source = end.bytes.subarray(RECV_AT + 32, RECV_AT + 36);
   return {

@@ -1,4 +1,4 @@
-/** perftest's C programs and ours, as processes: what each says at the end. */
+/** Runs perftest's C programs against ours and returns the final report of each. */
 import { listening, type Outcome, start } from './program.ts';
 
 const CLI = new URL('../../../dist/cli/main.js', import.meta.url).pathname;
@@ -11,7 +11,7 @@ export interface Ends {
   theirs: Row;
 }
 
-/** Whose server says nothing: what is read or counted up does not know of it. */
+/** Tests whose server prints no result, as the target of READs and atomics is passive. */
 const CLIENT_ONLY = ['read_lat', 'atomic_lat'];
 
 /** Runs a test with one end of each. Ours is on the first device, theirs on the second. */

@@ -1,7 +1,7 @@
 /**
- * Our side of ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong and ibv_srq_pingpong. The C program sends back what
- * it was sent (it receives into the buffer that it sends from), so what we send changes with every round and what
- * we get is compared with it, byte by byte. The first byte of each page is 0: that is what its -c looks at.
+ * Our side of ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong and ibv_srq_pingpong. The C program echoes each message
+ * (it receives into the buffer that it sends from), so our messages change with every round, and the echo is compared
+ * byte by byte. The first byte of each page is 0, because the C program's -c checks it.
  */
 import { exchange } from '../../../examples/pingpong-handshake.mjs';
 import * as I from '../../../src/index.ts';
@@ -14,40 +14,40 @@ export interface PingpongOptions {
   gidIndex: number;
   sizeBytes: number;
   iters: number;
-  /** Of ibv_srq_pingpong; the others have one. */
+  /** Number of queue pairs, for ibv_srq_pingpong; the other programs have one. */
   qps: number;
   /** Sleep until completions come, rather than poll. */
   events: boolean;
-  /** First bytes of pages get other values, so that the C program complains. */
+  /** Sets the first bytes of pages to other values, so that the C program complains. */
   spoiled?: boolean;
-  /** We are the client of the C server there; without it the server of a C client. */
+  /** Address of the C server to connect to as its client; absent: be the server of a C client. */
   host?: string;
-  /** Of the handshake; 0: any. */
+  /** TCP port of the handshake; 0: any. */
   port: number;
   listening?: (port: number) => void;
 }
 
 const PAGE_BYTES = 4096;
-/** ibv_srq_pingpong tells so many addresses, however many of them mean something. */
+/** ibv_srq_pingpong always sends this many addresses, of which only some are in use. */
 const SRQ_ADDRESSES = 256;
 const NOWHERE = { lid: 0, qpNum: 0, psn: 0, gid: '' };
 const PATIENCE_MS = 30_000;
-/** What the C programs fill their memory with. */
+/** The byte with which the C programs fill their memory. */
 const FILL = { rc: 0x7b, uc: 0x7b, ud: 0x7b, srq: 0 };
 
 interface Peer {
   qp: I.QueuePair;
-  /** Where we send from. */
+  /** Offset of the send buffer. */
   out: number;
   remote: I.Endpoint;
   ah: I.AddressHandle | null;
-  /** Of what we sent last; -1: nothing yet. */
+  /** Round of the last message sent; -1: none yet. */
   round: number;
-  /** What has to complete before the next send: one receive, one send. */
+  /** Completions that must arrive before the next send: one receive, one send. */
   pending: number;
 }
 
-/** What we look at of a completion. */
+/** The fields of a completion that are checked. */
 interface Done {
   wrId: number | bigint;
   isRecv: boolean;
@@ -97,7 +97,7 @@ class Pingpong {
     return this.pd.createQp({ sendCq: cq, type, cap });
   }
 
-  /** Slot n of the memory is for one receive, wherever it comes from. */
+  /** Slot n of the memory holds one receive, from whichever queue pair. */
   private receive(qp: I.QueuePair, slot: number): void {
     const { mr, slotBytes: length } = this;
     (this.srq ?? qp).receive({ wrId: slot, sgList: [{ mr, offset: slot * length, length }] });
@@ -142,7 +142,7 @@ class Pingpong {
     peer.pending = 2;
   }
 
-  /** What a message may hold where we have never written: what the C program began with. */
+  /** The initial bytes of the C program, which a message holds where nothing has been written. */
   private fillAt(i: number): number {
     return i % PAGE_BYTES === 0 ? 0 : FILL[this.options.kind];
   }
@@ -154,7 +154,7 @@ class Pingpong {
     for (let i = 0; i < options.sizeBytes; i++) {
       const got = this.mr.bytes[from + i];
       const echoed = got === this.byteAt(i, peer.round);
-      // The client's first messages: from its memory as it was, or as our answers to others have made it.
+      // The client's first messages come from its initial memory, or hold our answers on other queue pairs.
       const first = got === this.fillAt(i) || (echoed && options.qps > 1);
       if (peer.round === -1 ? !first : !echoed) {
         throw new Error(`byte ${i} of the answer to round ${peer.round} is 0x${got.toString(16)}`);
@@ -178,7 +178,7 @@ class Pingpong {
     return { wrId, isRecv, byteLen, qpNum: wc.qpNum(i), srcQp: wc.srcQp(i) };
   }
 
-  /** As the C programs do: until `iters` sends and `iters` receives have completed. */
+  /** Runs, like the C programs, until `iters` sends and `iters` receives have completed. */
   async run(): Promise<void> {
     const { iters, host } = this.options;
     if (host !== undefined) for (const peer of this.peers) this.send(peer);
@@ -203,7 +203,7 @@ class Pingpong {
   }
 }
 
-/** Plays it to its end; `peerDone` is when the C program has ended, which must still find us there. */
+/** Runs the exchange to its end; `peerDone` resolves when the C program has ended, before which we must not close. */
 export async function pingpong(options: PingpongOptions, peerDone: () => Promise<unknown>): Promise<void> {
   const ours = new Pingpong(options);
   try {

@@ -1,10 +1,10 @@
-/** C programs that the tests talk to: each is killed when its time is up, so that nothing hangs. */
+/** C programs that the tests talk to; each is killed after a time limit, so that no test hangs. */
 import { execFile, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 
 export interface Outcome {
-  /** 0: as the program meant it; a signal's name when it was killed. */
+  /** The exit code, or the signal's name if the program was killed. */
   code: number | string | undefined;
   output: string;
 }
@@ -32,7 +32,7 @@ export function start(name: string, ...args: string[]): Program {
   return { done, ended: () => ended };
 }
 
-/** Until something listens: the kernel's table knows, without disturbing who listens. */
+/** Waits until a port is open, by the kernel's table, so that the listening program sees no connection. */
 export async function listening(port: number): Promise<void> {
   const hex = port.toString(16).toUpperCase().padStart(4, '0');
   const entry = new RegExp(`:${hex} [0-9A-F]+:0000 0A`);

@@ -1,6 +1,6 @@
 /**
- * Both roles of rping(1). For each ping the client tells where its text is, the server READs it and says go
- * ahead; the client tells where it wants it back, the server WRITEs it and says go ahead. What is told is
+ * Both roles of rping(1). For each ping, the client sends the address of its text, the server READs it and sends a
+ * go-ahead; then the client sends the address for the echo, the server WRITEs it and sends a go-ahead. An address is
  * struct { be64 addr; be32 rkey; be32 lengthBytes; }.
  */
 import * as V from '../../../src/verbs/index.ts';
@@ -8,7 +8,7 @@ import type { Side } from '../../verbs/cm-rig.ts';
 import { polled, postRecv, postSend } from '../../verbs/rig.ts';
 
 const INFO_BYTES = 16;
-/** Where in our memory: what we tell, what we are told, the text, and the text that came back. */
+/** Offsets in our memory: the address sent, the address received, the text, and its echo. */
 const TOLD_AT = 0;
 const HEARD_AT = 64;
 const TEXT_AT = 4096;
@@ -33,14 +33,14 @@ function told({ end }: Side): { addr: number; rkey: number; lengthBytes: number 
   return { addr: Number(view.getBigUint64(0)), rkey: view.getUint32(8), lengthBytes: view.getUint32(12) };
 }
 
-/** Waits for these completions, in whatever order. */
+/** Waits for these completions, in any order. */
 async function completed({ end }: Side, ...opcodes: string[]): Promise<void> {
   const wcs = await polled(end, opcodes.length);
   const got = wcs.map(({ status, opcode }) => (status === 'SUCCESS' ? opcode : status)).sort();
   if (got.join() !== opcodes.sort().join()) throw new Error(`wanted ${opcodes}, got ${got}`);
 }
 
-/** One ping as the client; what came back. */
+/** One ping as the client; returns the echo. */
 export async function ping(side: Side, text: string, lengthBytes: number): Promise<string> {
   const { bytes } = side.end;
   bytes.fill(0, TEXT_AT, TEXT_AT + lengthBytes);
@@ -55,7 +55,7 @@ export async function ping(side: Side, text: string, lengthBytes: number): Promi
   return new TextDecoder().decode(bytes.slice(BACK_AT, BACK_AT + lengthBytes)).replace(/\0+$/, '');
 }
 
-/** One ping as the server; the text of the client. */
+/** One ping as the server; returns the text of the client. */
 export async function pong(side: Side): Promise<string> {
   const { end, qp } = side;
   await completed(side, 'RECV');

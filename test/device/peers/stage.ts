@@ -1,4 +1,4 @@
-/** Where the tests meet C programs: we are on the first device's address, they are on the second's. */
+/** Where the tests meet C programs: ours use the first device's address, theirs the second's. */
 import * as V from '../../../src/verbs/index.ts';
 import { type Ears, ears, heard, INIT, move, RTR, RTS, type Side } from '../../verbs/cm-rig.ts';
 import { type Ground, realGroundIfAny } from '../../verbs/ground.ts';
@@ -10,10 +10,10 @@ export const ground = realGroundIfAny();
 export const OURS = process.env.RXE_IP ?? '';
 export const THEIRS = process.env.RXE_IP2 ?? '';
 
-/** Whether there is a stage: two devices with addresses, and the programs. */
+/** Whether the tests can run: they need two devices with addresses, and the programs. */
 export const here = ground !== null && OURS !== '' && THEIRS !== '' && isInstalled('rping');
 
-/** Reasons for which nobody listens yet: of a REJECTED, of a datagram's UNREACHABLE. */
+/** Reasons that mean that nothing listens yet: of a REJECTED, and of a datagram's UNREACHABLE. */
 const INVALID_SERVICE_ID = 8;
 const SIDR_UNSUPPORTED = 1;
 const RESOLVE_MS = 2000;
@@ -36,7 +36,7 @@ export async function routedTo(at: Ears, portSpace: number, address: string, por
   return id;
 }
 
-/** Connects to their `port`, again and again until somebody listens; the identifier and the answer. */
+/** Connects to their `port`, retrying until the program listens; returns the identifier and the answer. */
 export async function call(at: Ears, portSpace: number, port: number, param: V.CmConnParam) {
   const giveUp = Date.now() + PATIENCE_MS;
   for (;;) {
@@ -54,10 +54,10 @@ export async function call(at: Ears, portSpace: number, port: number, param: V.C
   }
 }
 
-/** One READ at a time each way, as the examples of librdmacm have it. */
+/** One READ at a time each way, as in the examples of librdmacm. */
 const PARAM = { responderResources: 1, initiatorDepth: 1, retryCount: 7, rnrRetryCount: 7 };
 
-/** An open device with a queue pair in INIT, `prepare`d with receives. */
+/** An open device with a queue pair in INIT, to which `prepare` has posted receives. */
 function ready(at: Ears, id: number, qpType: number, prepare: (side: Side) => void): Side {
   const end = openEnd(at.ground, 0);
   const side = { at, end, id, qp: createQp(end, { qpType }) };
