@@ -42,7 +42,7 @@ describe.skipIf(skipReason !== '')('devices', () => {
     expect(errorOf(() => p.openDevice(7 as unknown as string)).code).toBe('ISO_ERR_ARGUMENT');
   });
 
-  test('requests beyond the device's limits are rejected', () => {
+  test('requests beyond the limits of the device are rejected', () => {
     const rig = new Rig();
     const { p, context, pd, cq } = rig;
     const dev = p.queryDevice(context);

@@ -143,7 +143,7 @@ describe.skipIf(skipReason !== '')('operations on a queue pair connected to itse
     }
   });
 
-  test('unsignaled requests complete silently; sqSigAll signals all but a shim's internal requests', async () => {
+  test('unsignaled requests complete silently; sqSigAll signals all but the internal requests of a shim', async () => {
     const { send, mr, addr } = open({ sqSigAll: true });
     send.clear();
     for (let i = 0; i < 3; i++) {

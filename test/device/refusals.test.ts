@@ -181,7 +181,7 @@ describe.skipIf(skipReason !== '')('refused work requests', () => {
     expect([recv.errno, recv.reason]).toEqual([V.ENOMEM, V.REASON_QUEUE_FULL]);
   });
 
-  test('a program that never signals is not blocked by the library's accounting', async () => {
+  test('a program that never signals is not blocked by the accounting of the library', async () => {
     const { send, addr, mr } = open({ cap: { maxSendWr: 16 } });
     const deadline = performance.now() + 20_000;
     let taken = 0;
