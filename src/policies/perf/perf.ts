@@ -1,6 +1,6 @@
 /**
- * PeRF (USENIX ATC 2024): tells which of its engines each request goes through (section 4.1 of the paper), and tells
- * the coordinator what it sees. With nothing to isolate everything goes straight to the device.
+ * PeRF (USENIX ATC 2024) routes each request to one of its engines (section 4.1 of the paper) and reports what it
+ * observes to the coordinator. With nothing to isolate, requests bypass the engines.
  */
 
 import type { MasterRules } from '../../coordinator/master.ts';
@@ -51,7 +51,7 @@ import { SoftwareTurns } from './software-turns.ts';
 import { SLOT_TIMER, TenantSlots } from './tenant-slots.ts';
 import type { ActiveTenants } from './wait-pacer.ts';
 
-/** No turn ends with less of a message than this. */
+/** A turn never ends with a smaller piece of a message than this. */
 const MIN_PIECE_BYTES = 4096;
 /** Kind of a timer (mqse.ts: TOKEN_BITS). */
 const SAMPLE = MQSE_KINDS;
@@ -62,10 +62,10 @@ export class Perf implements Policy {
   readonly needs = { wait: 'preferred' } as const;
   readonly slots: number;
   readonly splitsAboveBytes: number;
-  /** The application's own: the device would count the completions of pieces. */
+  /** The shim executes the application's WAITs, because the device would count the completions of pieces. */
   readonly crossChannel = true;
   readonly statistics = true;
-  /** Absent without a limit: each post would ask. */
+  /** Absent without a limit, so that posts do not pay for the call. */
   admit?: Policy['admit'];
   private readonly options: PerfOptions;
   private readonly limits: Limits;
@@ -82,7 +82,7 @@ export class Perf implements Policy {
   private readonly qps: QpView[] = [];
 
   constructor(given: PerfOptions, coordinators: CoordinatorRegistry) {
-    // Its own: they may change.
+    // A copy, because configure() changes it.
     const options = { ...given };
     this.options = options;
     this.registry = coordinators;
@@ -122,7 +122,7 @@ export class Perf implements Policy {
     this.tenantSlots.slotNs = options.slotNs;
     this.classifier.configure(options);
     for (const member of this.members) {
-      // By index of the context: contexts of other devices leave holes.
+      // Contexts of other devices leave holes.
       if (member === undefined || !this.registry.has(member.context)) continue;
       const { context } = member;
       this.classifier.restartWindow(member);
@@ -156,12 +156,15 @@ export class Perf implements Policy {
       ...options,
       selective: options.paper,
       rotateFrom: this.rotateFrom(context, out),
-      // As long as what was sent decides, and a sample may be late.
+      // The window that classifies a context, plus the delay of a late sample.
       silentNs: options.windowNs + 2 * options.samplePeriodNs,
     };
   }
 
-  /** Beyond the processing units, 0_WAITs take the places of those who have something to send; Infinity: never. */
+  /**
+   * The number of large queue pairs from which tenants rotate: with more than the NIC has processing units, 0_WAITs occupy
+   * units that queue pairs with data need. Infinity: never.
+   */
   private rotateFrom(context: ContextView, out: Actions): number {
     const { rotation, paper } = this.options;
     if (rotation === 'off' || paper || isLimited(this.options)) return Number.POSITIVE_INFINITY;
@@ -190,7 +193,9 @@ export class Perf implements Policy {
     }
   }
 
-  /** Small messages bypass the policy while nothing large is before them; all do with nothing to isolate. */
+  /**
+   * Small messages bypass the policy while no large one precedes them. With nothing to isolate, every message does.
+   */
   onload(qp: QpView, words: Uint32Array, start: number, count: number, out?: Actions): number {
     const small = plainRun(words, start, count, LARGE_BYTES);
     const large = small === count ? count : firstLarge(words, start, small, count);
@@ -204,18 +209,18 @@ export class Perf implements Policy {
       }
       if (this.mqse.shapes(qp) || this.softwareTurns.shapes(qp)) return 0;
       out.passPlain(qp, LARGE_BYTES);
-      const place = this.classifier.egressOf(member, qp);
-      if (!this.splits(place) && place.page.grants[SLOT_STATE] === NO_ROTATION) return count;
+      const egress = this.classifier.egressOf(member, qp);
+      if (!this.splits(egress) && egress.page.grants[SLOT_STATE] === NO_ROTATION) return count;
     }
     return qp.type === IBV_QPT_RC || qp.type === IBV_QPT_UD ? large : count;
   }
 
-  /** Whether a request of this queue pair says something new: of it, or of a context that had nothing to send. */
+  /** Whether a request of this queue pair is news: the queue pair is not yet inspected, or its context was idle. */
   private needsInspection(member: Member, qp: QpView): boolean {
     return member.periodNs === 0 || this.classifier.uninspected[qp.index] === 1;
   }
 
-  /** What a queue pair posts, seen once between two samples: what it READs leaves by the peer's device. */
+  /** Notes, once per sample, what a queue pair posts. Data that it READs leaves by the peer's device. */
   private inspectOpcode(member: Member, qp: QpView, opcode: number): void {
     if (!isAnswered(opcode)) {
       this.classifier.inspect(qp, undefined);
@@ -231,7 +236,7 @@ export class Perf implements Policy {
     this.classifier.inspect(qp, answers);
   }
 
-  /** The first requests of a queue pair, or of a context after a pause. */
+  /** Records the first requests of a queue pair, or of a context that was idle. */
   private recordFirst(member: Member, qp: QpView, largeBytes: number, count: number, out: Actions): void {
     const { context } = member;
     const nowNs = out.nowNs(context);
@@ -242,7 +247,7 @@ export class Perf implements Policy {
       if (member.main !== main) this.tenantSlots.onMove(member, main, out);
       counters[WRITTEN_NS] = nowNs;
       this.registry.runPass(context, this.rules[context.index], nowNs);
-      // Who changed is told at a sample: soon, and no later because others begin before it.
+      // The next sample notifies the members that changed. It is brought forward, and other members' starts do not delay it.
       if (this.registry.hasChanges(context)) this.sampleSoon(member, out);
     }
     if (member.periodNs === 0) {
@@ -253,7 +258,7 @@ export class Perf implements Policy {
   private splits({ isProvisional, isSplit }: EgressDevice): boolean {
     const { isolation } = this.options;
     if (isolation !== 'auto') return isolation === 'always';
-    // Who else is there shows at the first sample; what went whole until then could not be called back.
+    // The first sample shows which tenants are active. Messages sent whole before it could not be recalled.
     return isProvisional || isSplit;
   }
 
@@ -265,7 +270,7 @@ export class Perf implements Policy {
     this.tenantSlots.onFed(member, qp, out);
   }
 
-  /** What is held from its post on, of a managed queue pair or behind a WAIT of the application's, is seen here first. */
+  /** Inspects requests that `onload` never saw: those of managed queue pairs, or behind a WAIT of the application. */
   private inspectHeld(member: Member, qp: QpView, out: Actions): void {
     if (out.backlog(qp) === 0) return;
     this.inspectOpcode(member, qp, out.nextOpcode(qp));
@@ -278,7 +283,7 @@ export class Perf implements Policy {
     }
   }
 
-  /** Whether it is not yet, or not now, its time. */
+  /** Whether the queue pair must hold its requests for now. */
   private holds(member: Member, qp: QpView, out: Actions): boolean {
     if (this.tenantSlots.holds(member, qp, out)) return true;
     const { context, home } = member;
@@ -291,37 +296,39 @@ export class Perf implements Policy {
       this.classifier.kinds[qp.index] === SMALL
     )
       return false;
-    // Thousands that begin at once: what each of them sends before anybody who suffers is known cannot be called back.
+    // Thousands of queue pairs may start at once, and what each sends before the first sample cannot be recalled.
     out.timer(context, member.nextSampleNs, (context.index << TOKEN_BITS) | SAMPLE);
     return true;
   }
 
-  /** Outside of turns of queue pairs. */
+  /** Feeds a queue pair that takes no turns. */
   private feedStraight(qp: QpView, out: Actions): void {
     const member = this.members[qp.context.index];
-    const place = this.classifier.egressOf(member, qp);
+    const egress = this.classifier.egressOf(member, qp);
     if (this.holds(member, qp, out)) this.lmse.pause(qp);
     else if (this.softwareTurns.shapes(qp)) this.softwareTurns.feed(qp, out);
-    else if (this.splits(place)) this.lmse.feed(qp, out, place.tenants);
+    else if (this.splits(egress)) this.lmse.feed(qp, out, egress.tenants);
     else this.passAll(qp, out);
   }
 
-  /** Whom a queue pair has beside it when its messages are cut in its turns; null: they are not. */
+  /**
+   * The tenants that compete with a queue pair whose messages are split within its turns; null: they are not split.
+   */
   private splitTenants(qp: QpView): ActiveTenants | null {
     const member = this.members[qp.context.index];
-    const place = this.classifier.egressOf(member, qp);
-    if (this.splits(place)) return place.tenants;
-    // A turn of READs is over for this end when they are asked for: what is asked for in a turn must come in its time.
-    return this.classifier.onlyReads(qp) ? place.filling : null;
+    const egress = this.classifier.egressOf(member, qp);
+    if (this.splits(egress)) return egress.tenants;
+    // At this end a turn of READs is over once they are requested, so a turn may request only what arrives within it.
+    return this.classifier.onlyReads(qp) ? egress.filling : null;
   }
 
-  /** What goes behind the ENABLE of a turn, while the next one begins. */
+  /** The bytes that follow the ENABLE of a turn, sent while the next turn begins. */
   private aheadBytes(qp: QpView, out: Actions): number {
     const tenants = this.splitTenants(qp);
     return tenants === null ? 0 : this.lmse.handoverBytes(qp, out, tenants);
   }
 
-  /** In a turn. */
+  /** Issues requests within a turn. */
   private issue(qp: QpView, out: Actions, quota: Quota): void {
     const tenants = this.splitTenants(qp);
     if (tenants !== null) {
@@ -332,7 +339,7 @@ export class Perf implements Policy {
       if (out.backlog(qp) === 0 || out.isCrossChannel(qp)) return;
       const bytes = out.nextBytes(qp);
       const least = Math.max(quota.bytes, MIN_PIECE_BYTES);
-      // Turns are to be equal: what is longer than the rest of one goes on in the next.
+      // Turns must be equal, so a message longer than the rest of one continues in the next.
       if (bytes > least && out.splittable(qp)) {
         out.piece(qp, least);
         quota.bytes -= least;
@@ -345,7 +352,7 @@ export class Perf implements Policy {
     }
   }
 
-  /** What is still held when there is nothing to isolate any more, and WAITs of the application. */
+  /** Issues requests that are still held after isolation has ended, and executes WAITs of the application. */
   private passAll(qp: QpView, out: Actions): void {
     while (out.backlog(qp) > 0) {
       if (out.isCrossChannel(qp)) {
@@ -367,7 +374,7 @@ export class Perf implements Policy {
     if (kind === SLOT_STATE) this.tenantSlots.onGrant(member, out);
   }
 
-  /** How many queue pairs of a context send at a time; 0: all. */
+  /** Sets how many queue pairs of a context may send at the same time; 0: all. */
   private allow(context: ContextView, granted: number, out: Actions): void {
     const { qpIsolation, qNumAllow } = this.options;
     const count = { auto: granted, always: qNumAllow, never: 0 }[qpIsolation];
@@ -376,7 +383,9 @@ export class Perf implements Policy {
     if (count > 0) this.endPassPlain(this.members[context.index], out);
   }
 
-  /** The next post of each queue pair is news, or takes turns: it goes straight for its size alone no longer. */
+  /**
+   * Stops plain requests from bypassing `onload`, because the next post of each queue pair is news or takes turns.
+   */
   private endPassPlain(member: Member, out: Actions): void {
     for (const qp of member.qps) out.passPlain(qp, 0);
   }
@@ -393,26 +402,26 @@ export class Perf implements Policy {
     const { context } = member;
     const nowNs = out.nowNs(context);
     const { main, page, home } = member;
-    // What is held for a slot may need none any more, or one of another device: nothing else would come to feed it.
+    // Requests held for a slot may no longer need one, or need one at another device. No other event would feed them.
     const isToFeed = home.isProvisional || page.counters[SLOT_DEMAND] === HELD_DEMAND;
     const isActive = this.classifier.sample(member, nowNs, out);
     if (member.main !== main) this.tenantSlots.onMove(member, main, out);
     this.registry.runPass(context, this.rules[context.index], nowNs);
     this.registry.notifyMembers(context);
-    // What another thread's coordinator changed nobody tells here.
+    // Changes by a coordinator of another thread are not announced to this one.
     this.allow(context, member.allowance, out);
     if (isActive) this.planSample(member, nowNs, out);
     this.endPassPlain(member, out);
     if (isToFeed) this.feedAll(member, out);
   }
 
-  /** What each context is taken for that sends, and what is done about it. */
+  /** Describes the class of each active context and the isolation applied to it. */
   inspect(): Omit<PolicyState, 'policy'>[] {
     const open = this.members.filter((member) => this.registry.has(member.context));
-    return open.flatMap((member) => describe(member, (place) => this.splits(place), this.options.thMApp));
+    return open.flatMap((member) => describe(member, (egress) => this.splits(egress), this.options.thMApp));
   }
 
-  /** Something has changed that others would hear of, or leave room for, until the next sample only. */
+  /** Brings the next sample forward after a change that other members should learn of. */
   private sampleSoon(member: Member, out: Actions): void {
     const nowNs = out.nowNs(member.context);
     if (member.periodNs === 0 || member.nextSampleNs <= nowNs + FIRST_SAMPLE_NS) return;
@@ -431,7 +440,7 @@ export class Perf implements Policy {
   }
 }
 
-/** Whether the peer answers with what was asked for. */
+/** Whether the peer answers a request of this opcode with data. */
 function isAnswered(opcode: number): boolean {
   return (
     opcode === IBV_WR_RDMA_READ ||
@@ -440,24 +449,26 @@ function isAnswered(opcode: number): boolean {
   );
 }
 
-/** The first large one of the requests from .. count - 1, count: none; -1: a WAIT or ENABLE is among them. */
+/** The first large request from `from` on; `count` if there is none, -1 if a WAIT or ENABLE is among them. */
 function firstLarge(words: Uint32Array, start: number, from: number, count: number): number {
   let large = count;
   for (let i = from; i < count; i++) {
     const at = L.slotAt(start + i);
-    // Those before it are to report when they are over: its completion comes after theirs.
+    // The requests before it must report their completion, because its own comes after theirs.
     if (isCrossChannel(words, at)) return -1;
     if (large === count && knownBytes(words, at) >= LARGE_BYTES) large = i;
   }
   return large;
 }
 
-/** Bytes of a request; two SGEs live in the slot: a longer list is large, and looked at by the shim's copy. */
+/**
+ * Bytes of a request. A list of more than the two SGEs in the slot counts as large; the shim's copy knows its size.
+ */
 function knownBytes(words: Uint32Array, at: number): number {
   return words[at + L.WR_OP] >>> 16 > 2 ? LARGE_BYTES : messageBytes(words, at, 0);
 }
 
-/** How long turns are, and how much of them goes behind their ENABLE. */
+/** The options of perf that MQSE uses. */
 function mqseOptions(o: PerfOptions): MqseOptions {
   const aheadBytes = o.turnBytes >> 3;
   const aheadRequests = (3 * o.turnRequests) >> 4;

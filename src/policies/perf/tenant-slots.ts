@@ -1,7 +1,8 @@
 /**
- * Rotation of tenants: with more queue pairs of large messages than the NIC works on at a time, 0_WAITs take the
- * places of those who have something to send. Then bandwidth tenants send one after the other, each for a slot that
- * the coordinator gives (src/coordinator/slot-rotation.ts); who has none holds its large requests, and goes on posting.
+ * The member's side of the rotation of tenants. With more queue pairs of large messages than the NIC has processing
+ * units, 0_WAITs would occupy units that queue pairs with data need. Bandwidth tenants then send one after the other,
+ * each in a tenant slot that the coordinator grants (src/coordinator/slot-rotation.ts). Outside its slot a tenant's large
+ * requests are held, while the application may continue to post.
  */
 
 import {
@@ -22,39 +23,42 @@ import { fitColumn } from '../../shim/tables.ts';
 import { type EgressDevice, LARGE_BYTES, type Member, SMALL } from './classifier.ts';
 import { TOKEN_BITS } from './mqse.ts';
 
-/** A slot's last requests are waited for within it: as long as they took in earlier ones, at most half of it. */
+/**
+ * A slot stops issuing early enough for its last requests to complete within it, as measured; at most this part of
+ * it.
+ */
 const MOST_DRAIN = 0.5;
 const SMOOTHING = 0.5;
 
-/** While nothing is held, or nothing more is issued, completions bring no event: time between two looks for them. */
+/** Interval of polls for completions while nothing is held or issued, when completions cause no event. */
 const POLL_NS = 5000;
 
-/** Slots have other numbers. */
+/** The number of no slot. */
 const NO_SLOT = 0;
 
 /** Kind of a timer (mqse.ts: TOKEN_BITS). */
 export const SLOT_TIMER = 12;
 
-/** Who sends in the slots. */
+/** The parts of the policy that send within slots. */
 interface SlotEngine {
   /** Feeds all queue pairs of a context that hold requests. */
   feedAll(member: Member, out: Actions): void;
   /** By queue pair (classifier.ts). */
   kindOf(qp: QpView): number;
-  /** waits.ts */
+  /** wait-pacer.ts */
   handoverDelayNs(member: Member, bytes: number, out: Actions): number;
 }
 
-/** Holds queue pairs outside the time slot of their tenant, and passes the slot on. */
+/** Holds queue pairs outside their tenant's slot, and gives the slot up when the tenant has finished with it. */
 export class TenantSlots {
   private readonly registry: CoordinatorRegistry;
-  /** How long a slot is. */
+  /** The length of a slot. */
   slotNs: number;
   private readonly engine: SlotEngine;
   // By context.
-  /** How long its last requests take to complete; and the slot in which it issues no more, and since when. */
+  /** The time its last requests take to complete, the slot in which it has stopped issuing, and since when. */
   private drainNs: Float64Array = new Float64Array(8);
-  /** Of any context: what one that had no slot yet begins with. */
+  /** The latest value of any context: the initial value of a context that has not had a slot yet. */
   private lastDrainNs = 0.5;
   private stoppedSlot: Float64Array = new Float64Array(8);
   private stoppedNs: Float64Array = new Float64Array(8);
@@ -65,7 +69,7 @@ export class TenantSlots {
     this.engine = engine;
   }
 
-  /** A context was opened. */
+  /** Adds a context that was opened. */
   addContext({ index }: ContextView): void {
     for (const name of ['drainNs', 'stoppedSlot', 'stoppedNs'] as const) {
       this[name] = fitColumn(this[name], index);
@@ -73,11 +77,11 @@ export class TenantSlots {
     }
   }
 
-  /** Whether what is held of this queue pair waits for its tenant's slot. */
+  /** Whether the held requests of this queue pair must wait for their tenant's slot. */
   holds(member: Member, qp: QpView, out: Actions): boolean {
     const { grants, counters } = member.page;
     if (grants[SLOT_STATE] === NO_ROTATION) {
-      // When tenants rotate again it is to say anew that it wants a slot: then it is planned for.
+      // When rotation begins again, the member must request a slot anew, which also sets its timer.
       counters[SLOT_DEMAND] = NO_DEMAND;
       return false;
     }
@@ -86,7 +90,7 @@ export class TenantSlots {
     const nowNs = out.nowNs(context);
     if (counters[SLOT_DEMAND] !== HELD_DEMAND) {
       counters[SLOT_DEMAND] = HELD_DEMAND;
-      // Nobody has wanted the slot that it was done with: it goes on.
+      // No other tenant has requested the slot that this one had finished, so the slot continues.
       if (grants[SLOT_STATE] === OWN_SLOT && this.mayIssue(member, nowNs)) counters[DRAINED_SLOT] = NO_SLOT;
       this.rotate(member, nowNs, out);
     } else if (grants[SLOT_STATE] === OWN_SLOT && !this.mayIssue(member, nowNs)) {
@@ -107,7 +111,7 @@ export class TenantSlots {
     return grants[SLOT_END_NS] - (this.drainNs[context.index] || this.lastDrainNs);
   }
 
-  /** Its slot ends, unless nobody else wants one. */
+  /** Ends the slot, unless no other tenant requests one. */
   private stopIssuing(member: Member, nowNs: number, out: Actions): void {
     const { context, page } = member;
     const { index } = context;
@@ -119,7 +123,7 @@ export class TenantSlots {
     this.stoppedNs[index] = nowNs;
   }
 
-  /** What it sent in its slot has completed, or leaves before anything of the next one. */
+  /** Marks the slot as finished: what was sent in it has completed, or leaves before the next tenant's data. */
   private markDrained({ context, page }: Member, nowNs: number): void {
     const { index } = context;
     const slot = page.grants[SLOT_NUMBER];
@@ -131,13 +135,15 @@ export class TenantSlots {
     this.drainNs[index] = known === 0 ? tookNs : known + (tookNs - known) * SMOOTHING;
   }
 
-  /** A queue pair failed, or is gone. */
+  /** Updates the demand after a queue pair failed or was destroyed. */
   onQpChange(member: Member, out: Actions): void {
     const { context, page } = member;
     if (page.counters[SLOT_DEMAND] !== NO_DEMAND) this.update(member, out.nowNs(context), out);
   }
 
-  /** Large messages leave by another device than `from` now: it is done there, and what it holds asks for a slot here. */
+  /**
+   * Gives up the slot at `from` when large messages now leave by another device, and requests one there if needed.
+   */
   onMove(member: Member, from: EgressDevice, out: Actions): void {
     const { context } = member;
     const nowNs = out.nowNs(context);
@@ -146,7 +152,7 @@ export class TenantSlots {
     out.timer(context, nowNs, (context.index << TOKEN_BITS) | SLOT_TIMER);
   }
 
-  /** A queue pair was fed: the slot may be over soon. */
+  /** Updates the demand after a queue pair was fed, because the slot may be over soon. */
   onFed(member: Member, qp: QpView, out: Actions): void {
     const { grants, counters } = member.page;
     if (grants[SLOT_STATE] === NO_ROTATION || counters[SLOT_DEMAND] !== HELD_DEMAND || out.backlog(qp) > 0)
@@ -154,7 +160,7 @@ export class TenantSlots {
     this.update(member, out.nowNs(member.context), out);
   }
 
-  /** The coordinator has changed whose turn it is. */
+  /** Handles a change of the slot's owner. */
   onGrant(member: Member, out: Actions): void {
     const { grants, counters } = member.page;
     const nowNs = out.nowNs(member.context);
@@ -165,7 +171,7 @@ export class TenantSlots {
     if (this.mayIssue(member, nowNs)) this.engine.feedAll(member, out);
   }
 
-  /** A slot ends, it is time to see whether another one has not, or large messages leave elsewhere now. */
+  /** Handles the end of a slot, a poll for an overdue slot, or a move to another device. */
   onTimer(member: Member, out: Actions): void {
     const { grants, counters } = member.page;
     if (grants[SLOT_STATE] !== NO_ROTATION && counters[SLOT_DEMAND] !== NO_DEMAND) {
@@ -176,30 +182,31 @@ export class TenantSlots {
     this.engine.feedAll(member, out);
   }
 
-  /** Tells what the member has to send, and lets the next one begin if this one is done. */
+  /** Reports the member's demand, and gives up the slot if it has finished. */
   private update(member: Member, nowNs: number, out: Actions): void {
     const { grants, counters } = member.page;
-    let has = NO_DEMAND;
-    let flying = false;
+    let demand = NO_DEMAND;
+    let isInFlight = false;
     let bytes = 0;
     for (const qp of member.qps) {
       if (qp.broken || this.engine.kindOf(qp) === SMALL) continue;
-      if (out.backlog(qp) > 0) has = HELD_DEMAND;
-      const flies = out.inflightBytes(qp);
-      if (flies >= LARGE_BYTES) flying = true;
-      bytes += flies;
+      if (out.backlog(qp) > 0) demand = HELD_DEMAND;
+      const inflight = out.inflightBytes(qp);
+      if (inflight >= LARGE_BYTES) isInFlight = true;
+      bytes += inflight;
     }
-    if (flying && has === NO_DEMAND) has = IN_FLIGHT_DEMAND;
-    counters[SLOT_DEMAND] = has;
+    if (isInFlight && demand === NO_DEMAND) demand = IN_FLIGHT_DEMAND;
+    counters[SLOT_DEMAND] = demand;
     if (grants[SLOT_STATE] === NO_ROTATION) return;
-    const isMine = grants[SLOT_STATE] === OWN_SLOT;
-    if (isMine && has !== NO_DEMAND && !this.mayIssue(member, nowNs)) this.stopIssuing(member, nowNs, out);
-    // With nothing more to issue it does not keep the slot to its end: those who hold something would wait in vain.
-    const isEnding = isMine && (has === IN_FLIGHT_DEMAND || !this.mayIssue(member, nowNs));
-    const restNs = isEnding && flying ? this.engine.handoverDelayNs(member, bytes, out) : 0;
+    const hasSlot = grants[SLOT_STATE] === OWN_SLOT;
+    if (hasSlot && demand !== NO_DEMAND && !this.mayIssue(member, nowNs))
+      this.stopIssuing(member, nowNs, out);
+    // With nothing more to issue, the member gives the slot up early, so that tenants with held requests need not wait.
+    const isEnding = hasSlot && (demand === IN_FLIGHT_DEMAND || !this.mayIssue(member, nowNs));
+    const restNs = isEnding && isInFlight ? this.engine.handoverDelayNs(member, bytes, out) : 0;
     const isOver = isEnding && restNs <= 0;
     if (isOver) this.markDrained(member, nowNs);
-    if (has === NO_DEMAND || isOver) this.rotate(member, nowNs, out);
+    if (demand === NO_DEMAND || isOver) this.rotate(member, nowNs, out);
     else this.planTimer(member, nowNs, out, restNs);
   }
 
@@ -208,7 +215,7 @@ export class TenantSlots {
     this.planTimer(member, nowNs, out);
   }
 
-  /** Nobody need tell for this member to look again. */
+  /** Sets the timer for the next check, which needs no event from elsewhere. */
   private planTimer(member: Member, nowNs: number, out: Actions, restNs = 0): void {
     const { context, page } = member;
     const { grants, counters } = page;
@@ -217,8 +224,8 @@ export class TenantSlots {
       atNs = Number.POSITIVE_INFINITY;
     else if (grants[SLOT_STATE] === OWN_SLOT) {
       const isIssuing = counters[SLOT_DEMAND] === HELD_DEMAND && this.mayIssue(member, nowNs);
-      const lookNs = Math.min(restNs > 0 ? restNs : POLL_NS, POLL_NS, this.slotNs);
-      atNs = isIssuing ? this.stopNs(member) : nowNs + lookNs;
+      const pollNs = Math.min(restNs > 0 ? restNs : POLL_NS, POLL_NS, this.slotNs);
+      atNs = isIssuing ? this.stopNs(member) : nowNs + pollNs;
     }
     out.timer(context, atNs, (context.index << TOKEN_BITS) | SLOT_TIMER);
   }
