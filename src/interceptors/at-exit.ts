@@ -1,17 +1,17 @@
-/** What is to be done when the process or the worker ends: one listener for all. */
+/** Actions at the end of the process or worker, behind a single 'exit' listener. */
 
-const endings = new Set<() => void>();
+const exitActions = new Set<() => void>();
 
-function end(): void {
-  for (const action of [...endings]) action();
+function runExitActions(): void {
+  for (const action of [...exitActions]) action();
 }
 
-/** Calls `action` at the end; the function that it returns takes it back. */
+/** Registers `action` for the exit. The returned function cancels it. */
 export function atExit(action: () => void): () => void {
-  if (endings.size === 0) process.on('exit', end);
-  endings.add(action);
+  if (exitActions.size === 0) process.on('exit', runExitActions);
+  exitActions.add(action);
   return () => {
-    endings.delete(action);
-    if (endings.size === 0) process.off('exit', end);
+    exitActions.delete(action);
+    if (exitActions.size === 0) process.off('exit', runExitActions);
   };
 }

@@ -1,15 +1,15 @@
-/** Files that interceptors write: named, and never shared by two writers. */
+/** Output files of interceptors. Two writers never share a file. */
 import { closeSync, mkdirSync, openSync, readSync } from 'node:fs';
 import { dirname, extname, resolve } from 'node:path';
 import { threadId } from 'node:worker_threads';
 import { FileError } from '../verbs/errors.ts';
 
-/** Magic and header of every file of ours: 8 bytes of magic, version, bytes of the JSON header, that. */
+/** Every file begins with 8 bytes of magic, the version, the length of the JSON header, and that header. */
 export const MAGIC_BYTES = 8;
 const FIXED_BYTES = 16;
 const MAX_HEADER_BYTES = 65536;
 
-/** Who wrote a file. */
+/** The process and thread that wrote a file. */
 export interface WriterInfo {
   pid: number;
   thread: number;
@@ -24,8 +24,8 @@ export interface OutputFile {
 const openPaths = new Set<string>();
 
 /**
- * Opens a file to write; `{pid}` and `{thread}` in the name are filled in. An old file is replaced, but what
- * another writer has open is left alone: the name then gets a number.
+ * Opens a file for writing. `{pid}` and `{thread}` in the name are replaced. An old file is overwritten; if another
+ * writer has it open, the name gets a number instead.
  * @throws FileError
  */
 export function openOutput(name: string): OutputFile {
@@ -48,12 +48,12 @@ export function openOutput(name: string): OutputFile {
   }
 }
 
-/** The file is no longer written: its name may be used again. */
+/** Frees the name of a closed file for reuse. */
 export function releaseOutput(path: string): void {
   openPaths.delete(path);
 }
 
-/** Header of a file: everything that is the same for all formats, then what `details` says. */
+/** Encodes a file header: the fields of all formats, then `details`. */
 export function encodeHeader(magic: string, version: number, details: object): Buffer {
   const writer: WriterInfo = { pid: process.pid, thread: threadId };
   let json = JSON.stringify({ ...writer, ...details });
@@ -67,7 +67,7 @@ export function encodeHeader(magic: string, version: number, details: object): B
 
 /**
  * Reads the header that encodeHeader wrote.
- * @param kind what such a file is called
+ * @param kind name of the file type, for error messages
  * @throws FileError for a file of another kind or version
  */
 export function readHeader<T extends object>(
@@ -80,11 +80,11 @@ export function readHeader<T extends object>(
   const head = Buffer.alloc(FIXED_BYTES);
   const got = readSync(fd, head, 0, FIXED_BYTES, 0);
   if (got < FIXED_BYTES || head.toString('latin1', 0, MAGIC_BYTES) !== magic) {
-    throw new FileError(`${path}: is no ${kind}`);
+    throw new FileError(`${path}: not a ${kind}`);
   }
   const found = head.readUInt32LE(8);
   if (found !== version) {
-    throw new FileError(`${path}: is of version ${found}; this isoverbs reads version ${version}`);
+    throw new FileError(`${path}: has version ${found}; this isoverbs reads version ${version}`);
   }
   const bytes = head.readUInt32LE(12);
   const json = Buffer.alloc(Math.min(bytes, MAX_HEADER_BYTES));
@@ -98,7 +98,7 @@ export function readHeader<T extends object>(
   }
 }
 
-/** Opens a file to read. @throws FileError */
+/** Opens a file for reading. @throws FileError */
 export function openInput(path: string): number {
   try {
     return openSync(path, 'r');
@@ -107,7 +107,7 @@ export function openInput(path: string): number {
   }
 }
 
-/** Whether a live process or thread other than this one writes it, as far as its header tells. */
+/** Whether, according to the header, another live process or thread is writing this file. */
 function isTaken(path: string): boolean {
   let fd: number;
   try {

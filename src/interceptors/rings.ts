@@ -1,19 +1,19 @@
-/** Rings by handle, for interceptors that read what passes through them. */
+/** Rings by handle, for interceptors that read requests and completions. */
 import { handleIndex } from '../verbs/handles.ts';
 import * as L from '../verbs/layout.ts';
 import type { Provider } from '../verbs/provider.ts';
 import type { RingInfo } from '../verbs/types.ts';
 import type { Verbs } from '../verbs/verbs.ts';
 
-/** Copies of fewer words are made word by word: a view would cost more. */
+/** Copies of up to this size go word by word, because a view would cost more. */
 const VIEW_WORDS = 48;
 
-/** A ring of either kind. */
+/** A ring of work requests or completions. */
 export class KnownRing {
   readonly info: RingInfo;
   readonly words: Uint32Array;
   readonly extWords: number;
-  /** Views of the first slots, by their number: programs post and poll from the start of a ring. */
+  /** Views of the first n slots, by n. Most programs post and poll from the start of a ring. */
   private readonly heads: (Uint32Array | undefined)[] = [];
 
   constructor(info: RingInfo) {
@@ -22,7 +22,7 @@ export class KnownRing {
     this.extWords = info.extBytes >> 2;
   }
 
-  /** Copies `count` slots from slot `start` on; nothing is allocated once a run of slots has been seen. */
+  /** Copies `count` slots from slot `start` on. Runs from slot 0 allocate a view only once. */
   copySlots(start: number, count: number, to: Uint32Array, at: number): void {
     const { words } = this;
     const from = L.slotAt(start);
@@ -53,23 +53,23 @@ export class KnownRing {
 
 /** The rings that a provider has handed out. */
 export class Rings {
-  // By handle index, of which each kind counts its own.
+  // By handle index; each kind of ring has its own indexes.
   private readonly wrs: (KnownRing | undefined)[] = [];
   private readonly wcs: (KnownRing | undefined)[] = [];
 
-  /** A live work-request ring, or undefined. */
+  /** The live work-request ring of this handle. */
   wr(handle: number): KnownRing | undefined {
     const ring = this.wrs[handleIndex(handle)];
     return ring !== undefined && ring.info.handle === handle ? ring : undefined;
   }
 
-  /** A live completion ring, or undefined. */
+  /** The live completion ring of this handle. */
   wc(handle: number): KnownRing | undefined {
     const ring = this.wcs[handleIndex(handle)];
     return ring !== undefined && ring.info.handle === handle ? ring : undefined;
   }
 
-  /** The verbs that make and end rings. */
+  /** Verbs that track rings as they are created and destroyed. */
   verbs(next: Provider): Pick<Verbs, 'createWrRing' | 'createWcRing' | 'destroyRing'> {
     const { wrs, wcs } = this;
     return {

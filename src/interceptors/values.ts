@@ -1,8 +1,8 @@
-/** Arguments and results of verbs as JSON, with what JSON does not know. */
+/** Arguments and results of verbs as JSON, with tags for the types that JSON lacks. */
 
-/** JSON of a value of the seam: bigint, bytes and numbers that are not finite are tagged; memory is its length. */
+/** Converts a value to JSON. Bigints, bytes and non-finite numbers are tagged; of memory, only the length is kept. */
 export function toJson(value: unknown): string {
-  // Not the second argument: a Buffer's toJSON would have been called on it.
+  // The second argument would already be the result of a Buffer's toJSON().
   function replacer(this: Record<string, unknown>, key: string): unknown {
     return tagValue(this[key]);
   }
@@ -22,7 +22,7 @@ function tagValue(value: unknown): unknown {
   return value;
 }
 
-/** What toJson wrote; functions and memory stay tagged. */
+/** Parses the output of toJson(). Functions and memory stay tagged. */
 export function fromJson(text: string): unknown {
   return JSON.parse(text, (_key, part) => {
     if (typeof part !== 'object' || part === null) return part;

@@ -32,8 +32,8 @@ let calls = {};
 const live = new Map();
 
 /** Innermost: knows which objects the device has. */
-const ledger = {
-  name: 'ledger',
+const objectLedger = {
+  name: 'objectLedger',
   wrap(next) {
     const verbs = {};
     for (const [take, gives] of Object.entries(PAIRS)) {
@@ -164,7 +164,7 @@ async function run({ example, argv, options }) {
   contexts.clear();
   const requests = new RequestLedger();
   const faults = options === null ? [] : [whileArmed(options, state)];
-  processInterceptors().interceptors = [counting, requests, ...faults, ledger];
+  processInterceptors().interceptors = [counting, requests, ...faults, objectLedger];
   const { errors, afterwards } = await execute(file);
   const leftOpen = live.size;
   const output = lines.join('\n');

@@ -1,4 +1,4 @@
-// record and replay: the same program meets the same answers, another one is told where it differs.
+// record and replay: the same program gets the same answers, and another one learns where it differs.
 import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -15,7 +15,7 @@ interface Program {
   wrId: number;
 }
 
-/** A conversation that uses memory, events, promises, errors and random numbers. */
+/** A program that uses memory, events, promises, errors and random numbers. */
 async function talk(provider: Provider, { text, wrId }: Program): Promise<string[]> {
   const said: string[] = [];
   const { a, b, close } = await pairOn(provider);
@@ -52,7 +52,7 @@ async function recorded(name: string, program: Program) {
 
 const PROGRAM = { text: 'hello', wrId: 6 };
 
-test('the same program meets the same answers, without a device', async () => {
+test('the same program gets the same answers without a device', async () => {
   const { said, file } = await recorded('same.record', PROGRAM);
   const replay = createReplay(file);
   expect(replay.devices.map((device) => device.name)).toEqual(['sim0', 'sim1']);
@@ -62,7 +62,7 @@ test('the same program meets the same answers, without a device', async () => {
   expect(replay).toMatchObject({ isDone: true, next: 'made no further call' });
 });
 
-test('another program is told the first call that differs, whatever it does then', async () => {
+test('a different program gets the first difference as an error on every call', async () => {
   const { file } = await recorded('other.record', PROGRAM);
   const differs = (message: RegExp) =>
     expect.objectContaining({ code: 'ISO_ERR_REPLAY', message: expect.stringMatching(message) });
@@ -85,7 +85,7 @@ test('another program is told the first call that differs, whatever it does then
   expect(early.isDone).toBe(false);
 });
 
-test('what is no recording, of another version, damaged or cut off is a typed error', async () => {
+test('createReplay() rejects other files, other versions and damaged recordings with a typed error', async () => {
   const { file } = await recorded('whole.record', PROGRAM);
   const bytes = readFileSync(file);
   const open = (name: string, content: Uint8Array) => {
@@ -96,18 +96,18 @@ test('what is no recording, of another version, damaged or cut off is a typed er
   const error = (message: RegExp) =>
     expect.objectContaining({ code: 'ISO_ERR_FILE', message: expect.stringMatching(message) });
   expect(open('foreign.record', Buffer.from('{"not": "ours, but long enough"}'))).toThrow(
-    error(/is no recording/),
+    error(/not a recording/),
   );
   expect(open('trace.record', Buffer.concat([Buffer.from('ISOTRACE'), bytes.subarray(8)]))).toThrow(
-    error(/is no recording/),
+    error(/not a recording/),
   );
   const newer = Buffer.from(bytes);
   newer.writeUInt32LE(2, 8);
-  expect(open('newer.record', newer)).toThrow(error(/is of version 2; this isoverbs reads version 1/));
+  expect(open('newer.record', newer)).toThrow(error(/has version 2; this isoverbs reads version 1/));
   expect(open('cut.record', bytes.subarray(0, bytes.length - 12))).toThrow(error(/ends inside an entry/));
   const damaged = Buffer.from(bytes);
   damaged.writeUInt32LE(77, bytes.length - 8);
-  expect(open('damaged.record', damaged)).toThrow(error(/is damaged: no entry is of kind 77/));
+  expect(open('damaged.record', damaged)).toThrow(error(/damaged: unknown entry kind 77/));
   expect(() => createReplay(join(folder, 'absent.record'))).toThrow(error(/cannot be read/));
   const killed = open('killed.record', bytes.subarray(0, bytes.length - 8))();
   await expect(talk(killed.provider, PROGRAM)).resolves.toHaveLength(4);
@@ -117,7 +117,7 @@ test('what is no recording, of another version, damaged or cut off is a typed er
 
 const ROOT = resolve(import.meta.dirname, '../..');
 
-test.each(['srq-server', 'rdma-cm-echo'])('example %s, recorded and replayed as processes', (name) => {
+test.each(['srq-server', 'rdma-cm-echo'])('example %s replays in a new process', (name) => {
   const run = (env: Record<string, string>) => {
     const args = ['--import', join(ROOT, 'dist/register.js'), join(ROOT, `examples/${name}.mjs`)];
     const child = spawnSync(process.execPath, args, {

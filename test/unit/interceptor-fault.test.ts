@@ -1,4 +1,4 @@
-// The interceptor `fault` on simulated devices: each kind of fault, and that what follows is as a device would do it.
+// The interceptor `fault` on simulated devices: each kind of fault, followed by what a device would do.
 import { afterEach, expect, test } from 'vitest';
 import { createInterceptor, FAILABLE_VERBS, type FaultOptions, fault } from '../../src/interceptors/index.ts';
 import { type Completion, Context } from '../../src/objects/index.ts';
@@ -12,7 +12,7 @@ afterEach(() => {
   for (const context of open.splice(0)) context.close();
 });
 
-/** Two connected queue pairs; the first is under the faults, and posts WRITEs to the second. */
+/** Two connected queue pairs. The first has the faults and posts WRITEs to the second. */
 function pair(options: FaultOptions, below: Interceptor[] = []) {
   const injected: string[] = [];
   const note = fault(options, ({ what, number }) => injected.push(`${what} ${number}`));
@@ -38,7 +38,7 @@ function pair(options: FaultOptions, below: Interceptor[] = []) {
 
 const told = (all: Completion[]) => all.map(({ wrId, statusText }) => `${wrId} ${statusText}`);
 
-test('a verb fails at its call, once, with the errno that it would give', () => {
+test('a verb fails once, at the chosen call, with its usual errno', () => {
   const { a, injected } = pair({ verb: 'createCq', call: 3 });
   a.context.createCq();
   expect(() => a.context.createCq()).toThrow(
@@ -48,7 +48,7 @@ test('a verb fails at its call, once, with the errno that it would give', () => 
   expect(injected).toEqual(['createCq 3']);
 });
 
-test('or from then on, with an errno and a code of choice', () => {
+test('persistent=true fails all later calls, with the given errno and code', () => {
   const { a } = pair({ verb: 'regMr', persistent: true, errno: 13, code: 'ISO_ERR_MEMORY' });
   for (let i = 0; i < 2; i++) {
     expect(() => a.pd.register(new SharedArrayBuffer(64))).toThrow(
@@ -64,7 +64,7 @@ test.each(FAILABLE_VERBS)('%s can be made to fail', (verb) => {
   if (verb.startsWith('post')) expect(call()).toBe(0);
   else if (verb === 'validateSend') expect(call()).toBe(V.EINVAL);
   else expect(call).toThrow(expect.objectContaining({ verb, errno: expect.any(Number) }));
-  // The second call is the provider's again, whatever that says of such arguments.
+  // The second call reaches the provider, which may reject these arguments.
   let second = '';
   try {
     second = `gave ${call()}`;
@@ -75,7 +75,7 @@ test.each(FAILABLE_VERBS)('%s can be made to fail', (verb) => {
   expect(second).not.toMatch(/made to fail/);
 });
 
-test("'*' counts the calls of all verbs", () => {
+test("verb='*' counts the calls of all verbs", () => {
   const { provider } = createFabric({ hosts: 1 });
   const faulty = compose(provider, [fault({ verb: '*', call: 3 })]);
   const context = faulty.openDevice('sim0');
@@ -85,7 +85,7 @@ test("'*' counts the calls of all verbs", () => {
   faulty.closeDevice(context);
 });
 
-test('a failing post takes what it is told to, and says why not the rest', async () => {
+test('a failing post accepts `taken` requests, and reports why it refused the next', async () => {
   const { a, b } = pair({ verb: 'postSend', call: 1, taken: 2, errno: V.EINVAL, reason: V.REASON_LIMIT });
   const batch = a.context.sendBatch({ capacity: 4 });
   for (let i = 0; i < 4; i++)
@@ -96,7 +96,7 @@ test('a failing post takes what it is told to, and says why not the rest', async
   expect(told(await a.cq.drain(4))).toEqual(['0 SUCCESS', '1 SUCCESS', '2 SUCCESS', '3 SUCCESS']);
 });
 
-test('a failed completion takes its queue pair to ERR, and all behind it is flushed', async () => {
+test('a failed completion moves its queue pair to ERR and flushes all requests behind it', async () => {
   const { a, write, injected } = pair({ completion: 'error', nth: 2 });
   a.qp.receive({ wrId: 100, sgList: [{ mr: a.mr, length: 8 }] });
   for (let i = 0; i < 6; i++) write(i, i !== 3);
@@ -118,7 +118,7 @@ test('a failed completion takes its queue pair to ERR, and all behind it is flus
   expect(a.cq.poll(a.context.wcBatch({ capacity: 8 }))).toBe(0);
 });
 
-test('execute() rejects with the status, and a new connection works', async () => {
+test('execute() rejects with the injected status, and a new connection works', async () => {
   const { a, b } = pair({ completion: 'error', nth: 1, status: V.IBV_WC_REM_ACCESS_ERR });
   const request = {
     opcode: 'RDMA_WRITE',
@@ -133,7 +133,7 @@ test('execute() rejects with the status, and a new connection works', async () =
   await expect(a.qp.execute(request)).resolves.toMatchObject({ status: 0 });
 });
 
-test('a queue pair is killed right behind its n-th request', async () => {
+test('killAt moves a queue pair to ERR right after that request', async () => {
   const { a, write, injected } = pair({ killAt: 3 });
   for (let i = 0; i < 5; i++) write(i);
   const done = told(await a.cq.drain(5));
@@ -142,14 +142,14 @@ test('a queue pair is killed right behind its n-th request', async () => {
   expect([a.qp.state, injected]).toEqual(['ERR', ['kill 3']]);
 });
 
-test('a dropped completion never comes', async () => {
+test('a dropped completion never arrives', async () => {
   const { a, write } = pair({ completion: 'drop', nth: 2 });
   for (let i = 0; i < 3; i++) write(i);
   expect(told(await a.cq.drain(2))).toEqual(['0 SUCCESS', '2 SUCCESS']);
   expect(a.cq.poll(a.context.wcBatch({ capacity: 8 }))).toBe(0);
 });
 
-test('a delayed one comes later, in order, and wakes who sleeps', async () => {
+test('a delayed completion arrives later, in order, and wakes a sleeping program', async () => {
   const { a, write } = pair({ completion: 'delay', nth: 2, delayNs: 50_000 });
   for (let i = 0; i < 3; i++) write(i);
   const [first] = await a.cq.drain(1);
@@ -159,7 +159,7 @@ test('a delayed one comes later, in order, and wakes who sleeps', async () => {
   expect(a.context.nowNs() - beganNs).toBeGreaterThan(40_000);
 });
 
-test('one is overtaken by other queues only', async () => {
+test('only completions of other work queues overtake a reordered one', async () => {
   const { a, b, write } = pair({ completion: 'reorder', nth: 1 });
   const other = a.pd.createQp({ sendCq: a.cq });
   const peer = b.pd.createQp({ sendCq: b.cq });
@@ -197,7 +197,7 @@ test('the same seed gives the same faults', async () => {
   expect(one).not.toEqual(other);
 });
 
-test('under a policy it fails what the device gives, over it what the application is given', async () => {
+test('fault works inside a policy and outside it', async () => {
   const provider = createFabric({ hosts: 2 }).provider;
   const perf = createPolicy('perf', { isolation: 'always', subMsgSizeBytes: 1024 });
   const run = async (interceptors: Interceptor[]) => {
@@ -223,8 +223,8 @@ test('under a policy it fails what the device gives, over it what the applicatio
   expect(await run([perf, broken()])).toEqual(expected);
 });
 
-test('options are checked, and said in words', () => {
-  expect(() => createInterceptor('fault', {})).toThrow(/needs verb, completion or killAt/);
+test('wrong options are rejected with the name of the option', () => {
+  expect(() => createInterceptor('fault', {})).toThrow(/requires verb, completion or killAt/);
   expect(() => createInterceptor('fault', { verb: 'fly' })).toThrow(/fault\.verb/);
   expect(() => createInterceptor('fault', { verb: 'createQp', call: 0 })).toThrow(/fault\.call/);
   expect(() => createInterceptor('fault', { verb: 'createQp', nth: 2 })).toThrow(/fault\.completion/);

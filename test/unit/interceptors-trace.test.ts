@@ -1,4 +1,4 @@
-// trace: what is in the file, what is lost and said, and files that are none.
+// The interceptor `trace`: the contents of its files, lost entries, and files that are not traces.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
@@ -40,7 +40,7 @@ async function writeMany(pair: Pair, verbs: V.Provider, count: number, rounds = 
   batch.close();
 }
 
-test('requests, completions, control verbs and events are there, in order', async () => {
+test('a trace has requests, completions, control verbs and events, in order', async () => {
   const { header, records } = await traced('all.trace', {}, async ({ a, b }) => {
     const remote = { addr: a.mr.addr, rkey: a.mr.rkey };
     const sgList = [3, 0, 5, 9].map((offset) => ({ mr: b.mr, offset, length: 100 + offset }));
@@ -83,7 +83,7 @@ test('requests, completions, control verbs and events are there, in order', asyn
   expect(records.at(-1)).toMatchObject({ verb: 'end', lost: 0 });
 });
 
-test('a short post says which request was refused and why; a verb that throws is there too', async () => {
+test('a trace says which request was refused and why, and has verbs that throw', async () => {
   const { records } = await traced('refused.trace', {}, (pair, verbs) => {
     const { b } = pair;
     const batch = new V.SendBatch(verbs, { capacity: 3 });
@@ -101,7 +101,7 @@ test('a short post says which request was refused and why; a verb that throws is
   expect(failed).toMatchObject({ verb: 'allocPd', args: [12345], status: 'ISO_ERR_HANDLE' });
 });
 
-test.each(['wait', 'drop', 'last'] as const)('in little memory, full=%s', async (full) => {
+test.each(['wait', 'drop', 'last'] as const)('full=%s with little memory', async (full) => {
   const rounds = 30;
   const { records } = await traced(`${full}.trace`, { bufferBytes: 65536, full }, (pair, verbs) =>
     writeMany(pair, verbs, 700, rounds),
@@ -126,7 +126,7 @@ test.each(['wait', 'drop', 'last'] as const)('in little memory, full=%s', async 
   }
 });
 
-test('what is no trace, of another version, or cut off is a typed error', async () => {
+test('readTrace() rejects other files, other versions and truncated traces with a typed error', async () => {
   const { file } = await traced('whole.trace', {}, () => {});
   const bytes = readFileSync(file);
   const read = (name: string, content: Uint8Array) => {
@@ -138,22 +138,22 @@ test('what is no trace, of another version, or cut off is a typed error', async 
     expect.objectContaining({ code: 'ISO_ERR_FILE', message: expect.stringMatching(message) });
   expect(read('same.trace', bytes)().length).toBeGreaterThan(10);
   expect(read('foreign.trace', Buffer.from('PK and something else altogether'))).toThrow(
-    error(/is no trace/),
+    error(/not a trace/),
   );
-  expect(read('empty.trace', Buffer.alloc(0))).toThrow(error(/is no trace/));
+  expect(read('empty.trace', Buffer.alloc(0))).toThrow(error(/not a trace/));
   const newer = Buffer.from(bytes);
   newer.writeUInt32LE(99, 8);
-  expect(read('newer.trace', newer)).toThrow(error(/is of version 99; this isoverbs reads version 1/));
+  expect(read('newer.trace', newer)).toThrow(error(/has version 99; this isoverbs reads version 1/));
   expect(read('header.trace', bytes.subarray(0, 30))).toThrow(error(/ends inside its header/));
   expect(read('cut.trace', bytes.subarray(0, bytes.length - 5))).toThrow(error(/ends inside an entry/));
   const damaged = Buffer.from(bytes);
   damaged.writeUInt32LE(0xabcd, bytes.length - 32);
-  expect(read('damaged.trace', damaged)).toThrow(error(/is damaged/));
+  expect(read('damaged.trace', damaged)).toThrow(error(/damaged: invalid entry of kind/));
   expect(() => readTrace(join(folder, 'absent.trace'))).toThrow(error(/cannot be read/));
   expect(() => simUnder(trace({ file: join(file, 'in-a-file.trace') }))).toThrow(error(/cannot be written/));
 });
 
-test('two traces never share a file; a name may have the pid in it', () => {
+test('two traces never share a file, and {pid} in a name is replaced', () => {
   const [first, second] = [1, 2].map(() => {
     const interceptor = trace({ file: join(folder, 'shared-{pid}.trace') });
     simUnder(interceptor);

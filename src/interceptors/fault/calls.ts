@@ -1,4 +1,4 @@
-/** Verbs that fail at a chosen call. */
+/** Makes verbs fail at a chosen call. */
 import { HDR_ERRNO, HDR_REASON } from '../../verbs/layout.ts';
 import type { Provider } from '../../verbs/provider.ts';
 import type { Verbs } from '../../verbs/verbs.ts';
@@ -17,13 +17,13 @@ import {
 type AnyVerb = (...args: never[]) => unknown;
 type PostVerb = (typeof POST_VERBS)[number];
 
-/** Which of the verbs are to fail. An idle program polls without end: counted with the others, no call had a number. */
-function chosen(verb: FaultPlan['verb']): readonly FailableVerb[] {
+/** The verbs that may fail. '*' excludes pollCq: idle programs poll without end, so call numbers would vary. */
+function chosenVerbs(verb: FaultPlan['verb']): readonly FailableVerb[] {
   if (verb === undefined) return [];
   return verb === '*' ? FAILABLE_VERBS.filter((name) => name !== 'pollCq') : [verb];
 }
 
-/** Wraps the verbs that the plan names; they share one count. */
+/** Wraps the verbs that the plan names; they share one call count. */
 export function failingVerbs(
   next: Provider,
   rings: Rings,
@@ -55,7 +55,7 @@ export function failingVerbs(
       if (!fails(verb)) return next[verb](queue, ring, start, count);
       const taken = Math.min(plan.taken, count - 1);
       const posted = taken > 0 ? next[verb](queue, ring, start, taken) : 0;
-      // The device's own refusal comes first: it is of an earlier request.
+      // If the device refused an earlier request, its own errno and reason stay.
       if (posted === Math.max(0, taken)) refuse(ring, plan.errno ?? usualErrno(verb));
       return posted;
     };
@@ -66,7 +66,7 @@ export function failingVerbs(
     return errno;
   };
   const verbs: Record<string, unknown> = {};
-  for (const verb of chosen(plan.verb)) {
+  for (const verb of chosenVerbs(plan.verb)) {
     if (verb === 'validateSend') verbs[verb] = validateSend;
     else if (isPost(verb)) verbs[verb] = post(verb);
     else verbs[verb] = control(verb);

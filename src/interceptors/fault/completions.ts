@@ -1,6 +1,6 @@
 /**
- * Completions that are lost, late, out of order or failed. All of a queue go through a list of ours: a failed one
- * takes its queue pair to ERR, and everything outstanding behind it is flushed, as a device would do it.
+ * Makes completions fail, get lost, come late or change order. All completions of a queue pass through a pending list.
+ * A failed one moves its queue pair to ERR and flushes the outstanding requests behind it, as on a device.
  */
 import * as C from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
@@ -15,7 +15,7 @@ import { SendLog } from './send-log.ts';
 
 const SCRATCH_SLOTS = 64;
 
-/** A completion that has come from the device and not gone to the application. */
+/** A completion on its way from the device to the application. */
 interface PendingCompletion {
   readonly words: Uint32Array;
   readonly dueNs: number;
@@ -25,12 +25,12 @@ interface FaultyCq {
   readonly context: number;
   readonly channel: number;
   readonly pending: PendingCompletion[];
-  /** One that lets the next of another queue go first. */
+  /** A completion that waits until one of another work queue has gone first. */
   overtaken: Uint32Array | null;
   armed: boolean;
 }
 
-/** Whether two completions are of the same work queue, whose order is promised. */
+/** Whether two completions belong to the same work queue, within which order is guaranteed. */
 function sameQueue(a: Uint32Array, b: Uint32Array): boolean {
   return a[L.WC_QP] === b[L.WC_QP] && ((a[L.WC_OP] ^ b[L.WC_OP]) & L.WC_RECV_SIDE) === 0;
 }
@@ -44,7 +44,7 @@ export class CompletionFaults {
   private readonly cqs = new Map<number, FaultyCq>();
   private readonly listeners = new Map<number, (cq: number) => void>();
   private readonly log: SendLog;
-  /** Queue pairs, by handle, that a failed completion took to ERR; of which side it was. */
+  /** Queue pairs that a failed completion moved to ERR, with the side (send or receive) of that completion. */
   private readonly failed = new Map<number, number>();
   private scratch: KnownRing | null = null;
   private count = 0;
@@ -120,14 +120,14 @@ export class CompletionFaults {
   private pollCq(handle: number, ring: number, start: number, max: number): number {
     const cq = this.cqs.get(handle);
     const to = this.rings.wc(ring);
-    // What is wrong with the arguments, the provider says.
+    // The provider reports wrong arguments.
     if (cq === undefined || to === undefined || !(max > 0 && start >= 0 && start + max <= to.info.capacity)) {
       return this.next.pollCq(handle, ring, start, max);
     }
     this.fetch(handle, cq);
     const nowNs = this.next.nowNs(cq.context);
     let given = 0;
-    // A late one holds those behind it up: a queue stays in order.
+    // A late completion holds back those behind it, so that the order stays.
     while (given < max && cq.pending.length > 0 && cq.pending[0].dueNs <= nowNs) {
       to.words.set((cq.pending.shift() as PendingCompletion).words, L.slotAt(start + given++));
     }
@@ -141,7 +141,7 @@ export class CompletionFaults {
       const at = L.slotAt(i);
       this.take(handle, cq, words.slice(at, at + L.SLOT_WORDS));
     }
-    // Nothing came that could overtake it: to wait longer would be a delay.
+    // No other completion came to overtake it; holding it longer would be a delay.
     if (cq.overtaken !== null && cq.pending.length === 0) this.releaseOvertaken(cq);
   }
 
@@ -167,7 +167,7 @@ export class CompletionFaults {
   }
 
   private deliver(cq: FaultyCq, words: Uint32Array, dueNs = 0): void {
-    // Only another queue's may overtake.
+    // Only a completion of another work queue may overtake.
     const first = cq.overtaken !== null && sameQueue(cq.overtaken, words);
     if (first) this.releaseOvertaken(cq);
     cq.pending.push({ words, dueNs });
@@ -193,7 +193,7 @@ export class CompletionFaults {
     });
   }
 
-  /** What has failed already stays as it failed. */
+  /** Fails a completion, unless it or its queue pair has already failed. */
   private fail(cq: FaultyCq, words: Uint32Array): void {
     const qp = words[L.WC_QP];
     const side = words[L.WC_OP] & L.WC_RECV_SIDE;
@@ -208,7 +208,7 @@ export class CompletionFaults {
     this.failed.set(qp, side);
     this.next.modifyQp(qp, { qpState: C.IBV_QPS_ERR }, C.IBV_QP_STATE);
     if (side !== 0) return;
-    // The device reports no unsignaled request that it has done: these, too, come after the failed one.
+    // The device does not report unsignaled requests that it completed, so they are flushed here.
     for (const flushed of this.log.flush(words)) this.deliver(cq, flushed);
   }
 

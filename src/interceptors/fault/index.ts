@@ -1,6 +1,6 @@
 /**
- * Makes things go wrong: a verb fails at its n-th call, completions are lost, late, out of order or failed, a queue
- * pair dies in the middle of its work. The same seed and the same program give the same faults.
+ * Injects faults: a verb fails at its n-th call, completions fail, get lost, come late or change order, or a queue pair
+ * goes to ERR in the middle of its work. The same seed and the same program produce the same faults.
  */
 import type { Interceptor } from '../../shim/compose.ts';
 import type { Provider } from '../../verbs/provider.ts';
@@ -17,8 +17,8 @@ export { type FaultOptions, faultOptions } from './options.ts';
 export { FAILABLE_VERBS, type FailableVerb } from './verbs.ts';
 
 /**
- * Makes the interceptor. What it counts, it counts on each provider that it is put around; several of them compose.
- * @throws ZodError for wrong options: createInterceptor('fault', options) says it in words
+ * Creates the interceptor. It counts separately for each provider that it wraps. Several interceptors can be stacked.
+ * @throws ZodError for wrong options; createInterceptor('fault', options) reports them in words
  */
 export function fault(options: FaultOptions, onInject: InjectionListener = () => {}): Interceptor {
   const plan = faultOptions.parse(options);
@@ -26,8 +26,8 @@ export function fault(options: FaultOptions, onInject: InjectionListener = () =>
 }
 
 /**
- * From the inside out: a verb that fails touches nothing of what the others do. Posts leave errno and reason in the
- * ring, so the rings must be known by handle.
+ * Built from the inside out, so that a verb that fails does not reach the other faults. Rings are tracked because a
+ * failing post leaves errno and reason in its ring.
  */
 function faultyVerbs(next: Provider, plan: FaultPlan, onInject: InjectionListener): Partial<Verbs> {
   const rings = new Rings();

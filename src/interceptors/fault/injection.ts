@@ -1,10 +1,10 @@
-/** A fault that happened. */
+/** A fault that was injected. */
 export interface Injection {
-  /** The verb that failed, 'completion' or 'kill'. */
+  /** The name of the failed verb, 'completion' or 'kill'. */
   what: string;
-  /** Which call, completion or request it was, from 1. */
+  /** Number of the call, completion or request, from 1. */
   number: number;
 }
 
-/** Called for each fault as it happens. */
+/** Called for each injected fault, as it happens. */
 export type InjectionListener = (injection: Injection) => void;

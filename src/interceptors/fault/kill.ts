@@ -1,10 +1,10 @@
-/** A queue pair that dies in the middle of its work. */
+/** Moves a queue pair to ERR in the middle of its work. */
 import { IBV_QP_STATE, IBV_QPS_ERR } from '../../verbs/constants.ts';
 import type { Provider } from '../../verbs/provider.ts';
 import type { Verbs } from '../../verbs/verbs.ts';
 import type { InjectionListener } from './injection.ts';
 
-/** The queue pair of the `killAt`-th send request goes to ERR right after that request was posted. */
+/** Moves the queue pair of the `killAt`-th send request to ERR right after that post. */
 export function killingVerbs(
   next: Provider,
   killAt: number,

@@ -1,13 +1,13 @@
-/** Which send requests are outstanding, so that those behind a failed one can be flushed. */
+/** Outstanding send requests, kept so that those behind a failed one can be flushed. */
 import { IBV_WC_WR_FLUSH_ERR } from '../../verbs/constants.ts';
 import * as L from '../../verbs/layout.ts';
 import type { Rings } from '../rings.ts';
 
 interface Sends {
-  /** wr_id, low and high word, by running number. */
+  /** wr_id, low and high word, by sequence number. */
   readonly ids: Map<number, readonly [number, number]>;
   posted: number;
-  /** Running number of the last one that was flushed here: the device's own completion of it comes too late. */
+  /** Sequence number of the last request that was flushed here. Completions of the device up to it are dropped. */
   flushed: number;
 }
 
@@ -30,7 +30,7 @@ export class SendLog {
     }
   }
 
-  /** A send completed, and those before it. False: it was flushed before. */
+  /** Retires a send and those before it. Returns false if it was already flushed. */
   completed(words: Uint32Array): boolean {
     const sends = this.qps.get(words[L.WC_QP]);
     if (sends === undefined) return true;
@@ -43,7 +43,7 @@ export class SendLog {
     return true;
   }
 
-  /** Completions of all that is outstanding behind the failed one. */
+  /** Makes completions for all outstanding requests behind the failed one. */
   flush(failed: Uint32Array): Uint32Array[] {
     const sends = this.qps.get(failed[L.WC_QP]);
     if (sends === undefined) return [];
@@ -60,12 +60,12 @@ export class SendLog {
     return flushed;
   }
 
-  /** RESET: nothing outstanding comes back; the numbers go on. */
+  /** RESET: outstanding requests are lost, and numbering continues. */
   clear(qp: number): void {
     this.qps.get(qp)?.ids.clear();
   }
 
-  /** The queue pair is destroyed. */
+  /** Forgets a destroyed queue pair. */
   remove(qp: number): void {
     this.qps.delete(qp);
   }

@@ -1,10 +1,10 @@
-/** Which verbs can fail, and how each of them does. */
+/** The verbs that can fail, with their usual errno and code. */
 import * as C from '../../verbs/constants.ts';
 import { type ErrorCode, type IsoverbsError, makeError } from '../../verbs/errors.ts';
 import { REASON_PROVIDER, REASON_QUEUE_FULL } from '../../verbs/layout.ts';
 import { VERB_NAMES, type Verbs } from '../../verbs/verbs.ts';
 
-/** These only listen, list, or free memory of the process: no device takes part that could refuse. */
+/** Verbs that only listen, list, or free memory of the process. They involve no device that could refuse. */
 const SAFE_VERBS = [
   'getDeviceList',
   'watchAsyncEvents',
@@ -24,10 +24,10 @@ export const FAILABLE_VERBS = VERB_NAMES.filter(
   (name): name is FailableVerb => !(SAFE_VERBS as readonly string[]).includes(name),
 ) as [FailableVerb, ...FailableVerb[]];
 
-/** These return short counts and leave errno and reason in the ring's header. */
+/** Verbs that fail with a short count, and errno and reason in the ring's header. */
 export const POST_VERBS = ['postSend', 'postRecv', 'postSrqRecv'] as const;
 
-/** How a verb fails when nothing else is asked for: errno, by the beginning of its name. */
+/** Default errno by the prefix of the verb; the last match counts. */
 const ERRNOS: readonly [prefix: string, errno: number][] = [
   ['openDevice', C.ENODEV],
   ['open', C.ENOMEM],
@@ -50,7 +50,7 @@ const ERRNOS: readonly [prefix: string, errno: number][] = [
   ['validateSend', C.EINVAL],
 ];
 
-/** errno that this verb gives when the device refuses. */
+/** The errno of this verb when a device refuses. */
 export function usualErrno(verb: FailableVerb): number {
   return ERRNOS.filter(([prefix]) => verb.startsWith(prefix)).at(-1)?.[1] ?? C.EIO;
 }
@@ -60,7 +60,7 @@ export function usualReason(errno: number): number {
   return errno === C.ENOMEM ? REASON_QUEUE_FULL : REASON_PROVIDER;
 }
 
-/** The code that goes with an errno, as the addon gives it (native/errors.cc). */
+/** The code for an errno, as in the addon (native/errors.cc). */
 const CODES: Readonly<Record<number, ErrorCode>> = {
   [C.EBUSY]: 'ISO_ERR_BUSY',
   [C.ENOMEM]: 'ISO_ERR_NO_RESOURCES',
@@ -69,13 +69,13 @@ const CODES: Readonly<Record<number, ErrorCode>> = {
   [C.ENODEV]: 'ISO_ERR_NO_DEVICE',
 };
 
-/** The error of a verb that was made to fail. */
+/** The error of an injected failure. */
 export function faultError(
   verb: FailableVerb,
   call: number,
   choice: { errno?: number; code?: ErrorCode },
 ): IsoverbsError {
   const { errno = usualErrno(verb), code = CODES[errno] ?? 'ISO_ERR_SYSTEM' } = choice;
-  const text = `${verb}: call ${call} was made to fail (errno ${errno}) by the interceptor 'fault'; take it away to go on`;
+  const text = `${verb}: call ${call} was made to fail (errno ${errno}) by the interceptor 'fault'; remove it to continue`;
   return makeError(code, text, { verb, errno });
 }

@@ -1,6 +1,6 @@
 /**
- * The recording: a header (output.ts), then entries: kind, bytes of the payload (two little-endian 32-bit
- * words), the payload, padded to words.
+ * The recording: a header (output.ts), followed by entries. Each has a kind and the payload length in bytes (two
+ * little-endian 32-bit words), then the payload, padded to words.
  */
 import type { WaitSupport } from '../../verbs/provider.ts';
 import type { DeviceInfo } from '../../verbs/types.ts';
@@ -10,17 +10,17 @@ export const RECORD_MAGIC = 'ISORECRD';
 export const RECORD_VERSION = 1;
 export const ENTRY_BYTES = 8;
 
-/** A call: three lines of text: name, arguments as JSON, { r: result } or { e: error } as JSON. */
+/** A call, as three lines of text: name, JSON of the arguments, JSON of { r: result } or { e: error }. */
 export const CALL = 1;
-/** The program was told something: two lines: source, arguments as JSON. */
+/** An event, as two lines of text: source, JSON of the arguments. */
 export const EVENT = 2;
-/** postSend ... validateSend: words POST_*, then slots, then their extensions. */
+/** A call of one of POST_VERBS: words POST_*, slots, extensions. */
 export const POST = 3;
-/** pollCq: words POLL_*, then slots. */
+/** pollCq: words POLL_*, slots. */
 export const POLL = 4;
-/** Bytes of a memory region that were new to the program: region, offset, then they. */
+/** Bytes of a memory region that changed: region, offset, bytes. */
 export const DATA = 5;
-/** The program ended in order. */
+/** The program ended normally. */
 export const END = 6;
 
 export const POST_VERBS = ['postSend', 'postRecv', 'postSrqRecv', 'validateSend'] as const;
@@ -29,11 +29,11 @@ export const POST_QUEUE = 1;
 export const POST_RING = 2;
 export const POST_START = 3;
 export const POST_COUNT = 4;
-/** What the verb returned, and what the ring's header then said. */
+/** The result of the verb, then errno and reason from the ring's header. */
 export const POST_RESULT = 5;
 export const POST_ERRNO = 6;
 export const POST_REASON = 7;
-/** Slots that follow, and words of the extension of each. */
+/** Number of slots in the payload, and words of extension for each. */
 export const POST_SLOTS = 8;
 export const POST_EXT_WORDS = 9;
 export const POST_WORDS = 10;
@@ -42,9 +42,9 @@ export const POLL_CQ = 0;
 export const POLL_RING = 1;
 export const POLL_START = 2;
 export const POLL_MAX = 3;
-/** What the verb returned: so many slots follow. */
+/** The result of the verb, which is the number of slots in the payload. */
 export const POLL_COUNT = 4;
-/** How many such calls in a row found nothing. */
+/** Number of identical empty polls in a row. */
 export const POLL_REPEAT = 5;
 export const POLL_WORDS = 6;
 
@@ -52,25 +52,25 @@ export const DATA_MR = 0;
 export const DATA_OFFSET = 1;
 export const DATA_WORDS = 2;
 
-/** What the header says beside pid and thread. */
+/** Header fields in addition to pid and thread. */
 export interface RecordHeader {
   provider: string;
   threads: 'any' | 'one';
   wait: WaitSupport;
   below: string[];
-  /** What there was to choose from. */
+  /** The devices of the recorded provider. */
   devices: DeviceInfo[];
   cm: boolean;
   cmError: string | null;
-  /** Whether describePeer and setPeer are there. */
+  /** Whether the provider has describePeer and setPeer. */
   peer: boolean;
   startedAt: string;
 }
 
-/** What the program may be told, beside the end of what it waits for ('settled'). */
+/** Sources of events; 'settled' is the end of a promise. */
 export type EventSource = 'completion' | 'async' | 'cm' | 'settled' | 'wire' | 'message' | 'close';
 
-/** Verbs that are recorded as words, or that hand out memory or listeners: all others alike, as JSON. */
+/** Verbs with a format of their own, or with memory or listeners. All others are recorded as JSON. */
 export const SPECIAL_VERBS: ReadonlySet<string> = new Set([
   ...RING_VERBS,
   ...MR_VERBS,
@@ -100,7 +100,7 @@ export const CM_VERBS = [
   'leaveMulticast',
 ] as const;
 
-/** What is kept of an error. */
+/** The fields of an error that are recorded. */
 export function errorFields(error: unknown): object {
   const { code, message, verb, errno, index, posted, status } = error as Record<string, unknown>;
   return { code, message, verb, errno, index, posted, status };

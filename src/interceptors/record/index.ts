@@ -1,4 +1,4 @@
-/** record: every call with its arguments and results, and what the program was told, in order. */
+/** record: writes down every call with its arguments and results, and every event, in order. */
 import { randomInt } from 'node:crypto';
 import { z } from 'zod';
 import type { Interceptor } from '../../shim/compose.ts';
@@ -17,42 +17,38 @@ export const recordOptions = z.strictObject({
     .string()
     .min(1)
     .default('isoverbs-{pid}-{thread}.record')
-    .describe('where to; {pid} and {thread} are filled in'),
-  data: z
-    .stringbool()
-    .or(z.boolean())
-    .default(true)
-    .describe('whether the bytes that arrive are recorded too'),
+    .describe('output file; {pid} and {thread} are replaced'),
+  data: z.stringbool().or(z.boolean()).default(true).describe('whether arriving bytes are recorded too'),
 });
 
-/** What `record` takes. */
+/** What `record` takes; an absent option has its default. */
 export type RecordOptions = z.input<typeof recordOptions>;
 
 /** A recording interceptor. */
 export interface RecordInterceptor extends Interceptor {
-  /** The files, one for each provider that it is around. */
+  /** Paths of the files, one for each wrapped provider. */
   readonly files: readonly string[];
-  /** Ends the recordings; what passes later is not in them. Done at exit too. */
+  /** Completes and closes the files; later calls are not recorded. Also happens at exit. */
   close(): void;
 }
 
-/** Makes a recording interceptor. @throws FileError at compose time when the file cannot be written */
+/** Creates a recording interceptor. @throws FileError at compose time when the file cannot be written */
 export function record(options: RecordOptions = {}): RecordInterceptor {
   const { file, data } = recordOptions.parse(options);
   const files: string[] = [];
-  const endings: (() => void)[] = [];
+  const closers: (() => void)[] = [];
   return {
     name: 'record',
     files,
     close: () => {
-      for (const end of endings.splice(0)) end();
+      for (const close of closers.splice(0)) close();
     },
     wrap(next) {
       const writer = new RecordWriter(file, encodeHeader(F.RECORD_MAGIC, F.RECORD_VERSION, headerOf(next)));
       files.push(writer.path);
-      const takeBack = atExit(() => writer.close());
-      endings.push(() => {
-        takeBack();
+      const cancelAtExit = atExit(() => writer.close());
+      closers.push(() => {
+        cancelAtExit();
         writer.close();
       });
       const recorder = new Recorder(next, writer, data);

@@ -1,4 +1,4 @@
-/** Calls on their way to the device, written down with what they answered. */
+/** Passes calls to the device and records them with their results. */
 import * as L from '../../verbs/layout.ts';
 import type { Provider } from '../../verbs/provider.ts';
 import type { MrInfo } from '../../verbs/types.ts';
@@ -23,7 +23,7 @@ export class Recorder {
     this.regions = data ? new Regions() : null;
   }
 
-  /** Number of the next promise. */
+  /** Number of the next promised result. */
   get nextTicket(): number {
     return this.tickets + 1;
   }
@@ -45,13 +45,13 @@ export class Recorder {
     };
   }
 
-  /** The program is about to hear of something. */
+  /** Records an event before the program gets it. */
   event(source: F.EventSource, args: readonly unknown[]): void {
     this.recordNewData();
     this.writer.event(source, args);
   }
 
-  /** Does a call and writes down how it ended. */
+  /** Makes a call and records its outcome. */
   run<T>(name: string, args: readonly unknown[], call: () => T): T {
     try {
       const result = call();
@@ -63,12 +63,12 @@ export class Recorder {
     }
   }
 
-  /** A function that does the same as `call`, and is recorded; with `fixed`, under these arguments. */
+  /** Returns `call` with recording. `fixed` replaces the recorded arguments. */
   wrapped(name: string, call: Call, fixed?: readonly unknown[]): Call {
     return (...args: never[]) => this.run(name, fixed ?? args, () => call(...args));
   }
 
-  /** A call whose result comes later, as something that the program is told; `kept` says what of it is written. */
+  /** Records a call whose result comes later, as an event. `kept` extracts the part to record. */
   promised<T>(
     name: string,
     args: readonly unknown[],
@@ -207,13 +207,13 @@ export class Recorder {
     return n;
   }
 
-  /** What is new in memory goes in front of what tells the program to look. */
+  /** Records changed memory ahead of the event or completion that announces it. */
   private recordNewData(): void {
     this.regions?.changes((mr, offsetBytes, bytes) => this.writer.data(mr, offsetBytes, bytes));
   }
 }
 
-/** How many of these slots are there: a caller may name some that are not. */
+/** Number of these slots that exist, since a caller may name slots outside the ring. */
 export function slotsInRing(start: number, count: number, capacity: number): number {
   return start >= 0 && start < capacity && count > 0 ? Math.min(count, capacity - start) : 0;
 }

@@ -1,4 +1,4 @@
-/** Registered memory as the program last saw it: what is different has arrived, or is the program's own. */
+/** Finds changes in registered memory by comparison with a copy. The device or the program made them. */
 import { Buffer } from 'node:buffer';
 import type { MrInfo } from '../../verbs/types.ts';
 
@@ -22,7 +22,7 @@ export class Regions {
     this.regions.delete(handle);
   }
 
-  /** Calls `changed` for each stretch of bytes that is not as it was at the last call. */
+  /** Calls `changed` for each page that differs from the last call. */
   changes(changed: (mr: number, offsetBytes: number, bytes: Uint8Array) => void): void {
     for (const [handle, { info, seen }] of this.regions) {
       const now = bytesOf(info);
@@ -42,7 +42,7 @@ export class Regions {
   }
 }
 
-/** Null: detached, or memory that has no ArrayBuffer. */
+/** Null for detached memory, or memory without an ArrayBuffer. */
 function bytesOf({ memory, byteOffset, lengthBytes }: MrInfo): Buffer | null {
   if (memory.byteLength < byteOffset + lengthBytes) return null;
   return Buffer.from(memory as ArrayBuffer, byteOffset, lengthBytes);

@@ -1,4 +1,4 @@
-/** A wire whose messages are recorded, both ways. */
+/** A wire whose messages are recorded in both directions. */
 import type { Wire } from '../../verbs/provider.ts';
 import { errorFields } from './format.ts';
 import type { Recorder } from './recorder.ts';

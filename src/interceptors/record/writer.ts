@@ -1,4 +1,4 @@
-/** Writes a recording: entry after entry, nothing is lost. */
+/** Writes the entries of a recording, and loses none. */
 import { closeSync, writeSync } from 'node:fs';
 import { openOutput, releaseOutput } from '../output.ts';
 import { toJson } from '../values.ts';
@@ -14,7 +14,7 @@ export class RecordWriter {
   private used = 0;
   private closed = false;
   private timer: NodeJS.Timeout | undefined;
-  /** The last poll, if it found nothing: the same again is only counted. */
+  /** The last poll, if it was empty. An identical poll only increases its count. */
   private emptyPoll: Uint32Array | null = null;
 
   constructor(name: string, header: Buffer) {
@@ -36,7 +36,6 @@ export class RecordWriter {
     this.entry(F.POST, bytesOf(words));
   }
 
-  /** A poll that found something, or not. */
   poll(words: Uint32Array): void {
     const { emptyPoll: empty } = this;
     if (words[F.POLL_COUNT] > 0) this.entry(F.POLL, bytesOf(words));
@@ -91,7 +90,7 @@ export class RecordWriter {
     this.used = 0;
   }
 
-  /** Never fails the program: a recording that cannot be written ends there, and says so. */
+  /** A write error must not fail the program: the recording ends there, with a warning. */
   private write(bytes: Uint8Array, lengthBytes: number): void {
     try {
       for (let done = 0; done < lengthBytes; ) done += writeSync(this.fd, bytes, done, lengthBytes - done);

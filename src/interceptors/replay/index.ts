@@ -1,4 +1,4 @@
-/** replay: a provider without a device, which answers a program from its recording. */
+/** replay: a provider that answers a program from its recording, without a device. */
 
 import type { ConnectionManager } from '../../verbs/connection-manager.ts';
 import { ReplayError } from '../../verbs/errors.ts';
@@ -16,20 +16,20 @@ import { errorOf, ReplayedEvents } from './replayed-events.ts';
 
 /** A recording that is being replayed. */
 export interface Replay {
-  /** Answers as the recorded one did. Every verb @throws ReplayError when the recording has another call there */
+  /** Answers from the recording. Every verb @throws ReplayError when the recording has another call here */
   readonly provider: Provider;
-  /** What there was to open. */
+  /** The devices of the recorded provider. */
   readonly devices: readonly DeviceInfo[];
-  /** Whether the program has done all that was recorded. */
+  /** Whether the program has made all recorded calls. */
   readonly isDone: boolean;
-  /** What the recording has next, in words. */
+  /** The next entry of the recording, in words. */
   readonly next: string;
 }
 
 /**
- * Opens a recording to replay it. The program must do what the recorded one did: what verbs answer, what
- * arrives and what the program is told come from the file, in the recorded order.
- * @throws FileError for a file that is no recording, of another version, or cut off
+ * Opens a recording for replay. Results, arriving data and events come from the file, in the recorded order. The
+ * program must make the recorded calls.
+ * @throws FileError for a file that is not a recording, has another version, or is truncated
  */
 export function createReplay(path: string): Replay {
   const replayer = new Replayer(path);
@@ -52,7 +52,7 @@ class Replayer {
   private readonly events = new ReplayedEvents((name, args) => this.call(name, args));
   private scheduled = false;
   private emptyPolls = 0;
-  /** Once the program does something else, it has no place in the recording any more. */
+  /** The first difference; after it, the program has no position in the recording. */
   private failure: ReplayError | null = null;
 
   constructor(path: string) {
@@ -90,7 +90,7 @@ class Replayer {
     return Object.freeze(provider) as unknown as Provider;
   }
 
-  /** A call of the program: the recording must have the same one here. */
+  /** Answers a call of the program, which must be the next call of the recording. */
   private call(name: string, args: readonly unknown[]): unknown {
     const text = toJson(args);
     const entry = this.nextCall();
@@ -106,7 +106,7 @@ class Replayer {
     return (...args) => this.call(name, args);
   }
 
-  /** The entry that is next for a call: data and news that come before it are given first. */
+  /** The entry for the next call. Data and events before it are delivered first. */
   private nextCall(): Entry | null {
     if (this.failure !== null) throw this.failure;
     for (;;) {
@@ -138,7 +138,7 @@ class Replayer {
     this.events.deliver(entry.source, entry.args);
   }
 
-  /** On to the next entry; if it is news, the program hears it in a turn of its own. */
+  /** Moves to the next entry. An event is delivered in its own turn of the event loop. */
   private advance(): void {
     this.reader.take();
     this.scheduleEvents();
@@ -157,7 +157,7 @@ class Replayer {
     });
   }
 
-  /** What a program does after the first difference, to clean up, would only hide it. */
+  /** Repeats the first difference on every later call, because cleanup calls would hide it. */
   private failDifferent(made: string, entry: Entry | null): never {
     this.failure ??= new ReplayError(
       `${this.reader.path}: entry ${this.reader.taken}: the recorded program ${describe(entry)}, this one calls ${made}`,
@@ -189,7 +189,7 @@ class Replayer {
     };
   }
 
-  /** Rings are memory of ours; who uses them is in the recording by their handles. */
+  /** Replayed rings have new memory; the recording names them by handle. */
   private ringVerbs(): Pick<Verbs, 'createWrRing' | 'createWcRing' | 'destroyRing'> {
     const made = (info: unknown): RingInfo => {
       const { capacity, extBytes } = info as RingInfo;
@@ -256,7 +256,7 @@ class Replayer {
   private post(code: number, queue: number, handle: number, start: number, count: number): number {
     const entry = this.nextCall();
     const verb = F.POST_VERBS[code];
-    // One that threw was recorded as a call.
+    // A post that threw was recorded as a call.
     if (entry?.kind === 'call' && entry.name === verb) {
       return this.call(verb, [queue, handle, start, count]) as number;
     }

@@ -1,17 +1,17 @@
-/** Memory regions of a replay: memory of the program's, or ours, at the recorded addresses. */
+/** Memory regions of a replay, at the recorded addresses. Replay or the program owns the memory. */
 import type { MrInfo } from '../../verbs/types.ts';
 
 type AnyBuffer = ArrayBuffer | SharedArrayBuffer;
 
 interface Region {
   info: MrInfo;
-  isOurs: boolean;
+  isOwned: boolean;
 }
 
 export class ReplayMemory {
   private readonly regions = new Map<number, Region>();
 
-  /** Memory that the provider made: as long as the recorded. */
+  /** Allocates memory for allocMr, as long as in the recording. */
   own(info: MrInfo): MrInfo {
     return this.keep({ ...info, memory: new ArrayBuffer(lengthOf(info)) }, true);
   }
@@ -20,19 +20,19 @@ export class ReplayMemory {
     return this.keep({ ...info, memory }, false);
   }
 
-  /** reregMr: other keys, and perhaps other memory. */
+  /** reregMr: new keys, and possibly new memory. */
   change(handle: number, info: MrInfo, memory: AnyBuffer | undefined): MrInfo {
     const known = this.regions.get(handle);
     this.regions.delete(handle);
     if (memory !== undefined || known === undefined) return this.borrow(info, memory ?? new ArrayBuffer(0));
-    return this.keep({ ...info, memory: known.info.memory }, known.isOurs);
+    return this.keep({ ...info, memory: known.info.memory }, known.isOwned);
   }
 
-  /** deregMr: ours is detached, as the provider's would be. */
+  /** deregMr: detaches owned memory, as a provider does. */
   drop(handle: number): void {
     const region = this.regions.get(handle);
     this.regions.delete(handle);
-    if (region?.isOurs) structuredClone(null, { transfer: [region.info.memory as ArrayBuffer] });
+    if (region?.isOwned) structuredClone(null, { transfer: [region.info.memory as ArrayBuffer] });
   }
 
   write(handle: number, offsetBytes: number, bytes: Uint8Array): void {
@@ -41,13 +41,13 @@ export class ReplayMemory {
     new Uint8Array(info.memory).set(bytes, info.byteOffset + offsetBytes);
   }
 
-  private keep(info: MrInfo, isOurs: boolean): MrInfo {
-    this.regions.set(info.handle, { info, isOurs });
+  private keep(info: MrInfo, isOwned: boolean): MrInfo {
+    this.regions.set(info.handle, { info, isOwned });
     return info;
   }
 }
 
-/** Memory is recorded by its length alone. */
+/** A recording keeps only the length of memory. */
 function lengthOf(info: MrInfo): number {
   const { $memory } = info.memory as unknown as { $memory?: number };
   return $memory ?? info.byteOffset + info.lengthBytes;

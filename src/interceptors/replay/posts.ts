@@ -1,9 +1,9 @@
-/** Requests of a replay against those of its recording. */
+/** Compares posted requests with the recording. */
 import * as L from '../../verbs/layout.ts';
 import * as F from '../record/format.ts';
 import type { KnownRing } from '../rings.ts';
 
-const SLOT_NAMES: Record<number, string> = {
+const WORD_NAMES: Record<number, string> = {
   [L.WR_ID_LO]: 'wr_id',
   [L.WR_ID_HI]: 'wr_id',
   [L.WR_OP]: 'opcode, flags or number of elements',
@@ -18,7 +18,7 @@ export function describePost(words: Uint32Array): string {
   return `${F.POST_VERBS[words[F.POST_VERB]]}(${words.subarray(F.POST_QUEUE, F.POST_RESULT).join(',')})`;
 }
 
-/** What is different, as text; '' when it is the call itself; null when nothing is. */
+/** Describes the difference: '' if the arguments differ, null if nothing does. */
 export function postDifference(
   words: Uint32Array,
   made: readonly number[],
@@ -33,7 +33,7 @@ export function postDifference(
     const recorded = F.POST_WORDS + i * L.SLOT_WORDS;
     const at = L.slotAt(start + i);
     const word = firstDifference(words, recorded, ring.words, at, L.SLOT_WORDS);
-    if (word >= 0) return ` with another ${SLOT_NAMES[word] ?? 'element'} in request ${start + i}`;
+    if (word >= 0) return ` with another ${WORD_NAMES[word] ?? 'element'} in request ${start + i}`;
     const recordedExt = F.POST_WORDS + slots * L.SLOT_WORDS + i * extWords;
     const ext = L.extAt(start + i, ring.info.capacity, ring.info.extBytes);
     if (firstDifference(words, recordedExt, ring.words, ext, extWords) >= 0) {

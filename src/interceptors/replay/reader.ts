@@ -1,4 +1,4 @@
-/** A recording in memory, entry by entry. */
+/** Reads a recording entry by entry, from memory. */
 import { closeSync, readFileSync } from 'node:fs';
 import { FileError } from '../../verbs/errors.ts';
 import { openInput, readHeader, type WriterInfo } from '../output.ts';
@@ -15,13 +15,13 @@ export type Entry =
 export class RecordReader {
   readonly path: string;
   readonly header: F.RecordHeader & WriterInfo;
-  /** Entries taken so far. */
+  /** Number of entries taken so far. */
   taken = 0;
   private readonly bytes: Buffer;
   private at: number;
   private peeked: Entry | null = null;
 
-  /** @throws FileError for a file that is no recording, of another version, or cut off inside an entry */
+  /** @throws FileError for a file that is not a recording, has another version, or ends inside an entry */
   constructor(path: string) {
     this.path = path;
     const fd = openInput(path);
@@ -42,13 +42,13 @@ export class RecordReader {
     this.check();
   }
 
-  /** The next entry, which stays; null: the recording ends here, without an end. */
+  /** The next entry, without taking it. Null: the recording ends without an END entry. */
   peek(): Entry | null {
     if (this.peeked === null && this.at < this.bytes.length) this.peeked = this.decode();
     return this.peeked;
   }
 
-  /** Whether the program is told something next, of data that is new or of nothing. */
+  /** Whether an event is next, with or without data before it. */
   get isEventNext(): boolean {
     const { bytes } = this;
     let at = this.at;
@@ -58,7 +58,7 @@ export class RecordReader {
     return at < bytes.length && bytes.readUInt32LE(at) === F.EVENT;
   }
 
-  /** On to the one behind. */
+  /** Moves to the next entry. */
   take(): void {
     this.peeked = null;
     const length = this.bytes.readUInt32LE(this.at + 4);
@@ -72,8 +72,7 @@ export class RecordReader {
       if (at + F.ENTRY_BYTES > bytes.length) throw new FileError(`${path}: ends inside an entry`);
       const kind = bytes.readUInt32LE(at);
       const length = bytes.readUInt32LE(at + 4);
-      if (kind < F.CALL || kind > F.END)
-        throw new FileError(`${path}: is damaged: no entry is of kind ${kind}`);
+      if (kind < F.CALL || kind > F.END) throw new FileError(`${path}: damaged: unknown entry kind ${kind}`);
       at += F.ENTRY_BYTES + ((length + 3) & ~3);
       if (at > bytes.length) throw new FileError(`${path}: ends inside an entry`);
     }
@@ -87,7 +86,7 @@ export class RecordReader {
     try {
       return decodeEntry(kind, payload);
     } catch (cause) {
-      throw new FileError(`${this.path}: is damaged: entry ${this.taken} cannot be understood`, { cause });
+      throw new FileError(`${this.path}: damaged: entry ${this.taken} cannot be decoded`, { cause });
     }
   }
 }
@@ -107,7 +106,7 @@ function decodeEntry(kind: number, payload: Buffer): Entry {
   return { kind: 'call', name, args, outcome: fromJson(outcome) as { r?: unknown } };
 }
 
-/** A copy: words want to be aligned. */
+/** Copies the bytes, because words must be aligned. */
 function wordsOf(bytes: Buffer): Uint32Array {
   return new Uint32Array(new Uint8Array(bytes).buffer);
 }

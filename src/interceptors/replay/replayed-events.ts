@@ -1,4 +1,4 @@
-/** What the program of a replay is told: who listens, who waits. */
+/** Delivers recorded events to the listeners and promises of the program. */
 
 import type { CmEvent } from '../../verbs/connection-manager.ts';
 import { makeError } from '../../verbs/errors.ts';
@@ -12,11 +12,11 @@ type Call = (name: string, args: unknown[]) => unknown;
 interface PendingResult {
   resolve(value: unknown): void;
   reject(error: Error): void;
-  /** Makes what the program gets of what was written. */
+  /** Converts the recorded value to the program's value. */
   convert(value: unknown): unknown;
 }
 
-/** An error as it was recorded. */
+/** Rebuilds a recorded error. */
 export function errorOf(fields: Fields): Error {
   const { code, message, ...details } = fields;
   if (typeof code === 'string' && code.startsWith('ISO_ERR_')) {
@@ -25,7 +25,7 @@ export function errorOf(fields: Fields): Error {
   return Object.assign(new Error(String(message)), code === undefined ? {} : { code });
 }
 
-/** One end of a wire, whose other end is the recording. */
+/** The program's end of a wire. The other end is the recording. */
 class ReplayWire implements Wire {
   readonly remoteAddress: string;
   private readonly id: number;
@@ -96,7 +96,7 @@ export class ReplayedEvents {
     setOrDelete(this.cms, channel, listener);
   }
 
-  /** Settles when the recording says so. */
+  /** A promise that settles at the recorded point. */
   settledBy<T>(ticket: number, made: (value: unknown) => T): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       this.pending.set(ticket, { resolve: resolve as (value: unknown) => void, reject, convert: made });
@@ -118,7 +118,7 @@ export class ReplayedEvents {
     return made;
   }
 
-  /** The program hears of it now. */
+  /** Delivers an event to the program. */
   deliver(source: EventSource, args: unknown[]): void {
     const [id, value, third] = args as [number, unknown, unknown];
     if (source === 'completion') this.completions.get(id)?.(value as number);

@@ -1,13 +1,14 @@
-/** Calls of control verbs in words: handles by name, as in the column of what they were called on. */
+/** Calls of control verbs as text, with handles by name. */
 import { handleName, type TraceRecord } from './records.ts';
 
-/** Where a handle is in arguments and results; elsewhere a number of the same value is none. */
+/** Fields of arguments and results that hold handles. Any other number is not a handle. */
 const HANDLE_KEYS = new Set(['handle', 'pd', 'sendCq', 'recvCq', 'cq', 'channel', 'srq', 'xrcd']);
-/** Verbs whose result is a handle, and those with a second handle among their arguments: its place. */
+/** Verbs whose result is a handle. */
 const HANDLE_RESULTS = new Set(['openDevice', 'openXrcd', 'allocPd', 'createCompChannel']);
+/** Verbs with a second handle, and its position among their arguments. */
 const SECOND_HANDLE: Readonly<Record<string, number>> = { createCq: 2 };
 
-/** `(256,channel1) = {"handle":"cq0","cqe":256}`: what it was called on is not said again. */
+/** `(256,channel1) = {"handle":"cq0","cqe":256}`, without the object of the call. */
 export function callText({ verb, object, args = [], result, error }: TraceRecord): string {
   const named = args.map((value, i) =>
     i === SECOND_HANDLE[verb] && typeof value === 'number' ? handleName(value) : value,

@@ -1,4 +1,4 @@
-/** Memory of a trace, bounded, and its way into the file. */
+/** Bounded memory of a trace, and its way into the file. */
 import { close, closeSync, write, writeSync } from 'node:fs';
 import { openOutput, releaseOutput } from '../output.ts';
 import * as F from './format.ts';
@@ -14,7 +14,7 @@ class Chunk {
   readonly words: Uint32Array;
   readonly bytes: Uint8Array;
   usedWords = 0;
-  /** Requests and completions in it. */
+  /** Requests and completions in this chunk. */
   slots = 0;
   positionBytes = 0;
 
@@ -31,15 +31,15 @@ export class ChunkWriter {
   private readonly fd: number;
   private readonly full: WhenFull;
   private readonly spare: Chunk[] = [];
-  /** Chunks that may still be made. */
+  /** Chunks that may still be allocated. */
   private chunksLeft: number;
-  /** Filled, in order. */
+  /** Filled chunks, oldest first. */
   private readonly queue: Chunk[] = [];
-  /** On its way into the file: its memory is not ours until it is there. */
+  /** The chunk that a background write is using. Its memory must not change before the write ends. */
   private inFlight: Chunk | null = null;
   private current: Chunk;
   private endBytes = 0;
-  /** Not in the file: since the last LOST entry, and in all. */
+  /** Lost requests and completions: since the last LOST entry, and in total. */
   private unreported = 0;
   private lost = 0;
   private closed = false;
@@ -59,14 +59,14 @@ export class ChunkWriter {
     this.endBytes = header.length;
   }
 
-  /** Requests and completions that were lost. */
+  /** Requests and completions lost so far. */
   get lostSlots(): number {
     return this.lost;
   }
 
   /**
-   * Begins an entry of so many words, with so many requests or completions; its first word's place in
-   * `words`, or -1 when there is no room and it is lost.
+   * Begins an entry of `entryWords` words with `slots` requests or completions. Returns its index in `words`, or -1
+   * if there is no room and the entry is lost.
    */
   begin(kind: number, entryWords: number, slots: number, nowNs: Float64Array): number {
     let { current } = this;
@@ -90,21 +90,22 @@ export class ChunkWriter {
     return at;
   }
 
-  /** Writes what there is and closes the file; nothing is logged from then on. */
+  /** Writes all chunks and closes the file. Later entries are lost. */
   close(nowNs: Float64Array): void {
     if (this.closed) return;
     clearTimeout(this.timer);
     this.closed = true;
     this.enqueueCurrent();
     if (this.full === 'last' && this.lost > 0) this.writeMark(F.LOST, this.lost, nowNs);
-    // The process may end before a write that is under way: it is done again, to the same place.
-    const { inFlight: flying } = this;
-    if (flying !== null) this.writeNow(flying.bytes, 0, flying.usedWords * 4, flying.positionBytes, flying);
+    // The process may end before a background write does: write the chunk again, to the same position.
+    const { inFlight } = this;
+    if (inFlight !== null)
+      this.writeNow(inFlight.bytes, 0, inFlight.usedWords * 4, inFlight.positionBytes, inFlight);
     while (this.queue.length > 0) this.writeOldest();
     this.writeMark(F.END, this.lost, nowNs);
     releaseOutput(this.path);
-    // A write that is under way holds the descriptor: its callback closes it.
-    if (flying === null) closeSync(this.fd);
+    // A background write still uses the descriptor; its callback closes it.
+    if (inFlight === null) closeSync(this.fd);
   }
 
   private hasRoom(entryWords: number, nowNs: Float64Array): boolean {
@@ -121,7 +122,7 @@ export class ChunkWriter {
     return true;
   }
 
-  /** The current chunk is full: on to an empty one. */
+  /** Moves on to an empty chunk; returns false if there is none. */
   private nextChunk(): boolean {
     if (this.spare.length === 0 && this.chunksLeft > 0) {
       this.chunksLeft--;
@@ -150,7 +151,7 @@ export class ChunkWriter {
     this.recycle(oldest);
   }
 
-  /** Starts writing the oldest chunk, beside the program. */
+  /** Starts a background write of the oldest chunk. */
   private writeInBackground(): void {
     if (this.inFlight !== null) return;
     const chunk = this.queue.shift();
@@ -171,7 +172,7 @@ export class ChunkWriter {
     });
   }
 
-  /** Writes one chunk at once, for a program that never lets the event loop turn. */
+  /** Writes one chunk synchronously, for programs that block the event loop. */
   private writeOldest(): void {
     const chunk = this.queue.shift()!;
     const { usedWords, positionBytes } = this.assignPosition(chunk);
@@ -207,15 +208,15 @@ export class ChunkWriter {
     }
   }
 
-  /** A trace never fails the program: it says so once, and goes on counting what is lost. */
+  /** A write error must not fail the program: warn once, and keep counting losses. */
   private failed(error: Error, chunk?: Chunk): void {
     this.lost += chunk?.slots ?? 0;
     if (this.warned) return;
     this.warned = true;
-    process.emitWarning(`${this.path}: the trace is not complete: ${error.message}`, { code: 'ISO_TRACE' });
+    process.emitWarning(`${this.path}: the trace is incomplete: ${error.message}`, { code: 'ISO_TRACE' });
   }
 
-  /** A program that does little sees what it did in the file soon. */
+  /** Flushes the chunk of a quiet program soon. */
   private arm(): void {
     this.timer = setTimeout(() => {
       this.timer = undefined;

@@ -1,9 +1,9 @@
 /**
- * The trace file: a header (output.ts), then entries of little-endian 32-bit words:
+ * The trace file: a header (output.ts), followed by entries of little-endian 32-bit words:
  *
- *     kind | words of the entry | time lo, hi (ns) | handle | a | b | c | payload
+ *     kind | length in words | time lo, hi (ns) | handle | a | b | c | payload
  *
- * Slots are copied as they are in the rings (src/verbs/layout.ts) and understood when they are read.
+ * Slots are raw copies from the rings (src/verbs/layout.ts), decoded by the reader.
  */
 
 export const TRACE_MAGIC = 'ISOTRACE';
@@ -20,31 +20,31 @@ export const B = 6;
 export const C = 7;
 
 /**
- * Posts: handle of the queue; a: requests taken; b: slots that follow, a refused one included, then extWords
- * of extension for each; c: errno | reason << 12 | extWords << 20.
+ * Posts. handle: queue; a: accepted requests; b: number of slots in the payload, including a refused one, followed by
+ * extWords words of extension for each; c: errno | reason << 12 | extWords << 20.
  */
 export const POST_SEND = 1;
 export const POST_RECV = 2;
 export const POST_SRQ_RECV = 3;
-/** Completions: handle of the CQ; a: polls that found nothing since the last entry of this kind; b: slots that follow. */
+/** Completions. handle: CQ; a: empty polls since the last entry of this kind; b: number of slots in the payload. */
 export const POLL = 4;
-/** A control verb: b: bytes of JSON { verb, args, result | error } that follow. */
+/** A control verb. b: bytes of JSON in the payload: { verb, args, result | error }. */
 export const CONTROL = 5;
-/** reqNotifyCq: handle of the CQ; a: 1 for solicited ones only. */
+/** reqNotifyCq. handle: CQ; a: 1 for solicited events only. */
 export const ARM = 6;
-/** A completion event: handle of the channel; a: the CQ. */
+/** A completion event. handle: channel; a: CQ. */
 export const COMP_EVENT = 7;
-/** An asynchronous event: handle of the context; a: IBV_EVENT_*; b: the element. */
+/** An asynchronous event. handle: context; a: IBV_EVENT_*; b: element. */
 export const ASYNC_EVENT = 8;
-/** Requests and completions that are not in the file: a, b: how many, lo and hi. */
+/** Lost requests and completions. a, b: their number, low and high word. */
 export const LOST = 9;
-/** The last entry of a trace that was closed: a, b: all that is not in the file. */
+/** The last entry of a closed trace. a, b: total number lost. */
 export const END = 10;
 
-/** What the header says beside pid and thread. */
+/** Header fields in addition to pid and thread. */
 export interface TraceHeader {
   provider: string;
-  /** Interceptors between this place and the device, outermost first. */
+  /** Interceptors between the tracer and the device, outermost first. */
   below: string[];
   /** ISO 8601. */
   startedAt: string;

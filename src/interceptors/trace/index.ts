@@ -1,4 +1,4 @@
-/** trace: a log of requests, completions and control verbs, as of packets in a pcap file. */
+/** trace: logs requests, completions and control verbs, as a pcap file logs packets. */
 import { z } from 'zod';
 import type { Interceptor } from '../../shim/compose.ts';
 import type { Provider } from '../../verbs/provider.ts';
@@ -15,34 +15,34 @@ export const traceOptions = z.strictObject({
     .string()
     .min(1)
     .default('isoverbs-{pid}-{thread}.trace')
-    .describe('where to; {pid} and {thread} are filled in'),
+    .describe('output file; {pid} and {thread} are replaced'),
   bufferBytes: z.coerce
     .number()
     .int()
     .min(65536)
     .max(2 ** 30)
     .default(8388608)
-    .describe('memory for what is not in the file yet'),
+    .describe('memory for entries that are not in the file yet'),
   full: z
     .enum(['wait', 'drop', 'last'])
     .default('wait')
     .describe(
-      'when the program is faster: wait for the file, drop the new, or keep only the last for the end',
+      'when the program is faster than the disk: wait, drop new entries, or write only the last at the end',
     ),
 });
 
-/** What `trace` takes. */
+/** What `trace` takes; an absent option has its default. */
 export type TraceOptions = z.input<typeof traceOptions>;
 
 /** A tracing interceptor. */
 export interface TraceInterceptor extends Interceptor {
-  /** The files, one for each provider that it is around. */
+  /** Paths of the files, one for each wrapped provider. */
   readonly files: readonly string[];
-  /** Writes what there is and closes the files; what passes later is not traced. Done at exit too. */
+  /** Completes and closes the files; later calls are not traced. Also happens at exit. */
   close(): void;
 }
 
-/** Logged by words, or not at all: all others are, as JSON. */
+/** Verbs that are logged as words or not at all. All others are logged as JSON. */
 const NOT_AS_JSON = new Set<string>([
   'postSend',
   'postRecv',
@@ -57,16 +57,16 @@ const NOT_AS_JSON = new Set<string>([
   'watchAsyncEvents',
 ]);
 
-/** Makes a tracing interceptor. @throws FileError at compose time when the file cannot be written */
+/** Creates a tracing interceptor. @throws FileError at compose time when the file cannot be written */
 export function trace(options: TraceOptions = {}): TraceInterceptor {
   const { file, bufferBytes, full } = traceOptions.parse(options);
   const files: string[] = [];
-  const endings: (() => void)[] = [];
+  const closers: (() => void)[] = [];
   return {
     name: 'trace',
     files,
     close: () => {
-      for (const end of endings.splice(0)) end();
+      for (const close of closers.splice(0)) close();
     },
     wrap(next) {
       const details: F.TraceHeader = {
@@ -78,9 +78,9 @@ export function trace(options: TraceOptions = {}): TraceInterceptor {
       const chunks = new ChunkWriter(file, header, bufferBytes, full);
       const log = new TraceLog(chunks, () => next.nowNs(0));
       files.push(chunks.path);
-      const takeBack = atExit(() => log.close());
-      endings.push(() => {
-        takeBack();
+      const cancelAtExit = atExit(() => log.close());
+      closers.push(() => {
+        cancelAtExit();
         log.close();
       });
       return { ...controlVerbs(next, log), ...eventVerbs(next, log), ...dataVerbs(next, log) };

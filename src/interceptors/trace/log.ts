@@ -1,4 +1,4 @@
-/** Entries of a trace: what a verb did, copied as it is. */
+/** Writes trace entries: raw copies of what the verbs did. */
 
 import * as L from '../../verbs/layout.ts';
 import { SLOT_WORDS } from '../../verbs/layout.ts';
@@ -14,7 +14,7 @@ export class TraceLog {
   readonly rings = new Rings();
   private readonly chunks: ChunkWriter;
   private readonly clock: () => number;
-  /** In an array: a double that is handed from function to function would be allocated each time. */
+  /** An array, because passing a double between functions would allocate it each time. */
   private readonly nowNs = new Float64Array(1);
   private emptyPolls = 0;
 
@@ -23,7 +23,7 @@ export class TraceLog {
     this.clock = clock;
   }
 
-  /** Requests start .. of which `taken` were taken; the first that was refused is logged with its reason. */
+  /** Logs a post that accepted `taken` requests. The first refused one is logged with its reason. */
   posted(kind: number, queue: number, handle: number, start: number, count: number, taken: number): void {
     this.nowNs[0] = this.clock();
     const ring = this.rings.wr(handle);
@@ -79,7 +79,7 @@ export class TraceLog {
     ring.copySlots(start, n, to, at + F.ENTRY_WORDS);
   }
 
-  /** An entry of a kind that has no payload. */
+  /** Logs an entry without payload. */
   mark(kind: number, handle: number, a: number, b: number): void {
     this.nowNs[0] = this.clock();
     this.head(kind, handle, a, b, 0);
@@ -87,7 +87,7 @@ export class TraceLog {
 
   control(verb: string, args: readonly unknown[], result: unknown, error: unknown): void {
     this.nowNs[0] = this.clock();
-    const outcome = error === undefined ? { result } : { error: described(error) };
+    const outcome = error === undefined ? { result } : { error: errorFields(error) };
     let bytes = Buffer.from(toJson({ verb, args, ...outcome }));
     if (bytes.length > MAX_JSON_BYTES) bytes = Buffer.from(toJson({ verb, args: ['...'] }));
     const payload = (bytes.length + 3) >> 2;
@@ -117,7 +117,7 @@ export class TraceLog {
   }
 }
 
-/** Whether a request has elements in its extension. */
+/** Whether any of the requests has elements in its extension. */
 function hasLongList(words: Uint32Array, start: number, count: number): boolean {
   for (let i = start; i < start + count; i++) {
     if (words[L.slotAt(i) + L.WR_OP] >>> 16 > 2) return true;
@@ -125,7 +125,7 @@ function hasLongList(words: Uint32Array, start: number, count: number): boolean 
   return false;
 }
 
-function described(error: unknown): object {
+function errorFields(error: unknown): object {
   const { code, message } = error as { code?: string; message?: string };
   return { code, message: message ?? String(error) };
 }

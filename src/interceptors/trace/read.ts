@@ -11,13 +11,13 @@ const MAX_ENTRY_WORDS = 1 << 18;
 /** A trace that is open for reading. */
 export interface OpenTrace {
   readonly header: F.TraceHeader & WriterInfo;
-  /** What was recorded, in order. @throws FileError where the file is damaged */
+  /** The records, in order. @throws FileError where the file is damaged */
   records(): Generator<TraceRecord>;
 }
 
 /**
- * Opens a trace. Its records are read as they are asked for.
- * @throws FileError for a file that is no trace, or of another version
+ * Opens a trace. Its records are read on demand.
+ * @throws FileError for a file that is not a trace, or has another version
  */
 export function readTrace(path: string): OpenTrace {
   const fd = openInput(path);
@@ -58,7 +58,7 @@ function* records(path: string, startBytes: number): Generator<TraceRecord> {
   }
 }
 
-/** Words of the entry that begins at `at`; 0 when it is not all there. */
+/** Length in words of the entry at `at`, or 0 if the entry is incomplete. */
 function wholeEntry(words: Uint32Array, at: number, path: string): number {
   if (words.length - at < F.ENTRY_WORDS) return 0;
   const kind = words[at];
@@ -69,6 +69,6 @@ function wholeEntry(words: Uint32Array, at: number, path: string): number {
     length < F.ENTRY_WORDS ||
     length > MAX_ENTRY_WORDS + F.ENTRY_WORDS
   )
-    throw new FileError(`${path}: is damaged: there is no entry of kind ${kind} with ${length} words`);
+    throw new FileError(`${path}: damaged: invalid entry of kind ${kind} with ${length} words`);
   return at + length <= words.length ? length : 0;
 }

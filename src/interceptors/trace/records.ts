@@ -1,16 +1,16 @@
-/** Entries of a trace as a person, or a program, wants to read them. */
+/** Decodes trace entries into readable records. */
 import * as V from '../../verbs/constants.ts';
 import { handleIndex } from '../../verbs/handles.ts';
 import * as L from '../../verbs/layout.ts';
 import { asyncEventName, wcOpcodeName, wcStatusName, wrOpcodeName } from '../../verbs/names.ts';
 import * as F from './format.ts';
 
-/** One request, completion, call or event. What does not apply is absent. */
+/** One request, completion, call or event. Fields that do not apply are absent. */
 export interface TraceRecord {
   timeNs: number;
-  /** Name of the verb, or 'event' and 'lost'. */
+  /** Name of the verb, or 'event', 'lost' or 'end'. */
   verb: string;
-  /** What it was called on: 'qp3', 'cq0' ... of the tables of this process. */
+  /** The object of the call: 'qp3', 'cq0' and so on, numbered within this process. */
   object?: string;
   /** Queue pair of a completion. */
   qp?: string;
@@ -20,17 +20,17 @@ export interface TraceRecord {
   flags?: string[];
   bytes?: number;
   sges?: number;
-  /** Posts: 'posted', or why not. Completions: ibv_wc_status. */
+  /** Posts: 'posted', or the reason of the refusal. Completions: ibv_wc_status. */
   status?: string;
-  /** Running number of the completed request in its queue. */
+  /** Sequence number of the completed request in its queue. */
   seq?: number;
   imm?: number;
-  /** Polls that found nothing before this one. */
+  /** Empty polls before this one. */
   emptyPolls?: number;
   args?: unknown[];
   result?: unknown;
   error?: { code?: string; message: string };
-  /** verb 'lost' and 'end': requests and completions that are not in the file. */
+  /** 'lost' and 'end': number of lost requests and completions. */
   lost?: number;
 }
 
@@ -59,13 +59,13 @@ const SEND_FLAGS: readonly [number, string][] = [
   [V.IBV_SEND_INLINE, 'INLINE'],
 ];
 
-/** `qp3` of a handle: its kind, and its index in the table of its kind; what is no handle is left as it is. */
+/** Names a handle by kind and index, such as `qp3`. Other numbers are left unchanged. */
 export function handleName(handle: number): string {
   const kind = SHORT_NAMES[handle >> 27];
   return kind === undefined || kind === '?' ? String(handle) : `${kind}${handleIndex(handle)}`;
 }
 
-/** The records that one entry stands for: one for each slot. */
+/** The records of one entry: one for each slot. */
 export function describeEntry(entry: Uint32Array): TraceRecord[] {
   const timeNs = entry[F.TIME_LO] + entry[F.TIME_HI] * TWO32;
   const kind = entry[F.KIND];
@@ -88,7 +88,7 @@ function posts(entry: Uint32Array, timeNs: number, object: string): TraceRecord[
   const count = entry[F.B];
   const extWords = entry[F.C] >>> 20;
   const verb = POST_NAMES[entry[F.KIND]];
-  if (count === 0) return [{ timeNs, verb, object, status: `${taken} posted, of a ring that is not known` }];
+  if (count === 0) return [{ timeNs, verb, object, status: `${taken} posted, from an unknown ring` }];
   return Array.from({ length: count }, (_, i) => {
     const at = F.ENTRY_WORDS + i * L.SLOT_WORDS;
     const ext = F.ENTRY_WORDS + count * L.SLOT_WORDS + i * extWords;
@@ -126,7 +126,7 @@ function receiveFields(words: Uint32Array, at: number, ext: number): Partial<Tra
   return { bytes: listBytes(words, at, ext, sges), sges };
 }
 
-/** A refused request may name more elements than there are. */
+/** Sums the element lengths. A refused request may claim more elements than it has. */
 function listBytes(words: Uint32Array, at: number, ext: number, sges: number): number {
   let bytes = 0;
   for (let i = 0; i < sges; i++) {
@@ -144,7 +144,7 @@ function completions(entry: Uint32Array, timeNs: number, object: string): TraceR
     const isReceive = (op & L.WC_RECV_SIDE) !== 0;
     const record: TraceRecord = { timeNs, verb: 'pollCq', object, qp: handleName(entry[at + L.WC_QP]) };
     record.wrId = wrId(entry, at);
-    // ibv_poll_cq(3): of a failed one nothing else is defined.
+    // ibv_poll_cq(3): other fields of a failed completion are undefined.
     if (status === V.IBV_WC_SUCCESS) {
       record.opcode = wcOpcodeName((op >>> 8) & 0xff);
       record.bytes = entry[at + L.WC_BYTE_LEN];
