@@ -1,4 +1,4 @@
-/** Where the configuration comes from, and what may be in it. */
+/** Reads the configuration from a file and from environment variables. */
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join, resolve } from 'node:path';
@@ -16,7 +16,7 @@ export interface PolicyConfig {
 
 /** An interceptor by name, with its options. */
 export interface InterceptorConfig extends PolicyConfig {
-  /** Between the policies and the device, not around the policies. */
+  /** True: between policies and device. False: around the policies. */
   inside: boolean;
 }
 
@@ -32,7 +32,7 @@ export interface Config {
   /** Where the policies run. */
   driver: Driver;
   log: LogLevel;
-  /** The host's daemon; absent: policies know of this process alone. */
+  /** The host's daemon. Absent: policies see this process alone. */
   daemon?: DaemonChoice;
   /** Where the policies come from: 'ISOVERBS_POLICY', a file, or 'nothing'. */
   source: string;
@@ -42,12 +42,12 @@ export interface Config {
   file?: string;
 }
 
-/** Which daemon a process joins, and what it says there of itself. */
+/** The daemon that a process joins, and what the process declares to it. */
 export interface DaemonChoice {
   socket: string;
   weight?: number;
   class?: DeclaredClass;
-  /** What a context may send as long as no daemon has ever answered; default: whatever it likes. */
+  /** Rate limit of a context until a daemon first answers. Default: unlimited. */
   aloneGbps?: number;
 }
 
@@ -78,12 +78,12 @@ const daemonShape = {
 const fileSchema = z.strictObject({
   policy: z
     .union([z.string(), z.looseObject({}), z.array(z.unknown())], {
-      error: 'must be a policy or a list of them, the outermost first',
+      error: 'must be a policy or a list of policies, outermost first',
     })
     .optional(),
   interceptors: z
     .union([z.string(), z.looseObject({}), z.array(z.unknown())], {
-      error: 'must be an interceptor or a list of them, the outermost first',
+      error: 'must be an interceptor or a list of interceptors, outermost first',
     })
     .optional(),
   replay: z.string().min(1).optional(),
@@ -100,7 +100,8 @@ const fileSchema = z.strictObject({
         z.strictObject(daemonShape),
       ],
       {
-        error: "must be the path of its socket, or an object with 'socket', 'weight', 'class', 'aloneGbps'",
+        error:
+          "must be the path of the daemon's socket, or an object with 'socket', 'weight', 'class', 'aloneGbps'",
       },
     )
     .optional(),
@@ -122,11 +123,10 @@ export interface ConfigSources {
 }
 
 /**
- * Reads the configuration: ISOVERBS_CONFIG, or the first isoverbs.config.* or package.json with an
- * "isoverbs" key from `cwd` upwards; then ISOVERBS_POLICY, ISOVERBS_INTERCEPTORS, ISOVERBS_DEVICE,
- * ISOVERBS_TENANT, ISOVERBS_DRIVER, ISOVERBS_DAEMON (with ISOVERBS_WEIGHT and ISOVERBS_CLASS) and ISOVERBS_LOG, which
- * win.
- * @throws ConfigError naming the file and the key
+ * Reads the file that ISOVERBS_CONFIG names, else the nearest isoverbs.config.* or "isoverbs" key of a package.json
+ * from `cwd` upwards. The variables ISOVERBS_POLICY, _INTERCEPTORS, _REPLAY, _DEVICE, _TENANT, _DRIVER, _DAEMON (with
+ * _WEIGHT and _CLASS) and _LOG override the file.
+ * @throws ConfigError that names the file and the key
  */
 export function loadConfig(sources: ConfigSources = {}): Config {
   const { cwd = process.cwd(), env = process.env } = sources;
@@ -151,7 +151,7 @@ export function loadConfig(sources: ConfigSources = {}): Config {
   return config;
 }
 
-/** Null: none, whatever a file says; undefined: not said. @throws ConfigError */
+/** The daemon of the variables. Null: 'none', which overrides a file. Undefined: not set. @throws ConfigError */
 function daemonOf(env: Record<string, string | undefined>): DaemonChoice | null | undefined {
   const { ISOVERBS_DAEMON: socket, ISOVERBS_WEIGHT: weight, ISOVERBS_CLASS: declared } = env;
   if (!socket) return undefined;
@@ -167,8 +167,8 @@ function daemonOf(env: Record<string, string | undefined>): DaemonChoice | null 
 }
 
 /**
- * Policies as one line of text: `perf`, `perf:subMsgSizeBytes=16384,emulation=false`, several joined by
- * `;`, the outermost first; `none` for none.
+ * Parses policies from one line of text: `perf` or `perf:subMsgSizeBytes=16384,emulation=false`. Several are joined
+ * by `;`, outermost first. `none` means no policy.
  * @throws ConfigError
  */
 export function parsePolicies(text: string, source: string): PolicyConfig[] {
@@ -176,8 +176,8 @@ export function parsePolicies(text: string, source: string): PolicyConfig[] {
 }
 
 /**
- * Interceptors as one line of text, written as policies are. Each may say `inside=true`: it then stands
- * between the policies and the device.
+ * Parses interceptors from one line of text, in the form of policies. `inside=true` puts an interceptor between the
+ * policies and the device.
  * @throws ConfigError
  */
 export function parseInterceptors(text: string, source: string): InterceptorConfig[] {
@@ -196,7 +196,7 @@ function parseLine(text: string, source: string, kind: Kind): PolicyConfig[] {
   return text.split(';').map((part) => {
     const [, name, rest] = /^\s*([^:\s]+)\s*(?::(.*))?$/s.exec(part) ?? [];
     if (name === undefined)
-      throw new ConfigError(`${source}: '${part.trim()}' is no ${kind}; write NAME or NAME:KEY=VALUE,...`);
+      throw new ConfigError(`${source}: invalid ${kind} '${part.trim()}'; write NAME or NAME:KEY=VALUE,...`);
     const options: Record<string, unknown> = {};
     for (const pair of rest?.split(',') ?? []) {
       const at = pair.indexOf('=');
@@ -219,14 +219,14 @@ function scalar(text: string): unknown {
 function logLevel(text: string): LogLevel {
   const level = LOG_LEVELS.find((known) => known === text);
   if (level === undefined)
-    throw new ConfigError(`ISOVERBS_LOG: '${text}' is none of ${LOG_LEVELS.join(', ')}`);
+    throw new ConfigError(`ISOVERBS_LOG: unknown level '${text}'; use one of ${LOG_LEVELS.join(', ')}`);
   return level;
 }
 
 function findFile(cwd: string, named: string | undefined): string | null {
   if (named) {
     const path = resolve(cwd, named);
-    if (!existsSync(path)) throw new ConfigError(`ISOVERBS_CONFIG: there is no file ${path}`);
+    if (!existsSync(path)) throw new ConfigError(`ISOVERBS_CONFIG: ${path} does not exist`);
     return path;
   }
   for (let folder = resolve(cwd); ; folder = dirname(folder)) {
@@ -300,6 +300,6 @@ function problem(path: string, issue: z.core.$ZodIssue, prefix: PropertyKey[]): 
   const keys = issue.code === 'unrecognized_keys' ? issue.keys.slice(0, 1) : [];
   const where = [...prefix, ...issue.path, ...keys].join('.');
   const what =
-    keys.length > 0 ? `no such key; there are: ${Object.keys(fileSchema.shape).join(', ')}` : issue.message;
+    keys.length > 0 ? `unknown key; the keys are ${Object.keys(fileSchema.shape).join(', ')}` : issue.message;
   return new ConfigError(`${path}: ${where === '' ? '' : `${where}: `}${what}`);
 }

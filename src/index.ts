@@ -1,5 +1,5 @@
 /**
- * isoverbs: RDMA verbs for Node.js. Open a device, allocate memory, connect queue pairs, post and complete.
+ * isoverbs: RDMA verbs for Node.js. Open a device, allocate memory, connect queue pairs, post requests.
  * The flat verbs under their C names are in 'isoverbs/verbs', the simulated fabric in 'isoverbs/sim'.
  */
 export type { Driver, DriverChoice, DriverName } from './drivers/index.ts';

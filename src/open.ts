@@ -1,4 +1,4 @@
-/** Which device, of which provider, under which policies. */
+/** Opens devices: chooses the provider, and puts the policies around it. */
 
 import { type Driver, type DriverChoice, driverOf, policyInterceptors } from './drivers/index.ts';
 import { Context } from './objects/index.ts';
@@ -19,33 +19,33 @@ import {
 
 if (process.env.ISOVERBS_ASSERT === '1') setAssertions(true);
 
-/** Providers that are built in. */
+/** The built-in providers. */
 export type ProviderName = 'rdma-core' | 'sim';
 
 /** A policy: its name, its name and options, or an interceptor. */
 export type PolicyChoice = string | { name: string; options?: Record<string, unknown> } | Interceptor;
 
-/** What openDevice() takes beside the name. */
+/** Options of openDevice(). */
 export interface OpenDeviceOptions {
-  /** Who the context works for. Default: ISOVERBS_TENANT, else a tenant of its own. */
+  /** Default: ISOVERBS_TENANT, else what `isoverbs/register` set, else a tenant of its own. */
   tenant?: string;
-  /** Default: the one that has the device. */
+  /** Default: the provider that has the device. */
   provider?: Provider | ProviderName;
   /**
-   * Policies around this context, outermost first, instead of those that `isoverbs/register` set for the
-   * process. null or []: none.
+   * Policies around this context, outermost first. They replace those that `isoverbs/register` set for the process.
+   * null or []: none.
    */
   policy?: PolicyChoice | readonly PolicyChoice[] | null;
   /**
-   * Where the policies run: in the program's own calls ('inline') or in a thread of their own ('worker', on one CPU:
-   * 'worker:cpu=3'). Default: ISOVERBS_DRIVER, else what `isoverbs/register` set, else inline.
+   * Where the policies run: in the program's own calls ('inline') or in a worker thread ('worker'; 'worker:cpu=3' pins
+   * it to a CPU). Default: ISOVERBS_DRIVER, else what `isoverbs/register` set, else inline.
    */
   driver?: DriverChoice;
 }
 
 let realProvider: Provider | null | undefined;
 
-/** The provider of real devices; null where the addon or the RDMA libraries are missing. */
+/** The provider of real devices; null if the addon or the RDMA libraries are missing. */
 function rdmaCore(): Provider | null {
   if (realProvider === undefined) realProvider = loadRdmaCore();
   return realProvider;
@@ -67,7 +67,7 @@ interface Choice {
 
 const choiceOf = (provider: Provider): Choice => ({ provider, devices: provider.getDeviceList() });
 
-/** The providers of this process, real devices first; or the recording that stands in their place. */
+/** The providers of this process, real devices first. Under replay: only the recording. */
 function choices(): Choice[] {
   const { replay } = processInterceptors();
   if (replay !== undefined) return [replay];
@@ -76,26 +76,26 @@ function choices(): Choice[] {
   return real === null ? [simulated] : [choiceOf(real), simulated];
 }
 
-/** All devices: real ones first, then sim0, sim1, ... Empty lists are no error. */
+/** All devices: real ones first, then sim0, sim1, ... An empty list is not an error. */
 export function getDeviceList(): DeviceInfo[] {
   return choices().flatMap(({ devices }) => devices);
 }
 
 /**
- * Opens a device. Without a name: ISOVERBS_DEVICE, else the first real one, else sim0.
- * @throws NoDeviceError naming the devices there are
+ * Opens a device. Default: ISOVERBS_DEVICE, else what `isoverbs/register` set, else the first real one, else sim0.
+ * @throws NoDeviceError that names the available devices
  * @throws ConfigError for an unknown policy or option
  */
 export function openDevice(name?: string, options: OpenDeviceOptions = {}): Context {
   checkArguments(name, options);
-  const slot = processInterceptors();
-  const tenant = options.tenant ?? (process.env.ISOVERBS_TENANT || slot.tenant);
+  const state = processInterceptors();
+  const tenant = options.tenant ?? (process.env.ISOVERBS_TENANT || state.tenant);
   const chosen = chooseDevice(name ?? defaultDeviceName(), options.provider);
   const provider = underPolicies(chosen.provider, options.policy, options.driver);
   const context = new Context(provider, chosen.name, { tenant });
   if (provider.wait === 'emulated') reportOnce(`WAIT and ENABLE are emulated on ${chosen.name}`);
-  slot.opened.push(chosen.name);
-  slot.providers.add(provider);
+  state.opened.push(chosen.name);
+  state.providers.add(provider);
   return context;
 }
 
@@ -115,7 +115,7 @@ export function defaultProvider(): Provider {
 }
 
 /**
- * A provider under policies: those that a program names, or the process's. The interceptors around them stay.
+ * Puts policies around a provider: these, or by default those of the process. The process's interceptors stay.
  * @throws ConfigError
  */
 export function underPolicies(
@@ -158,10 +158,10 @@ function chooseDevice(name: string | undefined, wanted: OpenDeviceOptions['provi
       seen.push(device.name);
     }
   }
-  const from = name !== undefined && name === process.env.ISOVERBS_DEVICE ? ' (of ISOVERBS_DEVICE)' : '';
+  const from = name !== undefined && name === process.env.ISOVERBS_DEVICE ? ' (from ISOVERBS_DEVICE)' : '';
   const which = name === undefined ? 'no device' : `no device '${name}'${from}`;
-  const there = seen.length === 0 ? 'there is none' : `there are: ${seen.join(', ')}`;
-  throw new NoDeviceError(`${which}; ${there}. \`isoverbs devices\` says what is missing`, {
+  const available = seen.length === 0 ? 'none' : seen.join(', ');
+  throw new NoDeviceError(`${which}; available: ${available}. \`isoverbs devices\` shows what is missing`, {
     verb: 'openDevice',
   });
 }
@@ -176,7 +176,7 @@ function namedProvider(wanted: Provider | ProviderName): Provider {
   }
   const real = rdmaCore();
   if (real !== null) return real;
-  throw new NoDeviceError('there is no rdma-core provider here; `isoverbs devices` says what is missing');
+  throw new NoDeviceError('the rdma-core provider is unavailable; `isoverbs devices` shows what is missing');
 }
 
 const named = new Map<string, Interceptor[]>();
@@ -195,16 +195,16 @@ function interceptorsOf(
   });
   if (driver === 'inline')
     return specs.flatMap((spec) => ('wrap' in spec ? spec : drivenOnce(driver, [spec])));
-  const made = specs.find((spec) => 'wrap' in spec);
-  if (made !== undefined) {
+  const object = specs.find((spec) => 'wrap' in spec);
+  if (object !== undefined) {
     throw new ConfigError(
-      `policy '${made.name}' is an object, which cannot go to a worker thread; give its name or its module, or use the driver inline`,
+      `policy '${object.name}' is an object, which cannot run in a worker thread; give its name or module, or use the driver 'inline'`,
     );
   }
   return drivenOnce(driver, specs as { name: string; options: Record<string, unknown> }[]);
 }
 
-/** Contexts that name the same policies with the same options share them, as tenants of one device should. */
+/** Contexts that name the same policies with the same options share them, so that each policy sees all their tenants. */
 function drivenOnce(
   driver: Driver,
   policies: readonly { name: string; options: Record<string, unknown> }[],

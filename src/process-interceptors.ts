@@ -1,41 +1,41 @@
-/** The interceptors of this process: put here by `isoverbs/register`, taken by openDevice(). */
+/** The interceptors of this process: `isoverbs/register` sets them, openDevice() uses them. */
 import type { Driver } from './drivers/index.ts';
 import type { Replay } from './interceptors/index.ts';
 import { compose, type Interceptor } from './shim/compose.ts';
 import { shimCounters, sumCounters } from './shim/counters.ts';
 import type { Provider, ShimCounters } from './verbs/provider.ts';
 
-/** Shared by all copies of this package in a process, hence the global symbol and the version in it. */
+/** All copies of this package in a process share the state; hence a global symbol, with a version. */
 const KEY = Symbol.for('isoverbs.interceptors.1');
 
 export interface ProcessInterceptors {
-  /** The module that `isoverbs/register` was, once it has been loaded. */
+  /** URL of the `isoverbs/register` module that registered, if any. */
   registeredBy?: string;
   /** The policies, outermost first. */
   interceptors: readonly Interceptor[];
   /** Their names and options, and where they run. */
   policies?: readonly { name: string; options: Record<string, unknown> }[];
   driver?: Driver;
-  /** Around the policies, outermost first, whichever a program names. */
+  /** Around the policies, outermost first, even those that a program names. */
   outside: readonly Interceptor[];
   /** Between the policies and the device, outermost first. */
   inside: readonly Interceptor[];
-  /** Stands in place of all devices: answers from a recording. */
+  /** A recording that answers in place of all devices. */
   replay?: Replay;
   /** Device to open when the program names none. */
   device?: string;
   tenant?: string;
-  /** Names of the devices of the contexts opened so far, one each time. */
+  /** The device name of each context opened so far. */
   opened: string[];
-  /** Says a line to the person who runs the program, if he wants to hear of such things. */
+  /** Prints a line. Absent unless the log level is info or debug. */
   report?: (line: string) => void;
-  /** What was said. */
+  /** The lines printed so far. */
   reported?: Set<string>;
   /** The providers of those contexts, with their interceptors. */
   providers: Set<Provider>;
 }
 
-/** What all shims of this process counted. */
+/** The sum of the counters of all shims in this process. */
 export function countersOfProcess(): ShimCounters {
   return sumCounters([...processInterceptors().providers].map(shimCounters));
 }
@@ -46,18 +46,18 @@ export function processInterceptors(): ProcessInterceptors {
   return holder[KEY];
 }
 
-/** Says a line, but no line twice. */
+/** Prints a line, unless it was printed before. */
 export function reportOnce(line: string): void {
-  const slot = processInterceptors();
-  slot.reported ??= new Set();
-  if (slot.report === undefined || slot.reported.has(line)) return;
-  slot.reported.add(line);
-  slot.report(line);
+  const state = processInterceptors();
+  state.reported ??= new Set();
+  if (state.report === undefined || state.reported.has(line)) return;
+  state.reported.add(line);
+  state.report(line);
 }
 
 const composed = new WeakMap<Provider, WeakMap<Interceptor, Provider>>();
 
-/** As compose(), but the same interceptor around the same provider is made once: its contexts share it. */
+/** Like compose(), but contexts with the same interceptor around the same provider share the result. */
 export function composeOnce(provider: Provider, interceptors: readonly Interceptor[]): Provider {
   return interceptors.reduceRight<Provider>((next, interceptor) => {
     const known = composed.get(next) ?? new WeakMap<Interceptor, Provider>();

@@ -1,13 +1,12 @@
-/** How child processes and worker threads come to have what this process has: by their environment. */
+/** Passes the configuration to child processes and worker threads, through their environment. */
 import { isAbsolute } from 'node:path';
 import type { Config } from './config.ts';
 
 type Env = Record<string, string | undefined>;
 
 /**
- * Puts `--import` of this module into NODE_OPTIONS, as a file URL, which holds from any working directory and
- * needs no quotes; and the file of the configuration into ISOVERBS_CONFIG, for the same reason. A recording
- * is this process's alone.
+ * Adds `--import` of this module to NODE_OPTIONS, as a file URL: it works from any working directory and needs no
+ * quotes. Sets ISOVERBS_CONFIG to the configuration file, for the same reason. Only this process replays a recording.
  */
 export function inheritByChildren(moduleUrl: string, config: Config, env: Env = process.env): void {
   const option = `--import=${moduleUrl}`;

@@ -17,41 +17,41 @@ import { ConfigError } from './verbs/errors.ts';
 
 const UNLIMITED_GBPS = 1e5;
 
-/** Counts what passes, for the line at exit. */
+/** Counts requests and completions for the line at exit. */
 const counting = count();
 
 function register(config: Config): void {
   requireKinds(config);
-  const slot = processInterceptors();
-  const driven = withSource(`${config.source}: policy`, () =>
+  const state = processInterceptors();
+  const chain = withSource(`${config.source}: policy`, () =>
     policyInterceptors(config.driver, config.policies),
   );
   const make = (list: PolicyConfig[]) =>
     createAll(list, createInterceptor, `${config.interceptorSource}: interceptors`);
   const outside = make(config.interceptors.filter((entry) => !entry.inside));
   const inside = make(config.interceptors.filter((entry) => entry.inside));
-  if (slot.opened.length > 0) {
+  if (state.opened.length > 0) {
     process.emitWarning(
-      `isoverbs/register was loaded after ${slot.opened.length} context(s) had been opened; those stay without policy`,
+      `isoverbs/register was loaded after ${state.opened.length} context(s) were opened; they have no policy`,
       { code: 'ISO_LATE', detail: 'Load it first: node --import isoverbs/register app.js' },
     );
   }
   const verbose = config.log === 'info' || config.log === 'debug';
-  // Without a policy the daemon still counts, and limits.
-  slot.interceptors = driven.length === 0 && config.daemon !== undefined ? [passThrough()] : driven;
-  slot.policies = config.policies;
-  slot.driver = config.driver;
-  slot.outside = verbose ? [counting, ...outside] : outside;
-  slot.inside = inside;
-  if (config.replay !== undefined) slot.replay = replayOf(config.replay);
+  // Without a policy, the daemon still counts requests and enforces limits.
+  state.interceptors = chain.length === 0 && config.daemon !== undefined ? [passThrough()] : chain;
+  state.policies = config.policies;
+  state.driver = config.driver;
+  state.outside = verbose ? [counting, ...outside] : outside;
+  state.inside = inside;
+  if (config.replay !== undefined) state.replay = replayOf(config.replay);
   if (config.daemon !== undefined) join(config.daemon, config);
-  slot.device = config.device;
-  slot.tenant = config.tenant;
-  if (verbose) slot.report = (line) => writeStderr(`isoverbs: ${line}`);
+  state.device = config.device;
+  state.tenant = config.tenant;
+  if (verbose) state.report = (line) => writeStderr(`isoverbs: ${line}`);
   if (verbose) process.on('exit', () => reportAtExit(config, [...outside, ...inside]));
 }
 
-/** Policies meet all others of the host, as long as there is a daemon: in this thread, and in those that run some. */
+/** Joins the host's daemon, in this thread and in the worker threads that run policies. */
 function join(
   { socket, weight, class: declared, aloneGbps = UNLIMITED_GBPS }: DaemonChoice,
   { tenant, log }: Config,
@@ -66,28 +66,28 @@ function join(
   preloadWorkers(new URL('./daemon/client/join.js', import.meta.url), joining);
 }
 
-/** A program that ends before its recording does has not done the same: it says so. */
+/** Opens a recording. A program that ends before its recording reports that at exit. */
 function replayOf(path: string): Replay {
   const replay = createReplay(path);
   process.on('exit', () => {
     if (replay.isDone) return;
-    writeStderr(`isoverbs: ${path}: the recorded program ${replay.next}, this one has ended`);
+    writeStderr(`isoverbs: ${path}: the recorded program ${replay.next}, but this one ended`);
   });
   return replay;
 }
 
-/** One taken for the other is a mistake that is easily made. */
+/** Rejects policies listed as interceptors, and the reverse. */
 function requireKinds({ policies: some, source, interceptors: others, interceptorSource }: Config): void {
   for (const { name } of some) {
     if (!Object.hasOwn(interceptors, name)) continue;
     throw new ConfigError(
-      `${source}: policy: '${name}' is an interceptor; give it in ISOVERBS_INTERCEPTORS, or under 'interceptors' of a file`,
+      `${source}: policy: '${name}' is an interceptor; list it in ISOVERBS_INTERCEPTORS, or under 'interceptors' in a file`,
     );
   }
   for (const { name } of others) {
     if (!Object.hasOwn(policies, name)) continue;
     throw new ConfigError(
-      `${interceptorSource}: interceptors: '${name}' is a policy; give it in ISOVERBS_POLICY, or under 'policy' of a file`,
+      `${interceptorSource}: interceptors: '${name}' is a policy; list it in ISOVERBS_POLICY, or under 'policy' in a file`,
     );
   }
 }
@@ -98,7 +98,7 @@ function createAll(list: PolicyConfig[], make: Make, where: string): Interceptor
   return list.map(({ name, options }) => withSource(where, () => make(name, options)));
 }
 
-/** Says of a configuration error where it is. */
+/** Prefixes a configuration error with its source. */
 function withSource<T>(where: string, make: () => T): T {
   try {
     return make();
@@ -107,7 +107,7 @@ function withSource<T>(where: string, make: () => T): T {
   }
 }
 
-/** Names, with the files of those that write some. */
+/** An interceptor's name, with the files that it writes. */
 function described({ name, files }: Interceptor & { files?: readonly string[] }): string {
   return files === undefined || files.length === 0 ? name : `${name} (${files.join(', ')})`;
 }
@@ -135,17 +135,17 @@ function exitLine(config: Config, others: readonly Interceptor[]): string {
   );
 }
 
-/** Threads that open nothing, of which a program may have many, have nothing to say. */
+/** A program may have many worker threads that open no device; they print nothing. */
 function reportAtExit(config: Config, others: readonly Interceptor[]): void {
   if (isMainThread || processInterceptors().opened.length > 0) writeStderr(exitLine(config, others));
 }
 
-/** Several copies of the package may be loaded in one process, and each is told to register: the first does. */
+/** Every copy of the package in a process calls this; only the first registers. */
 function registerOnce(): void {
-  const slot = processInterceptors();
-  if (slot.registeredBy !== undefined) return;
-  slot.registeredBy = import.meta.url;
-  // The main thread has registered the same configuration, and has warned.
+  const state = processInterceptors();
+  if (state.registeredBy !== undefined) return;
+  state.registeredBy = import.meta.url;
+  // The main thread has already warned about the same configuration.
   if (!isMainThread) muteRenamedOptions();
   const config = loadConfig();
   register(config);

@@ -28,12 +28,12 @@ describe('invalid input ends with one message', () => {
     ['write_bw -p 70000', 2, '--port takes'],
     ['write_bw -i 2', 2, '--ib-port 2: sim0 has 1 port'],
     ['write_bw -d sim7', 2, '--ib-dev sim7: the simulated devices of a test are sim0 and sim1'],
-    ['write_bw -d mlx5_0', 1, '`isoverbs devices` says what is missing'],
+    ['write_bw -d mlx5_0', 1, '`isoverbs devices` shows what is missing'],
     ['write_bw -s 1073741825', 2, 'the largest message of sim0 is 1073741824 bytes'],
     ['send_bw -c UD -s 8192', 2, 'Max message size in UD cannot be greater than MTU: 4096'],
     ['write_bw --bogus', 2, "unknown option '--bogus'"],
     ['ib_write_bw', 2, "unknown test 'ib_write_bw'; use one of write_bw"],
-    ['write_bw --policy nobody', 2, "there is no policy 'nobody'"],
+    ['write_bw --policy nobody', 2, "unknown policy 'nobody'"],
     ['write_bw --out_json --out_json_file /nowhere/at/all.json', 2, '--out_json_file /nowhere/at/all.json'],
   ])('%s', (words, code, sentence) => {
     const { code: ended, out, err } = bench(...words.split(' '));

@@ -1,4 +1,4 @@
-// Child processes, worker threads and several copies of the package: who has the policies. Needs a build.
+// Policies reach child processes, worker threads and all copies of the package. Needs a build.
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -17,7 +17,7 @@ const NOTHING = {
   driver: 'inline' as const,
 } as const;
 
-/** A project in a folder with a space, that has the package under node_modules, twice. */
+/** A project in a folder with a space, with two copies of the package under node_modules. */
 function project(): string {
   const folder = join(mkdtempSync(join(tmpdir(), 'isoverbs-')), 'my project');
   const copies = ['node_modules/isoverbs', 'node_modules/other/node_modules/isoverbs'];
@@ -58,7 +58,7 @@ await done(new Worker(at('leaf.mjs'), { execArgv: ['--no-warnings'], argv: ['wor
 await done(new Worker(at('leaf.mjs'), { env: { TAG: 'worker-env' } }));
 `;
 
-test('children of children, forks, shells and workers, from anywhere, with a space in the path', () => {
+test('grandchildren, forks, shells and workers inherit the policies, even with a space in the path', () => {
   const folder = project();
   const inherited = Object.entries(process.env).filter(([key]) => !key.startsWith('ISOVERBS_'));
   const child = spawnSync(process.execPath, ['--import', 'isoverbs/register', 'main.mjs'], {
@@ -86,7 +86,7 @@ test('children of children, forks, shells and workers, from anywhere, with a spa
   expect(child.stdout.trim().split('\n')).toEqual(names.map((name) => `${name} count,perf`));
 }, 60_000);
 
-test('NODE_OPTIONS keeps what it has, and gets the module once', () => {
+test('inheritByChildren() adds the module to NODE_OPTIONS once and keeps the rest', () => {
   const url = pathToFileURL('/a folder/register.js').href;
   const env: Record<string, string | undefined> = {
     NODE_OPTIONS: '--enable-source-maps',

@@ -1,4 +1,4 @@
-// `node --import isoverbs/register`, require('isoverbs'), and leaks, as processes see them. Needs a build.
+// `node --import isoverbs/register`, require('isoverbs') and leak reports, in child processes. Needs a build.
 import { spawnSync } from 'node:child_process';
 import { existsSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -27,14 +27,14 @@ test('there is a build to test', () => {
   expect(existsSync(resolve(ROOT, 'dist/index.js')), 'run `npm run build` first').toBe(true);
 });
 
-test('require() works, without warnings', () => {
+test('require() works without warnings', () => {
   const script = `const i = require('isoverbs'); const v = require('isoverbs/verbs');
     const c = i.openDevice('sim0'); c.close();
     console.log(typeof v.ibv_post_send, v.IBV_WR_SEND, typeof require('isoverbs/sim').createFabric);`;
   expect(node(['-e', script])).toEqual({ code: 0, out: 'function 2 function', err: '' });
 });
 
-test('a registered policy is around every context, and the program does not know', () => {
+test('a registered policy is around every context of an unchanged program', () => {
   const { code, out, err } = node(
     [...REGISTER, `${OPEN} console.log(c.provider.interceptors.join()); c.close();`],
     {
@@ -44,7 +44,7 @@ test('a registered policy is around every context, and the program does not know
   expect({ code, out, err }).toEqual({ code: 0, out: 'perf', err: '' });
 });
 
-test('contexts share one policy; a program that names its own gets that', () => {
+test('contexts share one policy, unless the program names its own', () => {
   const script = `${OPEN} import { getDeviceList } from 'isoverbs';
     const d = openDevice('sim1'), bare = openDevice('sim1', { policy: null });
     const own = [openDevice('sim0', { policy: 'perf' }), openDevice('sim1', { policy: { name: 'perf' } })];
@@ -60,11 +60,11 @@ test('worker threads inherit it', () => {
 });
 
 test.each([
-  ['nope', "there is no policy 'nope'"],
-  ['trace', "'trace' is an interceptor; give it in ISOVERBS_INTERCEPTORS"],
+  ['nope', "unknown policy 'nope'"],
+  ['trace', "'trace' is an interceptor; list it in ISOVERBS_INTERCEPTORS"],
   ['perf:nope=1', "perf: there is no option 'nope'; there are: subMsgSizeBytes, "],
   ['perf:subMsgSizeBytes=1', 'perf.subMsgSizeBytes'],
-])('ISOVERBS_POLICY=%s stops the process before the program', (policy, expected) => {
+])('ISOVERBS_POLICY=%s stops the process before the program starts', (policy, expected) => {
   const { code, out, err } = node([...REGISTER, "console.log('ran')"], { ISOVERBS_POLICY: policy });
   expect(code).toBe(1);
   expect(out).toBe('');
@@ -73,7 +73,7 @@ test.each([
   expect(err).toContain(expected);
 });
 
-test('ISOVERBS_LOG=info says at exit what it saw', () => {
+test('ISOVERBS_LOG=info prints policies, devices and counts at exit', () => {
   const env = { ISOVERBS_POLICY: 'perf', ISOVERBS_LOG: 'info' };
   expect(node([...REGISTER, `${OPEN} c.close();`], env).err).toBe(
     'isoverbs: policy perf (from ISOVERBS_POLICY); attached to 1 context(s) of sim0; 0 sends (0 split, 0 held, 0 emulated) and 0 receives posted, 0 completions',
@@ -95,7 +95,7 @@ test('ISOVERBS_LOG=info says at exit what it saw', () => {
   }
 });
 
-test('interceptors stand outside the policies, or inside; a policy that the program names is between them too', () => {
+test('interceptors stay outside or inside the policies, even those that the program names', () => {
   const script = `${OPEN} console.log(c.provider.interceptors.join());
     const d = openDevice('sim1', { policy: null });
     console.log(d.provider.interceptors.join());
@@ -109,33 +109,33 @@ test('interceptors stand outside the policies, or inside; a policy that the prog
   const wrong = node([...REGISTER, '0'], { ISOVERBS_INTERCEPTORS: 'cuont' });
   expect(wrong.code).toBe(1);
   expect(wrong.err).toContain(
-    "ISOVERBS_INTERCEPTORS: interceptors: there is no interceptor 'cuont'; there are: count",
+    "ISOVERBS_INTERCEPTORS: interceptors: unknown interceptor 'cuont'; available: count",
   );
   expect(node([...REGISTER, '0'], { ISOVERBS_INTERCEPTORS: 'perf' }).err).toContain(
-    "ISOVERBS_INTERCEPTORS: interceptors: 'perf' is a policy; give it in ISOVERBS_POLICY",
+    "ISOVERBS_INTERCEPTORS: interceptors: 'perf' is a policy; list it in ISOVERBS_POLICY",
   );
 });
 
-test('loading it too late gives a warning', () => {
+test('loading isoverbs/register too late gives a warning', () => {
   const script = `${OPEN} await import('isoverbs/register'); console.log(openDevice('sim1').provider.interceptors.join())`;
   const { out, err } = node(['--input-type=module', '-e', script], { ISOVERBS_POLICY: 'perf' });
   expect(err).toContain('[ISO_LATE]');
   expect(out).toBe('perf');
 });
 
-test('ISOVERBS_DEVICE and ISOVERBS_TENANT choose; an unknown device is named with those there are', () => {
+test('ISOVERBS_DEVICE and ISOVERBS_TENANT set defaults; the error for an unknown device lists the known ones', () => {
   const script =
     "import { openDevice } from 'isoverbs'; const c = openDevice(); console.log(c.name, c.tenant);";
   const run = (env: Record<string, string>) => node(['--input-type=module', '-e', script], env);
   expect(run({ ISOVERBS_DEVICE: 'sim1', ISOVERBS_TENANT: 'blue' }).out).toBe('sim1 blue');
   const { code, err } = run({ ISOVERBS_DEVICE: 'mlx9_9' });
   expect(code).toBe(1);
-  expect(err).toContain("no device 'mlx9_9' (of ISOVERBS_DEVICE); there are: ");
+  expect(err).toContain("no device 'mlx9_9' (from ISOVERBS_DEVICE); available: ");
   expect(err).toContain('sim0, sim1');
   expect(err).toContain('ISO_ERR_NO_DEVICE');
 });
 
-test('a context that is forgotten is reported, once; one that is closed is not', () => {
+test('a leaked context is reported once; a closed one is not', () => {
   const script = `import { openDevice } from 'isoverbs';
     (() => { openDevice('sim0').createCq(); openDevice('sim1').allocPd(); openDevice('sim0').close(); })();
     for (let i = 0; i < 10; i++) { globalThis.gc(); await new Promise((r) => setTimeout(r, 5)); }`;

@@ -14,6 +14,6 @@ test('a name that is no string is refused', () => {
 
 test('a device that is not there: the error lists those that are', () => {
   expect(() => openDevice('mlx9_0', { provider: 'sim' })).toThrowError(
-    /no device 'mlx9_0'; there are: sim0, sim1/,
+    /no device 'mlx9_0'; available: sim0, sim1/,
   );
 });

@@ -1,4 +1,4 @@
-// Where the configuration comes from, and what a wrong one is answered.
+// Sources of the configuration, and errors for invalid ones.
 import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -15,7 +15,7 @@ function folder(files: Record<string, string>): string {
 const load = (files: Record<string, string>, env: Record<string, string> = {}) =>
   loadConfig({ cwd: folder(files), env });
 
-test('nothing configured is no policy', () => {
+test('without configuration there is no policy', () => {
   expect(load({})).toEqual({
     policies: [],
     interceptors: [],
@@ -26,7 +26,7 @@ test('nothing configured is no policy', () => {
   });
 });
 
-test('a policy with parameters, on one line', () => {
+test('parsePolicies() reads policies and their options from one line', () => {
   expect(parsePolicies('perf', 'x')).toEqual([{ name: 'perf', options: {} }]);
   expect(parsePolicies('perf:subMsgSizeBytes=16384,emulation=false,who=me', 'x')).toEqual([
     { name: 'perf', options: { subMsgSizeBytes: 16384, emulation: false, who: 'me' } },
@@ -47,7 +47,7 @@ test.each([
   ['isoverbs.config.mjs', 'export default { policy: [{ name: "perf", x: 1 }], device: "sim1", log: "info" }'],
   ['isoverbs.config.js', 'module.exports = { policy: "perf:x=1", device: "sim1", log: "info" }'],
   ['package.json', '{"isoverbs":{"policy":"perf:x=1","device":"sim1","log":"info"}}'],
-])('%s', (name, text) => {
+])('loadConfig() reads %s', (name, text) => {
   expect(load({ [name]: text })).toMatchObject({
     policies: [{ name: 'perf', options: { x: 1 } }],
     device: 'sim1',
@@ -56,7 +56,7 @@ test.each([
   });
 });
 
-test('found upwards, to the nearest package.json', () => {
+test('loadConfig() searches upwards to the nearest package.json', () => {
   const cwd = folder({ 'isoverbs.config.yaml': 'policy: perf' });
   mkdirSync(join(cwd, 'deep/er'), { recursive: true });
   expect(loadConfig({ cwd: join(cwd, 'deep/er'), env: {} }).policies).toHaveLength(1);
@@ -64,7 +64,7 @@ test('found upwards, to the nearest package.json', () => {
   expect(loadConfig({ cwd: join(cwd, 'deep/er'), env: {} }).policies).toHaveLength(0);
 });
 
-test('variables win over the file', () => {
+test('variables override the file', () => {
   const files = { 'isoverbs.config.json': '{"policy":"perf","device":"a","tenant":"t","log":"info"}' };
   const env = {
     ISOVERBS_POLICY: 'none',
@@ -90,12 +90,12 @@ test('variables win over the file', () => {
 test.each([
   [
     '{"polcy":"perf"}',
-    'polcy: no such key; there are: policy, interceptors, replay, device, tenant, driver, daemon, log',
+    'polcy: unknown key; the keys are policy, interceptors, replay, device, tenant, driver, daemon, log',
   ],
   ['{"driver":"thread"}', 'driver: '],
   ['{"driver":{"name":"worker","cpu":-1}}', 'driver: cpu: must be a whole number'],
   ['{"driver":null}', 'driver: unknown driver null; use'],
-  ['{"policy":5}', 'policy: must be a policy or a list of them'],
+  ['{"policy":5}', 'policy: must be a policy or a list of policies'],
   ['{"policy":{"nam":"perf"}}', 'policy: must be the name of a policy'],
   ['{"policy":["perf",{"name":5}]}', 'policy.1: must be the name of a policy'],
   ['{"policy":"perf:=x"}', "policy: perf: '=x' should be KEY=VALUE"],
@@ -104,21 +104,21 @@ test.each([
   ['{"tenant":7}', 'tenant: '],
   ['{"device"', 'cannot be read'],
   ['[]', 'isoverbs.config.json: '],
-])('%s is refused by the path of the key', (text, expected) => {
+])('%s is rejected with the file and the key', (text, expected) => {
   const run = () => load({ 'isoverbs.config.json': text });
   expect(run).toThrow(ConfigError);
   expect(run).toThrow('isoverbs.config.json');
   expect(run).toThrow(expected);
 });
 
-test('a CPU of the worker, as a text, an object and a variable', () => {
+test('the CPU of the worker is set by a string, an object or a variable', () => {
   expect(load({ 'isoverbs.config.yaml': 'driver: worker:cpu=3' }).driver).toBe('worker:cpu=3');
   const files = { 'isoverbs.config.yaml': 'driver: { name: worker, cpu: 3 }' };
   expect(load(files).driver).toBe('worker:cpu=3');
   expect(load(files, { ISOVERBS_DRIVER: 'worker:cpu=1' }).driver).toBe('worker:cpu=1');
 });
 
-test('interceptors, in order, and on which side of the policies they stand', () => {
+test('interceptors keep their order and their side of the policies', () => {
   const expected = [
     { name: 'count', options: {}, inside: false },
     { name: 'trace', options: { file: 'a b.x' }, inside: true },
@@ -142,7 +142,7 @@ test('interceptors, in order, and on which side of the policies they stand', () 
   );
 });
 
-test('other mistakes', () => {
+test('missing or unreadable files and unknown log levels are rejected', () => {
   expect(() => load({}, { ISOVERBS_CONFIG: 'absent.json' })).toThrow('absent.json');
   expect(() => load({}, { ISOVERBS_LOG: 'loud' })).toThrow('silent, error, warn, info, debug');
   expect(() => load({ 'isoverbs.config.yaml': 'a: [' })).toThrow('cannot be read');

@@ -1,4 +1,4 @@
-// isoverbs/verbs: a whole program in C names, bound to a provider of the test.
+// isoverbs/verbs: a whole program in C names, on the provider of this test.
 import { afterAll, expect, test } from 'vitest';
 import { createFabric } from '../../src/providers/sim/index.ts';
 import * as v from '../../src/verbs-c.ts';
@@ -7,7 +7,7 @@ import * as refused from '../../src/verbs-refused.ts';
 v.iso_use_provider(createFabric({ hosts: 1 }).provider);
 afterAll(() => v.iso_use_provider(null));
 
-test('open, register, connect with oneself, write, poll, close', () => {
+test('a program in C names opens, registers, connects to itself, writes, polls and closes', () => {
   const [device] = v.ibv_get_device_list();
   expect(v.ibv_get_device_name(device)).toBe('sim0');
   const context = v.ibv_open_device(device);
@@ -56,13 +56,13 @@ test('open, register, connect with oneself, write, poll, close', () => {
   v.ibv_close_device(context);
 });
 
-test('every verb has a C name or one of ours', () => {
+test('every verb has an ibv_ or iso_ name', () => {
   const named = Object.keys(v).filter((name) => /^(ibv|iso)_/.test(name) && !(name in refused));
-  // Two more wrap no verb (ibv_get_device_name, ibv_wc_status_str), two choose the provider.
+  // Two more names wrap no verb (ibv_get_device_name, ibv_wc_status_str), and two select the provider.
   expect(named.length).toBe(v.VERB_NAMES.length + 4);
 });
 
-test('verbs that there are not say what to use instead', () => {
+test('unsupported verbs throw, and name an alternative', () => {
   const verbs = v as unknown as Record<string, () => void>;
   for (const name of Object.keys(refused)) {
     expect(verbs[name]).toThrow(
