@@ -69,7 +69,7 @@ test('a different program gets the first difference as an error on every call', 
   const { provider } = createReplay(file);
   await expect(talk(provider, { ...PROGRAM, wrId: 8 })).rejects.toEqual(
     differs(
-      /entry \d+: the recorded program called postSend\(.*\), this one calls postSend\(.*\) with another wr_id in request 0/,
+      /entry \d+: the recorded program called postSend\(.*\), but this one calls postSend\(.*\) with another wr_id in request 0/,
     ),
   );
   expect(() => provider.allocPd(1)).toThrow(differs(/with another wr_id/));
@@ -79,7 +79,7 @@ test('a different program gets the first difference as an error on every call', 
   const early = createReplay(file);
   expect(() => early.provider.openDevice('sim7')).toThrow(
     differs(
-      /entry 0: the recorded program called openDevice\("sim0",.*\), this one calls openDevice\("sim7"\)/,
+      /entry 0: the recorded program called openDevice\("sim0",.*\), but this one calls openDevice\("sim7"\)/,
     ),
   );
   expect(early.isDone).toBe(false);

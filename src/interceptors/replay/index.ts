@@ -160,7 +160,7 @@ class Replayer {
   /** Repeats the first difference on every later call, because cleanup calls would hide it. */
   private failDifferent(made: string, entry: Entry | null): never {
     this.failure ??= new ReplayError(
-      `${this.reader.path}: entry ${this.reader.taken}: the recorded program ${describe(entry)}, this one calls ${made}`,
+      `${this.reader.path}: entry ${this.reader.taken}: the recorded program ${describe(entry)}, but this one calls ${made}`,
     );
     throw this.failure;
   }
