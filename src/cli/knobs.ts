@@ -1,13 +1,13 @@
-/** The options of a policy or interceptor, as people read them. */
+/** The options of a policy or interceptor, prepared for printing. */
 import { type ZodType, z } from 'zod';
 
 export interface Knob {
   name: string;
-  /** Absent: none, or it follows from something else; the text says which. */
+  /** Absent: no default, or one that depends on something else, as the text says. */
   default?: unknown;
-  /** '' where it counts nothing, or is a word. */
+  /** '' for a number without a unit, or a word. */
   unit: string;
-  /** All there are; [] where it is a number or a text. */
+  /** The possible values; [] for a number or text. */
   values: readonly string[];
   text: string;
 }
@@ -20,7 +20,7 @@ interface Schema {
   anyOf?: readonly Schema[];
 }
 
-/** Units stand last in names. */
+/** Units by the suffix of a name. */
 const UNITS: Readonly<Record<string, string>> = {
   Bytes: 'bytes',
   Ns: 'ns',
@@ -31,7 +31,7 @@ const UNITS: Readonly<Record<string, string>> = {
   Qps: 'queue pairs',
 };
 
-/** In the order in which they are written. */
+/** Lists the options in the order of their definition. */
 export function knobsOf(options: ZodType): Knob[] {
   const schema = z.toJSONSchema(options, { io: 'output', unrepresentable: 'any' });
   const properties = (schema.properties ?? {}) as Record<string, Schema>;

@@ -3,7 +3,7 @@ import { createPolicy } from '../policies/index.ts';
 import { parseOptions } from '../policies/parse-options.ts';
 import { perfOptions } from '../policies/perf/options.ts';
 
-/** What the master of a policy depends on: that of `perf`, by its options if the daemon runs it. @throws ConfigError */
+/** The parameters of perf's master, from the options of `perf` if the daemon runs it. @throws ConfigError */
 export function masterRules(policy: string) {
   const list = policy === '' ? [] : parsePolicies(policy, 'policy');
   for (const { name, options } of list) createPolicy(name, options);

@@ -100,7 +100,7 @@ function underPolicy(mix: Mix, policy: string): Scheme {
   const entry = Object.hasOwn(policies, name) ? policies[name] : undefined;
   if (entry === undefined && !isModuleName(name)) {
     const there = [...Object.keys(policies), NONE].join(', ');
-    throw new ConfigError(`there is no policy '${name}'; there are: ${there}, or the path of a module`);
+    throw new ConfigError(`unknown policy '${name}'; available: ${there}, or the path of a module`);
   }
   return { name: policy, group: 'policy', says: saysOf(name, policyOptions, entry), mix: { ...mix, policy } };
 }

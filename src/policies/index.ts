@@ -35,38 +35,39 @@ export { createShim, type ShimOptions } from '../shim/shim.ts';
 export { type EmulateWaitOptions, emulateWait } from '../shim/wait/emulate-wait.ts';
 export { type WaitChoice, withWait } from '../shim/wait/wait-support.ts';
 
-/** What is built in under a name. */
+/** An entry of a table of built-in policies or interceptors. */
 export interface NamedEntry {
   readonly summary: string;
   readonly options: ZodType;
-  /** Makes the interceptor. @throws ConfigError for an unknown option */
+  /** Creates the interceptor. @throws ConfigError for an unknown option */
   create(options: unknown): Interceptor;
 }
 
-/** A policy that is built in. */
+/** A built-in policy. */
 export interface PolicyEntry extends NamedEntry {
-  /** What it asks of what is around it; `isoverbs policies` says it. */
+  /** The policy's requirements, as printed by `isoverbs policies`. */
   readonly needs: {
-    /** WAIT and ENABLE of the device; 'preferred' takes an emulation. */
+    /** WAIT and ENABLE of the device; 'preferred' accepts an emulation. */
     readonly wait: PolicyNeeds['wait'];
-    /** 'own': all its contexts of a device in a process meet at one that it makes itself. */
+    /** 'own': the policy creates one per device and process, which all its contexts share. */
     readonly coordinator: 'none' | 'own' | 'required';
     /** A shim at the other end; 'for SENDs': without one, SENDs and immediates go whole. */
     readonly shimmedPeer: 'none' | 'for SENDs' | 'required';
   };
 }
 
-/** The policies that are built in, by name. */
+/** The built-in policies by name. */
 export const policies: Readonly<Record<string, PolicyEntry>> = {
   perf: {
-    summary: 'PeRF: large messages are split, with 0_WAITs between the pieces, so that small ones get a turn',
+    summary:
+      'PeRF: splits large messages and puts 0_WAITs between the pieces, so that small messages can pass',
     needs: { wait: 'preferred', coordinator: 'own', shimmedPeer: 'for SENDs' },
     options: perfOptions,
     create: (options) => perf(perfOptions.parse(options)),
   },
   'token-bucket': {
     summary:
-      'a static rate for each tenant: a share of the link by weight (equal, if none is said), or one of its own',
+      'a static rate for each tenant: a share of the link by weight (equal by default), or a fixed rate',
     needs: { wait: 'none', coordinator: 'own', shimmedPeer: 'for SENDs' },
     options: tokenBucketOptions,
     create: (options) => tokenBucket(tokenBucketOptions.parse(options)),
@@ -74,16 +75,16 @@ export const policies: Readonly<Record<string, PolicyEntry>> = {
 };
 
 /**
- * Makes the interceptor of a policy.
- * @throws ConfigError naming the policies there are, or the option that is wrong and what it takes
+ * Creates the interceptor of a policy.
+ * @throws ConfigError that names the available policies, or the invalid option and what it accepts
  */
 export function createPolicy(name: string, options: Record<string, unknown> = {}): Interceptor {
   return createNamed('policy', policies, name, options);
 }
 
 /**
- * Makes what `table` has under a name; `kind` is what to call it.
- * @throws ConfigError naming what there is, or the option that is wrong and what it takes
+ * Creates the interceptor that `table` has under a name; `kind` names the table's entries in messages.
+ * @throws ConfigError that names the available entries, or the invalid option and what it accepts
  */
 export function createNamed(
   kind: string,
@@ -93,7 +94,7 @@ export function createNamed(
 ): Interceptor {
   const entry = Object.hasOwn(table, name) ? table[name] : undefined;
   if (entry === undefined) {
-    throw new ConfigError(`there is no ${kind} '${name}'; there are: ${Object.keys(table).join(', ')}`);
+    throw new ConfigError(`unknown ${kind} '${name}'; available: ${Object.keys(table).join(', ')}`);
   }
   const given = convertQuantities(name, currentOptions(name, entry.options, options));
   parseOptions(name, entry.options, given);

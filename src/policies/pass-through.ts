@@ -1,13 +1,13 @@
 /**
- * No policy: what a program under the daemon has when there is no other one. Everything goes straight; what was sent is
- * counted, and the limits of the tenant hold, which are the shim's.
+ * The policy of programs that use the daemon without any other: requests pass unchanged, while the shim counts them and
+ * enforces the tenant's limits.
  */
 import { registryFor } from '../coordinator/registry.ts';
 import type { Interceptor } from '../shim/compose.ts';
 import type { Actions, Policy, QpView } from '../shim/policy.ts';
 import { createShim } from '../shim/shim.ts';
 
-/** Longer messages are weighed one by one, which costs them nothing. */
+/** Longer messages are counted one by one, a negligible cost for them. */
 const PLAIN_BELOW_BYTES = 2 ** 21;
 
 class PassThrough implements Policy {
@@ -21,13 +21,13 @@ class PassThrough implements Policy {
     return count;
   }
 
-  /** What the limits held, and they let go. */
+  /** Issues requests that the limits had held and now release. */
   feed(qp: QpView, out: Actions): void {
     while (out.backlog(qp) > 0 && out.room(qp) > 0) out.pass(qp);
   }
 }
 
-/** Its contexts are members of the coordinators of their devices. */
+/** Creates the interceptor. Its contexts are members of their devices' coordinators. */
 export function passThrough(): Interceptor {
   return {
     name: 'none',

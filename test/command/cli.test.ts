@@ -1,4 +1,4 @@
-// The command: what it prints, where, and its exit codes. Needs a build.
+// Output and exit codes of the isoverbs command. Needs a build.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -75,7 +75,7 @@ test('policies lists needs, options, defaults and units, in 80 columns', () => {
   expect(one).not.toContain('subMsgSizeBytes');
   expect(isoverbs(['policies', 'prf'])).toMatchObject({
     code: 2,
-    err: expect.stringContaining('there are: perf'),
+    err: expect.stringContaining('available: perf'),
   });
 });
 
@@ -115,7 +115,7 @@ test('a closed stdout pipe ends a command without an error', () => {
   }
 });
 
-test('a trace names queues, and queue pairs by their number on the wire', async () => {
+test('trace prints names of objects, and numbers of queue pairs', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'isoverbs-trace-'));
   try {
     const interceptor = trace({ file: join(folder, 'named.trace') });

@@ -127,7 +127,7 @@ test('--json has the measurements and the commands that repeat them; --md prints
 });
 
 test.each<[string[], RegExp]>([
-  [['--policy', 'magic'], /there is no policy 'magic'; there are: perf, .*none, or the path of a module/],
+  [['--policy', 'magic'], /unknown policy 'magic'; available: perf, .*none, or the path of a module/],
   [['--policy', 'perf:speed=1'], /there is no option 'speed'; there are: subMsgSizeBytes, /],
   [['--policy', 'perf', '--policy', 'perf'], /'perf' is compared twice/],
   [['--policy', './magic.mjs'], /magic\.mjs cannot be loaded/],
@@ -139,7 +139,7 @@ test.each<[string[], RegExp]>([
   [['--set', 'speed=1'], /a profile has no 'speed'/],
   [['--hosts', '1'], /hosts must be a whole number from 2/],
   [['--topology', 'ring'], /topology must be one of/],
-  [['--seeds', 'x'], /seeds are written as/],
+  [['--seeds', 'x'], /seeds must be written as/],
   [['--jobs', '0'], /jobs must be a whole number/],
   [['--duration', '20'], /duration: '20' needs a unit/],
   [['--duration', '1ms', '--warmup', '2ms'], /gives no samples/],

@@ -164,7 +164,7 @@ test('invalid options and devices with an unknown rate are rejected', () => {
   const silent = { ...fabric.provider, describeNic: undefined };
   const open = (options: Record<string, unknown>) =>
     compose(silent, [createPolicy('token-bucket', options)]).openDevice('sim0', { tenant: 'a' });
-  expect(() => open({})).toThrow('does not tell the rate of its link');
+  expect(() => open({})).toThrow('does not report the rate of its link');
   expect(open({ linkGbps: 10 })).toBeGreaterThan(0);
   expect(open({ ratesGbps: 'a:10' })).toBeGreaterThan(0);
 });

@@ -45,7 +45,7 @@ async function listPolicies(names: readonly string[], { json }: { json?: boolean
   const known = [...Object.keys(policies), ...Object.keys(interceptors)];
   const unknown = names.find((name) => !known.includes(name));
   if (unknown !== undefined) {
-    throw new ConfigError(`there is no policy or interceptor '${unknown}'; there are: ${known.join(', ')}`);
+    throw new ConfigError(`unknown policy or interceptor '${unknown}'; available: ${known.join(', ')}`);
   }
   const listed = (table: Readonly<Record<string, NamedEntry & Partial<PolicyEntry>>>): Listed[] =>
     Object.entries(table)

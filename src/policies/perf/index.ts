@@ -9,7 +9,7 @@ import { tokenBucketOptions } from '../token-bucket/options.ts';
 import { isLimited, type PerfOptions } from './options.ts';
 import { Perf } from './perf.ts';
 
-/** PeRF: preemption by splitting and 0_WAITs. WAIT is emulated where the device has none. */
+/** Creates the policy perf: preemption by splitting and 0_WAITs. WAIT is emulated where the device lacks it. */
 export function perf(options: PerfOptions): Interceptor {
   const { emulation, zeroWait, yieldBytes } = options;
   const limits = limitsOf(options);
@@ -23,13 +23,13 @@ export function perf(options: PerfOptions): Interceptor {
   };
   return {
     name: 'perf',
-    // All policies around a provider meet at the coordinators of its devices.
+    // All policies around a provider share the coordinators of its devices.
     wrap: (next) => around(registryFor(next)).wrap(next),
     gate: (wait) => gateOfAll([...limits, around(new CoordinatorRegistry())].map((one) => one.gate!(wait))),
   };
 }
 
-/** Weighted tenants: each has its bucket of tokens, around everything else. */
+/** With weights or rates, token buckets surround the policy. */
 function limitsOf(options: PerfOptions): Interceptor[] {
   if (!isLimited(options)) return [];
   const { weights, ratesGbps, linkGbps, subMsgSizeBytes } = options;

@@ -5,7 +5,7 @@ import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
 export interface LimitOptions {
   /** 0: no limit. */
   readonly maxRequestsPerS: number;
-  /** Requests that may be posted at once after a pause. */
+  /** Requests that may be posted at once after an idle period. */
   readonly burstRequests: number;
   /** 0: no limit. */
   readonly maxQps: number;
@@ -14,13 +14,13 @@ export interface LimitOptions {
 interface Tenant {
   readonly device: string;
   qps: number;
-  /** Requests that may be posted, as of a time. */
+  /** Requests that may be posted, and the time of that count. */
   readonly budget: Float64Array;
 }
 const REQUESTS = 0;
 const AT_NS = 1;
 
-/** Fewer contexts than that are kept, whether they are closed or not. */
+/** The minimum number of contexts that triggers a sweep of closed ones. */
 const MIN_SWEEP = 64;
 
 /** Enforces the limits of the tenants of this process. */
@@ -31,7 +31,7 @@ export class Limits {
   private readonly byContext: Tenant[] = [];
   /** By queue pair. */
   private readonly byQp: Tenant[] = [];
-  /** Contexts, some of them closed by now; so many are looked through for those. */
+  /** Contexts, some of them possibly closed, and the number at which closed ones are swept. */
   private openedContexts: ContextView[] = [];
   private sweepAt = MIN_SWEEP;
 
@@ -39,7 +39,7 @@ export class Limits {
     this.options = options;
   }
 
-  /** A context was opened. `isOpen`: whether an earlier one still is. */
+  /** Adds a context that was opened. @param isOpen whether an earlier context is still open */
   addContext(context: ContextView, nowNs: number, isOpen: (context: ContextView) => boolean): void {
     const { index, device, tenant } = context;
     const key = tenant === '' ? null : `${device} ${tenant}`;
@@ -54,7 +54,7 @@ export class Limits {
     if (this.openedContexts.length >= this.sweepAt) this.sweep(device, nowNs, isOpen);
   }
 
-  /** Forgets tenants that have no context any more, once nothing that they posted counts. */
+  /** Removes tenants without contexts, once their budget is full again. */
   private sweep(device: string, nowNs: number, isOpen: (context: ContextView) => boolean): void {
     this.openedContexts = this.openedContexts.filter(isOpen);
     this.sweepAt = Math.max(MIN_SWEEP, 2 * this.openedContexts.length);
@@ -65,7 +65,7 @@ export class Limits {
     }
   }
 
-  /** What the budget is by now. */
+  /** The budget at `nowNs`. */
   private earned(budget: Float64Array, nowNs: number): number {
     const { maxRequestsPerS, burstRequests } = this.options;
     if (maxRequestsPerS === 0) return burstRequests;

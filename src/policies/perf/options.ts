@@ -2,11 +2,11 @@ import { z } from 'zod';
 import { renamedOptions } from '../parse-options.ts';
 import { tenantRates } from '../token-bucket/options.ts';
 
-/** What the device says of its NIC, unless this is given. */
+/** An option that overrides what the device reports about its NIC. */
 const nicFact = (what: string) =>
-  z.coerce.number().positive().optional().describe(`${what}, if not as the device says`);
+  z.coerce.number().positive().optional().describe(`${what}; default: as the device reports`);
 
-/** Knobs of PeRF (section 4.1 of the paper; names as there, units last). */
+/** The options of perf (section 4.1 of the paper, with its names and units last). */
 export const perfOptions = z
   .strictObject({
     subMsgSizeBytes: z.coerce
@@ -32,12 +32,12 @@ export const perfOptions = z
     isolation: z
       .enum(['auto', 'always', 'never'])
       .default('auto')
-      .describe('whether large messages are split: when others suffer from them, always, or never'),
+      .describe('when large messages are split: when other tenants suffer from them, always, or never'),
     qpIsolation: z
       .enum(['auto', 'always', 'never'])
       .default('auto')
       .describe(
-        'whether queue pairs of a tenant take turns: when others suffer from their number, always, or never',
+        'when queue pairs of a tenant take turns: when other tenants suffer from their number, always, or never',
       ),
     turnBytes: z.coerce.number().int().min(1).default(65536).describe('bytes of one turn of a queue pair'),
     turnRequests: z.coerce.number().int().min(1).default(64).describe('requests of one turn of a queue pair'),
@@ -45,63 +45,67 @@ export const perfOptions = z
       .number()
       .min(1000)
       .default(200_000)
-      .describe('nanoseconds after which a turn that takes far longer than others holds nobody up any more'),
+      .describe('nanoseconds after which a turn that takes far longer than the others no longer blocks them'),
     seed: z.coerce
       .number()
       .int()
       .default(1)
-      .describe('of the random choice of the queue pair whose turn is first'),
+      .describe('seed of the random choice of the queue pair with the first turn'),
     thMApp: z.coerce
       .number()
       .min(0)
       .default(5)
-      .describe('requests outstanding above which small messages make a message-rate application (Th_M_App)'),
+      .describe(
+        'outstanding requests above which an application of small messages counts as message-rate (Th_M_App)',
+      ),
     samplePeriodNs: z.coerce
       .number()
       .min(1000)
       .default(5e6)
-      .describe('nanoseconds between two looks at the queues (SQ_Len)'),
+      .describe('nanoseconds between two samples of the queue lengths (SQ_Len)'),
     windowNs: z.coerce
       .number()
       .min(8000)
       .default(1e9)
-      .describe('nanoseconds of the past that decide what kind of application it is'),
+      .describe('nanoseconds of past traffic that decide the class of an application'),
     qNumAllow: z.coerce
       .number()
       .int()
       .min(1)
       .default(1)
-      .describe('queue pairs of a tenant that may send at a time beside bandwidth applications (QNum_allow)'),
+      .describe(
+        'queue pairs of a tenant that may send at the same time next to bandwidth applications (QNum_allow)',
+      ),
     qNumCapa: z.coerce
       .number()
       .int()
       .min(1)
       .default(9)
-      .describe('queue pairs that reach the full message rate of the device (QNum_capa)'),
+      .describe('queue pairs that suffice for the full message rate of the device (QNum_capa)'),
     paper: z
       .stringbool()
       .or(z.boolean())
       .default(false)
-      .describe('as the paper has it: its choice of mixtures, its number of 0_WAITs, no rotation of tenants'),
+      .describe('follow the paper: its choice of mixtures, its number of 0_WAITs, no rotation of tenants'),
     maxRequestsPerS: z.coerce
       .number()
       .min(0)
       .default(0)
       .describe(
-        'requests per second that a tenant may post; the rest are refused as by a full queue. 0: any',
+        'requests per second that a tenant may post; more are rejected as by a full queue. 0: no limit',
       ),
     burstRequests: z.coerce
       .number()
       .int()
       .min(1)
       .default(1024)
-      .describe('with maxRequestsPerS: requests that may be posted at once after a pause'),
+      .describe('with maxRequestsPerS: requests that may be posted at once after an idle period'),
     maxQps: z.coerce
       .number()
       .int()
       .min(0)
       .default(0)
-      .describe('queue pairs that a tenant may have; createQp refuses more. 0: any'),
+      .describe('queue pairs that a tenant may have; createQp rejects more. 0: no limit'),
     readByRemoteControl: z
       .stringbool()
       .or(z.boolean())
@@ -111,14 +115,14 @@ export const perfOptions = z
       .enum(['fixed', 'adaptive'])
       .optional()
       .describe(
-        'how many 0_WAITs follow a sub-message: fixed, by its size, as with paper; or adaptive, else: so many that all bandwidth tenants fill the link',
+        'how many 0_WAITs follow a sub-message: fixed, by its size (default with paper), or adaptive, so that all bandwidth tenants together fill the link (default otherwise)',
       ),
     utilisation: z.coerce
       .number()
       .min(0.1)
       .max(1)
       .default(0.99)
-      .describe('adaptive: share of the link that bandwidth tenants fill together'),
+      .describe('adaptive: part of the link that bandwidth tenants fill together'),
     readFifoPart: z.coerce
       .number()
       .positive()
@@ -128,34 +132,34 @@ export const perfOptions = z
       .enum(['off', 'on', 'auto'])
       .default('auto')
       .describe(
-        'whether bandwidth tenants send one after the other: never, always, or beside others when at least as many queue pairs of theirs send as the NIC works on at a time',
+        'when bandwidth tenants send one after the other: never, always, or next to others when at least as many of their queue pairs send as the NIC has processing units',
       ),
     slotNs: z.coerce
       .number()
       .min(1000)
       .default(200_000)
-      .describe('rotation: nanoseconds for which one tenant sends'),
+      .describe('rotation: length of a tenant slot in nanoseconds'),
     linkGbps: nicFact('Gbit/s of the link'),
     mtuBytes: nicFact('payload of a packet'),
     headerBytes: nicFact('headers and gaps of a packet'),
-    wqeGapNs: nicFact('nanoseconds that a request keeps its queue pair'),
+    wqeGapNs: nicFact('nanoseconds for which a request occupies its queue pair'),
     waitStepNs: nicFact('nanoseconds of a 0_WAIT'),
-    processingUnits: nicFact('queue pairs that the NIC works on at a time'),
+    processingUnits: nicFact('queue pairs that the NIC serves at the same time'),
     egressFifoBytes: nicFact('bytes between the queue pairs and the wire'),
-    latencyNs: nicFact('nanoseconds from the post of a request to its completion, alone'),
+    latencyNs: nicFact('nanoseconds from the post of a request to its completion on an idle NIC'),
     handoverNs: nicFact('nanoseconds from an ENABLE to the request that waits for it'),
     ...tenantRates,
     emulation: z.stringbool().or(z.boolean()).default(true).describe('whether WAIT may be emulated'),
     zeroWait: z
       .enum(['yield', 'write'])
       .default('yield')
-      .describe('emulated, what a 0_WAIT does: give up the turn, or send an RDMA_WRITE of nothing'),
+      .describe('emulated: what a 0_WAIT does: yield to other queue pairs, or send an empty RDMA_WRITE'),
     yieldBytes: z.coerce
       .number()
       .int()
       .min(0)
       .default(65536)
-      .describe('emulated, bytes that may be in flight when a 0_WAIT that gives up the turn ends'),
+      .describe('emulated: bytes that may be in flight when a yielding 0_WAIT ends'),
   })
   .refine((o) => o.zeroWaitUnitBytes <= o.subMsgSizeBytes, {
     path: ['zeroWaitUnitBytes'],
@@ -174,7 +178,7 @@ export const perfOptions = z
 /** The options of perf after parsing, with defaults filled in. */
 export type PerfOptions = z.infer<typeof perfOptions>;
 
-/** What cannot change while the policy runs: what stands around it or below it, or counts at the beginning only. */
+/** Options that cannot change while the policy runs: they concern other layers, or only the start. */
 export const FIXED = [
   'seed',
   'readByRemoteControl',
@@ -185,7 +189,7 @@ export const FIXED = [
   'yieldBytes',
 ] as const;
 
-/** Whether tenants have rates or weights, so that buckets of tokens stand around the policy. */
+/** Whether tenants have rates or weights, so that token buckets surround the policy. */
 export function isLimited({ weights, ratesGbps }: PerfOptions): boolean {
   return Object.keys(weights).length + Object.keys(ratesGbps).length > 0;
 }

@@ -1,7 +1,7 @@
 /**
- * How many 0_WAITs follow a piece. The paper's rule is a fixed number by size; two bandwidth tenants with it fill the
- * egress FIFO again, as each of them alone fills most of the wire. `adaptive` gives all of them together just the
- * wire: a piece and its 0_WAITs take as long as its share of the link needs for it, beside that of all others.
+ * Computes how many 0_WAITs follow a piece. The paper's rule is a fixed number by size. Under it, two bandwidth tenants
+ * fill the egress FIFO again, because each of them alone fills most of the wire. `adaptive` limits all of them together
+ * to the wire: a piece and its 0_WAITs take as long as the piece takes at the queue pair's share of the link.
  */
 import {
   BUSY_LARGE_QPS,
@@ -16,21 +16,21 @@ import { fitColumn } from '../../shim/tables.ts';
 import { IBV_QPT_UD } from '../../verbs/constants.ts';
 import { type Nic, type NicOptions, nicOf, pieceBytes, wireBytes } from './nic.ts';
 
-/** What the waits depend on beside the NIC: who else is on the device (a member's grants). */
+/** The other tenants of the device, on which the number of 0_WAITs depends (from a member's grants). */
 export interface ActiveTenants {
-  /** Queue pairs of bandwidth tenants that send (n_B), this one included. */
+  /** Sending queue pairs of bandwidth tenants (n_B), including this one. */
   readonly busyLargeQps: number;
-  /** What small tenants send on the wire, headers included. */
+  /** Rate of small tenants on the wire, headers included. */
   readonly smallGbps: number;
-  /** Small tenants whose time or rate depends on what stands in the FIFO: they wait for answers. */
+  /** Small tenants that wait for answers, so that queueing in the FIFO affects their latency or rate. */
   readonly queueTenants: number;
-  /** Whether they may fill the link: nobody suffers from what stands in the FIFO. */
+  /** Whether they may fill the link, because no tenant suffers from queueing in the FIFO. */
   readonly mayFill?: boolean;
-  /** Whether bandwidth tenants send one after the other: the FIFO drains from one to the next. */
+  /** Whether bandwidth tenants take tenant slots, so that the FIFO drains between them. */
   readonly rotate?: boolean;
 }
 
-/** Who else is there, as the coordinator last said it. */
+/** The active tenants according to the coordinator's latest grants. */
 export class GrantedTenants implements ActiveTenants {
   private readonly page: MemberPage;
 
@@ -55,7 +55,7 @@ export class GrantedTenants implements ActiveTenants {
   }
 }
 
-/** One bandwidth queue pair beside tenants that send next to nothing. */
+/** One bandwidth queue pair next to tenants that send almost nothing. */
 export const ALONE: ActiveTenants = { busyLargeQps: 1, smallGbps: 0, queueTenants: 1 };
 
 /** The options of perf that decide the number of 0_WAITs. */
@@ -63,43 +63,47 @@ export interface WaitPacerOptions {
   readonly waits: 'fixed' | 'adaptive';
   readonly subMsgSizeBytes: number;
   readonly zeroWaitUnitBytes: number;
-  /** Share of the link that bandwidth tenants fill: what is left drains the FIFO. */
+  /** Part of the link that bandwidth tenants fill. The rest drains the FIFO. */
   readonly utilisation: number;
   /** Part of the peer's egress FIFO that READs of all bandwidth tenants may fill. */
   readonly readFifoPart: number;
   readonly nic: NicOptions;
-  /** Whether something else gives each tenant its rate: then a queue pair need only leave gaps, as if it were alone. */
+  /**
+   * Whether each tenant's rate is limited elsewhere, so that a queue pair only needs to leave gaps as if it were
+   * alone.
+   */
   readonly limited?: boolean;
 }
 
-/** Small tenants get so much of the link at most, before 0_WAITs make more room for them. */
+/** The maximum part of the link that 0_WAITs leave to small tenants. */
 const MAX_SMALL_PART = 0.5;
-/** What a CPU takes to write the first requests of a slot. */
+/** Time for a CPU to write the first requests of a slot. */
 const POST_NS = 500;
 /**
- * Where somebody waits for each answer, queue pairs in turns that have the link for themselves leave so much more of
- * it: a turn begins before the last one's 0_WAITs are over, and a FIFO that is filled once stays full.
+ * The part of its share that a queue pair in turns uses when it has the link to itself next to latency tenants. A turn
+ * begins before the 0_WAITs of the previous one are over, and a FIFO that has filled up stays full.
  */
 const TURN_TAKER_PART = 0.985;
-/** Time at its share after which a queue pair's rate is looked at, in pieces. */
+/** Interval between measurements of a queue pair's rate, in pieces sent at its share. */
 const WINDOW_PIECES = 32;
 /**
- * Below this part of its share, something else holds a queue pair back: 0_WAITs after its pieces would come on top. A
- * limit of just its share leaves 0.6 of it with them.
+ * A queue pair below this part of its share is held back by something else, and 0_WAITs would slow it down further. A
+ * limit equal to its share leaves 0.6 of the share with 0_WAITs.
  */
 const HELD_BACK = 0.62;
-/** From this part on nothing does. */
+/** From this part on, a queue pair counts as unhindered. */
 const UNHINDERED = 0.95;
 /**
- * A queue that runs dry is given back so much of its share at most: some round trips. Less where somebody waits for
- * each answer: two queue pairs of which one catches up fill the FIFO together.
+ * The maximum time of its share that a queue is credited for having run dry, a few round trips. It is shorter next to
+ * latency tenants, because a queue pair that catches up fills the FIFO together with another.
  */
 const MAX_DRY_NS = 4000;
 const MAX_DRY_WITH_D_NS = 2000;
 /**
- * READs below this part of their share may be too few for the round trip. So much more is asked for then, up to so
- * many times as much, and kept if it brings so much of what it must where only the round trip is long; if not, the
- * network is the limit, and it is tried again after so many looks. At their share they ask for less and less.
+ * READs below READS_SHORT of their share may be too few for the round trip. The amount requested ahead then grows by
+ * READS_STEP, up to READS_MAX times the usual. A step is kept if it gains at least READS_MIN_GAIN of its size;
+ * otherwise the network is the limit, and the next attempt follows READS_RETRY_DELAY measurements later. At their share,
+ * READs reduce the amount by READS_DECAY.
  */
 const READS_SHORT = 0.97;
 const READS_STEP = 1.25;
@@ -111,40 +115,42 @@ const READS_DECAY = 0.99;
 /** Computes the number of 0_WAITs behind each piece. */
 export class WaitPacer {
   private options: WaitPacerOptions;
-  /** By context: an index is given again. */
+  /** By context; indices are reused. */
   private readonly nics: { of: ContextView; nic: Nic | null }[] = [];
   // By queue pair.
-  /** fixed: bytes of whole messages that no 0_WAIT was charged for; adaptive: nanoseconds of its share. */
+  /** fixed: bytes of whole messages not yet charged with a 0_WAIT; adaptive: nanoseconds of its share. */
   private debt: Float64Array = new Float64Array(64);
   /** Bytes issued so far. */
   private issued: Float64Array = new Float64Array(64);
-  /** When its rate was looked at, and what had completed by then; NaN: it was idle since. */
+  /** Time of the last rate measurement, and the bytes completed by then; NaN: idle since then. */
   private sinceNs: Float64Array = new Float64Array(64).fill(Number.NaN);
   private sinceBytes: Float64Array = new Float64Array(64);
   private isHeldBack: Uint8Array = new Uint8Array(64);
-  /** When the device is through with what was issued and its 0_WAITs, as computed; NaN: nobody knows. */
+  /** Computed time at which the device finishes the issued requests and their 0_WAITs; NaN: unknown. */
   private finishNs: Float64Array = new Float64Array(64).fill(Number.NaN);
-  /** READs: how many times the usual may be asked for; the part of its share before the last step; looks until one. */
+  /** READs: multiple of the usual amount, part of the share before the last step, and measurements until the next. */
   private readFactor: Float64Array = new Float64Array(64).fill(1);
   private rateBefore: Float64Array = new Float64Array(64);
   private readRetryDelay: Uint8Array = new Uint8Array(64);
   // Of the queue pair that is being fed.
   private nic: Nic | null = null;
   private index = 0;
-  /** What lets others pass once: of datagrams, an empty one. */
+  /** Time of one 0_WAIT; for datagrams, of an empty datagram. */
   private stepNs = 0;
-  /** Nanoseconds of the link per byte, as its share has them; and as small tenants leave it, minded or not. */
+  /**
+   * Nanoseconds per byte at its share, and at the share that small tenants leave, whether or not they are considered.
+   */
   private nsPerByte = 0;
   private leftoverNsPerByte = 0;
-  /** What it is given back of its share at most. */
+  /** Maximum credit for a queue that ran dry. */
   private maxDryNs = 0;
-  /** Whether its 0_WAITs may come with its next message; whether nothing of it is under way. */
+  /** Whether its 0_WAITs may be postponed to its next message, and whether nothing of it is in flight. */
   private runsDry = false;
   private isDry = false;
   /** Bytes of a piece, and of a piece of a READ. */
   pieceBytes: number;
   readPieceBytes: number;
-  /** Bytes that it may ask for by READs before the first of them have come. */
+  /** Bytes that it may request by READs before the first have arrived. */
   readBytes = Number.POSITIVE_INFINITY;
 
   constructor(options: WaitPacerOptions) {
@@ -153,13 +159,13 @@ export class WaitPacer {
     this.readPieceBytes = options.subMsgSizeBytes;
   }
 
-  /** From the next piece on. */
+  /** Changes the options from the next piece on. */
   configure(options: WaitPacerOptions): void {
     this.options = options;
     this.nics.length = 0;
   }
 
-  /** A queue pair is created: nothing of an earlier one of the same number counts. */
+  /** Clears the state of an earlier queue pair of the same index. */
   reset(qp: QpView): void {
     this.grow(qp.index);
     this.debt[qp.index] = 0;
@@ -172,14 +178,16 @@ export class WaitPacer {
     this.readRetryDelay[qp.index] = 0;
   }
 
-  /** What is charged from now on belongs to this queue pair. One that takes turns is slower than its share by these. */
+  /**
+   * Selects the queue pair to which the following calls refer. Turns already make a queue pair slower than its share.
+   */
   select(qp: QpView, tenants: ActiveTenants, out: Actions, takesTurns = false, reads = false): void {
     const { options } = this;
     this.grow(qp.index);
     this.index = qp.index;
     const known = options.waits === 'fixed' || out.wait === 'emulated' ? null : this.nicOf(qp.context);
     this.stepNs = (qp.type === IBV_QPT_UD ? known?.wqeGapNs : known?.waitStepNs) ?? 0;
-    // What takes no time cannot be counted by it.
+    // A step of zero length cannot measure time.
     this.nic = this.stepNs > 0 ? known : null;
     const { nic } = this;
     if (nic === null) {
@@ -190,13 +198,13 @@ export class WaitPacer {
     }
     const sharers = options.limited === true ? 1 : Math.max(1, tenants.busyLargeQps);
     this.pieceBytes = pieceBytes(nic, options.subMsgSizeBytes, takesTurns ? 1 : sharers);
-    // All that is asked for stands in the peer's FIFO as fast as the requests arrive there: 0_WAITs are at this end.
+    // 0_WAITs act at this end, while everything requested fills the peer's FIFO as soon as the requests arrive there.
     const times = this.readFactor[qp.index];
-    // As many READs as may be outstanding (rd_atomic, 16 mostly) are twice those of one packet that are usual.
+    // The usual number of outstanding READs (rd_atomic, mostly 16) is twice what READs of one packet need.
     this.readPieceBytes = Math.min(this.pieceBytes, nic.mtuBytes * Math.ceil(times / 2));
     const fifoBytes = nic.egressFifoBytes * options.readFifoPart;
     this.leftoverNsPerByte = this.leftoverNsPerByteOf(nic, tenants, sharers);
-    // What stands in the FIFO costs message-rate tenants little beside one queue pair of large messages.
+    // Next to one queue pair of large messages, queueing in the FIFO costs message-rate tenants little.
     const minds = tenants.queueTenants > 0 || sharers > 1;
     this.nsPerByte = minds
       ? this.leftoverNsPerByte
@@ -211,7 +219,7 @@ export class WaitPacer {
       this.maxDryNs = 0;
     } else {
       this.maxDryNs = tenants.queueTenants > 0 ? MAX_DRY_WITH_D_NS : MAX_DRY_NS;
-      // Beside nobody there is nothing to catch up with.
+      // Without competitors there is nothing to catch up with.
       if (sharers === 1) this.maxDryNs = 0;
       this.measureRate(qp, out, reads);
       this.catchUp(qp, out);
@@ -220,8 +228,8 @@ export class WaitPacer {
   }
 
   /**
-   * A queue that runs dry between two messages loses its turns to others that do not: what it had of its share in that
-   * time comes off its next 0_WAITs.
+   * Credits a queue that ran dry between two messages, and so fell behind the others, with its share of that time: its
+   * next 0_WAITs are reduced accordingly.
    */
   private catchUp(qp: QpView, out: Actions): void {
     const { index, finishNs, debt } = this;
@@ -229,7 +237,7 @@ export class WaitPacer {
     const nowNs = out.nowNs(qp.context);
     const dryNs = nowNs - finishNs[index];
     if (dryNs <= 0) return;
-    // No number: it was paused.
+    // NaN: it was paused.
     if (dryNs > 0 && this.isDry) debt[index] = Math.max(-this.maxDryNs, debt[index] - dryNs);
     finishNs[index] = nowNs;
   }
@@ -238,25 +246,25 @@ export class WaitPacer {
     return mayFill === true ? 1 : this.options.utilisation;
   }
 
-  /** Nanoseconds per byte of one of so many queue pairs, of the link less what small tenants send. */
+  /** Nanoseconds per byte of one of `sharers` queue pairs that share the link, less the rate of small tenants. */
   private leftoverNsPerByteOf(nic: Nic, tenants: ActiveTenants, sharers: number): number {
     const smallGbps = Math.min(tenants.smallGbps, MAX_SMALL_PART * nic.linkGbps);
     return (8 * sharers) / ((nic.linkGbps - smallGbps) * this.usablePart(tenants));
   }
 
-  /** Bytes that with their 0_WAITs take as long as a turn needs to be let go; 0: that is not known. */
+  /** Bytes that, with their 0_WAITs, take as long as the handover of a turn; 0: unknown. */
   get handoverBytes(): number {
     return this.nic === null ? 0 : Math.floor(this.nic.handoverNs / this.nsPerByte);
   }
 
   /**
-   * A tenant's slot is over, and so many bytes of it are under way: when the next one is to begin, so that its first
-   * packet follows the last of these. 0 or less: now; NaN: nobody knows.
+   * The delay after which the next tenant slot should begin, so that its first packet follows the last of `bytes` still
+   * in flight. 0 or less: now; NaN: unknown.
    */
   handoverDelayNs(context: ContextView, tenants: ActiveTenants, bytes: number, out: Actions): number {
     const nic = this.options.waits === 'fixed' || out.wait === 'emulated' ? null : this.nicOf(context);
     if (nic === null) return Number.NaN;
-    // Of a piece that is being sent half is gone, on average. What is done is known late, what is posted is sent late.
+    // On average, half of the current piece is gone. Completions are seen late, and posted requests are sent late.
     const gone = pieceBytes(nic, this.options.subMsgSizeBytes) / 2;
     const left = wireBytes(nic, Math.max(0, bytes - gone));
     return left * this.leftoverNsPerByteOf(nic, tenants, 1) - nic.latencyNs - POST_NS;
@@ -271,20 +279,21 @@ export class WaitPacer {
   }
 
   /**
-   * 0_WAITs behind a message, or the rest of one, that goes whole. Short ones are charged together: one by one they
-   * would pay too much. `isLast`: the queue may run dry behind it, and then waits by itself.
+   * 0_WAITs behind a message, or the rest of one, that is issued whole. Short messages are charged together, because
+   * rounding would overcharge each of them.
+   * @param isLast the queue may run dry after it, which has the effect of 0_WAITs
    */
   waitsAfterWhole(bytes: number, isLast = false): number {
     const { index, nic } = this;
     this.issued[index] += bytes;
     if (nic !== null) return this.charge(nic, bytes, 1, 0, isLast && this.runsDry);
-    const owed = this.debt[index] + bytes;
-    const waits = Math.floor(owed / this.options.zeroWaitUnitBytes);
-    this.debt[index] = owed - waits * this.options.zeroWaitUnitBytes;
+    const debtBytes = this.debt[index] + bytes;
+    const waits = Math.floor(debtBytes / this.options.zeroWaitUnitBytes);
+    this.debt[index] = debtBytes - waits * this.options.zeroWaitUnitBytes;
     return waits;
   }
 
-  /** 0_WAITs before a message that finds its queue dry: what is left of those that its predecessor left open. */
+  /** 0_WAITs before a message whose queue is dry: the rest of those that its predecessor postponed. */
   leadingWaits(): number {
     const { index, debt, stepNs } = this;
     if (this.nic === null || !this.isDry || debt[index] < stepNs) return 0;
@@ -295,8 +304,8 @@ export class WaitPacer {
   }
 
   /**
-   * 0_WAITs for each of `count` pieces, so that with what is owed from before all of them take their share's time.
-   * `later`: none for now.
+   * 0_WAITs for each of `count` pieces, so that together with earlier debt they take the time of their share.
+   * @param later postpone them
    */
   private charge(nic: Nic, bytes: number, count: number, least: number, later = false): number {
     const { index, debt } = this;
@@ -313,18 +322,20 @@ export class WaitPacer {
     return waits;
   }
 
-  /** It has nothing held any more: how fast it is says nothing from here on. */
+  /** Marks a queue pair without held requests: from here on its rate means nothing. */
   markIdle(qp: QpView): void {
     this.sinceNs[qp.index] = Number.NaN;
   }
 
-  /** Something else holds it: that it sends nothing says nothing, either. */
+  /** Marks a queue pair that is held elsewhere, so that its silence means nothing either. */
   pause(qp: QpView): void {
     this.markIdle(qp);
     this.finishNs[qp.index] = Number.NaN;
   }
 
-  /** Congestion control in the NIC may hold it far below its share: a piece takes that long, and the 0_WAITs beside. */
+  /**
+   * Detects congestion control in the NIC, under which a piece takes longer than its share and 0_WAITs come on top.
+   */
   private measureRate(qp: QpView, out: Actions, reads: boolean): void {
     const { index, sinceNs, sinceBytes } = this;
     const nowNs = out.nowNs(qp.context);
@@ -332,7 +343,7 @@ export class WaitPacer {
     const shareNs = this.pieceBytes * this.leftoverNsPerByte;
     const spanNs = nowNs - sinceNs[index];
     if (spanNs < WINDOW_PIECES * shareNs) return;
-    // Not a number: its first look, or the first since it was idle.
+    // NaN: the first measurement, or the first after an idle period.
     if (spanNs >= WINDOW_PIECES * shareNs) {
       const part = ((done - sinceBytes[index]) * this.leftoverNsPerByte) / spanNs;
       if (part < HELD_BACK) this.isHeldBack[index] = 1;
@@ -344,7 +355,7 @@ export class WaitPacer {
     sinceBytes[index] = done;
   }
 
-  /** A look at the part of its share that a queue pair of READs has. */
+  /** Adapts the amount requested ahead by READs to the part of their share that they achieve. */
   private adaptReads(index: number, part: number): void {
     const { readFactor, rateBefore, readRetryDelay } = this;
     const tried = rateBefore[index];

@@ -1,21 +1,21 @@
 /**
- * Buckets of tokens, one for each tenant of each device. Tokens are bytes on the wire; below zero they are owed.
- * The coordinator gives each context its rate (src/coordinator/shares.ts); a bucket has that of all its contexts.
+ * Token buckets, one for each tenant of each device. A token is a byte on the wire; a negative number of tokens is debt.
+ * The coordinator grants each context its rate (src/coordinator/shares.ts), and a bucket fills at the sum of its contexts'.
  */
 import { HEARTBEAT, type MemberPage, RATE_GBPS } from '../../coordinator/member-table.ts';
 import type { ContextView } from '../../shim/policy.ts';
 
 /** The tokens of one tenant on one device, in bytes on the wire. */
 export class Bucket {
-  /** Dense. */
+  /** Dense, and reused. */
   readonly index: number;
   readonly device: string;
   readonly key: string;
   burstBytes: number;
   qps = 0;
-  /** By context that has queue pairs: how many, and where its rate stands. */
+  /** Contexts with queue pairs: their number, and the page with the granted rate. */
   private readonly contexts = new Map<ContextView, { qps: number; readonly page: MemberPage }>();
-  /** Tokens, when they were counted, and how many bytes a nanosecond brings since then. */
+  /** Tokens, the time of that count, and the rate since then in bytes per nanosecond. */
   private readonly state: Float64Array;
 
   constructor(of: Pick<Bucket, 'index' | 'device' | 'key' | 'burstBytes'>) {
@@ -26,12 +26,12 @@ export class Bucket {
     this.state = Float64Array.of(of.burstBytes, 0, 0);
   }
 
-  /** As last counted: by now there may be more. */
+  /** Tokens as of the last fill(). */
   get tokens(): number {
     return this.state[0];
   }
 
-  /** Whether nothing that was sent in the past counts any more. */
+  /** Whether the bucket is full, so that past traffic no longer matters. */
   isFull(nowNs: number): boolean {
     return this.state[0] + (nowNs - this.state[1]) * this.state[2] >= this.burstBytes;
   }
@@ -40,19 +40,19 @@ export class Bucket {
     this.state[0] -= bytes;
   }
 
-  /** What was earned until now was earned at the rate that was known; from now on it is what was granted last. */
+  /** Adds the tokens earned at the previous rate, and adopts the rate granted last. */
   fill(nowNs: number): void {
     const { state } = this;
     state[0] = Math.min(this.burstBytes, state[0] + (nowNs - state[1]) * state[2]);
     state[1] = nowNs;
-    // Nobody with a queue pair: what is owed is paid back at the last rate.
+    // Without queue pairs, debt is repaid at the last rate.
     if (this.qps > 0) state[2] = this.grantedGbps() / 8;
   }
 
   private grantedGbps(): number {
     let gbps = 0;
     for (const { page } of this.contexts.values()) {
-      // Who sends is alive, even if its event loop never gets to say so.
+      // A context that sends is alive, even if its event loop never runs.
       page.counters[HEARTBEAT]++;
       page.poll?.();
       gbps += page.grants[RATE_GBPS];
@@ -60,13 +60,13 @@ export class Bucket {
     return gbps;
   }
 
-  /** When the first token is there. */
+  /** The time at which the first token is available. */
   get readyNs(): number {
     const { state } = this;
     return state[2] > 0 ? state[1] + Math.max(0, 1 - state[0]) / state[2] : Number.POSITIVE_INFINITY;
   }
 
-  /** One more queue pair of a context. Returns how many it has. */
+  /** Adds a queue pair of a context. Returns the context's number of queue pairs. */
   addQp(context: ContextView, page: MemberPage): number {
     const known = this.contexts.get(context) ?? { qps: 0, page };
     this.contexts.set(context, known);
@@ -74,7 +74,7 @@ export class Bucket {
     return ++known.qps;
   }
 
-  /** One less. */
+  /** Removes a queue pair of a context. Returns the number left. */
   removeQp(context: ContextView): number {
     const known = this.contexts.get(context);
     if (known === undefined) return 0;
@@ -84,12 +84,12 @@ export class Bucket {
   }
 }
 
-/** Without a name a context is a tenant of its own. */
+/** A context without a tenant name is a tenant of its own. */
 function keyOf({ device, tenant, handle }: ContextView): string {
   return tenant === '' ? `${device} #${handle}` : `${device} ${tenant}`;
 }
 
-/** Finds the bucket of a context. */
+/** The buckets of all tenants, found by context. */
 export class Buckets {
   private burstBytes: number;
   private readonly byKey = new Map<string, Bucket>();
@@ -129,7 +129,7 @@ export class Buckets {
     return bucket;
   }
 
-  /** Nobody has use for the full buckets of those who are gone; what a tenant owes it owes when it comes back. */
+  /** Drops full buckets without queue pairs. Others are kept, so that a tenant that returns still owes its debt. */
   private sweep(device: string, nowNs: number): void {
     for (const bucket of this.byKey.values()) {
       if (bucket.qps > 0 || bucket.device !== device || !bucket.isFull(nowNs)) continue;

@@ -2,7 +2,7 @@ import { z } from 'zod';
 
 const above0 = z.coerce.number().positive().max(1e6);
 
-/** `a:3/b:1` as an object; what is not of that form stays as it is. */
+/** Parses `a:3/b:1` into an object. Any other value is returned unchanged. */
 function fromText(value: unknown): unknown {
   if (typeof value !== 'string') return value;
   const pairs = value.split('/').map((pair) => /^(.+):([^:]+)$/.exec(pair));
@@ -16,30 +16,34 @@ const byTenant = z.preprocess(
   z.record(z.string(), above0, { error: 'should be TENANT:NUMBER/TENANT:NUMBER, or an object' }).default({}),
 );
 
-/** Who gets what. */
+/** Options that set the rates of tenants. */
 export const tenantRates = {
-  weights: byTenant.describe('shares of the link, as a:3/b:1; a tenant that is not named has 1'),
-  ratesGbps: byTenant.describe('rates of tenants, as a:10/b:2.5, instead of a share of the link'),
+  weights: byTenant.describe('shares of the link, as a:3/b:1; default 1 for each tenant'),
+  ratesGbps: byTenant.describe(
+    'fixed rates of tenants in Gbit/s, as a:10/b:2.5, instead of a share of the link',
+  ),
 };
 
-/** What limits tenants. */
+/** The options of token-bucket. */
 export const tokenBucketOptions = z.strictObject({
   ...tenantRates,
-  linkGbps: above0.optional().describe('what is shared; default: what the device says of its link'),
+  linkGbps: above0
+    .optional()
+    .describe('rate of the link that tenants share; default: the rate that the device reports'),
   pieceBytes: z.coerce
     .number()
     .int()
     .min(256)
     .max(2 ** 30)
     .default(16384)
-    .describe('longer messages are cut into pieces of this size'),
+    .describe('longer messages are split into pieces of this size'),
   burstBytes: z.coerce
     .number()
     .int()
     .min(1)
     .max(2 ** 40)
     .default(65536)
-    .describe('what a tenant that was idle may send at once'),
+    .describe('bytes that a tenant may send at once after an idle period'),
 });
 
 /** The options of token-bucket after parsing, with defaults filled in. */

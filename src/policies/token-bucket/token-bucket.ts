@@ -1,7 +1,7 @@
 /**
- * A static token bucket for each tenant, as FreeFlow (NSDI 2019) limits containers. What a tenant posts, on whatever
- * queue pair, takes tokens; without any it is held, and its queue pairs take turns, a piece each. Who gets what is
- * the coordinator's (src/coordinator/shares.ts).
+ * A static token bucket for each tenant, as FreeFlow (NSDI 2019) limits containers. Requests of all queue pairs of a
+ * tenant take tokens from its bucket. Without tokens they are held, and the queue pairs are served round robin, a piece
+ * each. The coordinator computes the rates (src/coordinator/shares.ts).
  */
 import { tenantId } from '../../coordinator/coordinator.ts';
 import { RATE_GBPS, RATED_QPS } from '../../coordinator/member-table.ts';
@@ -20,11 +20,11 @@ import { mergeOptions } from '../parse-options.ts';
 import { type Bucket, Buckets } from './buckets.ts';
 import { type TokenBucketOptions, tokenBucketOptions } from './options.ts';
 
-/** Where the device does not say: RoCEv2's. */
+/** RoCEv2's values, for devices that do not report them. */
 const MTU_BYTES = 4096;
 const HEADER_BYTES = 82;
 const NONE = -1;
-/** Tokens of timers: a bucket's index; from here on, of a context that could not be given its rate at once. */
+/** Timer tokens below this are indices of buckets. From here on they retry share() for a context. */
 const SHARE_RETRY_TOKEN = 2 ** 30;
 const SHARE_RETRY_NS = 2000;
 
@@ -32,25 +32,25 @@ const SHARE_RETRY_NS = 2000;
 export class TokenBucket implements Policy {
   readonly name = 'token-bucket';
   readonly needs = { wait: 'none' } as const;
-  /** Pieces of the oldest message. */
+  /** Pieces of the oldest message that may be in the device's queue. */
   readonly slots = 16;
   readonly splitsAboveBytes: number;
-  /** The application's own: the device would count the completions of pieces. */
+  /** The shim executes the application's WAITs, because the device would count the completions of pieces. */
   readonly crossChannel = true;
   readonly statistics = 'itself';
   private pieceBytes: number;
   private options: TokenBucketOptions;
   private readonly registry: CoordinatorRegistry;
-  /** By index: those that were opened. */
+  /** By index. */
   private readonly contexts: (ContextView | undefined)[] = [];
   private readonly buckets: Buckets;
   // By index of the queue pair.
   private readonly qps: (QpView | undefined)[] = [];
   private readonly bucketOf: (Bucket | undefined)[] = [];
   private isWaiting = new Uint8Array(64);
-  /** The next one that waits for the same bucket. */
+  /** The next queue pair that waits for the same bucket. */
   private nextWaiting = new Float64Array(64);
-  // By index of the bucket: the first and the last that wait.
+  // By index of the bucket: the first and the last waiting queue pair.
   private readonly firstWaiting: number[] = [];
   private readonly lastWaiting: number[] = [];
 
@@ -72,7 +72,7 @@ export class TokenBucket implements Policy {
   private requireRate(context: ContextView, options: TokenBucketOptions): void {
     if (linkGbpsOf(context, options) > 0 || Object.hasOwn(options.ratesGbps, context.tenant)) return;
     throw new ConfigError(
-      `token-bucket: ${context.device} does not tell the rate of its link; say it as linkGbps, or give '${context.tenant}' one in ratesGbps`,
+      `token-bucket: ${context.device} does not report the rate of its link; set linkGbps, or a rate for '${context.tenant}' in ratesGbps`,
     );
   }
 
@@ -92,7 +92,7 @@ export class TokenBucket implements Policy {
     if (change === 'destroyed') this.removeQp(qp, out);
   }
 
-  /** Straight as long as tokens are known to be there: short messages of who is below its rate are not touched. */
+  /** Passes short messages while the bucket has tokens, so that a tenant below its rate is not delayed. */
   onload(qp: QpView, words: Uint32Array, start: number, count: number): number {
     const bucket = this.bucketOf[qp.index];
     if (bucket === undefined || this.firstWaiting[bucket.index] !== NONE) return 0;
@@ -100,7 +100,7 @@ export class TokenBucket implements Policy {
     let i = 0;
     for (; i < count; i++) {
       const at = L.HEADER_WORDS + (start + i) * L.SLOT_WORDS;
-      // Two SGEs live in the slot; a longer list is looked at by the shim's copy.
+      // A slot has two SGEs. For a longer list, the shim's copy knows the size.
       if (bucket.tokens <= 0 || words[at + L.WR_OP] >>> 16 > 2 || isCrossChannel(words, at)) break;
       const bytes = messageBytes(words, at, 0);
       if (bytes > this.pieceBytes) break;
@@ -135,7 +135,7 @@ export class TokenBucket implements Policy {
     if (bucket !== undefined) this.serve(bucket, out);
   }
 
-  /** Who waits takes turns until the tokens are gone; then all wait for the next one. */
+  /** Serves the waiting queue pairs round robin until the tokens are used up, then sets a timer for the next one. */
   private serve(bucket: Bucket, out: Actions): void {
     const { firstWaiting } = this;
     const b = bucket.index;
@@ -146,20 +146,20 @@ export class TokenBucket implements Policy {
       filled = true;
       if (bucket.tokens <= 0) break;
       this.dequeue(bucket);
-      // One that is not done and not served waits for completions, and not for tokens.
+      // A queue pair that could not be served waits for completions, not for tokens.
       if (this.step(qp, bucket, out) && out.backlog(qp) > 0) this.enqueue(qp.index, bucket);
     }
     this.arm(bucket, out);
   }
 
-  /** The next request of the queue pair, or a piece of it. False: it cannot be now. */
+  /** Issues the next request of the queue pair, or a piece of it. Returns false if it cannot be issued now. */
   private step(qp: QpView, bucket: Bucket, out: Actions): boolean {
     if (out.backlog(qp) === 0) return false;
     if (out.isCrossChannel(qp)) return out.execute(qp);
     const room = out.room(qp);
     if (room === 0) return false;
     const bytes = out.nextBytes(qp);
-    // With room for no more than this, and nothing under way that would make some, there is no cut.
+    // With room for one request and none in flight to free more, a split message could never be finished.
     const stuck = room === 1 && out.inflight(qp) === 0;
     if (bytes > this.pieceBytes && !stuck && out.splittable(qp)) {
       if (room === 1) return false;
@@ -172,7 +172,7 @@ export class TokenBucket implements Policy {
     return true;
   }
 
-  /** The time of the next token, in every context that has somebody waiting for it. */
+  /** Sets a timer for the next token in each context with waiting queue pairs. */
   private arm(bucket: Bucket, out: Actions): void {
     let armed: ContextView | null = null;
     for (let i = this.firstWaiting[bucket.index]; i !== NONE; i = this.nextWaiting[i]) {
@@ -182,7 +182,7 @@ export class TokenBucket implements Policy {
     }
   }
 
-  /** At the end of those who wait. */
+  /** Appends a queue pair to the waiting ones. */
   private enqueue(qp: number, bucket: Bucket): void {
     const b = bucket.index;
     this.isWaiting[qp] = 1;
@@ -212,7 +212,7 @@ export class TokenBucket implements Policy {
     bucket.fill(out.nowNs(context));
   }
 
-  /** Somebody came or went: all rates are others. */
+  /** Recomputes the rates of all tenants after a context got its first queue pair or lost its last. */
   private share(context: ContextView, out: Actions): void {
     const nowNs = out.nowNs(context);
     if (this.registry.share(context, rulesOf(context, this.options), nowNs)) return;
@@ -257,7 +257,7 @@ function rulesOf(context: ContextView, options: TokenBucketOptions): ShareRules 
   };
 }
 
-/** A message with its headers. */
+/** Bytes of a message on the wire, with headers. */
 function wireBytes({ nic }: ContextView, bytes: number): number {
   const mtuBytes = nic?.mtuBytes ?? MTU_BYTES;
   const packets = Math.max(1, Math.ceil(bytes / mtuBytes));
