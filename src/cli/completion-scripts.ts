@@ -1,12 +1,12 @@
 /**
- * The shells' side of completion: each hands over the words up to the cursor, and gets a line for each candidate, its
- * description after a TAB, or `:files` or `:folders`. After `=`, `:` and `,` a word goes on.
+ * Completion scripts of the shells. Each passes the words up to the cursor, and reads one candidate per line with its
+ * description after a TAB, or `:files` or `:folders`. A candidate that ends in `=`, `:` or `,` is not complete.
  */
 
-/** What they call. */
+/** The hidden command that the scripts call. */
 export const COMPLETE_COMMAND = '__complete';
 
-/** bash cuts words at : and =, and wants only what follows them. */
+/** bash splits words at : and =, and expects only the part after them. */
 const BASH = `# isoverbs: completion for bash
 _isoverbs() {
   local line=\${COMP_LINE:0:COMP_POINT} words current value text prefix='' breaks=''

@@ -1,6 +1,6 @@
 /**
- * Runs `clean` when somebody presses Ctrl-C, then lets the signal end the process as if nobody had listened: shells
- * see 130, and stop their loops. Returns what ends it.
+ * Runs `clean` on Ctrl-C, then lets the signal end the process: shells see status 130, and stop their loops. Returns a
+ * function that stops listening.
  */
 export function onInterrupt(clean: () => void): () => void {
   const listener = () => {

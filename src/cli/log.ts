@@ -1,4 +1,4 @@
-/** What is said of errors on stderr beside their message, with --log debug. */
+/** Logs errors with their stack to stderr, under --log debug. */
 
 let isOn = false;
 

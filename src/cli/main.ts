@@ -4,13 +4,13 @@ import { FAILED, OK, run } from './program.ts';
 
 if (process.env.ISOVERBS_ASSERT === '1') setAssertions(true);
 
-// `isoverbs trace FILE | head`: who closes the pipe has read enough.
+// `isoverbs trace FILE | head`: a reader that closes the pipe has read enough.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code === 'EPIPE') process.exit(OK);
-  process.stderr.write(`isoverbs: the output cannot be written: ${error.message}\n`);
+  process.stderr.write(`isoverbs: cannot write the output: ${error.message}\n`);
   process.exit(FAILED);
 });
-// Nobody is left to tell.
+// There is nowhere left to report to.
 process.stderr.on('error', () => process.exit(FAILED));
 
 run(process.argv.slice(2)).then((code) => {

@@ -1,27 +1,27 @@
-/** What `--help` says, and docs/cli.md: sections in the order of a man page, made from the tree of commands. */
+/** Generates `--help` and docs/cli.md from the tree of commands, with the sections of a man page. */
 import type { Command, Help, Option } from 'commander';
 
-/** What a command says of itself beside its options. */
+/** The help page of a command, except for its options. */
 export interface Page {
-  /** What it does: two or three sentences. */
+  /** A description in two or three sentences. */
   about: string;
-  /** Command lines that work as they stand, and what each is for. */
+  /** Command lines that work as they are, and the purpose of each. */
   examples: readonly (readonly [line: string, what: string])[];
-  /** What exit status 1 means here. */
+  /** The meaning of exit status 1. */
   failed: string;
-  /** Variables that change what it does, beside ISOVERBS_LOG. */
+  /** Variables that the command reads, besides ISOVERBS_LOG. */
   environment?: readonly Variable[];
   /** Pages of docs/ by name, and other commands. */
   seeAlso: readonly string[];
 }
 
 const VARIABLES = {
-  ISOVERBS_LOG: 'what is said on stderr, without --log: silent, error, warn (default), info or debug',
+  ISOVERBS_LOG: 'how much to print on stderr, without --log: silent, error, warn (default), info or debug',
   ISOVERBS_POLICY: 'policies around the device, without --policy',
   ISOVERBS_DRIVER: 'where policies run, without --driver',
   ISOVERBS_DEVICE: 'the device, without --ib-dev',
-  ISOVERBS_NO_ADDON: '1: leave the native addon out; there are simulated devices only',
-  ISOVERBS_SIM_HOSTS: 'how many simulated devices there are (default: 2)',
+  ISOVERBS_NO_ADDON: '1: do not load the native addon, and use simulated devices only',
+  ISOVERBS_SIM_HOSTS: 'number of simulated devices (default: 2)',
 } as const;
 export type Variable = keyof typeof VARIABLES;
 
@@ -30,7 +30,7 @@ export interface Item {
   text: string;
 }
 
-/** A part of a page: text, or terms with what they mean. */
+/** A part of a page: text, or terms and their meanings. */
 export interface Section {
   title: string;
   text?: string;
@@ -39,7 +39,7 @@ export interface Section {
   isCode?: boolean;
 }
 
-/** The title of those that the command has from above. */
+/** The title for the options of the parent command. */
 export const INHERITED = 'Options before the command';
 
 const pages = new WeakMap<Command, Page>();
@@ -50,15 +50,15 @@ export function describe(command: Command, page: Page): Command {
   return command;
 }
 
-/** Absent for what commander adds by itself. */
+/** Absent for commands that commander adds. */
 export const pageOf = (command: Command): Page | undefined => pages.get(command);
 
-/** `isoverbs mix`. */
+/** The full name of a command, such as `isoverbs mix`. */
 export function pathOf(command: Command): string {
   return command.parent === null ? command.name() : `${pathOf(command.parent)} ${command.name()}`;
 }
 
-/** The page of a command, part by part; empty ones are left out. */
+/** The sections of a command's page. Empty sections are left out. */
 export function sectionsOf(command: Command, helper: Help): Section[] {
   const page = pageOf(command);
   const sections: Section[] = [
@@ -109,10 +109,10 @@ function afterOptions({ examples, failed, environment = [], seeAlso }: Page): Se
     {
       title: 'Exit status',
       items: [
-        { term: '0', text: 'it is done' },
+        { term: '0', text: 'success' },
         { term: '1', text: failed },
-        { term: '2', text: 'it was called wrongly; stderr says in one sentence what to do' },
-        { term: '130', text: 'it was interrupted (Ctrl-C)' },
+        { term: '2', text: 'usage error; stderr names the problem' },
+        { term: '130', text: 'interrupted (Ctrl-C)' },
       ],
     },
     { title: 'Environment', items: names.map((term) => ({ term, text: VARIABLES[term] })) },
@@ -136,7 +136,7 @@ export function formatPage(command: Command, helper: Help): string {
   return parts.join('\n');
 }
 
-/** The term, and what it means beside it, or below it where it is too long. */
+/** The term, with its meaning next to it, or below it if the term is too long. */
 function formatItem({ term, text }: Item, how: { termWidth: number; width: number; helper: Help }): string {
   const { termWidth, width, helper } = how;
   const margin = INDENT + ' '.repeat(termWidth === 0 ? 4 : termWidth + 2);

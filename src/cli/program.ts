@@ -1,4 +1,4 @@
-/** The `isoverbs` command. Exit codes: 0 done, 1 it failed, 2 it was called wrongly. */
+/** The `isoverbs` command. Exit codes: 0 success, 1 failure, 2 usage error. */
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { ConfigError, IsoverbsError } from '../verbs/errors.ts';
 import { version } from '../version.ts';
@@ -18,7 +18,7 @@ export async function run(argv: readonly string[]): Promise<number> {
   try {
     const command = await program(...commandsIn(argv));
     await command.parseAsync([...argv], { from: 'user' });
-    // `isoverbs run` ends as the program does.
+    // `isoverbs run` exits with the status of its program.
     return Number(process.exitCode ?? OK);
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? OK : USAGE;
@@ -31,7 +31,7 @@ export async function run(argv: readonly string[]): Promise<number> {
 
 type Add = (root: Command) => void;
 
-/** In the order of the help page. Each is loaded when it is wanted: a shell waits for its commands. */
+/** In the order of the help page. Each is loaded on demand, so that the command starts quickly. */
 const COMMANDS: Readonly<Record<string, () => Promise<Add>>> = {
   devices: async () => (await import('./commands/devices.ts')).addDevices,
   policies: async () => (await import('./commands/policies.ts')).addPolicies,
@@ -52,7 +52,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<Add>>> = {
   completion: async () => (await import('./commands/completion.ts')).addCompletion,
 };
 
-/** The commands that these words call; none where only the whole tree can tell: help, and what there is not. */
+/** The commands to load for these words. Empty: the whole tree, as for help and unknown commands. */
 function commandsIn(argv: readonly string[]): string[] {
   let at = 0;
   while (argv[at] === '--log' || argv[at]?.startsWith('--log=')) at += argv[at] === '--log' ? 2 : 1;
@@ -63,7 +63,7 @@ function commandsIn(argv: readonly string[]): string[] {
   return asked.length === 0 ? [] : [...asked, 'completion'];
 }
 
-/** The tree of commands, or of it only those of these names. */
+/** The tree of commands, or only the named ones. */
 export async function program(...names: readonly string[]): Promise<Command> {
   const command = root();
   for (const [name, load] of Object.entries(COMMANDS)) {
@@ -78,11 +78,11 @@ function root(): Command {
     .description('RDMA verbs for Node.js, and a shim that keeps tenants of one NIC from hurting each other')
     .version(version(), '-V, --version', 'print the version')
     .helpOption('-h, --help', 'print this page')
-    .helpCommand('help [command]', 'print the page of a command')
+    .helpCommand('help [command]', 'print the help page of a command')
     .configureHelp({ formatHelp: formatPage })
     .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'isoverbs: ')) })
     .addOption(
-      new Option('--log <level>', 'what to say on stderr (default: warn)')
+      new Option('--log <level>', 'how much to print on stderr (default: warn)')
         .env('ISOVERBS_LOG')
         .choices(LEVELS)
         .argParser(logLevel),
@@ -93,20 +93,20 @@ function root(): Command {
   describe(command, {
     about:
       'Lists devices and policies, measures devices as perftest does, runs mixtures of applications on ' +
-      'real and simulated NICs, and runs what papers report of them. Results go to stdout, everything else ' +
-      'to stderr. A program needs none of it to use isoverbs, or to run under a policy.',
+      'real and simulated NICs, and checks what papers report about them. Results go to stdout, everything ' +
+      'else to stderr. Programs do not require it to use isoverbs, or to run under a policy.',
     examples: [
-      ['isoverbs devices', 'which devices there are, and what is missing for real ones'],
-      ['isoverbs policies', 'which policies there are, and their options'],
-      ['isoverbs help mix', 'the page of a command'],
+      ['isoverbs devices', 'list the devices, and what is missing to use real ones'],
+      ['isoverbs policies', 'list the policies and their options'],
+      ['isoverbs help mix', 'print the help page of a command'],
     ],
-    failed: 'it failed; stderr says why',
+    failed: 'failure; stderr gives the reason',
     seeAlso: ['docs/configuration.md', 'docs/errors.md', 'docs/guide.md'],
   });
   return command;
 }
 
-/** A wrong call is answered with where to read on. */
+/** Makes usage errors end with a reference to the help page. */
 function hint(command: Command): void {
   command.showHelpAfterError(`See: ${pathOf(command)} --help`);
   for (const sub of command.commands) hint(sub);
@@ -115,10 +115,10 @@ function hint(command: Command): void {
 function addDemo(command: Command): void {
   const demo = command
     .command('demo')
-    .description('two tenants share one simulated NIC: alone, bare, and under each policy')
+    .description('run two tenants on one simulated NIC: alone, without a policy, and under each policy')
     .option('--ms <n>', 'virtual time of each run, in milliseconds', positive, 20)
     .option('--json [file]', 'write JSON to this file; without a file, to standard output')
-    .option('--svg <file>', 'draw the picture into this file (wants the packages vega and vega-lite)')
+    .option('--svg <file>', 'draw a chart into this file (requires the packages vega and vega-lite)')
     .action(async ({ ms, json, svg }: { ms: number; json?: string | true; svg?: string }) => {
       const { runDemo } = await import('./commands/demo.ts');
       await runDemo({ ms, json: json === true ? '-' : json, svg });
@@ -126,10 +126,10 @@ function addDemo(command: Command): void {
   describe(demo, {
     about:
       'A key-value store (A) and a bulk file transfer (B) share one simulated NIC of 100 Gbit/s. The table ' +
-      "shows A's latency and B's bandwidth in virtual time: it is the same on every machine.",
+      "shows A's latency and B's bandwidth in virtual time, which is the same on every machine.",
     examples: [
-      ['isoverbs demo', 'the table'],
-      ['isoverbs demo --ms 2 --json', 'shorter, for a program'],
+      ['isoverbs demo', 'print the table'],
+      ['isoverbs demo --ms 2 --json', 'a shorter run, as JSON'],
     ],
     failed: 'a file cannot be written',
     seeAlso: ['docs/policies/perf.md', 'isoverbs mix'],
@@ -139,19 +139,25 @@ function addDemo(command: Command): void {
 function addReproduce(command: Command): void {
   const sub = command
     .command('reproduce')
-    .description('run what papers say of these systems and of bare devices; say what holds, and draw it')
+    .description('check what papers claim about policies and bare devices, and draw their figures')
     .option(
       '--system <system...>',
-      'claims about these: bare (devices without any policy), perf; default: all',
+      'check claims about these: bare (devices without a policy), perf; default: all',
     )
-    .option('--figure <figure...>', 'figures, such as perf-2b; all: all of them; without --system only these')
-    .option('--policy <policy...>', 'draw the figures under these policies, as --policy of mix takes them')
-    .option('--out <folder>', 'write report.json, report.md and report.html there, and keep results of runs')
-    .option('--id <claim...>', 'only these claims')
+    .option(
+      '--figure <figure...>',
+      'draw these figures, such as perf-2b, or all; without --system, check no claims',
+    )
+    .option('--policy <policy...>', 'draw the figures under these policies, written as for mix --policy')
+    .option(
+      '--out <folder>',
+      'write report.json, report.md and report.html to this folder, and keep results of runs',
+    )
+    .option('--id <claim...>', 'check only these claims')
     .option('--seeds <list>', 'seeds: 1-5, 7 or 1,3', '1-5')
-    .option('--jobs <n>', 'runs at a time; one for each core if nothing is said')
-    .option('--smoke', 'only the short set')
-    .option('--keep <folder>', 'keep results of runs there, and run nothing again that the same code has run')
+    .option('--jobs <n>', 'parallel runs (default: one per core)')
+    .option('--smoke', 'run only the short set')
+    .option('--keep <folder>', 'keep results of runs in this folder, and reuse those of the same code')
     .option('--json', 'print JSON')
     .option('--freeze', 'write the profiles and all measured values to src/papers/engine/frozen.json')
     .action(async ({ seeds, jobs, ...options }: ReproduceWords) => {
@@ -160,15 +166,15 @@ function addReproduce(command: Command): void {
     });
   describe(sub, {
     about:
-      'Runs what papers report, of bare NICs and of policies, on simulated devices, and says which lines hold; ' +
-      'each line shows the worst seed. --figure draws their figures. All of it takes tens of minutes: with ' +
-      '--keep or --out what was run already is not run again.',
+      'Runs what papers report about bare NICs and policies, on simulated devices, and reports which lines hold. ' +
+      'Each line shows the worst seed. --figure draws the figures. A full run takes tens of minutes. With --keep or ' +
+      '--out, runs with a kept result are not repeated.',
     examples: [
       ['isoverbs reproduce --system bare --smoke --seeds 1', 'the short set, on one seed'],
       ['isoverbs reproduce --figure all --policy perf none --out out/report', 'the figures, as a page'],
       ['isoverbs reproduce --system perf --keep out/reproduce', 'all claims about perf'],
     ],
-    failed: 'a line does not hold, or a run is broken',
+    failed: 'a line does not hold, or a run failed',
     seeAlso: ['docs/simulation.md', 'docs/reproduction.md', 'isoverbs mix'],
   });
 }
@@ -189,6 +195,6 @@ interface ReproduceWords {
 
 function logLevel(text: string): string {
   if (text === '') return 'warn';
-  if (!LEVELS.includes(text)) throw new InvalidArgumentError(`It is one of ${LEVELS.join(', ')}.`);
+  if (!LEVELS.includes(text)) throw new InvalidArgumentError(`It must be one of ${LEVELS.join(', ')}.`);
   return text;
 }

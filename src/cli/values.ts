@@ -1,18 +1,18 @@
 /**
- * What can stand for `<policy>`, `<profile>` and the like, for completion: the first word between the brackets of an
- * option or argument names the kind of its value. What there is comes from where it is made, when it is asked for.
+ * Completes values such as `<policy>` and `<profile>`: the first word between the brackets of an option or argument
+ * names the kind of value. The modules that define the values are loaded on demand.
  */
 import type { ZodType } from 'zod';
 
-/** A value with what it is. */
+/** A value and its description. */
 export type Candidate = readonly [value: string, text: string];
 
-/** What a shell completes by itself. */
+/** Paths, which the shell completes itself. */
 export type Path = 'files' | 'folders';
 
 type Source = (typed: string) => Promise<readonly Candidate[] | Path>;
 
-/** By the word between the brackets. */
+/** Keys are the words between the brackets. */
 export const SOURCES: Readonly<Record<string, Source>> = {
   file: async () => 'files',
   path: async () => 'files',
@@ -54,7 +54,7 @@ async function figures(): Promise<Candidate[]> {
   return [...allFigures().map(({ name, title }): Candidate => [name, title]), ['all', '']];
 }
 
-/** What stands before the first colon, and the pairs behind it. */
+/** The part before the first colon, and the pairs after it. */
 function split(typed: string): [head: string, pairs: string | null] {
   const colon = typed.indexOf(':');
   return colon < 0 ? [typed, null] : [typed.slice(0, colon), typed.slice(colon + 1)];
@@ -72,7 +72,7 @@ async function policyNamed(typed: string): Promise<readonly Candidate[] | Path> 
   return pairsOf(`${name}:`, pairs, await knobs(policies[name].options));
 }
 
-/** The values of each knob, where there are few; [] where any number does. */
+/** The values of each knob; [] for one that takes any number. */
 async function knobs(options: ZodType): Promise<Record<string, readonly string[]>> {
   const { knobsOf } = await import('./knobs.ts');
   return Object.fromEntries(knobsOf(options).map(({ name, values }) => [name, values]));
@@ -97,7 +97,7 @@ async function parameter(typed: string): Promise<readonly Candidate[]> {
   );
 }
 
-/** `key=value,key=value`, as far as it is typed: the keys that are not there yet, or the values of the last one. */
+/** Completes `key=value,key=value` with the keys not typed yet, or with the values of the last key. */
 function pairsOf(
   head: string,
   typed: string,

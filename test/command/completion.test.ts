@@ -52,11 +52,11 @@ test.each([
   ['--log e', ['error']],
   ['help tr', ['trace']],
   ['bogus --x', []],
-])('isoverbs %s', async (line, expected) => {
+])('TAB completes: isoverbs %s', async (line, expected) => {
   expect(await tab(line)).toEqual(expected);
 });
 
-test('each option with a value of a known kind completes', async () => {
+test('option values have kinds that can be completed', async () => {
   const kinds = (await program()).commands
     .flatMap(({ options }) => options)
     .map(({ flags }) => /<([a-z]+)/.exec(flags)?.[1]);
@@ -77,7 +77,7 @@ function shell(name: string, script: string): string[] {
   return stdout.trim().split(/\s+/);
 }
 
-test('bash', () => {
+test('the bash script completes words', () => {
   const script = `
     source <(isoverbs completion bash); complete -p isoverbs
     t() { COMP_LINE=$1 COMP_POINT=\${#1}; _isoverbs; echo "\${COMPREPLY[@]}"; }
@@ -89,7 +89,7 @@ test('bash', () => {
   expect(words[6]).toMatch(/^cx3/);
 });
 
-test.skipIf(!has('zsh'))('zsh', () => {
+test.skipIf(!has('zsh'))('the zsh script completes words', () => {
   const script = `
     zmodload zsh/zpty; zpty z zsh -f -i; typeset -g got=
     zpty -w z 'PS1=; autoload -U compinit; compinit -u; source <(isoverbs completion zsh); zstyle ":completion:*" menu no; echo RE""ADY'
@@ -99,7 +99,7 @@ test.skipIf(!has('zsh'))('zsh', () => {
   expect(shell('zsh', script)).toContain('yes');
 });
 
-test.skipIf(!has('fish'))('fish', () => {
+test.skipIf(!has('fish'))('the fish script completes words', () => {
   const script = `isoverbs completion fish | source; complete -C 'isoverbs po'; complete -C 'isoverbs mix --policy perf:isolation=al'`;
   expect(shell('fish', script)).toEqual(expect.arrayContaining(['policies', 'perf:isolation=always']));
 });

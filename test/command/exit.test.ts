@@ -9,7 +9,7 @@ const MAIN = resolve(import.meta.dirname, '../../dist/cli/main.js');
 const ENV = { ...process.env, ISOVERBS_LOG: '', ISOVERBS_NO_ADDON: '1', ISOVERBS_POLICY: '' };
 
 /** The line in which bench names the simulated devices that it chose. */
-const TOLD = /^isoverbs: both ends run in this process.*\n/;
+const DEVICES_LINE = /^isoverbs: both ends run in this process.*\n/;
 
 function isoverbs(line: string, env: Record<string, string> = {}) {
   const child = spawnSync(process.execPath, [MAIN, ...line.split(' ').filter((word) => word !== '')], {
@@ -17,7 +17,7 @@ function isoverbs(line: string, env: Record<string, string> = {}) {
     encoding: 'utf8',
     timeout: 60_000,
   });
-  return { code: child.status, out: child.stdout, err: child.stderr.replace(TOLD, '') };
+  return { code: child.status, out: child.stdout, err: child.stderr.replace(DEVICES_LINE, '') };
 }
 
 test.each([
@@ -68,7 +68,7 @@ test('environment variables are applied, and invalid ones are named', () => {
   });
   expect(isoverbs('bench write_bw -n 100', { ISOVERBS_POLICY: 'prf' })).toMatchObject({
     code: 2,
-    err: expect.stringContaining("no policy 'prf'"),
+    err: expect.stringContaining("policy 'prf'"),
   });
 });
 
@@ -80,7 +80,7 @@ test('a full disk is reported in one line', () => {
     timeout: 60_000,
   });
   expect(stdout).toBe('1\n');
-  expect(stderr).toMatch(/^isoverbs: the output cannot be written: ENOSPC.*\n$/);
+  expect(stderr).toMatch(/^isoverbs: cannot write the output: ENOSPC.*\n$/);
 });
 
 test('Ctrl-C ends a command silently, with the status that shells expect', async () => {
@@ -98,5 +98,5 @@ test('Ctrl-C ends a command silently, with the status that shells expect', async
   await once(child.stdout, 'data');
   child.kill('SIGINT');
   expect(await once(child, 'exit')).toEqual([null, 'SIGINT']);
-  expect(err.replace(TOLD, '')).toBe('');
+  expect(err.replace(DEVICES_LINE, '')).toBe('');
 });

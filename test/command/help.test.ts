@@ -66,7 +66,7 @@ const NOT_RUN =
   /-d rxe0|^isoverbs (top|tenants|set|daemon --policy)|^isoverbs compare (--seeds|--svg)|--device rxe0|^isoverbs reproduce|app\.js|completion|app\.trace/;
 const examples = commands.flatMap((command) => pageOf(command)?.examples.map(([line]) => line) ?? []);
 
-test.each(examples.filter((line) => !NOT_RUN.test(line)))('%s', (line) => {
+test.each(examples.filter((line) => !NOT_RUN.test(line)))('the example %s succeeds', (line) => {
   const { status, stderr, stdout } = spawnSync(
     'bash',
     ['-c', `isoverbs() { "${process.execPath}" "${MAIN}" "$@"; }; ${line}`],
@@ -93,7 +93,7 @@ async function parsed(line: string): Promise<void> {
 }
 
 test.each(examples.filter((line) => NOT_RUN.test(line) && line.startsWith('isoverbs ')))(
-  '%s is parsed',
+  'the example %s is parsed',
   async (line) => {
     await parsed(line.split(' | ')[0]);
   },

@@ -1,10 +1,10 @@
-/** `isoverbs completion`: what the shell asks for with each TAB, answered from the tree of commands. */
+/** `isoverbs completion`: completes words at each TAB, from the tree of commands. */
 import { Argument, type Command, type Option } from 'commander';
 import { COMPLETE_COMMAND, SCRIPTS, type Shell } from '../completion-scripts.ts';
 import { describe } from '../manual.ts';
 import { type Candidate, type Path, SOURCES } from '../values.ts';
 
-/** Adds `completion`, and what its scripts call. */
+/** Adds `completion`, and the hidden command that its scripts call. */
 export function addCompletion(program: Command): void {
   const completion = program
     .command('completion')
@@ -15,8 +15,8 @@ export function addCompletion(program: Command): void {
     });
   describe(completion, {
     about:
-      'The script asks isoverbs at each TAB, so that it completes what there is: devices of this machine, ' +
-      'policies and their options, profiles, tests, files. Load it in the start-up file of the shell.',
+      'The script calls isoverbs at each TAB, and completes what is available: devices of this machine, ' +
+      'policies and their options, profiles, tests and files. Load it in the start-up file of the shell.',
     examples: [
       ['source <(isoverbs completion bash)', 'bash: in ~/.bashrc'],
       ['source <(isoverbs completion zsh)', 'zsh: in ~/.zshrc, after compinit'],
@@ -36,13 +36,13 @@ export function addCompletion(program: Command): void {
     });
 }
 
-/** Candidates for the last of the words that follow `isoverbs`, or what the shell is to complete. */
+/** Candidates for the last of the words after `isoverbs`, or paths for the shell to complete. */
 export async function complete(program: Command, words: readonly string[]): Promise<Candidate[] | Path> {
   const typed = words.at(-1) ?? '';
   const { command, expects, positionals, onlyPositionals } = positionAfter(program, words.slice(0, -1));
   if (expects !== undefined) {
     const values = await valuesOf(expects, typed);
-    // An option whose value may be left out can be followed by anything.
+    // Another option may follow an option with an optional value.
     if (!expects.optional || !typed.startsWith('-')) return values;
   }
   const [, flag, value] = onlyPositionals ? [] : (/^(--[^=]+)=(.*)$/.exec(typed) ?? []);
@@ -72,7 +72,7 @@ interface Position {
   onlyPositionals: boolean;
 }
 
-/** Reads the words before the one that is completed, as commander will. */
+/** Parses the words before the completed one as commander does. */
 function positionAfter(program: Command, words: readonly string[]): Position {
   const place: Position = { command: program, positionals: [], onlyPositionals: false };
   for (const word of words) {

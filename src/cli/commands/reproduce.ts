@@ -45,18 +45,18 @@ export interface ReproduceOptions {
   freeze?: boolean;
 }
 
-/** A longer range is taken for a typing mistake. */
+/** A longer range is probably a typing mistake. */
 const MOST_SEEDS = 10_000;
 
 /** Seeds as `1-5`, `7` or `1,3`. @throws ConfigError */
 export function parseSeeds(text: string): number[] {
   if (!/^\d+(-\d+|(,\d+)*)$/.test(text)) {
-    throw new ConfigError(`seeds are written as 1-5, 7 or 1,3; got '${text}'`);
+    throw new ConfigError(`seeds must be written as 1-5, 7 or 1,3; got '${text}'`);
   }
   const [first, last] = text.split('-').map(Number);
   if (last === undefined) return distinctSeeds(text.split(',').map(Number), text);
   if (last < first || last - first >= MOST_SEEDS) {
-    throw new ConfigError(`seeds go up, and are ${MOST_SEEDS} at most; got '${text}'`);
+    throw new ConfigError(`a range of seeds must ascend, with at most ${MOST_SEEDS} seeds; got '${text}'`);
   }
   return distinctSeeds(
     Array.from({ length: last - first + 1 }, (_, i) => first + i),
@@ -74,7 +74,7 @@ function distinctSeeds(seeds: readonly number[], text: string): number[] {
 export function parseJobs(text: string | undefined): number {
   if (text === undefined) return availableParallelism();
   if (/^[1-9]\d*$/.test(text)) return Number(text);
-  throw new ConfigError(`jobs must be a whole number from 1 on, got '${text}'`);
+  throw new ConfigError(`jobs must be a whole number, at least 1, got '${text}'`);
 }
 
 /** What to run and report. */
@@ -197,8 +197,6 @@ export async function reproduce(options: ReproduceOptions): Promise<void> {
   if (options.freeze) writeFrozen(rows, options.seeds);
   const failed = rows.filter((row) => row.verdict === 'fails').length;
   if (failed + broken.length > 0) {
-    throw new Error(
-      `${failed} of ${rows.length} lines do not hold, ${broken.length} of ${runs} runs are broken`,
-    );
+    throw new Error(`${failed} of ${rows.length} lines do not hold, ${broken.length} of ${runs} runs failed`);
   }
 }

@@ -1,3 +1,4 @@
+/** `isoverbs trace`: prints the files of the trace interceptor. */
 import type { Command } from 'commander';
 import type { TraceRecord } from '../../interceptors/index.ts';
 import { callText } from '../../interceptors/trace/call-text.ts';
@@ -5,7 +6,7 @@ import { handleIndex } from '../../verbs/handles.ts';
 import { describe } from '../manual.ts';
 
 interface LayeredRecord extends TraceRecord {
-  /** Where in the chain it was seen: what is below. */
+  /** Position in the chain: the interceptors and the provider below. */
   layer: string;
 }
 
@@ -18,9 +19,9 @@ interface Source {
 export function addTrace(command: Command): void {
   const sub = command
     .command('trace')
-    .description('print what the trace interceptor wrote; several files are merged by time')
+    .description('print the files of the trace interceptor, merged by time')
     .argument('<file...>', 'isoverbs-PID-THREAD.trace')
-    .option('--json', 'print JSON, one record on each line')
+    .option('--json', 'print JSON, one record per line')
     .action(async (files: string[], options: { json?: boolean }) => {
       const { readTrace } = await import('../../interceptors/index.ts');
       const sources = files.map((file): Source => {
@@ -32,22 +33,19 @@ export function addTrace(command: Command): void {
     });
   describe(sub, {
     about:
-      'Prints the calls, requests and completions that the interceptor trace logged, one on each line. ' +
-      'With several files, as one run of several threads or processes writes them, lines are in order of time.',
+      'Prints the calls, requests and completions that the trace interceptor logged, one per line. ' +
+      'Lines of several files, such as those of the threads or processes of one run, are sorted by time.',
     examples: [
-      [
-        'ISOVERBS_INTERCEPTORS=trace:file=app.trace node --import isoverbs/register app.js',
-        'writes the file',
-      ],
-      ['isoverbs trace app.trace', 'prints it'],
-      ['isoverbs trace app.trace --json', 'as JSON, one record on each line'],
+      ['ISOVERBS_INTERCEPTORS=trace:file=app.trace node --import isoverbs/register app.js', 'write the file'],
+      ['isoverbs trace app.trace', 'print it'],
+      ['isoverbs trace app.trace --json', 'print it as JSON, one record per line'],
     ],
-    failed: 'a file is not there, is no trace, or was cut off',
+    failed: 'a file is missing, is not a trace, or is truncated',
     seeAlso: ['docs/interceptors.md'],
   });
 }
 
-/** All records, by time; those of one file stay in their order. */
+/** All records by time. Records of one file keep their order. */
 function* merged(sources: Source[]): Generator<LayeredRecord> {
   const heads = sources.map((source) => ({ source, next: source.records.next() }));
   for (;;) {
@@ -104,7 +102,7 @@ function cellsLine(cells: readonly string[]): string {
 }
 
 function printTable(sources: Source[]): void {
-  // Where in the chain is said in front, and only when there is more than one place.
+  // With one file, every line has the same position in the chain.
   const width = sources.length > 1 ? Math.max(...sources.map(({ layer }) => layer.length)) : 0;
   const put = (layer: string, text: string) =>
     process.stdout.write(`${width > 0 ? `${layer.padEnd(width)}  ` : ''}${text}\n`);
@@ -129,7 +127,7 @@ function note(text: string): void {
   process.stderr.write(`isoverbs: ${text}\n`);
 }
 
-/** `qp0:17`: what the wire knows a queue pair by is its number. */
+/** `qp0:17`: the handle and the number, which identifies the queue pair on the wire. */
 function objectName({ layer }: LayeredRecord, object: string, qpNums: QpNums): string {
   const qpNum = qpNums.get(`${layer} ${object}`);
   return qpNum === undefined ? object : `${object}:${qpNum}`;
@@ -139,7 +137,7 @@ function cells(record: LayeredRecord, startNs: number, qpNums: QpNums): string[]
   const time = (record.timeNs - startNs).toFixed(0);
   const { verb } = record;
   const object = record.object === undefined ? '' : objectName(record, record.object, qpNums);
-  if (record.verb === 'lost') return [time, verb, `${record.lost} requests and completions are not here`];
+  if (record.verb === 'lost') return [time, verb, `${record.lost} requests and completions are missing here`];
   if (record.args !== undefined) return [time, verb, object, callText(record)];
   return [
     time,
