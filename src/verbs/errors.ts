@@ -43,7 +43,7 @@ export const ERRORS = {
     advice: 'Poll completions and post the rest again from `index`.',
   },
   ISO_ERR_INVALID_WR: {
-    meaning: 'The work request at `index` was refused (EINVAL); earlier ones were posted.',
+    meaning: 'The work request at `index` was rejected (EINVAL); earlier ones were posted.',
     advice: 'The message says why. Nothing from `index` on was posted.',
   },
   ISO_ERR_MEMORY: {
@@ -101,7 +101,7 @@ export interface ErrorDetails {
   verb?: string;
   /** The positive errno of libibverbs. */
   errno?: number;
-  /** Index, inside the batch, of the work request that was refused. */
+  /** Index, inside the batch, of the work request that was rejected. */
   index?: number;
   /** How many work requests of the batch were posted before it. */
   posted?: number;
@@ -162,7 +162,7 @@ export class NoResourcesError extends errorClass('ISO_ERR_NO_RESOURCES') {}
 export class UnsupportedError extends errorClass('ISO_ERR_UNSUPPORTED') {}
 /** ISO_ERR_QUEUE_FULL: A send or receive queue had no room for the request at `index` (ENOMEM); earlier ones were posted. */
 export class QueueFullError extends errorClass('ISO_ERR_QUEUE_FULL') {}
-/** ISO_ERR_INVALID_WR: The work request at `index` was refused (EINVAL); earlier ones were posted. */
+/** ISO_ERR_INVALID_WR: The work request at `index` was rejected (EINVAL); earlier ones were posted. */
 export class InvalidWorkRequestError extends errorClass('ISO_ERR_INVALID_WR') {}
 /** ISO_ERR_MEMORY: The memory cannot be registered or shared, or was detached or resized afterwards. */
 export class MemoryError extends errorClass('ISO_ERR_MEMORY') {}
