@@ -181,7 +181,7 @@ test.each([
   a.context.close();
 });
 
-test('garbage with nobody listening for clientError harms nothing, and leaks no queue pair', async () => {
+test('garbage without a clientError listener is harmless, and leaks no queue pair', async () => {
   const a = end();
   const listener = await listen(a.context, { port: 0, ...a.options });
   const { wire, closed } = await dial(a, listener.port);
@@ -206,7 +206,7 @@ test('a silent caller is given up, and so is a silent listener', async () => {
   await expect(late).rejects.toThrow(HandshakeError);
 });
 
-test('nobody there, a peer that leaves, a peer that refuses: ConnectionError', async () => {
+test('connect() throws a ConnectionError without a listener, and when the peer leaves or rejects', async () => {
   const a = end();
   await expect(connect(a.context, { port: 1, ...a.options })).rejects.toThrow(
     'cannot connect to localhost:1',

@@ -85,7 +85,7 @@ test('a peer whose socket is cut off: ERR, and a ConnectionError', async () => {
   a.context.close();
 });
 
-test('nobody listens, or the port is taken: ConnectionError', async () => {
+test('connect() without a listener and listen() on a taken port throw ConnectionErrors', async () => {
   const { a, listener } = await setup();
   const { port } = listener;
   await expect(listen(a.context, { port, ...a.options })).rejects.toThrow(ConnectionError);
@@ -121,7 +121,7 @@ test('a caller that never hangs up is hung up on', async () => {
   socket.resume();
   socket.write(frame('garbage'));
   await failed;
-  // It goes on talking; what it says is for nobody.
+  // The listener ignores what it still sends.
   const talk = setInterval(() => socket.write(Buffer.alloc(1000)), 20);
   await over;
   clearInterval(talk);

@@ -100,7 +100,7 @@ test('contexts of one name are one tenant; without a name each is its own', () =
   expect(pages.map(({ grants }) => grants[M.QNUM_ALLOW])).toEqual([0, 0]);
 });
 
-test('who leaves, or falls idle, counts no more; who changed is told once', () => {
+test('a tenant that leaves or falls idle no longer counts; each change is reported once', () => {
   const coordinator = new Coordinator();
   const b = coordinator.join('b')!;
   const d = coordinator.join('d')!;
@@ -154,7 +154,7 @@ test('two views of one shared buffer are one device', () => {
   expect(one.join('')).toBeNull();
 });
 
-test('a thread that dies while it decides is not waited for', () => {
+test('runPass() does not wait for a thread that died holding the lock', () => {
   const buffer = new SharedArrayBuffer(M.memberTableBytes(8));
   const [one, other] = [0, 1].map(() => new Coordinator(new M.MemberTable(buffer, 8)));
   const b = one.join('b')!;
@@ -203,7 +203,7 @@ test('a member whose thread died counts no more when it has been silent for a wi
   expect([b.grants[M.SPLIT], many.grants[M.QNUM_ALLOW], b.grants[M.BUSY_LARGE_QPS]]).toEqual([1, 1, 2]);
   for (const page of [b, many]) page.counters[M.WRITTEN_NS] = 900;
   coordinator.runPass(rules, 1001);
-  // Nobody is left who would suffer.
+  // No delay tenant is left to protect.
   expect([b.grants[M.SPLIT], b.grants[M.D_TENANTS]]).toEqual([0, 0]);
   b.counters[M.WRITTEN_NS] = 1900;
   coordinator.runPass(rules, 1901);

@@ -73,7 +73,7 @@ test('waiting keeps the process alive, and nothing else does', async () => {
   expect(fake.keepAlive.get(channel)).toBe(false);
 });
 
-test('closing the queue rejects those who wait, and ends for await', async () => {
+test('closing the queue rejects its waiters, and ends for await', async () => {
   const { fake, cq, channel } = setup();
   const seen: bigint[] = [];
   const loop = (async () => {
@@ -90,7 +90,7 @@ test('closing the queue rejects those who wait, and ends for await', async () =>
   expect(fake.keepAlive.get(channel)).toBe(false);
 });
 
-test('what awaiting fetched and nobody took comes first when polled', async () => {
+test('poll() first returns completions that next() fetched but did not deliver', async () => {
   const { fake, context, cq } = setup();
   for (let i = 1; i <= 5; i++) fake.complete(cq.handle, i);
   expect((await cq.next()).wrId).toBe(1n);
@@ -144,7 +144,7 @@ test('a queue without channel can only be polled', async () => {
   expect(cq.poll(context.wcBatch({ capacity: 1 }))).toBe(1);
 });
 
-test('a failing poll rejects those who wait', async () => {
+test('a failing poll rejects the waiters', async () => {
   const fake = createFake();
   let broken = false;
   const provider = {

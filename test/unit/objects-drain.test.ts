@@ -64,7 +64,7 @@ test.each([undefined, null])('execute() resolves with its own completion; channe
   expect(pollAll(a.context, a.cq)).toEqual([1, 2]);
 });
 
-test('many at once, beside somebody who awaits the others', async () => {
+test('concurrent execute() calls do not take completions from cq.drain()', async () => {
   const { a, b, write } = setup(2);
   const [qp, other] = a.qps;
   const others = a.cq.drain(20);

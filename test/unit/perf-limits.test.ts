@@ -32,7 +32,7 @@ function ground() {
 
 const sizeOf = (limits: Limits) => (limits as unknown as { tenants: Map<string, unknown> }).tenants.size;
 
-test('who closes and opens again has what is left of its budget, however many come and go between', () => {
+test('a tenant that reopens keeps its remaining budget, however many tenants come and go meanwhile', () => {
   const g = ground();
   const first = g.enter('a');
   g.limits.addQp(first.qp);

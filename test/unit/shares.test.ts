@@ -40,7 +40,7 @@ test('by weight among those that have queue pairs; contexts of a tenant have equ
   expect(absent.counters[RATED_QPS]).toBe(0);
 });
 
-test('who has no queue pair has what it would get with one, is not told, and takes nothing from the others', () => {
+test('a context without queue pairs takes nothing from the others, and its rate is not reported', () => {
   const coordinator = new Coordinator();
   const a = [join(coordinator, 'a'), join(coordinator, 'a', 0)];
   const [b, c] = [join(coordinator, 'b', 0), join(coordinator, 'c', 0)];
@@ -75,7 +75,7 @@ test('a rate of its own comes off the link; a hundredth of it is left for the ot
   expect(rates(a, b, c)).toEqual([200, 0.5, 0.5]);
 });
 
-test('who has been silent for too long takes nothing from the others until it writes again, and has its share to go on with', () => {
+test('a silent member keeps its share, but takes nothing from the others until it writes again', () => {
   const coordinator = new Coordinator();
   const [a, b] = ['a', 'b'].map((tenant) => join(coordinator, tenant));
   a.counters[WRITTEN_NS] = 900;

@@ -33,7 +33,7 @@ function ground(...tenants: string[]) {
   return { coordinator, pages, small, at, drain };
 }
 
-test('below so many queue pairs nobody rotates; those of small messages never do', () => {
+test('tenants rotate from `rotateFrom` queue pairs on; tenants of small messages never do', () => {
   const { pages, small, at } = ground('a', 'b');
   expect(at(0)).toEqual([]);
   expect(pages.map(({ grants }) => grants[M.SLOT_STATE])).toEqual([M.NO_ROTATION, M.NO_ROTATION]);
@@ -68,7 +68,7 @@ test('the next slot begins when all of the last one has completed, and is as lon
   expect(at(3000)).toEqual([0]);
 });
 
-test('who has nothing to send gives the slot back at once, and is passed over', () => {
+test('a tenant with nothing to send gives up its slot at once, and is passed over', () => {
   const { pages, at, drain } = ground('a', 'b', 'c');
   expect(at(0)).toEqual([0]);
   pages[0].counters[M.SLOT_DEMAND] = M.NO_DEMAND;
@@ -82,7 +82,7 @@ test('who has nothing to send gives the slot back at once, and is passed over', 
   expect(at(2010)).toEqual([1]);
 });
 
-test('while nobody else wants one, a slot goes on', () => {
+test('a slot is extended while no other tenant has demand', () => {
   const { pages, at, drain } = ground('a', 'b', 'c');
   for (const i of [1, 2]) pages[i].counters[M.SLOT_DEMAND] = M.NO_DEMAND;
   expect(at(0)).toEqual([0]);
@@ -99,7 +99,7 @@ test('while nobody else wants one, a slot goes on', () => {
   expect(at(2980)).toEqual([2]);
 });
 
-test('who leaves, dies or is no bandwidth tenant any more loses the slot', () => {
+test('a tenant that leaves, dies or changes class loses its slot', () => {
   const { coordinator, pages, at } = ground('a', 'b', 'c', 'd', 'e');
   expect(at(0)).toEqual([0]);
   coordinator.leave(pages[0]);
@@ -139,7 +139,7 @@ test('with rotation always, two bandwidth tenants take slots beside nobody', () 
   expect(at(1)).toEqual([]);
 });
 
-test('one that comes and goes keeps nobody behind it waiting', () => {
+test('a tenant that leaves and rejoins does not delay the others', () => {
   const { coordinator, pages, at, drain } = ground('a', 'x', 'b');
   const had = [0, 0, 0];
   for (let nowNs = 0; nowNs < 30 * TURN_NS; nowNs += TURN_NS) {
