@@ -27,7 +27,7 @@ export interface Usage {
 
 /** What the coordinator may ask of a context, and tell it. */
 export interface ContextWatch {
-  /** Called now and then for monitoring; null: another shim around this one reports instead. */
+  /** Called periodically for monitoring; null: another shim around this one reports instead. */
   usage(): Usage | null;
   /** The limits have changed. */
   limited(): void;

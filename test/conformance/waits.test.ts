@@ -23,7 +23,7 @@ const kinds: Record<string, { wait: boolean; chain: () => Interceptor[] }> = {
 
 for (const [name, { wait, chain }] of Object.entries(kinds)) {
   test(name, async () => {
-    // In one program of five running numbers wrap.
+    // In one of five programs, the running numbers wrap.
     const first = fc.oneof(
       { weight: 8, arbitrary: fc.constant(0) },
       { weight: 2, arbitrary: fc.constantFrom(...ENDS) },

@@ -4,7 +4,7 @@ import { Context, ProtectionDomain, QueuePair } from '../../src/objects/index.ts
 import { BusyError, InvalidHandleError, MemoryError } from '../../src/verbs/index.ts';
 import { createFake } from './objects-fake.ts';
 
-/** Constructors as ES2024 has them. */
+/** Constructors with the signatures of ES2024. */
 type Flexible<T> = new (length: number, options: { maxByteLength: number }) => T;
 
 function setup(fake = createFake()) {

@@ -24,7 +24,7 @@ import type { IssuerHost } from './host.ts';
 import { FORCED, sgeWord } from './piece-writer.ts';
 import { SyntheticWriter } from './synthetic.ts';
 
-/** What became of a WAIT or ENABLE that was tried. */
+/** The outcome of an attempted WAIT or ENABLE. */
 const DONE = 0;
 const BLOCKED = 1;
 const FAILED = 2;

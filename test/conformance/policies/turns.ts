@@ -1,4 +1,4 @@
-/** MQSE without a classifier: the queue pairs of every context take turns, and large messages go in pieces. */
+/** MQSE without a classifier: the queue pairs of every context take turns, and large messages are split. */
 import { type MessageEngine, Mqse, type MqseOptions, type Quota } from '../../../src/policies/perf/mqse.ts';
 import type { Actions, Policy, QpChange, QpView } from '../../../src/shim/policy.ts';
 import type { Resources } from '../../../src/shim/resources.ts';

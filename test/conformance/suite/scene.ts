@@ -33,7 +33,7 @@ const PATIENCE_MS = 10_000;
 /** Milliseconds in which a real device could deliver a completion that must not come. */
 const QUIET_TURNS = 3;
 const PLANNED_QUIET_TURNS = 1;
-/** A shim needs longer without polls. */
+/** Without polls, a shim needs more time. */
 const PASS_TURNS = 10;
 const SHIMMED_PASS_TURNS = 150;
 

@@ -15,7 +15,7 @@ export interface Setup extends Pick<ConnectOptions, 'retryCnt' | 'rnrRetry' | 't
   srq?: number;
   /** Receives posted at b, at each queue pair or in the shared queue. Default 8. */
   recvs?: number;
-  /** Access flags at b, of the region and of the queue pairs. */
+  /** Access flags of the region and the queue pairs at end b. */
   mrAccess?: number;
   qpAccess?: number;
   /** Queue pairs are created and left in RESET. */

@@ -6,7 +6,7 @@ import { polled, postRecv, postSend, type Wc } from '../../verbs/rig.ts';
 
 export const COUNT = 10;
 export const MESSAGE_BYTES = 100;
-/** Before each datagram the receive gets its GRH. */
+/** Bytes of the GRH, which precedes each datagram in its receive. */
 export const GRH_BYTES = 40;
 const SLOT_BYTES = 256;
 const RECV_AT = 8192;
