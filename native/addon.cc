@@ -20,7 +20,7 @@ namespace {
 
 /**
  * detachBuffer(buffer): for runtimes whose ArrayBuffers have no transfer(). Never on others: there a buffer
- * may carry a detach key (markAsUntransferable), and napi_detach_arraybuffer ends the process over it.
+ * may carry a detach key (markAsUntransferable), and napi_detach_arraybuffer ends the process.
  */
 napi_value detachBuffer(napi_env napi, napi_callback_info info) {
   Args args(napi, info, "detachBuffer");
@@ -69,7 +69,7 @@ napi_value status(napi_env napi, napi_callback_info) {
   return result;
 }
 
-/** No kernel counts CPUs so far. */
+/** More CPUs than any kernel supports. */
 constexpr uint32_t kMaxCpus = 65536;
 
 /** pinThread(cpu): binds the calling thread to this CPU. Does not require rdma-core. */

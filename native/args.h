@@ -13,7 +13,7 @@ class Args : public BaseArgs {
 
   Env& env() const { return static_cast<Env&>(*env_); }
 
-  /** What is no number is no handle: 0, which none is. */
+  /** 0, which is no handle, if the argument is not a number. */
   uint32_t handle(size_t i) const {
     uint32_t value = 0;
     napi_get_value_uint32(env_->env, argv_[i], &value);

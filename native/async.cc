@@ -14,7 +14,7 @@ uint32_t liveHandle(const void* context) {
   return lookupAny(handle) != nullptr ? handle : 0;
 }
 
-/** What an event is about: a handle or the number of a port; 0: nothing that anybody here could ask about. */
+/** The subject of an event: a handle or a port number; 0 if it is not an object of this addon. */
 uint32_t elementOf(const ibv_async_event& event) {
   switch (event.event_type) {
     case IBV_EVENT_CQ_ERR:
@@ -55,7 +55,7 @@ bool fetchEvent(Watchable* object, Env&, void* out) {
 /** (event, element). */
 size_t describeEvent(Env& env, const void* out, napi_value* argv) {
   const auto& [type, element] = *static_cast<const Event*>(out);
-  // A failed device is about no element in particular.
+  // A device failure concerns no particular element.
   if (element == 0 && type != IBV_EVENT_DEVICE_FATAL) return 0;
   napi_create_uint32(env.env, type, &argv[0]);
   napi_create_uint32(env.env, element, &argv[1]);

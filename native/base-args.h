@@ -13,7 +13,7 @@ namespace isoverbs {
 
 /**
  * The arguments of one function. TypeScript has checked what a person may get wrong, with exact
- * messages; these checks are the second line: whatever comes in, nothing is read that is not there.
+ * messages. These checks are the second line: no argument may cause a read out of bounds.
  * After a failed read an exception is pending and ok() is false.
  */
 class BaseArgs {

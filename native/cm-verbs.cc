@@ -46,7 +46,7 @@ napi_value failCm(Args& args, const char* call, int errnum) {
 
 namespace {
 
-/** Largest private data, what rdma_connect(3), rdma_accept(3) and rdma_reject(3) say: stream, datagram. */
+/** Limits of private data, see rdma_connect(3), rdma_accept(3) and rdma_reject(3): stream, datagram. */
 struct PrivateLimit {
   size_t stream;
   size_t datagram;
@@ -355,7 +355,7 @@ napi_value initQpAttr(napi_env napi, napi_callback_info info) {
 
 namespace {
 
-/** The group of arguments 1 and 2; its port says nothing, and must not tell two addresses of one group apart. */
+/** The group of arguments 1 and 2; the port is cleared, because it must not distinguish two addresses of one group. */
 bool groupOf(Args& args, sockaddr_storage* group) {
   if (!addressOf(args, 1, group)) return false;
   // The port is at the same offset in both families.

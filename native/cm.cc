@@ -115,7 +115,7 @@ napi_value wordsOf(napi_env env, const uint32_t* words, size_t count) {
   return array;
 }
 
-/** (event, id, listenId, status, privateData, conn words?, ud words?): what comes late is not told. */
+/** (event, id, listenId, status, privateData, conn words?, ud words?): late events are dropped. */
 size_t describeEvent(Env& env, const void* event, napi_value* argv) {
   const auto& copied = *static_cast<const Copied*>(event);
   if (lookup<CmId>(copied.id) == nullptr) return 0;

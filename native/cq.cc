@@ -1,4 +1,4 @@
-// Completion queues, but for polling (poll.cc).
+// Completion queues, except polling (poll.cc).
 #include <cerrno>
 #include <memory>
 
@@ -10,7 +10,7 @@ namespace isoverbs {
 
 namespace {
 
-/** What an extended queue must tell to be as good as a plain one. */
+/** Fields that an extended queue must report to replace a plain one. */
 constexpr uint64_t kPlainFlags = IBV_WC_STANDARD_FLAGS;
 
 struct Wanted {
@@ -94,7 +94,7 @@ napi_value createCq(napi_env napi, napi_callback_info info) {
   cq->owner = &args.env();
   cq->context = context;
   cq->channel = channel;
-  // Some drivers refuse without a word.
+  // Some drivers refuse without an errno.
   errno = EINVAL;
   if (!(want.wcFlags == 0 ? createPlain(cq.get(), want) : createExtended(cq.get(), want))) {
     return failCreate(args, want, errno);
@@ -103,7 +103,7 @@ napi_value createCq(napi_env napi, napi_callback_info info) {
     verbs()->destroyCq(cq->cq);
     return failErrno(args.env(), args.verb(), ENOMEM);
   }
-  // What ibv_get_cq_event(3) gives back. The CQ is not armed yet, so no event was missed.
+  // ibv_get_cq_event(3) returns this pointer. The CQ is not armed yet, so no event was missed.
   cq->cq->cq_context = reinterpret_cast<void*>(static_cast<uintptr_t>(cq->handle));
   context->children[static_cast<uint32_t>(Kind::Cq)]++;
   if (channel != nullptr) channel->children[static_cast<uint32_t>(Kind::Cq)]++;

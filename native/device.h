@@ -6,7 +6,7 @@
 
 namespace isoverbs {
 
-/** ibv_query_port(3) without its inline function, which wants a symbol that we do not link. */
+/** ibv_query_port(3) without its inline function, which requires a symbol that we do not link. */
 int queryPortOf(ibv_context* ctx, uint8_t port, ibv_port_attr* attr);
 
 /** Whether the device has such a port; otherwise an exception is pending. */

@@ -60,7 +60,7 @@ class HotSection {
  public:
   explicit HotSection(Env& env) : env_(env) {
     env_.hot.store(1, std::memory_order_relaxed);
-    // The store must be visible before the look-up. Who retires a handle makes it so for all threads
+    // The store must be visible before the look-up. Retiring a handle does this for all threads
     // with one membarrier(2), which spares every post a fence.
     if (g_membarrier) {
       std::atomic_signal_fence(std::memory_order_seq_cst);

@@ -14,7 +14,7 @@ Table g_tables[kKinds];
 
 namespace {
 
-/** How long a freed slot rests at least, so that a stale handle stays stale for long. */
+/** Minimum time before a freed slot is reused, so that a stale handle stays stale for long. */
 constexpr size_t kResting = 64;
 
 struct Allocator {

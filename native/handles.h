@@ -40,10 +40,10 @@ constexpr uint32_t kIndexBits = 18;
 constexpr uint32_t kIndexMask = (1u << kIndexBits) - 1;
 constexpr uint32_t kGenerationMask = 0x1ff;
 constexpr uint32_t kKindShift = 27;
-/** What a handle is without its kind: fits the 31 bits that a wr_id has for it. */
+/** A handle without its kind: fits the 31 bits that a wr_id has for it. */
 constexpr uint32_t kLocalMask = (1u << kKindShift) - 1;
 
-/** What every object behind a handle has. */
+/** The base of every object behind a handle. */
 struct Object {
   uint32_t handle = 0;
   /** The env that created it; the object is closed when that env ends. */

@@ -1,4 +1,4 @@
-// The packed rings, as src/verbs/layout.ts describes them; a test holds the two files together.
+// The packed rings, as src/verbs/layout.ts describes them; a test checks that the two files match.
 #pragma once
 
 #include <cstdint>
@@ -82,7 +82,7 @@ constexpr uint32_t ISO_WR_WAIT = 64;
 constexpr uint32_t ISO_WR_ENABLE = 65;
 constexpr uint32_t ISO_SEND_INTERNAL = 128;
 
-/** SGEs that live in the slot itself; the others are in the extension. */
+/** SGEs that are in the slot itself; the others are in the extension. */
 constexpr uint32_t kSlotSges = 2;
 
 /** Extension bytes for this many SGEs and inline bytes, a multiple of 64. */

@@ -127,7 +127,7 @@ int closeQp(Qp* qp) {
   if (qp->srq != nullptr) qp->srq->qps.remove(qp);
   if (qp->xrcd != nullptr) qp->xrcd->qps.remove(qp);
   retire(qp);
-  // The kernel destroys no queue pair that is attached.
+  // The kernel refuses to destroy an attached queue pair.
   for (const McastGroup& group : qp->groups) verbs()->detachMcast(qp->qp, &group.gid, group.lid);
   const int rc = verbs()->destroyQp(qp->qp);
   leave(qp);
@@ -229,7 +229,7 @@ void closeAtEnd(Object* object, Env& env) {
   bool stays = !object->childless();
   if (!stays) {
     const bool refused = closeObject(object, &env) != 0;
-    // The others go even if the device failed.
+    // Close the others even if the device failed.
     stays = refused && (kind == Kind::Pd || kind == Kind::Mr || kind == Kind::Channel || kind == Kind::Xrcd ||
                         kind == Kind::CmId);
   }

@@ -16,7 +16,7 @@ class Listener {
   Listener& operator=(const Listener&) = delete;
 
   void change(napi_value function);
-  /** In a handle scope of the caller's. What it throws becomes an uncaughtException, as from any event handler. */
+  /** The caller opens the handle scope. An exception becomes an uncaughtException, as from any event handler. */
   void call(size_t argc, const napi_value* argv);
 
  private:

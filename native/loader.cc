@@ -43,7 +43,7 @@ struct Library {
     loadQueues(handle);
     loadDatagrams(handle);
     loadNewer(handle);
-    // Registered memory must survive the fork of a child process. Newer kernels need no help and say so.
+    // Registered memory must survive the fork of a child process. Newer kernels need no help and report that.
     if (error.empty()) verbs.forkInit();
   }
 
@@ -79,7 +79,7 @@ struct Library {
     need(h, verbs.reregMr, "ibv_rereg_mr");
   }
 
-  /** What older releases do not have; null there. */
+  /** Functions that older releases lack; null there. */
   void loadNewer(void* h) {
     want(h, verbs.queryGidEx, "_ibv_query_gid_ex");
     want(h, verbs.regMrIova2, "ibv_reg_mr_iova2");

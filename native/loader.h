@@ -1,4 +1,4 @@
-// libibverbs, opened at run time: one build of the addon loads everywhere and can say what is missing.
+// libibverbs, opened at run time: one build of the addon loads everywhere and can report what is missing.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@
 namespace isoverbs {
 
 /**
- * The soname of libibverbs, or what ISOVERBS_LIBIBVERBS names: another library with the same functions, say
+ * The soname of libibverbs, or what ISOVERBS_LIBIBVERBS names: another library with the same functions, such as
  * a recorder, or the null device of the benchmarks.
  */
 const char* verbsLibraryName();
@@ -78,7 +78,7 @@ struct Verbs {
   decltype(&::_ibv_query_gid_ex) queryGidEx;
 };
 
-/** The library, opened at the first call; null when it cannot be had. */
+/** The library, opened at the first call; null if it is unavailable. */
 const Verbs* verbs();
 
 /** Why verbs() is null. */

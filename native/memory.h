@@ -12,7 +12,7 @@
 namespace isoverbs {
 
 /**
- * Pages that live until both have let go: the object that the device or the addon uses them through, and
+ * Pages that live until both owners have released them: the object that the device or the addon uses them through, and
  * the finalizer of the ArrayBuffer. An ArrayBuffer can be detached (transfer()) and its bytes live on in
  * another one, so only the finalizer knows when no JavaScript can reach them any more.
  */
@@ -26,7 +26,7 @@ struct Memory {
   void release();
 };
 
-/** What JavaScript gets to see of a Memory. */
+/** JavaScript's view of a Memory. */
 struct Exposed {
   Memory* memory = nullptr;
   /** The ArrayBuffer, or a SharedArrayBuffer in the fallback. */

@@ -28,7 +28,7 @@ namespace {
 constexpr uint32_t kMellanox = 0x02c9;
 constexpr auto kPatience = std::chrono::milliseconds(100);
 
-/** libmlx5's functions, and why they cannot be had. */
+/** libmlx5's functions, and why they are unavailable. */
 struct Library {
   decltype(&::mlx5dv_is_supported) isSupported = nullptr;
   decltype(&::mlx5dv_create_qp) createQp = nullptr;
@@ -115,7 +115,7 @@ class Loopback {
     return rc == 0 ? std::string() : because("RTS", rc);
   }
 
-  /** Posts the WAIT and looks for what became of it. */
+  /** Posts the WAIT and checks its result. */
   std::string wait() {
     uint32_t cqn = 0;
     if (!numberOfCq(&cqn)) return because("the number of the CQ is not told", errno);
@@ -160,7 +160,7 @@ class Loopback {
 }  // namespace
 
 std::string probeWait(ibv_context* ctx, const ibv_device_attr& attr) {
-  // Asked first, because libmlx5 looks behind the ibv_device of whoever made it.
+  // Checked first: libmlx5 casts any ibv_device to its own type.
   if (attr.vendor_id != kMellanox) return "it is no mlx5 device";
   static const auto* const library = new Library;
   if (!library->error.empty()) return "libmlx5 cannot be used: " + library->error;

@@ -9,7 +9,7 @@ namespace isoverbs {
 
 /**
  * Posts a WAIT that need not wait on a looped-back queue pair of the device and looks for its completion. Empty: it
- * was executed; else at which step it ended, and why.
+ * was executed; otherwise the step that failed, and why.
  */
 std::string probeWait(ibv_context* ctx, const ibv_device_attr& attr);
 

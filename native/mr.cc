@@ -43,7 +43,7 @@ napi_value failRegister(Env& env, const char* verb, int errnum, uint64_t bytes, 
   }
 }
 
-/** ibv_reg_mr(3) as its macro: flags of the optional range and addresses of one's own need the newer symbol. */
+/** ibv_reg_mr(3) as its macro: optional flags and caller-chosen addresses need the newer symbol. */
 ibv_mr* registerMemory(const Pd& pd, void* data, uint64_t bytes, uint64_t iova, unsigned access) {
   const bool plain = (access & kOptional) == 0 && iova == reinterpret_cast<uintptr_t>(data);
   if (!plain && verbs()->regMrIova2 != nullptr) return verbs()->regMrIova2(pd.pd, data, bytes, iova, access);
@@ -138,7 +138,7 @@ napi_value regMr(napi_env napi, napi_callback_info info) {
   if (bytes == 0 || data == nullptr) {
     return fail(args.env(), Err::Memory, args.verb(), EINVAL, "the buffer is empty or detached");
   }
-  // A SharedArrayBuffer is none of these; it cannot be detached.
+  // A SharedArrayBuffer is not an ArrayBuffer, and cannot be detached.
   bool detachable = false;
   napi_is_arraybuffer(napi, buffer, &detachable);
   const std::lock_guard lock(controlMutex());

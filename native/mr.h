@@ -1,4 +1,4 @@
-// What the files of memory regions share.
+// Shared by the files of memory regions.
 #pragma once
 
 #include "args.h"
@@ -6,7 +6,7 @@
 
 namespace isoverbs {
 
-/** What JavaScript learns of a region. */
+/** The description of a region for JavaScript. */
 Result describeMr(napi_env napi, const Mr& mr);
 
 /** Enters the application's ArrayBuffer under the region's key, so that posts see when it is detached. */

@@ -1,4 +1,4 @@
-// What handles stand for.
+// The objects behind handles.
 #pragma once
 
 #include <atomic>
@@ -51,7 +51,7 @@ struct Context : Watchable {
   /** Largest message of each port; index 0 is unused. */
   std::vector<uint32_t> maxMessageBytes;
 
-  /** Soft-RoCE, some of whose ways need care (its vendor_id is nobody's). */
+  /** Soft-RoCE, some of whose behavior needs workarounds (its vendor_id is unassigned). */
   bool isSoftRoce() const { return attr.vendor_id == 0xffffff; }
 };
 
@@ -90,7 +90,7 @@ struct Qp;
 /** Queue pairs by their numbers: a completion of a shared receive queue names no other. */
 class QpIndex {
  public:
-  /** Looked up without a lock, in a hot section: who removes a queue pair retires it before it is freed. */
+  /** Looked up without a lock, in a hot section: a queue pair is retired before it is freed. */
   Qp* find(uint32_t qpNum) const;
   // With the control mutex held.
   void insert(Qp* qp);
@@ -139,9 +139,9 @@ struct Cq : Object {
  * One direction of a queue pair. The device's wr_id carries direction, queue pair and running number; the
  * application's wr_id, all 64 bits of it, waits here under the running number.
  *
- * An id may be overwritten only when its completion cannot come any more. `done` is a running number below
+ * An id may be overwritten only when its completion can no longer arrive. `done` is a running number below
  * which that is so: completions of one direction come in order, so every one that is polled moves it. The
- * capacity is a power of two, at least four times what the device granted, so the device says ENOMEM first
+ * capacity is a power of two, at least four times what the device granted, so the device reports ENOMEM first
  * for every program that polls what it signals; a program that posts without end and polls nothing gets our
  * ENOMEM instead of a wrong wr_id. One case needs more care: soft-RoCE frees the slots of unsignaled
  * requests without any completion, so a program that never signals would stop here after `capacity`

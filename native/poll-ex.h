@@ -5,7 +5,7 @@
 
 namespace isoverbs {
 
-/** What an extended completion has beside an ibv_wc; 0 where it was not asked for. */
+/** Fields of an extended completion that an ibv_wc lacks; 0 if not requested. */
 struct Stamp {
   uint64_t ticks;
   uint64_t wallclockNs;

@@ -1,4 +1,4 @@
-// The hot path back: ibv_poll_cq(3) into packed completions.
+// The hot path for completions: ibv_poll_cq(3) into packed completions.
 #include <arpa/inet.h>
 
 #include <cerrno>
@@ -50,8 +50,8 @@ Owner ownerOf(uint64_t deviceId, Qp* hint) {
 }
 
 /**
- * Flags and immediate of a completion that tells an invalidated key. Soft-RoCE gives the flag of the kernel's
- * own numbers, which is IBV_WC_IP_CSUM_OK in ours, of which it knows nothing.
+ * Flags and immediate of a completion that reports an invalidated key. Soft-RoCE sets the flag by the kernel's
+ * own numbers. In ours that is IBV_WC_IP_CSUM_OK, which soft-RoCE does not support.
  */
 [[gnu::noinline]] void packKey(const ibv_wc& wc, const Qp& qp, uint32_t* slot) {
   const bool kernelFlag = (wc.wc_flags & IBV_WC_IP_CSUM_OK) != 0 && qp.context->isSoftRoce();

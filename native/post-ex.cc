@@ -27,7 +27,7 @@ uint64_t windowOps(ibv_qp_type type) {
 /** Begins one request. False for an opcode that the queue pair was not created for. */
 bool begin(ibv_qp_ex* ex, const ibv_send_wr& wr) {
   ex->wr_id = wr.wr_id;
-  // soft-RoCE's driver wants IBV_SEND_INLINE set by hand here; others take it from wr_set_inline_data.
+  // soft-RoCE's driver requires IBV_SEND_INLINE here; others set it in wr_set_inline_data.
   ex->wr_flags = wr.send_flags;
   switch (wr.opcode) {
     case IBV_WR_RDMA_WRITE:
@@ -76,7 +76,7 @@ bool begin(ibv_qp_ex* ex, const ibv_send_wr& wr) {
   }
 }
 
-/** The setters of the request that was begun: its data, and what its type of queue pair wants. */
+/** The setters of the request that was begun: its data, and what its type of queue pair requires. */
 void fill(ibv_qp_ex* ex, const ibv_send_wr& wr) {
   if (wr.opcode == IBV_WR_LOCAL_INV || wr.opcode == IBV_WR_BIND_MW) return;
   const ibv_qp_type type = ex->qp_base.qp_type;
@@ -103,7 +103,7 @@ int postWhole(ibv_qp_ex* ex, const ibv_send_wr* list) {
     fill(ex, *wr);
   }
   const int rc = ex->wr_complete(ex);
-  // Drivers say the one or the other when the queue has no room; lengths and counts have been checked.
+  // Drivers return either errno when the queue has no room; lengths and counts have been checked.
   return rc == ENOSPC ? ENOMEM : rc;
 }
 
@@ -149,14 +149,14 @@ ibv_qp* createExtendedQp(ibv_pd* pd, ibv_qp_init_attr* attr, ibv_qp_ex** ex) {
 
 int postSendEx(Qp& qp, ibv_send_wr* list, ibv_send_wr** bad) {
   // Before rdma-core 64, soft-RoCE's driver counts the first element's length for each element
-  // (wr_set_sge_list); such lists go by the other door, which leads into the same queue.
+  // (wr_set_sge_list); such lists go through ibv_post_send(3), to the same queue.
   if (isSoftRoce(*qp.pd->context) && hasUnequalElements(list)) {
     return ibv_post_send(qp.qp, list, bad);
   }
   *bad = list;
   int rc = postWhole(qp.ex, list);
   if (rc == 0 || list->next == nullptr) return rc;
-  // Nothing was posted: now one by one, up to the one that is refused.
+  // Nothing was posted: post them one by one, up to the refused one.
   for (ibv_send_wr* wr = list; wr != nullptr;) {
     ibv_send_wr* const next = wr->next;
     wr->next = nullptr;

@@ -73,7 +73,7 @@ bool isDetached(Env& env, const ForeignBuffer& foreign) {
 
 namespace {
 
-/** The buffer moved away under the queue pair: nothing that it still does can be trusted. */
+/** The buffer moved away under the queue pair: none of its results can be trusted. */
 void moveToError(Qp& qp) {
   ibv_qp_attr attr = {};
   attr.qp_state = IBV_QPS_ERR;
@@ -81,8 +81,8 @@ void moveToError(Qp& qp) {
 }
 
 /**
- * Called when the id table is full. If nothing in it was signaled, and the queue pair is well, the older
- * half has completed in silence: the device, which has at most half as many slots, took the newer half.
+ * Called when the id table is full. If nothing in it was signaled, and the queue pair has not failed, the older
+ * half has completed without completions: the device, which has at most half as many slots, took the newer half.
  */
 bool reclaim(Qp& qp, Queue& queue) {
   const uint32_t done = queue.done.load(std::memory_order_acquire);
@@ -96,7 +96,7 @@ bool reclaim(Qp& qp, Queue& queue) {
   return true;
 }
 
-/** rxe reads the region of every bind; this one, with key 0, is none. */
+/** rxe reads the region of every bind; this one, with key 0, is a placeholder. */
 ibv_mr* noRegion(const Qp& qp) {
   if (!qp.context->isSoftRoce()) return nullptr;
   // Larger than any driver's own.
@@ -206,7 +206,7 @@ struct Poster {
 
   /**
    * Posts a BIND_MW that was built at place `at` of the scratch, everything before it having been posted.
-   * Alone, because drivers read the window's key of before, which each bind changes.
+   * Alone, because drivers read the window's previous key, which each bind changes.
    */
   bool bind(uint32_t at, const Entry& entry, Refusal* refusal) {
     ibv_send_wr& wr = scratch.sends[at];

@@ -1,4 +1,4 @@
-// What the hot paths share.
+// Shared by the hot paths.
 #pragma once
 
 #include <node_api.h>

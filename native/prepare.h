@@ -1,5 +1,5 @@
 // From a packed slot to an ibv_send_wr or ibv_recv_wr, or to the reason why not. What runs for each request is
-// one loop without calls; what is rare stays out of it.
+// one loop without calls; rare cases stay out of it.
 #pragma once
 
 #include <arpa/inet.h>
@@ -91,7 +91,7 @@ inline Rules rulesOf(const Qp& qp, const Queue& queue, const WrRing& ring) {
   };
 }
 
-/** For receives, which no other rules hold for. */
+/** For receives, which have no other rules. */
 inline Rules receiveRules(uint32_t maxSge, const WrRing& ring) {
   return {.opcodes = 0, .special = 0, .maxSge = sgesOf(maxSge, ring), .maxInlineBytes = 0, .maxMessageBytes = 0,
           .signalAll = 0, .qp = nullptr};
@@ -101,7 +101,7 @@ inline bool inRing(const WrRing& ring, uint32_t start, uint32_t count) {
   return start <= ring.capacity && count <= ring.capacity - start;
 }
 
-/** Says in the ring's header why the last post came back short. */
+/** Writes to the ring's header why the last post took fewer requests. */
 inline void answer(const WrRing& ring, const Refusal& refusal) {
   ring.words[HDR_ERRNO] = static_cast<uint32_t>(refusal.errnum);
   ring.words[HDR_REASON] = refusal.reason;
@@ -145,7 +145,7 @@ ISOVERBS_COLD Refusal prepareInline(const Rules& rules, const Entry& entry, uint
   const uint32_t length = entry.slot[WR_INLINE_LENGTH];
   if ((kInline >> wr.opcode & 1) == 0 || length > rules.maxInlineBytes) return {EINVAL, REASON_INLINE};
   if (sges != 0) return {EINVAL, REASON_SGE_COUNT};
-  // libibverbs copies the bytes during the post; lkey does not count.
+  // libibverbs copies the bytes during the post; lkey is ignored.
   sge[0] = {.addr = reinterpret_cast<uintptr_t>(entry.ext), .length = length, .lkey = 0};
   wr.num_sge = length == 0 ? 0 : 1;
   return {};
@@ -192,7 +192,7 @@ inline Refusal prepareBind(const Qp& qp, const Entry& entry, ibv_send_wr& wr) {
   return {kAlone, REASON_NONE};
 }
 
-/** What an opcode in Rules::special needs beside what all have. */
+/** What an opcode in Rules::special needs in addition. */
 ISOVERBS_COLD Refusal prepareSpecial(const Rules& rules, const Entry& entry, ibv_send_wr& wr, const ibv_sge* sge) {
   const Qp& qp = *rules.qp;
   if (qp.qp->qp_type == IBV_QPT_UD) return prepareDatagram(qp, entry, wr);

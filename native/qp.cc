@@ -25,7 +25,7 @@ uint32_t powerOfTwo(uint32_t n) {
 }
 
 bool initQueue(Queue& queue, uint32_t granted, uint32_t maxSge) {
-  // At least four times what was granted, and 64: soft-RoCE really takes 31 where it grants 16.
+  // At least four times what was granted, and 64: soft-RoCE accepts 31 where it grants 16.
   const uint32_t size = powerOfTwo(granted < 16 ? 64 : granted > (1u << 28) ? 1u << 30 : granted * 4);
   queue.ids = static_cast<uint64_t*>(std::calloc(size, sizeof(uint64_t)));
   queue.mask = size - 1;
@@ -54,7 +54,7 @@ bool adoptQp(Qp* qp, const ibv_qp_cap& cap) {
     std::free(qp->recv.ids);
     return false;
   }
-  // What asynchronous events give back.
+  // Asynchronous events return this pointer.
   qp->qp->qp_context = reinterpret_cast<void*>(static_cast<uintptr_t>(qp->handle));
   enter(qp);
   if (qp->srq != nullptr) qp->srq->qps.insert(qp);

@@ -1,5 +1,5 @@
 // Where each attribute of a queue pair is in the words that cross from and to TypeScript.
-// src/providers/rdma-core/qp-words.ts has the same numbers; a test holds the two together.
+// src/providers/rdma-core/qp-words.ts has the same numbers; a test checks that they match.
 #pragma once
 
 #include <cstdint>
@@ -48,9 +48,9 @@ constexpr uint32_t QPW_SRQ = 41;
 constexpr uint32_t QPW_XRCD = 42;
 /** Whether it posts through ibv_wr_*(3). */
 constexpr uint32_t QPW_EXTENDED = 43;
-/** Set only: no device tells it. */
+/** Set only: no device reports it. */
 constexpr uint32_t QPW_RATE_LIMIT = 44;
-/** queryQp in SQD: whether requests are still going on. */
+/** queryQp in SQD: whether requests are still in progress. */
 constexpr uint32_t QPW_SQ_DRAINING = 45;
 constexpr uint32_t QPW_COUNT = 46;
 

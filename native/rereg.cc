@@ -51,7 +51,7 @@ bool liesIn(const Memory* memory, const void* data) {
   return memory != nullptr && at >= base && at < base + memory->bytes;
 }
 
-/** The region has other memory now: lets go of what it had, unless that is the same memory of our own. */
+/** The region has other memory now: releases the old memory, unless it is the same memory of our own. */
 void adopt(Env& env, Mr* mr, const Translation& to) {
   mr->iova = reinterpret_cast<uintptr_t>(to.data);
   mr->bytes = to.bytes;
@@ -124,7 +124,7 @@ napi_value change(Args& args, Mr* mr, int flags, Pd* pd, const Translation& to, 
 
 }  // namespace
 
-/** reregMr(mr, flags, pd, view: Uint8Array, access): what the flags do not name is not looked at. */
+/** reregMr(mr, flags, pd, view: Uint8Array, access): arguments that the flags do not name are ignored. */
 napi_value reregMr(napi_env napi, napi_callback_info info) {
   Args args(napi, info, "reregMr");
   const int flags = args.int32(1);

@@ -111,11 +111,11 @@ ibv_srq* createBasicSrq(const Srq& srq, ibv_srq_attr* attr) {
 }
 
 bool publishSrq(Srq* srq, const ibv_srq_attr& granted) {
-  // Places for what soft-RoCE really takes; more come as they are needed.
+  // Places for what soft-RoCE accepts; more are added as needed.
   if (!srq->ids.init(2 * std::clamp(granted.max_wr, 16u, 1u << 20))) return false;
   srq->maxSge = std::min(granted.max_sge, kMaxQueueSges);
   if (!publish(Kind::Srq, srq)) return false;
-  // What asynchronous events give back.
+  // Asynchronous events return this pointer.
   srq->srq->srq_context = reinterpret_cast<void*>(static_cast<uintptr_t>(srq->handle));
   enter(srq);
   return true;

@@ -24,7 +24,7 @@ struct Watch {
 
 namespace {
 
-/** Events told in one turn of the loop; the rest stays in the kernel, and the loop comes back for it. */
+/** Events delivered in one turn of the loop; the rest stays in the kernel, and the loop comes back for it. */
 constexpr int kMaxEvents = 64;
 
 /** Largest event of all kinds. */

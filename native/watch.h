@@ -1,4 +1,4 @@
-// Descriptors that libraries hand out with events behind them, listened to on the env's own loop.
+// Event descriptors of libraries, watched on the env's own loop.
 #pragma once
 
 #include <node_api.h>
@@ -14,7 +14,7 @@ struct Watch;
 /** An object that has a descriptor with events. */
 struct Watchable : Object {
   Watch* watch = nullptr;
-  /** Whether a watch keeps its event loop alive; kept here so that it may be said before watching. */
+  /** Whether a watch keeps its event loop alive; kept here so that it can be set before watching. */
   bool keepAlive = false;
 };
 
@@ -30,7 +30,7 @@ struct WatchKind {
    */
   bool (*fetch)(Watchable* object, Env& env, void* event);
   size_t eventBytes;
-  /** Fills in the listener's arguments and says how many; 0: this event is not told. */
+  /** Fills in the listener's arguments and returns how many; 0: this event is dropped. */
   size_t (*describe)(Env& env, const void* event, napi_value* argv);
 };
 

@@ -1,5 +1,5 @@
 // What processes of one host need to talk: memory that they share, Unix sockets that carry descriptors, wake-ups.
-// Wants no RDMA headers. Descriptors are numbers here; src/daemon/ipc.ts owns them.
+// Requires no RDMA headers. Descriptors are numbers here; src/daemon/ipc owns them.
 #pragma once
 
 #include <node_api.h>
@@ -14,7 +14,7 @@ namespace isoverbs::ipc {
 struct Watch;
 
 struct IpcEnv : BaseEnv {
-  /** What this env listens to, by descriptor. */
+  /** The watches of this env, by descriptor. */
   std::unordered_map<int, Watch*> watches;
 };
 

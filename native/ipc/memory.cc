@@ -1,4 +1,4 @@
-// Memory that processes share: memfds, sealed so that nobody can pull it from under another.
+// Memory that processes share: memfds, sealed so that no process can shrink it under another.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -22,7 +22,7 @@ namespace isoverbs::ipc {
 namespace {
 
 constexpr uint64_t kMaxMemoryBytes = uint64_t{1} << 30;
-/** What the kernel takes, less the terminating zero. */
+/** The kernel's limit, without the terminating zero. */
 constexpr size_t kMaxNameBytes = 249;
 constexpr int kFixedSize = F_SEAL_SHRINK | F_SEAL_GROW;
 
@@ -97,8 +97,8 @@ napi_value sealMemory(napi_env napi, napi_callback_info info) {
 }
 
 /**
- * mapMemory(fd, bytes, writable): an ArrayBuffer. Memory that somebody else made must be of exactly this size and
- * unable to change it: a peer that shrinks it would end us with SIGBUS.
+ * mapMemory(fd, bytes, writable): an ArrayBuffer. Memory from another process must have exactly this size and be
+ * unable to change it: if a peer shrank it, this process would die of SIGBUS.
  */
 napi_value mapMemory(napi_env napi, napi_callback_info info) {
   IpcArgs args(napi, info, "mapMemory");

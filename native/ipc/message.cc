@@ -58,7 +58,7 @@ napi_value describe(napi_env napi, size_t bytes, const int* fds, size_t count) {
 
 }  // namespace
 
-/** sendFds(fd, bytes, fds): how many bytes went, the descriptors with the first; 0: not now, nothing went. */
+/** sendFds(fd, bytes, fds): the number of bytes sent, the descriptors with the first one; 0: the socket is full. */
 napi_value sendFds(napi_env napi, napi_callback_info info) {
   IpcArgs args(napi, info, "sendFds");
   const int fd = args.unixSocket(0);
@@ -96,7 +96,7 @@ napi_value sendFds(napi_env napi, napi_callback_info info) {
 
 /**
  * receiveFds(fd, buffer, maxFds): { bytes, fds }, with 0 bytes at the end of the stream; undefined: nothing is there
- * yet. Descriptors that nobody asked for are closed and an error: their bytes are lost, and the connection with them.
+ * yet. Unexpected descriptors are closed, and throw: their bytes are lost, and the connection with them.
  */
 napi_value receiveFds(napi_env napi, napi_callback_info info) {
   IpcArgs args(napi, info, "receiveFds");

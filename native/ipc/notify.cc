@@ -12,7 +12,7 @@
 namespace isoverbs::ipc {
 
 /**
- * sendDatagram(address, bytes): whether it was taken; false while the receiver's queue is full. An address that begins
+ * sendDatagram(address, bytes): whether it was sent; false while the receiver's queue is full. An address that begins
  * with @ is in the abstract namespace.
  */
 napi_value sendDatagram(napi_env napi, napi_callback_info info) {

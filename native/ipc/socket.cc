@@ -27,7 +27,7 @@ constexpr int kLockTries = 100;
 constexpr long kLockPauseNs = 10'000'000;
 constexpr int kMaxBacklog = 65535;
 
-/** A descriptor that is closed unless somebody takes it. */
+/** A descriptor that is closed unless it is released. */
 class Fd {
  public:
   explicit Fd(int fd) : fd_(fd) {}
@@ -49,7 +49,7 @@ class Fd {
 
 int newSocket() { return socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); }
 
-/** False with an exception pending: what cannot be the path of a socket. */
+/** False with an exception pending if this cannot be the path of a socket. */
 bool toAddress(IpcArgs& args, const std::string& path, sockaddr_un* address) {
   if (path.empty() || path.find('\0') != std::string::npos) {
     fail(args.env(), Err::Argument, args.verb(), EINVAL, "the path of a socket must be that of a file");
@@ -70,7 +70,7 @@ int connectTo(int fd, const sockaddr_un& address) {
 }
 
 /**
- * Who is about to listen in a folder holds its lock, so that nobody takes a socket that does not listen yet for one
+ * A process that is about to listen in a folder holds its lock, so that no other takes its socket for one
  * that was left behind. Null (-1) with an exception pending.
  */
 int lockFolderOf(IpcArgs& args, const std::string& path) {
@@ -93,7 +93,7 @@ int lockFolderOf(IpcArgs& args, const std::string& path) {
   return -1;
 }
 
-/** Takes away a socket that nobody listens on. False with an exception pending: the path is taken. */
+/** Removes a socket that no process listens on. False with an exception pending: the path is taken. */
 bool clearPath(IpcArgs& args, const sockaddr_un& address) {
   const char* path = address.sun_path;
   struct stat stat = {};
@@ -179,7 +179,7 @@ napi_value connectUnix(napi_env napi, napi_callback_info info) {
               address.sun_path, strerrordesc_np(errnum), strerrorname_np(errnum));
 }
 
-/** peerCredentials(fd): { pid, uid, gid, groups } of who connected, or listened, as the kernel kept them then. */
+/** peerCredentials(fd): { pid, uid, gid, groups } of the peer, as of connect(2) or listen(2). */
 napi_value peerCredentials(napi_env napi, napi_callback_info info) {
   IpcArgs args(napi, info, "peerCredentials");
   const int fd = args.unixSocket(0);

@@ -15,7 +15,7 @@ struct Watch {
   uv_poll_t poll = {};
   IpcEnv* env = nullptr;
   int fd = -1;
-  /** Nothing is told any more; the listener goes with the watch, as it may be what runs. */
+  /** Stopped. The listener lives as long as the watch, because it may be running now. */
   bool stopped = false;
   std::unique_ptr<Listener> listener;
   napi_async_cleanup_hook_handle hook = nullptr;
@@ -46,7 +46,7 @@ void onReadable(uv_poll_t* poll, int status, int) {
   auto* watch = static_cast<Watch*>(poll->data);
   if (watch->stopped) return;
   napi_env env = watch->env->env;
-  // A descriptor with an error is readable too: whoever listens reads it and learns what it is.
+  // A descriptor with an error is readable too: the listener reads it and gets the error.
   if (status < 0) uv_poll_stop(poll);
   napi_handle_scope scope = nullptr;
   if (napi_open_handle_scope(env, &scope) != napi_ok) return;
@@ -88,7 +88,7 @@ void stopWatch(IpcEnv& env, int fd) {
   uv_close(reinterpret_cast<uv_handle_t*>(&watch->poll), onClosed);
 }
 
-/** watchFd(fd, listener or null, keepAlive): calls it as long as there is something to read. */
+/** watchFd(fd, listener or null, keepAlive): calls it while there is something to read. */
 napi_value watchFd(napi_env napi, napi_callback_info info) {
   IpcArgs args(napi, info, "watchFd");
   const int fd = args.fd(0);
