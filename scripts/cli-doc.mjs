@@ -1,8 +1,8 @@
-// Writes docs/cli.md from the tree of commands: what --help says.
-//   node scripts/cli-doc.mjs [--check]     (wants a build)
+// Writes docs/cli.md from the tree of commands: the same text as --help.
+//   node scripts/cli-doc.mjs [--check]     (requires a build)
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 
-// What runs is the build; types come from its sources, so that checking them wants none.
+// What runs is the build; types come from its sources, so that the type check requires none.
 const DIST = new URL('../dist/cli/', import.meta.url);
 /** @type {typeof import('../src/cli/manual.ts')} */
 const { INHERITED, pathOf, sectionsOf } = await import(new URL('manual.js', DIST).href);
@@ -29,7 +29,7 @@ const linked = (list) =>
     })
     .join(', ');
 
-/** What the first page says for all of them. */
+/** Items that only the first page lists, for all commands. */
 const GENERAL = new Set(['-h, --help', 'ISOVERBS_LOG', '0', '2', '130']);
 
 /**
@@ -73,7 +73,7 @@ const [title, ...rest] = pages(await program());
 const text = `${[title, INTRO, ...rest].join('\n\n')}\n`;
 if (process.argv.includes('--check')) {
   if (!existsSync(FILE) || readFileSync(FILE, 'utf8') !== text) {
-    console.error('docs/cli.md does not say what --help says: run npm run docs:cli');
+    console.error('docs/cli.md does not match --help: run npm run docs:cli');
     process.exit(1);
   }
 } else {

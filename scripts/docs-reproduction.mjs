@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 const ROOT = fileURLToPath(new URL('../', import.meta.url));
 const PICTURES = join(ROOT, 'docs/reproduction');
 
-/** Ignores the exit code: failing lines belong into the document. */
+/** Ignores the exit code: failing lines belong in the document. */
 function run(/** @type {string[]} */ options) {
   const out = join(ROOT, 'out/reproduce');
   rmSync(join(out, 'report.md'), { force: true });

@@ -1,9 +1,9 @@
 /**
- * Draws docs/pictures/*.svg from the texts beside them, for light and dark pages.
+ * Draws docs/pictures/*.svg from the texts next to them, for light and dark pages.
  *   node scripts/pictures.mjs [--check]
  * A text is a title, and then one line for each element:
  *   row: NAME | NOTE ; NAME | NOTE       boxes side by side (layers)
- *   link: DOWN | UP                      arrows between two rows, with what goes each way (layers)
+ *   link: DOWN | UP                      arrows between two rows, labelled with what goes each way (layers)
  *   actors: NAME ; NAME                  (sequence)
  *   FROM -> TO: TEXT                     a call; `-->` is an answer (sequence)
  *   note NAME: TEXT                      `/` breaks the line (sequence)
