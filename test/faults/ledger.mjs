@@ -1,5 +1,5 @@
 // @ts-nocheck
-// Which requests a program has posted, and whether its completions are of those: each once, in order, with its wr_id.
+// Records the requests that a program posts, and checks its completions: one for each, in order, with its wr_id.
 import { resolve } from 'node:path';
 
 const ROOT = resolve(import.meta.dirname, '../..');
@@ -9,7 +9,7 @@ const V = await import(`${ROOT}/dist/verbs/index.js`);
 export class RequestLedger {
   name = 'requests';
   completions = 0;
-  /** By queue pair: completions that failed and were not flushed. */
+  /** By queue pair: failed completions other than flushes. */
   failed = new Map();
   wrong = [];
   outstanding = new Map();

@@ -1,6 +1,6 @@
-// Each example program with each of its verbs failing at call 1, 2, 3 ..., once and from then on, and each of its
-// completions: it tells of one error, names the right request, hangs nowhere and leaves nothing behind. `npm test` runs
-// the first and the last call of each verb; `npm run test:faults`, all.
+// Fails each verb of each example program at call 1, 2, 3 ..., once or from then on, and each of its completions. The
+// program must report one error, name the right request, not hang and leave nothing behind. `npm test` fails only the
+// first and the last call of each verb; `npm run test:faults` fails all.
 import { afterAll, expect, test } from 'vitest';
 import { FAILABLE_VERBS, type FailableVerb, type FaultOptions } from '../../src/interceptors/index.ts';
 import { EXAMPLES, problems, type Run, Stage } from './sweep.ts';
@@ -9,7 +9,7 @@ const FULL = process.env.ISOVERBS_FAULTS === 'full';
 const stage = new Stage();
 afterAll(() => stage.close());
 
-/** 1, 2, 3 ... count + 1: with the last, nothing fails. */
+/** 1, 2, 3 ... count + 1; with the last value, nothing fails. */
 function numbers(count: number): number[] {
   const all = Array.from({ length: count + 1 }, (_, i) => i + 1);
   return FULL ? all : [...new Set([1, count, count + 1])].filter((n) => n >= 1);

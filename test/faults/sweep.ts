@@ -1,4 +1,4 @@
-/** Example programs, each with one thing going wrong: run in a thread of their own, and judged. */
+/** Runs example programs with one injected fault each in a separate thread, and judges the results. */
 import { Worker } from 'node:worker_threads';
 import type { FaultOptions } from '../../src/interceptors/index.ts';
 
@@ -21,7 +21,7 @@ export const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
   'rdma-cm-echo': [],
 };
 
-/** A program that has not ended by then hangs: all of them take milliseconds. */
+/** A program that runs longer hangs, since all of them take milliseconds. */
 const HANG_MS = 8000;
 
 interface Told {
@@ -33,7 +33,7 @@ interface Told {
   message: string;
 }
 
-/** What came of one run (worker.mjs). */
+/** The result of one run (worker.mjs). */
 export interface Run {
   injected: { what: string; number: number }[];
   errors: Told[];
@@ -44,16 +44,16 @@ export interface Run {
   leaked: string[];
   calls: Record<string, number>;
   completions: number;
-  /** Most of one queue pair that failed and were not flushed. */
+  /** The most failed completions, other than flushes, of any queue pair. */
   failures: number;
   wrong: string[];
 }
 
-/** A thread that runs examples; one that hangs is ended, and the next begins anew. */
+/** A thread that runs examples. If one hangs, the thread is terminated and replaced. */
 export class Stage {
   private worker: Worker | null = null;
 
-  /** null: it hangs. */
+  /** The result; null if the program hangs. */
   run(example: string, options: FaultOptions | null): Promise<Run | null> {
     this.worker ??= new Worker(new URL('worker.mjs', import.meta.url));
     const { worker } = this;
@@ -81,24 +81,24 @@ export class Stage {
   }
 }
 
-/** Times are in the output; what they are, other tests say. */
+/** Numbers are masked, since the output contains times, which other tests verify. */
 const withoutNumbers = (text: string) => text.replace(/[0-9.]+/g, '#');
 
-/** Whether an error tells of what was made to fail, at first hand or from the peer. */
+/** Whether an error reports the injected fault, directly or as the peer sees it. */
 function isOfFault(error: Told, options: FaultOptions): boolean {
   const { verb } = options;
   if (verb === undefined)
     return error.status !== undefined || /RETRY_EXC_ERR|WR_FLUSH_ERR|ERR ->/.test(error.message);
-  // What the other end was refused, rdma_cm does not tell.
+  // rdma_cm does not report why the other end failed.
   if (/REJECTED: the server rejected the request/.test(error.message)) return true;
   if (error.verb === verb) return /made to fail|was rejected/.test(error.message);
   return error.message.includes(`${verb}: call`) || error.message.includes(`${verb} on`);
 }
 
-/** Everything was closed under those who still waited. */
+/** Pending promises reject with this when everything is closed. */
 const isOfClosing = (error: Told) => error.code === 'ISO_ERR_HANDLE' && /closed/.test(error.message);
 
-/** What is wrong with a run, in words; nothing is wrong when the program told of the fault once and let everything go. */
+/** Describes what is wrong with a run: the program must report the fault once and release everything. */
 export function problems(run: Run | null, options: FaultOptions, base: Run): string[] {
   if (run === null) return ['it hangs'];
   const found = [...run.wrong];

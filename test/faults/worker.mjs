@@ -1,5 +1,5 @@
 // @ts-nocheck
-// A thread that runs example programs, again and again, each time with one thing going wrong, and tells what came of it.
+// A thread that repeatedly runs example programs, each time with one injected fault, and posts the results.
 import { resolve } from 'node:path';
 import { format } from 'node:util';
 import { parentPort } from 'node:worker_threads';
@@ -10,10 +10,10 @@ const { processInterceptors } = await import(`${ROOT}/dist/process-interceptors.
 const { Context } = await import(`${ROOT}/dist/index.js`);
 const { RequestLedger } = await import('./ledger.mjs');
 
-/** So many turns of the event loop after the end of a program: whatever it started has happened by then. */
+/** Turns of the event loop after the end of a program, in which everything that it started finishes. */
 const SETTLE_TURNS = 40;
 
-/** What gives a handle, and what takes it back. */
+/** Verbs that create a handle, with those that destroy it. */
 const PAIRS = {
   closeDevice: ['openDevice'],
   closeXrcd: ['openXrcd'],
@@ -31,7 +31,7 @@ const PAIRS = {
 let calls = {};
 const live = new Map();
 
-/** Innermost: knows which objects the device has. */
+/** The innermost interceptor, which records the objects of the device. */
 const objectLedger = {
   name: 'objectLedger',
   wrap(next) {
@@ -53,10 +53,10 @@ const objectLedger = {
   },
 };
 
-/** Of a provider, and no verbs. */
+/** Members of a provider that are not verbs. */
 const NO_VERBS = ['nowNs', 'sleep', 'describeWait', 'describeNic'];
 
-/** Outermost: counts the calls that the program makes. */
+/** The outermost interceptor, which counts the calls of the program. */
 const counting = {
   name: 'counting',
   wrap: (next) =>
@@ -73,7 +73,7 @@ const counting = {
     ),
 };
 
-/** A fault that ends when the program has ended: closing what it left open is ours. */
+/** A fault that is disabled once the program has ended, so that cleaning up after it succeeds. */
 function whileArmed(options, state) {
   const inner = fault(options, (injection) => state.injected.push(injection));
   if (options.verb === undefined) return inner;
@@ -91,7 +91,7 @@ function whileArmed(options, state) {
   };
 }
 
-// Every open context is watched for leaks: that is where all of them can be met.
+// Every open context is tracked by the leak detection, which therefore lists all of them.
 const contexts = new Set();
 const { register } = FinalizationRegistry.prototype;
 FinalizationRegistry.prototype.register = function (target, ...rest) {
@@ -101,7 +101,7 @@ FinalizationRegistry.prototype.register = function (target, ...rest) {
 
 const lines = [];
 console.log = (...args) => lines.push(format(...args));
-/** Errors that end a process; each once: a promise may reject before it is awaited. */
+/** Errors that would end a process, each once; a promise may reject before it is awaited. */
 const strays = new Set();
 let dead = () => {};
 function stray(error) {
@@ -130,7 +130,7 @@ function takeStrays() {
   return told;
 }
 
-/** Imports a program: over when it has ended, or when an error has ended what would be its process. */
+/** Imports a program. Resolves when it ends, or when an error occurs that would end its process. */
 async function execute(file) {
   const died = new Promise((resolve) => {
     dead = resolve;
@@ -173,7 +173,7 @@ async function run({ example, argv, options }) {
   await settle();
   return {
     injected: state.injected,
-    /** What ended the program, and what came in the turns after that. */
+    /** The error that ended the program, and those of the turns after that. */
     errors,
     afterwards: [...afterwards, ...takeStrays()],
     cleanup,

@@ -1,7 +1,7 @@
 // @ts-nocheck
 /**
- * How each function of the addon's table is called: `args` makes its arguments, `made` and `gone` keep the world's
- * books when it has succeeded. A function that is not here fails the run.
+ * How each function of the addon's table is called: `args` generates its arguments; `made` and `gone` update the world
+ * after a successful call. A function that is missing here fails the run.
  */
 import * as Q from '../../dist/providers/rdma-core/qp-words.js';
 import { junk } from './random.mjs';
@@ -33,7 +33,7 @@ function qpInit(w) {
 function qpAttr(w) {
   const { random } = w;
   return words(w, (list) => {
-    // Ready to send, mostly: posting is what there is most of.
+    // Mostly RTS, since most calls are posts.
     list[Q.QPW_STATE] = random.pick([0, 1, 2, 3, 3, 3, 3, 4, 5, 6, random.word()]);
     list[Q.QPW_EN_SQD] = random.below(2);
   });
@@ -57,7 +57,7 @@ function memory(w) {
   return new Uint8Array(buffer, offset, random.below(bytes - offset) + 1);
 }
 
-/** Listeners: quiet ones, and some that do what they should not. */
+/** Listeners: some do nothing, others misbehave. */
 function listener(w) {
   const { random } = w;
   const close = () => {
@@ -76,7 +76,7 @@ function listener(w) {
 
 const access = (w) => (w.random.chance(0.9) ? w.random.below(64) : w.random.word());
 
-/** A handle alone. */
+/** Only a handle. */
 const on = (kind) => (w) => [w.handle(kind)];
 const adds = (kind) => (w, result) => w.add(kind, typeof result === 'number' ? result : result.handle);
 const removes = (kind) => (w, _result, args) => w.remove(kind, args[0]);
@@ -110,7 +110,7 @@ const conn = (w) => {
 const privateData = (w) =>
   new Uint8Array(w.random.pick([0, 1, 8, 32, 56, 57, 136, 137, 148, 180, 196, 197, 300]));
 
-/** A listener that takes the identifiers of connection requests, and may then do what others do. */
+/** A listener that records the identifiers of connection requests, and may then misbehave like others. */
 const cmListener = (w) => {
   const plain = listener(w);
   if (plain === null) return null;
@@ -124,7 +124,7 @@ const cmListener = (w) => {
   return told;
 };
 
-/** A channel goes with the connection requests that nobody took. */
+/** Destroying a channel also destroys its unclaimed connection requests. */
 const removesChannel = (w, _result, [channel]) => {
   w.remove('cmChannel', channel);
   for (const [id, of] of w.offered) {
@@ -180,7 +180,7 @@ const CM_CALLS = {
     args: (w) => [w.handle('cmId'), multicast(w), port(w)],
     made: (w, _result, args) => w.joined.push(args),
   },
-  // Left to chance, hardly one names what was joined.
+  // Random arguments would hardly ever name a group that was joined.
   leaveMulticast: {
     args: (w) =>
       w.joined.length > 0 && w.random.chance(0.3)
@@ -321,7 +321,7 @@ export const CALLS = {
   },
 };
 
-/** What closes each kind, children first. */
+/** The function that closes each kind, children first. */
 export const CLOSERS = [
   ['cmId', 'destroyId'],
   ['cmChannel', 'destroyEventChannel'],
@@ -339,10 +339,10 @@ export const CLOSERS = [
   ['wc', 'destroyRing'],
 ];
 
-/** More of a kind than this are not made until some are gone. Few contexts: objects of two do not go together. */
+/** At most this many of a kind are open at once. Contexts are few, because objects of different ones do not mix. */
 export const most = (kind) => ({ context: 2, pd: 3, xrcd: 3, channel: 4, cmChannel: 2 })[kind] ?? 12;
 
-/** Which creators that concerns. */
+/** The creators that these limits apply to. */
 export const MAKERS = {
   openDevice: 'context',
   allocPd: 'pd',

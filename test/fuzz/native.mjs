@@ -2,8 +2,8 @@
 /**
  * Calls every function of the addon with random arguments of every type, random handles and random words in the
  * slots of rings, on the null device (native/bench): npm run fuzz:native -- --rounds N --seed S [--faults N]
- * With --faults, so many calls in a thousand into the device fail. Nothing may crash, throw what is not typed, or
- * keep what was closed; prints JSON.
+ * With --faults, N of a thousand calls into the device fail. Nothing may crash, throw an untyped error, or keep a closed
+ * object alive. Prints JSON.
  */
 import { createRequire } from 'node:module';
 import { resolve } from 'node:path';
@@ -15,10 +15,10 @@ import { junk, Random } from './random.mjs';
 import { World } from './world.mjs';
 
 const ROOT = resolve(import.meta.dirname, '../..');
-/** Rounds between two turns of the event loop, where listeners are called and what is gone is collected. */
+/** Rounds between two turns of the event loop, in which listeners are called and garbage is collected. */
 const ROUNDS_PER_TURN = 64;
 const TURNS_PER_SWEEP = 40;
-/** The device may refuse a close as often as this, with --faults. */
+/** How often the device may refuse a close, with --faults. */
 const PATIENCE = 1000;
 
 const { values } = parseArgs({
@@ -48,7 +48,7 @@ const table = Object.keys(native).filter((name) => typeof native[name] === 'func
 const unknown = table.filter((name) => !(name in CALLS));
 if (unknown.length > 0) throw new Error(`calls.mjs does not say how to call ${unknown.join(', ')}`);
 
-/** What may be thrown: our own typed errors, which name the verb. */
+/** Only typed errors that name the verb may be thrown. */
 function check(name, error) {
   if (error instanceof Error && /^ISO_ERR_/.test(error.code)) return;
   throw new Error(`${name} threw what is no typed error`, { cause: error });
@@ -63,7 +63,7 @@ function invoke(name, args) {
     check(name, error);
     return false;
   } finally {
-    // It takes any function for makeError, one that makes no error too.
+    // init accepts any function as makeError, even one that returns no error.
     if (name === 'init') init();
   }
   counts[name].passed++;
@@ -71,7 +71,7 @@ function invoke(name, args) {
   return true;
 }
 
-/** One call, most of whose arguments may be right. */
+/** One call; most of its arguments may be valid. */
 world.try = (name) => {
   if (!(name in native)) return false;
   if (random.chance(0.03)) {
@@ -97,7 +97,7 @@ function choose() {
   return CLOSERS.find(([closed]) => closed === kind)[1];
 }
 
-/** Takes a buffer of the application's away, while it is registered. */
+/** Detaches a buffer of the application while it is registered. */
 function detachOne() {
   const [buffer] = world.foreign.splice(random.below(world.foreign.length), 1);
   if (buffer?.byteLength > 0) structuredClone(buffer, { transfer: [buffer] });
@@ -108,7 +108,7 @@ function leaveGroups(qp) {
   for (const group of world.groups) if (group[0] === qp) invoke('detachMcast', group);
 }
 
-/** Closes everything, children first: nothing may refuse, unless the device does. */
+/** Closes everything, children first. No close may fail, unless the device fails. */
 function closeAll() {
   for (const [kind, closer] of CLOSERS) {
     for (const handle of [...world.all(kind)]) {
@@ -116,7 +116,7 @@ function closeAll() {
       while (world.all(kind).includes(handle)) {
         if (kind === 'qp') leaveGroups(handle);
         const closed = invoke(closer, [handle]);
-        // A failure of the device's own may close a handle all the same.
+        // A close may release the handle even though the device fails.
         if (!closed && faults > 0 && isClosed(closer, handle)) world.remove(kind, handle);
         else if (!closed && ++tries > (faults > 0 ? PATIENCE : 0))
           throw new Error(`a ${kind} cannot be closed`);
@@ -165,7 +165,7 @@ async function main() {
     world.joined.length = 0;
     globalThis.gc?.();
   }
-  // What is open now, the end of the process closes.
+  // The end of the process closes what is still open.
   const never = Object.keys(counts).filter((name) => name in native && counts[name].passed === 0);
   const seconds = Number(((performance.now() - began) / 1000).toFixed(1));
   console.log(JSON.stringify({ rounds, seed, faults, seconds, told: world.told, uncaught, never, counts }));

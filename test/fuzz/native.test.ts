@@ -1,4 +1,4 @@
-// The addon's functions with random arguments, in a process of its own (npm run fuzz:native), and what that found.
+// Random calls of the addon's functions in a child process (npm run fuzz:native), and the regressions found so far.
 import { spawnSync } from 'node:child_process';
 import { resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -43,7 +43,7 @@ describe.skipIf(reason !== '')('the native boundary', () => {
     '20,480 random calls, %s',
     (_title, faults) => {
       const { never, told, uncaught } = fuzz('21', faults);
-      // A run in which nothing succeeds would show little; that a request waits for accept is a matter of time.
+      // Every function must succeed at least once, except accept, because a request may not arrive in time.
       expect(never.filter((name: string) => name !== 'accept')).toEqual([]);
       expect(told).toBeGreaterThan(50);
       expect(uncaught).toBeGreaterThan(0);
@@ -51,11 +51,11 @@ describe.skipIf(reason !== '')('the native boundary', () => {
     120_000,
   );
 
-  test('20,480 random calls, channels that go with requests that a listener was told of and nobody took', () => {
+  test('20,480 random calls, channels destroyed with unclaimed connection requests', () => {
     expect(fuzz('17', '0').counts.destroyEventChannel.passed).toBeGreaterThan(20);
   }, 120_000);
 
-  test.each(['srq-elements', 'srq-detached', 'rereg-nothing', 'init-halfway'])('found before: %s', (name) => {
+  test.each(['srq-elements', 'srq-detached', 'rereg-nothing', 'init-halfway'])('regression: %s', (name) => {
     expect(run('regressions.mjs', name)).toEqual({ status: 0, signal: null, stdout: 'pass\n', stderr: '' });
   });
 });

@@ -8,7 +8,7 @@ const ROOT = resolve(import.meta.dirname, '../..');
 const SOURCES = join(ROOT, 'native/bench');
 const LIBRARY = join(ROOT, 'out/fuzz/libnull.so');
 
-/** The path of the library, or why there is none. */
+/** The path of the library, or the reason why it cannot be built. */
 export function buildNullDevice() {
   const sources = readdirSync(SOURCES)
     .filter((name) => /^null_.*\.(cc|h)$/.test(name))
@@ -16,7 +16,7 @@ export function buildNullDevice() {
   const newest = Math.max(...sources.map((file) => statSync(file).mtimeMs));
   if (existsSync(LIBRARY) && statSync(LIBRARY).mtimeMs > newest) return { library: LIBRARY, reason: '' };
   mkdirSync(join(ROOT, 'out/fuzz'), { recursive: true });
-  // The compiler is not what a sanitizer, if there is one, is to watch.
+  // A preloaded sanitizer must not check the compiler.
   const { LD_PRELOAD: _, CXX = 'c++', CXXFLAGS = '', ...env } = process.env;
   const flags = [
     '-std=c++20',

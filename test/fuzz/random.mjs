@@ -1,7 +1,7 @@
 // @ts-nocheck
 import { QPW_COUNT } from '../../dist/providers/rdma-core/qp-words.js';
 
-/** Seeded numbers, and values of every type of JavaScript. */
+/** Seeded random numbers, and random values of every JavaScript type. */
 
 /** mulberry32. */
 export class Random {
@@ -25,7 +25,7 @@ export class Random {
   pick(list) {
     return list[this.below(list.length)];
   }
-  /** A word, more often one at an edge. */
+  /** A random word, often a boundary value. */
   word() {
     return this.pick([
       0,

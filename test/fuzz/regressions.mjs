@@ -1,5 +1,5 @@
 // @ts-nocheck
-/** What fuzzing has found, one case each: node regressions.mjs NAME, on the null device. */
+/** Bugs found by fuzzing, one case each, on the null device: node regressions.mjs NAME. */
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 import { resolve } from 'node:path';
@@ -25,14 +25,14 @@ function postToSrq(srq, { handle }, count) {
 }
 
 const cases = {
-  /** A queue of more elements than are built at a time: the post went on for ever. */
+  /** A post to a queue with more elements than are built at a time never returned. */
   'srq-elements'() {
     const xrcd = native.openXrcd(context);
     const { handle: cq } = native.createCq(context, 16, 0, 0, 0);
     const { handle: srq } = native.createSrq(pd, 16, 5000, xrcd, cq);
     assert.equal(postToSrq(srq, ring(4), 4), 4);
   },
-  /** The look-up of buffers that were taken away was missing from optimised builds. */
+  /** The check for detached buffers was missing from optimised builds. */
   'srq-detached'() {
     const { handle: srq } = native.createSrq(pd, 16, 1, 0, 0);
     const buffer = new ArrayBuffer(64);
@@ -46,13 +46,13 @@ const cases = {
     assert.equal(postToSrq(srq, { handle }, 1), 0);
     assert.equal(words[1], 8);
   },
-  /** A region was moved to memory that was not given. */
+  /** Re-registration moved a region to memory that the caller had not passed. */
   'rereg-nothing'() {
     const { handle: mr } = native.allocMr(pd, 4096, 1);
     assert.throws(() => native.reregMr(mr, 1, 0, undefined, 0), { code: 'ISO_ERR_ARGUMENT' });
     assert.equal(native.reregMr(mr, 4, 0, undefined, 1).lengthBytes, 4096);
   },
-  /** An init that was refused had replaced some of the functions before. */
+  /** A rejected init had already replaced some of the functions. */
   'init-halfway'() {
     assert.throws(
       () =>

@@ -1,12 +1,12 @@
 // @ts-nocheck
-/** What a fuzzing run has made of the addon: handles of all kinds, alive or not, rings, and memory. */
+/** The state of a fuzzing run: handles of all kinds, live or closed, rings, and memory. */
 import { junk } from './random.mjs';
 
 const HEADER_WORDS = 16;
 const SLOT_WORDS = 16;
 const MAX_STALE = 256;
 
-/** Opcodes of ibv_wr_opcode, the shim's own, and some that nobody has. */
+/** Opcodes of ibv_wr_opcode, those of the shim, and unknown ones. */
 const OPCODES = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 31, 32, 64, 65, 255];
 const [BIND_MW, LOCAL_INV] = [8, 7];
 
@@ -19,13 +19,13 @@ export class World {
     this.rings = new Map();
     /** Handle -> lkey, rkey, addr, lengthBytes. */
     this.mrs = new Map();
-    /** ArrayBuffers that were registered and may be taken away. */
+    /** ArrayBuffers that were registered and may be detached. */
     this.foreign = [];
-    /** What attachMcast was called with. */
+    /** Arguments of attachMcast calls. */
     this.groups = [];
-    /** Identifiers of connection requests that a listener was told of, and their channels. */
+    /** Identifiers of connection requests that a listener received, and their channels. */
     this.offered = new Map();
-    /** What joinMulticast was called with. */
+    /** Arguments of joinMulticast calls. */
     this.joined = [];
     this.call = null;
   }
@@ -54,7 +54,7 @@ export class World {
     else this.stale[this.random.below(MAX_STALE)] = handle;
   }
 
-  /** Mostly a live handle of the kind; else a stale one, one of another kind, or what is none at all. */
+  /** Usually a live handle of the kind; otherwise a stale one, one of another kind, or no handle at all. */
   handle(kind) {
     const { random } = this;
     const list = this.all(kind);
@@ -62,7 +62,7 @@ export class World {
     return this.badHandle();
   }
 
-  /** As a word: what no JavaScript value can say otherwise. */
+  /** The same for arguments that are words. */
   badHandle() {
     const { random } = this;
     if (this.stale.length > 0 && random.chance(0.4)) return random.pick(this.stale);
@@ -71,7 +71,7 @@ export class World {
     return random.pick([0, random.u32(), (random.below(16) << 27) | random.below(4), 0xffffffff]);
   }
 
-  /** The words of a ring's slot, and of its extension, that a batch of this process might have written; or any. */
+  /** Fills a ring's slot and its extension with what a batch might have written, or with random words. */
   scribble(handle) {
     const ring = this.rings.get(handle);
     if (ring === undefined || ring.words.length === 0) return;
@@ -101,7 +101,7 @@ export class World {
     return [this.mrs.get(handle), handle];
   }
 
-  /** Makes of the words a request that may well be posted. */
+  /** Turns the words into a request that is probably valid. */
   #shape(words, at) {
     const { random } = this;
     const opcode = random.pick(OPCODES);
@@ -149,7 +149,7 @@ export class World {
     for (let i = 1 + random.below(4); i > 0 && kind !== 'cq'; i--) this.scribble(ring);
   }
 
-  /** The argument, or now and then something else. */
+  /** The argument, or occasionally a random value. */
   maybe(value) {
     return this.random.chance(0.03) ? junk(this.random) : value;
   }

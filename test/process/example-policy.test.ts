@@ -1,4 +1,4 @@
-// The policy of docs/policies.md, as its reader would use it; it is also one of the conformance chains.
+// The policy of docs/policies.md, used as a reader would use it. It is also one of the conformance chains.
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -15,7 +15,7 @@ const run = promisify(execFile);
 const POLICY = './examples/policies/token-pacer.mjs:rateBytesPerS=1e9';
 const ROOT = resolve(import.meta.dirname, '../..');
 
-test('it holds a queue pair to its rate, and lets a burst pass', async () => {
+test('it limits a queue pair to its rate, and lets a burst pass', async () => {
   const RATE = 1e9;
   const BURST = 16384;
   const fabric = createFabric({ hosts: 2, autoAdvance: false, profile: 'cx6-100g' });
@@ -36,7 +36,7 @@ test('it holds a queue pair to its rate, and lets a burst pass', async () => {
   expect(fabric.nowNs - startNs).toBeLessThan(paceNs * 1.1);
 });
 
-test('named in the environment, around a program that knows nothing of it', async () => {
+test('ISOVERBS_POLICY applies it to an unchanged program', async () => {
   const { stdout, stderr } = await run(
     process.execPath,
     ['--import', 'isoverbs/register', 'examples/file-transfer.mjs', '--size', '2M'],
@@ -46,7 +46,7 @@ test('named in the environment, around a program that knows nothing of it', asyn
   expect(stderr).toMatch(/policy \S*token-pacer\S* .*[1-9]\d* held/);
 });
 
-test('docs/policies.md shows this very policy', () => {
+test('docs/policies.md shows the source of this policy', () => {
   const code = readFileSync(`${ROOT}/examples/policies/token-pacer.mjs`, 'utf8');
   const shown = /```js\n(import \{ createShim \}[\s\S]*?)```/.exec(
     readFileSync(`${ROOT}/docs/policies.md`, 'utf8'),
@@ -54,7 +54,7 @@ test('docs/policies.md shows this very policy', () => {
   expect(code).toContain(shown?.[1].trim() ?? 'an example');
 });
 
-test.skipIf(!isAddonAvailable())('a timer on a real device keeps no process alive', async () => {
+test.skipIf(!isAddonAvailable())('its timer does not keep a process on a real device alive', async () => {
   const url = new URL('../../dist/providers/rdma-core/index.js', import.meta.url).href;
   const program = `import { createRdmaCoreProvider } from '${url}';
     let provider;

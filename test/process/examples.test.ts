@@ -1,4 +1,4 @@
-// The example programs as people start them. Needs a build.
+// The example programs, started from the command line. Needs a build.
 import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -39,7 +39,7 @@ test.each(POLICIES)('file-transfer, both ends in one process %o', (env) => {
   });
 });
 
-test('file-transfer of a real file, and for a time', () => {
+test('file-transfer sends a real file, or runs for a given time', () => {
   const file = join(tmpdir(), `isoverbs-${process.pid}.bin`);
   writeFileSync(file, Buffer.alloc(1_500_001, 'odd'));
   const { code, out } = example('file-transfer', ['--file', file, '--seconds', '0.001']);
@@ -47,13 +47,13 @@ test('file-transfer of a real file, and for a time', () => {
   expect(out).toContain('received 1500001 bytes, sha256 ok');
 });
 
-test('a wrong call fails', () => {
+test('usage errors fail', () => {
   expect(example('kv-store', ['--bogus']).code).not.toBe(0);
   expect(example('file-transfer', ['--connect', 'nowhere']).err).toContain('HOST:PORT');
   expect(example('kv-store', ['--device', 'none0']).err).toContain("no device 'none0'");
 });
 
-test('examples stay short, and know nothing of policies', () => {
+test('examples stay short, and do not mention policies', () => {
   for (const name of ['kv-store', 'file-transfer']) {
     const text = readFileSync(join(ROOT, `examples/${name}.mjs`), 'utf8');
     expect(text.trim().split('\n').length).toBeLessThan(165);

@@ -1,5 +1,5 @@
-// The code of docs/guide.md is one program, that of other pages one for each block: they run, on simulated devices.
-// Needs a build.
+// Runs the code of docs/guide.md as one program, and each block of other pages as a program of its own, on simulated
+// devices. Needs a build.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -13,7 +13,7 @@ function blocksOf(page: string): string[] {
   return [...text.matchAll(/```js\n([\s\S]*?)```/g)].map((match) => match[1]);
 }
 
-/** Closes the contexts that a block leaves open: they would be reported. */
+/** Closes the contexts that a block leaves open, which would otherwise be reported as leaks. */
 function closing(block: string): string {
   const opened = [...block.matchAll(/const (\w+) = openDevice\(/g)].map((match) => `${match[1]}.close();`);
   return opened.filter((close) => !block.includes(close)).join(' ');
@@ -44,13 +44,13 @@ test.each([
   'docs/policies.md',
   'docs/configuration.md',
   'docs/wait-enable.md',
-])('what %s shows runs as it stands', (page) => {
+])('the code in %s runs unchanged', (page) => {
   const folder = mkdtempSync(join(tmpdir(), 'isoverbs-docs-'));
   const blocks = blocksOf(page);
   expect(blocks.length).toBeGreaterThan(0);
   try {
     for (const block of blocks) {
-      // Devices that this machine has not, and a file that would stay here.
+      // Names devices that may be missing, and writes a file.
       const program = block
         .replace(/'(mlx5_0|rxe0)'/g, "'sim0'")
         .replace("'app.trace'", JSON.stringify(join(folder, 'app.trace')));

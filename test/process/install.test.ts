@@ -1,4 +1,4 @@
-/** Without the addon: the install succeeds, the package says what is missing. */
+/** Without the addon, the install succeeds, and the package reports what is missing. */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -10,7 +10,7 @@ import { pairOn, scratch, simUnder } from '../unit/interceptors-rig.ts';
 const folder = scratch();
 
 interface Program {
-  /** What the client sends. */
+  /** The message of the client. */
   text: string;
   wrId: number;
 }

@@ -1,4 +1,4 @@
-// The bytes of WAIT and SEND_EN (native/mlx5-wqe.h) against bytes written by hand. None of it has run on a card.
+// The bytes of WAIT and SEND_EN (native/mlx5-wqe.h) against bytes written by hand. Not yet tested on hardware.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -27,7 +27,7 @@ afterAll(() => {
   if (hasCompiler) rmSync(folder, { recursive: true });
 });
 
-/** One line of input for each row; what is missing is 0. */
+/** One line of input for each row; missing values are 0. */
 function run(rows: readonly (readonly [string, ...number[]])[]): string[] {
   const input = rows.map(([what, ...numbers]) => [what, ...numbers, 0, 0, 0, 0, 0].slice(0, 6).join(' '));
   const { status, stdout } = spawnSync(program, { input: `${input.join('\n')}\n`, encoding: 'utf8' });
@@ -121,13 +121,13 @@ describe.skipIf(!hasCompiler)('requests of mlx5, byte for byte', () => {
     expect(run([row])).toEqual([hex(bytes)]);
   });
 
-  test('WAITs on one CQ count on from -1, and one for 0 aims at what was polled', () => {
+  test('WAITs on one CQ count up from -1, and a WAIT for 0 uses the index of the last poll', () => {
     const rows = [1, 2, 0, 1].map((count): [string, ...number[]] => ['w', count, 5]);
     expect(run(rows)).toEqual(['0', '2', '4', '3']);
     expect(run([['w', 0, 0]])).toEqual([`${MAX}`]);
   });
 
-  test('they go on through zero', () => {
+  test('the index of WAITs wraps through zero', () => {
     expect(
       run([
         ['w', MAX],
@@ -137,7 +137,7 @@ describe.skipIf(!hasCompiler)('requests of mlx5, byte for byte', () => {
     ).toEqual([`${MAX - 1}`, '0', '1']);
   });
 
-  test('an index is reached in arithmetic that wraps', () => {
+  test('indices are compared in arithmetic that wraps', () => {
     const cases: [producer: number, index: number, reached: string][] = [
       [MAX, MAX, '1'],
       [MAX, 0, '0'],
@@ -151,7 +151,7 @@ describe.skipIf(!hasCompiler)('requests of mlx5, byte for byte', () => {
     expect(run(cases.map(([producer, index]) => ['r', producer, index]))).toEqual(cases.map((one) => one[2]));
   });
 
-  test('ENABLE raises the index by its count, to all that is posted for 0, never beyond', () => {
+  test('ENABLE raises the index by its count, or for 0 to the last posted request, but never beyond', () => {
     expect(
       run([
         ['p', 3],
@@ -166,7 +166,7 @@ describe.skipIf(!hasCompiler)('requests of mlx5, byte for byte', () => {
     ).toEqual(['posted', '1', '3', '3', 'EINVAL', 'posted', 'EINVAL', '5']);
   });
 
-  test('and on through zero', () => {
+  test('the index of ENABLE wraps through zero', () => {
     expect(
       run([
         ['p', MAX],

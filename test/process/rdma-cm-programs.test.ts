@@ -1,4 +1,4 @@
-// Programs over isoverbs/rdma-cm as people start them. Needs a build.
+// Programs that use isoverbs/rdma-cm, as processes. Needs a build.
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -36,7 +36,7 @@ test('the echo server in docs/rdma-cm.md runs, and is short', () => {
   expect(server.trim().split('\n').length).toBeLessThan(30);
 });
 
-test('where nothing can come any more the process ends, whatever is open', () => {
+test('a process that can get no more events ends, even with open objects', () => {
   const code = `
     import { once } from 'node:events';
     import { connect, createServer } from 'isoverbs/rdma-cm';
@@ -49,7 +49,7 @@ test('where nothing can come any more the process ends, whatever is open', () =>
   expect(program(code)).toEqual({ code: 0, out: 'pass\n', err: '' });
 });
 
-test('a call without a provider goes to the devices of the process', () => {
+test('a call without a provider uses the devices of the process', () => {
   const code = `
     import { connect } from 'isoverbs/rdma-cm';
     await connect({ host: 'sim0', port: 9 }).catch(({ code, reason }) => console.log(code, reason));`;

@@ -53,7 +53,7 @@ test('contexts share one policy, unless the program names its own', () => {
   expect(node([...REGISTER, script], { ISOVERBS_POLICY: 'perf' }).out).toBe('true 0 true\nperf true true');
 });
 
-test('worker threads inherit it', () => {
+test('worker threads inherit the policy', () => {
   const script = `import { Worker } from 'node:worker_threads';
     new Worker("import('isoverbs').then((i) => { const c = i.openDevice(); console.log(c.provider.interceptors.join()); c.close(); })", { eval: true });`;
   expect(node([...REGISTER, script], { ISOVERBS_POLICY: 'perf' })).toEqual({ code: 0, out: 'perf', err: '' });
@@ -64,7 +64,7 @@ test.each([
   ['trace', "'trace' is an interceptor; list it in ISOVERBS_INTERCEPTORS"],
   ['perf:nope=1', "perf: there is no option 'nope'; there are: subMsgSizeBytes, "],
   ['perf:subMsgSizeBytes=1', 'perf.subMsgSizeBytes'],
-])('ISOVERBS_POLICY=%s stops the process before the program starts', (policy, expected) => {
+])('ISOVERBS_POLICY=%s fails before the program starts starts', (policy, expected) => {
   const { code, out, err } = node([...REGISTER, "console.log('ran')"], { ISOVERBS_POLICY: policy });
   expect(code).toBe(1);
   expect(out).toBe('');

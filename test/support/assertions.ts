@@ -1,4 +1,4 @@
-/** Ledgers of shims are checked in all tests, and by ISOVERBS_ASSERT in the threads and processes that tests start. */
+/** Enables the checks of shim ledgers in all tests, and with ISOVERBS_ASSERT in their threads and child processes. */
 import { setAssertions } from '../../src/shim/assertions.ts';
 
 process.env.ISOVERBS_ASSERT ??= '1';

@@ -7,15 +7,15 @@ export const ALL_ACCESS =
   V.IBV_ACCESS_REMOTE_READ |
   V.IBV_ACCESS_REMOTE_ATOMIC;
 
-/** Attributes of the way to RTS. Those that a transport does not have are left out of its steps. */
+/** Attributes of the transitions to RTS. Those that a transport does not have are omitted. */
 export interface RtsOptions {
   /** IBV_QPT_*; default IBV_QPT_RC. */
   qpType?: number;
-  /** Default: everything is allowed. */
+  /** Default: all access. */
   qpAccessFlags?: number;
   /** UD; default 0x11111111. */
   qkey?: number;
-  /** Number of the peer's queue pair, and the way there: required, except for UD. */
+  /** Number of the peer's queue pair, and the path to it. Required, except for UD. */
   destQpNum?: number;
   ah?: V.AhAttr;
   /** Default IBV_MTU_1024. */

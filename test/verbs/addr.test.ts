@@ -23,7 +23,7 @@ feature('Address handles', { group: 'addr', others: 'every InfiniBand and RoCE d
     closeEnd(end);
   });
 
-  it('may lead to the same GID; each has a handle of its own', (ground) => {
+  it('may lead to the same GID, each with its own handle', (ground) => {
     const end = openEnd(ground, 0);
     const ahs = Array.from({ length: 50 }, () => addressHandle(end, end));
     expect(new Set(ahs).size).toBe(50);
@@ -45,8 +45,8 @@ feature('Address handles', { group: 'addr', others: 'every InfiniBand and RoCE d
       await polled(b, 1);
       a.p.destroyAh(ah);
     }
-    // The receiver sees the IPv4 header in the last 20 of the 40 bytes in front of the payload. Linux replaces the
-    // hop limit by that of the route.
+    // The IPv4 header is in the last 20 of the 40 bytes before the payload. Linux replaces the hop limit with that of
+    // the route.
     const headers = routes.map((_, i) => b.bytes.subarray(1024 * i + 20, 1024 * i + 40));
     expect(headers.map((header) => header[1])).toEqual([8, 16]);
     expect(headers.map((header) => header[8])).toEqual(ground.name === 'sim' ? [5, 64] : [64, 64]);

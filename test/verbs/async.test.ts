@@ -1,4 +1,4 @@
-// Asynchronous events: who hears of what, and listeners that do odd things (no group in rdma-core's tests).
+// Asynchronous events: which listeners receive them, and listeners that misbehave (no group in rdma-core's tests).
 import { expect } from 'vitest';
 import * as V from '../../src/verbs/index.ts';
 import { feature, type Ground, until } from './ground.ts';
@@ -15,7 +15,7 @@ function listen(end: End): Told[] {
   return told;
 }
 
-/** A queue pair of its own, connected to itself, and a queue of very few completions that it overflows. */
+/** A queue pair connected to itself, and a small completion queue that it overflows. */
 function overflowing(ground: Ground) {
   const end = openEnd(ground, 0);
   const cq = end.p.createCq(end.context, 1, 0);
@@ -94,7 +94,7 @@ feature('asynchronous events', { group: 'async', others: 'every device' }, (it) 
     close();
   });
 
-  it('SQD says when the send queue has drained', async (ground) => {
+  it('SQD raises SQ_DRAINED when the send queue has drained', async (ground) => {
     const end = openEnd(ground, 0);
     const qp = createQp(end);
     connect(end, qp.handle, end, qp.qpNum);

@@ -20,7 +20,7 @@ import { closeXrc, xrcPair } from './xrc-rig.ts';
 const { IBV_SEND_SIGNALED: SIGNALED } = V;
 const NOTES = { group: 'atomic', others: 'devices with atomic_cap above 0' };
 const NO_ATOMIC = ACCESS & ~V.IBV_ACCESS_REMOTE_ATOMIC;
-/** Where the counter of the cases is, and where its old value lands. */
+/** Offsets of the counter, and of its old value. */
 const COUNTER_AT = 64;
 const OLD_AT = 4096;
 
@@ -60,7 +60,7 @@ async function failedAdd(pair: Ends, where: Where): Promise<string> {
 }
 
 feature('atomic operations', NOTES, (it) => {
-  it('FETCH_AND_ADD gives the old value, and the sum is there', async (ground) => {
+  it('FETCH_AND_ADD returns the old value and stores the sum', async (ground) => {
     const pair = connectedPair(ground);
     const { a, b } = pair;
     words(b, COUNTER_AT)[0] = 40n;
@@ -83,7 +83,7 @@ feature('atomic operations', NOTES, (it) => {
     closePair(pair);
   });
 
-  it('CMP_AND_SWP swaps where the value is the one compared with', async (ground) => {
+  it('CMP_AND_SWP swaps when the values are equal', async (ground) => {
     const pair = connectedPair(ground);
     const { a, b } = pair;
     words(b, COUNTER_AT)[0] = 1n << 40n;
@@ -102,7 +102,7 @@ feature('atomic operations', NOTES, (it) => {
     closePair(pair);
   });
 
-  it('the neighbours of the counter stay as they are, and so do those of the old value', async (ground) => {
+  it('bytes next to the counter and to the old value do not change', async (ground) => {
     const pair = connectedPair(ground);
     const { a, b } = pair;
     words(b, COUNTER_AT - 8, 3).set([11n, 22n, 33n]);

@@ -168,7 +168,7 @@ const TABLE: Record<keyof V.Verbs, readonly Arg[]> = {
   ],
   createWcRing: [whole('capacity', 4, { min: 1, max: 2 ** 31, past: LIMITS })],
   destroyRing: [handle('wrRing')],
-  // Start and count are the hot path's: they are refused in the ring's header (below).
+  // Start and count are on the hot path: the ring's header reports them (below).
   postSend: [qp, handle('wrRing')],
   postRecv: [qp, handle('wrRing')],
   postSrqRecv: [handle('srq'), handle('wrRing')],
@@ -176,7 +176,7 @@ const TABLE: Record<keyof V.Verbs, readonly Arg[]> = {
   pollCq: [cq, handle('wcRing'), whole('start', 0, { max: 4 }), whole('max', 0, { max: 4 })],
 };
 
-/** Numbers that follow the arguments of a table's row, good ones. */
+/** Valid numbers to follow the arguments of a table's row. */
 const REST: Partial<Record<keyof V.Verbs, unknown[]>> = {
   refAsyncEvents: [false],
   refCompChannel: [false],
@@ -187,7 +187,7 @@ const REST: Partial<Record<keyof V.Verbs, unknown[]>> = {
   validateSend: [0],
 };
 
-/** What came of a call with one wrong argument: '' when it was refused as it should. */
+/** The complaint about a call with one wrong argument; '' if it was rejected as it should be. */
 function verdict(
   verb: string,
   fault: { what: string; codes: readonly string[] },
@@ -215,7 +215,7 @@ function codeOf(call: () => unknown): string {
   }
 }
 
-/** All wrong calls of one verb; the complaints. */
+/** Makes all wrong calls of one verb; returns the complaints. */
 function complaints(world: World, verb: keyof V.Verbs): string[] {
   const args = TABLE[verb];
   const call = world.p[verb] as (...values: unknown[]) => unknown;
@@ -246,7 +246,7 @@ feature('objects of two contexts do not mix', { group: 'errors', others: 'every 
     it(title, (ground) => {
       const ours = new World(ground);
       const theirs = new World(ground);
-      // A device that has no such thing at all may say that instead.
+      // A device without the feature may report that instead.
       expect(codeOf(() => call(ours, theirs))).toMatch(/^ISO_ERR_(HANDLE|UNSUPPORTED)$/);
       theirs.close();
       ours.close();

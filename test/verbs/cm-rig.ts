@@ -1,4 +1,4 @@
-/** What the cases of rdma_cm share: event channels that remember, and the usual steps of both sides. */
+/** Shared by the rdma_cm cases: event channels that record events, and the usual steps of both sides. */
 import { expect } from 'vitest';
 import * as V from '../../src/verbs/index.ts';
 import { type Ground, until } from './ground.ts';
@@ -7,7 +7,7 @@ import { closeEnd, createQp, type End, openEnd } from './rig.ts';
 export const NO_DATA = new Uint8Array(0);
 const TIMEOUT_MS = 2000;
 
-/** One event channel and what came of it. Everything made here is gone after close(). */
+/** One event channel and its events. close() destroys everything created here. */
 export interface Ears {
   ground: Ground;
   cm: V.ConnectionManager;
@@ -24,7 +24,7 @@ export function ears(ground: Ground): Ears {
   return { ground, cm, channel, events };
 }
 
-/** The next event of an identifier (0: of whichever comes), which must be this one. */
+/** The next event of an identifier (0: of any), which must be this one. */
 export async function heard(at: Ears, id: number, event: number): Promise<V.CmEvent> {
   const of = (e: V.CmEvent) => id === 0 || e.id === id || e.listenId === id;
   await until(at.ground, V.cmEventName(event), () => at.events.some(of));
@@ -33,7 +33,7 @@ export async function heard(at: Ears, id: number, event: number): Promise<V.CmEv
   return found;
 }
 
-/** Lets time go by and tells the names of what came for an identifier. */
+/** Lets time pass and returns the names of an identifier's events. */
 export async function names(at: Ears, id: number, turns = 50): Promise<string[]> {
   for (let i = 0; i < turns; i++) await at.ground.turn();
   return at.events.filter((e) => e.id === id).map((e) => V.cmEventName(e.event));
@@ -73,7 +73,7 @@ export function param(qpNum: number, privateData: Uint8Array = NO_DATA): V.CmCon
   return { qpNum, privateData, responderResources: 4, initiatorDepth: 3, retryCount: 7, rnrRetryCount: 7 };
 }
 
-/** Moves a queue pair as rdma_init_qp_attr says. */
+/** Moves a queue pair with the attributes of rdma_init_qp_attr. */
 export function move(end: End, cm: V.ConnectionManager, id: number, qp: number, states: number[]): void {
   for (const state of states) {
     const { attr, mask } = cm.initQpAttr(id, state);
@@ -104,7 +104,7 @@ export interface ConnectedOptions {
   toClient?: Uint8Array;
 }
 
-/** Two connected queue pairs, by all the steps. */
+/** Connects two queue pairs, step by step. */
 export async function connected(ground: Ground, options: ConnectedOptions = {}): Promise<Connected> {
   const at = ears(ground);
   const { cm } = at;

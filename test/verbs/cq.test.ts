@@ -29,7 +29,7 @@ feature('completion queues', { group: 'cq', others: 'every device' }, (it) => {
     closeEnd(end);
   });
 
-  it('sizes and vectors that can not be are refused', (ground) => {
+  it('invalid sizes and vectors are rejected', (ground) => {
     const end = openEnd(ground, 0);
     for (const cqe of [0, -1, 1.5, 2 ** 32]) {
       expect(() => end.p.createCq(end.context, cqe, 0)).toThrow(code('ARGUMENT'));
@@ -42,7 +42,7 @@ feature('completion queues', { group: 'cq', others: 'every device' }, (it) => {
     closeEnd(end);
   });
 
-  it('are not destroyed while a queue pair completes there', (ground) => {
+  it('are not destroyed while a queue pair uses them', (ground) => {
     const pair = connectedPair(ground);
     expect(() => pair.a.p.destroyCq(pair.a.cq)).toThrow(code('BUSY'));
     closePair(pair);
@@ -50,7 +50,7 @@ feature('completion queues', { group: 'cq', others: 'every device' }, (it) => {
 });
 
 feature('resizing a completion queue', { group: 'cq', others: 'devices with ibv_resize_cq' }, (it) => {
-  it('grows and shrinks around completions that wait, and loses none', async (ground) => {
+  it('grows and shrinks while completions wait, and loses none', async (ground) => {
     const pair = connectedPair(ground);
     const { a, b, qpA } = pair;
     for (const cqe of [16, 300, 2000, 20]) {
@@ -67,7 +67,7 @@ feature('resizing a completion queue', { group: 'cq', others: 'devices with ibv_
     closePair(pair);
   });
 
-  it('not below the completions that wait', async (ground) => {
+  it('does not shrink below the completions that wait', async (ground) => {
     const pair = connectedPair(ground);
     const { a, b, qpA } = pair;
     postSend(a, qpA.handle, (batch) => {
@@ -76,7 +76,7 @@ feature('resizing a completion queue', { group: 'cq', others: 'devices with ibv_
       }
     });
     await polled(a, 1);
-    // The others are there, or on their way: nothing but time brings them.
+    // The others have arrived or are in flight; the test can only wait.
     let turns = 0;
     await until(ground, 'the other completions', () => turns++ > 20);
     expect(() => a.p.resizeCq(a.cq, 3)).toThrow(code('BUSY'));
@@ -128,7 +128,7 @@ feature('completion queues that are too small', { group: 'cq', others: 'every de
     closeEnd(end);
   });
 
-  it('another queue of the same device goes on', async (ground) => {
+  it('another queue of the same device still works', async (ground) => {
     const pair = connectedPair(ground);
     const { a, b } = pair;
     const small = a.p.createCq(a.context, 1, 0);
@@ -150,7 +150,7 @@ feature('completion queues that are too small', { group: 'cq', others: 'every de
 });
 
 feature('completion queues and their handles', { group: 'cq', others: 'every device' }, (it) => {
-  it('with a completion channel, which they keep', (ground) => {
+  it('keep their completion channel busy', (ground) => {
     const end = openEnd(ground, 0);
     const channel = end.p.createCompChannel(end.context);
     for (const cqe of [1, 1000]) {
@@ -163,7 +163,7 @@ feature('completion queues and their handles', { group: 'cq', others: 'every dev
     closeEnd(end);
   });
 
-  it('as large as the device has them', (ground) => {
+  it('may be as large as the device allows', (ground) => {
     const end = openEnd(ground, 0);
     const { maxCqe } = end.p.queryDevice(end.context);
     const cqe = Math.min(maxCqe, 1 << 15);

@@ -65,7 +65,7 @@ feature('completion events', { group: 'cq_events', others: 'every device' }, (it
     close();
   });
 
-  it('many queues on one channel: each tells its own name', async (ground) => {
+  it('many queues on one channel: each event names its own queue', async (ground) => {
     const { a, b, cqs, qps, events, close } = watched(ground, 5);
     for (const [i, qp] of qps.entries()) {
       postRecv(b, qp.b, i, 0, 64);
@@ -80,7 +80,7 @@ feature('completion events', { group: 'cq_events', others: 'every device' }, (it
     close();
   });
 
-  it('solicited only: a plain message makes none, a solicited one does', async (ground) => {
+  it('solicited only: a plain message raises no event, a solicited one does', async (ground) => {
     const { a, b, cqs, qps, events, close } = watched(ground);
     for (let i = 0; i < 2; i++) postRecv(b, qps[0].b, i, 0, 64);
     b.p.reqNotifyCq(cqs[0], true);
@@ -93,7 +93,7 @@ feature('completion events', { group: 'cq_events', others: 'every device' }, (it
     close();
   });
 
-  it('solicited only: a failed receive makes one too', async (ground) => {
+  it('solicited only: a failed receive raises an event, too', async (ground) => {
     const { b, cqs, qps, events, close } = watched(ground);
     postRecv(b, qps[0].b, 0, 0, 64);
     b.p.reqNotifyCq(cqs[0], true);
@@ -110,7 +110,7 @@ const moderation = {
   others: 'devices with ibv_modify_cq (mlx5 ...)',
 };
 feature('event moderation', moderation, (it) => {
-  it('one event for so many completions', async (ground) => {
+  it('one event for a number of completions', async (ground) => {
     const { a, b, cqs, qps, events, close } = watched(ground);
     b.p.modifyCq(cqs[0], 3, 0);
     for (let i = 0; i < 6; i++) postRecv(b, qps[0].b, i, 0, 64);
@@ -124,7 +124,7 @@ feature('event moderation', moderation, (it) => {
     close();
   });
 
-  it('or when its time is over', async (ground) => {
+  it('one event when the period is over', async (ground) => {
     const { a, b, cqs, qps, events, close } = watched(ground);
     b.p.modifyCq(cqs[0], 100, 500);
     postRecv(b, qps[0].b, 0, 0, 64);
@@ -135,7 +135,7 @@ feature('event moderation', moderation, (it) => {
     close();
   });
 
-  it('numbers that can not be are refused', (ground) => {
+  it('invalid numbers are rejected', (ground) => {
     const { b, cqs, close } = watched(ground);
     b.p.modifyCq(cqs[0], 0, 0);
     for (const [count, periodUs] of [

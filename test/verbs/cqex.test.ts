@@ -63,7 +63,7 @@ async function everyKind(end: End, qp: number, cq: number): Promise<Wc[]> {
     batch.write(21, SIGNALED, addr, 5, lkey, addr, rkey);
   });
   const bad = await polled(end, 4, cq);
-  // Beyond status and wr_id, a failed completion says nothing that is the same everywhere.
+  // The other fields of a failed completion differ between devices.
   const known = ({ wrId, status, qpNum }: Wc) =>
     ({ wrId, status, opcode: '', byteLen: 0, flags: 0, imm: 0, qpNum, srcQp: 0, srq: 0 }) satisfies Wc;
   return [...good, ...bad.map(known)];
@@ -73,7 +73,7 @@ const comparable = (wcs: Wc[]) =>
   wcs.map(({ qpNum: _, srcQp: __, ...rest }) => rest).sort((a, b) => a.wrId - b.wrId);
 
 feature('extended completion queues', { group: 'cqex', others: 'mlx4, mlx5, efa' }, (it) => {
-  it('report the very completions that plain ones do', async (ground) => {
+  it('report the same completions as plain ones', async (ground) => {
     const plain = open(ground, {});
     const expected = await everyKind(plain.end, plain.qp, plain.cq);
     plain.close();
@@ -82,7 +82,7 @@ feature('extended completion queues', { group: 'cqex', others: 'mlx4, mlx5, efa'
     extended.close();
   });
 
-  it('are polled in part, again and again, across the end of the ring', async (ground) => {
+  it('can be polled in parts across the end of the ring', async (ground) => {
     const { end, cq, qp, close } = open(ground, { wcFlags: V.IBV_WC_STANDARD_FLAGS });
     const { addr, lkey, rkey } = end.mr;
     const seen: number[] = [];
@@ -120,7 +120,7 @@ feature('extended completion queues', { group: 'cqex', others: 'mlx4, mlx5, efa'
     closeEnd(end);
   });
 
-  it('refuse flags that no device has', (ground) => {
+  it('reject flags that no device supports', (ground) => {
     const end = openEnd(ground, 0);
     const create = (wcFlags: number) => () => end.p.createCq(end.context, 16, 0, { wcFlags });
     expect(create(1 << 25)).toThrow(V.UnsupportedError);
@@ -163,7 +163,7 @@ feature('traffic on extended completion queues', { group: 'cqex', others: 'mlx4,
   it('UC', (ground) => traffic(ground, V.IBV_QPT_UC));
   it('UD', (ground) => traffic(ground, V.IBV_QPT_UD));
 
-  it('sizes and vectors that can not be are refused', (ground) => {
+  it('invalid sizes and vectors are rejected', (ground) => {
     const end = openEnd(ground, 0);
     const { maxCqe } = end.p.queryDevice(end.context);
     const wcFlags = V.IBV_WC_STANDARD_FLAGS;
@@ -187,7 +187,7 @@ feature('traffic on extended completion queues', { group: 'cqex', others: 'mlx4,
     closeEnd(end);
   });
 
-  it('resized around completions that wait', async (ground) => {
+  it('are resized while completions wait', async (ground) => {
     const { end, cq, qp, close } = open(ground, { wcFlags: V.IBV_WC_STANDARD_FLAGS });
     const { addr, lkey, rkey } = end.mr;
     postSend(end, qp, (batch) => {
@@ -250,7 +250,7 @@ async function stamped(ground: Ground, wcFlags: number): Promise<{ wcs: V.WcBatc
 }
 
 feature('completion timestamps', { group: 'cqex', refusedBy: ['rxe'], others }, (it) => {
-  it('tell when each completed, on the clock of queryRtValues', async (ground) => {
+  it('report when each request completed, on the clock of queryRtValues', async (ground) => {
     const { wcs, close } = await stamped(ground, V.IBV_WC_EX_WITH_COMPLETION_TIMESTAMP);
     expect(wcs.ticks(0)).toBeGreaterThan(0n);
     expect(wcs.ticks(1)).toBeGreaterThan(wcs.ticks(0));

@@ -1,4 +1,4 @@
-// What devices say of themselves (counterpart of rdma-core's test_device.py).
+// Device queries (counterpart of rdma-core's test_device.py).
 import { expect } from 'vitest';
 import * as V from '../../src/verbs/index.ts';
 import { feature, until } from './ground.ts';
@@ -99,7 +99,7 @@ feature('device queries', { group: 'device', others: 'every device' }, (it) => {
     const pair = connectedPair(ground);
     const { a, qpA } = pair;
     for (const opcode of [V.IBV_WR_SEND, V.IBV_WR_RDMA_WRITE, V.IBV_WR_RDMA_READ]) {
-      // soft-RoCE's library knows nothing of it, which is said with 0.
+      // The library of soft-RoCE does not support the query, and returns 0.
       expect(a.p.queryQpDataInOrder(qpA.handle, opcode, 0)).toBe(ground.name === 'sim' ? 1 : 0);
     }
     closePair(pair);
@@ -117,7 +117,7 @@ feature('devices', { group: 'device', others: 'every device' }, (it) => {
     }
   });
 
-  it('names that are none are refused', (ground) => {
+  it('unknown names are rejected', (ground) => {
     for (const name of ['', 'nosuch0', `${ground.devices[0]} `, `${ground.devices[0]}\0`]) {
       expect(() => ground.provider.openDevice(name)).toThrow(code('NO_DEVICE'));
     }
@@ -150,7 +150,7 @@ feature('devices', { group: 'device', others: 'every device' }, (it) => {
     p.closeDevice(context);
   });
 
-  it('queries need an open device, and nothing else will do', (ground) => {
+  it('queries require an open device', (ground) => {
     const end = openEnd(ground, 0);
     const { p } = end;
     const closed = p.openDevice(ground.devices[0]);
@@ -167,7 +167,7 @@ feature('devices', { group: 'device', others: 'every device' }, (it) => {
     closeEnd(end);
   });
 
-  it('the clock goes on, and sleep() waits as long as it says', async (ground) => {
+  it('the clock advances, and sleep() takes the given time', async (ground) => {
     const { provider: p, devices } = ground;
     const context = p.openDevice(devices[0]);
     const beganNs = p.nowNs(context);
@@ -247,7 +247,7 @@ feature('limits of devices', { group: 'device', others: 'every device' }, (it) =
     closeEnd(end);
   });
 
-  it('queryDeviceEx says it again and again, and the same of the other device', (ground) => {
+  it('queryDeviceEx returns the same each time, and for the other device', (ground) => {
     const [a, b] = [openEnd(ground, 0), openEnd(ground, 1)];
     const first = a.p.queryDeviceEx(a.context);
     expect(a.p.queryDeviceEx(a.context)).toEqual(first);
@@ -337,12 +337,12 @@ feature('the clock of completion timestamps', clock, (it) => {
 
 const ece = { group: 'qp', refusedBy: ['sim', 'rxe'] as const, others: 'devices with ECE (mlx5 ...)' };
 feature('enhanced connection establishment', ece, (it) => {
-  it('its options are asked for', (ground) => {
+  it('its options can be queried', (ground) => {
     const end = openEnd(ground, 0);
     end.p.queryEce(createQp(end).handle);
   });
 
-  it('its options are set', (ground) => {
+  it('its options can be set', (ground) => {
     const end = openEnd(ground, 0);
     end.p.setEce(createQp(end).handle, { vendorId: 0, options: 0 });
   });
@@ -350,7 +350,7 @@ feature('enhanced connection establishment', ece, (it) => {
 
 const pacing = { group: 'qp', refusedBy: ['rxe'] as const, others: 'devices with packet pacing (mlx5 ...)' };
 feature('rate limits', pacing, (it) => {
-  it('are set and taken back on a queue pair in RTS', (ground) => {
+  it('can be set and removed on a queue pair in RTS', (ground) => {
     const pair = connectedPair(ground);
     const { a, qpA } = pair;
     const { packetPacing } = a.p.queryDeviceEx(a.context);
@@ -369,7 +369,7 @@ feature('rate limits', pacing, (it) => {
     closePair(pair);
   });
 
-  it('are set by modifyQp too', (ground) => {
+  it('can be set by modifyQp, too', (ground) => {
     const pair = connectedPair(ground);
     const { a, qpA } = pair;
     modify(a, qpA.handle, { qpState: V.IBV_QPS_RTS, rateLimitKbps: 1_000_000 });

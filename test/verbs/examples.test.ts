@@ -1,4 +1,4 @@
-// The short examples as people start them, on simulated devices and, where there is one, on a real device.
+// The short examples as processes, on simulated devices and, if there is one, on a real device.
 import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -8,7 +8,7 @@ import { realDevices, realOnly } from './ground.ts';
 const ROOT = resolve(import.meta.dirname, '../..');
 const rxe = typeof realDevices === 'string' ? undefined : realDevices.join(',');
 
-/** A process in a virtual machine on a busy host takes its time. */
+/** Time limit: a process in a virtual machine on a busy host is slow. */
 const PATIENCE_MS = 120_000;
 
 function example(name: string, device: string | undefined) {
@@ -22,7 +22,7 @@ function example(name: string, device: string | undefined) {
 
 interface Expected {
   out: string;
-  /** On soft-RoCE, where that differs: what it prints, or null where it must refuse. */
+  /** Output on soft-RoCE, if different; null if the example must fail there. */
   rxe?: string | null;
 }
 
@@ -91,7 +91,7 @@ describe.skipIf(realOnly)('on simulated devices', () => {
   );
 });
 
-/** What they show of a device, the rest of this suite tests too: these are here for how they are started. */
+/** The rest of this suite tests the features themselves; these tests cover starting the examples as processes. */
 const SOME = ['completion-events', 'memory-window', 'sqd-drain', 'ud-hello', 'xrc'];
 
 describe.skipIf(rxe === undefined)('on a real device', () => {
@@ -105,7 +105,7 @@ describe.skipIf(rxe === undefined)('on a real device', () => {
   }
 });
 
-test('every one is short, documented, and here', () => {
+test('every example is short, documented, and tested', () => {
   const shared = ['cli.mjs', 'ends.mjs', 'pingpong-handshake.mjs'];
   const longer = ['file-transfer.mjs', 'kv-store.mjs', 'rc-pingpong.mjs'];
   const readme = readFileSync(join(ROOT, 'examples/README.md'), 'utf8');

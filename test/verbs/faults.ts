@@ -1,15 +1,15 @@
-/** Everything that can be wrong with one argument of a verb, by what the argument is. */
+/** Wrong values for each type of argument. */
 import type * as V from '../../src/verbs/index.ts';
 import type { World } from './world.ts';
 
-/** A wrong value, and the codes that its refusal may have. */
+/** A wrong value, and the error codes that may result. */
 export interface Fault {
   what: string;
   value: unknown;
   codes: readonly V.ErrorCode[];
 }
 
-/** What an argument is: makes a good value, and the wrong ones. */
+/** A type of argument: creates a valid value and the wrong ones. */
 export interface Arg {
   name: string;
   good(world: World): unknown;
@@ -54,7 +54,7 @@ export function handle(kind: keyof World['live'], options: { optional?: boolean 
   };
 }
 
-/** A whole number. `past`: codes for what is beyond the range (a device's limit is no wrong argument). */
+/** An integer. `past`: error codes for values beyond the range (exceeding a device's limit is not a wrong argument). */
 export function whole(
   name: string,
   good: number | ((world: World) => number),
@@ -73,7 +73,7 @@ export function whole(
   };
 }
 
-/** Anything of a JavaScript type: these are not it. */
+/** A value of a JavaScript type; `wrong` values have another type. */
 export function typed(name: string, good: (world: World) => unknown, ...wrong: [string, unknown][]): Arg {
   return { name, good, faults: () => wrong.map(([what, value]) => ({ what, value, codes: ARGUMENT })) };
 }

@@ -1,7 +1,7 @@
 /**
- * The verbs suite runs every case on every provider that is there: simulated devices always, real ones where
- * there are any (soft-RoCE in the tests of `npm run test:rxe`). A feature that a provider does not have must
- * be refused with a typed error, and that is tested too: docs/support.md is made of the results.
+ * The verbs suite runs every case on every available provider: always on simulated devices, and on real ones if there
+ * are any (soft-RoCE with `npm run test:rxe`). A feature that a provider does not support must fail with a typed
+ * error, which is tested, too. docs/support.md is generated from the results.
  */
 import { describe, expect, test } from 'vitest';
 import { addonStatus, createRdmaCoreProvider } from '../../src/providers/rdma-core/index.ts';
@@ -10,7 +10,7 @@ import * as V from '../../src/verbs/index.ts';
 
 export type GroundName = 'sim' | 'rxe';
 
-/** Where one case runs: two devices that reach each other (perhaps one and the same). */
+/** Where one case runs: two devices that reach each other, possibly the same one twice. */
 export interface Ground {
   readonly name: GroundName;
   readonly provider: V.Provider;
@@ -19,7 +19,7 @@ export interface Ground {
   readonly fabric: Fabric | null;
   /** Index of a GID that reaches the other device. */
   readonly gidIndex: number;
-  /** Lets time go by: what is under way goes on. */
+  /** Lets time pass, so that work in flight proceeds. */
   turn(): Promise<void>;
 }
 
@@ -31,7 +31,7 @@ function simGround(wait: boolean): Ground {
   return { name: 'sim', provider: fabric.provider, devices: ['sim0', 'sim1'], fabric, gidIndex: 1, turn };
 }
 
-/** Names of one or two real devices; else why there are none. */
+/** Names of one or two real devices, or the reason why there are none. */
 function findRealDevices(): [string, string] | string {
   const status = addonStatus();
   if (!status.available) return status.notes[0];
@@ -44,7 +44,7 @@ function findRealDevices(): [string, string] | string {
   return [first, names.includes(second) ? second : first];
 }
 
-/** Names of the real devices, or why there are none. */
+/** Names of the real devices, or the reason why there are none. */
 export const realDevices = findRealDevices();
 const real = realDevices;
 /** Simulated devices are the same everywhere: an emulated machine need not run their cases again. */
@@ -70,7 +70,7 @@ export function realGroundIfAny(): Ground | null {
   return typeof real === 'string' ? null : realGround(real);
 }
 
-/** A ground of this name, as fresh as it gets; real devices must be there. `wait`: whether simulated ones have WAIT. */
+/** A ground of this name; simulated devices are new, real ones must exist. `wait`: whether simulated ones have WAIT. */
 export function groundOf(name: GroundName, wait = true): Ground {
   return name === 'sim' ? simGround(wait) : realGround(real as [string, string]);
 }
@@ -78,9 +78,9 @@ export function groundOf(name: GroundName, wait = true): Ground {
 export interface FeatureNotes {
   /** The group of rdma-core's own tests that has its counterpart here: 'srq', 'cqex' ... */
   group: string;
-  /** Providers that do not have it: there, each case must end in an UnsupportedError. */
+  /** Providers that do not support the feature; on these, each case must end with an UnsupportedError. */
   refusedBy?: readonly GroundName[];
-  /** What it takes on other devices, for docs/support.md. */
+  /** The requirements on other devices, for docs/support.md. */
   others: string;
 }
 
@@ -112,7 +112,7 @@ export function feature(name: string, notes: FeatureNotes, declare: (it: Case) =
   }
 }
 
-/** Lets time go by until `done` says so. @throws Error naming `what` when it never does */
+/** Lets time pass until `done` returns true. @throws Error naming `what` if it never does */
 export async function until(ground: Ground, what: string, done: () => boolean): Promise<void> {
   const giveUp = Date.now() + PATIENCE_MS;
   while (!done()) {
@@ -121,7 +121,7 @@ export async function until(ground: Ground, what: string, done: () => boolean): 
   }
 }
 
-/** Polls until `count` completions are there; returns a batch with them (close it with its ring). */
+/** Polls until `count` completions have arrived; returns a batch with them (close it with its ring). */
 export async function completions(ground: Ground, cq: number, count: number): Promise<V.WcBatch> {
   const { provider } = ground;
   const wcs = new V.WcBatch(provider, { capacity: Math.max(count, 1) });

@@ -37,8 +37,8 @@ function sendTo(end: End, qp: number, ah: number, wrId: number, bytes: number): 
 }
 
 /**
- * Makes the hosts of both ends members of the groups, which attachMcast does not on soft-RoCE: what comes for
- * others is dropped by the host's IP layer. (rdma_join_multicast does both.) Returns how to leave.
+ * Makes the hosts of both ends members of the groups. On soft-RoCE, attachMcast does not, and the IP layer of the host
+ * drops packets for other groups. (rdma_join_multicast does both.) Returns a function that leaves the groups.
  */
 async function joinHosts({ a, b }: { a: End; b: End }, groups: string[]): Promise<() => void> {
   if (a.ground.name !== 'rxe') return () => {};

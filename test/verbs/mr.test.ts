@@ -79,7 +79,7 @@ feature('memory regions', { group: 'mr', others: 'every device' }, (it) => {
 
 const NOTES = { group: 'mr', others: 'every device' };
 const code = (name: string) => expect.objectContaining({ code: `ISO_ERR_${name}` });
-/** What a local key that does not fit fails with. */
+/** The status of a request with a wrong local key. */
 const wrongKey = (pair: Pair) => (pair.a.ground.name === 'rxe' ? 'LOC_QP_OP_ERR' : 'LOC_PROT_ERR');
 
 async function readStatus({ a, qpA }: Pair, addr: number, rkey: number, bytes = 100): Promise<string> {
@@ -167,7 +167,7 @@ feature('registration', NOTES, (it) => {
     closeEnd(end);
   });
 
-  it('remote writes and atomics want local write, for memory of either kind', (ground) => {
+  it('remote writes and atomics require local write, for memory of either kind', (ground) => {
     const end = openEnd(ground, 0);
     for (const access of [V.IBV_ACCESS_REMOTE_WRITE, V.IBV_ACCESS_REMOTE_ATOMIC]) {
       expect(() => end.p.allocMr(end.pd, 64, access)).toThrow(code('ARGUMENT'));
@@ -248,7 +248,7 @@ feature('what a region allows', NOTES, (it) => {
     });
   }
 
-  it('a key is worth nothing after deregistration, here and there', async (ground) => {
+  it('keys are invalid after deregistration at both ends', async (ground) => {
     for (const where of ['there', 'here']) {
       const pair = connectedPair(ground);
       const end = where === 'there' ? pair.b : pair.a;
@@ -281,7 +281,7 @@ feature('what a region allows', NOTES, (it) => {
     closePair(pair);
   });
 
-  it('elements that leave their region at home: LOC_PROT_ERR', async (ground) => {
+  it('local elements outside their region: LOC_PROT_ERR', async (ground) => {
     const pair = connectedPair(ground);
     const { a, b, qpA } = pair;
     const mr = a.p.allocMr(a.pd, 4096, ACCESS);
@@ -296,7 +296,7 @@ feature(
   'zero-based memory regions',
   { group: 'mr', others: 'devices that honour IBV_ACCESS_ZERO_BASED' },
   (it) => {
-    it('are reached at the address that registration tells', async (ground) => {
+    it('are accessible at the address that registration returns', async (ground) => {
       const pair = connectedPair(ground);
       const { a, b } = pair;
       const mr = b.p.allocMr(b.pd, 8192, ACCESS | V.IBV_ACCESS_ZERO_BASED);

@@ -39,7 +39,7 @@ interface Bind {
   addr?: number;
   lengthBytes?: number;
   access?: number;
-  /** Type 2: added to the low byte of the key that the window has. */
+  /** Type 2: added to the low byte of the window's current key. */
   step?: number;
 }
 
@@ -72,7 +72,7 @@ async function writeStatus({ a, qpA }: Pair, addr: number, rkey: number): Promis
   return (await polled(a, 1))[0].status;
 }
 
-/** soft-RoCE looks at the bounds of the region alone. */
+/** soft-RoCE only checks the bounds of the region. */
 const outOfWindow = (ground: Ground) => (ground.name === 'rxe' ? 'SUCCESS' : 'REM_ACCESS_ERR');
 
 const windowAddr = (end: End) => end.mr.addr + WINDOW_AT;
@@ -186,7 +186,7 @@ for (const type of [V.IBV_MW_TYPE_1, V.IBV_MW_TYPE_2]) {
       closePair(pair);
     });
 
-    it('a window that is deallocated while bound opens nothing any more', async (ground) => {
+    it('a window that is deallocated while bound no longer grants access', async (ground) => {
       const pair = windowPair(ground, type);
       const key = await bound(pair);
       pair.b.p.deallocMw(pair.mw.handle);
@@ -224,7 +224,7 @@ for (const type of [V.IBV_MW_TYPE_1, V.IBV_MW_TYPE_2]) {
 }
 
 feature('memory windows of type 1: rebinding', { group: 'mr', others: 'IBV_DEVICE_MEM_WINDOW' }, (it) => {
-  it('each bind changes the key; the one before opens nothing', async (ground) => {
+  it('each bind changes the key and invalidates the previous one', async (ground) => {
     const pair = windowPair(ground, V.IBV_MW_TYPE_1);
     const first = await bound(pair);
     const second = await bound(pair);
@@ -270,7 +270,7 @@ feature(
       closeWindowPair(pair);
     });
 
-    it("the peer's SEND_WITH_INV closes it, and the receive tells the key", async (ground) => {
+    it("the peer's SEND_WITH_INV closes it, and the receive reports the key", async (ground) => {
       const pair = windowPair(ground, V.IBV_MW_TYPE_2);
       const { a, b, qpA, qpB } = pair;
       const key = await bound(pair);
@@ -303,7 +303,7 @@ feature(
       closeWindowPair(pair);
     });
 
-    // Not the key of a window that was never bound: on soft-RoCE of Linux 6.1 the kernel dies of it.
+    // Not the key of a window that was never bound, because that crashes the kernel with soft-RoCE of Linux 6.1.
     it("the peer's SEND_WITH_INV of an unknown key fails both ends (soft-RoCE: the receiver)", async (ground) => {
       for (const keyOf of [(end: End) => end.mr.rkey, (end: End) => (end.mr.rkey ^ 0x7f00_0000) >>> 0]) {
         const pair = windowPair(ground, V.IBV_MW_TYPE_2);

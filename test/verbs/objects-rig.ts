@@ -1,10 +1,10 @@
-/** What the object layer's cases share: both ends as objects, and promises that need time to go by. */
+/** Shared by the cases of the object layer: both ends as objects, and promises that need time to pass. */
 import { Context, type QueuePairOptions } from '../../src/objects/index.ts';
 import { type Ground, until } from './ground.ts';
 
 const ALL = { remoteRead: true, remoteWrite: true, remoteAtomic: true, mwBind: true };
 
-/** Lets time go by until the promise is settled, and gives what it gives. */
+/** Lets time pass until the promise is settled, and returns its result. */
 export async function settled<T>(ground: Ground, promise: Promise<T>): Promise<T> {
   let over = false;
   const end = () => {

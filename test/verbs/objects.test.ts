@@ -1,4 +1,4 @@
-// The object layer over all of verbs: what people hold, on every provider.
+// The object layer over all of verbs, on every provider.
 import { expect } from 'vitest';
 import { type Completion, expectSuccess } from '../../src/objects/index.ts';
 import { GRH_BYTES, IBV_MTU_1024 } from '../../src/verbs/index.ts';
@@ -8,7 +8,7 @@ import { closeBoth, connected, openEnd, settled } from './objects-rig.ts';
 const ids = (done: Completion[]) => done.map(({ wrId }) => Number(wrId));
 
 feature('objects: execute and drain', { group: 'qp', others: 'every device' }, (it) => {
-  it('execute() resolves with its own completion, the others stay', async (ground) => {
+  it('execute() resolves with its own completion and leaves the others', async (ground) => {
     const ends = connected(ground);
     const { a, b, qpA } = ends;
     const remote = { addr: b.mr.addr, rkey: b.mr.rkey };
@@ -72,7 +72,7 @@ feature('objects: execute and drain', { group: 'qp', others: 'every device' }, (
     closeBoth(ends);
   });
 
-  it('toSqd() waits, resume() goes on', async (ground) => {
+  it('toSqd() waits for requests in progress, resume() starts the others', async (ground) => {
     const ends = connected(ground);
     const { a, b, qpA } = ends;
     const write = {
@@ -91,7 +91,7 @@ feature('objects: execute and drain', { group: 'qp', others: 'every device' }, (
 });
 
 feature('objects: datagrams', { group: 'addr', others: 'every device' }, (it) => {
-  it('an answer finds its way by the completion and its GRH', async (ground) => {
+  it('a reply reaches the sender by the completion and its GRH', async (ground) => {
     const ends = connected(ground, { type: 'UD' });
     const { a, b, qpA, qpB } = ends;
     const sgList = [{ mr: b.mr, length: GRH_BYTES + 64 }];
@@ -141,7 +141,7 @@ feature('objects: shared receive queues', { group: 'srq', others: 'devices with 
       const { opcode, ...wc } = await settled(ground, b.cq.next());
       expect([opcode, wc.qp === peer, wc.srq === srq]).toEqual(['RECV', true, true]);
     }
-    // Others may have come before it (COMM_EST).
+    // Other events may precede it (COMM_EST).
     let event = (await settled(ground, low)).value;
     while (event?.type !== 'SRQ_LIMIT_REACHED') event = (await settled(ground, events.next())).value;
     expect(event.srq).toBe(srq);

@@ -1,4 +1,4 @@
-// Queue pair states beyond the way to RTS: SQD, SQE, ERR, RESET (counterpart of the state cases of test_qp.py).
+// Queue pair states beyond RTS: SQD, SQE, ERR, RESET (counterpart of the state cases of test_qp.py).
 import { expect } from 'vitest';
 import * as V from '../../src/verbs/index.ts';
 import { feature, until } from './ground.ts';
@@ -53,7 +53,7 @@ feature('ERR and RESET', { group: 'qp', others: 'every device' }, (it) => {
     if (ground.name === 'sim') {
       expect(await polled(a, 1)).toMatchObject([{ wrId: 3, status: 'WR_FLUSH_ERR' }]);
     } else {
-      // Nothing wakes soft-RoCE's receive queue but another move to ERR.
+      // On soft-RoCE, only another move to ERR flushes later receives.
       await pass(ground);
       expect(nothing(a)).toBe(true);
       modify(a, qpA.handle, { qpState: V.IBV_QPS_ERR });
@@ -106,7 +106,7 @@ const WAYS: readonly [from: number, to: readonly number[]][] = [
   [ERR, [RESET, ERR]],
 ];
 
-/** What a queue pair of this type wants for a transition. */
+/** The attributes that a queue pair of this type requires for a transition. */
 function wanted(end: End, qpType: number, from: number, to: number): V.QpAttr {
   const requests = qpType === V.IBV_QPT_RC;
   if (from === RESET && to === INIT) {
@@ -233,7 +233,7 @@ feature('SQD', { group: 'qp', others: 'every device' }, (it) => {
     expect(nothing(a)).toBe(true);
     expect([stateOf(pair), b.bytes[0]]).toEqual([SQD, 0]);
     modify(a, qpA.handle, { qpState: RTS });
-    // Nothing but a post wakes soft-RoCE's send queue.
+    // On soft-RoCE, only a post wakes the send queue.
     if (ground.name === 'sim') expect(await polled(a, 1)).toMatchObject([{ wrId: 2, status: 'SUCCESS' }]);
     write(pair, 3);
     expect((await polled(a, ground.name === 'sim' ? 1 : 2)).at(-1)).toMatchObject({
@@ -244,7 +244,7 @@ feature('SQD', { group: 'qp', others: 'every device' }, (it) => {
     closePair(pair);
   });
 
-  it('receives go on', async (ground) => {
+  it('receives still complete', async (ground) => {
     const pair = connectedPair(ground);
     const { a, b, qpA, qpB } = pair;
     modify(a, qpA.handle, { qpState: SQD });
@@ -282,7 +282,7 @@ feature('SQD with an event', { group: 'qp', others: 'devices that raise SQ_DRAIN
     await pass(ground);
     expect(events).toEqual([{ event: V.IBV_EVENT_SQ_DRAINED, element: qpA.handle }]);
     expect(stateOf(pair)).toBe(SQD);
-    // What had begun has completed, in order; the rest waits, untouched.
+    // Started requests have completed in order; the others wait untouched.
     const wcs = new V.WcBatch(a.p, { capacity: 9 });
     const begun = a.p.pollCq(a.cq, wcs.ring, 0, 9);
     const ids = Array.from({ length: begun }, (_, i) => wcs.wrId(i));
@@ -328,7 +328,7 @@ feature('SQD with an event', { group: 'qp', others: 'devices that raise SQ_DRAIN
   });
 });
 
-/** A queue pair whose second of three requests fails at home, with a receive waiting. */
+/** A queue pair whose second of three requests fails locally, with a receive waiting. */
 async function failedSend(pair: Pair): Promise<[wrId: number, status: string][]> {
   const { a, b, qpA } = pair;
   postRecv(a, qpA.handle, 7, 4096, 64);

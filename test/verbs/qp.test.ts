@@ -31,13 +31,13 @@ const TYPES = [
   ['UD', V.IBV_QPT_UD],
 ] as const;
 
-/** What queryQp must say of a queue pair that was created with CAP. */
+/** The result of queryQp for a queue pair created with CAP. */
 function expectCreated(end: End, qp: V.QpInfo, qpType: number, qpState: number, extended: boolean): void {
   const { attr, init } = end.p.queryQp(qp.handle);
   expect(attr.qpState).toBe(qpState);
   expect(init).toMatchObject({ qpType, sqSigAll: false, sendCq: end.cq, recvCq: end.cq });
   expect(init.extended ?? false).toBe(extended);
-  // soft-RoCE tells how much its queues hold, which is more than it granted.
+  // soft-RoCE reports the capacity of its queues, which is more than it granted.
   if (end.ground.name === 'sim') expect(init.cap).toEqual(qp.cap);
   for (const [name, granted] of Object.entries(qp.cap)) {
     expect(init.cap[name as keyof V.QpCap], name).toBeGreaterThanOrEqual(granted);
@@ -158,11 +158,11 @@ feature('queue pair numbers and handles', NOTES, (it) => {
   });
 });
 
-/** What modify() is to find again in queryQp. */
+/** The attributes that queryQp must return. */
 const KEPT = { pathMtu: V.IBV_MTU_512, timeout: 15, retryCnt: 5, rnrRetry: 3, minRnrTimer: 12 };
 
 feature('queries and changes', NOTES, (it) => {
-  it('an RC queue pair tells every attribute that it was given', (ground) => {
+  it('an RC queue pair reports every attribute that was set', (ground) => {
     const [a, b] = [openEnd(ground, 0), openEnd(ground, 1)];
     const qp = createQp(a);
     toInit(a, qp.handle);
@@ -198,7 +198,7 @@ feature('queries and changes', NOTES, (it) => {
     });
     expect((attr.qpAccessFlags ?? 0) & ACCESS).toBe(access);
     expect(attr.ah).toMatchObject({ dgid: b.gid, sgidIndex: ground.gidIndex, trafficClass: 8 });
-    // The kernel knows better how many hops RoCE v2 may take.
+    // The kernel chooses the hop limit of RoCE v2.
     expect(attr.ah?.hopLimit).toBe(ground.name === 'sim' ? 7 : 64);
     a.p.destroyQp(qp.handle);
     closeEnd(a);
@@ -374,7 +374,7 @@ feature('RC queue pairs', NOTES, (it) => {
     closePair(pair);
   });
 
-  it('a SEND without a receive is tried again as often as rnrRetry says', async (ground) => {
+  it('a SEND without a receive is retried rnrRetry times', async (ground) => {
     const pair = connectedPair(ground, { rnrRetry: 1 });
     const { a, qpA } = pair;
     postSend(a, qpA.handle, (batch) => batch.send(2, SIGNALED, a.mr.addr, 100, a.mr.lkey));
@@ -382,7 +382,7 @@ feature('RC queue pairs', NOTES, (it) => {
     closePair(pair);
   });
 
-  it('a peer that is not there: RETRY_EXC_ERR', async (ground) => {
+  it('a peer that does not exist: RETRY_EXC_ERR', async (ground) => {
     const pair = connectedPair(ground, { retryCnt: 1, timeout: 12 });
     const { a, b, qpA, qpB } = pair;
     modify(b, qpB.handle, { qpState: V.IBV_QPS_RESET });

@@ -172,7 +172,7 @@ const NOTES = { group: 'qpex', others: 'mlx5, efa; else typed refusal' };
 const extendedPair = (ground: Ground, qpType = V.IBV_QPT_RC, mrAccess?: number): Pair =>
   connectedPair(ground, { qpType, init: INIT, mrAccess });
 
-/** Posts, waits for the one completion that `fill` asks for, and returns it. */
+/** Posts the request of `fill`, waits for its completion, and returns it. */
 async function done(pair: Pair, fill: (batch: V.SendBatch) => void): Promise<Wc> {
   postSend(pair.a, pair.qpA.handle, fill);
   return (await polled(pair.a, 1))[0];

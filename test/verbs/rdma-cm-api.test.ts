@@ -1,4 +1,4 @@
-// `isoverbs/rdma-cm` as its users see it, on simulated devices and on real ones.
+// The API of `isoverbs/rdma-cm`, on simulated and on real devices.
 import { once } from 'node:events';
 import { expect } from 'vitest';
 import { expectSuccess } from '../../src/objects/index.ts';
@@ -22,7 +22,7 @@ import { feature, type Ground } from './ground.ts';
 
 const NOTES = { group: 'rdmacm', others: 'librdmacm and the rdma_ucm module' };
 
-/** Where servers and callers of a ground are. Simulated time must move by itself here. */
+/** The addresses of servers and clients on a ground. Simulated time must advance by itself here. */
 interface Town {
   provider: V.Provider;
   host: string;
@@ -46,7 +46,7 @@ async function serverIn(
   return { server, port: server.address()?.port as number };
 }
 
-/** One receive of `bytes` posted as soon as that goes; what came is read from it. */
+/** Posts one receive of `bytes` as early as possible; the data is read from its memory. */
 function receiver(bytes = 64) {
   const inboxes = new Map<CmConnection, Uint8Array>();
   const prepare = (connection: CmConnection) => {
@@ -102,7 +102,7 @@ feature('isoverbs/rdma-cm: connections', NOTES, (it) => {
     await closed(server, client, await echoed);
   });
 
-  it('both ends know each other, their devices and the private data', async (ground) => {
+  it('both ends expose both addresses, their devices and the private data', async (ground) => {
     const town = townOf(ground);
     const { server, port } = await serverIn(town, { privateData: 'welcome' });
     const accepted = once(server, 'connection') as Promise<[CmConnection]>;
@@ -224,7 +224,7 @@ feature('isoverbs/rdma-cm: connections', NOTES, (it) => {
     await closed(server);
   });
 
-  it('closing in any order hangs nowhere', async (ground) => {
+  it('closing in any order never hangs', async (ground) => {
     const town = townOf(ground);
     for (const order of [0, 1, 2, 3]) {
       const { server, client, peer } = await pairIn(town);
@@ -255,7 +255,7 @@ feature('isoverbs/rdma-cm: connections', NOTES, (it) => {
     await expect(connect({ ...town, port, signal: later.signal, prepare })).rejects.toThrow('too late');
     const broken = () => Promise.reject(new Error('mine'));
     await expect(connect({ ...town, port, prepare: broken })).rejects.toThrow('mine');
-    // A server that takes its time: the time limit ends it, and the request is no more.
+    // The server does not answer in time: the attempt fails with a timeout, and its request is withdrawn.
     server.on('connectRequest', () => {});
     await expect(connect({ ...town, port, timeoutMs: 50 })).rejects.toThrow(/no answer within 50 ms/);
     await closed(server);
@@ -323,7 +323,7 @@ feature('isoverbs/rdma-cm: datagrams', NOTES, (it) => {
     sender.close();
   });
 
-  it('no group is refused', async (ground) => {
+  it('an invalid group is rejected', async (ground) => {
     const { provider, localAddress } = townOf(ground);
     await expect(joinMulticast('sim.example', { provider, localAddress })).rejects.toMatchObject({
       code: expect.stringMatching(/^ISO_ERR_(CONNECTION|ARGUMENT)$/),
@@ -331,7 +331,7 @@ feature('isoverbs/rdma-cm: datagrams', NOTES, (it) => {
   });
 });
 
-/** By the flat verbs: one datagram to where an end's `remote` says. */
+/** Sends one datagram with the flat verbs to the `remote` of an end. */
 function sendDatagram(
   end: Awaited<ReturnType<typeof resolveDatagram>> | Awaited<ReturnType<typeof joinMulticast>>,
   text: string,

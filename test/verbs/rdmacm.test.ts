@@ -34,7 +34,7 @@ const {
 const UDP = V.RDMA_PS_UDP;
 const NOTES = { group: 'rdmacm', others: 'librdmacm and the rdma_ucm module' };
 const bytes = (text: string) => new TextEncoder().encode(text);
-/** Private data comes padded with zeros to the room of its message. */
+/** Private data arrives padded with zeros to the capacity of its message. */
 const text = (data: Uint8Array) => new TextDecoder().decode(data).replace(/\0+$/, '');
 const code = (name: string) => expect.objectContaining({ code: `ISO_ERR_${name}` });
 
@@ -46,7 +46,7 @@ feature('rdma_cm: addresses and routes', NOTES, (it) => {
     hush(at, id);
   });
 
-  it('bindAddr finds the device and gives a port', (ground) => {
+  it('bindAddr finds the device and assigns a port', (ground) => {
     const at = ears(ground);
     const id = at.cm.createId(at.channel, V.RDMA_PS_TCP);
     const address = addressOf(ground, 0);
@@ -77,7 +77,7 @@ feature('rdma_cm: addresses and routes', NOTES, (it) => {
     hush(at, second, datagram);
   });
 
-  it('resolving finds the way, the device and both addresses', async (ground) => {
+  it('resolving finds the route, the device and both addresses', async (ground) => {
     const at = ears(ground);
     const id = await routed(at, 7471);
     expect(at.cm.queryId(id)).toMatchObject({
@@ -128,7 +128,7 @@ feature('rdma_cm: RC connections', NOTES, (it) => {
     });
     expect(text(all.request.privateData)).toBe('from the client');
     expect(text(all.response.privateData)).toBe('from the server');
-    // What one initiates the other serves.
+    // The initiator depth of one end is the responder resources of the other.
     expect(all.request.conn).toMatchObject({
       qpNum: all.client.qp.qpNum,
       responderResources: 3,
@@ -149,7 +149,7 @@ feature('rdma_cm: RC connections', NOTES, (it) => {
     closeConnected(all);
   });
 
-  it('private data fills its message to the last byte, and not more', async (ground) => {
+  it('private data may fill its message to the last byte, but not exceed it', async (ground) => {
     const all = await connected(ground, {
       toServer: new Uint8Array(56).fill(1),
       toClient: new Uint8Array(196).fill(2),
@@ -338,7 +338,7 @@ feature('rdma_cm: wrong order', NOTES, (it) => {
 });
 
 feature('rdma_cm: datagrams', NOTES, (it) => {
-  it('resolving a peer tells its address, queue pair and Q_Key', async (ground) => {
+  it('resolving a peer returns its address, queue pair and Q_Key', async (ground) => {
     const at = ears(ground);
     const { id, port } = listener(at, UDP);
     const client = await routed(at, port, UDP);
@@ -353,7 +353,7 @@ feature('rdma_cm: datagrams', NOTES, (it) => {
     hush(at, request.id, client, id);
   });
 
-  it('initQpAttr gives the Q_Key', async (ground) => {
+  it('initQpAttr returns the Q_Key', async (ground) => {
     const at = ears(ground);
     const id = at.cm.createId(at.channel, UDP);
     at.cm.bindAddr(id, { address: addressOf(ground, 0), port: 0 });
@@ -382,7 +382,7 @@ feature('rdma_cm: datagrams', NOTES, (it) => {
 feature('rdma_cm: multicast', NOTES, (it) => {
   const group = { address: '239.1.2.3', port: 0 };
 
-  it('joining tells the group to attach to and to send to', async (ground) => {
+  it('joining returns the group to attach to and to send to', async (ground) => {
     const at = ears(ground);
     const id = at.cm.createId(at.channel, UDP);
     at.cm.bindAddr(id, { address: addressOf(ground, 0), port: 0 });
@@ -404,7 +404,7 @@ feature('rdma_cm: multicast', NOTES, (it) => {
     hush(at, id);
   });
 
-  it('needs a datagram identifier that is bound to a device', (ground) => {
+  it('joining requires a datagram identifier that is bound to a device', (ground) => {
     const at = ears(ground);
     const stream = at.cm.createId(at.channel, V.RDMA_PS_TCP);
     at.cm.bindAddr(stream, { address: addressOf(ground, 0), port: 0 });
@@ -416,7 +416,7 @@ feature('rdma_cm: multicast', NOTES, (it) => {
 });
 
 feature('rdma_cm: listeners of events', NOTES, (it) => {
-  it('events wait for a listener, and a listener may destroy the identifier that it hears of', async (ground) => {
+  it('events wait for a listener, and a listener may destroy the identifier of its event', async (ground) => {
     const at = ears(ground);
     at.cm.watchEventChannel(at.channel, null);
     const id = at.cm.createId(at.channel, V.RDMA_PS_TCP);

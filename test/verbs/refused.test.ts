@@ -26,6 +26,6 @@ const GROUPS: readonly [group: string, feature: string, verb: keyof typeof refus
 
 for (const [group, name, verb, others] of GROUPS) {
   feature(name, { group, refusedBy: ['sim', 'rxe'], others }, (it) => {
-    it(`${verb} says that it is not there`, () => calls[verb]());
+    it(`${verb} throws UnsupportedError`, () => calls[verb]());
   });
 }

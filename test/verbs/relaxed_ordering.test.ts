@@ -1,5 +1,5 @@
 // Traffic with IBV_ACCESS_RELAXED_ORDERING (counterpart of rdma-core's test_relaxed_ordering.py). Devices may
-// ignore the flag; data that a completion tells of is there in any case.
+// ignore the flag; the data of a completed request has arrived in any case.
 import { expect } from 'vitest';
 import * as V from '../../src/verbs/index.ts';
 import { feature, type Ground } from './ground.ts';
@@ -29,7 +29,7 @@ function relaxedPair(ground: Ground, qpType: number): Pair {
   return connectedPair(ground, { qpType, mrAccess: ACCESS | RELAXED });
 }
 
-/** `ROUNDS` messages from a to b, each looked at when it has completed. */
+/** Sends `ROUNDS` messages from a to b and verifies each on completion. */
 async function sends({ a, b, qpA, qpB }: Pair, headerBytes = 0, ah = 0): Promise<void> {
   for (let i = 0; i < ROUNDS; i++) {
     a.bytes.fill(i, 0, BYTES);
@@ -66,7 +66,7 @@ feature('relaxed ordering', NOTES, (it) => {
     closePair(pair);
   });
 
-  it('RC: RDMA WRITE, with an immediate last that says all of it is there', async (ground) => {
+  it('RC: RDMA WRITE, with a final immediate that announces all data', async (ground) => {
     const pair = relaxedPair(ground, V.IBV_QPT_RC);
     const { a, b, qpA, qpB } = pair;
     for (let i = 1; i <= 20; i++) {
@@ -100,7 +100,7 @@ feature('relaxed ordering', NOTES, (it) => {
     closePair(pair);
   });
 
-  it('memory of one’s own, and the rights that the other bits give', async (ground) => {
+  it('registered and allocated memory, and the rights that the other bits grant', async (ground) => {
     const pair = connectedPair(ground);
     const { a, b, qpA } = pair;
     const memory = new ArrayBuffer(4096);

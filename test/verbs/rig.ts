@@ -1,4 +1,4 @@
-/** What the cases of the verbs suite share: an open device with the usual objects, and connected queue pairs. */
+/** Shared by the cases of the verbs suite: an open device with the usual objects, and connected queue pairs. */
 import * as V from '../../src/verbs/index.ts';
 import { initAttr, pathTo, rtrAttr, rtsAttr } from '../support/to-rts.ts';
 import { completions, type Ground } from './ground.ts';
@@ -13,7 +13,7 @@ export const CAP: V.QpCap = { maxSendWr: 64, maxRecvWr: 64, maxSendSge: 4, maxRe
 
 export const QKEY = 0x11111111;
 
-/** One side: an open device, a protection domain, a completion queue and memory that peers may do anything to. */
+/** One side: an open device, a protection domain, a completion queue and memory with all remote access rights. */
 export interface End {
   ground: Ground;
   p: V.Provider;
@@ -44,7 +44,7 @@ export function openEnd(ground: Ground, which: 0 | 1, access = ACCESS, lengthByt
   };
 }
 
-/** Closes what openEnd made; queue pairs and what else the case made must be gone. */
+/** Closes the objects of openEnd; the case must have closed queue pairs and other objects before. */
 export function closeEnd(end: End): void {
   const { p } = end;
   p.destroyCq(end.cq);
@@ -147,7 +147,7 @@ export function closePair({ a, b, qpA, qpB }: Pair): void {
   closeEnd(b);
 }
 
-/** Posts what `fill` puts into a batch; all of it must be taken. */
+/** Posts the requests of `fill`, all of which must be accepted. */
 export function postSend(end: End, qp: number, fill: (batch: V.SendBatch) => void): void {
   const batch = new V.SendBatch(end.p, { capacity: 32, sges: 4, inlineBytes: 64 });
   fill(batch);
@@ -168,7 +168,7 @@ export function postRecv(end: End, qp: number, wrId: number, offset: number, len
   if (posted !== 1) throw new Error(`the receive was refused: errno ${errno}, ${V.REASON_TEXT[reason]}`);
 }
 
-/** Posts one receive to a shared receive queue, in the same way. */
+/** The same for a shared receive queue. */
 export function postShared(end: End, srq: number, wrId: number, offset: number, lengthBytes: number): void {
   const batch = new V.RecvBatch(end.p, { capacity: 1 });
   batch.recv(wrId, end.mr.addr + offset, lengthBytes, end.mr.lkey);
@@ -178,7 +178,7 @@ export function postShared(end: End, srq: number, wrId: number, offset: number, 
   if (posted !== 1) throw new Error(`the receive was refused: errno ${errno}, ${V.REASON_TEXT[reason]}`);
 }
 
-/** The REASON_* that a post of what `fill` puts into a batch is refused for; 0 when it is taken. */
+/** The REASON_* for which posting the requests of `fill` is rejected; 0 if they are accepted. */
 export function refusal(end: End, qp: number, fill: (batch: V.SendBatch) => void): number {
   const batch = new V.SendBatch(end.p, { capacity: 32, sges: 4, inlineBytes: 64 });
   fill(batch);
@@ -188,12 +188,12 @@ export function refusal(end: End, qp: number, fill: (batch: V.SendBatch) => void
   return reason;
 }
 
-/** Lets time go by in which what must not happen could. */
+/** Lets enough time pass for an unwanted effect to show. */
 export async function pass(ground: Ground, turns = 30): Promise<void> {
   for (let i = 0; i < turns; i++) await ground.turn();
 }
 
-/** Asynchronous events of an end's context, as they come. */
+/** Collects the asynchronous events of an end's context. */
 export function eventsOf(end: End): { event: number; element: number }[] {
   const heard: { event: number; element: number }[] = [];
   end.p.watchAsyncEvents(end.context, (event, element) => heard.push({ event, element }));
@@ -212,7 +212,7 @@ export function addressHandle(end: End, peer: End, attr: Partial<V.AhAttr> = {})
   });
 }
 
-/** What of a completion a case compares. */
+/** The fields of a completion that a case compares. */
 export interface Wc {
   wrId: number;
   status: string;

@@ -1,4 +1,4 @@
-// Memory: rounds of making, using and closing every object leave nothing behind, in the main thread and in a worker.
+// Memory: creating, using and closing every object repeatedly leaks nothing, in the main thread and in a worker.
 import { spawnSync } from 'node:child_process';
 import { resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -30,7 +30,7 @@ describe.each(['main thread', 'worker'])('in the %s', (where) => {
     () => expect(rounds('sim0', 1000, where === 'worker' ? 100 : 3000, where)).toEqual(PASS),
     PATIENCE_MS,
   );
-  // The worker does all that the main thread does, and ends.
+  // The worker does the same as the main thread, and then ends.
   const tags = where === 'worker' ? [] : ['long'];
   test.skipIf(rxe === undefined)(
     `${REAL_ROUNDS} rounds on a real device`,

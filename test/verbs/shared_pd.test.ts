@@ -13,7 +13,7 @@ feature(
   'import of objects of another process',
   { group: 'shared_pd', refusedBy: ['sim', 'rxe'], others: 'out of scope: open the device in each process' },
   (it) => {
-    for (const verb of IMPORTS) it(`${verb} says that it is not there`, () => calls[verb]());
+    for (const verb of IMPORTS) it(`${verb} throws UnsupportedError`, () => calls[verb]());
   },
 );
 
@@ -61,7 +61,7 @@ feature('several contexts of one device', { group: 'shared_pd', others: 'every d
     closeEnd(b);
   });
 
-  it('one that is closed takes nothing from the other', (ground) => {
+  it('closing one does not affect the other', (ground) => {
     const [a, b] = [openEnd(ground, 0), openEnd(ground, 0)];
     closeEnd(a);
     expect(() => a.p.allocMr(a.pd, 4096, 0)).toThrow(V.InvalidHandleError);

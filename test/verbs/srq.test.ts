@@ -72,7 +72,7 @@ feature('SRQ creation and attributes', NOTES, (it) => {
     closeEnd(end);
   });
 
-  it('the limit is set and taken back', (ground) => {
+  it('the limit can be set and removed', (ground) => {
     const end = openEnd(ground, 0);
     const { handle } = end.p.createSrq(end.pd, { maxWr: 10, maxSge: 1 });
     end.p.modifySrq(handle, { srqLimit: 4 }, V.IBV_SRQ_LIMIT);
@@ -124,7 +124,7 @@ feature('SRQ creation and attributes', NOTES, (it) => {
     closeEnd(end);
   });
 
-  it('it is kept by its queue pairs, and keeps its protection domain', (ground) => {
+  it('its queue pairs keep it busy, and it keeps its protection domain busy', (ground) => {
     const end = openEnd(ground, 0);
     const { p } = end;
     const pd = p.allocPd(end.context);
@@ -218,7 +218,7 @@ feature('SRQ receives', NOTES, (it) => {
     closeShared(shared);
   });
 
-  it('running numbers of receives that wait together differ', async (ground) => {
+  it('sequence numbers of waiting receives differ', async (ground) => {
     const shared = sharedPair(ground, { pairs: 2 });
     const { a, b, srq } = shared;
     for (let i = 0; i < 8; i++) postShared(b, srq.handle, i, 64 * i, 64);
@@ -235,7 +235,7 @@ feature('SRQ receives', NOTES, (it) => {
     closeShared(shared);
   });
 
-  it('a full queue refuses, and takes again when one was used', async (ground) => {
+  it('a full queue rejects receives until one is used', async (ground) => {
     const shared = sharedPair(ground, { maxWr: 4 });
     const { a, b, srq } = shared;
     const batch = new V.RecvBatch(b.p, { capacity: 64 });
@@ -324,7 +324,7 @@ feature('SRQ limit and errors', NOTES, (it) => {
     closeShared(shared);
   });
 
-  it('destroying it forgets the receives that wait', (ground) => {
+  it('destroying it drops the waiting receives', (ground) => {
     const end = openEnd(ground, 0);
     const { handle } = end.p.createSrq(end.pd, { maxWr: 4, maxSge: 1 });
     for (let i = 0; i < 4; i++) postShared(end, handle, i, 0, 64);

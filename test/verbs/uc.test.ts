@@ -58,7 +58,7 @@ feature('UC messages', NOTES, (it) => {
       [1, 'RDMA_WRITE'],
       [2, 'SEND'],
     ]);
-    // The SEND came behind it.
+    // The SEND followed it.
     expect(await polled(b, 1)).toMatchObject([{ wrId: 7, byteLen: 1 }]);
     expect(b.bytes.subarray(8192, 14192).every((byte) => byte === 3)).toBe(true);
     closePair(pair);
@@ -117,7 +117,7 @@ feature('UC messages', NOTES, (it) => {
 });
 
 feature('UC without acknowledgements', NOTES, (it) => {
-  it('a message for which no receive is posted is lost, and the sender does not know', async (ground) => {
+  it('a message without a receive is lost, and the sender completes it', async (ground) => {
     const pair = ucPair(ground);
     const { a, b, qpA, qpB } = pair;
     postSend(a, qpA.handle, (batch) => batch.send(1, SIGNALED, a.mr.addr, 3000, a.mr.lkey));
@@ -130,7 +130,7 @@ feature('UC without acknowledgements', NOTES, (it) => {
     closePair(pair);
   });
 
-  it('a WRITE with a wrong key is lost; both ends go on', async (ground) => {
+  it('a WRITE with a wrong key is lost, and both ends stay usable', async (ground) => {
     const pair = ucPair(ground);
     const { a, b, qpA, qpB } = pair;
     a.bytes.fill(9, 0, 100);

@@ -136,7 +136,7 @@ feature('UD messages', NOTES, (it) => {
     closeUd(pair);
   });
 
-  it('one queue pair sends to many, here and there, each by its own address handle', async (ground) => {
+  it('one queue pair sends to many on both devices, each by its own address handle', async (ground) => {
     const pair = udPair(ground);
     const { a, b, qpA, qpB, ah } = pair;
     const here = createQp(a, { qpType: V.IBV_QPT_UD });
@@ -192,7 +192,7 @@ feature('UD messages', NOTES, (it) => {
 });
 
 feature('UD: what is dropped', NOTES, (it) => {
-  /** After what was dropped, a message that is not. */
+  /** Sends a message that must arrive after a dropped one. */
   async function goesOn(ground: Ground, pair: UdPair, wrId: number): Promise<void> {
     await pass(ground);
     send(pair, 99, 16);
@@ -314,7 +314,7 @@ feature('UD: what is refused when it is posted', NOTES, (it) => {
     closeUd(pair);
   });
 
-  it('a queue pair that was not moved to RTS', async (ground) => {
+  it('a queue pair that is not in RTS', async (ground) => {
     const pair = udPair(ground);
     const { a, qpB, ah } = pair;
     const fresh = createQp(a, { qpType: V.IBV_QPT_UD });
@@ -328,7 +328,7 @@ feature('UD: what is refused when it is posted', NOTES, (it) => {
 });
 
 feature('UD queue pairs', NOTES, (it) => {
-  it('the Q_Key is asked for, kept, and may change', async (ground) => {
+  it('the Q_Key can be queried and changed', async (ground) => {
     const { a, b, qpA, qpB, ah } = udPair(ground);
     expect(a.p.queryQp(qpA.handle).attr).toMatchObject({ qpState: V.IBV_QPS_RTS, qkey: QKEY });
     expect(a.p.queryQp(qpA.handle).init.qpType).toBe(V.IBV_QPT_UD);

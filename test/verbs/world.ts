@@ -1,4 +1,4 @@
-/** One live object of each kind, and closed ones: what the table of wrong arguments needs. */
+/** One live object of each kind, and closed ones, for the table of wrong arguments. */
 import * as V from '../../src/verbs/index.ts';
 import type { Ground } from './ground.ts';
 import { ACCESS, CAP } from './rig.ts';
@@ -48,7 +48,7 @@ export class World {
     this.gid = p.queryGid(live.context, 1, ground.gidIndex).gid;
     for (const kind of ['qp', 'udQp', 'srq', 'ah', 'mw', 'xrcd'] as const) {
       const made = this.tryMake(kind);
-      // What the device does not have keeps a number that names nothing.
+      // Unsupported objects keep a number that is no handle.
       live[kind] = made === null ? 0 : this.keep(made[0], made[1]);
     }
   }
@@ -70,7 +70,7 @@ export class World {
     return handle;
   }
 
-  /** Makes an object, or null where the device has no such thing. */
+  /** Creates an object; null if the device does not support it. */
   private tryMake(kind: Kind): [number, (handle: number) => void] | null {
     try {
       return this.make(kind);

@@ -1,11 +1,11 @@
-/** What the cases with extended reliable connections share. */
+/** Shared by the cases with extended reliable connections. */
 import * as V from '../../src/verbs/index.ts';
 import type { Ground } from './ground.ts';
 import { closeEnd, connect, createQp, type End, openEnd, replaceCq } from './rig.ts';
 
 const NO_CAP = { maxSendWr: 0, maxRecvWr: 0, maxSendSge: 0, maxRecvSge: 0, maxInlineData: 0 };
 
-/** What xrcPair opens. */
+/** The objects of xrcPair. */
 export interface Xrc {
   a: End;
   b: End;
@@ -25,7 +25,7 @@ export interface XrcOptions {
   init?: Partial<V.QpInitAttr>;
 }
 
-/** A sending half at `a`, a receiving one at `b`, connected, and shared receive queues of `b`. */
+/** A sending half at `a` connected to a receiving half at `b`, and shared receive queues of `b`. */
 export function xrcPair(ground: Ground, options: XrcOptions = {}): Xrc {
   const { srqCount = 1, mrAccess, wcFlags = 0, init } = options;
   const a = openEnd(ground, 0, mrAccess);

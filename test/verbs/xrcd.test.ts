@@ -20,7 +20,7 @@ feature('XRC', NOTES, (it) => {
     closeEnd(end);
   });
 
-  it('a domain is kept by its shared receive queues and queue pairs, a completion queue by the former', (ground) => {
+  it('shared receive queues and queue pairs keep a domain busy, the former also a completion queue', (ground) => {
     const xrc = xrcPair(ground);
     const { b, xrcd } = xrc;
     expect(() => b.p.closeXrcd(xrcd)).toThrow(/queue pair, a shared receive queue/);
@@ -90,7 +90,7 @@ feature('XRC', NOTES, (it) => {
     closeEnd(b);
   });
 
-  it('a queue that is not there: REM_INV_REQ_ERR', async (ground) => {
+  it('a queue that does not exist: REM_INV_REQ_ERR', async (ground) => {
     const xrc = xrcPair(ground);
     const { a, sender } = xrc;
     postSend(a, sender.handle, (batch) => batch.send(1, SIGNALED, a.mr.addr, 8, a.mr.lkey).srqTo(0, 0xffff));

@@ -1,6 +1,6 @@
 // @ts-nocheck: runs against dist, which a type check must not need.
-// Every object is made, used and closed, again and again: afterwards there is no handle, no pinned page, no file descriptor
-// and no JavaScript object more than before. Run with --expose-gc; prints `pass`.
+// Repeatedly creates, uses and closes every kind of object; afterwards there must be no more handles, pinned pages,
+// file descriptors and JavaScript objects than before. Run with --expose-gc; prints `pass`.
 //   node --expose-gc rounds.mjs DEVICE ROUNDS WARM_UP_ROUNDS [worker]
 import { readdirSync, readFileSync } from 'node:fs';
 import { isMainThread, Worker } from 'node:worker_threads';
@@ -9,14 +9,14 @@ import { GRH_BYTES, openDevice, UnsupportedError } from '../../../dist/index.js'
 const [device, roundsText, warmUpText, where] = process.argv.slice(2);
 const ROUNDS = Number(roundsText);
 /**
- * The compiler and tables that grow to what they need: after 3000 rounds the heap still wins half a megabyte in the
- * next thousand, and nothing after some ten thousand. Before, it says little.
+ * The growth of the heap that is tolerated for compiled code and growing tables: after 3000 rounds the heap grows by
+ * half a megabyte in the next thousand, and by nothing after about ten thousand.
  */
 const WARM_UP = Number(warmUpText);
 const HEAP_SLACK_BYTES = WARM_UP >= 3000 ? 5 << 18 : 4 << 20;
 const ALL = { remoteRead: true, remoteWrite: true, remoteAtomic: true, mwBind: true };
 
-/** Null where the device has no such thing. */
+/** The result; null if the device does not support the feature. */
 function ifThere(make) {
   try {
     return make();
@@ -26,7 +26,7 @@ function ifThere(make) {
   }
 }
 
-/** A reliable connection with itself, over a shared receive queue: SEND, a window, drained. */
+/** A reliable connection with itself, over a shared receive queue: sends, binds a window and drains. */
 async function connection({ context, pd, cq, mr }) {
   const srq = pd.createSrq({ maxWr: 4, maxSge: 1 });
   const qp = pd.createQp({ sendCq: cq, srq });
@@ -47,7 +47,7 @@ async function connection({ context, pd, cq, mr }) {
   return [srq, qp, window, context.sendBatch({ capacity: 2 })];
 }
 
-/** A datagram to itself, answered by where it came from; a group. */
+/** A datagram to itself and the reply to its sender; a multicast group. */
 async function datagram({ pd, cq, mr }) {
   const qp = pd.createQp({ sendCq: cq, type: 'UD' });
   qp.start();
@@ -62,7 +62,7 @@ async function datagram({ pd, cq, mr }) {
   return [qp, ah, back];
 }
 
-/** One round: everything that there is. */
+/** One round over all kinds of objects. */
 async function round() {
   const context = openDevice(device);
   const pd = context.allocPd();
@@ -108,7 +108,7 @@ async function main() {
   const after = await measure();
   const grown = after.heapBytes - before.heapBytes;
   const same = ['lockedKb', 'pinnedKb', 'descriptors'].every((name) => after[name] <= before[name]);
-  // The last round's may still be on some stack.
+  // Objects of the last round may still be on the stack.
   if (left > count / ROUNDS || grown > HEAP_SLACK_BYTES || !same) {
     throw new Error(
       `${left} of ${count} objects left, heap ${grown} bytes more: ${JSON.stringify({ before, after })}`,
