@@ -5,7 +5,7 @@
  */
 import { PerformanceObserver } from 'node:perf_hooks';
 
-// Until the compiler has seen it all: what is not compiled yet allocates every double.
+// Warm up until everything is compiled, since uncompiled code allocates every double.
 const WARMUP = 1_500_000;
 const PACKETS = 1_000_000;
 
@@ -55,7 +55,7 @@ async function measure() {
   return bytes / PACKETS;
 }
 
-// On a busy machine the compiler is late: what counts is the first window in which it has nothing left to do.
+// On a busy machine compilation is late, so the first window without any counts.
 let bytesPerPacket = await measure();
 for (let window = 1; window < 5 && bytesPerPacket >= 0.5; window++) {
   bytesPerPacket = Math.min(bytesPerPacket, await measure());

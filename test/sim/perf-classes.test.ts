@@ -36,7 +36,7 @@ function poll({ a }: App): void {
   while (a.v.pollCq(a.sendCq, a.wc.ring, 0, 64) > 0);
 }
 
-/** Posts so many of a size, again and again, until `kindOf` says `kind` or the time is over; returns the time. */
+/** Repeatedly posts `count` requests of a size until `kindOf` returns `kind` or the time is over; returns the time. */
 async function until(of: App, kind: string, bytes: number, count: number, mostNs: number): Promise<number> {
   const startNs = of.fabric.nowNs;
   while (kindOf(of) !== kind && of.fabric.nowNs - startNs < mostNs) {

@@ -81,7 +81,7 @@ function text(lists: { policies: Listed[]; interceptors: Listed[] }): string {
 
 const INDENT = '  ';
 
-/** What each needs of the device, of a coordinator and of the other end. */
+/** What each policy requires of the device, of a coordinator and of the other end. */
 function needs(policies: readonly Listed[]): string {
   const rows = policies.map(({ name, needs, summary }) => [
     name,
@@ -109,7 +109,7 @@ function options({ name, options: knobs }: Listed): string {
 /** More than a line of them is for --json. */
 const isWords = ({ length }: readonly string[]) => length > 2 && length < 6;
 
-/** An empty object is nobody. */
+/** An empty object counts as none. */
 function shown(value: unknown): string {
   return value === undefined || typeof value === 'object' ? '-' : String(value);
 }

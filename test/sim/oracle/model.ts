@@ -4,9 +4,9 @@
  * nothing else.
  *
  * The description: every WQE occupies its queue pair's processing unit for one step; then its packets take turns,
- * one at a time, round robin over the queue pairs that have one (who has more joins the tail), for admission to one
- * FIFO of so many bytes; the wire empties it in order. A small message that meets nobody takes the base latency,
- * one step and its time on the wire. The whole base latency stands behind the wire here: only its sum matters.
+ * one at a time, round robin over the queue pairs that have one (a queue pair with more joins the tail), for admission
+  * to one FIFO of limited bytes; the wire empties it in order. A small message on an idle NIC takes the base latency,
+  * one step and its time on the wire. This model adds the whole base latency after the wire, as only the sum matters.
  */
 
 export interface OracleNic {
@@ -54,7 +54,7 @@ interface Message {
 interface QueuePair {
   app: OracleApp;
   posted: Message[];
-  /** In the processing unit, or sending. */
+  /** Whether it is in the processing unit, or sending. */
   current: Message | null;
   completions: number[];
   latenciesNs: number[];
@@ -91,7 +91,7 @@ class Oracle {
     return this.qps.map((qp) => result(qp, warmupNs));
   }
 
-  /** Behind all that are due at the same time. */
+  /** Inserts an event after all others of the same time. */
   private after(delayNs: number, run: () => void): void {
     const at = this.nowNs + delayNs;
     let i = this.events.length;
@@ -160,7 +160,7 @@ function result(qp: QueuePair, warmupNs: number): OracleResult {
   return { mmps, gbps: (mmps * sizeBytes * 8) / 1000, meanLatencyNs };
 }
 
-/** What these applications get of this NIC from the warm-up to the end. */
+/** The results of these applications between the warm-up and the end. */
 export function runOracle(
   apps: OracleApp[],
   options: { warmupNs: number; endNs: number; nic?: OracleNic },
