@@ -1,31 +1,31 @@
 /**
- * Who may go, of the queue pairs of one context: tickets (WAITs on PCC) that are let through in the order in which they
- * were taken, one for each ENABLE of PCQ, a managed queue pair connected to itself that holds signaled 0_WRs (PeRF,
- * section 3.3). All in the device: no software between one turn and the next.
+ * The tickets of one context (PeRF, section 3.3). A ticket is a WAIT on PCC. PCQ is a managed queue pair connected to
+ * itself that holds signaled 0_WRs, and each ENABLE of PCQ releases the next ticket in order. The device does all of
+ * this without software between turns.
  */
 import { type Actions, type ContextView, NO_TOKEN, type QpView } from '../../shim/policy.ts';
 import type { ResourceRequest, Resources, ResourceView } from '../../shim/resources.ts';
 import { IBV_WC_SUCCESS, IBV_WR_RDMA_WRITE, ISO_WR_ENABLE } from '../../verbs/constants.ts';
 
-/** 0_WRs that PCQ holds: an ENABLE of more than are posted would be refused. */
+/** 0_WRs that PCQ holds. The device refuses an ENABLE of more than are posted. */
 const DEPTH = 256;
-/** ENABLEs from software that may be on their way. */
+/** ENABLEs from software that may be in flight. */
 const SOFTWARE_DEPTH = 64;
-/** 0_WRs that only software may spend: for those whose ENABLE died with their queue pair. */
+/** 0_WRs reserved for software, which replaces ENABLEs that were lost with their queue pair. */
 const RESERVE = 32;
 
-/** What the ends of its requests are told with. */
+/** Tokens of its requests. */
 export interface PcqTokens {
   /** A 0_WR was executed. */
   zeroWr: number;
-  /** An ENABLE from software was. */
+  /** An ENABLE from software was executed. */
   software: number;
 }
 
 /** The tickets of one context: WAITs on its PCC, released one by one through its PCQ. */
 export class Pcq {
   private readonly pcq: ResourceView;
-  /** Takes the ENABLEs that no queue pair of the application can. */
+  /** Carries the ENABLEs from software. */
   private readonly ordinary: ResourceView;
   private readonly request: ResourceRequest;
   private readonly tokens: PcqTokens;
@@ -34,11 +34,11 @@ export class Pcq {
   private executed = 0;
   private enables = 0;
   private tickets = 0;
-  /** Turns that did not end in time: their own ENABLEs are still to come, on top of those that were given for them. */
+  /** Overdue turns for which software already sent an ENABLE. Their own ENABLEs are still to come. */
   private lent = 0;
-  /** Turns begun whose ENABLE is not posted. */
+  /** Turns that have begun and whose ENABLE is not posted. */
   private open = 0;
-  /** How many turns go on at once. */
+  /** Turns allowed at a time. */
   private concurrentTurns = 0;
   hasFailed = false;
 
@@ -64,34 +64,34 @@ export class Pcq {
     return this.pcq.context;
   }
 
-  /** More turns are open than may go on at once: the oldest is to be closed. */
-  get isShort(): boolean {
+  /** Whether more turns are open than allowed, so that the oldest must be closed. */
+  get hasExcessTurns(): boolean {
     return this.open > this.concurrentTurns;
   }
 
-  /** Whether one more turn can begin, and its ENABLE be executed. */
+  /** Whether a 0_WR is left for the ENABLE of one more turn. */
   get hasRoom(): boolean {
     return !this.hasFailed && this.posted - this.enables - this.open > RESERVE;
   }
 
-  /** How many turns go on at once: from the next ones on if they are fewer, at once if more. */
+  /** Sets the turns allowed at a time. More take effect at once; fewer, as current turns end. */
   allow(count: number, out: Actions): void {
     this.concurrentTurns = count;
     this.balance(out);
   }
 
-  /** Everybody may go: every WAIT that is posted is let through. */
+  /** Releases every posted WAIT. */
   release(out: Actions): void {
     this.open = 0;
     this.allow(0, out);
   }
 
-  /** Lets the next one go, whatever the books say: nobody has moved for long. */
+  /** Releases the next ticket regardless of the counts, after a stall. */
   forceNext(out: Actions): void {
     this.enableBySoftware(out);
   }
 
-  /** Takes a ticket: what follows on the queue pair goes when it is its turn. Returns its number. */
+  /** Takes a ticket: later requests on the queue pair wait for its release. Returns its number. */
   begin(qp: QpView, token: number, out: Actions): number {
     out.waitFor(qp, this.pcq.cq, 1, token);
     this.tickets++;
@@ -99,14 +99,14 @@ export class Pcq {
     return this.tickets;
   }
 
-  /** Whether all 0_WRs have been seen that let this ticket through. */
+  /** Whether enough 0_WRs have completed to release this ticket. */
   isDue(ticket: number): boolean {
     return this.executed >= ticket;
   }
 
   /**
-   * The turn of a queue pair is over when it has come so far. False: nobody is to follow, since fewer may go on at
-   * once than did; or the queue pair had no room, and the next one goes at once.
+   * Posts the ENABLE that ends a turn. Returns false without one: either fewer turns are allowed now, or the queue
+   * pair had no room and software released the next ticket at once.
    */
   close(qp: QpView, token: number, out: Actions): boolean {
     this.open--;
@@ -120,42 +120,42 @@ export class Pcq {
     return true;
   }
 
-  /** An open turn ended with its queue pair. */
+  /** Counts an open turn that was lost with its queue pair. */
   abandon(out: Actions): void {
     this.open--;
     this.balance(out);
   }
 
-  /** ENABLEs that will never be executed: their queue pair failed. */
+  /** Replaces ENABLEs that were lost because their queue pair failed. */
   writeOff(count: number, out: Actions): void {
     this.enables -= count;
     this.balance(out);
   }
 
-  /** A turn takes too long: the next one goes, and this one's own ENABLE will let nobody go in its stead. */
+  /** Releases the next ticket in the stead of an overdue turn, whose own ENABLE then adds no further turn. */
   lend(out: Actions): void {
     this.lent++;
     this.balance(out);
   }
 
-  /** A turn that took too long is over after all. */
+  /** Settles `lend` when the overdue turn is over. */
   takeBack(): void {
     this.lent--;
   }
 
-  /** A 0_WR or an ENABLE from software is over. */
+  /** A 0_WR or an ENABLE from software has ended. */
   onInternal(token: number, status: number, out: Actions): void {
     if (status !== IBV_WC_SUCCESS) this.hasFailed = true;
     if (token === this.tokens.zeroWr) {
       this.executed++;
-      // Of a queue pair that was reset nobody knows whether its ENABLE had been executed: it had.
+      // The ENABLE of a queue pair that was reset had been executed after all.
       if (this.executed > this.enables) this.enables = this.executed;
       if (this.posted - this.executed <= DEPTH - DEPTH / 8) this.refill(out);
     }
     this.balance(out);
   }
 
-  /** Turns that go on at once beyond those allowed, when everything posted is executed; below 0: that are missing. */
+  /** Turns beyond those allowed once all posted requests are executed; negative: missing turns. */
   private get surplus(): number {
     return this.enables - this.tickets + this.open - this.concurrentTurns - this.lent;
   }
