@@ -18,13 +18,13 @@ napi_value failAddress(Args& args, int errnum) {
     case ENOENT:
     case ENODATA:
       return fail(args.env(), Err::Argument, args.verb(), errnum,
-                  "the device refused the address (errno %d): RoCE wants a dgid, and a portNum and sgidIndex that "
+                  "the device refused the address (errno %d): RoCE requires a dgid, and a portNum and sgidIndex that "
                   "exist",
                   errnum);
     case ETIMEDOUT:
     case EHOSTUNREACH:
     case ENETUNREACH:
-      return fail(args.env(), Err::Connection, args.verb(), errnum, "nobody answers at the dgid (errno %d)", errnum);
+      return fail(args.env(), Err::Connection, args.verb(), errnum, "no host answers at the dgid (errno %d)", errnum);
     default:
       return failErrno(args.env(), args.verb(), errnum);
   }

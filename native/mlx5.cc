@@ -118,7 +118,7 @@ class Loopback {
   /** Posts the WAIT and checks its result. */
   std::string wait() {
     uint32_t cqn = 0;
-    if (!numberOfCq(&cqn)) return because("the number of the CQ is not told", errno);
+    if (!numberOfCq(&cqn)) return because("the device does not report the number of the CQ", errno);
     ibv_qp_ex* const ex = verbs()->qpToQpEx(qp_);
     mlx5dv_qp_ex* const mlx5 = library_.qpEx(ex);
     const auto wqe = mlx5::encodeWait(0, qp_->qp_num, cqn, mlx5::WaitIndex().next(0, 0), true);
@@ -161,11 +161,11 @@ class Loopback {
 
 std::string probeWait(ibv_context* ctx, const ibv_device_attr& attr) {
   // Checked first: libmlx5 casts any ibv_device to its own type.
-  if (attr.vendor_id != kMellanox) return "it is no mlx5 device";
+  if (attr.vendor_id != kMellanox) return "not an mlx5 device";
   static const auto* const library = new Library;
   if (!library->error.empty()) return "libmlx5 cannot be used: " + library->error;
   if (verbs()->qpToQpEx == nullptr) return "this release of libibverbs has no extended queue pairs";
-  if (!library->isSupported(ctx->device)) return "it is no mlx5 device";
+  if (!library->isSupported(ctx->device)) return "not an mlx5 device";
   Loopback loopback(*library, ctx);
   std::string error = loopback.create();
   if (error.empty()) error = loopback.connect();

@@ -190,7 +190,7 @@ napi_value regDmabufMr(napi_env napi, napi_callback_info info) {
   mr->mr = verbs()->regDmabufMr(pd->pd, offset, bytes, iova, fd, access);
   if (mr->mr == nullptr) {
     if (errno == EOPNOTSUPP || errno == ENOSYS || errno == ENOTTY) {
-      return fail(args.env(), Err::Unsupported, args.verb(), errno, "this device takes no dmabuf memory");
+      return fail(args.env(), Err::Unsupported, args.verb(), errno, "this device does not support dmabuf memory");
     }
     if (errno == EBADF) return fail(args.env(), Err::Argument, args.verb(), errno, "fd %d is no dmabuf", fd);
     return failRegister(args.env(), args.verb(), errno, bytes, *pd->context, static_cast<unsigned>(access));

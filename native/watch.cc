@@ -102,7 +102,7 @@ napi_value startWatch(Args& args, Watchable* object, int fd, const WatchKind& ki
 }
 
 napi_value failForeign(Args& args, const Watchable* object) {
-  return fail(args.env(), Err::State, args.verb(), EBUSY, "another thread listens to this %s",
+  return fail(args.env(), Err::State, args.verb(), EBUSY, "another thread already listens to this %s",
               kindName(object->handle >> kKindShift));
 }
 

@@ -91,7 +91,7 @@ napi_value sealMemory(napi_env napi, napi_callback_info info) {
   if (errno == EPERM) return fail(args.env(), Err::State, args.verb(), EPERM, "the memory is sealed already");
   if (errno == EINVAL && readOnly) {
     return fail(args.env(), Err::Unsupported, args.verb(), EINVAL,
-                "descriptor %d is no memfd, or this kernel is older than 5.1 and cannot keep others from writing", fd);
+                "descriptor %d is not a memfd, or the kernel is older than 5.1 and cannot seal it against writes", fd);
   }
   return failOn(args, errno, "the memory cannot be sealed");
 }
@@ -113,7 +113,7 @@ napi_value mapMemory(napi_env napi, napi_callback_info info) {
     return fail(args.env(), Err::Memory, args.verb(), EPERM, "the memory is not sealed: whoever made it could shrink it");
   }
   struct stat stat = {};
-  if (fstat(fd, &stat) != 0) return failOn(args, errno, "the memory cannot be looked at");
+  if (fstat(fd, &stat) != 0) return failOn(args, errno, "the memory cannot be inspected");
   if (static_cast<uint64_t>(stat.st_size) != bytes) {
     return fail(args.env(), Err::Memory, args.verb(), EINVAL, "the memory has %lld bytes, not %llu",
                 static_cast<long long>(stat.st_size), static_cast<unsigned long long>(bytes));

@@ -68,7 +68,7 @@ napi_value sendFds(napi_env napi, napi_callback_info info) {
   size_t count = 0;
   if (!args.ok() || !readFds(args, 2, fds, &count)) return nullptr;
   if (bytes == 0) {
-    return fail(args.env(), Err::Argument, args.verb(), EINVAL, "the bytes are none, or their buffer was detached");
+    return fail(args.env(), Err::Argument, args.verb(), EINVAL, "there are no bytes, or their buffer was detached");
   }
   Control control = {};
   iovec vector = {data, bytes};
@@ -90,7 +90,7 @@ napi_value sendFds(napi_env napi, napi_callback_info info) {
   } while (sent < 0 && errno == EINTR);
   if (sent >= 0) return number(napi, static_cast<double>(sent));
   if (errno == EAGAIN) return number(napi, 0);
-  if (errno == EPERM) return fail(args.env(), Err::Connection, args.verb(), EPERM, "the peer takes no descriptors");
+  if (errno == EPERM) return fail(args.env(), Err::Connection, args.verb(), EPERM, "the peer does not accept descriptors");
   return failOn(args, errno, "nothing can be sent");
 }
 

@@ -30,7 +30,7 @@ napi_value sendDatagram(napi_env napi, napi_callback_info info) {
   std::memcpy(address.sun_path, path.data(), path.size());
   if (path[0] == '@') address.sun_path[0] = '\0';
   const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (fd < 0) return failOn(args, errno, "there is no socket");
+  if (fd < 0) return failOn(args, errno, "cannot create a socket");
   // The length counts: an abstract name has no zero at its end.
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size());
   ssize_t sent = 0;

@@ -99,17 +99,17 @@ bool clearPath(IpcArgs& args, const sockaddr_un& address) {
   struct stat stat = {};
   if (lstat(path, &stat) != 0) {
     if (errno == ENOENT) return true;
-    return failOn(args, errno, "the socket's path cannot be looked at") != nullptr;
+    return failOn(args, errno, "the socket's path cannot be inspected") != nullptr;
   }
   if (!S_ISSOCK(stat.st_mode)) {
     fail(args.env(), Err::Argument, args.verb(), EEXIST, "%s is there and is no socket", path);
     return false;
   }
   const Fd probe(newSocket());
-  if (probe.get() < 0) return failOn(args, errno, "there is no socket") != nullptr;
+  if (probe.get() < 0) return failOn(args, errno, "cannot create a socket") != nullptr;
   const int errnum = connectTo(probe.get(), address);
   if (errnum != ECONNREFUSED) {
-    fail(args.env(), Err::Connection, args.verb(), EADDRINUSE, "somebody listens on %s already", path);
+    fail(args.env(), Err::Connection, args.verb(), EADDRINUSE, "another process already listens on %s", path);
     return false;
   }
   if (unlink(path) == 0 || errno == ENOENT) return true;
@@ -135,7 +135,7 @@ napi_value listenUnix(napi_env napi, napi_callback_info info) {
   const Fd lock(lockFolderOf(args, path));
   if (lock.get() < 0 || !clearPath(args, address)) return nullptr;
   Fd fd(newSocket());
-  if (fd.get() < 0) return failOn(args, errno, "there is no socket");
+  if (fd.get() < 0) return failOn(args, errno, "cannot create a socket");
   // Connections inherit it.
   if (!takesFds) refuseFds(fd.get());
   // The file gets the descriptor's mode, less the umask: so it is never wider than asked for.
@@ -171,11 +171,11 @@ napi_value connectUnix(napi_env napi, napi_callback_info info) {
   sockaddr_un address = {};
   if (!args.ok() || !toAddress(args, path, &address)) return nullptr;
   Fd fd(newSocket());
-  if (fd.get() < 0) return failOn(args, errno, "there is no socket");
+  if (fd.get() < 0) return failOn(args, errno, "cannot create a socket");
   const int errnum = connectTo(fd.get(), address);
   if (errnum == 0) return number(napi, fd.take());
   if (errnum == EAGAIN) return number(napi, -1);
-  return fail(args.env(), Err::Connection, args.verb(), errnum, "nobody can be reached at %s: %s (%s)",
+  return fail(args.env(), Err::Connection, args.verb(), errnum, "cannot connect to %s: %s (%s)",
               address.sun_path, strerrordesc_np(errnum), strerrorname_np(errnum));
 }
 
@@ -187,7 +187,7 @@ napi_value peerCredentials(napi_env napi, napi_callback_info info) {
   ucred peer = {};
   socklen_t bytes = sizeof peer;
   if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0) {
-    return failOn(args, errno, "the peer cannot be asked for");
+    return failOn(args, errno, "the credentials of the peer cannot be read");
   }
   if (peer.uid == static_cast<uid_t>(-1)) return failOn(args, ENOTCONN, "the socket has no peer");
   std::vector<gid_t> groups(64);

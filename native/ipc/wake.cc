@@ -20,7 +20,7 @@ napi_value createWake(napi_env napi, napi_callback_info info) {
   IpcArgs args(napi, info, "createWake");
   int ends[2] = {-1, -1};
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0) {
-    return failOn(args, errno, "there is no wake-up");
+    return failOn(args, errno, "cannot create a wake-up descriptor");
   }
   for (const int end : ends) refuseFds(end);
   return Result(napi).number("near", ends[0]).number("far", ends[1]);

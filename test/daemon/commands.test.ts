@@ -34,7 +34,7 @@ describe('--check-config', TIMEOUT, () => {
     ['rules: [{ match: { user: root } }]', /rules\.0\.match: .*user/],
     ['mode: "999"', /mode: must be permissions as '660'/],
     ['devices: { sim0: { linkGbps: fast } }', /devices\.sim0\.linkGbps: /],
-    ['policy: prf', /no policy 'prf'/],
+    ['policy: prf', /unknown policy 'prf'/],
     ['rules: [', /:/],
   ])('%s is refused: 2, the file and the key', async (text, problem) => {
     const path = file(text);
@@ -95,7 +95,7 @@ describe.skipIf(reason !== '')('the daemon', TIMEOUT, () => {
     const first = await daemon(socket);
     const second = await isoverbs(['daemon', '--socket', socket]).ended;
     expect({ status: second.status, stdout: second.stdout }).toEqual({ status: 1, stdout: '' });
-    expect(second.stderr).toMatch(/^isoverbs: .*somebody listens on .* already.*\n$/m);
+    expect(second.stderr).toMatch(/^isoverbs: .*another process already listens on .*\n$/m);
     expect(second.stderr).not.toMatch(/^ +at /m);
     first.child.kill('SIGKILL');
     await first.ended;
@@ -211,7 +211,9 @@ describe.skipIf(reason !== '')('the daemon', TIMEOUT, () => {
     const ran = await isoverbs(['run', '--socket', none, '--', process.execPath, '-e', 'console.log(1)'])
       .ended;
     expect(ran).toMatchObject({ status: 0, stdout: '1\n' });
-    expect(ran.stderr).toMatch(/^isoverbs: no daemon at .*; without --policy, the program runs without a policy\n$/);
+    expect(ran.stderr).toMatch(
+      /^isoverbs: no daemon at .*; without --policy, the program runs without a policy\n$/,
+    );
   });
 });
 

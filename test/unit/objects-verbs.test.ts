@@ -80,7 +80,9 @@ test('access by name', () => {
   expect(accessBits({ onDemand: true, hugetlb: true, relaxedOrdering: true, localWrite: false })).toBe(
     V.IBV_ACCESS_ON_DEMAND | V.IBV_ACCESS_HUGETLB | V.IBV_ACCESS_RELAXED_ORDERING,
   );
-  expect(() => accessBits({ remote: true } as never)).toThrow(refusal('ISO_ERR_ARGUMENT', "unknown access right 'remote'"));
+  expect(() => accessBits({ remote: true } as never)).toThrow(
+    refusal('ISO_ERR_ARGUMENT', "unknown access right 'remote'"),
+  );
 });
 
 test('a region registered again: other memory, another domain, other access', () => {
