@@ -5,8 +5,8 @@
  *
  * The description: every WQE occupies its queue pair's processing unit for one step; then its packets take turns,
  * one at a time, round robin over the queue pairs that have one (a queue pair with more joins the tail), for admission
-  * to one FIFO of limited bytes; the wire empties it in order. A small message on an idle NIC takes the base latency,
-  * one step and its time on the wire. This model adds the whole base latency after the wire, as only the sum matters.
+ * to one FIFO of limited bytes; the wire empties it in order. A small message on an idle NIC takes the base latency,
+ * one step and its time on the wire. This model adds the whole base latency after the wire, as only the sum matters.
  */
 
 export interface OracleNic {
