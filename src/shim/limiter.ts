@@ -50,7 +50,7 @@ export class RequestBucket {
     this.tokens -= requests;
   }
 
-  /** When the next whole token is there. */
+  /** When the next token will be whole. */
   get readyNs(): number {
     // One nanosecond later: after rounding, the token might not be whole yet.
     return this.atNs + Math.max(0, ((1 - this.tokens) * NS_PER_S) / this.perS) + 1;

@@ -123,7 +123,7 @@ export class QpLedger implements QpView {
   /** The CQ that its oldest held request waited for last; that CQ's waiters may include it. */
   private awaited: CqLedger | null = null;
   private isWaiting = false;
-  /** UD: an address handle of the shim's, for datagrams that no queue pair receives; 0: not made yet. */
+  /** UD: the shim's address handle for datagrams that no queue pair receives; 0: not created yet. */
   ownAh = 0;
 
   /** Agreed with the peer's shim, until RESET. */

@@ -56,7 +56,7 @@ export interface ShimCounters {
   seen: number;
   /** Of these, those that were cut. */
   split: number;
-  /** Of these, those that did not go straight to the device. */
+  /** Of these, those that the shim held. */
   held: number;
   /** WAITs that it executed in software. */
   emulated: number;

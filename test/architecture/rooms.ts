@@ -21,7 +21,7 @@ export const ROOMS = [
   'cli',
 ];
 
-/** Rooms that a policy must not know, although they come before or after it in the list. */
+/** Rooms that a room must not import, whatever the order of the list allows. */
 const FORBIDDEN: Readonly<Record<string, readonly string[]>> = { policies: ['providers', 'sim', 'drivers'] };
 
 /** The room of a file, by its path from the root of the repository. */
@@ -31,7 +31,7 @@ export function roomOf(path: string): string {
   return rest.length === 0 ? 'entry' : room;
 }
 
-/** Rooms of the tree that the list does not have. */
+/** Rooms of the tree missing from the list. */
 export function unknownRooms(tree: SourceTree): string[] {
   return [...new Set([...tree.keys()].map(roomOf))].filter((room) => !ROOMS.includes(room));
 }

@@ -233,7 +233,7 @@ test('a bucket gives no more than its rate and burst, and never stalls', () => {
           bucket.take(n);
           allowed -= n;
           expect(allowed).toBeGreaterThan(-1e-3);
-          // A request that waits as long as the bucket says gets its token.
+          // At the time that the bucket predicts, a token is available.
           pass(bucket.readyNs - nowNs, perS);
           expect(bucket.available).toBeGreaterThanOrEqual(1);
         }

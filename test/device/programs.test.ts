@@ -170,7 +170,7 @@ describe.skipIf(device === '')('a peer that vanishes', { tags: ['long'] }, () =>
   }, 120_000);
 
   test('the sender gets RETRY_EXC_ERR within a second', async () => {
-    // Without the connection helper, which would flush the queue pair as soon as it hears of it.
+    // Not with the connection helper, which flushes the queue pair when the peer's program ends.
     const open = `import { once } from 'node:events';
       import { openDevice } from 'isoverbs';
       const context = openDevice('${device}'), pd = context.allocPd(), cq = context.createCq();

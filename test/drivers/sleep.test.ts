@@ -1,4 +1,4 @@
-// The worker's loop against a wake-up at each moment of going to sleep: it must not sleep through it.
+// The worker's loop must not miss a wake-up at any step of going to sleep.
 import { setImmediate as turn } from 'node:timers/promises';
 import { MessageChannel } from 'node:worker_threads';
 import { afterEach, expect, test } from 'vitest';
@@ -64,7 +64,7 @@ async function playWith(nth: number): Promise<{ woken: boolean; answered: boolea
   return { woken, answered };
 }
 
-test('a wake-up at any moment of going to sleep is noticed', async () => {
+test('the loop notices a wake-up at any step of going to sleep', async () => {
   let nth = 0;
   for (; ; nth++) {
     const { woken, answered } = await playWith(nth);

@@ -128,7 +128,7 @@ test('a caller that never hangs up is hung up on', async () => {
   await expectService(listener.port, a);
 });
 
-test('a caller that says everything at once: the listener hears of the connection, then of its end', async () => {
+test('the listener reports a connection and then its end if the caller sends all frames at once', async () => {
   const { a, listener } = await setup();
   const heard: string[] = [];
   const over = new Promise<void>((resolve) => {

@@ -21,7 +21,7 @@ describe('what is known of a NIC', () => {
     expect(linkGbpsOf(port(width, speed))).toBe(gbps);
   });
 
-  it('codes that nobody knows are no rate', () => {
+  it('unknown codes result in no rate', () => {
     expect(linkGbpsOf(port(3, 32))).toBe(null);
     expect(linkGbpsOf(port(2, 0))).toBe(null);
     expect(describeNic({ queryPort: () => port(2, 3) }, 1)).toMatchObject({ linkGbps: null, mtuBytes: 4096 });

@@ -5,7 +5,7 @@ import { type ActiveTenants, ALONE, WaitPacer } from '../../src/policies/perf/wa
 import type { Actions, ContextView, QpView } from '../../src/shim/policy.ts';
 import { PROFILES } from '../../src/sim/profile/profiles.ts';
 
-/** What the waits ask of a shim: how they pace a queue pair needs neither device nor time but this. */
+/** A stub of the shim: WaitPacer needs only a clock and the bytes in flight. */
 function ground(profile: string | null, options: Record<string, unknown> = {}) {
   const time = { nowNs: 0, inflightBytes: 0 };
   const out = {
@@ -36,7 +36,7 @@ const beside = (busyLargeQps: number, smallGbps = 0, queueTenants = 1): ActiveTe
 });
 
 describe('0_WAITs behind a piece', () => {
-  it('fixed: one for each unit, whoever else is there', () => {
+  it('fixed: one per unit, regardless of other tenants', () => {
     for (const [unit, waits] of [
       [1024, 16],
       [900, 18],
@@ -55,7 +55,7 @@ describe('0_WAITs behind a piece', () => {
     ['cx6-100g', 16],
     ['cx5-40g', 1],
     ['cx5-40g', 3],
-  ])('%s, %d bandwidth queue pairs: together they take the share of the link that they may', (profile, n) => {
+  ])('%s, %d bandwidth queue pairs: together they take their permitted share of the link', (profile, n) => {
     const { mean, waits, context } = ground(profile, { utilisation: 0.9 });
     const nic = nicOf(context, {})!;
     const periodNs = mean(beside(n)) * nic.waitStepNs + nic.wqeGapNs;
@@ -64,16 +64,16 @@ describe('0_WAITs behind a piece', () => {
     expect((n * wire * 8) / periodNs / nic.linkGbps).toBeCloseTo(0.9, 2);
   });
 
-  it('small tenants have their rate left, where somebody waits for each answer; half of the link at most', () => {
+  it('small tenants keep their rate, up to half of the link, if one of them waits for each answer', () => {
     const { mean } = ground('cx6-100g');
     const alone = mean(beside(1));
     expect((mean(beside(1, 20)) + 1) / (alone + 1)).toBeCloseTo(1 / 0.8, 2);
     expect((mean(beside(1, 99)) + 1) / (alone + 1)).toBeCloseTo(2, 2);
-    // A message-rate tenant beside one queue pair of large messages has its rate in any case.
+    // Next to one queue pair of large messages, a message-rate tenant gets its rate anyway.
     expect(mean(beside(1, 20, 0))).toBeCloseTo(alone, 1);
   });
 
-  it('messages that go whole are charged together: as pieces of the same bytes', () => {
+  it('whole messages are charged together, like pieces of the same total size', () => {
     for (const options of [{ waits: 'fixed' }, { waits: 'adaptive' }]) {
       const { waits, qp, out } = ground('cx6-100g', options);
       waits.select(qp, ALONE, out);
@@ -84,7 +84,7 @@ describe('0_WAITs behind a piece', () => {
     }
   });
 
-  it('facts that the options give go before those of the device; without a step the number is fixed', () => {
+  it('options override facts of the device; without a step, the number is fixed', () => {
     const given = ground('cx6-100g', { waitStepNs: 161.2 });
     const own = ground('cx6-100g');
     expect(given.mean(ALONE) * 2).toBeCloseTo(own.mean(ALONE), 1);
@@ -92,13 +92,13 @@ describe('0_WAITs behind a piece', () => {
     expect(ground(null, { linkGbps: 100, waitStepNs: 80.6 }).mean(ALONE)).toBeCloseTo(own.mean(ALONE), 5);
   });
 
-  it('a WAIT that is emulated takes no time to be computed with', () => {
+  it('emulated WAITs have no known time: the number is fixed', () => {
     const { waits, qp, out } = ground('cx6-100g');
     waits.select(qp, beside(9), { ...out, wait: 'emulated' } as Actions);
     expect(waits.waitsPerPiece(waits.pieceBytes, 1)).toBe(16);
   });
 
-  it('none while something holds the queue pair far below its share; again when nothing does', () => {
+  it('none while a queue pair is held back far below its share, some once it is not', () => {
     const { waits, qp, out, time } = ground('cx6-100g');
     const run = (gbps: number, pieces: number) => {
       for (let i = 0; i < pieces; i++) {
@@ -110,18 +110,18 @@ describe('0_WAITs behind a piece', () => {
     };
     expect(run(90, 200)).toBeGreaterThan(0);
     expect(run(20, 200)).toBe(0);
-    // Still held: 0_WAITs would bring it down to less than half again.
+    // Still held back: 0_WAITs would reduce it to below half again.
     expect(run(60, 200)).toBe(0);
     expect(run(95, 200)).toBeGreaterThan(0);
-    // A pause is no congestion.
+    // Pauses are no congestion.
     waits.markIdle(qp);
     time.nowNs += 1e9;
     expect(run(95, 200)).toBeGreaterThan(0);
   });
 
-  describe('of a queue that runs dry between two messages', () => {
+  describe('of a queue that runs dry between messages', () => {
     const PERIOD_NS = 20_000;
-    /** Messages of `pieces`, each posted `answerNs` after the device is through with the one before. */
+    /** Messages of `pieces`, each posted `answerNs` after the device finishes the previous one. */
     function periods(tenants: ActiveTenants, answerNs: number, messages: number, pieces = 4) {
       const { waits, qp, out, time, context } = ground('cx6-100g', { utilisation: 0.975 });
       const nic = nicOf(context, {})!;
@@ -145,18 +145,18 @@ describe('0_WAITs behind a piece', () => {
       [2, 1200],
       [4, 2000],
       [8, 3000],
-    ])('%d queue pairs: their share, though each answer takes %d ns', (sharers, answerNs) => {
+    ])('%d queue pairs get their share, though answers take %d ns', (sharers, answerNs) => {
       const { periodNs, shareNs } = periods(beside(sharers), answerNs, 20);
       expect(periodNs / shareNs).toBeGreaterThan(0.97);
       expect(periodNs / shareNs).toBeLessThan(1.03);
     });
 
-    it('beside nobody there is nothing to catch up with: its 0_WAITs are those of a queue that is never dry', () => {
+    it('a queue pair alone does not catch up: its 0_WAITs are those of a queue that never runs dry', () => {
       const { periodNs, shareNs } = periods(beside(1), 3000, 20);
       expect(periodNs - shareNs).toBeGreaterThan(1500);
     });
 
-    it('a long pause is given back for a few microseconds only, and the time of others in turns not at all', () => {
+    it('a long pause earns only a few microseconds of credit, and time outside its tenant slot none', () => {
       const { waits, qp, out, time } = ground('cx6-100g');
       const message = () => {
         waits.select(qp, beside(4), out);
@@ -178,7 +178,7 @@ describe('0_WAITs behind a piece', () => {
     });
   });
 
-  it('what small tenants take of the link is not held against it, even where its waits leave them no room', () => {
+  it('traffic of small tenants is no congestion, even if the 0_WAITs leave no room for it', () => {
     const { waits, qp, out, time } = ground('cx6-100g');
     for (let i = 0; i < 300; i++) {
       waits.select(qp, beside(1, 60, 0), out);
@@ -188,8 +188,8 @@ describe('0_WAITs behind a piece', () => {
   });
 });
 
-describe('READs ask for as much as the round trip needs', () => {
-  /** What is asked for at a time in the end, on average, and the rate: it comes after `rttUs`, not above `mostGbps`. */
+describe('READs request as much as the round trip needs', () => {
+  /** The rate and the mean request in the end, if data arrives after `rttUs` and at most at `mostGbps`. */
   function settled(rttUs: number, mostGbps: number) {
     const { waits, qp, out, time } = ground('cx6-100g');
     const tick = 1000;
@@ -209,14 +209,14 @@ describe('READs ask for as much as the round trip needs', () => {
   }
   const usual = 0.67 * 48 * 1024;
 
-  it('no more than the usual part of the FIFO where that is enough', () => {
+  it('no more than the usual part of the FIFO if that is enough', () => {
     const { asked, waits } = settled(2, 100);
     expect(asked).toBeCloseTo(usual, 0);
     expect(waits.readPieceBytes).toBe(4096);
   });
 
   it.each([4, 8, 16])(
-    '%d us: more, so that the share is reached, in pieces of which 16 are enough',
+    '%d us: more, so that the READs reach their share, in no more than 16 pieces',
     (rttUs) => {
       const { gbps, asked, waits } = settled(rttUs, 100);
       expect(gbps).toBeGreaterThan(92);
@@ -225,7 +225,7 @@ describe('READs ask for as much as the round trip needs', () => {
     },
   );
 
-  it('little more where something else is the limit: it would only stand in queues', () => {
+  it('little more if something else is the limit, as it would only queue up', () => {
     const { asked } = settled(2, 40);
     expect(asked).toBeLessThan(1.1 * usual);
   });
@@ -238,7 +238,7 @@ describe('the largest piece', () => {
     ['cx5-40g', 16384, 8192],
     ['cx4-40g', 16384, 8192],
     ['cx3-56g', 16384, 4096],
-  ])('%s, %d: %d bytes, half of the FIFO in whole packets', (profile, asked, bytes) => {
+  ])('%s, %d: %d bytes, at most half of the FIFO', (profile, asked, bytes) => {
     const { context } = ground(profile);
     expect(pieceBytes(nicOf(context, {})!, asked)).toBe(bytes);
   });
@@ -248,13 +248,13 @@ describe('the largest piece', () => {
     [2, 8192],
     [3, 4096],
     [100, 4096],
-  ])('of %d queue pairs: %d bytes, all of them together one piece; no less than a packet', (n, bytes) => {
+  ])('of %d queue pairs: %d bytes, together one piece, but at least a packet', (n, bytes) => {
     const { context } = ground('cx6-100g');
     expect(pieceBytes(nicOf(context, {})!, 16384, n)).toBe(bytes);
     expect(pieceBytes(nicOf(context, {})!, 1000, n)).toBe(1000);
   });
 
-  it('fixed: as large as it is said, as in the paper', () => {
+  it('fixed: as large as configured, as in the paper', () => {
     const { waits, qp, out } = ground('cx6-100g', { waits: 'fixed', subMsgSizeBytes: 65536 });
     waits.select(qp, ALONE, out);
     expect(waits.pieceBytes).toBe(65536);

@@ -1,7 +1,7 @@
 /**
- * What kind of application each context serves (PeRF, section 3.3): by the mean size of its messages and the longest
- * queue within a window, of the queue pair where that is largest. The first request of a queue pair decides at once;
- * later changes need two windows that agree. What it finds is in the context's page of counters.
+ * Classifies the application of each context (PeRF, section 3.3) by mean message size and longest queue within a
+ * window, each the maximum over its queue pairs. The first request of a queue pair decides at once; later changes
+ * need two windows that agree. The results are in the context's page of counters.
  */
 import * as M from '../../coordinator/member-table.ts';
 import { BYTES, SEEN } from '../../shim/counters.ts';
@@ -9,19 +9,19 @@ import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
 import { fitColumn } from '../../shim/tables.ts';
 import { type ActiveTenants, GrantedTenants } from './wait-pacer.ts';
 
-/** Messages of a bandwidth application are this long on average. */
+/** Minimum mean message size of a bandwidth application. */
 export const LARGE_BYTES = 1024;
-/** Parts of a window: it slides by one of them. Columns have one place more, for the last sample. */
+/** Parts of a window, which slides by one part. Columns have one more entry, for the last sample. */
 const PARTS = 8;
 const STRIDE = PARTS + 1;
-/** The first sample comes this soon after the first request; each later one after twice the time, up to the period. */
+/** Delay from the first request to the first sample. It doubles with each sample, up to the sample period. */
 export const FIRST_SAMPLE_NS = 10_000;
 
-/** Of a packet of RoCEv2, with gap; and of one that names memory of the peer, beside. */
+/** Headers and gap of a RoCEv2 packet, and the extra header that names remote memory. */
 const HEADER_BYTES = 82;
 const RETH_BYTES = 16;
 
-/** What is known of a queue pair. */
+/** Kinds of queue pairs. */
 export const UNKNOWN = 0;
 export const SMALL = 1;
 export const LARGE = 2;
@@ -33,38 +33,38 @@ export interface ClassifierOptions {
   readonly windowNs: number;
 }
 
-// What a queue pair was seen to post, two bits for each look: the oldest of four is forgotten.
+// What a queue pair posts, two bits per inspection; a byte holds the last four.
 const SENDS = 1;
 const READS = 2;
 const ALL_SENDS = 0x55;
 const ALL_READS = 0xaa;
 
-/** Who else is there that shares the link with what takes turns: it may be filled. */
+/** The active tenants, for queue pairs in turns, which may fill the link. */
 class FillingTenants extends GrantedTenants {
   get mayFill(): boolean {
     return true;
   }
 }
 
-/** What the queue pairs of a context are at one device by which something of them leaves. */
+/** The activity of a context on one device through which its data leaves. */
 export class EgressDevice {
   readonly device: string;
   readonly page: M.MemberPage;
-  /** Who else is there; and the same for those who need not leave gaps. */
+  /** The active tenants; `filling` is for turns that need no gaps. */
   readonly tenants: ActiveTenants;
   readonly filling: ActiveTenants;
-  /** The class that the window speaks for while it is another than the page's, and the part since when. */
+  /** The class that the window indicates while the page has another, and the part where this began. */
   candidate = M.IDLE;
   candidatePart = 0;
-  /** The rate was not sampled yet. */
+  /** The rate is not sampled yet. */
   isProvisional = true;
-  // Of the sample that is under way.
+  // State of the current sample.
   activeQps = 0;
   largeQps = 0;
   meanBytes = 0.5;
   queueLength = 0.5;
   awaitsAnswers = 0;
-  /** On the wire, since the last sample. */
+  /** Wire bytes since the last sample. */
   wireBytes = 0.5;
 
   constructor(device: string, page: M.MemberPage) {
@@ -78,7 +78,7 @@ export class EgressDevice {
     return this.page.grants[M.SPLIT] === 1;
   }
 
-  /** A sample begins. */
+  /** Begins a sample. */
   clear(): void {
     this.activeQps = 0;
     this.largeQps = 0;
@@ -88,7 +88,7 @@ export class EgressDevice {
     this.wireBytes = 0;
   }
 
-  /** A queue pair of messages of so many bytes, so many of them outstanding. */
+  /** Adds the mean message, queue length and wire bytes of a queue pair. */
   add(meanBytes: number, queue: number, wireBytes: number): void {
     this.activeQps++;
     if (meanBytes >= LARGE_BYTES) this.largeQps++;
@@ -98,17 +98,17 @@ export class EgressDevice {
   }
 }
 
-/** One context, and what is known of its queue pairs. */
+/** A context, its queue pairs and its egress devices. */
 export class Member {
   readonly context: ContextView;
-  /** At its own device, which is the first, and at those by which what it READs leaves. */
+  /** Its own device first, then those through which the data that it READs leaves. */
   readonly egressDevices: EgressDevice[];
-  /** The one by which its large messages leave. */
+  /** The device its large messages leave by. */
   main: EgressDevice;
   readonly qps: QpView[] = [];
-  /** What a small message has on the wire beside its payload. */
+  /** Wire overhead of a small message. */
   readonly headerBytes: number;
-  /** Time to the next sample; 0: none is planned. */
+  /** Time to the next sample; 0: none planned. */
   periodNs = 0;
   lastSampleNs = 0;
   /** When the next sample is due. */
@@ -132,12 +132,12 @@ export class Member {
     return this.main.page;
   }
 
-  /** Whether who else is there is not known yet where its large messages leave. */
+  /** Whether the rate on `main` is not sampled yet. */
   get isProvisional(): boolean {
     return this.main.isProvisional;
   }
 
-  /** Queue pairs that may send at a time: as the strictest of its devices has it; 0: all. */
+  /** Queue pairs that may send at a time, by the strictest of its devices; 0: all. */
   get allowance(): number {
     let least = 0;
     for (const { page } of this.egressDevices) {
@@ -148,19 +148,19 @@ export class Member {
   }
 }
 
-/** Finds the kind of application behind each context and queue pair of a device. */
+/** Classifies the contexts and queue pairs of a device. */
 export class Classifier {
   private readonly options: ClassifierOptions;
   private partNs = 0;
   /** By queue pair. */
   kinds: Uint8Array = new Uint8Array(64);
-  /** Whether nobody looked at the operation of its requests since the last sample. */
+  /** 1: the opcode of its requests was not inspected since the last sample. */
   uninspected: Uint8Array = new Uint8Array(64);
-  /** SENDS and READS of the last looks. */
+  /** SENDS or READS by inspection. */
   private inspections: Uint8Array = new Uint8Array(64);
-  /** Where what it READs leaves. */
+  /** Egress of its READ data. */
   private readonly readEgress: (EgressDevice | undefined)[] = [];
-  /** By queue pair and part of the window: bytes and messages when it began, and the longest queue in it. */
+  /** By queue pair and part: bytes and messages at the part's start, and the longest queue during it. */
   private bytesAt: Float64Array = new Float64Array(64 * STRIDE);
   private messagesAt: Float64Array = new Float64Array(64 * STRIDE);
   private longestQueueAt: Float64Array = new Float64Array(64 * STRIDE);
@@ -170,18 +170,18 @@ export class Classifier {
     this.configure(options);
   }
 
-  /** Its options have changed. */
+  /** Applies new options. */
   configure({ windowNs }: ClassifierOptions): void {
     this.partNs = windowNs / PARTS;
   }
 
-  /** The window of a member begins with its last sample: it may be of another length now. */
+  /** Restarts a member's window at its last sample, as its length may have changed. */
   restartWindow(member: Member): void {
     member.part = -1;
     for (const place of member.egressDevices) place.candidate = M.IDLE;
   }
 
-  /** A queue pair was created. */
+  /** Adds a new queue pair. */
   add(member: Member, qp: QpView): void {
     const from = qp.index * STRIDE;
     const last = from + PARTS;
@@ -204,7 +204,7 @@ export class Classifier {
     if (at >= 0) member.qps.splice(at, 1);
   }
 
-  /** What a queue pair posts now. `answers`: where what it READs leaves; undefined: it does not READ. */
+  /** Records what a queue pair posts. `answers`: the egress of its READ data; undefined: no READ. */
   inspect(qp: QpView, answers: EgressDevice | undefined): void {
     const { index } = qp;
     this.inspections[index] = (this.inspections[index] << 2) | (answers === undefined ? SENDS : READS);
@@ -212,7 +212,7 @@ export class Classifier {
     this.uninspected[index] = 0;
   }
 
-  /** By which device its large messages leave: of one that both sends and READs, the one where they are split. */
+  /** The egress of its large messages; if it both sends and READs, a device that splits them. */
   egressOf(member: Member, qp: QpView): EgressDevice {
     const answers = this.readEgress[qp.index];
     if (answers === undefined) return member.home;
@@ -221,20 +221,20 @@ export class Classifier {
     return answers.isSplit && !member.home.isSplit ? answers : member.home;
   }
 
-  /** Whether all that it was seen to post lately comes back from its peer. */
+  /** Whether all recently inspected requests return data from its peer. */
   onlyReads({ index }: QpView): boolean {
     const looks = this.inspections[index];
     return (looks & ALL_READS) !== 0 && (looks & ALL_SENDS) === 0;
   }
 
-  /** Whether messages of this queue pair leave there: the requests of READs are small messages of its own device. */
+  /** Whether its messages leave by this device. Requests of READs are small messages of its own device. */
   private leavesBy(member: Member, qp: QpView, place: EgressDevice, isLarge: boolean): boolean {
     const reads = (this.inspections[qp.index] & ALL_READS) !== 0;
     if (reads && place === (this.readEgress[qp.index] ?? member.home)) return true;
     return place === member.home && (!isLarge || !this.onlyReads(qp));
   }
 
-  /** The first `count` requests of a queue pair, the largest of them with `bytes`, are being posted. */
+  /** Classifies a queue pair by its first `count` requests, the largest of which has `bytes`. */
   recordFirst(member: Member, qp: QpView, bytes: number, count: number): void {
     const isLarge = bytes >= LARGE_BYTES;
     this.kinds[qp.index] = isLarge ? LARGE : SMALL;
@@ -257,7 +257,7 @@ export class Classifier {
     return queue > this.options.thMApp ? M.MESSAGES : M.DELAY;
   }
 
-  /** When the next sample is due, after one or after a first request. */
+  /** Plans the next sample and returns when it is due. */
   planSample(member: Member, nowNs: number): number {
     const { samplePeriodNs } = this.options;
     const next = member.periodNs === 0 ? FIRST_SAMPLE_NS : 2 * member.periodNs;
@@ -266,7 +266,7 @@ export class Classifier {
     return member.nextSampleNs;
   }
 
-  /** Looks at all queue pairs. False: nothing was sent within the window, and nothing is outstanding. */
+  /** Samples all queue pairs. False: nothing was sent within the window, and nothing is outstanding. */
   sample(member: Member, nowNs: number, out: Actions): boolean {
     this.advanceWindow(member, nowNs);
     let active = 0;
@@ -280,7 +280,7 @@ export class Classifier {
     return active > 0;
   }
 
-  /** Adds a queue pair to what leaves where. False: it sends nothing. */
+  /** Adds a queue pair to its egress devices. False: nothing to add. */
   private sampleQp(member: Member, qp: QpView, out: Actions): boolean {
     const { index, counts } = qp;
     this.uninspected[index] = 1;
@@ -293,7 +293,7 @@ export class Classifier {
     const isLarge = mean >= LARGE_BYTES;
     for (const place of member.egressDevices) {
       if (!this.leavesBy(member, qp, place, isLarge)) continue;
-      // Of a READ the request is sent, and the answer comes from elsewhere.
+      // A READ sends only its request; the peer sends the data.
       const isRequest = place === member.home && this.readEgress[index] !== place && this.onlyReads(qp);
       place.add(mean, queue, isRequest ? headers : bytes + headers);
       if (!isLarge && this.onlyReads(qp)) place.awaitsAnswers = 1;
@@ -314,7 +314,7 @@ export class Classifier {
     this.applyVerdict(place, member.part, activeQps === 0 ? M.IDLE : this.verdict(meanBytes, queueLength));
   }
 
-  /** Begins the parts of the window that time has come to: what was sent since the last sample is in them. */
+  /** Begins the parts that are due, which include what was sent since the last sample. */
   private advanceWindow(member: Member, nowNs: number): void {
     const part = Math.floor(nowNs / this.partNs);
     for (let p = Math.max(member.part + 1, part - PARTS + 1); p <= part; p++) {
@@ -328,7 +328,7 @@ export class Classifier {
     member.part = part;
   }
 
-  /** The mean message of a queue pair within the window; -1: it sent nothing, and nothing is outstanding. */
+  /** Mean message size of a queue pair within the window; -1: nothing sent, and nothing outstanding. */
   private meanOf(qp: QpView, part: number, outstanding: number): number {
     const { index, counts } = qp;
     const from = index * STRIDE;
@@ -353,7 +353,7 @@ export class Classifier {
     return longest;
   }
 
-  /** Takes a verdict: at once if it is the first on the rate or says idle, else when a window one part later agrees. */
+  /** Applies a verdict at once if it is idle or the first on the rate, otherwise if it lasts longer than a part. */
   private applyVerdict(place: EgressDevice, part: number, verdict: number): void {
     const { counters } = place.page;
     const known = counters[M.CLASS];
@@ -373,7 +373,7 @@ export class Classifier {
   }
 }
 
-/** Its own device, unless large messages leave only elsewhere. In a slot that it has no more it has nothing to send. */
+/** Selects its own device, unless large messages leave only elsewhere. On the old one it demands no slot. */
 function chooseMain(member: Member): void {
   const { main, home, egressDevices } = member;
   const isLarge = ({ page }: EgressDevice) => page.counters[M.CLASS] === M.BANDWIDTH;

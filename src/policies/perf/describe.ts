@@ -1,4 +1,4 @@
-/** What PeRF thinks of a context, in words. */
+/** PeRF's view of a context, in words. */
 import { REASONS } from '../../coordinator/master.ts';
 import * as M from '../../coordinator/member-table.ts';
 import type { PolicyState } from '../../verbs/provider.ts';
@@ -6,7 +6,7 @@ import { type EgressDevice, LARGE_BYTES, type Member } from './classifier.ts';
 
 const KINDS = ['idle', 'D', 'M', 'B'] as const;
 
-/** Nothing of a context that does not send. `splits`: whether what leaves there is cut. */
+/** Omits idle contexts. `splits`: whether a device's messages are split. */
 export function describe(
   { context, egressDevices, home, main, allowance }: Member,
   splits: (place: EgressDevice) => boolean,
@@ -24,7 +24,7 @@ export function describe(
     splits(place) && of === M.BANDWIDTH ? 'its messages are split' : '',
     allowance > 0 ? `${allowance} of ${counters[M.ACTIVE_QPS]} queue pairs at a time` : '',
   ].filter((text) => text !== '');
-  // Beside large messages that are split, "nothing to isolate" would not be true.
+  // Next to split large messages, "nothing to isolate" would be wrong.
   const isSmall = does.length === 0 && of !== M.BANDWIDTH && arity === 'single';
   const why = isSmall ? 'small messages are never split' : REASONS[grants[M.REASON]];
   return [

@@ -1,6 +1,6 @@
 /**
  * PeRF's long-message split engine (LMSE): large messages go out as sub-messages with 0_WAITs between them,
- * so that the device's round robin gives other tenants a turn more often (PeRF, USENIX ATC 2024, section 3.2).
+ * so that the device's round robin serves other tenants more often (PeRF, USENIX ATC 2024, section 3.2).
  */
 
 import type { Actions, ContextView, QpView } from '../../shim/policy.ts';
@@ -12,15 +12,15 @@ import type { Quota } from './mqse.ts';
 import { isLimited, type PerfOptions } from './options.ts';
 import { type ActiveTenants, ALONE, WaitPacer, type WaitPacerOptions } from './wait-pacer.ts';
 
-/** The long-message split engine: issues held requests in pieces with 0_WAITs behind them. */
+/** The long-message split engine: issues held requests in pieces followed by 0_WAITs. */
 export class Lmse {
-  /** Two a piece: 32 sub-messages with their waits. */
+  /** Two per piece: 32 pieces with their 0_WAITs. */
   readonly slots = 64;
   private feedPieces = 0;
   private readonly pacer: WaitPacer;
-  /** Of a datagram queue pair, where what goes in the place of 0_WAITs is sent to; null: nowhere. */
+  /** The sink of the empty datagrams that replace 0_WAITs on a datagram queue pair; null: none. */
   private readonly sinkOf: (qp: QpView) => ResourceView | null;
-  /** By queue pair: empty datagrams for which there was no room yet. */
+  /** By queue pair: empty datagrams that had no room yet. */
   private dueSends: Float64Array = new Float64Array(64);
 
   constructor(options: PerfOptions, sinkOf: (qp: QpView) => ResourceView | null) {
@@ -34,14 +34,14 @@ export class Lmse {
     this.pacer.configure(pacerOptions(options));
   }
 
-  /** A queue pair was created: nothing is known of it. */
+  /** Clears the state of a new queue pair. */
   reset(qp: QpView): void {
     this.pacer.reset(qp);
     this.dueSends = fitColumn(this.dueSends, qp.index);
     this.dueSends[qp.index] = 0;
   }
 
-  /** Issues of what is held as much as may fly. */
+  /** Issues as much as may be in flight. */
   feed(qp: QpView, out: Actions, tenants: ActiveTenants = ALONE): void {
     const { pacer } = this;
     pacer.select(qp, tenants, out, false, out.nextOpcode(qp) === IBV_WR_RDMA_READ);
@@ -54,7 +54,7 @@ export class Lmse {
       }
       if (!this.sendDue(qp, out)) return;
       if (out.room(qp) < 2) {
-        // Room for no more than this, and nothing under way that would make some: no cut, but no standstill.
+        // One slot is free, and nothing in flight would free more: send it whole rather than stall.
         if (out.room(qp) === 1 && out.inflight(qp) === 0) out.pass(qp);
         return;
       }
@@ -65,7 +65,7 @@ export class Lmse {
       const bytes = out.nextBytes(qp);
       if (flying > 0 && flying + Math.min(bytes, size) > feedBytes) return;
       if (bytes > size && out.splittable(qp)) {
-        // Its last piece goes by itself: perhaps without 0_WAITs.
+        // The last piece goes by itself, perhaps without 0_WAITs.
         this.sendPieces(qp, size, Math.min(bytes - 1, feedBytes - flying), out);
       } else {
         this.sendPart(qp, bytes, out);
@@ -74,12 +74,12 @@ export class Lmse {
     pacer.markIdle(qp);
   }
 
-  /** Its tenant's slot is over: how slow it is until the next one says nothing. */
+  /** Its tenant slot is over: its rate until the next one means nothing. */
   pause(qp: QpView): void {
     this.pacer.pause(qp);
   }
 
-  /** Issues of the oldest held requests what `quota` allows, and takes it off. */
+  /** Issues the oldest held requests within `quota`, and subtracts them. */
   issue(qp: QpView, out: Actions, quota: Quota, tenants: ActiveTenants = ALONE): void {
     const { pacer } = this;
     pacer.select(qp, tenants, out, true);
@@ -90,7 +90,7 @@ export class Lmse {
         if (!this.sendDue(qp, out, quota.slots)) return;
         quota.slots -= before - out.room(qp);
       }
-      // A request and its 0_WAITs; one alone where nothing is under way that would make room.
+      // A request and its 0_WAITs need two slots, unless nothing in flight would free more.
       if (quota.slots < 2 && out.inflight(qp) > 0) return;
       const bytes = out.nextBytes(qp);
       const size = this.sizeOf(qp, out);
@@ -101,7 +101,7 @@ export class Lmse {
         quota.bytes -= n * size;
         quota.slots -= 2 * n;
       } else {
-        // A turn ends where it ends: the next one is let go so much before that.
+        // End the turn at its quota: the next one is enabled relative to that.
         const part = isCut ? Math.min(bytes, Math.max(quota.bytes, LARGE_BYTES)) : bytes;
         this.sendPart(qp, part, out);
         quota.bytes -= part;
@@ -111,25 +111,25 @@ export class Lmse {
     }
   }
 
-  /** Bytes that take as long as a turn needs to be let go; 0: that is not known. */
+  /** Bytes that take as long as the handover of a turn; 0: unknown. */
   handoverBytes(qp: QpView, out: Actions, tenants: ActiveTenants): number {
     this.pacer.select(qp, tenants, out, true);
     return this.pacer.handoverBytes;
   }
 
-  /** waits.ts */
+  /** See wait-pacer.ts. */
   handoverDelayNs(context: ContextView, tenants: ActiveTenants, bytes: number, out: Actions): number {
     return this.pacer.handoverDelayNs(context, tenants, bytes, out);
   }
 
-  /** As many full pieces as may fly now; what remains at the end is sent like a short message. */
+  /** Issues as many full pieces as `mayFly` allows; the rest is sent like a short message. */
   private sendPieces(qp: QpView, size: number, mayFly: number, out: Actions): number {
     const most = Math.min(Math.floor(mayFly / size), out.room(qp) >> 1);
     const count = Math.max(1, most);
     return out.pieces(qp, size, count, this.pacer.waitsPerPiece(size, count));
   }
 
-  /** Bytes of a piece of the oldest held request. */
+  /** Piece size for the oldest held request. */
   private sizeOf(qp: QpView, out: Actions): number {
     return out.nextOpcode(qp) === IBV_WR_RDMA_READ ? this.pacer.readPieceBytes : this.pacer.pieceBytes;
   }
@@ -148,7 +148,7 @@ export class Lmse {
     else if (this.sinkOf(qp) !== null) this.dueSends[qp.index] += count;
   }
 
-  /** Sends the empty datagrams that are due, a slot each. False: not all of them yet. */
+  /** Sends the due empty datagrams, one slot each. False: some are still due. */
   private sendDue(qp: QpView, out: Actions, slots = Number.POSITIVE_INFINITY): boolean {
     const due = this.dueSends[qp.index];
     if (due === 0) return true;

@@ -1,32 +1,32 @@
-/** The NIC as the engines see it: what the device says of itself, where the options do not know better. */
+/** The NIC as the engines see it: facts that the device reports, unless options override them. */
 import type { ContextView } from '../../shim/policy.ts';
 import type { NicFacts } from '../../verbs/nic.ts';
 
-/** Facts that an option of the same name overrides. */
+/** Options override facts of the same name. */
 export type NicOptions = { readonly [K in keyof NicFacts]?: number | undefined };
 
-/** What most NICs have in common: RoCEv2's headers and gaps, no RETH; packets of 4096 bytes. */
+/** Defaults of most NICs: RoCEv2's headers and gaps without RETH; packets of 4096 bytes. */
 const HEADER_BYTES = 82;
 const MTU_BYTES = 4096;
-/** As of a ConnectX-6. */
+/** Of a ConnectX-6. */
 const LATENCY_NS = 1900;
 const HANDOVER_NS = 1350;
 
-/** What the calculation of 0_WAITs and of shares stands on. */
+/** Inputs to the calculation of 0_WAITs and shares. */
 export interface Nic {
   readonly linkGbps: number;
   readonly mtuBytes: number;
   readonly headerBytes: number;
   readonly wqeGapNs: number;
   readonly waitStepNs: number;
-  /** Infinity: nobody knows, or no limit. */
+  /** Infinity: unknown or unlimited. */
   readonly processingUnits: number;
   readonly egressFifoBytes: number;
   readonly latencyNs: number;
   readonly handoverNs: number;
 }
 
-/** Null where the link rate or the time of a 0_WAIT is not known: nothing can be computed then. */
+/** Null if the link rate or the time of a 0_WAIT is unknown, as both are needed to compute. */
 export function nicOf({ nic }: ContextView, options: NicOptions): Nic | null {
   const fact = (name: keyof NicFacts) => options[name] ?? nic?.[name] ?? null;
   const linkGbps = fact('linkGbps');
@@ -45,15 +45,15 @@ export function nicOf({ nic }: ContextView, options: NicOptions): Nic | null {
   };
 }
 
-/** Bytes of a message of this length on the wire. */
+/** Wire bytes of a message of this length. */
 export function wireBytes(nic: Nic, bytes: number): number {
   return bytes + Math.max(1, Math.ceil(bytes / nic.mtuBytes)) * nic.headerBytes;
 }
 
 /**
- * The largest piece that is worth while, at most `subMsgSizeBytes`: one of more than half the FIFO leaves the wire
- * idle while its 0_WAITs pass. Those of several queue pairs come together now and then, and stand in the FIFO one
- * behind the other: all of them together are one piece. Whole packets.
+ * The largest useful piece in whole packets, at most `subMsgSizeBytes`: a piece of more than half the FIFO leaves the
+ * wire idle during its 0_WAITs. Pieces of several queue pairs sometimes arrive together and queue up in the FIFO, so
+ * all of them together count as one piece.
  */
 export function pieceBytes(nic: Nic, subMsgSizeBytes: number, sharers = 1): number {
   const most = Math.min(subMsgSizeBytes / sharers, nic.egressFifoBytes / 2);

@@ -1,30 +1,30 @@
 /**
- * Turns of datagram queue pairs, which WAIT and ENABLE are not for: of those of one context only so many send at once,
- * and software gives the next one its turn. It hears that a turn is nearly over from an empty datagram to nobody
- * (Actions.zeroSends), which stands in the queue a little before the end: so the wire has work meanwhile. Turns
- * are longer than those that the device changes by itself.
+ * Turns of datagram queue pairs, which cannot use WAIT and ENABLE: software limits how many of a context send at
+ * once, and begins the next turn. An empty datagram to a sink (Actions.zeroSends), queued a little before the end of
+ * a turn, reports that it is nearly over, so the wire has work during the handover. These turns are longer than those
+ * that the device ends by itself.
  */
 import type { Actions, ContextView, QpChange, QpView } from '../../shim/policy.ts';
 import type { Resources, ResourceView } from '../../shim/resources.ts';
 import { IBV_QPS_RESET, IBV_QPS_RTS, IBV_QPT_UD } from '../../verbs/constants.ts';
 import { type Quota, TOKEN_BITS } from './mqse.ts';
 
-/** Lengths of turns, and the size of pieces. */
+/** Lengths of turns. */
 export interface SoftwareTurnOptions {
-  /** Of a turn that the device ends. */
+  /** Per turn that the device ends. */
   readonly turnBytes: number;
   readonly turnRequests: number;
-  /** A turn that takes longer than this holds nobody up any more. */
+  /** A turn that takes longer than this no longer blocks others. */
   readonly watchdogNs: number;
 }
 
-/** What issues requests. */
+/** Issues requests. */
 export interface SoftwareTurnEngine {
-  /** Issues what `quota` allows of the oldest held requests (mqse.ts: MessageEngine). */
+  /** Issues the oldest held requests within `quota` (mqse.ts: MessageEngine). */
   issue(qp: QpView, out: Actions, quota: Quota): void;
-  /** Bytes that take as long as the device needs for the next turn (mqse.ts); 0: nobody knows. */
+  /** Bytes sent while the device starts the next turn (mqse.ts); 0: unknown. */
   aheadBytes(qp: QpView, out: Actions): number;
-  /** Feeds a queue pair whose turn it may be. */
+  /** Feeds a queue pair that may send. */
   feed(qp: QpView, out: Actions): void;
 }
 
@@ -32,20 +32,20 @@ export interface SoftwareTurnEngine {
 export const SOFTWARE_TURN_ENDED = 9;
 export const SOFTWARE_TURN_WATCHDOG = 10;
 
-/** Turns of software have so many times the bytes, and the requests; this part of them follows the mark. */
+/** Software turns are longer by these factors in bytes and requests; the part AHEAD follows the mark. */
 const BYTES_FACTOR = 4;
 const REQUESTS_FACTOR = 2;
 const AHEAD = 0.125;
-/** So many times as long as the device itself needs until the next turn begins. */
+/** Handover time of software, as a multiple of the device's. */
 const HANDOVER_FACTOR = 2;
-/** Places of the queue that are kept for that. */
+/** Slots kept free for the handover. */
 const AHEAD_SLOTS = 40;
 
 const IDLE = 0;
-/** Stands in the queue of its group. */
+/** In the queue of its group. */
 const WAITING = 1;
 const OPEN = 2;
-/** The mark before its end is posted. */
+/** The mark of its end is posted. */
 const ENDING = 3;
 
 class DatagramQp {
@@ -53,7 +53,7 @@ class DatagramQp {
   readonly group: Group;
   phase = IDLE;
   readonly quota: Quota = { bytes: 0, requests: 0, slots: 0 };
-  /** Marks of turns that were ended otherwise. */
+  /** Marks of turns that ended without them. */
   staleMarks = 0;
   sinceNs = 0.5;
 
@@ -74,7 +74,7 @@ interface Group {
   readonly qps: DatagramQp[];
 }
 
-/** Turns of queue pairs that the shim schedules itself, for queue pairs that MQSE cannot shape. */
+/** Schedules the turns of datagram queue pairs, which MQSE cannot shape. */
 export class SoftwareTurns {
   private readonly engine: SoftwareTurnEngine;
   private readonly options: SoftwareTurnOptions;
@@ -93,12 +93,12 @@ export class SoftwareTurns {
     this.groups[index] = { resources, sink: null, allow: 0, active: [], queue: [], qps: [] };
   }
 
-  /** Where empty datagrams of this queue pair go; null: it sends none. */
+  /** The sink of this queue pair's empty datagrams; null: none. */
   sinkOf(qp: QpView): ResourceView | null {
     return this.groups[qp.context.index]?.sink ?? null;
   }
 
-  /** Whether this queue pair takes turns: then nothing of it goes straight. */
+  /** Whether this queue pair takes turns, so that no request goes straight. */
   shapes(qp: QpView): boolean {
     if (qp.type !== IBV_QPT_UD) return false;
     const group = this.groups[qp.context.index];
@@ -112,7 +112,7 @@ export class SoftwareTurns {
     }
     const member = this.qps[qp.index];
     if (member === undefined) return;
-    // What is not in RTS sends nothing; marks that are gone tell nothing.
+    // Outside RTS a queue pair sends nothing; RESET discards its marks.
     if (change === 'destroyed' || qp.state !== IBV_QPS_RTS || qp.broken) this.abandon(member, out);
     if (change === 'destroyed' || qp.state === IBV_QPS_RESET) member.staleMarks = 0;
     if (change !== 'destroyed') return;
@@ -130,11 +130,11 @@ export class SoftwareTurns {
     try {
       group.sink ??= group.resources.sink();
     } catch {
-      // The device has no place for one: datagrams go as they are.
+      // Without a sink, datagrams go to the device unshaped.
     }
   }
 
-  /** How many of a context send at once, now and whenever it changes; 0: all. */
+  /** Sets how many queue pairs of a context may send at once; 0: all. */
   allow({ index }: ContextView, count: number, out: Actions): void {
     const group = this.groups[index];
     if (group === undefined || group.allow === count) return;
@@ -152,13 +152,13 @@ export class SoftwareTurns {
     for (const { qp } of [...group.qps]) if (out.backlog(qp) > 0) this.engine.feed(qp, out);
   }
 
-  /** Issues what may be issued of a queue pair that takes turns. */
+  /** Issues what a queue pair in turns may send now. */
   feed(qp: QpView, out: Actions): void {
     const member = this.qps[qp.index];
     if (member === undefined) return;
     while (out.backlog(qp) > 0) {
       if (out.isCrossChannel(qp)) {
-        // It may have to wait for one who waits for this turn.
+        // It may wait for a queue pair that awaits this turn.
         if (member.phase !== IDLE) this.abandon(member, out);
         if (!out.execute(qp)) return;
         continue;
@@ -169,7 +169,7 @@ export class SoftwareTurns {
     if (member.phase === OPEN && hasWaiting(member.group)) this.close(member, out);
   }
 
-  /** True: the token was one of these. */
+  /** True: the token belongs here. */
   onInternal(token: number, out: Actions): boolean {
     if ((token & ((1 << TOKEN_BITS) - 1)) !== SOFTWARE_TURN_ENDED) return false;
     const member = this.qps[token >>> TOKEN_BITS];
@@ -179,7 +179,7 @@ export class SoftwareTurns {
     return true;
   }
 
-  /** Whose turn takes so long holds nobody up any more. */
+  /** Abandons turns that take too long. */
   onTimer(token: number, out: Actions): boolean {
     if ((token & ((1 << TOKEN_BITS) - 1)) !== SOFTWARE_TURN_WATCHDOG) return false;
     const group = this.groups[token >>> TOKEN_BITS];
@@ -192,7 +192,7 @@ export class SoftwareTurns {
     return true;
   }
 
-  /** It wants a turn. */
+  /** Begins or queues a turn. */
   private requestTurn(member: DatagramQp, out: Actions): void {
     const { group } = member;
     if (group.active.length < group.allow) {
@@ -201,7 +201,7 @@ export class SoftwareTurns {
     }
     member.phase = WAITING;
     group.queue.push(member);
-    // Who has nothing to send hears nothing that would end its turn.
+    // An idle queue pair triggers nothing that would end its turn.
     for (const other of [...group.active]) {
       if (other.phase === OPEN && out.backlog(other.qp) === 0) this.close(other, out);
     }
@@ -221,7 +221,7 @@ export class SoftwareTurns {
     quota.requests = Math.ceil(this.options.turnRequests * REQUESTS_FACTOR * part);
   }
 
-  /** False: nothing more for now. */
+  /** False: no more for now. */
   private issue(member: DatagramQp, out: Actions): boolean {
     const { qp, quota, group } = member;
     if (quota.bytes <= 0 || quota.requests <= 0) {
@@ -229,12 +229,12 @@ export class SoftwareTurns {
         this.close(member, out);
         return false;
       }
-      // Nobody waits for its end: it goes on, a turn at most under way.
+      // With none waiting, it goes on with at most a turn in flight.
       if (!this.mayFly(qp, out)) return false;
       this.fill(quota, 1 - AHEAD);
     }
     const room = out.room(qp);
-    // The mark and what follows it have places, unless there are few.
+    // Keep slots for the mark and what follows it, if possible.
     quota.slots = room - 1 - AHEAD_SLOTS;
     if (quota.slots < 1 && out.inflight(qp) === 0) quota.slots = Math.min(room, Math.max(1, room - 1));
     if (quota.slots < 1) return false;
@@ -249,11 +249,11 @@ export class SoftwareTurns {
     );
   }
 
-  /** Its turn ends when what is under way has gone. */
+  /** Ends a turn after the requests in flight. */
   private close(member: DatagramQp, out: Actions): void {
     const { qp, quota, group } = member;
     if (out.inflight(qp) === 0 || out.room(qp) < 1) {
-      // It is over; or its completions bring it back here.
+      // If it is not over, completions lead here again.
       if (out.inflight(qp) === 0 || out.backlog(qp) === 0) this.endTurn(member, out);
       return;
     }
@@ -265,13 +265,13 @@ export class SoftwareTurns {
     if (quota.slots > 0 && out.backlog(qp) > 0 && !out.isCrossChannel(qp)) this.engine.issue(qp, out, quota);
   }
 
-  /** Its turn ends before its mark has come. */
+  /** Ends a turn before its mark arrives. */
   private abandon(member: DatagramQp, out: Actions): void {
     if (member.phase === ENDING) member.staleMarks++;
     this.endTurn(member, out);
   }
 
-  /** It has no turn any more, nor waits for one; if it has something to send, it asks for the next. */
+  /** Takes away its turn, or its wait for one; if it has requests to send, it asks for the next. */
   private endTurn(member: DatagramQp, out: Actions): void {
     const { group, qp } = member;
     remove(group.active, member);
@@ -282,7 +282,7 @@ export class SoftwareTurns {
     if (wants && member.phase === IDLE && !out.isCrossChannel(qp)) this.engine.feed(qp, out);
   }
 
-  /** The next ones have their turn. */
+  /** Begins the next turns. */
   private advance(group: Group, out: Actions): void {
     while (group.queue.length > 0 && group.active.length < group.allow) {
       const next = group.queue.shift()!;
@@ -299,7 +299,7 @@ export class SoftwareTurns {
   }
 }
 
-/** Whether somebody waits for a turn to end. */
+/** Whether a turn should end for another. */
 function hasWaiting(group: Group): boolean {
   return group.queue.length > 0 || group.active.length > group.allow;
 }

@@ -8,11 +8,12 @@ import { GRH_BYTES, openDevice, UnsupportedError } from '../../../dist/index.js'
 
 const [device, roundsText, warmUpText, where] = process.argv.slice(2);
 const ROUNDS = Number(roundsText);
-/**
- * The growth of the heap that is tolerated for compiled code and growing tables: after 3000 rounds the heap grows by
- * half a megabyte in the next thousand, and by nothing after about ten thousand.
- */
+/** Rounds before the first measurement. */
 const WARM_UP = Number(warmUpText);
+/**
+ * Tolerated growth for compiled code and tables: after 3000 rounds, the heap grows by half a megabyte in the next
+ * thousand; after about ten thousand, it stops growing.
+ */
 const HEAP_SLACK_BYTES = WARM_UP >= 3000 ? 5 << 18 : 4 << 20;
 const ALL = { remoteRead: true, remoteWrite: true, remoteAtomic: true, mwBind: true };
 
