@@ -25,7 +25,8 @@ const linked = (list) =>
       const page = name.replace(/^docs\//, '');
       if (page !== name && existsSync(new URL(page, FILE))) return `[${page}](${page})`;
       const command = /^isoverbs (\w+)$/.exec(name);
-      return command === null ? `\`${name}\`` : `[${name}](#isoverbs-${command[1]})`;
+      // The command that commander adds by itself has no page.
+      return command === null || command[1] === 'help' ? `\`${name}\`` : `[${name}](#isoverbs-${command[1]})`;
     })
     .join(', ');
 

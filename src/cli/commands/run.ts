@@ -52,7 +52,12 @@ const NOT_FOUND = 127;
 
 /** @throws ConfigError for a policy that the program could not start with */
 async function requirePolicy(policy: string): Promise<void> {
-  const { masterRules } = await import('../master-rules.ts');
+  const [{ masterRules }, { muteRenamedOptions }] = await Promise.all([
+    import('../master-rules.ts'),
+    import('../../policies/parse-options.ts'),
+  ]);
+  // The program warns of renamed options itself.
+  muteRenamedOptions();
   masterRules(policy);
 }
 
