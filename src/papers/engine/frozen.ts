@@ -24,7 +24,7 @@ export interface Drift {
 }
 
 // The same path from src and from dist.
-const FILE = new URL('./frozen.json', import.meta.url);
+const FILE = new URL('../../../src/papers/engine/frozen.json', import.meta.url);
 /** Relative changes below this are ignored. */
 const SAME = 1e-3;
 
