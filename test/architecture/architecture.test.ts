@@ -1,12 +1,12 @@
 // The layout of the repository follows docs/architecture.md. planted-faults.test.ts shows that each guard can fail.
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { type AcceptedCycle, importCycles, unacceptedCycles } from './cycles.ts';
 import { undocumentedExports } from './docstrings.ts';
 import { missingEntryPoints, missingModules } from './entry-points.ts';
 import { impureUnitTests, impurities } from './purity.ts';
-import { roomsLoadedWith, unknownRooms, wrongImports } from './rooms.ts';
+import { indirectImports, roomsLoadedWith, unknownRooms, wrongImports } from './rooms.ts';
 import { fullFolders, longFiles, longFunctions, MAX_SRC_FILES } from './sizes.ts';
 import { pick, readTree } from './source-tree.ts';
 
@@ -25,6 +25,13 @@ describe('rooms', () => {
 
   test('a room imports only the rooms above it', () => {
     expect(wrongImports(src)).toEqual([]);
+  });
+
+  test('a file of src names others by relative paths that end in .ts, so that these guards see them', () => {
+    expect(indirectImports(src)).toEqual([]);
+    const files = readdirSync(join(ROOT, 'src'), { recursive: true, withFileTypes: true });
+    const others = files.filter((one) => one.isFile() && !/\.(ts|json)$/.test(one.name));
+    expect(others.map(({ name }) => name)).toEqual([]);
   });
 
   test('pure rooms use no clock, timer, randomness, thread, file or asynchronous code', () => {

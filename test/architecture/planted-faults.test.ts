@@ -4,7 +4,7 @@ import { importCycles, unacceptedCycles } from './cycles.ts';
 import { undocumentedExports } from './docstrings.ts';
 import { missingEntryPoints, missingModules, type PackageFile } from './entry-points.ts';
 import { impureUnitTests, impurities } from './purity.ts';
-import { roomsLoadedWith, unknownRooms, wrongImports } from './rooms.ts';
+import { indirectImports, roomsLoadedWith, unknownRooms, wrongImports } from './rooms.ts';
 import { fullFolders, longFiles, longFunctions } from './sizes.ts';
 import { treeOf } from './source-tree.ts';
 
@@ -28,6 +28,22 @@ describe('rooms', () => {
   ])('an import of a lower room is found: %s', (_, text) => {
     expect(wrongImports(treeOf({ 'src/shim/a.ts': text }))).toEqual(['src/shim/a.ts -> ../sim/b.ts']);
     expect(wrongImports(treeOf({ 'src/providers/a.ts': text }))).toEqual([]);
+  });
+
+  test.each([
+    ['a specifier that ends in .js', "import { b } from '../sim/b.js';"],
+    ['a specifier without an ending', "export * from './b';"],
+    ['the name that benchmarks use', "import { b } from '#src/sim/b.ts';"],
+    ['the package itself', "import { openDevice } from 'isoverbs';"],
+    ['an entry point of the package', "import { createFabric } from 'isoverbs/sim';"],
+  ])('an import that the other guards cannot follow is found: %s', (_, text) => {
+    expect(indirectImports(treeOf({ 'src/shim/a.ts': text }))).toHaveLength(1);
+    expect(indirectImports(treeOf({ 'src/shim/a.ts': "import '../verbs/b.ts'; import 'zod';" }))).toEqual([]);
+  });
+
+  test('an import assignment of a lower room is found', () => {
+    const tree = treeOf({ 'src/shim/a.ts': "import b = require('../sim/b.ts');" });
+    expect(wrongImports(tree)).toEqual(['src/shim/a.ts -> ../sim/b.ts']);
   });
 
   test('an import in a comment or a string is none', () => {
@@ -85,6 +101,22 @@ describe('pure rooms', () => {
       expect(impurities(treeOf({ 'src/shim/a.ts': text }))).toHaveLength(1);
     },
   );
+
+  test.each([
+    'const { random } = Math;',
+    'const m = Math; m.random();',
+    "Math['random']();",
+    "global['Date'];",
+    'AbortSignal.timeout(1);',
+    "new Event('x').timeStamp;",
+    'new Intl.DateTimeFormat().format();',
+    'new MessageChannel();',
+    'new WeakRef({});',
+    "fetch('http://localhost');",
+  ])('a way around the names of clock and randomness is found: %s', (text) => {
+    expect(impurities(treeOf({ 'src/sim/a.ts': text }))).not.toEqual([]);
+    expect(impurities(treeOf({ 'src/sim/a.ts': 'Math.max(1, Math.PI);' }))).toEqual([]);
+  });
 
   test('only policies import zod, and only the table of members uses Atomics', () => {
     expect(impurities(treeOf({ 'src/policies/a.ts': "import { z } from 'zod';" }))).toEqual([]);
@@ -225,6 +257,14 @@ describe('import cycles', () => {
     const tree = cycle(first, "import { a } from './a.ts';");
     expect(importCycles(tree, ['value'])).toEqual([]);
     expect(importCycles(tree, ['value', 'type'])).toEqual([['src/a/a.ts', 'src/a/b.ts']]);
+  });
+
+  test.each([
+    ['a specifier that ends in .js', "export * from './a.js';"],
+    ['an import awaited at the top', "export const { a } = await import('./a.ts');"],
+  ])('a cycle is found through %s', (_, text) => {
+    const tree = treeOf({ 'src/sim/a.ts': "import { b } from './b.ts';", 'src/sim/b.ts': text });
+    expect(importCycles(tree, ['value'])).toEqual([['src/sim/a.ts', 'src/sim/b.ts']]);
   });
 
   test('a lazy import closes no cycle', () => {

@@ -20,7 +20,16 @@ const BANNED: Readonly<Record<string, string>> = {
   process: 'the process',
   Worker: 'threads',
   Atomics: 'memory that threads share',
+  AbortSignal: 'a timer',
+  Event: 'the clock',
+  Intl: 'the clock',
+  MessageChannel: 'a task queue',
+  BroadcastChannel: 'a task queue',
+  FinalizationRegistry: 'the garbage collector',
+  WeakRef: 'the garbage collector',
+  fetch: 'the network',
   globalThis: 'any global',
+  global: 'any global',
   eval: 'any global',
 };
 
@@ -53,15 +62,20 @@ export function impurities(tree: SourceTree): string[] {
 
 function impurityOf(node: ts.Node): string | undefined {
   if (ts.isIdentifier(node) && node.parent.getText() === WARNING) return undefined;
+  // Only `Math.name` shows which function is used.
+  if (ts.isIdentifier(node) && node.text === 'Math' && !isOwnerOfName(node)) return 'randomness';
   if (ts.isIdentifier(node)) return Object.hasOwn(BANNED, node.text) ? BANNED[node.text] : undefined;
   if (ts.isPropertyAccessExpression(node) && node.getText() === 'Math.random') return 'randomness';
-  if (ts.isElementAccessExpression(node) && node.expression.getText() === 'Math') return 'randomness';
   const isAsync =
     ts.isAwaitExpression(node) ||
     node.kind === ts.SyntaxKind.AsyncKeyword ||
     (ts.isForOfStatement(node) && node.awaitModifier !== undefined);
   return isAsync ? 'asynchronous code' : undefined;
 }
+
+const isOwnerOfName = (node: ts.Identifier) =>
+  (ts.isPropertyAccessExpression(node.parent) && node.parent.expression === node) ||
+  (ts.isQualifiedName(node.parent) && node.parent.left === node);
 
 /** Modules that start processes and threads. */
 const STARTERS = ['node:child_process', 'node:worker_threads', 'node:cluster'];

@@ -54,6 +54,18 @@ export function wrongImports(tree: SourceTree): string[] {
   return wrong;
 }
 
+/** Imports of src that name another file of the package in a way that the other guards do not follow. */
+export function indirectImports(tree: SourceTree): string[] {
+  return [...tree].flatMap(([path, file]) =>
+    references(file)
+      .map(({ specifier }) => specifier)
+      .filter(
+        (name) => /^(#|isoverbs(\/|$))/.test(name) || (name.startsWith('.') && !/\.(ts|json)$/.test(name)),
+      )
+      .map((name) => `${path} -> ${name}`),
+  );
+}
+
 /** Rooms whose code is loaded together with a file: what `import()` loads later does not count. */
 export function roomsLoadedWith(tree: SourceTree, path: string): Set<string> {
   const loaded = new Set<string>();

@@ -58,7 +58,8 @@ export function references(file: ts.SourceFile): Reference[] {
   const found: Reference[] = [];
   const add = (name: ts.Node | undefined, kind: ReferenceKind) => {
     if (name === undefined || !ts.isStringLiteralLike(name)) return;
-    const target = name.text.startsWith('.') ? normalize(join(dirname(file.fileName), name.text)) : null;
+    const path = normalize(join(dirname(file.fileName), name.text)).replace(/\.js$/, '.ts');
+    const target = name.text.startsWith('.') ? path : null;
     found.push({ specifier: name.text, target, kind });
   };
   walk(file, (node) => {
@@ -67,9 +68,19 @@ export function references(file: ts.SourceFile): Reference[] {
     else if (ts.isExportDeclaration(node)) add(node.moduleSpecifier, node.isTypeOnly ? 'type' : 'value');
     else if (ts.isImportTypeNode(node) && ts.isLiteralTypeNode(node.argument))
       add(node.argument.literal, 'type');
-    else if (ts.isCallExpression(node) && isLoader(node.expression)) add(node.arguments[0], 'lazy');
+    else if (ts.isExternalModuleReference(node)) add(node.expression, 'value');
+    else if (ts.isCallExpression(node) && isLoader(node.expression))
+      add(node.arguments[0], isTopLevelAwait(node) ? 'value' : 'lazy');
   });
   return found;
+}
+
+/** `await import()` outside a function is loaded together with the file. */
+function isTopLevelAwait(call: ts.CallExpression): boolean {
+  if (!ts.isAwaitExpression(call.parent)) return false;
+  for (let node: ts.Node = call; node !== undefined; node = node.parent)
+    if (ts.isFunctionLike(node)) return false;
+  return true;
 }
 
 const isTypeClause = (node: ts.ImportDeclaration) =>
