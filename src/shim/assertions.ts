@@ -46,10 +46,10 @@ export function assertDestroyed(qp: QpLedger, writing: QpLedger | null): void {
 function checkNumbers(qp: QpLedger, when: string): void {
   const app = (qp.appPosted - qp.appFreed) | 0;
   const real = (qp.realPosted - qp.realFreed) | 0;
-  // A worker driver posts for untranslated queue pairs past this ledger, which then sees completions only.
-  const [leastApp, leastReal] = qp.translated ? [0, 0] : [-qp.appDepth, -qp.realDepth];
-  requireRange(qp, when, 'application requests outstanding', app, leastApp, qp.appDepth);
-  requireRange(qp, when, 'device requests outstanding', real, leastReal, qp.realDepth);
+  // A worker driver posts for untranslated queue pairs past this ledger, which then only sees completions.
+  const least = qp.translated ? 0 : Number.NEGATIVE_INFINITY;
+  requireRange(qp, when, 'application requests outstanding', app, least, qp.appDepth);
+  requireRange(qp, when, 'device requests outstanding', real, least, qp.realDepth);
   requireRange(qp, when, 'internal completions (extra)', qp.extra, 0, qp.realDepth);
   requireRange(qp, when, 'reserved slots', qp.reserved, 0, qp.realDepth);
   requireRange(qp, when, 'receives kept', qp.recvsKept, 0, qp.recvDepth);

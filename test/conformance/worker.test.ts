@@ -151,3 +151,40 @@ test('requests whose memory is detached before the worker takes them are all flu
   expect(take(a).map(({ wrId, status }) => [wrId, status])).toEqual(ids.map((id) => [id, 'WR_FLUSH_ERR']));
   expect(a.v.queryQp(a.qp).attr.qpState).toBe(V.IBV_QPS_ERR);
 });
+
+test('the ledger in a worker accepts completions of any number of requests that were posted past it', async () => {
+  const { fabric } = simGround();
+  const on = { ...fabric, provider: compose(fabric.provider, perfInWorker()) };
+  const small = makeEnd(on, 0);
+  const cap = { maxSendWr: 64, maxRecvWr: 64, maxSendSge: 4, maxRecvSge: 4, maxInlineData: 128 };
+  const { pd, sendCq, recvCq } = small;
+  const { handle, qpNum } = small.v.createQp(pd, {
+    qpType: V.IBV_QPT_RC,
+    sendCq,
+    recvCq,
+    cap,
+    sqSigAll: false,
+    managed: false,
+  });
+  const large = { ...small, qp: handle, qpNum };
+  const peers = [makeEnd(fabric, 1), makeEnd(fabric, 1)];
+  connect(small, peers[0]);
+  connect(large, peers[1]);
+  const write = async (end: typeof small, count: number, bytes: number) => {
+    for (let i = 0; i < count; i++)
+      end.send.write(i, SIGNALED, end.mr.addr, bytes, end.mr.lkey, peers[0].mr.addr, peers[0].mr.rkey);
+    const taken = post(end);
+    let polled = 0;
+    for (let turn = 0; turn < 50 && polled < taken; turn++) {
+      await fabric.run();
+      polled += take(end).length;
+    }
+    expect(polled).toBe(count);
+  };
+  // The first long message moves the shared CQ to the worker; short ones of the other queue pair never do.
+  large.send.write(0, SIGNALED, large.mr.addr, 12_000, large.mr.lkey, peers[1].mr.addr, peers[1].mr.rkey);
+  post(large);
+  for (let turn = 0; turn < 50 && take(large).length === 0; turn++) await fabric.run();
+  for (let round = 0; round < 40; round++) await write(small, 10, 16);
+  expect(() => modify(small, { qpState: V.IBV_QPS_ERR })).not.toThrow();
+});
