@@ -32,7 +32,7 @@ export interface Config {
   /** Where the policies run. */
   driver: Driver;
   log: LogLevel;
-  /** The host's daemon. Absent: policies see this process alone. */
+  /** The host's daemon. If absent, policies see only this process. */
   daemon?: DaemonChoice;
   /** Where the policies come from: 'ISOVERBS_POLICY', a file, or 'nothing'. */
   source: string;

@@ -5,8 +5,9 @@ import type { Config } from './config.ts';
 type Env = Record<string, string | undefined>;
 
 /**
- * Adds `--import` of this module to NODE_OPTIONS, as a file URL: it works from any working directory and needs no
- * quotes. Sets ISOVERBS_CONFIG to the configuration file, for the same reason. Only this process replays a recording.
+ * Adds `--import` of this module to NODE_OPTIONS, as a file URL, which works from any working directory and needs no
+ * quotes. Sets ISOVERBS_CONFIG to the absolute path of the configuration file, for the same reason. Children do not
+ * replay a recording.
  */
 export function inheritByChildren(moduleUrl: string, config: Config, env: Env = process.env): void {
   const option = `--import=${moduleUrl}`;

@@ -41,7 +41,7 @@ export interface Endpoint {
   mtu?: number;
   /** Datagrams: the Q_Key that senders must name. */
   qkey?: number;
-  /** Message of its shim to the peer's shim, in base64; absent without a shim. Pass it on unchanged. */
+  /** Message from this end's shim to the peer's, in base64; absent without a shim. Pass it on unchanged. */
   shim?: string;
 }
 

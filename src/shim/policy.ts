@@ -104,8 +104,8 @@ export interface Actions {
   /** Message bytes that were issued and are not known to be complete. */
   inflightBytes(qp: QpView): number;
   /**
-   * Held requests that may be issued, a partly issued one included. Of a managed queue pair these are the enabled ones;
-   * there are none while the peer is asked about the oldest.
+   * Number of held requests that may be issued, including a partly issued one. In a managed queue pair, only enabled
+   * requests count. While the peer is being asked about the oldest request, the number is 0.
    */
   backlog(qp: QpView): number;
   /** IBV_WR_* of the oldest held request. */

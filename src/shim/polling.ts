@@ -288,7 +288,7 @@ function flushConsumed(cq: CqLedger, qp: QpLedger): void {
   }
 }
 
-/** Everything that a queue pair without rows has posted, up to the completion at `at`, has ended. */
+/** In a queue pair without rows, frees all requests up to the one that the completion at `at` belongs to. */
 function freedUpTo(qp: QpLedger, words: Uint32Array, at: number): void {
   const freed = (words[at + WC_SEQ] + 1) | 0;
   qp.realFreed = freed;

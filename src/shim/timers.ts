@@ -29,7 +29,7 @@ export class Timers {
   /** Counts the application's calls; it is 0 in a call that must `check`. */
   private calls = 1;
   private step = 0;
-  /** `calls`, when it last counted. */
+  /** Value of `calls` when calls were last counted. */
   private counted = 0;
   /** What each call counts, while only some calls check (a power of two), and the time of the last check. */
   private stride = 1;
@@ -137,7 +137,7 @@ export class Timers {
     while (context.timesNs.length > 0) this.remove(context, context.timesNs.length - 1);
   }
 
-  /** Sleeps until the soonest timer. A simulated run waits for the sleep while a queue pair depends on it. */
+  /** Sleeps until the earliest timer. While a queue pair depends on the sleep, a simulated run waits for it. */
   sleep(context: ShimContext): void {
     const { timesNs, relaxed } = context;
     const soonest = timesNs.length - 1;

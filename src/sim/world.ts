@@ -186,7 +186,7 @@ export class World {
     return this.ports[qp.host * 2 + (qp.peerHost === qp.host ? 1 : 0)];
   }
 
-  /** A sender has packets and joins the round of its port. */
+  /** Adds a sender that has packets to the round of its port. */
   join(sender: Sender): void {
     const port = this.portOf(sender.qp);
     port.join(sender);

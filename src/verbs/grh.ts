@@ -41,7 +41,7 @@ export function parseGrh(bytes: Uint8Array): Grh {
   };
 }
 
-/** As in libibverbs: the bytes before an IPv4 header are undefined, so its checksum decides. */
+/** Checks the IPv4 checksum, as libibverbs does, because the bytes before an IPv4 header are undefined. */
 function isIpv4(bytes: Uint8Array): boolean {
   if (bytes[0] >> 4 !== 6) return bytes[20] >> 4 === 4;
   return bytes[20] === 0x45 && ipv4Sum(bytes) === 0xffff;

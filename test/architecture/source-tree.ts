@@ -1,4 +1,4 @@
-// A set of source texts as syntax trees, and what each file refers to. The guards of this folder read nothing else.
+// A set of source texts as syntax trees, and what each file refers to. The tests in this folder read nothing else.
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import ts from 'typescript';

@@ -474,7 +474,7 @@ function describe(wcs: V.WcBatch, i: number, type: MixedType): string {
     const flags = wcs.flags(i);
     parts.push(V.wcOpcodeName(opcode));
     if (recv || opcode === V.IBV_WC_RDMA_READ || opcode === V.IBV_WC_FETCH_ADD) parts.push(wcs.byteLen(i));
-    // They are undefined for sends, where soft-RoCE sets them.
+    // The flag is undefined for sends, where soft-RoCE sets it.
     if (recv && (flags & V.IBV_WC_WITH_IMM) !== 0) parts.push(`imm ${wcs.imm(i)}`);
     if ((flags & V.IBV_WC_WITH_INV) !== 0) parts.push('invalidated');
     // ibv_poll_cq(3) defines it for UD.

@@ -1,4 +1,4 @@
-/** READ by remote control between two shims: programs see no difference, and the peer does WRITE. */
+/** READ by remote control between two shims: the peer answers with WRITEs, and programs see no difference. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { createPolicy } from '../../src/policies/index.ts';
@@ -49,7 +49,7 @@ for (const name of ['arbitrary', 'perf 1024, WAIT emulated']) {
   }, 600_000);
 }
 
-/** Pieces that the policy below the outermost shim made of an end's requests, its answers included. */
+/** Number of pieces into which the policy below the outermost shim cut an end's requests, including its answers. */
 function pieces(end: End): number {
   return end.v.counters?.()[1]?.internal.pieces ?? 0;
 }

@@ -170,7 +170,7 @@ describe.skipIf(device === '')('a peer that vanishes', { tags: ['long'] }, () =>
   }, 120_000);
 
   test('the sender gets RETRY_EXC_ERR within a second', async () => {
-    // Not with the connection helper, which flushes the queue pair when the peer's program ends.
+    // This test does not use the connection helper, which flushes the queue pair when the peer's program ends.
     const open = `import { once } from 'node:events';
       import { openDevice } from 'isoverbs';
       const context = openDevice('${device}'), pd = context.allocPd(), cq = context.createCq();

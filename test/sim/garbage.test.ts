@@ -7,7 +7,7 @@ import { expect, test } from 'vitest';
 
 const SCRIPT = new URL('./garbage-run.mjs', import.meta.url).pathname;
 const BUILT = existsSync(new URL('../../out/bench/against-cpp/sim-load.js', import.meta.url));
-/** A heap double takes 16 bytes. The compiler and growing pools stay below this limit. */
+/** A double on the heap takes 16 bytes. What the compiler and growing pools allocate stays below this limit. */
 const MOST_BYTES_PER_PACKET = 1;
 
 test.skipIf(!BUILT).each([

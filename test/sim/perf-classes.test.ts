@@ -144,7 +144,7 @@ test('policies in different threads share a coordinator through memory', async (
   expect(doesOf(large)).toBe('left alone');
 });
 
-/** Three hosts under one policy, and what it does about each device's first context that posts. */
+/** Three hosts under one policy. stateOn() returns what it does about a device's first context that posts. */
 function hosts3() {
   const inner = createFabric({ hosts: 3, seed: 1, autoAdvance: false });
   const provider = compose(inner.provider, [createPolicy('perf', OPTIONS)]);

@@ -106,7 +106,7 @@ function options({ name, options: knobs }: Listed): string {
   return `Options of ${name}\n\n${table}`;
 }
 
-/** More than a line of them is for --json. */
+/** Whether the table lists the values of an option. Only --json prints longer lists. */
 const isWords = ({ length }: readonly string[]) => length > 2 && length < 6;
 
 /** An empty object counts as none. */

@@ -130,6 +130,6 @@ export function sentBackRemote(requests: Requests, { name, wait }: P.WorkerSetup
     sleepers.get(token)?.();
     sleepers.delete(token);
   };
-  // A shim needs the verbs and the time only; the connection manager stays with the application.
+  // A shim needs only the verbs and the time; the connection manager stays with the application.
   return { ...withRings(provider as unknown as Provider), completionListeners, asyncListeners, slept };
 }

@@ -26,8 +26,8 @@ export function fault(options: FaultOptions, onInject: InjectionListener = () =>
 }
 
 /**
- * Built from the inside out, so that a verb that fails does not reach the other faults. Rings are tracked because a
- * failing post leaves errno and reason in its ring.
+ * Wraps the verbs in one fault after the other, so that a call that an outer fault makes fail does not reach the inner
+ * ones. Rings are tracked because a failing post leaves errno and reason in its ring.
  */
 function faultyVerbs(next: Provider, plan: FaultPlan, onInject: InjectionListener): Partial<Verbs> {
   const rings = new Rings();

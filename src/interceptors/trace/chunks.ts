@@ -216,7 +216,7 @@ export class ChunkWriter {
     process.emitWarning(`${this.path}: the trace is incomplete: ${error.message}`, { code: 'ISO_TRACE' });
   }
 
-  /** Flushes the chunk of a quiet program soon. */
+  /** Starts a timer that flushes the current chunk, in case the program makes few calls. */
   private arm(): void {
     this.timer = setTimeout(() => {
       this.timer = undefined;

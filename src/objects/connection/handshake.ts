@@ -1,4 +1,4 @@
-/** The handshake: hello of the caller, hello of the listener, which can receive by then, and ready of the caller. */
+/** The handshake: the caller sends hello, the listener answers hello once it can receive, the caller sends ready. */
 import {
   ConnectionError,
   HandshakeError,

@@ -103,7 +103,7 @@ export class Member {
   readonly context: ContextView;
   /** Its own device first, then those through which the data that it READs leaves. */
   readonly egressDevices: EgressDevice[];
-  /** The device its large messages leave by. */
+  /** The device through which its large messages leave. */
   main: EgressDevice;
   readonly qps: QpView[] = [];
   /** Wire overhead of a small message. */

@@ -105,8 +105,8 @@ export class Pcq {
   }
 
   /**
-   * Posts the ENABLE that ends a turn. Returns false without one: either fewer turns are allowed now, or the queue
-   * pair had no room and software released the next ticket at once.
+   * Posts the ENABLE that ends a turn. Returns false if it posts none: either fewer turns are allowed now, or the
+   * queue pair had no room and software released the next ticket at once.
    */
   close(qp: QpView, token: number, out: Actions): boolean {
     this.open--;

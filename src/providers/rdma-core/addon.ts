@@ -86,7 +86,7 @@ export interface NativeCm
   accept(id: number, words: Uint32Array, privateData: Uint8Array): void;
   reject(id: number, privateData: Uint8Array): void;
   notify(id: number, event: number): void;
-  /** Fills the words and returns the mask. */
+  /** Fills `words` with the attributes and returns their mask. */
   initQpAttr(id: number, qpState: number, words: Uint32Array): number;
   joinMulticast(id: number, address: string, port: number): void;
   leaveMulticast(id: number, address: string, port: number): void;

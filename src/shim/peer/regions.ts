@@ -26,7 +26,7 @@ export class Region {
   own: MrInfo | null = null;
   /** The key that the peer gets; 0: not opened yet. */
   rkey = 0;
-  /** The offset from the application's addresses to those under that key. */
+  /** Offset from the application's addresses to the addresses that are valid with `rkey`. */
   shift = 0;
   refused = false;
 

@@ -27,7 +27,7 @@ export class Dcqcn {
   /** Whether the rate is below line rate. */
   limiting = false;
   private readonly params: Readonly<NicParams>;
-  /** Indexed as above. One array of doubles, because [DUE_NS] is read on the hot path. */
+  /** Indexed by the constants above. It is one array of doubles because [DUE_NS] is read on the hot path. */
   private readonly numbers = new Float64Array(8);
   /** Increases since the last cut. */
   private stage = 0;

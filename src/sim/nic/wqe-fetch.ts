@@ -68,7 +68,7 @@ function requestPayloads(world: World, qp: Qp): void {
   }
 }
 
-/** A request starts, which uses up its first payload and makes room for reading that of others. */
+/** Called when a request starts: its first payload is used up, which leaves room to read payloads of others. */
 export function payloadUsed(world: World, qp: Qp, seq: number): void {
   qp.payloadRequestedBytes =
     (qp.payloadRequestedBytes - Math.min(gatheredBytes(qp, seq), world.params.readAheadBytes)) | 0;

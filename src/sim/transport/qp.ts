@@ -55,7 +55,7 @@ export class Sender {
   queued = false;
   /** Position in a fixed round. */
   position = -1;
-  /** On the list of senders for which a strict scheduler blocks lower classes. */
+  /** Whether it is on the list of senders for which a strict scheduler blocks lower classes. */
   listedAsHolder = false;
   /** Its use of the processing units; created on first use. */
   unitUser: UnitUser | null = null;

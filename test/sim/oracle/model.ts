@@ -18,7 +18,7 @@ export interface OracleNic {
   baseNs: number;
 }
 
-/** The NIC that PeRF's figures lead to. */
+/** The NIC whose parameters follow from PeRF's figures. */
 export const ORACLE_NIC: Readonly<OracleNic> = {
   stepNs: 80.6,
   fifoBytes: 48 * 1024,
