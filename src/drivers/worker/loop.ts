@@ -100,7 +100,7 @@ export class Loop {
   private sleep(): void {
     const { control } = this;
     const wakes = beginSleep(control);
-    // Work that arrived before STATE was set wakes nobody, so check for it.
+    // Work that arrived before STATE was set did not wake this thread, so check for it.
     const isWork =
       Atomics.load(control, P.CALL) !== control[P.RETURNED] ||
       Atomics.load(control, P.DIRTY_TAIL) !== control[P.DIRTY_HEAD] ||
