@@ -8,6 +8,7 @@ import { runJobs } from '../mix/pool.ts';
 import { appsOf, paramsOf } from '../mix/resolve.ts';
 import type { MixResult } from '../mix/result.ts';
 import { interceptorsOf } from '../mix/run.ts';
+import type { RunCache } from '../mix/run-cache.ts';
 import type { Kind } from '../mix/spec.ts';
 import { ConfigError } from '../verbs/errors.ts';
 import { type Choice, type SchemeGroup, schemesOf } from './schemes.ts';
@@ -61,6 +62,7 @@ export interface CompareOptions extends Choice {
   readonly mix: Mix;
   readonly seeds: readonly number[];
   readonly threads: number;
+  readonly cache?: RunCache;
   onDone?(done: number, of: number): void;
 }
 
@@ -75,13 +77,13 @@ interface Plan {
  * @throws ConfigError for an invalid mixture, policy or scheduler, before anything runs; Error when a run fails
  */
 export async function compare(options: CompareOptions): Promise<Comparison> {
-  const { seeds, threads, onDone } = options;
+  const { seeds, threads, cache, onDone } = options;
   const [first] = seeds;
   const mix = named(options.mix, first);
   const plans = plansOf(mix, options);
   for (const part of plans.flatMap(({ parts }) => parts)) requireRunnable(part, first);
   const jobs = plans.flatMap(({ parts }) => parts.flatMap((part) => jobsOf(part, seeds)));
-  const outcomes = await runJobs(jobs, { threads, onDone });
+  const outcomes = await runJobs(jobs, { threads, cache, onDone });
   const apps = mix.apps.map(({ spec }, i) => ({
     name: spec.name,
     kind: spec.kind,
@@ -125,7 +127,7 @@ function named(mix: Mix, seed: number): NamedMix {
 }
 
 /** Rejects an invalid mixture before anything runs. @throws ConfigError */
-function requireRunnable(mix: Mix, seed: number): void {
+export function requireRunnable(mix: Mix, seed: number): void {
   const spec = specOf(mix, seed);
   interceptorsOf(spec, appsOf(spec, paramsOf(spec)));
 }

@@ -1,21 +1,32 @@
-/** `isoverbs compare`: runs one mixture alone, bare, under every policy and under every hardware scheduler. */
+/**
+ * `isoverbs compare`: runs one mixture alone, bare, under every policy and under every hardware scheduler; with
+ * `--random`, many mixtures bare and under every policy.
+ */
 import { performance } from 'node:perf_hooks';
 import type { Command } from 'commander';
 import { type Comparison, compare, METRICS, type Metric, ofAlone } from '../../compare/compare.ts';
 import { allPolicies } from '../../compare/schemes.ts';
+import { type WorseOff, worseOff } from '../../compare/worse-off.ts';
+import { buildHash, RunCache } from '../../mix/run-cache.ts';
+import { DEFAULTS } from '../../mix/spec.ts';
 import { WORDS } from '../../sim/profile/params.ts';
 import { ConfigError } from '../../verbs/errors.ts';
+import { parseWhole } from '../../verbs/units.ts';
 import { describe } from '../manual.ts';
 import { addMixOptions, collect, type MixDefaults, type MixWords, mixOf } from '../mix-options.ts';
 import { compareMarkdown, compareText } from '../output/compare-table.ts';
 import { progressLine } from '../output/progress.ts';
 import { requireWritable, writeSvg } from '../output/svg.ts';
+import { worseOffText } from '../output/worse-off-table.ts';
 import { parseJobs, parseSeeds } from './reproduce.ts';
 
 interface Options extends MixWords {
   policy?: string[];
   scheduler?: string[];
-  seeds: string;
+  seeds?: string;
+  random?: string;
+  seed?: string;
+  keep?: string;
   jobs?: string;
   json?: boolean;
   md?: boolean;
@@ -29,6 +40,11 @@ const COMPARED: MixDefaults = {
   warmup: '2ms',
 };
 
+const SEEDS = '1-3';
+
+/** Random mixtures: long enough for the slowest policy to classify its applications. */
+const RANDOM: MixDefaults = { apps: [], duration: '6ms', warmup: '1ms' };
+
 /** Adds `compare` to the command. */
 export function addCompare(command: Command): void {
   const compareCommand = command
@@ -36,7 +52,11 @@ export function addCompare(command: Command): void {
     .description(
       'run one mixture alone, bare, under every policy and under every hardware scheduler, side by side',
     );
-  addMixOptions(compareCommand, COMPARED)
+  const { duration, warmup } = COMPARED;
+  addMixOptions(compareCommand, {
+    duration: `${duration}; with --random: ${RANDOM.duration}`,
+    warmup: `${warmup}; with --random: ${RANDOM.warmup}`,
+  })
     .option(
       '--policy <policy[:option[=value],...]>',
       `a policy to compare, or none; may be repeated (default: ${allPolicies().join(', ')})`,
@@ -47,7 +67,13 @@ export function addCompare(command: Command): void {
       `a hardware scheduler to compare, or none; may be repeated (default: each of ${WORDS.scheduler.join(', ')} except the profile's own)`,
       collect,
     )
-    .option('--seeds <list>', 'seeds to average over: 1-5, 7 or 1,3', '1-3')
+    .option('--seeds <list>', `seeds to average over: 1-5, 7 or 1,3 (default: ${SEEDS})`)
+    .option('--random <n>', 'compare this many random mixtures with bare, instead of one mixture')
+    .option(
+      '--seed <n>',
+      `with --random: the seed of the mixtures and of their runs (default: ${DEFAULTS.seed})`,
+    )
+    .option('--keep <dir>', 'keep results of runs in this folder, and reuse those of the same build')
     .option('--jobs <n>', 'parallel runs (default: one per core)')
     .option('--json', 'print one JSON object')
     .option('--md', 'print the table as Markdown')
@@ -56,7 +82,9 @@ export function addCompare(command: Command): void {
   describe(compareCommand, {
     about:
       'Runs each application alone, and all applications together: bare, under every policy, and under every ' +
-      `scheduler of the NIC. One table and one picture show what each application gets. Default applications: ${COMPARED.apps.join(', ')}.`,
+      `scheduler of the NIC. One table and one picture show what each application gets. Default applications: ${COMPARED.apps.join(', ')}. ` +
+      'With --random, draws mixtures from a seed, runs each of them bare and under every policy, and reports which ' +
+      'applications are worse off than bare, with the commands that repeat the worst cases.',
     examples: [
       ['isoverbs compare --seeds 1 --duration 3ms', 'all schemes, on one seed and in less time'],
       [
@@ -64,6 +92,10 @@ export function addCompare(command: Command): void {
         'one policy, as Markdown',
       ],
       ['isoverbs compare --svg out/compare.svg', 'also draw the picture'],
+      [
+        'isoverbs compare --random 4 --seed 1 --policy perf --duration 2ms',
+        'which applications of random mixtures are worse off than bare',
+      ],
     ],
     failed: 'a run broke an invariant, or a file cannot be written',
     seeAlso: ['docs/compare.md', 'isoverbs mix', 'isoverbs policies'],
@@ -71,17 +103,25 @@ export function addCompare(command: Command): void {
 }
 
 async function run(options: Options): Promise<void> {
+  const { svg, random } = options;
+  if (random === undefined && options.seed !== undefined) {
+    throw new ConfigError('--seed is for random mixtures (--random); --seeds lists those of one mixture');
+  }
+  if (svg !== undefined) requireWritable('svg', svg);
+  if (random === undefined) await compareOne(options);
+  else await compareRandom(parseWhole('random', random), options);
+}
+
+async function compareOne(options: Options): Promise<void> {
   const { json = false, md = false, svg } = options;
   if (json && md) throw new ConfigError('--json and --md exclude each other: leave out one of them');
-  if (svg !== undefined) requireWritable('svg', svg);
   const startMs = performance.now();
   const result = await compare({
     mix: mixOf(options, COMPARED),
     policies: options.policy,
     schedulers: options.scheduler,
-    seeds: parseSeeds(options.seeds),
-    threads: parseJobs(options.jobs),
-    onDone: progressLine(),
+    seeds: parseSeeds(options.seeds ?? SEEDS),
+    ...poolOf(options),
   });
   const wallMs = Math.round(performance.now() - startMs);
   if (svg !== undefined) {
@@ -90,8 +130,57 @@ async function run(options: Options): Promise<void> {
   }
   if (json) process.stdout.write(`${JSON.stringify(jsonOf(result, wallMs), null, 2)}\n`);
   else process.stdout.write(md ? compareMarkdown(result) : compareText(result, wallMs));
-  if (result.broken.length === 0) return;
-  throw new Error(`${result.broken.length} of ${result.runs} runs failed; the first: ${result.broken[0]}`);
+  requireIntact(result);
+}
+
+/** Options that describe or print a comparison of one mixture. */
+const ONE_MIXTURE = ['app', 'hosts', 'scheduler', 'seeds', 'md'] as const;
+
+async function compareRandom(count: number, options: Options): Promise<void> {
+  const given = ONE_MIXTURE.find((name) => options[name] !== undefined);
+  if (given !== undefined) throw new ConfigError(`--${given} is for one mixture: leave out --random`);
+  const { profile, seed, svg, policy } = options;
+  const { set, duration, warmup, topology } = mixOf(options, RANDOM);
+  const result = await worseOff({
+    count,
+    seed: seed === undefined ? DEFAULTS.seed : parseWhole('seed', seed),
+    fixed: { ...(profile !== undefined && { profile }), set, duration, warmup, topology },
+    policies: policy,
+    ...poolOf(options),
+  });
+  if (svg !== undefined) {
+    const { worseOffSvg } = await import('../output/worse-off-svg.ts');
+    writeSvg(svg, await worseOffSvg(result));
+  }
+  process.stdout.write(
+    options.json ? `${JSON.stringify(randomJson(result), null, 2)}\n` : worseOffText(result),
+  );
+  requireIntact(result);
+}
+
+function poolOf({ jobs, keep }: Options) {
+  const cache = keep === undefined ? undefined : new RunCache(keep, buildHash());
+  return { threads: parseJobs(jobs), cache, onDone: progressLine() };
+}
+
+function requireIntact({
+  broken,
+  runs,
+}: {
+  readonly broken: readonly string[];
+  readonly runs: number;
+}): void {
+  if (broken.length === 0) return;
+  throw new Error(`${broken.length} of ${runs} runs failed; the first: ${broken[0]}`);
+}
+
+/** For programs, without wall times: the same call prints the same bytes. A value without a completion is null. */
+function randomJson({ mixtures, policies, ...result }: WorseOff) {
+  return {
+    ...result,
+    mixtures: mixtures.map(({ apps, ...mix }) => ({ ...mix, apps: apps.map(({ words }) => words) })),
+    policies,
+  };
 }
 
 /** For programs. A metric without a value is null. */

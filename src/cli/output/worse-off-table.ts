@@ -1,0 +1,54 @@
+/** The table of `isoverbs compare --random`, and the commands that repeat the worst cases. */
+import Table from 'cli-table3';
+import { type Case, isWorse, MEASURES, type Measure, type WorseOff } from '../../compare/worse-off.ts';
+import { brief } from './compare-table.ts';
+
+export const MEASURE_NAMES = Object.keys(MEASURES) as Measure[];
+
+/** Cases listed for each policy and measure. `--json` has all. */
+const LISTED = 3;
+const NOTHING = 'none';
+
+const ratioText = (ratio: number) =>
+  Number.isNaN(ratio) ? '-' : Number.isFinite(ratio) ? ratio.toFixed(2) : NOTHING;
+
+function table({ policies }: WorseOff): string {
+  const out = new Table({
+    head: ['policy', 'relative to bare', 'of', 'worse', 'median', 'worst'],
+    style: { head: [], border: [] },
+    colAligns: ['left', 'left', 'right', 'right', 'right', 'right'],
+  });
+  for (const { policy, summary } of policies) {
+    const lines = MEASURE_NAMES.map((measure) => {
+      const { of, worse, median, worst } = summary[measure];
+      return [MEASURES[measure].title, of, worse, ratioText(median), ratioText(worst)];
+    });
+    out.push([policy, ...lines[0].map((_, column) => lines.map((line) => line[column]).join('\n'))]);
+  }
+  return out.toString();
+}
+
+function amount(value: number, measure: Measure): string {
+  return Number.isFinite(value) ? `${brief(value)} ${MEASURES[measure].unit}` : 'no completion';
+}
+
+function caseText({ mixture, app, measure, bare, under, ratio, command }: Case): string {
+  const what = app === undefined ? MEASURES[measure].title : `${app}, ${MEASURES[measure].title.slice(3)}`;
+  const change = `${amount(under, measure)} instead of ${amount(bare, measure)} (${ratioText(ratio)})`;
+  return `mixture ${mixture}, ${what}: ${change}\n  ${command}`;
+}
+
+/** For a terminal. */
+export function worseOffText(result: WorseOff): string {
+  const { seed, mixtures, policies, runs } = result;
+  const lines = [table(result), 'of: the number of applications, or of mixtures; worse: by more than 10 %'];
+  for (const { policy, cases } of policies) {
+    const worst = MEASURE_NAMES.flatMap((measure) => cases[measure].filter(isWorse).slice(0, LISTED));
+    if (worst.length === 0) continue;
+    lines.push('', `The worst under ${policy} (with --policy none: bare):`, ...worst.map(caseText));
+  }
+  const { duration, warmup } = mixtures[0];
+  const many = mixtures.length === 1 ? '1 random mixture' : `${mixtures.length} random mixtures`;
+  lines.push('', `${many} of seed ${seed}, ${runs} runs of ${duration}, of which ${warmup} warm-up`);
+  return `${lines.join('\n')}\n`;
+}

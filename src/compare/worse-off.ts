@@ -1,0 +1,236 @@
+/** Runs random mixtures bare and under policies, and finds the applications that a policy leaves worse off than bare. */
+import { jobOf, specOf } from '../mix/jobs.ts';
+import { commandOf, type Mix } from '../mix/mixture.ts';
+import { brokenRuns, type Outcomes, problemsOf } from '../mix/outcomes.ts';
+import { runJobs } from '../mix/pool.ts';
+import { paramsOf } from '../mix/resolve.ts';
+import type { AppResult, MixResult } from '../mix/result.ts';
+import type { RunCache } from '../mix/run-cache.ts';
+import { DEFAULTS } from '../mix/spec.ts';
+import { layoutOf } from '../sim/network/topology.ts';
+import { ConfigError } from '../verbs/errors.ts';
+import { requireRunnable } from './compare.ts';
+import { type Fixed, randomMixture } from './random-mixtures.ts';
+import { schemesOf } from './schemes.ts';
+
+/** What is compared with bare: for each D, for each M, and two for each mixture. */
+export type Measure = 'latency' | 'messageRate' | 'payload' | 'busiestLink';
+
+interface MeasureInfo {
+  readonly title: string;
+  readonly unit: string;
+  /** A ratio to bare beyond this is worse than bare. */
+  readonly limit: number;
+  readonly better: 'less' | 'more';
+}
+
+/** More than 10 % worse than bare counts. Less is noise of a short run. */
+export const MEASURES: Readonly<Record<Measure, MeasureInfo>> = Object.freeze({
+  latency: { title: 'D: average latency', unit: 'us', limit: 1.1, better: 'less' },
+  messageRate: { title: 'M: message rate', unit: 'M/s', limit: 0.9, better: 'more' },
+  payload: { title: 'payload of a mixture', unit: 'Gbit/s', limit: 0.9, better: 'more' },
+  busiestLink: { title: 'bytes on its busiest link', unit: 'MB', limit: 0.9, better: 'more' },
+});
+
+/** One ratio to bare: of an application, or of a mixture as a whole. */
+export interface Case {
+  /** Numbered from 1. */
+  readonly mixture: number;
+  /** Absent for a mixture as a whole. */
+  readonly app?: string;
+  readonly measure: Measure;
+  /** In the unit of the measure. A latency without completions is infinite. */
+  readonly bare: number;
+  readonly under: number;
+  readonly ratio: number;
+  /** Repeats the run under the policy; with `--policy none` the bare one. */
+  readonly command: string;
+}
+
+export interface Summary {
+  /** Number of applications or mixtures. */
+  readonly of: number;
+  readonly worse: number;
+  /** Of the ratios to bare; NaN without any. */
+  readonly median: number;
+  readonly worst: number;
+}
+
+export interface PolicyHarm {
+  readonly policy: string;
+  readonly says: string;
+  readonly summary: Readonly<Record<Measure, Summary>>;
+  /** By measure, the worst first. */
+  readonly cases: Readonly<Record<Measure, readonly Case[]>>;
+}
+
+export interface WorseOff {
+  readonly seed: number;
+  readonly mixtures: readonly Mix[];
+  readonly policies: readonly PolicyHarm[];
+  readonly runs: number;
+  /** Runs that failed or broke an invariant, with the reason. They are not compared. */
+  readonly broken: readonly string[];
+}
+
+export interface WorseOffOptions {
+  /** Number of mixtures. */
+  readonly count: number;
+  /** Mixtures are drawn from it and run with it. */
+  readonly seed: number;
+  readonly fixed: Fixed;
+  /** Each as `--policy` takes it. Default: all. */
+  readonly policies?: readonly string[];
+  readonly threads: number;
+  readonly cache?: RunCache;
+  onDone?(done: number, of: number): void;
+}
+
+/** Mixtures of one call. */
+const MOST_MIXTURES = 10_000;
+
+/**
+ * Runs the mixtures. The same options always give the same result.
+ * @throws ConfigError for an unknown policy, profile, parameter or topology, before anything runs
+ */
+export async function worseOff(options: WorseOffOptions): Promise<WorseOff> {
+  const { count, seed, fixed, policies, threads, cache, onDone } = options;
+  if (!(Number.isSafeInteger(count) && count >= 1 && count <= MOST_MIXTURES)) {
+    throw new ConfigError(`random must be a whole number from 1 to ${MOST_MIXTURES}, got ${count}`);
+  }
+  const mixtures = Array.from({ length: count }, (_, index) => randomMixture(seed, index, fixed));
+  const schemes = mixtures.map((mix) =>
+    schemesOf(mix, paramsOf(specOf(mix, seed)), { policies, schedulers: [] }),
+  );
+  if (schemes[0].length === 1) {
+    throw new ConfigError('random mixtures are compared under policies; name one other than none');
+  }
+  for (const { topology = 'cable', hosts = DEFAULTS.hosts } of mixtures) layoutOf(topology, hosts);
+  for (const { mix } of schemes.flat()) requireRunnable(mix, seed);
+  const jobs = schemes.flat().map(({ mix }) => jobOf(mix, seed));
+  const outcomes = await runJobs(jobs, { threads, cache, onDone });
+  const [, ...chosen] = schemes[0];
+  return {
+    seed,
+    mixtures,
+    policies: chosen.map(({ name, says }, at) => {
+      const pairs = schemes.map(([bare, ...rest]) => ({ bare: bare.mix, under: rest[at].mix }));
+      return { policy: name, says, ...harmOf(pairs, seed, outcomes) };
+    }),
+    runs: jobs.length,
+    broken: brokenRuns(outcomes),
+  };
+}
+
+interface Pair {
+  readonly bare: Mix;
+  readonly under: Mix;
+}
+
+function harmOf(
+  pairs: readonly Pair[],
+  seed: number,
+  outcomes: Outcomes,
+): Pick<PolicyHarm, 'summary' | 'cases'> {
+  const all = pairs.flatMap(({ bare, under }, i) => {
+    const results = [bare, under].map((mix) => trustedResult(mix, seed, outcomes));
+    const [before, after] = results;
+    if (before === undefined || after === undefined) return [];
+    const command = commandOf(under, seed);
+    return casesOf(before, after).map((one) => ({ mixture: i + 1, ...one, command }));
+  });
+  const of = (measure: Measure) => {
+    const cases = all.filter((one) => one.measure === measure);
+    return cases.sort((a, b) => badness(b) - badness(a));
+  };
+  const cases = byMeasure(of);
+  return { cases, summary: byMeasure((measure) => summaryOf(measure, cases[measure])) };
+}
+
+function byMeasure<T>(of: (measure: Measure) => T): Record<Measure, T> {
+  return {
+    latency: of('latency'),
+    messageRate: of('messageRate'),
+    payload: of('payload'),
+    busiestLink: of('busiestLink'),
+  };
+}
+
+function trustedResult(mix: Mix, seed: number, outcomes: Outcomes): MixResult | undefined {
+  const job = jobOf(mix, seed);
+  const outcome = outcomes.get(job);
+  if (outcome === undefined) throw new Error(`${job.command} did not run`);
+  return 'result' in outcome && problemsOf(job, outcome).length === 0 ? outcome.result : undefined;
+}
+
+/** Compares two runs of one mixture. What got nothing in both has no ratio. */
+function casesOf(bare: MixResult, under: MixResult): Omit<Case, 'mixture' | 'command'>[] {
+  const apps = bare.apps.flatMap((app, i) => {
+    const pair = [app, under.apps[i]];
+    if (app.kind === 'D') return caseOf('latency', pair.map(averageUs), app.name);
+    return app.kind === 'M'
+      ? caseOf(
+          'messageRate',
+          pair.map(({ messageRateMmps }) => messageRateMmps),
+          app.name,
+        )
+      : [];
+  });
+  const runs = [bare, under];
+  return [
+    ...apps,
+    ...caseOf('payload', runs.map(payloadGbps)),
+    ...caseOf('busiestLink', runs.map(busiestLinkMB)),
+  ];
+}
+
+function caseOf(
+  measure: Measure,
+  [bare, under]: readonly number[],
+  app?: string,
+): Omit<Case, 'mixture' | 'command'>[] {
+  const isNothing = (value: number) => value === 0 || value === Number.POSITIVE_INFINITY;
+  if (isNothing(bare) && isNothing(under)) return [];
+  return [{ ...(app !== undefined && { app }), measure, bare, under, ratio: under / bare }];
+}
+
+const averageUs = ({ latencyUs }: AppResult) => latencyUs?.avg ?? Number.POSITIVE_INFINITY;
+
+function payloadGbps({ apps }: MixResult): number {
+  return apps.reduce((sum, { throughputGbps }) => sum + throughputGbps, 0);
+}
+
+/** Bytes on the link that carried the most: of each run its own. */
+function busiestLinkMB({ links }: MixResult): number {
+  return Math.max(0, ...links.map(({ bytes }) => bytes)) / 1e6;
+}
+
+/** How many times worse than bare. */
+export function badness({ measure, ratio }: Pick<Case, 'measure' | 'ratio'>): number {
+  return MEASURES[measure].better === 'less' ? ratio : 1 / ratio;
+}
+
+/** Whether a ratio counts as worse than bare. */
+export function isWorse({ measure, ratio }: Pick<Case, 'measure' | 'ratio'>): boolean {
+  const { limit, better } = MEASURES[measure];
+  return better === 'less' ? ratio > limit : ratio < limit;
+}
+
+/** @param cases the worst first */
+function summaryOf(measure: Measure, cases: readonly Case[]): Summary {
+  const ratios = cases.map(({ ratio }) => ratio).sort((a, b) => a - b);
+  const { better } = MEASURES[measure];
+  return {
+    of: ratios.length,
+    worse: cases.filter(isWorse).length,
+    median: medianOf(ratios),
+    worst: ratios.at(better === 'less' ? -1 : 0) ?? Number.NaN,
+  };
+}
+
+function medianOf(ascending: readonly number[]): number {
+  const middle = ascending.length / 2;
+  if (ascending.length === 0) return Number.NaN;
+  if (ascending.length % 2 === 1) return ascending[Math.floor(middle)];
+  return (ascending[middle - 1] + ascending[middle]) / 2;
+}

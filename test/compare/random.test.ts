@@ -1,0 +1,190 @@
+// `isoverbs compare --random`: how mixtures are drawn, what counts as worse than bare, and how a case is repeated.
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, expect, test, vi } from 'vitest';
+import { requireRunnable } from '../../src/compare/compare.ts';
+import { randomMixture } from '../../src/compare/random-mixtures.ts';
+import { badness, type Case, isWorse, type Measure, worseOff } from '../../src/compare/worse-off.ts';
+import type { MixResult } from '../../src/mix/result.ts';
+import { TOPOLOGIES } from '../../src/sim/network/topology.ts';
+import { PROFILES } from '../../src/sim/profile/profiles.ts';
+import { command as isoverbs } from '../mix/command.ts';
+
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+const command = (...args: string[]) => isoverbs('compare', '--jobs', '1', ...args);
+
+const TIMES = { duration: '600us', warmup: '200us' };
+/** One switch, so that receivers are shared too; PeRF's NIC, so that runs are short. */
+const FIXED = { ...TIMES, profile: 'cx6-100g', topology: 'star' } as const;
+const SHORT = ['--duration', TIMES.duration, '--warmup', TIMES.warmup, '--profile', 'cx6-100g'];
+/** A tenth of a Gbit/s for all tenants together, without a burst. */
+const STARVING = 'token-bucket:linkGbps=0.1,burstBytes=1';
+
+test('a seed and a number always draw the same mixture, another seed draws others', () => {
+  const draw = (seed: number) => Array.from({ length: 20 }, (_, i) => randomMixture(seed, i, TIMES));
+  expect(draw(1)).toEqual(draw(1));
+  expect(new Set([...draw(1), ...draw(2)].map((mix) => JSON.stringify(mix))).size).toBe(40);
+});
+
+test('random mixtures are all possible, and cover every profile, topology, operation and transport', () => {
+  const mixtures = Array.from({ length: 400 }, (_, i) => randomMixture(7, i, TIMES));
+  for (const mix of mixtures) requireRunnable(mix, 7);
+  const apps = mixtures.flatMap((mix) => mix.apps.map(({ spec }) => spec));
+  const drawn = (values: readonly unknown[]) => [...new Set(values)].sort();
+  expect(drawn(mixtures.map(({ profile }) => profile))).toEqual(Object.keys(PROFILES).sort());
+  expect(drawn(mixtures.map(({ topology }) => topology))).toEqual([...TOPOLOGIES].sort());
+  expect(drawn(mixtures.map(({ set }) => set?.congestionControl))).toEqual(['dcqcn', 'none']);
+  expect(drawn(apps.map(({ op }) => op))).toEqual(['atomic', 'read', 'send', 'write']);
+  expect(drawn(apps.map(({ transport }) => transport ?? 'rc'))).toEqual(['rc', 'uc', 'ud']);
+  expect(drawn(apps.map(({ kind }) => kind))).toEqual(['B', 'D', 'M']);
+  expect(drawn(mixtures.map((mix) => mix.apps.length))).toEqual([2, 3, 4, 5, 6]);
+});
+
+test('a fixed profile, topology and parameter stay, and the rest is drawn as without them', () => {
+  const free = randomMixture(3, 4, TIMES);
+  const fixed = randomMixture(3, 4, {
+    ...FIXED,
+    topology: free.topology,
+    set: { congestionControl: 'none', linkGbps: '50' },
+  });
+  expect(fixed).toEqual({
+    ...free,
+    profile: 'cx6-100g',
+    set: { congestionControl: 'none', linkGbps: '50' },
+  });
+});
+
+test.each<[Measure, number, boolean]>([
+  ['latency', 1.1, false],
+  ['latency', 1.11, true],
+  ['latency', 0.5, false],
+  ['latency', Number.POSITIVE_INFINITY, true],
+  ['messageRate', 0.9, false],
+  ['messageRate', 0.89, true],
+  ['payload', 0, true],
+  ['busiestLink', 2, false],
+])('a %s of %d times that of bare is worse: %s', (measure, ratio, worse) => {
+  expect(isWorse({ measure, ratio })).toBe(worse);
+});
+
+test('a policy that starves every tenant is reported as harming all of them', async () => {
+  const { policies, broken, runs } = await worseOff({
+    ...{ count: 4, seed: 1, fixed: FIXED, threads: 1 },
+    policies: [STARVING, 'none'],
+  });
+  expect({ broken, runs, names: policies.map(({ policy }) => policy) }).toEqual({
+    ...{ broken: [], runs: 8, names: [STARVING] },
+  });
+  const [{ summary, cases }] = policies;
+  for (const measure of ['messageRate', 'payload', 'busiestLink'] as const) {
+    const { of, worse, worst } = summary[measure];
+    expect(of).toBeGreaterThan(2);
+    expect(worse).toBe(of);
+    expect(worst).toBeLessThan(0.1);
+  }
+  expect(summary.latency.worse).toBeGreaterThan(summary.latency.of / 2);
+  for (const list of Object.values(cases)) {
+    const all = list.map(badness);
+    expect(all).toEqual(all.toSorted((a, b) => b - a));
+  }
+});
+
+test('a policy that holds nothing back harms nobody', async () => {
+  const { policies } = await worseOff({
+    ...{ count: 4, seed: 1, fixed: FIXED, threads: 1 },
+    policies: ['token-bucket:linkGbps=1000000,pieceBytes=1073741824,burstBytes=1073741824'],
+  });
+  const worse = Object.values(policies[0].summary).map((one) => one.worse);
+  expect(worse).toEqual([0, 0, 0, 0]);
+});
+
+test('the same seed prints and draws the same bytes, and a case is repeated exactly by its command', {
+  timeout: 120_000,
+}, async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'isoverbs-random-'));
+  try {
+    const args = ['--random', '3', '--seed', '5', '--policy', STARVING, '--policy', 'perf', ...SHORT];
+    const once = (name: string, ...more: string[]) =>
+      command(...args, '--json', '--svg', join(folder, name), ...more);
+    const first = await once('a.svg', '--keep', join(folder, 'runs'));
+    expect({ code: first.code, err: first.err }).toEqual({ code: 0, err: '' });
+    expect(readdirSync(join(folder, 'runs'))).toHaveLength(9);
+    expect(await once('b.svg')).toEqual(first);
+    expect(await once('c.svg', '--keep', join(folder, 'runs'))).toEqual(first);
+    const picture = readFileSync(join(folder, 'a.svg'), 'utf8');
+    expect(picture).toContain('>perf</text>');
+    expect(picture).toContain('>3 random mixtures of seed 5, relative to bare</text>');
+    for (const name of ['b.svg', 'c.svg']) expect(readFileSync(join(folder, name), 'utf8')).toBe(picture);
+
+    const { policies } = JSON.parse(first.out) as Awaited<ReturnType<typeof worseOff>>;
+    const repeated = async (line: string) =>
+      JSON.parse((await isoverbs(...line.split(' ').slice(1), '--json')).out) as MixResult;
+    const rateOf = (run: MixResult, name: string | undefined) =>
+      run.apps.find((app) => app.name === name)?.messageRateMmps;
+    for (const { policy, cases } of policies) {
+      const [worst] = cases.messageRate as readonly Case[];
+      expect(rateOf(await repeated(worst.command), worst.app)).toBe(worst.under);
+      const bare = worst.command.replace(`--policy ${policy}`, '--policy none');
+      expect(rateOf(await repeated(bare), worst.app)).toBe(worst.bare);
+    }
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
+test('the table has four rows for each policy, and lists the commands of the worst cases', async () => {
+  const { code, out, err } = await command(
+    '--random',
+    '2',
+    '--policy',
+    STARVING,
+    '--topology',
+    'star',
+    ...SHORT,
+  );
+  expect({ code, err }).toEqual({ code: 0, err: '' });
+  for (const title of [
+    'D: average latency',
+    'M: message rate',
+    'payload of a mixture',
+    'bytes on its busiest link',
+  ])
+    expect(out).toContain(`│ ${title} `);
+  for (const line of out.split('\n').filter((text) => /^[│┌├└]/.test(text)))
+    expect(line.length).toBeLessThanOrEqual(100);
+  expect(out).toContain(`The worst under ${STARVING} (with --policy none: bare):`);
+  expect(out).toMatch(
+    /^mixture [12], payload of a mixture: [\d.]+ Gbit\/s instead of [\d.]+ Gbit\/s \(0\.\d\d\)$/m,
+  );
+  expect(out).toMatch(/^ {2}isoverbs mix --profile cx6-100g .*--topology star --app /m);
+  expect(out).toMatch(/^2 random mixtures of seed 1, 4 runs of 600us, of which 200us warm-up$/m);
+});
+
+test.each<[string[], RegExp]>([
+  [['--random', '0'], /random must be a whole number from 1 to 10000, got 0/],
+  [['--random', 'x'], /random: 'x' is no whole number/],
+  [['--random', '1', '--seed', '-1'], /seed: '-1' is no whole number/],
+  [['--seed', '1'], /--seed is for random mixtures \(--random\); --seeds lists those of one mixture/],
+  [['--random', '1', '--seeds', '1'], /--seeds is for one mixture: leave out --random/],
+  [['--random', '1', '--app', 'D'], /--app is for one mixture/],
+  [['--random', '1', '--hosts', '3'], /--hosts is for one mixture/],
+  [['--random', '1', '--scheduler', 'sp'], /--scheduler is for one mixture/],
+  [['--random', '1', '--md'], /--md is for one mixture/],
+  [['--random', '1', '--policy', 'magic'], /unknown policy 'magic'/],
+  [
+    ['--random', '1', '--policy', 'none'],
+    /random mixtures are compared under policies; name one other than none/,
+  ],
+  [['--random', '1', '--profile', 'cx9'], /unknown profile 'cx9'/],
+  [['--random', '1', '--topology', 'ring'], /topology must be one of/],
+  [['--random', '1', '--set', 'speed=1'], /a profile has no 'speed'/],
+])('isoverbs compare %j', async (args, sentence) => {
+  const { code, out, err } = await command(...args);
+  expect({ code, out }).toEqual({ code: 2, out: '' });
+  expect(err).toMatch(sentence);
+  expect(err).toMatch(/^isoverbs: [^\n]+ \(ISO_ERR_CONFIG\)\n$/);
+});
