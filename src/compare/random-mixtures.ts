@@ -13,6 +13,8 @@ const MOST_APPS = 6;
 const MOST_HOSTS = 6;
 /** The share of applications on host 0. The others are anywhere; evenly spread, they would rarely meet on a link. */
 const ON_HOST_0 = 0.75;
+/** The share of mixtures whose first application is a B on host 0, from which a policy can protect the others. */
+const WITH_B = 0.75;
 /** The share of WRITEs and SENDs over UC, and of SENDs over UD. */
 const UNRELIABLE = 0.1;
 const KIB = 1024;
@@ -29,7 +31,7 @@ interface Choices {
   readonly think: readonly string[];
 }
 
-const KINDS: readonly Kind[] = ['B', 'B', 'B', 'B', 'M', 'M', 'M', 'D', 'D', 'D', 'D', 'D'];
+const KINDS: readonly Kind[] = ['B', 'B', 'B', 'M', 'M', 'M', 'M', 'D', 'D', 'D', 'D', 'D', 'D'];
 const CHOICES: Readonly<Record<Kind, Choices>> = Object.freeze({
   B: {
     op: ['write', 'write', 'send', 'read'],
@@ -88,23 +90,27 @@ export function randomMixture(seed: number, index: number, fixed: Fixed): Mix {
   const { profile = drawn.profile, topology = drawn.topology, duration, warmup } = fixed;
   const hosts = hostsOf(topology, draw);
   const congestion = draw.oneOf(['none', 'dcqcn']);
-  const apps = Array.from({ length: draw.from(FEWEST_APPS, MOST_APPS) }, () => mixApp(appOf(hosts, draw)));
+  const apps = Array.from({ length: draw.from(FEWEST_APPS, MOST_APPS) }, (_, i) =>
+    mixApp(appOf(i === 0 && draw.chance(WITH_B), hosts, draw)),
+  );
   const set = { congestionControl: congestion, ...fixed.set };
   return { profile, set, duration, warmup, hosts, topology, apps };
 }
 
-/** A leaf has four hosts, so that fewer would never use a spine. */
+/** Draws one number for every topology, so that the rest of a mixture is the same with each. */
 function hostsOf(topology: TopologyName, draw: Draw): number {
-  if (topology === 'cable') return 2;
-  return draw.from(topology === 'leaf-spine' ? 5 : 3, MOST_HOSTS);
+  // A leaf has four hosts, so that fewer would never use a spine.
+  const hosts = draw.from(topology === 'leaf-spine' ? 5 : 3, MOST_HOSTS);
+  return topology === 'cable' ? 2 : hosts;
 }
 
-function appOf(hosts: number, draw: Draw): string {
-  const kind = draw.oneOf(KINDS);
+/** @param isB a B on host 0 */
+function appOf(isB: boolean, hosts: number, draw: Draw): string {
+  const kind = isB ? 'B' : draw.oneOf(KINDS);
   const { op: operations, smallestBytes, largestBytes, qps, think } = CHOICES[kind];
   const op = draw.oneOf(operations);
   const sizeBytes = op === 'atomic' ? 8 : 2 ** draw.from(Math.log2(smallestBytes), Math.log2(largestBytes));
-  const host = draw.chance(ON_HOST_0) ? 0 : draw.from(0, hosts - 1);
+  const host = isB || draw.chance(ON_HOST_0) ? 0 : draw.from(0, hosts - 1);
   const to = (host + draw.from(1, hosts - 1)) % hosts;
   const keys = [`op=${op}`, `size=${sizeText(sizeBytes)}`, `qps=${draw.oneOf(qps)}`];
   if (kind === 'M') {

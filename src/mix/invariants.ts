@@ -2,8 +2,11 @@
 import { COMPLETED, type Meter } from './meter.ts';
 import type { App } from './resolve.ts';
 
-/** Describes each invariant that an application breaks, one sentence each. */
-export function brokenInvariants(app: App, meter: Meter): string[] {
+/**
+ * Describes each invariant that an application breaks, one sentence each.
+ * @param addedBytes that shims add to a message at most, and that count as delivered
+ */
+export function brokenInvariants(app: App, meter: Meter, addedBytes = 0): string[] {
   const broken: string[] = [];
   const { posted, errors, outstanding } = meter;
   const completed = meter.sums[COMPLETED];
@@ -18,7 +21,7 @@ export function brokenInvariants(app: App, meter: Meter): string[] {
     );
   }
   const bytes = meter.deliveredBytes();
-  if (bytes > posted * app.maxBytes) {
+  if (bytes > posted * (app.maxBytes + addedBytes)) {
     broken.push(
       `${app.name}: ${bytes} bytes were delivered, more than ${posted} messages of ${app.maxBytes} bytes hold`,
     );

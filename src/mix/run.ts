@@ -4,6 +4,7 @@ import { policyInterceptors } from '../drivers/index.ts';
 import { policies } from '../policies/index.ts';
 import { createFabric, type Fabric } from '../providers/sim/index.ts';
 import { compose, type Interceptor } from '../shim/compose.ts';
+import { NOTICE_BYTES } from '../shim/peer/entries.ts';
 import { Core } from '../sim/host/core.ts';
 import { RandomStream } from '../sim/kernel/random.ts';
 import { SHIM_COSTS } from '../sim/profile/params.ts';
@@ -37,6 +38,8 @@ export async function runMix(spec: MixSpec): Promise<MixResult> {
   // For SENDs, the shims of both ends read each other's memory, so its contents must be real.
   const moves = payload || (interceptors.length > 0 && apps.some(({ op }) => op === 'send'));
   const fabric = createFabric({ hosts, topology, profile: params, seed, payload: moves, inside: true });
+  // A shim announces a SEND that it delivers in pieces.
+  const addedBytes = interceptors.length > 0 ? NOTICE_BYTES : 0;
   const cpu = new ShimCpu(fabric.simulation.world, spec.driver ?? 'inline', { ...SHIM_COSTS, ...spec.shim });
   const provider = compose(
     fabric.provider,
@@ -63,7 +66,10 @@ export async function runMix(spec: MixSpec): Promise<MixResult> {
     traceHash: fabric.traceHash(),
     apps: apps.map((app, i) => resultOf(app, meters[i])),
     links: links.results(),
-    invariants: [...fabric.brokenInvariants(), ...apps.flatMap((app, i) => brokenInvariants(app, meters[i]))],
+    invariants: [
+      ...fabric.brokenInvariants(),
+      ...apps.flatMap((app, i) => brokenInvariants(app, meters[i], addedBytes)),
+    ],
     ...(provider.policyStates !== undefined && { policyStates: provider.policyStates() }),
     ...(recorder !== null && { timeline: recorder.result(apps.map(({ name }) => name)) }),
   };

@@ -6,6 +6,7 @@ import { afterEach, expect, test, vi } from 'vitest';
 import { requireRunnable } from '../../src/compare/compare.ts';
 import { randomMixture } from '../../src/compare/random-mixtures.ts';
 import { badness, type Case, isWorse, type Measure, worseOff } from '../../src/compare/worse-off.ts';
+import type { Mix } from '../../src/mix/mixture.ts';
 import type { MixResult } from '../../src/mix/result.ts';
 import { TOPOLOGIES } from '../../src/sim/network/topology.ts';
 import { PROFILES } from '../../src/sim/profile/profiles.ts';
@@ -44,18 +45,19 @@ test('random mixtures are all possible, and cover every profile, topology, opera
   expect(drawn(mixtures.map((mix) => mix.apps.length))).toEqual([2, 3, 4, 5, 6]);
 });
 
-test('a fixed profile, topology and parameter stay, and the rest is drawn as without them', () => {
-  const free = randomMixture(3, 4, TIMES);
-  const fixed = randomMixture(3, 4, {
-    ...FIXED,
-    topology: free.topology,
-    set: { congestionControl: 'none', linkGbps: '50' },
-  });
-  expect(fixed).toEqual({
-    ...free,
-    profile: 'cx6-100g',
-    set: { congestionControl: 'none', linkGbps: '50' },
-  });
+test('a fixed profile, topology or parameter leaves the rest of a mixture as it is', () => {
+  const draw = (fixed: object) =>
+    Array.from({ length: 20 }, (_, i) => randomMixture(3, i, { ...TIMES, ...fixed }));
+  const free = draw({});
+  const set = { congestionControl: 'none', linkGbps: '50' };
+  expect(draw({ profile: 'cx6-100g', set })).toEqual(
+    free.map((mix) => ({ ...mix, profile: 'cx6-100g', set })),
+  );
+  const wordsOf = (mixtures: readonly Mix[]) =>
+    mixtures.map(({ apps }) => apps.map(({ words }) => words.replace(/,host=.*/, '')));
+  const onCable = draw({ topology: 'cable' });
+  expect(new Set(onCable.map(({ hosts }) => hosts))).toEqual(new Set([2]));
+  expect(wordsOf(onCable)).toEqual(wordsOf(free));
 });
 
 test.each<[Measure, number, boolean]>([
@@ -73,11 +75,11 @@ test.each<[Measure, number, boolean]>([
 
 test('a policy that starves every tenant is reported as harming all of them', async () => {
   const { policies, broken, runs } = await worseOff({
-    ...{ count: 4, seed: 1, fixed: FIXED, threads: 1 },
+    ...{ count: 6, seed: 1, fixed: FIXED, threads: 1 },
     policies: [STARVING, 'none'],
   });
   expect({ broken, runs, names: policies.map(({ policy }) => policy) }).toEqual({
-    ...{ broken: [], runs: 8, names: [STARVING] },
+    ...{ broken: [], runs: 12, names: [STARVING] },
   });
   const [{ summary, cases }] = policies;
   for (const measure of ['messageRate', 'payload', 'busiestLink'] as const) {

@@ -238,3 +238,10 @@ test('with the greedy scheduler, rate-limited queue pairs do not block processin
   // Three units, three limited queue pairs with 0.3 of 56 Gbps.
   expect(beside / (await rate([M]))).toBeGreaterThan(0.97);
 });
+
+test("with a policy, a SEND that has arrived in pieces may count the shim's notice of it as payload", async () => {
+  const result = await run('cx5-100g', ['B:op=send,size=32KiB,depth=4,think=50us', 'D'], { policy: 'perf' });
+  const [b, d] = result.apps;
+  expect(b.completed).toBeGreaterThan(50);
+  expect(d.completed).toBeGreaterThan(500);
+});
