@@ -7,9 +7,9 @@ import { brokenRuns, type Outcomes } from '../mix/outcomes.ts';
 import { runJobs } from '../mix/pool.ts';
 import { appsOf, paramsOf } from '../mix/resolve.ts';
 import type { MixResult } from '../mix/result.ts';
-import { interceptorsOf } from '../mix/run.ts';
 import type { RunCache } from '../mix/run-cache.ts';
 import type { Kind } from '../mix/spec.ts';
+import { Stacks } from '../mix/stacks.ts';
 import { ConfigError } from '../verbs/errors.ts';
 import { type Choice, type SchemeGroup, schemesOf } from './schemes.ts';
 
@@ -129,7 +129,7 @@ function named(mix: Mix, seed: number): NamedMix {
 /** Rejects an invalid mixture before anything runs. @throws ConfigError */
 export function requireRunnable(mix: Mix, seed: number): void {
   const spec = specOf(mix, seed);
-  interceptorsOf(spec, appsOf(spec, paramsOf(spec)));
+  new Stacks(spec, appsOf(spec, paramsOf(spec)));
 }
 
 function measured(mix: Mix, name: string, seeds: readonly number[], outcomes: Outcomes): Measured {

@@ -96,13 +96,15 @@ export function schemesOf(mix: Mix, params: Readonly<NicParams>, choice: Choice 
 }
 
 function underPolicy(mix: Mix, policy: string): Scheme {
-  const { policy: name, policyOptions } = parsePolicy(policy);
-  const entry = Object.hasOwn(policies, name) ? policies[name] : undefined;
-  if (entry === undefined && !isModuleName(name)) {
+  const { inner = [], ...outermost } = parsePolicy(policy);
+  const says = [outermost, ...inner].map((use) => {
+    const { policy: name, policyOptions } = use;
+    const entry = Object.hasOwn(policies, name) ? policies[name] : undefined;
+    if (entry !== undefined || isModuleName(name)) return saysOf(name, policyOptions, entry);
     const there = [...Object.keys(policies), NONE].join(', ');
     throw new ConfigError(`unknown policy '${name}'; available: ${there}, or the path of a module`);
-  }
-  return { name: policy, group: 'policy', says: saysOf(name, policyOptions, entry), mix: { ...mix, policy } };
+  });
+  return { name: policy, group: 'policy', says: says.join('; inside: '), mix: { ...mix, policy } };
 }
 
 function saysOf(

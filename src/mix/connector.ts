@@ -4,10 +4,12 @@ import { HostMemory, OWN_MEMORY_BYTES } from './host-memory.ts';
 import { RECEIVE_BATCH, type ReceiverDevice } from './receiver.ts';
 import type { App } from './resolve.ts';
 import { POLL_BATCH, type SenderDevice } from './sender.ts';
+import type { Stacks } from './stacks.ts';
 
 /** What all queue pairs of one tenant on one host share. */
 interface TenantContext {
   readonly host: number;
+  readonly provider: V.Provider;
   readonly context: number;
   readonly pd: number;
   /** Serves queues that never complete anything. */
@@ -45,18 +47,17 @@ const OPCODES = {
 };
 
 export class Connector {
-  private readonly provider: V.Provider;
+  private readonly stacks: Stacks;
   private readonly mtuBytes: number;
   private readonly memory: HostMemory;
-  /** Only one poll runs at a time, so all connections share one batch. */
-  private readonly wcs: V.WcBatch;
+  /** Only one poll runs at a time, so all connections of a stack share one batch. */
+  private readonly wcs = new Map<V.Provider, V.WcBatch>();
   private readonly tenantContexts = new Map<string, TenantContext>();
 
   /** @param apps every application that will be connected: their memory is planned here */
-  constructor(provider: V.Provider, mtuBytes: number, apps: readonly App[]) {
-    this.provider = provider;
+  constructor(stacks: Stacks, mtuBytes: number, apps: readonly App[]) {
+    this.stacks = stacks;
     this.mtuBytes = mtuBytes;
-    this.wcs = new V.WcBatch(provider, { capacity: POLL_BATCH });
     this.memory = new HostMemory();
     for (const app of apps)
       for (const host of [app.host, app.to]) this.memory.reserve(host, memoryLayoutOf(app).bytes);
@@ -67,7 +68,7 @@ export class Connector {
     const [here, there] = [app.host, app.to].map((host) => this.tenantContext(host, app.tenant));
     const need = memoryLayoutOf(app);
     const [from, to] = [here, there].map((home) => this.register(home, need.bytes));
-    const rings = new Rings(this.provider, app);
+    const rings = new Rings(here.provider, there.provider, app);
     return Array.from({ length: app.qps }, (_, i) => {
       const offset = (i % need.buffers) * need.bufferBytes;
       const buffers = { from: from.addr + offset, lkey: from.lkey, to: to.addr + offset, toLkey: to.lkey };
@@ -82,9 +83,9 @@ export class Connector {
     });
   }
 
-  private register({ host, pd }: TenantContext, bytes: number): V.MrInfo {
+  private register({ host, pd, provider }: TenantContext, bytes: number): V.MrInfo {
     const { memory, offset } = this.memory.allocate(host, bytes);
-    return this.provider.regMr(pd, memory, offset, bytes, ACCESS);
+    return provider.regMr(pd, memory, offset, bytes, ACCESS);
   }
 
   private connectOne(
@@ -95,35 +96,50 @@ export class Connector {
     buffers: BufferPair,
     rings: Rings,
   ): Connection {
-    const { provider, wcs } = this;
     const receives = app.op === 'send';
-    const cq = provider.createCq(here.context, app.depth, 0).handle;
+    const cq = here.provider.createCq(here.context, app.depth, 0).handle;
     const depth = receives ? Math.min(MAX_RECEIVES, Math.max(MIN_RECEIVES, 2 * app.depth)) : 1;
-    const recvCq = receives ? provider.createCq(there.context, depth, 0).handle : there.idleCq;
+    const recvCq = receives ? there.provider.createCq(there.context, depth, 0).handle : there.idleCq;
     const inline = app.inline ? app.maxBytes : 0;
     const qps = [
       this.createQp(app, here, { sendCq: cq, recvCq: here.idleCq, sends: app.depth, receives: 1, inline }),
       this.createQp(app, there, { sendCq: there.idleCq, recvCq, sends: 1, receives: depth, inline: 0 }),
     ];
     const [qp, peer] = qps;
-    this.toRts(app, qp, peer, there.gid);
-    this.toRts(app, peer, qp, here.gid);
-    this.exchangePeerDescriptions(qp.handle, peer.handle);
+    this.toRts(app, here.provider, qp, peer, there.gid);
+    this.toRts(app, there.provider, peer, qp, here.gid);
+    exchangePeerDescriptions([here.provider, there.provider], [qp.handle, peer.handle]);
     if (app.rateGbps > 0) {
-      provider.modifyQpRateLimit(qp.handle, { rateLimitKbps: Math.max(1, Math.round(app.rateGbps * 1e6)) });
+      here.provider.modifyQpRateLimit(qp.handle, {
+        rateLimitKbps: Math.max(1, Math.round(app.rateGbps * 1e6)),
+      });
     }
     const { batch, start } = rings.requests(index, buffers);
     if (app.transport === 'ud') this.setDestination(app, batch, start, here, there.gid, peer.qpNum);
-    const polled = { wcRing: wcs.ring, wcWords: wcs.words };
     const posted = { ring: batch.ring, words: batch.words, start };
     return {
-      sender: { qp: qp.handle, cq, ...posted, ...polled },
+      sender: { qp: qp.handle, cq, ...posted, ...this.polledInto(here.provider) },
       qp: qp.handle,
       peer: peer.handle,
       receiver: receives
-        ? { qp: peer.handle, cq: recvCq, ...rings.receives(index, buffers, peer.handle, depth), ...polled }
+        ? {
+            qp: peer.handle,
+            cq: recvCq,
+            ...rings.receives(index, buffers, peer.handle, depth),
+            ...this.polledInto(there.provider),
+          }
         : null,
     };
+  }
+
+  /** Where the completions of a provider's queues are polled into. */
+  private polledInto(provider: V.Provider): { wcRing: number; wcWords: Uint32Array } {
+    let batch = this.wcs.get(provider);
+    if (batch === undefined) {
+      batch = new V.WcBatch(provider, { capacity: POLL_BATCH });
+      this.wcs.set(provider, batch);
+    }
+    return { wcRing: batch.ring, wcWords: batch.words };
   }
 
   /** The context of a tenant on a host, opened on first use. */
@@ -131,11 +147,11 @@ export class Connector {
     const key = `${host} ${tenant}`;
     let home = this.tenantContexts.get(key);
     if (home === undefined) {
-      const { provider } = this;
+      const { provider } = this.stacks.of(host);
       const context = provider.openDevice(`sim${host}`, { tenant });
       const pd = provider.allocPd(context);
       const idleCq = provider.createCq(context, 1, 0).handle;
-      home = { host, context, pd, idleCq, gid: provider.queryGid(context, 1, 1).gid };
+      home = { host, provider, context, pd, idleCq, gid: provider.queryGid(context, 1, 1).gid };
       this.tenantContexts.set(key, home);
     }
     return home;
@@ -146,7 +162,7 @@ export class Connector {
     home: TenantContext,
     o: { sendCq: number; recvCq: number; sends: number; receives: number; inline: number },
   ): V.QpInfo {
-    return this.provider.createQp(home.pd, {
+    return home.provider.createQp(home.pd, {
       qpType: TYPES[app.transport],
       sendCq: o.sendCq,
       recvCq: o.recvCq,
@@ -162,9 +178,9 @@ export class Connector {
   }
 
   /** Takes a queue pair from RESET to RTS, as a connection manager would. */
-  private toRts(app: App, qp: V.QpInfo, peer: V.QpInfo, dgid: string): void {
+  private toRts(app: App, provider: V.Provider, qp: V.QpInfo, peer: V.QpInfo, dgid: string): void {
     const { transport } = app;
-    const modify = (attr: V.QpAttr) => this.provider.modifyQp(qp.handle, attr, V.maskOf(attr));
+    const modify = (attr: V.QpAttr) => provider.modifyQp(qp.handle, attr, V.maskOf(attr));
     const init = { qpState: V.IBV_QPS_INIT, pkeyIndex: 0, portNum: 1 };
     if (transport === 'ud') {
       modify({ ...init, qkey: QKEY });
@@ -190,18 +206,6 @@ export class Connector {
     });
   }
 
-  /**
-   * Passes each end's shim the description of the other, as a connection manager would. This runs after RTS, which is
-   * too late for READ isolation through the peer: an end that is only read from never polls, so its shim could not
-   * answer.
-   */
-  private exchangePeerDescriptions(qp: number, peer: number): void {
-    const { provider } = this;
-    const described = [qp, peer].map((handle) => provider.describePeer?.(handle) ?? null);
-    provider.setPeer?.(qp, described[1]);
-    provider.setPeer?.(peer, described[0]);
-  }
-
   private setDestination(
     app: App,
     batch: V.SendBatch,
@@ -210,9 +214,18 @@ export class Connector {
     dgid: string,
     qpNum: number,
   ): void {
-    const ah = this.provider.createAh(home.pd, { dgid, portNum: 1, sgidIndex: 1, sl: app.class });
+    const ah = home.provider.createAh(home.pd, { dgid, portNum: 1, sgidIndex: 1, sl: app.class });
     for (let i = 0; i < app.batch; i++) batch.datagramTo(start + i, ah, qpNum, QKEY);
   }
+}
+
+/**
+ * Passes each end's shim the description of the other, as a connection manager would. This runs after RTS, which is too
+ * late for READ isolation through the peer: an end that is only read from never polls, so its shim could not answer.
+ */
+function exchangePeerDescriptions(providers: readonly V.Provider[], qps: readonly number[]): void {
+  const described = qps.map((handle, end) => providers[end].describePeer?.(handle) ?? null);
+  for (const [end, handle] of qps.entries()) providers[end].setPeer?.(handle, described[1 - end]);
 }
 
 /** The memory that one queue pair uses at its two ends. */
@@ -227,23 +240,25 @@ interface BufferPair {
 
 /** The requests of an application: each queue pair's are written once and reposted, from rings that several share. */
 class Rings {
-  private readonly provider: V.Provider;
+  private readonly here: V.Provider;
+  private readonly there: V.Provider;
   private readonly app: App;
   private send: V.SendBatch | null = null;
   private recv: V.RecvBatch | null = null;
 
-  constructor(provider: V.Provider, app: App) {
-    this.provider = provider;
+  constructor(here: V.Provider, there: V.Provider, app: App) {
+    this.here = here;
+    this.there = there;
     this.app = app;
   }
 
   /** Writes the batch of queue pair `index`; only its last request is signaled. */
   requests(index: number, { from, lkey, to, rkey }: BufferPair): { batch: V.SendBatch; start: number } {
-    const { app, provider } = this;
+    const { app, here } = this;
     const inlineBytes = app.inline ? app.maxBytes : 0;
     if (this.send === null || this.send.length === this.send.capacity) {
       const capacity = app.batch * this.sharers(index, app.batch);
-      this.send = new V.SendBatch(provider, { capacity, sges: 1, inlineBytes });
+      this.send = new V.SendBatch(here, { capacity, sges: 1, inlineBytes });
     }
     const batch = this.send;
     const start = batch.length;
@@ -263,16 +278,16 @@ class Rings {
 
   /** Writes and posts all receives of queue pair `index`. */
   receives(index: number, { to, toLkey, bufferBytes }: BufferPair, qp: number, depth: number) {
-    const { provider } = this;
+    const { there } = this;
     if (this.recv === null || this.recv.length === this.recv.capacity) {
       const capacity = RECEIVE_BATCH * this.sharers(index, RECEIVE_BATCH);
-      this.recv = new V.RecvBatch(provider, { capacity });
+      this.recv = new V.RecvBatch(there, { capacity });
     }
     const batch = this.recv;
     const start = batch.length;
     for (let i = 0; i < RECEIVE_BATCH; i++) batch.recv(i, to, bufferBytes, toLkey);
     for (let left = depth; left > 0; left -= RECEIVE_BATCH) {
-      provider.postRecv(qp, batch.ring, start, Math.min(left, RECEIVE_BATCH));
+      there.postRecv(qp, batch.ring, start, Math.min(left, RECEIVE_BATCH));
     }
     return { ring: batch.ring, start };
   }

@@ -3,9 +3,9 @@ import type { Fabric } from '../providers/sim/index.ts';
 import { CORE_POLLS, type Core } from '../sim/host/core.ts';
 import { EV_ACTOR } from '../sim/kernel/event-kinds.ts';
 import type { World } from '../sim/world.ts';
-import type { Provider } from '../verbs/provider.ts';
 import type { Meter } from './meter.ts';
 import type { ShimCpu } from './shim-cpu.ts';
+import type { Stacks } from './stacks.ts';
 
 // Kinds of actor events (their `b`), in addition to CORE_POLLS. 0 is a completion that became visible.
 const COMPLETION = 0;
@@ -31,9 +31,7 @@ export interface Poster extends Poller {
 }
 
 export class Dispatcher {
-  readonly provider: Provider;
-  /** Number of interceptors that each request and completion of an application passes. */
-  readonly interceptors: number;
+  readonly stacks: Stacks;
   readonly cpu: ShimCpu;
   readonly world: World;
   readonly clock: Float64Array;
@@ -47,11 +45,10 @@ export class Dispatcher {
   /** By core, then by queue of the core. */
   private readonly pollersByCore: Poller[][] = [];
 
-  constructor(fabric: Fabric, provider: Provider, shim: { interceptors: number; cpu: ShimCpu }) {
+  constructor(fabric: Fabric, stacks: Stacks, cpu: ShimCpu) {
     const { world } = fabric.simulation;
-    this.provider = provider;
-    this.interceptors = shim.interceptors;
-    this.cpu = shim.cpu;
+    this.stacks = stacks;
+    this.cpu = cpu;
     this.world = world;
     this.clock = world.clock;
     this.cpuAhead = world.cpuAhead;

@@ -1,7 +1,7 @@
 /** Runs of mixtures, identified by their content. */
 import { NANOSECONDS, parseQuantity } from '../verbs/units.ts';
 import { commandOf, type Mix } from './mixture.ts';
-import { parsePolicy, parseSet } from './parse.ts';
+import { parseHostPolicies, parsePolicy, parseSet } from './parse.ts';
 import { DEFAULTS, type MixSpec } from './spec.ts';
 
 /** One run of one mixture. */
@@ -33,12 +33,13 @@ export function distinct(jobs: readonly Job[]): Job[] {
 
 /** What runMix() takes. Payload bytes are not moved: no report reads them, and the timing is the same. @throws ConfigError */
 export function specOf(mix: Mix, seed: number): MixSpec {
-  const { profile, set = {}, policy = 'none', duration, warmup, topology, apps } = mix;
+  const { profile, set = {}, policy = 'none', onHosts = [], duration, warmup, topology, apps } = mix;
   const { hosts = DEFAULTS.hosts } = mix;
   return {
     profile,
     set: Object.fromEntries(Object.entries(set).map(([name, value]) => parseSet(`${name}=${value}`))),
     ...parsePolicy(policy),
+    ...(onHosts.length > 0 && { onHosts: onHosts.map(parseHostPolicies) }),
     durationNs: parseQuantity('duration', duration, NANOSECONDS),
     warmupNs: parseQuantity('warmup', warmup, NANOSECONDS),
     seed,

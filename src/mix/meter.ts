@@ -36,6 +36,8 @@ export class Meter {
   outstanding = 0;
   /** The queue pairs that count its payload on arrival. */
   readonly receivingQps: Qp[] = [];
+  /** The meter of each queue pair; they open and close with this one. Empty unless the result has details. */
+  readonly parts: Meter[] = [];
   private readonly histogram: RecordableHistogram;
 
   constructor(openNs: number, closeNs: number) {
@@ -46,11 +48,13 @@ export class Meter {
   /** Starts the window. */
   open(): void {
     this.sums[DELIVERED_BEFORE] = this.deliveredBytes();
+    for (const part of this.parts) part.open();
   }
 
   /** Ends the window. */
   close(): void {
     this.sums[DELIVERED_AFTER] = this.deliveredBytes();
+    for (const part of this.parts) part.close();
   }
 
   /** Counts one completion, posted at times[START] and polled at times[END], which completed `messages` messages. */
@@ -88,7 +92,7 @@ export class Meter {
     return this.sums[DELIVERED_AFTER] - this.sums[DELIVERED_BEFORE];
   }
 
-  latencyUs(): LatencyUs | null {
+  latencyUs(hasP80 = false): LatencyUs | null {
     const { sums, histogram } = this;
     const count = sums[WINDOW_LATENCY_COUNT];
     if (count === 0) return null;
@@ -96,6 +100,7 @@ export class Meter {
     // The histogram returns the upper end of a bucket, which can exceed the maximum.
     const us = (percentile: number) => Math.min(max, histogram.percentile(percentile) / 1000);
     const avg = sums[WINDOW_LATENCY_SUM] / count / 1000;
-    return { avg, p50: us(50), p99: us(99), p999: us(99.9), max };
+    const p80 = hasP80 ? { p80: us(80) } : {};
+    return { avg, p50: us(50), ...p80, p99: us(99), p999: us(99.9), max };
   }
 }

@@ -18,8 +18,10 @@ export interface Mix {
   readonly profile: string;
   /** Parameters that differ from the profile. */
   readonly set?: Readonly<Record<string, string | number>>;
-  /** Default none. */
+  /** Default none. Several are separated by semicolons, the outermost first. */
   readonly policy?: string;
+  /** Policies of some hosts, each as `@HOST=POLICY`. */
+  readonly onHosts?: readonly string[];
   /** Virtual time of the whole run, and of its beginning that is not measured. */
   readonly duration: string;
   readonly warmup: string;
@@ -59,13 +61,18 @@ export function changed(mix: Mix, change: MixChange): Mix {
   };
 }
 
+/** Quotes a word for a shell, if necessary. */
+export const quoted = (word: string) =>
+  /^[\w.,:=@/-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+
 /** The command line that repeats a run. For people: nothing parses it. */
 export function commandOf(mix: Mix, seed: number): string {
-  const { profile, set = {}, policy = 'none', duration, warmup, topology, apps } = mix;
+  const { profile, set = {}, policy = 'none', onHosts = [], duration, warmup, topology, apps } = mix;
   const { hosts = DEFAULTS.hosts } = mix;
   const words = ['isoverbs mix', `--profile ${profile}`];
   for (const [name, value] of Object.entries(set)) words.push(`--set ${name}=${value}`);
-  words.push(`--policy ${policy}`, `--duration ${duration}`, `--warmup ${warmup}`, `--seed ${seed}`);
+  for (const one of [policy, ...onHosts]) words.push(`--policy ${quoted(one)}`);
+  words.push(`--duration ${duration}`, `--warmup ${warmup}`, `--seed ${seed}`);
   if (hosts !== DEFAULTS.hosts) words.push(`--hosts ${hosts}`);
   if (topology !== undefined) words.push(`--topology ${topology}`);
   return [...words, ...apps.map((app) => `--app ${app.words}`)].join(' ');

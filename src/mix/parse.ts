@@ -9,7 +9,8 @@ import {
   type Quantity,
   quantityOf,
 } from '../verbs/units.ts';
-import type { AppSpec, Kind, OneOrRange } from './spec.ts';
+import { readSizes } from './sizes.ts';
+import type { AppSpec, HostPolicies, Kind, OneOrRange, PolicyUse } from './spec.ts';
 
 type MutableAppSpec = { -readonly [K in keyof AppSpec]: AppSpec[K] };
 type Reader = (what: string, text: string) => unknown;
@@ -49,11 +50,17 @@ function range(what: string, text: string, read: (text: string) => number): OneO
   return ends.length === 1 ? read(text) : [read(ends[0]), read(ends[1])];
 }
 
+/** Parses a size, a range of sizes, or `@` and the path of a file with a distribution. */
+function size(what: string, text: string): AppSpec['sizeBytes'] {
+  if (text.startsWith('@')) return readSizes(what, text.slice(1));
+  return range(what, text, (one) => parseQuantity(what, one, BYTES));
+}
+
 /** The keys of an application: the field each sets, and its parser. */
 const KEYS: Readonly<Record<string, readonly [field: keyof AppSpec, read: Reader]>> = {
   name: ['name', word],
   op: ['op', oneOf('write', 'send', 'read', 'atomic')],
-  size: ['sizeBytes', (what, text) => range(what, text, (one) => parseQuantity(what, one, BYTES))],
+  size: ['sizeBytes', size],
   qps: ['qps', parseWhole],
   count: ['count', parseWhole],
   depth: ['depth', parseWhole],
@@ -104,8 +111,35 @@ export function parseSet(text: string): [name: string, value: unknown] {
   return [name, parameter(name, value)];
 }
 
-/** Parses the argument of `--policy`: NAME, or NAME:option=value,option (an option alone is true). @throws ConfigError */
-export function parsePolicy(text: string): { policy: string; policyOptions: Record<string, unknown> } {
+/**
+ * Parses the argument of `--policy`: NAME, or NAME:option=value,option (an option alone is true). Several are separated by
+ * semicolons, the outermost first. @throws ConfigError
+ */
+export function parsePolicy(text: string): PolicyUse & { inner?: readonly PolicyUse[] } {
+  const [outermost, ...inner] = text.split(';').map((one) => parsePolicyUse(one));
+  if (inner.length === 0) return outermost;
+  for (const { policy } of [outermost, ...inner]) {
+    if (policy !== 'none' && policy !== '') continue;
+    throw new ConfigError(`policy '${text}': each part between semicolons must name a policy`);
+  }
+  return { ...outermost, inner };
+}
+
+/** Parses `@HOST=POLICIES` or `@FIRST-LAST=POLICIES`. @throws ConfigError */
+export function parseHostPolicies(text: string): HostPolicies {
+  const [, where, policies] = /^@([^=]*)=(.*)$/.exec(text) ?? [];
+  if (where === undefined) {
+    throw new ConfigError(`policy '${text}' is not of the form @HOST=POLICY or @FIRST-LAST=POLICY`);
+  }
+  const what = `policy '${text}'`;
+  const hosts = range(what, where, (one) => parseWhole(what, one));
+  const { inner = [], ...outermost } = parsePolicy(policies);
+  if (outermost.policy !== 'none') return { hosts, stack: [outermost, ...inner] };
+  if (Object.keys(outermost.policyOptions).length === 0) return { hosts, stack: [] };
+  throw new ConfigError(`${what}: policy none takes no options`);
+}
+
+function parsePolicyUse(text: string): PolicyUse {
   const colon = text.indexOf(':');
   if (colon < 0) return { policy: text, policyOptions: {} };
   const words = text.slice(colon + 1).split(',');

@@ -5,7 +5,8 @@ import { override } from '../sim/profile/overrides.ts';
 import type { NicParams } from '../sim/profile/params.ts';
 import { PROFILES } from '../sim/profile/profiles.ts';
 import { ConfigError } from '../verbs/errors.ts';
-import type { AppSpec, Inline, Kind, MixSpec, OneOrRange, Operation, Transport } from './spec.ts';
+import type { SizeDistribution } from './sizes.ts';
+import type { AppSpec, Inline, Kind, MixSpec, OneOrRange, Operation, PolicyUse, Transport } from './spec.ts';
 
 /** One application with all defaults filled in. */
 export interface App {
@@ -14,6 +15,8 @@ export interface App {
   readonly op: Operation;
   readonly minBytes: number;
   readonly maxBytes: number;
+  /** Null: all sizes from minBytes to maxBytes are equally likely. */
+  readonly sizes: SizeDistribution | null;
   readonly qps: number;
   readonly depth: number;
   readonly batch: number;
@@ -84,7 +87,7 @@ export function appsOf(spec: MixSpec, params: Readonly<DeviceLimits>): App[] {
 }
 
 function requireValidRun(spec: MixSpec): void {
-  const { durationNs, warmupNs, seed, hosts, policy, driver, timelinePoints = 0 } = spec;
+  const { durationNs, warmupNs, seed, hosts, driver, timelinePoints = 0 } = spec;
   whole('hosts', hosts, 2, MAX_HOSTS);
   whole('timelinePoints', timelinePoints, 0, MAX_TIMELINE_POINTS);
   if (driver !== undefined) driverName(driver, 'driver');
@@ -98,14 +101,29 @@ function requireValidRun(spec: MixSpec): void {
       `a duration of ${durationNs} ns gives no samples: the first ${warmupNs} ns are the warm-up`,
     );
   }
-  if (policy === 'none' && Object.keys(spec.policyOptions ?? {}).length > 0) {
+  requirePolicies(spec);
+}
+
+function requirePolicies({ policy, policyOptions = {}, inner = [], onHosts = [], hosts }: MixSpec): void {
+  if (policy === 'none' && Object.keys(policyOptions).length > 0) {
     throw new ConfigError('policy none takes no options');
   }
-  if (policy !== 'none' && !isModuleName(policy) && !Object.hasOwn(policies, policy)) {
-    throw new ConfigError(
-      `unknown policy '${policy}'; use one of none, ${Object.keys(policies).join(', ')}, or the path of a module`,
-    );
+  if (policy !== 'none') requirePolicy(policy);
+  const seen = new Set<number>();
+  for (const use of [...inner, ...onHosts.flatMap(({ stack }) => stack)]) requirePolicy(use.policy);
+  for (const one of onHosts) {
+    for (const host of hostsOf('policy', one.hosts, hosts)) {
+      if (seen.has(host)) throw new ConfigError(`policy: host ${host} is given two policies`);
+      seen.add(host);
+    }
   }
+}
+
+function requirePolicy(policy: PolicyUse['policy']): void {
+  if (isModuleName(policy) || Object.hasOwn(policies, policy)) return;
+  throw new ConfigError(
+    `unknown policy '${policy}'; use one of none, ${Object.keys(policies).join(', ')}, or the path of a module`,
+  );
 }
 
 /** The given name, or else the kind, with a number if that name is taken. */
@@ -176,9 +194,26 @@ function resolveApp(app: AppSpec, copy: CopyContext): App {
   requireTransport(where, op, transport);
   const inline = isInline(where, app.inline ?? 'auto', kind, op, maxBytes, params);
   const tenant = app.tenant ?? name;
-  const sizes = { minBytes, maxBytes, qps, depth, batch, cores };
+  const { sizeBytes } = app;
+  const sizes = typeof sizeBytes === 'object' && 'points' in sizeBytes ? sizeBytes : null;
   const owner = { name, kind, host, to, tenant, group, weight, qpWeight, class: level };
-  return { ...owner, ...sizes, op, transport, thinkNs, rateGbps, startNs, stopNs, inline };
+  return {
+    ...owner,
+    minBytes,
+    maxBytes,
+    sizes,
+    qps,
+    depth,
+    batch,
+    cores,
+    op,
+    transport,
+    thinkNs,
+    rateGbps,
+    startNs,
+    stopNs,
+    inline,
+  };
 }
 
 function requireTimes(where: string, startNs: number, stopNs: number, spec: MixSpec): void {
@@ -196,7 +231,7 @@ function requireTimes(where: string, startNs: number, stopNs: number, spec: MixS
 function sizesOf(app: AppSpec, where: string, params: Readonly<DeviceLimits>): readonly [number, number] {
   const { op, kind, transport } = app;
   const given = app.sizeBytes ?? (op === 'atomic' ? ATOMIC_BYTES : SIZES[kind]);
-  const [min, max] = typeof given === 'number' ? [given, given] : given;
+  const [min, max] = endsOf(given);
   const what = `${where}: size`;
   whole(what, min, 1, MAX_MESSAGE_BYTES);
   whole(what, max, 1, MAX_MESSAGE_BYTES);
@@ -211,6 +246,11 @@ function sizesOf(app: AppSpec, where: string, params: Readonly<DeviceLimits>): r
     );
   }
   return [min, max];
+}
+
+function endsOf(given: OneOrRange | SizeDistribution): readonly [number, number] {
+  if (typeof given === 'number') return [given, given];
+  return 'points' in given ? [given.points[0][0], given.points[given.points.length - 1][0]] : given;
 }
 
 function requireTransport(where: string, op: Operation, transport: Transport): void {
@@ -238,7 +278,8 @@ function isInline(
   return inline === 'yes' || (inline === 'auto' && kind === 'D' && possible);
 }
 
-function hostsOf(what: string, given: OneOrRange, hosts: number): number[] {
+/** @throws ConfigError for a host that does not exist, or a reversed range */
+export function hostsOf(what: string, given: OneOrRange, hosts: number): number[] {
   const [first, last] = typeof given === 'number' ? [given, given] : given;
   for (const host of [first, last]) {
     if (Number.isInteger(host) && host >= 0 && host < hosts) continue;

@@ -6,6 +6,8 @@ import type { Kind } from './spec.ts';
 export interface LatencyUs {
   readonly avg: number;
   readonly p50: number;
+  /** Present with `details`. */
+  readonly p80?: number;
   readonly p99: number;
   readonly p999: number;
   readonly max: number;
@@ -27,7 +29,15 @@ export interface AppResult {
   /** Messages completed in the window; requests that failed in the whole run. */
   readonly completed: number;
   readonly errors: number;
+  /** Each queue pair, with `details`. */
+  readonly queuePairs?: readonly QueuePairResult[];
 }
+
+/** One queue pair of an application. */
+export type QueuePairResult = Pick<
+  AppResult,
+  'throughputGbps' | 'messageRateMmps' | 'latencyUs' | 'completed' | 'errors'
+>;
 
 /** One direction of a cable, after the warm-up. */
 export interface LinkResult {

@@ -1,9 +1,5 @@
 /** Runs a mixture of applications in virtual time. */
-import { z } from 'zod';
-import { policyInterceptors } from '../drivers/index.ts';
-import { policies } from '../policies/index.ts';
 import { createFabric, type Fabric } from '../providers/sim/index.ts';
-import { compose, type Interceptor } from '../shim/compose.ts';
 import { NOTICE_BYTES } from '../shim/peer/entries.ts';
 import { Core } from '../sim/host/core.ts';
 import { RandomStream } from '../sim/kernel/random.ts';
@@ -16,10 +12,12 @@ import { LinkRecorder } from './link-recorder.ts';
 import { Meter } from './meter.ts';
 import { Receiver } from './receiver.ts';
 import { type App, appsOf, paramsOf } from './resolve.ts';
-import type { AppResult, MixResult } from './result.ts';
+import type { AppResult, MixResult, QueuePairResult } from './result.ts';
 import { Sender } from './sender.ts';
 import { ShimCpu } from './shim-cpu.ts';
+import { meanBytes } from './sizes.ts';
 import type { MixSpec } from './spec.ts';
+import { policyNames, Stacks } from './stacks.ts';
 import { TimelineRecorder } from './timeline.ts';
 
 /** Each application starts at a random time within this interval, so that they do not run in lockstep. */
@@ -33,20 +31,17 @@ export async function runMix(spec: MixSpec): Promise<MixResult> {
   const params = paramsOf(spec);
   const apps = appsOf(spec, params);
   const { seed, hosts, payload, durationNs, warmupNs, timelinePoints = 0 } = spec;
-  const interceptors = interceptorsOf(spec, apps);
+  const stacks = new Stacks(spec, apps);
   const topology = spec.topology ?? (hosts === 2 ? 'cable' : 'star');
   // For SENDs, the shims of both ends read each other's memory, so its contents must be real.
-  const moves = payload || (interceptors.length > 0 && apps.some(({ op }) => op === 'send'));
+  const moves = payload || (stacks.isShaped && apps.some(({ op }) => op === 'send'));
   const fabric = createFabric({ hosts, topology, profile: params, seed, payload: moves, inside: true });
   // A shim announces a SEND that it delivers in pieces.
-  const addedBytes = interceptors.length > 0 ? NOTICE_BYTES : 0;
+  const addedBytes = stacks.isShaped ? NOTICE_BYTES : 0;
   const cpu = new ShimCpu(fabric.simulation.world, spec.driver ?? 'inline', { ...SHIM_COSTS, ...spec.shim });
-  const provider = compose(
-    fabric.provider,
-    interceptors.length === 0 ? [] : [...interceptors, cpu.interceptor()],
-  );
-  const dispatcher = new Dispatcher(fabric, provider, { interceptors: interceptors.length, cpu });
-  const connector = new Connector(dispatcher.provider, params.mtuBytes, apps);
+  stacks.compose(fabric.provider, hosts, cpu);
+  const dispatcher = new Dispatcher(fabric, stacks, cpu);
+  const connector = new Connector(stacks, params.mtuBytes, apps);
   const meters = apps.map((app) => addApp(app, dispatcher, connector, spec));
   const links = new LinkRecorder(dispatcher.world);
   const recorder =
@@ -55,48 +50,25 @@ export async function runMix(spec: MixSpec): Promise<MixResult> {
   links.open();
   await runUntil(fabric, durationNs);
   requireSamples(apps, meters, params.mtuBytes, spec);
+  const states = stacks.policyStates();
   return {
     profile: spec.profile,
-    policy: spec.policy,
+    policy: policyNames(spec),
     seed,
     durationNs,
     warmupNs,
     events: dispatcher.world.eventCount[0],
     packets: dispatcher.world.packetCount[0],
     traceHash: fabric.traceHash(),
-    apps: apps.map((app, i) => resultOf(app, meters[i])),
+    apps: apps.map((app, i) => resultOf(app, meters[i], spec.details)),
     links: links.results(),
     invariants: [
       ...fabric.brokenInvariants(),
       ...apps.flatMap((app, i) => brokenInvariants(app, meters[i], addedBytes)),
     ],
-    ...(provider.policyStates !== undefined && { policyStates: provider.policyStates() }),
+    ...(states !== undefined && { policyStates: states }),
     ...(recorder !== null && { timeline: recorder.result(apps.map(({ name }) => name)) }),
   };
-}
-
-/**
- * The interceptors of the mix's policy. They always run inline: shim-cpu.ts models the CPU and delay of a worker.
- * @throws ConfigError for an unknown option
- */
-export function interceptorsOf(spec: MixSpec, apps: readonly App[]): Interceptor[] {
-  if (spec.policy === 'none') return [];
-  return policyInterceptors('inline', [{ name: spec.policy, options: policyOptionsOf(spec, apps) }]);
-}
-
-/** The options of the mix's policy. A policy with `weights` gets those of the applications' tenants by default. */
-export function policyOptionsOf(
-  { policy, policyOptions = {} }: Pick<MixSpec, 'policy' | 'policyOptions'>,
-  apps: readonly App[],
-): Record<string, unknown> {
-  const schema = policies[policy]?.options;
-  const knows = schema instanceof z.ZodObject && 'weights' in schema.shape;
-  if (!knows || 'weights' in policyOptions || apps.every(({ weight }) => weight === 1)) {
-    return { ...policyOptions };
-  }
-  const weights: Record<string, number> = {};
-  for (const { tenant, weight } of apps) weights[tenant] = Math.max(weight, weights[tenant] ?? 0);
-  return { ...policyOptions, weights };
 }
 
 /** Adds an application: its cores, its queue pairs, and its meter. */
@@ -104,15 +76,17 @@ function addApp(app: App, dispatcher: Dispatcher, connector: Connector, spec: Mi
   const openNs = Math.max(spec.warmupNs, app.startNs);
   const closeNs = Math.min(spec.durationNs, app.stopNs);
   const meter = new Meter(openNs, closeNs);
-  const senders = addCores(app.cores, dispatcher, spec);
-  const receivers = app.op === 'send' ? addCores(app.cores, dispatcher, spec) : [];
+  const senders = addCores(app.cores, app.host, dispatcher, spec);
+  const receivers = app.op === 'send' ? addCores(app.cores, app.to, dispatcher, spec) : [];
   connector.connect(app).forEach((connection, i) => {
     const at = i % app.cores;
-    addSender(app, dispatcher, connection, senders[at], meter, spec.seed);
+    const own = spec.details ? new Meter(openNs, closeNs) : null;
+    if (own !== null) meter.parts.push(own);
+    addSender(app, dispatcher, connection, senders[at], { all: meter, own }, spec.seed);
     dispatcher.cpu.assignCore(connection.qp, connection.sender.ring, dispatcher.cores[senders[at]]);
     if (connection.receiver !== null) {
       const receiver = new Receiver(
-        dispatcher.provider,
+        dispatcher.stacks.of(app.to).provider,
         connection.receiver,
         dispatcher.cores[receivers[at]],
       );
@@ -121,15 +95,18 @@ function addApp(app: App, dispatcher: Dispatcher, connector: Connector, spec: Mi
     // The payload of a READ or atomic arrives at the requester.
     const counted = app.op === 'read' || app.op === 'atomic' ? connection.qp : connection.peer;
     const qp = dispatcher.world.hooks.qpOf(counted);
-    if (qp !== undefined) meter.receivingQps.push(qp);
+    if (qp === undefined) return;
+    meter.receivingQps.push(qp);
+    own?.receivingQps.push(qp);
   });
   dispatcher.measure(meter, openNs, closeNs);
   return meter;
 }
 
 /** Adds cores, and returns their numbers. */
-function addCores(count: number, dispatcher: Dispatcher, spec: MixSpec): number[] {
-  const { world, interceptors, cores } = dispatcher;
+function addCores(count: number, host: number, dispatcher: Dispatcher, spec: MixSpec): number[] {
+  const { world, stacks, cores } = dispatcher;
+  const { interceptors } = stacks.of(host);
   return Array.from({ length: count }, () => {
     const id = cores.length;
     dispatcher.addCore(new Core(world, id, spec.seed, interceptors));
@@ -142,7 +119,7 @@ function addSender(
   dispatcher: Dispatcher,
   { sender: device }: Connection,
   core: number,
-  meter: Meter,
+  meters: { all: Meter; own: Meter | null },
   seed: number,
 ): void {
   const id = dispatcher.pollers.length;
@@ -152,7 +129,7 @@ function addSender(
     sizes: new RandomStream(0, 'size', id),
   };
   dispatcher.addPoller(
-    new Sender(dispatcher, id, app, device, dispatcher.cores[core], meter, random),
+    new Sender(dispatcher, id, app, device, dispatcher.cores[core], meters, random),
     core,
     device.cq,
   );
@@ -178,17 +155,25 @@ function requireSamples(
   );
 }
 
-export function resultOf(app: App, meter: Meter): AppResult {
-  const { windowNs } = meter;
+/** @param hasDetails whether it has percentile 80 and each queue pair */
+export function resultOf(app: App, meter: Meter, hasDetails = false): AppResult {
   return {
     name: app.name,
     kind: app.kind,
     tenant: app.tenant,
     qps: app.qps,
-    messageBytes: (app.minBytes + app.maxBytes) / 2,
+    messageBytes: meanBytes(app),
+    ...measured(meter, hasDetails),
+    ...(hasDetails && { queuePairs: meter.parts.map((part) => measured(part, true)) }),
+  };
+}
+
+function measured(meter: Meter, hasP80: boolean): QueuePairResult {
+  const { windowNs } = meter;
+  return {
     throughputGbps: (meter.windowBytes * 8) / windowNs,
     messageRateMmps: (meter.windowCompleted * 1000) / windowNs,
-    latencyUs: meter.latencyUs(),
+    latencyUs: meter.latencyUs(hasP80),
     completed: meter.windowCompleted,
     errors: meter.errors,
   };

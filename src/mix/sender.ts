@@ -2,9 +2,11 @@
 import { BUSY_UNTIL, type Core, POST_START } from '../sim/host/core.ts';
 import type { RandomStream } from '../sim/kernel/random.ts';
 import * as V from '../verbs/index.ts';
+import type { Provider } from '../verbs/provider.ts';
 import type { Dispatcher, Poster } from './dispatcher.ts';
 import { END, type Meter, START } from './meter.ts';
 import type { App } from './resolve.ts';
+import { drawBytes } from './sizes.ts';
 
 /** Completions taken per poll. */
 export const POLL_BATCH = 16;
@@ -32,7 +34,10 @@ export class Sender implements Poster {
   private readonly dispatcher: Dispatcher;
   private readonly app: App;
   private readonly device: SenderDevice;
+  private readonly provider: Provider;
   private readonly meter: Meter;
+  /** Of this queue pair alone; null unless the result has details. */
+  private readonly own: Meter | null;
   private readonly thinkTimes: RandomStream;
   private readonly sizes: RandomStream;
   /** When the post call of each outstanding batch started; used cyclically. */
@@ -49,7 +54,7 @@ export class Sender implements Poster {
     app: App,
     device: SenderDevice,
     core: Core,
-    meter: Meter,
+    meters: { all: Meter; own: Meter | null },
     random: { thinkTimes: RandomStream; sizes: RandomStream },
   ) {
     this.dispatcher = dispatcher;
@@ -58,7 +63,9 @@ export class Sender implements Poster {
     this.device = device;
     this.core = core;
     this.queue = core.addQueue();
-    this.meter = meter;
+    this.provider = dispatcher.stacks.of(app.host).provider;
+    this.meter = meters.all;
+    this.own = meters.own;
     this.thinkTimes = random.thinkTimes;
     this.sizes = random.sizes;
     this.postedAt = new Float64Array(Math.floor(app.depth / app.batch));
@@ -72,7 +79,7 @@ export class Sender implements Poster {
   /** Polls its completion queue, and posts a batch for each that completed. */
   poll(): void {
     const { core, device, meter } = this;
-    const n = this.dispatcher.provider.pollCq(device.cq, device.wcRing, 0, POLL_BATCH);
+    const n = this.provider.pollCq(device.cq, device.wcRing, 0, POLL_BATCH);
     core.polled(this.queue, n, n === POLL_BATCH);
     meter.times[END] = core.times[BUSY_UNTIL];
     let batches = 0;
@@ -89,7 +96,7 @@ export class Sender implements Poster {
     core.post(app.batch, true);
     this.postedAt[this.postedBatches % this.postedAt.length] = core.times[POST_START];
     dispatcher.cpuAhead[0] = core.times[BUSY_UNTIL] - nowNs;
-    const n = dispatcher.provider.postSend(device.qp, device.ring, device.start, app.batch);
+    const n = this.provider.postSend(device.qp, device.ring, device.start, app.batch);
     dispatcher.cpuAhead[0] = 0;
     if (n !== app.batch) throw new Error(`${app.name}: the device accepted ${n} of ${app.batch} requests`);
     this.postedBatches++;
@@ -119,20 +126,24 @@ export class Sender implements Poster {
     if ((words[at + V.WC_OP] & 0xff) !== V.IBV_WC_SUCCESS) {
       this.failed = true;
       meter.errors += messages;
+      if (this.own !== null) this.own.errors += messages;
       return 0;
     }
     meter.times[START] = postedAt[this.completedBatches % postedAt.length];
     this.completedBatches++;
     meter.complete(messages);
+    if (this.own !== null) {
+      this.own.times[START] = meter.times[START];
+      this.own.times[END] = meter.times[END];
+      this.own.complete(messages);
+    }
     return 1;
   }
 
   private chooseSizes(): void {
     const { app, device, sizes } = this;
-    const choices = app.maxBytes - app.minBytes + 1;
     for (let i = 0; i < app.batch; i++) {
-      device.words[V.slotAt(device.start + i) + LENGTH_WORD] =
-        app.minBytes + Math.floor(sizes.next() * choices);
+      device.words[V.slotAt(device.start + i) + LENGTH_WORD] = drawBytes(app, sizes.next());
     }
   }
 }

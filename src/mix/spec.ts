@@ -3,6 +3,7 @@
 import type { DriverName } from '../drivers/index.ts';
 import type { TopologyName } from '../sim/network/topology.ts';
 import type { ShimCosts } from '../sim/profile/params.ts';
+import type { SizeDistribution } from './sizes.ts';
 
 /** Bandwidth, message rate and delay: the kinds of application of PeRF, section 5.1. */
 export type Kind = 'B' | 'M' | 'D';
@@ -21,7 +22,7 @@ export interface AppSpec {
   /** Default write. */
   op?: Operation;
   /** Bytes of a message; in a range every size is equally likely. Default 1 MiB for B, 16 for M and D; atomics have 8. */
-  sizeBytes?: OneOrRange;
+  sizeBytes?: OneOrRange | SizeDistribution;
   /** Queue pairs per copy. Default 1. */
   qps?: number;
   /** Number of copies. Default: one, without a number in its name. */
@@ -56,6 +57,18 @@ export interface AppSpec {
   inline?: Inline;
 }
 
+/** A policy and its options. */
+export interface PolicyUse {
+  readonly policy: string;
+  readonly policyOptions: Readonly<Record<string, unknown>>;
+}
+
+/** The policies of some hosts instead of the mix's, outermost first; none: bare. */
+export interface HostPolicies {
+  readonly hosts: OneOrRange;
+  readonly stack: readonly PolicyUse[];
+}
+
 /** A run of a mix. */
 export interface MixSpec {
   /** A name of PROFILES, and the parameters that differ from it. */
@@ -64,6 +77,10 @@ export interface MixSpec {
   /** A built-in policy, the path of a policy module, or `none`. */
   policy: string;
   policyOptions?: Readonly<Record<string, unknown>>;
+  /** Policies between it and the device, outermost first. Default none. */
+  inner?: readonly PolicyUse[];
+  /** Hosts with policies of their own. A host may be named once. */
+  onHosts?: readonly HostPolicies[];
   /** Whether the policy's own steps run on the application's core (inline) or on the policy's own. Default inline. */
   driver?: DriverName;
   /** Cost of these steps. Default SHIM_COSTS. */
@@ -77,6 +94,8 @@ export interface MixSpec {
   topology?: TopologyName;
   /** Whether payload bytes are moved. The result is the same either way. Default true. */
   payload?: boolean;
+  /** Whether the result has percentile 80 and each queue pair's figures. Default false. */
+  details?: boolean;
   /** Points of `timeline`. Default 0: not recorded. */
   timelinePoints?: number;
   apps: readonly AppSpec[];

@@ -7,7 +7,7 @@ import { specOf as mixSpec } from '../../mix/jobs.ts';
 import { runLive } from '../../mix/live/run.ts';
 import { LIVE_DEFAULTS, type LiveResult, type LiveSpec } from '../../mix/live/spec.ts';
 import { parseApp, parsePolicy } from '../../mix/parse.ts';
-import type { AppResult, MixResult } from '../../mix/result.ts';
+import type { AppResult, MixResult, QueuePairResult } from '../../mix/result.ts';
 import { runMix } from '../../mix/run.ts';
 import { DEFAULTS, type MixSpec } from '../../mix/spec.ts';
 import { ConfigError } from '../../verbs/errors.ts';
@@ -21,10 +21,11 @@ import { requireWritable, writeSvg } from '../output/svg.ts';
 interface Options extends MixWords {
   provider: string;
   device?: string[];
-  policy: string;
+  policy?: string[];
   driver?: string;
   seed?: string;
   payload: boolean;
+  details?: boolean;
   json?: boolean;
   plot?: string;
 }
@@ -59,8 +60,8 @@ export function addMix(command: Command): void {
     )
     .option(
       '--policy <policy[:option[=value],...]>',
-      'isolation policy between the applications and the device',
-      'none',
+      'isolation policy between the applications and the device; several as OUTER;INNER, and @HOST=POLICY or @FIRST-LAST=POLICY for some hosts; may be repeated (default: none)',
+      collect,
     )
     .option(
       '--driver <driver>',
@@ -68,6 +69,7 @@ export function addMix(command: Command): void {
     )
     .option('--seed <n>', 'seed of all random variation: start phases, jitter, think times ... (default: 1)')
     .option('--no-payload', 'move no payload bytes: faster, with the same result')
+    .option('--details', "also report percentile 80, and each queue pair's figures")
     .option('--json', 'print one JSON object')
     .option('--plot <file>', 'draw bandwidth, message rate and latency over time into this SVG file')
     .action(mix);
@@ -135,15 +137,22 @@ function whole(name: string, given: string | undefined, otherwise: number): numb
 }
 
 /** Options that only apply to simulated devices. */
-const SIMULATED = ['profile', 'set', 'driver', 'hosts', 'topology', 'plot'] as const;
+const SIMULATED = ['profile', 'set', 'driver', 'hosts', 'topology', 'plot', 'details'] as const;
 
 function liveSpecOf(options: Options): LiveSpec {
   const given: string[] = SIMULATED.filter((name) => options[name] !== undefined);
   if (!options.payload) given.push('no-payload');
   if (given.length > 0) throw new ConfigError(`--${given[0]} is for simulated devices (--provider sim)`);
+  const { policy, onHosts } = policiesOf(options);
+  const use = parsePolicy(policy);
+  if (onHosts.length > 0 || use.inner !== undefined) {
+    throw new ConfigError(
+      'several policies (@HOST=POLICY, or OUTER;INNER) are for simulated devices (--provider sim)',
+    );
+  }
   return {
     devices: options.device ?? [],
-    ...parsePolicy(options.policy),
+    ...use,
     durationNs: time('duration', options.duration, LIVE_DEFAULTS.durationNs),
     warmupNs: time('warmup', options.warmup, LIVE_DEFAULTS.warmupNs),
     seed: whole('seed', options.seed, DEFAULTS.seed),
@@ -151,11 +160,26 @@ function liveSpecOf(options: Options): LiveSpec {
   };
 }
 
+/** The policy of all hosts, and those of some hosts. */
+function policiesOf({ policy = [] }: Options): { policy: string; onHosts: string[] } {
+  const [usual = 'none', another] = policy.filter((text) => !text.startsWith('@'));
+  if (another !== undefined) {
+    throw new ConfigError(
+      `policy '${another}': there is '${usual}' already; write '${usual};${another}' for one inside the other, or @HOST=${another}`,
+    );
+  }
+  return { policy: usual, onHosts: policy.filter((text) => text.startsWith('@')) };
+}
+
 function specOf(options: Options): MixSpec {
-  const { device, policy, driver, seed, payload, plot } = options;
+  const { device, driver, seed, payload, plot, details } = options;
   if (device !== undefined) throw new ConfigError('--device is for real devices (--provider rdma-core)');
   return {
-    ...mixSpec({ ...mixOf(options, SIM_DEFAULTS), policy }, whole('seed', seed, DEFAULTS.seed)),
+    ...mixSpec(
+      { ...mixOf(options, SIM_DEFAULTS), ...policiesOf(options) },
+      whole('seed', seed, DEFAULTS.seed),
+    ),
+    ...(details === true && { details }),
     ...(driver !== undefined && { driver: driver as DriverName }),
     payload,
     ...(plot !== undefined && { timelinePoints: PLOT_POINTS }),
@@ -209,24 +233,32 @@ function states({ policyStates = [] }: Pick<MixResult, 'policyStates'>): string[
 }
 
 function table(apps: readonly AppResult[]): string {
+  const details = apps.some(({ queuePairs }) => queuePairs !== undefined);
+  const percentiles = details ? ['p50', 'p80', 'p99', 'p99.9'] : ['p50', 'p99', 'p99.9'];
+  const head = ['app', 'QPs', 'bytes', 'Gbit/s', 'M/s', 'avg us', ...percentiles, 'max', 'done', 'errors'];
   const out = new Table({
-    head: ['app', 'QPs', 'bytes', 'Gbit/s', 'M/s', 'avg us', 'p50', 'p99', 'p99.9', 'max', 'done', 'errors'],
+    head,
     style: { head: [], border: [] },
-    colAligns: ['left', ...Array.from({ length: 11 }, () => 'right' as const)],
+    colAligns: head.map((_, column) => (column === 0 ? ('left' as const) : ('right' as const))),
   });
   for (const app of apps) {
-    const { latencyUs: us } = app;
-    const times = us === null ? [] : [us.avg, us.p50, us.p99, us.p999, us.max];
-    out.push([
-      app.name,
-      app.qps,
-      app.messageBytes,
-      app.throughputGbps.toFixed(2),
-      app.messageRateMmps.toFixed(3),
-      ...Array.from({ length: 5 }, (_, i) => times[i]?.toFixed(2) ?? '-'),
-      app.completed,
-      app.errors,
-    ]);
+    out.push([app.name, app.qps, Math.round(app.messageBytes * 10) / 10, ...cellsOf(app, details)]);
+    const { queuePairs = [] } = app;
+    if (queuePairs.length > 1)
+      for (const [i, one] of queuePairs.entries())
+        out.push([`${app.name} #${i}`, '', '', ...cellsOf(one, details)]);
   }
   return out.toString();
+}
+
+function cellsOf(one: QueuePairResult, details: boolean): (string | number)[] {
+  const { latencyUs: us } = one;
+  const p80 = details ? [us?.p80] : [];
+  return [
+    one.throughputGbps.toFixed(2),
+    one.messageRateMmps.toFixed(3),
+    ...[us?.avg, us?.p50, ...p80, us?.p99, us?.p999, us?.max].map((value) => value?.toFixed(2) ?? '-'),
+    one.completed,
+    one.errors,
+  ];
 }

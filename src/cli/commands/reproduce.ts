@@ -1,6 +1,7 @@
 /** `isoverbs reproduce`: runs what papers claim, reports which claims hold, and draws the papers' figures. */
 import { availableParallelism } from 'node:os';
 import { distinct } from '../../mix/jobs.ts';
+import { quoted } from '../../mix/mixture.ts';
 import { brokenRuns } from '../../mix/outcomes.ts';
 import { parsePolicy } from '../../mix/parse.ts';
 import { runJobs } from '../../mix/pool.ts';
@@ -133,12 +134,11 @@ function claimsOf(systems: readonly string[]): Claim[] {
 
 /** @throws ConfigError for an unknown policy or option */
 function requirePolicy(word: string): void {
-  const { policy, policyOptions } = parsePolicy(word);
-  if (policy !== 'none') createPolicy(policy, policyOptions);
+  const { inner = [], ...outermost } = parsePolicy(word);
+  for (const { policy, policyOptions } of [outermost, ...inner]) {
+    if (policy !== 'none') createPolicy(policy, { ...policyOptions });
+  }
 }
-
-/** Quotes a word for a shell, if necessary. */
-const quoted = (word: string) => (/^[\w.,:=/-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
 
 /** The command that produces the same report. Options for output are left out. */
 function commandOf({ system, figure, policy, id, smoke, seeds }: ReproduceOptions): string {

@@ -5,6 +5,7 @@ import * as V from '../../verbs/index.ts';
 import { END, START } from '../meter.ts';
 import type { App } from '../resolve.ts';
 import { LENGTH_WORD, POLL_BATCH } from '../sender.ts';
+import { drawBytes } from '../sizes.ts';
 import type { Clock } from './clock.ts';
 import type { LiveMeter } from './meter.ts';
 import { Payload } from './payload.ts';
@@ -240,8 +241,7 @@ export class LiveConnection {
   private prepareRequest(n: number, slot: number): void {
     const { app, sizes } = this.parts;
     const { batch, payload } = this;
-    const choices = app.maxBytes - app.minBytes + 1;
-    const bytes = choices === 1 ? app.maxBytes : app.minBytes + Math.floor(sizes.next() * choices);
+    const bytes = app.minBytes === app.maxBytes ? app.maxBytes : drawBytes(app, sizes.next());
     if (app.op === 'atomic') return;
     payload.stamp(n, bytes);
     batch.words[V.slotAt(slot) + LENGTH_WORD] = bytes;

@@ -6,7 +6,7 @@ import { ConfigError, NoDeviceError } from '../../verbs/errors.ts';
 import { mtuBytes } from '../../verbs/index.ts';
 import type { Provider } from '../../verbs/provider.ts';
 import { type App, appsOf, type DeviceLimits } from '../resolve.ts';
-import { policyOptionsOf } from '../run.ts';
+import { policyOptionsOf } from '../stacks.ts';
 import type { LiveOutcome } from './app.ts';
 import { GATE_BYTES, type Job, type WorkerMessage } from './protocol.ts';
 import { type LiveResult, type LiveSpec, messageBuffersOf } from './spec.ts';
